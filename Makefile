@@ -1,0 +1,37 @@
+# Two commands do everything on a fresh machine (Python 3.11+ and make): `make demo` and `make test`.
+PYTHON ?= python3
+VENV ?= .venv
+BIN = $(VENV)/bin
+DEMO_OUT ?= runs/demo
+
+.PHONY: help demo test lint types pytest clean
+
+help:
+	@echo "make demo    install and match 2,500 turned digits with 2,500 upright ones"
+	@echo "make test    ruff, mypy and pytest: everything that CI runs"
+	@echo "make clean   remove the virtual environment and caches"
+
+# The stamp is newer than pyproject.toml exactly when the environment is up to date.
+$(VENV)/.installed: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable '.[demo,dev]'
+	touch $@
+
+demo: $(VENV)/.installed
+	$(BIN)/bispectral-ot demo --out $(DEMO_OUT) --overwrite
+
+test: lint types pytest
+
+lint: $(VENV)/.installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.installed
+	$(BIN)/mypy
+
+pytest: $(VENV)/.installed
+	$(BIN)/pytest -n auto
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist

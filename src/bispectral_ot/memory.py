@@ -1,0 +1,67 @@
+"""Byte budgets: reading them, choosing one, and measuring what a run really used."""
+
+from __future__ import annotations
+
+import os
+import re
+import resource
+import sys
+
+from bispectral_ot.errors import InputError
+
+_UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12} | {
+    "kib": 2**10,
+    "mib": 2**20,
+    "gib": 2**30,
+    "tib": 2**40,
+}
+
+
+def parse_bytes(size: str | int | float) -> int:
+    """Read a byte count: a number, or a text such as ``"4GB"``, ``"800 MB"`` or ``"1.5GiB"``."""
+    if isinstance(size, (int, float)) and not isinstance(size, bool):
+        count = float(size)
+    else:
+        found = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*([a-zA-Z]*)\s*", str(size))
+        if not found or found[2].lower() not in _UNITS:
+            raise InputError(f"cannot read the memory size {size!r}; write it as '4GB', '800MB' or a number of bytes.")
+        count = float(found[1]) * _UNITS[found[2].lower()]
+    if not 0 < count < float("inf"):
+        raise InputError(f"a memory size must be positive and finite, got {size!r}.")
+    return int(count)
+
+
+def format_bytes(count: float) -> str:
+    """Write a byte count for people: ``format_bytes(3.6e9) == "3.6 GB"``."""
+    for unit, size in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= size:
+            return f"{count / size:.1f} {unit}"
+    return f"{count:.0f} B"
+
+
+def available_memory() -> int:
+    """Bytes that can be had now without swapping, a container's limit included."""
+    free = int(os.sysconf("SC_PHYS_PAGES")) * int(os.sysconf("SC_PAGE_SIZE"))
+    try:
+        with open("/proc/meminfo") as lines:
+            fields = dict(line.split(":", 1) for line in lines)
+        free = int(fields["MemAvailable"].split()[0]) * 1024
+    except (OSError, KeyError, ValueError):
+        free //= 2  # not Linux: assume that half of the machine is free
+    try:
+        with open("/sys/fs/cgroup/memory.max") as limit, open("/sys/fs/cgroup/memory.current") as used:
+            free = min(free, int(limit.read()) - int(used.read()))
+    except (OSError, ValueError):
+        pass  # no limit ("max") or no such file
+    return max(free, 1)
+
+
+def default_budget() -> int:
+    """The budget where the caller names none: 70 % of what is available now."""
+    return int(0.7 * available_memory())
+
+
+def peak_memory() -> int:
+    """The largest resident size of this process so far, in bytes."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
