@@ -1,1 +1,18 @@
-"""TODO."""
+"""Datasets: a name, a folder, a file or an array in, a checked :class:`Dataset` out."""
+
+from bispectral_ot.datasets.catalogue import NamedSet, available
+from bispectral_ot.datasets.dataset import Dataset
+from bispectral_ot.datasets.load import load
+from bispectral_ot.datasets.transforms import center, normalise, rotate, rotate_randomly, split_halves
+
+__all__ = [
+    "Dataset",
+    "NamedSet",
+    "available",
+    "center",
+    "load",
+    "normalise",
+    "rotate",
+    "rotate_randomly",
+    "split_halves",
+]

@@ -1,0 +1,196 @@
+"""The one type that every dataset becomes: images, and where there are any, labels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bispectral_ot.engines import split_rows
+from bispectral_ot.errors import InputError
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Images of one size, with or without labels. Everything is checked when it is made.
+
+    Parameters
+    ----------
+    images
+        (n, height, width) or (n, height, width, channels). uint8, uint16 and float32 stay as they are;
+        other real types become float32 (booleans become uint8).
+    labels
+        One label per image, or None. With ``classes``: indices into it. Without: any numbers or texts; the
+        distinct ones, sorted, become ``classes``, and ``labels`` the int64 indices into them.
+    name
+        What reports call the set.
+    classes
+        Names of the classes; () without labels.
+    files
+        Name of the file that each image came from; () where there is none.
+    """
+
+    images: NDArray[Any]
+    labels: NDArray[np.int64] | None = None
+    name: str = "images"
+    classes: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Convert and check; an :class:`InputError` names the offending image or label."""
+        images = check_images(self.images, what=f"dataset {self.name!r}")
+        labels, classes = _check_labels(self.labels, tuple(str(c) for c in self.classes), len(images))
+        if len(self.files) not in (0, len(images)):
+            raise InputError(
+                f"files has {len(self.files)} entries but images has {len(images)}; "
+                "give one file name per image, or leave files out."
+            )
+        for field, value in {
+            "images": images,
+            "labels": labels,
+            "classes": classes,
+            "files": tuple(self.files),
+        }.items():
+            object.__setattr__(self, field, value)
+
+    def __len__(self) -> int:
+        """Number of images."""
+        return len(self.images)
+
+    def __repr__(self) -> str:
+        size = "x".join(map(str, self.images.shape[1:]))
+        kinds = f"{len(self.classes)} classes" if self.labels is not None else "no labels"
+        return f"Dataset({self.name!r}: {len(self):,} images of {size} {self.images.dtype}, {kinds})"
+
+    @property
+    def class_counts(self) -> NDArray[np.int64]:
+        """Number of images in each class, shape (len(classes),)."""
+        if self.labels is None:
+            return np.zeros(0, dtype=np.int64)
+        return np.bincount(self.labels, minlength=len(self.classes)).astype(np.int64)
+
+    def select(self, index: ArrayLike | slice) -> Dataset:
+        """Keep the images at ``index`` (positions, a mask of length n, or a slice), in that order.
+
+        All classes stay, also those that lose their last image, so that labels keep their meaning.
+        """
+        try:
+            positions = np.arange(len(self))[index if isinstance(index, slice) else np.asarray(index)]
+        except IndexError as error:
+            raise InputError(
+                f"cannot select from the {len(self)} images of {self.name!r}: {error}."
+            ) from None
+        if positions.ndim != 1 or not len(positions):
+            raise InputError(
+                f"the selection from {self.name!r} has shape {positions.shape}; give one position or more."
+            )
+        return replace(
+            self,
+            images=self.images[positions],
+            labels=None if self.labels is None else self.labels[positions],
+            files=tuple(self.files[i] for i in positions) if self.files else (),
+        )
+
+
+def check_images(images: ArrayLike, *, what: str) -> NDArray[Any]:
+    """Return ``images`` as a valid batch (see :class:`Dataset`), or say what is wrong with it."""
+    try:
+        batch = np.asarray(images)
+    except ValueError as error:  # a list of arrays of different shapes
+        raise InputError(
+            f"{what}: the images do not form one array ({error}); bring them to one size."
+        ) from None
+    if batch.dtype.kind not in "buif":
+        raise InputError(f"{what}: pixels must be real numbers, but the array has type {batch.dtype}.")
+    if batch.ndim not in (3, 4):
+        raise InputError(f"{what}: {_shape_advice(batch.shape)}")
+    if len(batch) == 0:
+        raise InputError(f"{what} has no images; at least one is needed.")
+    if 0 in batch.shape:
+        raise InputError(f"{what}: images of shape {batch.shape[1:]} have no pixels.")
+    if batch.ndim == 4 and batch.shape[3] > 4 and batch.shape[1] <= 4:
+        raise InputError(
+            f"{what}: images of shape {batch.shape} have their channels first; "
+            "expected (n, height, width, channels): use numpy.moveaxis(images, 1, -1)."
+        )
+    if batch.dtype == np.bool_:
+        return batch.astype(np.uint8)
+    if batch.dtype in (np.uint8, np.uint16):
+        return batch
+    with np.errstate(over="ignore"):  # a float64 beyond float32 becomes infinite and is named below
+        batch = batch.astype(np.float32, copy=False)
+    _refuse_non_finite(batch, what)
+    return batch
+
+
+def _shape_advice(shape: tuple[int, ...]) -> str:
+    expected = "expected images of shape (n, height, width) or (n, height, width, channels)"
+    side = round(shape[1] ** 0.5) if len(shape) == 2 else 0
+    if len(shape) == 2 and side > 1 and side * side == shape[1]:
+        return f"{expected}, got {shape}; for flattened images use images.reshape(-1, {side}, {side})."
+    if len(shape) == 2:
+        return f"{expected}, got {shape}; for one image use image[None]."
+    return f"{expected}, got {shape}."
+
+
+def _refuse_non_finite(images: NDArray[np.float32], what: str) -> None:
+    for start, stop in split_rows(len(images), block_rows=4096):
+        block = images[start:stop]
+        if not np.isfinite(block).all():
+            bad = ~np.isfinite(block).reshape(len(block), -1).all(axis=1)
+            first = start + int(np.argmax(bad))
+            count = int((~np.isfinite(images[first])).sum())
+            raise InputError(
+                f"{what}: image {first} has {count} pixels that are NaN or infinite (or beyond float32); "
+                "repair the image or leave it out."
+            )
+
+
+def _check_labels(
+    labels: ArrayLike | None, classes: tuple[str, ...], n_images: int
+) -> tuple[NDArray[np.int64] | None, tuple[str, ...]]:
+    if labels is None:
+        if classes:
+            raise InputError(f"{len(classes)} classes are named but there are no labels; give labels too.")
+        return None, ()
+    values = np.asarray(labels)
+    if values.ndim == 2 and values.shape[1] == 1:
+        values = values[:, 0]  # one column, as some .npz files have it
+    if values.ndim != 1:
+        raise InputError(
+            f"labels must have shape (n,), got {values.shape}; for one-hot rows use labels.argmax(axis=1)."
+        )
+    if len(values) != n_images:
+        raise InputError(
+            f"labels has {len(values)} entries but images has {n_images}; "
+            "give one label per image, or leave labels out."
+        )
+    if values.dtype.kind == "f":
+        odd = ~np.isfinite(values) | (values != np.round(values))
+        if odd.any():
+            first = int(np.argmax(odd))
+            raise InputError(f"label {first} is {values[first]}; labels must be whole numbers or texts.")
+        values = values.astype(np.int64)
+    if values.dtype.kind == "O" and not all(isinstance(value, str) for value in values):
+        raise InputError("labels must be whole numbers or texts, but they are other Python objects.")
+    if values.dtype.kind not in "biuUO":
+        raise InputError(f"labels must be whole numbers or texts, but the array has type {values.dtype}.")
+    if not classes:
+        distinct, indices = np.unique(values, return_inverse=True)
+        return indices.astype(np.int64), tuple(str(value) for value in distinct)
+    if len(set(classes)) < len(classes):
+        repeated = next(name for name in classes if classes.count(name) > 1)
+        raise InputError(f"the class name {repeated!r} occurs twice; class names must differ.")
+    if values.dtype.kind not in "biu":
+        raise InputError(
+            "labels must be indices into classes where classes are named; leave classes out for texts."
+        )
+    outside = (values < 0) | (values >= len(classes))
+    if outside.any():
+        first = int(np.argmax(outside))
+        raise InputError(
+            f"label {first} is {values[first]}, but the {len(classes)} classes are 0 to {len(classes) - 1}."
+        )
+    return values.astype(np.int64, copy=False), classes

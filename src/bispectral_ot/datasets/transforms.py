@@ -1,0 +1,183 @@
+"""What an experiment does to a dataset before the comparison: halve, rotate, normalise, centre."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bispectral_ot.datasets.dataset import Dataset, check_images
+from bispectral_ot.datasets.warp import rotation_maps, shift_maps, warp
+from bispectral_ot.engines import run_blocks, split_rows
+from bispectral_ot.errors import InputError
+from bispectral_ot.progress import Progress, silent
+
+_BLOCK_ROWS = 2048
+
+
+def split_halves(dataset: Dataset, *, seed: int = 0, per_class: int | None = None) -> tuple[Dataset, Dataset]:
+    """Cut a dataset into two disjoint halves, every class in two, as the paper does.
+
+    Class after class, the images of the class are permuted at random; the first half goes to A, the second
+    to B, an odd one is left out. Without labels the whole set is treated as one class.
+
+    Parameters
+    ----------
+    seed
+        Of the permutations.
+    per_class
+        At most this many images of each class in each half. Smaller values give subsets of larger ones.
+    """
+    if per_class is not None and per_class < 1:
+        raise InputError(f"per_class must be at least 1, got {per_class}; leave it out to use all images.")
+    random = np.random.default_rng(seed)
+    labels = np.zeros(len(dataset), dtype=np.int64) if dataset.labels is None else dataset.labels
+    first, second = [], []
+    for label in range(max(1, len(dataset.classes))):
+        members = random.permutation(np.flatnonzero(labels == label))
+        half = len(members) // 2
+        kept = half if per_class is None else min(half, per_class)
+        first.append(members[:kept])
+        second.append(members[half : half + kept])
+    a, b = np.concatenate(first), np.concatenate(second)
+    if len(a) == 0:
+        raise InputError(
+            f"{dataset.name!r} has no class with two images, so that it cannot be cut into halves."
+        )
+    return (
+        replace(dataset.select(a), name=f"{dataset.name}/A"),
+        replace(dataset.select(b), name=f"{dataset.name}/B"),
+    )
+
+
+def rotate(
+    images: ArrayLike, degrees: ArrayLike, *, fill: ArrayLike = 0.0, progress: Progress = silent
+) -> NDArray[np.float32]:
+    """Turn each image counter-clockwise (as displayed) by its own angle about the exact centre.
+
+    Bilinear; what comes from outside the image is ``fill``, and the border blends into it. Exact for
+    multiples of 90 degrees where the images are square.
+
+    Parameters
+    ----------
+    images
+        (n, height, width) or (n, height, width, channels).
+    degrees
+        (n,), or one angle for all.
+    fill
+        One number, or one per channel.
+
+    Returns
+    -------
+    float32 array of the shape of ``images``.
+    """
+    batch = check_images(images, what="images")
+    angles = np.asarray(degrees, dtype=np.float64)
+    if angles.shape not in ((), (len(batch),)):
+        raise InputError(
+            f"degrees has shape {angles.shape} but there are {len(batch)} images; give one angle each."
+        )
+    if not np.isfinite(angles).all():
+        raise InputError("degrees has entries that are NaN or infinite; give finite angles.")
+    maps = rotation_maps(np.broadcast_to(angles, len(batch)), *batch.shape[1:3])
+    return warp(batch, maps, fill=fill, stage="rotate", progress=progress)
+
+
+def rotate_randomly(
+    dataset: Dataset, *, seed: int = 0, fill: str | float = "background", progress: Progress = silent
+) -> Dataset:
+    """Turn every image by an angle drawn uniformly from [0, 360) degrees; images become float32.
+
+    Parameters
+    ----------
+    seed
+        Of the angles: ``numpy.random.default_rng(seed).uniform(0, 360, n)``.
+    fill
+        What the empty corners get: ``"background"`` (median of the border pixels of all images, per
+        channel), ``"mean"`` (mean of all pixels, per channel; as the paper did, which normalised first and
+        then filled with 0), or a number.
+    """
+    degrees = np.random.default_rng(seed).uniform(0.0, 360.0, len(dataset))
+    images = rotate(dataset.images, degrees, fill=_fill_value(dataset.images, fill), progress=progress)
+    return replace(dataset, images=images)
+
+
+def normalise(dataset: Dataset, *, mean: float | None = None, std: float | None = None) -> Dataset:
+    """Subtract the mean of all pixels and divide by their standard deviation: ``(image - mean) / std``.
+
+    ``mean`` and ``std`` default to those of the dataset; give those of another to put both on one scale.
+    """
+    measured_mean, measured_std = (0.0, 1.0)
+    if mean is None or std is None:
+        measured_mean, measured_std = _mean_and_std(dataset.images)
+    mean = measured_mean if mean is None else float(mean)
+    std = measured_std if std is None else float(std)
+    if not np.isfinite(mean) or not np.isfinite(std) or std <= 0:
+        raise InputError(
+            f"cannot normalise {dataset.name!r} with mean {mean:g} and standard deviation {std:g}: "
+            "the deviation must be positive (all pixels are equal?)."
+        )
+    images = np.empty(dataset.images.shape, dtype=np.float32)
+    for start, stop in split_rows(len(images), block_rows=_BLOCK_ROWS):
+        images[start:stop] = (dataset.images[start:stop].astype(np.float64) - mean) / std
+    return replace(dataset, images=images)
+
+
+def center(dataset: Dataset, *, progress: Progress = silent) -> Dataset:
+    """Move the content of every image to its centre; images become float32.
+
+    The content is ``|image - background|`` summed over channels, with the background as in
+    :func:`rotate_randomly`; its centre of mass goes to ((H - 1) / 2, (W - 1) / 2) by a sub-pixel bilinear
+    shift, which smooths a little. Images without content stay as they are.
+    """
+    images, background = dataset.images, _background(dataset.images)
+    height, width = images.shape[1:3]
+    shifts = np.zeros((len(images), 2))
+
+    def measure(start: int, stop: int) -> None:
+        content = np.abs(images[start:stop].reshape(stop - start, height, width, -1) - background).sum(axis=3)
+        mass = content.sum(axis=(1, 2))
+        filled = mass > 0
+        row_mass, column_mass = content[filled].sum(axis=2), content[filled].sum(axis=1)
+        shifts[start:stop][filled, 0] = (height - 1) / 2 - row_mass @ np.arange(height) / mass[filled]
+        shifts[start:stop][filled, 1] = (width - 1) / 2 - column_mass @ np.arange(width) / mass[filled]
+
+    run_blocks(measure, split_rows(len(images), block_rows=_BLOCK_ROWS))
+    maps = shift_maps(shifts[:, 0], shifts[:, 1])
+    return replace(dataset, images=warp(images, maps, fill=background, stage="center", progress=progress))
+
+
+def _fill_value(images: NDArray[Any], fill: str | float) -> ArrayLike:
+    if not isinstance(fill, str):
+        return fill
+    if fill == "background":
+        return _background(images)
+    if fill == "mean":
+        mean: NDArray[np.float64] = images.reshape(-1, _channels(images)).mean(axis=0, dtype=np.float64)
+        return mean
+    raise InputError(f"fill must be 'background', 'mean' or a number, got {fill!r}.")
+
+
+def _background(images: NDArray[Any]) -> NDArray[np.float64]:
+    """Median of the border pixels of all images, per channel: shape (channels,)."""
+    planes = images.reshape(*images.shape[:3], _channels(images))
+    border = np.ones(images.shape[1:3], dtype=bool)
+    border[1:-1, 1:-1] = False
+    median: NDArray[np.float64] = np.median(planes[:, border].reshape(-1, planes.shape[3]), axis=0)
+    return median.astype(np.float64)
+
+
+def _mean_and_std(images: NDArray[Any]) -> tuple[float, float]:
+    """Of all pixels, in float64 and in blocks, so that no float64 copy of the whole set is made."""
+    mean = float(images.mean(dtype=np.float64))
+    squares = sum(
+        float(np.square(images[start:stop].astype(np.float64) - mean).sum())
+        for start, stop in split_rows(len(images), block_rows=_BLOCK_ROWS)
+    )
+    return mean, float(np.sqrt(squares / images.size))
+
+
+def _channels(images: NDArray[Any]) -> int:
+    return images.shape[3] if images.ndim == 4 else 1
