@@ -1,1 +1,22 @@
-"""TODO."""
+"""Invariants map a batch of signals to float32 features that a symmetry does not change."""
+
+from bispectral_ot.invariants.base import BatchTransformer
+from bispectral_ot.invariants.cyclic import CyclicBispectrum
+from bispectral_ot.invariants.names import DEFAULT_FEATURES, FEATURES, make_features
+from bispectral_ot.invariants.pixels import Pixels
+from bispectral_ot.invariants.polar import PolarSampler
+from bispectral_ot.invariants.ring import RingBispectrum, RingPowerSpectrum
+from bispectral_ot.invariants.translation import TranslationBispectrum
+
+__all__ = [
+    "DEFAULT_FEATURES",
+    "FEATURES",
+    "BatchTransformer",
+    "CyclicBispectrum",
+    "Pixels",
+    "PolarSampler",
+    "RingBispectrum",
+    "RingPowerSpectrum",
+    "TranslationBispectrum",
+    "make_features",
+]

@@ -1,0 +1,59 @@
+"""Names of features, and the features that suit a symmetry."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from typing import Any
+
+from bispectral_ot.errors import InputError
+from bispectral_ot.invariants.base import BatchTransformer
+from bispectral_ot.invariants.pixels import Pixels
+from bispectral_ot.invariants.ring import RingBispectrum, RingPowerSpectrum
+from bispectral_ot.invariants.translation import TranslationBispectrum
+
+FEATURES: dict[str, type[BatchTransformer]] = {
+    "pixels": Pixels,
+    "ring-bispectrum": RingBispectrum,
+    "ring-power": RingPowerSpectrum,
+    "translation-bispectrum": TranslationBispectrum,
+}
+
+DEFAULT_FEATURES: dict[str, str] = {
+    "none": "pixels",
+    "rotation": "ring-bispectrum",
+    "translation": "translation-bispectrum",
+}
+
+
+def make_features(features: Any = None, *, symmetry: str = "rotation") -> Any:
+    """The transformer for a name, for a transformer (itself), or for a symmetry (``features=None``).
+
+    Parameters
+    ----------
+    features : str, transformer or None
+        A name in ``FEATURES``, an object with ``fit`` and ``transform``, or None for the symmetry's default.
+    symmetry : {"none", "rotation", "translation"}
+        What the comparison should not see.
+    """
+    if symmetry not in DEFAULT_FEATURES:
+        raise InputError(_unknown("symmetry", symmetry, DEFAULT_FEATURES))
+    if features is None:
+        features = DEFAULT_FEATURES[symmetry]
+    if isinstance(features, str):
+        if features not in FEATURES:
+            raise InputError(_unknown("features", features, FEATURES))
+        return FEATURES[features]()
+    if isinstance(features, type) or not (hasattr(features, "fit") and hasattr(features, "transform")):
+        raise InputError(
+            f"features must be a name or a transformer with fit and transform, got {features!r}; "
+            f"names are {', '.join(FEATURES)}."
+        )
+    return features
+
+
+def _unknown(what: str, name: Any, known: Iterable[str]) -> str:
+    known = list(known)
+    near = difflib.get_close_matches(str(name), known)
+    hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
+    return f"unknown {what} {name!r}; {hint}known: {', '.join(known)}."

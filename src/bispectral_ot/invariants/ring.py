@@ -1,0 +1,189 @@
+"""Rotation-invariant features: Fourier invariants of the rings of a polar grid (the paper's map)."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from typing import Any
+
+import numpy as np
+import scipy.fft
+from numpy.typing import NDArray
+
+from bispectral_ot.errors import InputError
+from bispectral_ot.invariants.base import (
+    BatchTransformer,
+    check_choice,
+    check_integer,
+    columns_table,
+    scaled_channels,
+)
+from bispectral_ot.invariants.kernels import normalise_rows, triple_products
+from bispectral_ot.invariants.orbits import TripleOrbits, cyclic_orbits
+from bispectral_ot.invariants.polar import SAMPLINGS, PolarSampler
+
+
+class _RingTransformer(BatchTransformer):
+    """Images to rings, and rings to rows of unit norm per channel."""
+
+    n_angles: int
+    n_rings: int | None
+    radial_weight: float
+    sampling: str
+    sampler_: PolarSampler
+
+    def _prepare_sampler(self) -> None:
+        height, width = self.image_shape_[:2]
+        n_angles = check_integer("n_angles", self.n_angles, minimum=1)
+        n_rings = min(height, width) // 2
+        if self.n_rings is not None:
+            n_rings = check_integer("n_rings", self.n_rings, minimum=1)
+        check_choice("sampling", self.sampling, SAMPLINGS)
+        if not (self.radial_weight >= 0 and math.isfinite(self.radial_weight)):
+            raise InputError(f"radial_weight must be at least 0 and finite, got {self.radial_weight!r}.")
+        if n_rings < (1 if self.radial_weight == 0 else 2):
+            raise InputError(
+                f"{height} x {width} images have {n_rings} ring(s), of which ring 0 weighs nothing; "
+                "give images of at least 4 x 4 pixels, more rings, or radial_weight=0."
+            )
+        # relative to the outermost ring: the unit norm removes the factor, and no power can overflow
+        ring_weights = (np.arange(n_rings) / max(1, n_rings - 1)) ** self.radial_weight
+        self.sampler_ = PolarSampler.build(
+            height,
+            width,
+            n_rings=n_rings,
+            n_angles=n_angles,
+            sampling=self.sampling,
+            ring_weights=ring_weights,
+        )
+
+    def _scratch_per_row(self) -> int:
+        samples = self._channels * self.sampler_.n_rings * self.sampler_.n_angles
+        return 12 * self.n_features_in_ + 16 * samples
+
+    def _fill(self, rows: NDArray[Any], out: NDArray[np.float32]) -> int:
+        images = scaled_channels(rows, self._channels)
+        samples = self.sampler_.sample(images.reshape(len(rows) * self._channels, -1))
+        vanishing = self._fill_from_rings(samples, out.reshape(len(samples), -1))
+        return int(vanishing.reshape(len(rows), -1).any(axis=1).sum())
+
+    @abstractmethod
+    def _fill_from_rings(self, samples: NDArray[np.float32], out: NDArray[np.float32]) -> NDArray[np.bool_]:
+        """Rings (n, n_rings, n_angles) to rows ``out``; says which vanish."""
+
+
+class RingBispectrum(_RingTransformer):
+    """The bispectrum of each ring of a polar grid: invariant to turning the image.
+
+    With F the DFT of ring r along the angle, ``B[r, i, j] = F_i F_j conj(F_{(i + j) mod K})``; the whole of a
+    channel is divided by its L2 norm, and real and imaginary parts become real columns. The defaults are the
+    paper's. Each ring may turn by its own angle unnoticed: the map is not complete for images.
+
+    Parameters
+    ----------
+    n_angles : int
+        Samples per ring, K.
+    n_rings : int, optional
+        Rings r = 0 to n_rings - 1; by default R = min(height, width) // 2 of them.
+    radial_weight : float
+        Ring r is multiplied by ``r ** radial_weight``.
+    sampling : {"nearest", "bilinear"}
+        See :class:`~bispectral_ot.invariants.polar.PolarSampler`.
+    folded : bool
+        Keep one entry per symmetry orbit of (i, j) (4,018 columns for 28 x 28), with multiplicities in
+        ``feature_weights_``; or all ``2 R K K`` of them (44,800).
+
+    Notes
+    -----
+    ``index_map_`` has the fields channel, ring, i, j, part (0 real, 1 imaginary); columns run over channels,
+    rings, parts and index pairs.
+    """
+
+    orbits_: TripleOrbits
+
+    def __init__(
+        self,
+        *,
+        n_angles: int = 40,
+        n_rings: int | None = None,
+        radial_weight: float = 1.0,
+        sampling: str = "nearest",
+        folded: bool = True,
+    ) -> None:
+        self.n_angles = n_angles
+        self.n_rings = n_rings
+        self.radial_weight = radial_weight
+        self.sampling = sampling
+        self.folded = folded
+
+    def _prepare(self) -> tuple[NDArray[np.void], NDArray[np.float32]]:
+        self._prepare_sampler()
+        orbits = self.orbits_ = cyclic_orbits(self.sampler_.n_angles)
+        if self.folded:
+            i, j, part = orbits.to_columns(orbits.i), orbits.to_columns(orbits.j), orbits.part
+            weights = orbits.to_columns(orbits.multiplicity)
+        else:
+            part, i, j = np.indices((2, self.sampler_.n_angles, self.sampler_.n_angles)).reshape(3, -1)
+            weights = np.ones_like(part)
+        channel, ring, _ = np.ix_(range(self._channels), range(self.sampler_.n_rings), [0])
+        index_map = columns_table(channel=channel, ring=ring, i=i, j=j, part=part)
+        return index_map, np.tile(weights, channel.size * ring.size).astype(np.float32)
+
+    def _scratch_per_row(self) -> int:
+        return super()._scratch_per_row() + (0 if self.folded else 8 * self.n_features_out_)
+
+    def _fill_from_rings(self, samples: NDArray[np.float32], out: NDArray[np.float32]) -> NDArray[np.bool_]:
+        orbits, shape = self.orbits_, (len(samples), self.sampler_.n_rings, self.orbits_.n_columns)
+        folded = out.reshape(shape) if self.folded else np.empty(shape, dtype=np.float32)
+        triple_products(scipy.fft.fft(samples), orbits.i, orbits.j, orbits.k, orbits.n_real, folded)
+        weights = np.tile(orbits.to_columns(orbits.multiplicity), shape[1]).astype(np.float32)
+        vanishing = np.empty(len(samples), dtype=np.bool_)
+        normalise_rows(folded.reshape(len(samples), -1), weights, vanishing)
+        if not self.folded:
+            out[:] = orbits.unfold(folded).reshape(out.shape)
+        return vanishing
+
+
+class RingPowerSpectrum(_RingTransformer):
+    """The power spectrum of each ring: ``|F_k|^2``, k = 0 to K // 2, of unit norm per channel.
+
+    Invariant to turning the image, and much shorter than the bispectrum, but blind to the phases: images
+    whose rings differ by any phases at all look the same to it. ``feature_weights_`` is 2 where ``|F_k|`` and
+    ``|F_{K-k}|`` are two entries of the unfolded spectrum, else 1. ``index_map_`` has the fields channel,
+    ring, i.
+
+    Parameters
+    ----------
+    n_angles, n_rings, radial_weight, sampling
+        As in :class:`RingBispectrum`.
+    """
+
+    def __init__(
+        self,
+        *,
+        n_angles: int = 40,
+        n_rings: int | None = None,
+        radial_weight: float = 1.0,
+        sampling: str = "nearest",
+    ) -> None:
+        self.n_angles = n_angles
+        self.n_rings = n_rings
+        self.radial_weight = radial_weight
+        self.sampling = sampling
+
+    def _prepare(self) -> tuple[NDArray[np.void], NDArray[np.float32]]:
+        self._prepare_sampler()
+        n_angles = self.sampler_.n_angles
+        n_frequencies = n_angles // 2 + 1
+        channel, ring, i = np.ix_(range(self._channels), range(self.sampler_.n_rings), range(n_frequencies))
+        index_map = columns_table(channel=channel, ring=ring, i=i)
+        return index_map, np.where(index_map["i"] == -index_map["i"] % n_angles, 1, 2).astype(np.float32)
+
+    def _fill_from_rings(self, samples: NDArray[np.float32], out: NDArray[np.float32]) -> NDArray[np.bool_]:
+        spectra = scipy.fft.rfft(samples).reshape(out.shape)
+        largest = np.abs(spectra).max(axis=1, keepdims=True)
+        spectra /= np.where(largest > 0, largest, 1)
+        out[:] = spectra.real**2 + spectra.imag**2
+        vanishing = np.empty(len(out), dtype=np.bool_)
+        normalise_rows(out, self.feature_weights_[: out.shape[1]], vanishing)
+        return vanishing
