@@ -1,0 +1,9 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.floating[Any]]
+Index = NDArray[np.integer[Any]]

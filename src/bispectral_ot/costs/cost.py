@@ -1,0 +1,243 @@
+"""The cost of moving one element of a to one of b: row blocks, stored or recomputed within a byte budget."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bispectral_ot.costs._typing import Floats
+from bispectral_ot.costs.distances import Distance, Metric
+from bispectral_ot.engines import core_count, run_blocks, split_rows
+from bispectral_ot.errors import InputError, MemoryBudgetError
+from bispectral_ot.memory import default_budget, format_bytes, parse_bytes
+from bispectral_ot.progress import Progress, silent
+
+Storage = Literal["float32", "compact", "recompute"]
+STORAGES: tuple[Storage, ...] = get_args(Storage)
+
+# Room for the solver's vectors, the interpreter and the libraries beside what is counted exactly.
+_OVERHEAD = 64 * 2**20
+
+
+@dataclass(frozen=True)
+class EncodedRows:
+    """Rows of a cost as they are stored: ``cost[i, j] = offsets[i] + steps[i] * codes[i, j]``."""
+
+    codes: NDArray[np.float32] | NDArray[np.uint16]
+    offsets: NDArray[np.float64]
+    steps: NDArray[np.float64]
+
+    def decode(self) -> NDArray[np.float32]:
+        """The rows as float32."""
+        if self.codes.dtype == np.float32:
+            return self.codes  # type: ignore[return-value]
+        rows = self.codes.astype(np.float32)
+        rows *= self.steps[:, None].astype(np.float32)
+        rows += self.offsets[:, None].astype(np.float32)
+        return rows
+
+
+class Cost:
+    """Pairwise distances between two feature matrices, computed once or again on every visit.
+
+    Parameters
+    ----------
+    xa, xb
+        Features (n, k) and (m, k), one row per element; NumPy arrays or float32 memory maps.
+    metric
+        ``"l1"``, ``"l2"``, ``"sqeuclidean"`` or ``"cosine"``.
+    weights
+        A weight for each column (the multiplicities of folded features, ``feature_weights_``).
+    working_memory
+        Byte budget for features and cost together, as ``"4GB"`` or a number. It decides how the cost is kept:
+        ``float32`` if that fits, else ``compact`` (16 bits, see ``storage_error``), else ``recompute``.
+        By default 70 % of the memory that is free now.
+    storage
+        Ask for one of the three by name instead.
+    progress
+        Called as blocks are computed.
+
+    Attributes
+    ----------
+    shape : (n, m)
+    maximum : the largest distance, as stored
+    storage : how the cost is kept
+    storage_error : bound on ``|stored - computed|`` of any entry; 0 where nothing is rounded
+    """
+
+    def __init__(
+        self,
+        xa: Floats,
+        xb: Floats,
+        metric: Metric = "l1",
+        *,
+        weights: Floats | None = None,
+        working_memory: str | int | float | None = None,
+        storage: Storage | None = None,
+        progress: Progress = silent,
+    ) -> None:
+        self._distance: Distance | None = Distance(xa, xb, metric, weights)
+        self.metric: str = metric
+        self.shape = (self._distance.xa.shape[0], self._distance.xb.shape[0])
+        in_memory = [x for x in (self._distance.xa, self._distance.xb) if not isinstance(x, np.memmap)]
+        self.storage: Storage = choose_storage(
+            self.shape,
+            feature_bytes=sum(x.nbytes for x in in_memory),
+            block_rows=self._distance.rows_at_once,
+            working_memory=working_memory,
+            storage=storage,
+        )
+        self._progress = progress
+        self._fill()
+
+    @classmethod
+    def from_matrix(cls, matrix: Floats) -> Cost:
+        """Use a cost matrix (n, m) that the caller has computed."""
+        values = np.ascontiguousarray(matrix, dtype=np.float32)
+        if values.ndim != 2 or values.size == 0:
+            raise InputError(f"a cost must be a non-empty matrix, got shape {values.shape}.")
+        if not np.isfinite(values).all():
+            row, column = np.argwhere(~np.isfinite(values))[0]
+            raise InputError(f"the cost matrix has a NaN or infinite entry at [{row}, {column}].")
+        if values.min() < 0:
+            raise InputError("a cost must not be negative; shift it, since a constant does not change the plan.")
+        cost = cls.__new__(cls)
+        cost._distance, cost.metric, cost.shape, cost.storage = None, "precomputed", values.shape, "float32"
+        cost._codes, cost._offsets, cost._steps = values, np.zeros(len(values)), np.ones(len(values))
+        cost.maximum, cost.storage_error = float(values.max()), 0.0
+        return cost
+
+    @property
+    def scale(self) -> float:
+        """What the solvers divide by: the maximum, or 1 where all distances are 0."""
+        return self.maximum or 1.0
+
+    @property
+    def rows_at_once(self) -> int:
+        """Rows per block that keep a core busy and its caches full."""
+        if self.storage == "recompute" and self._distance is not None:
+            return self._distance.rows_at_once
+        return max(1, min(64, self.shape[0] // (2 * core_count())))
+
+    def block(self, start: int, stop: int) -> NDArray[np.float32]:
+        """Distances (stop - start, m) of rows ``start`` to ``stop``, in the features' units."""
+        if not 0 <= start <= stop <= self.shape[0]:
+            raise InputError(f"rows {start} to {stop} are not within 0 to {self.shape[0]}.")
+        return self.encoded(start, stop).decode()
+
+    def scaled_block(self, start: int, stop: int) -> NDArray[np.float32]:
+        """The same, divided by the maximum, as the solvers see it."""
+        return self.block(start, stop) / np.float32(self.scale)
+
+    def encoded(self, start: int, stop: int) -> EncodedRows:
+        """Rows as they are stored (a view), for kernels that decode on the fly."""
+        if self.storage == "recompute":
+            return EncodedRows(self._compute(start, stop), self._zeros[start:stop], self._ones[start:stop])
+        return EncodedRows(self._codes[start:stop], self._offsets[start:stop], self._steps[start:stop])
+
+    @cached_property
+    def _zeros(self) -> NDArray[np.float64]:
+        return np.zeros(self.shape[0])
+
+    @cached_property
+    def _ones(self) -> NDArray[np.float64]:
+        return np.ones(self.shape[0])
+
+    def _compute(self, start: int, stop: int) -> NDArray[np.float32]:
+        assert self._distance is not None
+        out = np.empty((stop - start, self.shape[1]), dtype=np.float32)
+        self._distance.rows(start, stop, out)
+        return out
+
+    def _fill(self) -> None:
+        """Compute every row once: keep it if it is stored, and find the maximum."""
+        assert self._distance is not None
+        distance, (n, m) = self._distance, self.shape
+        if self.storage == "float32":
+            self._codes: NDArray[np.float32] | NDArray[np.uint16] = np.empty((n, m), dtype=np.float32)
+            self._offsets, self._steps = self._zeros, self._ones
+        elif self.storage == "compact":
+            self._codes = np.empty((n, m), dtype=np.uint16)
+            self._offsets, self._steps = np.empty(n), np.empty(n)
+
+        def work(start: int, stop: int) -> float:
+            if self.storage == "float32":
+                rows: NDArray[np.float32] = self._codes[start:stop]  # type: ignore[assignment]
+                distance.rows(start, stop, rows)
+            else:
+                rows = self._compute(start, stop)
+            if self.storage == "compact":
+                from bispectral_ot.costs import kernels
+
+                kernels.quantise_rows(
+                    rows, self._codes[start:stop], self._offsets[start:stop], self._steps[start:stop]
+                )
+            return float(rows.max())
+
+        blocks = split_rows(n, block_rows=distance.rows_at_once)
+        with one_blas_thread():
+            self.maximum = max(run_blocks(work, blocks, stage="cost", progress=self._progress))
+        self.storage_error = 0.0
+        if self.storage == "compact":
+            # half a step, and the rounding of the decoded float32
+            self.storage_error = float(self._steps.max()) / 2 + 2**-23 * self.maximum
+        if self.storage != "recompute":
+            self._distance = None  # the features are not needed any more
+
+
+def choose_storage(
+    shape: tuple[int, int],
+    *,
+    feature_bytes: int,
+    block_rows: int = 256,
+    working_memory: str | int | float | None = None,
+    storage: Storage | None = None,
+) -> Storage:
+    """The most exact storage that fits the budget together with the features.
+
+    Raises
+    ------
+    MemoryBudgetError
+        If not even recomputation fits; the message says what each storage would need.
+    """
+    needs = storage_bytes(shape, feature_bytes=feature_bytes, block_rows=block_rows)
+    if storage is not None:
+        if storage not in STORAGES:
+            raise InputError(f"unknown storage {storage!r}; choose one of {', '.join(STORAGES)}.")
+        if working_memory is None or needs[storage] <= parse_bytes(working_memory):
+            return storage
+        candidates: tuple[Storage, ...] = (storage,)
+    else:
+        candidates = STORAGES
+    budget = default_budget() if working_memory is None else parse_bytes(working_memory)
+    for candidate in candidates:
+        if needs[candidate] <= budget:
+            return candidate
+    raise MemoryBudgetError(
+        f"a {shape[0]:,} x {shape[1]:,} cost does not fit into working_memory = {format_bytes(budget)}: it needs "
+        + ", ".join(f"{format_bytes(needs[candidate])} ({candidate})" for candidate in candidates)
+        + f", of which {format_bytes(feature_bytes)} are features. Raise working_memory, or reduce the features "
+        "(pca) or the number of elements."
+    )
+
+
+def storage_bytes(shape: tuple[int, int], *, feature_bytes: int, block_rows: int = 256) -> dict[Storage, int]:
+    """Bytes that each storage needs, features and scratch included."""
+    n, m = shape
+    scratch = _OVERHEAD + core_count() * block_rows * m * 4
+    return {
+        "float32": feature_bytes + scratch + 4 * n * m,
+        "compact": feature_bytes + scratch + 2 * n * m,
+        "recompute": feature_bytes + scratch,
+    }
+
+
+def one_blas_thread():  # type: ignore[no-untyped-def]
+    """Within this context BLAS uses one thread, because row blocks already use every core."""
+    from threadpoolctl import threadpool_limits
+
+    return threadpool_limits(limits=1, user_api="blas")
