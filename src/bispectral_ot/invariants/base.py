@@ -120,7 +120,7 @@ class BatchTransformer(TransformerMixin, BaseEstimator, ABC):
         rows, _ = self._read(X, reset=False)
         features = self._output(len(rows), out)
         plain = np.asarray(features)  # a memory map as a plain array, which is what kernels take
-        blocks = split_rows(len(rows), block_rows=SCRATCH_BYTES // max(1, self._scratch_per_row()))
+        blocks = split_rows(len(rows), block_rows=_block_rows(self._scratch_per_row()))
         vanishing = sum(
             run_blocks(
                 lambda start, stop: self._fill(rows[start:stop], plain[start:stop]),
@@ -203,11 +203,15 @@ class BatchTransformer(TransformerMixin, BaseEstimator, ABC):
         return out
 
 
+def _block_rows(bytes_per_row: int) -> int:
+    return max(1, SCRATCH_BYTES // bytes_per_row)
+
+
 def _check_finite(rows: NDArray[Any]) -> None:
     """Refuse NaN and infinity, naming the image; block by block, before any work is done."""
     if rows.dtype.kind != "f":
         return
-    for start, stop in split_rows(len(rows), block_rows=SCRATCH_BYTES // rows[:1].nbytes):
+    for start, stop in split_rows(len(rows), block_rows=_block_rows(rows[:1].nbytes)):
         finite = np.isfinite(rows[start:stop])
         if not finite.all():
             bad = start + int(np.argmin(finite.all(axis=1)))

@@ -133,7 +133,7 @@ class CyclicBispectrum(BatchTransformer):
                     coefficient = values[:, 1 + k] + 1j * values[:, 1 + n_chain + k]
                     spectra[:, k + 1] = np.conj(coefficient / (spectra[:, 1] * spectra[:, k]))
             _require_nonzero(spectra if n > 2 else spectra[:, :1])
-            # F_1 was taken as positive, so that F_k came out times exp(-i k phase). The last one, F_m, must be
+            # F_1 was taken as positive, so F_k came out times exp(-i k phase). The last one, F_m, must be
             # the conjugate of F_{n-m}: this gives n * phase, hence the signal up to a whole shift.
             last = n_chain + 1
             phase = -np.angle(spectra[:, last] * spectra[:, n - last]) / n
