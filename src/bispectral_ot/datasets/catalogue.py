@@ -48,19 +48,20 @@ def named_folder(root: str | os.PathLike[str] | None = None) -> Path | None:
 def place(name: str) -> str:
     """Where the training split of a named set would be taken from now, in words."""
     if name in BUNDLED:
-        return f"comes with {BUNDLED[name].package}"
+        return BUNDLED[name].package
     official, folder = OFFICIAL[name], named_folder()
     if folder is not None and find_pair(official, folder, "train"):
-        return f"in {folder}"
+        return "local folder"
     if find_pair(official, cache_folder(official).parent, "train"):
-        return "in the cache"
-    return "to be fetched"
+        return "cache"
+    return "to fetch"
 
 
 def suggest(name: str) -> str:
     """A sentence with the names nearest to an unknown one."""
     names = [*OFFICIAL, *BUNDLED]
     plain = name.lower().replace("_", "-").replace(" ", "-")
-    nearest = difflib.get_close_matches(plain, names, n=2, cutoff=0.5)
-    meant = f"Did you mean {' or '.join(map(repr, nearest))}? " if nearest else ""
+    longer = [known for known in names if known.startswith(plain)]
+    nearest = list(dict.fromkeys(longer + difflib.get_close_matches(plain, names, n=2, cutoff=0.5)))
+    meant = f"Did you mean {' or '.join(map(repr, nearest[:3]))}? " if nearest else ""
     return f"{meant}Known names: {', '.join(names)}."

@@ -113,14 +113,11 @@ def _list_images(folder: Path) -> tuple[list[str], list[Path], list[int]]:
 
 
 def _image_files(folder: Path) -> list[Path]:
-    try:
-        return sorted(
-            path
-            for path in folder.iterdir()
-            if path.suffix.lower() in SUFFIXES and not path.name.startswith(".") and path.is_file()
-        )
-    except OSError as error:
-        raise DatasetError(f"cannot list the folder {folder}: {error.strerror or error}.") from None
+    return sorted(
+        path
+        for path in folder.iterdir()
+        if path.suffix.lower() in SUFFIXES and not path.name.startswith(".") and path.is_file()
+    )
 
 
 def _nothing_found(folder: Path, sub_folders: list[Path]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import math
+import re
 import zlib
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,7 @@ _TYPES = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E:
 
 def is_idx_name(name: str) -> bool:
     """Whether a file name says IDX: ``train-images-idx3-ubyte``, ``a.idx``, with or without ``.gz``."""
-    stem = name.lower().removesuffix(".gz")
-    return stem.endswith(("-ubyte", ".idx")) or ".idx" in stem or "-idx" in stem
+    return re.search(r"[-.]idx\d?(-\w+)?(\.gz)?$", name.lower()) is not None
 
 
 def read_idx(path: Path) -> NDArray[Any]:

@@ -26,7 +26,7 @@ def load(
     *,
     split: str = "train",
     root: str | os.PathLike[str] | None = None,
-    resize: int | Size | None = None,
+    resize: int | Size | str | None = None,
     progress: Progress = silent,
 ) -> Dataset:
     """Load a dataset.
@@ -46,7 +46,7 @@ def load(
         Folder that already has the IDX files of the official sets; nothing is downloaded then. The variable
         ``BISPECTRAL_OT_DATA`` does the same for all calls (and what was fetched before is used as well).
     resize
-        One side, or (height, width): resample every image to that size.
+        One side, (height, width), or a text such as ``"32x48"``: resample every image to that size.
     progress
         Called while files are fetched, read or resized.
 
@@ -103,11 +103,10 @@ def _read_official(
 def _read_path(path: Path, split: str, size: Size | None, progress: Progress) -> Dataset:
     suffix = path.suffix.lower()
     if path.is_dir():
-        idx_images = arrays.find_idx_images(path, split=split)
-        if idx_images is not None:
-            return arrays.read_idx_file(idx_images)
-        _refuse_test_split(split, str(path))
-        return folder.read_folder(path, size=size, progress=progress)
+        try:
+            return _read_folder(path, split, size, progress)
+        except OSError as error:
+            raise DatasetError(f"cannot read the folder {path}: {error.strerror or error}.") from None
     if not path.exists():
         looks_like_path = suffix or len(path.parts) > 1
         raise DatasetError(
@@ -125,6 +124,14 @@ def _read_path(path: Path, split: str, size: Size | None, progress: Progress) ->
     if suffix in folder.SUFFIXES:
         raise DatasetError(f"{path} is a single image; name the folder that holds the images.")
     raise DatasetError(f"{path} is of an unknown kind; expected a folder of images, .npz, .npy or IDX.")
+
+
+def _read_folder(path: Path, split: str, size: Size | None, progress: Progress) -> Dataset:
+    idx_images = arrays.find_idx_images(path, split=split)
+    if idx_images is not None:
+        return arrays.read_idx_file(idx_images)
+    _refuse_test_split(split, str(path))
+    return folder.read_folder(path, size=size, progress=progress)
 
 
 def _refuse_test_split(split: str, what: str) -> None:

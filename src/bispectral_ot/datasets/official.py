@@ -68,7 +68,7 @@ OFFICIAL = {
         ),
         OfficialSet(
             name="fashion-mnist",
-            title="photographs of clothes",
+            title="photos of clothes",
             classes=(
                 "T-shirt/top",
                 "Trouser",
@@ -99,7 +99,7 @@ OFFICIAL = {
         ),
         OfficialSet(
             name="kmnist",
-            title="cursive Japanese characters",
+            title="cursive Japanese",
             classes=("o", "ki", "su", "tsu", "na", "ha", "ma", "ya", "re", "wo"),
             counts={"train": 60_000, "test": 10_000},
             torchvision_folder="KMNIST",
@@ -119,7 +119,7 @@ OFFICIAL = {
         ),
         OfficialSet(
             name="emnist-letters",
-            title="handwritten letters, both cases in one class",
+            title="handwritten letters",
             classes=tuple("abcdefghijklmnopqrstuvwxyz"),
             counts={"train": 124_800, "test": 20_800},
             torchvision_folder="EMNIST",

@@ -15,12 +15,16 @@ from bispectral_ot.progress import Progress, silent
 Size = tuple[int, int]
 
 
-def parse_size(size: int | Size) -> Size:
-    """Read a size: one side, or (height, width); both at least 1."""
-    sides = (size, size) if isinstance(size, (int, np.integer)) else tuple(size)
-    if len(sides) != 2 or not all(isinstance(side, (int, np.integer)) and side >= 1 for side in sides):
-        raise InputError(f"resize must be a whole number of pixels or (height, width), got {size!r}.")
-    return int(sides[0]), int(sides[1])
+def parse_size(size: int | Size | str) -> Size:
+    """Read a size: one side, (height, width), or a text such as ``"32"`` or ``"32x48"``; both at least 1."""
+    parts = size.lower().split("x") if isinstance(size, str) else np.ravel(np.asarray(size)).tolist()
+    try:
+        sides = [int(part) for part in parts if float(part) == int(part)]
+    except (ValueError, TypeError, OverflowError):
+        sides = []
+    if len(sides) != len(parts) or len(sides) not in (1, 2) or min(sides) < 1:
+        raise InputError(f"resize must be one side or (height, width) in whole pixels, got {size!r}.")
+    return sides[0], sides[-1]
 
 
 def resize_image(image: NDArray[Any], size: Size) -> NDArray[Any]:

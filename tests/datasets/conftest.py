@@ -1,0 +1,36 @@
+"""Small datasets written to disk, in the ways that users keep them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from idx_files import write_idx
+
+
+@pytest.fixture
+def images() -> np.ndarray:
+    """Seven 28 x 28 images in which no two rows, columns or images are alike."""
+    return np.random.default_rng(5).integers(0, 256, (7, 28, 28), dtype=np.uint8)
+
+
+@pytest.fixture
+def write_pair(images: np.ndarray) -> Callable[..., Path]:
+    """Write an images file and a labels file of a split into a folder."""
+
+    def write(folder: Path, images_name: str, labels_name: str, *, first_label: int = 0) -> Path:
+        write_idx(folder / images_name, images)
+        write_idx(folder / labels_name, (np.arange(7) + first_label).astype(np.uint8))
+        return folder
+
+    return write
+
+
+@pytest.fixture(autouse=True)
+def _no_machine_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Neither this machine's data folder nor its cache may decide a test."""
+    monkeypatch.delenv("BISPECTRAL_OT_DATA", raising=False)
+    monkeypatch.setattr("pooch.os_cache", lambda name: tmp_path / "cache" / name)
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")

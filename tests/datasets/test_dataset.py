@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from bispectral_ot.datasets import Dataset
+from bispectral_ot.errors import InputError
+
+IMAGES = np.zeros((6, 3, 4), dtype=np.uint8)
+
+
+def test_wrong_number_of_labels_says_both_numbers():
+    with pytest.raises(InputError) as caught:
+        Dataset(np.zeros((60, 3, 3)), np.zeros(59, dtype=int))
+    assert str(caught.value) == (
+        "labels has 59 entries but images has 60; give one label per image, or leave labels out."
+    )
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1e39])
+def test_non_finite_pixels_name_the_image(bad: float):
+    images = np.zeros((5000, 2, 2))
+    images[4321, 1, 0] = bad
+    with pytest.raises(InputError, match="image 4321 has 1 pixels that are NaN or infinite"):
+        Dataset(images)
+
+
+@pytest.mark.parametrize(
+    ("shape", "advice"),
+    [
+        ((0, 3, 3), "no images"),
+        ((4, 0, 3), "no pixels"),
+        ((10, 784), r"reshape\(-1, 28, 28\)"),
+        ((5, 7), r"image\[None\]"),
+        ((5,), "expected images of shape"),
+        ((5, 3, 32, 32), "channels first"),
+    ],
+)
+def test_wrong_shapes_are_explained(shape: tuple[int, ...], advice: str):
+    with pytest.raises(InputError, match=advice):
+        Dataset(np.zeros(shape))
+
+
+@pytest.mark.parametrize(
+    ("given_type", "kept"),
+    [
+        ("uint8", "uint8"),
+        ("uint16", "uint16"),
+        ("float32", "float32"),
+        ("float64", "float32"),
+        ("int64", "float32"),
+    ],
+)
+def test_pixel_types(given_type: str, kept: str):
+    assert Dataset(np.ones((1, 2, 2), dtype=given_type)).images.dtype == kept
+
+
+def test_booleans_become_whole_numbers_and_texts_are_refused():
+    assert Dataset(np.ones((1, 2, 2), dtype=bool)).images.dtype == np.uint8
+    with pytest.raises(InputError, match="real numbers"):
+        Dataset(np.full((1, 2, 2), "a"))
+    with pytest.raises(InputError, match="one size"):
+        Dataset([np.zeros((2, 2)), np.zeros((3, 3))])
+
+
+def test_classes_come_from_labels_of_any_kind():
+    by_text = Dataset(IMAGES, np.array(["b", "a", "é", "a", "b", "b"]))
+    assert by_text.classes == ("a", "b", "é")
+    np.testing.assert_array_equal(by_text.labels, [1, 0, 2, 0, 1, 1])
+    by_number = Dataset(IMAGES, [[7], [3], [7], [3], [3], [9]])
+    assert by_number.classes == ("3", "7", "9")
+    np.testing.assert_array_equal(by_number.class_counts, [3, 2, 1])
+
+
+@pytest.mark.parametrize(
+    ("labels", "classes", "problem"),
+    [
+        ([0, 1, 2, 0, 1, 5], ("a", "b", "c"), "label 5 is 5, but the 3 classes are 0 to 2"),
+        ([0, 1, -1, 0, 1, 1], ("a", "b"), "label 2 is -1"),
+        ([0, 1, 0, 0, 1, 1], ("a", "a"), "'a' occurs twice"),
+        ([0, 0, 0, 0, 0.5, 1], (), "label 4 is 0.5"),
+        ([0, 0, np.nan, 0, 0, 1], (), "label 2 is nan"),
+        ([None] * 6, (), "other Python objects"),
+        (list("aabbaa"), ("a", "b"), "indices into classes"),
+        (np.zeros((6, 2)), (), "one-hot"),
+        (None, ("a",), "no labels"),
+    ],
+)
+def test_bad_labels_are_explained(labels: object, classes: tuple[str, ...], problem: str):
+    with pytest.raises(InputError, match=problem):
+        Dataset(IMAGES, labels, classes=classes)
+
+
+def test_files_must_match():
+    with pytest.raises(InputError, match="files has 2 entries but images has 6"):
+        Dataset(IMAGES, files=("a", "b"))
+
+
+@given(
+    hnp.arrays(np.uint8, st.tuples(st.integers(1, 9), st.integers(1, 4), st.integers(1, 4))),
+    st.data(),
+)
+def test_select_keeps_image_label_and_file_together(pixels: np.ndarray, data: st.DataObject):
+    n = len(pixels)
+    dataset = Dataset(pixels, np.arange(n), files=tuple(f"{i}.png" for i in range(n)))
+    index = data.draw(st.lists(st.integers(-n, n - 1), min_size=1))
+    chosen = dataset.select(index)
+    np.testing.assert_array_equal(chosen.images, pixels[index])
+    np.testing.assert_array_equal(chosen.labels, np.arange(n)[index])
+    assert chosen.files == tuple(f"{i % n}.png" for i in index)
+    assert chosen.classes == dataset.classes
+
+
+def test_select_with_mask_slice_and_bad_index():
+    dataset = Dataset(IMAGES, [0, 1, 0, 1, 0, 1])
+    assert len(dataset.select(dataset.labels == 1)) == 3
+    assert len(dataset.select(slice(1, 3))) == 2
+    for wrong in ([6], np.ones(5, dtype=bool), [], 3, [0.5]):
+        with pytest.raises(InputError):
+            dataset.select(wrong)

@@ -1,0 +1,220 @@
+"""Downloads, against a small server on this machine and never the real network."""
+
+from __future__ import annotations
+
+import errno
+import gzip
+import hashlib
+import io
+import zipfile
+from collections.abc import Iterator
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+
+import numpy as np
+import pytest
+from idx_files import idx_bytes
+
+from bispectral_ot.datasets import load
+from bispectral_ot.datasets.fetch import cache_folder, fetch
+from bispectral_ot.datasets.official import OFFICIAL, OfficialSet
+from bispectral_ot.errors import DatasetError
+
+NOWHERE = "http://127.0.0.1:9/"  # the discard port: refused at once
+
+
+class Server:
+    """Serves ``files``; answers the first ``failures`` requests with 503 and keeps a list of all."""
+
+    def __init__(self) -> None:
+        self.files: dict[str, bytes] = {}
+        self.failures = 0
+        self.requests: list[str] = []
+        server = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                server.requests.append(self.path.strip("/"))
+                content = server.files.get(self.path.strip("/"))
+                code = 503 if len(server.requests) <= server.failures else 404 if content is None else 200
+                self.send_response(code)
+                self.send_header("Content-Length", str(len(content or b"") if code == 200 else 0))
+                self.end_headers()
+                if code == 200 and content is not None:
+                    self.wfile.write(content)
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.http.server_port}/"
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    monkeypatch.setattr("time.sleep", lambda seconds: None)  # pooch waits between two attempts
+    serving = Server()
+    thread = Thread(target=serving.http.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield serving
+    serving.http.shutdown()
+    serving.http.server_close()
+    thread.join()
+
+
+@pytest.fixture
+def published(server: Server, images: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> OfficialSet:
+    """A tiny MNIST on the server, in place of the real one."""
+    labels = np.arange(7, dtype=np.uint8)
+    for split in ("train", "t10k"):
+        server.files[f"{split}-images-idx3-ubyte.gz"] = gzip.compress(idx_bytes(images))
+        server.files[f"{split}-labels-idx1-ubyte.gz"] = gzip.compress(idx_bytes(labels))
+    sums = {name: hashlib.sha256(content).hexdigest() for name, content in server.files.items()}
+    tiny = replace(OFFICIAL["mnist"], mirrors=(server.url,), sha256=sums, counts={"train": 7, "test": 7})
+    monkeypatch.setitem(OFFICIAL, "mnist", tiny)
+    return tiny
+
+
+def test_fetched_once_then_taken_from_the_cache(published: OfficialSet, server: Server, images: np.ndarray):
+    calls: list[tuple[str, int, int]] = []
+    dataset = load("mnist", progress=lambda *call: calls.append(call))
+    np.testing.assert_array_equal(dataset.images, images)
+    assert dataset.name == "mnist"
+    assert sorted(server.requests) == ["train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte.gz"]
+    assert calls[0][:1] == ("fetch mnist/train-images-idx3-ubyte.gz",)
+    size = len(server.files["train-images-idx3-ubyte.gz"])
+    assert (size, size) in {(done, total) for _, done, total in calls}
+    load("mnist")
+    assert len(server.requests) == 2
+
+
+def test_a_passing_failure_is_retried(published: OfficialSet, server: Server):
+    server.failures = 1
+    assert len(load("mnist", split="test")) == 7
+    assert server.requests.count("t10k-images-idx3-ubyte.gz") == 2
+
+
+def test_the_next_mirror_is_tried(published: OfficialSet, server: Server):
+    folder = fetch(replace(published, mirrors=(NOWHERE, server.url)))
+    assert len(list(folder.iterdir())) == 4
+
+
+def test_wrong_checksum_leaves_nothing_in_the_cache(published: OfficialSet, server: Server):
+    server.files["train-images-idx3-ubyte.gz"] += b"!"
+    with pytest.raises(DatasetError, match="wrong checksum, the download was removed"):
+        load("mnist")
+    assert list(cache_folder(published).iterdir()) == []
+
+
+def test_a_damaged_cached_file_is_fetched_again(published: OfficialSet, server: Server, images: np.ndarray):
+    damaged = fetch(published) / "train-images-idx3-ubyte.gz"
+    damaged.write_bytes(damaged.read_bytes()[:-9])
+    np.testing.assert_array_equal(load("mnist").images, images)
+
+
+def test_a_damaged_cached_file_is_removed_also_without_network(published: OfficialSet):
+    damaged = fetch(published) / "train-images-idx3-ubyte.gz"
+    damaged.write_bytes(b"damaged")
+    with pytest.raises(DatasetError, match="had a wrong checksum and was removed"):
+        fetch(replace(published, mirrors=(NOWHERE,)))
+    assert not damaged.exists()
+
+
+def test_no_network_says_which_file_to_put_where(published: OfficialSet, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(OFFICIAL, "mnist", replace(published, mirrors=(NOWHERE, NOWHERE)))
+    with pytest.raises(DatasetError) as caught:
+        load("mnist")
+    message = str(caught.value)
+    assert f"{NOWHERE}train-images-idx3-ubyte.gz: no connection" in message
+    assert str(cache_folder(published) / "train-images-idx3-ubyte.gz") in message
+    assert "BISPECTRAL_OT_DATA" in message
+
+
+def test_a_file_that_was_put_there_is_used(
+    published: OfficialSet, server: Server, monkeypatch: pytest.MonkeyPatch
+):
+    folder = cache_folder(published)
+    folder.mkdir(parents=True)
+    for name, content in server.files.items():
+        (folder / name).write_bytes(content)
+    monkeypatch.setitem(OFFICIAL, "mnist", replace(published, mirrors=(NOWHERE,)))
+    assert len(load("mnist")) == 7
+
+
+def test_a_missing_file_on_the_server_is_said(published: OfficialSet, server: Server):
+    del server.files["train-labels-idx1-ubyte.gz"]
+    with pytest.raises(DatasetError, match=r"train-labels-idx1-ubyte\.gz: the server answered 404"):
+        load("mnist")
+
+
+def test_full_disk(published: OfficialSet, monkeypatch: pytest.MonkeyPatch):
+    def write(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("pooch.HTTPDownloader.__call__", write)
+    with pytest.raises(DatasetError, match="No space left on device"):
+        load("mnist")
+    assert list(cache_folder(published).iterdir()) == []
+
+
+def test_interrupt_leaves_no_half_file(published: OfficialSet, monkeypatch: pytest.MonkeyPatch):
+    def interrupted(self: object, url: str, output_file: str, pooch: object) -> None:
+        Path(output_file).write_bytes(b"half")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("pooch.HTTPDownloader.__call__", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        load("mnist")
+    assert list(cache_folder(published).iterdir()) == []
+
+
+def test_a_named_folder_is_never_completed_by_a_download(
+    published: OfficialSet, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("BISPECTRAL_OT_DATA", str(tmp_path))
+    with pytest.raises(DatasetError, match="no train split of mnist"):
+        load("mnist")
+    assert server.requests == []
+    fetch(published)  # but what was fetched on request is used
+    assert len(load("mnist")) == 7
+
+
+def test_letters_come_out_of_their_archive(
+    server: Server, images: np.ndarray, monkeypatch: pytest.MonkeyPatch
+):
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        for split in ("train", "test"):
+            prefix = f"gzip/emnist-letters-{split}"
+            labels = np.arange(1, 8, dtype=np.uint8)
+            archive.writestr(
+                f"{prefix}-images-idx3-ubyte.gz", gzip.compress(idx_bytes(images.transpose(0, 2, 1)))
+            )
+            archive.writestr(f"{prefix}-labels-idx1-ubyte.gz", gzip.compress(idx_bytes(labels)))
+        archive.writestr("gzip/emnist-digits-train-images-idx3-ubyte.gz", b"not wanted")
+    server.files["gzip.zip"] = packed.getvalue()
+    sums = {"gzip.zip": hashlib.sha256(packed.getvalue()).hexdigest()}
+    tiny = replace(
+        OFFICIAL["emnist-letters"], mirrors=(server.url,), sha256=sums, counts={"train": 7, "test": 7}
+    )
+    monkeypatch.setitem(OFFICIAL, "emnist-letters", tiny)
+    for split in ("train", "test"):
+        dataset = load("emnist-letters", split=split)
+        np.testing.assert_array_equal(dataset.images, images)
+        np.testing.assert_array_equal(dataset.labels, np.arange(7))
+        assert dataset.name == "emnist-letters"
+    assert server.requests == ["gzip.zip"]
+    assert sorted(path.name for path in cache_folder(tiny).iterdir()) == [
+        f"emnist-letters-{split}-{kind}-ubyte.gz"
+        for split in ("test", "train")
+        for kind in ("images-idx3", "labels-idx1")
+    ]
+
+
+def test_checksums_are_complete():
+    for official in OFFICIAL.values():
+        files = {f"{stem}.gz" for pair in official.files.values() for stem in pair}
+        assert set(official.sha256) == ({official.archive} if official.archive else files)
+        assert all(len(bytes.fromhex(value)) == 32 for value in official.sha256.values())

