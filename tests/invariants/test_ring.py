@@ -121,18 +121,20 @@ def smooth_image(degrees: float, *, seed: int, size: int = 28) -> NDArray[np.flo
     return np.tensordot(rng.uniform(0.3, 1, size=8), blobs, axes=1)
 
 
-@pytest.mark.parametrize(("sampling", "bound"), [("bilinear", 0.05), ("nearest", 0.35)])
+@pytest.mark.parametrize(("sampling", "bound"), [("bilinear", 0.02), ("nearest", 0.35)])
 def test_turned_pixels_stay_near(sampling: str, bound: float) -> None:
-    angles = np.arange(0, 360, 17)
-    features = {}
-    for seed in range(3):
-        images = np.stack([smooth_image(angle, seed=seed) for angle in angles])
+    """Measured on six images: at most 0.013 (bilinear) and 0.29 (nearest) between vectors of norm 1."""
+    features = []
+    for seed in range(6):
+        images = np.stack([smooth_image(degrees, seed=seed) for degrees in range(0, 360, 17)])
         transformer = RingBispectrum(sampling=sampling).fit(images)
-        features[seed] = transformer.transform(images) * np.sqrt(transformer.feature_weights_)
-        moved = np.linalg.norm(features[seed] - features[seed][0], axis=1)
-        assert moved.max() <= bound  # vectors of norm 1
-    for seed in (1, 2):  # other images are further away than any turn
-        assert np.linalg.norm(features[seed][0] - features[0], axis=1).min() >= 1.5 * bound
+        features.append(transformer.transform(images) * np.sqrt(transformer.feature_weights_))
+        assert np.linalg.norm(features[-1] - features[-1][0], axis=1).max() <= bound
+    if sampling == "bilinear":  # other images are far beyond any turn: 0.19 at least
+        apart = [
+            np.linalg.norm(features[a][0] - features[b], axis=1).min() for a in range(6) for b in range(a)
+        ]
+        assert min(apart) >= 0.15
 
 
 def test_a_mirrored_image_is_told_apart_only_by_the_bispectrum() -> None:

@@ -161,7 +161,8 @@ class BatchTransformer(TransformerMixin, BaseEstimator, ABC):
             X = X if hasattr(X, "ndim") else np.asarray(X)
             shape: tuple[int, ...] | None = None
             if self._accepts_images and X.ndim in (3, 4):
-                shape = tuple(X.shape[1:])
+                X = np.asarray(X)
+                shape = X.shape[1:]
                 self._check_image_shape(shape, X.dtype, reset=reset)
                 X = X.reshape(len(X), math.prod(shape))
             rows: NDArray[Any] = validate_data(self, X, reset=reset, dtype="numeric", ensure_all_finite=False)
