@@ -1,1 +1,12 @@
-"""TODO."""
+"""Finite groups: product tables, unitary irreps, Clebsch-Gordan matrices, Fourier transforms."""
+
+from bispectral_ot.groups.finite import FiniteGroup
+from bispectral_ot.groups.named import (
+    CyclicGroup,
+    DihedralGroup,
+    OctahedralGroup,
+    ProductGroup,
+    SymmetricGroup,
+)
+
+__all__ = ["CyclicGroup", "DihedralGroup", "FiniteGroup", "OctahedralGroup", "ProductGroup", "SymmetricGroup"]

@@ -1,0 +1,152 @@
+"""The named groups: cyclic, product, dihedral, octahedral, symmetric."""
+
+from __future__ import annotations
+
+from itertools import permutations, product
+from math import factorial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bispectral_ot.errors import InputError
+from bispectral_ot.groups.finite import FiniteGroup
+from bispectral_ot.groups.irreps import Irrep
+from bispectral_ot.groups.table import IntArray
+
+LARGEST_SYMMETRIC = 6  # 6! = 720; 7! = 5040 would need minutes and gigabytes for its irreps
+
+
+class CyclicGroup(FiniteGroup):
+    """Z/n: the numbers 0 to n - 1 under addition. Irrep k is ``exp(2 pi i k g / n)``."""
+
+    def __init__(self, n: int) -> None:
+        self.n = _at_least_one("n", n)
+        numbers = np.arange(self.n)
+        super().__init__((numbers[:, None] + numbers) % self.n)
+
+    def _find_irreps(self) -> list[Irrep]:
+        numbers = np.arange(self.n)
+        exponents = (numbers[:, None] * numbers) % self.n
+        return list(np.exp(2j * np.pi * exponents / self.n)[:, :, None, None])
+
+
+class ProductGroup(FiniteGroup):
+    """G1 x G2 x ...: tuples, multiplied place by place; a whole number n stands for Z/n.
+
+    Elements are numbered like the entries of a C-ordered array of shape (|G1|, |G2|, ...), so a signal on
+    ``ProductGroup(4, 6)`` is a flattened 4 x 6 array on the torus. The irreps are the products of the
+    factors' irreps, in the same order.
+    """
+
+    def __init__(self, *factors: FiniteGroup | int) -> None:
+        if not factors:
+            raise InputError("ProductGroup needs at least one group, for example ProductGroup(4, 6).")
+        self.factors = [f if isinstance(f, FiniteGroup) else CyclicGroup(f) for f in factors]
+        table: IntArray = np.zeros((1, 1), dtype=np.int64)
+        for factor in self.factors:
+            joined = table[:, None, :, None] * factor.order + factor.table[None, :, None, :]
+            table = joined.reshape(len(table) * factor.order, -1)
+        names = product(*(factor.elements for factor in self.factors))
+        super().__init__(table, elements=[f"({', '.join(name)})" for name in names])
+
+    def _find_irreps(self) -> list[Irrep]:
+        irreps: list[Irrep] = [np.ones((1, 1, 1), dtype=np.complex128)]
+        for factor in self.factors:
+            irreps = [
+                np.einsum("gij,hkl->ghikjl", first, second).reshape(
+                    len(first) * factor.order, first.shape[1] * second.shape[1], -1
+                )
+                for first in irreps
+                for second in factor.irreps
+            ]
+        return irreps
+
+
+class DihedralGroup(FiniteGroup):
+    """D_n: the 2 n turns and mirrors of a regular n-gon. Element ``a + n b`` is ``r^a s^b``.
+
+    Irreps: the trivial one, the determinant ``(-1)^b``, for even n also ``(-1)^a`` and ``(-1)^(a + b)``; then
+    the two-dimensional ones k = 1, 2, ..., in which r turns by ``2 pi k / n`` and s is ``diag(1, -1)``.
+    """
+
+    def __init__(self, n: int) -> None:
+        self.n = _at_least_one("n", n)
+        self._turn, self._mirror = np.tile(np.arange(self.n), 2), np.repeat([0, 1], self.n)
+        turn = (self._turn[:, None] + (-1) ** self._mirror[:, None] * self._turn) % self.n
+        mirror = (self._mirror[:, None] + self._mirror) % 2
+        names = [f"r{a}" + "s" * b for a, b in zip(self._turn, self._mirror, strict=True)]
+        super().__init__(turn + self.n * mirror, elements=names)
+
+    def _find_irreps(self) -> list[Irrep]:
+        signs: list[NDArray[Any]] = [np.ones(self.order), (-1.0) ** self._mirror]
+        if self.n % 2 == 0:
+            signs += [(-1.0) ** self._turn, (-1.0) ** (self._turn + self._mirror)]
+        irreps = [sign.astype(np.complex128)[:, None, None] for sign in signs]
+        for k in range(1, (self.n + 1) // 2):
+            angle = 2 * np.pi * (k * self._turn % self.n) / self.n
+            flip = (-1.0) ** self._mirror
+            cosine, sine = np.cos(angle), np.sin(angle)
+            matrices = np.array([[cosine, -sine * flip], [sine, cosine * flip]])
+            irreps.append(matrices.transpose(2, 0, 1).astype(np.complex128))
+        return irreps
+
+
+class OctahedralGroup(FiniteGroup):
+    """O: the 24 rotations of the cube. ``matrices`` (24, 3, 3) are the rotations themselves.
+
+    Irreps: trivial (A1), sign of the permutation of the axes (A2), E, T1 (the rotation matrices), T2 = A2 (x)
+    T1.
+    """
+
+    def __init__(self) -> None:
+        signed = [
+            np.diag(signs) @ np.eye(3, dtype=np.int64)[list(axes)]
+            for axes in permutations(range(3))
+            for signs in product((1, -1), repeat=3)
+        ]
+        self.matrices: IntArray = np.array([m for m in signed if round(float(np.linalg.det(m))) == 1])
+        codes = {m.tobytes(): index for index, m in enumerate(self.matrices)}
+        products = self.matrices[:, None] @ self.matrices
+        table = np.array([[codes[m.tobytes()] for m in row] for row in products])
+        names = [
+            " ".join("xyz"[np.argmax(np.abs(row))].rjust(2, "+-"[int(row.sum() < 0)]) for row in m)
+            for m in self.matrices
+        ]
+        super().__init__(table, elements=names)
+
+    def _find_irreps(self) -> list[Irrep]:
+        axes = np.abs(self.matrices)
+        sign = np.rint(np.linalg.det(axes))[:, None, None]
+        plane = np.array([[1, -1, 0], [1, 1, -2]]) / np.sqrt([[2], [6]])  # x^2 - y^2 and x^2 + y^2 - 2 z^2
+        irreps: list[NDArray[np.float64]] = [
+            np.ones((24, 1, 1)),
+            sign,
+            plane @ axes @ plane.T,
+            self.matrices.astype(np.float64),
+            sign * self.matrices,
+        ]
+        return [irrep.astype(np.complex128) for irrep in irreps]
+
+
+class SymmetricGroup(FiniteGroup):
+    """S_n: all permutations of n things, in lexicographic order; ``(p * q)(x) = p(q(x))``; n at most 6."""
+
+    def __init__(self, n: int) -> None:
+        self.n = _at_least_one("n", n)
+        if self.n > LARGEST_SYMMETRIC:
+            raise InputError(
+                f"SymmetricGroup({n}) has {factorial(self.n):,} elements, too many for its irreps to be "
+                f"computed here; n may be at most {LARGEST_SYMMETRIC}."
+            )
+        self.permutations: IntArray = np.array(list(permutations(range(self.n))), dtype=np.int64)
+        composed = self.permutations[:, self.permutations]  # [p, q, x] -> p(q(x))
+        radix = self.n ** np.arange(self.n)[::-1]  # lexicographic order is the order of these codes
+        table = np.searchsorted(self.permutations @ radix, composed @ radix)
+        super().__init__(table, elements=["".join(map(str, p)) for p in self.permutations])
+
+
+def _at_least_one(name: str, value: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+        raise InputError(f"{name} must be a whole number of at least 1, got {value!r}.")
+    return int(value)

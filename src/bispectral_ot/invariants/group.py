@@ -1,0 +1,309 @@
+"""Bispectrum and power spectrum of signals on any finite group, and on the spaces that it moves."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from bispectral_ot.errors import InputError
+from bispectral_ot.groups import FiniteGroup
+from bispectral_ot.groups.coupling import BlockSet, full_pairs, make_blocks, selective_pairs
+from bispectral_ot.groups.table import generators
+from bispectral_ot.invariants.base import BatchTransformer, check_choice, columns_table
+from bispectral_ot.invariants.group_columns import Columns, find_columns
+from bispectral_ot.invariants.group_inversion import invert_selective
+
+
+class _GroupTransformer(BatchTransformer):
+    """Signals on a group or a space it moves, as signals on the group; complex numbers as real columns."""
+
+    _accepts_images = False
+
+    group: FiniteGroup
+    space: ArrayLike | None
+    normalise: bool
+    lift_: NDArray[np.int64]
+    columns_: Columns
+    _fourier_matrix: NDArray[np.complex128]
+
+    def _shape_of_row(self, n_columns: int) -> tuple[int, ...]:
+        return (n_columns,)
+
+    def _prepare_group(self) -> None:
+        if not isinstance(self.group, FiniteGroup):
+            raise InputError(
+                f"group must be a FiniteGroup, for example DihedralGroup(4); got {self.group!r}."
+            )
+        self.lift_ = lift_indices(self.group, self.space)
+        n_points = int(self.lift_.max()) + 1
+        if self.n_features_in_ != n_points:
+            raise InputError(
+                f"signals have {self.n_features_in_} values, but there are {n_points} points; "
+                "give one value each."
+            )
+        self._fourier_matrix = np.zeros((n_points, self.group.order), dtype=np.complex128)
+        np.add.at(self._fourier_matrix, self.lift_, self.group.fourier_matrix)
+
+    def _probes(self) -> NDArray[np.complex128]:
+        """Fourier coefficients of a few random signals."""
+        return np.random.default_rng(0).standard_normal((3, self.n_features_in_)) @ self._fourier_matrix
+
+    @abstractmethod
+    def _values(self, coefficients: NDArray[np.complex128]) -> NDArray[np.float64]:
+        """Columns from flat Fourier coefficients (n, order)."""
+
+    def _fill(self, rows: NDArray[Any], out: NDArray[np.float32]) -> int:
+        signals = rows.astype(np.float64)
+        if self.normalise:
+            largest = np.abs(signals).max(axis=1, keepdims=True)
+            signals /= np.where(largest > 0, largest, 1)  # the norm removes it; cubes stay in range
+        values = self._values(signals @ self._fourier_matrix)
+        norms = np.sqrt(np.square(values) @ self.feature_weights_.astype(np.float64))
+        if self.normalise:
+            values /= np.where(norms > 0, norms, 1)[:, None]
+        if values.size and np.abs(values).max() > np.finfo(np.float32).max:
+            raise InputError(
+                f"a {type(self).__name__} leaves the range of float32; "
+                "scale the signals, or use normalise=True."
+            )
+        out[:] = values
+        return int((norms == 0).sum())
+
+    def fourier(self, X: ArrayLike) -> list[NDArray[np.complex128]]:
+        """Fourier coefficients ``F_rho = sum_g f(g) rho(g)`` of the lifted signals: (n, d, d) per irrep."""
+        check_is_fitted(self)
+        rows, _ = self._read(X, reset=False)
+        return self.group.fourier(rows[:, self.lift_].astype(np.float64))
+
+    def inverse_fourier(self, coefficients: list[NDArray[np.complex128]]) -> NDArray[np.float64]:
+        """Signals (n, n_points) with the given Fourier coefficients: the inverse of :meth:`fourier`."""
+        check_is_fitted(self)
+        lifted = self.group.inverse_fourier(coefficients).real
+        return lifted[:, np.unique(self.lift_, return_index=True)[1]]
+
+
+class GroupBispectrum(_GroupTransformer):
+    """The bispectrum of real signals on a finite group, or on a space that the group moves.
+
+    ``B[r, s] = (F_r (x) F_s) C_rs [ (+)_{t in r (x) s} F_t^H ] C_rs^H`` with ``F_rho = sum_g f(g) rho(g)``
+    (appendix C of the paper). It does not change when the signal is moved by ``f(g) -> f(g h)``; two signals
+    with invertible ``F_rho`` have the same bispectrum only if one is moved onto the other. For invariance
+    under ``f(g) -> f(h g)`` give ``space=group.table``: the group moving itself from the left.
+
+    The columns are the entries of the blocks ``(F_r (x) F_s) C_t F_t^H``, one block per t in ``r (x) s``,
+    from which the last, unitary, factor of B is left out. Entries that are zero, or equal up to the sign, for
+    all real signals are found and dropped, and counted in ``feature_weights_``: weighted L2 and cosine
+    distances are those between the complete arrays B of all pairs; for commutative groups L1 distances are,
+    too.
+
+    Parameters
+    ----------
+    group : FiniteGroup
+        The group.
+    coefficients : {"full", "selective"}
+        All pairs (r, s), of the order of ``|G|^2`` numbers; or ``B[0, s]`` and ``B[r, s]`` for all s and the
+        few r that it takes to tell the elements of the group apart (one for cyclic, dihedral, octahedral
+        groups), of the order of ``|G|`` numbers. The selective set determines a signal with invertible
+        ``F_rho`` up to the group's action and can be inverted (after Mataigne et al. 2024; see
+        :meth:`invert`).
+    space : array_like of shape (order, n_points), optional
+        ``space[g, x]`` is the point to which g moves point x (every point must reach every other). A signal
+        is then a row of n_points values, moved by ``f(x) -> f(g^-1 x)``, and read as the signal ``f(g^-1
+        x_0)`` on the group. :meth:`~bispectral_ot.groups.FiniteGroup.action_on_cosets` makes one from a
+        subgroup.
+    normalise : bool
+        Divide each bispectrum by its L2 norm. Off by default: the norm carries the scale.
+
+    Notes
+    -----
+    ``index_map_`` has the fields r, s, t, copy (which of several equal t), i, j (row), k (column), part (0
+    real, 1 imaginary) of the first of the entries that a column stands for.
+    """
+
+    blocks_: BlockSet
+    _kept_blocks: BlockSet
+    _positions: NDArray[np.int64]
+
+    def __init__(
+        self,
+        group: FiniteGroup,
+        *,
+        coefficients: str = "full",
+        space: ArrayLike | None = None,
+        normalise: bool = False,
+    ) -> None:
+        self.group = group
+        self.coefficients = coefficients
+        self.space = space
+        self.normalise = normalise
+
+    def _prepare(self) -> tuple[NDArray[np.void], NDArray[np.float32]]:
+        self._prepare_group()
+        full = check_choice("coefficients", self.coefficients, ("full", "selective")) == "full"
+        blocks = make_blocks(self.group, full_pairs(self.group) if full else selective_pairs(self.group))
+        columns = find_columns(
+            blocks.entries(self._probes()),
+            blocks.counts,
+            self.group.dimensions[blocks.labels[2]].astype(float),
+        )
+        self.blocks_, self.columns_ = blocks, columns
+        self._kept_blocks, self._positions = blocks.keep_blocks_of(columns.entry)
+        names = ("r", "s", "t", "copy", "i", "j", "k")
+        fields = dict(zip(names, blocks.labels[:, columns.entry], strict=True))
+        return columns_table(**fields, part=columns.part), columns.counts.astype(np.float32)
+
+    def _scratch_per_row(self) -> int:
+        return 16 * (2 * self.group.order + 5 * len(self._kept_blocks.counts)) + 16 * self.n_features_out_
+
+    def _values(self, coefficients: NDArray[np.complex128]) -> NDArray[np.float64]:
+        entries = self._kept_blocks.entries(coefficients)[:, self._positions]
+        values: NDArray[np.float64] = np.where(self.columns_.part, entries.imag, entries.real)
+        return values * self.columns_.scale
+
+    def matrices(self, X: ArrayLike) -> dict[tuple[int, int], NDArray[np.complex128]]:
+        """All ``B[r, s]`` as the formula says, each (n, d_r d_s, d_r d_s) complex: for reading and tests."""
+        coefficients = self.fourier(X)
+        result = {}
+        for r, first in enumerate(coefficients):
+            for s, second in enumerate(coefficients):
+                matrix, parts = self.group.clebsch_gordan(r, s)
+                size = len(matrix)
+                blocks = np.zeros((len(first), size, size), dtype=np.complex128)
+                start = 0
+                for t in parts:
+                    stop = start + self.group.dimensions[t]
+                    blocks[:, start:stop, start:stop] = coefficients[t].conj().swapaxes(1, 2)
+                    start = stop
+                product = np.einsum("nip,njq->nijpq", first, second).reshape(-1, size, size)
+                result[r, s] = product @ matrix @ blocks @ matrix.conj().T
+        return result
+
+    def invert(self, features: ArrayLike) -> NDArray[np.float64]:
+        """Signals with the given selective bispectra, each up to the action of the group.
+
+        Parameters
+        ----------
+        features : array of shape (n, n_features_out_)
+            What ``transform`` gave with ``coefficients="selective"`` for signals on the group itself.
+
+        Returns
+        -------
+        ndarray of shape (n, order), float64
+
+        Raises
+        ------
+        InputError
+            Where some ``F_rho`` is zero or nearly singular, so that the signal is not determined.
+        """
+        check_is_fitted(self)
+        if self.coefficients != "selective" or self.normalise:
+            raise InputError(
+                "only selective bispectra that carry their scale can be inverted; "
+                "use coefficients='selective' and normalise=False."
+            )
+        if self.n_features_in_ != self.group.order:
+            raise InputError(
+                f"signals on {self.n_features_in_} points that a group of order {self.group.order} moves "
+                "have singular Fourier coefficients, which inversion divides by; give signals on the group."
+            )
+        values = np.asarray(features, dtype=np.float64)
+        if values.ndim != 2 or values.shape[1] != self.n_features_out_ or not np.isfinite(values).all():
+            raise InputError(
+                f"expected finite features of shape (n, {self.n_features_out_}), got {values.shape}."
+            )
+        lifted = invert_selective(
+            self.group,
+            self.blocks_,
+            self.columns_.unfold(values),
+            columns=lambda signals: self._values(signals @ self.group.fourier_matrix),
+            target=values,
+        )
+        signals = np.empty_like(lifted)
+        signals[:, self.lift_] = lifted
+        return signals
+
+
+class GroupPowerSpectrum(_GroupTransformer):
+    """The power spectrum ``F_rho F_rho^H`` of real signals on a finite group, or on a space that it moves.
+
+    Invariant like :class:`GroupBispectrum` and much shorter, but blind to the phases between irreps. Zero and
+    repeated entries are dropped; ``feature_weights_`` counts them. ``index_map_`` has the fields r, i, j,
+    part.
+
+    Parameters
+    ----------
+    group, space, normalise
+        As in :class:`GroupBispectrum`.
+    """
+
+    def __init__(
+        self, group: FiniteGroup, *, space: ArrayLike | None = None, normalise: bool = False
+    ) -> None:
+        self.group = group
+        self.space = space
+        self.normalise = normalise
+
+    def _prepare(self) -> tuple[NDArray[np.void], NDArray[np.float32]]:
+        self._prepare_group()
+        probes = self._spectra(self._probes())
+        self.columns_ = find_columns(
+            probes, np.ones(self.group.order, dtype=np.int64), np.ones(self.group.order)
+        )
+        labels = np.concatenate(
+            [
+                [np.full(d * d, r), *np.indices((d, d)).reshape(2, -1)]
+                for r, d in enumerate(self.group.dimensions)
+            ],
+            axis=1,
+        )
+        r, i, j = labels[:, self.columns_.entry]
+        return columns_table(r=r, i=i, j=j, part=self.columns_.part), self.columns_.counts.astype(np.float32)
+
+    def _scratch_per_row(self) -> int:
+        return 64 * self.group.order + 16 * self.n_features_out_
+
+    def _spectra(self, coefficients: NDArray[np.complex128]) -> NDArray[np.complex128]:
+        parts = self.group.split_coefficients(coefficients)
+        squares = [(part @ part.conj().swapaxes(1, 2)).reshape(len(part), -1) for part in parts]
+        return np.concatenate(squares, axis=1)
+
+    def _values(self, coefficients: NDArray[np.complex128]) -> NDArray[np.float64]:
+        entries = self._spectra(coefficients)[:, self.columns_.entry]
+        return np.where(self.columns_.part, entries.imag, entries.real)
+
+
+def lift_indices(group: FiniteGroup, space: ArrayLike | None) -> NDArray[np.int64]:
+    """For each g the point ``g^-1 x_0``, whose value the lifted signal has at g."""
+    if space is None:
+        return np.arange(group.order)
+    action = np.asarray(space)
+    if action.ndim != 2 or len(action) != group.order or action.dtype.kind not in "iu":
+        raise InputError(
+            f"space must be an integer array of shape ({group.order}, n_points) that says where each element "
+            f"moves each point; got {action.dtype} of shape {action.shape}."
+        )
+    n_points = action.shape[1]
+    if n_points == 0 or action.min() < 0 or action.max() >= n_points:
+        raise InputError(f"space must hold point numbers from 0 to {n_points - 1}.")
+    if not np.array_equal(action[group.identity], np.arange(n_points)):
+        raise InputError("space is no action of the group: its identity moves points.")
+    for element in generators(group.table):
+        wrong = np.argwhere(action[element][action] != action[group.table[element]])
+        if len(wrong):
+            other, point = wrong[0]
+            raise InputError(
+                f"space is no action of the group: {element} ({other} x) is not ({element} * {other}) x "
+                f"at point x = {point}."
+            )
+    lift: NDArray[np.int64] = action[group.inverse, 0].astype(np.int64)
+    unreached = np.setdiff1d(np.arange(n_points), lift)
+    if len(unreached):
+        raise InputError(
+            f"point {unreached[0]} cannot be reached from point 0; a homogeneous space has one orbit. "
+            "Give each orbit a transformer of its own."
+        )
+    return lift
