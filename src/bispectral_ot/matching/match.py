@@ -1,0 +1,188 @@
+"""The front door: two datasets in, a match out."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bispectral_ot.costs import METRICS, Cost, Metric, Storage
+from bispectral_ot.datasets import Dataset
+from bispectral_ot.errors import DataWarning, InputError
+from bispectral_ot.invariants import make_features
+from bispectral_ot.matching.features import extract, plan_memory, reduce_features
+from bispectral_ot.matching.result import Match
+from bispectral_ot.progress import Progress, silent
+from bispectral_ot.transport import Sinkhorn
+
+
+def match(
+    a: Dataset | ArrayLike,
+    b: Dataset | ArrayLike,
+    *,
+    symmetry: str = "rotation",
+    features: Any = None,
+    metric: Metric = "l1",
+    solver: Any = None,
+    normalise: bool = True,
+    pca: int | None = None,
+    source_weights: ArrayLike | None = None,
+    target_weights: ArrayLike | None = None,
+    working_memory: str | int | float | None = None,
+    storage: Storage | None = None,
+    scratch: str | Path | None = None,
+    progress: Progress = silent,
+) -> Match:
+    """Pair the elements of two datasets by content, whatever the symmetry did to them.
+
+    Parameters
+    ----------
+    a, b
+        Source and target: Datasets, or arrays (n, height, width) or (n, height, width, channels) of the same size.
+    symmetry
+        What the comparison should not see: ``"rotation"``, ``"translation"`` or ``"none"``.
+    features
+        A name (``"pixels"``, ``"ring-bispectrum"``, ``"ring-power"``, ``"translation-bispectrum"``), any scikit-learn
+        transformer, or None for the symmetry's default.
+    metric
+        ``"l1"``, ``"l2"``, ``"sqeuclidean"`` or ``"cosine"``.
+    solver
+        ``Sinkhorn()`` by default; also ``Greenkhorn()`` or ``ExactTransport()``.
+    normalise
+        Bring both sets to mean 0 and standard deviation 1 first, with the same two numbers for both (the
+        paper's way). Say False where that was done before.
+    pca
+        Reduce the features to this many principal components of both sets together: far less memory and time for
+        an approximation that ``settings["kept_variance"]`` measures. L1 is then taken between components.
+    source_weights, target_weights
+        Mass of each element, summing to one on each side; uniform by default.
+    working_memory, storage
+        Byte budget for features and cost (``"4GB"``), and how the cost is kept; see :class:`~bispectral_ot.Cost`.
+    scratch
+        Folder for memory-mapped features, where the budget asks for them; the system's temporary folder by default.
+    progress
+        Called as ``progress(stage, done, total)``.
+
+    Returns
+    -------
+    Match
+
+    Examples
+    --------
+    >>> import bispectral_ot as bot
+    >>> a, b = bot.split_halves(bot.load("digits"), per_class=10)
+    >>> bot.match(bot.rotate_randomly(a), b, symmetry="rotation").converged
+    True
+    """
+    if metric not in METRICS:
+        raise InputError(f"unknown metric {metric!r}; choose one of {', '.join(METRICS)}.")
+    source, target = _as_dataset(a, "a"), _as_dataset(b, "b")
+    if source.images.shape[1:] != target.images.shape[1:]:
+        raise InputError(
+            f"the images of {source.name!r} are {_size(source)} but those of {target.name!r} are {_size(target)}; "
+            "bring them to one size with load(..., resize=...) (--resize)."
+        )
+    transformer = make_features(features, symmetry=symmetry)
+    solver = Sinkhorn() if solver is None else solver
+    settings: dict[str, Any] = {
+        "symmetry": symmetry,
+        "features": features if isinstance(features, str) else type(transformer).__name__,
+        "transformer": repr(transformer),
+        "metric": metric,
+        "solver": repr(solver),
+        "normalise": normalise,
+        "pca": pca,
+        "constant_images": _tell_constant_images(source, target),
+    }
+    seconds: dict[str, float] = {}
+    shape = len(source), len(target)
+    images_a, images_b = _normalised(source, target) if normalise else (source.images, target.images)
+    transformer = transformer.fit(images_a)
+    width = pca or getattr(transformer, "n_features_out_", images_a[0].size)
+    plan = plan_memory(shape, width, working_memory=working_memory, storage=storage)
+    weights = getattr(transformer, "feature_weights_", None)
+    with tempfile.TemporaryDirectory(prefix="bispectral-ot-", dir=scratch) as folder:
+        with _timed(seconds, "features"):
+            if pca:
+                reduced = reduce_features(transformer, images_a, images_b, weights, pca, progress=progress)
+                xa, xb, weights = reduced.xa, reduced.xb, None
+                settings["kept_variance"] = reduced.kept_variance
+            else:
+                files = [Path(folder) / f"{side}.npy" if plan.mapped_features else None for side in "ab"]
+                xa = extract(transformer, images_a, file=files[0], progress=progress)
+                xb = extract(transformer, images_b, file=files[1], progress=progress)
+        del images_a, images_b
+        with _timed(seconds, "cost"):
+            cost = Cost(xa, xb, metric, weights=weights, storage=plan.storage, progress=progress)
+        settings |= {
+            "columns": int(xa.shape[1]),
+            "mapped_features": plan.mapped_features and not pca,
+            "storage": cost.storage,
+            "storage_error": cost.storage_error / cost.scale,
+        }
+        del xa, xb
+        with _timed(seconds, "transport"):
+            coupling = solver.solve(cost, source_weights, target_weights, progress=progress)
+        result = Match(
+            coupling,
+            source_labels=_names(source),
+            target_labels=_names(target),
+            settings=settings,
+            seconds=seconds,
+            progress=progress,
+        )
+        with _timed(seconds, "summary"):
+            result.top_matches()
+    return result
+
+
+def _as_dataset(data: Dataset | ArrayLike, name: str) -> Dataset:
+    return data if isinstance(data, Dataset) else Dataset(np.asarray(data), name=name)
+
+
+def _size(dataset: Dataset) -> str:
+    return " x ".join(map(str, dataset.images.shape[1:]))
+
+
+def _names(dataset: Dataset) -> NDArray[Any] | None:
+    """Labels by name, so that two sets with different class lists are compared by meaning, not by number."""
+    return None if dataset.labels is None else np.asarray(dataset.classes)[dataset.labels]
+
+
+def _normalised(source: Dataset, target: Dataset) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    sides = (source.images, target.images)
+    count = sum(images.size for images in sides)
+    mean = sum(images.sum(dtype=np.float64) for images in sides) / count
+    spread = sum(np.square(images - np.float32(mean), dtype=np.float32).sum(dtype=np.float64) for images in sides)
+    std = float(np.sqrt(spread / count)) or 1.0
+    first, second = ((images - np.float32(mean)) / np.float32(std) for images in sides)
+    return first.astype(np.float32, copy=False), second.astype(np.float32, copy=False)
+
+
+def _tell_constant_images(source: Dataset, target: Dataset) -> dict[str, int]:
+    counts = {}
+    for side, dataset in (("source", source), ("target", target)):
+        pixels = dataset.images.reshape(len(dataset), -1)
+        counts[side] = int((pixels.max(axis=1) == pixels.min(axis=1)).sum())
+        if counts[side]:
+            warnings.warn(
+                f"{counts[side]} of the {len(dataset)} images of {dataset.name!r} are constant (blank): they have "
+                "no shape to match by, and are matched by their grey level alone.",
+                DataWarning,
+                stacklevel=3,
+            )
+    return counts
+
+
+@contextmanager
+def _timed(seconds: dict[str, float], stage: str) -> Iterator[None]:
+    start = time.perf_counter()
+    yield
+    seconds[stage] = seconds.get(stage, 0.0) + time.perf_counter() - start

@@ -1,0 +1,54 @@
+"""How well a match keeps classes together: the paper's measure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bispectral_ot.matching.result import Match, check_labels
+
+
+@dataclass(frozen=True)
+class ClassPreservation:
+    """Share of source elements that were mapped to their own class.
+
+    Attributes
+    ----------
+    accuracy : the share over all elements
+    recall : (c,) the share within each source class, NaN where the source has none of it
+    confusion : (c, c) counts; row = class of the source, column = class it was mapped to
+    classes : (c,) the labels of rows and columns
+    """
+
+    accuracy: float
+    recall: NDArray[np.float64]
+    confusion: NDArray[np.int64]
+    classes: NDArray[Any]
+
+
+def class_preservation(match: Match, labels_a: ArrayLike, labels_b: ArrayLike) -> ClassPreservation:
+    """Compare each source's own class with the target class that gets most of its mass.
+
+    Parameters
+    ----------
+    match
+        The match of a (source) and b (target).
+    labels_a, labels_b
+        One label for each source and each target; numbers or names, with the same meaning on both sides.
+    """
+    n, m = match.coupling.shape
+    truth, targets = check_labels(labels_a, n), check_labels(labels_b, m)
+    # the match has read its own labels' masses already
+    known = match.target_labels is not None and np.array_equal(match.target_labels, targets)
+    predicted = match.transfer_labels(None if known else targets, to="source").labels
+    classes = np.union1d(truth, targets)
+    rows, columns = np.searchsorted(classes, truth), np.searchsorted(classes, predicted)
+    confusion = np.zeros((len(classes), len(classes)), dtype=np.int64)
+    np.add.at(confusion, (rows, columns), 1)
+    counts = confusion.sum(axis=1)
+    hits = np.diag(confusion)
+    recall = np.divide(hits, counts, out=np.full(len(classes), np.nan), where=counts > 0)
+    return ClassPreservation(float(hits.sum() / n), recall, confusion, classes)

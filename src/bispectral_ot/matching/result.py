@@ -1,0 +1,162 @@
+"""The result of a match: pairs, masses, labels and a distance, without ever forming the plan."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bispectral_ot.errors import InputError
+from bispectral_ot.progress import Progress, silent
+from bispectral_ot.transport import Coupling, Summary
+
+Side = Literal["source", "target"]
+# Best matches that are kept from the first pass; asking for more costs another pass.
+KEPT_MATCHES = 10
+
+
+class TopMatches(NamedTuple):
+    """The best targets of each source.
+
+    Attributes
+    ----------
+    indices : (n, k) positions in the target set, best first
+    shares : (n, k) share of the source's mass that goes there
+    """
+
+    indices: NDArray[np.int64]
+    shares: NDArray[np.float64]
+
+
+class LabelTransfer(NamedTuple):
+    """Labels carried from one side to the other.
+
+    Attributes
+    ----------
+    labels : (n,) the label with the largest mass, one of the given labels
+    shares : (n,) share of the element's mass that agrees with it: a confidence between 0 and 1
+    """
+
+    labels: NDArray[Any]
+    shares: NDArray[np.float64]
+
+
+@dataclass
+class Match:
+    """Two datasets paired by content.
+
+    Attributes
+    ----------
+    coupling : the transport plan, readable by rows
+    source_labels, target_labels : labels of the two sides where they are known, else None
+    settings : how it was computed: symmetry, features, metric, storage and everything that is not exact
+    seconds : time spent in each stage
+    """
+
+    coupling: Coupling
+    source_labels: NDArray[Any] | None = None
+    target_labels: NDArray[Any] | None = None
+    settings: dict[str, Any] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+    progress: Progress = field(default=silent, repr=False)
+
+    @property
+    def distance(self) -> float:
+        """Transport cost ``sum P * C`` in the metric's own units."""
+        return self.coupling.transport_cost
+
+    @property
+    def converged(self) -> bool:
+        """Whether the measured marginal error is within the solver's tolerance."""
+        return self.coupling.converged
+
+    @property
+    def marginal_error(self) -> float:
+        """``|P 1 - p|_1 + |P^T 1 - q|_1``, measured in float64."""
+        return self.coupling.marginal_error
+
+    def top_matches(self, k: int = 5) -> TopMatches:
+        """The k best targets of each source with their share of its mass, best first."""
+        if k < 1:
+            raise InputError(f"k must be at least 1, got {k}.")
+        summary = self._summary if k <= KEPT_MATCHES else self.coupling.summary(k=k, progress=self.progress)
+        shares = summary.top_masses[:, :k] / _positive(self.coupling.source_weights)[:, None]
+        return TopMatches(summary.top_indices[:, :k], shares)
+
+    def class_mass(
+        self, labels: ArrayLike | None = None, *, to: Side | None = None
+    ) -> tuple[NDArray[Any], NDArray[np.float64]]:
+        """How the mass of each element is spread over the classes of the other side.
+
+        Parameters
+        ----------
+        labels
+            Labels of the other side; those of its Dataset by default.
+        to
+            Whose elements get a row: ``"source"`` (the default where the target has labels) or ``"target"``.
+
+        Returns
+        -------
+        classes : (c,) the distinct labels, sorted
+        shares : (n, c) rows sum to one
+        """
+        side = to or ("source" if labels is not None or self.target_labels is not None else "target")
+        if side not in ("source", "target"):
+            raise InputError(f"to must be 'source' or 'target', got {to!r}.")
+        own = self.target_labels if side == "source" else self.source_labels
+        if labels is None and own is None:
+            other = "target" if side == "source" else "source"
+            raise InputError(f"the {other} set has no labels to transfer; pass labels=...")
+        size = self.coupling.shape[1 if side == "source" else 0]
+        given = check_labels(own if labels is None else labels, size)
+        classes, codes = np.unique(given, return_inverse=True)
+        if labels is None:
+            summary = self._summary
+        elif side == "source":
+            summary = self.coupling.summary(k=0, target_labels=codes, progress=self.progress)
+        else:
+            summary = self.coupling.summary(k=0, source_labels=codes, progress=self.progress)
+        if side == "source":
+            mass, weights = summary.source_class_mass, self.coupling.source_weights
+        else:
+            assert summary.target_class_mass is not None
+            mass, weights = summary.target_class_mass.T, self.coupling.target_weights
+        assert mass is not None
+        return classes, mass / _positive(weights)[:, None]
+
+    def transfer_labels(self, labels: ArrayLike | None = None, *, to: Side | None = None) -> LabelTransfer:
+        """Give each element the label with the largest transported mass; see :meth:`class_mass`."""
+        classes, shares = self.class_mass(labels, to=to)
+        best = shares.argmax(axis=1)
+        return LabelTransfer(classes[best], shares[np.arange(len(best)), best])
+
+    @cached_property
+    def _summary(self) -> Summary:
+        """Everything that is asked for most, in one pass."""
+
+        def codes(labels: NDArray[Any] | None) -> NDArray[np.int64] | None:
+            return None if labels is None else np.unique(labels, return_inverse=True)[1].astype(np.int64)
+
+        return self.coupling.summary(
+            k=KEPT_MATCHES,
+            source_labels=codes(self.source_labels),
+            target_labels=codes(self.target_labels),
+            progress=self.progress,
+        )
+
+
+def check_labels(labels: ArrayLike | None, size: int) -> NDArray[Any]:
+    """Labels as an array (size,), or an :class:`InputError` that says what is wrong."""
+    array = np.asarray(labels)
+    if array.shape != (size,):
+        count = len(array) if array.ndim else "no"
+        raise InputError(f"labels has {count} entries but there are {size} elements; give one label per element.")
+    return array
+
+
+def _positive(weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Weights to divide by: an element without mass has shares of 0, not NaN."""
+    return np.where(weights > 0, weights, 1.0)

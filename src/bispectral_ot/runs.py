@@ -1,0 +1,151 @@
+"""A run is a folder that appears whole or not at all.
+
+Everything is written under a temporary name beside the folder and renamed at the end, so that a full disk, a crash
+or Ctrl-C leaves no half-written run. Single files inside a resumable run are written the same way.
+"""
+
+from __future__ import annotations
+
+import csv
+import datetime
+import importlib.metadata
+import io
+import json
+import os
+import platform
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bispectral_ot._version import __version__
+from bispectral_ot.engines import core_count
+from bispectral_ot.errors import InputError, RunExistsError
+from bispectral_ot.memory import peak_memory
+
+_LIBRARIES = ("numpy", "scipy", "numba", "scikit-learn", "POT")
+
+
+@contextmanager
+def new_run(folder: str | Path, *, overwrite: bool = False) -> Iterator[Path]:
+    """A temporary folder to write a run to, renamed to ``folder`` when the block ends without an error.
+
+    Raises
+    ------
+    RunExistsError
+        If ``folder`` holds something and ``overwrite`` is not set, before any work is done.
+    """
+    target = Path(folder)
+    check_free(target, overwrite=overwrite)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        partial = Path(tempfile.mkdtemp(prefix=f".{target.name}-partial-", dir=target.parent))
+    except OSError as error:
+        raise InputError(f"cannot write to {target.parent}: {error.strerror or error}.") from error
+    try:
+        yield partial
+        partial.chmod(0o755)  # mkdtemp makes it private
+        if target.exists():
+            replaced = Path(tempfile.mkdtemp(prefix=f".{target.name}-replaced-", dir=target.parent))
+            target.rename(replaced / "old")
+            partial.rename(target)
+            shutil.rmtree(replaced, ignore_errors=True)
+        else:
+            partial.rename(target)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def check_free(folder: Path, *, overwrite: bool = False) -> None:
+    """Raise a :class:`RunExistsError` where a run would overwrite something that nobody allowed it to."""
+    if folder.is_file():
+        raise RunExistsError(f"{folder} is a file; give a folder for the run with --out.")
+    if not folder.is_dir() or not any(folder.iterdir()):
+        return
+    if not overwrite:
+        raise RunExistsError(f"{folder} already holds files; choose another --out, or replace it with --overwrite.")
+    if not (folder / "run.json").is_file():
+        raise RunExistsError(f"{folder} is not a run (it has no run.json), so --overwrite will not delete it.")
+
+
+@contextmanager
+def whole_file(path: str | Path) -> Iterator[Path]:
+    """A temporary path beside ``path``, renamed to it when the block ends without an error."""
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    partial = target.with_name(f".{target.stem}-partial-{os.getpid()}{target.suffix}")
+    try:
+        yield partial
+        os.replace(partial, target)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def write_text(path: str | Path, text: str) -> None:
+    """Write a text file, whole or not at all."""
+    with whole_file(path) as partial:
+        partial.write_text(text, encoding="utf-8")
+
+
+def write_json(path: str | Path, data: Any) -> None:
+    """Write JSON, whole or not at all; NumPy numbers and arrays are understood, NaN becomes null."""
+    write_text(path, json.dumps(_plain(data), indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def write_csv(path: str | Path, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """Write a CSV file, whole or not at all."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows(rows)
+    write_text(path, text.getvalue())
+
+
+def provenance() -> dict[str, Any]:
+    """Versions, machine and date: what a figure needs beside it."""
+    return {
+        "bispectral_ot": __version__,
+        "python": platform.python_version(),
+        "libraries": {name: importlib.metadata.version(name) for name in _LIBRARIES},
+        "machine": {
+            "system": platform.system(),
+            "processor": _processor(),
+            "cores": core_count(),
+            "memory_bytes": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
+        },
+        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+    }
+
+
+def run_record(config: dict[str, Any], *, seconds: float) -> dict[str, Any]:
+    """The content of ``run.json``: configuration, provenance, wall time and the peak memory of this process."""
+    return {"config": config, "wall_seconds": seconds, "peak_memory_bytes": peak_memory(), **provenance()}
+
+
+def _processor() -> str:
+    try:
+        with open("/proc/cpuinfo") as lines:
+            return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()
+
+
+def _plain(value: Any) -> Any:
+    """The value in JSON's own types."""
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, np.ndarray):
+        return _plain(value.tolist())
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not np.isfinite(value):
+        return None
+    if isinstance(value, (str, int, float, bool)) or value is None:
+        return value
+    return str(value)

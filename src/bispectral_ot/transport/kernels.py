@@ -1,0 +1,210 @@
+"""Compiled passes over a cost: one Sinkhorn iteration, rows of the plan, and what is read off them.
+
+All exponents are in base 2: with ``unit = log2(e) / reg``, ``P[i, j] = 2 ** (f[i] + g[j] - c[i, j])`` where f, g
+and c stand for potentials and scaled cost times ``unit``. A pass computes the exponential afresh from the stored
+cost, so nothing under- or overflows whatever the regularisation, and each entry is read from memory once per
+iteration. The exponential is written out because numba would call the C library once per number, which does
+not vectorise.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit, types
+from numba.extending import overload
+from numpy.typing import NDArray
+
+# Sums may be reordered, so that they vectorise; the rounding trick of the exponential may not.
+_EXACT_ORDER = {"contract", "nsz", "nnan", "ninf"}
+_VECTOR = _EXACT_ORDER | {"reassoc"}
+# Adding this to a small float leaves its nearest integer in the lowest bits of the mantissa.
+_ROUND32, _ROUND64 = np.float32(1.5 * 2**23), np.float64(1.5 * 2**52)
+_LOWEST32, _LOWEST64 = np.float32(-125.0), np.float64(-1021.0)
+_ONE32, _ONE64 = np.float32(1.0), np.float64(1.0)
+# Taylor coefficients of 2**r = exp(r ln 2), enough of them for |r| <= 1/2.
+_TAYLOR = [np.log(2.0) ** k / np.prod(np.arange(1.0, k + 1)) for k in range(14)]
+_A1, _A2, _A3, _A4, _A5, _A6, _A7 = (np.float32(c) for c in _TAYLOR[1:8])
+_B1, _B2, _B3, _B4, _B5, _B6, _B7, _B8, _B9, _B10, _B11, _B12, _B13 = (float(c) for c in _TAYLOR[1:14])
+# Rows whose column sums are added in the working precision before they join the float64 totals.
+_ROWS_PER_FLUSH = 64
+
+
+def exp2(x: float) -> float:
+    """``2 ** x`` in the precision of x, never below the smallest normal number."""
+    return float(np.exp2(x))
+
+
+@overload(exp2, jit_options={"fastmath": _EXACT_ORDER})
+def _exp2(x):  # type: ignore[no-untyped-def]
+    if x == types.float32:
+
+        def exp2_float32(x):  # type: ignore[no-untyped-def]
+            x = max(x, _LOWEST32)
+            shifted = x + _ROUND32
+            r = x - (shifted - _ROUND32)
+            p = _ONE32 + r * (_A1 + r * (_A2 + r * (_A3 + r * (_A4 + r * (_A5 + r * (_A6 + r * _A7))))))
+            bits = np.float32(p).view(np.int32) + (np.float32(shifted).view(np.int32) << np.int32(23))
+            return np.int32(bits).view(np.float32)
+
+        return exp2_float32
+
+    def exp2_float64(x):  # type: ignore[no-untyped-def]
+        x = max(x, _LOWEST64)
+        shifted = x + _ROUND64
+        r = x - (shifted - _ROUND64)
+        p = _B7 + r * (_B8 + r * (_B9 + r * (_B10 + r * (_B11 + r * (_B12 + r * _B13)))))
+        p = _ONE64 + r * (_B1 + r * (_B2 + r * (_B3 + r * (_B4 + r * (_B5 + r * (_B6 + r * p))))))
+        bits = np.float64(p).view(np.int64) + (np.float64(shifted).view(np.int64) << np.int64(52))
+        return np.int64(bits).view(np.float64)
+
+    return exp2_float64
+
+
+@njit(nogil=True, cache=True, fastmath=_VECTOR)
+def _plan_row(codes, g, step, shift, out):  # type: ignore[no-untyped-def]
+    """``out[j] = 2 ** (shift + g[j] - step * codes[j])`` and its sum, in the precision of g."""
+    real = g.dtype.type
+    total = real(0)
+    for j in range(codes.shape[0]):
+        value = exp2((g[j] - step * real(codes[j])) + shift)
+        out[j] = value
+        total += value
+    return total
+
+
+@njit(nogil=True, cache=True, fastmath=_VECTOR)
+def _largest_exponent(codes, g, step):  # type: ignore[no-untyped-def]
+    real = g.dtype.type
+    largest = g[0] - step * real(codes[0])
+    for j in range(codes.shape[0]):
+        largest = max(largest, g[j] - step * real(codes[j]))
+    return largest
+
+
+@njit(nogil=True, cache=True, fastmath=_VECTOR)
+def _add_scaled(weight, row, totals):  # type: ignore[no-untyped-def]
+    for j in range(row.shape[0]):
+        totals[j] += weight * row[j]
+
+
+@njit(nogil=True, cache=True)
+def sweep(
+    codes: NDArray[Any],
+    offsets: NDArray[np.float64],
+    steps: NDArray[np.float64],
+    unit: float,
+    g: NDArray[Any],
+    weights: NDArray[np.float64],
+    f: NDArray[np.float64],
+    column_sums: NDArray[np.float64],
+) -> None:
+    """One Sinkhorn iteration over some rows, reading each cost once.
+
+    Sets ``f`` so that these rows of the plan sum to ``weights`` (the ``f`` that comes in is only a first guess of its size) and adds the
+    plan's columns to ``column_sums``. ``g`` (m,) is float32 or float64 and sets the precision of the work.
+    """
+    real = g.dtype.type
+    m = codes.shape[1]
+    row = np.empty(m, g.dtype)
+    partial = np.zeros(m, g.dtype)
+    for i in range(codes.shape[0]):
+        if weights[i] > 0.0:
+            step = real(steps[i] * unit)
+            offset = offsets[i] * unit
+            shift = real(f[i] - offset)
+            total = np.float64(_plan_row(codes[i], g, step, shift, row))
+            if not 1e-24 < total < 1e24:  # the guess was far off: start from the largest entry
+                shift = -_largest_exponent(codes[i], g, step)
+                total = np.float64(_plan_row(codes[i], g, step, shift, row))
+            f[i] = np.float64(shift) + offset + np.log2(weights[i] / total)
+            _add_scaled(real(weights[i] / total), row, partial)
+        if (i + 1) % _ROWS_PER_FLUSH == 0 or i + 1 == codes.shape[0]:
+            for j in range(m):
+                column_sums[j] += partial[j]
+                partial[j] = 0
+
+
+@njit(nogil=True, cache=True)
+def plan_rows(
+    codes: NDArray[Any],
+    offsets: NDArray[np.float64],
+    steps: NDArray[np.float64],
+    unit: float,
+    f: NDArray[np.float64],
+    g: NDArray[np.float64],
+    out: NDArray[np.float64],
+) -> None:
+    """Rows of the plan (n, m) in float64; potentials of -inf (no mass) give 0."""
+    for i in range(codes.shape[0]):
+        if f[i] == -np.inf:
+            out[i, :] = 0.0
+            continue
+        _plan_row(codes[i], g, steps[i] * unit, f[i] - offsets[i] * unit, out[i])
+
+
+@njit(nogil=True, cache=True, fastmath=_VECTOR)
+def _dot(a, b):  # type: ignore[no-untyped-def]
+    total = 0.0
+    for j in range(a.shape[0]):
+        total += a[j] * np.float64(b[j])
+    return total
+
+
+@njit(nogil=True, cache=True, fastmath=_VECTOR)
+def _sum(a):  # type: ignore[no-untyped-def]
+    total = 0.0
+    for value in a:
+        total += value
+    return total
+
+
+@njit(nogil=True, cache=True)
+def _largest(row, indices, masses):  # type: ignore[no-untyped-def]
+    """The k largest entries of a row, in falling order, by insertion (most entries fail the first test)."""
+    k = masses.shape[0]
+    masses[:] = -1.0
+    for j in range(row.shape[0]):
+        if row[j] > masses[k - 1]:
+            place = k - 1
+            while place > 0 and masses[place - 1] < row[j]:
+                masses[place], indices[place] = masses[place - 1], indices[place - 1]
+                place -= 1
+            masses[place], indices[place] = row[j], j
+
+
+@njit(nogil=True, cache=True)
+def read_plan(
+    plan: NDArray[np.float64],
+    cost: NDArray[np.float32],
+    source_labels: NDArray[np.int64],
+    target_labels: NDArray[np.int64],
+    row_sums: NDArray[np.float64],
+    column_sums: NDArray[np.float64],
+    top_indices: NDArray[np.int64],
+    top_masses: NDArray[np.float64],
+    source_class_mass: NDArray[np.float64],
+    target_class_mass: NDArray[np.float64],
+) -> float:
+    """Read everything of interest off some rows of the plan; returns ``sum P * C``.
+
+    ``source_class_mass[i, c]`` is the mass that row i sends to targets of class c, ``target_class_mass[c, j]`` what
+    column j gets from sources of class c; either is left out where its class axis is empty. Labels of -1 are not
+    counted.
+    """
+    transported = 0.0
+    for i in range(plan.shape[0]):
+        row = plan[i]
+        row_sums[i] = _sum(row)
+        transported += _dot(row, cost[i])
+        _add_scaled(1.0, row, column_sums)
+        if top_masses.shape[1] > 0:
+            _largest(row, top_indices[i], top_masses[i])
+        if source_class_mass.shape[1] > 0:
+            for j in range(row.shape[0]):
+                if target_labels[j] >= 0:
+                    source_class_mass[i, target_labels[j]] += row[j]
+        if target_class_mass.shape[0] > 0 and source_labels[i] >= 0:
+            _add_scaled(1.0, row, target_class_mass[source_labels[i]])
+    return transported

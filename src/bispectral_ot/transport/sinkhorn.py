@@ -1,0 +1,251 @@
+"""Entropic optimal transport at the speed of memory."""
+
+from __future__ import annotations
+
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bispectral_ot.costs import Cost, one_blas_thread
+from bispectral_ot.engines import core_count, run_blocks, split_rows
+from bispectral_ot.errors import InputError, NotConvergedError, NotConvergedWarning
+from bispectral_ot.progress import Progress, silent
+from bispectral_ot.transport.anderson import Anderson
+from bispectral_ot.transport.coupling import LOG2_E, EntropicCoupling, Vector, finite
+from bispectral_ot.transport.weights import as_weights
+
+OnFailure = Literal["raise", "warn"]
+
+# Above this regularisation (of the scaled cost) the iteration converges from anywhere; below, annealing starts here.
+_EASY_REG = 0.02
+# Marginal error at which an annealing stage has done its work.
+_STAGE_TOL = 1e-2
+
+
+@dataclass(kw_only=True)
+class Sinkhorn:
+    """Solve ``min <P, C / max C> - reg * H(P)`` over plans with the given marginals.
+
+    Each iteration is one fused pass over the cost (rows and columns together), accelerated by Anderson's
+    extrapolation; small regularisations are reached by halving from an easy one. The passes run in float32
+    until its rounding shows, then in float64. The result is measured in float64, and ``converged`` is that
+    measurement.
+
+    Parameters
+    ----------
+    reg
+        Regularisation, as a share of the largest cost; any positive number.
+    tol
+        Marginal error to reach: ``|P 1 - p|_1 + |P^T 1 - q|_1``.
+    max_iter
+        Passes over the cost at most.
+    anneal
+        Whether to approach a small ``reg`` from larger ones.
+    memory
+        Steps that Anderson's extrapolation looks back on; 0 gives the plain iteration.
+    on_failure
+        ``"raise"`` a :class:`NotConvergedError` that carries the coupling, or ``"warn"`` and return it.
+
+    Examples
+    --------
+    >>> from bispectral_ot import Cost, Sinkhorn
+    >>> coupling = Sinkhorn(reg=0.1).solve(Cost.from_matrix([[0.0, 1.0], [1.0, 0.0]]))
+    >>> coupling.converged
+    True
+    """
+
+    reg: float = 0.01
+    tol: float = 1e-4
+    max_iter: int = 10_000
+    anneal: bool = True
+    memory: int = 8
+    on_failure: OnFailure = "raise"
+
+    def __post_init__(self) -> None:
+        check_positive("reg", self.reg, "the entropic problem needs some regularisation; use ExactTransport for none")
+        check_positive("tol", self.tol, "give the marginal error to reach, such as 1e-4")
+        check_positive("max_iter", self.max_iter, "give the number of passes to allow")
+        check_on_failure(self.on_failure)
+
+    def solve(
+        self,
+        cost: Cost,
+        source_weights: ArrayLike | None = None,
+        target_weights: ArrayLike | None = None,
+        *,
+        potentials: tuple[ArrayLike, ArrayLike] | None = None,
+        progress: Progress = silent,
+    ) -> EntropicCoupling:
+        """Find the plan.
+
+        Parameters
+        ----------
+        cost
+            The cost (n, m); it is scaled by its maximum here.
+        source_weights, target_weights
+            (n,) and (m,), each summing to one; uniform by default.
+        potentials
+            A warm start: ``(source_potential, target_potential)`` of an earlier, similar solve.
+        progress
+            Called after each pass.
+
+        Raises
+        ------
+        NotConvergedError
+            If ``tol`` is not met and ``on_failure`` is ``"raise"``; its ``result`` is the coupling reached.
+        """
+        n, m = cost.shape
+        p = as_weights(source_weights, n, "source_weights")
+        q = as_weights(target_weights, m, "target_weights")
+        f, g = _starting_potentials(potentials, n, m)
+        with ThreadPoolExecutor(core_count()) as pool, one_blas_thread():
+            iteration = _Iteration(self, cost, p, q, f, g, pool, progress)
+            for reg in self._schedule(warm=potentials is not None)[:-1]:
+                iteration.run(reg, max(_STAGE_TOL, self.tol), np.float32)
+            # Potentials of size 1/reg in float32 leave about this error; below it float64 has to take over.
+            rounding = 2.0**-22 / self.reg
+            iteration.run(self.reg, max(0.9 * self.tol, rounding), np.float32)
+            coupling = iteration.coupling()
+            if not coupling.converged:
+                iteration.run(self.reg, 0.9 * self.tol, np.float64)
+                coupling = iteration.coupling()
+        return report_failure(coupling, self.on_failure)
+
+    def _schedule(self, *, warm: bool) -> list[float]:
+        if warm or not self.anneal or 2 * self.reg > _EASY_REG:
+            return [self.reg]
+        halvings = int(np.log2(_EASY_REG / self.reg))
+        return [self.reg * 2.0**k for k in range(halvings, -1, -1)]
+
+
+class _Iteration:
+    """The state of a solve: potentials and error, moved on by passes over the cost."""
+
+    def __init__(
+        self,
+        solver: Sinkhorn,
+        cost: Cost,
+        p: Vector,
+        q: Vector,
+        f: Vector,
+        g: Vector,
+        pool: ThreadPoolExecutor,
+        progress: Progress,
+    ) -> None:
+        self.solver, self.cost, self.p, self.q, self.pool, self.progress = solver, cost, p, q, pool, progress
+        self.f, self.g, self.reg = f, g, solver.reg
+        self.history: list[tuple[float, float]] = []
+        if cost.storage == "recompute":
+            self.blocks = split_rows(cost.shape[0], block_rows=cost.rows_at_once)
+        else:
+            self.blocks = split_rows(cost.shape[0], block_rows=-(-cost.shape[0] // (2 * core_count())))
+        # the best pair seen so far at the current regularisation: (error, f, g)
+        self.best = (np.inf, f, g)
+
+    def run(self, reg: float, tol: float, dtype: type) -> None:
+        """Iterate at one regularisation until the column error is below ``tol`` or the passes are used up."""
+        self.reg = reg
+        unit = LOG2_E / reg
+        anderson = Anderson(self.solver.memory) if self.solver.memory else None
+        f, g = finite(self.f * unit), self.g * unit
+        self.best = (np.inf, self.f, self.g)
+        has_mass = self.q > 0
+        while len(self.history) < self.solver.max_iter:
+            column_sums = self._sweep(unit / self.cost.scale, f, g, dtype)
+            error = float(np.abs(column_sums - self.q).sum())
+            self.history.append((reg, error))
+            self._tell(error)
+            if error < self.best[0]:
+                self.best = (error, np.where(self.p > 0, f / unit, -np.inf), g / unit)
+            elif anderson is not None and error > 2 * self.best[0]:
+                anderson.reset()  # the extrapolation went astray: plain steps are safe
+            if error <= tol or self._stalled(error, reg, dtype):
+                break
+            image = g.copy()
+            image[has_mass] += np.log2(self.q[has_mass] / column_sums[has_mass])
+            g = anderson.next(g, image) if anderson is not None else image
+        _, self.f, self.g = self.best
+
+    def coupling(self) -> EntropicCoupling:
+        """The best pair of potentials as a coupling, measured in float64."""
+        return EntropicCoupling(
+            cost=self.cost,
+            source_weights=self.p,
+            target_weights=self.q,
+            tol=self.solver.tol,
+            iterations=len(self.history),
+            history=self.history,
+            reg=self.reg,
+            source_potential=self.f,
+            target_potential=np.where(self.q > 0, self.g, -np.inf),
+        )
+
+    def _sweep(self, unit: float, f: Vector, g: Vector, dtype: type) -> Vector:
+        from bispectral_ot.transport import kernels
+
+        columns = np.where(self.q > 0, g, -1e30).astype(dtype)
+
+        def work(start: int, stop: int) -> Vector:
+            sums = np.zeros(self.cost.shape[1])
+            rows = self.cost.encoded(start, stop)
+            kernels.sweep(
+                rows.codes, rows.offsets, rows.steps, unit, columns, self.p[start:stop], f[start:stop], sums
+            )
+            return sums
+
+        total: Vector = np.zeros(self.cost.shape[1])
+        for part in run_blocks(work, self.blocks, pool=self.pool):
+            total += part
+        return total
+
+    def _stalled(self, error: float, reg: float, dtype: type) -> bool:
+        """Whether float32 rounding stops progress: no better error within the last 20 passes."""
+        recent = [e for r, e in self.history[-20:] if r == reg]
+        return dtype is np.float32 and len(recent) == 20 and error < 0.1 and min(recent) > self.best[0]
+
+    def _tell(self, error: float) -> None:
+        # Errors fall geometrically, so the share of decades done is a fair estimate of the work done.
+        tol = self.solver.tol if self.reg == self.solver.reg else _STAGE_TOL
+        share = 1.0 - np.log(max(error, tol) / tol) / np.log(2.0 / tol) if error < 2 else 0.0
+        self.progress("transport", round(1000 * share), 1000)
+
+
+def check_positive(name: str, value: float, advice: str) -> None:
+    """Raise an :class:`InputError` unless ``value`` is a positive, finite number."""
+    if not (isinstance(value, (int, float, np.number)) and 0 < value < float("inf")):
+        raise InputError(f"{name} must be a positive number, got {value!r}; {advice}.")
+
+
+def check_on_failure(value: str) -> None:
+    """Raise an :class:`InputError` unless ``value`` is a known way to fail."""
+    if value not in ("raise", "warn"):
+        raise InputError(f"on_failure must be 'raise' or 'warn', got {value!r}.")
+
+
+def report_failure(coupling: EntropicCoupling, on_failure: OnFailure) -> EntropicCoupling:
+    """Pass a converged coupling on; raise or warn about one that is not."""
+    if coupling.converged:
+        return coupling
+    message = (
+        f"not converged: marginal error {coupling.marginal_error:.2e} after {coupling.iterations} iterations, "
+        f"{coupling.tol:.1e} was asked for; allow more iterations, a larger tol or a larger reg."
+    )
+    if on_failure == "raise":
+        raise NotConvergedError(message, coupling)
+    warnings.warn(message, NotConvergedWarning, stacklevel=3)
+    return coupling
+
+
+def _starting_potentials(
+    potentials: tuple[ArrayLike, ArrayLike] | None, n: int, m: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    if potentials is None:
+        return np.zeros(n), np.zeros(m)
+    f, g = (np.array(potential, dtype=np.float64) for potential in potentials)
+    if f.shape != (n,) or g.shape != (m,):
+        raise InputError(f"potentials have shapes {f.shape} and {g.shape}; the cost needs ({n},) and ({m},).")
+    return np.nan_to_num(f, neginf=0.0), np.nan_to_num(g, neginf=0.0)
