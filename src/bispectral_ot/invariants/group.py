@@ -91,8 +91,8 @@ class GroupBispectrum(_GroupTransformer):
 
     ``B[r, s] = (F_r (x) F_s) C_rs [ (+)_{t in r (x) s} F_t^H ] C_rs^H`` with ``F_rho = sum_g f(g) rho(g)``
     (appendix C of the paper). It does not change when the signal is moved by ``f(g) -> f(g h)``; two signals
-    with invertible ``F_rho`` have the same bispectrum only if one is moved onto the other. For invariance
-    under ``f(g) -> f(h g)`` give ``space=group.table``: the group moving itself from the left.
+    on the group with invertible ``F_rho`` have the same bispectrum only if one is moved onto the other. For
+    invariance under ``f(g) -> f(h g)`` give ``space=group.table``: the group moving itself from the left.
 
     The columns are the entries of the blocks ``(F_r (x) F_s) C_t F_t^H``, one block per t in ``r (x) s``,
     from which the last, unitary, factor of B is left out. Entries that are zero, or equal up to the sign, for
@@ -111,10 +111,10 @@ class GroupBispectrum(_GroupTransformer):
         ``F_rho`` up to the group's action and can be inverted (after Mataigne et al. 2024; see
         :meth:`invert`).
     space : array_like of shape (order, n_points), optional
-        ``space[g, x]`` is the point to which g moves point x (every point must reach every other). A signal
-        is then a row of n_points values, moved by ``f(x) -> f(g^-1 x)``, and read as the signal ``f(g^-1
-        x_0)`` on the group. :meth:`~bispectral_ot.groups.FiniteGroup.action_on_cosets` makes one from a
-        subgroup.
+        ``space[g, x]`` is the point to which g moves point x; every point must reach every other. A signal is
+        then a row of n_points values, moved by ``f(x) -> f(g^-1 x)`` and read as ``f(g^-1 x_0)`` on the group.
+        :meth:`~bispectral_ot.groups.FiniteGroup.action_on_cosets` makes one from a subgroup. With fewer points
+        than elements it need not be complete: under O a die's bispectrum is that of its mirror image.
     normalise : bool
         Divide each bispectrum by its L2 norm. Off by default: the norm carries the scale.
 

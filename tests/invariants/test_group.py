@@ -1,0 +1,306 @@
+from __future__ import annotations
+
+from itertools import combinations, product
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from bispectral_ot.errors import DataWarning, InputError
+from bispectral_ot.groups import CyclicGroup, DihedralGroup, OctahedralGroup
+from bispectral_ot.invariants.cyclic import CyclicBispectrum
+from bispectral_ot.invariants.group import GroupBispectrum, GroupPowerSpectrum
+from group_examples import (
+    EXAMPLES,
+    example,
+    is_translate,
+    random_signals,
+    same_power_signal,
+    slow_bispectrum,
+    triple_correlation_bispectrum,
+)
+
+COEFFICIENTS = ("full", "selective")
+OTHERS = [name for name in EXAMPLES if not name.startswith("Z")]
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("BISPECTRAL_OT_CACHE", str(tmp_path))
+
+
+def relative(first, second):
+    return np.abs(first - second).max() / np.abs(second).max()
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_matrices_are_appendix_c_literally(name):
+    group = example(name)
+    signals = random_signals(group, 2)
+    matrices = GroupBispectrum(group).fit(signals).matrices(signals)
+    assert len(matrices) == len(group.irreps) ** 2
+    for (r, s), batch in matrices.items():
+        for matrix, signal in zip(batch, signals, strict=True):
+            np.testing.assert_allclose(matrix, slow_bispectrum(group, signal, r, s), atol=1e-10)
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_matrices_are_the_transform_of_the_triple_correlation(name):
+    group = example(name)
+    signals = random_signals(group, 1)
+    matrices = GroupBispectrum(group).fit(signals).matrices(signals)
+    r, s = len(group.irreps) - 1, len(group.irreps) // 2
+    for pair in [(r, r), (s, r)]:
+        expected = triple_correlation_bispectrum(group, signals[0], *pair)
+        np.testing.assert_allclose(matrices[pair][0], expected, atol=1e-10)
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_weighted_distances_are_those_between_the_complete_matrices(name):
+    group = example(name)
+    signals = random_signals(group, 4)
+    bispectrum = GroupBispectrum(group).fit(signals)
+    complete = np.concatenate([m.reshape(4, -1) for m in bispectrum.matrices(signals).values()], axis=1)
+    features, weights = bispectrum.transform(signals).astype(float), bispectrum.feature_weights_
+    assert features.shape[1] < group.order**2 / 2
+    for a, b in combinations(range(4), 2):
+        expected = np.linalg.norm(complete[a] - complete[b])
+        np.testing.assert_allclose(np.sqrt(weights @ (features[a] - features[b]) ** 2), expected, rtol=1e-5)
+    np.testing.assert_allclose((features**2) @ weights, np.linalg.norm(complete, axis=1) ** 2, rtol=1e-5)
+
+
+def test_on_a_cyclic_group_it_is_the_cyclic_bispectrum():
+    signals = np.random.default_rng(0).standard_normal((5, 12))
+    ours = GroupBispectrum(CyclicGroup(12)).fit(signals)
+    theirs = CyclicBispectrum().fit(signals)
+    assert ours.n_features_out_ == theirs.n_features_out_
+    for power, of in [(1, np.abs), (2, np.square)]:
+        first = of(np.diff(ours.transform(signals), axis=0)) @ ours.feature_weights_
+        second = of(np.diff(theirs.transform(signals), axis=0)) @ theirs.feature_weights_
+        np.testing.assert_allclose(first, second, rtol=1e-5, err_msg=f"power {power}")
+
+
+@pytest.mark.parametrize("coefficients", COEFFICIENTS)
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_moving_a_signal_changes_nothing(name, coefficients):
+    group = example(name)
+    signals = random_signals(group, 5)
+    bispectrum = GroupBispectrum(group, coefficients=coefficients)
+    features = bispectrum.fit_transform(signals)
+    assert features.dtype == np.float32
+    for element in range(group.order):
+        assert relative(bispectrum.transform(group.translate(signals, element)), features) < 1e-6
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_the_side_from_which_the_group_acts_matters(name):
+    group = example(name)
+    signals = random_signals(group, 5)
+    right, left = GroupBispectrum(group).fit(signals), GroupBispectrum(group, space=group.table).fit(signals)
+    changes = []
+    for element in range(group.order):
+        moved = signals[:, group.table[group.inverse[element]]]  # f(h^-1 g)
+        assert relative(left.transform(moved), left.transform(signals)) < 1e-6
+        changes.append(relative(right.transform(moved), right.transform(signals)))
+    assert max(changes) > 1e-3
+
+
+def signals_to_tell_apart(group):
+    """Every signal over a small alphabet; on the larger groups, every one with few places off a constant."""
+    if group.order <= 8:
+        return np.array(list(product([0.3, 1.0, -0.7], repeat=group.order)))
+    if group.order <= 12:
+        return np.array(list(product([0.3, 1.0], repeat=group.order)))
+    places = np.array(list(combinations(range(group.order), 4)))
+    signals = np.full((len(places), group.order), 0.3)
+    np.put_along_axis(signals, places[:, :3], 1.0, axis=1)
+    np.put_along_axis(signals, places[:, 3:], -0.7, axis=1)
+    return signals
+
+
+def count_distinct(rows, tolerance):
+    """Number of clusters of rows, as neighbours in the order of a random projection."""
+    direction = np.random.default_rng(0).standard_normal(rows.shape[1])
+    rows = rows[np.argsort(rows @ direction, kind="stable")]
+    return 1 + int((np.abs(np.diff(rows, axis=0)).max(axis=1) > tolerance).sum())
+
+
+@pytest.mark.parametrize("coefficients", COEFFICIENTS)
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_only_moved_signals_have_equal_bispectra(name, coefficients):
+    group = example(name)
+    signals = signals_to_tell_apart(group)
+    smallest = [np.linalg.svd(part, compute_uv=False)[:, -1] for part in group.fourier(signals)]
+    signals = signals[np.min(smallest, axis=0) > 1e-6]  # completeness needs invertible Fourier coefficients
+    assert len(signals) > 400
+    moved = [group.translate(signals, element) for element in range(group.order)]
+    first_of_orbit = np.array(sorted({min(map(tuple, orbit)) for orbit in zip(*moved, strict=True)}))
+    features = GroupBispectrum(group, coefficients=coefficients).fit_transform(first_of_orbit).astype(float)
+    assert len(first_of_orbit) < len(signals)
+    assert count_distinct(features / np.abs(features).max(), 1e-6) == len(first_of_orbit)
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_equal_power_spectra_but_different_bispectra(name):
+    group = example(name)
+    first = random_signals(group, 1)[0]
+    candidates = (same_power_signal(group, first, seed=seed) for seed in range(20))
+    second = next(signal for signal in candidates if not is_translate(group, first, signal))
+    pair = np.array([first, second])
+    power = GroupPowerSpectrum(group).fit_transform(pair)
+    assert relative(power[0], power[1]) < 1e-6
+    for coefficients in COEFFICIENTS:
+        bispectra = GroupBispectrum(group, coefficients=coefficients).fit_transform(pair)
+        assert relative(bispectra[0], bispectra[1]) > 1e-4
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_power_spectrum_is_invariant_and_literal(name):
+    group = example(name)
+    signals = random_signals(group, 3)
+    power = GroupPowerSpectrum(group)
+    features = power.fit_transform(signals)
+    assert relative(power.transform(group.translate(signals, 1)), features) < 1e-6
+    squares = [part @ part.conj().swapaxes(1, 2) for part in group.fourier(signals)]
+    total = sum(np.sum(np.abs(square) ** 2, axis=(1, 2)) for square in squares)
+    np.testing.assert_allclose(features.astype(float) ** 2 @ power.feature_weights_, total, rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_selective_bispectra_are_inverted(name):
+    group = example(name)
+    signals = random_signals(group, 12, seed=3)
+    bispectrum = GroupBispectrum(group, coefficients="selective")
+    full = GroupBispectrum(group).fit(signals)
+    recovered = bispectrum.invert(bispectrum.fit_transform(signals))
+    assert bispectrum.n_features_out_ <= full.n_features_out_
+    for before, after in zip(signals, recovered, strict=True):
+        assert is_translate(group, after, before)
+
+
+def test_the_selective_set_grows_like_the_group():
+    for group, bound in [(CyclicGroup(60), 1.5), (DihedralGroup(30), 2.7), (OctahedralGroup(), 3.5)]:
+        signals = random_signals(group, 1)
+        selective = GroupBispectrum(group, coefficients="selective").fit(signals)
+        assert selective.n_features_out_ <= bound * group.order
+    assert set(selective.index_map_["r"]) == {0, 3}
+
+
+def test_signals_moved_from_the_left_are_inverted_too():
+    group = example("D_4")
+    signals = random_signals(group, 3)
+    bispectrum = GroupBispectrum(group, coefficients="selective", space=group.table)
+    for before, after in zip(signals, bispectrum.invert(bispectrum.fit_transform(signals)), strict=True):
+        assert any(np.allclose(after[group.table[h]], before, atol=1e-6) for h in range(group.order))
+
+
+@pytest.mark.parametrize("name", ["Z/8", "D_4", "O"])
+def test_inversion_says_what_it_cannot_divide_by(name):
+    group = example(name)
+    signal = random_signals(group, 1)
+    bispectrum = GroupBispectrum(group, coefficients="selective").fit(signal)
+    coefficients = group.fourier(signal)
+    gone = [0 * part if irrep == 2 else part for irrep, part in enumerate(coefficients)]
+    if name == "Z/8":
+        gone[6] = 0 * gone[6]  # the conjugate irrep
+    without = group.inverse_fourier(gone).real
+    with pytest.raises(InputError, match=r"signal 0 .* irrep 2 is zero or nearly singular"):
+        bispectrum.invert(bispectrum.transform(without))
+    with pytest.raises(InputError, match="its mean is zero"):
+        bispectrum.invert(bispectrum.transform(signal - signal.mean()))
+
+
+def test_a_singular_coefficient_is_no_noise_either():
+    group = DihedralGroup(4)
+    corners = group.action_on_cosets([4])
+    lifted = np.random.default_rng(0).random((1, 4))[:, corners[group.inverse, 0]]
+    bispectrum = GroupBispectrum(group, coefficients="selective").fit(lifted)
+    with pytest.raises(InputError, match="nearly singular"):
+        bispectrum.invert(bispectrum.transform(lifted))
+
+
+def test_features_that_are_no_bispectra_are_refused():
+    group = DihedralGroup(4)
+    signals = random_signals(group, 1)
+    bispectrum = GroupBispectrum(group, coefficients="selective").fit(signals)
+    features = bispectrum.transform(signals) * np.linspace(1, 2, bispectrum.n_features_out_)
+    with pytest.raises(InputError, match="cannot be recovered"):
+        bispectrum.invert(features)
+    with pytest.raises(InputError, match="finite features of shape"):
+        bispectrum.invert(features[:, 1:])
+    with pytest.raises(InputError, match="only selective"):
+        GroupBispectrum(group).fit(signals).invert(features)
+
+
+def test_faces_of_a_cube():
+    cube = OctahedralGroup()
+    directions = np.concatenate([np.eye(3), -np.eye(3)])
+    moved = np.einsum("gij,fj->gfi", cube.matrices, directions)
+    faces = np.argmax(np.einsum("gfi,ei->gfe", moved, directions), axis=2)
+    signals = np.random.default_rng(0).random((4, 6))
+    bispectrum = GroupBispectrum(cube, space=faces)
+    features = bispectrum.fit_transform(signals)
+    for g in range(24):
+        turned = np.empty_like(signals)
+        turned[:, faces[g]] = signals
+        assert relative(bispectrum.transform(turned), features) < 1e-6
+    neighbours_swapped = signals[:, [1, 0, 2, 3, 4, 5]]
+    assert relative(bispectrum.transform(neighbours_swapped), features) > 1e-4
+    # on a space smaller than the group third-order invariants need not be complete: none sees handedness
+    mirrored = signals[:, [3, 1, 2, 0, 4, 5]]
+    assert relative(bispectrum.transform(mirrored), features) < 1e-6
+    np.testing.assert_allclose(bispectrum.inverse_fourier(bispectrum.fourier(signals)), signals, atol=1e-12)
+    with pytest.raises(InputError, match="6 points"):
+        bispectrum.set_params(coefficients="selective").fit(signals).invert(bispectrum.transform(signals))
+
+
+@pytest.mark.parametrize(
+    ("space", "message"),
+    [
+        (np.zeros((3, 4), dtype=int), "integer array of shape"),
+        (np.full((8, 4), 9), "point numbers"),
+        (np.zeros((8, 4), dtype=int), "identity moves points"),
+        (np.vstack([np.arange(4)] * 7 + [[1, 0, 2, 3]]), "no action"),
+        (np.tile(np.arange(4), (8, 1)), "cannot be reached"),
+    ],
+)
+def test_a_space_that_is_none_is_refused(space, message):
+    with pytest.raises(InputError, match=message):
+        GroupBispectrum(DihedralGroup(4), space=space).fit(np.zeros((1, 4)))
+
+
+def test_it_is_a_scikit_learn_transformer():
+    group = DihedralGroup(4)
+    signals = random_signals(group, 10)
+    pipeline = make_pipeline(GroupBispectrum(group), StandardScaler())
+    assert pipeline.fit_transform(signals).shape == (10, 15)
+    copy = clone(pipeline[0])
+    assert copy.group is group
+    names = copy.fit(signals).get_feature_names_out()
+    assert names[0] == "r0_s0_t0_copy0_i0_j0_k0_part0"
+    assert len(set(names)) == 15
+
+
+def test_bad_input_is_refused():
+    group = DihedralGroup(4)
+    with pytest.raises(InputError, match="8 points"):
+        GroupBispectrum(group).fit(np.zeros((2, 7)))
+    with pytest.raises(InputError, match="must be a FiniteGroup"):
+        GroupBispectrum("D_4").fit(np.zeros((2, 8)))
+    with pytest.raises(InputError, match="coefficients must be one of"):
+        GroupBispectrum(group, coefficients="some").fit(np.zeros((2, 8)))
+    with pytest.raises(InputError, match="leaves the range of float32"):
+        GroupBispectrum(group).fit_transform(np.full((2, 8), 1e15))
+
+
+def test_normalised_bispectra_forget_the_scale_and_blank_signals_are_reported():
+    group = DihedralGroup(4)
+    signals = random_signals(group, 2)
+    bispectrum = GroupBispectrum(group, normalise=True).fit(signals)
+    features = bispectrum.transform(signals)
+    np.testing.assert_allclose(features**2 @ bispectrum.feature_weights_, 1, rtol=1e-5)
+    np.testing.assert_allclose(bispectrum.transform(1e15 * signals), features, rtol=1e-5)
+    with pytest.warns(DataWarning, match="1 of 1 signals"):
+        assert not bispectrum.transform(np.zeros((1, 8))).any()
