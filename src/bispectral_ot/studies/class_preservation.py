@@ -93,7 +93,7 @@ def run_class_preservation(
     for dataset in _load_labelled(datasets, root):
         for setting in settings:
             for name in features:
-                configs = [preset.cell_config(dataset, name, metric, setting) for metric in metrics]
+                configs = preset.cell_configs(dataset, name, setting, metrics)
                 saved = [store.find(config, overwrite=overwrite) for config in configs]
                 todo = [config for config, cell in zip(configs, saved, strict=True) if cell is None]
                 groups.append((dataset, setting, name, todo))

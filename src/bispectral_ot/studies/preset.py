@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import zlib
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from bispectral_ot.errors import InputError
 from bispectral_ot.invariants import make_features
 
 SETTINGS = ("rotated", "baseline")
+FILLS = ("zero", "background")
 # what decides about features of rings and is told in every result
 _PARAMETERS = ("n_angles", "n_rings", "radial_weight", "sampling")
 
@@ -26,54 +27,68 @@ class Preset:
     seed : of the halves and of the angles
     per_class : images of each class in each half at most; None for all
     reg, tol : of the transport, relative to the largest cost
-    n_angles, n_rings : of the polar grid; None for the features' own defaults (the paper's K = 40, R = 14)
-    clean : empty corners get the background and rings are sampled bilinearly, instead of the paper's choices
+    normalised : whether images are brought to mean 0 and deviation 1 of the whole set
+    fill : what empty corners get when A is turned: ``"zero"`` (after normalising, the mean grey) or
+        ``"background"`` (the median of the border)
+    n_angles, n_rings, radial_weight, sampling : of the polar grid; None for the features' own defaults, which
+        are the paper's: K = 40, R = min(height, width) / 2, ring r times r, nearest pixel
     """
 
     seed: int = 0
     per_class: int | None = None
     reg: float = 0.01
     tol: float = 1e-4
+    normalised: bool = True
+    fill: str = "zero"
     n_angles: int | None = None
     n_rings: int | None = None
-    clean: bool = False
+    radial_weight: float | None = None
+    sampling: str | None = None
+
+    def __post_init__(self) -> None:
+        check_names("fill", [self.fill], FILLS)
+
+    def cleaned(self) -> Self:
+        """What one would do today: corners get the background, rings are sampled bilinearly."""
+        return replace(self, fill="background", sampling="bilinear")
 
     def transformer(self, features: Any) -> Any:
         """The features' transformer with the parameters of this preset that it knows."""
         transformer = make_features(features)
-        wanted = {"n_angles": self.n_angles, "n_rings": self.n_rings}
-        if self.clean:
-            wanted["sampling"] = "bilinear"  # type: ignore[assignment]
         known = transformer.get_params()
-        return transformer.set_params(**{k: v for k, v in wanted.items() if v is not None and k in known})
+        asked = {key: getattr(self, key) for key in _PARAMETERS if key in known}
+        return transformer.set_params(**{key: value for key, value in asked.items() if value is not None})
 
     def halves(self, dataset: Dataset, setting: str) -> tuple[Dataset, Dataset]:
         """Normalise with the mean and deviation of the whole set, cut into A and B, turn A where asked for.
 
-        The paper fills the empty corners with 0, which after normalising is the mean grey; ``clean`` fills
-        them with the background. Normalising before or after turning is then the same: both are linear.
+        Turning before or after normalising is the same where corners get the background: both are linear.
         """
-        a, b = split_halves(normalise(dataset), seed=self.seed, per_class=self.per_class)
+        whole = normalise(dataset) if self.normalised else dataset
+        a, b = split_halves(whole, seed=self.seed, per_class=self.per_class)
         if setting == "rotated":
-            a = rotate_randomly(a, seed=self.seed, fill="background" if self.clean else 0.0)
+            a = rotate_randomly(a, seed=self.seed, fill="background" if self.fill == "background" else 0.0)
         return a, b
 
-    def cell_config(self, dataset: Dataset, features: str, metric: str, setting: str) -> dict[str, Any]:
-        """Everything that decides the result of one cell: two cells of equal config have equal results."""
+    def cell_configs(
+        self, dataset: Dataset, features: str, setting: str, metrics: list[str]
+    ) -> list[dict[str, Any]]:
+        """For each metric, everything that decides the result: cells of equal config have equal results."""
         parameters = self.transformer(features).get_params()
-        return {
+        common = {
             "dataset": dataset.name,
             "checksum": checksum(dataset),
             "features": features,
             "parameters": {key: parameters[key] for key in _PARAMETERS if key in parameters},
-            "metric": metric,
             "setting": setting,
             "seed": self.seed,
             "per_class": self.per_class,
             "reg": self.reg,
             "tol": self.tol,
-            "clean": self.clean,
+            "normalised": self.normalised,
+            "fill": self.fill,
         }
+        return [{**common, "metric": metric} for metric in metrics]
 
 
 def checksum(dataset: Dataset) -> str:

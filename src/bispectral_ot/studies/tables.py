@@ -62,7 +62,7 @@ def _entry(cell: dict[str, Any]) -> str:
 def _settings(cells: list[dict[str, Any]]) -> str:
     """The settings of the cells, each with all values it takes, so that a mixture is seen."""
     said = []
-    for key in ("seed", "per_class", "reg", "tol", "clean"):
+    for key in ("seed", "per_class", "reg", "tol", "normalised", "fill", "parameters"):
         values = sorted({str(cell["config"][key]) for cell in cells})
         said.append(f"{key} {' and '.join(values)}")
     return f"Settings: {', '.join(said)}.\n" if cells else ""
