@@ -24,9 +24,11 @@ def parse_bytes(size: str | int | float) -> int:
     else:
         found = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*([a-zA-Z]*)\s*", str(size))
         if not found or found[2].lower() not in _UNITS:
-            raise InputError(f"cannot read the memory size {size!r}; write it as '4GB', '800MB' or a number of bytes.")
+            raise InputError(
+                f"cannot read the memory size {size!r}; write it as '4GB', '800MB' or a number of bytes."
+            )
         count = float(found[1]) * _UNITS[found[2].lower()]
-    if not 0 < count < float("inf"):
+    if not 1 <= count < float("inf"):
         raise InputError(f"a memory size must be positive and finite, got {size!r}.")
     return int(count)
 
@@ -50,18 +52,27 @@ def available_memory() -> int:
         free //= 2  # not Linux: assume that half of the machine is free
     try:
         with open("/sys/fs/cgroup/memory.max") as limit, open("/sys/fs/cgroup/memory.current") as used:
-            free = min(free, int(limit.read()) - int(used.read()))
-    except (OSError, ValueError):
+            left = int(limit.read()) - int(used.read())
+        with open("/sys/fs/cgroup/memory.stat") as lines:
+            counts = dict(line.split() for line in lines)
+        free = min(free, left + int(counts["inactive_file"]))  # cached files give way to whoever asks
+    except (OSError, KeyError, ValueError):
         pass  # no limit ("max") or no such file
     return max(free, 1)
 
 
 def default_budget() -> int:
     """The budget where the caller names none: 70 % of what is available now."""
-    return int(0.7 * available_memory())
+    return max(1, int(0.7 * available_memory()))
 
 
 def peak_memory() -> int:
     """The largest resident size of this process so far, in bytes."""
+    try:
+        with open("/proc/self/status") as lines:
+            fields = dict(line.split(":", 1) for line in lines)
+        return int(fields["VmHWM"].split()[0]) * 1024
+    except (OSError, KeyError, ValueError):
+        pass  # not Linux, where getrusage is as good; on Linux it starts from the parent's peak
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024

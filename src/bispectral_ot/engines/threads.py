@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from typing import TypeVar
 
+from bispectral_ot.errors import InputError
 from bispectral_ot.progress import Progress, silent
 
 Result = TypeVar("Result")
@@ -20,7 +21,9 @@ Block = tuple[int, int]
 def core_count() -> int:
     """How many cores this process may use (``BISPECTRAL_OT_THREADS`` overrides)."""
     asked = os.environ.get("BISPECTRAL_OT_THREADS", "")
-    if asked.isdigit() and int(asked) > 0:
+    if asked:
+        if not (asked.isdecimal() and int(asked) > 0):
+            raise InputError(f"BISPECTRAL_OT_THREADS must be a number of threads such as 2, got {asked!r}.")
         return int(asked)
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
@@ -28,8 +31,9 @@ def core_count() -> int:
 
 
 def split_rows(n_rows: int, *, block_rows: int) -> list[Block]:
-    """Cut ``range(n_rows)`` into (start, stop) blocks of at most ``block_rows``."""
-    return [(start, min(start + block_rows, n_rows)) for start in range(0, n_rows, max(1, block_rows))]
+    """Cut ``range(n_rows)`` into (start, stop) blocks of at most ``block_rows``, at least one row each."""
+    step = max(1, block_rows)
+    return [(start, min(start + step, n_rows)) for start in range(0, n_rows, step)]
 
 
 def run_blocks(
@@ -44,27 +48,30 @@ def run_blocks(
 
     The first exception (Ctrl-C included) cancels what has not started and is raised again.
     """
+    total = sum(stop - start for start, stop in blocks)
     if len(blocks) == 1 and pool is None:
         result = [work(*blocks[0])]
-        progress(stage, blocks[-1][1], blocks[-1][1])
+        progress(stage, total, total)
         return result
     owned = ThreadPoolExecutor(core_count()) if pool is None else None
     executor = pool or owned
     assert executor is not None
-    futures = [executor.submit(work, *block) for block in blocks]
-    total = blocks[-1][1] if blocks else 0
+    sizes: dict[Future[Result], int] = {}
     try:
-        pending, rows_done = set(futures), 0
-        sizes = {future: stop - start for future, (start, stop) in zip(futures, blocks, strict=True)}
+        for start, stop in blocks:
+            sizes[executor.submit(work, start, stop)] = stop - start
+        pending, rows_done = set(sizes), 0
+        until = FIRST_EXCEPTION if progress is silent else FIRST_COMPLETED
         while pending:
-            finished, pending = wait(pending, return_when=FIRST_EXCEPTION if progress is silent else "FIRST_COMPLETED")
+            # woken now and then, because a signal that comes just before a wait does not end it
+            finished, pending = wait(pending, timeout=0.5, return_when=until)
             for future in finished:
                 future.result()
                 rows_done += sizes[future]
             progress(stage, rows_done, total)
-        return [future.result() for future in futures]
+        return [future.result() for future in sizes]
     finally:
-        for future in futures:
+        for future in sizes:
             future.cancel()
         if owned is not None:
             owned.shutdown(wait=True)

@@ -1,0 +1,127 @@
+"""Byte budgets: reading, writing and measuring them."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bispectral_ot import memory
+from bispectral_ot.errors import InputError
+from bispectral_ot.memory import available_memory, default_budget, format_bytes, parse_bytes
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("4GB", 4 * 10**9),
+        ("800 MB", 800 * 10**6),
+        ("1.5GiB", 3 * 2**29),
+        (".5kb", 500),
+        ("  2 tib ", 2**41),
+        ("123", 123),
+        ("7B", 7),
+        (5, 5),
+        (2.5e9, 2_500_000_000),
+        (np.int64(12), 12),
+        (np.float32(16), 16),
+    ],
+)
+def test_sizes_are_read(text, count):
+    assert parse_bytes(text) == count
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "GB",
+        "four",
+        "4 parsecs",
+        "4GB5",
+        "-1GB",
+        "0",
+        0,
+        -3,
+        0.4,
+        "0.4",
+        float("nan"),
+        float("inf"),
+        True,
+        None,
+    ],
+)
+def test_what_is_no_size_is_refused_and_named(text):
+    with pytest.raises(InputError) as raised:
+        parse_bytes(text)
+    assert repr(text) in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [(0, "0 B"), (999, "999 B"), (1000, "1.0 kB"), (3.6e9, "3.6 GB"), (2.5e6, "2.5 MB"), (1.2e13, "12.0 TB")],
+)
+def test_sizes_are_written_for_people(count, text):
+    assert format_bytes(count) == text
+
+
+@given(st.integers(1, 10**15))
+def test_what_is_written_can_be_read_back(count):
+    assert parse_bytes(format_bytes(count)) == pytest.approx(count, rel=0.051)
+
+
+def test_the_default_budget_is_a_part_of_what_is_free():
+    assert 0 < default_budget() < available_memory() * 1.2  # other processes come and go between the two
+
+
+@pytest.fixture
+def container(monkeypatch):
+    """A machine with 8 GiB free, in a container with the given limit, use and file cache (in MiB)."""
+
+    def make(limit: str, used: int, cached: int) -> None:
+        files = {
+            "/proc/meminfo": "MemTotal: 16777216 kB\nMemAvailable: 8388608 kB\n",
+            "/sys/fs/cgroup/memory.max": limit,
+            "/sys/fs/cgroup/memory.current": f"{used * 2**20}\n",
+            "/sys/fs/cgroup/memory.stat": f"anon 5\ninactive_file {cached * 2**20}\nactive_file 7\n",
+        }
+        monkeypatch.setattr(memory, "open", lambda path: io.StringIO(files[path]), raising=False)
+
+    return make
+
+
+def test_a_container_without_a_limit_has_what_the_machine_has(container):
+    container("max\n", 3000, 0)
+    assert available_memory() == 8 * 2**30
+
+
+def test_a_containers_limit_counts(container):
+    container(f"{2 * 2**30}\n", 1024, 0)
+    assert available_memory() == 2**30
+
+
+def test_a_containers_file_cache_is_memory_that_can_be_had(container):
+    container(f"{2 * 2**30}\n", 2048, 1024)  # full, but half of it are pages of files read before
+    assert available_memory() == 2**30
+
+
+def test_a_large_limit_does_not_hide_a_full_machine(container):
+    container(f"{64 * 2**30}\n", 0, 0)
+    assert available_memory() == 8 * 2**30
+
+
+def test_the_peak_is_that_of_this_process_and_stays_after_the_memory_is_given_back():
+    # a new process, since this one has a history; what its parent uses is not counted
+    parents = np.ones(10**7)
+    program = (
+        "from bispectral_ot.memory import peak_memory\n"
+        "before = peak_memory(); len(b'x' * 10**8); print(peak_memory() - before)"
+    )
+    grown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    assert len(parents)
+    assert 0.9e8 < int(grown) < 1.3e8
