@@ -11,22 +11,20 @@ from typing import Any
 from bispectral_ot.errors import InputError, RunExistsError
 from bispectral_ot.runs import write_json
 
-_NAMES = ("dataset", "setting", "features", "metric")
-
 
 @dataclass(frozen=True)
 class CellStore:
     """The folder ``cells/`` of a run: one JSON file per cell, each whole or absent.
 
-    A cell is a dict whose ``config`` decides its result; dataset, setting, features and metric in it name the
-    file.
+    A cell is a dict whose ``config`` decides its result; some entries of it name the file.
     """
 
     folder: Path
+    names: tuple[str, ...] = ("dataset", "setting", "features", "metric")
 
     def name(self, config: dict[str, Any]) -> str:
         """File name of a cell, without its suffix: ``mnist-rotated-ring-bispectrum-l1``."""
-        return "-".join(re.sub(r"[^A-Za-z0-9.]+", "-", str(config[key])).strip("-") for key in _NAMES)
+        return "-".join(re.sub(r"[^A-Za-z0-9.]+", "-", str(config[key])).strip("-") for key in self.names)
 
     def find(self, config: dict[str, Any], *, overwrite: bool = False) -> dict[str, Any] | None:
         """The saved cell of this config; None where there is none, or an outdated one that may be replaced.

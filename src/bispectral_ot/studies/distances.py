@@ -1,0 +1,108 @@
+"""The paper's statistics of distances: between classes, and between the angles of one class."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bispectral_ot.costs import METRICS
+from bispectral_ot.datasets import load
+from bispectral_ot.progress import Progress, silent
+from bispectral_ot.report.study_figures import angle_distance_figure, class_distance_figure
+from bispectral_ot.report.style import save
+from bispectral_ot.runs import new_run, run_record, write_json
+from bispectral_ot.studies.geometry import PAPER_SEED
+from bispectral_ot.studies.paper import FEATURE_TITLES, METRIC_TITLES
+from bispectral_ot.studies.preset import Preset, check_names
+from bispectral_ot.studies.turned import pairwise_distances, turned_images
+
+
+def run_distances(
+    out: str | Path,
+    *,
+    dataset: str = "mnist",
+    per_class: int = 10,
+    step: float = 15.0,
+    features: list[str] | None = None,
+    metrics: list[Any] | None = None,
+    preset: Preset | None = None,
+    root: str | Path | None = None,
+    overwrite: bool = False,
+    progress: Progress = silent,
+) -> dict[str, Any]:
+    """Average the distances between turned images, by class and by angle.
+
+    For each kind of features and each metric: ``figures/classes-<features>-<metric>.png``, a heat map of the
+    mean distance between two classes, and ``figures/angles-<features>-<metric>.png``, for every class a heat
+    map of the mean distance between two angles. ``results.json`` has the same numbers.
+
+    Parameters
+    ----------
+    per_class, step
+        Images of each class, each turned by all multiples of ``step`` degrees.
+    """
+    start = time.perf_counter()
+    features = features or ["pixels", "ring-bispectrum"]
+    metrics = metrics or list(METRICS)
+    preset = preset or Preset(seed=PAPER_SEED)
+    check_names("metrics", metrics, METRICS)
+    for name in features:
+        preset.transformer(name)
+    with new_run(out, overwrite=overwrite) as folder:
+        source = load(dataset, root=root)
+        turned = turned_images(source, per_class=per_class, step=step, preset=preset, progress=progress)
+        maps = []
+        for done, name in enumerate(features):
+            progress("heat maps", done * len(metrics), len(features) * len(metrics))
+            for metric, matrix in pairwise_distances(
+                turned.batch, name, metrics, preset, progress=progress
+            ).items():
+                classes, angles = class_means(matrix, turned.shape), angle_means(matrix, turned.shape)
+                title = f"{FEATURE_TITLES.get(name, name)}, {METRIC_TITLES[metric]}"
+                file = f"{name}-{metric}.png"
+                save(
+                    class_distance_figure(classes, turned.classes, title=title),
+                    folder / "figures" / f"classes-{file}",
+                )
+                save(
+                    angle_distance_figure(angles, turned.classes, turned.degrees, title=title),
+                    folder / "figures" / f"angles-{file}",
+                )
+                maps.append({"features": name, "metric": metric, "classes": classes, "angles": angles})
+        progress("heat maps", 1, 1)
+        config = {"dataset": source.name, "per_class": per_class, "step": step, "seed": preset.seed}
+        config |= {"fill": preset.fill, "features": features, "metrics": metrics}
+        results = {"maps": maps, "class_names": turned.classes, "degrees": turned.degrees, "config": config}
+        write_json(folder / "results.json", results)
+        write_json(folder / "run.json", run_record(config, seconds=time.perf_counter() - start))
+    return results
+
+
+def class_means(distances: NDArray[np.float64], shape: tuple[int, int, int]) -> NDArray[np.float64]:
+    """Mean distance (classes, classes) between turned images, an element with itself left out."""
+    n_classes = shape[0]
+    size = len(distances) // n_classes
+    sums = distances.reshape(n_classes, size, n_classes, size).sum(axis=(1, 3))
+    pairs = np.full((n_classes, n_classes), float(size * size))
+    np.fill_diagonal(pairs, size * (size - 1))
+    means: NDArray[np.float64] = sums / np.maximum(pairs, 1.0)
+    return means
+
+
+def angle_means(distances: NDArray[np.float64], shape: tuple[int, int, int]) -> NDArray[np.float64]:
+    """For every class the mean distance (classes, angles, angles) between its images at two angles.
+
+    Over all pairs of its images, an element with itself left out.
+    """
+    n_classes, n_images, n_angles = shape
+    blocks = distances.reshape(n_classes, n_images, n_angles, n_classes, n_images, n_angles)
+    own = np.stack([blocks[c, :, :, c] for c in range(n_classes)])  # class, image, angle, image, angle
+    sums = own.sum(axis=(1, 3))
+    pairs = np.full((n_angles, n_angles), float(n_images * n_images))
+    np.fill_diagonal(pairs, n_images * (n_images - 1))
+    means: NDArray[np.float64] = sums / np.maximum(pairs, 1.0)
+    return means

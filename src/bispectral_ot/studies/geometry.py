@@ -1,0 +1,125 @@
+"""The paper's pictures of geometry: turned images on a plane, by pixels and by invariants."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bispectral_ot.costs import METRICS
+from bispectral_ot.datasets import load
+from bispectral_ot.progress import Progress, silent
+from bispectral_ot.report.study_figures import Panel, embedding_figure
+from bispectral_ot.report.style import save
+from bispectral_ot.runs import new_run, run_record, write_json
+from bispectral_ot.studies.paper import FEATURE_TITLES, METRIC_TITLES
+from bispectral_ot.studies.preset import Preset, check_names
+from bispectral_ot.studies.turned import TurnedImages, pairwise_distances, turned_images
+
+PAPER_SEED = 8
+
+
+def run_geometry(
+    out: str | Path,
+    *,
+    dataset: str = "mnist",
+    per_class: tuple[int, ...] = (1, 10),
+    step: float = 9.0,
+    features: list[str] | None = None,
+    metric: Any = "l2",
+    preset: Preset | None = None,
+    root: str | Path | None = None,
+    overwrite: bool = False,
+    progress: Progress = silent,
+) -> dict[str, Any]:
+    """Lay turned images out on a plane by multidimensional scaling and draw them where they fall.
+
+    Writes ``results.json`` (positions, stress, and how far apart the turned copies of one image are) and
+    ``figures/geometry-<n>.png`` for each number of images per class.
+
+    Parameters
+    ----------
+    per_class
+        Images of each class, a picture for each number.
+    step
+        Degrees between two turns of an image.
+    features, metric
+        What distances are taken between, side by side, and how.
+    preset
+        Seed (the paper's is 8), fill and polar grid.
+    """
+    start = time.perf_counter()
+    features = features or ["pixels", "ring-bispectrum"]
+    preset = preset or Preset(seed=PAPER_SEED)
+    check_names("metric", [metric], METRICS)
+    for name in features:
+        preset.transformer(name)
+    with new_run(out, overwrite=overwrite) as folder:
+        source = load(dataset, root=root)
+        turned = turned_images(source, per_class=max(per_class), step=step, preset=preset, progress=progress)
+        pictures: list[dict[str, Any]] = []
+        total = len(per_class) * len(features)
+        for count in per_class:
+            chosen, panels = turned.first(count), []
+            for name in features:
+                progress("embeddings", len(pictures), total)
+                picture = embed(chosen, name, metric, preset, progress=progress)
+                pictures.append({"per_class": count, **picture})
+                title = f"{FEATURE_TITLES.get(name, name)}, {METRIC_TITLES[metric]}"
+                panels.append(Panel(title, picture["positions"]))
+            labels = np.repeat(np.arange(len(chosen.classes)), len(chosen.batch) // len(chosen.classes))
+            figure = embedding_figure(panels, chosen.batch, labels, chosen.classes)
+            save(figure, folder / "figures" / f"geometry-{count}.png")
+        progress("embeddings", total, total)
+        config = {"dataset": source.name, "step": step, "metric": metric, "seed": preset.seed}
+        config |= {"fill": preset.fill, "per_class": list(per_class), "features": features}
+        results = {"pictures": pictures, "config": config}
+        write_json(folder / "results.json", results)
+        write_json(folder / "run.json", run_record(config, seconds=time.perf_counter() - start))
+    return results
+
+
+def embed(
+    turned: TurnedImages, features: str, metric: Any, preset: Preset, *, progress: Progress = silent
+) -> dict[str, Any]:
+    """Positions on the plane (n, 2) and two figures: Kruskal's stress and the spread of turned copies.
+
+    ``orbit_spread`` is the mean distance between two turned copies of one image divided by the mean distance
+    between images of different classes: 0 for a perfect invariant, near 1 where turning is as bad as being
+    another thing.
+    """
+    start = time.perf_counter()
+    distances = pairwise_distances(turned.batch, features, [metric], preset, progress=progress)[metric]
+    positions, stress = scale_to_plane(distances)
+    n_classes, n_images, n_angles = turned.shape
+    orbit = np.repeat(np.arange(n_classes * n_images), n_angles)
+    same_orbit = (orbit[:, None] == orbit) & ~np.eye(len(orbit), dtype=bool)
+    other_class = (orbit[:, None] // n_images) != (orbit // n_images)
+    return {
+        "features": features,
+        "points": len(distances),
+        "stress": stress,
+        "orbit_spread": float(distances[same_orbit].mean() / distances[other_class].mean()),
+        "seconds": time.perf_counter() - start,
+        "positions": positions,
+    }
+
+
+def scale_to_plane(distances: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
+    """Metric multidimensional scaling to two dimensions, and its stress-1.
+
+    Minimises ``sum (d_ij - |x_i - x_j|)^2`` (SMACOF). It starts from the classical solution, the principal
+    components of the centred squared distances: no random restarts, and the same picture every time.
+    """
+    from sklearn.decomposition import KernelPCA
+    from sklearn.manifold import smacof
+
+    classical = KernelPCA(n_components=2, kernel="precomputed", eigen_solver="arpack", random_state=0)
+    begin = classical.fit_transform(-0.5 * distances**2)
+    positions, stress = smacof(
+        distances, n_components=2, init=begin, n_init=1, max_iter=200, eps=1e-5, normalized_stress=False
+    )
+    return positions, float(np.sqrt(stress / (0.5 * np.square(distances).sum())))
