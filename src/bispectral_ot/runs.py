@@ -1,7 +1,7 @@
 """A run is a folder that appears whole or not at all.
 
-Everything is written under a temporary name beside the folder and renamed at the end, so that a full disk, a crash
-or Ctrl-C leaves no half-written run. Single files inside a resumable run are written the same way.
+Everything is written under a temporary name beside the folder and renamed at the end, so that a full disk,
+a crash or Ctrl-C leaves no half-written run. Single files inside a resumable run are written the same way.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import json
 import os
 import platform
 import shutil
-import tempfile
+import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -39,37 +39,57 @@ def new_run(folder: str | Path, *, overwrite: bool = False) -> Iterator[Path]:
     RunExistsError
         If ``folder`` holds something and ``overwrite`` is not set, before any work is done.
     """
-    target = Path(folder)
-    check_free(target, overwrite=overwrite)
+    check_free(folder, overwrite=overwrite)
+    target = Path(folder).resolve()  # where the folder is a link, what it points to is replaced
+    partial = _beside(target, "partial")
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        partial = Path(tempfile.mkdtemp(prefix=f".{target.name}-partial-", dir=target.parent))
+        partial.mkdir(parents=True)
     except OSError as error:
         raise InputError(f"cannot write to {target.parent}: {error.strerror or error}.") from error
     try:
         yield partial
-        partial.chmod(0o755)  # mkdtemp makes it private
-        if target.exists():
-            replaced = Path(tempfile.mkdtemp(prefix=f".{target.name}-replaced-", dir=target.parent))
-            target.rename(replaced / "old")
-            partial.rename(target)
-            shutil.rmtree(replaced, ignore_errors=True)
-        else:
-            partial.rename(target)
+        _put_in_place(partial, target)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
 
 
-def check_free(folder: Path, *, overwrite: bool = False) -> None:
+def check_free(folder: str | Path, *, overwrite: bool = False) -> None:
     """Raise a :class:`RunExistsError` where a run would overwrite something that nobody allowed it to."""
-    if folder.is_file():
+    folder = Path(folder)
+    if folder.resolve() == Path.cwd():
+        raise RunExistsError("the run cannot replace the current folder; give a new folder with --out.")
+    if folder.exists() and not folder.is_dir():
         raise RunExistsError(f"{folder} is a file; give a folder for the run with --out.")
     if not folder.is_dir() or not any(folder.iterdir()):
         return
     if not overwrite:
-        raise RunExistsError(f"{folder} already holds files; choose another --out, or replace it with --overwrite.")
+        raise RunExistsError(
+            f"{folder} already holds files; choose another --out, or replace a run with --overwrite."
+        )
     if not (folder / "run.json").is_file():
-        raise RunExistsError(f"{folder} is not a run (it has no run.json), so --overwrite will not delete it.")
+        raise RunExistsError(
+            f"{folder} is not a run (it has no run.json), so --overwrite will not delete it."
+        )
+
+
+def _beside(target: Path, purpose: str) -> Path:
+    """A name in the same folder that nobody else uses."""
+    return target.with_name(f".{target.name}-{purpose}-{uuid.uuid4().hex[:8]}")
+
+
+def _put_in_place(partial: Path, target: Path) -> None:
+    """Rename ``partial`` to ``target``; an old run is deleted only once the new one is in its place."""
+    if not target.exists():
+        partial.rename(target)
+        return
+    replaced = _beside(target, "replaced")
+    target.rename(replaced)
+    try:
+        partial.rename(target)
+    except BaseException:
+        replaced.rename(target)
+        raise
+    shutil.rmtree(replaced, ignore_errors=True)
 
 
 @contextmanager
@@ -88,12 +108,18 @@ def whole_file(path: str | Path) -> Iterator[Path]:
 def write_text(path: str | Path, text: str) -> None:
     """Write a text file, whole or not at all."""
     with whole_file(path) as partial:
-        partial.write_text(text, encoding="utf-8")
+        # file names may hold bytes that are no text in UTF-8: they are written as \udcXX
+        partial.write_text(text, encoding="utf-8", errors="backslashreplace")
 
 
 def write_json(path: str | Path, data: Any) -> None:
-    """Write JSON, whole or not at all; NumPy numbers and arrays are understood, NaN becomes null."""
-    write_text(path, json.dumps(_plain(data), indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+    """Write JSON, whole or not at all; see :func:`to_json`."""
+    write_text(path, to_json(data) + "\n")
+
+
+def to_json(data: Any) -> str:
+    """JSON text; NumPy numbers and arrays are understood, NaN becomes null, others their text."""
+    return json.dumps(_plain(data), indent=2, ensure_ascii=False, allow_nan=False)
 
 
 def write_csv(path: str | Path, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
@@ -122,7 +148,7 @@ def provenance() -> dict[str, Any]:
 
 
 def run_record(config: dict[str, Any], *, seconds: float) -> dict[str, Any]:
-    """The content of ``run.json``: configuration, provenance, wall time and the peak memory of this process."""
+    """The content of ``run.json``: configuration, provenance, wall time and peak memory of this process."""
     return {"config": config, "wall_seconds": seconds, "peak_memory_bytes": peak_memory(), **provenance()}
 
 

@@ -1,1 +1,1 @@
-"""TODO."""
+"""The program ``bispectral-ot``: one file per verb."""

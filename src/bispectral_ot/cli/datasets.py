@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, TaskID, TaskProgressColumn, TextColumn, TimeRemainingColumn
-from rich.progress import Progress as Bars
 from rich.table import Table
 
+from bispectral_ot.cli.console import output, progress_bars, say, shown_warnings
 from bispectral_ot.errors import DatasetError, InputError
-from bispectral_ot.progress import Progress
 
 app = typer.Typer(no_args_is_help=True, help="Name, fetch and look at datasets.")
 
@@ -44,7 +37,7 @@ def list_sets() -> None:
             str(len(known.classes)),
             place(known.name),
         )
-    _console().print(table)
+    output.print(table)
 
 
 @app.command()
@@ -67,11 +60,11 @@ def fetch(
         raise DatasetError(f"{unknown[0]!r} is not a known dataset. {suggest(unknown[0])}")
     for name in names:
         if name in BUNDLED:
-            _console().print(f"{name}: comes with {BUNDLED[name].package}, nothing to fetch")
+            say(f"{name}: comes with {BUNDLED[name].package}, nothing to fetch")
             continue
-        with _progress_bars() as progress:
+        with progress_bars() as progress:
             folder = fetch_files(OFFICIAL[name], progress=progress)
-        _console().print(f"{name}: in {folder}", soft_wrap=True)
+        say(f"{name}: in {folder}")
 
 
 @app.command()
@@ -93,7 +86,7 @@ def show(
 
     if out is not None and out.suffix.lower() != ".png":
         raise InputError(f"--out writes a PNG picture, but {out} does not end with .png.")
-    with _progress_bars() as progress:
+    with shown_warnings(), progress_bars() as progress:
         dataset = load(source, split=split, root=root, resize=resize, progress=progress)
     images = dataset.images
     facts = Table(box=None, show_header=False)
@@ -105,7 +98,7 @@ def show(
         "classes": str(len(dataset.classes)) if dataset.classes else "no labels",
     }.items():
         facts.add_row(title, value)
-    _console().print(facts)
+    output.print(facts)
     if dataset.classes:
         counts = Table(box=None, header_style="bold")
         counts.add_column("class")
@@ -114,69 +107,20 @@ def show(
             counts.add_row(name, f"{count:,}")
         if len(dataset.classes) > _MOST_CLASSES:
             counts.add_row(f"and {len(dataset.classes) - _MOST_CLASSES} more classes", "")
-        _console().print(counts)
+        output.print(counts)
     if out is not None:
+        import numpy as np
+
+        from bispectral_ot.report.figures import contact_sheet
+        from bispectral_ot.report.style import save
+
         rows = [np.arange(len(dataset))[:per_class]]
         if dataset.labels is not None:
             rows = [np.flatnonzero(dataset.labels == c)[:per_class] for c in range(len(dataset.classes))]
         names = list(dataset.classes) or [dataset.name]
-        _draw_sheet([images[row] for row in rows[:_MOST_CLASSES]], names[:_MOST_CLASSES], out)
-        _console().print(f"contact sheet: {out}", soft_wrap=True)
-
-
-def _draw_sheet(
-    rows: list[np.ndarray[tuple[int, ...], np.dtype[np.generic]]], names: list[str], out: Path
-) -> None:
-    """Draw one row of images per class into ``out``; the file appears only when it is whole."""
-    from matplotlib.figure import Figure
-
-    lowest = min(float(row.min()) for row in rows if len(row))
-    highest = max(float(row.max()) for row in rows if len(row))
-    height, width = rows[0].shape[1:3]
-    columns = max(len(row) for row in rows)
-    sheet = np.zeros((len(rows) * height, columns * width, *rows[0].shape[3:]))
-    for i, row in enumerate(rows):
-        for j, image in enumerate(row):
-            sheet[i * height : (i + 1) * height, j * width : (j + 1) * width] = image - lowest
-    if sheet.ndim == 3 and sheet.shape[2] != 3:
-        sheet = sheet.mean(axis=2)  # neither grey nor colour: show the mean of the channels
-    sheet /= max(highest - lowest, np.finfo(float).tiny)
-    figure = Figure(
-        figsize=(1.5 + 0.5 * columns * width / height, 0.3 + 0.5 * len(rows)), layout="constrained"
-    )
-    axes = figure.add_subplot()
-    axes.imshow(sheet, cmap="gray", vmin=0, vmax=1, interpolation="nearest")
-    axes.set_yticks((np.arange(len(rows)) + 0.5) * height - 0.5, names)
-    axes.set_xticks([])
-    axes.tick_params(length=0)
-    axes.spines[:].set_visible(False)
-    part = out.with_name(f".{out.name}.part")
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(part, format="png", dpi=150)
-        os.replace(part, out)
-    except OSError as error:
-        raise InputError(f"cannot write {out}: {error.strerror or error}.") from None
-    finally:
-        with suppress(OSError):
-            part.unlink()
-
-
-def _console() -> Console:
-    return Console(highlight=False)
-
-
-@contextmanager
-def _progress_bars() -> Iterator[Progress]:
-    """A callback that draws one bar per stage on standard error, and nothing where that is no screen."""
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-    console = Console(stderr=True)
-    with Bars(*columns, console=console, transient=True, disable=not console.is_terminal) as bars:
-        tasks: dict[str, TaskID] = {}
-
-        def progress(stage: str, done: int, total: int) -> None:
-            if stage not in tasks:
-                tasks[stage] = bars.add_task(stage)
-            bars.update(tasks[stage], completed=done, total=total or None)
-
-        yield progress
+        sheet = contact_sheet([images[row] for row in rows[:_MOST_CLASSES]], names[:_MOST_CLASSES])
+        try:
+            save(sheet, out)
+        except OSError as error:
+            raise InputError(f"cannot write {out}: {error.strerror or error}.") from None
+        say(f"contact sheet: {out}")

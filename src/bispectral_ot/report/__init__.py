@@ -1,1 +1,1 @@
-"""TODO."""
+"""Report: results in, tables and figures out."""

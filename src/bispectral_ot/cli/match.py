@@ -1,0 +1,362 @@
+"""The verb ``match``: pair the images of two datasets by content."""
+
+from __future__ import annotations
+
+import difflib
+import time
+import warnings
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.table import Table
+
+from bispectral_ot.cli.console import output, progress_bars, shown_warnings
+from bispectral_ot.errors import DataWarning, InputError
+
+if TYPE_CHECKING:
+    from bispectral_ot.progress import Progress
+    from bispectral_ot.report.tables import ClassTable, Side
+
+_COMPARISON, _IMAGES, _SOLVER, _MEMORY, _OUTPUT = "Comparison", "Images", "Solver", "Memory", "Output"
+_SET_HELP = "A name from `datasets list`, a folder of images, an .npz, .npy or IDX file"
+
+
+def match(
+    source: Annotated[str, typer.Argument(metavar="SOURCE", help=f"{_SET_HELP}; labels are optional.")],
+    target: Annotated[
+        str, typer.Argument(metavar="TARGET", help="The set to match it with, given likewise.")
+    ],
+    out: Annotated[
+        Path, typer.Option(metavar="RUN", help="Folder for the run; it appears when it is whole.")
+    ],
+    symmetry: Annotated[
+        str,
+        typer.Option(help="What not to see: rotation, translation or none.", rich_help_panel=_COMPARISON),
+    ] = "rotation",
+    features: Annotated[
+        str | None,
+        typer.Option(
+            help="pixels, ring-bispectrum, ring-power or translation-bispectrum.",
+            show_default="what suits the symmetry",
+            rich_help_panel=_COMPARISON,
+        ),
+    ] = None,
+    metric: Annotated[
+        str,
+        typer.Option(
+            help="Distance between features: l1, l2, sqeuclidean or cosine.", rich_help_panel=_COMPARISON
+        ),
+    ] = "l1",
+    pca: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Reduce the features to this many principal components: faster, approximate.",
+            rich_help_panel=_COMPARISON,
+        ),
+    ] = None,
+    normalise: Annotated[
+        bool,
+        typer.Option(help="Bring all pixels to mean 0 and deviation 1.", rich_help_panel=_COMPARISON),
+    ] = True,
+    solver: Annotated[
+        str, typer.Option(help="sinkhorn, greenkhorn or exact.", rich_help_panel=_SOLVER)
+    ] = "sinkhorn",
+    reg: Annotated[
+        float | None,
+        typer.Option(
+            help="Regularisation, as a share of the largest distance.",
+            show_default="0.01",
+            rich_help_panel=_SOLVER,
+        ),
+    ] = None,
+    tol: Annotated[
+        float | None,
+        typer.Option(
+            help="Marginal error to reach.", show_default="1e-4, exact: 1e-9", rich_help_panel=_SOLVER
+        ),
+    ] = None,
+    max_iter: Annotated[
+        int | None,
+        typer.Option(
+            help="Passes (or updates) at most.", show_default="the solver's own", rich_help_panel=_SOLVER
+        ),
+    ] = None,
+    source_split: Annotated[
+        str, typer.Option(help="train or test, where the source has both.", rich_help_panel=_IMAGES)
+    ] = "train",
+    target_split: Annotated[
+        str, typer.Option(help="train or test, where the target has both.", rich_help_panel=_IMAGES)
+    ] = "train",
+    root: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder that has the official IDX files, so that nothing is downloaded.",
+            rich_help_panel=_IMAGES,
+        ),
+    ] = None,
+    resize: Annotated[
+        str | None,
+        typer.Option(help="Bring all images to this size: 32 or 32x48.", rich_help_panel=_IMAGES),
+    ] = None,
+    center: Annotated[
+        bool,
+        typer.Option(
+            "--center", help="Move the content of every image to its centre.", rich_help_panel=_IMAGES
+        ),
+    ] = False,
+    limit: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Use so many images of each side, drawn at random.", rich_help_panel=_IMAGES
+        ),
+    ] = None,
+    rotate_source: Annotated[
+        bool,
+        typer.Option(
+            "--rotate-source",
+            help="For a trial: turn every source image by a random angle.",
+            rich_help_panel=_IMAGES,
+        ),
+    ] = False,
+    seed: Annotated[
+        int,
+        typer.Option(
+            min=0, help="Of --limit, --rotate-source and the examples shown.", rich_help_panel=_IMAGES
+        ),
+    ] = 0,
+    working_memory: Annotated[
+        str | None,
+        typer.Option(
+            help="Budget for features and distances, such as 4GB.",
+            show_default="70 % of what is free",
+            rich_help_panel=_MEMORY,
+        ),
+    ] = None,
+    storage: Annotated[
+        str | None,
+        typer.Option(
+            help="How to keep the distances: float32, compact or recompute.",
+            show_default="the most exact that fits",
+            rich_help_panel=_MEMORY,
+        ),
+    ] = None,
+    top: Annotated[
+        int, typer.Option(min=1, help="Best targets of each source in matches.csv.", rich_help_panel=_OUTPUT)
+    ] = 5,
+    overwrite: Annotated[
+        bool,
+        typer.Option("--overwrite", help="Replace an earlier run in that folder.", rich_help_panel=_OUTPUT),
+    ] = False,
+    as_json: Annotated[
+        bool,
+        typer.Option("--json", help="Print results.json, and nothing else.", rich_help_panel=_OUTPUT),
+    ] = False,
+    quiet: Annotated[
+        bool,
+        typer.Option("--quiet", "-q", help="Print warnings and errors only.", rich_help_panel=_OUTPUT),
+    ] = False,
+) -> None:
+    """Match the images of SOURCE with those of TARGET by content.
+
+    Example: bispectral-ot match turned-photos/ catalogue/ --out runs/first
+
+    Example: bispectral-ot match mnist-5k mnist-5k --rotate-source --limit 900 --out runs/trial
+
+    RUN gets results.json (distance, convergence, settings, accuracy),
+    run.json (versions, machine), figures, and these tables:
+
+    matches.csv: a row for each source image and each of its best targets,
+    with the share of the source's mass that goes there; images count from 0.
+
+    labels.csv: the label that each image gets from the other side, with its
+    share of the mass: for the source, or for the target if only SOURCE has labels.
+
+    confusion.csv: where each source class went, if both sides have labels.
+    """
+    config = {"verb": "match"} | locals()
+    start = time.perf_counter()
+    options = _check_options(config)
+    from bispectral_ot.runs import new_run, run_record, to_json, write_json
+
+    with (
+        shown_warnings() as told,
+        new_run(out, overwrite=overwrite) as folder,
+        progress_bars(quiet=quiet) as progress,
+    ):
+        sides = _read_sides(config, progress)
+        loading = time.perf_counter() - start
+        found = _match_sides(folder, sides, options, config, loading, told, progress)
+        write_json(folder / "run.json", run_record(config, seconds=time.perf_counter() - start))
+    if as_json:
+        typer.echo(to_json({"run": str(out), **found}))
+    elif not quiet:
+        _print(found, out)
+    if not found["converged"]:
+        raise typer.Exit(1)
+
+
+def _check_options(config: dict[str, Any]) -> dict[str, Any]:
+    """Options for the library; whatever is wrong with them is said before any work is done."""
+    from bispectral_ot.costs import METRICS, STORAGES
+    from bispectral_ot.datasets.resize import parse_size
+    from bispectral_ot.invariants import make_features
+    from bispectral_ot.invariants.names import DEFAULT_FEATURES
+    from bispectral_ot.memory import parse_bytes
+    from bispectral_ot.runs import check_free
+    from bispectral_ot.transport import ExactTransport, Greenkhorn, Sinkhorn
+
+    check_free(config["out"], overwrite=config["overwrite"])
+    _check_choice("--metric", config["metric"], METRICS)
+    _check_choice("--source-split", config["source_split"], ("train", "test"))
+    _check_choice("--target-split", config["target_split"], ("train", "test"))
+    make_features(config["features"], symmetry=config["symmetry"])
+    if config["storage"] is not None:
+        _check_choice("--storage", config["storage"], STORAGES)
+    if config["working_memory"] is not None:
+        parse_bytes(config["working_memory"])
+    if config["resize"] is not None:
+        parse_size(config["resize"])
+    solvers: dict[str, Any] = {"sinkhorn": Sinkhorn, "greenkhorn": Greenkhorn, "exact": ExactTransport}
+    _check_choice("--solver", config["solver"], solvers)
+    if config["solver"] == "exact" and config["reg"] is not None:
+        raise InputError("--reg has no meaning for --solver exact, which does not regularise; leave it out.")
+    given = {name: config[name] for name in ("reg", "tol", "max_iter") if config[name] is not None}
+    return {
+        "solver": solvers[config["solver"]](on_failure="warn", **given),
+        "features": config["features"] or DEFAULT_FEATURES[config["symmetry"]],
+        **{
+            name: config[name]
+            for name in ("symmetry", "metric", "normalise", "pca", "working_memory", "storage")
+        },
+    }
+
+
+def _check_choice(option: str, value: str, known: Iterable[str]) -> None:
+    known = list(known)
+    if value not in known:
+        near = difflib.get_close_matches(value, known, n=1)
+        hint = f"did you mean {near[0]}? " if near else ""
+        raise InputError(f"{option} {value!r} is not known; {hint}choose one of {', '.join(known)}.")
+
+
+def _read_sides(config: dict[str, Any], progress: Progress) -> tuple[Side, Side]:
+    """Both sets as they are compared: loaded, resized, drawn from, turned and centred."""
+    import numpy as np
+
+    from bispectral_ot.datasets import center, load, rotate_randomly
+    from bispectral_ot.report.tables import Side
+
+    sides = []
+    for number, name in enumerate(("source", "target")):
+        dataset = load(
+            config[name],
+            split=config[f"{name}_split"],
+            root=config["root"],
+            resize=config["resize"],
+            progress=progress,
+        )
+        positions = np.arange(len(dataset))
+        if config["limit"] is not None and config["limit"] < len(dataset):
+            # a stream for each side, so that a set and itself do not give the same images
+            random = np.random.default_rng([config["seed"], number])
+            positions = np.sort(random.choice(positions, config["limit"], replace=False))
+            dataset = dataset.select(positions)
+        if name == "source" and config["rotate_source"]:
+            dataset = rotate_randomly(dataset, seed=config["seed"], progress=progress)
+        if config["center"]:
+            dataset = center(dataset, progress=progress)
+        sides.append(Side(dataset, positions))
+    return sides[0], sides[1]
+
+
+def _match_sides(
+    folder: Path,
+    sides: tuple[Side, Side],
+    options: dict[str, Any],
+    config: dict[str, Any],
+    loading: float,
+    told: list[str],
+    progress: Progress,
+) -> dict[str, Any]:
+    """Match, write the folder, and return the content of ``results.json``."""
+    from bispectral_ot.matching import match as match_datasets
+    from bispectral_ot.report.match_folder import write_match
+    from bispectral_ot.report.tables import class_table
+
+    source, target = sides
+    found = match_datasets(source.dataset, target.dataset, progress=progress, **options)
+    found.seconds = {"load": loading, **found.seconds}
+    found.settings |= {name: config[name] for name in ("rotate_source", "center", "resize", "limit", "seed")}
+    table = class_table(found, source.dataset, target.dataset)
+    if table is not None:
+        _tell_about_classes(table)
+    return write_match(
+        folder,
+        found,
+        source,
+        target,
+        table=table,
+        k=config["top"],
+        seed=config["seed"],
+        extra={"warnings": told},
+        progress=progress,
+    )
+
+
+def _tell_about_classes(table: ClassTable) -> None:
+    alone = [name for name in table.rows if name not in table.columns]
+    if table.accuracy is None:
+        message = (
+            f"the two sides have no class in common (source: {_listed(table.rows)}; target: "
+            f"{_listed(table.columns)}), so there is no accuracy; the confusion table shows what corresponds."
+        )
+    elif alone:
+        count = int(table.counts[[name in alone for name in table.rows]].sum())
+        message = (
+            f"{count:,} source images are of classes that the target does not have ({_listed(alone)}); "
+            "in the accuracy they count as wrong."
+        )
+    else:
+        return
+    warnings.warn(message, DataWarning, stacklevel=2)
+
+
+def _listed(names: Iterable[str]) -> str:
+    names = list(names)
+    return ", ".join(names[:4]) + (", ..." if len(names) > 4 else "")
+
+
+def _print(found: dict[str, Any], out: Path) -> None:
+    """Print the short table."""
+    settings, seconds = found["settings"], found["seconds"]
+    facts = {name: _in_words(found[name]) for name in ("source", "target")}
+    facts["distance"] = f"{found['distance']:.6g} ({settings['metric']}, {settings['features']})"
+    facts["converged"] = (
+        f"{'yes' if found['converged'] else 'NO'}, marginal error {found['marginal_error']:.1e} "
+        f"({found['tol']:g} asked for)"
+    )
+    if found.get("accuracy") is not None:
+        facts["accuracy"] = f"{found['accuracy']:.1%} of the source images keep their class"
+        weakest = sorted(found["recall"].items(), key=lambda entry: entry[1])[:3]
+        facts["weakest"] = ", ".join(f"{name} {share:.0%}" for name, share in weakest)
+    if settings.get("kept_variance") is not None:
+        facts["pca"] = f"{settings['pca']} components keep {settings['kept_variance']:.1%} of the variance"
+    stages = ", ".join(f"{stage} {spent:.1f}" for stage, spent in seconds.items() if spent >= 0.05)
+    facts["seconds"] = f"{sum(seconds.values()):.1f} ({stages})"
+    facts["run folder"] = str(out)
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, text in facts.items():
+        style = {"accuracy": "bold", "converged": "" if found["converged"] else "bold red"}.get(name, "")
+        table.add_row(name, text, style=style)
+    output.print(table)
+
+
+def _in_words(side: dict[str, Any]) -> str:
+    size = " x ".join(map(str, side["shape"]))
+    classes = f"{len(side['classes'])} classes" if side["classes"] else "no labels"
+    return f"{side['name']}: {side['images']:,} images of {size}, {classes}"

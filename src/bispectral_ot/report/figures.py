@@ -1,0 +1,311 @@
+"""The figures of a match: where classes went, who was matched with whom, how the solver converged."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+from numpy.typing import NDArray
+
+from bispectral_ot.datasets import Dataset
+from bispectral_ot.matching import Match
+from bispectral_ot.report.style import (
+    FAINT,
+    INK,
+    MUTED,
+    RIGHT,
+    RIGHT_SHADES,
+    WRONG,
+    WRONG_SHADES,
+    house_style,
+)
+from bispectral_ot.report.tables import ClassTable
+from bispectral_ot.transport import Coupling
+
+# More classes than this have no room for a sample image each, and for numbers in the cells.
+_MOST_SAMPLES = 40
+_MOST_NUMBERS = 30
+_LONGEST_NAME = 14
+
+
+def confusion_figure(table: ClassTable, source: Dataset, target: Dataset) -> Figure:
+    """Where each source class went, with a sample image for every row and column."""
+    cell = 0.5 if max(len(table.rows), len(table.columns)) <= 12 else 0.34
+    with house_style():
+        figure = Figure(
+            figsize=(2.6 + cell * len(table.columns), 1.9 + cell * len(table.rows)), layout="constrained"
+        )
+        axes = figure.add_subplot()
+        draw_confusion(axes, table, source, target, cell_inches=cell)
+        axes.set_title(
+            f"{table.accuracy:.1%} of {len(source):,} images keep their class"
+            if table.accuracy is not None
+            else "Which classes correspond (no class name in common)"
+        )
+    return figure
+
+
+def draw_confusion(
+    axes: Axes, table: ClassTable, source: Dataset, target: Dataset, *, cell_inches: float = 0.5
+) -> None:
+    """Draw a class table: shares of each row, hits in one colour and errors in another."""
+    shares, n_rows, n_columns = table.shares, len(table.rows), len(table.columns)
+    own = table.own if table.accuracy is not None else np.ones_like(table.own)
+    for mask, shades in ((own, RIGHT_SHADES), (~own, WRONG_SHADES)):
+        axes.imshow(np.ma.masked_array(shares, ~mask), cmap=shades, vmin=0, vmax=1, zorder=1)
+    for edge in np.arange(n_rows + 1) - 0.5:
+        axes.plot([-0.5, n_columns - 0.5], [edge, edge], color=FAINT, linewidth=0.5, zorder=2)
+    for edge in np.arange(n_columns + 1) - 0.5:
+        axes.plot([edge, edge], [-0.5, n_rows - 0.5], color=FAINT, linewidth=0.5, zorder=2)
+    if max(n_rows, n_columns) <= _MOST_NUMBERS:
+        for i, j in np.argwhere(shares >= 0.005):
+            axes.text(
+                j,
+                i,
+                f"{100 * shares[i, j]:.0f}",
+                ha="center",
+                va="center",
+                fontsize=18 * cell_inches if cell_inches < 0.4 else 9,
+                color="white" if shares[i, j] > 0.45 else INK,
+            )
+    left = top = -0.5
+    if max(n_rows, n_columns) <= _MOST_SAMPLES:
+        left = top = -1.75
+        for i, image in enumerate(_class_samples(source, table.rows)):
+            draw_image(axes, image, (-1.65, i - 0.475, 0.95))
+        for j, image in enumerate(_class_samples(target, table.columns)):
+            draw_image(axes, image, (j - 0.475, -1.65, 0.95))
+    axes.set(xlim=(left, n_columns - 0.48), ylim=(n_rows - 0.48, top), aspect="equal")
+    axes.set_yticks(*_ticks(table.rows))
+    axes.set_xticks(*_ticks(table.columns), rotation=90 if max(map(len, table.columns)) > 3 else 0)
+    axes.xaxis.tick_top()
+    axes.tick_params(length=0, pad=2)
+    axes.spines[:].set_visible(False)
+    axes.set_ylabel("class of the source image")
+    axes.set_xlabel("class it was mapped to (% of the row)")
+
+
+def matches_figure(match: Match, source: Dataset, target: Dataset, *, k: int = 5, seed: int = 0) -> Figure:
+    """Some source images beside their k best targets, with the share of the mass that goes to each."""
+    chosen = pick_examples(source, 12, seed=seed)
+    top = match.top_matches(k)
+    k = top.indices.shape[1]
+    n_blocks = 2 if len(chosen) > 4 else 1
+    n_rows = -(-len(chosen) // n_blocks)
+    tile, step, line = 0.78, 0.86, 1.08
+    block_width = tile + 0.28 + k * step
+    with house_style():
+        figure, axes = canvas(max(5.2, 0.4 + n_blocks * (block_width + 0.35)), 0.85 + line * n_rows)
+        axes.text(0.25, 0.3, _matches_title(match), fontsize=11, fontweight="bold", va="center")
+        source_range, target_range = value_range(source), value_range(target)
+        for place, i in enumerate(chosen):
+            block, row = divmod(place, n_rows)
+            left, top_edge = 0.25 + block * (block_width + 0.45), 0.8 + row * line
+            if row == 0:
+                axes.text(left, 0.72, "source", color=MUTED)
+                axes.text(left + tile + 0.28, 0.72, "best targets", color=MUTED)
+            draw_tile(
+                axes, source.images[i], source_range, (left, top_edge, tile), caption=_caption(source, i)
+            )
+            for rank, (j, share) in enumerate(zip(top.indices[i], top.shares[i], strict=True)):
+                draw_tile(
+                    axes,
+                    target.images[j],
+                    target_range,
+                    (left + tile + 0.28 + rank * step, top_edge, tile),
+                    right=same_class(match, i, j),
+                    caption=f"{_caption(target, j)}  {share:.0%}" if target.classes else f"{share:.0%}",
+                )
+    return figure
+
+
+def convergence_figure(coupling: Coupling) -> Figure:
+    """Marginal error after each pass of the solver, and the tolerance it had to meet."""
+    with house_style():
+        figure = Figure(figsize=(6.4, 3.6), layout="constrained")
+        axes = figure.add_subplot()
+        passes = np.arange(1, len(coupling.history) + 1)
+        errors = np.array([error for _, error in coupling.history])
+        axes.semilogy(passes, errors, color=RIGHT, linewidth=1.8, marker="o", markersize=3.5)
+        axes.axhline(coupling.tol, color=WRONG, linewidth=1.2, linestyle="--")
+        axes.annotate(
+            f"tolerance {coupling.tol:g}",
+            (0.0, coupling.tol),
+            xycoords=("axes fraction", "data"),
+            xytext=(4, 4),
+            textcoords="offset points",
+            color=WRONG,
+        )
+        start = 0
+        for reg, stage in groupby(coupling.history, key=lambda entry: entry[0]):
+            axes.annotate(
+                f"reg {reg:.3g}",
+                (passes[start], 1.0),
+                xycoords=("data", "axes fraction"),
+                xytext=(4, -4),
+                textcoords="offset points",
+                va="top",
+                color=MUTED,
+            )
+            if start:
+                axes.axvline(passes[start] - 0.5, color=FAINT, linewidth=1)
+            start += len(list(stage))
+        axes.set(xlabel="pass over the cost", ylabel="marginal error")
+        axes.set_title(
+            f"{'Converged' if coupling.converged else 'Not converged'}: "
+            f"marginal error {coupling.marginal_error:.1e} after {coupling.iterations} passes"
+        )
+        axes.yaxis.set_major_formatter("{x:g}")
+        axes.grid(axis="y")
+        axes.margins(x=0.03)
+    return figure
+
+
+def contact_sheet(rows: Sequence[NDArray[Any]], names: Sequence[str]) -> Figure:
+    """One row of images (n, height, width[, channels]) for each name."""
+    limits = (
+        min(float(row.min()) for row in rows if len(row)),
+        max(float(row.max()) for row in rows if len(row)),
+    )
+    height, width = rows[0].shape[1:3]
+    columns = max(len(row) for row in rows)
+    sheet = np.full((len(rows) * height, columns * width, *rows[0].shape[3:]), limits[0])
+    for i, row in enumerate(rows):
+        for j, image in enumerate(row):
+            sheet[i * height : (i + 1) * height, j * width : (j + 1) * width] = image
+    with house_style():
+        figure = Figure(
+            figsize=(1.5 + 0.5 * columns * width / height, 0.3 + 0.5 * len(rows)), layout="constrained"
+        )
+        axes = figure.add_subplot()
+        axes.imshow(as_shown(sheet, limits), cmap="gray", vmin=0, vmax=1, interpolation="nearest")
+        axes.set_yticks((np.arange(len(rows)) + 0.5) * height - 0.5, names)
+        axes.set_xticks([])
+        axes.tick_params(length=0)
+        axes.spines[:].set_visible(False)
+    return figure
+
+
+def pick_examples(dataset: Dataset, count: int, *, seed: int) -> list[int]:
+    """Positions of images to show, drawn at random: from as many classes as there are, in their order."""
+    random = np.random.default_rng(seed)
+    shuffled = random.permutation(len(dataset))
+    if dataset.labels is None:
+        return sorted(shuffled[:count].tolist())
+    rank_in_class = np.zeros(len(dataset), dtype=np.int64)
+    for label in range(len(dataset.classes)):
+        members = shuffled[dataset.labels[shuffled] == label]
+        rank_in_class[members] = np.arange(len(members))
+    # the first of every class, then the second of every class, ...; too many classes: some of them
+    order = shuffled[np.argsort(rank_in_class[shuffled], kind="stable")]
+    return sorted(order[:count].tolist(), key=lambda i: (dataset.labels[i], i))  # type: ignore[index]
+
+
+def same_class(match: Match, source: int, target: int) -> bool | None:
+    """Whether two elements are of one class; None where that is not known."""
+    if match.source_labels is None or match.target_labels is None:
+        return None
+    return bool(match.source_labels[source] == match.target_labels[target])
+
+
+def canvas(width: float, height: float) -> tuple[Figure, Axes]:
+    """A figure whose only axes are measured in inches from its upper left corner."""
+    figure = Figure(figsize=(width, height))
+    axes = figure.add_axes((0.0, 0.0, 1.0, 1.0))
+    axes.set(xlim=(0, width), ylim=(height, 0), autoscale_on=False)
+    axes.set_axis_off()
+    return figure, axes
+
+
+def draw_tile(
+    axes: Axes,
+    image: NDArray[Any],
+    limits: tuple[float, float],
+    square: tuple[float, float, float],
+    *,
+    right: bool | None = None,
+    caption: str = "",
+) -> None:
+    """Draw an image into ``square`` = (left, top, side), with a caption, framed by whether it is right."""
+    left, top, side = square
+    colour = {True: RIGHT, False: WRONG, None: FAINT}[right]
+    draw_image(axes, as_shown(image, limits), square)
+    width = 1.0 if right is None else 2.4
+    axes.add_patch(
+        Rectangle((left, top), side, side, fill=False, edgecolor=colour, linewidth=width, zorder=3)
+    )
+    if caption:
+        mark = {True: "✓ ", False: "✗ ", None: ""}[right]
+        axes.text(
+            left + side / 2,
+            top + side + 0.06,
+            mark + caption,
+            fontsize=8,
+            ha="center",
+            va="top",
+            color=MUTED if right is None else colour,
+        )
+
+
+def draw_image(axes: Axes, image: NDArray[np.float64], square: tuple[float, float, float]) -> None:
+    """Draw pixels between 0 and 1, grey or RGB, centred in ``square`` = (left, top, side), not stretched."""
+    left, top, side = square
+    height, width = (side * length / max(image.shape[:2]) for length in image.shape[:2])
+    left, top = left + (side - width) / 2, top + (side - height) / 2
+    axes.imshow(
+        image,
+        cmap="gray",
+        vmin=0,
+        vmax=1,
+        interpolation="nearest",
+        extent=(left, left + width, top + height, top),
+        aspect="auto",
+    )
+
+
+def value_range(dataset: Dataset) -> tuple[float, float]:
+    """The smallest and the largest pixel of a set."""
+    return float(dataset.images.min()), float(dataset.images.max())
+
+
+def as_shown(image: NDArray[Any], limits: tuple[float, float]) -> NDArray[np.float64]:
+    """Pixels brought to 0 ... 1, grey or RGB; the mean of the channels where they are neither."""
+    lowest, highest = limits
+    shown: NDArray[np.float64] = (image.astype(np.float64) - lowest) / (highest - lowest or 1.0)
+    if shown.ndim == 3 and shown.shape[2] != 3:
+        shown = shown.mean(axis=2)
+    return shown.clip(0.0, 1.0)
+
+
+def _class_samples(dataset: Dataset, names: Sequence[str]) -> list[NDArray[np.float64]]:
+    """The first image of each named class."""
+    assert dataset.labels is not None
+    limits = value_range(dataset)
+    first = [int(np.argmax(dataset.labels == dataset.classes.index(name))) for name in names]
+    return [as_shown(dataset.images[i], limits) for i in first]
+
+
+def _ticks(names: Sequence[str]) -> tuple[list[int], list[str]]:
+    """Positions and names on an axis; only some of them where there are very many."""
+    step = -(-len(names) // 60)
+    return list(range(0, len(names), step)), [_shortened(name) for name in names[::step]]
+
+
+def _caption(dataset: Dataset, index: int) -> str:
+    if dataset.labels is not None:
+        return _shortened(dataset.classes[dataset.labels[index]])
+    return _shortened(dataset.files[index].rsplit("/", 1)[-1]) if dataset.files else f"#{index}"
+
+
+def _shortened(name: str) -> str:
+    return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…"
+
+
+def _matches_title(match: Match) -> str:
+    known = match.source_labels is not None and match.target_labels is not None
+    return "Best matches and their share of the mass" + (" (blue: same class)" if known else "")

@@ -1,0 +1,70 @@
+"""The files of a match: results, tables and figures in one folder."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+from bispectral_ot.matching import Match
+from bispectral_ot.progress import Progress, silent
+from bispectral_ot.report import figures, tables
+from bispectral_ot.report.style import save
+from bispectral_ot.report.tables import ClassTable, Side
+from bispectral_ot.runs import write_csv, write_json
+
+# Targets beside each source in the figure; the CSV file has as many as were asked for.
+_SHOWN_TARGETS = 5
+
+
+def write_match(
+    folder: Path,
+    match: Match,
+    source: Side,
+    target: Side,
+    *,
+    table: ClassTable | None,
+    k: int = 5,
+    seed: int = 0,
+    extra: dict[str, Any] | None = None,
+    progress: Progress = silent,
+) -> dict[str, Any]:
+    """Write everything that a match tells into ``folder``.
+
+    ``matches.csv``, ``labels.csv`` (if a side has labels), ``confusion.csv`` (if both have), the pictures in
+    ``figures/`` and, last, ``results.json``, whose content is returned.
+
+    Parameters
+    ----------
+    table
+        What :func:`~bispectral_ot.report.tables.class_table` gave for this match.
+    k
+        Best targets for each source in ``matches.csv``.
+    seed
+        Of the choice of examples in the figures.
+    extra
+        More entries for ``results.json``.
+    """
+    start = time.perf_counter()
+    write_csv(folder / "matches.csv", *tables.match_rows(match, source, target, k=k))
+    labels = tables.label_rows(match, source, target)
+    if labels is not None:
+        write_csv(folder / "labels.csv", *labels)
+    if table is not None:
+        write_csv(folder / "confusion.csv", *tables.confusion_rows(table))
+    progress("tables and figures", 1, 4)
+    shown = min(k, _SHOWN_TARGETS)
+    drawn = figures.matches_figure(match, source.dataset, target.dataset, k=shown, seed=seed)
+    save(drawn, folder / "figures" / "matches.png")
+    progress("tables and figures", 2, 4)
+    if match.coupling.history:
+        save(figures.convergence_figure(match.coupling), folder / "figures" / "convergence.png")
+    progress("tables and figures", 3, 4)
+    if table is not None:
+        drawn = figures.confusion_figure(table, source.dataset, target.dataset)
+        save(drawn, folder / "figures" / "confusion.png")
+    progress("tables and figures", 4, 4)
+    match.seconds["tables and figures"] = time.perf_counter() - start
+    content = tables.results(match, source, target, table) | (extra or {})
+    write_json(folder / "results.json", content)
+    return content

@@ -1,0 +1,105 @@
+"""One picture that shows what the features change: examples above, class tables below."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from bispectral_ot.datasets import Dataset
+from bispectral_ot.matching import Match
+from bispectral_ot.report.figures import canvas, draw_confusion, draw_tile, pick_examples, value_range
+from bispectral_ot.report.style import FAINT, MUTED, RIGHT, WRONG, house_style
+from bispectral_ot.report.tables import ClassTable
+
+Outcomes = Mapping[str, tuple[Match, ClassTable]]
+
+# All lengths are inches.
+_WIDTH, _HEIGHT, _MARGIN = 11.0, 9.75, 0.3
+_TILE, _STEP, _TILES_LEFT, _TILES_TOP = 0.8, 0.9, 1.8, 1.1
+_PANEL, _PANEL_LEFT, _PANEL_STEP = 4.8, 0.7, 5.2
+_EXAMPLES = 10
+
+
+def overview_figure(outcomes: Outcomes, source: Dataset, target: Dataset, *, seed: int = 0) -> Figure:
+    """The same source images matched with two kinds of features, side by side.
+
+    Parameters
+    ----------
+    outcomes
+        For the name of each kind of features (two of them), the match and its class table.
+    source, target
+        What was matched; both have labels.
+    seed
+        Of the choice of examples.
+    """
+    with house_style():
+        figure, axes = canvas(_WIDTH, _HEIGHT)
+        title = "Matching turned images with upright ones"
+        axes.text(_MARGIN, 0.4, title, fontsize=18, fontweight="bold", va="center")
+        axes.text(
+            _MARGIN,
+            0.78,
+            f"{len(source):,} turned and {len(target):,} upright images. Examples with their best match "
+            "(blue: same class, orange: another), right as often as in the whole set:",
+            fontsize=10,
+            color=MUTED,
+            va="center",
+        )
+        _draw_examples(axes, outcomes, source, target, seed)
+        axes.plot([_MARGIN, _WIDTH - _MARGIN], [4.0, 4.0], color=FAINT, linewidth=1.0)
+        for column, (name, (_, table)) in enumerate(outcomes.items()):
+            left, right = _PANEL_LEFT + column * _PANEL_STEP, _PANEL_LEFT + column * _PANEL_STEP + _PANEL
+            place = (left / _WIDTH, 0.25 / _HEIGHT, _PANEL / _WIDTH, _PANEL / _HEIGHT)
+            panel = figure.add_axes(place)
+            draw_confusion(panel, table, source, target)
+            if column:
+                panel.set_ylabel("")
+            axes.text(left, 4.26, name, fontsize=14, fontweight="bold", va="center")
+            if table.accuracy is not None:
+                axes.text(
+                    right,
+                    4.26,
+                    f"{table.accuracy:.0%} keep their class",
+                    fontsize=14,
+                    fontweight="bold",
+                    color=RIGHT if table.accuracy >= 0.5 else WRONG,
+                    ha="right",
+                    va="center",
+                )
+    return figure
+
+
+def _draw_examples(axes: Axes, outcomes: Outcomes, source: Dataset, target: Dataset, seed: int) -> None:
+    """One row with source images, and one row for each kind of features with their best targets."""
+    best = {name: match.top_matches(1).indices[:, 0] for name, (match, _) in outcomes.items()}
+    right = {
+        name: np.asarray(match.source_labels) == np.asarray(match.target_labels)[best[name]]
+        for name, (match, _) in outcomes.items()
+    }
+    chosen = _representative(source, list(right.values()), seed)
+    rows = {"turned image": None} | {f"best match by\n{name}": name for name in outcomes}
+    source_range, target_range = value_range(source), value_range(target)
+    for row, (title, name) in enumerate(rows.items()):
+        top = _TILES_TOP + row * (_STEP + 0.04)
+        middle = top + _TILE / 2
+        axes.text(_TILES_LEFT - 0.18, middle, title, fontsize=11, ha="right", va="center", linespacing=1.3)
+        for place, i in enumerate(chosen):
+            square = (_TILES_LEFT + place * _STEP, top, _TILE)
+            if name is None:
+                draw_tile(axes, source.images[i], source_range, square)
+            else:
+                image = target.images[best[name][i]]
+                draw_tile(axes, image, target_range, square, right=bool(right[name][i]))
+
+
+def _representative(source: Dataset, right: list[NDArray[np.bool_]], seed: int) -> list[int]:
+    """Of many random choices of examples, the one that is right as often as the whole set is."""
+
+    def misfit(chosen: list[int]) -> float:
+        return float(sum(abs(hits[chosen].mean() - hits.mean()) for hits in right))
+
+    return min((pick_examples(source, _EXAMPLES, seed=seed + trial) for trial in range(50)), key=misfit)

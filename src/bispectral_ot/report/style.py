@@ -1,0 +1,70 @@
+"""One look for all figures: colours that colour-blind readers can tell apart, and one set of fonts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+from matplotlib import font_manager
+from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.figure import Figure
+
+from bispectral_ot.runs import whole_file
+
+INK = "#1f2933"
+MUTED = "#6b7785"
+FAINT = "#d5dbe1"
+RIGHT = "#12708c"
+WRONG = "#d1552c"
+
+RIGHT_SHADES = LinearSegmentedColormap.from_list("right", ["#ffffff", "#a9d2dd", RIGHT, "#08404f"])
+WRONG_SHADES = LinearSegmentedColormap.from_list("wrong", ["#ffffff", "#f5c4ab", WRONG, "#7d2b10"])
+
+# DejaVu comes with matplotlib; the others, where the machine has them, draw the class names that it cannot.
+_FONTS = (
+    "DejaVu Sans",
+    "Noto Sans CJK JP",
+    "Noto Sans",
+    "Arial Unicode MS",
+    "Microsoft YaHei",
+    "Hiragino Sans",
+)
+_DPI = 160
+
+
+@contextmanager
+def house_style() -> Iterator[None]:
+    """Within this context every figure is drawn in the house style."""
+    installed = set(font_manager.get_font_names())
+    settings: dict[Any, Any] = {
+        "font.family": [name for name in _FONTS if name in installed],
+        "font.size": 9.0,
+        "text.color": INK,
+        "text.parse_math": False,  # a class may be called $5
+        "axes.labelcolor": INK,
+        "axes.edgecolor": FAINT,
+        "axes.titlesize": 11.0,
+        "axes.titleweight": "bold",
+        "axes.titlelocation": "left",
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "xtick.color": MUTED,
+        "ytick.color": MUTED,
+        "xtick.labelcolor": INK,
+        "ytick.labelcolor": INK,
+        "grid.color": FAINT,
+        "grid.linewidth": 0.6,
+        "legend.frameon": False,
+        "figure.facecolor": "white",
+    }
+    with matplotlib.rc_context(settings):
+        yield
+
+
+def save(figure: Figure, path: Path) -> None:
+    """Write a figure as PNG, whole or not at all."""
+    with house_style(), whole_file(path) as partial:
+        figure.savefig(partial, format="png", dpi=_DPI)
