@@ -127,3 +127,8 @@ def distance(x: NDArray, y: NDArray, metric: str, weights: NDArray | None = None
         return float(np.sum(w * (x - y) ** 2))
     assert metric == "cosine"
     return float(1 - np.sum(w * x * y) / np.sqrt(np.sum(w * x * x) * np.sum(w * y * y)))
+
+
+def distances(xa: NDArray, xb: NDArray, metric: str, weights: NDArray | None = None) -> NDArray[np.float64]:
+    """All distances between the rows of xa (n, k) and xb (m, k), pair by pair, (n, m)."""
+    return np.array([[distance(x, y, metric, weights) for y in xb] for x in xa])

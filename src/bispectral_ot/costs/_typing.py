@@ -6,4 +6,4 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.floating[Any]]
-Index = NDArray[np.integer[Any]]
+Codes = NDArray[np.float32] | NDArray[np.uint16]

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bispectral_ot.costs._typing import Floats
+from bispectral_ot.costs._typing import Codes, Floats
 from bispectral_ot.costs.distances import Distance, Metric
 from bispectral_ot.engines import core_count, run_blocks, split_rows
 from bispectral_ot.errors import InputError, MemoryBudgetError
@@ -27,7 +28,7 @@ _OVERHEAD = 64 * 2**20
 class EncodedRows:
     """Rows of a cost as they are stored: ``cost[i, j] = offsets[i] + steps[i] * codes[i, j]``."""
 
-    codes: NDArray[np.float32] | NDArray[np.uint16]
+    codes: Codes
     offsets: NDArray[np.float64]
     steps: NDArray[np.float64]
 
@@ -82,7 +83,7 @@ class Cost:
     ) -> None:
         self._distance: Distance | None = Distance(xa, xb, metric, weights)
         self.metric: str = metric
-        self.shape = (self._distance.xa.shape[0], self._distance.xb.shape[0])
+        self.shape: tuple[int, int] = (self._distance.xa.shape[0], self._distance.xb.shape[0])
         in_memory = [x for x in (self._distance.xa, self._distance.xb) if not isinstance(x, np.memmap)]
         self.storage: Storage = choose_storage(
             self.shape,
@@ -97,14 +98,19 @@ class Cost:
     @classmethod
     def from_matrix(cls, matrix: Floats) -> Cost:
         """Use a cost matrix (n, m) that the caller has computed."""
-        values = np.ascontiguousarray(matrix, dtype=np.float32)
+        if np.iscomplexobj(matrix):
+            raise InputError("a cost must be real, but the matrix is complex.")
+        with np.errstate(over="ignore"):  # a float64 beyond float32 becomes infinite and is named below
+            values = np.ascontiguousarray(matrix, dtype=np.float32)
         if values.ndim != 2 or values.size == 0:
             raise InputError(f"a cost must be a non-empty matrix, got shape {values.shape}.")
         if not np.isfinite(values).all():
             row, column = np.argwhere(~np.isfinite(values))[0]
             raise InputError(f"the cost matrix has a NaN or infinite entry at [{row}, {column}].")
         if values.min() < 0:
-            raise InputError("a cost must not be negative; shift it, since a constant does not change the plan.")
+            raise InputError(
+                "a cost must not be negative; shift it, since a constant does not change the plan."
+            )
         cost = cls.__new__(cls)
         cost._distance, cost.metric, cost.shape, cost.storage = None, "precomputed", values.shape, "float32"
         cost._codes, cost._offsets, cost._steps = values, np.zeros(len(values)), np.ones(len(values))
@@ -127,11 +133,14 @@ class Cost:
         """Distances (stop - start, m) of rows ``start`` to ``stop``, in the features' units."""
         if not 0 <= start <= stop <= self.shape[0]:
             raise InputError(f"rows {start} to {stop} are not within 0 to {self.shape[0]}.")
-        return self.encoded(start, stop).decode()
+        rows = self.encoded(start, stop).decode()
+        return rows.copy() if self.storage == "float32" else rows  # what the caller does to it is his own
 
     def scaled_block(self, start: int, stop: int) -> NDArray[np.float32]:
         """The same, divided by the maximum, as the solvers see it."""
-        return self.block(start, stop) / np.float32(self.scale)
+        rows = self.block(start, stop)
+        rows /= np.float32(self.scale)
+        return rows
 
     def encoded(self, start: int, stop: int) -> EncodedRows:
         """Rows as they are stored (a view), for kernels that decode on the fly."""
@@ -158,7 +167,7 @@ class Cost:
         assert self._distance is not None
         distance, (n, m) = self._distance, self.shape
         if self.storage == "float32":
-            self._codes: NDArray[np.float32] | NDArray[np.uint16] = np.empty((n, m), dtype=np.float32)
+            self._codes: Codes = np.empty((n, m), dtype=np.float32)
             self._offsets, self._steps = self._zeros, self._ones
         elif self.storage == "compact":
             self._codes = np.empty((n, m), dtype=np.uint16)
@@ -180,11 +189,16 @@ class Cost:
 
         blocks = split_rows(n, block_rows=distance.rows_at_once)
         with one_blas_thread():
-            self.maximum = max(run_blocks(work, blocks, stage="cost", progress=self._progress))
+            self.maximum = float(np.max(run_blocks(work, blocks, stage="cost", progress=self._progress)))
+        if not np.isfinite(self.maximum):
+            distance.check_finite()
+            raise InputError(
+                f"{self.metric} distances go beyond the range of float32; scale the features first."
+            )
         self.storage_error = 0.0
         if self.storage == "compact":
-            # half a step, and the rounding of the decoded float32
-            self.storage_error = float(self._steps.max()) / 2 + 2**-23 * self.maximum
+            # half a step, and the roundings of the decoded float32: of the step, the product and the sum
+            self.storage_error = float(self._steps.max()) / 2 + 2**-22 * self.maximum
         if self.storage != "recompute":
             self._distance = None  # the features are not needed any more
 
@@ -218,10 +232,11 @@ def choose_storage(
         if needs[candidate] <= budget:
             return candidate
     raise MemoryBudgetError(
-        f"a {shape[0]:,} x {shape[1]:,} cost does not fit into working_memory = {format_bytes(budget)}: it needs "
+        f"a {shape[0]:,} x {shape[1]:,} cost does not fit into working_memory = {format_bytes(budget)}: "
+        + "it needs "
         + ", ".join(f"{format_bytes(needs[candidate])} ({candidate})" for candidate in candidates)
-        + f", of which {format_bytes(feature_bytes)} are features. Raise working_memory, or reduce the features "
-        "(pca) or the number of elements."
+        + f", of which {format_bytes(feature_bytes)} are features. Raise working_memory, or reduce the "
+        "features (pca) or the number of elements."
     )
 
 
@@ -236,8 +251,9 @@ def storage_bytes(shape: tuple[int, int], *, feature_bytes: int, block_rows: int
     }
 
 
-def one_blas_thread():  # type: ignore[no-untyped-def]
+def one_blas_thread() -> AbstractContextManager[Any]:
     """Within this context BLAS uses one thread, because row blocks already use every core."""
-    from threadpoolctl import threadpool_limits
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-    return threadpool_limits(limits=1, user_api="blas")
+    limits: AbstractContextManager[Any] = threadpool_limits(limits=1, user_api="blas")
+    return limits

@@ -22,6 +22,8 @@ METRICS: tuple[Metric, ...] = get_args(Metric)
 _CANCELLATION = 1e-3
 # Rows of b read at a time from a memory map.
 _MAPPED_BYTES = 64 * 2**20
+# Rows whose norms or finiteness are found at a time.
+_ROWS_AT_ONCE = 1024
 
 
 class Distance:
@@ -47,7 +49,7 @@ class Distance:
 
     @property
     def rows_at_once(self) -> int:
-        """How many rows of ``xa`` make a good block: more where products (BLAS) or memory maps gain from it."""
+        """How many rows of ``xa`` make a good block: more where BLAS or memory maps gain from it."""
         if isinstance(self.xb, np.memmap):
             return 512
         return 64 if self.metric == "l1" else 256
@@ -61,6 +63,15 @@ class Distance:
             last = min(first + step, m)
             self._tile(a, slice(start, stop), slice(first, last), out[:, first:last])
 
+    def check_finite(self) -> None:
+        """Name the first row with a NaN or infinite feature in an :class:`InputError`, if there is one.
+
+        Memory maps are checked only where distances come out wrong, to read them one time less.
+        """
+        for x, name in ((self.xa, "xa"), (self.xb, "xb")):
+            for start in range(0, x.shape[0], _ROWS_AT_ONCE):
+                _check_finite(_read(x, start, min(start + _ROWS_AT_ONCE, x.shape[0])), name, first_row=start)
+
     def _tile(self, a: NDArray[np.float32], rows: slice, columns: slice, out: NDArray[np.float32]) -> None:
         # numba takes half a second to load, and only work needs it
         from bispectral_ot.costs import kernels
@@ -69,7 +80,8 @@ class Distance:
         if self.metric == "l1":
             kernels.l1_block(a, b, self.weights, out)
             return
-        products = np.matmul(a * self.weights, b.T, out=out if out.flags.c_contiguous else None)
+        with np.errstate(over="ignore", invalid="ignore"):  # what overflows is summed again by the kernels
+            products = np.matmul(a * self.weights, b.T, out=out if out.flags.c_contiguous else None)
         a_norms, b_norms = self._a_norms[rows], self._b_norms[columns]
         if self.metric == "cosine":
             kernels.finish_cosine(products, a, b, a_norms, b_norms, self.weights, _CANCELLATION)
@@ -83,15 +95,24 @@ class Distance:
 def _as_features(x: Floats, name: str) -> NDArray[np.float32]:
     if isinstance(x, np.memmap) and x.dtype == np.float32 and x.ndim == 2 and x.flags.c_contiguous:
         return x
-    array = np.ascontiguousarray(x, dtype=np.float32)
+    if np.iscomplexobj(x):
+        raise InputError(f"{name} is complex; stack real and imaginary parts as columns.")
+    with np.errstate(over="ignore"):  # a float64 beyond float32 becomes infinite and is named below
+        array = np.ascontiguousarray(x, dtype=np.float32)
     if array.ndim != 2 or array.shape[0] == 0 or array.shape[1] == 0:
         raise InputError(
-            f"{name} must be a non-empty matrix with one row of features per element, got shape {array.shape}."
+            f"{name} must be a non-empty matrix, one row of features per element, got shape {array.shape}."
         )
-    bad = np.flatnonzero(~np.isfinite(array.sum(axis=1, dtype=np.float64)))
-    if len(bad):
-        raise InputError(f"row {bad[0]} of {name} has a NaN or infinite feature ({len(bad)} such rows in all).")
+    _check_finite(array, name)
     return array
+
+
+def _check_finite(rows: NDArray[np.float32], name: str, *, first_row: int = 0) -> None:
+    bad = np.flatnonzero(~np.isfinite(rows.sum(axis=1, dtype=np.float64)))
+    if len(bad):
+        raise InputError(
+            f"row {first_row + bad[0]} of {name} has a NaN or infinite feature; repair it or leave it out."
+        )
 
 
 def _as_weights(weights: Floats | None, n_features: int) -> NDArray[np.float32]:
@@ -109,15 +130,16 @@ def _read(x: NDArray[np.float32], start: int, stop: int) -> NDArray[np.float32]:
     if not isinstance(x, np.memmap):
         return x[start:stop]
     rows = np.array(x[start:stop])
-    # Pages of the map count as this process's memory until they are let go.
-    if hasattr(mmap, "MADV_DONTNEED") and x._mmap is not None:  # type: ignore[attr-defined]
+    # Pages of the map count as this process's memory until they are let go. Those of a private copy
+    # (mode "c") may hold what is nowhere else.
+    if hasattr(mmap, "MADV_DONTNEED") and x._mmap is not None and x.mode != "c":  # type: ignore[attr-defined]
         x._mmap.madvise(mmap.MADV_DONTNEED)  # type: ignore[attr-defined]
     return rows
 
 
 def _squared_norms(x: NDArray[np.float32], weights: NDArray[np.float32]) -> NDArray[np.float64]:
     norms = np.empty(x.shape[0])
-    for start in range(0, x.shape[0], 1024):
-        rows = _read(x, start, min(start + 1024, x.shape[0]))
+    for start in range(0, x.shape[0], _ROWS_AT_ONCE):
+        rows = _read(x, start, min(start + _ROWS_AT_ONCE, x.shape[0]))
         norms[start : start + len(rows)] = np.einsum("ij,ij,j->i", rows, rows, weights, dtype=np.float64)
     return norms

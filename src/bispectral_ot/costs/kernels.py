@@ -2,7 +2,7 @@
 
 SciPy and scikit-learn compute L1 distances a pair at a time and stay far below the speed of the cores. Here
 a register tile of 4 x 2 pairs shares each load, and the feature weight rides on the multiply-add for free.
-The tile is a small function over contiguous rows, because that form vectorises and one big loop nest does not.
+The tile is a small function over contiguous rows: that form vectorises, and one big loop nest does not.
 """
 
 from __future__ import annotations
@@ -10,8 +10,10 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from bispectral_ot.costs._typing import Floats, Index
+from bispectral_ot.costs._typing import Codes, Floats
 
+# Between these products of squared norms, float32 inner products neither underflow nor overflow.
+_SMALLEST, _LARGEST = 1e-60, 1e70
 # Rows of b that stay in the second-level cache while the rows of a pass by.
 _B_ROWS_IN_CACHE = 24
 
@@ -88,14 +90,15 @@ def finish_squared(
 ) -> None:
     """Turn inner products into (squared) distances in place: ``|x|^2 - 2 x.y + |y|^2``.
 
-    The difference cancels for near-duplicates, so where less than ``small`` of the norms is left the distance is
-    summed again term by term: equal rows get exactly 0, and nothing becomes negative or NaN.
+    The difference cancels for near-duplicates, so where less than ``small`` of the norms is left (or the
+    products are beyond float32) the distance is summed again term by term: equal rows get exactly 0, and
+    nothing becomes negative or NaN.
     """
     for i in range(products.shape[0]):
         for j in range(products.shape[1]):
             norms = a_norms[i] + b_norms[j]
             squared = norms - 2.0 * products[i, j]
-            if squared < small * norms:
+            if not (squared >= small * norms and _SMALLEST < a_norms[i] * b_norms[j] < _LARGEST):
                 squared = _squared_pair(a[i], b[j], 1.0, 1.0, weights)
             products[i, j] = np.sqrt(squared) if take_root else squared
 
@@ -106,8 +109,8 @@ def finish_cosine(
 ) -> None:
     """Turn inner products into ``1 - x.y / (|x| |y|)`` in place.
 
-    A zero row has distance 1 to every other row and 0 to another zero row. Near 0 the distance is summed
-    again as ``|x/|x| - y/|y||^2 / 2``, which does not cancel.
+    A zero row has distance 1 to every other row and 0 to another zero row. Near 0, or where the products are
+    beyond float32, the distance is summed again as ``|x/|x| - y/|y||^2 / 2``, which does not cancel.
     """
     for i in range(products.shape[0]):
         for j in range(products.shape[1]):
@@ -116,13 +119,13 @@ def finish_cosine(
                 continue
             a_scale, b_scale = 1.0 / np.sqrt(a_norms[i]), 1.0 / np.sqrt(b_norms[j])
             distance = 1.0 - products[i, j] * a_scale * b_scale
-            if distance < small:
+            if not (distance >= small and _SMALLEST < a_norms[i] * b_norms[j] < _LARGEST):
                 distance = 0.5 * _squared_pair(a[i], b[j], a_scale, b_scale, weights)
             products[i, j] = min(distance, 2.0)
 
 
 @njit(nogil=True, cache=True)
-def quantise_rows(block: Floats, codes: Index, offsets: Floats, steps: Floats) -> None:
+def quantise_rows(block: Floats, codes: Codes, offsets: Floats, steps: Floats) -> None:
     """Write each row of ``block`` (n, m) as 16-bit codes: ``block ~ offsets[i] + steps[i] * codes[i]``."""
     for i in range(block.shape[0]):
         low, high = block[i, 0], block[i, 0]

@@ -1,0 +1,191 @@
+"""Distances against SciPy in double precision, also where they cancel, underflow or overflow."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.spatial.distance import cdist
+
+import oracles
+from bispectral_ot.costs import METRICS, STORAGES, Cost, distances
+
+SCIPY_NAMES = {"l1": "cityblock", "l2": "euclidean", "sqeuclidean": "sqeuclidean", "cosine": "cosine"}
+
+
+def by_scipy(xa, xb, metric, weights=None):
+    weights = np.ones(xa.shape[1]) if weights is None else np.asarray(weights, np.float64)
+    factors = weights if metric == "l1" else np.sqrt(weights)
+    return cdist(xa.astype(np.float64) * factors, xb.astype(np.float64) * factors, SCIPY_NAMES[metric])
+
+
+def random_features(n, k, seed=0, offset=0.0):
+    return (np.random.default_rng(seed).normal(size=(n, k)) + offset).astype(np.float32)
+
+
+def whole(cost):
+    return cost.block(0, cost.shape[0])
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("shape", [(130, 71, 33), (70, 150, 1), (65, 3, 200), (1, 1, 1), (1, 90, 7)])
+def test_distances_are_scipys(metric, weighted, shape):
+    n, m, k = shape
+    xa, xb = random_features(n, k, 1), random_features(m, k, 2)
+    weights = np.random.default_rng(3).integers(1, 13, k).astype(float) if weighted else None
+    expected = by_scipy(xa, xb, metric, weights)
+    cost = Cost(xa, xb, metric, weights=weights)
+    np.testing.assert_allclose(whole(cost), expected, rtol=2e-6, atol=2e-6 * max(1e-6, expected.max()))
+    assert cost.maximum == pytest.approx(expected.max(), rel=1e-5, abs=1e-7)
+    assert (cost.shape, cost.metric) == ((n, m), metric)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("n", range(1, 10))
+def test_rows_that_fill_no_tile_are_computed_too(metric, n):
+    for m in range(1, 10):
+        xa, xb = random_features(n, 5, n), random_features(m, 5, m + 20)
+        weights = np.array([1.0, 2.0, 0.0, 0.5, 12.0])
+        result = whole(Cost(xa, xb, metric, weights=weights))
+        np.testing.assert_allclose(result, oracles.distances(xa, xb, metric, weights), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@settings(max_examples=40, deadline=None)
+@given(data=st.data())
+def test_small_whole_numbers_give_the_literal_formula(metric, data):
+    n, m, k = (data.draw(st.integers(1, 9)) for _ in range(3))
+    numbers = st.integers(-4, 4)
+    xa = np.array(data.draw(st.lists(numbers, min_size=n * k, max_size=n * k)), float).reshape(n, k) + 5
+    xb = np.array(data.draw(st.lists(numbers, min_size=m * k, max_size=m * k)), float).reshape(m, k) + 5
+    weights = np.array(data.draw(st.lists(st.integers(1, 6), min_size=k, max_size=k)), float)
+    result = whole(Cost(xa, xb, metric, weights=weights))
+    np.testing.assert_allclose(result, oracles.distances(xa, xb, metric, weights), rtol=2e-6, atol=3e-7)
+    equal = (xa[:, None] == xb[None]).all(axis=2)
+    assert (result[equal] == 0).all()
+    assert (result >= 0).all()
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("storage", STORAGES)
+@pytest.mark.parametrize("offset", [0.0, 1e3, 1e6])
+def test_equal_rows_have_distance_zero_whatever_their_common_offset(metric, storage, offset):
+    x = random_features(90, 64, 4, offset=offset)
+    cost = whole(Cost(x, x[::-1], metric, storage=storage))
+    assert (np.diag(cost[:, ::-1]) == 0).all()
+    assert np.isfinite(cost).all()
+    assert (cost >= 0).all()
+
+
+@pytest.mark.parametrize("metric", ["l2", "sqeuclidean", "cosine"])
+@pytest.mark.parametrize("nearness", [1e-7, 1e-5, 1e-3, 1e-2, 0.025, 0.04, 0.1, 1.0])
+def test_near_duplicates_keep_their_digits(metric, nearness):
+    """Where ``|x|^2 - 2 x.y + |y|^2`` cancels, and just above where another formula takes over."""
+    xa = random_features(40, 500, 5, offset=3.0)
+    xb = xa + np.float32(nearness) * random_features(40, 500, 6)
+    result, expected = whole(Cost(xa, xb, metric)), by_scipy(xa, xb, metric)
+    if metric == "cosine":  # SciPy's own 1 - x.y / (|x| |y|) cancels
+        unit_a, unit_b = (x / np.linalg.norm(x.astype(float), axis=1, keepdims=True) for x in (xa, xb))
+        expected = cdist(unit_a, unit_b, "sqeuclidean") / 2
+    np.testing.assert_allclose(result, expected, rtol=5e-4)
+
+
+@pytest.mark.parametrize("metric", ["l1", "l2", "cosine"])
+@pytest.mark.parametrize("scale", [1e-30, 1e-20, 1e-12, 1e12, 1e18, 1e30])
+def test_very_small_and_very_large_features_do_not_underflow_or_overflow(metric, scale):
+    xa, xb = random_features(20, 30, 7), random_features(15, 30, 8)
+    xb[4] = xa[3]
+    cost = whole(Cost(xa * np.float32(scale), xb * np.float32(scale), metric))
+    expected = by_scipy(xa, xb, metric) * (1 if metric == "cosine" else scale)
+    np.testing.assert_allclose(cost, expected, rtol=2e-5, atol=1e-6 * expected.max())
+    assert cost[3, 4] == 0
+
+
+def test_cosine_of_a_dim_row_among_bright_ones():
+    x = random_features(12, 9, 9)
+    dim = x.copy()
+    dim[5] *= np.float32(1e-30)
+    np.testing.assert_allclose(
+        whole(Cost(dim, dim, "cosine")), whole(Cost(x, x, "cosine")), rtol=1e-5, atol=1e-6
+    )
+
+
+@pytest.mark.parametrize("storage", STORAGES)
+def test_a_zero_row_is_at_distance_one_from_all_but_zero_rows_under_cosine(storage):
+    x = random_features(9, 4, 10)
+    x[[2, 7]] = 0
+    cost = Cost(x, x, "cosine", storage=storage)
+    zero = np.isin(np.arange(9), [2, 7])
+    assert (whole(cost)[np.ix_(zero, zero)] == 0).all()
+    for mixed in (np.ix_(zero, ~zero), np.ix_(~zero, zero)):
+        np.testing.assert_allclose(whole(cost)[mixed], 1, rtol=0, atol=cost.storage_error)
+
+
+def test_cosine_stays_within_zero_and_two():
+    x = random_features(50, 3, 11)
+    cost = whole(Cost(np.vstack([x, -x]), np.vstack([x, 2 * x]), "cosine"))
+    assert cost.min() == 0
+    assert cost.max() <= 2
+    np.testing.assert_allclose(np.diag(cost[50:, :50]), 2, rtol=1e-6)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_columns_without_weight_do_not_count(metric):
+    xa, xb = random_features(10, 6, 12), random_features(11, 6, 13)
+    weights = np.array([1.0, 0, 3, 0, 1, 0])
+    np.testing.assert_allclose(
+        whole(Cost(xa, xb, metric, weights=weights)),
+        whole(Cost(xa[:, ::2], xb[:, ::2], metric, weights=weights[::2])),
+        rtol=1e-5,
+        atol=1e-6,
+    )
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("storage", STORAGES)
+@pytest.mark.parametrize("mapped", ["a", "b", "ab"])
+def test_memory_mapped_features_give_the_same(metric, storage, mapped, tmp_path, monkeypatch):
+    monkeypatch.setattr(distances, "_MAPPED_BYTES", 4 * 17 * 40)  # 40 rows of b at a time
+    xa, xb = random_features(530, 17, 14), random_features(95, 17, 15)
+    weights = np.arange(1.0, 18)
+    maps = {}
+    for name, x in (("a", xa), ("b", xb)):
+        np.save(tmp_path / f"{name}.npy", x)
+        maps[name] = np.load(tmp_path / f"{name}.npy", mmap_mode="r") if name in mapped else x
+    expected = Cost(xa, xb, metric, weights=weights, storage=storage)
+    cost = Cost(maps["a"], maps["b"], metric, weights=weights, storage=storage)
+    # products of other tiles round in another way, and then to the next code
+    np.testing.assert_allclose(whole(cost), whole(expected), rtol=1e-5, atol=1e-5 + 2 * cost.storage_error)
+    assert cost.maximum == pytest.approx(expected.maximum, rel=1e-6)
+
+
+@pytest.mark.parametrize("mode", ["r", "r+", "c"])
+def test_memory_maps_are_only_read(mode, tmp_path):
+    saved = random_features(40, 10, 16)
+    np.save(tmp_path / "x.npy", saved)
+    x = np.load(tmp_path / "x.npy", mmap_mode=mode)
+    if mode == "c":  # a private copy: what is changed lives in memory only, and must not be dropped
+        x += 1
+    before = np.array(x)
+    np.testing.assert_allclose(whole(Cost(x, x, "l1")), by_scipy(before, before, "l1"), rtol=1e-5, atol=1e-5)
+    np.testing.assert_array_equal(x, before)
+    np.testing.assert_array_equal(np.load(tmp_path / "x.npy"), saved)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_features_of_any_layout_and_type_are_read(metric):
+    x = np.random.default_rng(17).integers(0, 255, (30, 8))
+    expected = by_scipy(x[::2], x[1::2], metric)
+    for given_x in (x.astype(np.uint8), np.asfortranarray(x.astype(float)), x.astype(">f4"), x.tolist()):
+        a, b = given_x[::2], given_x[1::2]
+        np.testing.assert_allclose(whole(Cost(a, b, metric)), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_features_that_may_not_be_written_are_read_and_left_alone():
+    x = random_features(12, 5, 18)
+    before = x.copy()
+    x.flags.writeable = False
+    np.testing.assert_allclose(whole(Cost(x, x)), by_scipy(x, x, "l1"), rtol=1e-5, atol=1e-5)
+    np.testing.assert_array_equal(x, before)
