@@ -4,4 +4,12 @@ from bispectral_ot.transport.coupling import Coupling, EntropicCoupling, SparseC
 from bispectral_ot.transport.pot import ExactTransport, Greenkhorn
 from bispectral_ot.transport.sinkhorn import Sinkhorn
 
-__all__ = ["Coupling", "EntropicCoupling", "ExactTransport", "Greenkhorn", "Sinkhorn", "SparseCoupling", "Summary"]
+__all__ = [
+    "Coupling",
+    "EntropicCoupling",
+    "ExactTransport",
+    "Greenkhorn",
+    "Sinkhorn",
+    "SparseCoupling",
+    "Summary",
+]

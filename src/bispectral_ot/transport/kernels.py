@@ -127,6 +127,76 @@ def sweep(
 
 
 @njit(nogil=True, cache=True)
+def gather_active(
+    codes: NDArray[Any],
+    offsets: NDArray[np.float64],
+    steps: NDArray[np.float64],
+    unit: float,
+    f: NDArray[np.float64],
+    g: NDArray[np.float64],
+    low_rows: NDArray[np.float64],
+    low_columns: NDArray[np.float64],
+    counts: NDArray[np.int64],
+    columns: NDArray[np.int32],
+    exponents: NDArray[np.float64],
+) -> int:
+    """Gather the entries whose exponent is above the mark of their row or of their column.
+
+    Fills ``columns`` and ``exponents`` (scaled cost times unit), row after row, and returns how many there are; where
+    they do not fit, ``counts`` sums to more than that.
+    """
+    found = 0
+    for i in range(codes.shape[0]):
+        for j in range(codes.shape[1]):
+            exponent = (offsets[i] + steps[i] * np.float64(codes[i, j])) * unit
+            height = f[i] + g[j] - exponent
+            if height > low_rows[i] or height > low_columns[j]:
+                counts[i] += 1
+                if found < columns.shape[0]:
+                    columns[found] = j
+                    exponents[found] = exponent
+                    found += 1
+    return found
+
+
+@njit(nogil=True, cache=True, fastmath=_VECTOR)
+def _active_row(columns, exponents, g, shift, out):  # type: ignore[no-untyped-def]
+    total = 0.0
+    for k in range(columns.shape[0]):
+        value = exp2(g[columns[k]] - exponents[k] + shift)
+        out[k] = value
+        total += value
+    return total
+
+
+@njit(nogil=True, cache=True)
+def sweep_active(
+    starts: NDArray[np.int64],
+    columns: NDArray[np.int32],
+    exponents: NDArray[np.float64],
+    g: NDArray[np.float64],
+    weights: NDArray[np.float64],
+    f: NDArray[np.float64],
+    column_sums: NDArray[np.float64],
+) -> None:
+    """The same iteration as :func:`sweep` on gathered entries, in float64."""
+    row = np.empty(g.shape[0])
+    for i in range(starts.shape[0] - 1):
+        first, last = starts[i], starts[i + 1]
+        if weights[i] == 0.0 or first == last:
+            continue
+        here, costs = columns[first:last], exponents[first:last]
+        total = _active_row(here, costs, g, f[i], row)
+        if not 1e-200 < total < 1e200:
+            f[i] = -(g[here] - costs).max()
+            total = _active_row(here, costs, g, f[i], row)
+        scale = weights[i] / total
+        f[i] += np.log2(scale)
+        for k in range(last - first):
+            column_sums[here[k]] += scale * row[k]
+
+
+@njit(nogil=True, cache=True)
 def plan_rows(
     codes: NDArray[Any],
     offsets: NDArray[np.float64],

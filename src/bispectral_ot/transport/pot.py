@@ -52,15 +52,16 @@ class ExactTransport:
         import ot
 
         n, m = cost.shape
-        p, q = as_weights(source_weights, n, "source_weights"), as_weights(target_weights, m, "target_weights")
+        p, q = (
+            as_weights(source_weights, n, "source_weights"),
+            as_weights(target_weights, m, "target_weights"),
+        )
         progress("transport", 0, 0)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # POT warns where we measure
             matrix = cost.scaled_block(0, n).astype(np.float64)
             plan = ot.emd(p, q, matrix, numItermax=self.max_iter)
-        coupling = SparseCoupling(
-            cost=cost, source_weights=p, target_weights=q, tol=self.tol, plan=csr_array(plan)
-        )
+        coupling = SparseCoupling(cost=cost, source_weights=p, target_weights=q, tol=self.tol, plan=csr_array(plan))
         return report_failure(coupling, self.on_failure)
 
 
@@ -100,7 +101,10 @@ class Greenkhorn:
         import ot
 
         n, m = cost.shape
-        p, q = as_weights(source_weights, n, "source_weights"), as_weights(target_weights, m, "target_weights")
+        p, q = (
+            as_weights(source_weights, n, "source_weights"),
+            as_weights(target_weights, m, "target_weights"),
+        )
         if (p == 0).any() or (q == 0).any():
             raise InputError("Greenkhorn needs every weight to be positive; leave elements without mass out.")
         progress("transport", 0, 0)
@@ -109,9 +113,7 @@ class Greenkhorn:
             matrix = cost.scaled_block(0, n).astype(np.float64)
             # POT stops on the worst single row or column; ours is the sum over all of them
             stop = self.tol / (n + m)
-            _, log = ot.bregman.greenkhorn(
-                p, q, matrix, self.reg, numItermax=self.max_iter, stopThr=stop, log=True
-            )
+            _, log = ot.bregman.greenkhorn(p, q, matrix, self.reg, numItermax=self.max_iter, stopThr=stop, log=True)
             f, g = self.reg * np.log(log["u"]), self.reg * np.log(log["v"])
         coupling = EntropicCoupling(
             cost=cost,

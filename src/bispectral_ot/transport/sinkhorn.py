@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Literal
@@ -14,8 +15,10 @@ from bispectral_ot.costs import Cost, one_blas_thread
 from bispectral_ot.engines import core_count, run_blocks, split_rows
 from bispectral_ot.errors import InputError, NotConvergedError, NotConvergedWarning
 from bispectral_ot.progress import Progress, silent
+from bispectral_ot.transport.active import find_active
 from bispectral_ot.transport.anderson import Anderson
 from bispectral_ot.transport.coupling import LOG2_E, EntropicCoupling, Vector, finite
+from bispectral_ot.transport.newton import newton
 from bispectral_ot.transport.weights import as_weights
 
 OnFailure = Literal["raise", "warn"]
@@ -24,6 +27,12 @@ OnFailure = Literal["raise", "warn"]
 _EASY_REG = 0.02
 # Marginal error at which an annealing stage has done its work.
 _STAGE_TOL = 1e-2
+# Active entries pay off below this share of all; their rounds are few, since the potentials hardly move any more.
+_ACTIVE_DENSITY = 0.05
+_ACTIVE_ROUNDS = 5
+
+# A pass: takes potentials (f, g) in units of the exponent, sets f in place, returns the plan's column sums.
+Sweep = Callable[[Vector, Vector], Vector]
 
 
 @dataclass(kw_only=True)
@@ -31,9 +40,9 @@ class Sinkhorn:
     """Solve ``min <P, C / max C> - reg * H(P)`` over plans with the given marginals.
 
     Each iteration is one fused pass over the cost (rows and columns together), accelerated by Anderson's
-    extrapolation; small regularisations are reached by halving from an easy one. The passes run in float32
-    until its rounding shows, then in float64. The result is measured in float64, and ``converged`` is that
-    measurement.
+    extrapolation; small regularisations are reached by halving from an easy one, and their last digits by Newton
+    steps on the few entries that carry mass. The passes run in float32 until its rounding shows, then in
+    float64. The result is measured in float64 over all entries, and ``converged`` is that measurement.
 
     Parameters
     ----------
@@ -104,14 +113,21 @@ class Sinkhorn:
         f, g = _starting_potentials(potentials, n, m)
         with ThreadPoolExecutor(core_count()) as pool, one_blas_thread():
             iteration = _Iteration(self, cost, p, q, f, g, pool, progress)
-            for reg in self._schedule(warm=potentials is not None)[:-1]:
+            *stages, _ = self._schedule(warm=potentials is not None)
+            for reg in stages:
                 iteration.run(reg, max(_STAGE_TOL, self.tol), np.float32)
             # Potentials of size 1/reg in float32 leave about this error; below it float64 has to take over.
             rounding = 2.0**-22 / self.reg
-            iteration.run(self.reg, max(0.9 * self.tol, rounding), np.float32)
+            aim = 0.9 * self.tol
+            iteration.run(self.reg, max(aim, rounding, _STAGE_TOL if stages else 0.0), np.float32)
             coupling = iteration.coupling()
+            if not coupling.converged and stages:
+                for _ in range(_ACTIVE_ROUNDS):
+                    if coupling.converged or not iteration.run_active(aim):
+                        break
+                    coupling = iteration.coupling()
             if not coupling.converged:
-                iteration.run(self.reg, 0.9 * self.tol, np.float64)
+                iteration.run(self.reg, aim, np.float64)
                 coupling = iteration.coupling()
         return report_failure(coupling, self.on_failure)
 
@@ -147,7 +163,41 @@ class _Iteration:
         self.best = (np.inf, f, g)
 
     def run(self, reg: float, tol: float, dtype: type) -> None:
-        """Iterate at one regularisation until the column error is below ``tol`` or the passes are used up."""
+        """Pass over the whole cost at one regularisation until the column error is below ``tol``."""
+        scale = LOG2_E / reg / self.cost.scale
+        self._iterate(reg, tol, lambda f, g: self._sweep(scale, f, g, dtype), may_stall=dtype is np.float32)
+
+    def run_active(self, tol: float) -> bool:
+        """Newton steps on the active entries alone, at the final regularisation; False if they are too many."""
+        reg = self.solver.reg
+        unit = LOG2_E / reg
+        f, g = finite(self.f * unit), np.where(self.q > 0, self.g * unit, -1e30)
+        column_sums = self._sweep(unit / self.cost.scale, f, g, np.float64)
+        active = find_active(
+            self.cost,
+            unit,
+            f,
+            g,
+            self.p,
+            column_sums,
+            cut=1e-5 * self.solver.tol / max(self.cost.shape),
+            max_density=_ACTIVE_DENSITY,
+            pool=self.pool,
+        )
+        if active is None:
+            return False
+
+        def record(error: float) -> bool:
+            self.history.append((reg, error))
+            self._tell(error)
+            return len(self.history) < self.solver.max_iter
+
+        f, g = newton(active, f, g, self.p, self.q, tol, record=record, pool=self.pool)
+        self.f, self.g = np.where(self.p > 0, f / unit, -np.inf), g / unit
+        return True
+
+    def _iterate(self, reg: float, tol: float, sweep: Sweep, *, may_stall: bool) -> None:
+        """Sinkhorn with Anderson steps until the column error is below ``tol`` or the passes are used up."""
         self.reg = reg
         unit = LOG2_E / reg
         anderson = Anderson(self.solver.memory) if self.solver.memory else None
@@ -155,7 +205,7 @@ class _Iteration:
         self.best = (np.inf, self.f, self.g)
         has_mass = self.q > 0
         while len(self.history) < self.solver.max_iter:
-            column_sums = self._sweep(unit / self.cost.scale, f, g, dtype)
+            column_sums = sweep(f, np.where(has_mass, g, -1e30))
             error = float(np.abs(column_sums - self.q).sum())
             self.history.append((reg, error))
             self._tell(error)
@@ -163,7 +213,7 @@ class _Iteration:
                 self.best = (error, np.where(self.p > 0, f / unit, -np.inf), g / unit)
             elif anderson is not None and error > 2 * self.best[0]:
                 anderson.reset()  # the extrapolation went astray: plain steps are safe
-            if error <= tol or self._stalled(error, reg, dtype):
+            if error <= tol or (may_stall and self._stalled(error, reg)):
                 break
             image = g.copy()
             image[has_mass] += np.log2(self.q[has_mass] / column_sums[has_mass])
@@ -187,14 +237,12 @@ class _Iteration:
     def _sweep(self, unit: float, f: Vector, g: Vector, dtype: type) -> Vector:
         from bispectral_ot.transport import kernels
 
-        columns = np.where(self.q > 0, g, -1e30).astype(dtype)
+        columns = g.astype(dtype)
 
         def work(start: int, stop: int) -> Vector:
             sums = np.zeros(self.cost.shape[1])
             rows = self.cost.encoded(start, stop)
-            kernels.sweep(
-                rows.codes, rows.offsets, rows.steps, unit, columns, self.p[start:stop], f[start:stop], sums
-            )
+            kernels.sweep(rows.codes, rows.offsets, rows.steps, unit, columns, self.p[start:stop], f[start:stop], sums)
             return sums
 
         total: Vector = np.zeros(self.cost.shape[1])
@@ -202,10 +250,10 @@ class _Iteration:
             total += part
         return total
 
-    def _stalled(self, error: float, reg: float, dtype: type) -> bool:
+    def _stalled(self, error: float, reg: float) -> bool:
         """Whether float32 rounding stops progress: no better error within the last 20 passes."""
         recent = [e for r, e in self.history[-20:] if r == reg]
-        return dtype is np.float32 and len(recent) == 20 and error < 0.1 and min(recent) > self.best[0]
+        return len(recent) == 20 and error < 0.1 and min(recent) > self.best[0]
 
     def _tell(self, error: float) -> None:
         # Errors fall geometrically, so the share of decades done is a fair estimate of the work done.
