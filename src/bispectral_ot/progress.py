@@ -8,7 +8,8 @@ from typing import Protocol
 class Progress(Protocol):
     """Called as ``progress(stage, done, total)``; ``total`` is 0 where it is not known beforehand."""
 
-    def __call__(self, stage: str, done: int, total: int) -> None: ...
+    def __call__(self, stage: str, done: int, total: int) -> None:
+        """Take note that ``done`` of ``total`` units of ``stage`` are finished."""
 
 
 def silent(stage: str, done: int, total: int) -> None:

@@ -102,8 +102,9 @@ def sweep(
 ) -> None:
     """One Sinkhorn iteration over some rows, reading each cost once.
 
-    Sets ``f`` so that these rows of the plan sum to ``weights`` (the ``f`` that comes in is only a first guess of its size) and adds the
-    plan's columns to ``column_sums``. ``g`` (m,) is float32 or float64 and sets the precision of the work.
+    Sets ``f`` so that these rows of the plan sum to ``weights`` (the ``f`` that comes in only tells its order of
+    magnitude) and adds the plan's columns to ``column_sums``. ``g`` (m,) is float32 or float64 and sets the precision
+    of the work.
     """
     real = g.dtype.type
     m = codes.shape[1]

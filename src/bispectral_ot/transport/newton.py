@@ -62,7 +62,8 @@ def newton(
             diagonal = np.where(has_mass, (1.0 + damping) * columns, 1.0)
 
             def apply(x: Vector, diagonal: Vector = diagonal) -> Vector:
-                return diagonal * x - transposed @ (row_scale * (plan @ x))  # noqa: B023
+                image: Vector = diagonal * x - transposed @ (row_scale * (plan @ x))  # noqa: B023
+                return image
 
             def precondition(x: Vector, diagonal: Vector = diagonal) -> Vector:
                 return x / np.maximum(diagonal - own, 1e-3 * damping * diagonal)  # noqa: B023

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,11 +17,12 @@ from bispectral_ot.errors import InputError, NotConvergedError, NotConvergedWarn
 from bispectral_ot.progress import Progress, silent
 from bispectral_ot.transport.active import find_active
 from bispectral_ot.transport.anderson import Anderson
-from bispectral_ot.transport.coupling import LOG2_E, EntropicCoupling, Vector, finite
+from bispectral_ot.transport.coupling import LOG2_E, Coupling, EntropicCoupling, Vector, finite
 from bispectral_ot.transport.newton import newton
 from bispectral_ot.transport.weights import as_weights
 
 OnFailure = Literal["raise", "warn"]
+AnyCoupling = TypeVar("AnyCoupling", bound=Coupling)
 
 # Above this regularisation (of the scaled cost) the iteration converges from anywhere; below, annealing starts here.
 _EASY_REG = 0.02
@@ -237,7 +238,7 @@ class _Iteration:
     def _sweep(self, unit: float, f: Vector, g: Vector, dtype: type) -> Vector:
         from bispectral_ot.transport import kernels
 
-        columns = g.astype(dtype)
+        columns: NDArray[Any] = g.astype(dtype)
 
         def work(start: int, stop: int) -> Vector:
             sums = np.zeros(self.cost.shape[1])
@@ -274,7 +275,7 @@ def check_on_failure(value: str) -> None:
         raise InputError(f"on_failure must be 'raise' or 'warn', got {value!r}.")
 
 
-def report_failure(coupling: EntropicCoupling, on_failure: OnFailure) -> EntropicCoupling:
+def report_failure(coupling: AnyCoupling, on_failure: OnFailure) -> AnyCoupling:
     """Pass a converged coupling on; raise or warn about one that is not."""
     if coupling.converged:
         return coupling
