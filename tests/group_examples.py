@@ -59,9 +59,7 @@ def random_signals(group: FiniteGroup, n: int, *, seed: int = 0) -> NDArray[np.f
     return np.random.default_rng(seed).random((n, group.order))
 
 
-def slow_bispectrum(
-    group: FiniteGroup, signal: NDArray[np.float64], r: int, s: int
-) -> NDArray[np.complex128]:
+def slow_bispectrum(group: FiniteGroup, signal: NDArray[np.float64], r: int, s: int) -> NDArray[np.complex128]:
     """``B[r, s]`` of appendix C, sum by sum and block by block."""
 
     def transform(t: int) -> NDArray[np.complex128]:
@@ -91,15 +89,12 @@ def triple_correlation_bispectrum(
     return total
 
 
-def same_power_signal(
-    group: FiniteGroup, signal: NDArray[np.float64], *, seed: int = 0
-) -> NDArray[np.float64]:
+def same_power_signal(group: FiniteGroup, signal: NDArray[np.float64], *, seed: int = 0) -> NDArray[np.float64]:
     """A real signal with the same power spectrum: irreps are moved apart, conjugate ones together."""
     moves = np.random.default_rng(seed).integers(group.order, size=len(group.irreps))
     moves = moves[np.minimum(np.arange(len(moves)), group.conjugate_irrep)]
     coefficients = [
-        part @ irrep[move]
-        for part, irrep, move in zip(group.fourier(signal), group.irreps, moves, strict=True)
+        part @ irrep[move] for part, irrep, move in zip(group.fourier(signal), group.irreps, moves, strict=True)
     ]
     moved = group.inverse_fourier(coefficients)
     np.testing.assert_allclose(moved.imag, 0, atol=1e-12)
@@ -108,6 +103,4 @@ def same_power_signal(
 
 def is_translate(group: FiniteGroup, first: NDArray[np.float64], second: NDArray[np.float64]) -> bool:
     """Whether some element moves one signal to the other."""
-    return any(
-        np.allclose(group.translate(first, element), second, atol=1e-6) for element in range(group.order)
-    )
+    return any(np.allclose(group.translate(first, element), second, atol=1e-6) for element in range(group.order))

@@ -15,9 +15,7 @@ def test_the_second_time_nothing_is_computed(own_cache, monkeypatch):
     first = a4()
     matrix, parts = first.clebsch_gordan(3, 3)
     monkeypatch.setattr(finite, "decompose", lambda *_: pytest.fail("irreps were computed again"))
-    monkeypatch.setattr(
-        finite, "clebsch_gordan_matrix", lambda *_: pytest.fail("matrices were computed again")
-    )
+    monkeypatch.setattr(finite, "clebsch_gordan_matrix", lambda *_: pytest.fail("matrices were computed again"))
     second = a4()
     for old, new in zip(first.irreps, second.irreps, strict=True):
         np.testing.assert_array_equal(old, new)

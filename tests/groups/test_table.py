@@ -51,9 +51,7 @@ def test_associativity_names_a_triple_that_fails():
     assert LOOP[LOOP[a, b], c] != LOOP[a, LOOP[b, c]]
 
 
-@given(
-    st.sampled_from(["Z/8", "D_4", "Q_8", "A_4"]), st.integers(0, 11), st.integers(0, 11), st.integers(1, 11)
-)
+@given(st.sampled_from(["Z/8", "D_4", "Q_8", "A_4"]), st.integers(0, 11), st.integers(0, 11), st.integers(1, 11))
 def test_a_group_table_with_one_wrong_entry_is_refused(name, a, b, change):
     table = example(name).table.copy()
     order = len(table)

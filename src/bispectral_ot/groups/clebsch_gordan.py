@@ -9,9 +9,7 @@ from numpy.typing import NDArray
 from bispectral_ot.groups.irreps import Irrep
 
 
-def clebsch_gordan_matrix(
-    first: Irrep, second: Irrep, parts: list[tuple[Irrep, int]]
-) -> NDArray[np.complex128]:
+def clebsch_gordan_matrix(first: Irrep, second: Irrep, parts: list[tuple[Irrep, int]]) -> NDArray[np.complex128]:
     """Return the unitary C with ``first(g) (x) second(g) = C [(+)_t t(g)] C^H`` for every g.
 
     Parameters

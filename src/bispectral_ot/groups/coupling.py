@@ -41,9 +41,7 @@ class BlockFamily:
     def select(self, chosen: NDArray[np.bool_]) -> BlockFamily:
         """Keep some of the blocks."""
         first, second, third = (place[chosen] for place in self.places)
-        return BlockFamily(
-            self.labels[:, chosen], self.tensor[chosen], self.counts[chosen], (first, second, third)
-        )
+        return BlockFamily(self.labels[:, chosen], self.tensor[chosen], self.counts[chosen], (first, second, third))
 
     def entries(self, coefficients: Numbers) -> Numbers:
         """Values of all blocks, (n, n_blocks * d_r * d_s * d_t), from Fourier coefficients (n, order)."""

@@ -45,9 +45,7 @@ class FiniteGroup:
         self.inverse = inverses(table, self.identity)
         self.elements = tuple(map(str, range(self.order))) if elements is None else tuple(elements)
         if len(self.elements) != self.order:
-            raise InputError(
-                f"{len(self.elements)} element names for a group of order {self.order}; give one each."
-            )
+            raise InputError(f"{len(self.elements)} element names for a group of order {self.order}; give one each.")
 
     @classmethod
     def from_table(cls, table: Any, *, elements: Sequence[str] | None = None) -> FiniteGroup:
@@ -145,9 +143,7 @@ class FiniteGroup:
             key = f"{self._irreps_key}-{r}"
             sizes = self.dimensions[r] * self.dimensions
             stored = cache.load_arrays(key)
-            if stored is not None and [stored[name].shape for name in sorted(stored)] == [
-                (n, n) for n in sizes
-            ]:
+            if stored is not None and [stored[name].shape for name in sorted(stored)] == [(n, n) for n in sizes]:
                 rows[r] = [stored[name] for name in sorted(stored)]
             else:
                 rows[r] = [self._compute_clebsch_gordan(r, s) for s in range(len(self.irreps))]
@@ -206,9 +202,7 @@ class FiniteGroup:
         """
         members = np.unique(np.append(np.asarray(subgroup, dtype=np.int64), self.identity))
         if not np.isin(self.table[np.ix_(members, members)], members).all():
-            raise InputError(
-                f"elements {members.tolist()} are no subgroup: their products lead out of the set."
-            )
+            raise InputError(f"elements {members.tolist()} are no subgroup: their products lead out of the set.")
         smallest = self.table[:, members].min(axis=1)  # names the coset of each element
         smallest[members] = -1  # H itself comes first
         _, coset_of = np.unique(smallest, return_inverse=True)

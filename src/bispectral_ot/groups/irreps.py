@@ -17,9 +17,7 @@ from bispectral_ot.groups.table import IntArray, conjugacy_classes
 Irrep = NDArray[np.complex128]
 
 TOLERANCE = 1e-11  # largest homomorphism defect that is accepted
-ATTEMPTS = (
-    40  # each draws another random matrix: eigenvalues of different eigenspaces may fall close together
-)
+ATTEMPTS = 40  # each draws another random matrix: eigenvalues of different eigenspaces may fall close together
 
 
 def decompose(table: IntArray, inverse: IntArray) -> list[Irrep]:

@@ -35,15 +35,12 @@ class _GroupTransformer(BatchTransformer):
 
     def _prepare_group(self) -> None:
         if not isinstance(self.group, FiniteGroup):
-            raise InputError(
-                f"group must be a FiniteGroup, for example DihedralGroup(4); got {self.group!r}."
-            )
+            raise InputError(f"group must be a FiniteGroup, for example DihedralGroup(4); got {self.group!r}.")
         self.lift_ = lift_indices(self.group, self.space)
         n_points = int(self.lift_.max()) + 1
         if self.n_features_in_ != n_points:
             raise InputError(
-                f"signals have {self.n_features_in_} values, but there are {n_points} points; "
-                "give one value each."
+                f"signals have {self.n_features_in_} values, but there are {n_points} points; give one value each."
             )
         self._fourier_matrix = np.zeros((n_points, self.group.order), dtype=np.complex128)
         np.add.at(self._fourier_matrix, self.lift_, self.group.fourier_matrix)
@@ -67,8 +64,7 @@ class _GroupTransformer(BatchTransformer):
             values /= np.where(norms > 0, norms, 1)[:, None]
         if values.size and np.abs(values).max() > np.finfo(np.float32).max:
             raise InputError(
-                f"a {type(self).__name__} leaves the range of float32; "
-                "scale the signals, or use normalise=True."
+                f"a {type(self).__name__} leaves the range of float32; scale the signals, or use normalise=True."
             )
         out[:] = values
         return int((norms == 0).sum())
@@ -212,9 +208,7 @@ class GroupBispectrum(_GroupTransformer):
             )
         values = np.asarray(features, dtype=np.float64)
         if values.ndim != 2 or values.shape[1] != self.n_features_out_ or not np.isfinite(values).all():
-            raise InputError(
-                f"expected finite features of shape (n, {self.n_features_out_}), got {values.shape}."
-            )
+            raise InputError(f"expected finite features of shape (n, {self.n_features_out_}), got {values.shape}.")
         lifted = invert_selective(
             self.group,
             self.blocks_,
@@ -240,9 +234,7 @@ class GroupPowerSpectrum(_GroupTransformer):
         As in :class:`GroupBispectrum`.
     """
 
-    def __init__(
-        self, group: FiniteGroup, *, space: ArrayLike | None = None, normalise: bool = False
-    ) -> None:
+    def __init__(self, group: FiniteGroup, *, space: ArrayLike | None = None, normalise: bool = False) -> None:
         self.group = group
         self.space = space
         self.normalise = normalise
@@ -250,14 +242,9 @@ class GroupPowerSpectrum(_GroupTransformer):
     def _prepare(self) -> tuple[NDArray[np.void], NDArray[np.float32]]:
         self._prepare_group()
         probes = self._spectra(self._probes())
-        self.columns_ = find_columns(
-            probes, np.ones(self.group.order, dtype=np.int64), np.ones(self.group.order)
-        )
+        self.columns_ = find_columns(probes, np.ones(self.group.order, dtype=np.int64), np.ones(self.group.order))
         labels = np.concatenate(
-            [
-                [np.full(d * d, r), *np.indices((d, d)).reshape(2, -1)]
-                for r, d in enumerate(self.group.dimensions)
-            ],
+            [[np.full(d * d, r), *np.indices((d, d)).reshape(2, -1)] for r, d in enumerate(self.group.dimensions)],
             axis=1,
         )
         r, i, j = labels[:, self.columns_.entry]

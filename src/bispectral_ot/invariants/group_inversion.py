@@ -101,19 +101,12 @@ def _whitening(
         if not values.min() > max(SINGULAR**2 * values.max(), VANISHING**2 * largest):
             raise InputError(
                 f"signal {number} (counting from 0) cannot be recovered from its selective bispectrum: "
-                + (
-                    "its mean is zero"
-                    if s == 0
-                    else f"the Fourier coefficient of irrep {s} is zero or nearly singular"
-                )
+                + ("its mean is zero" if s == 0 else f"the Fourier coefficient of irrep {s} is zero or nearly singular")
                 + ", and inversion divides by it. Use coefficients='full' to compare such signals."
             )
     root, inverse_root = (
         scipy.linalg.block_diag(
-            *(
-                np.kron((vectors * values**power) @ vectors.conj().T, np.eye(len(values)))
-                for values, vectors in spectra
-            )
+            *(np.kron((vectors * values**power) @ vectors.conj().T, np.eye(len(values))) for values, vectors in spectra)
         )
         for power in (0.5, -0.5)
     )
