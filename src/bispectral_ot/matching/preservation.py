@@ -41,9 +41,12 @@ def class_preservation(match: Match, labels_a: ArrayLike, labels_b: ArrayLike) -
     """
     n, m = match.coupling.shape
     truth, targets = check_labels(labels_a, n), check_labels(labels_b, m)
-    # the match has read its own labels' masses already
-    known = match.target_labels is not None and np.array_equal(match.target_labels, targets)
-    predicted = match.transfer_labels(None if known else targets, to="source").labels
+    names, codes = np.unique(targets, return_inverse=True)
+    if match.target_labels is not None and np.array_equal(_codes(match.target_labels), codes):
+        # the same classes under the names that the match has read already: no second pass
+        predicted = names[match.class_mass(to="source")[1].argmax(axis=1)]
+    else:
+        predicted = match.transfer_labels(targets, to="source").labels
     classes = np.union1d(truth, targets)
     rows, columns = np.searchsorted(classes, truth), np.searchsorted(classes, predicted)
     confusion = np.zeros((len(classes), len(classes)), dtype=np.int64)
@@ -52,3 +55,7 @@ def class_preservation(match: Match, labels_a: ArrayLike, labels_b: ArrayLike) -
     hits = np.diag(confusion)
     recall = np.divide(hits, counts, out=np.full(len(classes), np.nan), where=counts > 0)
     return ClassPreservation(float(hits.sum() / n), recall, confusion, classes)
+
+
+def _codes(labels: NDArray[Any]) -> NDArray[np.int64]:
+    return np.unique(labels, return_inverse=True)[1]

@@ -14,7 +14,14 @@ from typing import Any
 import numpy as np
 from numba import njit, types
 from numba.extending import overload
+from numpy.polynomial import Chebyshev, Polynomial
 from numpy.typing import NDArray
+
+
+def _exp2_coefficients(degree: int) -> list[float]:
+    fit = Chebyshev.interpolate(np.exp2, degree, domain=[-0.5, 0.5])
+    return [float(c) for c in fit.convert(kind=Polynomial, domain=[-1, 1], window=[-1, 1]).coef]
+
 
 # Sums may be reordered, so that they vectorise; the rounding trick of the exponential may not.
 _EXACT_ORDER = {"contract", "nsz", "nnan", "ninf"}
@@ -22,11 +29,9 @@ _VECTOR = _EXACT_ORDER | {"reassoc"}
 # Adding this to a small float leaves its nearest integer in the lowest bits of the mantissa.
 _ROUND32, _ROUND64 = np.float32(1.5 * 2**23), np.float64(1.5 * 2**52)
 _LOWEST32, _LOWEST64 = np.float32(-125.0), np.float64(-1021.0)
-_ONE32, _ONE64 = np.float32(1.0), np.float64(1.0)
-# Taylor coefficients of 2**r = exp(r ln 2), enough of them for |r| <= 1/2.
-_TAYLOR = [np.log(2.0) ** k / np.prod(np.arange(1.0, k + 1)) for k in range(14)]
-_A1, _A2, _A3, _A4, _A5, _A6, _A7 = (np.float32(c) for c in _TAYLOR[1:8])
-_B1, _B2, _B3, _B4, _B5, _B6, _B7, _B8, _B9, _B10, _B11, _B12, _B13 = (float(c) for c in _TAYLOR[1:14])
+# Chebyshev fits of 2**r for |r| <= 1/2, good to a few units in the last place of each precision.
+_A0, _A1, _A2, _A3, _A4, _A5 = (np.float32(c) for c in _exp2_coefficients(5))
+_B0, _B1, _B2, _B3, _B4, _B5, _B6, _B7, _B8, _B9, _B10 = _exp2_coefficients(10)
 # Rows whose column sums are added in the working precision before they join the float64 totals.
 _ROWS_PER_FLUSH = 64
 
@@ -44,7 +49,7 @@ def _exp2(x):  # type: ignore[no-untyped-def]
             x = max(x, _LOWEST32)
             shifted = x + _ROUND32
             r = x - (shifted - _ROUND32)
-            p = _ONE32 + r * (_A1 + r * (_A2 + r * (_A3 + r * (_A4 + r * (_A5 + r * (_A6 + r * _A7))))))
+            p = _A0 + r * (_A1 + r * (_A2 + r * (_A3 + r * (_A4 + r * _A5))))
             bits = np.float32(p).view(np.int32) + (np.float32(shifted).view(np.int32) << np.int32(23))
             return np.int32(bits).view(np.float32)
 
@@ -54,8 +59,8 @@ def _exp2(x):  # type: ignore[no-untyped-def]
         x = max(x, _LOWEST64)
         shifted = x + _ROUND64
         r = x - (shifted - _ROUND64)
-        p = _B7 + r * (_B8 + r * (_B9 + r * (_B10 + r * (_B11 + r * (_B12 + r * _B13)))))
-        p = _ONE64 + r * (_B1 + r * (_B2 + r * (_B3 + r * (_B4 + r * (_B5 + r * (_B6 + r * p))))))
+        p = _B6 + r * (_B7 + r * (_B8 + r * (_B9 + r * _B10)))
+        p = _B0 + r * (_B1 + r * (_B2 + r * (_B3 + r * (_B4 + r * (_B5 + r * p)))))
         bits = np.float64(p).view(np.int64) + (np.float64(shifted).view(np.int64) << np.int64(52))
         return np.int64(bits).view(np.float64)
 
