@@ -1,0 +1,78 @@
+"""The fewest iterations with which a solver reaches an error."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One run: how many iterations, how long, and the error measured afterwards."""
+
+    iterations: int
+    seconds: float
+    error: float
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a search ended: ``reached``, or why not; with the cheapest run that reached it, or the last one."""
+
+    result: str
+    trial: Trial
+
+
+def cheapest(
+    run: Callable[[int], Trial], *, tol: float, time_box: float, first: int = 8, refinements: int = 2
+) -> Outcome:
+    """Look for the cheapest run with an error of at most ``tol``.
+
+    Errors of Sinkhorn's iteration fall geometrically at best, so the last two runs tell the least number of iterations
+    that can be enough. The search goes there, in steps of at most a factor of four, and gives up where that would
+    take longer than ``time_box``.
+
+    Parameters
+    ----------
+    run
+        Runs a number of iterations afresh.
+    tol
+        Error to reach.
+    time_box
+        Seconds that one run may take.
+    first
+        Iterations to begin with.
+    refinements
+        Runs to spend on fewer iterations once the error is reached.
+    """
+    short: Trial | None = None
+    trial = run(first)
+    while not trial.error <= tol:
+        if not math.isfinite(trial.error):
+            return Outcome("breaks down (NaN)", trial)
+        if short is not None and trial.error > 0.98 * short.error:
+            return Outcome(f"stalls at {min(trial.error, short.error):.0e}", trial)
+        least = 4 * trial.iterations if short is None else _iterations_for(tol, short, trial)
+        if least * trial.seconds / trial.iterations > time_box:
+            return Outcome(f"not within {time_box:.0f} s", trial)
+        short = trial
+        trial = run(math.ceil(min(max(1.03 * least, 1.1 * trial.iterations), 4 * trial.iterations)))
+    for _ in range(refinements):
+        if short is None or trial.seconds > time_box / 4:
+            break
+        guess = math.ceil(_iterations_for(tol, short, trial))
+        if not short.iterations < guess < 0.95 * trial.iterations:
+            break
+        shorter = run(guess)
+        if shorter.error <= tol:
+            trial = shorter
+        else:
+            short = shorter
+    return Outcome("reached", trial)
+
+
+def _iterations_for(tol: float, one: Trial, other: Trial) -> float:
+    """Where the straight line through the logarithms of two errors meets ``tol``."""
+    rate = math.log(one.error / other.error) / (other.iterations - one.iterations)
+    return one.iterations + math.log(one.error / tol) / rate

@@ -1,0 +1,174 @@
+"""Solvers: the same problem to the same measured marginal error."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from bispectral_ot.benchmarks.peers import PEERS, Peer, Problem, Solution, marginal_error
+from bispectral_ot.benchmarks.search import Outcome, Trial, cheapest
+from bispectral_ot.benchmarks.setting import Setting, turned_halves
+from bispectral_ot.benchmarks.tables import Table
+from bispectral_ot.benchmarks.timing import median_seconds, missing, timed
+from bispectral_ot.costs import Cost, Storage
+from bispectral_ot.invariants import RingBispectrum
+from bispectral_ot.matching.features import reduce_features
+from bispectral_ot.transport import Sinkhorn
+
+# (reg, marginal error to reach): the paper's regularisation, and two at which kernels underflow
+PROBLEMS = ((1e-2, 3e-4), (1e-2, 1e-6), (1e-3, 3e-4), (1e-4, 3e-4))
+_OURS = "bispectral-ot"
+_COLUMNS = ["method", "result", "iterations", "seconds", "error", "ratio"]
+_COMPONENTS = 128
+
+
+def bench_solvers(setting: Setting) -> list[Table]:
+    """All problems with a stored cost, then one with a cost that nobody stores."""
+    a, b = turned_halves(setting.load_digits(), setting.sizes.solver)
+    transformer = RingBispectrum().fit(a.images)
+    xa, xb = transformer.transform(a.images), transformer.transform(b.images)
+    stored: dict[Storage, Cost] = {
+        storage: Cost(xa, xb, "l1", weights=transformer.feature_weights_, storage=storage)
+        for storage in ("float32", "compact")
+    }
+    matrix = stored["float32"].scaled_block(0, len(a))
+    tables = []
+    for index, (reg, tol) in enumerate(PROBLEMS):
+        setting.progress("solvers", index, len(PROBLEMS) + 1)
+        tables.append(_race(Problem(matrix, reg, tol), stored, setting))
+    setting.progress("solvers", len(PROBLEMS), len(PROBLEMS) + 1)
+    del stored, matrix, xa, xb
+    tables.append(_race_without_storing(setting))
+    setting.progress("solvers", len(PROBLEMS) + 1, len(PROBLEMS) + 1)
+    return tables
+
+
+def _race(problem: Problem, stored: dict[Storage, Cost], setting: Setting) -> Table:
+    runs = {
+        _OURS: _ours(stored["float32"], problem),
+        f"{_OURS}, 16-bit cost": _ours(stored["compact"], problem),
+    }
+    if problem.reg >= 1e-2:  # plain steps take forever below
+        runs[f"{_OURS}, no Anderson steps"] = _ours(stored["float32"], problem, memory=0)
+    compact = stored["compact"]
+    n, m = problem.cost.shape
+    note = (
+        f"{n:,} x {m:,} digits, L1 between ring bispectra, reg {problem.reg:g} of the largest cost, marginal error "
+        f"{problem.tol:g} (both L1 violations together, measured in float64 from the returned plan). Peers run the "
+        "fewest iterations that reach it; compilation is not counted, our final measurement is. An iteration of "
+        f"greenkhorn is {n + m:,} updates. The 16-bit cost is rounded by at most "
+        f"{compact.storage_error / compact.scale:.0e} of the maximum."
+    )
+    return _race_table(f"Solvers, reg {problem.reg:g}, error {problem.tol:g}", note, problem, runs, PEERS, setting)
+
+
+def _race_without_storing(setting: Setting) -> Table:
+    a, b = turned_halves(setting.load_digits(), setting.sizes.lazy)
+    transformer = RingBispectrum().fit(a.images)
+    components = min(_COMPONENTS, len(a) // 2)
+    reduced = reduce_features(transformer, a.images, b.images, transformer.feature_weights_, components)
+    xa, xb = reduced.xa, reduced.xb
+    cost = Cost(xa, xb, "sqeuclidean", storage="recompute")
+    problem = Problem(cost.scaled_block(0, len(a)), *PROBLEMS[0])
+
+    def lazy(problem: Problem, iterations: int) -> Callable[[], Solution]:
+        import ot
+
+        x, y = (features.astype(np.float64) for features in (xa, xb))
+        reg = problem.reg * cost.scale
+
+        def work() -> Solution:
+            solved = ot.solve_sample(x, y, reg=reg, lazy=True, max_iter=iterations, tol=0.0)
+            return tuple(potential * problem.reg for potential in solved.potentials)
+
+        return work
+
+    note = (
+        f"{len(a):,} x {len(b):,} digits, squared L2 between {components} principal components of the ring "
+        "bispectra (the cost that POT's lazy solver is made for), computed again in every iteration; "
+        f"reg {problem.reg:g}, marginal error {problem.tol:g}."
+    )
+    runs = {f"{_OURS}, recomputed cost": _ours(cost, problem)}
+    peers = (Peer("POT solve_sample(lazy=True)", lazy),)
+    return _race_table("Solvers that never store the cost", note, problem, runs, peers, setting)
+
+
+def _ours(cost: Cost, problem: Problem, *, memory: int = 8) -> Callable[[], Any]:
+    solver = Sinkhorn(reg=problem.reg, tol=problem.tol, memory=memory, on_failure="warn")
+    return lambda: solver.solve(cost)
+
+
+def _race_table(
+    title: str,
+    note: str,
+    problem: Problem,
+    our_runs: dict[str, Callable[[], Any]],
+    peers: tuple[Peer, ...],
+    setting: Setting,
+) -> Table:
+    """Search each peer's cheapest run, then time all that reached the error side by side."""
+    outcomes: dict[str, Outcome] = {}
+    works: dict[str, Callable[[], Any]] = {}
+    skipped = []
+    with _quiet():
+        for name, work in our_runs.items():
+            work()  # compiled code is loaded
+            seconds, coupling = timed(work)
+            reached = "reached" if coupling.converged else f"stops at {coupling.marginal_error:.0e}"
+            outcomes[name] = Outcome(reached, Trial(coupling.iterations, seconds, coupling.marginal_error))
+            works[name] = work
+        for peer in peers:
+            absent = missing(peer.needs)
+            if absent:
+                skipped.append(f"{peer.name} ({', '.join(absent)} not installed)")
+                continue
+            outcomes[peer.name], works[peer.name] = _search(peer, problem, setting.time_box)
+        again = {
+            name: work
+            for name, work in works.items()
+            if outcomes[name].result == "reached" and outcomes[name].trial.seconds < setting.time_box / 6
+        }
+        seconds_of = median_seconds(again, repeats=setting.sizes.repeats)
+    seconds_of = {name: outcome.trial.seconds for name, outcome in outcomes.items()} | seconds_of
+    our_seconds = seconds_of[next(iter(our_runs))]
+    rows = [
+        {
+            "method": name,
+            "result": outcome.result,
+            "iterations": outcome.trial.iterations,
+            "seconds": seconds_of[name],
+            "error": outcome.trial.error,
+            "ratio": seconds_of[name] / our_seconds if outcome.result == "reached" else None,
+        }
+        for name, outcome in outcomes.items()
+    ]
+    return Table(title, note, _COLUMNS, rows, skipped)
+
+
+def _search(peer: Peer, problem: Problem, time_box: float) -> tuple[Outcome, Callable[[], Any]]:
+    """The peer's cheapest run that reaches the error, or why there is none."""
+    prepared: dict[int, Callable[[], Solution]] = {}
+
+    def run(iterations: int) -> Trial:
+        work = peer.prepare(problem, iterations)
+        seconds, solution = timed(work)
+        prepared[iterations] = work
+        return Trial(iterations, seconds, marginal_error(problem, solution))
+
+    try:
+        outcome = cheapest(run, tol=problem.tol, time_box=time_box)
+    except Exception as error:  # somebody else's failure is a result, not the end of the benchmark
+        return Outcome(f"fails: {type(error).__name__}", Trial(0, float("nan"), float("nan"))), lambda: None
+    return outcome, prepared[outcome.trial.iterations]
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without the warnings of solvers that are sent where they cannot succeed."""
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        yield
