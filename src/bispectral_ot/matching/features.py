@@ -72,11 +72,46 @@ def extract(transformer: Any, images: NDArray[Any], *, file: Path | None = None,
 
 
 @dataclass(frozen=True)
+class FeatureMap:
+    """How a match saw its images, so that further images of their kind can be seen alike.
+
+    Attributes
+    ----------
+    transformer : the fitted transformer
+    mean, std : what pixels were brought to 0 and 1 with
+    weights : of the feature columns in the metric, or None
+    projection : (columns, components) principal components, or None
+    """
+
+    transformer: Any
+    mean: float = 0.0
+    std: float = 1.0
+    weights: NDArray[np.float32] | None = None
+    projection: NDArray[np.float32] | None = None
+
+    def __call__(self, images: NDArray[Any]) -> NDArray[np.float32]:
+        """Features (n, columns) of ``images``, to be compared with ``metric_weights``."""
+        pixels = (images - np.float32(self.mean)) / np.float32(self.std)
+        rows: NDArray[np.float32] = extract(self.transformer, pixels.astype(np.float32, copy=False))
+        if self.projection is None:
+            return rows
+        if self.weights is not None:
+            rows = rows * np.sqrt(self.weights)
+        return rows @ self.projection
+
+    @property
+    def metric_weights(self) -> NDArray[np.float32] | None:
+        """Weights for the :class:`~bispectral_ot.Cost` of these features; the projection has taken them up."""
+        return self.weights if self.projection is None else None
+
+
+@dataclass(frozen=True)
 class Reduced:
     """Features of both sets on their common principal components, and the share of variance these keep."""
 
     xa: NDArray[np.float32]
     xb: NDArray[np.float32]
+    projection: NDArray[np.float32]
     kept_variance: float
 
 
@@ -128,4 +163,4 @@ def reduce_features(
     # The mean moves both sets alike: distances do not need it, and angles (cosine) must not lose it.
     for start, rows in batches("features"):
         out[start : start + len(rows)] = rows @ projection
-    return Reduced(out[: len(images_a)], out[len(images_a) :], min(kept, 1.0))
+    return Reduced(out[: len(images_a)], out[len(images_a) :], projection, min(kept, 1.0))

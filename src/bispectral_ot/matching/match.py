@@ -6,7 +6,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +17,9 @@ from bispectral_ot.costs import METRICS, Cost, Metric, Storage
 from bispectral_ot.datasets import Dataset
 from bispectral_ot.errors import DataWarning, InputError
 from bispectral_ot.invariants import make_features
-from bispectral_ot.matching.features import extract, plan_memory, reduce_features
+from bispectral_ot.matching.features import FeatureMap, extract, plan_memory, reduce_features
 from bispectral_ot.matching.result import Match
+from bispectral_ot.memory import peak_memory
 from bispectral_ot.progress import Progress, silent
 from bispectral_ot.transport import Sinkhorn
 
@@ -102,24 +103,31 @@ def match(
         "constant_images": _tell_constant_images(source, target),
     }
     seconds: dict[str, float] = {}
+    memory: dict[str, int] = {}
+
+    def timed(stage: str) -> AbstractContextManager[None]:
+        return _measured(seconds, memory, stage)
+
     shape = len(source), len(target)
-    images_a, images_b = _normalised(source, target) if normalise else (source.images, target.images)
+    mean, std = _mean_and_deviation(source, target) if normalise else (0.0, 1.0)
+    images_a, images_b = _normalised(source, mean, std), _normalised(target, mean, std)
     transformer = transformer.fit(images_a)
     width = pca or getattr(transformer, "n_features_out_", images_a[0].size)
     plan = plan_memory(shape, width, working_memory=working_memory, storage=storage)
-    weights = getattr(transformer, "feature_weights_", None)
+    weights = column_weights = getattr(transformer, "feature_weights_", None)
+    projection: NDArray[np.float32] | None = None
     with tempfile.TemporaryDirectory(prefix="bispectral-ot-", dir=scratch) as folder:
-        with _timed(seconds, "features"):
+        with timed("features"):
             if pca:
                 reduced = reduce_features(transformer, images_a, images_b, weights, pca, progress=progress)
-                xa, xb, weights = reduced.xa, reduced.xb, None
+                xa, xb, projection, weights = reduced.xa, reduced.xb, reduced.projection, None
                 settings["kept_variance"] = reduced.kept_variance
             else:
                 files = [Path(folder) / f"{side}.npy" if plan.mapped_features else None for side in "ab"]
                 xa = extract(transformer, images_a, file=files[0], progress=progress)
                 xb = extract(transformer, images_b, file=files[1], progress=progress)
         del images_a, images_b
-        with _timed(seconds, "cost"):
+        with timed("cost"):
             cost = Cost(xa, xb, metric, weights=weights, storage=plan.storage, progress=progress)
         settings |= {
             "columns": int(xa.shape[1]),
@@ -128,7 +136,7 @@ def match(
             "storage_error": cost.storage_error / cost.scale,
         }
         del xa, xb
-        with _timed(seconds, "transport"):
+        with timed("transport"):
             coupling = solver.solve(cost, source_weights, target_weights, progress=progress)
         result = Match(
             coupling,
@@ -136,9 +144,11 @@ def match(
             target_labels=_names(target),
             settings=settings,
             seconds=seconds,
+            memory=memory,
+            feature_map=FeatureMap(transformer, mean, std, column_weights, projection),
             progress=progress,
         )
-        with _timed(seconds, "summary"):
+        with timed("summary"):
             result.top_matches()
     return result
 
@@ -156,14 +166,19 @@ def _names(dataset: Dataset) -> NDArray[Any] | None:
     return None if dataset.labels is None else np.asarray(dataset.classes)[dataset.labels]
 
 
-def _normalised(source: Dataset, target: Dataset) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+def _mean_and_deviation(source: Dataset, target: Dataset) -> tuple[float, float]:
+    """Of all pixels of both sets."""
     sides = (source.images, target.images)
     count = sum(images.size for images in sides)
-    mean = sum(images.sum(dtype=np.float64) for images in sides) / count
+    mean = float(sum(images.sum(dtype=np.float64) for images in sides) / count)
     spread = sum(np.square(images - np.float32(mean), dtype=np.float32).sum(dtype=np.float64) for images in sides)
-    std = float(np.sqrt(spread / count)) or 1.0
-    first, second = ((images - np.float32(mean)) / np.float32(std) for images in sides)
-    return first.astype(np.float32, copy=False), second.astype(np.float32, copy=False)
+    return mean, float(np.sqrt(spread / count)) or 1.0
+
+
+def _normalised(dataset: Dataset, mean: float, std: float) -> NDArray[Any]:
+    if (mean, std) == (0.0, 1.0):
+        return dataset.images
+    return ((dataset.images - np.float32(mean)) / np.float32(std)).astype(np.float32, copy=False)
 
 
 def _tell_constant_images(source: Dataset, target: Dataset) -> dict[str, int]:
@@ -182,7 +197,8 @@ def _tell_constant_images(source: Dataset, target: Dataset) -> dict[str, int]:
 
 
 @contextmanager
-def _timed(seconds: dict[str, float], stage: str) -> Iterator[None]:
+def _measured(seconds: dict[str, float], memory: dict[str, int], stage: str) -> Iterator[None]:
     start = time.perf_counter()
     yield
     seconds[stage] = seconds.get(stage, 0.0) + time.perf_counter() - start
+    memory[stage] = peak_memory()

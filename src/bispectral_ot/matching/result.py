@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bispectral_ot.errors import InputError
+from bispectral_ot.matching.features import FeatureMap
 from bispectral_ot.progress import Progress, silent
 from bispectral_ot.transport import Coupling, Summary
 
@@ -54,6 +55,8 @@ class Match:
     source_labels, target_labels : labels of the two sides where they are known, else None
     settings : how it was computed: symmetry, features, metric, storage and everything that is not exact
     seconds : time spent in each stage
+    memory : peak memory of the process by the end of each stage, in bytes
+    feature_map : how images became features, where the match began with images
     """
 
     coupling: Coupling
@@ -61,6 +64,8 @@ class Match:
     target_labels: NDArray[Any] | None = None
     settings: dict[str, Any] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
+    memory: dict[str, int] = field(default_factory=dict)
+    feature_map: FeatureMap | None = field(default=None, repr=False)
     progress: Progress = field(default=silent, repr=False)
 
     @property
