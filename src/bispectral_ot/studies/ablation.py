@@ -61,9 +61,7 @@ def run_ablation(
         for _, group in groupby(variants, key=lambda pair: _features_key(pair[1])):
             members = list(group)
             if any(store.find(config) is None for _, config in members):
-                _compute(
-                    source, members, store, working_memory=working_memory, progress=progress, report=report
-                )
+                _compute(source, members, store, working_memory=working_memory, progress=progress, report=report)
             for variant, config in members:
                 cell = store.find(config)
                 assert cell is not None
@@ -126,9 +124,7 @@ def _write(folder: Path, name: str, dataset: Dataset, answers: list[Answer]) -> 
     seconds = sum(sum({a.cell["seconds"][stage] for a in answers}) for stage in answers[0].cell["seconds"])
     missed = any(not answer.cell["converged"] for answer in answers)
     note = " `*`: the transport missed its tolerance." if missed else ""
-    text = (
-        f"{question.title} ({dataset.name}, {size} images a side, {seconds / 60:.1f} min).{note}\n\n{table}"
-    )
+    text = f"{question.title} ({dataset.name}, {size} images a side, {seconds / 60:.1f} min).{note}\n\n{table}"
     write_text(folder / f"{name}.md", text)
     cells = [{"row": a.variant.row, "column": a.variant.column, **a.cell} for a in answers]
     write_json(folder / f"{name}.json", {"question": question.title, "cells": cells})

@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from bispectral_ot.costs import METRICS
 from bispectral_ot.datasets import Dataset, load
 from bispectral_ot.errors import InputError
+from bispectral_ot.invariants import FEATURES
 from bispectral_ot.progress import Progress, silent
 from bispectral_ot.report.figures import confusion_figure
 from bispectral_ot.report.style import save
@@ -68,6 +69,7 @@ def run_class_preservation(
         All cells of the run, as in ``results.json``.
     """
     preset = preset or Preset()
+    check_names("features", features, tuple(FEATURES))
     check_names("metrics", metrics, METRICS)
     check_names("settings", settings, SETTINGS)
     folder = Path(out)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from bispectral_ot.costs import METRICS
 from bispectral_ot.datasets import load
+from bispectral_ot.invariants import FEATURES
 from bispectral_ot.progress import Progress, silent
 from bispectral_ot.report.study_figures import angle_distance_figure, class_distance_figure
 from bispectral_ot.report.style import save
@@ -50,17 +51,14 @@ def run_distances(
     metrics = metrics or list(METRICS)
     preset = preset or Preset(seed=PAPER_SEED)
     check_names("metrics", metrics, METRICS)
-    for name in features:
-        preset.transformer(name)
+    check_names("features", features, tuple(FEATURES))
     with new_run(out, overwrite=overwrite) as folder:
         source = load(dataset, root=root)
         turned = turned_images(source, per_class=per_class, step=step, preset=preset, progress=progress)
         maps = []
         for done, name in enumerate(features):
             progress("heat maps", done * len(metrics), len(features) * len(metrics))
-            for metric, matrix in pairwise_distances(
-                turned.batch, name, metrics, preset, progress=progress
-            ).items():
+            for metric, matrix in pairwise_distances(turned.batch, name, metrics, preset, progress=progress).items():
                 classes, angles = class_means(matrix, turned.shape), angle_means(matrix, turned.shape)
                 title = f"{FEATURE_TITLES.get(name, name)}, {METRIC_TITLES[metric]}"
                 file = f"{name}-{metric}.png"

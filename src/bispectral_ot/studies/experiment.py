@@ -70,9 +70,7 @@ class TimedCost(NamedTuple):
 def compute_cost(shared: SharedFeatures, metric: Any, *, progress: Progress = silent) -> TimedCost:
     """The cost between the two halves, stored as the memory budget allows."""
     start = time.perf_counter()
-    cost = Cost(
-        shared.xa, shared.xb, metric, weights=shared.weights, storage=shared.storage, progress=progress
-    )
+    cost = Cost(shared.xa, shared.xb, metric, weights=shared.weights, storage=shared.storage, progress=progress)
     return TimedCost(cost, time.perf_counter() - start)
 
 

@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 
 from bispectral_ot.costs import METRICS
 from bispectral_ot.datasets import load
+from bispectral_ot.errors import InputError
+from bispectral_ot.invariants import FEATURES
 from bispectral_ot.progress import Progress, silent
 from bispectral_ot.report.study_figures import Panel, embedding_figure
 from bispectral_ot.report.style import save
@@ -55,8 +57,9 @@ def run_geometry(
     features = features or ["pixels", "ring-bispectrum"]
     preset = preset or Preset(seed=PAPER_SEED)
     check_names("metric", [metric], METRICS)
-    for name in features:
-        preset.transformer(name)
+    if not per_class:
+        raise InputError("no number of images per class given; the paper's are 1 and 10.")
+    check_names("features", features, tuple(FEATURES))
     with new_run(out, overwrite=overwrite) as folder:
         source = load(dataset, root=root)
         turned = turned_images(source, per_class=max(per_class), step=step, preset=preset, progress=progress)

@@ -11,6 +11,7 @@ import numpy as np
 from bispectral_ot.datasets import Dataset, normalise, rotate_randomly, split_halves
 from bispectral_ot.errors import InputError
 from bispectral_ot.invariants import make_features
+from bispectral_ot.transport import Sinkhorn
 
 SETTINGS = ("rotated", "baseline")
 FILLS = ("zero", "background")
@@ -47,6 +48,7 @@ class Preset:
 
     def __post_init__(self) -> None:
         check_names("fill", [self.fill], FILLS)
+        Sinkhorn(reg=self.reg, tol=self.tol)  # refuses what it cannot solve, before any work is done
 
     def cleaned(self) -> Self:
         """What one would do today: corners get the background, rings are sampled bilinearly."""
@@ -70,9 +72,7 @@ class Preset:
             a = rotate_randomly(a, seed=self.seed, fill="background" if self.fill == "background" else 0.0)
         return a, b
 
-    def cell_configs(
-        self, dataset: Dataset, features: str, setting: str, metrics: list[str]
-    ) -> list[dict[str, Any]]:
+    def cell_configs(self, dataset: Dataset, features: str, setting: str, metrics: list[str]) -> list[dict[str, Any]]:
         """For each metric, everything that decides the result: cells of equal config have equal results."""
         parameters = self.transformer(features).get_params()
         common = {

@@ -210,9 +210,7 @@ def _rules(preset: Preset) -> list[Variant]:
 
 
 QUESTIONS = {
-    "size": Question(
-        "How accuracy depends on the number of images", "images a class in each half", _sizes, pivot
-    ),
+    "size": Question("How accuracy depends on the number of images", "images a class in each half", _sizes, pivot),
     "angles": Question(
         "How accuracy depends on the number of angles K",
         "K",
@@ -237,9 +235,7 @@ QUESTIONS = {
         _solving("reg", (0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)),
         details,
     ),
-    "tol": Question(
-        "How accuracy depends on the tolerance", "tol", _solving("tol", (5e-3, 1e-3, 1e-4, 1e-6)), details
-    ),
+    "tol": Question("How accuracy depends on the tolerance", "tol", _solving("tol", (5e-3, 1e-3, 1e-4, 1e-6)), details),
     "seeds": Question("How accuracy varies with the seed", "metric", _seeds, spread),
     "choices": Question("What each of the paper's choices does", "choices", _choices, pivot),
     "invariants": Question(

@@ -34,9 +34,7 @@ def accuracy_table(cells: list[dict[str, Any]], setting: str) -> str:
                 *(_entry(row[metric]) if metric in row else "" for metric in metrics),
             ]
         )
-    heading = (
-        f"Table {number}. Share of A mapped to its own class; {title}. Ours (the paper's, difference).\n\n"
-    )
+    heading = f"Table {number}. Share of A mapped to its own class; {title}. Ours (the paper's, difference).\n\n"
     table = markdown_table(["dataset, features", "A x B", *(METRIC_TITLES[m] for m in metrics)], rows)
     missed = any(not cell["converged"] for cell in chosen)
     note = "\n`*`: the transport missed its tolerance.\n" if missed else ""

@@ -85,9 +85,7 @@ def pairwise_distances(
     rows = transformer.transform(batch, progress=progress)
     distances: dict[str, NDArray[np.float64]] = {}
     for metric in metrics:
-        cost = Cost(
-            rows, rows, metric, weights=transformer.feature_weights_, storage="float32", progress=progress
-        )
+        cost = Cost(rows, rows, metric, weights=transformer.feature_weights_, storage="float32", progress=progress)
         matrix = cost.block(0, len(rows)).astype(np.float64)
         matrix = (matrix + matrix.T) / 2  # the two halves differ by float32 rounding
         np.fill_diagonal(matrix, 0.0)

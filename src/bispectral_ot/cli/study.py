@@ -1,0 +1,348 @@
+"""The verbs of ``study``: class-preservation, geometry, distances (the paper's experiments) and ablation."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.progress import BarColumn, SpinnerColumn, TextColumn
+from rich.progress import Progress as Bars
+
+from bispectral_ot.cli.console import errors, progress_bars, say, shown_warnings
+from bispectral_ot.errors import InputError
+from bispectral_ot.progress import Progress, silent
+
+if TYPE_CHECKING:
+    from bispectral_ot.studies.preset import Preset
+
+app = typer.Typer(no_args_is_help=True, help="Repeat the paper's experiments, and ask further.")
+
+_CHOICES, _RUN = "Choices", "Run"
+
+Out = Annotated[Path, typer.Option(metavar="RUN", help="Folder for the results.")]
+Root = Annotated[
+    Path | None,
+    typer.Option(help="Folder that has the official IDX files: nothing is downloaded.", rich_help_panel=_RUN),
+]
+Memory = Annotated[
+    str | None,
+    typer.Option(
+        help="Budget for features and distances, such as 12GB.",
+        show_default="70 % of what is free",
+        rich_help_panel=_RUN,
+    ),
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print warnings and errors only.", rich_help_panel=_RUN)]
+Replace = Annotated[
+    bool, typer.Option("--overwrite", help="Replace an earlier run in that folder.", rich_help_panel=_RUN)
+]
+Dataset = Annotated[str, typer.Option(help="A name from `datasets list`, a folder or a file; with labels.")]
+Features = Annotated[str, typer.Option(help="Kinds of features, with commas between.", rich_help_panel=_CHOICES)]
+Metrics = Annotated[str, typer.Option(help="Metrics, with commas between.", rich_help_panel=_CHOICES)]
+Seed = Annotated[int, typer.Option(min=0, help="Of everything random.", rich_help_panel=_CHOICES)]
+Reg = Annotated[
+    float, typer.Option(help="Regularisation, as a share of the largest distance.", rich_help_panel=_CHOICES)
+]
+Tol = Annotated[float, typer.Option(help="Marginal error to reach.", rich_help_panel=_CHOICES)]
+Angles = Annotated[
+    int | None,
+    typer.Option(min=1, help="Angles K of the polar grid.", show_default="40", rich_help_panel=_CHOICES),
+]
+Rings = Annotated[
+    int | None,
+    typer.Option(min=1, help="Rings R of the polar grid.", show_default="half the image", rich_help_panel=_CHOICES),
+]
+Clean = Annotated[
+    bool,
+    typer.Option(
+        "--clean",
+        help="Not as the paper did: background in the corners of turned images, bilinear rings.",
+        rich_help_panel=_CHOICES,
+    ),
+]
+
+_ALL_FEATURES = "pixels,ring-bispectrum"
+_ALL_METRICS = "l1,l2,sqeuclidean,cosine"
+
+
+@app.command("class-preservation")
+def class_preservation(
+    out: Out,
+    datasets: Annotated[
+        str, typer.Option(help="Names from `datasets list` or paths, with commas between.")
+    ] = "mnist,kmnist,fashion-mnist",
+    features: Features = _ALL_FEATURES,
+    metrics: Metrics = _ALL_METRICS,
+    settings: Annotated[
+        str,
+        typer.Option(help="rotated (A is turned), baseline (nothing is), or both.", rich_help_panel=_CHOICES),
+    ] = "rotated,baseline",
+    per_class: Annotated[
+        int | None,
+        typer.Option(min=1, help="Images of each class in each half.", show_default="all", rich_help_panel=_CHOICES),
+    ] = None,
+    seed: Seed = 0,
+    reg: Reg = 0.01,
+    tol: Tol = 1e-4,
+    n_angles: Angles = None,
+    n_rings: Rings = None,
+    clean: Clean = False,
+    root: Root = None,
+    working_memory: Memory = None,
+    overwrite: Annotated[
+        bool,
+        typer.Option(
+            "--overwrite",
+            help="Compute again what the folder has with other choices.",
+            rich_help_panel=_RUN,
+        ),
+    ] = False,
+    quiet: Quiet = False,
+) -> None:
+    """Tables 1 and 2: the share of images that are mapped to their own class.
+
+    Each dataset is cut into halves A and B, A is turned at random, and A is
+    matched with B; once for every kind of features and metric.
+
+    Example: bispectral-ot study class-preservation --datasets mnist --per-class 200 --out runs/small
+
+    Cells are saved as they end. Started again with the same options, it goes
+    on where it was; with other datasets, features or metrics, it adds them.
+
+    RUN gets results.json, table1.md (rotated), table2.md (baseline), a
+    confusion matrix of every cell in figures/, and the cells in cells/.
+    """
+    from bispectral_ot.studies.class_preservation import run_class_preservation
+    from bispectral_ot.studies.paper import paper_accuracy
+
+    preset = _preset(clean, seed=seed, per_class=per_class, reg=reg, tol=tol, n_angles=n_angles, n_rings=n_rings)
+
+    def report(cell: dict[str, Any]) -> None:
+        paper = paper_accuracy(cell["dataset"], cell["features"], cell["metric"], cell["setting"])
+        beside = f" (paper {paper:.4f}, {cell['accuracy'] - paper:+.4f})" if paper is not None else ""
+        _say_cell(cell, beside, quiet=quiet)
+
+    with shown_warnings(), cell_bars(quiet=quiet) as progress:
+        cells = run_class_preservation(
+            _listed(datasets),
+            out,
+            features=_listed(features),
+            metrics=_listed(metrics),
+            settings=_listed(settings),
+            preset=preset,
+            root=root,
+            working_memory=working_memory,
+            overwrite=overwrite,
+            progress=progress,
+            report=report,
+        )
+    if not quiet:
+        tables = [file for file in ("table1.md", "table2.md") if (out / file).is_file()]
+        for file in tables:
+            say((out / file).read_text(encoding="utf-8"))
+        say(f"{len(cells)} cells in {out}: results.json, {', '.join(tables)}, figures/")
+    if not all(cell["converged"] for cell in cells):
+        raise typer.Exit(1)
+
+
+@app.command()
+def geometry(
+    out: Out,
+    dataset: Dataset = "mnist",
+    per_class: Annotated[
+        str,
+        typer.Option(help="Images of each class; a picture for each number.", rich_help_panel=_CHOICES),
+    ] = "1,10",
+    step: Annotated[float, typer.Option(help="Degrees between two turns of an image.", rich_help_panel=_CHOICES)] = 9.0,
+    features: Features = _ALL_FEATURES,
+    metric: Annotated[str, typer.Option(help="Distance between features.", rich_help_panel=_CHOICES)] = "l2",
+    seed: Seed = 8,
+    n_angles: Angles = None,
+    n_rings: Rings = None,
+    clean: Clean = False,
+    root: Root = None,
+    overwrite: Replace = False,
+    quiet: Quiet = False,
+) -> None:
+    """Pictures of geometry: turned images laid out on a plane, by pixels and by bispectra.
+
+    Example: bispectral-ot study geometry --per-class 1 --out runs/geometry
+
+    RUN gets results.json (positions, stress) and figures/geometry-1.png, ...
+    """
+    from bispectral_ot.studies.geometry import run_geometry
+
+    with shown_warnings(), progress_bars(quiet=quiet) as progress:
+        results = run_geometry(
+            out,
+            dataset=dataset,
+            per_class=tuple(_whole_number(word) for word in _listed(per_class)),
+            step=step,
+            features=_listed(features),
+            metric=metric,
+            preset=_preset(clean, seed=seed, n_angles=n_angles, n_rings=n_rings),
+            root=root,
+            overwrite=overwrite,
+            progress=progress,
+        )
+    if not quiet:
+        for picture in results["pictures"]:
+            say(
+                f"{picture['features']}, {picture['points']:,} points: turned copies of an image are "
+                f"{picture['orbit_spread']:.2f} times as far apart as images of different classes"
+            )
+        say(f"figures in {out / 'figures'}")
+
+
+@app.command()
+def distances(
+    out: Out,
+    dataset: Dataset = "mnist",
+    per_class: Annotated[int, typer.Option(min=1, help="Images of each class.", rich_help_panel=_CHOICES)] = 10,
+    step: Annotated[
+        float, typer.Option(help="Degrees between two turns of an image.", rich_help_panel=_CHOICES)
+    ] = 15.0,
+    features: Features = _ALL_FEATURES,
+    metrics: Metrics = _ALL_METRICS,
+    seed: Seed = 8,
+    n_angles: Angles = None,
+    n_rings: Rings = None,
+    clean: Clean = False,
+    root: Root = None,
+    overwrite: Replace = False,
+    quiet: Quiet = False,
+) -> None:
+    """Heat maps of the mean distance between classes, and between the angles of each class.
+
+    Example: bispectral-ot study distances --out runs/distances
+
+    RUN gets results.json, and for each kind of features and metric
+    figures/classes-*.png and figures/angles-*.png.
+    """
+    from bispectral_ot.studies.distances import run_distances
+
+    with shown_warnings(), progress_bars(quiet=quiet) as progress:
+        results = run_distances(
+            out,
+            dataset=dataset,
+            per_class=per_class,
+            step=step,
+            features=_listed(features),
+            metrics=_listed(metrics),
+            preset=_preset(clean, seed=seed, n_angles=n_angles, n_rings=n_rings),
+            root=root,
+            overwrite=overwrite,
+            progress=progress,
+        )
+    if not quiet:
+        say(f"{2 * len(results['maps'])} figures in {out / 'figures'}")
+
+
+@app.command()
+def ablation(
+    out: Out,
+    dataset: Dataset = "mnist",
+    questions: Annotated[
+        str | None,
+        typer.Option(
+            help="size, angles, rings, radial-weight, reg, tol, seeds, choices, invariants, solvers, rules.",
+            show_default="all",
+            rich_help_panel=_CHOICES,
+        ),
+    ] = None,
+    per_class: Annotated[
+        int, typer.Option(min=1, help="Images of each class in each half.", rich_help_panel=_CHOICES)
+    ] = 1000,
+    seed: Seed = 0,
+    root: Root = None,
+    working_memory: Memory = None,
+    quiet: Quiet = False,
+) -> None:
+    """Vary one choice at a time: a table for each question that a reader of the paper will ask.
+
+    Example: bispectral-ot study ablation --questions reg,seeds --per-class 200 --out runs/questions
+
+    Experiments are saved as they end; started again, it goes on where it was.
+    RUN gets a table (.md) and its cells (.json) for each question.
+    """
+    from bispectral_ot.studies.ablation import run_ablation
+
+    with shown_warnings(), cell_bars(quiet=quiet) as progress:
+        answers = run_ablation(
+            out,
+            dataset=dataset,
+            questions=None if questions is None else _listed(questions),
+            preset=_preset(False, seed=seed, per_class=per_class),
+            root=root,
+            working_memory=working_memory,
+            progress=progress,
+            report=lambda cell: _say_cell(cell, "", quiet=quiet),
+        )
+    if not quiet:
+        for name in answers:
+            say((out / f"{name}.md").read_text(encoding="utf-8"))
+
+
+@contextmanager
+def cell_bars(*, quiet: bool = False) -> Iterator[Progress]:
+    """Two bars: cells with the time left, and the stage of the present cell; silent off a terminal."""
+    if quiet or not errors.is_terminal:
+        yield silent
+        return
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description:<14}"),
+        BarColumn(),
+        TextColumn("{task.fields[note]}"),
+    )
+    with Bars(*columns, console=errors, transient=True) as bars:
+        cells = bars.add_task("cells", total=None, note="")
+        present = bars.add_task("", total=None, note="")
+        began: list[tuple[float, int]] = []
+
+        def show(stage: str, done: int, total: int) -> None:
+            if stage != "cells":
+                bars.update(present, description=stage, completed=done, total=total or None)
+                return
+            began.append((time.monotonic(), done))
+            bars.update(cells, completed=done, total=total, note=_time_left(began, done, total))
+
+        yield show
+
+
+def _time_left(began: list[tuple[float, int]], done: int, total: int) -> str:
+    """From the mean time of the cells of this session; those that were there before cost nothing."""
+    (start, before), now = began[0], began[-1][0]
+    if done == before:
+        return f"{done} of {total}"
+    left = round((now - start) / (done - before) * (total - done) / 60)
+    return f"{done} of {total}, about {left // 60} h {left % 60:02} min left"
+
+
+def _say_cell(cell: dict[str, Any], beside: str, *, quiet: bool) -> None:
+    if quiet:
+        return
+    name = " ".join(cell[key] for key in ("dataset", "setting", "features", "metric"))
+    missed = "" if cell["converged"] else ", NOT CONVERGED"
+    say(f"{name}: {cell['accuracy']:.4f}{beside} in {sum(cell['seconds'].values()):.0f} s{missed}")
+
+
+def _preset(clean: bool, **choices: Any) -> Preset:
+    from bispectral_ot.studies.preset import Preset
+
+    preset = Preset(**choices)
+    return preset.cleaned() if clean else preset
+
+
+def _listed(text: str) -> list[str]:
+    return [word.strip() for word in text.split(",") if word.strip()]
+
+
+def _whole_number(word: str) -> int:
+    if not word.isdigit() or int(word) < 1:
+        raise InputError(f"--per-class takes whole numbers with commas between, such as 1,10; got {word!r}.")
+    return int(word)

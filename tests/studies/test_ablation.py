@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bispectral_ot.errors import InputError
+from bispectral_ot.studies import Preset, run_ablation
+from bispectral_ot.studies.questions import QUESTIONS
+
+SMALL = Preset(per_class=10)
+
+
+def test_every_question_of_a_reader_has_variants() -> None:
+    asked = {"size", "angles", "radial-weight", "reg", "seeds", "invariants", "solvers", "rules"}
+    assert asked <= set(QUESTIONS)
+    for question in QUESTIONS.values():
+        places = [(variant.row, variant.column) for variant in question.variants(SMALL)]
+        assert len(places) > 1
+        assert len(set(places)) == len(places)
+
+
+def test_answers_become_tables_and_are_not_computed_twice(tmp_path: Path) -> None:
+    computed: list[dict[str, Any]] = []
+    answers = run_ablation(
+        tmp_path, dataset="digits", questions=["reg", "solvers"], preset=SMALL, report=computed.append
+    )
+    assert len(computed) == 12
+    regs = {answer.variant.row: answer.cell for answer in answers["reg"]}
+    assert regs["0.1"]["targets_per_source"] > regs["0.001"]["targets_per_source"] >= 1
+    assert regs["0.1"]["transport_cost"] > regs["0.001"]["transport_cost"]
+    *entropic, exact = [answer.cell for answer in answers["solvers"]]
+    assert exact["targets_per_source"] == pytest.approx(1.0)
+    assert all(exact["transport_cost"] < cell["transport_cost"] for cell in entropic)
+    assert exact["accuracy"] == exact["best_match_accuracy"]
+
+    table = (tmp_path / "reg.md").read_text().splitlines()
+    assert table[0].startswith("How accuracy depends on the regularisation (digits, 100 images a side")
+    assert len(table) == 2 + 2 + 7
+    assert len(json.loads((tmp_path / "solvers.json").read_text())["cells"]) == 5
+
+    # reg 0.01 and tol 1e-4 are the defaults: one of the four tolerances is known already
+    again: list[dict[str, Any]] = []
+    run_ablation(tmp_path, dataset="digits", questions=["reg", "tol"], preset=SMALL, report=again.append)
+    assert sorted(cell["config"]["tol"] for cell in again) == [1e-6, 1e-3, 5e-3]
+
+
+def test_seeds_are_told_with_mean_and_spread(tmp_path: Path) -> None:
+    answers = run_ablation(tmp_path, dataset="digits", questions=["seeds"], preset=SMALL)["seeds"]
+    values = [answer.cell["accuracy"] for answer in answers if answer.variant.row == "L1"]
+    assert len(values) == 5
+    row = next(line for line in (tmp_path / "seeds.md").read_text().splitlines() if line.startswith("| L1 "))
+    assert row.split("|")[2].strip() == f"{sum(values) / 5:.4f}"
+    assert row.split("|")[4].strip() == f"{min(values):.4f}"
+
+
+def test_unknown_questions_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="unknown questions 'why'"):
+        run_ablation(tmp_path, dataset="digits", questions=["why"])

@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.metrics import pairwise_distances as sklearn_distances
+
+import bispectral_ot as bot
+from bispectral_ot.errors import InputError
+from bispectral_ot.studies import Preset, run_distances, run_geometry
+from bispectral_ot.studies.distances import angle_means, class_means
+from bispectral_ot.studies.geometry import scale_to_plane
+from bispectral_ot.studies.turned import pairwise_distances, turned_images
+
+DIGITS = bot.load("digits")
+
+
+def test_every_image_is_turned_by_all_multiples() -> None:
+    turned = turned_images(DIGITS, per_class=2, step=90.0, preset=Preset(seed=8))
+    assert turned.shape == (10, 2, 4)
+    for quarter in range(4):
+        expected = np.rot90(turned.images[:, :, 0], quarter, axes=(2, 3))
+        np.testing.assert_allclose(turned.images[:, :, quarter], expected, atol=1e-5)
+
+
+def test_fewer_images_are_a_part_of_more() -> None:
+    many = turned_images(DIGITS, per_class=3, step=120.0, preset=Preset(seed=8))
+    one = turned_images(DIGITS, per_class=1, step=120.0, preset=Preset(seed=8))
+    np.testing.assert_array_equal(one.images, many.first(1).images)
+
+
+def test_clean_corners_are_background() -> None:
+    preset = Preset(seed=8)
+    black = float(bot.normalise(DIGITS).images.min())
+    paper = turned_images(DIGITS, per_class=1, step=45.0, preset=preset)
+    clean = turned_images(DIGITS, per_class=1, step=45.0, preset=preset.cleaned())
+    assert np.all(paper.images[:, :, 1, 0, 0] == 0.0)
+    np.testing.assert_allclose(clean.images[:, :, 1, 0, 0], black, atol=1e-6)
+
+
+@pytest.mark.parametrize(("per_class", "step"), [(1, 7.0), (1, 0.0), (0, 90.0), (1000, 90.0)])
+def test_impossible_turns_are_refused(per_class: int, step: float) -> None:
+    with pytest.raises(InputError):
+        turned_images(DIGITS, per_class=per_class, step=step, preset=Preset())
+
+
+def test_pairwise_distances_of_pixels() -> None:
+    batch = turned_images(DIGITS, per_class=1, step=180.0, preset=Preset()).batch
+    found = pairwise_distances(batch, "pixels", ["l1", "l2"], Preset())
+    rows = batch.reshape(len(batch), -1).astype(np.float64)
+    np.testing.assert_allclose(found["l1"], sklearn_distances(rows, metric="l1"), rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(found["l2"], sklearn_distances(rows), rtol=1e-5, atol=1e-5)
+    assert np.all(np.diag(found["l2"]) == 0)
+
+
+def test_means_by_class_and_by_angle() -> None:
+    shape = (2, 3, 4)
+    random = np.random.default_rng(0)
+    distances = random.random((24, 24))
+    distances += distances.T
+    np.fill_diagonal(distances, 0.0)
+    index = list(product(range(2), range(3), range(4)))
+
+    def mean(keep: object) -> float:
+        pairs = [
+            distances[i, j]
+            for i, j in product(range(24), repeat=2)
+            if i != j and keep(index[i], index[j])  # type: ignore[operator]
+        ]
+        return float(np.mean(pairs))
+
+    for c, d in product(range(2), repeat=2):
+        expected = mean(lambda x, y, c=c, d=d: (x[0], y[0]) == (c, d))
+        assert class_means(distances, shape)[c, d] == pytest.approx(expected)
+    for c, s, t in product(range(2), range(4), range(4)):
+        expected = mean(lambda x, y, c=c, s=s, t=t: (x[0], x[2], y[0], y[2]) == (c, s, c, t))
+        assert angle_means(distances, shape)[c, s, t] == pytest.approx(expected)
+
+
+def test_points_of_a_plane_are_found_again() -> None:
+    points = np.random.default_rng(1).normal(size=(30, 2))
+    distances = sklearn_distances(points)
+    positions, stress = scale_to_plane(distances)
+    assert stress < 1e-3
+    np.testing.assert_allclose(sklearn_distances(positions), distances, atol=1e-2)
+
+
+def test_geometry_writes_pictures_and_bispectra_hold_orbits_together(tmp_path: Path) -> None:
+    results = run_geometry(tmp_path / "run", dataset="digits", per_class=(1, 2), step=90.0)
+    assert sorted(path.name for path in (tmp_path / "run" / "figures").iterdir()) == [
+        "geometry-1.png",
+        "geometry-2.png",
+    ]
+    spread = {(p["features"], p["per_class"]): p["orbit_spread"] for p in results["pictures"]}
+    for per_class in (1, 2):
+        assert spread["ring-bispectrum", per_class] < 0.8 * spread["pixels", per_class]
+    assert results["pictures"][-1]["points"] == 80
+    assert (tmp_path / "run" / "run.json").is_file()
+
+
+def test_distances_write_two_figures_for_each_metric(tmp_path: Path) -> None:
+    results = run_distances(
+        tmp_path / "run", dataset="digits", per_class=2, step=90.0, metrics=["cosine"], features=["ring-power"]
+    )
+    names = sorted(path.name for path in (tmp_path / "run" / "figures").iterdir())
+    assert names == ["angles-ring-power-cosine.png", "classes-ring-power-cosine.png"]
+    (maps,) = results["maps"]
+    assert maps["classes"].shape == (10, 10)
+    assert maps["angles"].shape == (10, 4, 4)
