@@ -63,13 +63,9 @@ def check_free(folder: str | Path, *, overwrite: bool = False) -> None:
     if not folder.is_dir() or not any(folder.iterdir()):
         return
     if not overwrite:
-        raise RunExistsError(
-            f"{folder} already holds files; choose another --out, or replace a run with --overwrite."
-        )
+        raise RunExistsError(f"{folder} already holds files; choose another --out, or replace a run with --overwrite.")
     if not (folder / "run.json").is_file():
-        raise RunExistsError(
-            f"{folder} is not a run (it has no run.json), so --overwrite will not delete it."
-        )
+        raise RunExistsError(f"{folder} is not a run (it has no run.json), so --overwrite will not delete it.")
 
 
 def _beside(target: Path, purpose: str) -> Path:

@@ -69,9 +69,7 @@ def fetch(
 
 @app.command()
 def show(
-    source: Annotated[
-        str, typer.Argument(metavar="NAME_OR_PATH", help="A named dataset, a folder or a file.")
-    ],
+    source: Annotated[str, typer.Argument(metavar="NAME_OR_PATH", help="A named dataset, a folder or a file.")],
     split: Annotated[str, typer.Option(help="train or test, where the source has both.")] = "train",
     root: Annotated[Path | None, typer.Option(help="Folder that has the official IDX files.")] = None,
     resize: Annotated[str | None, typer.Option(help="Bring images to this size: 32 or 32x48.")] = None,

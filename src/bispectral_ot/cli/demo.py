@@ -20,9 +20,7 @@ FEATURES = ("pixels", "ring-bispectrum")
 
 def demo(
     out: Annotated[Path, typer.Option(metavar="RUN", help="Folder for the run.")] = Path("runs/demo"),
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace an earlier run in that folder.")
-    ] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an earlier run in that folder.")] = False,
     seed: Annotated[int, typer.Option(min=0, help="Of the split, the angles and the examples shown.")] = 0,
     per_class: Annotated[int, typer.Option(min=1, max=250, help="Digits of each class on each side.")] = 250,
 ) -> None:
@@ -98,7 +96,7 @@ def _print(found: dict[str, dict[str, Any]], out: Path) -> None:
         table.add_column(title, justify="right")
     best = max(result["accuracy"] for result in found.values())
     for name, result in found.items():
-        working = sum(s for stage, s in result["seconds"].items() if stage != "tables and figures")
+        working = sum(s for stage, s in result["seconds"].items() if stage != "report")
         table.add_row(
             name,
             f"{result['accuracy']:.1%}",

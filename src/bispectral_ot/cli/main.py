@@ -41,9 +41,7 @@ class Program(TyperGroup):
             raise
         except OSError as error:
             if error.errno in _DISK_FULL:
-                _stop(
-                    BAD_INPUT, "the disk is full, so nothing was kept; free some space or use another --out."
-                )
+                _stop(BAD_INPUT, "the disk is full, so nothing was kept; free some space or use another --out.")
             _stop(BAD_INPUT, f"{error.filename or 'a file'}: {error.strerror or error}.")
 
 
@@ -66,9 +64,7 @@ def _print_version(asked: bool) -> None:
 def program(
     version: Annotated[
         bool,
-        typer.Option(
-            "--version", callback=_print_version, is_eager=True, help="Print the version and leave."
-        ),
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and leave."),
     ] = False,
 ) -> None:
     """Match and compare two datasets up to a symmetry: optimal transport between bispectra.

@@ -25,12 +25,8 @@ _SET_HELP = "A name from `datasets list`, a folder of images, an .npz, .npy or I
 
 def match(
     source: Annotated[str, typer.Argument(metavar="SOURCE", help=f"{_SET_HELP}; labels are optional.")],
-    target: Annotated[
-        str, typer.Argument(metavar="TARGET", help="The set to match it with, given likewise.")
-    ],
-    out: Annotated[
-        Path, typer.Option(metavar="RUN", help="Folder for the run; it appears when it is whole.")
-    ],
+    target: Annotated[str, typer.Argument(metavar="TARGET", help="The set to match it with, given likewise.")],
+    out: Annotated[Path, typer.Option(metavar="RUN", help="Folder for the run; it appears when it is whole.")],
     symmetry: Annotated[
         str,
         typer.Option(help="What not to see: rotation, translation or none.", rich_help_panel=_COMPARISON),
@@ -45,9 +41,7 @@ def match(
     ] = None,
     metric: Annotated[
         str,
-        typer.Option(
-            help="Distance between features: l1, l2, sqeuclidean or cosine.", rich_help_panel=_COMPARISON
-        ),
+        typer.Option(help="Distance between features: l1, l2, sqeuclidean or cosine.", rich_help_panel=_COMPARISON),
     ] = "l1",
     pca: Annotated[
         int | None,
@@ -61,9 +55,7 @@ def match(
         bool,
         typer.Option(help="Bring all pixels to mean 0 and deviation 1.", rich_help_panel=_COMPARISON),
     ] = True,
-    solver: Annotated[
-        str, typer.Option(help="sinkhorn, greenkhorn or exact.", rich_help_panel=_SOLVER)
-    ] = "sinkhorn",
+    solver: Annotated[str, typer.Option(help="sinkhorn, greenkhorn or exact.", rich_help_panel=_SOLVER)] = "sinkhorn",
     reg: Annotated[
         float | None,
         typer.Option(
@@ -74,15 +66,11 @@ def match(
     ] = None,
     tol: Annotated[
         float | None,
-        typer.Option(
-            help="Marginal error to reach.", show_default="1e-4, exact: 1e-9", rich_help_panel=_SOLVER
-        ),
+        typer.Option(help="Marginal error to reach.", show_default="1e-4, exact: 1e-9", rich_help_panel=_SOLVER),
     ] = None,
     max_iter: Annotated[
         int | None,
-        typer.Option(
-            help="Passes (or updates) at most.", show_default="the solver's own", rich_help_panel=_SOLVER
-        ),
+        typer.Option(help="Passes (or updates) at most.", show_default="the solver's own", rich_help_panel=_SOLVER),
     ] = None,
     source_split: Annotated[
         str, typer.Option(help="train or test, where the source has both.", rich_help_panel=_IMAGES)
@@ -103,15 +91,11 @@ def match(
     ] = None,
     center: Annotated[
         bool,
-        typer.Option(
-            "--center", help="Move the content of every image to its centre.", rich_help_panel=_IMAGES
-        ),
+        typer.Option("--center", help="Move the content of every image to its centre.", rich_help_panel=_IMAGES),
     ] = False,
     limit: Annotated[
         int | None,
-        typer.Option(
-            min=1, help="Use so many images of each side, drawn at random.", rich_help_panel=_IMAGES
-        ),
+        typer.Option(min=1, help="Use so many images of each side, drawn at random.", rich_help_panel=_IMAGES),
     ] = None,
     rotate_source: Annotated[
         bool,
@@ -123,9 +107,7 @@ def match(
     ] = False,
     seed: Annotated[
         int,
-        typer.Option(
-            min=0, help="Of --limit, --rotate-source and the examples shown.", rich_help_panel=_IMAGES
-        ),
+        typer.Option(min=0, help="Of --limit, --rotate-source and the examples shown.", rich_help_panel=_IMAGES),
     ] = 0,
     working_memory: Annotated[
         str | None,
@@ -186,8 +168,9 @@ def match(
         new_run(out, overwrite=overwrite) as folder,
         progress_bars(quiet=quiet) as progress,
     ):
+        reading = time.perf_counter()
         sides = _read_sides(config, progress)
-        loading = time.perf_counter() - start
+        loading = time.perf_counter() - reading
         found = _match_sides(folder, sides, options, config, loading, told, progress)
         write_json(folder / "run.json", run_record(config, seconds=time.perf_counter() - start))
     if as_json:
@@ -227,10 +210,7 @@ def _check_options(config: dict[str, Any]) -> dict[str, Any]:
     return {
         "solver": solvers[config["solver"]](on_failure="warn", **given),
         "features": config["features"] or DEFAULT_FEATURES[config["symmetry"]],
-        **{
-            name: config[name]
-            for name in ("symmetry", "metric", "normalise", "pca", "working_memory", "storage")
-        },
+        **{name: config[name] for name in ("symmetry", "metric", "normalise", "pca", "working_memory", "storage")},
     }
 
 
@@ -359,4 +339,5 @@ def _print(found: dict[str, Any], out: Path) -> None:
 def _in_words(side: dict[str, Any]) -> str:
     size = " x ".join(map(str, side["shape"]))
     classes = f"{len(side['classes'])} classes" if side["classes"] else "no labels"
-    return f"{side['name']}: {side['images']:,} images of {size}, {classes}"
+    images = "image" if side["images"] == 1 else "images"
+    return f"{side['name']}: {side['images']:,} {images} of {size}, {classes}"

@@ -31,15 +31,18 @@ from bispectral_ot.transport import Coupling
 _MOST_SAMPLES = 40
 _MOST_NUMBERS = 30
 _LONGEST_NAME = 14
+# A name of more letters than this does not fit below a tile beside its share.
+_SHORT_NAME = 4
+
+Square = tuple[float, float, float]  # left, top, side
 
 
 def confusion_figure(table: ClassTable, source: Dataset, target: Dataset) -> Figure:
     """Where each source class went, with a sample image for every row and column."""
-    cell = 0.5 if max(len(table.rows), len(table.columns)) <= 12 else 0.34
+    n_classes = max(len(table.rows), len(table.columns))
+    cell = 0.5 if n_classes <= 12 else min(0.34, 14 / n_classes)
     with house_style():
-        figure = Figure(
-            figsize=(2.6 + cell * len(table.columns), 1.9 + cell * len(table.rows)), layout="constrained"
-        )
+        figure = Figure(figsize=(2.6 + cell * len(table.columns), 1.9 + cell * len(table.rows)), layout="constrained")
         axes = figure.add_subplot()
         draw_confusion(axes, table, source, target, cell_inches=cell)
         axes.set_title(
@@ -58,10 +61,9 @@ def draw_confusion(
     own = table.own if table.accuracy is not None else np.ones_like(table.own)
     for mask, shades in ((own, RIGHT_SHADES), (~own, WRONG_SHADES)):
         axes.imshow(np.ma.masked_array(shares, ~mask), cmap=shades, vmin=0, vmax=1, zorder=1)
-    for edge in np.arange(n_rows + 1) - 0.5:
-        axes.plot([-0.5, n_columns - 0.5], [edge, edge], color=FAINT, linewidth=0.5, zorder=2)
-    for edge in np.arange(n_columns + 1) - 0.5:
-        axes.plot([edge, edge], [-0.5, n_rows - 0.5], color=FAINT, linewidth=0.5, zorder=2)
+    line_width = min(0.5, cell_inches)
+    axes.hlines(np.arange(n_rows + 1) - 0.5, -0.5, n_columns - 0.5, FAINT, linewidth=line_width, zorder=2)
+    axes.vlines(np.arange(n_columns + 1) - 0.5, -0.5, n_rows - 0.5, FAINT, linewidth=line_width, zorder=2)
     if max(n_rows, n_columns) <= _MOST_NUMBERS:
         for i, j in np.argwhere(shares >= 0.005):
             axes.text(
@@ -97,11 +99,15 @@ def matches_figure(match: Match, source: Dataset, target: Dataset, *, k: int = 5
     k = top.indices.shape[1]
     n_blocks = 2 if len(chosen) > 4 else 1
     n_rows = -(-len(chosen) // n_blocks)
-    tile, step, line = 0.78, 0.86, 1.08
+    long_names = any(len(name) > _SHORT_NAME for name in target.classes)
+    tile, step, line = 0.78, 0.86, 1.24 if long_names else 1.08
+    between = "\n" if long_names else "  "
     block_width = tile + 0.28 + k * step
     with house_style():
         figure, axes = canvas(max(5.2, 0.4 + n_blocks * (block_width + 0.35)), 0.85 + line * n_rows)
-        axes.text(0.25, 0.3, _matches_title(match), fontsize=11, fontweight="bold", va="center")
+        right = same_class(match, top.indices)
+        title = "Best matches and their share of the mass" + ("" if right is None else " (blue: same class)")
+        axes.text(0.25, 0.3, title, fontsize=11, fontweight="bold", va="center")
         source_range, target_range = value_range(source), value_range(target)
         for place, i in enumerate(chosen):
             block, row = divmod(place, n_rows)
@@ -109,17 +115,15 @@ def matches_figure(match: Match, source: Dataset, target: Dataset, *, k: int = 5
             if row == 0:
                 axes.text(left, 0.72, "source", color=MUTED)
                 axes.text(left + tile + 0.28, 0.72, "best targets", color=MUTED)
-            draw_tile(
-                axes, source.images[i], source_range, (left, top_edge, tile), caption=_caption(source, i)
-            )
+            draw_tile(axes, source.images[i], source_range, (left, top_edge, tile), caption=_caption(source, i))
             for rank, (j, share) in enumerate(zip(top.indices[i], top.shares[i], strict=True)):
                 draw_tile(
                     axes,
                     target.images[j],
                     target_range,
                     (left + tile + 0.28 + rank * step, top_edge, tile),
-                    right=same_class(match, i, j),
-                    caption=f"{_caption(target, j)}  {share:.0%}" if target.classes else f"{share:.0%}",
+                    right=None if right is None else bool(right[i, rank]),
+                    caption=f"{_caption(target, j)}{between}{share:.0%}" if target.classes else f"{share:.0%}",
                 )
     return figure
 
@@ -179,9 +183,7 @@ def contact_sheet(rows: Sequence[NDArray[Any]], names: Sequence[str]) -> Figure:
         for j, image in enumerate(row):
             sheet[i * height : (i + 1) * height, j * width : (j + 1) * width] = image
     with house_style():
-        figure = Figure(
-            figsize=(1.5 + 0.5 * columns * width / height, 0.3 + 0.5 * len(rows)), layout="constrained"
-        )
+        figure = Figure(figsize=(1.5 + 0.5 * columns * width / height, 0.3 + 0.5 * len(rows)), layout="constrained")
         axes = figure.add_subplot()
         axes.imshow(as_shown(sheet, limits), cmap="gray", vmin=0, vmax=1, interpolation="nearest")
         axes.set_yticks((np.arange(len(rows)) + 0.5) * height - 0.5, names)
@@ -206,11 +208,17 @@ def pick_examples(dataset: Dataset, count: int, *, seed: int) -> list[int]:
     return sorted(order[:count].tolist(), key=lambda i: (dataset.labels[i], i))  # type: ignore[index]
 
 
-def same_class(match: Match, source: int, target: int) -> bool | None:
-    """Whether two elements are of one class; None where that is not known."""
+def same_class(match: Match, indices: NDArray[np.int64]) -> NDArray[np.bool_] | None:
+    """Whether the targets ``indices`` (n, k) are of their source's class; None where nobody can tell.
+
+    That is, where a side has no labels, or the two sides have none in common.
+    """
     if match.source_labels is None or match.target_labels is None:
         return None
-    return bool(match.source_labels[source] == match.target_labels[target])
+    if not np.isin(match.source_labels, match.target_labels).any():
+        return None
+    same: NDArray[np.bool_] = match.source_labels[:, None] == match.target_labels[indices]
+    return same
 
 
 def canvas(width: float, height: float) -> tuple[Figure, Axes]:
@@ -226,24 +234,22 @@ def draw_tile(
     axes: Axes,
     image: NDArray[Any],
     limits: tuple[float, float],
-    square: tuple[float, float, float],
+    square: Square,
     *,
     right: bool | None = None,
     caption: str = "",
 ) -> None:
-    """Draw an image into ``square`` = (left, top, side), with a caption, framed by whether it is right."""
-    left, top, side = square
+    """Draw an image into a square, with a caption, framed by whether it is right."""
     colour = {True: RIGHT, False: WRONG, None: FAINT}[right]
-    draw_image(axes, as_shown(image, limits), square)
-    width = 1.0 if right is None else 2.4
-    axes.add_patch(
-        Rectangle((left, top), side, side, fill=False, edgecolor=colour, linewidth=width, zorder=3)
-    )
+    left, top, width, height = draw_image(axes, as_shown(image, limits), square)
+    line_width = 1.0 if right is None else 2.4
+    frame = Rectangle((left, top), width, height, fill=False, edgecolor=colour, linewidth=line_width, zorder=3)
+    axes.add_patch(frame)
     if caption:
         mark = {True: "✓ ", False: "✗ ", None: ""}[right]
         axes.text(
-            left + side / 2,
-            top + side + 0.06,
+            left + width / 2,
+            square[1] + square[2] + 0.06,
             mark + caption,
             fontsize=8,
             ha="center",
@@ -252,8 +258,13 @@ def draw_tile(
         )
 
 
-def draw_image(axes: Axes, image: NDArray[np.float64], square: tuple[float, float, float]) -> None:
-    """Draw pixels between 0 and 1, grey or RGB, centred in ``square`` = (left, top, side), not stretched."""
+def draw_image(axes: Axes, image: NDArray[np.float64], square: Square) -> tuple[float, float, float, float]:
+    """Draw pixels between 0 and 1, grey or RGB, centred in a square and not stretched.
+
+    Returns
+    -------
+    left, top, width, height : where it was drawn
+    """
     left, top, side = square
     height, width = (side * length / max(image.shape[:2]) for length in image.shape[:2])
     left, top = left + (side - width) / 2, top + (side - height) / 2
@@ -266,6 +277,7 @@ def draw_image(axes: Axes, image: NDArray[np.float64], square: tuple[float, floa
         extent=(left, left + width, top + height, top),
         aspect="auto",
     )
+    return left, top, width, height
 
 
 def value_range(dataset: Dataset) -> tuple[float, float]:
@@ -292,7 +304,7 @@ def _class_samples(dataset: Dataset, names: Sequence[str]) -> list[NDArray[np.fl
 
 def _ticks(names: Sequence[str]) -> tuple[list[int], list[str]]:
     """Positions and names on an axis; only some of them where there are very many."""
-    step = -(-len(names) // 60)
+    step = -(-len(names) // 50)
     return list(range(0, len(names), step)), [_shortened(name) for name in names[::step]]
 
 
@@ -304,8 +316,3 @@ def _caption(dataset: Dataset, index: int) -> str:
 
 def _shortened(name: str) -> str:
     return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…"
-
-
-def _matches_title(match: Match) -> str:
-    known = match.source_labels is not None and match.target_labels is not None
-    return "Best matches and their share of the mass" + (" (blue: same class)" if known else "")

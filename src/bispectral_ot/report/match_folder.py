@@ -52,19 +52,19 @@ def write_match(
         write_csv(folder / "labels.csv", *labels)
     if table is not None:
         write_csv(folder / "confusion.csv", *tables.confusion_rows(table))
-    progress("tables and figures", 1, 4)
+    progress("report", 1, 4)
     shown = min(k, _SHOWN_TARGETS)
     drawn = figures.matches_figure(match, source.dataset, target.dataset, k=shown, seed=seed)
     save(drawn, folder / "figures" / "matches.png")
-    progress("tables and figures", 2, 4)
+    progress("report", 2, 4)
     if match.coupling.history:
         save(figures.convergence_figure(match.coupling), folder / "figures" / "convergence.png")
-    progress("tables and figures", 3, 4)
+    progress("report", 3, 4)
     if table is not None:
         drawn = figures.confusion_figure(table, source.dataset, target.dataset)
         save(drawn, folder / "figures" / "confusion.png")
-    progress("tables and figures", 4, 4)
-    match.seconds["tables and figures"] = time.perf_counter() - start
+    progress("report", 4, 4)
+    match.seconds["report"] = time.perf_counter() - start
     content = tables.results(match, source, target, table) | (extra or {})
     write_json(folder / "results.json", content)
     return content

@@ -11,14 +11,21 @@ from numpy.typing import NDArray
 
 from bispectral_ot.datasets import Dataset
 from bispectral_ot.matching import Match
-from bispectral_ot.report.figures import canvas, draw_confusion, draw_tile, pick_examples, value_range
+from bispectral_ot.report.figures import (
+    canvas,
+    draw_confusion,
+    draw_tile,
+    pick_examples,
+    same_class,
+    value_range,
+)
 from bispectral_ot.report.style import FAINT, MUTED, RIGHT, WRONG, house_style
 from bispectral_ot.report.tables import ClassTable
 
 Outcomes = Mapping[str, tuple[Match, ClassTable]]
 
 # All lengths are inches.
-_WIDTH, _HEIGHT, _MARGIN = 11.0, 9.75, 0.3
+_WIDTH, _HEIGHT, _MARGIN = 11.0, 9.85, 0.3
 _TILE, _STEP, _TILES_LEFT, _TILES_TOP = 0.8, 0.9, 1.8, 1.1
 _PANEL, _PANEL_LEFT, _PANEL_STEP = 4.8, 0.7, 5.2
 _EXAMPLES = 10
@@ -53,7 +60,7 @@ def overview_figure(outcomes: Outcomes, source: Dataset, target: Dataset, *, see
         axes.plot([_MARGIN, _WIDTH - _MARGIN], [4.0, 4.0], color=FAINT, linewidth=1.0)
         for column, (name, (_, table)) in enumerate(outcomes.items()):
             left, right = _PANEL_LEFT + column * _PANEL_STEP, _PANEL_LEFT + column * _PANEL_STEP + _PANEL
-            place = (left / _WIDTH, 0.25 / _HEIGHT, _PANEL / _WIDTH, _PANEL / _HEIGHT)
+            place = (left / _WIDTH, 0.33 / _HEIGHT, _PANEL / _WIDTH, _PANEL / _HEIGHT)
             panel = figure.add_axes(place)
             draw_confusion(panel, table, source, target)
             if column:
@@ -75,12 +82,9 @@ def overview_figure(outcomes: Outcomes, source: Dataset, target: Dataset, *, see
 
 def _draw_examples(axes: Axes, outcomes: Outcomes, source: Dataset, target: Dataset, seed: int) -> None:
     """One row with source images, and one row for each kind of features with their best targets."""
-    best = {name: match.top_matches(1).indices[:, 0] for name, (match, _) in outcomes.items()}
-    right = {
-        name: np.asarray(match.source_labels) == np.asarray(match.target_labels)[best[name]]
-        for name, (match, _) in outcomes.items()
-    }
-    chosen = _representative(source, list(right.values()), seed)
+    best = {name: match.top_matches(1).indices for name, (match, _) in outcomes.items()}
+    right = {name: same_class(match, best[name]) for name, (match, _) in outcomes.items()}
+    chosen = _representative(source, [hits for hits in right.values() if hits is not None], seed)
     rows = {"turned image": None} | {f"best match by\n{name}": name for name in outcomes}
     source_range, target_range = value_range(source), value_range(target)
     for row, (title, name) in enumerate(rows.items()):
@@ -92,8 +96,8 @@ def _draw_examples(axes: Axes, outcomes: Outcomes, source: Dataset, target: Data
             if name is None:
                 draw_tile(axes, source.images[i], source_range, square)
             else:
-                image = target.images[best[name][i]]
-                draw_tile(axes, image, target_range, square, right=bool(right[name][i]))
+                image, hits = target.images[best[name][i, 0]], right[name]
+                draw_tile(axes, image, target_range, square, right=None if hits is None else bool(hits[i, 0]))
 
 
 def _representative(source: Dataset, right: list[NDArray[np.bool_]], seed: int) -> list[int]:

@@ -59,6 +59,8 @@ def house_style() -> Iterator[None]:
         "grid.linewidth": 0.6,
         "legend.frameon": False,
         "figure.facecolor": "white",
+        "figure.constrained_layout.h_pad": 0.1,
+        "figure.constrained_layout.w_pad": 0.1,
     }
     with matplotlib.rc_context(settings):
         yield

@@ -157,9 +157,7 @@ def results(match: Match, source: Side, target: Side, table: ClassTable | None) 
             "accuracy": table.accuracy,
             "recall": table.recall,
             "confusion": {
-                row: {
-                    column: int(count) for column, count in zip(table.columns, counts, strict=True) if count
-                }
+                row: {column: int(count) for column, count in zip(table.columns, counts, strict=True) if count}
                 for row, counts in zip(table.rows, table.counts, strict=True)
             },
         }
