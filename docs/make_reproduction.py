@@ -1,0 +1,105 @@
+"""Write docs/reproduction.md from the files under results/, so that no figure in it was typed by hand.
+
+``python docs/make_reproduction.py`` fills the template; ``--from runs`` first copies what belongs under results/
+from the folders that the studies wrote: reproduction, letters, ablation, geometry and distances.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+from bispectral_ot.studies.paper import DATASET_TITLES, FEATURE_TITLES, METRIC_TITLES, paper_accuracy
+from bispectral_ot.studies.tables import markdown_table
+
+HERE = Path(__file__).resolve().parent
+RESULTS = HERE.parent / "results"
+# A selection of figures; the studies draw all of them in minutes.
+KEPT = {
+    "reproduction": ("results.json", "*.md", "figures/confusion-*-rotated-*-l1.png"),
+    "letters": ("results.json", "*.md", "figures/confusion-*-rotated-*-l1.png"),
+    "ablation": ("*.json", "*.md"),
+    "geometry": ("run.json", "figures/*.png"),
+    "distances": ("results.json", "run.json", "figures/*-l1.png"),
+}
+OFFICIAL = ("mnist", "kmnist", "fashion-mnist")
+
+
+def collect(runs: Path) -> None:
+    """Copy the kept files of every run to results/."""
+    for name, patterns in KEPT.items():
+        for path in sorted(found for pattern in patterns for found in (runs / name).glob(pattern)):
+            target = RESULTS / name / path.relative_to(runs / name)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, target)
+
+
+def fill(template: str) -> str:
+    """Replace ``{{include <file>}}`` and ``{{<function>}}`` by what they stand for."""
+    cells = json.loads((RESULTS / "reproduction" / "results.json").read_text(encoding="utf-8"))["cells"]
+    functions = {"times": times, "differences": differences, "machine": machine}
+
+    def replacement(found: re.Match[str]) -> str:
+        word, _, rest = found[1].strip().partition(" ")
+        if word == "include":
+            return (RESULTS / rest.strip()).read_text(encoding="utf-8").rstrip()
+        return functions[word](cells)
+
+    return re.sub(r"\{\{(.*?)\}\}", replacement, template)
+
+
+def times(cells: list[dict[str, Any]]) -> str:
+    """Seconds of every cell."""
+    rows = []
+    for dataset, setting, features in dict.fromkeys((c["dataset"], c["setting"], c["features"]) for c in cells):
+        group = {
+            c["metric"]: c for c in cells if (c["dataset"], c["setting"], c["features"]) == (dataset, setting, features)
+        }
+        seconds = [f"{sum(group[m]['seconds'].values()):.0f}" if m in group else "" for m in METRIC_TITLES]
+        peak = max(cell["peak_memory"] for cell in group.values()) / 1e9
+        title = f"{DATASET_TITLES.get(dataset, dataset)}, {FEATURE_TITLES.get(features, features)}, {setting}"
+        rows.append([title, *seconds, f"{peak:.1f} GB"])
+    return markdown_table(["cell", *(f"{title} (s)" for title in METRIC_TITLES.values()), "peak memory"], rows).rstrip()
+
+
+def differences(cells: list[dict[str, Any]]) -> str:
+    """How far the bispectral figures of the official sets are from the paper's."""
+    found = []
+    for cell in cells:
+        name = (cell["dataset"], cell["features"], cell["metric"], cell["setting"])
+        paper = paper_accuracy(*name)
+        if cell["dataset"] in OFFICIAL and cell["features"] == "ring-bispectrum" and paper is not None:
+            found.append((cell["accuracy"] - paper, name))
+    if not found:
+        return "No bispectral cell of the official sets has been computed."
+    difference, (dataset, _, metric, setting) = max(found, key=lambda pair: abs(pair[0]))
+    within = sum(abs(value) <= 0.010 for value, _ in found)
+    return (
+        f"{within} of {len(found)} bispectral figures of the official sets are within 0.010 of the paper's; the "
+        f"largest difference is {difference:+.4f} ({DATASET_TITLES[dataset]}, {METRIC_TITLES[metric]}, {setting})."
+    )
+
+
+def machine(cells: list[dict[str, Any]]) -> str:
+    """What the cells were computed on."""
+    facts = cells[0]["versions"]["machine"]
+    return f"{facts['processor']}, {facts['cores']} cores, {facts['memory_bytes'] / 1e9:.0f} GB of memory"
+
+
+def main() -> None:
+    """Collect if asked to, and write the page."""
+    parser = argparse.ArgumentParser(description="Write docs/reproduction.md from results/.")
+    parser.add_argument("--from", dest="runs", type=Path, help="folder of the runs to copy to results/ first")
+    runs = parser.parse_args().runs
+    if runs is not None:
+        collect(runs)
+    page = fill((HERE / "reproduction.template.md").read_text(encoding="utf-8"))
+    (HERE / "reproduction.md").write_text(page, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
