@@ -77,6 +77,21 @@ def _squared_pair(a, b, a_scale, b_scale, weights):  # type: ignore[no-untyped-d
     return total
 
 
+@njit(nogil=True, cache=True, error_model="numpy")
+def _finish_squared_row(products, a_norm, b_norms, small, take_root):  # type: ignore[no-untyped-def]
+    """Finish a row without branches, so that it vectorises; entries to sum again become NaN and are counted."""
+    doubtful = 0
+    for j in range(products.shape[0]):
+        norms = a_norm + b_norms[j]
+        squared = norms - 2.0 * products[j]
+        both = a_norm * b_norms[j]
+        good = (squared >= small * norms) & (both > _SMALLEST) & (both < _LARGEST)
+        value = np.sqrt(squared) if take_root else squared
+        products[j] = value if good else np.nan
+        doubtful += not good
+    return doubtful
+
+
 @njit(nogil=True, cache=True)
 def finish_squared(
     products: Floats,
@@ -95,12 +110,25 @@ def finish_squared(
     nothing becomes negative or NaN.
     """
     for i in range(products.shape[0]):
+        if _finish_squared_row(products[i], a_norms[i], b_norms, small, take_root) == 0:
+            continue
         for j in range(products.shape[1]):
-            norms = a_norms[i] + b_norms[j]
-            squared = norms - 2.0 * products[i, j]
-            if not (squared >= small * norms and _SMALLEST < a_norms[i] * b_norms[j] < _LARGEST):
+            if np.isnan(products[i, j]):
                 squared = _squared_pair(a[i], b[j], 1.0, 1.0, weights)
-            products[i, j] = np.sqrt(squared) if take_root else squared
+                products[i, j] = np.sqrt(squared) if take_root else squared
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _finish_cosine_row(products, a_norm, b_norms, small):  # type: ignore[no-untyped-def]
+    """As :func:`_finish_squared_row`; zero rows are doubtful, too."""
+    doubtful = 0
+    for j in range(products.shape[0]):
+        both = a_norm * b_norms[j]
+        distance = 1.0 - products[j] / np.sqrt(both)
+        good = (distance >= small) & (both > _SMALLEST) & (both < _LARGEST)
+        products[j] = min(distance, 2.0) if good else np.nan
+        doubtful += not good
+    return doubtful
 
 
 @njit(nogil=True, cache=True)
@@ -113,15 +141,16 @@ def finish_cosine(
     beyond float32, the distance is summed again as ``|x/|x| - y/|y||^2 / 2``, which does not cancel.
     """
     for i in range(products.shape[0]):
+        if _finish_cosine_row(products[i], a_norms[i], b_norms, small) == 0:
+            continue
         for j in range(products.shape[1]):
+            if not np.isnan(products[i, j]):
+                continue
             if a_norms[i] == 0.0 or b_norms[j] == 0.0:
                 products[i, j] = 0.0 if a_norms[i] == b_norms[j] else 1.0
-                continue
-            a_scale, b_scale = 1.0 / np.sqrt(a_norms[i]), 1.0 / np.sqrt(b_norms[j])
-            distance = 1.0 - products[i, j] * a_scale * b_scale
-            if not (distance >= small and _SMALLEST < a_norms[i] * b_norms[j] < _LARGEST):
-                distance = 0.5 * _squared_pair(a[i], b[j], a_scale, b_scale, weights)
-            products[i, j] = min(distance, 2.0)
+            else:
+                a_scale, b_scale = 1.0 / np.sqrt(a_norms[i]), 1.0 / np.sqrt(b_norms[j])
+                products[i, j] = min(0.5 * _squared_pair(a[i], b[j], a_scale, b_scale, weights), 2.0)
 
 
 @njit(nogil=True, cache=True)
