@@ -67,7 +67,7 @@ def test_means_by_class_and_by_angle() -> None:
         pairs = [
             distances[i, j]
             for i, j in product(range(24), repeat=2)
-            if i != j and keep(index[i], index[j])  # type: ignore[operator]
+            if keep(index[i], index[j])  # type: ignore[operator]
         ]
         return float(np.mean(pairs))
 
@@ -77,6 +77,13 @@ def test_means_by_class_and_by_angle() -> None:
     for c, s, t in product(range(2), range(4), range(4)):
         expected = mean(lambda x, y, c=c, s=s, t=t: (x[0], x[2], y[0], y[2]) == (c, s, c, t))
         assert angle_means(distances, shape)[c, s, t] == pytest.approx(expected)
+
+
+def test_an_exact_invariant_gives_flat_maps_of_angles() -> None:
+    images = np.random.default_rng(2).random((2, 3, 1, 5))
+    rows = np.broadcast_to(images, (2, 3, 4, 5)).reshape(24, 5)
+    maps = angle_means(sklearn_distances(rows), (2, 3, 4))
+    np.testing.assert_allclose(maps, np.broadcast_to(maps[:, :1, :1], maps.shape), rtol=1e-12)
 
 
 def test_points_of_a_plane_are_found_again() -> None:

@@ -81,26 +81,18 @@ def run_distances(
 
 
 def class_means(distances: NDArray[np.float64], shape: tuple[int, int, int]) -> NDArray[np.float64]:
-    """Mean distance (classes, classes) between turned images, an element with itself left out."""
+    """Mean distance (classes, classes) over all pairs of turned images of two classes."""
     n_classes = shape[0]
     size = len(distances) // n_classes
-    sums = distances.reshape(n_classes, size, n_classes, size).sum(axis=(1, 3))
-    pairs = np.full((n_classes, n_classes), float(size * size))
-    np.fill_diagonal(pairs, size * (size - 1))
-    means: NDArray[np.float64] = sums / np.maximum(pairs, 1.0)
+    means: NDArray[np.float64] = distances.reshape(n_classes, size, n_classes, size).mean(axis=(1, 3))
     return means
 
 
 def angle_means(distances: NDArray[np.float64], shape: tuple[int, int, int]) -> NDArray[np.float64]:
-    """For every class the mean distance (classes, angles, angles) between its images at two angles.
+    """For every class the mean distance (classes, angles, angles) over all pairs of its images at two angles.
 
-    Over all pairs of its images, an element with itself left out.
+    Pairs of an image with itself count at every pair of angles, equal ones too: an exact invariant gives a flat map.
     """
     n_classes, n_images, n_angles = shape
     blocks = distances.reshape(n_classes, n_images, n_angles, n_classes, n_images, n_angles)
-    own = np.stack([blocks[c, :, :, c] for c in range(n_classes)])  # class, image, angle, image, angle
-    sums = own.sum(axis=(1, 3))
-    pairs = np.full((n_angles, n_angles), float(n_images * n_images))
-    np.fill_diagonal(pairs, n_images * (n_images - 1))
-    means: NDArray[np.float64] = sums / np.maximum(pairs, 1.0)
-    return means
+    return np.stack([blocks[c, :, :, c].mean(axis=(0, 2)) for c in range(n_classes)])
