@@ -23,6 +23,7 @@ def demo(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an earlier run in that folder.")] = False,
     seed: Annotated[int, typer.Option(min=0, help="Of the split, the angles and the examples shown.")] = 0,
     per_class: Annotated[int, typer.Option(min=1, max=250, help="Digits of each class on each side.")] = 250,
+    report: Annotated[bool, typer.Option("--report", help="Write report.html, which opens in a browser.")] = False,
 ) -> None:
     """Turn half of 5,000 MNIST digits at random and match them with the other half, in two ways.
 
@@ -44,6 +45,10 @@ def demo(
         found = _compare(folder, seed=seed, per_class=per_class, progress=progress)
         write_json(folder / "results.json", {"features": found, "warnings": told})
         write_json(folder / "run.json", run_record(config, seconds=time.perf_counter() - start))
+        if report:
+            from bispectral_ot.report.html import write_report
+
+            write_report(folder)
     _print(found, out)
     if not all(result["converged"] for result in found.values()):
         raise typer.Exit(1)
@@ -81,6 +86,7 @@ def _compare(folder: Path, *, seed: int, per_class: int, progress: Progress) -> 
             Side.whole(source),
             Side.whole(target),
             table=table,
+            title=name,
             progress=named_progress,
         )
     save(overview_figure(outcomes, source, target, seed=seed), folder / "figures" / "overview.png")

@@ -16,6 +16,7 @@ from bispectral_ot.cli import datasets
 from bispectral_ot.cli.console import complain
 from bispectral_ot.cli.demo import demo
 from bispectral_ot.cli.match import match
+from bispectral_ot.cli.report import report
 from bispectral_ot.errors import InputError, NotConvergedError
 
 NOT_CONVERGED, BAD_INPUT, BUG, INTERRUPTED, TERMINATED = 1, 2, 3, 130, 143
@@ -78,6 +79,7 @@ def program(
 
 app.command()(match)
 app.command()(demo)
+app.command()(report)
 app.add_typer(datasets.app, name="datasets")
 
 

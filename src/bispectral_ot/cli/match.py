@@ -132,6 +132,10 @@ def match(
         bool,
         typer.Option("--overwrite", help="Replace an earlier run in that folder.", rich_help_panel=_OUTPUT),
     ] = False,
+    report: Annotated[
+        bool,
+        typer.Option("--report", help="Write report.html, which opens in a browser.", rich_help_panel=_OUTPUT),
+    ] = False,
     as_json: Annotated[
         bool,
         typer.Option("--json", help="Print results.json, and nothing else.", rich_help_panel=_OUTPUT),
@@ -173,6 +177,10 @@ def match(
         loading = time.perf_counter() - reading
         found = _match_sides(folder, sides, options, config, loading, told, progress)
         write_json(folder / "run.json", run_record(config, seconds=time.perf_counter() - start))
+        if report:
+            from bispectral_ot.report.html import write_report
+
+            write_report(folder)
     if as_json:
         typer.echo(to_json({"run": str(out), **found}))
     elif not quiet:

@@ -9,6 +9,7 @@ from typing import Any
 from bispectral_ot.matching import Match
 from bispectral_ot.progress import Progress, silent
 from bispectral_ot.report import figures, tables
+from bispectral_ot.report.page_data import collect
 from bispectral_ot.report.style import save
 from bispectral_ot.report.tables import ClassTable, Side
 from bispectral_ot.runs import write_csv, write_json
@@ -24,6 +25,7 @@ def write_match(
     target: Side,
     *,
     table: ClassTable | None,
+    title: str = "",
     k: int = 5,
     seed: int = 0,
     extra: dict[str, Any] | None = None,
@@ -32,12 +34,14 @@ def write_match(
     """Write everything that a match tells into ``folder``.
 
     ``matches.csv``, ``labels.csv`` (if a side has labels), ``confusion.csv`` (if both have), the pictures in
-    ``figures/`` and, last, ``results.json``, whose content is returned.
+    ``figures/``, ``report-data.npz`` for the browser report and, last, ``results.json``, whose content is returned.
 
     Parameters
     ----------
     table
         What :func:`~bispectral_ot.report.tables.class_table` gave for this match.
+    title
+        What tells this match from others of the run, such as the name of its features.
     k
         Best targets for each source in ``matches.csv``.
     seed
@@ -64,7 +68,9 @@ def write_match(
         drawn = figures.confusion_figure(table, source.dataset, target.dataset)
         save(drawn, folder / "figures" / "confusion.png")
     progress("report", 4, 4)
+    page = collect(match, source, target, title=title, seed=seed, progress=progress)
     match.seconds["report"] = time.perf_counter() - start
     content = tables.results(match, source, target, table) | (extra or {})
+    page.save(folder, facts=content)
     write_json(folder / "results.json", content)
     return content

@@ -19,6 +19,19 @@ MUTED = "#6b7785"
 FAINT = "#d5dbe1"
 RIGHT = "#12708c"
 WRONG = "#d1552c"
+# For up to ten classes: Petroff's cycle (2021), chosen by colour-blind and other readers; matplotlib's "petroff10".
+CLASS_COLOURS = (
+    "#3f90da",
+    "#ffa90e",
+    "#bd1f01",
+    "#94a4a2",
+    "#832db6",
+    "#a96b59",
+    "#e76300",
+    "#b9ac70",
+    "#717581",
+    "#92dadd",
+)
 
 RIGHT_SHADES = LinearSegmentedColormap.from_list("right", ["#ffffff", "#a9d2dd", RIGHT, "#08404f"])
 WRONG_SHADES = LinearSegmentedColormap.from_list("wrong", ["#ffffff", "#f5c4ab", WRONG, "#7d2b10"])

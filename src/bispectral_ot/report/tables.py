@@ -145,12 +145,15 @@ def results(match: Match, source: Side, target: Side, table: ClassTable | None) 
         "marginal_error": match.marginal_error,
         "tol": coupling.tol,
         "iterations": coupling.iterations,
+        "reg": getattr(coupling, "reg", None),
+        "targets_per_source": float(np.exp(coupling.entropy) / coupling.shape[0]),
         "n": coupling.shape[0],
         "m": coupling.shape[1],
         "source": _describe(source.dataset),
         "target": _describe(target.dataset),
         "settings": match.settings,
         "seconds": match.seconds,
+        "memory": match.memory,
     }
     if table is not None:
         found |= {

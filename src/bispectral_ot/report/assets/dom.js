@@ -1,0 +1,80 @@
+// Elements from text: whatever comes from data is a text node or an attribute's value, never markup.
+
+function make(tag, options = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(options)) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name === "on") for (const [event, listener] of Object.entries(value)) element.addEventListener(event, listener);
+    else if (name === "style") for (const [key, text] of Object.entries(value)) element.style.setProperty(key, text);
+    else element.setAttribute(name, value === true ? "" : value);
+  }
+  element.append(...children.filter((child) => child !== null && child !== undefined));
+  return element;
+}
+
+const count = (number) => number.toLocaleString("en");
+const plural = (number, noun) => `${count(number)} ${noun}${number === 1 ? "" : "s"}`;
+
+function percent(share) {
+  const value = 100 * share;
+  if (value > 0 && value < 0.1) return "< 0.1 %";
+  return `${value < 10 && value % 1 ? value.toFixed(1) : value.toFixed(0)} %`;
+}
+
+function figure(number, digits = 4) {
+  if (number === null || number === undefined) return "–";
+  return Number(number.toPrecision(digits)).toString();
+}
+
+function seconds(number) {
+  if (number < 90) return `${number.toFixed(number < 10 ? 1 : 0)} s`;
+  const minutes = Math.round(number / 60);
+  return minutes < 90 ? `${minutes} min` : `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
+}
+
+function bytes(number) {
+  for (const [unit, size] of [["GB", 1e9], ["MB", 1e6], ["kB", 1e3]])
+    if (number >= size) return `${(number / size).toFixed(1)} ${unit}`;
+  return `${number} B`;
+}
+
+const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+
+let lastId = 0;
+const newId = (word) => `${word}-${++lastId}`;
+
+// A row of buttons of which one is pressed; `choices` are [value, label] pairs.
+function choiceButtons(label, choices, chosen, choose) {
+  const group = make("div", { class: "choices", role: "group", "aria-label": label });
+  for (const [value, text] of choices) {
+    const button = make("button", { type: "button", "aria-pressed": String(value === chosen), "data-value": value }, text);
+    button.addEventListener("click", () => {
+      for (const other of group.children) other.setAttribute("aria-pressed", String(other === button));
+      choose(value);
+    });
+    group.append(button);
+  }
+  return group;
+}
+
+function dropdown(label, choices, chosen, choose) {
+  const id = newId("choice");
+  const select = make("select", { id, on: { change: (event) => choose(event.target.value) } });
+  for (const [value, text] of choices) select.append(make("option", { value, selected: String(value) === String(chosen) }, text));
+  return make("span", { class: "dropdown" }, make("label", { for: id }, label), " ", select);
+}
+
+// The card that follows the pointer.
+const card = {
+  show(children, x, y) {
+    const element = document.getElementById("card");
+    element.replaceChildren(...children);
+    element.hidden = false;
+    const width = element.offsetWidth, height = element.offsetHeight;
+    element.style.left = `${Math.max(4, Math.min(x + 14, innerWidth - width - 8))}px`;
+    element.style.top = `${y + 14 + height > innerHeight ? Math.max(4, y - height - 10) : y + 14}px`;
+  },
+  hide() {
+    document.getElementById("card").hidden = true;
+  },
+};

@@ -1,0 +1,171 @@
+// The page: a header with the facts, and a section for each question.
+
+const data = JSON.parse(document.getElementById("data").textContent);
+const charts = new Set();
+
+function section(id, title, text, ...children) {
+  const link = make("li", {}, make("a", { href: `#${id}` }, title));
+  document.getElementById("sections").append(link);
+  return make("section", { id, "aria-labelledby": `${id}-title` }, make("h2", { id: `${id}-title` }, title), text ? make("p", { class: "lead" }, text) : null, ...children);
+}
+
+// The same view of each match, side by side.
+function pair(panels, view) {
+  return make("div", { class: panels.length > 1 ? "pair" : "single" }, ...panels.map((panel) => make("article", { "aria-label": panel.title },
+    panels.length > 1 ? make("h3", {}, panel.title, panel.facts.accuracy == null ? null : make("small", {}, `${percent(panel.facts.accuracy)} keep their class`)) : null, view(panel))));
+}
+
+function chart(view) {
+  charts.add(view);
+  return view.element;
+}
+
+const size = ({ images, shape }) => `${plural(images, "image")} of ${shape.join(" × ")}`;
+
+function headline(panel, several) {
+  const { facts } = panel;
+  const number = facts.accuracy == null ? figure(facts.distance) : percent(facts.accuracy);
+  const words = facts.accuracy == null ? "distance" : "keep their class";
+  return make("div", { class: "headline" }, several ? make("h3", {}, panel.title) : null,
+    make("p", { class: "number" }, make("strong", {}, number), " ", words),
+    facts.accuracy == null ? null : make("div", { class: "gauge", "aria-hidden": "true", style: { "--share": facts.accuracy } }),
+    make("p", {}, facts.accuracy == null ? null : `distance ${figure(facts.distance)} · `,
+      make("span", { class: facts.converged ? "good" : "bad" }, facts.converged ? "✓ converged" : "✗ NOT converged"),
+      ` (error ${facts.marginal_error.toExponential(1)})`));
+}
+
+function factsTable(panels) {
+  const stages = [...new Set(panels.flatMap(({ facts }) => Object.keys(facts.seconds)))];
+  const table = make("table", { class: "facts" }, make("caption", {}, "What was compared, and how"));
+  if (panels.length > 1) table.append(make("thead", {}, make("tr", {}, make("td"), ...panels.map(({ title }) => make("th", { scope: "col" }, title)))));
+  const body = make("tbody");
+  const row = (name, value) => {
+    const texts = panels.map(({ facts }) => value(facts) ?? "–");
+    if (texts.every((text) => text === "–")) return;
+    const same = texts.every((text) => text === texts[0]);
+    body.append(make("tr", {}, make("th", { scope: "row" }, name), ...(same ? [make("td", { colspan: panels.length }, texts[0])] : texts.map((text) => make("td", {}, text)))));
+  };
+  const side = (facts, name) => `${facts[name].name}: ${size(facts[name])}, ${facts[name].classes ? plural(facts[name].classes.length, "class").replace("classs", "classes") : "no labels"}`;
+  row("Source", (facts) => side(facts, "source"));
+  row("Target", (facts) => side(facts, "target"));
+  row("Changed first", ({ settings }) => [settings.rotate_source && "source turned at random", settings.center && "contents centred", settings.resize && `resized to ${settings.resize}`,
+    settings.limit && `at most ${count(settings.limit)} of each side`, settings.normalise && "pixels brought to mean 0, deviation 1"].filter(Boolean).join("; ") || null);
+  row("Symmetry", ({ settings }) => settings.symmetry);
+  row("Features", ({ settings }) => settings.features && `${settings.features}${settings.columns ? `, ${plural(settings.columns, "column")}` : ""}`);
+  row("Components", ({ settings }) => settings.pca && `${settings.pca} principal components keep ${percent(settings.kept_variance)} of the variance`);
+  row("Metric", ({ settings }) => settings.metric);
+  row("Regularisation", ({ reg }) => (reg == null ? "none (exact transport)" : `${reg} of the largest distance`));
+  row("Solver", ({ settings }) => settings.solver);
+  row("Distance", ({ distance }) => figure(distance, 6));
+  row("Class preservation", ({ accuracy }) => accuracy == null ? null : `${(100 * accuracy).toFixed(2)} % of the source images`);
+  row("Targets per source", ({ targets_per_source }) => targets_per_source == null ? null : `${figure(targets_per_source, 3)} (effective number)`);
+  row("Converged", (facts) => `${facts.converged ? "yes" : "NO"}: measured marginal error ${facts.marginal_error.toExponential(2)}, ${facts.tol} asked for, ${plural(facts.iterations, "pass").replace("passs", "passes")}`);
+  row("Distances kept as", ({ settings }) => settings.storage && `${settings.storage}${settings.storage_error ? `, rounded by at most ${settings.storage_error.toExponential(1)} of the largest` : ""}`);
+  for (const stage of stages) row(`Stage: ${stage}`, ({ seconds: spent, memory }) => spent[stage] == null ? null : seconds(spent[stage]) + (memory?.[stage] ? `, peak memory so far ${bytes(memory[stage])}` : ""));
+  row("Total time", ({ seconds: spent }) => seconds(Object.values(spent).reduce((sum, value) => sum + value, 0)));
+  table.append(body);
+  return make("details", { open: panels.length === 1 || innerWidth > 800 }, make("summary", {}, "Settings, convergence, time and memory"), make("div", { class: "scroll" }, table));
+}
+
+// The same source images with the best target of each match.
+function examples(panels) {
+  const number = (panel) => new Map(panel.sources.index.map((index, slot) => [index, slot]));
+  const slots = panels.map(number);
+  const common = panels[0].sources.index.filter((index) => slots.every((map) => map.has(index))).slice(0, 12);
+  const line = (name, cells) => make("tr", {}, make("th", { scope: "row" }, name), ...cells.map((cell) => make("td", {}, cell)));
+  const table = make("table", { class: "examples" }, make("caption", {}, "The same source images, and the best target by each kind of features (✓ same class, ✗ another)"));
+  table.append(line("source", common.map((index) => panels[0].sourcePicture(slots[0].get(index), "3.25rem"))));
+  panels.forEach((panel, i) => table.append(line(panel.title, common.map((index) => {
+    const slot = slots[i].get(index), target = panel.sources.matches[slot][0], same = panel.sameClass(slot, target);
+    return make("span", { class: `framed ${verdictClass(same)}` }, panel.targetPicture(target, "3.25rem"), make("small", {}, verdictMark(same)));
+  }))));
+  return make("div", { class: "scroll" }, table);
+}
+
+function sampledWords(panels) {
+  const { facts, sources, targets, map, distances } = panels[0];
+  const all = sources.index.length === facts.n;
+  return [
+    `Counts, shares, distance and class preservation are of all ${count(facts.n)} source and ${count(facts.m)} target images.`,
+    all ? "All source images can be looked at." : `Pictures: a random sample of ${count(sources.index.length)} source images (cell by cell, so that rare errors are among them) and ${count(targets.index.length)} target images (their best matches, and those on the map).`,
+    map ? `Map: ${count(map.sources.length)} source and ${count(map.targets.length)} target images, by ${map.method}; the features and the metric are those of the match.` : "",
+    `Mean distances between classes: ${count(distances.rows_read)} of the ${count(facts.n)} source images to all target images.`,
+  ].filter(Boolean).join(" ");
+}
+
+function showPanels(main, panels, group) {
+  charts.clear();
+  document.getElementById("sections").replaceChildren();
+  const several = panels.length > 1;
+  const { facts, labelled } = panels[0];
+  main.replaceChildren(...chooser(main, panels, group));
+  main.append(section("overview", "Overview", null,
+    make("div", { class: "headlines" }, ...panels.map((panel) => headline(panel, several))), several ? examples(panels) : null, factsTable(panels)));
+  if (data.tables.length) main.append(tablesSection());
+  const flowTitle = labelled.source || labelled.target ? "Class flow" : "Matches";
+  main.append(section("flow", flowTitle, panels[0].judged ? "Blue cells are right, orange ones are wrong." : labelled.source || labelled.target ? "Which classes correspond." : "Each source image with its best targets.", pair(panels, flowView)));
+  if (panels.every(({ map }) => map))
+    main.append(section("map", "Map", `By ${panels[0].map.method}.`, pair(panels, (panel) => chart(new MapView(panel, data.class_colours)))));
+  if (labelled.source && labelled.target)
+    main.append(section("distances", "Distances between classes", `From ${count(panels[0].distances.rows_read)} of ${count(facts.n)} source images to all target images.`, pair(panels, distanceView)));
+  if (panels.some(({ history }) => history.length))
+    main.append(section("convergence", "Convergence", null, pair(panels.filter(({ history }) => history.length), (panel) => chart(new ConvergenceView(panel)))));
+  main.append(section("sample", "What is shown", sampledWords(panels)));
+  drawCharts();
+}
+
+function chooser(main, panels, group) {
+  const tools = make("div", { class: "tools chooser" });
+  if (data.groups.length > 1)
+    tools.append(dropdown("Sets", data.groups.map(({ title }, i) => [i, title]), data.groups.indexOf(group), (i) => showGroup(main, data.groups[i])));
+  if (group.panels.length > 2)
+    panels.forEach((panel, place) => tools.append(dropdown(place ? "Right" : "Left", group.panels.map(({ title }, i) => [i, title]), group.panels.indexOf(panel),
+      (i) => showPanels(main, panels.map((old, j) => (j === place ? group.panels[i] : old)), group))));
+  return tools.children.length ? [tools] : [];
+}
+
+function showGroup(main, group) {
+  const { panels } = group;
+  showPanels(main, panels.length > 2 ? [panels[0], panels.at(-1)] : panels, group);
+}
+
+function tablesSection() {
+  const block = ({ kind, text, header, rows }) => kind !== "table" ? make(kind === "heading" ? "h3" : "p", {}, text)
+    : make("div", { class: "scroll" }, make("table", { class: "facts" }, make("thead", {}, make("tr", {}, ...header.map((name) => make("th", { scope: "col" }, name)))),
+      make("tbody", {}, ...rows.map((cells) => make("tr", {}, ...cells.map((cell, i) => make(i ? "td" : "th", i ? {} : { scope: "row" }, cell)))))));
+  return section("tables", "Tables", null, ...data.tables.map(({ blocks }) => make("div", {}, ...blocks.map(block))));
+}
+
+function figuresSection() {
+  const left = data.figures_left_out.length ? `Left out, to keep the page small: ${data.figures_left_out.join(", ")}.` : null;
+  return section("figures", "Figures", left, ...data.figures.map(({ name, png }) => make("figure", { class: "static" }, make("img", { src: `data:image/png;base64,${png}`, alt: name }), make("figcaption", {}, name))));
+}
+
+function drawCharts() {
+  for (const view of charts) view.draw();
+}
+
+function start() {
+  const main = document.getElementById("main");
+  const subtitle = data.groups.length ? `${data.groups[0].panels[0].facts.source.name} → ${data.groups[0].panels[0].facts.target.name}` : "";
+  document.getElementById("top").append(make("p", { class: "kicker" }, "bispectral-ot"), make("h1", {}, data.title), data.groups.length === 1 ? make("p", { class: "lead" }, subtitle) : null,
+    ...data.warnings.map((text) => make("p", { class: "warning", role: "note" }, `Warning: ${text}`)));
+  document.getElementById("about-page").append(make("p", {}, data.about));
+  main.replaceChildren();
+  data.groups.forEach((group, number) => {
+    const sheet = new Sheet(group.sheet, number);
+    group.panels = group.panels.map((content) => new Panel(content, sheet));
+  });
+  if (data.groups.length) showGroup(main, data.groups[0]);
+  else if (data.tables.length) main.append(tablesSection());
+  if (data.figures.length) main.append(figuresSection());
+  Promise.all(data.groups.flatMap(({ panels }) => panels[0].sheet.ready)).then(() => document.documentElement.setAttribute("data-ready", ""));
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawCharts);
+  let waiting = null;
+  new ResizeObserver(() => {
+    clearTimeout(waiting);
+    waiting = setTimeout(() => { for (const view of charts) view.chart?.resize(); }, 120);
+  }).observe(main);
+}
+
+start();

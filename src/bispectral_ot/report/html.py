@@ -1,0 +1,219 @@
+"""The browser report: one HTML file that needs nothing else, made from what a run has kept."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+import re
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bispectral_ot._version import __version__
+from bispectral_ot.errors import InputError
+from bispectral_ot.memory import format_bytes
+from bispectral_ot.report.page_data import FILE, PageData
+from bispectral_ot.report.style import CLASS_COLOURS, FAINT, INK, MUTED, RIGHT, WRONG
+from bispectral_ot.report.thumbnails import sprite_sheet
+from bispectral_ot.runs import to_json, write_text
+
+REPORT = "report.html"
+# One page is at most this large; pictures are left out until it is.
+_MOST_BYTES = 9_500_000
+_MOST_FIGURE_BYTES = 6_000_000
+_SCRIPTS = ("dom.js", "pictures.js", "gallery.js", "flow.js", "map.js", "convergence.js", "page.js")
+# What a script element must not contain, as JSON's own escapes.
+_UNSAFE = {ord(letter): f"\\u{ord(letter):04x}" for letter in "<>&\u2028\u2029"}
+
+
+def write_report(run: str | Path, *, most_bytes: int = _MOST_BYTES) -> Path:
+    """Write ``report.html`` into a run folder and return its path.
+
+    Parameters
+    ----------
+    run
+        Folder that ``match``, ``demo`` or ``study`` has written.
+    most_bytes
+        Size of the page at most; fewer images are shown until it fits.
+
+    Raises
+    ------
+    InputError
+        If the folder has nothing that a report could show.
+    """
+    folder = Path(run)
+    if not folder.is_dir():
+        raise InputError(f"{folder} is not a folder; give the folder that match, demo or study has written.")
+    matches = [PageData.load(path) for path in sorted(folder.rglob(FILE))]
+    content = _run_content(folder, with_figures=not matches)
+    if not (matches or content["figures"] or content["tables"]):
+        raise InputError(f"{folder} has no {FILE}, no tables and no figures; make the run again with --report.")
+    share = 1.0
+    while True:
+        page = build_page(content | {"groups": _groups(matches, share)})
+        if len(page.encode()) <= most_bytes or share < 0.01:
+            break
+        share *= 0.7
+    write_text(folder / REPORT, page)
+    return folder / REPORT
+
+
+def build_page(content: dict[str, Any]) -> str:
+    """Fill the page's frame; ``content`` is what its script reads."""
+    assets = files("bispectral_ot.report") / "assets"
+
+    def read(name: str) -> str:
+        return assets.joinpath(*name.split("/")).read_text(encoding="utf-8")
+
+    script = '"use strict";\n(() => {\n' + "\n".join(read(name) for name in _SCRIPTS) + "})();\n"
+    library = read("echarts/echarts.min.js")
+    colours = {"ink": INK, "muted": MUTED, "faint": FAINT, "right": RIGHT, "wrong": WRONG}
+    palette = ":root{" + "".join(f"--{name}:{value};" for name, value in colours.items()) + "}\n"
+    parts = {
+        "policy": _policy(library, script),
+        "version": __version__,
+        "title": html.escape(content["title"]),
+        "style": palette + read("page.css"),
+        "data": embed_json(content | {"class_colours": CLASS_COLOURS}),
+        "library": library,
+        "script": script,
+    }
+    # one pass: what was put in is not searched again
+    return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], read("page.html"))
+
+
+def embed_json(content: Any) -> str:
+    """JSON that is safe inside a script element, whatever its texts are."""
+    compact = json.dumps(json.loads(to_json(content)), ensure_ascii=False, separators=(",", ":"))
+    # lone surrogates (bytes of a file name that are no text) cannot be written in UTF-8
+    return compact.translate(_UNSAFE).encode("utf-8", "backslashreplace").decode()
+
+
+def _policy(*scripts: str) -> str:
+    """Nothing may be fetched, and no script may run but the page's own."""
+    digests = (base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts)
+    allowed = " ".join(f"'sha256-{digest}'" for digest in digests)
+    return f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data: blob:"
+
+
+def _groups(matches: list[PageData], share: float) -> list[dict[str, Any]]:
+    """Matches of the same two sides together, with one sheet of pictures."""
+    by_name: dict[str, list[PageData]] = {}
+    for match in matches:
+        by_name.setdefault(match.content["group"], []).append(_reduced(match, share))
+    return [{"title": name, **_group(members)} for name, members in by_name.items()]
+
+
+def _group(members: list[PageData]) -> dict[str, Any]:
+    slots: dict[tuple[str, int], int] = {}
+    pictures: list[NDArray[np.uint8]] = []
+    panels = []
+    for match in members:
+        panel = dict(match.content)
+        for side, thumbnails in (("sources", match.source_pictures), ("targets", match.target_pictures)):
+            places = []
+            for index, picture in zip(panel[side]["index"], thumbnails, strict=True):
+                if (side, index) not in slots:
+                    slots[side, index] = len(pictures)
+                    pictures.append(picture)
+                places.append(slots[side, index])
+            panel[side] = panel[side] | {"picture": places}
+        panels.append(panel)
+    sheet = sprite_sheet(np.stack(pictures))
+    fields = {"columns": sheet.columns, "width": sheet.width, "height": sheet.height}
+    return {"panels": panels, "sheet": fields | {"png": base64.b64encode(sheet.png).decode()}}
+
+
+def _reduced(match: PageData, share: float) -> PageData:
+    """The first of the images only: they are in the order of their worth."""
+    if share == 1.0:
+        return match
+    content = match.content
+    n_sources = max(1, int(share * len(content["sources"]["index"])))
+    n_targets = max(1, int(share * len(content["targets"]["index"])))
+
+    def first(side: dict[str, Any], count: int) -> dict[str, Any]:
+        return {name: values[:count] for name, values in side.items()}
+
+    sources, targets = first(content["sources"], n_sources), first(content["targets"], n_targets)
+    # a source keeps those of its matches whose pictures are kept, with their shares
+    kept = [[rank for rank, j in enumerate(best) if j < n_targets] for best in sources["matches"]]
+    for name in ("matches", "shares"):
+        sources[name] = [[row[rank] for rank in ranks] for row, ranks in zip(sources[name], kept, strict=True)]
+    plane = content["map"]
+    if plane is not None:
+        limits = {"sources": n_sources, "targets": n_targets}
+        plane = plane | {side: [point for point in plane[side] if point[0] < limits[side]] for side in limits}
+    return PageData(
+        content | {"sources": sources, "targets": targets, "map": plane},
+        match.source_pictures[:n_sources],
+        match.target_pictures[:n_targets],
+    )
+
+
+def _run_content(folder: Path, *, with_figures: bool) -> dict[str, Any]:
+    """Title, origin, warnings, tables and figures of a run."""
+    record, results = _read_json(folder / "run.json"), _read_json(folder / "results.json")
+    config, machine = record.get("config", {}), record.get("machine", {})
+    verb = str(config.get("verb", "run"))
+    about = [f"Made by bispectral-ot {record.get('bispectral_ot', __version__)}"]
+    if "date" in record:
+        about.append(f"on {record['date']}")
+    if "wall_seconds" in record:
+        memory = format_bytes(record.get("peak_memory_bytes", 0))
+        about.append(f"in {record['wall_seconds']:.1f} s with a peak memory of {memory}")
+    if machine:
+        about.append(f"on {machine.get('processor')} ({machine.get('cores')} cores)")
+    figures, left_out = _figures(folder) if with_figures else ([], [])
+    return {
+        "title": _TITLES.get(verb, f"Report of {folder.resolve().name}"),
+        "about": " ".join(about) + ".",
+        "warnings": results.get("warnings", []),
+        "tables": [{"file": path.name, "blocks": read_markdown(path)} for path in sorted(folder.glob("*.md"))],
+        "figures": figures,
+        "figures_left_out": left_out,
+    }
+
+
+_TITLES = {"match": "Match of two datasets", "demo": "Turned digits matched with upright ones"}
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def _figures(folder: Path) -> tuple[list[dict[str, str]], list[str]]:
+    """Pictures of the run as far as they fit, and the names of the others."""
+    kept, left_out, used = [], [], 0
+    for path in sorted((folder / "figures").glob("[!.]*.png")):
+        content = path.read_bytes()
+        if used + len(content) > _MOST_FIGURE_BYTES:
+            left_out.append(path.name)
+            continue
+        used += len(content)
+        kept.append({"name": path.stem, "png": base64.b64encode(content).decode()})
+    return kept, left_out
+
+
+def read_markdown(path: Path) -> list[dict[str, Any]]:
+    """Headings, tables and paragraphs of the Markdown files that this program writes."""
+    blocks: list[dict[str, Any]] = []
+    for part in re.split(r"\n\s*\n", path.read_text(encoding="utf-8").strip()):
+        lines = part.splitlines()
+        while lines and lines[0].startswith("#"):
+            blocks.append({"kind": "heading", "text": lines.pop(0).lstrip("# ")})
+        if lines and lines[0].startswith("|"):
+            cells = [[cell.strip().replace("**", "") for cell in line.strip("| ").split("|")] for line in lines]
+            blocks.append({"kind": "table", "header": cells[0], "rows": cells[2:]})
+        elif lines:
+            blocks.append({"kind": "text", "text": " ".join(lines)})
+    return blocks

@@ -1,0 +1,196 @@
+"""What a run keeps of a match for its report: a sample of images, their matches, a map and the class tables."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bispectral_ot.datasets import Dataset
+from bispectral_ot.errors import InputError
+from bispectral_ot.matching import Match
+from bispectral_ot.progress import Progress, silent
+from bispectral_ot.report.class_distances import class_distances
+from bispectral_ot.report.embedding import Embedding, embed
+from bispectral_ot.report.figures import value_range
+from bispectral_ot.report.sampling import Indices, cell_by_cell, class_by_class, interleave
+from bispectral_ot.report.tables import Side
+from bispectral_ot.report.thumbnails import thumbnails
+from bispectral_ot.runs import to_json, whole_file
+
+FILE = "report-data.npz"
+# Source images whose matches are kept; with their best targets a page stays far below 10 MB.
+_MOST_SOURCES = 1200
+_TARGETS_OF_A_SOURCE = 5
+
+
+@dataclass(frozen=True)
+class PageData:
+    """One match as a report shows it.
+
+    Attributes
+    ----------
+    content : everything but pictures, in JSON's own types: ``title``, ``group``, ``facts`` (once saved), ``flow``,
+        ``sources``, ``targets``, ``map``, ``distances``, ``history``; images are named by their place in ``sources``, ``targets``
+    source_pictures, target_pictures : (s, h, w[, 3]) and (t, h, w[, 3]) thumbnails of those images
+    """
+
+    content: dict[str, Any]
+    source_pictures: NDArray[np.uint8]
+    target_pictures: NDArray[np.uint8]
+
+    def save(self, folder: Path, *, facts: dict[str, Any]) -> None:
+        """Write ``report-data.npz``, whole or not at all; ``facts`` are the figures of the match (``results.json``)."""
+        text = to_json(self.content | {"facts": facts}).encode("utf-8", "backslashreplace")
+        with whole_file(folder / FILE) as partial, partial.open("wb") as file:
+            np.savez_compressed(
+                file,
+                content=np.frombuffer(text, dtype=np.uint8),
+                source=self.source_pictures,
+                target=self.target_pictures,
+            )
+
+    @classmethod
+    def load(cls, path: Path) -> PageData:
+        """Read what :meth:`save` has written."""
+        try:
+            with np.load(path, allow_pickle=False) as arrays:
+                content = json.loads(arrays["content"].tobytes())
+                return cls(content, arrays["source"], arrays["target"])
+        except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+            raise InputError(f"{path} is not the data of a report ({error}); make the run again.") from error
+
+
+def collect(
+    match: Match,
+    source: Side,
+    target: Side,
+    *,
+    title: str,
+    group: str = "",
+    seed: int = 0,
+    progress: Progress = silent,
+) -> PageData:
+    """Gather what the report shows of a match.
+
+    Parameters
+    ----------
+    match, source, target
+        The match, and the two sides that it was made of.
+    title
+        What tells it from the other matches of the run, such as the name of its features.
+    group
+        Matches of the same group have the same two sides, and are shown side by side.
+    seed
+        Of the choice of images and of the map.
+    """
+    a, b = source.dataset, target.dataset
+    row_names, row_codes = _classes(a)
+    column_names, column_codes = _classes(b, first=row_names)
+    mapped, confidence = _mapped(match, b, column_names)
+    progress("report data", 1, 4)
+    plane = embed(match, a, b, seed=seed)
+    progress("report data", 2, 4)
+    gallery = cell_by_cell(row_codes, mapped, seed=seed)
+    stratified = class_by_class(a, seed=seed)
+    on_map = stratified if plane is None else plane.source_rows
+    rows = interleave(on_map[: len(row_names)], interleave(gallery, on_map)[:_MOST_SOURCES])
+    top = match.top_matches(_TARGETS_OF_A_SOURCE)
+    columns = _targets_to_show(top.indices[rows], class_by_class(b, seed=seed)[: len(column_names)], plane)
+    place = {int(j): slot for slot, j in enumerate(columns)}
+    counts = np.zeros((len(row_names), len(column_names)), dtype=np.int64)
+    np.add.at(counts, (row_codes, mapped), 1)
+    distances = class_distances(match.coupling.cost, row_codes, column_codes, stratified)
+    progress("report data", 3, 4)
+    labelled = {"source": a.labels is not None, "target": b.labels is not None}
+    content = {
+        "title": title,
+        "group": group,
+        "flow": {"rows": row_names, "columns": column_names, "counts": counts, "labelled": labelled},
+        "sources": _elements(source, rows, row_codes)
+        | {
+            "mapped": mapped[rows],
+            "confidence": _rounded(confidence[rows]),
+            "matches": [[place[int(j)] for j in best] for best in top.indices[rows]],
+            "shares": [_rounded(shares) for shares in top.shares[rows]],
+        },
+        "targets": _elements(target, columns, column_codes),
+        "map": None if plane is None else _map(plane, rows, place),
+        "distances": {"means": [_rounded(line) for line in distances.means], "rows_read": distances.rows_read},
+        "history": [[float(f"{reg:.3g}"), float(f"{error:.4g}")] for reg, error in match.coupling.history],
+    }
+    pictures = [thumbnails(side.images[chosen], value_range(side)) for side, chosen in ((a, rows), (b, columns))]
+    progress("report data", 4, 4)
+    return PageData(json.loads(to_json(content)), pictures[0], pictures[1])
+
+
+def _classes(dataset: Dataset, first: list[str] | None = None) -> tuple[list[str], NDArray[np.int64]]:
+    """Names of the classes that have images, and each image's place among them; one nameless class without labels.
+
+    Classes that are also in ``first`` come first and in the same order, so that hits lie on the diagonal.
+    """
+    if dataset.labels is None:
+        return [""], np.zeros(len(dataset), dtype=np.int64)
+    present = [name for name, count in zip(dataset.classes, dataset.class_counts, strict=True) if count]
+    names = [name for name in first or [] if name in present]
+    names += [name for name in present if name not in names]
+    place = {name: i for i, name in enumerate(names)}
+    codes = np.array([place.get(name, -1) for name in dataset.classes])
+    return names, codes[dataset.labels]
+
+
+def _mapped(match: Match, target: Dataset, names: list[str]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """The class that each source is mapped to, and the share of its mass that agrees.
+
+    Without labels: the one nameless class, and the share of the best match.
+    """
+    if match.target_labels is None:
+        shares = match.top_matches(1).shares[:, 0]
+        return np.zeros(len(shares), dtype=np.int64), shares
+    classes, shares = match.class_mass(to="source")
+    named = classes if classes.dtype.kind in "US" else np.asarray(target.classes)[classes]
+    place = np.array([names.index(str(name)) for name in named])
+    best = shares.argmax(axis=1)
+    return place[best], shares[np.arange(len(best)), best]
+
+
+def _targets_to_show(matched: NDArray[np.int64], samples: Indices, plane: Embedding | None) -> Indices:
+    """A sample of every class, then the best match of every source, then the second best, ...; then the map's."""
+    orders = [samples, matched.T.ravel()] if plane is None else [samples, plane.target_rows, matched.T.ravel()]
+    everything = np.concatenate(orders)
+    _, first = np.unique(everything, return_index=True)
+    return everything[np.sort(first)]
+
+
+def _elements(side: Side, chosen: Indices, codes: NDArray[np.int64]) -> dict[str, Any]:
+    files = side.dataset.files
+    return {
+        "index": side.positions[chosen],
+        "label": codes[chosen],
+        "file": [files[i] for i in chosen] if files else [],
+    }
+
+
+def _map(plane: Embedding, rows: Indices, place: dict[int, int]) -> dict[str, Any]:
+    """Points as (slot, x, y); the sources that were not kept are left out."""
+    slots = {int(i): slot for slot, i in enumerate(rows)}
+    split = len(plane.source_rows)
+
+    def points(chosen: Indices, positions: NDArray[np.float64], slot_of: dict[int, int]) -> list[list[float]]:
+        pairs = zip(chosen.tolist(), positions.round(4).tolist(), strict=True)
+        return [[slot_of[i], *position] for i, position in pairs if i in slot_of]
+
+    return {
+        "method": plane.method,
+        "sources": points(plane.source_rows, plane.positions[:split], slots),
+        "targets": points(plane.target_rows, plane.positions[split:], place),
+    }
+
+
+def _rounded(values: NDArray[np.float64]) -> list[float | None]:
+    return [float(f"{value:.4g}") if np.isfinite(value) else None for value in values]

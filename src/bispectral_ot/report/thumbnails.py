@@ -1,0 +1,53 @@
+"""Small pictures of images, many of them on one sheet."""
+
+from __future__ import annotations
+
+import io
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from bispectral_ot.report.figures import as_shown
+
+# Larger images are made smaller until their longer side is this many pixels.
+LONGEST_SIDE = 32
+
+
+def thumbnails(images: NDArray[Any], limits: tuple[float, float]) -> NDArray[np.uint8]:
+    """Images (n, height, width[, channels]) as small ones (n, h, w) in grey or (n, h, w, 3) in colour.
+
+    ``limits`` are the pixels that become black and white.
+    """
+    height, width = images.shape[1:3]
+    scale = min(1.0, LONGEST_SIDE / max(height, width))
+    size = max(1, round(width * scale)), max(1, round(height * scale))
+    small = []
+    for image in images:
+        picture = Image.fromarray((as_shown(image, limits) * 255).round().astype(np.uint8))
+        small.append(np.asarray(picture if scale == 1.0 else picture.resize(size, Image.Resampling.BOX)))
+    return np.stack(small)
+
+
+class Sheet(NamedTuple):
+    """Thumbnails side by side in one PNG file: number i is in row ``i // columns``, column ``i % columns``."""
+
+    png: bytes
+    columns: int
+    width: int
+    height: int
+
+
+def sprite_sheet(small: NDArray[np.uint8]) -> Sheet:
+    """Put thumbnails (n, h, w[, 3]) on a sheet that is about square."""
+    count, height, width = small.shape[:3]
+    columns = max(1, int(np.ceil(np.sqrt(count * height / width))))
+    rows = -(-count // columns)
+    sheet = np.zeros((rows * height, columns * width, *small.shape[3:]), dtype=np.uint8)
+    for i, image in enumerate(small):
+        top, left = (i // columns) * height, (i % columns) * width
+        sheet[top : top + height, left : left + width] = image
+    file = io.BytesIO()
+    Image.fromarray(sheet).save(file, format="png", optimize=True)
+    return Sheet(file.getvalue(), columns, width, height)
