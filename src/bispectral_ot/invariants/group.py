@@ -13,12 +13,13 @@ from bispectral_ot.errors import InputError
 from bispectral_ot.groups import FiniteGroup
 from bispectral_ot.groups.coupling import BlockSet, full_pairs, make_blocks, selective_pairs
 from bispectral_ot.groups.table import generators
-from bispectral_ot.invariants.base import BatchTransformer, check_choice, columns_table
+from bispectral_ot.invariants.base import check_choice, columns_table
+from bispectral_ot.invariants.blas import BlasTransformer
 from bispectral_ot.invariants.group_columns import Columns, find_columns
 from bispectral_ot.invariants.group_inversion import invert_selective
 
 
-class _GroupTransformer(BatchTransformer):
+class _GroupTransformer(BlasTransformer):
     """Signals on a group or a space it moves, as signals on the group; complex numbers as real columns."""
 
     _accepts_images = False
