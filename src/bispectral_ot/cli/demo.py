@@ -50,6 +50,8 @@ def demo(
 
             write_report(folder)
     _print(found, out)
+    if report:
+        say(f"in a browser {out / 'report.html'}")
     if not all(result["converged"] for result in found.values()):
         raise typer.Exit(1)
 
@@ -77,6 +79,7 @@ def _compare(folder: Path, *, seed: int, per_class: int, progress: Progress) -> 
 
         solver = Sinkhorn(on_failure="warn")
         outcome = match(source, target, features=name, solver=solver, progress=named_progress)
+        outcome.settings |= {"rotate_source": True, "seed": seed}
         table = class_table(outcome, source, target)
         assert table is not None
         outcomes[name] = (outcome, table)

@@ -36,7 +36,8 @@ class PageData:
     Attributes
     ----------
     content : everything but pictures, in JSON's own types: ``title``, ``group``, ``facts`` (once saved), ``flow``,
-        ``sources``, ``targets``, ``map``, ``distances``, ``history``; images are named by their place in ``sources``, ``targets``
+        ``sources``, ``targets``, ``map``, ``distances``, ``history``; images are named by their place in
+        ``sources`` or ``targets``
     source_pictures, target_pictures : (s, h, w[, 3]) and (t, h, w[, 3]) thumbnails of those images
     """
 

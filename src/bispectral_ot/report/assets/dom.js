@@ -21,12 +21,15 @@ function percent(share) {
   return `${value < 10 && value % 1 ? value.toFixed(1) : value.toFixed(0)} %`;
 }
 
+const tenths = (share) => `${(100 * share).toFixed(1)} %`;
+
 function figure(number, digits = 4) {
   if (number === null || number === undefined) return "–";
   return Number(number.toPrecision(digits)).toString();
 }
 
 function seconds(number) {
+  if (number < 1) return `${Math.round(1000 * number)} ms`;
   if (number < 90) return `${number.toFixed(number < 10 ? 1 : 0)} s`;
   const minutes = Math.round(number / 60);
   return minutes < 90 ? `${minutes} min` : `${Math.floor(minutes / 60)} h ${minutes % 60} min`;

@@ -20,7 +20,7 @@ function heatTable({ caption, rows, columns, rowTitle, columnTitle, rowPictures,
     columns.forEach((_, j) => {
       const { text, label: words, shade, kind, press } = cell(i, j);
       const style = { "--shade": `${Math.round(100 * shade)}%` };
-      const strong = shade > 0.55 ? " strong" : "";
+      const strong = shade > 0.62 ? " strong" : "";
       const entry = make("td", { class: `${kind}${strong}`, style, title: words });
       if (press) entry.append(make("button", { type: "button", tabindex: "-1", "aria-label": words, "data-row": i, "data-column": j,
         on: { click: (event) => press(event.currentTarget) } }, size === "small" ? "" : text));
@@ -31,7 +31,7 @@ function heatTable({ caption, rows, columns, rowTitle, columnTitle, rowPictures,
   });
   table.append(make("thead", {}, header), body);
   walkWithArrows(table);
-  return make("div", { class: "scroll", tabindex: many > 12 ? "0" : null, role: "region", "aria-label": caption }, table);
+  return make("div", { class: "scroll heat-box", tabindex: many > 12 ? "0" : null, role: "region", "aria-label": caption }, table);
 }
 
 // One stop for the Tab key; arrows go to the next button in their direction.
@@ -99,8 +99,15 @@ function flowView(panel) {
     view.append(make("button", { type: "button", class: "reset", on: { click: showAll } }, "Show all images"));
   }
   showAll();
+  largestError(view, flow)?.click();
   view.append(gallery.element);
   return view;
+}
+
+// The button of the fullest wrong cell: what one wants to see first.
+function largestError(view, flow) {
+  const number = (button) => flow.counts[button.dataset.row][button.dataset.column];
+  return [...view.querySelectorAll("td.other button")].reduce((best, button) => (best && number(best) >= number(button) ? best : button), null);
 }
 
 function distanceView(panel) {
@@ -109,7 +116,7 @@ function distanceView(panel) {
   const lowest = Math.min(...known), highest = Math.max(...known);
   const power = Math.floor(Math.log10(highest || 1));
   const unit = power > 2 || power < -1 ? 10 ** power : 1;
-  const caption = `Mean distance (${panel.facts.settings.metric ?? "given"})${unit === 1 ? "" : `, in units of 1e${power}`}: the darker, the farther.`;
+  const caption = `Mean distance (${panel.facts.settings.metric ?? "given"})${unit === 1 ? "" : `, in units of 1e${power}`}: the stronger the colour, the farther.`;
   return heatTable({
     caption, rowTitle: "source", columnTitle: "target",
     rows: panel.flow.rows.map((_, i) => panel.rowName(i)), columns: panel.flow.columns.map((_, j) => panel.columnName(j)),

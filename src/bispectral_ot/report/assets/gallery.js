@@ -1,6 +1,6 @@
 // Source images with their best targets: a filter, an order, and more on request.
 
-const GALLERY_STEP = 12;
+const GALLERY_STEP = 6;
 
 function verdictClass(right) {
   return right === null ? "" : right ? "right" : "wrong";
@@ -25,7 +25,7 @@ function matchItem(panel, slot) {
     const same = panel.sameClass(slot, target);
     const label = panel.labelled.target ? panel.columnName(panel.targets.label[target]) : `#${panel.targets.index[target]}`;
     best.append(make("li", { class: verdictClass(same) },
-      panel.targetPicture(target, "3rem"),
+      panel.targetPicture(target, "var(--target-size)"),
       make("span", { class: "label" }, verdictMark(same), label),
       make("span", { class: "share" }, percent(share)),
       make("span", { class: "bar", "aria-hidden": "true", style: { "--share": share } })));

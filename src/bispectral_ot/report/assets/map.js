@@ -1,7 +1,7 @@
 // The map: both sets on one plane, to hover, to press and to brush.
 
 const MOST_CLASS_COLOURS = 10;
-const THUMBNAIL = 22;
+const THUMBNAIL = 24;
 
 class MapView {
   constructor(panel, classColours) {
@@ -75,16 +75,19 @@ class MapView {
   option() {
     const { sheet } = this.panel;
     const axis = { type: "value", min: -1.04, max: 1.04, show: false };
-    const item = (point) => ({ value: [point.x, point.y], point, itemStyle: this.itemStyle(point) });
+    const large = this.thumbnails ? this.uncrowded() : new Set();
+    const size = this.points.length > 600 ? 7 : 10;
+    const item = (point) => ({ value: [point.x, point.y], point, itemStyle: this.itemStyle(point, large.has(point)),
+      symbol: large.has(point) ? "rect" : point.side === "sources" ? "circle" : "triangle",
+      symbolSize: large.has(point) ? THUMBNAIL + 2 : this.thumbnails ? size - 2 : point.side === "sources" ? size : size + 1 });
     const groups = [this.points.filter(({ side }) => side === "sources"), this.points.filter(({ side }) => side === "targets")];
     this.series = groups.map((points) => points.map(item));
-    const size = this.thumbnails ? THUMBNAIL : this.points.length > 600 ? 7 : 10;
-    const scatter = this.series.map((data, i) => ({ type: "scatter", data, symbol: this.thumbnails ? "rect" : ["circle", "triangle"][i],
-      symbolSize: this.thumbnails || i === 0 ? size : size + 1, large: false, animation: false, z: 3, cursor: "pointer" }));
+    const scatter = this.series.map((data) => ({ type: "scatter", data, animation: false, z: 3, cursor: "pointer" }));
+    const drawn = [...large];
     const scale = THUMBNAIL / Math.max(sheet.width, sheet.height);
-    const pictures = this.thumbnails ? [{ type: "custom", silent: true, animation: false, z: 2, data: this.points.map(({ x, y }) => [x, y]),
+    const pictures = this.thumbnails ? [{ type: "custom", silent: true, animation: false, z: 2, data: drawn.map(({ x, y }) => [x, y]),
       renderItem: (params, api) => {
-        const point = this.points[params.dataIndex];
+        const point = drawn[params.dataIndex];
         const [x, y] = api.coord([point.x, point.y]);
         const side = this.panel[point.side];
         const [sx, sy] = sheet.place(side.picture[point.slot]);
@@ -94,6 +97,7 @@ class MapView {
     const lines = { type: "lines", coordinateSystem: "cartesian2d", silent: true, animation: false, z: 5, data: this.lines ?? [], lineStyle: { color: colour("ink"), width: 1.5, opacity: 0.8 } };
     return {
       animation: false,
+      toolbox: { show: false },
       grid: { left: 4, right: 4, top: 4, bottom: 4 },
       xAxis: { ...axis, ...(this.range ? { min: this.range[0], max: this.range[1] } : {}) },
       yAxis: { ...axis, ...(this.range ? { min: this.range[2], max: this.range[3] } : {}) },
@@ -103,9 +107,22 @@ class MapView {
     };
   }
 
-  itemStyle(point) {
+  // Points whose pictures do not cover each other; the others stay dots.
+  uncrowded() {
+    const [left, right, bottom, top] = this.range ?? [-1.04, 1.04, -1.04, 1.04];
+    const taken = [], kept = new Set();
+    for (const point of this.points) {
+      const x = (point.x - left) / (right - left) * this.canvas.clientWidth, y = (point.y - bottom) / (top - bottom) * this.canvas.clientHeight;
+      if (taken.some(([u, v]) => Math.max(Math.abs(u - x), Math.abs(v - y)) < THUMBNAIL + 3)) continue;
+      taken.push([x, y]);
+      kept.add(point);
+    }
+    return kept;
+  }
+
+  itemStyle(point, large) {
     const shade = this.colourOf(point);
-    if (this.thumbnails) return { color: "rgba(0,0,0,0)", borderColor: shade, borderWidth: 2, borderType: point.side === "targets" ? "dotted" : "solid" };
+    if (large) return { color: "rgba(0,0,0,0)", borderColor: shade, borderWidth: 2, borderType: point.side === "targets" ? "dotted" : "solid" };
     if (point.side === "targets") return { color: colour("paper"), borderColor: shade, borderWidth: 1.4 };
     return { color: shade, opacity: 0.85 };
   }

@@ -12,7 +12,7 @@ function section(id, title, text, ...children) {
 // The same view of each match, side by side.
 function pair(panels, view) {
   return make("div", { class: panels.length > 1 ? "pair" : "single" }, ...panels.map((panel) => make("article", { "aria-label": panel.title },
-    panels.length > 1 ? make("h3", {}, panel.title, panel.facts.accuracy == null ? null : make("small", {}, `${percent(panel.facts.accuracy)} keep their class`)) : null, view(panel))));
+    panels.length > 1 ? make("h3", {}, panel.title, panel.facts.accuracy == null ? null : make("small", {}, `${tenths(panel.facts.accuracy)} keep their class`)) : null, view(panel))));
 }
 
 function chart(view) {
@@ -24,7 +24,7 @@ const size = ({ images, shape }) => `${plural(images, "image")} of ${shape.join(
 
 function headline(panel, several) {
   const { facts } = panel;
-  const number = facts.accuracy == null ? figure(facts.distance) : percent(facts.accuracy);
+  const number = facts.accuracy == null ? figure(facts.distance) : tenths(facts.accuracy);
   const words = facts.accuracy == null ? "distance" : "keep their class";
   return make("div", { class: "headline" }, several ? make("h3", {}, panel.title) : null,
     make("p", { class: "number" }, make("strong", {}, number), " ", words),
