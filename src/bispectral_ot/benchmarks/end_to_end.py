@@ -30,7 +30,7 @@ _SHORTEST = 0.1
 
 def bench_end_to_end(setting: Setting) -> list[Table]:
     """The recipe at a few sizes, then ours alone as far as the data go."""
-    sizes, digits = setting.sizes, setting.load_digits()
+    sizes, digits = setting.sizes, setting.digits
     total = len(sizes.recipe) + len(sizes.growth)
     warm_up = turned_halves(digits, 20)
     match(*warm_up)

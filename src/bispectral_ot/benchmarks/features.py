@@ -15,7 +15,7 @@ from bispectral_ot.invariants import RingBispectrum
 def bench_features(setting: Setting) -> list[Table]:
     """Images a second, folded and unfolded, and the largest difference from the literal features."""
     sizes = setting.sizes
-    images = normalise(setting.load_digits()).images[: sizes.features]
+    images = normalise(setting.digits).images[: sizes.features]
     few = images[: sizes.literal]
     folded = RingBispectrum().fit(images)
     unfolded = RingBispectrum(folded=False).fit(images)

@@ -18,7 +18,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a search ended: ``reached``, or why not; with the cheapest run that reached it, or the last one."""
+    """How a search ended: ``reached``, or why not; with the cheapest run that reached it, or the best one."""
 
     result: str
     trial: Trial
@@ -52,10 +52,11 @@ def cheapest(
         if not math.isfinite(trial.error):
             return Outcome("breaks down (NaN)", trial)
         if short is not None and trial.error > 0.98 * short.error:
-            return Outcome(f"stalls at {min(trial.error, short.error):.0e}", trial)
+            best = min(short, trial, key=lambda one: one.error)
+            return Outcome(f"stalls at {best.error:.0e}", best)
         least = 4 * trial.iterations if short is None else _iterations_for(tol, short, trial)
         if least * trial.seconds / trial.iterations > time_box:
-            return Outcome(f"not within {time_box:.0f} s", trial)
+            return Outcome(f"not within {time_box:g} s", trial)
         short = trial
         trial = run(math.ceil(min(max(1.03 * least, 1.1 * trial.iterations), 4 * trial.iterations)))
     for _ in range(refinements):

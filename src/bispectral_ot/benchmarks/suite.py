@@ -57,7 +57,7 @@ def run_benchmarks(
         "benchmarks": names,
         "sizes": asdict(setting.sizes),
         "time_box": setting.time_box,
-        "dataset": setting.load_digits().name,
+        "dataset": setting.digits.name,
         "peers": {
             package: None if missing([module]) else importlib.metadata.version(package)
             for package, module in _PEERS.items()

@@ -18,12 +18,22 @@ def timed(work: Callable[[], Result]) -> tuple[float, Result]:
     return time.perf_counter() - start, result
 
 
-def median_seconds(works: Mapping[str, Callable[[], object]], *, repeats: int) -> dict[str, float]:
-    """Median seconds of each, measured in rounds of one call each: a slow minute of the machine hits all alike."""
+def median_seconds(
+    works: Mapping[str, Callable[[], Result]],
+    *,
+    repeats: int,
+    check: Callable[[str, Result], None] = lambda name, result: None,
+) -> dict[str, float]:
+    """Median seconds of each, measured in rounds of one call each: a slow minute of the machine hits all alike.
+
+    ``check(name, result)`` sees what each call returned, outside the timing.
+    """
     seconds: dict[str, list[float]] = {name: [] for name in works}
     for _ in range(repeats):
         for name, work in works.items():
-            seconds[name].append(timed(work)[0])
+            taken, result = timed(work)
+            seconds[name].append(taken)
+            check(name, result)
     return {name: statistics.median(values) for name, values in seconds.items()}
 
 

@@ -41,7 +41,7 @@ def _add_verb(verb: str, help_text: str) -> None:
         quick: Annotated[bool, typer.Option("--quick", help="Small sizes, fewer repeats.")] = False,
         time_box: Annotated[
             float | None,
-            typer.Option(min=1, help="Seconds for one solve of a peer.", show_default="60, or 5 if quick"),
+            typer.Option(min=0.1, help="Seconds for one solve of a peer.", show_default="60, or 5 if quick"),
         ] = None,
         overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an earlier run.")] = False,
     ) -> None:
