@@ -46,15 +46,17 @@ def real_harmonics(points: ArrayLike, lmax: int) -> NDArray[np.float64]:
     directions = np.asarray(points, dtype=np.float64)
     x, y, z = np.moveaxis(directions, -1, 0)
     theta, phi = np.arctan2(np.hypot(x, y), z), np.arctan2(y, x)
-    values = np.empty((*theta.shape, (lmax + 1) ** 2))
-    complex_values = scipy.special.sph_harm_y_all(lmax, lmax, theta, phi)  # (l, m with negatives last, ...)
-    for l in range(lmax + 1):  # noqa: E741
-        values[..., l * l + l] = complex_values[l, 0].real
-        for m in range(1, l + 1):
-            scaled = (-1) ** m * np.sqrt(2) * complex_values[l, m]
-            values[..., l * l + l + m], values[..., l * l + l - m] = scaled.real, scaled.imag
-    values[~directions.any(axis=-1), 1:] = 0
-    return values
+    legendre = scipy.special.sph_legendre_p_all(lmax, lmax, theta)[0]  # (degree, order, ...)
+    turns = np.sqrt(2) * (-np.exp(1j * phi)) ** np.arange(lmax + 1).reshape(-1, *[1] * phi.ndim)
+    values = np.empty(((lmax + 1) ** 2, *theta.shape))
+    for degree in range(lmax + 1):
+        center = degree * degree + degree
+        values[center] = legendre[degree, 0]
+        for m in range(1, degree + 1):
+            values[center + m] = legendre[degree, m] * turns[m].real
+            values[center - m] = legendre[degree, m] * turns[m].imag
+    values[1:, ~directions.any(axis=-1)] = 0
+    return np.moveaxis(values, 0, -1)
 
 
 def analysis_matrix(points: Any, weights: Any, lmax: int) -> NDArray[np.float64]:
