@@ -41,3 +41,8 @@ def test_tells_breakdown_and_stalling_apart():
     assert cheapest(run, tol=1e-6, time_box=100).result == "breaks down (NaN)"
     run, _ = solver(lambda k: max(0.5**k, 2e-5))
     assert cheapest(run, tol=1e-6, time_box=100).result == "stalls at 2e-05"
+
+
+def test_an_error_that_falls_in_jumps_is_not_called_stalled():
+    run, _ = solver(lambda k: 2.0 if k <= 40 else 0.9**k)
+    assert cheapest(run, tol=1e-6, time_box=100).result == "reached"

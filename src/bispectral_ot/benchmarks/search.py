@@ -6,6 +6,9 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
+# Longer and longer runs without a better error before a solver counts as stalled; some errors fall in jumps.
+_PATIENCE = 2
+
 
 @dataclass(frozen=True)
 class Trial:
@@ -46,18 +49,23 @@ def cheapest(
     refinements
         Runs to spend on fewer iterations once the error is reached.
     """
-    short: Trial | None = None
+    short: Trial | None = None  # the best run so far that was too short
+    vain = 0
     trial = run(first)
     while not trial.error <= tol:
         if not math.isfinite(trial.error):
             return Outcome("breaks down (NaN)", trial)
         if short is not None and trial.error > 0.98 * short.error:
-            best = min(short, trial, key=lambda one: one.error)
-            return Outcome(f"stalls at {best.error:.0e}", best)
-        least = 4 * trial.iterations if short is None else _iterations_for(tol, short, trial)
+            vain += 1
+            if vain == _PATIENCE:
+                return Outcome(f"stalls at {short.error:.1g}", short)
+            least = 4.0 * trial.iterations
+        else:
+            vain = 0
+            least = 4.0 * trial.iterations if short is None else _iterations_for(tol, short, trial)
+            short = trial
         if least * trial.seconds / trial.iterations > time_box:
-            return Outcome(f"not within {time_box:g} s", trial)
-        short = trial
+            return Outcome(f"not within {time_box:g} s", short)
         trial = run(math.ceil(min(max(1.03 * least, 1.1 * trial.iterations), 4 * trial.iterations)))
     for _ in range(refinements):
         if short is None or trial.seconds > time_box / 4:
@@ -75,5 +83,5 @@ def cheapest(
 
 def _iterations_for(tol: float, one: Trial, other: Trial) -> float:
     """Where the straight line through the logarithms of two errors meets ``tol``."""
-    rate = math.log(one.error / other.error) / (other.iterations - one.iterations)
+    rate = math.log(one.error / max(other.error, 1e-300)) / (other.iterations - one.iterations)
     return one.iterations + math.log(one.error / tol) / rate

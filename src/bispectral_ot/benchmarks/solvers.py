@@ -57,8 +57,8 @@ def _race(problem: Problem, stored: dict[Storage, Cost], setting: Setting) -> Ta
     note = (
         f"{n:,} x {m:,} digits, L1 between ring bispectra, reg {problem.reg:g} of the largest cost, marginal error "
         f"{problem.tol:g} (both L1 violations together, measured in float64 from the returned plan). Peers run the "
-        "fewest iterations that reach it; compilation is not counted, our final measurement is. An iteration of "
-        f"greenkhorn is {n + m:,} updates. The 16-bit cost is rounded by at most "
+        "fewest iterations that reach it (where none do: the best run); compilation is not counted, our final "
+        f"measurement is. An iteration of greenkhorn is {n + m:,} updates. The 16-bit cost is rounded by at most "
         f"{compact.storage_error / compact.scale:.0e} of the maximum."
     )
     return _race_table(f"Solvers, reg {problem.reg:g}, error {problem.tol:g}", note, problem, runs, PEERS, setting)

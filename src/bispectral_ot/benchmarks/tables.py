@@ -52,7 +52,7 @@ class Table:
         return ["", "Skipped: " + "; ".join(self.skipped) + "."] if self.skipped else []
 
     def _is_text(self, column: str) -> bool:
-        return any(isinstance(row.get(column), str) for row in self.rows)
+        return bool(self.rows) and isinstance(self.rows[0].get(column), str)
 
     def _cells(self, row: dict[str, Any]) -> list[str]:
         return [_cell(name, row.get(name)) for name in self.columns]

@@ -54,6 +54,7 @@ def _add_verb(verb: str, help_text: str) -> None:
             with progress_bars() as progress:
                 names = list(BENCHMARKS) if verb == "all" else [verb]
                 record = run_benchmarks(names, replace(chosen, progress=progress), show=_show)
+            record["config"]["command"] = f"bispectral-ot bench {verb} --out RUN" + (" --quick" if quick else "")
             write_json(folder / "run.json", record)
             write_text(folder / "tables.md", tables_as_markdown(json.loads((folder / "run.json").read_text())))
         say(f"written to {out}")
@@ -101,19 +102,17 @@ def tables_as_markdown(record: dict[str, Any]) -> str:
     from bispectral_ot.benchmarks.tables import Table
 
     machine, config = record["machine"], record["config"]
-    names = config["benchmarks"]
     versions = {"Python": record["python"], **record["libraries"], **config["peers"]}
     lines = [
         f"Measured on {record['date'][:10]} with bispectral-ot {record['bispectral_ot']} on {machine['processor']}, "
         f"{machine['cores']} cores, {machine['memory_bytes'] / 1e9:.0f} GB; data: {config['dataset']}; "
-        f"`bispectral-ot bench {names[0] if len(names) == 1 else 'all'} --out RUN`, "
-        f"{record['wall_seconds'] / 60:.0f} minutes.",
+        f"`{config['command']}`, {record['wall_seconds']:.0f} s.",
         "",
         ", ".join(f"{name} {version}" for name, version in versions.items() if version) + ".",
         "",
     ]
-    for name in names:
-        for data in record["tables"][name]:
+    for tables in record["tables"].values():
+        for data in tables:
             lines.append(Table(**data).markdown())
     return "\n".join(lines)
 
