@@ -151,7 +151,19 @@ def test_other_solvers_and_settings(program, sets, tmp_path):
     base = ("match", sets / "a.npz", sets / "b.npz", "--json")
     exact = program(*base, "--solver", "exact", "--features", "pixels", "--symmetry", "none", "--out", tmp_path / "x")
     green = program(*base, "--solver", "greenkhorn", "--reg", "0.1", "--tol", "1e-3", "--out", tmp_path / "g")
-    small = program(*base, "--pca", "4", "--storage", "compact", "--center", "--no-normalise", "--out", tmp_path / "p")
+    small = program(
+        *base,
+        "--features",
+        "pixels",
+        "--pca",
+        "4",
+        "--storage",
+        "compact",
+        "--center",
+        "--no-normalise",
+        "--out",
+        tmp_path / "p",
+    )
     assert [exact.code, green.code, small.code] == [0, 0, 0]
     assert exact.json["settings"]["features"] == "pixels"
     assert green.json["tol"] == 1e-3

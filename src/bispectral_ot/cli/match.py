@@ -329,8 +329,9 @@ def _print(found: dict[str, Any], out: Path) -> None:
     )
     if found.get("accuracy") is not None:
         facts["accuracy"] = f"{found['accuracy']:.1%} of the source images keep their class"
-        weakest = sorted(found["recall"].items(), key=lambda entry: entry[1])[:3]
-        facts["weakest"] = ", ".join(f"{name} {share:.0%}" for name, share in weakest)
+        weak = [(share, name) for name, share in found["recall"].items() if share < 1]
+        if weak:
+            facts["weakest"] = ", ".join(f"{name} {share:.0%}" for share, name in sorted(weak)[:3])
     if settings.get("kept_variance") is not None:
         facts["pca"] = f"{settings['pca']} components keep {settings['kept_variance']:.1%} of the variance"
     stages = ", ".join(f"{stage} {spent:.1f}" for stage, spent in seconds.items() if spent >= 0.05)
