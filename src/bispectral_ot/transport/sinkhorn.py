@@ -116,24 +116,27 @@ class Sinkhorn:
             iteration = _Iteration(self, cost, p, q, f, g, pool, progress)
             *stages, _ = self._schedule(warm=potentials is not None)
             for reg in stages:
-                iteration.run(reg, max(_STAGE_TOL, self.tol), np.float32)
-            # Potentials of size 1/reg in float32 leave about this error; below it float64 has to take over.
-            rounding = 2.0**-22 / self.reg
+                if not iteration.exhausted:
+                    iteration.run(reg, max(_STAGE_TOL, self.tol), np.float32)
             aim = 0.9 * self.tol
-            iteration.run(self.reg, max(aim, rounding, _STAGE_TOL if stages else 0.0), np.float32)
+            if stages:
+                iteration.run(self.reg, max(_STAGE_TOL, aim), np.float32)
+            if not (stages and iteration.run_active(aim)):
+                # Potentials of size 1/reg in float32 leave about this error; below it float64 has to take over.
+                rounding = 2.0**-22 / self.reg
+                iteration.run(self.reg, max(aim, rounding), np.float32)
             coupling = iteration.coupling()
-            if not coupling.converged and stages:
-                for _ in range(_ACTIVE_ROUNDS):
-                    if coupling.converged or not iteration.run_active(aim):
-                        break
-                    coupling = iteration.coupling()
-            if not coupling.converged:
+            for _ in range(_ACTIVE_ROUNDS if stages else 0):
+                if coupling.converged or not iteration.run_active(aim):
+                    break
+                coupling = iteration.coupling()
+            if not (coupling.converged or iteration.exhausted):
                 iteration.run(self.reg, aim, np.float64)
                 coupling = iteration.coupling()
         return report_failure(coupling, self.on_failure)
 
     def _schedule(self, *, warm: bool) -> list[float]:
-        if warm or not self.anneal or 2 * self.reg > _EASY_REG:
+        if warm or not self.anneal or 2 * self.reg >= _EASY_REG:
             return [self.reg]
         halvings = int(np.log2(_EASY_REG / self.reg))
         return [self.reg * 2.0**k for k in range(halvings, -1, -1)]
@@ -170,6 +173,8 @@ class _Iteration:
 
     def run_active(self, tol: float) -> bool:
         """Newton steps on the active entries alone, at the final regularisation; False if they are too many."""
+        if self.exhausted:
+            return False
         reg = self.solver.reg
         unit = LOG2_E / reg
         f, g = finite(self.f * unit), np.where(self.q > 0, self.g * unit, -1e30)
@@ -191,7 +196,7 @@ class _Iteration:
         def record(error: float) -> bool:
             self.history.append((reg, error))
             self._tell(error)
-            return len(self.history) < self.solver.max_iter
+            return not self.exhausted
 
         f, g = newton(active, f, g, self.p, self.q, tol, record=record, pool=self.pool)
         self.f, self.g = np.where(self.p > 0, f / unit, -np.inf), g / unit
@@ -205,7 +210,7 @@ class _Iteration:
         f, g = finite(self.f * unit), self.g * unit
         self.best = (np.inf, self.f, self.g)
         has_mass = self.q > 0
-        while len(self.history) < self.solver.max_iter:
+        while True:
             column_sums = sweep(f, np.where(has_mass, g, -1e30))
             error = float(np.abs(column_sums - self.q).sum())
             self.history.append((reg, error))
@@ -214,7 +219,7 @@ class _Iteration:
                 self.best = (error, np.where(self.p > 0, f / unit, -np.inf), g / unit)
             elif anderson is not None and error > 2 * self.best[0]:
                 anderson.reset()  # the extrapolation went astray: plain steps are safe
-            if error <= tol or (may_stall and self._stalled(error, reg)):
+            if error <= tol or self.exhausted or (may_stall and self._stalled(error, reg)):
                 break
             image = g.copy()
             image[has_mass] += np.log2(self.q[has_mass] / column_sums[has_mass])
@@ -250,6 +255,11 @@ class _Iteration:
         for part in run_blocks(work, self.blocks, pool=self.pool):
             total += part
         return total
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether the passes are used up; a run that starts all the same makes one, so that its plan is consistent."""
+        return len(self.history) >= self.solver.max_iter
 
     def _stalled(self, error: float, reg: float) -> bool:
         """Whether float32 rounding stops progress: no better error within the last 20 passes."""
