@@ -36,6 +36,9 @@ Memory = Annotated[
         rich_help_panel=_RUN,
     ),
 ]
+Page = Annotated[
+    bool, typer.Option("--report", help="Write report.html, which opens in a browser.", rich_help_panel=_RUN)
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print warnings and errors only.", rich_help_panel=_RUN)]
 Replace = Annotated[
     bool, typer.Option("--overwrite", help="Replace an earlier run in that folder.", rich_help_panel=_RUN)
@@ -101,6 +104,7 @@ def class_preservation(
             rich_help_panel=_RUN,
         ),
     ] = False,
+    page: Page = False,
     quiet: Quiet = False,
 ) -> None:
     """Tables 1 and 2: the share of images that are mapped to their own class.
@@ -114,7 +118,8 @@ def class_preservation(
     on where it was; with other datasets, features or metrics, it adds them.
 
     RUN gets results.json, table1.md (rotated), table2.md (baseline), a
-    confusion matrix of every cell in figures/, and the cells in cells/.
+    confusion matrix of every cell in figures/, and the cells in cells/. With
+    --report, report.html shows the images of the cells that are computed now.
     """
     from bispectral_ot.studies.class_preservation import run_class_preservation
     from bispectral_ot.studies.paper import paper_accuracy
@@ -137,9 +142,11 @@ def class_preservation(
             root=root,
             working_memory=working_memory,
             overwrite=overwrite,
+            pages=page,
             progress=progress,
             report=report,
         )
+    _write_page(out, page)
     if not quiet:
         tables = [file for file in ("table1.md", "table2.md") if (out / file).is_file()]
         for file in tables:
@@ -166,6 +173,7 @@ def geometry(
     clean: Clean = False,
     root: Root = None,
     overwrite: Replace = False,
+    page: Page = False,
     quiet: Quiet = False,
 ) -> None:
     """Pictures of geometry: turned images laid out on a plane, by pixels and by bispectra.
@@ -189,6 +197,7 @@ def geometry(
             overwrite=overwrite,
             progress=progress,
         )
+    _write_page(out, page)
     if not quiet:
         for picture in results["pictures"]:
             say(
@@ -214,6 +223,7 @@ def distances(
     clean: Clean = False,
     root: Root = None,
     overwrite: Replace = False,
+    page: Page = False,
     quiet: Quiet = False,
 ) -> None:
     """Heat maps of the mean distance between classes, and between the angles of each class.
@@ -238,6 +248,7 @@ def distances(
             overwrite=overwrite,
             progress=progress,
         )
+    _write_page(out, page)
     if not quiet:
         say(f"{2 * len(results['maps'])} figures in {out / 'figures'}")
 
@@ -260,6 +271,7 @@ def ablation(
     seed: Seed = 0,
     root: Root = None,
     working_memory: Memory = None,
+    page: Page = False,
     quiet: Quiet = False,
 ) -> None:
     """Vary one choice at a time: a table for each question that a reader of the paper will ask.
@@ -282,6 +294,7 @@ def ablation(
             progress=progress,
             report=lambda cell: _say_cell(cell, "", quiet=quiet),
         )
+    _write_page(out, page)
     if not quiet:
         for name in answers:
             say((out / f"{name}.md").read_text(encoding="utf-8"))
@@ -321,6 +334,13 @@ def _time_left(began: list[tuple[float, int]], done: int, total: int) -> str:
         return f"{done} of {total}"
     left = round((now - start) / (done - before) * (total - done) / 60)
     return f"{done} of {total}, about {left // 60} h {left % 60:02} min left"
+
+
+def _write_page(out: Path, page: bool) -> None:
+    if page:
+        from bispectral_ot.report.html import write_report
+
+        write_report(out)
 
 
 def _say_cell(cell: dict[str, Any], beside: str, *, quiet: bool) -> None:

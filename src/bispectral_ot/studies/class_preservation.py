@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,15 @@ from bispectral_ot.costs import METRICS
 from bispectral_ot.datasets import Dataset, load
 from bispectral_ot.errors import InputError
 from bispectral_ot.invariants import FEATURES
+from bispectral_ot.matching import Match, class_preservation
 from bispectral_ot.progress import Progress, silent
 from bispectral_ot.report.figures import confusion_figure
+from bispectral_ot.report.page_data import collect
 from bispectral_ot.report.style import save
-from bispectral_ot.report.tables import ClassTable
+from bispectral_ot.report.tables import ClassTable, Side, results
 from bispectral_ot.runs import write_json, write_text
 from bispectral_ot.studies.cells import CellStore
-from bispectral_ot.studies.experiment import compute_cell, compute_cost, shared_features
+from bispectral_ot.studies.experiment import SharedFeatures, compute_cell, compute_cost, shared_features
 from bispectral_ot.studies.preset import SETTINGS, Preset, check_names
 from bispectral_ot.studies.tables import accuracy_table
 
@@ -38,6 +41,7 @@ def run_class_preservation(
     root: str | Path | None = None,
     working_memory: str | int | float | None = None,
     overwrite: bool = False,
+    pages: bool = False,
     progress: Progress = silent,
     report: Report = lambda cell: None,
 ) -> list[dict[str, Any]]:
@@ -58,6 +62,8 @@ def run_class_preservation(
         Every other choice; the paper's by default.
     overwrite
         Compute again what was saved with other choices, which is refused otherwise.
+    pages
+        Keep what the browser report shows of each cell that is computed now, a megabyte each, in ``report/``.
     progress
         Called with the stages of a cell, and as ``progress("cells", done, total)``.
     report
@@ -93,7 +99,10 @@ def run_class_preservation(
             ) as shared:
                 for config in todo:
                     cost = compute_cost(shared, config["metric"], progress=progress)
-                    cell = compute_cell(shared, cost, config, progress=progress)
+                    inspect = partial(_keep_page, folder / "report" / store.name(config), shared, config)
+                    cell = compute_cell(
+                        shared, cost, config, inspect=inspect if pages else lambda match: None, progress=progress
+                    )
                     del cost  # the next one needs the room
                     _figure_path(folder, store, config).unlink(missing_ok=True)
                     store.save(cell)
@@ -109,6 +118,17 @@ def run_class_preservation(
     cells = store.all()
     write_summary(folder, cells)
     return cells
+
+
+def _keep_page(folder: Path, shared: SharedFeatures, config: dict[str, Any], match: Match) -> None:
+    """Save what the browser report shows of a cell."""
+    sides = Side.whole(shared.a), Side.whole(shared.b)
+    group = f"{config['dataset']}, {config['setting']}"
+    page = collect(match, *sides, title=f"{config['features']}, {config['metric']}", group=group, seed=config["seed"])
+    assert shared.a.labels is not None
+    assert shared.b.labels is not None
+    accuracy = class_preservation(match, shared.a.labels, shared.b.labels).accuracy
+    page.save(folder, facts=results(match, *sides, None) | {"accuracy": accuracy})
 
 
 def cell_figure(cell: dict[str, Any] | None, a: Dataset, b: Dataset) -> Figure:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +15,7 @@ import numpy as np
 from bispectral_ot.costs import Cost, Storage
 from bispectral_ot.datasets import Dataset
 from bispectral_ot.matching import Match, class_preservation
-from bispectral_ot.matching.features import extract, plan_memory
+from bispectral_ot.matching.features import FeatureMap, extract, plan_memory
 from bispectral_ot.memory import peak_memory
 from bispectral_ot.progress import Progress, silent
 from bispectral_ot.runs import provenance
@@ -31,7 +31,7 @@ class SharedFeatures:
     b: Dataset
     xa: Any
     xb: Any
-    weights: Any
+    feature_map: FeatureMap
     storage: Storage
     seconds: float
 
@@ -57,7 +57,8 @@ def shared_features(
         xa = extract(transformer, a.images, file=files[0], progress=progress)
         xb = extract(transformer, b.images, file=files[1], progress=progress)
         seconds = time.perf_counter() - start
-        yield SharedFeatures(a, b, xa, xb, transformer.feature_weights_, plan.storage, seconds)
+        feature_map = FeatureMap(transformer, weights=transformer.feature_weights_)
+        yield SharedFeatures(a, b, xa, xb, feature_map, plan.storage, seconds)
 
 
 class TimedCost(NamedTuple):
@@ -70,17 +71,24 @@ class TimedCost(NamedTuple):
 def compute_cost(shared: SharedFeatures, metric: Any, *, progress: Progress = silent) -> TimedCost:
     """The cost between the two halves, stored as the memory budget allows."""
     start = time.perf_counter()
-    cost = Cost(shared.xa, shared.xb, metric, weights=shared.weights, storage=shared.storage, progress=progress)
+    cost = Cost(
+        shared.xa, shared.xb, metric, weights=shared.feature_map.weights, storage=shared.storage, progress=progress
+    )
     return TimedCost(cost, time.perf_counter() - start)
 
 
 def compute_cell(
-    shared: SharedFeatures, timed: TimedCost, config: dict[str, Any], *, progress: Progress = silent
+    shared: SharedFeatures,
+    timed: TimedCost,
+    config: dict[str, Any],
+    *,
+    inspect: Callable[[Match], None] = lambda match: None,
+    progress: Progress = silent,
 ) -> dict[str, Any]:
     """Transport and class preservation; the time for features is that of all cells that share them.
 
     ``accuracy`` gives each image of A the class with most of its mass, the paper's rule;
-    ``best_match_accuracy`` the class of its single best match.
+    ``best_match_accuracy`` the class of its single best match. ``inspect`` is called with the match.
     """
     a, b, cost = shared.a, shared.b, timed.cost
     assert a.labels is not None
@@ -93,7 +101,14 @@ def compute_cell(
     start = time.perf_counter()
     coupling = solver.solve(cost, progress=progress)
     solved = time.perf_counter()
-    match = Match(coupling, source_labels=a.labels, target_labels=b.labels, progress=progress)
+    match = Match(
+        coupling,
+        source_labels=a.labels,
+        target_labels=b.labels,
+        settings={key: config[key] for key in ("features", "metric")},
+        feature_map=shared.feature_map,
+        progress=progress,
+    )
     preserved = class_preservation(match, a.labels, b.labels)
     best = match.top_matches(k=1).indices[:, 0]
     seconds = {
@@ -102,6 +117,8 @@ def compute_cell(
         "transport": solved - start,
         "summary": time.perf_counter() - solved,
     }
+    match.seconds |= seconds
+    inspect(match)
     return {
         "dataset": config["dataset"],
         "features": config["features"],

@@ -9,6 +9,10 @@ class ConvergenceView {
       "aria-label": `Marginal error over ${history.length} passes, ending at ${figure(last, 2)}; tolerance ${facts.tol}.` });
   }
 
+  resize() {
+    this.chart.resize();
+  }
+
   draw() {
     const { facts, history } = this.panel;
     this.chart?.dispose();

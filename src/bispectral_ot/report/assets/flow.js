@@ -1,6 +1,6 @@
 // Tables with shaded cells: where classes went, and how far they are from each other.
 
-// `cell(i, j)` gives { text, label, shade (0 to 1), kind, press } ; `press` makes it a button.
+// `cell(i, j)` gives { text, label, shade (0 to 1), kind, press }, or null for an empty cell; `press` makes it a button.
 function heatTable({ caption, rows, columns, rowTitle, columnTitle, rowPictures, columnPictures, cell, pressRow }) {
   const many = Math.max(rows.length, columns.length);
   const size = many <= 12 ? "large" : many <= 30 ? "medium" : "small";
@@ -18,7 +18,12 @@ function heatTable({ caption, rows, columns, rowTitle, columnTitle, rowPictures,
       : make("span", { class: "row" }, label, rowPictures?.[i]);
     const line = make("tr", {}, make("th", { scope: "row", title: name }, inside));
     columns.forEach((_, j) => {
-      const { text, label: words, shade, kind, press } = cell(i, j);
+      const shown = cell(i, j);
+      if (!shown) {
+        line.append(make("td"));
+        return;
+      }
+      const { text, label: words, shade, kind, press } = shown;
       const style = { "--shade": `${Math.round(100 * shade)}%` };
       const strong = shade > 0.62 ? " strong" : "";
       const entry = make("td", { class: `${kind}${strong}`, style, title: words });
@@ -87,12 +92,13 @@ function flowView(panel) {
       columnPictures: pictures(panel.targets, flow.columns, (slot) => panel.targetPicture(slot, "var(--cell)", true)),
       pressRow: (i, button) => select(button, `Source class ${rows[i]}`, everything.filter((slot) => sources.label[slot] === i), totals[i]),
       cell(i, j) {
-        const number = flow.counts[i][j], share = totals[i] ? number / totals[i] : 0;
+        const number = flow.counts[i][j], share = number / totals[i];
+        if (!number) return null;
         const own = !panel.judged || flow.rows[i] === flow.columns[j];
         const words = `${rows[i]} mapped to ${columns[j]}: ${count(number)} of ${count(totals[i])} images, ${percent(share)}`;
-        const press = number ? (button) => select(button, `${rows[i]} → ${columns[j]}`,
-          everything.filter((slot) => sources.label[slot] === i && sources.mapped[slot] === j), number) : null;
-        return { text: share >= 0.005 ? (100 * share).toFixed(0) : number ? "·" : "", label: words, shade: Math.pow(share, 0.7),
+        const press = (button) => select(button, `${rows[i]} → ${columns[j]}`,
+          everything.filter((slot) => sources.label[slot] === i && sources.mapped[slot] === j), number);
+        return { text: share >= 0.005 ? (100 * share).toFixed(0) : "·", label: words, shade: Math.pow(share, 0.7),
           kind: own ? "own" : "other", press };
       },
     }));

@@ -12,7 +12,7 @@ function matchItem(panel, slot) {
   const { sources } = panel;
   const right = panel.right(slot);
   const item = make("li", { class: `match ${verdictClass(right)}` });
-  const name = panel.labelled.source ? panel.rowName(sources.label[slot]) : panel.fileOrNumber(sources, slot);
+  const name = panel.labelled.source ? panel.rowName(sources.label[slot]) : (sources.file[slot] ?? "");
   item.append(
     make("figure", { class: "source" },
       panel.sourcePicture(slot, "4rem"),

@@ -35,8 +35,8 @@ class MapView {
       this.colouring = choices[0][0];
     } else this.colouring = "side";
     this.brushButton = make("button", { type: "button", class: "brush", "aria-pressed": String(this.brushing), on: { click: () => this.setBrush(!this.brushing) } }, "Select an area");
-    this.clearButton = make("button", { type: "button", class: "clear", hidden: true, on: { click: () => this.clear() } }, "Clear");
-    this.zoomButton = make("button", { type: "button", class: "zoom", hidden: true, on: { click: () => this.zoom() } }, "Zoom in");
+    this.clearButton = make("button", { type: "button", class: "clear", disabled: true, on: { click: () => this.clear() } }, "Clear");
+    this.zoomButton = make("button", { type: "button", class: "zoom", disabled: true, on: { click: () => this.zoom() } }, "Zoom in");
     tools.append(make("div", { class: "choices" }, this.brushButton, this.zoomButton, this.clearButton));
     this.legend = make("ul", { class: "legend", "aria-label": "Classes: press one to select its images" });
     this.element = make("div", { class: "map-view" }, tools, this.legend, this.canvas, this.list);
@@ -74,7 +74,6 @@ class MapView {
 
   option() {
     const { sheet } = this.panel;
-    const axis = { type: "value", min: -1.04, max: 1.04, show: false };
     const large = this.thumbnails ? this.uncrowded() : new Set();
     const size = this.points.length > 600 ? 7 : 10;
     const item = (point) => ({ value: [point.x, point.y], point, itemStyle: this.itemStyle(point, large.has(point)),
@@ -99,17 +98,35 @@ class MapView {
       animation: false,
       toolbox: { show: false },
       grid: { left: 4, right: 4, top: 4, bottom: 4 },
-      xAxis: { ...axis, ...(this.range ? { min: this.range[0], max: this.range[1] } : {}) },
-      yAxis: { ...axis, ...(this.range ? { min: this.range[2], max: this.range[3] } : {}) },
+      ...this.axes(),
       brush: { toolbox: [], xAxisIndex: "all", yAxisIndex: "all", brushMode: "single", throttleType: "debounce", throttleDelay: 120, transformable: false,
         seriesIndex: [0, 1], outOfBrush: { colorAlpha: 0.15 }, brushStyle: { borderColor: colour("ink"), color: "rgba(128,128,128,.12)", borderWidth: 1.5 } },
       series: [...scatter, ...pictures, lines],
     };
   }
 
+  // What is in view: [left, right, bottom, top], with one scale for both directions.
+  window() {
+    const [left, right, bottom, top] = this.range ?? [-1.04, 1.04, -1.04, 1.04];
+    const { clientWidth: width, clientHeight: height } = this.canvas;
+    const scale = Math.max((right - left) / width, (top - bottom) / height);
+    const [x, y] = [(left + right) / 2, (bottom + top) / 2];
+    return [x - scale * width / 2, x + scale * width / 2, y - scale * height / 2, y + scale * height / 2];
+  }
+
+  axes() {
+    const [left, right, bottom, top] = this.window();
+    return { xAxis: { type: "value", show: false, min: left, max: right }, yAxis: { type: "value", show: false, min: bottom, max: top } };
+  }
+
+  resize() {
+    this.chart.resize();
+    this.chart.setOption(this.axes());
+  }
+
   // Points whose pictures do not cover each other; the others stay dots.
   uncrowded() {
-    const [left, right, bottom, top] = this.range ?? [-1.04, 1.04, -1.04, 1.04];
+    const [left, right, bottom, top] = this.window();
     const taken = [], kept = new Set();
     for (const point of this.points) {
       const x = (point.x - left) / (right - left) * this.canvas.clientWidth, y = (point.y - bottom) / (top - bottom) * this.canvas.clientHeight;
@@ -129,11 +146,11 @@ class MapView {
 
   drawLegend() {
     const mark = (shape, shade) => make("span", { class: `mark ${shape}`, style: { color: shade }, "aria-hidden": "true" });
-    const words = [make("li", {}, mark("circle", colour("ink")), "source"), make("li", {}, mark("triangle", colour("ink")), "target")];
-    if (this.thumbnails) words.splice(0, 2, make("li", {}, mark("solid", colour("ink")), "source"), make("li", {}, mark("dotted", colour("ink")), "target"));
+    const bySide = this.colouring === "side";
+    const words = [["source", "circle", "solid", "right"], ["target", "triangle", "dotted", "wrong"]].map(([name, dot, frame, shade]) =>
+      make("li", {}, mark(this.thumbnails ? frame : dot, colour(bySide ? shade : "ink")), name));
     if (this.colouring === "verdict")
       words.push(...[["right", "source mapped to its class"], ["wrong", "to another class"], ["target", "target"]].map(([name, text]) => make("li", {}, mark("square", colour(name)), text)));
-    if (this.colouring === "side") words.push(...[["right", "source"], ["wrong", "target"]].map(([name, text]) => make("li", {}, mark("square", colour(name)), text)));
     const classes = this.names.map((name, i) => make("button", { type: "button", on: { click: () => this.select(this.points.filter((point) => this.className(point) === name), `of class ${name}`, true) } },
       this.colouring === "class" ? mark("square", this.classColours[i]) : null, name));
     if (classes.length <= MOST_CLASS_COLOURS) words.push(...classes.map((button) => make("li", {}, button)));
@@ -172,7 +189,7 @@ class MapView {
     this.list.replaceChildren(make("h4", {}, title),
       matches.length ? make("ol", { class: "matches" }, ...matches.slice(0, 12).map((slot) => matchItem(panel, slot)))
         : make("p", { class: "muted" }, "None of the sampled sources has it among its best targets."));
-    this.clearButton.hidden = false;
+    this.clearButton.disabled = false;
   }
 
   // List the points of a brushed area or of a class.
@@ -185,14 +202,14 @@ class MapView {
     for (const point of points) tally.set(this.className(point), (tally.get(this.className(point)) ?? 0) + 1);
     const classes = [...tally].filter(([name]) => name !== null).sort((one, other) => other[1] - one[1]);
     const summary = classes.slice(0, 8).map(([name, number]) => `${name}: ${count(number)}`).join(" · ") + (classes.length > 8 ? " · …" : "");
-    const pictures = make("ul", { class: "picks" }, ...shown.map((point) => make("li", { class: point.side },
+    const pictures = make("ul", { class: "picks" }, ...shown.map((point) => make("li", { class: point.side === "targets" ? "target" : null },
       make("button", { type: "button", "aria-label": `Matches of ${point.side === "sources" ? panel.sourceWords(point.slot) : panel.targetWords(point.slot)}`, on: { click: () => this.press(point) } },
         this.pointPicture(point, "2.5rem")))));
     this.list.replaceChildren(...[make("h4", {}, `${plural(sides[0].length, "source image")} and ${plural(sides[1].length, "target image")} ${where}`),
       summary ? make("p", { class: "muted" }, summary) : null, pictures,
       shown.length < points.length ? make("p", { class: "muted" }, `The first ${shown.length} are shown.`) : null].filter(Boolean));
-    this.clearButton.hidden = false;
-    this.zoomButton.hidden = points.length === 0;
+    this.clearButton.disabled = false;
+    this.zoomButton.disabled = points.length === 0;
     if (dim) this.highlight(points);
   }
 
@@ -209,14 +226,14 @@ class MapView {
     this.range = [Math.min(...xs) - margin, Math.max(...xs) + margin, Math.min(...ys) - margin, Math.max(...ys) + margin];
     this.lines = [];
     this.draw();
-    this.zoomButton.hidden = true;
+    this.zoomButton.disabled = true;
   }
 
   clear() {
     this.range = this.lines = null;
     this.selected = [];
     this.list.replaceChildren();
-    this.clearButton.hidden = this.zoomButton.hidden = true;
+    this.clearButton.disabled = this.zoomButton.disabled = true;
     this.draw();
     this.brushButton.focus();
   }

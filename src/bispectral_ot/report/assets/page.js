@@ -31,7 +31,7 @@ function headline(panel, several) {
     facts.accuracy == null ? null : make("div", { class: "gauge", "aria-hidden": "true", style: { "--share": facts.accuracy } }),
     make("p", {}, facts.accuracy == null ? null : `distance ${figure(facts.distance)} · `,
       make("span", { class: facts.converged ? "good" : "bad" }, facts.converged ? "✓ converged" : "✗ NOT converged"),
-      ` (error ${facts.marginal_error.toExponential(1)})`));
+      " ", make("span", { class: "nowrap" }, `(error ${facts.marginal_error.toExponential(1)})`)));
 }
 
 function factsTable(panels) {
@@ -73,23 +73,24 @@ function examples(panels) {
   const slots = panels.map(number);
   const common = panels[0].sources.index.filter((index) => slots.every((map) => map.has(index))).slice(0, 12);
   const line = (name, cells) => make("tr", {}, make("th", { scope: "row" }, name), ...cells.map((cell) => make("td", {}, cell)));
-  const table = make("table", { class: "examples" }, make("caption", {}, "The same source images, and the best target by each kind of features (✓ same class, ✗ another)"));
+  const words = `The same source images, and the best target of each${panels[0].judged ? " (✓ same class, ✗ another)" : ""}`;
+  const table = make("table", { class: "examples" }, make("caption", {}, words));
   table.append(line("source", common.map((index) => panels[0].sourcePicture(slots[0].get(index), "3.25rem"))));
   panels.forEach((panel, i) => table.append(line(panel.title, common.map((index) => {
     const slot = slots[i].get(index), target = panel.sources.matches[slot][0], same = panel.sameClass(slot, target);
     return make("span", { class: `framed ${verdictClass(same)}` }, panel.targetPicture(target, "3.25rem"), make("small", {}, verdictMark(same)));
   }))));
-  return make("div", { class: "scroll" }, table);
+  return make("div", {}, make("p", { class: "muted", "aria-hidden": "true" }, words), make("div", { class: "scroll" }, table));
 }
 
 function sampledWords(panels) {
-  const { facts, sources, targets, map, distances } = panels[0];
+  const { facts, labelled, sources, targets, map, distances } = panels[0];
   const all = sources.index.length === facts.n;
   return [
     `Counts, shares, distance and class preservation are of all ${count(facts.n)} source and ${count(facts.m)} target images.`,
     all ? "All source images can be looked at." : `Pictures: a random sample of ${count(sources.index.length)} source images (cell by cell, so that rare errors are among them) and ${count(targets.index.length)} target images (their best matches, and those on the map).`,
     map ? `Map: ${count(map.sources.length)} source and ${count(map.targets.length)} target images, by ${map.method}; the features and the metric are those of the match.` : "",
-    `Mean distances between classes: ${count(distances.rows_read)} of the ${count(facts.n)} source images to all target images.`,
+    labelled.source && labelled.target ? `Mean distances between classes: ${count(distances.rows_read)} of the ${count(facts.n)} source images to all target images.` : "",
   ].filter(Boolean).join(" ");
 }
 
@@ -126,7 +127,9 @@ function chooser(main, panels, group) {
 
 function showGroup(main, group) {
   const { panels } = group;
-  showPanels(main, panels.length > 2 ? [panels[0], panels.at(-1)] : panels, group);
+  const choice = ({ facts }) => facts.settings;
+  const other = panels.find((panel) => choice(panel).features !== choice(panels[0]).features && choice(panel).metric === choice(panels[0]).metric);
+  showPanels(main, panels.length > 2 ? [panels[0], other ?? panels.at(-1)] : panels, group);
 }
 
 function tablesSection() {
@@ -164,7 +167,7 @@ function start() {
   let waiting = null;
   new ResizeObserver(() => {
     clearTimeout(waiting);
-    waiting = setTimeout(() => { for (const view of charts) view.chart?.resize(); }, 120);
+    waiting = setTimeout(() => { for (const view of charts) view.resize(); }, 120);
   }).observe(main);
 }
 

@@ -1,0 +1,215 @@
+"""The report in a real browser: headless Chromium opens the file, presses, brushes, and fetches nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from report_runs import HOSTILE, blobs, make_run
+from typer.testing import CliRunner
+
+from bispectral_ot.cli.main import app
+from bispectral_ot.report.html import write_report
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+DRIVER = shutil.which("chromedriver")
+if not (CHROMIUM and DRIVER) and os.environ.get("CI") != "true":
+    pytest.skip("needs chromium and chromedriver (Debian: chromium, chromium-driver)", allow_module_level=True)
+
+from selenium import webdriver  # noqa: E402
+from selenium.webdriver import ActionChains, Keys  # noqa: E402
+from selenium.webdriver.common.by import By  # noqa: E402
+from selenium.webdriver.support.ui import WebDriverWait  # noqa: E402
+
+FLAGS = (
+    "--headless=new --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
+    "--disable-component-update --disable-sync --disable-dev-shm-usage --window-size=1300,1000"
+)
+WIDE, PHONE = (1300, 1000), (390, 844)
+
+
+class Browser:
+    """A page of Chromium, and what happened in it."""
+
+    def __init__(self, profile: Path) -> None:
+        assert CHROMIUM, "chromium is missing; .ci/run installs it"
+        assert DRIVER, "chromedriver is missing; .ci/run installs it"
+        options = webdriver.ChromeOptions()
+        options.binary_location = CHROMIUM
+        for flag in FLAGS.split():
+            options.add_argument(flag)
+        options.add_argument(f"--user-data-dir={profile}")
+        options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+        self.driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
+
+    def open(self, path: Path, size: tuple[int, int] = WIDE, *, dark: bool = False) -> None:
+        self.logs()
+        metrics = {"width": size[0], "height": size[1], "deviceScaleFactor": 1, "mobile": size == PHONE}
+        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme]})
+        self.driver.get(path.resolve().as_uri())
+        WebDriverWait(self.driver, 60).until(lambda _: self.all("html[data-ready]"))
+
+    def all(self, selector: str) -> list[Any]:
+        return self.driver.find_elements(By.CSS_SELECTOR, selector)
+
+    def run(self, script: str, *values: Any) -> Any:
+        return self.driver.execute_script(script, *values)
+
+    def click(self, element: Any) -> None:
+        self.run("arguments[0].scrollIntoView({block: 'center', behavior: 'instant'})", element)
+        element.click()
+
+    def logs(self) -> tuple[list[str], list[str]]:
+        """Messages of the console, and addresses that were asked for beside the file itself."""
+        console = [entry["message"] for entry in self.driver.get_log("browser")]
+        events = [json.loads(entry["message"])["message"] for entry in self.driver.get_log("performance")]
+        urls = [e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"]
+        return console, [url for url in urls if not url.startswith(("file:", "data:", "blob:"))]
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    browser = Browser(tmp_path_factory.mktemp("profile"))
+    yield browser
+    assert browser.logs() == ([], [])
+    browser.driver.quit()
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("runs") / "demo"
+    done = CliRunner().invoke(app, ["demo", "--per-class", "8", "--report", "--out", str(out)])
+    assert done.exit_code == 0, done.output
+    return out / "report.html"
+
+
+def pictures_shown(browser: Browser, selector: str) -> int:
+    """Pictures that have a size and the loaded sheet behind them."""
+    return int(
+        browser.run(
+            "return [...document.querySelectorAll(arguments[0])].filter((picture) => picture.offsetWidth > 8 && "
+            "getComputedStyle(picture).backgroundImage.startsWith('url(\"blob:')).length",
+            selector,
+        )
+    )
+
+
+def test_a_confusion_cell_shows_its_images(browser: Browser, demo: Path) -> None:
+    browser.open(demo)
+    assert [title.text for title in browser.all(".headline h3")] == ["pixels", "ring-bispectrum"]
+    panel = "#flow article:nth-child(2)"
+    cell = browser.all(f"{panel} td.own button")[0]
+    words = cell.get_attribute("aria-label")
+    browser.click(cell)
+    assert browser.all(f"{panel} .gallery h4")[0].text == "0 → 0"
+    number = int(words.split(": ")[1].split()[0])
+    assert len(browser.all(f"{panel} .match")) == min(number, 6)
+    assert pictures_shown(browser, f"{panel} .match .picture") >= 2 * min(number, 6)
+    browser.click(browser.all(f"{panel} .gallery [data-value=wrong]")[0])
+    assert browser.all(f"{panel} .match") == []
+    assert browser.logs() == ([], [])
+
+
+def test_images_are_filtered_and_sorted(browser: Browser, demo: Path) -> None:
+    browser.open(demo)
+    panel = "#flow article:nth-child(1)"
+    browser.click(browser.all(f"{panel} .reset")[0])
+    browser.click(browser.all(f"{panel} .gallery [data-value=wrong]")[0])
+    browser.click(browser.all(f"{panel} .gallery [data-value=unsure]")[0])
+    shown = [verdict.text for verdict in browser.all(f"{panel} .verdict")]
+    assert shown
+    assert all(text.startswith("✗ mapped to") for text in shown)
+    shares = [float(text.split(" with ")[1].split(" %")[0]) for text in shown]
+    assert shares == sorted(shares)
+
+
+def test_the_map_is_brushed(browser: Browser, demo: Path) -> None:
+    browser.open(demo)
+    view = "#map article:nth-child(1)"
+    brush = browser.all(f"{view} button.brush")[0]
+    if brush.get_attribute("aria-pressed") == "false":
+        browser.click(brush)
+    canvas = browser.all(f"{view} .map")[0]
+    browser.run("arguments[0].scrollIntoView({block: 'center', behavior: 'instant'})", canvas)
+    width, height = canvas.size["width"], canvas.size["height"]
+    drag = ActionChains(browser.driver).move_to_element_with_offset(canvas, -width // 2 + 6, -height // 2 + 6)
+    drag.click_and_hold().move_by_offset(width // 2, height // 2).move_by_offset(width // 2 - 12, height // 2 - 12)
+    drag.release().perform()
+    everything = "80 source images and 80 target images in the selected area"
+    titles = f"{view} .selection h4"
+    WebDriverWait(browser.driver, 20).until(lambda _: [title.text for title in browser.all(titles)] == [everything])
+    assert pictures_shown(browser, f"{view} .picks .picture") == 80
+    browser.click(browser.all(f"{view} .picks button")[0])
+    assert pictures_shown(browser, f"{view} .selection .match .picture") >= 2
+    browser.click(browser.all(f"{view} button.clear")[0])
+    assert browser.all(f"{view} .picks li") == []
+    browser.click(browser.all(f"{view} [data-value=pictures]")[0])
+    assert browser.logs() == ([], [])
+
+
+def test_a_point_of_the_map_is_hovered_and_walked_to(browser: Browser, demo: Path) -> None:
+    browser.open(demo)
+    canvas = browser.all("#map article:nth-child(1) .map")[0]
+    browser.run("arguments[0].scrollIntoView({block: 'center', behavior: 'instant'}); arguments[0].focus()", canvas)
+    canvas.send_keys(Keys.ARROW_RIGHT)
+    assert pictures_shown(browser, "#card .picture") == 1
+    canvas.send_keys(Keys.ENTER)
+    assert browser.all("#map article:nth-child(1) .selection h4")
+
+
+def test_cells_are_reached_with_keys(browser: Browser, demo: Path) -> None:
+    browser.open(demo)
+    table = "#flow article:nth-child(1) table"
+    assert len(browser.all(f'{table} button[tabindex="0"]')) == 1
+    cell = browser.all(f"{table} td.own button")[0]
+    browser.run("arguments[0].focus()", cell)
+    cell.send_keys(Keys.ARROW_RIGHT)
+    focused = browser.driver.switch_to.active_element
+    assert focused.get_attribute("data-row") == "0"
+    assert focused.get_attribute("data-column") != "0"
+    focused.send_keys(Keys.ENTER)
+    title = browser.all("#flow article:nth-child(1) .gallery h4")[0].text
+    assert title == f"0 → {focused.get_attribute('data-column')}"
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_nothing_is_wider_than_a_phone(browser: Browser, demo: Path, dark: bool) -> None:
+    browser.open(demo, PHONE, dark=dark)
+    assert browser.run("return document.documentElement.scrollWidth") <= PHONE[0]
+    ground = browser.run("return getComputedStyle(document.body).backgroundColor")
+    assert (max(map(int, ground.removeprefix("rgb(").rstrip(")").split(","))) < 60) == dark
+
+
+def test_hostile_names_are_shown_and_not_run(browser: Browser, tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", blobs(16, HOSTILE, seed=0), blobs(16, HOSTILE, seed=1))
+    browser.open(write_report(run))
+    browser.click(browser.all("#flow .reset")[0])
+    assert browser.run("return window.hacked") is None
+    names = browser.run("return [...document.querySelectorAll('#flow thead .name')].map((name) => name.textContent)")
+    assert names == list(HOSTILE)
+    assert browser.logs() == ([], [])
+
+
+@pytest.mark.parametrize(("classes", "channels"), [(0, None), (26, 3), (100, None)])
+def test_other_kinds_of_sets_open(browser: Browser, tmp_path: Path, classes: int, channels: int | None) -> None:
+    names = tuple(f"class {i}" for i in range(classes))
+    n = max(20, 2 * classes)
+    a, b = (blobs(n, names, seed=seed, channels=channels) for seed in (0, 1))
+    run = make_run(tmp_path / "run", a, b)
+    browser.open(write_report(run))
+    assert len(browser.all("#flow tbody tr")) == classes
+    assert pictures_shown(browser, "#flow .match .picture") >= 2
+    assert browser.logs() == ([], [])
+
+
+def test_a_study_without_matches_opens(browser: Browser, tmp_path: Path) -> None:
+    (tmp_path / "table1.md").write_text("# Title\n\n| a | b |\n|---|---|\n| x | 2 |\n")
+    browser.open(write_report(tmp_path))
+    assert [cell.text for cell in browser.all("#tables tbody tr *")] == ["x", "2"]
