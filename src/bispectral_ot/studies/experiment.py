@@ -105,7 +105,16 @@ def compute_cell(
         coupling,
         source_labels=a.labels,
         target_labels=b.labels,
-        settings={key: config[key] for key in ("features", "metric")},
+        settings={
+            "rotate_source": config["setting"] == "rotated",
+            "normalise": config["normalised"],
+            "features": config["features"],
+            "metric": config["metric"],
+            "solver": repr(solver),
+            "columns": int(shared.xa.shape[1]),
+            "storage": cost.storage,
+            "storage_error": cost.storage_error / cost.scale,
+        },
         feature_map=shared.feature_map,
         progress=progress,
     )
@@ -118,6 +127,7 @@ def compute_cell(
         "summary": time.perf_counter() - solved,
     }
     match.seconds |= seconds
+    match.memory["summary"] = peak_memory()
     inspect(match)
     return {
         "dataset": config["dataset"],

@@ -151,8 +151,8 @@ function drawCharts() {
 function start() {
   const main = document.getElementById("main");
   const subtitle = data.groups.length ? `${data.groups[0].panels[0].facts.source.name} → ${data.groups[0].panels[0].facts.target.name}` : "";
-  document.getElementById("top").append(make("p", { class: "kicker" }, "bispectral-ot"), make("h1", {}, data.title), data.groups.length === 1 ? make("p", { class: "lead" }, subtitle) : null,
-    ...data.warnings.map((text) => make("p", { class: "warning", role: "note" }, `Warning: ${text}`)));
+  document.getElementById("top").append(...[make("p", { class: "kicker" }, "bispectral-ot"), make("h1", {}, data.title), data.groups.length === 1 ? make("p", { class: "lead" }, subtitle) : null,
+    ...data.warnings.map((text) => make("p", { class: "warning", role: "note" }, `Warning: ${text}`))].filter(Boolean));
   document.getElementById("about-page").append(make("p", {}, data.about));
   main.replaceChildren();
   data.groups.forEach((group, number) => {
