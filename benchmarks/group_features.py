@@ -76,7 +76,7 @@ def feature_rows() -> list[Row]:
     rng = np.random.default_rng(0)
     rows = []
     for name, group in named_groups().items():
-        signals = rng.random((20_000 // group.order, group.order))
+        signals = rng.random((800_000 // group.order, group.order))
         for label, transformer in [
             ("power spectrum", GroupPowerSpectrum(group)),
             ("bispectrum, selective", GroupBispectrum(group, coefficients="selective")),
@@ -100,13 +100,14 @@ def feature_rows() -> list[Row]:
     return rows
 
 
-def group_rows() -> list[Row]:
+def group_rows(folder: str) -> list[Row]:
     """What it takes to find the irreps of a group from its bare table, with an empty cache."""
     rows = []
     tables = {name: group.table for name, group in named_groups().items()}
     tables |= {"D_150": DihedralGroup(150).table, "O x Z/20": ProductGroup(OctahedralGroup(), 20).table}
     tables["S_6"] = SymmetricGroup(6).table
-    for name, table in tables.items():
+    for number, (name, table) in enumerate(tables.items()):
+        os.environ["BISPECTRAL_OT_CACHE"] = f"{folder}/{number}"
         check = seconds(lambda table=table: FiniteGroup.from_table(table), repeats=1)
         group = FiniteGroup.from_table(table)
         irreps = seconds(lambda group=group: group.irreps, repeats=1)
@@ -185,7 +186,7 @@ def main() -> None:
         os.environ["BISPECTRAL_OT_CACHE"] = folder
         tables = {
             "Features": feature_rows(),
-            "Groups from their tables": group_rows(),
+            "Groups from their tables": group_rows(folder),
             "Inversion of selective bispectra": inversion_rows(),
             "Spherical digits, resampled": resampling_rows(),
         }

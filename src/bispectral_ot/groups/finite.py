@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from bispectral_ot.errors import InputError
 from bispectral_ot.groups import cache
@@ -94,7 +95,8 @@ class FiniteGroup:
                 defect(irreps, self.table) < TOLERANCE
             ):
                 return irreps
-        irreps = decompose(self.table, self.inverse)
+        with threadpool_limits(limits=1, user_api="blas"):  # many small products: more threads only wait
+            irreps = decompose(self.table, self.inverse)
         cache.save_arrays(key, {f"{number:06d}": irrep for number, irrep in enumerate(irreps)})
         return irreps
 
@@ -146,7 +148,8 @@ class FiniteGroup:
             if stored is not None and [stored[name].shape for name in sorted(stored)] == [(n, n) for n in sizes]:
                 rows[r] = [stored[name] for name in sorted(stored)]
             else:
-                rows[r] = [self._compute_clebsch_gordan(r, s) for s in range(len(self.irreps))]
+                with threadpool_limits(limits=1, user_api="blas"):
+                    rows[r] = [self._compute_clebsch_gordan(r, s) for s in range(len(self.irreps))]
                 cache.save_arrays(key, {f"{s:06d}": matrix for s, matrix in enumerate(rows[r])})
         return rows[r]
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from bispectral_ot.errors import InputError
 from bispectral_ot.groups import FiniteGroup
@@ -210,13 +211,14 @@ class GroupBispectrum(_GroupTransformer):
         values = np.asarray(features, dtype=np.float64)
         if values.ndim != 2 or values.shape[1] != self.n_features_out_ or not np.isfinite(values).all():
             raise InputError(f"expected finite features of shape (n, {self.n_features_out_}), got {values.shape}.")
-        lifted = invert_selective(
-            self.group,
-            self.blocks_,
-            self.columns_.unfold(values),
-            columns=lambda signals: self._values(signals @ self.group.fourier_matrix),
-            target=values,
-        )
+        with threadpool_limits(limits=1, user_api="blas"):
+            lifted = invert_selective(
+                self.group,
+                self.blocks_,
+                self.columns_.unfold(values),
+                columns=lambda signals: self._values(signals @ self.group.fourier_matrix),
+                target=values,
+            )
         signals = np.empty_like(lifted)
         signals[:, self.lift_] = lifted
         return signals

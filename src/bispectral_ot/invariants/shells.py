@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from bispectral_ot.datasets.shapes import sample_surface
 from bispectral_ot.engines import run_blocks, split_rows
@@ -106,7 +107,8 @@ class ShellBispectrum(BlasTransformer):
             for number in range(start, stop):
                 rows[number] = self._coefficients_of(clouds[number], number)
 
-        run_blocks(work, split_rows(len(clouds), block_rows=32))
+        with threadpool_limits(limits=1, user_api="blas"):
+            run_blocks(work, split_rows(len(clouds), block_rows=32))
         return rows.reshape(len(clouds), -1)
 
     def _coefficients_of(self, cloud: NDArray[np.float64], number: int) -> NDArray[np.float64]:
