@@ -36,14 +36,14 @@ def bench_end_to_end(setting: Setting) -> list[Table]:
     match(*turned_halves(setting.digits, 20))  # compiled code is loaded
     rows = []
     for index, n in enumerate(sizes.recipe):
-        rows += _against_recipe(*turned_halves(setting.digits, n), time_box=3 * setting.time_box)
+        rows += _against_recipe(*turned_halves(setting.digits, n), time_box=2 * setting.time_box)
         setting.progress("end to end", index + 1, total)
     skipped = [f"{name} (not installed; SciPy's cdist in its place)" for name in missing(["torch"])]
     note = (
         "Seconds from images in memory to the class that gets most of each image's mass; L1, reg 0.01. The "
         "recipe: ring bispectra in a loop over images, 44,800 columns; torch.cdist(p=1); the cost copied to float64; "
         f"POT's greenkhorn, stopped by its threshold at a marginal error below {_TOL:g}. Ours has to reach the error "
-        f"that the recipe reached. The recipe's cost gets {3 * setting.time_box:g} s: where that is too short, the "
+        f"that the recipe reached. The recipe's cost gets {2 * setting.time_box:g} s: where that is too short, the "
         "time of the rows that were done is scaled up to all, which cost the same each, and the rest come from us."
     )
     tables = [

@@ -58,7 +58,7 @@ def bench_machine(setting: Setting) -> list[Table]:
     rows: list[dict[str, Any]] = [
         {"what": "multiply-adds in registers", "rate": peak, "unit": "G FMA/s", "limit": "-"},
         {"what": "BLAS float32 product", "rate": blas, "unit": "G FMA/s", "limit": "FMA", "share": blas / peak},
-        {"what": "L1 kernel", "rate": l1, "unit": "G |x - y|/s", "limit": "FMA", "share": l1 / peak},
+        {"what": "L1 kernel", "rate": l1, "unit": "G terms/s", "limit": "FMA", "share": l1 / peak},
         {"what": "reading memory", "rate": bandwidth, "unit": "GB/s", "limit": "-"},
     ]
     storages: tuple[Storage, ...] = ("float32", "compact")

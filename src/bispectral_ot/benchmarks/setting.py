@@ -71,7 +71,7 @@ class Setting:
     """
 
     sizes: Sizes = FULL
-    time_box: float = 60.0
+    time_box: float = 40.0
     root: Path | None = None
     progress: Progress = silent
 

@@ -61,7 +61,8 @@ def _race(problem: Problem, stored: dict[Storage, Cost], setting: Setting) -> Ta
         f"measurement is. An iteration of greenkhorn is {n + m:,} updates. The 16-bit cost is rounded by at most "
         f"{compact.storage_error / compact.scale:.0e} of the maximum."
     )
-    return _race_table(f"Solvers, reg {problem.reg:g}, error {problem.tol:g}", note, problem, runs, PEERS, setting)
+    peers = tuple(peer for peer in PEERS if problem.reg < peer.below)
+    return _race_table(f"Solvers, reg {problem.reg:g}, error {problem.tol:g}", note, problem, runs, peers, setting)
 
 
 def _race_without_storing(setting: Setting) -> Table:
@@ -127,7 +128,7 @@ def _race_table(
         again = {
             name: work
             for name, work in works.items()
-            if outcomes[name].result == "reached" and outcomes[name].trial.seconds < setting.time_box / 6
+            if outcomes[name].result == "reached" and outcomes[name].trial.seconds < setting.time_box / 16
         }
         seconds_of = median_seconds(again, repeats=setting.sizes.repeats)
     seconds_of = {name: outcome.trial.seconds for name, outcome in outcomes.items()} | seconds_of

@@ -41,7 +41,7 @@ def _add_verb(verb: str, help_text: str) -> None:
         quick: Annotated[bool, typer.Option("--quick", help="Small sizes, fewer repeats.")] = False,
         time_box: Annotated[
             float | None,
-            typer.Option(min=0.1, help="Seconds for one solve of a peer.", show_default="60, or 5 if quick"),
+            typer.Option(min=0.1, help="Seconds for one solve of a peer.", show_default="40, or 5 if quick"),
         ] = None,
         overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an earlier run.")] = False,
     ) -> None:
@@ -49,7 +49,7 @@ def _add_verb(verb: str, help_text: str) -> None:
         from bispectral_ot.runs import new_run, write_json, write_text
 
         sizes = setting.QUICK if quick else setting.FULL
-        chosen = setting.Setting(sizes=sizes, time_box=time_box or (5.0 if quick else 60.0), root=root)
+        chosen = setting.Setting(sizes=sizes, time_box=time_box or (5.0 if quick else 40.0), root=root)
         with new_run(out, overwrite=overwrite) as folder, shown_warnings():
             with progress_bars() as progress:
                 names = list(BENCHMARKS) if verb == "all" else [verb]
