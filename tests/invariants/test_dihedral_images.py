@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.fft import dctn
 from sklearn.datasets import load_digits
+from sklearn.utils.estimator_checks import check_estimator
 
 from bispectral_ot.errors import DataWarning, InputError
 from bispectral_ot.groups import DihedralGroup
@@ -127,6 +128,19 @@ def test_brightness_is_forgotten_and_blank_images_are_reported():
         features = bispectrum.transform(images)
     assert not features[1].any()
     assert np.isfinite(features).all()
+
+
+class RowsAsChannels(DihedralImageBispectrum):
+    """Any row is one pixel with many channels, so that scikit-learn's checks can use rows of any length."""
+
+    def _shape_of_row(self, n_columns):
+        return 1, 1, n_columns
+
+
+def test_scikit_learn_contract():
+    outcomes = check_estimator(RowsAsChannels(), on_skip=None)
+    skipped = {outcome["check_name"] for outcome in outcomes if outcome["status"] == "skipped"}
+    assert skipped <= {"check_array_api_input"}  # needs SCIPY_ARRAY_API in the environment
 
 
 def test_images_that_are_not_square_are_refused():
