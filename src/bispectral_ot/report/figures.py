@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from bispectral_ot.datasets import Dataset
 from bispectral_ot.matching import Match
+from bispectral_ot.report.sampling import class_by_class
 from bispectral_ot.report.style import (
     FAINT,
     INK,
@@ -195,17 +196,9 @@ def contact_sheet(rows: Sequence[NDArray[Any]], names: Sequence[str]) -> Figure:
 
 def pick_examples(dataset: Dataset, count: int, *, seed: int) -> list[int]:
     """Positions of images to show, drawn at random: from as many classes as there are, in their order."""
-    random = np.random.default_rng(seed)
-    shuffled = random.permutation(len(dataset))
-    if dataset.labels is None:
-        return sorted(shuffled[:count].tolist())
-    rank_in_class = np.zeros(len(dataset), dtype=np.int64)
-    for label in range(len(dataset.classes)):
-        members = shuffled[dataset.labels[shuffled] == label]
-        rank_in_class[members] = np.arange(len(members))
-    # the first of every class, then the second of every class, ...; too many classes: some of them
-    order = shuffled[np.argsort(rank_in_class[shuffled], kind="stable")]
-    return sorted(order[:count].tolist(), key=lambda i: (dataset.labels[i], i))  # type: ignore[index]
+    chosen: list[int] = class_by_class(dataset, seed=seed)[:count].tolist()
+    labels = dataset.labels
+    return sorted(chosen) if labels is None else sorted(chosen, key=lambda i: (labels[i], i))
 
 
 def same_class(match: Match, indices: NDArray[np.int64]) -> NDArray[np.bool_] | None:

@@ -27,6 +27,8 @@ FILE = "report-data.npz"
 # Source images whose matches are kept; with their best targets a page stays far below 10 MB.
 _MOST_SOURCES = 1200
 _TARGETS_OF_A_SOURCE = 5
+# Bytes of uncompressed thumbnails; large ones and colour mean fewer of them.
+_PICTURE_BYTES = 6_000_000
 
 
 @dataclass(frozen=True)
@@ -100,7 +102,7 @@ def collect(
     gallery = cell_by_cell(row_codes, mapped, seed=seed)
     stratified = class_by_class(a, seed=seed)
     on_map = stratified if plane is None else plane.source_rows
-    rows = interleave(on_map[: len(row_names)], interleave(gallery, on_map)[:_MOST_SOURCES])
+    rows = interleave(on_map[: len(row_names)], interleave(gallery, on_map)[: _source_count(a)])
     top = match.top_matches(_TARGETS_OF_A_SOURCE)
     columns = _targets_to_show(top.indices[rows], class_by_class(b, seed=seed)[: len(column_names)], plane)
     place = {int(j): slot for slot, j in enumerate(columns)}
@@ -128,6 +130,12 @@ def collect(
     pictures = [thumbnails(side.images[chosen], value_range(side)) for side, chosen in ((a, rows), (b, columns))]
     progress("report data", 4, 4)
     return PageData(json.loads(to_json(content)), pictures[0], pictures[1])
+
+
+def _source_count(dataset: Dataset) -> int:
+    """How many sources can be shown, if each brings all its targets along."""
+    one = thumbnails(dataset.images[:1], (0.0, 1.0)).nbytes
+    return min(_MOST_SOURCES, max(1, _PICTURE_BYTES // (one * (1 + _TARGETS_OF_A_SOURCE))))
 
 
 def _classes(dataset: Dataset, first: list[str] | None = None) -> tuple[list[str], NDArray[np.int64]]:
