@@ -30,13 +30,36 @@ from bispectral_ot.errors import (
 
 if TYPE_CHECKING:
     from bispectral_ot.costs import Cost
-    from bispectral_ot.datasets import Dataset, center, load, normalise, rotate, rotate_randomly, split_halves
+    from bispectral_ot.datasets import (
+        Dataset,
+        center,
+        load,
+        normalise,
+        rotate,
+        rotate_randomly,
+        split_halves,
+        synthetic_shapes,
+    )
+    from bispectral_ot.groups import (
+        CyclicGroup,
+        DihedralGroup,
+        FiniteGroup,
+        OctahedralGroup,
+        ProductGroup,
+        SymmetricGroup,
+    )
     from bispectral_ot.invariants import (
         CyclicBispectrum,
+        DihedralImageBispectrum,
+        GroupBispectrum,
+        GroupPowerSpectrum,
         Pixels,
         RingBispectrum,
         RingPowerSpectrum,
+        ShellBispectrum,
+        SphereBispectrum,
         TranslationBispectrum,
+        project_to_sphere,
     )
     from bispectral_ot.matching import ClassPreservation, Match, class_preservation, match
     from bispectral_ot.transport import Coupling, ExactTransport, Greenkhorn, Sinkhorn
@@ -44,13 +67,29 @@ if TYPE_CHECKING:
 # Rooms load when something of theirs is first asked for: `import bispectral_ot` stays fast.
 _ROOMS = {
     "costs": ("Cost",),
-    "datasets": ("Dataset", "center", "load", "normalise", "rotate", "rotate_randomly", "split_halves"),
+    "datasets": (
+        "Dataset",
+        "center",
+        "load",
+        "normalise",
+        "rotate",
+        "rotate_randomly",
+        "split_halves",
+        "synthetic_shapes",
+    ),
+    "groups": ("CyclicGroup", "DihedralGroup", "FiniteGroup", "OctahedralGroup", "ProductGroup", "SymmetricGroup"),
     "invariants": (
         "CyclicBispectrum",
+        "DihedralImageBispectrum",
+        "GroupBispectrum",
+        "GroupPowerSpectrum",
         "Pixels",
         "RingBispectrum",
         "RingPowerSpectrum",
+        "ShellBispectrum",
+        "SphereBispectrum",
         "TranslationBispectrum",
+        "project_to_sphere",
     ),
     "matching": ("ClassPreservation", "Match", "class_preservation", "match"),
     "transport": ("Coupling", "ExactTransport", "Greenkhorn", "Sinkhorn"),
@@ -62,21 +101,32 @@ __all__ = [
     "Cost",
     "Coupling",
     "CyclicBispectrum",
+    "CyclicGroup",
     "DataWarning",
     "Dataset",
     "DatasetError",
+    "DihedralGroup",
+    "DihedralImageBispectrum",
     "ExactTransport",
+    "FiniteGroup",
     "Greenkhorn",
+    "GroupBispectrum",
+    "GroupPowerSpectrum",
     "InputError",
     "Match",
     "MemoryBudgetError",
     "NotConvergedError",
     "NotConvergedWarning",
+    "OctahedralGroup",
     "Pixels",
+    "ProductGroup",
     "RingBispectrum",
     "RingPowerSpectrum",
     "RunExistsError",
+    "ShellBispectrum",
     "Sinkhorn",
+    "SphereBispectrum",
+    "SymmetricGroup",
     "TranslationBispectrum",
     "__version__",
     "center",
@@ -84,9 +134,11 @@ __all__ = [
     "load",
     "match",
     "normalise",
+    "project_to_sphere",
     "rotate",
     "rotate_randomly",
     "split_halves",
+    "synthetic_shapes",
 ]
 
 

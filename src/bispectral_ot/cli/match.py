@@ -30,12 +30,15 @@ def match(
     out: Annotated[Path, typer.Option(metavar="RUN", help="Folder for the run; it appears when it is whole.")],
     symmetry: Annotated[
         str,
-        typer.Option(help="What not to see: rotation, translation or none.", rich_help_panel=_COMPARISON),
+        typer.Option(
+            help="What not to see: rotation, translation, d4 (quarter turns and mirrors), so3, so3-shapes or none.",
+            rich_help_panel=_COMPARISON,
+        ),
     ] = "rotation",
     features: Annotated[
         str | None,
         typer.Option(
-            help="pixels, ring-bispectrum, ring-power or translation-bispectrum.",
+            help="pixels, ring-bispectrum, ring-power, translation-bispectrum, d4-bispectrum, sphere-bispectrum or shell-bispectrum.",
             show_default="what suits the symmetry",
             rich_help_panel=_COMPARISON,
         ),

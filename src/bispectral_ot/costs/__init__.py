@@ -1,6 +1,6 @@
 """Costs: pairwise distances in row blocks, stored or recomputed within a memory budget."""
 
-from bispectral_ot.costs.cost import STORAGES, Cost, EncodedRows, Storage, choose_storage, one_blas_thread
+from bispectral_ot.costs.cost import STORAGES, Cost, EncodedRows, Storage, choose_storage
 from bispectral_ot.costs.distances import METRICS, Metric
 
 __all__ = [
@@ -11,5 +11,4 @@ __all__ = [
     "Metric",
     "Storage",
     "choose_storage",
-    "one_blas_thread",
 ]

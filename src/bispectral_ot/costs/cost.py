@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -108,9 +107,7 @@ class Cost:
             row, column = np.argwhere(~np.isfinite(values))[0]
             raise InputError(f"the cost matrix has a NaN or infinite entry at [{row}, {column}].")
         if values.min() < 0:
-            raise InputError(
-                "a cost must not be negative; shift it, since a constant does not change the plan."
-            )
+            raise InputError("a cost must not be negative; shift it, since a constant does not change the plan.")
         cost = cls.__new__(cls)
         cost._distance, cost.metric, cost.shape, cost.storage = None, "precomputed", values.shape, "float32"
         cost._codes, cost._offsets, cost._steps = values, np.zeros(len(values)), np.ones(len(values))
@@ -182,19 +179,14 @@ class Cost:
             if self.storage == "compact":
                 from bispectral_ot.costs import kernels
 
-                kernels.quantise_rows(
-                    rows, self._codes[start:stop], self._offsets[start:stop], self._steps[start:stop]
-                )
+                kernels.quantise_rows(rows, self._codes[start:stop], self._offsets[start:stop], self._steps[start:stop])
             return float(rows.max())
 
         blocks = split_rows(n, block_rows=distance.rows_at_once)
-        with one_blas_thread():
-            self.maximum = float(np.max(run_blocks(work, blocks, stage="cost", progress=self._progress)))
+        self.maximum = float(np.max(run_blocks(work, blocks, stage="cost", progress=self._progress)))
         if not np.isfinite(self.maximum):
             distance.check_finite()
-            raise InputError(
-                f"{self.metric} distances go beyond the range of float32; scale the features first."
-            )
+            raise InputError(f"{self.metric} distances go beyond the range of float32; scale the features first.")
         self.storage_error = 0.0
         if self.storage == "compact":
             # half a step, and the roundings of the decoded float32: of the step, the product and the sum
@@ -249,11 +241,3 @@ def storage_bytes(shape: tuple[int, int], *, feature_bytes: int, block_rows: int
         "compact": feature_bytes + scratch + 2 * n * m,
         "recompute": feature_bytes + scratch,
     }
-
-
-def one_blas_thread() -> AbstractContextManager[Any]:
-    """Within this context BLAS uses one thread, because row blocks already use every core."""
-    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
-
-    limits: AbstractContextManager[Any] = threadpool_limits(limits=1, user_api="blas")
-    return limits

@@ -3,6 +3,7 @@
 from bispectral_ot.datasets.catalogue import NamedSet, available
 from bispectral_ot.datasets.dataset import Dataset
 from bispectral_ot.datasets.load import load
+from bispectral_ot.datasets.shapes import synthetic_shapes
 from bispectral_ot.datasets.transforms import center, normalise, rotate, rotate_randomly, split_halves
 
 __all__ = [
@@ -15,4 +16,5 @@ __all__ = [
     "rotate",
     "rotate_randomly",
     "split_halves",
+    "synthetic_shapes",
 ]

@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
-from typing import TypeVar
+from contextlib import AbstractContextManager
+from typing import Any, TypeVar
 
 from bispectral_ot.errors import InputError
 from bispectral_ot.progress import Progress, silent
@@ -46,6 +47,8 @@ def run_blocks(
 ) -> list[Result]:
     """Call ``work(start, stop)`` for every block on all cores; results come in the order of the blocks.
 
+    A caller with many short rounds passes its own ``pool``, within :func:`one_blas_thread` if blocks use BLAS.
+
     The first exception (Ctrl-C included) cancels what has not started and is raised again.
     """
     total = sum(stop - start for start, stop in blocks)
@@ -53,13 +56,13 @@ def run_blocks(
         result = [work(*blocks[0])]
         progress(stage, total, total)
         return result
-    owned = ThreadPoolExecutor(core_count()) if pool is None else None
-    executor = pool or owned
-    assert executor is not None
+    if pool is None:
+        with one_blas_thread(), ThreadPoolExecutor(core_count()) as pool:
+            return run_blocks(work, blocks, stage=stage, progress=progress, pool=pool)
     sizes: dict[Future[Result], int] = {}
     try:
         for start, stop in blocks:
-            sizes[executor.submit(work, start, stop)] = stop - start
+            sizes[pool.submit(work, start, stop)] = stop - start
         pending, rows_done = set(sizes), 0
         until = FIRST_EXCEPTION if progress is silent else FIRST_COMPLETED
         while pending:
@@ -73,5 +76,11 @@ def run_blocks(
     finally:
         for future in sizes:
             future.cancel()
-        if owned is not None:
-            owned.shutdown(wait=True)
+
+
+def one_blas_thread() -> AbstractContextManager[Any]:
+    """Within this context BLAS uses one thread: row blocks keep every core busy, and its threads would only wait."""
+    from threadpoolctl import threadpool_limits
+
+    limits: AbstractContextManager[Any] = threadpool_limits(limits=1, user_api="blas")
+    return limits

@@ -8,8 +8,8 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
+from bispectral_ot.engines import one_blas_thread
 from bispectral_ot.errors import InputError
 from bispectral_ot.groups import cache
 from bispectral_ot.groups.clebsch_gordan import clebsch_gordan_matrix
@@ -95,7 +95,7 @@ class FiniteGroup:
                 defect(irreps, self.table) < TOLERANCE
             ):
                 return irreps
-        with threadpool_limits(limits=1, user_api="blas"):  # many small products: more threads only wait
+        with one_blas_thread():  # many small products: more threads only wait
             irreps = decompose(self.table, self.inverse)
         cache.save_arrays(key, {f"{number:06d}": irrep for number, irrep in enumerate(irreps)})
         return irreps
@@ -148,7 +148,7 @@ class FiniteGroup:
             if stored is not None and [stored[name].shape for name in sorted(stored)] == [(n, n) for n in sizes]:
                 rows[r] = [stored[name] for name in sorted(stored)]
             else:
-                with threadpool_limits(limits=1, user_api="blas"):
+                with one_blas_thread():
                     rows[r] = [self._compute_clebsch_gordan(r, s) for s in range(len(self.irreps))]
                 cache.save_arrays(key, {f"{s:06d}": matrix for s, matrix in enumerate(rows[r])})
         return rows[r]

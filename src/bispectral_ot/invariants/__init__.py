@@ -2,10 +2,14 @@
 
 from bispectral_ot.invariants.base import BatchTransformer
 from bispectral_ot.invariants.cyclic import CyclicBispectrum
+from bispectral_ot.invariants.dihedral_images import DihedralImageBispectrum
+from bispectral_ot.invariants.group import GroupBispectrum, GroupPowerSpectrum
 from bispectral_ot.invariants.names import DEFAULT_FEATURES, FEATURES, make_features
 from bispectral_ot.invariants.pixels import Pixels
 from bispectral_ot.invariants.polar import PolarSampler
 from bispectral_ot.invariants.ring import RingBispectrum, RingPowerSpectrum
+from bispectral_ot.invariants.shells import ShellBispectrum
+from bispectral_ot.invariants.sphere import SphereBispectrum, project_to_sphere
 from bispectral_ot.invariants.translation import TranslationBispectrum
 
 __all__ = [
@@ -13,10 +17,16 @@ __all__ = [
     "FEATURES",
     "BatchTransformer",
     "CyclicBispectrum",
+    "DihedralImageBispectrum",
+    "GroupBispectrum",
+    "GroupPowerSpectrum",
     "Pixels",
     "PolarSampler",
     "RingBispectrum",
     "RingPowerSpectrum",
+    "ShellBispectrum",
+    "SphereBispectrum",
     "TranslationBispectrum",
     "make_features",
+    "project_to_sphere",
 ]

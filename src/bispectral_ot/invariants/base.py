@@ -142,9 +142,7 @@ class BatchTransformer(TransformerMixin, BaseEstimator, ABC):
         """Name each column after ``index_map_``, for example ``ring3_i1_j4_part0``."""
         check_is_fitted(self)
         fields = self.index_map_.dtype.names or ()
-        columns = (
-            (f"{field}{value}" for field, value in zip(fields, row, strict=True)) for row in self.index_map_
-        )
+        columns = ((f"{field}{value}" for field, value in zip(fields, row, strict=True)) for row in self.index_map_)
         return np.array(["_".join(column) for column in columns], dtype=object)
 
     def __sklearn_tags__(self) -> Any:
@@ -175,9 +173,7 @@ class BatchTransformer(TransformerMixin, BaseEstimator, ABC):
         if dtype.kind == "O":
             raise InputError("expected one numeric array, got objects: are all images of the same size?")
         if len(shape) == 3 and shape[0] <= 4 < shape[2]:
-            raise InputError(
-                f"images of shape {shape} look like channels first; give (n, height, width, channels)."
-            )
+            raise InputError(f"images of shape {shape} look like channels first; give (n, height, width, channels).")
         if not reset and (*shape, 1)[:3] != (*self.image_shape_, 1)[:3]:
             raise InputError(
                 f"images are {' x '.join(map(str, shape))}, but this {type(self).__name__} was fitted on "
@@ -198,8 +194,7 @@ class BatchTransformer(TransformerMixin, BaseEstimator, ABC):
         usable = out.dtype == np.float32 and out.flags.c_contiguous and out.flags.writeable
         if out.shape != shape or not usable:
             raise InputError(
-                f"out must be a writeable C-contiguous float32 array of shape {shape}, "
-                f"got {out.dtype} {out.shape}."
+                f"out must be a writeable C-contiguous float32 array of shape {shape}, got {out.dtype} {out.shape}."
             )
         return out
 
@@ -216,9 +211,7 @@ def _check_finite(rows: NDArray[Any]) -> None:
         finite = np.isfinite(rows[start:stop])
         if not finite.all():
             bad = start + int(np.argmin(finite.all(axis=1)))
-            raise InputError(
-                f"signal {bad} (counting from 0) has NaN or infinity in it; repair it or leave it out."
-            )
+            raise InputError(f"signal {bad} (counting from 0) has NaN or infinity in it; repair it or leave it out.")
 
 
 def scaled_channels(rows: NDArray[Any], channels: int) -> NDArray[np.float32]:

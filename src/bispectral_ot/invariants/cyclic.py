@@ -119,9 +119,7 @@ class CyclicBispectrum(BatchTransformer):
         if self.coefficients != "selective":
             raise InputError("only selective bispectra can be inverted; use coefficients='selective'.")
         if values.ndim != 2 or values.shape[1] != self.n_features_out_ or not np.isfinite(values).all():
-            raise InputError(
-                f"expected finite features of shape (n, {self.n_features_out_}), got {values.shape}."
-            )
+            raise InputError(f"expected finite features of shape (n, {self.n_features_out_}), got {values.shape}.")
         n = self.n_features_in_
         n_chain = (n - 1) // 2
         spectra = np.zeros((len(values), n_chain + 2), dtype=np.complex128)

@@ -22,14 +22,13 @@ import scipy.fft
 from numpy.typing import NDArray
 
 from bispectral_ot.errors import InputError
-from bispectral_ot.invariants.base import check_integer, columns_table
-from bispectral_ot.invariants.blas import BlasTransformer
+from bispectral_ot.invariants.base import BatchTransformer, check_integer, columns_table
 
 Index = NDArray[np.int64]
 VANISHING = 1e-7  # a band-limited part smaller than this beside the brightest pixel is only rounding
 
 
-class DihedralImageBispectrum(BlasTransformer):
+class DihedralImageBispectrum(BatchTransformer):
     """Invariants of first, second and third order of an image under quarter turns and mirrors.
 
     With the components above, divided by the norm of them all: each A1; all products of two A2, of two B1, of

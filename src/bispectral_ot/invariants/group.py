@@ -8,19 +8,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
+from bispectral_ot.engines import one_blas_thread
 from bispectral_ot.errors import InputError
 from bispectral_ot.groups import FiniteGroup
 from bispectral_ot.groups.coupling import BlockSet, full_pairs, make_blocks, selective_pairs
 from bispectral_ot.groups.table import generators
-from bispectral_ot.invariants.base import check_choice, columns_table
-from bispectral_ot.invariants.blas import BlasTransformer
+from bispectral_ot.invariants.base import BatchTransformer, check_choice, columns_table
 from bispectral_ot.invariants.group_columns import Columns, find_columns
 from bispectral_ot.invariants.group_inversion import invert_selective
 
 
-class _GroupTransformer(BlasTransformer):
+class _GroupTransformer(BatchTransformer):
     """Signals on a group or a space it moves, as signals on the group; complex numbers as real columns."""
 
     _accepts_images = False
@@ -211,7 +210,7 @@ class GroupBispectrum(_GroupTransformer):
         values = np.asarray(features, dtype=np.float64)
         if values.ndim != 2 or values.shape[1] != self.n_features_out_ or not np.isfinite(values).all():
             raise InputError(f"expected finite features of shape (n, {self.n_features_out_}), got {values.shape}.")
-        with threadpool_limits(limits=1, user_api="blas"):
+        with one_blas_thread():
             lifted = invert_selective(
                 self.group,
                 self.blocks_,

@@ -53,9 +53,7 @@ def triple_products(
 
 
 @njit(nogil=True, cache=True, fastmath={"contract", "reassoc", "nsz"})
-def normalise_rows(
-    rows: NDArray[np.float32], weights: NDArray[np.float32], vanishing: NDArray[np.bool_]
-) -> None:
+def normalise_rows(rows: NDArray[np.float32], weights: NDArray[np.float32], vanishing: NDArray[np.bool_]) -> None:
     """Divide each row by its norm ``sqrt(sum w x^2)``; clear and mark those whose norm is only rounding."""
     for n in range(len(rows)):
         row = rows[n]

@@ -8,8 +8,11 @@ from typing import Any
 
 from bispectral_ot.errors import InputError
 from bispectral_ot.invariants.base import BatchTransformer
+from bispectral_ot.invariants.dihedral_images import DihedralImageBispectrum
 from bispectral_ot.invariants.pixels import Pixels
 from bispectral_ot.invariants.ring import RingBispectrum, RingPowerSpectrum
+from bispectral_ot.invariants.shells import ShellBispectrum
+from bispectral_ot.invariants.sphere import SphereBispectrum
 from bispectral_ot.invariants.translation import TranslationBispectrum
 
 FEATURES: dict[str, type[BatchTransformer]] = {
@@ -17,12 +20,18 @@ FEATURES: dict[str, type[BatchTransformer]] = {
     "ring-bispectrum": RingBispectrum,
     "ring-power": RingPowerSpectrum,
     "translation-bispectrum": TranslationBispectrum,
+    "d4-bispectrum": DihedralImageBispectrum,
+    "sphere-bispectrum": SphereBispectrum,
+    "shell-bispectrum": ShellBispectrum,
 }
 
 DEFAULT_FEATURES: dict[str, str] = {
     "none": "pixels",
     "rotation": "ring-bispectrum",
     "translation": "translation-bispectrum",
+    "d4": "d4-bispectrum",
+    "so3": "sphere-bispectrum",
+    "so3-shapes": "shell-bispectrum",
 }
 
 
@@ -33,7 +42,7 @@ def make_features(features: Any = None, *, symmetry: str = "rotation") -> Any:
     ----------
     features : str, transformer or None
         A name in ``FEATURES``, an object with ``fit`` and ``transform``, or None for the symmetry's default.
-    symmetry : {"none", "rotation", "translation"}
+    symmetry : str
         What the comparison should not see.
     """
     if symmetry not in DEFAULT_FEATURES:

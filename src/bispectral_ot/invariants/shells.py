@@ -7,13 +7,11 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from bispectral_ot.datasets.shapes import sample_surface
-from bispectral_ot.engines import run_blocks, split_rows
+from bispectral_ot.engines import one_blas_thread, run_blocks, split_rows
 from bispectral_ot.errors import InputError
-from bispectral_ot.invariants.base import check_integer, columns_table
-from bispectral_ot.invariants.blas import BlasTransformer
+from bispectral_ot.invariants.base import BatchTransformer, check_integer, columns_table
 from bispectral_ot.invariants.harmonics import real_harmonics
 from bispectral_ot.invariants.sphere_coupling import SphereCoupling, sphere_triples
 from bispectral_ot.progress import Progress, silent
@@ -21,7 +19,7 @@ from bispectral_ot.progress import Progress, silent
 OUTERMOST = 2.0  # radius of the last shell's outer edge, beside the root mean square radius
 
 
-class ShellBispectrum(BlasTransformer):
+class ShellBispectrum(BatchTransformer):
     """Power spectra and bispectra of the shells of a 3-D shape: invariant to moving, turning and scaling it.
 
     A shape is centred at its centroid and, by default, divided by its root mean square radius. Its points are shared
@@ -107,7 +105,7 @@ class ShellBispectrum(BlasTransformer):
             for number in range(start, stop):
                 rows[number] = self._coefficients_of(clouds[number], number)
 
-        with threadpool_limits(limits=1, user_api="blas"):
+        with one_blas_thread():
             run_blocks(work, split_rows(len(clouds), block_rows=32))
         return rows.reshape(len(clouds), -1)
 

@@ -11,15 +11,14 @@ from scipy.spatial.transform import Rotation
 
 from bispectral_ot.engines import run_blocks, split_rows
 from bispectral_ot.errors import InputError
-from bispectral_ot.invariants.base import check_choice, check_integer, columns_table
-from bispectral_ot.invariants.blas import BlasTransformer
+from bispectral_ot.invariants.base import BatchTransformer, check_choice, check_integer, columns_table
 from bispectral_ot.invariants.harmonics import analysis_matrix, equiangular_grid
 from bispectral_ot.invariants.sphere_coupling import SphereCoupling, independent_triples, sphere_triples
 
 VANISHING = 1e-12  # the coefficients are computed in double precision
 
 
-class SphereBispectrum(BlasTransformer):
+class SphereBispectrum(BatchTransformer):
     """The SO(3) bispectrum of real signals on the sphere: invariant to turning the signal.
 
     ``b[l1, l2, l3] = sum_m <l1 m1 l2 m2 | l3 m3> a[l1, m1] a[l2, m2] conj(a[l3, m3])`` with the spherical harmonic

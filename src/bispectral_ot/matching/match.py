@@ -48,10 +48,12 @@ def match(
     a, b
         Source and target: Datasets, or arrays (n, height, width) or (n, height, width, channels) of the same size.
     symmetry
-        What the comparison should not see: ``"rotation"``, ``"translation"`` or ``"none"``.
+        What the comparison should not see: ``"rotation"``, ``"translation"``, ``"d4"`` (quarter turns and mirror
+        images), ``"so3"`` (3-D rotation of signals on the sphere, images being latitude by longitude),
+        ``"so3-shapes"`` (3-D rotation of point clouds (n, points, 3)) or ``"none"``.
     features
-        A name (``"pixels"``, ``"ring-bispectrum"``, ``"ring-power"``, ``"translation-bispectrum"``), any scikit-learn
-        transformer, or None for the symmetry's default.
+        A name (``"pixels"``, ``"ring-bispectrum"``, ``"ring-power"``, ``"translation-bispectrum"``, ...; all of them in
+        ``bispectral_ot.invariants.FEATURES``), any scikit-learn transformer, or None for the symmetry's default.
     metric
         ``"l1"``, ``"l2"``, ``"sqeuclidean"`` or ``"cosine"``.
     solver

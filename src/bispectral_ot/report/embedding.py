@@ -62,7 +62,7 @@ def lay_out(distances: NDArray[np.float64], *, seed: int = 0) -> tuple[NDArray[n
         method = "multidimensional scaling (SMACOF): distances on the map follow distances of the match"
     else:
         from sklearn.manifold import TSNE
-        from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+        from threadpoolctl import threadpool_limits
 
         perplexity = min(_PERPLEXITY, (count - 1) // 3)
         start = 1e-4 * start / (start.std() or 1.0)

@@ -49,9 +49,7 @@ def class_colours(n_classes: int) -> NDArray[np.float64]:
     return np.asarray(matplotlib.colormaps["turbo"](np.linspace(0.05, 0.95, n_classes)))[:, :3]
 
 
-def paint(
-    positions: NDArray[np.float64], images: NDArray[Any], colours: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def paint(positions: NDArray[np.float64], images: NDArray[Any], colours: NDArray[np.float64]) -> NDArray[np.float64]:
     """Paint coloured images on one white canvas (height, width, 3).
 
     An image's ink is its distance from the background (the median of the whole batch's border); one canvas is

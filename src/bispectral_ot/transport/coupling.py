@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from bispectral_ot.costs import Cost, one_blas_thread
+from bispectral_ot.costs import Cost
 from bispectral_ot.engines import core_count, run_blocks, split_rows
 from bispectral_ot.errors import InputError
 from bispectral_ot.progress import Progress, silent
@@ -142,8 +142,7 @@ class Coupling(ABC):
             return transported, column_sums, target_mass
 
         blocks = split_rows(n, block_rows=-(-n // (4 * core_count())))
-        with one_blas_thread():
-            parts = run_blocks(work, blocks, stage="summary", progress=progress)
+        parts = run_blocks(work, blocks, stage="summary", progress=progress)
         transported = float(sum(part[0] for part in parts))
         column_sums: Vector = np.sum([part[1] for part in parts], axis=0)
         target_mass: Vector = np.sum([part[2] for part in parts], axis=0)

@@ -11,8 +11,8 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bispectral_ot.costs import Cost, one_blas_thread
-from bispectral_ot.engines import core_count, run_blocks, split_rows
+from bispectral_ot.costs import Cost
+from bispectral_ot.engines import core_count, one_blas_thread, run_blocks, split_rows
 from bispectral_ot.errors import InputError, NotConvergedError, NotConvergedWarning
 from bispectral_ot.progress import Progress, silent
 from bispectral_ot.transport.active import find_active
