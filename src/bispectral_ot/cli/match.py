@@ -38,7 +38,7 @@ def match(
     features: Annotated[
         str | None,
         typer.Option(
-            help="pixels, ring-bispectrum, ring-power, translation-bispectrum, d4-bispectrum, sphere-bispectrum or shell-bispectrum.",
+            help="pixels, ring-power, or a bispectrum: ring-, translation-, d4-, sphere- or shell-bispectrum.",
             show_default="what suits the symmetry",
             rich_help_panel=_COMPARISON,
         ),

@@ -6,8 +6,6 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.spatial import ConvexHull
-from scipy.spatial.transform import Rotation
 
 from bispectral_ot.datasets.dataset import Dataset
 from bispectral_ot.errors import InputError
@@ -43,6 +41,8 @@ def synthetic_shapes(
     Dataset
         ``images`` of shape (n, n_points, 3), float32, and labels.
     """
+    from scipy.spatial.transform import Rotation
+
     if per_class < 1 or n_points < 1 or not noise >= 0:
         raise InputError(
             f"per_class and n_points must be at least 1, noise at least 0: {per_class}, {n_points}, {noise}."
@@ -97,6 +97,8 @@ def sample_surface(vertices: ArrayLike, faces: ArrayLike, n_points: int, *, rng:
 
 
 def _hull(corners: Points) -> Mesh:
+    from scipy.spatial import ConvexHull
+
     return corners, ConvexHull(corners).simplices.astype(np.int64)
 
 
