@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -58,6 +59,11 @@ class Browser:
 
     def all(self, selector: str) -> list[Any]:
         return self.driver.find_elements(By.CSS_SELECTOR, selector)
+
+    def texts(self, selector: str) -> list[str]:
+        """Texts as they are now; elements that are drawn anew meanwhile do no harm."""
+        script = "return [...document.querySelectorAll(arguments[0])].map((element) => element.textContent)"
+        return list(self.run(script, selector))
 
     def run(self, script: str, *values: Any) -> Any:
         return self.driver.execute_script(script, *values)
@@ -143,8 +149,8 @@ def test_the_map_is_brushed(browser: Browser, demo: Path) -> None:
     drag.click_and_hold().move_by_offset(width // 2, height // 2).move_by_offset(width // 2 - 12, height // 2 - 12)
     drag.release().perform()
     everything = "80 source images and 80 target images in the selected area"
-    titles = f"{view} .selection h4"
-    WebDriverWait(browser.driver, 20).until(lambda _: [title.text for title in browser.all(titles)] == [everything])
+    WebDriverWait(browser.driver, 20).until(lambda _: browser.texts(f"{view} .selection h4") == [everything])
+    time.sleep(0.5)  # the last movement of the brush is told a moment later
     assert pictures_shown(browser, f"{view} .picks .picture") == 80
     browser.click(browser.all(f"{view} .picks button")[0])
     assert pictures_shown(browser, f"{view} .selection .match .picture") >= 2

@@ -166,6 +166,18 @@ def test_match_verb_writes_the_report(tmp_path: Path) -> None:
     assert CliRunner().invoke(app, ["report", str(tmp_path / "nothing")]).exit_code == 2
 
 
+def test_study_verb_writes_the_report(tmp_path: Path) -> None:
+    words = "study class-preservation --datasets digits --per-class 3 --metrics l1 --settings rotated --report -q"
+    assert CliRunner().invoke(app, [*words.split(), "--out", str(tmp_path / "run")]).exit_code == 0
+    content = page_content(tmp_path / "run" / "report.html")
+    (group,) = content["groups"]
+    assert group["title"] == "digits, rotated"
+    assert [panel["title"] for panel in group["panels"]] == ["pixels, l1", "ring-bispectrum, l1"]
+    cells = json.loads((tmp_path / "run" / "results.json").read_text())["cells"]
+    assert [panel["flow"]["counts"] for panel in group["panels"]] == [cell["confusion"] for cell in cells]
+    assert content["tables"]
+
+
 def test_orders_begin_with_one_of_everything() -> None:
     dataset = Dataset(np.zeros((50, 2, 2), np.float32), labels=np.array([0] * 45 + [1] * 4 + [2]), classes=THREE)
     order = class_by_class(dataset, seed=0)
