@@ -204,9 +204,15 @@ class EntropicCoupling(Coupling):
 
 @dataclass
 class SparseCoupling(Coupling):
-    """A plan given by its few entries, as exact transport gives it."""
+    """A plan given by its few entries, as exact transport gives it, and whether it is the best one."""
 
     plan: csr_array = field(default_factory=lambda: csr_array((0, 0)), repr=False)
+    optimal: bool = True
+
+    @property
+    def converged(self) -> bool:
+        """Whether the plan is the best one and its measured marginal error within the tolerance."""
+        return self.optimal and super().converged
 
     def rows(self, start: int, stop: int) -> Vector:
         """Rows ``start`` to ``stop`` of the plan, (stop - start, m) in float64."""

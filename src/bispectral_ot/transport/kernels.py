@@ -29,6 +29,7 @@ _VECTOR = _EXACT_ORDER | {"reassoc"}
 # Adding this to a small float leaves its nearest integer in the lowest bits of the mantissa.
 _ROUND32, _ROUND64 = np.float32(1.5 * 2**23), np.float64(1.5 * 2**52)
 _LOWEST32, _LOWEST64 = np.float32(-125.0), np.float64(-1021.0)
+_HIGHEST32, _HIGHEST64 = np.float32(126.0), np.float64(1022.0)
 # Chebyshev fits of 2**r for |r| <= 1/2, good to a few units in the last place of each precision.
 _A0, _A1, _A2, _A3, _A4, _A5 = (np.float32(c) for c in _exp2_coefficients(5))
 _B0, _B1, _B2, _B3, _B4, _B5, _B6, _B7, _B8, _B9, _B10 = _exp2_coefficients(10)
@@ -37,7 +38,7 @@ _ROWS_PER_FLUSH = 64
 
 
 def exp2(x: float) -> float:
-    """``2 ** x`` in the precision of x, never below the smallest normal number."""
+    """``2 ** x`` in the precision of x; beyond the normal numbers, the smallest or the largest power among them."""
     return float(np.exp2(x))
 
 
@@ -46,7 +47,7 @@ def _exp2(x):  # type: ignore[no-untyped-def]
     if x == types.float32:
 
         def exp2_float32(x):  # type: ignore[no-untyped-def]
-            x = max(x, _LOWEST32)
+            x = min(max(x, _LOWEST32), _HIGHEST32)
             shifted = x + _ROUND32
             r = x - (shifted - _ROUND32)
             p = _A0 + r * (_A1 + r * (_A2 + r * (_A3 + r * (_A4 + r * _A5))))
@@ -56,7 +57,7 @@ def _exp2(x):  # type: ignore[no-untyped-def]
         return exp2_float32
 
     def exp2_float64(x):  # type: ignore[no-untyped-def]
-        x = max(x, _LOWEST64)
+        x = min(max(x, _LOWEST64), _HIGHEST64)
         shifted = x + _ROUND64
         r = x - (shifted - _ROUND64)
         p = _B6 + r * (_B7 + r * (_B8 + r * (_B9 + r * _B10)))

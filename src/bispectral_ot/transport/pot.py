@@ -60,8 +60,17 @@ class ExactTransport:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # POT warns where we measure
             matrix = cost.scaled_block(0, n).astype(np.float64)
-            plan = ot.emd(p, q, matrix, numItermax=self.max_iter)
-        coupling = SparseCoupling(cost=cost, source_weights=p, target_weights=q, tol=self.tol, plan=csr_array(plan))
+            plan, log = ot.emd(p, q, matrix, numItermax=self.max_iter, log=True)
+        optimal = log["warning"] is None  # the marginals are right long before the plan is the best
+        coupling = SparseCoupling(
+            cost=cost,
+            source_weights=p,
+            target_weights=q,
+            tol=self.tol,
+            iterations=0 if optimal else self.max_iter,
+            plan=csr_array(plan),
+            optimal=optimal,
+        )
         return report_failure(coupling, self.on_failure)
 
 
@@ -120,7 +129,7 @@ class Greenkhorn:
             source_weights=p,
             target_weights=q,
             tol=self.tol,
-            iterations=int(log.get("n_iter", self.max_iter)),
+            iterations=int(log["n_iter"]) + 1,  # POT counts from 0
             reg=self.reg,
             source_potential=np.nan_to_num(f, nan=0.0, posinf=0.0, neginf=-1e3),
             target_potential=np.nan_to_num(g, nan=0.0, posinf=0.0, neginf=-1e3),

@@ -17,6 +17,8 @@ def as_weights(weights: ArrayLike | None, size: int, name: str) -> NDArray[np.fl
     array: NDArray[Any] = np.asarray(weights)
     if array.shape != (size,):
         raise InputError(f"{name} has shape {array.shape} but there are {size} elements; give one weight for each.")
+    if array.dtype.kind not in "buif":
+        raise InputError(f"{name} must be numbers, got an array of {array.dtype}.")
     # float32 weights sum to one only to about 1e-7 per element; what is left over is spread in float64
     tolerance = 1e-8 if array.dtype == np.float64 else 1e-4
     array = array.astype(np.float64)

@@ -1,0 +1,419 @@
+"""Sinkhorn against POT, known answers, and what it promises about convergence."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import ot
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from transport_problems import marginal_error, points, problem, scaled, weights
+
+from bispectral_ot.costs import STORAGES, Cost
+from bispectral_ot.errors import InputError, NotConvergedError, NotConvergedWarning
+from bispectral_ot.transport import Sinkhorn
+
+
+def by_pot(cost, reg, p, q):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return ot.bregman.sinkhorn_log(p, q, scaled(cost), reg, numItermax=20_000, stopThr=1e-11)
+
+
+# Against POT
+
+
+@pytest.mark.parametrize(
+    ("n", "m", "reg"), [(500, 400, 0.1), (60, 45, 0.05), (45, 60, 0.02), (80, 80, 0.01), (20, 150, 0.01), (9, 7, 0.003)]
+)
+@pytest.mark.parametrize("uniform", [True, False])
+def test_the_plan_is_pots(n, m, reg, uniform):
+    cost = problem(n, m, seed=n)
+    p = np.full(n, 1 / n) if uniform else weights(n, seed=1)
+    q = np.full(m, 1 / m) if uniform else weights(m, seed=2)
+    coupling = Sinkhorn(reg=reg, tol=1e-8).solve(cost, p, q)
+    difference = np.abs(coupling.to_dense() - by_pot(cost, reg, p, q))
+    assert difference.max() <= 1e-6 / max(n, m)
+    assert difference.sum() <= 1e-6
+
+
+@pytest.mark.parametrize("metric", ["l1", "l2", "sqeuclidean", "cosine"])
+def test_the_plan_is_pots_for_every_metric_and_elements_without_mass(metric):
+    cost = problem(50, 40, metric=metric)
+    p, q = weights(50, seed=3, zeros=7), weights(40, seed=4, zeros=5)
+    plan = Sinkhorn(reg=0.02, tol=1e-9).solve(cost, p, q).to_dense()
+    kept = np.ix_(p > 0, q > 0)
+    part = Cost.from_matrix(cost.block(0, 50)[kept])
+    # the largest cost, and with it the scale, may be that of an element without mass
+    expected = by_pot(part, 0.02 * cost.scale / part.scale, p[p > 0], q[q > 0])
+    assert np.abs(plan[kept] - expected).sum() <= 1e-6
+    plan[kept] = 0
+    assert plan.max() <= 1e-200
+
+
+# Known answers
+
+
+@pytest.mark.parametrize("reg", [1.0, 0.1, 0.02])
+def test_two_points_on_two_points(reg):
+    plan = Sinkhorn(reg=reg, tol=1e-10).solve(Cost.from_matrix([[0.0, 1.0], [1.0, 0.0]])).to_dense()
+    stays, goes = 0.5 / (1 + np.exp(-1 / reg)), 0.5 / (1 + np.exp(1 / reg))
+    np.testing.assert_allclose(plan, [[stays, goes], [goes, stays]], rtol=1e-8)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    costs=st.lists(st.integers(0, 8), min_size=4, max_size=4),
+    p=st.floats(0.05, 0.95),
+    q=st.floats(0.05, 0.95),
+    reg=st.sampled_from([1.0, 0.3, 0.1]),
+)
+def test_two_weighted_points_on_two_have_the_cross_ratio_of_the_cost(costs, p, q, reg):
+    (a, b), (c, d) = matrix = np.array(costs, float).reshape(2, 2)
+    plan = Sinkhorn(reg=reg, tol=1e-10).solve(Cost.from_matrix(matrix), [p, 1 - p], [q, 1 - q]).to_dense()
+    ratio = plan[0, 0] * plan[1, 1] / (plan[0, 1] * plan[1, 0])
+    expected = np.exp((b + c - a - d) / (matrix.max() or 1) / reg)
+    np.testing.assert_allclose(ratio, expected, rtol=1e-6)
+    np.testing.assert_allclose(plan.sum(axis=1), [p, 1 - p], atol=1e-10)
+    np.testing.assert_allclose(plan.sum(axis=0), [q, 1 - q], atol=1e-10)
+
+
+@pytest.mark.parametrize("reg", [0.1, 1e-3, 1e-4])
+@pytest.mark.parametrize(("n", "m"), [(1, 30), (30, 1), (1, 1)])
+def test_one_element_sends_or_gets_everything(n, m, reg):
+    p, q = weights(n, seed=5), weights(m, seed=6)
+    coupling = Sinkhorn(reg=reg, tol=1e-7).solve(problem(n, m), p, q)
+    np.testing.assert_allclose(coupling.to_dense(), np.outer(p, q), rtol=1e-5)
+
+
+@pytest.mark.parametrize("reg", [1.0, 0.01, 1e-4])
+@pytest.mark.parametrize("kind", ["zero", "constant", "sum of a row term and a column term"])
+def test_a_cost_that_prefers_nobody_gives_the_product_of_the_weights(reg, kind):
+    p, q = weights(12, seed=7), weights(17, seed=8)
+    row_term, column_term = np.arange(12) / 16, np.arange(17) / 32  # exact in float32
+    matrix = {
+        "zero": np.zeros((12, 17)),
+        "constant": np.full((12, 17), 3.0),
+        "sum of a row term and a column term": row_term[:, None] + column_term,
+    }[kind]
+    coupling = Sinkhorn(reg=reg, tol=1e-7).solve(Cost.from_matrix(matrix), p, q)
+    np.testing.assert_allclose(coupling.to_dense(), np.outer(p, q), rtol=1e-5)
+    assert coupling.transport_cost == pytest.approx(p @ matrix @ q, rel=1e-6)
+
+
+@pytest.mark.parametrize("metric", ["l1", "l2", "sqeuclidean"])
+@pytest.mark.parametrize("storage", STORAGES)
+def test_a_set_and_itself_shuffled_are_paired_at_no_cost(metric, storage):
+    x = points(80, seed=9, columns=5)
+    order = np.random.default_rng(10).permutation(80)
+    cost = Cost(x[order], x, metric, storage=storage)
+    coupling = Sinkhorn(reg=5e-4, tol=1e-6).solve(cost)
+    np.testing.assert_array_equal(coupling.summary(k=1).top_indices[:, 0], order)
+    assert coupling.transport_cost <= 1e-3 * cost.scale
+
+
+def test_a_shift_is_recovered_with_its_length_as_the_distance():
+    x = points(60, seed=11)
+    coupling = Sinkhorn(reg=2e-4, tol=1e-6).solve(Cost(x, x + np.float32([0.02, 0]), "l2"))
+    assert coupling.transport_cost == pytest.approx(0.02, rel=0.02)
+
+
+def test_a_small_regularisation_approaches_the_exact_cost_from_above():
+    cost = problem(40, 40)
+    exact = ot.emd2(np.full(40, 1 / 40), np.full(40, 1 / 40), cost.block(0, 40).astype(np.float64))
+    costs = [Sinkhorn(reg=reg, tol=1e-7).solve(cost).transport_cost for reg in (0.1, 0.01, 1e-3, 1e-4)]
+    assert costs == sorted(costs, reverse=True)
+    assert costs[-1] == pytest.approx(exact, rel=2e-3)
+    assert costs[-1] >= exact * (1 - 1e-6)
+
+
+# Regularisations and tolerances
+
+
+@pytest.mark.parametrize("reg", [10.0, 1.0, 0.1, 0.03, 0.01, 1e-3, 3e-4, 1e-4])
+@pytest.mark.parametrize("tol", [1e-3, 1e-7])
+@pytest.mark.parametrize(("n", "m"), [(90, 70), (70, 150)])
+def test_every_regularisation_reaches_every_tolerance(reg, tol, n, m):
+    cost = problem(n, m, seed=12)
+    coupling = Sinkhorn(reg=reg, tol=tol).solve(cost, weights(n, seed=13), weights(m, seed=14))
+    plan = coupling.to_dense()
+    assert np.isfinite(plan).all()
+    assert (plan >= 0).all()
+    assert coupling.converged
+    assert marginal_error(plan, coupling.source_weights, coupling.target_weights) <= tol
+
+
+@pytest.mark.parametrize("reg", [0.1, 0.03, 0.01, 1e-3])
+@pytest.mark.parametrize("seed", range(3))
+def test_tied_costs_and_repeated_points_converge(reg, seed):
+    """Points of a coarse grid: masses differ by whole points, and plain steps change nothing for a long time."""
+    generator = np.random.default_rng(seed)
+    xa, xb = generator.integers(0, 3, (80, 2)), generator.integers(0, 3, (70, 2))
+    coupling = Sinkhorn(reg=reg, tol=1e-6, max_iter=1000).solve(Cost(xa, xb, "l1"))
+    assert np.isfinite([error for _, error in coupling.history]).all()
+    plan = coupling.to_dense()
+    first, second = (xa[:, None] == xa).all(axis=2).argmax(axis=1), (xb[:, None] == xb).all(axis=2).argmax(axis=1)
+    np.testing.assert_allclose(plan, plan[first], rtol=1e-5, atol=1e-12)  # equal points, equal plans
+    np.testing.assert_allclose(plan, plan[:, second], rtol=1e-2, atol=1e-7)
+
+
+@pytest.mark.parametrize("reg", [0.1, 0.01, 1e-3, 1e-4])
+def test_two_clusters_of_unequal_mass_converge(reg):
+    generator = np.random.default_rng(24)
+    xa, xb = (
+        np.concatenate([generator.normal(place, 0.05, (count, 2)) for place, count in sides])
+        for sides in (((0, 50), (1, 50)), ((0, 40), (1, 60)))
+    )
+    assert Sinkhorn(reg=reg).solve(Cost(xa, xb, "l2")).converged
+
+
+@pytest.mark.parametrize("reg", [1e-5, 1e-6])
+def test_even_smaller_regularisations_give_finite_plans(reg):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotConvergedWarning)
+        coupling = Sinkhorn(reg=reg, max_iter=300, on_failure="warn").solve(problem(30, 25))
+    assert np.isfinite(coupling.to_dense()).all()
+    assert np.isfinite([coupling.marginal_error, coupling.transport_cost]).all()
+
+
+@pytest.mark.parametrize("reg", [0.05, 0.01, 1e-3])
+def test_the_three_storages_agree(reg):
+    p, q = weights(60, seed=15), weights(45, seed=16)
+    couplings = [Sinkhorn(reg=reg, tol=1e-7).solve(problem(storage=storage), p, q) for storage in STORAGES]
+    exact, compact, recomputed = couplings
+    assert np.abs(exact.to_dense() - recomputed.to_dense()).sum() <= 2e-6 / reg * 1e-1
+    # moving each cost by at most e changes the plan by a factor of exp(e / reg), a few times over
+    relative_error = compact.cost.storage_error / compact.cost.scale
+    assert np.abs(exact.to_dense() - compact.to_dense()).sum() <= 10 * relative_error / reg
+    assert abs(exact.transport_cost - compact.transport_cost) <= 3 * compact.cost.storage_error
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_any_small_problem_is_solved(data):
+    n, m = data.draw(st.integers(1, 9)), data.draw(st.integers(1, 9))
+    entries = data.draw(st.lists(st.integers(0, 20), min_size=n * m, max_size=n * m))
+    cost = Cost.from_matrix(np.array(entries, float).reshape(n, m))
+    masses = [
+        np.array(data.draw(st.lists(st.integers(0, 5), min_size=k, max_size=k).filter(any)), float) for k in (n, m)
+    ]
+    p, q = (mass / mass.sum() for mass in masses)
+    reg = data.draw(st.sampled_from([1.0, 0.1, 0.01]))
+    coupling = Sinkhorn(reg=reg, tol=1e-6).solve(cost, p, q)
+    plan = coupling.to_dense()
+    assert coupling.converged
+    assert marginal_error(plan, p, q) == pytest.approx(coupling.marginal_error, abs=1e-12)
+    assert (plan[p == 0] <= 1e-200).all()
+    assert (plan[:, q == 0] <= 1e-200).all()
+    # optimal: log P + C / reg is a sum of a row term and a column term wherever there is mass
+    rest = np.log(plan[np.ix_(p > 0, q > 0)]) + scaled(cost)[np.ix_(p > 0, q > 0)] / reg
+    rest = rest - rest[:1] - rest[:, :1] + rest[0, 0]
+    assert np.abs(rest).max() <= 1e-6
+
+
+# What the result says of itself
+
+
+@pytest.mark.parametrize("reg", [0.1, 0.01, 1e-3])
+def test_the_measures_are_those_of_the_plan(reg):
+    cost = problem()
+    p, q = weights(60, seed=17, zeros=4), weights(45, seed=18, zeros=3)
+    coupling = Sinkhorn(reg=reg, tol=1e-5).solve(cost, p, q)
+    plan = coupling.to_dense()
+    assert coupling.marginal_error == pytest.approx(marginal_error(plan, p, q), rel=1e-6, abs=1e-14)
+    assert coupling.transport_cost == pytest.approx((plan * cost.block(0, 60)).sum(), rel=1e-9)
+    positive = plan[plan > 0]
+    assert coupling.entropy == pytest.approx(-(positive * np.log(positive)).sum(), rel=1e-6)
+    f, g = coupling.source_potential, coupling.target_potential
+    assert np.isneginf(f[p == 0]).all()
+    assert np.isneginf(g[q == 0]).all()
+    with np.errstate(under="ignore"):
+        from_potentials = np.exp((f[:, None] + g - scaled(cost)) / reg)
+    np.testing.assert_allclose(plan, from_potentials, rtol=1e-6, atol=1e-200)
+    assert (coupling.reg, coupling.tol, coupling.shape) == (reg, 1e-5, (60, 45))
+
+
+@pytest.mark.parametrize("reg", [0.05, 1e-3])
+def test_history_has_an_entry_for_each_iteration(reg):
+    coupling = Sinkhorn(reg=reg, tol=1e-6).solve(problem())
+    regs, errors = zip(*coupling.history, strict=True)
+    assert len(coupling.history) == coupling.iterations > 0
+    assert list(regs) == sorted(regs, reverse=True)
+    assert regs[-1] == reg
+    assert np.isfinite(errors).all()
+    assert errors[-1] <= 1e-6
+
+
+def test_progress_tells_a_share_of_the_work():
+    calls = []
+    Sinkhorn(reg=1e-3, tol=1e-6).solve(problem(), progress=lambda *call: calls.append(call))
+    assert calls
+    assert {(stage, total) for stage, _, total in calls} == {("transport", 1000)}
+    assert all(0 <= done <= 1000 for _, done, _ in calls)
+    assert calls[-1][1] == 1000
+
+
+def test_an_interrupt_ends_the_solve():
+    def interrupt(stage, done, total):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        Sinkhorn().solve(problem(), progress=interrupt)
+
+
+def test_solving_twice_gives_the_same_numbers():
+    first, second = (Sinkhorn(reg=2e-3, tol=1e-6).solve(problem()) for _ in range(2))
+    np.testing.assert_array_equal(first.source_potential, second.source_potential)
+    np.testing.assert_array_equal(first.target_potential, second.target_potential)
+    assert first.history == second.history
+
+
+def test_the_number_of_threads_does_not_change_the_plan(monkeypatch):
+    plans = []
+    for threads in ("1", "5"):
+        monkeypatch.setenv("BISPECTRAL_OT_THREADS", threads)
+        plans.append(Sinkhorn(reg=0.01, tol=1e-8).solve(problem()).to_dense())
+    np.testing.assert_allclose(*plans, rtol=1e-5, atol=1e-10)
+
+
+@pytest.mark.parametrize("reg", [0.1, 0.01, 1e-3])
+def test_swapping_the_sides_transposes_the_plan(reg):
+    matrix = problem().block(0, 60)
+    p, q = weights(60, seed=19), weights(45, seed=20)
+    there = Sinkhorn(reg=reg, tol=1e-9).solve(Cost.from_matrix(matrix), p, q)
+    back = Sinkhorn(reg=reg, tol=1e-9).solve(Cost.from_matrix(matrix.T), q, p)
+    assert np.abs(there.to_dense() - back.to_dense().T).sum() <= 1e-6
+    assert there.transport_cost == pytest.approx(back.transport_cost, rel=1e-6)
+
+
+def test_the_unit_of_the_cost_does_not_matter():
+    matrix = problem().block(0, 60)
+    plans = [Sinkhorn(reg=0.01, tol=1e-8).solve(Cost.from_matrix(matrix * 2.0**k)).to_dense() for k in (-60, 0, 60)]
+    np.testing.assert_allclose(plans[0], plans[1], rtol=1e-6)
+    np.testing.assert_allclose(plans[2], plans[1], rtol=1e-6)
+
+
+# Options
+
+
+@pytest.mark.parametrize("options", [{"anneal": False}, {"memory": 0}, {"memory": 1}, {"memory": 40}])
+def test_the_way_does_not_change_the_plan(options):
+    cost = problem()
+    expected = Sinkhorn(reg=0.01, tol=1e-9).solve(cost).to_dense()
+    assert np.abs(Sinkhorn(reg=0.01, tol=1e-9, **options).solve(cost).to_dense() - expected).sum() <= 1e-6
+
+
+@pytest.mark.parametrize("reg", [0.05, 0.01, 1e-3])
+def test_a_warm_start_needs_fewer_iterations(reg):
+    solver = Sinkhorn(reg=reg, tol=1e-6)
+    cold = solver.solve(problem())
+    again = solver.solve(problem(), potentials=(cold.source_potential, cold.target_potential))
+    assert again.iterations <= 3
+    assert again.converged
+    assert np.abs(again.to_dense() - cold.to_dense()).sum() <= 1e-5
+    nearby = Cost.from_matrix(problem().block(0, 60) * np.float32(1.01))
+    warm = solver.solve(nearby, potentials=(cold.source_potential, cold.target_potential))
+    assert warm.iterations < cold.iterations
+
+
+@pytest.mark.parametrize("reg", [0.05, 1e-3])
+@pytest.mark.parametrize("exponent", [-1e5, -1100.0, -300.0, 300.0, 512.0, 1100.0, 2048.0, 1e5])
+def test_a_warm_start_that_is_off_by_many_powers_of_two_does_no_harm(reg, exponent):
+    """Exponents that overflow must not be taken for others."""
+    solver = Sinkhorn(reg=reg, tol=1e-7)
+    expected = solver.solve(problem())
+    off = exponent * reg / np.log2(np.e)
+    coupling = solver.solve(problem(), potentials=(expected.source_potential + off, expected.target_potential))
+    assert np.abs(coupling.to_dense() - expected.to_dense()).sum() <= 1e-5
+    assert coupling.entropy == pytest.approx(expected.entropy, rel=1e-4)
+
+
+@pytest.mark.parametrize("noise", [0.01, 0.1, 0.5])
+def test_a_warm_start_from_another_cost_and_regularisation_does_no_harm(noise):
+    earlier = Sinkhorn(reg=0.01).solve(problem())
+    generator = np.random.default_rng(21)
+    cost = Cost.from_matrix(problem().block(0, 60) * generator.uniform(1 - noise, 1 + noise, (60, 45)))
+    potentials = (earlier.source_potential, earlier.target_potential)
+    for reg in (0.03, 2e-3):
+        solver = Sinkhorn(reg=reg, tol=1e-8)
+        difference = solver.solve(cost, potentials=potentials).to_dense() - solver.solve(cost).to_dense()
+        assert np.abs(difference).sum() <= 1e-6
+
+
+def test_a_warm_start_takes_potentials_of_elements_without_mass():
+    p, q = weights(60, seed=22, zeros=5), weights(45, seed=23, zeros=4)
+    cold = Sinkhorn().solve(problem(), p, q)
+    warm = Sinkhorn().solve(problem(), potentials=(cold.source_potential, cold.target_potential))
+    assert warm.converged
+
+
+# Failure and bad input
+
+
+def hopeless(**options):
+    return Sinkhorn(reg=0.015, tol=1e-10, max_iter=5, **options)
+
+
+def test_an_unfinished_solve_raises_and_carries_its_result():
+    with pytest.raises(NotConvergedError, match=r"after 5 iterations.*1\.0e-10") as raised:
+        hopeless().solve(problem())
+    coupling = raised.value.result
+    assert not coupling.converged
+    assert coupling.iterations == 5
+    assert coupling.marginal_error > 1e-10
+    assert np.isfinite(coupling.to_dense()).all()
+    assert coupling.marginal_error == pytest.approx(
+        marginal_error(coupling.to_dense(), coupling.source_weights, coupling.target_weights)
+    )
+
+
+def test_an_unfinished_solve_warns_and_returns_where_that_was_chosen():
+    solver = hopeless(on_failure="warn")
+    with pytest.warns(NotConvergedWarning, match="marginal error") as caught:
+        coupling = solver.solve(problem())
+    assert not coupling.converged
+    assert caught[0].filename == __file__
+
+
+@pytest.mark.parametrize("max_iter", [1, 2, 7, 30])
+@pytest.mark.parametrize("reg", [0.05, 1e-3])
+def test_the_limit_of_iterations_is_kept_and_the_result_is_for_the_regularisation_asked_for(max_iter, reg):
+    with pytest.raises(NotConvergedError) as raised:
+        Sinkhorn(reg=reg, tol=1e-18, max_iter=max_iter).solve(problem())
+    coupling = raised.value.result
+    assert coupling.iterations <= max_iter + 2  # annealing that was cut short still has to come to the end
+    assert coupling.reg == reg
+    np.testing.assert_allclose(
+        coupling.to_dense(),
+        np.exp((coupling.source_potential[:, None] + coupling.target_potential - scaled(coupling.cost)) / reg),
+        rtol=1e-6,
+        atol=1e-200,
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"reg": 0}, "reg"),
+        ({"reg": -0.1}, "reg"),
+        ({"reg": float("nan")}, "reg"),
+        ({"reg": "small"}, "reg"),
+        ({"reg": None}, "reg"),
+        ({"reg": float("inf")}, "reg"),
+        ({"tol": 0}, "tol"),
+        ({"tol": -1e-3}, "tol"),
+        ({"max_iter": 0}, "max_iter"),
+        ({"on_failure": "ignore"}, "'raise' or 'warn'"),
+    ],
+)
+def test_options_that_mean_nothing_are_refused(options, words):
+    with pytest.raises(InputError, match=words):
+        Sinkhorn(**options)
+
+
+@pytest.mark.parametrize("potentials", [(np.zeros(45), np.zeros(60)), (np.zeros(60), np.zeros(44))])
+def test_potentials_of_the_wrong_length_are_refused(potentials):
+    with pytest.raises(InputError, match="potentials have shapes"):
+        Sinkhorn().solve(problem(), potentials=potentials)
