@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 # Longer and longer runs without a better error before a solver counts as stalled; some errors fall in jumps.
-_PATIENCE = 2
+_PATIENCE = 3
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Outcome:
 
 
 def cheapest(
-    run: Callable[[int], Trial], *, tol: float, time_box: float, first: int = 8, refinements: int = 2
+    run: Callable[[int], Trial], *, tol: float, time_box: float, first: int = 2, refinements: int = 2
 ) -> Outcome:
     """Look for the cheapest run with an error of at most ``tol``.
 
@@ -50,22 +50,25 @@ def cheapest(
         Runs to spend on fewer iterations once the error is reached.
     """
     short: Trial | None = None  # the best run so far that was too short
+    last: Trial | None = None
     vain = 0
     trial = run(first)
     while not trial.error <= tol:
         if not math.isfinite(trial.error):
             return Outcome("breaks down (NaN)", trial)
+        least = 4.0 * trial.iterations
         if short is not None and trial.error > 0.98 * short.error:
             vain += 1
             if vain == _PATIENCE:
                 return Outcome(f"stalls at {short.error:.1g}", short)
-            least = 4.0 * trial.iterations
         else:
             vain = 0
-            least = 4.0 * trial.iterations if short is None else _iterations_for(tol, short, trial)
+            if short is not None:
+                least = _iterations_for(tol, short, trial)
             short = trial
-        if least * trial.seconds / trial.iterations > time_box:
+        if _expected_seconds(least, last, trial) > time_box:
             return Outcome(f"not within {time_box:g} s", short)
+        last = trial
         trial = run(math.ceil(min(max(1.03 * least, 1.1 * trial.iterations), 4 * trial.iterations)))
     for _ in range(refinements):
         if short is None or trial.seconds > time_box / 4:
@@ -85,3 +88,11 @@ def _iterations_for(tol: float, one: Trial, other: Trial) -> float:
     """Where the straight line through the logarithms of two errors meets ``tol``."""
     rate = math.log(one.error / max(other.error, 1e-300)) / (other.iterations - one.iterations)
     return one.iterations + math.log(one.error / tol) / rate
+
+
+def _expected_seconds(iterations: float, last: Trial | None, trial: Trial) -> float:
+    """Time for so many iterations, by what the latest ones took: the setup of a solver must not count as their pace."""
+    if last is None:
+        return trial.seconds
+    pace = max(0.0, (trial.seconds - last.seconds) / (trial.iterations - last.iterations))
+    return trial.seconds + pace * (iterations - trial.iterations)
