@@ -1,4 +1,4 @@
-"""The verbs of ``study``: class-preservation, geometry, distances (the paper's experiments) and ablation."""
+"""The verbs of ``study``: class-preservation, geometry, distances (the paper's experiments), ablation, symmetries."""
 
 from __future__ import annotations
 
@@ -42,6 +42,10 @@ Page = Annotated[
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print warnings and errors only.", rich_help_panel=_RUN)]
 Replace = Annotated[
     bool, typer.Option("--overwrite", help="Replace an earlier run in that folder.", rich_help_panel=_RUN)
+]
+Again = Annotated[
+    bool,
+    typer.Option("--overwrite", help="Compute again what the folder has with other choices.", rich_help_panel=_RUN),
 ]
 Dataset = Annotated[str, typer.Option(help="A name from `datasets list`, a folder or a file; with labels.")]
 Features = Annotated[str, typer.Option(help="Kinds of features, with commas between.", rich_help_panel=_CHOICES)]
@@ -96,14 +100,7 @@ def class_preservation(
     clean: Clean = False,
     root: Root = None,
     working_memory: Memory = None,
-    overwrite: Annotated[
-        bool,
-        typer.Option(
-            "--overwrite",
-            help="Compute again what the folder has with other choices.",
-            rich_help_panel=_RUN,
-        ),
-    ] = False,
+    overwrite: Again = False,
     page: Page = False,
     quiet: Quiet = False,
 ) -> None:
@@ -298,6 +295,64 @@ def ablation(
     if not quiet:
         for name in answers:
             say((out / f"{name}.md").read_text(encoding="utf-8"))
+
+
+@app.command()
+def symmetries(
+    out: Out,
+    dataset: Annotated[
+        str | None,
+        typer.Option(help="Square images with labels.", show_default="mnist where it is at hand, else mnist-5k"),
+    ] = None,
+    only: Annotated[
+        str | None,
+        typer.Option(help="d4, so3, so3-shapes, with commas between.", show_default="all", rich_help_panel=_CHOICES),
+    ] = None,
+    metrics: Metrics = _ALL_METRICS,
+    per_class: Annotated[
+        int, typer.Option(min=1, help="Images of each class in each half.", rich_help_panel=_CHOICES)
+    ] = 200,
+    shapes: Annotated[
+        int, typer.Option(min=1, help="Synthetic shapes of each class in each half.", rich_help_panel=_CHOICES)
+    ] = 60,
+    seed: Seed = 0,
+    root: Root = None,
+    overwrite: Again = False,
+    page: Page = False,
+    quiet: Quiet = False,
+) -> None:
+    """Class preservation under quarter turns and mirrors, on the sphere, and of 3-D shapes.
+
+    d4: images under random quarter turns and mirrors. so3: images put on the
+    sphere and turned at random in 3-D. so3-shapes: point clouds of synthetic
+    solids, turned at random in 3-D. Raw signals are compared with bispectra.
+
+    Example: bispectral-ot study symmetries --out runs/symmetries
+
+    Cells are saved as they end; started again, it goes on where it was.
+    RUN gets results.json, table.md, and the cells in cells/.
+    """
+    from bispectral_ot.studies.symmetries import run_symmetries
+
+    with shown_warnings(), cell_bars(quiet=quiet) as progress:
+        cells = run_symmetries(
+            out,
+            dataset=dataset,
+            symmetries=None if only is None else _listed(only),
+            metrics=_listed(metrics),
+            per_class=per_class,
+            shapes_per_class=shapes,
+            seed=seed,
+            root=root,
+            overwrite=overwrite,
+            progress=progress,
+            report=lambda cell: _say_cell(cell, f" ({cell['config']['symmetry']})", quiet=quiet),
+        )
+    _write_page(out, page)
+    if not quiet:
+        say((out / "table.md").read_text(encoding="utf-8"))
+    if not all(cell["converged"] for cell in cells):
+        raise typer.Exit(1)
 
 
 @contextmanager

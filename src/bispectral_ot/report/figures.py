@@ -279,12 +279,30 @@ def value_range(dataset: Dataset) -> tuple[float, float]:
 
 
 def as_shown(image: NDArray[Any], limits: tuple[float, float]) -> NDArray[np.float64]:
-    """Pixels brought to 0 ... 1, grey or RGB; the mean of the channels where they are neither."""
+    """Pixels brought to 0 ... 1, grey or RGB; the mean of the channels where they are neither.
+
+    A grey image three pixels wide is taken for a cloud of points (n_points, 3) and drawn as one.
+    """
+    if image.ndim == 2 and image.shape[1] == 3 < len(image):
+        return _draw_cloud(image)
     lowest, highest = limits
     shown: NDArray[np.float64] = (image.astype(np.float64) - lowest) / (highest - lowest or 1.0)
     if shown.ndim == 3 and shown.shape[2] != 3:
         shown = shown.mean(axis=2)
     return shown.clip(0.0, 1.0)
+
+
+def _draw_cloud(points: NDArray[Any], *, side: int = 32) -> NDArray[np.float64]:
+    """Points (n, 3) scaled to fit and seen obliquely from above: (side, side), brighter where they are dense."""
+    centred = points - points.mean(axis=0, dtype=np.float64)
+    reach = np.linalg.norm(centred, axis=1).max() or 1.0
+    turn, tilt = np.radians((35.0, 25.0))
+    x, y, z = centred.T / reach
+    right, behind = x * np.cos(turn) + y * np.sin(turn), y * np.cos(turn) - x * np.sin(turn)
+    down = -(z * np.cos(tilt) + behind * np.sin(tilt))
+    counts, *_ = np.histogram2d(down, right, bins=side, range=[(-1, 1), (-1, 1)])
+    brightness: NDArray[np.float64] = np.sqrt(counts / counts.max())
+    return brightness
 
 
 def _class_samples(dataset: Dataset, names: Sequence[str]) -> list[NDArray[np.float64]]:

@@ -20,12 +20,13 @@ def thumbnails(images: NDArray[Any], limits: tuple[float, float]) -> NDArray[np.
 
     ``limits`` are the pixels that become black and white.
     """
-    height, width = images.shape[1:3]
-    scale = min(1.0, LONGEST_SIDE / max(height, width))
-    size = max(1, round(width * scale)), max(1, round(height * scale))
     small = []
     for image in images:
-        picture = Image.fromarray((as_shown(image, limits) * 255).round().astype(np.uint8))
+        shown = (as_shown(image, limits) * 255).round().astype(np.uint8)
+        height, width = shown.shape[:2]
+        scale = min(1.0, LONGEST_SIDE / max(height, width))
+        size = max(1, round(width * scale)), max(1, round(height * scale))
+        picture = Image.fromarray(shown)
         small.append(np.asarray(picture if scale == 1.0 else picture.resize(size, Image.Resampling.BOX)))
     return np.stack(small)
 

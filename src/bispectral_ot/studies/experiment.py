@@ -49,9 +49,25 @@ def shared_features(
     """Halves and features of a group of cells; in temporary memory maps where the budget asks for it."""
     start = time.perf_counter()
     a, b = preset.halves(dataset, setting)
-    transformer = preset.transformer(features).fit(a.images)
-    shape = len(a), len(b)
-    plan = plan_memory(shape, transformer.n_features_out_, working_memory=working_memory)
+    with extracted_features(
+        a, b, preset.transformer(features), start=start, working_memory=working_memory, progress=progress
+    ) as shared:
+        yield shared
+
+
+@contextmanager
+def extracted_features(
+    a: Dataset,
+    b: Dataset,
+    transformer: Any,
+    *,
+    start: float,
+    working_memory: str | int | float | None = None,
+    progress: Progress = silent,
+) -> Iterator[SharedFeatures]:
+    """Features of two sides that are made already; their time is counted from ``start`` (``perf_counter``)."""
+    transformer.fit(a.images)
+    plan = plan_memory((len(a), len(b)), transformer.n_features_out_, working_memory=working_memory)
     with tempfile.TemporaryDirectory(prefix="bispectral-ot-") as scratch:
         files = [Path(scratch) / f"{side}.npy" if plan.mapped_features else None for side in "ab"]
         xa = extract(transformer, a.images, file=files[0], progress=progress)
