@@ -6,10 +6,11 @@ from typing import Any, NamedTuple
 
 import matplotlib
 import numpy as np
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from bispectral_ot.report.style import INK, RIGHT_SHADES, house_style
+from bispectral_ot.report.style import CLASS_COLOURS, INK, RIGHT_SHADES, house_style
 
 # More classes than this have no room for numbers in a heat map.
 _MOST_NUMBERS = 12
@@ -44,8 +45,8 @@ def embedding_figure(
 
 def class_colours(n_classes: int) -> NDArray[np.float64]:
     """A distinct colour (n_classes, 3) for every class."""
-    if n_classes <= 10:
-        return np.array(matplotlib.colormaps["tab10"].colors[:n_classes])  # type: ignore[attr-defined]
+    if n_classes <= len(CLASS_COLOURS):
+        return np.array([to_rgb(colour) for colour in CLASS_COLOURS[:n_classes]])
     return np.asarray(matplotlib.colormaps["turbo"](np.linspace(0.05, 0.95, n_classes)))[:, :3]
 
 
