@@ -19,7 +19,7 @@ $(VENV)/.installed: pyproject.toml
 	touch $@
 
 demo: $(VENV)/.installed
-	$(BIN)/bispectral-ot demo --out $(DEMO_OUT) --overwrite
+	$(BIN)/bispectral-ot demo --report --out $(DEMO_OUT) --overwrite
 
 test: lint types pytest
 

@@ -29,7 +29,7 @@ def drawn(figure: Figure, tmp_path) -> np.ndarray:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         save(figure, tmp_path / "figures" / "a.png")
-    assert [path.name for path in (tmp_path / "figures").iterdir()] == ["a.png"]
+    assert sorted(path.name for path in (tmp_path / "figures").iterdir()) == ["a.png", "a.svg"]
     with Image.open(tmp_path / "figures" / "a.png") as picture:
         return np.asarray(picture.convert("L"))
 
@@ -140,3 +140,15 @@ def test_the_style_leaves_no_trace(known_match):
     match, source, target = known_match([0, 1], ["a", "b"], ["a", "b"])
     figures.matches_figure(match, source, target)
     assert dict(matplotlib.rcParams) == before
+
+
+def test_a_cloud_of_points_is_drawn_as_seen_from_aside():
+    needle = np.zeros((50, 3), dtype=np.float32)
+    needle[:, 2] = np.linspace(-1, 1, 50)  # stands upright
+    shown = figures.as_shown(needle, (-1.0, 1.0))
+    assert shown.shape == (32, 32)
+    assert shown.max() == 1.0
+    rows, columns = np.nonzero(shown)
+    assert len(set(columns)) == 1
+    assert len(set(rows)) > 20
+    assert figures.as_shown(np.full((50, 3), 7.0), (0.0, 1.0)).max() == 1.0  # all points in one place

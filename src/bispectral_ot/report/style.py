@@ -74,12 +74,16 @@ def house_style() -> Iterator[None]:
         "figure.facecolor": "white",
         "figure.constrained_layout.h_pad": 0.1,
         "figure.constrained_layout.w_pad": 0.1,
+        "svg.hashsalt": "bispectral-ot",  # names inside an SVG come out the same every time
     }
     with matplotlib.rc_context(settings):
         yield
 
 
 def save(figure: Figure, path: Path) -> None:
-    """Write a figure as PNG, whole or not at all."""
-    with house_style(), whole_file(path) as partial:
-        figure.savefig(partial, format="png", dpi=_DPI)
+    """Write a figure as PNG to look at and, beside it, as SVG for papers; each file whole or not at all."""
+    with house_style():
+        for kind in ("png", "svg"):
+            with whole_file(path.with_suffix(f".{kind}")) as partial:
+                # no date in the file: the same run gives the same figure
+                figure.savefig(partial, format=kind, dpi=_DPI, metadata={"Date": None} if kind == "svg" else None)
