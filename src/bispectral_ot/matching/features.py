@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from bispectral_ot.costs import STORAGES, Storage, choose_storage
 from bispectral_ot.errors import InputError, MemoryBudgetError
+from bispectral_ot.invariants.base import BatchTransformer
 from bispectral_ot.memory import default_budget, parse_bytes
 from bispectral_ot.progress import Progress, silent
 
@@ -60,15 +61,73 @@ def plan_memory(
     raise AssertionError("unreachable")
 
 
+def fit(transformer: Any, images: NDArray[Any]) -> Any:
+    """A copy of the transformer, fitted to ``images``; the given one stays as it is."""
+    from sklearn.base import clone
+
+    fitted = clone(transformer, safe=False)
+    fitted.fit(_as_input(fitted, images))
+    return fitted
+
+
 def extract(transformer: Any, images: NDArray[Any], *, file: Path | None = None, progress: Progress = silent) -> Any:
     """Features of ``images`` as float32 rows, written to a memory map where ``file`` is given."""
-    if not hasattr(transformer, "n_features_out_"):  # any scikit-learn transformer will do
-        return np.ascontiguousarray(transformer.transform(images), dtype=np.float32)
+    if isinstance(transformer, BatchTransformer):
+        if file is None:
+            return transformer.transform(images, progress=progress)
+        out = _memory_map(file, len(images), transformer.n_features_out_)
+        return transformer.transform(images, out=out, progress=progress)
     if file is None:
-        return transformer.transform(images, progress=progress)
-    shape = (len(images), transformer.n_features_out_)
-    out = np.lib.format.open_memmap(file, mode="w+", dtype=np.float32, shape=shape)
-    return transformer.transform(images, out=out, progress=progress)
+        return _rows(transformer, images)
+    out = _memory_map(file, len(images), count_columns(transformer, images))
+    for start in range(0, len(images), _BATCH):
+        out[start : start + _BATCH] = _rows(transformer, images[start : start + _BATCH])
+    return out
+
+
+def count_columns(transformer: Any, images: NDArray[Any]) -> int:
+    """How many columns the features of ``images`` will have."""
+    if isinstance(transformer, BatchTransformer):
+        return transformer.n_features_out_
+    return int(_rows(transformer, images[:1]).shape[1])
+
+
+def column_weights(transformer: Any) -> NDArray[np.float32] | None:
+    """The multiplicities of folded features, where the transformer (or the last step of a pipeline) has any."""
+    while hasattr(transformer, "steps"):
+        transformer = transformer.steps[-1][1]
+    weights: NDArray[np.float32] | None = getattr(transformer, "feature_weights_", None)
+    return weights
+
+
+def _rows(transformer: Any, images: NDArray[Any]) -> NDArray[np.float32]:
+    rows = np.ascontiguousarray(transformer.transform(_as_input(transformer, images)), dtype=np.float32)
+    if rows.ndim != 2 or len(rows) != len(images):
+        raise InputError(
+            f"{type(transformer).__name__} gave features of shape {rows.shape} for {len(images)} images; "
+            "it should give one row each."
+        )
+    return rows
+
+
+def _as_input(transformer: Any, images: NDArray[Any]) -> NDArray[Any]:
+    return images if _takes_images(transformer) else images.reshape(len(images), -1)
+
+
+def _takes_images(transformer: Any) -> bool:
+    """Whether it reads image batches; most scikit-learn transformers want rows, and say so in their tags."""
+    if hasattr(transformer, "steps"):
+        return _takes_images(transformer.steps[0][1])
+    if hasattr(transformer, "transformer_list"):
+        return any(_takes_images(part) for _, part in transformer.transformer_list)
+    if isinstance(transformer, BatchTransformer) or not hasattr(transformer, "__sklearn_tags__"):
+        return True
+    tags = transformer.__sklearn_tags__()
+    return bool(tags.input_tags.three_d_array or tags.no_validation)
+
+
+def _memory_map(file: Path, n_rows: int, n_columns: int) -> Any:
+    return np.lib.format.open_memmap(file, mode="w+", dtype=np.float32, shape=(n_rows, n_columns))
 
 
 @dataclass(frozen=True)
@@ -150,8 +209,6 @@ def reduce_features(
         second = second.astype(np.float64, copy=False)
     mean = total / count
     covariance = second / count - np.outer(mean, mean)
-    if not 1 <= n_components <= len(mean):
-        raise InputError(f"pca must be between 1 and the {len(mean)} columns of the features, got {n_components}.")
     from scipy.linalg import eigh
 
     last = len(mean) - 1

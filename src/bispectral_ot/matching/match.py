@@ -15,13 +15,24 @@ from numpy.typing import ArrayLike, NDArray
 
 from bispectral_ot.costs import METRICS, Cost, Metric, Storage
 from bispectral_ot.datasets import Dataset
+from bispectral_ot.engines import split_rows
 from bispectral_ot.errors import DataWarning, InputError
 from bispectral_ot.invariants import make_features
-from bispectral_ot.matching.features import FeatureMap, extract, plan_memory, reduce_features
+from bispectral_ot.invariants.base import check_integer
+from bispectral_ot.matching.features import (
+    FeatureMap,
+    column_weights,
+    count_columns,
+    extract,
+    fit,
+    plan_memory,
+    reduce_features,
+)
 from bispectral_ot.matching.result import Match
 from bispectral_ot.memory import peak_memory
 from bispectral_ot.progress import Progress, silent
 from bispectral_ot.transport import Sinkhorn
+from bispectral_ot.transport.weights import as_weights
 
 
 def match(
@@ -53,7 +64,8 @@ def match(
         ``"so3-shapes"`` (3-D rotation of point clouds (n, points, 3)) or ``"none"``.
     features
         A name (``"pixels"``, ``"ring-bispectrum"``, ``"ring-power"``, ``"translation-bispectrum"``, ...; all of them in
-        ``bispectral_ot.invariants.FEATURES``), any scikit-learn transformer, or None for the symmetry's default.
+        ``bispectral_ot.invariants.FEATURES``), any scikit-learn transformer or pipeline, or None for the symmetry's
+        default. Transformers are fitted to the source; those that want rows get flattened images.
     metric
         ``"l1"``, ``"l2"``, ``"sqeuclidean"`` or ``"cosine"``.
     solver
@@ -94,6 +106,13 @@ def match(
         )
     transformer = make_features(features, symmetry=symmetry)
     solver = Sinkhorn() if solver is None else solver
+    if isinstance(solver, type) or not hasattr(solver, "solve"):
+        raise InputError(f"solver must be one like Sinkhorn(), with a solve method, got {solver!r}.")
+    if scratch is not None and not Path(scratch).is_dir():
+        raise InputError(f"scratch must be a folder that exists, got {str(scratch)!r}.")
+    shape = len(source), len(target)
+    source_weights = as_weights(source_weights, shape[0], "source_weights")
+    target_weights = as_weights(target_weights, shape[1], "target_weights")
     settings: dict[str, Any] = {
         "symmetry": symmetry,
         "features": features if isinstance(features, str) else type(transformer).__name__,
@@ -110,13 +129,14 @@ def match(
     def timed(stage: str) -> AbstractContextManager[None]:
         return _measured(seconds, memory, stage)
 
-    shape = len(source), len(target)
     mean, std = _mean_and_deviation(source, target) if normalise else (0.0, 1.0)
     images_a, images_b = _normalised(source, mean, std), _normalised(target, mean, std)
-    transformer = transformer.fit(images_a)
-    width = pca or getattr(transformer, "n_features_out_", images_a[0].size)
-    plan = plan_memory(shape, width, working_memory=working_memory, storage=storage)
-    weights = column_weights = getattr(transformer, "feature_weights_", None)
+    transformer = fit(transformer, images_a)
+    columns = count_columns(transformer, images_a)
+    if pca is not None and check_integer("pca", pca, minimum=1) > columns:
+        raise InputError(f"pca must not be more than the {columns} columns of the features, got {pca}.")
+    plan = plan_memory(shape, pca or columns, working_memory=working_memory, storage=storage)
+    weights = multiplicities = column_weights(transformer)
     projection: NDArray[np.float32] | None = None
     with tempfile.TemporaryDirectory(prefix="bispectral-ot-", dir=scratch) as folder:
         with timed("features"):
@@ -133,7 +153,7 @@ def match(
             cost = Cost(xa, xb, metric, weights=weights, storage=plan.storage, progress=progress)
         settings |= {
             "columns": int(xa.shape[1]),
-            "mapped_features": plan.mapped_features and not pca,
+            "mapped_features": isinstance(xa, np.memmap),
             "storage": cost.storage,
             "storage_error": cost.storage_error / cost.scale,
         }
@@ -147,7 +167,7 @@ def match(
             settings=settings,
             seconds=seconds,
             memory=memory,
-            feature_map=FeatureMap(transformer, mean, std, column_weights, projection),
+            feature_map=FeatureMap(transformer, mean, std, multiplicities, projection),
             progress=progress,
         )
         with timed("summary"):
@@ -173,7 +193,11 @@ def _mean_and_deviation(source: Dataset, target: Dataset) -> tuple[float, float]
     sides = (source.images, target.images)
     count = sum(images.size for images in sides)
     mean = float(sum(images.sum(dtype=np.float64) for images in sides) / count)
-    spread = sum(np.square(images - np.float32(mean), dtype=np.float32).sum(dtype=np.float64) for images in sides)
+    spread = sum(
+        float(np.square(images[start:stop] - mean, dtype=np.float64).sum())
+        for images in sides
+        for start, stop in split_rows(len(images), block_rows=1024)
+    )
     return mean, float(np.sqrt(spread / count)) or 1.0
 
 

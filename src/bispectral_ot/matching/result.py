@@ -130,7 +130,8 @@ class Match:
             assert summary.target_class_mass is not None
             mass, weights = summary.target_class_mass.T, self.coupling.target_weights
         assert mass is not None
-        return classes, mass / _positive(weights)[:, None]
+        # what was measured rather than what was asked for: shares sum to one also where the solver stopped early
+        return classes, mass / _positive(np.where(weights > 0, mass.sum(axis=1), 0.0))[:, None]
 
     def transfer_labels(self, labels: ArrayLike | None = None, *, to: Side | None = None) -> LabelTransfer:
         """Give each element the label with the largest transported mass; see :meth:`class_mass`."""
@@ -157,8 +158,8 @@ def check_labels(labels: ArrayLike | None, size: int) -> NDArray[Any]:
     """Labels as an array (size,), or an :class:`InputError` that says what is wrong."""
     array = np.asarray(labels)
     if array.shape != (size,):
-        count = len(array) if array.ndim else "no"
-        raise InputError(f"labels has {count} entries but there are {size} elements; give one label per element.")
+        given = f"{len(array)} entries" if array.ndim == 1 else f"shape {array.shape}"
+        raise InputError(f"labels has {given} but there are {size} elements; give one label per element.")
     return array
 
 

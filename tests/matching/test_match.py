@@ -1,0 +1,439 @@
+"""From two datasets to a match: what is matched, by which features, within which memory, and what is refused."""
+
+from __future__ import annotations
+
+import tempfile
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.decomposition import PCA
+from sklearn.pipeline import make_pipeline, make_union
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
+
+import bispectral_ot as bot
+from bispectral_ot.costs import METRICS, STORAGES
+from bispectral_ot.costs.cost import storage_bytes
+from bispectral_ot.matching.features import column_weights, count_columns, extract, fit
+
+
+@pytest.fixture(scope="module")
+def halves():
+    """Two halves of the digits, 30 of each class, the first one turned at random."""
+    a, b = bot.split_halves(bot.load("digits"), seed=0, per_class=30)
+    return bot.rotate_randomly(a, seed=0), b
+
+
+@pytest.fixture(scope="module")
+def few():
+    a, b = bot.split_halves(bot.load("digits"), seed=1, per_class=6)
+    return a, b
+
+
+PRECISE = bot.Sinkhorn(tol=1e-7)
+
+
+def difference(first, second):
+    """How much mass two matches place otherwise."""
+    return np.abs(first.coupling.to_dense() - second.coupling.to_dense()).sum()
+
+
+def accuracy(match, a, b):
+    return bot.class_preservation(match, a.labels, b.labels).accuracy
+
+
+# What it is for
+
+
+def test_turned_digits_are_matched_by_bispectra_and_not_by_pixels(halves):
+    by_bispectrum = accuracy(bot.match(*halves, symmetry="rotation"), *halves)
+    by_pixels = accuracy(bot.match(*halves, symmetry="none"), *halves)
+    assert by_bispectrum > 0.6
+    assert by_bispectrum > by_pixels + 0.2
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_every_metric_gives_a_converged_match(halves, metric):
+    match = bot.match(*halves, metric=metric)
+    assert match.converged
+    assert match.marginal_error <= 1e-4
+    assert match.distance > 0
+    assert accuracy(match, *halves) > 0.5
+
+
+@pytest.mark.parametrize("symmetry", ["none", "rotation", "translation"])
+def test_a_set_is_matched_with_itself_element_by_element(few, symmetry):
+    a, _ = few
+    order = np.random.default_rng(2).permutation(len(a))
+    match = bot.match(a, a.select(order), symmetry=symmetry, metric="l2", solver=bot.Sinkhorn(reg=1e-3))
+    np.testing.assert_array_equal(order[match.top_matches(1).indices[:, 0]], np.arange(len(a)))
+    assert match.distance < 0.02 * match.coupling.cost.maximum
+
+
+def test_exact_quarter_turns_are_undone():
+    images = np.random.default_rng(3).integers(0, 255, (30, 9, 9)).astype(np.uint8)
+    turned = np.stack([np.rot90(image, k % 4) for k, image in enumerate(images)])
+    features = bot.RingBispectrum(sampling="bilinear")
+    match = bot.match(turned, images, features=features, metric="l2", solver=bot.Sinkhorn(reg=1e-3))
+    np.testing.assert_array_equal(match.top_matches(1).indices[:, 0], np.arange(30))
+
+
+def test_exact_shifts_are_undone():
+    images = np.random.default_rng(4).integers(0, 255, (25, 8, 8)).astype(np.uint8)
+    moved = np.stack([np.roll(image, (k, 2 * k), axis=(0, 1)) for k, image in enumerate(images)])
+    match = bot.match(moved, images, symmetry="translation", metric="l2", solver=bot.Sinkhorn(reg=1e-3))
+    np.testing.assert_array_equal(match.top_matches(1).indices[:, 0], np.arange(25))
+
+
+# What may be given
+
+
+def test_arrays_and_datasets_give_the_same(few):
+    a, b = few
+    of_datasets, of_arrays, of_lists = bot.match(a, b), bot.match(a.images, b.images), bot.match(a, b.images.tolist())
+    np.testing.assert_allclose(of_arrays.coupling.to_dense(), of_datasets.coupling.to_dense(), rtol=1e-6)
+    np.testing.assert_allclose(of_lists.coupling.to_dense(), of_datasets.coupling.to_dense(), rtol=1e-4)
+    assert of_arrays.source_labels is None
+    assert of_datasets.source_labels is not None
+
+
+@pytest.mark.parametrize("symmetry", ["none", "rotation", "translation"])
+def test_colour_images_and_images_that_are_not_square(symmetry):
+    generator = np.random.default_rng(5)
+    a, b = generator.integers(0, 255, (12, 9, 12, 3)), generator.integers(0, 255, (10, 9, 12, 3))
+    match = bot.match(a.astype(np.uint8), b.astype(np.uint8), symmetry=symmetry)
+    assert match.converged
+    assert match.coupling.shape == (12, 10)
+
+
+@pytest.mark.parametrize(("n", "m"), [(1, 1), (1, 5), (5, 1)])
+def test_one_image_on_a_side(few, n, m):
+    a, b = few
+    match = bot.match(a.images[:n], b.images[:m])
+    assert match.converged
+    np.testing.assert_allclose(match.coupling.to_dense(), np.full((n, m), 1 / (n * m)), rtol=1e-4)
+    assert match.top_matches(9).indices.shape == (n, m)
+
+
+def test_weights_are_passed_on(few):
+    a, b = few
+    weights = np.arange(1.0, len(a) + 1)
+    match = bot.match(a, b, source_weights=weights / weights.sum())
+    np.testing.assert_allclose(match.coupling.to_dense().sum(axis=1), weights / weights.sum(), atol=1e-4)
+
+
+@pytest.mark.parametrize("solver", [bot.ExactTransport(), bot.Greenkhorn(reg=0.05)])
+def test_other_solvers(few, solver):
+    match = bot.match(*few, solver=solver)
+    assert match.converged
+    assert type(solver).__name__ in match.settings["solver"]
+
+
+def test_a_solve_that_fails_says_so_and_does_not_pretend(few):
+    with pytest.raises(bot.NotConvergedError):
+        bot.match(*few, solver=bot.Sinkhorn(reg=0.01, tol=1e-9, max_iter=2))
+    with pytest.warns(bot.NotConvergedWarning):
+        match = bot.match(*few, solver=bot.Sinkhorn(reg=0.01, tol=1e-9, max_iter=2, on_failure="warn"))
+    assert not match.converged
+
+
+def test_the_unit_of_the_pixels_does_not_matter(few):
+    a, b = (side.images.astype(np.float32) for side in few)
+    expected = bot.match(a, b, solver=PRECISE)
+    for scale in np.float32([1e-20, 1e-3, 1e20]):
+        assert difference(bot.match(a * scale, b * scale, solver=PRECISE), expected) < 2e-4
+
+
+def test_normalisation_uses_the_same_two_numbers_for_both_sides(few):
+    a, b = (side.images.astype(np.float64) for side in few)
+    both = np.concatenate([a, b])
+    a_by_hand, b_by_hand = ((images - both.mean()) / both.std() for images in (a, b))
+    by_hand = bot.match(a_by_hand, b_by_hand, normalise=False, solver=PRECISE)
+    assert difference(bot.match(a, b, solver=PRECISE), by_hand) < 2e-4
+
+
+# Features
+
+
+def test_features_by_name_and_by_transformer_are_the_same(few):
+    for name, transformer in (
+        ("pixels", bot.Pixels()),
+        ("ring-power", bot.RingPowerSpectrum()),
+        ("ring-bispectrum", bot.RingBispectrum()),
+    ):
+        by_name, by_object = bot.match(*few, features=name), bot.match(*few, features=transformer)
+        np.testing.assert_allclose(by_name.coupling.to_dense(), by_object.coupling.to_dense(), rtol=1e-6)
+        assert by_name.settings["features"] == name
+        assert by_object.settings["features"] == type(transformer).__name__
+
+
+def test_folded_features_are_weighted_also_at_the_end_of_a_pipeline(few):
+    plain = bot.match(*few, features=bot.RingBispectrum())
+    unfolded = bot.match(*few, features=bot.RingBispectrum(folded=False))
+    piped = bot.match(*few, features=make_pipeline(FunctionTransformer(), make_pipeline(bot.RingBispectrum())))
+    assert unfolded.distance == pytest.approx(plain.distance, rel=1e-4)
+    assert piped.distance == pytest.approx(plain.distance, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("transformer", "columns"),
+    [
+        (PCA(7), 7),
+        (StandardScaler(), 64),
+        (make_pipeline(StandardScaler(), PCA(5)), 5),
+        (make_pipeline(bot.RingPowerSpectrum(), StandardScaler()), 84),
+        (make_union(PCA(3), PCA(2)), 5),
+        (FunctionTransformer(lambda images: images.mean(axis=1)), 8),
+        (make_union(bot.Pixels(), bot.Pixels()), 128),
+    ],
+)
+def test_any_transformer_or_pipeline_will_do(few, transformer, columns):
+    match = bot.match(*few, features=transformer)
+    assert match.converged
+    assert match.settings["columns"] == columns
+    assert match.feature_map(few[0].images).shape == (len(few[0]), columns)
+
+
+class Brightness:
+    """Not a scikit-learn class, and with an attribute that ours have too."""
+
+    def fit(self, images):
+        self.n_features_out_ = 1
+        return self
+
+    def transform(self, images):
+        return images.reshape(len(images), -1).mean(axis=1, keepdims=True)
+
+
+def test_an_object_with_fit_and_transform_will_do(few):
+    match = bot.match(*few, features=Brightness(), solver=bot.ExactTransport(), metric="l1")
+    # in one dimension the best plan keeps the order
+    order_a, order_b = (side.images.mean(axis=(1, 2)).argsort() for side in few)
+    expected = np.abs(few[0].images.mean(axis=(1, 2))[order_a] - few[1].images.mean(axis=(1, 2))[order_b]).mean()
+    std = np.concatenate([side.images for side in few]).std()
+    assert match.distance == pytest.approx(expected / std, rel=1e-3)
+
+
+def test_the_given_transformer_is_not_changed(few):
+    transformer = PCA(4)
+    first = bot.match(*few, features=transformer)
+    assert not hasattr(transformer, "components_")
+    bot.match(few[0].images[:, :5], few[1].images[:, :5], features=transformer)
+    assert first.feature_map(few[0].images).shape == (len(few[0]), 4)  # as it was fitted for this match
+
+
+def test_a_transformer_that_does_not_give_rows_is_named(few):
+    with pytest.raises(bot.InputError, match=r"FunctionTransformer gave features of shape \(1, 8, 8\)"):
+        bot.match(*few, features=FunctionTransformer())
+
+
+def test_features_are_the_same_in_memory_and_in_a_map(few, tmp_path):
+    images = few[0].images
+    for transformer in (bot.RingBispectrum(), make_pipeline(StandardScaler(), PCA(3))):
+        fitted = fit(transformer, images)
+        rows, mapped = extract(fitted, images), extract(fitted, images, file=tmp_path / "x.npy")
+        np.testing.assert_allclose(mapped, rows, rtol=1e-6, atol=1e-6)
+        assert isinstance(mapped, np.memmap)
+        assert rows.dtype == np.float32
+        assert rows.shape == (len(images), count_columns(fitted, images))
+
+
+def test_weights_of_columns_are_found_where_there_are_any(few):
+    images = few[0].images
+    fitted = fit(bot.RingBispectrum(), images)
+    np.testing.assert_array_equal(column_weights(fitted), fitted.feature_weights_)
+    assert column_weights(fit(PCA(3), images)) is None
+    assert column_weights(fit(make_pipeline(bot.RingBispectrum(), PCA(3)), images)) is None
+
+
+# Principal components
+
+
+def test_all_components_keep_distances(few):
+    a, b = few
+    for features, components in (("pixels", 64), ("ring-power", 84)):
+        whole = bot.match(a, b, features=features, metric="l2")
+        reduced = bot.match(a, b, features=features, metric="l2", pca=components)
+        np.testing.assert_allclose(
+            reduced.coupling.cost.block(0, len(a)), whole.coupling.cost.block(0, len(a)), atol=1e-3
+        )
+        assert reduced.settings["kept_variance"] == pytest.approx(1.0, abs=1e-5)
+        assert reduced.distance == pytest.approx(whole.distance, rel=1e-3)
+
+
+def test_the_kept_variance_is_scikit_learns(few):
+    a, b = few
+    match = bot.match(a, b, symmetry="none", pca=6)
+    both = np.concatenate([a.images, b.images]).reshape(len(a) + len(b), -1).astype(float)
+    assert match.settings["kept_variance"] == pytest.approx(PCA(6).fit(both).explained_variance_ratio_.sum(), rel=1e-4)
+    assert match.settings["columns"] == 6
+    assert match.settings["pca"] == 6
+
+
+def test_components_of_folded_features_are_those_of_the_unfolded(few):
+    folded = bot.match(*few, features=bot.RingBispectrum(n_angles=8), metric="l2", pca=5)
+    unfolded = bot.match(*few, features=bot.RingBispectrum(n_angles=8, folded=False), metric="l2", pca=5)
+    assert folded.settings["kept_variance"] == pytest.approx(unfolded.settings["kept_variance"], rel=1e-3)
+    assert folded.distance == pytest.approx(unfolded.distance, rel=1e-3)
+
+
+def test_a_few_components_of_bispectra_keep_the_classes(halves):
+    whole, reduced = bot.match(*halves, metric="l2"), bot.match(*halves, metric="l2", pca=60)
+    assert reduced.settings["kept_variance"] > 0.9
+    assert abs(accuracy(whole, *halves) - accuracy(reduced, *halves)) < 0.06
+
+
+@pytest.mark.parametrize("pca", [0, -1, 65, 2.5, True, "many"])
+def test_a_number_of_components_that_cannot_be_is_refused(few, pca):
+    with pytest.raises(bot.InputError, match="pca"):
+        bot.match(*few, symmetry="none", pca=pca)
+
+
+# Memory
+
+
+@pytest.mark.parametrize("storage", STORAGES)
+def test_every_storage_gives_the_same_match(few, storage):
+    expected, match = bot.match(*few, solver=PRECISE), bot.match(*few, solver=PRECISE, storage=storage)
+    assert match.settings["storage"] == storage
+    assert (match.settings["storage_error"] > 0) == (storage == "compact")
+    # an error e of the scaled cost moves the plan by about e / reg
+    assert difference(match, expected) < 2e-4 + 10 * match.settings["storage_error"] / PRECISE.reg
+
+
+@pytest.mark.parametrize("features", ["ring-bispectrum", StandardScaler()])
+def test_a_small_budget_maps_the_features_and_gives_the_same_match(few, features, tmp_path, monkeypatch):
+    monkeypatch.setenv("BISPECTRAL_OT_THREADS", "2")
+    a, b = few
+    budget = storage_bytes((len(a), len(b)), feature_bytes=0, block_rows=512)["recompute"] + 1
+    expected = bot.match(a, b, features=features, solver=PRECISE)
+    match = bot.match(a, b, features=features, solver=PRECISE, working_memory=budget, scratch=tmp_path)
+    assert match.settings["mapped_features"]
+    assert match.settings["storage"] == "recompute"
+    assert not expected.settings["mapped_features"]
+    assert difference(match, expected) < 2e-4
+    # the files are gone, and the plan can still be read
+    assert not list(tmp_path.iterdir())
+    assert match.top_matches(20).indices.shape == (len(a), 20)
+    np.testing.assert_array_equal(match.top_matches(3).indices, match.top_matches(20).indices[:, :3])
+
+
+def test_a_budget_that_cannot_be_met_is_an_error_before_any_work(few):
+    calls = []
+    with pytest.raises(bot.MemoryBudgetError, match="recompute"):
+        bot.match(*few, working_memory="10MB", progress=lambda *call: calls.append(call))
+    assert not calls
+
+
+def test_nothing_is_left_in_the_temporary_folder(few, tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with pytest.raises(bot.NotConvergedError):
+        bot.match(*few, solver=bot.Sinkhorn(tol=1e-12, max_iter=1))
+    bot.match(*few)
+    assert not list(tmp_path.iterdir())
+
+
+# What it tells
+
+
+def test_the_settings_say_how_it_was_done(few):
+    match = bot.match(*few, metric="l2")
+    assert match.settings["symmetry"] == "rotation"
+    assert match.settings["metric"] == "l2"
+    assert match.settings["normalise"] is True
+    assert "RingBispectrum" in match.settings["transformer"]
+    assert "Sinkhorn" in match.settings["solver"]
+    assert set(match.seconds) == {"features", "cost", "transport", "summary"}
+    assert all(seconds >= 0 for seconds in match.seconds.values())
+
+
+def test_progress_tells_each_stage_to_its_end(few):
+    last = {}
+    bot.match(*few, progress=lambda stage, done, total: last.__setitem__(stage, (done, total)))
+    assert set(last) == {"features", "cost", "transport", "summary"}
+    assert all(done == total for done, total in last.values())
+
+
+def test_the_feature_map_sees_images_as_the_match_did(few):
+    a, b = few
+    for options in ({}, {"pca": 5}, {"normalise": False}):
+        match = bot.match(a, b, metric="l2", **options)
+        features = match.feature_map
+        cost = bot.Cost(features(a.images), features(b.images), "l2", weights=features.metric_weights)
+        np.testing.assert_allclose(cost.block(0, len(a)), match.coupling.cost.block(0, len(a)), rtol=1e-3, atol=1e-4)
+
+
+def test_constant_images_are_counted_and_do_no_harm(few):
+    a, b = few
+    images = a.images.copy()
+    images[[2, 5, 7]] = 0
+    images[9] = 200
+    with pytest.warns(bot.DataWarning, match=f"4 of the {len(a)} images of 'blank' are constant") as caught:
+        match = bot.match(bot.Dataset(images, name="blank"), b)
+    assert match.settings["constant_images"] == {"source": 4, "target": 0}
+    assert match.converged
+    assert np.isfinite(match.coupling.to_dense()).all()
+    assert caught[0].filename == __file__
+
+
+@pytest.mark.parametrize("symmetry", ["none", "rotation", "translation"])
+@pytest.mark.parametrize("metric", METRICS)
+def test_sets_of_constant_images_alone_are_matched_evenly(symmetry, metric):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", bot.DataWarning)
+        match = bot.match(
+            np.full((3, 8, 8), 7, np.uint8), np.full((4, 8, 8), 7, np.uint8), symmetry=symmetry, metric=metric
+        )
+    np.testing.assert_allclose(match.coupling.to_dense(), 1 / 12, rtol=1e-4)
+    assert match.distance == pytest.approx(0, abs=1e-6)
+
+
+# What is refused, before the work
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"metric": "euclid"}, "l1, l2, sqeuclidean, cosine"),
+        ({"symmetry": "rotations"}, "did you mean 'rotation'"),
+        ({"features": "pixel"}, "did you mean 'pixels'"),
+        ({"features": bot.Pixels}, "transformer"),
+        ({"features": 3}, "transformer"),
+        ({"solver": "sinkhorn"}, "solver"),
+        ({"solver": bot.Sinkhorn}, "solver"),
+        ({"source_weights": np.ones(60)}, "source_weights must sum to one"),
+        ({"target_weights": np.ones(3) / 3}, "target_weights has shape"),
+        ({"storage": "disk"}, "float32, compact, recompute"),
+        ({"working_memory": "plenty"}, "plenty"),
+        ({"scratch": "no/such/folder"}, "no/such/folder"),
+    ],
+)
+def test_bad_options_are_refused_before_the_work(few, options, words):
+    calls = []
+    with pytest.raises(bot.InputError, match=words):
+        bot.match(*few, **options, progress=lambda *call: calls.append(call))
+    assert not calls
+
+
+def test_images_of_different_sizes_are_refused(few):
+    a, b = few
+    with pytest.raises(bot.InputError, match=r"7 x 8 but those of .* are 8 x 8.*resize"):
+        bot.match(a.images[:, 1:], b)
+    with pytest.raises(bot.InputError, match="8 x 8 x 3"):
+        bot.match(np.repeat(a.images[..., None], 3, axis=3), b)
+
+
+@pytest.mark.parametrize(
+    ("images", "words"),
+    [
+        (np.zeros((0, 8, 8)), "no images"),
+        (np.zeros((4, 64)), "flattened"),
+        (np.zeros((8, 8)), "shape"),
+        (np.full((2, 8, 8), np.nan), "image 0"),
+        (np.zeros((2, 8, 8)) * 1j, "real numbers"),
+        ("digits", "real numbers"),
+    ],
+)
+def test_images_that_are_none_are_refused(few, images, words):
+    with pytest.raises(bot.InputError, match=words):
+        bot.match(images, few[1])
