@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from bispectral_ot import synthetic_shapes
+
 
 @pytest.fixture(scope="module")
 def run(program, sets, tmp_path_factory):
@@ -222,3 +224,14 @@ def test_folders_with_odd_names_go_through_csv_and_json(program, halves, tmp_pat
         assert (base / "rechts" / row["target_file"]).is_file()
     assert {row["label"] for row in read_csv(base / "lauf" / "labels.csv")} <= {"ключ;", '"q", 漢', "$x$"}
     assert "[bold]" in "".join(line.strip() for line in outcome.stdout.splitlines())
+
+
+def test_shapes_are_matched_up_to_rotation_in_space(program, tmp_path):
+    for name, turned in (("a", True), ("b", False)):
+        shapes = synthetic_shapes(2, n_points=100, turned=turned, seed=turned)
+        np.savez(tmp_path / f"{name}.npz", images=shapes.images, labels=shapes.labels)
+    words = ("match", tmp_path / "a.npz", tmp_path / "b.npz", "--symmetry", "so3-shapes", "--out", tmp_path / "run")
+    outcome = program(*words, "--rotate-source")
+    assert "flat images" in outcome.stderr
+    assert program(*words).code == 0
+    assert (tmp_path / "run" / "figures" / "matches.png").is_file()

@@ -208,6 +208,12 @@ def _check_options(config: dict[str, Any]) -> dict[str, Any]:
     _check_choice("--source-split", config["source_split"], ("train", "test"))
     _check_choice("--target-split", config["target_split"], ("train", "test"))
     make_features(config["features"], symmetry=config["symmetry"])
+    if config["symmetry"].startswith("so3"):
+        plane = [option for option in ("rotate_source", "center", "resize") if config[option]]
+        if plane:
+            raise InputError(
+                f"--{plane[0].replace('_', '-')} is for flat images, not for spheres or shapes in 3-D; leave it out."
+            )
     if config["storage"] is not None:
         _check_choice("--storage", config["storage"], STORAGES)
     if config["working_memory"] is not None:

@@ -156,7 +156,8 @@ def run_symmetries(
         }
         for setting in SETTINGS:
             for features in EXPERIMENTS[symmetry].features:
-                shared = {**common, "setting": setting, "features": features}
+                parameters = _transformer(features).get_params()
+                shared = {**common, "setting": setting, "features": features, "parameters": parameters}
                 configs = [{**shared, "metric": metric} for metric in metrics]
                 todo = [config for config in configs if store.find(config, overwrite=overwrite) is None]
                 groups.append((source, shared, todo, len(configs)))
@@ -168,7 +169,7 @@ def run_symmetries(
             continue
         start = time.perf_counter()
         a, b = _sides(source, shared_config)
-        transformer = make_features("pixels" if _is_raw(shared_config["features"]) else shared_config["features"])
+        transformer = _transformer(shared_config["features"])
         with extracted_features(a, b, transformer, start=start, progress=progress) as shared_sides:
             for config in todo:
                 cost = compute_cost(shared_sides, config["metric"], progress=progress)
@@ -184,8 +185,9 @@ def run_symmetries(
     return cells
 
 
-def _is_raw(features: str) -> bool:
-    return features in ("pixels", "shell-densities")
+def _transformer(features: str) -> Any:
+    """The transformer of a name; densities are raw signals, compared as they are."""
+    return make_features("pixels" if features == "shell-densities" else features)
 
 
 def _sides(source: Dataset, config: dict[str, Any]) -> tuple[Dataset, Dataset]:

@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import bispectral_ot as bot
+from bispectral_ot.cli.study import app
+from bispectral_ot.errors import InputError, RunExistsError
+from bispectral_ot.studies import run_symmetries
+from bispectral_ot.studies.symmetries import EXPERIMENTS, turn_and_mirror, turn_shapes
+
+
+def run(out: Path, **options: Any) -> list[dict[str, Any]]:
+    defaults: dict[str, Any] = {"dataset": "digits", "metrics": ["l2"], "per_class": 5, "shapes_per_class": 4}
+    return run_symmetries(out, **(defaults | options))
+
+
+def test_every_symmetry_with_raw_signals_and_invariants(tmp_path: Path) -> None:
+    cells = run(tmp_path)
+    assert cells == json.loads((tmp_path / "results.json").read_text())["cells"]
+    found = {(c["config"]["symmetry"], c["features"], c["setting"]): c for c in cells}
+    assert len(found) == 2 * sum(len(experiment.features) for experiment in EXPERIMENTS.values())
+    for symmetry, experiment in EXPERIMENTS.items():
+        raw, invariant = next(iter(experiment.features)), list(experiment.features)[-1]
+        baseline, turned = (found[symmetry, invariant, setting]["accuracy"] for setting in ("baseline", "turned"))
+        assert turned > found[symmetry, raw, "turned"]["accuracy"]
+        # on the sphere a turned digit is sampled anew; the other two are exact
+        assert turned == pytest.approx(baseline, abs=0.1 if symmetry == "so3" else 1e-9)
+    assert all(cell["converged"] for cell in cells)
+    table = (tmp_path / "table.md").read_text()
+    assert "| digits, on the sphere, turned in 3-D: SO(3) bispectrum | 50 x 50 | 121 |" in table
+    assert table.count("\n| ") == 2 + 8  # header, rule, a row for each kind of features
+
+
+def test_a_cell_is_what_match_gives(tmp_path: Path) -> None:
+    cells = run(tmp_path, symmetries=["so3-shapes"])
+    (cell,) = (c for c in cells if (c["features"], c["setting"]) == ("shell-bispectrum", "turned"))
+    a, b = bot.split_halves(bot.synthetic_shapes(8, turned=False, seed=0), seed=0)
+    match = bot.match(turn_shapes(a, 0), b, symmetry="so3-shapes", metric="l2", normalise=False)
+    assert cell["transport_cost"] == pytest.approx(match.distance, rel=1e-5)
+    assert cell["accuracy"] == bot.class_preservation(match, a.labels, b.labels).accuracy
+
+
+def test_a_second_run_computes_nothing_and_other_choices_are_refused(tmp_path: Path) -> None:
+    run(tmp_path, symmetries=["d4"])
+    computed: list[Any] = []
+    run(tmp_path, symmetries=["d4"], report=computed.append)
+    assert not computed
+    with pytest.raises(RunExistsError, match="seed = 0, not 1"):
+        run(tmp_path, symmetries=["d4"], seed=1)
+
+
+def test_every_element_of_d4_is_used_and_no_pixel_is_lost() -> None:
+    image = np.arange(9, dtype=np.float32).reshape(3, 3)
+    moved = turn_and_mirror(bot.Dataset(np.stack([image] * 200), name="one"), 0).images
+    assert len(np.unique(moved.reshape(200, 9), axis=0)) == 8
+    assert (np.sort(moved.reshape(200, 9), axis=1) == np.arange(9)).all()
+
+
+def test_shapes_are_turned_and_not_mirrored_or_bent() -> None:
+    shapes = bot.synthetic_shapes(1, turned=False, n_points=20)
+    turned = turn_shapes(shapes, 3).images
+    before, after = (images[:, :, None] - images[:, None] for images in (shapes.images, turned))
+    np.testing.assert_allclose(np.linalg.norm(after, axis=-1), np.linalg.norm(before, axis=-1), atol=1e-5)
+    volumes = [np.linalg.det((images - images[:, :1])[:, 1:4].astype(np.float64)) for images in (shapes.images, turned)]
+    np.testing.assert_allclose(volumes[1], volumes[0], atol=1e-5)
+
+
+def test_wrong_names_and_sets_without_labels_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="unknown symmetries 'so2'"):
+        run(tmp_path / "out", symmetries=["so2"])
+    np.save(tmp_path / "images.npy", np.zeros((4, 8, 8), dtype=np.uint8))
+    with pytest.raises(InputError, match="has no labels"):
+        run(tmp_path / "out", dataset=str(tmp_path / "images.npy"))
+    np.savez(tmp_path / "wide.npz", images=np.zeros((4, 8, 9), dtype=np.uint8), labels=np.arange(4) // 2)
+    with pytest.raises(InputError, match="not square"):
+        run(tmp_path / "out", dataset=str(tmp_path / "wide.npz"))
+    assert not (tmp_path / "out").exists()
+
+
+def test_from_the_command_line(tmp_path: Path) -> None:
+    words = ["symmetries", "--dataset", "digits", "--only", "d4", "--metrics", "cosine", "--per-class", "4"]
+    done = CliRunner().invoke(app, [*words, "--out", str(tmp_path / "run")])
+    assert done.exit_code == 0, done.output
+    assert "digits turned d4-bispectrum cosine: " in done.output
+    assert "digits, quarter turns and mirrors: D_4 bispectrum" in done.output
