@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from bispectral_ot.costs import Cost
+from bispectral_ot.costs import Cost, EncodedRows
 from bispectral_ot.engines import core_count, run_blocks, split_rows
 from bispectral_ot.errors import InputError
 from bispectral_ot.progress import Progress, silent
@@ -111,8 +112,6 @@ class Coupling(ABC):
         progress
             Called as row blocks are done.
         """
-        from bispectral_ot.transport import kernels
-
         n, m = self.shape
         if k < 0:
             raise InputError(f"k must not be negative, got {k}.")
@@ -124,12 +123,11 @@ class Coupling(ABC):
 
         def work(start: int, stop: int) -> tuple[float, Vector, Vector]:
             transported, column_sums, target_mass = 0.0, np.zeros(m), np.zeros((source_classes, m))
-            # A few rows at a time: plan and cost stay in the cache between their making and their reading.
-            for first, last in split_rows(stop - start, block_rows=self._rows_in_cache):
+            for first, last in split_rows(stop - start, block_rows=self.cost.rows_at_once):
                 part = slice(start + first, start + last)
-                transported += kernels.read_plan(
-                    self.rows(part.start, part.stop),
-                    self.cost.block(part.start, part.stop),
+                transported += self._read(
+                    part,
+                    self.cost.encoded(part.start, part.stop),
                     sources[part],
                     targets,
                     row_sums[part],
@@ -158,11 +156,12 @@ class Coupling(ABC):
             target_class_mass=target_mass if source_classes else None,
         )
 
-    @property
-    def _rows_in_cache(self) -> int:
-        if self.cost.storage == "recompute":
-            return self.cost.rows_at_once
-        return max(1, 2**17 // self.shape[1])
+    def _read(self, part: slice, cost: EncodedRows, *places: NDArray[Any]) -> float:
+        """Read some rows of the plan into ``places`` (see ``kernels.read_plan``); returns their ``sum P * C``."""
+        from bispectral_ot.transport import kernels
+
+        rows = self.rows(part.start, part.stop)
+        return float(kernels.read_plan(rows, cost.codes, cost.offsets, cost.steps, *places))
 
 
 @dataclass
@@ -194,6 +193,14 @@ class EntropicCoupling(Coupling):
             out,
         )
         return out
+
+    def _read(self, part: slice, cost: EncodedRows, *places: NDArray[Any]) -> float:
+        from bispectral_ot.transport import kernels
+
+        unit = LOG2_E / self.reg
+        f, g = self.source_potential[part] * unit, finite(self.target_potential * unit)
+        scaled = unit / self.cost.scale
+        return float(kernels.read_potentials(scaled, f, g, cost.codes, cost.offsets, cost.steps, *places))
 
     def _entropy(self, row_sums: Vector, column_sums: Vector, transport_cost: float) -> float:
         # log P = (f + g - C) / reg, so the entropy follows from the sums that were measured

@@ -252,9 +252,24 @@ def _largest(row, indices, masses):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
+def _read_row(row, target_labels, source_label, column_sums, indices, masses, class_mass, target_class_mass):  # type: ignore[no-untyped-def]
+    _add_scaled(1.0, row, column_sums)
+    if masses.shape[0] > 0:
+        _largest(row, indices, masses)
+    if class_mass.shape[0] > 0:
+        for j in range(row.shape[0]):
+            if target_labels[j] >= 0:
+                class_mass[target_labels[j]] += row[j]
+    if target_class_mass.shape[0] > 0 and source_label >= 0:
+        _add_scaled(1.0, row, target_class_mass[source_label])
+
+
+@njit(nogil=True, cache=True)
 def read_plan(
     plan: NDArray[np.float64],
-    cost: NDArray[np.float32],
+    codes: NDArray[Any],
+    offsets: NDArray[np.float64],
+    steps: NDArray[np.float64],
     source_labels: NDArray[np.int64],
     target_labels: NDArray[np.int64],
     row_sums: NDArray[np.float64],
@@ -274,14 +289,55 @@ def read_plan(
     for i in range(plan.shape[0]):
         row = plan[i]
         row_sums[i] = _sum(row)
-        transported += _dot(row, cost[i])
-        _add_scaled(1.0, row, column_sums)
-        if top_masses.shape[1] > 0:
-            _largest(row, top_indices[i], top_masses[i])
-        if source_class_mass.shape[1] > 0:
-            for j in range(row.shape[0]):
-                if target_labels[j] >= 0:
-                    source_class_mass[i, target_labels[j]] += row[j]
-        if target_class_mass.shape[0] > 0 and source_labels[i] >= 0:
-            _add_scaled(1.0, row, target_class_mass[source_labels[i]])
+        transported += offsets[i] * row_sums[i] + steps[i] * _dot(row, codes[i])
+        _read_row(
+            row,
+            target_labels,
+            source_labels[i],
+            column_sums,
+            top_indices[i],
+            top_masses[i],
+            source_class_mass[i],
+            target_class_mass,
+        )
+    return transported
+
+
+@njit(nogil=True, cache=True)
+def read_potentials(
+    unit: float,
+    f: NDArray[np.float64],
+    g: NDArray[np.float64],
+    codes: NDArray[Any],
+    offsets: NDArray[np.float64],
+    steps: NDArray[np.float64],
+    source_labels: NDArray[np.int64],
+    target_labels: NDArray[np.int64],
+    row_sums: NDArray[np.float64],
+    column_sums: NDArray[np.float64],
+    top_indices: NDArray[np.int64],
+    top_masses: NDArray[np.float64],
+    source_class_mass: NDArray[np.float64],
+    target_class_mass: NDArray[np.float64],
+) -> float:
+    """:func:`plan_rows` and :func:`read_plan` in one: each row of the plan lives in the cache only."""
+    row = np.zeros(codes.shape[1])
+    transported = 0.0
+    for i in range(codes.shape[0]):
+        if f[i] == -np.inf:
+            row[:] = 0.0
+            row_sums[i] = 0.0
+        else:
+            row_sums[i] = _plan_row(codes[i], g, steps[i] * unit, f[i] - offsets[i] * unit, row)
+        transported += offsets[i] * row_sums[i] + steps[i] * _dot(row, codes[i])
+        _read_row(
+            row,
+            target_labels,
+            source_labels[i],
+            column_sums,
+            top_indices[i],
+            top_masses[i],
+            source_class_mass[i],
+            target_class_mass,
+        )
     return transported
