@@ -96,7 +96,7 @@ def test_points_of_a_plane_are_found_again() -> None:
 
 def test_geometry_writes_pictures_and_bispectra_hold_orbits_together(tmp_path: Path) -> None:
     results = run_geometry(tmp_path / "run", dataset="digits", per_class=(1, 2), step=90.0)
-    assert sorted(path.name for path in (tmp_path / "run" / "figures").iterdir()) == [
+    assert sorted(path.name for path in (tmp_path / "run" / "figures").glob("*.png")) == [
         "geometry-1.png",
         "geometry-2.png",
     ]
@@ -111,7 +111,7 @@ def test_distances_write_two_figures_for_each_metric(tmp_path: Path) -> None:
     results = run_distances(
         tmp_path / "run", dataset="digits", per_class=2, step=90.0, metrics=["cosine"], features=["ring-power"]
     )
-    names = sorted(path.name for path in (tmp_path / "run" / "figures").iterdir())
+    names = sorted(path.name for path in (tmp_path / "run" / "figures").glob("*.png"))
     assert names == ["angles-ring-power-cosine.png", "classes-ring-power-cosine.png"]
     (maps,) = results["maps"]
     assert maps["classes"].shape == (10, 10)
