@@ -24,9 +24,7 @@ def parse_bytes(size: str | int | float) -> int:
     else:
         found = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*([a-zA-Z]*)\s*", str(size))
         if not found or found[2].lower() not in _UNITS:
-            raise InputError(
-                f"cannot read the memory size {size!r}; write it as '4GB', '800MB' or a number of bytes."
-            )
+            raise InputError(f"cannot read the memory size {size!r}; write it as '4GB', '800MB' or a number of bytes.")
         count = float(found[1]) * _UNITS[found[2].lower()]
     if not 1 <= count < float("inf"):
         raise InputError(f"a memory size must be positive and finite, got {size!r}.")

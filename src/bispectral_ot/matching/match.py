@@ -134,7 +134,7 @@ def match(
     transformer = fit(transformer, images_a)
     columns = count_columns(transformer, images_a)
     if pca is not None and check_integer("pca", pca, minimum=1) > columns:
-        raise InputError(f"pca must not be more than the {columns} columns of the features, got {pca}.")
+        raise InputError(f"pca must be between 1 and the {columns} columns of the features, got {pca}.")
     plan = plan_memory(shape, pca or columns, working_memory=working_memory, storage=storage)
     weights = multiplicities = column_weights(transformer)
     projection: NDArray[np.float32] | None = None
