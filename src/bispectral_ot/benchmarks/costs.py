@@ -42,7 +42,7 @@ def bench_costs(setting: Setting) -> list[Table]:
                 ours.feature_weights_,
                 (theirs.transform(a.images), theirs.transform(b.images)),
                 theirs.feature_weights_,
-                repeats=sizes.repeats if fold_theirs else min(3, sizes.repeats),
+                repeats=min(3, sizes.repeats),
             )
             setting.progress("costs", index * len(_METRICS) + step + 1, 2 * len(_METRICS))
         title = "same features" if fold_theirs else "folded (ours) against unfolded (theirs), same distances"

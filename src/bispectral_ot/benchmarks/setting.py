@@ -34,8 +34,8 @@ class Sizes:
     repeats: int = 5
     features: int = 10_000
     literal: int = 400
-    cost: int = 1_000
-    unfolded_cost: int = 400
+    cost: int = 2_000
+    unfolded_cost: int = 800
     solver: int = 4_000
     lazy: int = 2_000
     recipe: tuple[int, ...] = (2_000, 4_000)

@@ -69,23 +69,25 @@ for _verb, _help in _VERBS.items():
 
 @app.command()
 def table(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run of bench, or its run.json.")],
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Runs of bench, or their run.json.")],
     into: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Put the tables between the marks in this file.")
     ] = None,
 ) -> None:
-    """Print the tables of a run as Markdown, or put them into a document.
+    """Print the tables of runs as Markdown, or put them into a document.
 
     Example: bispectral-ot bench table runs/bench --into docs/performance.md
     """
     from bispectral_ot.runs import write_text
 
-    path = run / "run.json" if run.is_dir() else run
-    try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-        text = tables_as_markdown(record)
-    except (OSError, KeyError, TypeError, ValueError) as error:
-        raise InputError(f"{path} is not a run of bench; give the folder that --out named.") from error
+    texts = []
+    for run in runs:
+        path = run / "run.json" if run.is_dir() else run
+        try:
+            texts.append(tables_as_markdown(json.loads(path.read_text(encoding="utf-8"))))
+        except (OSError, KeyError, TypeError, ValueError) as error:
+            raise InputError(f"{path} is not a run of bench; give the folder that --out named.") from error
+    text = "\n".join(texts)
     if into is None:
         print(text)
         return

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bispectral_ot.costs._typing import Floats
+from bispectral_ot.engines import core_count
 from bispectral_ot.errors import InputError
 
 Metric = Literal["l1", "l2", "sqeuclidean", "cosine"]
@@ -52,7 +53,10 @@ class Distance:
         """How many rows of ``xa`` make a good block: more where BLAS or memory maps gain from it."""
         if isinstance(self.xb, np.memmap):
             return 512
-        return 64 if self.metric == "l1" else 256
+        if self.metric != "l1":
+            return 256
+        # a few blocks for every core, so that all end at the same time; whole tiles of 4 rows
+        return min(64, 4 * -(-int(self.xa.shape[0]) // (16 * core_count())))
 
     def rows(self, start: int, stop: int, out: NDArray[np.float32]) -> None:
         """Fill ``out`` (stop - start, m) with the distances of rows ``start`` to ``stop`` of ``xa``."""

@@ -15,7 +15,7 @@ SAMPLINGS = ("nearest", "bilinear")
 
 @dataclass(frozen=True)
 class PolarSampler:
-    """Rings r = 0, 1, ..., R - 1 pixels by K angles ``t = 2 pi k / K``, as one sparse matrix.
+    """Rings of given radii r, in pixels, by K angles ``t = 2 pi k / K``, as one sparse matrix.
 
     - ``"nearest"`` takes the pixel at column ``floor(width / 2 + r cos t)`` and row
       ``floor(height / 2 + r sin t)``, as the paper's program does. At multiples of 90 degrees a position is a
@@ -42,17 +42,17 @@ class PolarSampler:
         height: int,
         width: int,
         *,
-        n_rings: int,
+        radii: NDArray[Any],
         n_angles: int,
         sampling: str,
         ring_weights: NDArray[np.float64],
     ) -> Self:
-        """Make the matrix; ``ring_weights`` (n_rings,) multiply the rings."""
+        """Make the matrix; ``radii`` and ``ring_weights`` (n_rings,), which multiply the rings."""
         angles = [2 * math.pi * k / n_angles for k in range(n_angles)]
         # the C library's functions: NumPy's own differ in the last bit between processors
         cosine = np.array([math.cos(t) for t in angles])
         sine = np.array([math.sin(t) for t in angles])
-        radius = np.arange(n_rings)[:, None]
+        n_rings, radius = len(radii), radii[:, None]
         if sampling == "nearest":
             x = np.floor(width / 2 + radius * cosine)
             y = np.floor(height / 2 + radius * sine)

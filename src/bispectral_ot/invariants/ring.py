@@ -51,7 +51,7 @@ class _RingTransformer(BatchTransformer):
         self.sampler_ = PolarSampler.build(
             height,
             width,
-            n_rings=n_rings,
+            radii=np.arange(n_rings),
             n_angles=n_angles,
             sampling=self.sampling,
             ring_weights=ring_weights,
