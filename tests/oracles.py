@@ -24,9 +24,7 @@ def ring_samples(
         for a in range(n_angles):
             t = 2 * math.pi * a / n_angles
             if sampling == "nearest":
-                value = pixel(
-                    math.floor(height / 2 + r * math.sin(t)), math.floor(width / 2 + r * math.cos(t))
-                )
+                value = pixel(math.floor(height / 2 + r * math.sin(t)), math.floor(width / 2 + r * math.cos(t)))
             else:
                 y, x = (height - 1) / 2 + r * math.sin(t), (width - 1) / 2 + r * math.cos(t)
                 top, left = math.floor(y), math.floor(x)
@@ -43,9 +41,7 @@ def ring_samples(
 def cyclic_bispectrum(signal: NDArray) -> NDArray[np.complex128]:
     """``B[i, j] = F_i F_j conj(F_{(i + j) mod n})``, (n, n), term by term."""
     n = len(signal)
-    spectrum = [
-        sum(complex(signal[t]) * np.exp(-2j * math.pi * f * t / n) for t in range(n)) for f in range(n)
-    ]
+    spectrum = [sum(complex(signal[t]) * np.exp(-2j * math.pi * f * t / n) for t in range(n)) for f in range(n)]
     bispectrum = np.zeros((n, n), dtype=np.complex128)
     for i in range(n):
         for j in range(n):
@@ -90,9 +86,7 @@ def translation_bispectrum(image: NDArray, *, band_limit: int) -> dict[tuple[int
     height, width = image.shape
 
     def coefficient(row: int, column: int) -> complex:
-        wave = np.exp(
-            -2j * math.pi * (row * np.arange(height)[:, None] / height + column * np.arange(width) / width)
-        )
+        wave = np.exp(-2j * math.pi * (row * np.arange(height)[:, None] / height + column * np.arange(width) / width))
         return complex(np.sum(image * wave))
 
     def in_band(row: int, column: int) -> bool:

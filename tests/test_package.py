@@ -125,9 +125,7 @@ def test_rooms_import_only_from_rooms_to_their_left():
             for node in ast.walk(ast.parse(file.read_text())):
                 if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("bispectral_ot."):
                     used = node.module.split(".")[1]
-                    assert used not in way or way.index(used) <= way.index(room), (
-                        f"{file.name} imports {node.module}"
-                    )
+                    assert used not in way or way.index(used) <= way.index(room), f"{file.name} imports {node.module}"
 
 
 @pytest.mark.parametrize("name", ["bispectral_ot", *MODULES])

@@ -30,9 +30,7 @@ def two_threads(monkeypatch):
 @pytest.mark.parametrize("metric", METRICS)
 def test_storages_agree_within_the_error_they_state(pair, metric):
     exact, compact, recomputed = (Cost(*pair, metric, storage=storage) for storage in STORAGES)
-    np.testing.assert_allclose(
-        recomputed.block(0, 150), exact.block(0, 150), rtol=1e-6, atol=1e-6 * exact.maximum
-    )
+    np.testing.assert_allclose(recomputed.block(0, 150), exact.block(0, 150), rtol=1e-6, atol=1e-6 * exact.maximum)
     difference = np.abs(compact.block(0, 150).astype(np.float64) - exact.block(0, 150))
     assert difference.max() <= compact.storage_error
     assert 0 < compact.storage_error < 1e-5 * exact.maximum
@@ -137,9 +135,7 @@ def test_progress_ends_at_the_number_of_rows(pair):
 def test_the_budget_chooses_the_most_exact_storage_that_fits_and_it_does_fit(metric, wanted):
     generator = np.random.default_rng(1)
     xa, xb = (generator.normal(size=(n, 50)).astype(np.float32) for n in (2500, 2000))
-    needs = storage_bytes(
-        (2500, 2000), feature_bytes=xa.nbytes + xb.nbytes, block_rows=64 if metric == "l1" else 256
-    )
+    needs = storage_bytes((2500, 2000), feature_bytes=xa.nbytes + xb.nbytes, block_rows=64 if metric == "l1" else 256)
     tracemalloc.start()
     cost = Cost(xa, xb, metric, working_memory=needs[wanted])
     _, peak = tracemalloc.get_traced_memory()

@@ -107,9 +107,7 @@ def test_cosine_of_a_dim_row_among_bright_ones():
     x = random_features(12, 9, 9)
     dim = x.copy()
     dim[5] *= np.float32(1e-30)
-    np.testing.assert_allclose(
-        whole(Cost(dim, dim, "cosine")), whole(Cost(x, x, "cosine")), rtol=1e-5, atol=1e-6
-    )
+    np.testing.assert_allclose(whole(Cost(dim, dim, "cosine")), whole(Cost(x, x, "cosine")), rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("storage", STORAGES)

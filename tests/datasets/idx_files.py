@@ -12,9 +12,7 @@ import numpy as np
 def idx_bytes(array: np.ndarray) -> bytes:
     """An array as IDX, written from the format's description."""
     code = {"uint8": 0x08, "int32": 0x0C, "float32": 0x0D}[array.dtype.name]
-    header = struct.pack(">HBB", 0, code, array.ndim) + b"".join(
-        struct.pack(">I", size) for size in array.shape
-    )
+    header = struct.pack(">HBB", 0, code, array.ndim) + b"".join(struct.pack(">I", size) for size in array.shape)
     return header + array.astype(array.dtype.newbyteorder(">")).tobytes()
 
 

@@ -132,9 +132,7 @@ def test_no_network_says_which_file_to_put_where(published: OfficialSet, monkeyp
     assert "BISPECTRAL_OT_DATA" in message
 
 
-def test_a_file_that_was_put_there_is_used(
-    published: OfficialSet, server: Server, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_file_that_was_put_there_is_used(published: OfficialSet, server: Server, monkeypatch: pytest.MonkeyPatch):
     folder = cache_folder(published)
     folder.mkdir(parents=True)
     for name, content in server.files.items():
@@ -181,24 +179,18 @@ def test_a_named_folder_is_never_completed_by_a_download(
     assert len(load("mnist")) == 7
 
 
-def test_letters_come_out_of_their_archive(
-    server: Server, images: np.ndarray, monkeypatch: pytest.MonkeyPatch
-):
+def test_letters_come_out_of_their_archive(server: Server, images: np.ndarray, monkeypatch: pytest.MonkeyPatch):
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
         for split in ("train", "test"):
             prefix = f"gzip/emnist-letters-{split}"
             labels = np.arange(1, 8, dtype=np.uint8)
-            archive.writestr(
-                f"{prefix}-images-idx3-ubyte.gz", gzip.compress(idx_bytes(images.transpose(0, 2, 1)))
-            )
+            archive.writestr(f"{prefix}-images-idx3-ubyte.gz", gzip.compress(idx_bytes(images.transpose(0, 2, 1))))
             archive.writestr(f"{prefix}-labels-idx1-ubyte.gz", gzip.compress(idx_bytes(labels)))
         archive.writestr("gzip/emnist-digits-train-images-idx3-ubyte.gz", b"not wanted")
     server.files["gzip.zip"] = packed.getvalue()
     sums = {"gzip.zip": hashlib.sha256(packed.getvalue()).hexdigest()}
-    tiny = replace(
-        OFFICIAL["emnist-letters"], mirrors=(server.url,), sha256=sums, counts={"train": 7, "test": 7}
-    )
+    tiny = replace(OFFICIAL["emnist-letters"], mirrors=(server.url,), sha256=sums, counts={"train": 7, "test": 7})
     monkeypatch.setitem(OFFICIAL, "emnist-letters", tiny)
     for split in ("train", "test"):
         dataset = load("emnist-letters", split=split)

@@ -105,9 +105,7 @@ def test_available_agrees_with_what_is_loaded():
     assert facts["digits"].classes == dataset.classes
 
 
-@pytest.mark.parametrize(
-    ("size", "expected"), [(5, (5, 5)), ((4, 7), (4, 7)), ("32", (32, 32)), ("3x8", (3, 8))]
-)
+@pytest.mark.parametrize(("size", "expected"), [(5, (5, 5)), ((4, 7), (4, 7)), ("32", (32, 32)), ("3x8", (3, 8))])
 def test_sizes(size: object, expected: tuple[int, int]):
     assert parse_size(size) == expected
 

@@ -51,9 +51,7 @@ def test_root_wins_over_the_variable(tmp_path: Path, write_pair: Callable, monke
 
 
 @pytest.mark.parametrize("place", [".", "emnist-letters", "EMNIST/raw"])
-def test_official_emnist_files_are_turned_upright(
-    tmp_path: Path, images: np.ndarray, write_pair: Callable, place: str
-):
+def test_official_emnist_files_are_turned_upright(tmp_path: Path, images: np.ndarray, write_pair: Callable, place: str):
     write_pair(tmp_path / place, *EMNIST, first_label=1)
     dataset = load("emnist-letters", root=tmp_path)
     np.testing.assert_array_equal(dataset.images, images.transpose(0, 2, 1))

@@ -135,13 +135,9 @@ def test_normalise(dtype: type):
     images = np.random.default_rng(2).integers(0, 200, (3000, 3, 4)).astype(dtype)
     normal = normalise(Dataset(images)).images
     assert normal.dtype == np.float32
-    expected = (images.astype(np.float64) - images.astype(np.float64).mean()) / images.astype(
-        np.float64
-    ).std()
+    expected = (images.astype(np.float64) - images.astype(np.float64).mean()) / images.astype(np.float64).std()
     np.testing.assert_allclose(normal, expected, rtol=1e-5, atol=1e-6)
-    np.testing.assert_allclose(
-        normalise(Dataset(images), mean=100, std=2).images, (images - 100.0) / 2, rtol=1e-6
-    )
+    np.testing.assert_allclose(normalise(Dataset(images), mean=100, std=2).images, (images - 100.0) / 2, rtol=1e-6)
 
 
 def test_normalise_refuses_what_has_no_spread():

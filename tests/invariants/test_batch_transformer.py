@@ -116,9 +116,7 @@ def test_pixels_are_the_pixels() -> None:
 
 
 @pytest.mark.parametrize("kind", IMAGE_KINDS)
-def test_blocks_and_threads_change_nothing(
-    kind: type[BatchTransformer], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_blocks_and_threads_change_nothing(kind: type[BatchTransformer], monkeypatch: pytest.MonkeyPatch) -> None:
     images = np.random.default_rng(0).uniform(0, 1, size=(50, 8, 8))
     transformer = kind().fit(images)
     whole = transformer.transform(images)

@@ -41,9 +41,7 @@ def test_full_is_the_literal_formula(signal: NDArray[np.float64], normalise: boo
     column = folded.index_map_
     at_columns = expected[column["i"], column["j"]]
     at_columns = np.where(column["part"] == 0, at_columns.real, at_columns.imag)
-    np.testing.assert_allclose(
-        folded.transform(signal[None])[0], at_columns, atol=1e-6 * np.linalg.norm(stacked)
-    )
+    np.testing.assert_allclose(folded.transform(signal[None])[0], at_columns, atol=1e-6 * np.linalg.norm(stacked))
 
 
 @pytest.mark.parametrize("n", [5, 8])
@@ -52,9 +50,7 @@ def test_folded_distances_are_the_unfolded_ones(n: int) -> None:
     folded, unfolded = CyclicBispectrum().fit(pair), CyclicBispectrum(folded=False).fit(pair)
     for metric in METRICS:
         expected = distance(*unfolded.transform(pair), metric)
-        assert distance(*folded.transform(pair), metric, folded.feature_weights_) == pytest.approx(
-            expected, rel=1e-5
-        )
+        assert distance(*folded.transform(pair), metric, folded.feature_weights_) == pytest.approx(expected, rel=1e-5)
 
 
 @settings(max_examples=60, deadline=None)
@@ -142,9 +138,7 @@ def test_scales_beyond_float32_are_said_or_normalised_away() -> None:
     for scale in (1e20, 1e-20, 1e200):
         with pytest.raises(InputError, match="range of float32"):
             CyclicBispectrum().fit_transform(signal * scale)
-        np.testing.assert_allclose(
-            CyclicBispectrum(normalise=True).fit_transform(signal * scale), expected, rtol=1e-6
-        )
+        np.testing.assert_allclose(CyclicBispectrum(normalise=True).fit_transform(signal * scale), expected, rtol=1e-6)
 
 
 @pytest.mark.parametrize("normalise", [False, True])

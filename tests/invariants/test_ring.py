@@ -115,9 +115,7 @@ def smooth_image(degrees: float, *, seed: int, size: int = 28) -> NDArray[np.flo
             [np.sin(angle), np.cos(angle)],
         ]
     )
-    blobs = np.exp(
-        -((y - centres[:, 0, None, None]) ** 2 + (x - centres[:, 1, None, None]) ** 2) / (2 * 2.0**2)
-    )
+    blobs = np.exp(-((y - centres[:, 0, None, None]) ** 2 + (x - centres[:, 1, None, None]) ** 2) / (2 * 2.0**2))
     return np.tensordot(rng.uniform(0.3, 1, size=8), blobs, axes=1)
 
 
@@ -131,9 +129,7 @@ def test_turned_pixels_stay_near(sampling: str, bound: float) -> None:
         features.append(transformer.transform(images) * np.sqrt(transformer.feature_weights_))
         assert np.linalg.norm(features[-1] - features[-1][0], axis=1).max() <= bound
     if sampling == "bilinear":  # other images are far beyond any turn: 0.19 at least
-        apart = [
-            np.linalg.norm(features[a][0] - features[b], axis=1).min() for a in range(6) for b in range(a)
-        ]
+        apart = [np.linalg.norm(features[a][0] - features[b], axis=1).min() for a in range(6) for b in range(a)]
         assert min(apart) >= 0.15
 
 

@@ -113,9 +113,7 @@ def _load_arrays(path: Path) -> dict[str, NDArray[Any]]:
 
 def _unreadable(path: Path, error: Exception) -> DatasetError:
     if "pickle" in str(error):
-        return DatasetError(
-            f"{path} is not an array file, or holds Python objects; save plain arrays of numbers."
-        )
+        return DatasetError(f"{path} is not an array file, or holds Python objects; save plain arrays of numbers.")
     return DatasetError(f"cannot read {path}: {error}; the file is damaged, get or save it again.")
 
 

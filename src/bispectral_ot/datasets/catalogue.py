@@ -29,9 +29,7 @@ class NamedSet:
 
 def available() -> list[NamedSet]:
     """All sets that :func:`load` knows by name, with their facts."""
-    official = [
-        NamedSet(s.name, s.title, dict(s.counts), (28, 28), s.classes, s.source) for s in OFFICIAL.values()
-    ]
+    official = [NamedSet(s.name, s.title, dict(s.counts), (28, 28), s.classes, s.source) for s in OFFICIAL.values()]
     bundled = [
         NamedSet(s.name, s.title, {"train": s.count}, s.size, s.classes, f"comes with {s.package}")
         for s in BUNDLED.values()

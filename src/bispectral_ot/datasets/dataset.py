@@ -79,9 +79,7 @@ class Dataset:
         try:
             positions = np.arange(len(self))[index if isinstance(index, slice) else np.asarray(index)]
         except IndexError as error:
-            raise InputError(
-                f"cannot select from the {len(self)} images of {self.name!r}: {error}."
-            ) from None
+            raise InputError(f"cannot select from the {len(self)} images of {self.name!r}: {error}.") from None
         if positions.ndim != 1 or not len(positions):
             raise InputError(
                 f"the selection from {self.name!r} has shape {positions.shape}; give one position or more."
@@ -99,9 +97,7 @@ def check_images(images: ArrayLike, *, what: str) -> NDArray[Any]:
     try:
         batch = np.asarray(images)
     except ValueError as error:  # a list of arrays of different shapes
-        raise InputError(
-            f"{what}: the images do not form one array ({error}); bring them to one size."
-        ) from None
+        raise InputError(f"{what}: the images do not form one array ({error}); bring them to one size.") from None
     if batch.dtype.kind not in "buif":
         raise InputError(f"{what}: pixels must be real numbers, but the array has type {batch.dtype}.")
     if batch.ndim not in (3, 4):
@@ -184,9 +180,7 @@ def _check_labels(
         repeated = next(name for name in classes if classes.count(name) > 1)
         raise InputError(f"the class name {repeated!r} occurs twice; class names must differ.")
     if values.dtype.kind not in "biu":
-        raise InputError(
-            "labels must be indices into classes where classes are named; leave classes out for texts."
-        )
+        raise InputError("labels must be indices into classes where classes are named; leave classes out for texts.")
     outside = (values < 0) | (values >= len(classes))
     if outside.any():
         first = int(np.argmax(outside))

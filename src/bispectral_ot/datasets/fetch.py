@@ -22,9 +22,7 @@ def cache_folder(official: OfficialSet) -> Path:
     return Path(pooch.os_cache("bispectral-ot")) / official.name
 
 
-def fetch(
-    official: OfficialSet, *, splits: tuple[str, ...] = ("train", "test"), progress: Progress = silent
-) -> Path:
+def fetch(official: OfficialSet, *, splits: tuple[str, ...] = ("train", "test"), progress: Progress = silent) -> Path:
     """Bring the files of ``splits`` into the cache, checked, and return the cache folder.
 
     What is there and whole is not fetched again; a cached file with a wrong checksum is removed first.

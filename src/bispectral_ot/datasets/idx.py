@@ -45,9 +45,7 @@ def read_idx(path: Path) -> NDArray[Any]:
     dtype, n_axes = np.dtype(_TYPES[content[2]]), content[3]
     header = 4 + 4 * n_axes
     if len(content) < header:
-        raise DatasetError(
-            f"{path} is truncated: its header needs {header} bytes, but it has {len(content)}."
-        )
+        raise DatasetError(f"{path} is truncated: its header needs {header} bytes, but it has {len(content)}.")
     shape = tuple(int(size) for size in np.frombuffer(content[4:header], dtype=">u4"))
     expected = math.prod(shape) * dtype.itemsize
     if len(content) - header != expected:
@@ -67,9 +65,7 @@ def read_idx_images(path: Path) -> NDArray[Any]:
     """
     images = read_idx(path)
     if images.ndim < 3:
-        raise DatasetError(
-            f"{path} holds an array of shape {images.shape}, not images; name the file with the images."
-        )
+        raise DatasetError(f"{path} holds an array of shape {images.shape}, not images; name the file with the images.")
     if path.name.startswith("emnist-"):
         return np.ascontiguousarray(images.swapaxes(1, 2))
     return images

@@ -80,11 +80,7 @@ def _read(
             return BUNDLED[name].read()
         return _read_path(Path(name).expanduser(), split, size, progress)
     _refuse_test_split(split, "an array or Dataset")
-    return (
-        source
-        if isinstance(source, Dataset)
-        else Dataset(check_images(source, what="the array"), name="array")
-    )
+    return source if isinstance(source, Dataset) else Dataset(check_images(source, what="the array"), name="array")
 
 
 def _read_official(

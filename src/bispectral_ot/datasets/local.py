@@ -79,6 +79,4 @@ def _refuse_another_set(official: OfficialSet, first_labels: str, path: Path) ->
     """MNIST, Fashion-MNIST and KMNIST name their files alike: a flat folder may hold any of them."""
     for other in OFFICIAL.values():
         if other is not official and first_labels in other.first_labels:
-            raise DatasetError(
-                f"{path} belongs to {other.name}, not to {official.name}; ask for that, or move it."
-            )
+            raise DatasetError(f"{path} belongs to {other.name}, not to {official.name}; ask for that, or move it.")

@@ -43,9 +43,7 @@ def split_halves(dataset: Dataset, *, seed: int = 0, per_class: int | None = Non
         second.append(members[half : half + kept])
     a, b = np.concatenate(first), np.concatenate(second)
     if len(a) == 0:
-        raise InputError(
-            f"{dataset.name!r} has no class with two images, so that it cannot be cut into halves."
-        )
+        raise InputError(f"{dataset.name!r} has no class with two images, so that it cannot be cut into halves.")
     return (
         replace(dataset.select(a), name=f"{dataset.name}/A"),
         replace(dataset.select(b), name=f"{dataset.name}/B"),
@@ -76,9 +74,7 @@ def rotate(
     batch = check_images(images, what="images")
     angles = np.asarray(degrees, dtype=np.float64)
     if angles.shape not in ((), (len(batch),)):
-        raise InputError(
-            f"degrees has shape {angles.shape} but there are {len(batch)} images; give one angle each."
-        )
+        raise InputError(f"degrees has shape {angles.shape} but there are {len(batch)} images; give one angle each.")
     if not np.isfinite(angles).all():
         raise InputError("degrees has entries that are NaN or infinite; give finite angles.")
     maps = rotation_maps(np.broadcast_to(angles, len(batch)), *batch.shape[1:3])

@@ -83,7 +83,5 @@ def _fill_values(fill: ArrayLike, channels: int) -> NDArray[np.float32]:
     if values.dtype.kind not in "buif" or values.ndim > 1 or not np.isfinite(values).all():
         raise InputError(f"fill must be a finite number (or one per channel), got {fill!r}.")
     if values.ndim == 1 and len(values) != channels:
-        raise InputError(
-            f"fill has {len(values)} values but the images have {channels} channels; give one each."
-        )
+        raise InputError(f"fill has {len(values)} values but the images have {channels} channels; give one each.")
     return np.array(np.broadcast_to(values, channels), dtype=np.float32)
