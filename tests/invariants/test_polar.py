@@ -14,7 +14,7 @@ def sampler(
 ):
     weights = np.arange(n_rings) ** radial_weight
     return PolarSampler.build(
-        height, width, n_rings=n_rings, n_angles=n_angles, sampling=sampling, ring_weights=weights
+        height, width, radii=np.arange(n_rings), n_angles=n_angles, sampling=sampling, ring_weights=weights
     )
 
 
