@@ -9,9 +9,7 @@ from bispectral_ot.invariants import PolarSampler
 from oracles import ring_samples
 
 
-def sampler(
-    height: int, width: int, *, n_rings: int, n_angles: int, sampling: str, radial_weight: float = 1.0
-):
+def sampler(height: int, width: int, *, n_rings: int, n_angles: int, sampling: str, radial_weight: float = 1.0):
     weights = np.arange(n_rings) ** radial_weight
     return PolarSampler.build(
         height, width, radii=np.arange(n_rings), n_angles=n_angles, sampling=sampling, ring_weights=weights
