@@ -29,7 +29,7 @@ from bispectral_ot.errors import (
 )
 
 if TYPE_CHECKING:
-    from bispectral_ot.costs import Cost
+    from bispectral_ot.costs import AlignedCost, Cost
     from bispectral_ot.datasets import (
         Dataset,
         center,
@@ -49,11 +49,13 @@ if TYPE_CHECKING:
         SymmetricGroup,
     )
     from bispectral_ot.invariants import (
+        CoupledBispectrum,
         CyclicBispectrum,
         DihedralImageBispectrum,
         GroupBispectrum,
         GroupPowerSpectrum,
         Pixels,
+        PolarSpectrum,
         RingBispectrum,
         RingPowerSpectrum,
         ShellBispectrum,
@@ -66,7 +68,7 @@ if TYPE_CHECKING:
 
 # Rooms load when something of theirs is first asked for: `import bispectral_ot` stays fast.
 _ROOMS = {
-    "costs": ("Cost",),
+    "costs": ("AlignedCost", "Cost"),
     "datasets": (
         "Dataset",
         "center",
@@ -79,11 +81,13 @@ _ROOMS = {
     ),
     "groups": ("CyclicGroup", "DihedralGroup", "FiniteGroup", "OctahedralGroup", "ProductGroup", "SymmetricGroup"),
     "invariants": (
+        "CoupledBispectrum",
         "CyclicBispectrum",
         "DihedralImageBispectrum",
         "GroupBispectrum",
         "GroupPowerSpectrum",
         "Pixels",
+        "PolarSpectrum",
         "RingBispectrum",
         "RingPowerSpectrum",
         "ShellBispectrum",
@@ -97,8 +101,10 @@ _ROOMS = {
 _ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names}
 
 __all__ = [
+    "AlignedCost",
     "ClassPreservation",
     "Cost",
+    "CoupledBispectrum",
     "Coupling",
     "CyclicBispectrum",
     "CyclicGroup",
@@ -119,6 +125,7 @@ __all__ = [
     "NotConvergedWarning",
     "OctahedralGroup",
     "Pixels",
+    "PolarSpectrum",
     "ProductGroup",
     "RingBispectrum",
     "RingPowerSpectrum",

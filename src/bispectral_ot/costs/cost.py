@@ -80,14 +80,26 @@ class Cost:
         storage: Storage | None = None,
         progress: Progress = silent,
     ) -> None:
-        self._distance: Distance | None = Distance(xa, xb, metric, weights)
-        self.metric: str = metric
-        self.shape: tuple[int, int] = (self._distance.xa.shape[0], self._distance.xb.shape[0])
-        in_memory = [x for x in (self._distance.xa, self._distance.xb) if not isinstance(x, np.memmap)]
+        distance = Distance(xa, xb, metric, weights)
+        self._keep(distance, working_memory=working_memory, storage=storage, progress=progress)
+
+    def _keep(
+        self,
+        distance: Distance,
+        *,
+        working_memory: str | int | float | None,
+        storage: Storage | None,
+        progress: Progress,
+    ) -> None:
+        """Choose a storage for the distances and fill it; any kind of distance will do."""
+        self._distance: Distance | None = distance
+        self.metric: str = distance.metric
+        self.shape: tuple[int, int] = (distance.xa.shape[0], distance.xb.shape[0])
+        in_memory = [x for x in (distance.xa, distance.xb) if not isinstance(x, np.memmap)]
         self.storage: Storage = choose_storage(
             self.shape,
             feature_bytes=sum(x.nbytes for x in in_memory),
-            block_rows=self._distance.rows_at_once,
+            block_rows=distance.rows_at_once,
             working_memory=working_memory,
             storage=storage,
         )

@@ -65,7 +65,8 @@ class Distance:
         step = max(1, _MAPPED_BYTES // (4 * self.xb.shape[1])) if isinstance(self.xb, np.memmap) else m
         for first in range(0, m, step):
             last = min(first + step, m)
-            self._tile(a, slice(start, stop), slice(first, last), out[:, first:last])
+            b = _read(self.xb, first, last)
+            self._tile(a, b, slice(start, stop), slice(first, last), out[:, first:last])
 
     def check_finite(self) -> None:
         """Name the first row with a NaN or infinite feature in an :class:`InputError`, if there is one.
@@ -76,11 +77,18 @@ class Distance:
             for start in range(0, x.shape[0], _ROWS_AT_ONCE):
                 _check_finite(_read(x, start, min(start + _ROWS_AT_ONCE, x.shape[0])), name, first_row=start)
 
-    def _tile(self, a: NDArray[np.float32], rows: slice, columns: slice, out: NDArray[np.float32]) -> None:
+    def _tile(
+        self,
+        a: NDArray[np.float32],
+        b: NDArray[np.float32],
+        rows: slice,
+        columns: slice,
+        out: NDArray[np.float32],
+    ) -> None:
+        """Distances between ``rows`` of ``xa`` and ``columns``, which are rows of ``xb``."""
         # numba takes half a second to load, and only work needs it
         from bispectral_ot.costs import kernels
 
-        b = _read(self.xb, columns.start, columns.stop)
         if self.metric == "l1":
             kernels.l1_block(a, b, self.weights, out)
             return

@@ -65,3 +65,65 @@ def normalise_rows(rows: NDArray[np.float32], weights: NDArray[np.float32], vani
         factor = np.float32(0) if vanishing[n] else np.float32(1 / norm)
         for column in range(len(row)):
             row[column] *= factor
+
+
+@njit(nogil=True, cache=True, fastmath={"contract", "reassoc", "nsz"})
+def edge_fields(across: NDArray[np.float32], down: NDArray[np.float32], out: NDArray[np.float32]) -> None:
+    """Gradients (n, channels, pixels) to ``m^(1/2)`` times 1, cos 2p, sin 2p, cos 4p, sin 4p: (n, 5, pixels).
+
+    ``m`` is the length of the gradient, ``p`` its angle; channels are added up.
+    """
+    n_images, n_channels, n_pixels = across.shape
+    out[:] = 0
+    for n in range(n_images):
+        for channel in range(n_channels):
+            for pixel in range(n_pixels):
+                x, y = across[n, channel, pixel], down[n, channel, pixel]
+                squares = x * x + y * y
+                if squares > 0:
+                    strength = np.sqrt(np.sqrt(squares))
+                    cosine = (x * x - y * y) / squares
+                    sine = 2 * x * y / squares
+                    out[n, 0, pixel] += strength
+                    out[n, 1, pixel] += strength * cosine
+                    out[n, 2, pixel] += strength * sine
+                    out[n, 3, pixel] += strength * (cosine * cosine - sine * sine)
+                    out[n, 4, pixel] += strength * 2 * sine * cosine
+
+
+@njit(nogil=True, cache=True, fastmath={"contract", "reassoc", "nsz"})
+def compress(values: NDArray[np.complex64], power: float, out: NDArray[np.complex64]) -> None:
+    """Write ``z |z|^(power - 1)``: the phase stays, the magnitude is raised to ``power``."""
+    exponent = np.float32((power - 1) / 2)
+    for n in range(len(values)):
+        for i in range(values.shape[1]):
+            z = values[n, i]
+            squares = z.real * z.real + z.imag * z.imag
+            out[n, i] = z * squares**exponent if squares > 0 else np.complex64(0)
+
+
+@njit(nogil=True, cache=True, fastmath={"contract", "reassoc", "nsz"})
+def pair_products(
+    values: NDArray[np.complex64],
+    first: NDArray[Any],
+    second: NDArray[Any],
+    n_real: int,
+    out: NDArray[np.float32],
+) -> None:
+    """Write ``z_first conj(z_second)`` for every pair of every row, real parts and then imaginary parts.
+
+    ``values`` is (n, n_values); ``out`` is (n, 2 * n_pairs - n_real), the first ``n_real`` pairs being real.
+    """
+    n_pairs = len(first)
+    real = np.empty(values.shape[1], dtype=np.float32)
+    imag = np.empty(values.shape[1], dtype=np.float32)
+    for n in range(len(values)):
+        for i in range(values.shape[1]):
+            real[i] = values[n, i].real
+            imag[i] = values[n, i].imag
+        row = out[n]
+        for t in range(n_pairs):
+            a, b = first[t], second[t]
+            row[t] = real[a] * real[b] + imag[a] * imag[b]
+            if t >= n_real:
+                row[n_pairs + t - n_real] = imag[a] * real[b] - real[a] * imag[b]

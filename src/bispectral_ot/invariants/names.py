@@ -8,8 +8,10 @@ from typing import Any
 
 from bispectral_ot.errors import InputError
 from bispectral_ot.invariants.base import BatchTransformer
+from bispectral_ot.invariants.coupled import CoupledBispectrum
 from bispectral_ot.invariants.dihedral_images import DihedralImageBispectrum
 from bispectral_ot.invariants.pixels import Pixels
+from bispectral_ot.invariants.polar_spectrum import SYMMETRIES, PolarSpectrum, SteerableTransformer
 from bispectral_ot.invariants.ring import RingBispectrum, RingPowerSpectrum
 from bispectral_ot.invariants.shells import ShellBispectrum
 from bispectral_ot.invariants.sphere import SphereBispectrum
@@ -17,6 +19,8 @@ from bispectral_ot.invariants.translation import TranslationBispectrum
 
 FEATURES: dict[str, type[BatchTransformer]] = {
     "pixels": Pixels,
+    "coupled-bispectrum": CoupledBispectrum,
+    "aligned": PolarSpectrum,
     "ring-bispectrum": RingBispectrum,
     "ring-power": RingPowerSpectrum,
     "translation-bispectrum": TranslationBispectrum,
@@ -28,6 +32,7 @@ FEATURES: dict[str, type[BatchTransformer]] = {
 DEFAULT_FEATURES: dict[str, str] = {
     "none": "pixels",
     "rotation": "ring-bispectrum",
+    "rotation-reflection": "coupled-bispectrum",
     "translation": "translation-bispectrum",
     "d4": "d4-bispectrum",
     "so3": "sphere-bispectrum",
@@ -52,7 +57,10 @@ def make_features(features: Any = None, *, symmetry: str = "rotation") -> Any:
     if isinstance(features, str):
         if features not in FEATURES:
             raise InputError(_unknown("features", features, FEATURES))
-        return FEATURES[features]()
+        kind = FEATURES[features]
+        if issubclass(kind, SteerableTransformer) and symmetry in SYMMETRIES:
+            return kind(symmetry=symmetry)
+        return kind()
     if isinstance(features, type) or not (hasattr(features, "fit") and hasattr(features, "transform")):
         raise InputError(
             f"features must be a name or a transformer with fit and transform, got {features!r}; "

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bispectral_ot.costs import STORAGES, Storage, choose_storage
+from bispectral_ot.costs import STORAGES, AlignedCost, Cost, Metric, Storage, choose_storage
 from bispectral_ot.errors import InputError, MemoryBudgetError
 from bispectral_ot.invariants.base import BatchTransformer
+from bispectral_ot.invariants.polar_spectrum import PolarSpectrum
 from bispectral_ot.memory import default_budget, parse_bytes
 from bispectral_ot.progress import Progress, silent
 
@@ -157,6 +158,29 @@ class FeatureMap:
         if self.weights is not None:
             rows = rows * np.sqrt(self.weights)
         return rows @ self.projection
+
+    def cost(
+        self,
+        xa: NDArray[np.float32],
+        xb: NDArray[np.float32],
+        metric: Metric,
+        *,
+        storage: Storage | None = None,
+        progress: Progress = silent,
+    ) -> Cost:
+        """Distances between two sets of these features; steerable ones are turned to their best fit."""
+        transformer = self.transformer
+        if not isinstance(transformer, PolarSpectrum):
+            return Cost(xa, xb, metric, weights=self.metric_weights, storage=storage, progress=progress)
+        return AlignedCost(
+            xa,
+            xb,
+            transformer.index_map_,
+            metric,
+            reflections=transformer.symmetry == "rotation-reflection",
+            storage=storage,
+            progress=progress,
+        )
 
     @property
     def metric_weights(self) -> NDArray[np.float32] | None:

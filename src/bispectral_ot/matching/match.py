@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bispectral_ot.costs import METRICS, Cost, Metric, Storage
+from bispectral_ot.costs import METRICS, Metric, Storage
 from bispectral_ot.datasets import Dataset
 from bispectral_ot.engines import split_rows
 from bispectral_ot.errors import DataWarning, InputError
-from bispectral_ot.invariants import make_features
+from bispectral_ot.invariants import PolarSpectrum, make_features
 from bispectral_ot.invariants.base import check_integer
 from bispectral_ot.matching.features import (
     FeatureMap,
@@ -41,7 +41,7 @@ def match(
     *,
     symmetry: str = "rotation",
     features: Any = None,
-    metric: Metric = "l1",
+    metric: Metric | None = None,
     solver: Any = None,
     normalise: bool = True,
     pca: int | None = None,
@@ -59,15 +59,18 @@ def match(
     a, b
         Source and target: Datasets, or arrays (n, height, width) or (n, height, width, channels) of the same size.
     symmetry
-        What the comparison should not see: ``"rotation"``, ``"translation"``, ``"d4"`` (quarter turns and mirror
-        images), ``"so3"`` (3-D rotation of signals on the sphere, images being latitude by longitude),
-        ``"so3-shapes"`` (3-D rotation of point clouds (n, points, 3)) or ``"none"``.
+        What the comparison should not see: ``"rotation"``, ``"rotation-reflection"`` (mirror images, too),
+        ``"translation"``, ``"d4"`` (quarter turns and mirror images), ``"so3"`` (3-D rotation of signals on the
+        sphere, images being latitude by longitude), ``"so3-shapes"`` (3-D rotation of point clouds (n, points, 3))
+        or ``"none"``.
     features
-        A name (``"pixels"``, ``"ring-bispectrum"``, ``"ring-power"``, ``"translation-bispectrum"``, ...; all of them in
-        ``bispectral_ot.invariants.FEATURES``), any scikit-learn transformer or pipeline, or None for the symmetry's
-        default. Transformers are fitted to the source; those that want rows get flattened images.
+        A name (``"pixels"``, ``"coupled-bispectrum"``, ``"ring-bispectrum"`` as in the paper, ``"aligned"``, which
+        turns every pair to its best fit, ...; all of them in ``bispectral_ot.invariants.FEATURES``), any scikit-learn
+        transformer or pipeline, or None for the symmetry's default. Transformers are fitted to the source; those that
+        want rows get flattened images.
     metric
-        ``"l1"``, ``"l2"``, ``"sqeuclidean"`` or ``"cosine"``.
+        ``"l1"``, ``"l2"``, ``"sqeuclidean"`` or ``"cosine"``; None for what suits the features (``"sqeuclidean"`` for
+        coupled and aligned ones, else ``"l1"``).
     solver
         ``Sinkhorn()`` by default; also ``Greenkhorn()`` or ``ExactTransport()``.
     normalise
@@ -96,6 +99,9 @@ def match(
     >>> bot.match(bot.rotate_randomly(a), b, symmetry="rotation").converged
     True
     """
+    transformer = make_features(features, symmetry=symmetry)
+    if metric is None:
+        metric = getattr(transformer, "default_metric", "l1")
     if metric not in METRICS:
         raise InputError(f"unknown metric {metric!r}; choose one of {', '.join(METRICS)}.")
     source, target = _as_dataset(a, "a"), _as_dataset(b, "b")
@@ -104,7 +110,6 @@ def match(
             f"the images of {source.name!r} are {_size(source)} but those of {target.name!r} are {_size(target)}; "
             "bring them to one size with load(..., resize=...) (--resize)."
         )
-    transformer = make_features(features, symmetry=symmetry)
     solver = Sinkhorn() if solver is None else solver
     if isinstance(solver, type) or not hasattr(solver, "solve"):
         raise InputError(f"solver must be one like Sinkhorn(), with a solve method, got {solver!r}.")
@@ -133,24 +138,27 @@ def match(
     images_a, images_b = _normalised(source, mean, std), _normalised(target, mean, std)
     transformer = fit(transformer, images_a)
     columns = count_columns(transformer, images_a)
+    if pca is not None and isinstance(transformer, PolarSpectrum):
+        raise InputError("principal components cannot be turned to fit; leave pca out, or take coupled-bispectrum.")
     if pca is not None and check_integer("pca", pca, minimum=1) > columns:
         raise InputError(f"pca must be between 1 and the {columns} columns of the features, got {pca}.")
     plan = plan_memory(shape, pca or columns, working_memory=working_memory, storage=storage)
-    weights = multiplicities = column_weights(transformer)
+    weights = column_weights(transformer)
     projection: NDArray[np.float32] | None = None
     with tempfile.TemporaryDirectory(prefix="bispectral-ot-", dir=scratch) as folder:
         with timed("features"):
             if pca:
                 reduced = reduce_features(transformer, images_a, images_b, weights, pca, progress=progress)
-                xa, xb, projection, weights = reduced.xa, reduced.xb, reduced.projection, None
+                xa, xb, projection = reduced.xa, reduced.xb, reduced.projection
                 settings["kept_variance"] = reduced.kept_variance
             else:
                 files = [Path(folder) / f"{side}.npy" if plan.mapped_features else None for side in "ab"]
                 xa = extract(transformer, images_a, file=files[0], progress=progress)
                 xb = extract(transformer, images_b, file=files[1], progress=progress)
         del images_a, images_b
+        feature_map = FeatureMap(transformer, mean, std, weights, projection)
         with timed("cost"):
-            cost = Cost(xa, xb, metric, weights=weights, storage=plan.storage, progress=progress)
+            cost = feature_map.cost(xa, xb, metric, storage=plan.storage, progress=progress)
         settings |= {
             "columns": int(xa.shape[1]),
             "mapped_features": isinstance(xa, np.memmap),
@@ -167,7 +175,7 @@ def match(
             settings=settings,
             seconds=seconds,
             memory=memory,
-            feature_map=FeatureMap(transformer, mean, std, multiplicities, projection),
+            feature_map=feature_map,
             progress=progress,
         )
         with timed("summary"):

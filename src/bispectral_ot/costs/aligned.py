@@ -1,0 +1,165 @@
+"""The distance between orbits: every pair at its best rotation."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bispectral_ot.costs._typing import Floats
+from bispectral_ot.costs.cost import Cost, Storage
+from bispectral_ot.costs.distances import METRICS, Distance, Metric
+from bispectral_ot.errors import InputError
+from bispectral_ot.progress import Progress, silent
+
+ALIGNED_METRICS: tuple[Metric, ...] = ("l2", "sqeuclidean", "cosine")
+# Rows of b at a time: correlations of a tile with all rotations then stay near the core.
+_COLUMNS_AT_ONCE = 256
+
+
+class AlignedCost(Cost):
+    """Pairwise distances ``min over g of |x - g y|``, g the rotations of the plane, with or without mirrors.
+
+    x and y are steerable coefficients: a rotation by an angle multiplies those of frequency k by
+    ``e^{-i k angle}``, and a mirror conjugates them all (:class:`~bispectral_ot.PolarSpectrum` makes them).
+    So ``<x, g y> = sum over k of Re(e^{i k angle} sum x_k conj(y_k))``: a matrix product for each frequency, and
+    one more for all angles.
+
+    Parameters
+    ----------
+    xa, xb
+        Coefficients (n, c) and (m, c), one row per element.
+    index_map
+        What the columns are, (c,) with the fields frequency and part: ordered by frequency, then part (real,
+        imaginary), with as many imaginary columns as real ones.
+    metric
+        ``"sqeuclidean"``, ``"l2"`` or ``"cosine"``, each at its best rotation.
+    reflections
+        Whether y may be mirrored, too.
+    n_rotations
+        Angles that are tried, evenly spaced; by default 4 for each frequency.
+    working_memory, storage, progress
+        As in :class:`Cost`, whose attributes and methods it has.
+    """
+
+    def __init__(
+        self,
+        xa: Floats,
+        xb: Floats,
+        index_map: NDArray[np.void],
+        metric: Metric = "sqeuclidean",
+        *,
+        reflections: bool = False,
+        n_rotations: int | None = None,
+        working_memory: str | int | float | None = None,
+        storage: Storage | None = None,
+        progress: Progress = silent,
+    ) -> None:
+        distance = OrbitDistance(xa, xb, index_map, metric, reflections=reflections, n_rotations=n_rotations)
+        self._keep(distance, working_memory=working_memory, storage=storage, progress=progress)
+
+
+class OrbitDistance(Distance):
+    """Distances between the rows of ``xa`` and the orbits of the rows of ``xb``."""
+
+    def __init__(
+        self,
+        xa: Floats,
+        xb: Floats,
+        index_map: NDArray[np.void],
+        metric: Metric,
+        *,
+        reflections: bool,
+        n_rotations: int | None,
+    ) -> None:
+        if metric not in ALIGNED_METRICS:
+            raise InputError(f"the metric {metric!r} has no aligned form; choose one of {', '.join(ALIGNED_METRICS)}.")
+        super().__init__(xa, xb, metric, None)
+        self.starts = _frequency_blocks(index_map, self.xa.shape[1])
+        n_frequencies = len(self.starts) - 1
+        n_rotations = 4 * n_frequencies if n_rotations is None else n_rotations
+        if n_rotations < 1:
+            raise InputError(f"n_rotations must be at least 1, got {n_rotations}.")
+        self.reflections = reflections
+        # of x_real y_real + x_imag y_imag, and of x_imag y_real - x_real y_imag
+        self._partners = np.concatenate([np.roll(np.arange(i, j), (j - i) // 2) for i, j in self._blocks])
+        self._signs = np.where(index_map["part"] == 0, 1, -1).astype(np.float32)
+        self.phases = np.exp(2j * np.pi * np.outer(np.arange(n_frequencies), np.arange(n_rotations)) / n_rotations)
+        # an angle and its negative share their cosines, and their sines but for the sign
+        half = self.phases[:, : n_rotations // 2 + 1].T
+        self._cosines, self._sines = half.real.astype(np.float32), half.imag.astype(np.float32)
+
+    @property
+    def _blocks(self) -> list[tuple[int, int]]:
+        return list(itertools.pairwise(self.starts.tolist()))
+
+    @property
+    def rows_at_once(self) -> int:
+        """How many rows of ``xa`` make a good block."""
+        return 512 if isinstance(self.xb, np.memmap) else 64
+
+    def _tile(
+        self,
+        a: NDArray[np.float32],
+        b: NDArray[np.float32],
+        rows: slice,
+        columns: slice,
+        out: NDArray[np.float32],
+    ) -> None:
+        from bispectral_ot.costs import aligned_kernels
+
+        partners = a[:, self._partners]
+        sides = [(a, partners * self._signs)]
+        if self.reflections:
+            sides.append((a * self._signs, partners))
+        b_norms = self._b_norms[columns]
+        for first in range(0, len(b), _COLUMNS_AT_ONCE):
+            part = slice(first, min(first + _COLUMNS_AT_ONCE, len(b)))
+            products = self._best_products(*sides[0], b[part])
+            for mirrored in sides[1:]:
+                np.maximum(products, self._best_products(*mirrored, b[part]), out=products)
+            aligned_kernels.finish_aligned(
+                products,
+                a,
+                b[part],
+                self._a_norms[rows],
+                b_norms[part],
+                self.starts,
+                self.phases,
+                self.reflections,
+                METRICS.index(self.metric),
+            )
+            out[:, part] = products
+
+    def _best_products(
+        self, real_side: NDArray[np.float32], imaginary_side: NDArray[np.float32], b: NDArray[np.float32]
+    ) -> NDArray[np.float32]:
+        """``max over g of <x, g y>`` for rows x of a tile and rows y of ``b``."""
+        shape = (len(self.starts) - 1, len(real_side), len(b))
+        real, imaginary = np.empty(shape, dtype=np.float32), np.empty(shape, dtype=np.float32)
+        for k, (start, stop) in enumerate(self._blocks):
+            np.matmul(real_side[:, start:stop], b[:, start:stop].T, out=real[k])
+            np.matmul(imaginary_side[:, start:stop], b[:, start:stop].T, out=imaginary[k])
+        products = self._cosines @ real.reshape(shape[0], -1)
+        odd = self._sines @ imaginary.reshape(shape[0], -1)
+        products += np.abs(odd, out=odd)
+        best: NDArray[np.float32] = products.max(axis=0).reshape(shape[1:])
+        return best
+
+
+def _frequency_blocks(index_map: NDArray[np.void], n_columns: int) -> NDArray[np.int64]:
+    """Where the columns of each frequency start (and the last ones stop)."""
+    names = index_map.dtype.names or ()
+    if len(index_map) != n_columns or not {"frequency", "part"} <= set(names):
+        raise InputError(
+            f"index_map must say frequency and part of each of the {n_columns} columns; "
+            "pass index_map_ of the PolarSpectrum that made them."
+        )
+    frequency, part = index_map["frequency"], index_map["part"]
+    starts = np.searchsorted(frequency, np.arange(frequency.max() + 2))
+    for start, stop in itertools.pairwise(starts):
+        expected = np.arange(stop - start) // ((stop - start) // 2 or 1)
+        if (np.diff(frequency) < 0).any() or not np.array_equal(part[start:stop], expected):
+            raise InputError("columns must be ordered by frequency and then part, with as many imaginary as real ones.")
+    return starts.astype(np.int64)

@@ -1,0 +1,169 @@
+"""Steerable coefficients of an image: turning the image multiplies those of frequency k by ``e^{-i k angle}``."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import scipy.fft
+from numpy.typing import NDArray
+
+from bispectral_ot.errors import InputError
+from bispectral_ot.invariants.base import (
+    BatchTransformer,
+    check_choice,
+    check_integer,
+    columns_table,
+    scaled_channels,
+)
+from bispectral_ot.invariants.disk_harmonics import BASES, RadialBasis, disk_harmonic_basis, polar_basis
+from bispectral_ot.invariants.kernels import normalise_rows
+from bispectral_ot.invariants.polar_fields import N_EDGE_FIELDS, PolarFields
+
+SYMMETRIES = ("rotation", "rotation-reflection")
+# Fields that change sign in a mirror: sin 2p and sin 4p, counted from the first edge field.
+_ODD_EDGE_FIELDS = (2, 4)
+
+
+class SteerableTransformer(BatchTransformer):
+    """Images to complex coefficients by angular frequency, field and radial index.
+
+    The fields of :class:`~bispectral_ot.invariants.polar_fields.PolarFields` are Fourier transformed along the
+    angle; rings stay rings, or become Fourier-Bessel coefficients. Turning the image by an angle multiplies the
+    coefficients of frequency k by ``e^{-i k angle}``, and a mirror image has the conjugate coefficients.
+    """
+
+    # distances between these features that kept classes together best
+    default_metric = "sqeuclidean"
+
+    symmetry: str
+    n_rings: int
+    max_frequency: int
+    n_angles: int
+    radius: float
+    basis: str
+    edge_weight: float
+    fields_: PolarFields
+    radial_: RadialBasis
+
+    def _prepare_coefficients(self) -> None:
+        height, width = self.image_shape_[:2]
+        check_choice("symmetry", self.symmetry, SYMMETRIES)
+        check_choice("basis", self.basis, BASES)
+        n_rings = check_integer("n_rings", self.n_rings, minimum=1)
+        max_frequency = check_integer("max_frequency", self.max_frequency, minimum=0)
+        n_angles = check_integer("n_angles", self.n_angles, minimum=1)
+        if n_angles < 2 * max_frequency + 1:
+            raise InputError(
+                f"{n_angles} angles tell frequencies up to {(n_angles - 1) // 2} apart; "
+                f"give n_angles of at least {2 * max_frequency + 1}, or a smaller max_frequency."
+            )
+        if not (self.radius > 0 and math.isfinite(self.radius)):
+            raise InputError(f"radius must be a positive number (1: the largest disk inside), got {self.radius!r}.")
+        if not (self.edge_weight >= 0 and math.isfinite(self.edge_weight)):
+            raise InputError(f"edge_weight must be at least 0 and finite, got {self.edge_weight!r}.")
+        if min(height, width) < 2:
+            raise InputError(f"{height} x {width} images are too small to turn; give at least 2 x 2 pixels.")
+        radius = self.radius * min(height, width) / 2
+        make_basis = polar_basis if self.basis == "polar" else disk_harmonic_basis
+        self.radial_ = make_basis(radius, n_rings=n_rings, max_frequency=max_frequency)
+        self.fields_ = PolarFields.build(
+            height,
+            width,
+            radii=self.radial_.radii,
+            spacing=radius / n_rings,
+            n_angles=n_angles,
+            edges=self.edge_weight > 0,
+        )
+
+    @property
+    def _n_fields(self) -> int:
+        return self._channels + (N_EDGE_FIELDS if self.edge_weight > 0 else 0)
+
+    def _scratch_per_row(self) -> int:
+        samples = self._n_fields * len(self.radial_.radii) * self.n_angles
+        return 32 * self.n_features_in_ + 28 * self._n_fields * math.prod(self.image_shape_[:2]) + 24 * samples
+
+    def _coefficients(self, rows: NDArray[Any]) -> NDArray[np.complex64]:
+        """Signals to coefficients (n, n_frequencies, n_fields, n_radial)."""
+        # one power of two for all channels of an image, which keeps their balance
+        images = scaled_channels(rows, 1).reshape(len(rows), -1, self._channels).transpose(0, 2, 1)
+        return self._coefficients_of_fields(self.fields_.sample(np.ascontiguousarray(images)))
+
+    def _coefficients_of_fields(self, samples: NDArray[np.float32]) -> NDArray[np.complex64]:
+        """Fields (n, n_fields, n_rings, n_angles) to coefficients."""
+        spectra = scipy.fft.rfft(samples)[..., : self.max_frequency + 1] / np.float32(self.n_angles)
+        coefficients: NDArray[np.complex64] = np.matmul(
+            spectra.transpose(0, 3, 1, 2), self.radial_.matrices.transpose(0, 2, 1)
+        )
+        if self.edge_weight > 0:
+            for odd in _ODD_EDGE_FIELDS:  # times i, so that mirrors conjugate all coefficients alike
+                coefficients[:, :, self._channels + odd] *= np.complex64(1j)
+        return coefficients
+
+
+class PolarSpectrum(SteerableTransformer):
+    """The coefficients themselves, for distances that find the best rotation of each pair.
+
+    They are *not* invariant: :class:`~bispectral_ot.AlignedCost` turns every pair of rows to its best fit.
+    Intensities and edges have unit norm each (before ``edge_weight``), and so has the whole row: neither brightness
+    nor contrast counts.
+
+    Parameters
+    ----------
+    symmetry : {"rotation", "rotation-reflection"}
+        Whether the best fit is sought among mirror images too.
+    n_rings, max_frequency, n_angles, radius, basis, edge_weight
+        As in :class:`~bispectral_ot.CoupledBispectrum`. Without edges (0), distances are those of the images.
+
+    Notes
+    -----
+    ``index_map_`` has the fields frequency, part (0 real, 1 imaginary), field (channels, then five edge fields) and
+    radial. Columns of frequency k > 0 stand for -k as well and are multiplied by ``sqrt(2)``, so that the
+    Euclidean distance of two rows is that of the band-limited fields.
+    """
+
+    entries_: NDArray[np.int64]
+
+    def __init__(
+        self,
+        *,
+        symmetry: str = "rotation",
+        n_rings: int = 10,
+        max_frequency: int = 9,
+        n_angles: int = 40,
+        radius: float = 1.04,
+        basis: str = "polar",
+        edge_weight: float = 2.0,
+    ) -> None:
+        self.symmetry = symmetry
+        self.n_rings = n_rings
+        self.max_frequency = max_frequency
+        self.n_angles = n_angles
+        self.radius = radius
+        self.basis = basis
+        self.edge_weight = edge_weight
+
+    def _prepare(self) -> tuple[NDArray[np.void], NDArray[np.float32]]:
+        self._prepare_coefficients()
+        n_frequencies, n_radial = self.radial_.matrices.shape[:2]
+        frequency, part, field, radial = np.ix_(range(n_frequencies), range(2), range(self._n_fields), range(n_radial))
+        index_map = columns_table(frequency=frequency, part=part, field=field, radial=radial)
+        self.entries_ = np.flatnonzero(index_map["radial"] < self.radial_.counts[index_map["frequency"]])
+        return index_map[self.entries_], np.ones(len(self.entries_), dtype=np.float32)
+
+    def _fill(self, rows: NDArray[Any], out: NDArray[np.float32]) -> int:
+        coefficients = self._coefficients(rows)
+        coefficients[:, 1:] *= np.float32(math.sqrt(2))
+        n = len(rows)
+        vanishing = np.empty(n, dtype=np.bool_)
+        for fields, weight in ((slice(self._channels), 1.0), (slice(self._channels, None), self.edge_weight)):
+            if weight > 0:
+                block = np.ascontiguousarray(coefficients[:, :, fields])
+                plain = block.view(np.float32).reshape(n, -1)
+                normalise_rows(plain, np.ones(plain.shape[1], dtype=np.float32), vanishing)
+                coefficients[:, :, fields] = block * np.float32(weight / math.hypot(1, self.edge_weight))
+        parts = np.stack([coefficients.real, coefficients.imag], axis=2).reshape(n, -1)
+        out[:] = parts[:, self.entries_]
+        return int((~out.any(axis=1)).sum())
