@@ -119,7 +119,7 @@ def show(
         names = list(dataset.classes) or [dataset.name]
         sheet = contact_sheet([images[row] for row in rows[:_MOST_CLASSES]], names[:_MOST_CLASSES])
         try:
-            save(sheet, out)
+            save(sheet, out, kinds=("png",))
         except OSError as error:
             raise InputError(f"cannot write {out}: {error.strerror or error}.") from None
         say(f"contact sheet: {out}")

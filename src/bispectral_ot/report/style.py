@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -80,10 +80,10 @@ def house_style() -> Iterator[None]:
         yield
 
 
-def save(figure: Figure, path: Path) -> None:
+def save(figure: Figure, path: Path, *, kinds: Sequence[str] = ("png", "svg")) -> None:
     """Write a figure as PNG to look at and, beside it, as SVG for papers; each file whole or not at all."""
     with house_style():
-        for kind in ("png", "svg"):
+        for kind in kinds:
             with whole_file(path.with_suffix(f".{kind}")) as partial:
                 # no date in the file: the same run gives the same figure
                 figure.savefig(partial, format=kind, dpi=_DPI, metadata={"Date": None} if kind == "svg" else None)
