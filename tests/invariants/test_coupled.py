@@ -1,0 +1,269 @@
+"""Coupled invariants: against the literal formula, what they do not see, and that they see all the rest."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from bispectral_ot.errors import DataWarning, InputError
+from bispectral_ot.invariants import CoupledBispectrum, RingBispectrum
+from coupled_oracles import coupled_bispectrum
+
+BOTH = ("polar", "disk-harmonic")
+
+
+def distance(transformer: CoupledBispectrum, x: NDArray, y: NDArray) -> NDArray:
+    """Euclidean distances of the rows of two feature matrices, whose rows have unit norm."""
+    return np.sqrt(((x - y) ** 2 * transformer.feature_weights_).sum(axis=1))
+
+
+def blobs(*positions: tuple[float, float], size: int = 28, width: float = 1.5) -> NDArray[np.float64]:
+    """Gaussian blobs at (radius, angle in degrees) about the centre of an image."""
+    y, x = np.indices((size, size)) - (size - 1) / 2
+    image = np.zeros((size, size))
+    for radius, degrees in positions:
+        angle = np.deg2rad(degrees)
+        square = (x - radius * np.cos(angle)) ** 2 + (y - radius * np.sin(angle)) ** 2
+        image += np.exp(-square / (2 * width**2))
+    return image
+
+
+def scribbles(n: int, *, size: int = 28, seed: int = 0) -> NDArray[np.float64]:
+    """Smooth images without any symmetry, within the inscribed disk."""
+    random = np.random.default_rng(seed)
+    places = zip(random.uniform(1, size / 2 - 5, (n, 6)), random.uniform(0, 360, (n, 6)), strict=True)
+    return np.array([blobs(*zip(*place, strict=True), size=size) for place in places])
+
+
+def random_coefficients(transformer: CoupledBispectrum, n: int, seed: int = 0) -> NDArray[np.complex64]:
+    """Coefficients of random fields on the polar grid."""
+    random = np.random.default_rng(seed)
+    shape = (n, transformer._n_fields, len(transformer.radial_.radii), transformer.n_angles)
+    return transformer._coefficients_of_fields(random.normal(size=shape).astype(np.float32))
+
+
+def features_of(transformer: CoupledBispectrum, coefficients: NDArray[np.complex64]) -> NDArray[np.float32]:
+    out = np.empty((len(coefficients), transformer.n_features_out_), dtype=np.float32)
+    transformer._fill_from_coefficients(coefficients, out)
+    return out
+
+
+# Against the formula
+
+
+@pytest.mark.parametrize("size", [(12, 12), (9, 14)])
+def test_matches_the_literal_formula(size: tuple[int, int]) -> None:
+    image = np.random.default_rng(0).uniform(size=size)
+    options: dict[str, Any] = {"n_rings": 4, "n_angles": 11, "radius": 1.1, "edge_weight": 1.5}
+    transformer = CoupledBispectrum(max_frequency=4, **options).fit(image[None])
+    expected = coupled_bispectrum(image, transformer.index_map_, **options)
+    np.testing.assert_allclose(transformer.transform(image[None])[0], expected, atol=2e-6)
+
+
+def test_rows_have_unit_norm_and_weights_count_the_products() -> None:
+    transformer = CoupledBispectrum().fit(scribbles(1))
+    features = transformer.transform(scribbles(3))
+    np.testing.assert_allclose((features**2 * transformer.feature_weights_).sum(axis=1), 1, rtol=1e-5)
+    intensity = (transformer.index_map_["field"] == 0) & (transformer.index_map_["kind"] == 0)
+    # real and imaginary parts of 10 x 10 rings at frequencies -9 to 9; imaginary parts that are 0 are left out
+    real = intensity & (transformer.index_map_["part"] == 0)
+    assert transformer.feature_weights_[real].sum() == 10 * 10 * 19
+    assert transformer.feature_weights_[intensity & ~real].sum() == 10 * 9 * 18
+
+
+# What it does not see
+
+
+@pytest.mark.parametrize("basis", BOTH)
+@pytest.mark.parametrize("symmetry", ["rotation", "rotation-reflection"])
+@pytest.mark.parametrize("channels", [1, 3])
+def test_turning_the_polar_grid_changes_nothing(basis: str, symmetry: str, channels: int) -> None:
+    transformer = CoupledBispectrum(basis=basis, symmetry=symmetry, n_rings=6, max_frequency=6)
+    transformer.fit(np.ones((1, 16, 16, channels)))
+    random = np.random.default_rng(0)
+    shape = (4, transformer._n_fields, len(transformer.radial_.radii), transformer.n_angles)
+    fields = random.normal(size=shape).astype(np.float32)
+    turned = np.roll(fields, 7, axis=3)
+    x, y = (features_of(transformer, transformer._coefficients_of_fields(f)) for f in (fields, turned))
+    assert distance(transformer, x, y).max() < 1e-5
+
+
+@pytest.mark.parametrize("basis", BOTH)
+@pytest.mark.parametrize("shape", [(28, 28), (21, 21), (20, 31), (20, 20, 3)])
+def test_turns_of_the_pixel_grid_change_nothing(basis: str, shape: tuple[int, ...]) -> None:
+    images = np.random.default_rng(0).uniform(size=(3, *shape))
+    transformer = CoupledBispectrum(basis=basis).fit(images)
+    turns = (1, 2, 3) if shape[0] == shape[1] else (2,)
+    for turn in turns:
+        turned = np.rot90(images, turn, axes=(1, 2))
+        moved = distance(transformer, transformer.transform(images), transformer.transform(turned))
+        assert moved.max() < 2e-5
+
+
+@pytest.mark.parametrize("basis", BOTH)
+def test_mirror_images_are_equal_up_to_reflection_only(basis: str) -> None:
+    images = np.stack([scribbles(4), np.random.default_rng(0).uniform(size=(4, 28, 28))]).reshape(8, 28, 28)
+    for symmetry in ("rotation", "rotation-reflection"):
+        transformer = CoupledBispectrum(symmetry=symmetry, basis=basis).fit(images)
+        x = transformer.transform(images)
+        for mirrored in (images[:, ::-1], images[:, :, ::-1], images.transpose(0, 2, 1)):
+            moved = distance(transformer, x, transformer.transform(mirrored))
+            if symmetry == "rotation":
+                assert moved.min() > 0.2
+            else:
+                assert moved.max() < 2e-5
+
+
+# What it does see
+
+
+def test_rings_that_turn_separately_are_seen() -> None:
+    """An inner and an outer part, the outer one turned by a quarter: every ring alone is as before."""
+    inner = blobs((3, 10), (4, 100), width=0.6)
+    outer = blobs((10.5, 20), (10.5, 80), (10, 300), width=0.6)
+    inner[inner < 1e-3] = 0
+    outer[outer < 1e-3] = 0
+    images = np.stack([inner + outer, inner + np.rot90(outer)])
+    rings = RingBispectrum(sampling="bilinear").fit_transform(images)
+    np.testing.assert_allclose(rings[0], rings[1], atol=1e-6)
+    for basis in BOTH:
+        transformer = CoupledBispectrum(basis=basis).fit(images)
+        x = transformer.transform(images)
+        assert distance(transformer, x[:1], x[1:])[0] > 0.3
+
+
+def test_the_sign_of_the_mean_is_seen() -> None:
+    transformer = CoupledBispectrum(edge_weight=0).fit(np.ones((1, 12, 12)))
+    coefficients = random_coefficients(transformer, 1)
+    other = coefficients.copy()
+    other[:, 0] *= -1
+    moved = distance(transformer, features_of(transformer, coefficients), features_of(transformer, other))
+    assert moved[0] > 1e-2
+
+
+def test_odd_parts_keep_their_signs_to_each_other() -> None:
+    """Mirroring the odd frequencies alone leaves all real parts and all magnitudes of imaginary parts of pairs."""
+    transformer = CoupledBispectrum(symmetry="rotation-reflection", edge_weight=0, n_bands=0)
+    transformer.fit(np.ones((1, 12, 12)))
+    coefficients = random_coefficients(transformer, 1)
+    other = coefficients.copy()
+    other[:, 1::2] = other[:, 1::2].conj()
+    x, y = features_of(transformer, coefficients), features_of(transformer, other)
+    assert distance(transformer, x, y)[0] > 0.2
+    magnitudes = transformer.index_map_["kind"] == 2
+    half = magnitudes.sum() // 2
+    first = x.shape[1] - 2 * half
+    np.testing.assert_allclose(x[:, : first + half], y[:, : first + half], atol=1e-6)
+
+
+def test_channels_are_coupled_and_keep_their_balance() -> None:
+    red, green = scribbles(2)
+    transformer = CoupledBispectrum(edge_weight=0, n_bands=0)
+    images = np.stack(
+        [np.stack(channels, axis=2) for channels in ((red, green), (red, np.rot90(green)), (red, green / 3))]
+    )
+    x = transformer.fit_transform(images)
+    assert distance(transformer, x[:1], x[1:2])[0] > 0.3
+    assert distance(transformer, x[:1], x[2:])[0] > 0.3
+
+
+# The way back
+
+
+@pytest.mark.parametrize("power", [0.5, 0.8])
+@pytest.mark.parametrize("basis", BOTH)
+def test_an_image_comes_back_from_its_features_up_to_rotation(basis: str, power: float) -> None:
+    """Products of two give the coefficients of each frequency up to a phase, the triples give the phases."""
+    images = scribbles(3, size=16)
+    transformer = CoupledBispectrum(n_rings=5, max_frequency=5, basis=basis, power=power, edge_weight=0)
+    features = transformer.fit_transform(images)
+    coefficients = transformer._coefficients(images.reshape(3, -1))[:, :, 0]
+    for row, truth in zip(features.astype(np.float64), coefficients, strict=True):
+        found = _coefficients_from_features(transformer, row)
+        found *= np.linalg.norm(truth) / np.linalg.norm(found)
+        angle = np.angle(np.vdot(found[1], truth[1]))
+        found = found * np.exp(1j * angle * np.arange(len(found)))[:, None]
+        assert np.linalg.norm(found - truth) < 0.01 * np.linalg.norm(truth)
+
+
+def _coefficients_from_features(transformer: CoupledBispectrum, row: NDArray) -> NDArray[np.complex128]:
+    """(n_frequencies, n_radial) up to a rotation and a positive factor."""
+    counts, n_radial = transformer.radial_.counts, transformer.radial_.matrices.shape[1]
+    n_frequencies = len(counts)
+    grams = np.zeros((n_frequencies, n_radial, n_radial), dtype=complex)
+    triples: dict[tuple[int, ...], complex] = {}
+    for column, value in zip(transformer.index_map_, row, strict=True):
+        kind, _, i, j, r, s, t, part = column.tolist()
+        entry = value * (1j if part else 1)
+        if kind == 0:
+            grams[i, r, s] += entry
+            if r != s:
+                grams[i, s, r] += np.conj(entry)
+        else:
+            triples[i, j, r, s, t] = triples.get((i, j, r, s, t), 0) + entry
+    values, vectors = np.linalg.eigh(grams)
+    coefficients = np.sqrt(values[:, -1:]) * vectors[:, :, -1]
+    magnitudes = np.abs(coefficients)
+    magnitudes[magnitudes == 0] = 1
+    coefficients = coefficients * magnitudes ** (1 / transformer.power - 1)
+
+    def bands(k: int) -> NDArray:
+        if transformer.basis == "disk-harmonic":
+            return coefficients[k, :2]
+        edges = [0, transformer.n_rings // 2, transformer.n_rings]
+        return np.array([coefficients[k, a:b].mean() for a, b in itertools.pairwise(edges)])
+
+    if triples[0, 0, 0, 0, 0].real * bands(0)[0].real < 0:
+        coefficients[0] *= -1
+    for k in range(1, n_frequencies - 1):
+        one, this, after = bands(1), bands(k), bands(k + 1)
+        agreement = sum(
+            np.conj(triples[1, k, r, s, t]) * one[r] * this[s] * np.conj(after[t])
+            for r, s, t in itertools.product(range(2), repeat=3)
+            if (1, k, r, s, t) in triples
+        )
+        coefficients[k + 1] *= np.exp(1j * np.angle(agreement))
+    return coefficients
+
+
+# Limits
+
+
+def test_blank_images_are_told_and_get_zeros() -> None:
+    images = scribbles(3)
+    images[1] = 0.3
+    transformer = CoupledBispectrum().fit(images)
+    with pytest.warns(DataWarning, match="1 of 3"):
+        features = transformer.transform(images)
+    assert not features[1].any()
+    assert np.isfinite(features).all()
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"symmetry": "mirror"}, "symmetry must be one of"),
+        ({"basis": "zernike"}, "basis must be one of"),
+        ({"n_rings": 0}, "n_rings must be"),
+        ({"max_frequency": -1}, "max_frequency must be"),
+        ({"n_angles": 18}, "n_angles of at least 19"),
+        ({"radius": 0}, "radius must be a positive"),
+        ({"edge_weight": -1}, "edge_weight must be"),
+        ({"power": 0}, "power must be"),
+        ({"power": 1.5}, "power must be"),
+        ({"n_bands": 11}, "cannot make 11 bands"),
+        ({"triple_weight": np.nan}, "triple_weight must be"),
+    ],
+)
+def test_bad_options_are_refused(options: dict[str, Any], said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        CoupledBispectrum(**options).fit(np.ones((1, 12, 12)))
+
+
+def test_images_of_one_pixel_are_refused() -> None:
+    with pytest.raises(InputError, match="too small"):
+        CoupledBispectrum().fit(np.ones((2, 1, 5)))
