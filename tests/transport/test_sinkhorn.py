@@ -145,6 +145,18 @@ def test_every_regularisation_reaches_every_tolerance(reg, tol, n, m):
     assert marginal_error(plan, coupling.source_weights, coupling.target_weights) <= tol
 
 
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(("n", "m"), [(20, 20), (60, 45), (700, 500)])
+@pytest.mark.parametrize("spread", [1, 4])
+def test_weights_of_very_different_size_converge_at_a_tiny_regularisation(n, m, spread, seed):
+    """From a rough start the error has to rise before it falls, and entries without mass come alive on the way."""
+    generator = np.random.default_rng(seed)
+    cost = Cost(generator.uniform(size=(n, 2)), generator.uniform(size=(m, 2)), "sqeuclidean")
+    p, q = (10 ** generator.uniform(-spread, 0, size) for size in (n, m))
+    coupling = Sinkhorn(reg=1e-4, tol=1e-7, max_iter=500).solve(cost, p / p.sum(), q / q.sum())
+    assert marginal_error(coupling.to_dense(), p / p.sum(), q / q.sum()) <= 1e-7
+
+
 @pytest.mark.parametrize("reg", [0.1, 0.03, 0.01, 1e-3])
 @pytest.mark.parametrize("seed", range(3))
 def test_tied_costs_and_repeated_points_converge(reg, seed):
@@ -305,7 +317,7 @@ def test_the_way_does_not_change_the_plan(options):
     assert np.abs(Sinkhorn(reg=0.01, tol=1e-9, **options).solve(cost).to_dense() - expected).sum() <= 1e-6
 
 
-@pytest.mark.parametrize("reg", [0.05, 0.01, 1e-3])
+@pytest.mark.parametrize("reg", [0.05, 0.01, 1e-3, 1e-4])
 def test_a_warm_start_needs_fewer_iterations(reg):
     solver = Sinkhorn(reg=reg, tol=1e-6)
     cold = solver.solve(problem())
@@ -340,6 +352,14 @@ def test_a_warm_start_from_another_cost_and_regularisation_does_no_harm(noise):
         solver = Sinkhorn(reg=reg, tol=1e-8)
         difference = solver.solve(cost, potentials=potentials).to_dense() - solver.solve(cost).to_dense()
         assert np.abs(difference).sum() <= 1e-6
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("reg", [0.01, 1e-3])
+def test_a_warm_start_that_leaves_columns_without_mass_does_no_harm(reg):
+    potential = np.where(np.arange(45) < 20, -1e4, 1e4)
+    coupling = Sinkhorn(reg=reg, tol=1e-6).solve(problem(), potentials=(np.zeros(60), potential))
+    assert coupling.converged
 
 
 def test_a_warm_start_takes_potentials_of_elements_without_mass():
@@ -383,7 +403,7 @@ def test_the_limit_of_iterations_is_kept_and_the_result_is_for_the_regularisatio
     with pytest.raises(NotConvergedError) as raised:
         Sinkhorn(reg=reg, tol=1e-18, max_iter=max_iter).solve(problem())
     coupling = raised.value.result
-    assert coupling.iterations <= max_iter + 2  # annealing that was cut short still has to come to the end
+    assert coupling.iterations <= max_iter
     assert coupling.reg == reg
     np.testing.assert_allclose(
         coupling.to_dense(),

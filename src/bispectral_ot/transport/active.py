@@ -57,11 +57,11 @@ def find_active(
     p: Vector,
     column_sums: Vector,
     *,
-    cut: float,
+    log2_cut: float,
     max_density: float,
     pool: ThreadPoolExecutor,
 ) -> ActiveEntries | None:
-    """Entries with more than ``cut`` of their row's or their column's mass; None if they are too many to pay off.
+    """Entries above ``2**log2_cut`` of their row's or their column's mass; None if they are too many to pay off.
 
     ``f`` (n,) and ``g`` (m,) are potentials in units of the exponent, finite.
     """
@@ -69,8 +69,8 @@ def find_active(
 
     n, m = cost.shape
     limit = int(max_density * m) + 8
-    low_columns = np.log2(np.maximum(column_sums, 1e-300) * cut)
-    low_rows = np.log2(np.maximum(p, 1e-300) * cut)
+    low_columns = np.log2(np.maximum(column_sums, 1e-300)) + log2_cut
+    low_rows = np.log2(np.maximum(p, 1e-300)) + log2_cut
 
     def work(start: int, stop: int) -> tuple[NDArray[np.int64], NDArray[np.int32], Vector]:
         counts = np.zeros(stop - start, np.int64)

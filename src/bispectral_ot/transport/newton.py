@@ -14,6 +14,8 @@ from bispectral_ot.transport.active import ActiveEntries, Vector
 # Largest change of an exponent in one step: beyond it the quadratic model means nothing.
 _TRUST = 14.0
 _MAX_DAMPING = 1e6
+# Rounding of the dual value, relative to its size: below it only the error can tell two points apart.
+_ROUNDING = 1e-13
 
 
 def newton(
@@ -24,34 +26,41 @@ def newton(
     q: Vector,
     tol: float,
     *,
+    reach: float,
     record: Callable[[float], bool],
     pool: ThreadPoolExecutor,
-) -> tuple[Vector, Vector]:
+) -> tuple[Vector, Vector, float]:
     """Damped Newton (Levenberg-Marquardt) on the semi-dual, over the active entries of the plan P.
 
     With f chosen so that rows sum to p, the columns c = P^T 1 should equal q. The step x solves
     ``(diag((1 + damping) c) - P^T diag(1/p) P) x = q - c`` by conjugate gradients; the damping falls after a step
-    that lowers the error and rises after one that does not.
+    that raises the dual value ``<p, f> + <q, g>`` and rises after one that does not. That value is concave, so that
+    some damping always helps; the error alone may have to rise first.
 
     Parameters
     ----------
     f, g
         Potentials in units of the exponent (base 2), finite.
+    reach
+        Stop once a potential has moved so far that other entries may matter.
     record
         Called with the column error of every point tried; False stops.
 
     Returns
     -------
-    f, g : the best point
+    f, g : the best point, by its dual value
+    error : its column error
     """
     rows = np.repeat(np.arange(len(p)), np.diff(active.starts))
     row_scale, has_mass = 1.0 / np.where(p > 0, p, 1.0), q > 0
-    f = f.copy()
+    f, start = f.copy(), g
     columns = active.sweep(f, g, p, pool)
     error = float(np.abs(columns - q).sum())
-    damping = 1e-2
+    value = float(p @ f + q @ g)
+    # Parts of the plan that hardly touch are balanced by a step of size error / damping.
+    damping = min(1e-2, error)
     go_on = record(error)
-    while go_on and error > tol and damping < _MAX_DAMPING:
+    while go_on and error > tol and damping < _MAX_DAMPING and np.abs((g - start)[has_mass]).max() < reach:
         plan = csr_array(
             (np.exp2(f[rows] + g[active.columns] - active.exponents), active.columns, active.starts),
             shape=(len(p), len(q)),
@@ -80,10 +89,12 @@ def newton(
             new_f, new_g = f.copy(), g + step
             new_columns = active.sweep(new_f, new_g, p, pool)
             new_error = float(np.abs(new_columns - q).sum())
+            new_value = float(p @ new_f + q @ new_g)
             go_on = record(new_error)
-            if new_error < error:
-                f, g, columns, error = new_f, new_g, new_columns, new_error
+            rounding = _ROUNDING * float(p @ np.abs(new_f) + q @ np.abs(new_g))
+            if new_value > value + rounding or (new_value > value - rounding and new_error < error):
+                f, g, columns, error, value = new_f, new_g, new_columns, new_error, new_value
                 damping = max(damping / 5, 1e-15)
                 break
             damping *= 4
-    return f, g
+    return f, g, error

@@ -28,9 +28,11 @@ AnyCoupling = TypeVar("AnyCoupling", bound=Coupling)
 _EASY_REG = 0.02
 # Marginal error at which an annealing stage has done its work.
 _STAGE_TOL = 1e-2
-# Active entries pay off below this share of all; their rounds are few, since the potentials hardly move any more.
+# Active entries pay off below this share of all, or if the plan is so small that all may count as active.
 _ACTIVE_DENSITY = 0.05
-_ACTIVE_ROUNDS = 5
+_ALL_ACTIVE = 2**18
+# Once a potential has moved by half the exponent at which entries are cut, they are gathered again, so many times.
+_ACTIVE_ROUNDS = 100
 
 # A pass: takes potentials (f, g) in units of the exponent, sets f in place, returns the plan's column sums.
 Sweep = Callable[[Vector, Vector], Vector]
@@ -111,35 +113,34 @@ class Sinkhorn:
         n, m = cost.shape
         p = as_weights(source_weights, n, "source_weights")
         q = as_weights(target_weights, m, "target_weights")
-        f, g = _starting_potentials(potentials, n, m)
+        f, g = _starting_potentials(potentials, self.reg, q, n)
         with ThreadPoolExecutor(core_count()) as pool, one_blas_thread():
             iteration = _Iteration(self, cost, p, q, f, g, pool, progress)
-            *stages, _ = self._schedule(warm=potentials is not None)
-            for reg in stages:
-                if not iteration.exhausted:
-                    iteration.run(reg, max(_STAGE_TOL, self.tol), np.float32)
+            if potentials is None and self.anneal:
+                for reg in self._stages():
+                    if not iteration.exhausted:
+                        iteration.run(reg, max(_STAGE_TOL, self.tol), np.float32)
             aim = 0.9 * self.tol
-            if stages:
+            is_hard = 2 * self.reg < _EASY_REG
+            if is_hard:
                 iteration.run(self.reg, max(_STAGE_TOL, aim), np.float32)
-            if not (stages and iteration.run_active(aim)):
-                # Potentials of size 1/reg in float32 leave about this error; below it float64 has to take over.
-                rounding = 2.0**-22 / self.reg
-                iteration.run(self.reg, max(aim, rounding), np.float32)
-            coupling = iteration.coupling()
-            for _ in range(_ACTIVE_ROUNDS if stages else 0):
-                if coupling.converged or not iteration.run_active(aim):
-                    break
+            coupling = iteration.polish(aim) if is_hard else None
+            if coupling is None:
+                if not (is_hard and iteration.exhausted):
+                    # Potentials of size 1/reg in float32 leave about this error; below it float64 has to take over.
+                    iteration.run(self.reg, max(aim, 2.0**-22 / self.reg), np.float32)
                 coupling = iteration.coupling()
+                if is_hard and not coupling.converged:
+                    coupling = iteration.polish(aim) or coupling
             if not (coupling.converged or iteration.exhausted):
                 iteration.run(self.reg, aim, np.float64)
-                coupling = iteration.coupling()
+                coupling = min(coupling, iteration.coupling(), key=lambda each: each.marginal_error)
         return report_failure(coupling, self.on_failure)
 
-    def _schedule(self, *, warm: bool) -> list[float]:
-        if warm or not self.anneal or 2 * self.reg >= _EASY_REG:
-            return [self.reg]
-        halvings = int(np.log2(_EASY_REG / self.reg))
-        return [self.reg * 2.0**k for k in range(halvings, -1, -1)]
+    def _stages(self) -> list[float]:
+        """Regularisations before the final one."""
+        halvings = int(np.log2(_EASY_REG / self.reg)) if 2 * self.reg < _EASY_REG else 0
+        return [self.reg * 2.0**k for k in range(halvings, 0, -1)]
 
 
 class _Iteration:
@@ -157,7 +158,7 @@ class _Iteration:
         progress: Progress,
     ) -> None:
         self.solver, self.cost, self.p, self.q, self.pool, self.progress = solver, cost, p, q, pool, progress
-        self.f, self.g, self.reg = f, g, solver.reg
+        self.f, self.g, self.reg = f, g, np.inf
         self.history: list[tuple[float, float]] = []
         if cost.storage == "recompute":
             self.blocks = split_rows(cost.shape[0], block_rows=cost.rows_at_once)
@@ -171,14 +172,33 @@ class _Iteration:
         scale = LOG2_E / reg / self.cost.scale
         self._iterate(reg, tol, lambda f, g: self._sweep(scale, f, g, dtype), may_stall=dtype is np.float32)
 
-    def run_active(self, tol: float) -> bool:
-        """Newton steps on the active entries alone, at the final regularisation; False if they are too many."""
+    def polish(self, tol: float) -> EntropicCoupling | None:
+        """Newton steps on the active entries until the whole plan is right; None if those are too many."""
+        coupling = None
+        for _ in range(_ACTIVE_ROUNDS):
+            before = self.g
+            error = self.run_active(tol)
+            if error is None:
+                break
+            coupling = self.coupling()
+            if (error <= tol and coupling.converged) or np.array_equal(self.g, before):
+                break
+        return coupling
+
+    def run_active(self, tol: float) -> float | None:
+        """Newton steps on the active entries alone, at the final regularisation; None if they are too many.
+
+        Returns the column error over those entries, which is above ``tol`` if others may matter by now.
+        """
         if self.exhausted:
-            return False
+            return None
         reg = self.solver.reg
         unit = LOG2_E / reg
         f, g = finite(self.f * unit), np.where(self.q > 0, self.g * unit, -1e30)
         column_sums = self._sweep(unit / self.cost.scale, f, g, np.float64)
+        n, m = self.cost.shape
+        is_small = n * m <= _ALL_ACTIVE
+        log2_cut = -np.inf if is_small else float(np.log2(1e-5 * self.solver.tol / max(n, m)))
         active = find_active(
             self.cost,
             unit,
@@ -186,21 +206,21 @@ class _Iteration:
             g,
             self.p,
             column_sums,
-            cut=1e-5 * self.solver.tol / max(self.cost.shape),
-            max_density=_ACTIVE_DENSITY,
+            log2_cut=log2_cut,
+            max_density=1.0 if is_small else _ACTIVE_DENSITY,
             pool=self.pool,
         )
         if active is None:
-            return False
+            return None
 
         def record(error: float) -> bool:
             self.history.append((reg, error))
             self._tell(error)
             return not self.exhausted
 
-        f, g = newton(active, f, g, self.p, self.q, tol, record=record, pool=self.pool)
+        f, g, error = newton(active, f, g, self.p, self.q, tol, reach=-log2_cut / 2, record=record, pool=self.pool)
         self.f, self.g = np.where(self.p > 0, f / unit, -np.inf), g / unit
-        return True
+        return error
 
     def _iterate(self, reg: float, tol: float, sweep: Sweep, *, may_stall: bool) -> None:
         """Sinkhorn with Anderson steps until the column error is below ``tol`` or the passes are used up."""
@@ -222,7 +242,8 @@ class _Iteration:
             if error <= tol or self.exhausted or (may_stall and self._stalled(error, reg)):
                 break
             image = g.copy()
-            image[has_mass] += np.log2(self.q[has_mass] / column_sums[has_mass])
+            # a column that lost all its mass gets it back in steps that can be represented
+            image[has_mass] += np.log2(self.q[has_mass] / np.maximum(column_sums[has_mass], 1e-300))
             g = anderson.next(g, image) if anderson is not None else image
         _, self.f, self.g = self.best
 
@@ -258,8 +279,8 @@ class _Iteration:
 
     @property
     def exhausted(self) -> bool:
-        """Whether the passes are used up; a run that starts all the same makes one, so that its plan is consistent."""
-        return len(self.history) >= self.solver.max_iter
+        """Whether the passes are used up; the last is kept for the final regularisation, so that its plan is there."""
+        return len(self.history) + (self.reg > self.solver.reg) >= self.solver.max_iter
 
     def _stalled(self, error: float, reg: float) -> bool:
         """Whether float32 rounding stops progress: no better error within the last 20 passes."""
@@ -300,11 +321,16 @@ def report_failure(coupling: AnyCoupling, on_failure: OnFailure) -> AnyCoupling:
 
 
 def _starting_potentials(
-    potentials: tuple[ArrayLike, ArrayLike] | None, n: int, m: int
+    potentials: tuple[ArrayLike, ArrayLike] | None, reg: float, q: Vector, n: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    m = len(q)
     if potentials is None:
         return np.zeros(n), np.zeros(m)
     f, g = (np.array(potential, dtype=np.float64) for potential in potentials)
     if f.shape != (n,) or g.shape != (m,):
         raise InputError(f"potentials have shapes {f.shape} and {g.shape}; the cost needs ({n},) and ({m},).")
-    return np.nan_to_num(f, neginf=0.0), np.nan_to_num(g, neginf=0.0)
+    f, g = np.nan_to_num(f, neginf=0.0), np.nan_to_num(g, neginf=0.0)
+    # The solution's g - reg log q spreads no wider than the scaled cost, so a start outside would only lose passes.
+    level = reg * np.log(np.where(q > 0, q, 1.0))
+    middle = np.median((g - level)[q > 0])
+    return f, np.clip(g - level, middle - 1, middle + 1) + level
