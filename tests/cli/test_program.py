@@ -105,6 +105,32 @@ def test_interrupting_leaves_nothing_behind(sets, tmp_path, sign, code):
     assert (tmp_path / "run" / "run.json").read_text() == "old"
 
 
+@pytest.mark.skipif(not hasattr(signal, "SIGALRM"), reason="needs a timer signal")
+@pytest.mark.parametrize(("sign", "code"), [("SIGINT", 130), ("SIGTERM", 143)])
+def test_an_interrupt_that_python_drops_is_not_lost(sign, code):
+    """What is raised in a destructor is dropped; the program stops all the same."""
+    program = f"""
+import os, signal, time
+from bispectral_ot.cli import main
+
+class Dropping:
+    def __del__(self):
+        os.kill(os.getpid(), signal.{sign})
+        sum(range(1000))
+
+@main.app.command()
+def wait():
+    Dropping()
+    print("still here", flush=True)
+    time.sleep(50)
+
+main.run()
+"""
+    done = subprocess.run([sys.executable, "-c", program, "wait"], capture_output=True, text=True, timeout=40)
+    assert "Exception ignored" in done.stderr
+    assert (done.stdout, done.returncode) == ("still here\n", code)
+
+
 def test_a_bug_is_told_apart_from_a_result(monkeypatch, capsys):
     """Exit code 1 means "not converged", so that an unexpected error needs another one."""
 

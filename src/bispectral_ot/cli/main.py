@@ -6,6 +6,7 @@ import errno
 import signal
 import sys
 import traceback
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
@@ -88,7 +89,8 @@ app.add_typer(bench.app, name="bench")
 def run() -> None:
     """Entry point of the program."""
     # A request to end, as a batch system sends it, cleans up like Ctrl-C does.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))
+    for sign, stop in ((signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, SystemExit(TERMINATED))):
+        signal.signal(sign, _stopper(stop))
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # file names may hold what the terminal cannot print
             stream.reconfigure(errors="backslashreplace")
@@ -98,6 +100,27 @@ def run() -> None:
         traceback.print_exc()
         complain("error", "this is a bug in bispectral-ot; please report it with the lines above.")
         sys.exit(BUG)
+    finally:
+        _ask_again(None)
+
+
+def _stopper(stop: BaseException | type[BaseException]) -> Callable[..., None]:
+    """A handler that raises ``stop``, and again every second until the program ends.
+
+    Python drops what is raised in a destructor or a weak reference's callback, and every import runs some.
+    """
+
+    def handle(*_: object) -> None:
+        _ask_again(handle)
+        raise stop
+
+    return handle
+
+
+def _ask_again(handle: Callable[..., None] | None) -> None:
+    if hasattr(signal, "SIGALRM"):
+        signal.signal(signal.SIGALRM, handle or signal.SIG_DFL)
+        signal.setitimer(signal.ITIMER_REAL, 1.0 if handle else 0.0)
 
 
 def _stop(code: int, message: str) -> None:
