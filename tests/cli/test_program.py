@@ -75,8 +75,9 @@ def test_the_installed_script_prints_its_version():
 def test_the_installed_script_matches(sets, tmp_path):
     """Whatever a user's Python is told about warnings, the program decides what to show."""
     np.savez(tmp_path / "blank.npz", images=np.zeros((2, 12, 12)))
-    words = ("match", tmp_path / "blank.npz", "b.npz", "--json", "--max-iter", "1", "--out", tmp_path / "blank")
-    process = start(*words, cwd=sets, env=os.environ | {"PYTHONWARNINGS": "always"})
+    words = ("match", tmp_path / "blank.npz", "b.npz", "--json", "--features", "pixels", "--max-iter", "1")
+    out = ("--out", tmp_path / "blank")
+    process = start(*words, *out, cwd=sets, env=os.environ | {"PYTHONWARNINGS": "always"})
     stdout, stderr = process.communicate()
     assert process.returncode == 1
     assert json.loads(stdout)["converged"] is False

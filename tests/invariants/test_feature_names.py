@@ -9,6 +9,7 @@ from bispectral_ot.errors import InputError
 from bispectral_ot.invariants import (
     DEFAULT_FEATURES,
     FEATURES,
+    CoupledBispectrum,
     Pixels,
     RingBispectrum,
     TranslationBispectrum,
@@ -23,11 +24,23 @@ def test_names(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("symmetry", "kind"),
-    [("none", Pixels), ("rotation", RingBispectrum), ("translation", TranslationBispectrum)],
+    [
+        ("none", Pixels),
+        ("rotation", CoupledBispectrum),
+        ("rotation-reflection", CoupledBispectrum),
+        ("translation", TranslationBispectrum),
+    ],
 )
 def test_the_default_follows_the_symmetry(symmetry: str, kind: type) -> None:
     assert type(make_features(symmetry=symmetry)) is kind
     assert set(DEFAULT_FEATURES.values()) <= set(FEATURES)
+
+
+@pytest.mark.parametrize("name", ["coupled-bispectrum", "aligned"])
+def test_features_that_know_mirrors_are_told_the_symmetry(name: str) -> None:
+    for symmetry in ("rotation", "rotation-reflection"):
+        assert make_features(name, symmetry=symmetry).symmetry == symmetry
+    assert make_features(name, symmetry="none").symmetry == "rotation"
 
 
 def test_a_transformer_is_taken_as_it_is() -> None:

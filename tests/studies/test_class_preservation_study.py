@@ -51,7 +51,7 @@ def test_a_cell_is_what_the_parts_give(tmp_path: Path) -> None:
     (cell,) = run(tmp_path, metrics=["l1"])
     a, b = bot.split_halves(bot.normalise(bot.load("digits")), seed=0, per_class=5)
     a = bot.rotate_randomly(a, seed=0, fill=0.0)
-    match = bot.match(a, b, normalise=False)
+    match = bot.match(a, b, features="ring-bispectrum", normalise=False)
     expected = bot.class_preservation(match, a.labels, b.labels)
     assert cell["accuracy"] == expected.accuracy
     assert cell["confusion"] == expected.confusion.tolist()
@@ -159,3 +159,28 @@ def test_a_small_budget_changes_nothing_but_memory(tmp_path: Path) -> None:
     (plain,) = run(tmp_path / "plain", metrics=["l1"])
     (mapped,) = run(tmp_path / "mapped", metrics=["l1"], working_memory="65MiB")
     assert mapped["confusion"] == plain["confusion"]
+
+
+def test_coupled_features_whole_reduced_and_aligned(tmp_path: Path) -> None:
+    metrics = ["sqeuclidean"]
+    whole, aligned = sorted(
+        run(tmp_path, features=["coupled-bispectrum", "aligned"], metrics=metrics),
+        key=lambda cell: cell["features"],
+        reverse=True,
+    )
+    assert (whole["features"], aligned["features"]) == ("coupled-bispectrum", "aligned")
+    assert whole["config"]["parameters"]["power"] == bot.CoupledBispectrum().power
+    cells = run(tmp_path, features=["coupled-bispectrum"], metrics=metrics, preset=Preset(per_class=5, pca=20))
+    reduced = next(cell for cell in cells if cell["features"] == "coupled-bispectrum, PCA 20")
+    a, b = Preset(per_class=5).halves(bot.load("digits"), "rotated")
+    for cell, options in (
+        (whole, {"features": "coupled-bispectrum"}),
+        (reduced, {"features": "coupled-bispectrum", "pca": 20}),
+        (aligned, {"features": "aligned"}),
+    ):
+        match = bot.match(a, b, normalise=False, **options)
+        assert cell["transport_cost"] == pytest.approx(match.distance, rel=1e-4)
+    with pytest.raises(InputError, match="no aligned form"):
+        run(tmp_path, features=["aligned"], metrics=["l1"])
+    with pytest.raises(InputError, match="cannot be turned to fit"):
+        run(tmp_path, features=["aligned"], metrics=metrics, preset=Preset(per_class=5, pca=20))

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from bispectral_ot.progress import Progress
 
 # Named one by one, so that the comparison stays what it says whatever the default features become.
-FEATURES = ("pixels", "ring-bispectrum")
+FEATURES = ("pixels", "coupled-bispectrum")
 
 
 def demo(

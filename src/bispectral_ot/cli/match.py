@@ -31,22 +31,28 @@ def match(
     symmetry: Annotated[
         str,
         typer.Option(
-            help="What not to see: rotation, translation, d4 (quarter turns and mirrors), so3, so3-shapes or none.",
+            help="What not to see: rotation, rotation-reflection (mirror images, too), translation, d4 (quarter turns "
+            "and mirror images), so3 (signals on the sphere), so3-shapes (point clouds) or none.",
             rich_help_panel=_COMPARISON,
         ),
     ] = "rotation",
     features: Annotated[
         str | None,
         typer.Option(
-            help="pixels, ring-power, or a bispectrum: ring-, translation-, d4-, sphere- or shell-bispectrum.",
+            help="coupled-bispectrum, ring-bispectrum (the paper's), aligned (every pair at its best turn: slower), "
+            "ring-power, translation-, d4-, sphere- or shell-bispectrum, or pixels.",
             show_default="what suits the symmetry",
             rich_help_panel=_COMPARISON,
         ),
     ] = None,
     metric: Annotated[
-        str,
-        typer.Option(help="Distance between features: l1, l2, sqeuclidean or cosine.", rich_help_panel=_COMPARISON),
-    ] = "l1",
+        str | None,
+        typer.Option(
+            help="Distance between features: l1, l2, sqeuclidean or cosine.",
+            show_default="sqeuclidean for coupled-bispectrum and aligned, else l1",
+            rich_help_panel=_COMPARISON,
+        ),
+    ] = None,
     pca: Annotated[
         int | None,
         typer.Option(
@@ -155,6 +161,10 @@ def match(
 
     Example: bispectral-ot match mnist-5k mnist-5k --rotate-source --limit 900 --out runs/trial
 
+    Example: bispectral-ot match cells/ atlas/ --symmetry rotation-reflection --center --out runs/cells
+
+    Example: bispectral-ot match scans.npz mnist --features ring-bispectrum --metric l1 --out runs/paper
+
     RUN gets results.json (distance, convergence, settings, accuracy),
     run.json (versions, machine), figures, and these tables:
 
@@ -204,7 +214,6 @@ def _check_options(config: dict[str, Any]) -> dict[str, Any]:
     from bispectral_ot.transport import ExactTransport, Greenkhorn, Sinkhorn
 
     check_free(config["out"], overwrite=config["overwrite"])
-    _check_choice("--metric", config["metric"], METRICS)
     _check_choice("--source-split", config["source_split"], ("train", "test"))
     _check_choice("--target-split", config["target_split"], ("train", "test"))
     make_features(config["features"], symmetry=config["symmetry"])
@@ -214,6 +223,8 @@ def _check_options(config: dict[str, Any]) -> dict[str, Any]:
             raise InputError(
                 f"--{plane[0].replace('_', '-')} is for flat images, not for spheres or shapes in 3-D; leave it out."
             )
+    if config["metric"] is not None:
+        _check_choice("--metric", config["metric"], METRICS)
     if config["storage"] is not None:
         _check_choice("--storage", config["storage"], STORAGES)
     if config["working_memory"] is not None:

@@ -48,7 +48,16 @@ Again = Annotated[
     typer.Option("--overwrite", help="Compute again what the folder has with other choices.", rich_help_panel=_RUN),
 ]
 Dataset = Annotated[str, typer.Option(help="A name from `datasets list`, a folder or a file; with labels.")]
-Features = Annotated[str, typer.Option(help="Kinds of features, with commas between.", rich_help_panel=_CHOICES)]
+Features = Annotated[
+    str,
+    typer.Option(
+        help="Kinds of features, with commas between; also coupled-bispectrum, aligned.", rich_help_panel=_CHOICES
+    ),
+]
+Components = Annotated[
+    int | None,
+    typer.Option(min=1, help="Reduce the features to so many principal components.", rich_help_panel=_CHOICES),
+]
 Metrics = Annotated[str, typer.Option(help="Metrics, with commas between.", rich_help_panel=_CHOICES)]
 Seed = Annotated[int, typer.Option(min=0, help="Of everything random.", rich_help_panel=_CHOICES)]
 Reg = Annotated[
@@ -92,6 +101,7 @@ def class_preservation(
         int | None,
         typer.Option(min=1, help="Images of each class in each half.", show_default="all", rich_help_panel=_CHOICES),
     ] = None,
+    pca: Components = None,
     seed: Seed = 0,
     reg: Reg = 0.01,
     tol: Tol = 1e-4,
@@ -121,7 +131,9 @@ def class_preservation(
     from bispectral_ot.studies.class_preservation import run_class_preservation
     from bispectral_ot.studies.paper import paper_accuracy
 
-    preset = _preset(clean, seed=seed, per_class=per_class, reg=reg, tol=tol, n_angles=n_angles, n_rings=n_rings)
+    preset = _preset(
+        clean, seed=seed, per_class=per_class, pca=pca, reg=reg, tol=tol, n_angles=n_angles, n_rings=n_rings
+    )
 
     def report(cell: dict[str, Any]) -> None:
         paper = paper_accuracy(cell["dataset"], cell["features"], cell["metric"], cell["setting"])

@@ -31,7 +31,7 @@ FEATURES: dict[str, type[BatchTransformer]] = {
 
 DEFAULT_FEATURES: dict[str, str] = {
     "none": "pixels",
-    "rotation": "ring-bispectrum",
+    "rotation": "coupled-bispectrum",
     "rotation-reflection": "coupled-bispectrum",
     "translation": "translation-bispectrum",
     "d4": "d4-bispectrum",

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bispectral_ot.costs import STORAGES, AlignedCost, Cost, Metric, Storage, choose_storage
+from bispectral_ot.costs import METRICS, STORAGES, AlignedCost, Cost, Metric, Storage, choose_storage
+from bispectral_ot.costs.aligned import ALIGNED_METRICS
 from bispectral_ot.errors import InputError, MemoryBudgetError
-from bispectral_ot.invariants.base import BatchTransformer
+from bispectral_ot.invariants.base import BatchTransformer, check_integer
 from bispectral_ot.invariants.polar_spectrum import PolarSpectrum
 from bispectral_ot.memory import default_budget, parse_bytes
 from bispectral_ot.progress import Progress, silent
@@ -91,6 +92,24 @@ def count_columns(transformer: Any, images: NDArray[Any]) -> int:
     if isinstance(transformer, BatchTransformer):
         return transformer.n_features_out_
     return int(_rows(transformer, images[:1]).shape[1])
+
+
+def check_metric(metric: Any, transformer: Any) -> Metric:
+    """Return a metric that can be taken between these features."""
+    known = ALIGNED_METRICS if isinstance(transformer, PolarSpectrum) else METRICS
+    for name in known:
+        if metric == name:
+            return name
+    problem = f"the metric {metric!r} has no aligned form" if metric in METRICS else f"unknown metric {metric!r}"
+    raise InputError(f"{problem}; choose one of {', '.join(known)}.")
+
+
+def check_components(pca: Any, transformer: Any, n_columns: int) -> None:
+    """Refuse a number of principal components that cannot be."""
+    if isinstance(transformer, PolarSpectrum):
+        raise InputError("principal components cannot be turned to fit; leave pca out, or take coupled-bispectrum.")
+    if check_integer("pca", pca, minimum=1) > n_columns:
+        raise InputError(f"pca must be between 1 and the {n_columns} columns of the features, got {pca}.")
 
 
 def column_weights(transformer: Any) -> NDArray[np.float32] | None:

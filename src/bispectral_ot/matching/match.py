@@ -13,14 +13,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bispectral_ot.costs import METRICS, Metric, Storage
+from bispectral_ot.costs import Metric, Storage
 from bispectral_ot.datasets import Dataset
 from bispectral_ot.engines import split_rows
 from bispectral_ot.errors import DataWarning, InputError
-from bispectral_ot.invariants import PolarSpectrum, make_features
-from bispectral_ot.invariants.base import check_integer
+from bispectral_ot.invariants import make_features
 from bispectral_ot.matching.features import (
     FeatureMap,
+    check_components,
+    check_metric,
     column_weights,
     count_columns,
     extract,
@@ -64,9 +65,10 @@ def match(
         sphere, images being latitude by longitude), ``"so3-shapes"`` (3-D rotation of point clouds (n, points, 3))
         or ``"none"``.
     features
-        A name (``"pixels"``, ``"coupled-bispectrum"``, ``"ring-bispectrum"`` as in the paper, ``"aligned"``, which
-        turns every pair to its best fit, ...; all of them in ``bispectral_ot.invariants.FEATURES``), any scikit-learn
-        transformer or pipeline, or None for the symmetry's default. Transformers are fitted to the source; those that
+        A name (``"pixels"``, ``"coupled-bispectrum"``, the default for rotation, ``"ring-bispectrum"`` as in the paper,
+        ``"aligned"``, which turns every pair to its best fit, ...; all of them in
+        ``bispectral_ot.invariants.FEATURES``), any scikit-learn transformer or pipeline, or None for the symmetry's
+        default. Transformers are fitted to the source; those that
         want rows get flattened images.
     metric
         ``"l1"``, ``"l2"``, ``"sqeuclidean"`` or ``"cosine"``; None for what suits the features (``"sqeuclidean"`` for
@@ -100,10 +102,7 @@ def match(
     True
     """
     transformer = make_features(features, symmetry=symmetry)
-    if metric is None:
-        metric = getattr(transformer, "default_metric", "l1")
-    if metric not in METRICS:
-        raise InputError(f"unknown metric {metric!r}; choose one of {', '.join(METRICS)}.")
+    metric = check_metric(metric or getattr(transformer, "default_metric", "l1"), transformer)
     source, target = _as_dataset(a, "a"), _as_dataset(b, "b")
     if source.images.shape[1:] != target.images.shape[1:]:
         raise InputError(
@@ -138,10 +137,8 @@ def match(
     images_a, images_b = _normalised(source, mean, std), _normalised(target, mean, std)
     transformer = fit(transformer, images_a)
     columns = count_columns(transformer, images_a)
-    if pca is not None and isinstance(transformer, PolarSpectrum):
-        raise InputError("principal components cannot be turned to fit; leave pca out, or take coupled-bispectrum.")
-    if pca is not None and check_integer("pca", pca, minimum=1) > columns:
-        raise InputError(f"pca must be between 1 and the {columns} columns of the features, got {pca}.")
+    if pca is not None:
+        check_components(pca, transformer, columns)
     plan = plan_memory(shape, pca or columns, working_memory=working_memory, storage=storage)
     weights = column_weights(transformer)
     projection: NDArray[np.float32] | None = None
@@ -223,7 +220,7 @@ def _tell_constant_images(source: Dataset, target: Dataset) -> dict[str, int]:
         if counts[side]:
             warnings.warn(
                 f"{counts[side]} of the {len(dataset)} images of {dataset.name!r} are constant (blank): they have "
-                "no shape to match by, and are matched by their grey level alone.",
+                "no shape to match by.",
                 DataWarning,
                 stacklevel=3,
             )

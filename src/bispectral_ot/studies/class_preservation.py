@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -15,6 +16,7 @@ from bispectral_ot.datasets import Dataset, load
 from bispectral_ot.errors import InputError
 from bispectral_ot.invariants import FEATURES
 from bispectral_ot.matching import Match, class_preservation
+from bispectral_ot.matching.features import check_metric
 from bispectral_ot.progress import Progress, silent
 from bispectral_ot.report.figures import confusion_figure
 from bispectral_ot.report.page_data import collect
@@ -78,6 +80,8 @@ def run_class_preservation(
     check_names("features", features, tuple(FEATURES))
     check_names("metrics", metrics, METRICS)
     check_names("settings", settings, SETTINGS)
+    for name, metric in itertools.product(features, metrics):
+        check_metric(metric, preset.transformer(name))
     folder = Path(out)
     store = CellStore(folder / "cells")
     groups = []

@@ -15,7 +15,7 @@ import numpy as np
 from bispectral_ot.costs import Cost, Storage
 from bispectral_ot.datasets import Dataset
 from bispectral_ot.matching import Match, class_preservation
-from bispectral_ot.matching.features import FeatureMap, extract, plan_memory
+from bispectral_ot.matching.features import FeatureMap, check_components, extract, plan_memory, reduce_features
 from bispectral_ot.memory import peak_memory
 from bispectral_ot.progress import Progress, silent
 from bispectral_ot.runs import provenance
@@ -50,7 +50,13 @@ def shared_features(
     start = time.perf_counter()
     a, b = preset.halves(dataset, setting)
     with extracted_features(
-        a, b, preset.transformer(features), start=start, working_memory=working_memory, progress=progress
+        a,
+        b,
+        preset.transformer(features),
+        start=start,
+        pca=preset.pca,
+        working_memory=working_memory,
+        progress=progress,
     ) as shared:
         yield shared
 
@@ -62,12 +68,20 @@ def extracted_features(
     transformer: Any,
     *,
     start: float,
+    pca: int | None = None,
     working_memory: str | int | float | None = None,
     progress: Progress = silent,
 ) -> Iterator[SharedFeatures]:
     """Features of two sides that are made already; their time is counted from ``start`` (``perf_counter``)."""
     transformer.fit(a.images)
-    plan = plan_memory((len(a), len(b)), transformer.n_features_out_, working_memory=working_memory)
+    plan = plan_memory((len(a), len(b)), pca or transformer.n_features_out_, working_memory=working_memory)
+    if pca is not None:
+        check_components(pca, transformer, transformer.n_features_out_)
+        reduced = reduce_features(transformer, a.images, b.images, transformer.feature_weights_, pca, progress=progress)
+        feature_map = FeatureMap(transformer, weights=transformer.feature_weights_, projection=reduced.projection)
+        seconds = time.perf_counter() - start
+        yield SharedFeatures(a, b, reduced.xa, reduced.xb, feature_map, plan.storage, seconds)
+        return
     with tempfile.TemporaryDirectory(prefix="bispectral-ot-") as scratch:
         files = [Path(scratch) / f"{side}.npy" if plan.mapped_features else None for side in "ab"]
         xa = extract(transformer, a.images, file=files[0], progress=progress)
@@ -87,9 +101,7 @@ class TimedCost(NamedTuple):
 def compute_cost(shared: SharedFeatures, metric: Any, *, progress: Progress = silent) -> TimedCost:
     """The cost between the two halves, stored as the memory budget allows."""
     start = time.perf_counter()
-    cost = Cost(
-        shared.xa, shared.xb, metric, weights=shared.feature_map.weights, storage=shared.storage, progress=progress
-    )
+    cost = shared.feature_map.cost(shared.xa, shared.xb, metric, storage=shared.storage, progress=progress)
     return TimedCost(cost, time.perf_counter() - start)
 
 

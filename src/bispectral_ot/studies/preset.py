@@ -11,11 +11,12 @@ import numpy as np
 from bispectral_ot.datasets import Dataset, normalise, rotate_randomly, split_halves
 from bispectral_ot.errors import InputError
 from bispectral_ot.invariants import make_features
+from bispectral_ot.invariants.polar_spectrum import SteerableTransformer
 from bispectral_ot.transport import Sinkhorn
 
 SETTINGS = ("rotated", "baseline")
 FILLS = ("zero", "background")
-# what decides about features of rings and is told in every result
+# what decides about features of single rings and is told in every result
 _PARAMETERS = ("n_angles", "n_rings", "radial_weight", "sampling")
 
 
@@ -27,6 +28,7 @@ class Preset:
     ----------
     seed : of the halves and of the angles
     per_class : images of each class in each half at most; None for all
+    pca : principal components of both halves that features are reduced to; None for all of the features
     reg, tol : of the transport, relative to the largest cost
     normalised : whether images are brought to mean 0 and deviation 1 of the whole set
     fill : what empty corners get when A is turned: ``"zero"`` (after normalising, the mean grey) or
@@ -37,6 +39,7 @@ class Preset:
 
     seed: int = 0
     per_class: int | None = None
+    pca: int | None = None
     reg: float = 0.01
     tol: float = 1e-4
     normalised: bool = True
@@ -74,12 +77,14 @@ class Preset:
 
     def cell_configs(self, dataset: Dataset, features: str, setting: str, metrics: list[str]) -> list[dict[str, Any]]:
         """For each metric, everything that decides the result: cells of equal config have equal results."""
-        parameters = self.transformer(features).get_params()
+        transformer = self.transformer(features)
+        parameters = transformer.get_params()
+        told = parameters if isinstance(transformer, SteerableTransformer) else _PARAMETERS
         common = {
             "dataset": dataset.name,
             "checksum": checksum(dataset),
-            "features": features,
-            "parameters": {key: parameters[key] for key in _PARAMETERS if key in parameters},
+            "features": features if self.pca is None else f"{features}, PCA {self.pca}",
+            "parameters": {key: parameters[key] for key in told if key in parameters},
             "setting": setting,
             "seed": self.seed,
             "per_class": self.per_class,

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bispectral_ot.costs import Cost, Metric
+from bispectral_ot.costs import Metric
 from bispectral_ot.datasets import Dataset, normalise, rotate
 from bispectral_ot.errors import InputError
+from bispectral_ot.matching.features import FeatureMap
 from bispectral_ot.progress import Progress, silent
 from bispectral_ot.studies.preset import Preset
 
@@ -83,9 +84,10 @@ def pairwise_distances(
     """Distances (n, n) between the features of all images of a batch, for each metric; 0 on the diagonal."""
     transformer = preset.transformer(features).fit(batch)
     rows = transformer.transform(batch, progress=progress)
+    feature_map = FeatureMap(transformer, weights=transformer.feature_weights_)
     distances: dict[str, NDArray[np.float64]] = {}
     for metric in metrics:
-        cost = Cost(rows, rows, metric, weights=transformer.feature_weights_, storage="float32", progress=progress)
+        cost = feature_map.cost(rows, rows, metric, storage="float32", progress=progress)
         matrix = cost.block(0, len(rows)).astype(np.float64)
         matrix = (matrix + matrix.T) / 2  # the two halves differ by float32 rounding
         np.fill_diagonal(matrix, 0.0)
