@@ -128,7 +128,7 @@ def center(dataset: Dataset, *, progress: Progress = silent) -> Dataset:
     :func:`rotate_randomly`; its centre of mass goes to ((H - 1) / 2, (W - 1) / 2) by a sub-pixel bilinear
     shift, which smooths a little. Images without content stay as they are.
     """
-    images, background = dataset.images, _background(dataset.images)
+    images, background = dataset.images, background_level(dataset.images)
     height, width = images.shape[1:3]
     shifts = np.zeros((len(images), 2))
 
@@ -149,14 +149,14 @@ def _fill_value(images: NDArray[Any], fill: str | float) -> ArrayLike:
     if not isinstance(fill, str):
         return fill
     if fill == "background":
-        return _background(images)
+        return background_level(images)
     if fill == "mean":
         mean: NDArray[np.float64] = images.reshape(-1, _channels(images)).mean(axis=0, dtype=np.float64)
         return mean
     raise InputError(f"fill must be 'background', 'mean' or a number, got {fill!r}.")
 
 
-def _background(images: NDArray[Any]) -> NDArray[np.float64]:
+def background_level(images: NDArray[Any]) -> NDArray[np.float64]:
     """Median of the border pixels of all images, per channel: shape (channels,)."""
     planes = images.reshape(*images.shape[:3], _channels(images))
     border = np.ones(images.shape[1:3], dtype=bool)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from bispectral_ot.costs import Metric
 from bispectral_ot.datasets import Dataset, normalise, rotate
+from bispectral_ot.datasets.transforms import background_level
 from bispectral_ot.errors import InputError
 from bispectral_ot.matching.features import FeatureMap
 from bispectral_ot.progress import Progress, silent
@@ -67,7 +68,7 @@ def turned_images(
     images = normalise(dataset).images
     degrees = step * np.arange(round(angles), dtype=np.float64)
     upright = images[np.concatenate(chosen)]
-    corner = _background(images) if preset.fill == "background" else 0.0
+    corner = background_level(images) if preset.fill == "background" else 0.0
     turned = rotate(
         np.repeat(upright, len(degrees), axis=0),
         np.tile(degrees, len(upright)),
@@ -93,12 +94,3 @@ def pairwise_distances(
         np.fill_diagonal(matrix, 0.0)
         distances[metric] = matrix
     return distances
-
-
-def _background(images: NDArray[np.float32]) -> NDArray[np.float64]:
-    """Median of the border pixels of all images, per channel."""
-    planes = images if images.ndim == 4 else images[..., None]
-    border = np.ones(images.shape[1:3], dtype=bool)
-    border[1:-1, 1:-1] = False
-    median: NDArray[np.float64] = np.median(planes[:, border], axis=(0, 1))
-    return median
