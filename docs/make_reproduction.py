@@ -1,7 +1,7 @@
-"""Write docs/reproduction.md from the files under results/, so that no figure in it was typed by hand.
+"""Write docs/reproduction.md and docs/coupled.md from the files under results/: no figure in them is typed by hand.
 
-``python docs/make_reproduction.py`` fills the template; ``--from runs`` first copies what belongs under results/
-from the folders that the studies wrote: reproduction, letters, ablation, geometry and distances.
+``python docs/make_reproduction.py`` fills the templates; ``--from runs`` first copies what belongs under results/
+from the folders that the studies wrote.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ RESULTS = HERE.parent / "results"
 KEPT = {
     "reproduction": ("results.json", "*.md", "figures/confusion-*-rotated-*-l1.png"),
     "letters": ("results.json", "*.md", "figures/confusion-*-rotated-*-l1.png"),
+    "coupled": ("results.json", "figures/confusion-*-coupled-bispectrum-*.png"),
+    "coupled-pca": ("results.json",),
     "ablation": ("*.json", "*.md"),
     "geometry": ("run.json", "figures/*.png"),
     "distances": ("results.json", "run.json", "figures/*-l1.png"),
@@ -40,8 +42,8 @@ def collect(runs: Path) -> None:
 
 def fill(template: str) -> str:
     """Replace ``{{include <file>}}`` and ``{{<function>}}`` by what they stand for."""
-    cells = json.loads((RESULTS / "reproduction" / "results.json").read_text(encoding="utf-8"))["cells"]
-    functions = {"times": times, "differences": differences, "machine": machine}
+    cells = read_cells("reproduction")
+    functions = {"times": times, "differences": differences, "machine": machine, "rotation": rotation}
 
     def replacement(found: re.Match[str]) -> str:
         word, _, rest = found[1].strip().partition(" ")
@@ -50,6 +52,12 @@ def fill(template: str) -> str:
         return functions[word](cells)
 
     return re.sub(r"\{\{(.*?)\}\}", replacement, template)
+
+
+def read_cells(name: str) -> list[dict[str, Any]]:
+    """The cells of one study."""
+    cells: list[dict[str, Any]] = json.loads((RESULTS / name / "results.json").read_text(encoding="utf-8"))["cells"]
+    return cells
 
 
 def times(cells: list[dict[str, Any]]) -> str:
@@ -84,6 +92,41 @@ def differences(cells: list[dict[str, Any]]) -> str:
     )
 
 
+def rotation(cells: list[dict[str, Any]]) -> str:
+    """What matching across rotations costs: turned images by several features beside upright ones by pixels."""
+    found = [cell for cell in cells + read_cells("coupled") + read_cells("coupled-pca") if cell["setting"] == "rotated"]
+    upright = [cell for cell in cells if (cell["setting"], cell["features"]) == ("baseline", "pixels")]
+    kinds = [kind for kind in dict.fromkeys(cell["features"] for cell in found) if kind != "pixels"]
+    accuracies, resources = [], []
+    for dataset in dict.fromkeys(cell["dataset"] for cell in found):
+        own = [cell for cell in found if cell["dataset"] == dataset]
+        best = [max((c for c in own if c["features"] == kind), key=_accuracy, default=None) for kind in kinds]
+        pixels = max((c for c in upright if c["dataset"] == dataset), key=_accuracy, default=None)
+        title = DATASET_TITLES.get(dataset, dataset)
+        accuracies.append([title, *map(_figure, best), _figure(pixels)])
+        resources.append([title, *map(_resources, best)])
+    return (
+        markdown_table(["accuracy (metric)", *kinds, "pixels, nothing turned"], accuracies)
+        + "\n"
+        + markdown_table(["features + cost + transport (s), peak memory", *kinds], resources).rstrip()
+    )
+
+
+def _accuracy(cell: dict[str, Any]) -> float:
+    return float(cell["accuracy"])
+
+
+def _figure(cell: dict[str, Any] | None) -> str:
+    return "" if cell is None else f"{cell['accuracy']:.4f} ({METRIC_TITLES[cell['metric']]})"
+
+
+def _resources(cell: dict[str, Any] | None) -> str:
+    if cell is None:
+        return ""
+    parts = " + ".join(f"{cell['seconds'][stage]:.0f}" for stage in ("features", "cost", "transport"))
+    return f"{parts}, {cell['peak_memory'] / 1e9:.1f} GB"
+
+
 def machine(cells: list[dict[str, Any]]) -> str:
     """What the cells were computed on."""
     facts = cells[0]["versions"]["machine"]
@@ -92,13 +135,14 @@ def machine(cells: list[dict[str, Any]]) -> str:
 
 def main() -> None:
     """Collect if asked to, and write the page."""
-    parser = argparse.ArgumentParser(description="Write docs/reproduction.md from results/.")
+    parser = argparse.ArgumentParser(description="Write the pages that have a template from results/.")
     parser.add_argument("--from", dest="runs", type=Path, help="folder of the runs to copy to results/ first")
     runs = parser.parse_args().runs
     if runs is not None:
         collect(runs)
-    page = fill((HERE / "reproduction.template.md").read_text(encoding="utf-8"))
-    (HERE / "reproduction.md").write_text(page, encoding="utf-8")
+    for template in sorted(HERE.glob("*.template.md")):
+        page = fill(template.read_text(encoding="utf-8"))
+        template.with_name(template.name.replace(".template", "")).write_text(page, encoding="utf-8")
 
 
 if __name__ == "__main__":

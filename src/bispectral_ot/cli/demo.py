@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from bispectral_ot.progress import Progress
 
 # Named one by one, so that the comparison stays what it says whatever the default features become.
-FEATURES = ("pixels", "coupled-bispectrum")
+FEATURES = ("pixels", "ring-bispectrum", "coupled-bispectrum")
 
 
 def demo(
@@ -25,11 +25,12 @@ def demo(
     per_class: Annotated[int, typer.Option(min=1, max=250, help="Digits of each class on each side.")] = 250,
     report: Annotated[bool, typer.Option("--report", help="Write report.html, which opens in a browser.")] = False,
 ) -> None:
-    """Turn half of 5,000 MNIST digits at random and match them with the other half, in two ways.
+    """Turn half of 5,000 MNIST digits at random and match them with the other half, in three ways.
 
-    Pixels compare what is where; bispectra do not see the turn. The table
-    shows how many digits each of them maps to their own class; the run
-    folder has the figures.
+    Pixels compare what is where; bispectra do not see the turn, ring by ring
+    (as the paper has them) or with all rings coupled. The table shows how
+    many digits each of them maps to their own class; the run folder has the
+    figures.
 
     Example: bispectral-ot demo --out runs/demo
     """
@@ -115,7 +116,7 @@ def _print(found: dict[str, dict[str, Any]], out: Path) -> None:
             style="bold green" if result["accuracy"] == best else "",
         )
     output.print(table)
-    output.print("\n[dim](distances are in the units of the features, so the two cannot be compared)[/]\n")
+    output.print("\n[dim](distances are in the units of the features, so they cannot be compared)[/]\n")
     say(f"run folder   {out}")
     say(f"look at      {out / 'figures' / 'overview.png'}")
     say(f"             {out / FEATURES[-1] / 'figures' / 'matches.png'}")

@@ -18,8 +18,8 @@ from bispectral_ot.invariants.polar_spectrum import PolarSpectrum
 from bispectral_ot.memory import default_budget, parse_bytes
 from bispectral_ot.progress import Progress, silent
 
-# Images whose features are held at a time on the way to their principal components.
-_BATCH = 2048
+# Images whose features are held at a time on the way to their principal components, and that decide these.
+_BATCH, _SAMPLE = 2048, 4096
 
 
 @dataclass(frozen=True)
@@ -228,39 +228,36 @@ def reduce_features(
 ) -> Reduced:
     """Project weighted features on the leading principal components of both sets together.
 
-    Written out rather than scikit-learn's PCA, which wants all features in memory at once: here the covariance is
-    summed batch by batch, and features are computed a second time for the projection, which costs seconds.
+    The components are those of at most 4,096 images, taken evenly from both sets: beyond that they hardly change,
+    while a covariance of thousands of columns costs minutes. ``kept_variance`` is that of all images.
     """
+    from sklearn.decomposition import PCA
 
-    def batches(stage: str) -> Iterator[tuple[int, NDArray[np.float32]]]:
-        total, done = len(images_a) + len(images_b), 0
-        for images in (images_a, images_b):
-            for start in range(0, len(images), _BATCH):
-                rows = extract(transformer, images[start : start + _BATCH])
-                if weights is not None:
-                    rows *= np.sqrt(weights)
-                yield done, rows
-                done += len(rows)
-                progress(stage, done, total)
+    def batches(stage: str, places: Any) -> Iterator[NDArray[np.float32]]:
+        """Weighted features of the images at ``places``, counted through both sets, a batch at a time."""
+        for start in range(0, len(places), _BATCH):
+            batch = places[start : start + _BATCH]
+            for images, at in ((images_a, batch[batch < n_a]), (images_b, batch[batch >= n_a] - n_a)):
+                if len(at):
+                    rows = extract(transformer, images[at])
+                    yield rows if weights is None else rows * np.sqrt(weights)
+            progress(stage, min(start + _BATCH, len(places)), len(places))
 
-    count = len(images_a) + len(images_b)
-    total: Any = 0.0
-    second: Any = 0.0
-    for _, rows in batches("principal components"):
-        total = total + rows.sum(axis=0, dtype=np.float64)
-        second = second + rows.T @ rows  # float32 products of one batch, float64 between batches
-        second = second.astype(np.float64, copy=False)
-    mean = total / count
-    covariance = second / count - np.outer(mean, mean)
-    from scipy.linalg import eigh
-
-    last = len(mean) - 1
-    values, vectors = eigh(covariance, subset_by_index=(last - n_components + 1, last))
-    variance = float(np.trace(covariance))
-    kept = float(np.clip(values, 0, None).sum()) / variance if variance > 0 else 1.0
-    projection = np.ascontiguousarray(vectors[:, ::-1], dtype=np.float32)
-    out = np.empty((count, n_components), dtype=np.float32)
+    n_a, count = len(images_a), len(images_a) + len(images_b)
+    sample = np.unique(np.linspace(0, count - 1, min(count, _SAMPLE)).astype(int))
+    rows = np.concatenate(list(batches("principal components", sample)))
+    # fewer images than components have no more directions than there are images
+    components = PCA(min(n_components, *rows.shape), random_state=0, copy=False).fit(rows).components_
+    projection = np.ascontiguousarray(components.T, dtype=np.float32)
+    del rows
+    out = np.empty((count, projection.shape[1]), dtype=np.float32)
+    total, squares, start = np.zeros(len(projection)), 0.0, 0
     # The mean moves both sets alike: distances do not need it, and angles (cosine) must not lose it.
-    for start, rows in batches("features"):
+    for rows in batches("features", np.arange(count)):
         out[start : start + len(rows)] = rows @ projection
-    return Reduced(out[: len(images_a)], out[len(images_a) :], projection, min(kept, 1.0))
+        total += rows.sum(axis=0, dtype=np.float64)
+        squares += float(np.einsum("ij,ij->", rows, rows, dtype=np.float64))
+        start += len(rows)
+    variance = squares / count - float(np.square(total / count).sum())
+    kept = float(out.var(axis=0, dtype=np.float64).sum()) / variance if variance > 0 else 1.0
+    return Reduced(out[:n_a], out[n_a:], projection, min(kept, 1.0))

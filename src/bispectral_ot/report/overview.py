@@ -25,26 +25,29 @@ from bispectral_ot.report.tables import ClassTable
 Outcomes = Mapping[str, tuple[Match, ClassTable]]
 
 # All lengths are inches.
-_WIDTH, _HEIGHT, _MARGIN = 11.0, 9.85, 0.3
-_TILE, _STEP, _TILES_LEFT, _TILES_TOP = 0.8, 0.9, 1.8, 1.1
-_PANEL, _PANEL_LEFT, _PANEL_STEP = 4.8, 0.7, 5.2
+_WIDTH, _MARGIN = 11.0, 0.3
+_TILE, _STEP, _ROW_STEP, _TILES_LEFT, _TILES_TOP = 0.8, 0.9, 0.94, 1.8, 1.1
+_PANELS_LEFT, _PANEL_GAP, _PANEL_HEAD, _PANEL_FOOT = 0.7, 0.4, 0.95, 0.45
 _EXAMPLES = 10
 
 
 def overview_figure(outcomes: Outcomes, source: Dataset, target: Dataset, *, seed: int = 0) -> Figure:
-    """The same source images matched with two kinds of features, side by side.
+    """The same source images matched with several kinds of features, side by side.
 
     Parameters
     ----------
     outcomes
-        For the name of each kind of features (two of them), the match and its class table.
+        For the name of each kind of features, the match and its class table.
     source, target
         What was matched; both have labels.
     seed
         Of the choice of examples.
     """
+    panel_size = (_WIDTH - _MARGIN - _PANELS_LEFT + _PANEL_GAP) / len(outcomes) - _PANEL_GAP
+    line = _TILES_TOP + (1 + len(outcomes)) * _ROW_STEP + 0.08
+    height = line + _PANEL_HEAD + panel_size + _PANEL_FOOT
     with house_style():
-        figure, axes = canvas(_WIDTH, _HEIGHT)
+        figure, axes = canvas(_WIDTH, height)
         title = "Matching turned images with upright ones"
         axes.text(_MARGIN, 0.4, title, fontsize=18, fontweight="bold", va="center")
         axes.text(
@@ -57,26 +60,19 @@ def overview_figure(outcomes: Outcomes, source: Dataset, target: Dataset, *, see
             va="center",
         )
         _draw_examples(axes, outcomes, source, target, seed)
-        axes.plot([_MARGIN, _WIDTH - _MARGIN], [4.0, 4.0], color=FAINT, linewidth=1.0)
+        axes.plot([_MARGIN, _WIDTH - _MARGIN], [line, line], color=FAINT, linewidth=1.0)
         for column, (name, (_, table)) in enumerate(outcomes.items()):
-            left, right = _PANEL_LEFT + column * _PANEL_STEP, _PANEL_LEFT + column * _PANEL_STEP + _PANEL
-            place = (left / _WIDTH, 0.33 / _HEIGHT, _PANEL / _WIDTH, _PANEL / _HEIGHT)
+            left = _PANELS_LEFT + column * (panel_size + _PANEL_GAP)
+            place = (left / _WIDTH, _PANEL_FOOT / height, panel_size / _WIDTH, panel_size / height)
             panel = figure.add_axes(place)
             draw_confusion(panel, table, source, target)
             if column:
                 panel.set_ylabel("")
-            axes.text(left, 4.26, name, fontsize=14, fontweight="bold", va="center")
+            axes.text(left, line + 0.28, name, fontsize=14, fontweight="bold", va="center")
             if table.accuracy is not None:
-                axes.text(
-                    right,
-                    4.26,
-                    f"{table.accuracy:.0%} keep their class",
-                    fontsize=14,
-                    fontweight="bold",
-                    color=RIGHT if table.accuracy >= 0.5 else WRONG,
-                    ha="right",
-                    va="center",
-                )
+                color = RIGHT if table.accuracy >= 0.5 else WRONG
+                share = f"{table.accuracy:.0%} keep their class"
+                axes.text(left, line + 0.55, share, fontsize=12, fontweight="bold", color=color, va="center")
     return figure
 
 
@@ -88,7 +84,7 @@ def _draw_examples(axes: Axes, outcomes: Outcomes, source: Dataset, target: Data
     rows = {"turned image": None} | {f"best match by\n{name}": name for name in outcomes}
     source_range, target_range = value_range(source), value_range(target)
     for row, (title, name) in enumerate(rows.items()):
-        top = _TILES_TOP + row * (_STEP + 0.04)
+        top = _TILES_TOP + row * _ROW_STEP
         middle = top + _TILE / 2
         axes.text(_TILES_LEFT - 0.18, middle, title, fontsize=11, ha="right", va="center", linespacing=1.3)
         for place, i in enumerate(chosen):

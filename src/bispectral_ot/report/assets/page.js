@@ -144,7 +144,8 @@ function chooser(main, panels, group) {
 function showGroup(main, group) {
   const { panels } = group;
   const choice = ({ facts }) => facts.settings;
-  const other = panels.find((panel) => choice(panel).features !== choice(panels[0]).features && choice(panel).metric === choice(panels[0]).metric);
+  const others = panels.filter((panel) => choice(panel).features !== choice(panels[0]).features);
+  const other = others.find((panel) => choice(panel).metric === choice(panels[0]).metric) ?? others[0];
   showPanels(main, panels.length > 2 ? [panels[0], other ?? panels.at(-1)] : panels, group);
 }
 
