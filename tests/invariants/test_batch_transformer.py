@@ -20,8 +20,10 @@ import bispectral_ot.invariants.base as base
 from bispectral_ot.errors import InputError, MemoryBudgetError
 from bispectral_ot.invariants import (
     BatchTransformer,
+    CoupledBispectrum,
     CyclicBispectrum,
     Pixels,
+    PolarSpectrum,
     RingBispectrum,
     RingPowerSpectrum,
     TranslationBispectrum,
@@ -58,6 +60,14 @@ class RowsTranslationBispectrum(RowsAsImages, TranslationBispectrum):
     pass
 
 
+class RowsCoupledBispectrum(RowsAsImages, CoupledBispectrum):
+    pass
+
+
+class RowsPolarSpectrum(RowsAsImages, PolarSpectrum):
+    pass
+
+
 @pytest.mark.parametrize(
     "transformer",
     [
@@ -69,6 +79,9 @@ class RowsTranslationBispectrum(RowsAsImages, TranslationBispectrum):
         RowsRingBispectrum(folded=False, n_angles=5),
         RowsRingPowerSpectrum(),
         RowsTranslationBispectrum(),
+        RowsCoupledBispectrum(n_rings=3, max_frequency=3),
+        RowsCoupledBispectrum(n_rings=3, max_frequency=3, symmetry="rotation-reflection"),
+        RowsPolarSpectrum(n_rings=3, max_frequency=3),
     ],
     ids=repr,
 )
@@ -78,7 +91,7 @@ def test_scikit_learn_contract(transformer: BatchTransformer) -> None:
     assert skipped <= {"check_array_api_input"}  # needs SCIPY_ARRAY_API in the environment
 
 
-@pytest.mark.parametrize("kind", IMAGE_KINDS)
+@pytest.mark.parametrize("kind", [*IMAGE_KINDS, CoupledBispectrum, PolarSpectrum])
 def test_layouts_of_a_batch_agree(kind: type[BatchTransformer]) -> None:
     images = np.random.default_rng(0).uniform(0, 1, size=(4, 6, 6))
     transformer = kind().fit(images)

@@ -46,10 +46,11 @@ def accuracy(match, a, b):
 
 
 def test_turned_digits_are_matched_by_bispectra_and_not_by_pixels(halves):
-    by_bispectrum = accuracy(bot.match(*halves, symmetry="rotation"), *halves)
+    coupled = accuracy(bot.match(*halves, symmetry="rotation"), *halves)
+    by_rings = accuracy(bot.match(*halves, features="ring-bispectrum"), *halves)
     by_pixels = accuracy(bot.match(*halves, symmetry="none"), *halves)
-    assert by_bispectrum > 0.6
-    assert by_bispectrum > by_pixels + 0.2
+    assert coupled > by_rings + 0.05
+    assert by_rings > by_pixels + 0.2
 
 
 @pytest.mark.parametrize("metric", METRICS)
@@ -78,6 +79,44 @@ def test_exact_quarter_turns_are_undone():
     np.testing.assert_array_equal(match.top_matches(1).indices[:, 0], np.arange(30))
 
 
+@pytest.mark.parametrize("features", ["coupled-bispectrum", "aligned"])
+def test_mirror_images_are_matched_where_asked_for(features):
+    images = np.random.default_rng(3).integers(0, 255, (30, 9, 9)).astype(np.uint8)
+    moved = np.stack([np.rot90(image[:, ::-1], k % 4) for k, image in enumerate(images)])
+    turns, mirrors = (
+        bot.match(moved, images, symmetry=symmetry, features=features, solver=bot.Sinkhorn(reg=1e-3))
+        for symmetry in ("rotation", "rotation-reflection")
+    )
+    np.testing.assert_array_equal(mirrors.top_matches(1).indices[:, 0], np.arange(30))
+    assert mirrors.distance < 1e-3 < 0.1 < turns.distance
+    assert mirrors.settings["metric"] == "sqeuclidean"
+
+
+def test_content_off_the_centre_is_matched_once_it_is_centred(halves):
+    def shifted(dataset, seed):
+        moves = np.random.default_rng(seed).integers(-3, 4, (len(dataset), 2))
+        wide = np.pad(dataset.images, ((0, 0), (4, 4), (4, 4)))
+        images = np.array([np.roll(image, move, axis=(0, 1)) for image, move in zip(wide, moves, strict=True)])
+        return bot.Dataset(images, dataset.labels, classes=dataset.classes)
+
+    off = shifted(halves[0], 0), shifted(halves[1], 1)
+    centred = bot.center(off[0]), bot.center(off[1])
+    assert accuracy(bot.match(*centred), *halves) > accuracy(bot.match(*off), *halves) + 0.3
+
+
+def test_aligned_features_keep_classes_and_measure_new_images(halves):
+    match = bot.match(*halves, features="aligned")
+    assert accuracy(match, *halves) > 0.75
+    assert match.settings["columns"] == 1200
+    xa, xb = (match.feature_map(side.images[:5]) for side in halves)
+    again = match.feature_map.cost(xa, xb, "sqeuclidean").block(0, 5)
+    np.testing.assert_allclose(again, match.coupling.cost.block(0, 5)[:, :5], rtol=1e-4)
+    with pytest.raises(bot.InputError, match="cannot be turned to fit"):
+        bot.match(*halves, features="aligned", pca=10)
+    with pytest.raises(bot.InputError, match="no aligned form"):
+        bot.match(*halves, features="aligned", metric="l1")
+
+
 def test_exact_shifts_are_undone():
     images = np.random.default_rng(4).integers(0, 255, (25, 8, 8)).astype(np.uint8)
     moved = np.stack([np.roll(image, (k, 2 * k), axis=(0, 1)) for k, image in enumerate(images)])
@@ -97,7 +136,7 @@ def test_arrays_and_datasets_give_the_same(few):
     assert of_datasets.source_labels is not None
 
 
-@pytest.mark.parametrize("symmetry", ["none", "rotation", "translation"])
+@pytest.mark.parametrize("symmetry", ["none", "rotation", "rotation-reflection", "translation"])
 def test_colour_images_and_images_that_are_not_square(symmetry):
     generator = np.random.default_rng(5)
     a, b = generator.integers(0, 255, (12, 9, 12, 3)), generator.integers(0, 255, (10, 9, 12, 3))

@@ -39,7 +39,7 @@ def match(
     features: Annotated[
         str | None,
         typer.Option(
-            help="coupled-bispectrum, ring-bispectrum (the paper's), aligned (every pair at its best turn: slower), "
+            help="coupled-bispectrum, ring-bispectrum (the paper's), aligned (every pair at its best turn), "
             "ring-power, translation-, d4-, sphere- or shell-bispectrum, or pixels.",
             show_default="what suits the symmetry",
             rich_help_panel=_COMPARISON,

@@ -1,0 +1,145 @@
+"""The distance between orbits, against coefficients that are turned and mirrored one by one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from bispectral_ot.costs import METRICS, STORAGES, AlignedCost
+from bispectral_ot.costs.aligned import ALIGNED_METRICS
+from bispectral_ot.errors import InputError
+
+COUNTS = (3, 4, 2, 5, 1)  # coefficients of each frequency
+FREQUENCIES = np.repeat(np.arange(len(COUNTS)), COUNTS)
+
+
+def index_map() -> NDArray:
+    rows = [(k, part) for k, count in enumerate(COUNTS) for part in (0, 1) for _ in range(count)]
+    return np.array(rows, dtype=[("frequency", np.int32), ("part", np.int32)])
+
+
+def as_rows(coefficients: NDArray) -> NDArray[np.float32]:
+    """Complex coefficients (n, 15) to columns ordered by frequency and part."""
+    blocks = [coefficients[:, k == FREQUENCIES] for k in range(len(COUNTS))]
+    return np.hstack([part for block in blocks for part in (block.real, block.imag)]).astype(np.float32)
+
+
+def random_coefficients(n: int, seed: int) -> NDArray:
+    random = np.random.default_rng(seed)
+    return random.normal(size=(n, sum(COUNTS))) + 1j * random.normal(size=(n, sum(COUNTS)))
+
+
+def turn(coefficients: NDArray, angle: float, *, mirror: bool = False) -> NDArray:
+    return (coefficients.conj() if mirror else coefficients) * np.exp(-1j * FREQUENCIES * angle)
+
+
+def literal(a: NDArray, b: NDArray, metric: str, *, n_rotations: int, reflections: bool) -> NDArray:
+    """Every pair, every rotation, every mirror image, one after the other."""
+    distances = np.full((len(a), len(b)), np.inf)
+    for i, x in enumerate(a):
+        for j, y in enumerate(b):
+            for mirror in (False, True) if reflections else (False,):
+                for rotation in range(n_rotations):
+                    turned = turn(y, 2 * np.pi * rotation / n_rotations, mirror=mirror)
+                    squared = (np.abs(x - turned) ** 2).sum()
+                    found = {
+                        "sqeuclidean": squared,
+                        "l2": np.sqrt(squared),
+                        "cosine": 1 - np.vdot(x, turned).real / np.linalg.norm(x) / np.linalg.norm(y),
+                    }[metric]
+                    distances[i, j] = min(distances[i, j], found)
+    return distances
+
+
+@pytest.fixture(autouse=True)
+def two_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BISPECTRAL_OT_THREADS", "2")
+
+
+@pytest.mark.parametrize("metric", ALIGNED_METRICS)
+@pytest.mark.parametrize("reflections", [False, True])
+@pytest.mark.parametrize("n_rotations", [1, 2, 7, 20])
+def test_every_pair_is_at_its_best_turn(metric, reflections: bool, n_rotations: int) -> None:
+    a, b = random_coefficients(9, 0), random_coefficients(7, 1)
+    expected = literal(a, b, metric, n_rotations=n_rotations, reflections=reflections)
+    for storage in STORAGES:
+        cost = AlignedCost(
+            as_rows(a),
+            as_rows(b),
+            index_map(),
+            metric,
+            reflections=reflections,
+            n_rotations=n_rotations,
+            storage=storage,
+        )
+        np.testing.assert_allclose(cost.block(0, 9), expected, rtol=1e-5, atol=1e-5 + cost.storage_error)
+        np.testing.assert_allclose(cost.block(2, 5), expected[2:5], rtol=1e-5, atol=1e-5 + cost.storage_error)
+        assert cost.maximum == pytest.approx(expected.max(), rel=1e-4)
+
+
+def test_four_angles_for_each_frequency_by_default() -> None:
+    a, b = random_coefficients(4, 0), random_coefficients(5, 1)
+    cost = AlignedCost(as_rows(a), as_rows(b), index_map())
+    expected = literal(a, b, "sqeuclidean", n_rotations=4 * len(COUNTS), reflections=False)
+    np.testing.assert_allclose(cost.block(0, 4), expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("metric", ALIGNED_METRICS)
+@pytest.mark.parametrize("reflections", [False, True])
+def test_members_of_an_orbit_have_no_distance(metric, reflections: bool) -> None:
+    a = random_coefficients(20, 2)
+    angles = 2 * np.pi * np.random.default_rng(0).integers(20, size=20) / 20
+    b = np.array([turn(x, angle, mirror=reflections)[0] for x, angle in zip(a[:, None], angles, strict=True)])
+    distances = AlignedCost(as_rows(a), as_rows(b), index_map(), metric, reflections=reflections).block(0, 20)
+    # what is left is the float32 rounding of the turned coefficients
+    assert np.diag(distances).max() < (1e-5 if metric == "l2" else 1e-10)
+    assert distances[~np.eye(20, dtype=bool)].min() > 0.1
+    if reflections:
+        without = AlignedCost(as_rows(a), as_rows(b), index_map(), metric).block(0, 20)
+        assert np.diag(without).min() > 0.1
+
+
+def test_equal_rows_have_exactly_no_distance() -> None:
+    rows = 1000 * as_rows(random_coefficients(5, 3))
+    for metric in ALIGNED_METRICS:
+        assert not np.diag(AlignedCost(rows, rows, index_map(), metric).block(0, 5)).any()
+
+
+def test_rows_of_zeros() -> None:
+    rows = as_rows(random_coefficients(3, 4))
+    rows[1] = 0
+    cosine = AlignedCost(rows, rows, index_map(), "cosine").block(0, 3)
+    np.testing.assert_allclose(cosine[1], [1, 0, 1])
+    squared = AlignedCost(rows, rows, index_map(), reflections=True).block(0, 3)
+    np.testing.assert_allclose(squared[1], (rows**2).sum(axis=1), rtol=1e-5)
+
+
+def test_more_rows_than_a_tile_and_mapped_features(tmp_path: Path) -> None:
+    a, b = as_rows(random_coefficients(150, 5)), as_rows(random_coefficients(300, 6))
+    whole = AlignedCost(a, b, index_map()).block(0, 150)
+    mapped = []
+    for name, rows in (("a", a), ("b", b)):
+        np.save(tmp_path / f"{name}.npy", rows)
+        mapped.append(np.load(tmp_path / f"{name}.npy", mmap_mode="r"))
+    np.testing.assert_allclose(AlignedCost(*mapped, index_map()).block(0, 150), whole, rtol=1e-5)
+    some = [3, 77, 149], [0, 255, 256, 299]
+    np.testing.assert_allclose(AlignedCost(a[some[0]], b[some[1]], index_map()).block(0, 3), whole[np.ix_(*some)], 1e-5)
+
+
+def test_what_is_refused() -> None:
+    rows = as_rows(random_coefficients(3, 7))
+    assert set(METRICS) - set(ALIGNED_METRICS) == {"l1"}
+    with pytest.raises(InputError, match="'l1' has no aligned form"):
+        AlignedCost(rows, rows, index_map(), "l1")
+    with pytest.raises(InputError, match="n_rotations must be at least 1"):
+        AlignedCost(rows, rows, index_map(), n_rotations=0)
+    with pytest.raises(InputError, match="each of the 30 columns"):
+        AlignedCost(rows, rows, index_map()[1:])
+    with pytest.raises(InputError, match="each of the 30 columns"):
+        AlignedCost(rows, rows, np.zeros(30, dtype=[("frequency", np.int32)]))
+    for wrong in (index_map()[::-1], np.sort(index_map(), order="part")):
+        with pytest.raises(InputError, match="ordered by frequency"):
+            AlignedCost(rows, rows, wrong)
