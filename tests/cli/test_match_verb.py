@@ -176,6 +176,18 @@ def test_other_solvers_and_settings(program, sets, tmp_path):
 
 
 @pytest.mark.usefixtures("no_pictures")
+def test_mirrors_and_best_turns(program, sets, tmp_path):
+    words = ("match", sets / "a.npz", sets / "b.npz", "--json", "--symmetry", "rotation-reflection", "--center")
+    for name, columns in (("coupled-bispectrum", 8622), ("aligned", 1200)):
+        settings = program(*words, "--features", name, "--out", tmp_path / name).json["settings"]
+        assert (settings["metric"], settings["columns"], settings["center"]) == ("sqeuclidean", columns, True)
+        assert "rotation-reflection" in settings["transformer"]
+    refused = program(*words, "--features", "aligned", "--metric", "l1", "--out", tmp_path / "l1")
+    assert refused.code == 2
+    assert "no aligned form" in refused.complaint
+
+
+@pytest.mark.usefixtures("no_pictures")
 def test_not_converged_is_told_written_and_exit_code_one(program, sets, tmp_path):
     words = ("match", sets / "a.npz", sets / "b.npz", "--max-iter", "2", "--out", tmp_path / "run")
     outcome = program(*words)

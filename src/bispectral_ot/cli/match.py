@@ -209,6 +209,7 @@ def _check_options(config: dict[str, Any]) -> dict[str, Any]:
     from bispectral_ot.datasets.resize import parse_size
     from bispectral_ot.invariants import make_features
     from bispectral_ot.invariants.names import DEFAULT_FEATURES
+    from bispectral_ot.matching.features import check_metric
     from bispectral_ot.memory import parse_bytes
     from bispectral_ot.runs import check_free
     from bispectral_ot.transport import ExactTransport, Greenkhorn, Sinkhorn
@@ -216,7 +217,7 @@ def _check_options(config: dict[str, Any]) -> dict[str, Any]:
     check_free(config["out"], overwrite=config["overwrite"])
     _check_choice("--source-split", config["source_split"], ("train", "test"))
     _check_choice("--target-split", config["target_split"], ("train", "test"))
-    make_features(config["features"], symmetry=config["symmetry"])
+    transformer = make_features(config["features"], symmetry=config["symmetry"])
     if config["symmetry"].startswith("so3"):
         plane = [option for option in ("rotate_source", "center", "resize") if config[option]]
         if plane:
@@ -225,6 +226,7 @@ def _check_options(config: dict[str, Any]) -> dict[str, Any]:
             )
     if config["metric"] is not None:
         _check_choice("--metric", config["metric"], METRICS)
+        check_metric(config["metric"], transformer)
     if config["storage"] is not None:
         _check_choice("--storage", config["storage"], STORAGES)
     if config["working_memory"] is not None:
