@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from bispectral_ot.errors import InputError
 from bispectral_ot.invariants.base import check_integer, columns_table
-from bispectral_ot.invariants.kernels import compress, normalise_rows, pair_products
+from bispectral_ot.invariants.kernels import compress, coupled_triples, normalise_rows, pair_products
 from bispectral_ot.invariants.polar_spectrum import SteerableTransformer
 
 Index = NDArray[np.int64]
@@ -81,6 +81,7 @@ class CoupledBispectrum(SteerableTransformer):
 
     pairs_: tuple[_Products, ...]
     triples_: _Products
+    product_weights_: NDArray[np.float32]
     is_odd_: NDArray[np.bool_]
     mirror_signs_: NDArray[np.float32]
 
@@ -128,6 +129,7 @@ class CoupledBispectrum(SteerableTransformer):
         )
         index_map = np.concatenate([part.index_map for part in self._parts])
         weights = np.concatenate([part.weights for part in self._parts])
+        self.product_weights_ = weights
         if self.symmetry == "rotation":
             return index_map, weights
         self.is_odd_ = index_map["part"] == 1
@@ -199,13 +201,12 @@ class CoupledBispectrum(SteerableTransformer):
         for pairs, start, stop in zip(self.pairs_, stops[:-1], stops[1:], strict=True):
             first, second = pairs.positions
             pair_products(compressed, first, second, pairs.n_real, products[:, start:stop])
-        weights = np.concatenate([part.weights for part in self._parts])
+        weights = self.product_weights_
         vanishing = np.empty((2, n), dtype=np.bool_)
         length = math.hypot(1, self.edge_weight)
         blocks = ((slice(stops[1]), 1 / length), (slice(stops[1], None), self.edge_weight / length))
         for empty, (block, norm) in zip(vanishing, blocks, strict=True):
-            normalise_rows(products[:, block], weights[block], empty)
-            products[:, block] *= np.float32(norm)
+            normalise_rows(products[:, block], weights[block], empty, norm)
         if products is not out:
             self._hide_mirrors(products, weights, out)
         return int(vanishing.all(axis=0).sum())
@@ -222,8 +223,7 @@ class CoupledBispectrum(SteerableTransformer):
         compressed = np.empty_like(means)
         compress(means, 2 * self.power / 3, compressed)
         i, j, k = self.triples_.positions
-        triples = compressed[:, i] * compressed[:, j] * compressed[:, k].conj() * np.float32(self.triple_weight)
-        out[:, : len(i)], out[:, len(i) :] = triples.real, triples.imag[:, self.triples_.n_real :]
+        coupled_triples(compressed, i, j, k, self.triples_.n_real, self.triple_weight, out)
 
     def _hide_mirrors(
         self, products: NDArray[np.float32], weights: NDArray[np.float32], out: NDArray[np.float32]

@@ -53,8 +53,10 @@ def triple_products(
 
 
 @njit(nogil=True, cache=True, fastmath={"contract", "reassoc", "nsz"})
-def normalise_rows(rows: NDArray[np.float32], weights: NDArray[np.float32], vanishing: NDArray[np.bool_]) -> None:
-    """Divide each row by its norm ``sqrt(sum w x^2)``; clear and mark those whose norm is only rounding."""
+def normalise_rows(
+    rows: NDArray[np.float32], weights: NDArray[np.float32], vanishing: NDArray[np.bool_], length: float = 1.0
+) -> None:
+    """Bring each row to the norm ``sqrt(sum w x^2) = length``; clear and mark those whose norm is only rounding."""
     for n in range(len(rows)):
         row = rows[n]
         squares = 0.0
@@ -62,7 +64,7 @@ def normalise_rows(rows: NDArray[np.float32], weights: NDArray[np.float32], vani
             squares += weights[column] * row[column] * row[column]
         norm = np.sqrt(squares)
         vanishing[n] = norm <= ROUNDING
-        factor = np.float32(0) if vanishing[n] else np.float32(1 / norm)
+        factor = np.float32(0) if vanishing[n] else np.float32(length / norm)
         for column in range(len(row)):
             row[column] *= factor
 
@@ -127,3 +129,28 @@ def pair_products(
             row[t] = real[a] * real[b] + imag[a] * imag[b]
             if t >= n_real:
                 row[n_pairs + t - n_real] = imag[a] * real[b] - real[a] * imag[b]
+
+
+@njit(nogil=True, cache=True, fastmath={"contract", "reassoc", "nsz"})
+def coupled_triples(
+    values: NDArray[np.complex64],
+    i: NDArray[Any],
+    j: NDArray[Any],
+    k: NDArray[Any],
+    n_real: int,
+    weight: float,
+    out: NDArray[np.float32],
+) -> None:
+    """Write ``weight z_i z_j conj(z_k)`` for every triple of every row, real parts and then imaginary parts.
+
+    ``values`` is (n, n_values); ``out`` is (n, 2 * n_triples - n_real), the first ``n_real`` triples being real.
+    """
+    n_triples = len(i)
+    factor = np.float32(weight)
+    for n in range(len(values)):
+        z, row = values[n], out[n]
+        for t in range(n_triples):
+            product = z[i[t]] * z[j[t]] * z[k[t]].conjugate()
+            row[t] = product.real * factor
+            if t >= n_real:
+                row[n_triples + t - n_real] = product.imag * factor

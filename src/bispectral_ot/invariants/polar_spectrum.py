@@ -162,8 +162,9 @@ class PolarSpectrum(SteerableTransformer):
             if weight > 0:
                 block = np.ascontiguousarray(coefficients[:, :, fields])
                 plain = block.view(np.float32).reshape(n, -1)
-                normalise_rows(plain, np.ones(plain.shape[1], dtype=np.float32), vanishing)
-                coefficients[:, :, fields] = block * np.float32(weight / math.hypot(1, self.edge_weight))
+                length = weight / math.hypot(1, self.edge_weight)
+                normalise_rows(plain, np.ones(plain.shape[1], dtype=np.float32), vanishing, length)
+                coefficients[:, :, fields] = block
         parts = np.stack([coefficients.real, coefficients.imag], axis=2).reshape(n, -1)
         out[:] = parts[:, self.entries_]
         return int((~out.any(axis=1)).sum())
