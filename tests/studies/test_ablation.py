@@ -56,6 +56,15 @@ def test_seeds_are_told_with_mean_and_spread(tmp_path: Path) -> None:
     assert row.split("|")[4].strip() == f"{min(values):.4f}"
 
 
+def test_every_variant_of_a_question_is_another_experiment(tmp_path: Path) -> None:
+    answers = run_ablation(tmp_path, dataset="digits", questions=["radius", "floor"], preset=SMALL)
+    radii = [answer.cell["config"]["parameters"]["radius"] for answer in answers["radius"]]
+    assert len(set(radii)) == len(radii) / 2
+    accuracies = {(a.variant.row, a.variant.column): a.cell["accuracy"] for a in answers["floor"]}
+    assert accuracies["pixels", "baseline"] > accuracies["pixels", "rotated"]
+    assert accuracies["aligned", "rotated"] > accuracies["pixels", "rotated"]
+
+
 def test_unknown_questions_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="unknown questions 'why'"):
         run_ablation(tmp_path, dataset="digits", questions=["why"])

@@ -269,7 +269,8 @@ def ablation(
     questions: Annotated[
         str | None,
         typer.Option(
-            help="size, angles, rings, radial-weight, reg, tol, seeds, choices, invariants, solvers, rules.",
+            help="size, angles, rings, radial-weight, reg, tol, seeds, choices, invariants, "
+            "radius, floor, solvers, rules.",
             show_default="all",
             rich_help_panel=_CHOICES,
         ),

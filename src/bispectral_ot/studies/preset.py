@@ -17,7 +17,7 @@ from bispectral_ot.transport import Sinkhorn
 SETTINGS = ("rotated", "baseline")
 FILLS = ("zero", "background")
 # what decides about features of single rings and is told in every result
-_PARAMETERS = ("n_angles", "n_rings", "radial_weight", "sampling")
+_PARAMETERS = ("n_angles", "n_rings", "radial_weight", "sampling", "radius")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +35,7 @@ class Preset:
         ``"background"`` (the median of the border)
     n_angles, n_rings, radial_weight, sampling : of the polar grid; None for the features' own defaults, which
         are the paper's: K = 40, R = min(height, width) / 2, ring r times r, nearest pixel
+    radius : that coupled and aligned features see; None for their own default
     """
 
     seed: int = 0
@@ -48,6 +49,7 @@ class Preset:
     n_rings: int | None = None
     radial_weight: float | None = None
     sampling: str | None = None
+    radius: float | None = None
 
     def __post_init__(self) -> None:
         check_names("fill", [self.fill], FILLS)

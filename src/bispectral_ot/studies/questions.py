@@ -185,6 +185,35 @@ def _invariants(preset: Preset) -> list[Variant]:
     ]
 
 
+def _radii(preset: Preset) -> list[Variant]:
+    return [
+        Variant(
+            row=f"{radius:g}",
+            column=features,
+            features=features,
+            metric="sqeuclidean",
+            preset=replace(preset.cleaned(), radius=radius),
+        )
+        for radius in (0.8, 0.9, 1.0, 1.04, 1.1, 1.2, 1.4)
+        for features in ("coupled-bispectrum", "aligned")
+    ]
+
+
+def _floor(preset: Preset) -> list[Variant]:
+    return [
+        Variant(
+            row=features,
+            column=setting,
+            features=features,
+            metric="sqeuclidean",
+            setting=setting,
+            preset=preset.cleaned(),
+        )
+        for features in ("pixels", "coupled-bispectrum", "aligned")
+        for setting in SETTINGS
+    ]
+
+
 def _solvers(preset: Preset) -> list[Variant]:
     # the network simplex grows with the cube of the size: a fifth of the images
     small = replace(preset, per_class=max(1, (preset.per_class or 1000) // 5))
@@ -241,6 +270,13 @@ QUESTIONS = {
     "invariants": Question(
         "Power spectrum against bispectrum on the same rings", "features, setting", _invariants, pivot
     ),
+    "radius": Question(
+        "How accuracy depends on the radius that is seen (1: the largest disk inside the image)",
+        "radius",
+        _radii,
+        pivot,
+    ),
+    "floor": Question("What invariance itself costs: A turned, and nothing turned", "features", _floor, pivot),
     "solvers": Question("Exact transport against entropic", "transport", _solvers, details),
     "rules": Question("The class-mass rule against the single best match", "features, metric", _rules, rules),
 }
