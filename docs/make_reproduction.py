@@ -23,7 +23,8 @@ KEPT = {
     "reproduction": ("results.json", "*.md", "figures/confusion-*-rotated-*-l1.png"),
     "letters": ("results.json", "*.md", "figures/confusion-*-rotated-*-l1.png"),
     "coupled": ("results.json", "figures/confusion-*-coupled-bispectrum-*.png"),
-    "coupled-pca": ("results.json",),
+    "ablation-kmnist": ("*.json", "*.md"),
+    "ablation-letters": ("*.json", "*.md"),
     "ablation": ("*.json", "*.md"),
     "geometry": ("run.json", "figures/*.png"),
     "distances": ("results.json", "run.json", "figures/*-l1.png"),
@@ -94,7 +95,7 @@ def differences(cells: list[dict[str, Any]]) -> str:
 
 def rotation(cells: list[dict[str, Any]]) -> str:
     """What matching across rotations costs: turned images by several features beside upright ones by pixels."""
-    found = [cell for cell in cells + read_cells("coupled") + read_cells("coupled-pca") if cell["setting"] == "rotated"]
+    found = [cell for cell in cells + read_cells("coupled") if cell["setting"] == "rotated"]
     upright = [cell for cell in cells if (cell["setting"], cell["features"]) == ("baseline", "pixels")]
     kinds = [kind for kind in dict.fromkeys(cell["features"] for cell in found) if kind != "pixels"]
     accuracies, resources = [], []
