@@ -139,7 +139,9 @@ class Coupling(ABC):
                 )
             return transported, column_sums, target_mass
 
-        blocks = split_rows(n, block_rows=-(-n // (4 * core_count())))
+        # Distances that are computed again are the solver's to the last bit only in blocks that start where its do.
+        at_once = self.cost.rows_at_once if self.cost.storage == "recompute" else 1
+        blocks = split_rows(n, block_rows=at_once * -(-n // (4 * core_count() * at_once)))
         parts = run_blocks(work, blocks, stage="summary", progress=progress)
         transported = float(sum(part[0] for part in parts))
         column_sums: Vector = np.sum([part[1] for part in parts], axis=0)

@@ -29,7 +29,7 @@ def newton(
     reach: float,
     record: Callable[[float], bool],
     pool: ThreadPoolExecutor,
-) -> tuple[Vector, Vector, float]:
+) -> tuple[Vector, Vector]:
     """Damped Newton (Levenberg-Marquardt) on the semi-dual, over the active entries of the plan P.
 
     With f chosen so that rows sum to p, the columns c = P^T 1 should equal q. The step x solves
@@ -49,7 +49,6 @@ def newton(
     Returns
     -------
     f, g : the best point, by its dual value
-    error : its column error
     """
     rows = np.repeat(np.arange(len(p)), np.diff(active.starts))
     row_scale, has_mass = 1.0 / np.where(p > 0, p, 1.0), q > 0
@@ -97,4 +96,4 @@ def newton(
                 damping = max(damping / 5, 1e-15)
                 break
             damping *= 4
-    return f, g, error
+    return f, g

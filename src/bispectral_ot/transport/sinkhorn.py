@@ -26,6 +26,8 @@ AnyCoupling = TypeVar("AnyCoupling", bound=Coupling)
 
 # Above this regularisation (of the scaled cost) the iteration converges from anywhere; below, annealing starts here.
 _EASY_REG = 0.02
+# Passes after which Newton steps are tried even at an easy regularisation: some plans fall nearly into parts.
+_PATIENCE = 200
 # Marginal error at which an annealing stage has done its work.
 _STAGE_TOL = 1e-2
 # Active entries pay off below this share of all, or if the plan is so small that all may count as active.
@@ -121,19 +123,21 @@ class Sinkhorn:
                     if not iteration.exhausted:
                         iteration.run(reg, max(_STAGE_TOL, self.tol), np.float32)
             aim = 0.9 * self.tol
-            is_hard = 2 * self.reg < _EASY_REG
-            if is_hard:
-                iteration.run(self.reg, max(_STAGE_TOL, aim), np.float32)
-            coupling = iteration.polish(aim) if is_hard else None
-            if coupling is None:
-                if not (is_hard and iteration.exhausted):
-                    # Potentials of size 1/reg in float32 leave about this error; below it float64 has to take over.
-                    iteration.run(self.reg, max(aim, 2.0**-22 / self.reg), np.float32)
-                coupling = iteration.coupling()
-                if is_hard and not coupling.converged:
-                    coupling = iteration.polish(aim) or coupling
-            if not (coupling.converged or iteration.exhausted):
-                iteration.run(self.reg, aim, np.float64)
+            # Potentials of size 1/reg in float32 leave about this error; below it float64 has to take over.
+            float32_aim = max(aim, 2.0**-22 / self.reg)
+            rough = max(_STAGE_TOL, aim) if 2 * self.reg < _EASY_REG else float32_aim
+            iteration.run(self.reg, rough, np.float32, passes=_PATIENCE)
+            coupling = iteration.coupling()
+            further: tuple[Callable[[], None], ...] = (
+                lambda: iteration.polish(aim),
+                lambda: iteration.run(self.reg, float32_aim, np.float32),
+                lambda: iteration.polish(aim),
+                lambda: iteration.run(self.reg, aim, np.float64),
+            )
+            for go_on in further:
+                if coupling.converged or iteration.exhausted:
+                    break
+                go_on()
                 coupling = min(coupling, iteration.coupling(), key=lambda each: each.marginal_error)
         return report_failure(coupling, self.on_failure)
 
@@ -167,35 +171,30 @@ class _Iteration:
         # the best pair seen so far at the current regularisation: (error, f, g)
         self.best = (np.inf, f, g)
 
-    def run(self, reg: float, tol: float, dtype: type) -> None:
+    def run(self, reg: float, tol: float, dtype: type, *, passes: float = np.inf) -> None:
         """Pass over the whole cost at one regularisation until the column error is below ``tol``."""
         scale = LOG2_E / reg / self.cost.scale
-        self._iterate(reg, tol, lambda f, g: self._sweep(scale, f, g, dtype), may_stall=dtype is np.float32)
+        limit = len(self.history) + passes
+        sweep: Sweep = lambda f, g: self._sweep(scale, f, g, dtype)  # noqa: E731
+        self._iterate(reg, tol, sweep, limit=limit, may_stall=dtype is np.float32)
 
-    def polish(self, tol: float) -> EntropicCoupling | None:
-        """Newton steps on the active entries until the whole plan is right; None if those are too many."""
-        coupling = None
+    def polish(self, tol: float) -> None:
+        """Newton steps on the active entries, gathered again as potentials move; none if those are too many."""
         for _ in range(_ACTIVE_ROUNDS):
-            before = self.g
-            error = self.run_active(tol)
-            if error is None:
+            if self.exhausted or not self.run_active(tol):
                 break
-            coupling = self.coupling()
-            if (error <= tol and coupling.converged) or np.array_equal(self.g, before):
-                break
-        return coupling
 
-    def run_active(self, tol: float) -> float | None:
-        """Newton steps on the active entries alone, at the final regularisation; None if they are too many.
+    def run_active(self, tol: float) -> bool:
+        """Newton steps on the entries that are active now, at the final regularisation.
 
-        Returns the column error over those entries, which is above ``tol`` if others may matter by now.
+        Returns whether that changed anything: not if the plan is right, active entries are too many, or no step helps.
         """
-        if self.exhausted:
-            return None
         reg = self.solver.reg
         unit = LOG2_E / reg
         f, g = finite(self.f * unit), np.where(self.q > 0, self.g * unit, -1e30)
         column_sums = self._sweep(unit / self.cost.scale, f, g, np.float64)
+        if np.abs(column_sums - self.q).sum() <= tol:
+            return False
         n, m = self.cost.shape
         is_small = n * m <= _ALL_ACTIVE
         log2_cut = -np.inf if is_small else float(np.log2(1e-5 * self.solver.tol / max(n, m)))
@@ -211,18 +210,18 @@ class _Iteration:
             pool=self.pool,
         )
         if active is None:
-            return None
+            return False
 
         def record(error: float) -> bool:
             self.history.append((reg, error))
             self._tell(error)
             return not self.exhausted
 
-        f, g, error = newton(active, f, g, self.p, self.q, tol, reach=-log2_cut / 2, record=record, pool=self.pool)
-        self.f, self.g = np.where(self.p > 0, f / unit, -np.inf), g / unit
-        return error
+        f, new_g = newton(active, f, g, self.p, self.q, tol, reach=-log2_cut / 2, record=record, pool=self.pool)
+        self.f, self.g = np.where(self.p > 0, f / unit, -np.inf), new_g / unit
+        return not np.array_equal(g, new_g)
 
-    def _iterate(self, reg: float, tol: float, sweep: Sweep, *, may_stall: bool) -> None:
+    def _iterate(self, reg: float, tol: float, sweep: Sweep, *, limit: float, may_stall: bool) -> None:
         """Sinkhorn with Anderson steps until the column error is below ``tol`` or the passes are used up."""
         self.reg = reg
         unit = LOG2_E / reg
@@ -239,7 +238,9 @@ class _Iteration:
                 self.best = (error, np.where(self.p > 0, f / unit, -np.inf), g / unit)
             elif anderson is not None and error > 2 * self.best[0]:
                 anderson.reset()  # the extrapolation went astray: plain steps are safe
-            if error <= tol or self.exhausted or (may_stall and self._stalled(error, reg)):
+            if error <= tol or self.exhausted or len(self.history) >= limit:
+                break
+            if may_stall and self._stalled(error, reg):
                 break
             image = g.copy()
             # a column that lost all its mass gets it back in steps that can be represented
