@@ -49,7 +49,8 @@ def fill(template: str) -> str:
     def replacement(found: re.Match[str]) -> str:
         word, _, rest = found[1].strip().partition(" ")
         if word == "include":
-            return (RESULTS / rest.strip()).read_text(encoding="utf-8").rstrip()
+            path = RESULTS / rest.strip()
+            return path.read_text(encoding="utf-8").rstrip() if path.is_file() else "*Not run at this size yet.*"
         return functions[word](cells)
 
     return re.sub(r"\{\{(.*?)\}\}", replacement, template)

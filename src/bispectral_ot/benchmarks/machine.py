@@ -127,8 +127,8 @@ def _pass_seconds(n: int, storage: Storage, *, repeats: int) -> tuple[float, flo
     few, many = 4, 24
 
     def solve(passes: int) -> Callable[[], object]:
-        # at this regularisation plain steps stay far from the error at which float64 would take over
-        solver = Sinkhorn(reg=1e-3, tol=1e-15, max_iter=passes, memory=0, anneal=False, on_failure="warn")
+        # the smallest regularisation that starts with plain passes: they stay far from where float64 would take over
+        solver = Sinkhorn(reg=0.01, tol=1e-15, max_iter=passes, memory=0, anneal=False, on_failure="warn")
         return lambda: solver.solve(cost)
 
     with warnings.catch_warnings():
