@@ -5,7 +5,8 @@ from pathlib import Path
 
 from typer.testing import CliRunner
 
-from bispectral_ot.cli.study import _time_left, app
+from bispectral_ot.cli.cell_bars import time_left
+from bispectral_ot.cli.study import app
 
 RUNNER = CliRunner()
 
@@ -52,5 +53,5 @@ def test_words_that_are_no_numbers_are_refused(tmp_path: Path) -> None:
 
 def test_time_left_counts_the_cells_of_this_session_only() -> None:
     began = [(0.0, 40), (600.0, 41), (1200.0, 42)]
-    assert _time_left(began[:1], 40, 48) == "40 of 48"
-    assert _time_left(began, 42, 48) == "42 of 48, about 1 h 00 min left"
+    assert time_left(began[:1], 40, 48) == "40 of 48"
+    assert time_left(began, 42, 48) == "42 of 48, about 1 h 00 min left"

@@ -54,7 +54,8 @@ def _add_verb(verb: str, help_text: str) -> None:
             with progress_bars() as progress:
                 names = list(BENCHMARKS) if verb == "all" else [verb]
                 record = run_benchmarks(names, replace(chosen, progress=progress), show=_show)
-            record["config"]["command"] = f"bispectral-ot bench {verb} --out RUN" + (" --quick" if quick else "")
+            asked = (" --quick" if quick else "") + (f" --time-box {time_box:g}" if time_box else "")
+            record["config"]["command"] = f"bispectral-ot bench {verb}{asked} --out RUN"
             write_json(folder / "run.json", record)
             write_text(folder / "tables.md", tables_as_markdown(json.loads((folder / "run.json").read_text())))
         say(f"written to {out}")
