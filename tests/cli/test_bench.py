@@ -97,7 +97,7 @@ def test_tables_go_into_a_document(tmp_path: Path):
     assert text.endswith("after\n")
     assert "from last year" not in text
     assert "| literal loop |" in text
-    assert "`bispectral-ot bench features --out RUN --quick`" in text
+    assert "`bispectral-ot bench features --quick --out RUN`" in text
     assert "| literal loop |" in run("table", str(out / "run.json"))
     page.write_text("no marks")
     with pytest.raises(InputError, match="has no place for the tables"):
