@@ -9,20 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from report_runs import HOSTILE, blobs, gather, make_run
+from report_runs import HOSTILE, blobs, make_run
 from typer.testing import CliRunner
 
 import bispectral_ot as bot
 from bispectral_ot.cli.main import app
-from bispectral_ot.datasets import Dataset
 from bispectral_ot.errors import InputError
-from bispectral_ot.report.class_distances import class_distances
-from bispectral_ot.report.embedding import lay_out
 from bispectral_ot.report.html import embed_json, read_markdown, write_report
-from bispectral_ot.report.page_data import PageData
-from bispectral_ot.report.sampling import cell_by_cell, class_by_class, interleave
-from bispectral_ot.report.tables import class_table
-from bispectral_ot.report.thumbnails import sprite_sheet, thumbnails
 
 THREE = ("a", "b", "c")
 
@@ -55,27 +48,6 @@ def test_hostile_class_names_are_data(tmp_path: Path) -> None:
     path = write_report(make_run(tmp_path / "run", a, b))
     assert "hacked=1</script>" not in path.read_text("utf-8")
     assert page_content(path)["groups"][0]["panels"][0]["flow"]["rows"] == list(HOSTILE)
-
-
-def test_flow_is_that_of_the_class_table() -> None:
-    a, b = blobs(30, THREE, seed=0), blobs(24, THREE, seed=1)
-    match, page, facts = gather(a, b)
-    table = class_table(match, a, b)
-    assert table is not None
-    np.testing.assert_array_equal(page.content["flow"]["counts"], table.counts)
-    assert facts["accuracy"] == table.accuracy
-    sources = page.content["sources"]
-    top = match.top_matches(5)
-    for slot, index in enumerate(sources["index"]):
-        best = [page.content["targets"]["index"][j] for j in sources["matches"][slot]]
-        assert best == top.indices[index].tolist()
-        np.testing.assert_allclose(sources["shares"][slot], top.shares[index], rtol=1e-3, atol=1e-12)
-
-
-def test_class_lists_that_differ_meet_on_the_diagonal() -> None:
-    _, page, _ = gather(blobs(12, ("x", "b", "c"), seed=0), blobs(12, ("c", "b", "y"), seed=1))
-    assert page.content["flow"]["rows"] == ["x", "b", "c"]
-    assert page.content["flow"]["columns"] == ["b", "c", "y"]
 
 
 @pytest.mark.parametrize(
@@ -146,14 +118,6 @@ def test_study_without_matches_shows_its_tables(tmp_path: Path) -> None:
     assert page_content(write_report(tmp_path))["groups"] == []
 
 
-def test_saved_data_reads_back(tmp_path: Path) -> None:
-    _, page, facts = gather(blobs(6, THREE, seed=0), blobs(6, THREE, seed=1))
-    page.save(tmp_path, facts=facts)
-    loaded = PageData.load(tmp_path / "report-data.npz")
-    assert loaded.content["flow"] == page.content["flow"]
-    np.testing.assert_array_equal(loaded.source_pictures, page.source_pictures)
-
-
 def test_match_verb_writes_the_report(tmp_path: Path) -> None:
     dataset = blobs(24, THREE, seed=0)
     np.savez(tmp_path / "set.npz", images=dataset.images, labels=dataset.labels)
@@ -176,69 +140,3 @@ def test_study_verb_writes_the_report(tmp_path: Path) -> None:
     cells = json.loads((tmp_path / "run" / "results.json").read_text())["cells"]
     assert [panel["flow"]["counts"] for panel in group["panels"]] == [cell["confusion"] for cell in cells]
     assert content["tables"]
-
-
-def test_orders_begin_with_one_of_everything() -> None:
-    dataset = Dataset(np.zeros((50, 2, 2), np.float32), labels=np.array([0] * 45 + [1] * 4 + [2]), classes=THREE)
-    order = class_by_class(dataset, seed=0)
-    assert sorted(order) == list(range(50))
-    assert set(dataset.labels[order[:3]]) == {0, 1, 2}  # type: ignore[index]
-    rows, columns = np.array([0, 0, 0, 0, 1, 1, 2]), np.array([0, 0, 0, 1, 1, 1, 0])
-    first = cell_by_cell(rows, columns, seed=0)[:4]
-    assert [(rows[i], columns[i]) for i in first[:2]] == [(0, 0), (1, 1)]
-    assert len({(rows[i], columns[i]) for i in first}) == 4
-    assert interleave(np.array([3, 1]), np.array([2, 3, 0])).tolist() == [3, 2, 1, 0]
-
-
-def test_sheet_has_every_thumbnail_in_its_place() -> None:
-    import io
-
-    from PIL import Image
-
-    images = np.random.default_rng(0).integers(0, 256, (7, 5, 4, 3)).astype(np.uint8)
-    small = thumbnails(images, (0.0, 255.0))
-    np.testing.assert_array_equal(small, images)
-    sheet = sprite_sheet(small)
-    pixels = np.asarray(Image.open(io.BytesIO(sheet.png)))
-    for i, image in enumerate(images):
-        top, left = 5 * (i // sheet.columns), 4 * (i % sheet.columns)
-        np.testing.assert_array_equal(pixels[top : top + 5, left : left + 4], image)
-    assert thumbnails(np.zeros((2, 100, 50)), (0.0, 1.0)).shape == (2, 32, 16)
-
-
-def test_scaling_finds_a_plane_again() -> None:
-    points = np.random.default_rng(0).normal(size=(40, 2))
-    distances = np.linalg.norm(points[:, None] - points[None], axis=2)
-    positions, method = lay_out(distances)
-    found = np.linalg.norm(positions[:, None] - positions[None], axis=2)
-    np.testing.assert_allclose(found / found.max(), distances / distances.max(), atol=1e-3)
-    assert "SMACOF" in method
-    assert np.abs(positions).max() <= 1.0 + 1e-12
-
-
-def test_neighbour_embedding_keeps_far_groups_apart() -> None:
-    random = np.random.default_rng(0)
-    points = np.concatenate([random.normal(size=(160, 5)), 40 + random.normal(size=(160, 5))])
-    positions, method = lay_out(np.linalg.norm(points[:, None] - points[None], axis=2))
-    assert "t-SNE" in method
-    centres = positions[:160].mean(axis=0), positions[160:].mean(axis=0)
-    own = np.linalg.norm(positions[:160] - centres[0], axis=1)
-    other = np.linalg.norm(positions[:160] - centres[1], axis=1)
-    assert (own < other).all()
-
-
-@pytest.mark.parametrize("count", [1, 2, 3])
-def test_few_points_have_places(count: int) -> None:
-    positions, _ = lay_out(1.0 - np.eye(count))
-    assert positions.shape == (count, 2)
-    assert np.isfinite(positions).all()
-
-
-def test_class_distances_are_means_of_the_cost() -> None:
-    random = np.random.default_rng(0)
-    matrix = random.random((6, 5)).astype(np.float32)
-    rows, columns = np.array([0, 1, 0, 1, 0, 0]), np.array([2, 0, 1, 1, 2])
-    found = class_distances(bot.Cost.from_matrix(matrix), rows, columns, np.arange(6))
-    literal = [[matrix[np.ix_(rows == i, columns == j)].mean() for j in range(3)] for i in range(2)]
-    np.testing.assert_allclose(found.means, literal, rtol=1e-6)
-    assert found.rows_read == 6
