@@ -118,6 +118,7 @@ def test_rooms_import_only_from_rooms_to_their_left():
         "matching",
         "report",
         "studies",
+        "benchmarks",
         "cli",
     ]
     for room in way:
