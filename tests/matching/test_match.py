@@ -474,6 +474,7 @@ def test_images_of_different_sizes_are_refused(few):
         (np.full((2, 8, 8), np.nan), "image 0"),
         (np.zeros((2, 8, 8)) * 1j, "real numbers"),
         ("digits", "real numbers"),
+        ([np.zeros((8, 8)), np.zeros((7, 8))], "bring them to one size"),
     ],
 )
 def test_images_that_are_none_are_refused(few, images, words):

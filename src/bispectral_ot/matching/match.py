@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -181,7 +181,7 @@ def match(
 
 
 def _as_dataset(data: Dataset | ArrayLike, name: str) -> Dataset:
-    return data if isinstance(data, Dataset) else Dataset(np.asarray(data), name=name)
+    return data if isinstance(data, Dataset) else Dataset(cast(NDArray[Any], data), name=name)  # checked there
 
 
 def _size(dataset: Dataset) -> str:
