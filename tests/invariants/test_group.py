@@ -291,7 +291,7 @@ def test_bad_input_is_refused():
         GroupBispectrum("D_4").fit(np.zeros((2, 8)))
     with pytest.raises(InputError, match="coefficients must be one of"):
         GroupBispectrum(group, coefficients="some").fit(np.zeros((2, 8)))
-    with pytest.raises(InputError, match="leaves the range of float32"):
+    with pytest.raises(InputError, match="the range of float32"):
         GroupBispectrum(group).fit_transform(np.full((2, 8), 1e15))
 
 
@@ -304,3 +304,21 @@ def test_normalised_bispectra_forget_the_scale_and_blank_signals_are_reported():
     np.testing.assert_allclose(bispectrum.transform(1e15 * signals), features, rtol=1e-5)
     with pytest.warns(DataWarning, match="1 of 1 signals"):
         assert not bispectrum.transform(np.zeros((1, 8))).any()
+
+
+@pytest.mark.parametrize("normalise", [False, True])
+@pytest.mark.parametrize("transformer", [GroupBispectrum(CyclicGroup(8)), CyclicBispectrum()])
+def test_rounding_is_not_scaled_up_to_features(transformer, normalise):
+    """A pure cosine has no two frequencies whose sum it has, too: its bispectrum is zero but for rounding."""
+    cosine = np.cos(2 * np.pi * np.arange(8) / 8 + 0.3)
+    shifts = np.array([np.roll(cosine, shift) for shift in range(8)])
+    with pytest.warns(DataWarning, match="8 of 8 signals"):
+        assert not clone(transformer).set_params(normalise=normalise).fit_transform(shifts).any()
+
+
+@pytest.mark.parametrize("transformer", [GroupBispectrum(CyclicGroup(8)), GroupPowerSpectrum(CyclicGroup(8))])
+@pytest.mark.parametrize("scale", [1e-30, 1e30])
+def test_what_float32_cannot_hold_is_said(transformer, scale):
+    signals = scale * random_signals(CyclicGroup(8), 2)
+    with pytest.raises(InputError, match="range of float32"):
+        transformer.fit(signals).transform(signals)

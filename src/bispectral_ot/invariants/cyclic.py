@@ -12,9 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from bispectral_ot.errors import InputError
 from bispectral_ot.invariants.base import BatchTransformer, check_choice, columns_table
 from bispectral_ot.invariants.orbits import cyclic_orbits
-
-# The DFT in double precision leaves errors of this order beside the largest coefficient.
-VANISHING = 1e-12
+from bispectral_ot.invariants.scaling import VANISHING, take_out_sizes, write_scaled
 
 
 class CyclicBispectrum(BatchTransformer):
@@ -71,27 +69,12 @@ class CyclicBispectrum(BatchTransformer):
         return 24 * self.n_features_in_ + 64 * self.n_features_out_
 
     def _fill(self, rows: NDArray[Any], out: NDArray[np.float32]) -> int:
-        signals = rows.astype(np.float64)
-        if self.normalise:
-            largest = np.abs(signals).max(axis=1, keepdims=True)
-            signals /= np.where(largest > 0, largest, 1)  # the norm removes it; cubes stay in range
-        spectra = scipy.fft.fft(signals)
+        spectra = scipy.fft.fft(rows.astype(np.float64))
+        sizes = take_out_sizes(spectra)
         i, j = self.index_map_["i"], self.index_map_["j"]
-        with np.errstate(over="ignore", invalid="ignore"):
-            products = spectra[:, i] * spectra[:, j] * spectra[:, (i + j) % spectra.shape[1]].conj()
-            values = np.where(self.index_map_["part"] == 0, products.real, products.imag)
-            norms = np.sqrt(np.square(values) @ self.feature_weights_.astype(np.float64))
-            if self.normalise:
-                norms[norms <= VANISHING * np.abs(spectra).max(axis=1) ** 3] = 0
-                values *= np.divide(1, norms, out=np.zeros_like(norms), where=norms > 0)[:, None]
-            out[:] = values
-        extent = np.abs(out).max(axis=1)
-        if not np.isfinite(extent).all() or ((extent < np.finfo(np.float32).tiny) & (norms > 0)).any():
-            raise InputError(
-                "a bispectrum leaves the range of float32 (it grows with the cube of the signal); "
-                "scale the signals, or use normalise=True."
-            )
-        return int((norms == 0).sum())
+        products = spectra[:, i] * spectra[:, j] * spectra[:, (i + j) % spectra.shape[1]].conj()
+        values = np.where(self.index_map_["part"] == 0, products.real, products.imag)
+        return write_scaled(values, out, weights=self.feature_weights_, sizes=sizes, degree=3, normalise=self.normalise)
 
     def invert(self, features: ArrayLike) -> NDArray[np.float64]:
         """Signals with the given selective bispectra, each up to a cyclic shift.

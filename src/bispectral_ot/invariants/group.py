@@ -17,12 +17,14 @@ from bispectral_ot.groups.table import generators
 from bispectral_ot.invariants.base import BatchTransformer, check_choice, columns_table
 from bispectral_ot.invariants.group_columns import Columns, find_columns
 from bispectral_ot.invariants.group_inversion import invert_selective
+from bispectral_ot.invariants.scaling import take_out_sizes, write_scaled
 
 
 class _GroupTransformer(BatchTransformer):
     """Signals on a group or a space it moves, as signals on the group; complex numbers as real columns."""
 
     _accepts_images = False
+    _degree: int  # of the columns in the signal
 
     group: FiniteGroup
     space: ArrayLike | None
@@ -55,20 +57,16 @@ class _GroupTransformer(BatchTransformer):
         """Columns from flat Fourier coefficients (n, order)."""
 
     def _fill(self, rows: NDArray[Any], out: NDArray[np.float32]) -> int:
-        signals = rows.astype(np.float64)
-        if self.normalise:
-            largest = np.abs(signals).max(axis=1, keepdims=True)
-            signals /= np.where(largest > 0, largest, 1)  # the norm removes it; cubes stay in range
-        values = self._values(signals @ self._fourier_matrix)
-        norms = np.sqrt(np.square(values) @ self.feature_weights_.astype(np.float64))
-        if self.normalise:
-            values /= np.where(norms > 0, norms, 1)[:, None]
-        if values.size and np.abs(values).max() > np.finfo(np.float32).max:
-            raise InputError(
-                f"a {type(self).__name__} leaves the range of float32; scale the signals, or use normalise=True."
-            )
-        out[:] = values
-        return int((norms == 0).sum())
+        coefficients = rows.astype(np.float64) @ self._fourier_matrix
+        sizes = take_out_sizes(coefficients)
+        return write_scaled(
+            self._values(coefficients),
+            out,
+            weights=self.feature_weights_,
+            sizes=sizes,
+            degree=self._degree,
+            normalise=self.normalise,
+        )
 
     def fourier(self, X: ArrayLike) -> list[NDArray[np.complex128]]:
         """Fourier coefficients ``F_rho = sum_g f(g) rho(g)`` of the lifted signals: (n, d, d) per irrep."""
@@ -121,6 +119,7 @@ class GroupBispectrum(_GroupTransformer):
     real, 1 imaginary) of the first of the entries that a column stands for.
     """
 
+    _degree = 3
     blocks_: BlockSet
     _kept_blocks: BlockSet
     _positions: NDArray[np.int64]
@@ -235,6 +234,8 @@ class GroupPowerSpectrum(_GroupTransformer):
     group, space, normalise
         As in :class:`GroupBispectrum`.
     """
+
+    _degree = 2
 
     def __init__(self, group: FiniteGroup, *, space: ArrayLike | None = None, normalise: bool = False) -> None:
         self.group = group

@@ -13,9 +13,8 @@ from bispectral_ot.engines import run_blocks, split_rows
 from bispectral_ot.errors import InputError
 from bispectral_ot.invariants.base import BatchTransformer, check_choice, check_integer, columns_table
 from bispectral_ot.invariants.harmonics import analysis_matrix, equiangular_grid
+from bispectral_ot.invariants.scaling import take_out_sizes, write_scaled
 from bispectral_ot.invariants.sphere_coupling import SphereCoupling, independent_triples, sphere_triples
-
-VANISHING = 1e-12  # the coefficients are computed in double precision
 
 
 class SphereBispectrum(BatchTransformer):
@@ -118,31 +117,9 @@ class SphereBispectrum(BatchTransformer):
 
     def _fill(self, rows: NDArray[Any], out: NDArray[np.float32]) -> int:
         coefficients = self._analyse(rows.astype(np.float64))
-        return fill_invariants(coefficients, self.coupling_, self.feature_weights_, out, normalise=self.normalise)
-
-
-def fill_invariants(
-    coefficients: NDArray[np.float64],
-    coupling: SphereCoupling,
-    weights: NDArray[np.float32],
-    out: NDArray[np.float32],
-    *,
-    normalise: bool,
-) -> int:
-    """Write the invariants of coefficients (n, n_signals, n_harmonics); return how many vanish."""
-    sizes = np.sqrt(np.square(coefficients).sum(axis=(1, 2)))
-    unit = coefficients / np.where(sizes > 0, sizes, 1)[:, None, None]
-    values = coupling.evaluate(unit)
-    norms = np.sqrt(np.square(values) @ weights.astype(np.float64))
-    vanishing = (sizes == 0) | (norms <= VANISHING)
-    if normalise:
-        values *= np.divide(1, norms, out=np.zeros_like(norms), where=~vanishing)[:, None]
-    else:
-        values *= (sizes**3)[:, None]
-        if values.size and np.abs(values).max() > np.finfo(np.float32).max:
-            raise InputError("a bispectrum leaves the range of float32; scale the signals, or use normalise=True.")
-    out[:] = values
-    return int(vanishing.sum())
+        sizes = take_out_sizes(coefficients)
+        values = self.coupling_.evaluate(coefficients)
+        return write_scaled(values, out, weights=self.feature_weights_, sizes=sizes, degree=3, normalise=self.normalise)
 
 
 def project_to_sphere(
