@@ -94,6 +94,7 @@ def test_large_pages_show_fewer_images(tmp_path: Path) -> None:
     n_sources, n_targets = len(panel["sources"]["index"]), len(panel["targets"]["index"])
     assert 0 < n_sources < 300
     assert set(panel["sources"]["label"]) == {0, 1, 2}
+    assert all(len(best) == 5 for best in panel["sources"]["matches"])
     assert all(j < n_targets for best in panel["sources"]["matches"] for j in best)
     assert all(slot < n_sources for slot, *_ in panel["map"]["sources"])
 

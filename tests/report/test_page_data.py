@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pytest
 from report_runs import blobs, gather
 
-from bispectral_ot.report.page_data import PageData
-from bispectral_ot.report.tables import class_table
+from bispectral_ot.report.page_data import PageData, collect
+from bispectral_ot.report.tables import Side, class_table
 
 THREE = ("a", "b", "c")
 
@@ -40,3 +42,43 @@ def test_saved_data_reads_back(tmp_path: Path) -> None:
     loaded = PageData.load(tmp_path / "report-data.npz")
     assert loaded.content["flow"] == page.content["flow"]
     np.testing.assert_array_equal(loaded.source_pictures, page.source_pictures)
+
+
+@pytest.mark.parametrize("features", ["pixels", None])
+@pytest.mark.parametrize("share", [0.5, 0.1, 0.001])
+def test_fewer_images_keep_their_matches(share: float, features: str | None) -> None:
+    match, page, _ = gather(blobs(90, THREE, seed=0), blobs(120, THREE, seed=1))
+    if features is None:
+        match.feature_map = None
+        page = collect(match, Side.whole(blobs(90, THREE, seed=0)), Side.whole(blobs(120, THREE, seed=1)), title="")
+    fewer = page.reduced(share)
+    sources, targets = fewer.content["sources"], fewer.content["targets"]
+    top = match.top_matches(5)
+    assert len(sources["index"]) == max(1, int(share * 90)) == len(fewer.source_pictures)
+    for index, matches, shares in zip(sources["index"], sources["matches"], sources["shares"], strict=True):
+        assert [targets["index"][j] for j in matches] == top.indices[index].tolist()
+        np.testing.assert_allclose(shares, top.shares[index], rtol=1e-3, atol=1e-12)
+    assert set(targets["label"]) == {0, 1, 2}
+    assert len(targets["index"]) < len(page.content["targets"]["index"])
+    whole = {index: slot for slot, index in enumerate(page.content["targets"]["index"])}
+    np.testing.assert_array_equal(fewer.target_pictures, page.target_pictures[[whole[i] for i in targets["index"]]])
+
+
+def test_fewer_images_lie_where_they_were_on_the_map() -> None:
+    _, page, _ = gather(blobs(60, THREE, seed=0), blobs(80, THREE, seed=1))
+
+    def places(content: dict[str, Any], side: str) -> dict[int, list[float]]:
+        return {content[side]["index"][slot]: position for slot, *position in content["map"][side]}
+
+    fewer = page.reduced(0.3)
+    for side in ("sources", "targets"):
+        before, after = places(page.content, side), places(fewer.content, side)
+        assert 0 < len(after) < len(before)
+        assert after.items() <= before.items()
+
+
+def test_all_of_the_images_are_the_page_itself() -> None:
+    _, page, _ = gather(blobs(20, THREE, seed=0), blobs(30, THREE, seed=1))
+    whole = page.reduced(1.0)
+    assert whole.content == page.content
+    np.testing.assert_array_equal(whole.target_pictures, page.target_pictures)

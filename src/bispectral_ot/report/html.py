@@ -105,7 +105,7 @@ def _groups(matches: list[PageData], share: float) -> list[dict[str, Any]]:
     """Matches of the same two sides together, with one sheet of pictures."""
     by_name: dict[str, list[PageData]] = {}
     for match in matches:
-        by_name.setdefault(match.content["group"], []).append(_reduced(match, share))
+        by_name.setdefault(match.content["group"], []).append(match.reduced(share))
     return [{"title": name, **_group(members)} for name, members in by_name.items()]
 
 
@@ -127,33 +127,6 @@ def _group(members: list[PageData]) -> dict[str, Any]:
     sheet = sprite_sheet(np.stack(pictures))
     fields = {"columns": sheet.columns, "width": sheet.width, "height": sheet.height}
     return {"panels": panels, "sheet": fields | {"png": base64.b64encode(sheet.png).decode()}}
-
-
-def _reduced(match: PageData, share: float) -> PageData:
-    """The first of the images only: they are in the order of their worth."""
-    if share == 1.0:
-        return match
-    content = match.content
-    n_sources = max(1, int(share * len(content["sources"]["index"])))
-    n_targets = max(1, int(share * len(content["targets"]["index"])))
-
-    def first(side: dict[str, Any], count: int) -> dict[str, Any]:
-        return {name: values[:count] for name, values in side.items()}
-
-    sources, targets = first(content["sources"], n_sources), first(content["targets"], n_targets)
-    # a source keeps those of its matches whose pictures are kept, with their shares
-    kept = [[rank for rank, j in enumerate(best) if j < n_targets] for best in sources["matches"]]
-    for name in ("matches", "shares"):
-        sources[name] = [[row[rank] for rank in ranks] for row, ranks in zip(sources[name], kept, strict=True)]
-    plane = content["map"]
-    if plane is not None:
-        limits = {"sources": n_sources, "targets": n_targets}
-        plane = plane | {side: [point for point in plane[side] if point[0] < limits[side]] for side in limits}
-    return PageData(
-        content | {"sources": sources, "targets": targets, "map": plane},
-        match.source_pictures[:n_sources],
-        match.target_pictures[:n_targets],
-    )
 
 
 def _run_content(folder: Path, *, with_figures: bool) -> dict[str, Any]:

@@ -39,7 +39,7 @@ class PageData:
     ----------
     content : everything but pictures, in JSON's own types: ``title``, ``group``, ``facts`` (once saved), ``flow``,
         ``sources``, ``targets``, ``map``, ``distances``, ``history``; images are named by their place in
-        ``sources`` or ``targets``
+        ``sources`` or ``targets``, which begin with images of every class
     source_pictures, target_pictures : (s, h, w[, 3]) and (t, h, w[, 3]) thumbnails of those images
     """
 
@@ -67,6 +67,39 @@ class PageData:
                 return cls(content, arrays["source"], arrays["target"])
         except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
             raise InputError(f"{path} is not the data of a report ({error}); make the run again.") from error
+
+    def reduced(self, share: float) -> PageData:
+        """The same match with fewer images: the first ``share`` of the sources, and as much of the map.
+
+        Targets stay if a source that stays, or the map, names them, or if they stand for their class; so no source
+        loses any of its matches. Images are named by their new places.
+        """
+
+        def part(values: list[Any]) -> list[Any]:
+            return values[: max(1, int(share * len(values)))]
+
+        content = self.content
+        sources = {name: part(values) for name, values in content["sources"].items()}
+        n_sources = len(sources["index"])
+        plane, on_map = content["map"], []
+        if plane is not None:
+            on_map = part(plane["targets"])
+        named = {j for best in sources["matches"] for j in best} | {slot for slot, *_ in on_map}
+        # a sample of every class comes first
+        kept = sorted(named.union(range(min(len(content["flow"]["columns"]), len(self.target_pictures)))))
+        place = {j: slot for slot, j in enumerate(kept)}
+        sources["matches"] = [[place[j] for j in best] for best in sources["matches"]]
+        targets = {name: [values[j] for j in kept] if values else [] for name, values in content["targets"].items()}
+        if plane is not None:
+            plane = plane | {
+                "sources": [point for point in plane["sources"] if point[0] < n_sources],
+                "targets": [[place[slot], *position] for slot, *position in on_map],
+            }
+        return PageData(
+            content | {"sources": sources, "targets": targets, "map": plane},
+            self.source_pictures[:n_sources],
+            self.target_pictures[kept],
+        )
 
 
 def collect(
@@ -169,9 +202,9 @@ def _mapped(match: Match, target: Dataset, names: list[str]) -> tuple[NDArray[np
 
 
 def _targets_to_show(matched: NDArray[np.int64], samples: Indices, plane: Embedding | None) -> Indices:
-    """A sample of every class, then the best match of every source, then the second best, ...; then the map's."""
-    orders = [samples, matched.T.ravel()] if plane is None else [samples, plane.target_rows, matched.T.ravel()]
-    everything = np.concatenate(orders)
+    """Each once: a sample of every class, the targets on the map, and the matches of every source."""
+    on_map = samples[:0] if plane is None else plane.target_rows
+    everything = np.concatenate([samples, on_map, matched.ravel()])
     _, first = np.unique(everything, return_index=True)
     return everything[np.sort(first)]
 
