@@ -14,6 +14,7 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 import bispectral_ot as bot
 from bispectral_ot.costs import METRICS, STORAGES
 from bispectral_ot.costs.cost import storage_bytes
+from bispectral_ot.groups import DihedralGroup
 from bispectral_ot.matching.features import column_weights, count_columns, extract, fit
 
 
@@ -231,6 +232,30 @@ def test_any_transformer_or_pipeline_will_do(few, transformer, columns):
     assert match.converged
     assert match.settings["columns"] == columns
     assert match.feature_map(few[0].images).shape == (len(few[0]), columns)
+
+
+@pytest.mark.parametrize("shape", [(1, 8), (8, 1)])
+@pytest.mark.parametrize(
+    "features",
+    [
+        bot.CyclicBispectrum(),
+        make_pipeline(bot.CyclicBispectrum(), StandardScaler()),
+        bot.GroupBispectrum(DihedralGroup(4)),
+        make_pipeline(StandardScaler(with_mean=False, with_std=False), bot.GroupBispectrum(DihedralGroup(4))),
+    ],
+)
+def test_signals_on_groups_are_matched_whatever_moved_them(features, shape, tmp_path):
+    signals = np.random.default_rng(6).random((20, 8), dtype=np.float32)
+    if "Cyclic" in repr(features):
+        moved = np.stack([np.roll(signal, k) for k, signal in enumerate(signals)])
+    else:
+        moved = signals[np.arange(20)[:, None], DihedralGroup(4).table[:, np.arange(20) % 8].T]  # f(g) -> f(g h)
+    a, b = moved.reshape(20, *shape), signals.reshape(20, *shape)
+    match = bot.match(a, b, features=features, metric="l2", solver=bot.Sinkhorn(reg=1e-3))
+    np.testing.assert_array_equal(match.top_matches(1).indices[:, 0], np.arange(20))
+    assert len(match.feature_map(a)) == 20
+    fitted = fit(features, a)
+    np.testing.assert_allclose(extract(fitted, a, file=tmp_path / "x.npy"), extract(fitted, a), rtol=1e-6)
 
 
 class Brightness:

@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
 
 from bispectral_ot.datasets.shapes import sample_surface
 from bispectral_ot.engines import one_blas_thread, run_blocks, split_rows
@@ -86,16 +87,20 @@ class ShellBispectrum(BatchTransformer):
         clouds = self._read_clouds(X)
         sizes = [np.sqrt(np.mean(np.square(cloud - cloud.mean(axis=0)).sum(axis=1))) for cloud in clouds]
         self.size_ = float(np.mean(sizes)) or 1.0
-        return super().fit(self.shell_coefficients(clouds))
+        return super().fit(np.zeros((1, self.n_shells * (self.lmax + 1) ** 2)))  # the width is all there is to learn
 
     def transform(
         self, X: Any, *, out: NDArray[np.float32] | None = None, progress: Progress = silent
     ) -> NDArray[np.float32]:
-        """Compute the features of shapes, as described above: (n, n_features_out_) float32."""
-        return super().transform(self.shell_coefficients(X), out=out, progress=progress)
+        """Compute the features of shapes, as described above: (n, n_features_out_) float32.
 
-    def shell_coefficients(self, X: Any) -> NDArray[np.float64]:
+        ``progress`` hears of two stages: "shells", which takes most of the time, and "features".
+        """
+        return super().transform(self.shell_coefficients(X, progress=progress), out=out, progress=progress)
+
+    def shell_coefficients(self, X: Any, *, progress: Progress = silent) -> NDArray[np.float64]:
         """Real harmonic coefficients of the shells, shape (n, n_shells * (lmax + 1) ** 2)."""
+        check_is_fitted(self)
         clouds = self._read_clouds(X)
         rows = np.empty((len(clouds), self.n_shells, (self.lmax + 1) ** 2))
 
@@ -104,7 +109,7 @@ class ShellBispectrum(BatchTransformer):
                 rows[number] = self._coefficients_of(clouds[number], number)
 
         with one_blas_thread():
-            run_blocks(work, split_rows(len(clouds), block_rows=32))
+            run_blocks(work, split_rows(len(clouds), block_rows=16), stage="shells", progress=progress)
         return rows.reshape(len(clouds), -1)
 
     def _coefficients_of(self, cloud: NDArray[np.float64], number: int) -> NDArray[np.float64]:

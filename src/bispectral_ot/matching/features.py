@@ -75,10 +75,8 @@ def fit(transformer: Any, images: NDArray[Any]) -> Any:
 def extract(transformer: Any, images: NDArray[Any], *, file: Path | None = None, progress: Progress = silent) -> Any:
     """Features of ``images`` as float32 rows, written to a memory map where ``file`` is given."""
     if isinstance(transformer, BatchTransformer):
-        if file is None:
-            return transformer.transform(images, progress=progress)
-        out = _memory_map(file, len(images), transformer.n_features_out_)
-        return transformer.transform(images, out=out, progress=progress)
+        out = None if file is None else _memory_map(file, len(images), transformer.n_features_out_)
+        return transformer.transform(_as_input(transformer, images), out=out, progress=progress)
     if file is None:
         return _rows(transformer, images)
     out = _memory_map(file, len(images), count_columns(transformer, images))
@@ -135,12 +133,15 @@ def _as_input(transformer: Any, images: NDArray[Any]) -> NDArray[Any]:
 
 
 def _takes_images(transformer: Any) -> bool:
-    """Whether it reads image batches; most scikit-learn transformers want rows, and say so in their tags."""
+    """Whether it reads image batches; most scikit-learn transformers, and ours of 1-D signals, want rows.
+
+    They say so in their tags.
+    """
     if hasattr(transformer, "steps"):
         return _takes_images(transformer.steps[0][1])
     if hasattr(transformer, "transformer_list"):
         return any(_takes_images(part) for _, part in transformer.transformer_list)
-    if isinstance(transformer, BatchTransformer) or not hasattr(transformer, "__sklearn_tags__"):
+    if not hasattr(transformer, "__sklearn_tags__"):
         return True
     tags = transformer.__sklearn_tags__()
     return bool(tags.input_tags.three_d_array or tags.no_validation)
