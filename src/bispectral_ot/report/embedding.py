@@ -7,7 +7,7 @@ from typing import NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from bispectral_ot.costs import Cost, Metric
+from bispectral_ot.costs import Metric
 from bispectral_ot.datasets import Dataset
 from bispectral_ot.matching import Match
 from bispectral_ot.report.sampling import class_by_class
@@ -39,7 +39,7 @@ def embed(match: Match, source: Dataset, target: Dataset, *, seed: int = 0) -> E
     sides = zip((source, target), rows, strict=True)
     features = np.concatenate([feature_map(side.images[chosen]) for side, chosen in sides])
     metric = cast(Metric, match.coupling.cost.metric)
-    cost = Cost(features, features, metric, weights=feature_map.metric_weights, storage="float32")
+    cost = feature_map.cost(features, features, metric, storage="float32")
     distances = cost.block(0, len(features)).astype(np.float64)
     if metric == "sqeuclidean":
         distances = np.sqrt(distances.clip(0))  # the distances that these are the squares of
