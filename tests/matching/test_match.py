@@ -406,6 +406,7 @@ def test_nothing_is_left_in_the_temporary_folder(few, tmp_path, monkeypatch):
 def test_the_settings_say_how_it_was_done(few):
     match = bot.match(*few, metric="l2")
     assert match.settings["symmetry"] == "rotation"
+    assert match.settings["features"] == "coupled-bispectrum"  # by name, as the program says it
     assert match.settings["metric"] == "l2"
     assert match.settings["normalise"] is True
     assert "CoupledBispectrum" in match.settings["transformer"]

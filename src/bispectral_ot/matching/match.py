@@ -18,6 +18,7 @@ from bispectral_ot.datasets import Dataset
 from bispectral_ot.engines import split_rows
 from bispectral_ot.errors import DataWarning, InputError
 from bispectral_ot.invariants import make_features
+from bispectral_ot.invariants.names import DEFAULT_FEATURES
 from bispectral_ot.matching.features import (
     FeatureMap,
     check_components,
@@ -102,6 +103,7 @@ def match(
     True
     """
     transformer = make_features(features, symmetry=symmetry)
+    features = DEFAULT_FEATURES[symmetry] if features is None else features
     metric = check_metric(metric or getattr(transformer, "default_metric", "l1"), transformer)
     source, target = _as_dataset(a, "a"), _as_dataset(b, "b")
     if source.images.shape[1:] != target.images.shape[1:]:
