@@ -180,6 +180,14 @@ def test_labels_read_with_the_match_give_the_same_as_labels_given_later():
     assert numbered.accuracy == known.accuracy
 
 
+def test_sources_without_mass_do_not_count():
+    plan = np.diag([0.5, 0.5, 0.0, 0.0])
+    result = bot.class_preservation(match_of(plan), ["b", "a", "a", "c"], ["b", "a", "b", "c"])
+    assert result.accuracy == 1
+    np.testing.assert_array_equal(result.confusion, np.diag([1, 1, 0]))
+    np.testing.assert_array_equal(result.recall, [1, 1, np.nan])
+
+
 def test_a_perfect_match_keeps_every_class():
     labels = np.arange(12) % 4
     result = bot.class_preservation(match_of(np.eye(12) / 12), labels, labels)

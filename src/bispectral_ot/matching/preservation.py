@@ -17,8 +17,8 @@ class ClassPreservation:
 
     Attributes
     ----------
-    accuracy : the share over all elements
-    recall : (c,) the share within each source class, NaN where the source has none of it
+    accuracy : the share over all elements that have mass
+    recall : (c,) the share within each source class, NaN where the source has none of it that has mass
     confusion : (c, c) counts; row = class of the source, column = class it was mapped to
     classes : (c,) the labels of rows and columns
     """
@@ -31,6 +31,8 @@ class ClassPreservation:
 
 def class_preservation(match: Match, labels_a: ArrayLike, labels_b: ArrayLike) -> ClassPreservation:
     """Compare each source's own class with the target class that gets most of its mass.
+
+    Sources of weight 0 go nowhere, and are not counted.
 
     Parameters
     ----------
@@ -47,14 +49,15 @@ def class_preservation(match: Match, labels_a: ArrayLike, labels_b: ArrayLike) -
         predicted = names[match.class_mass(to="source")[1].argmax(axis=1)]
     else:
         predicted = match.transfer_labels(targets, to="source").labels
+    moved = match.coupling.source_weights > 0
     classes = np.union1d(truth, targets)
-    rows, columns = np.searchsorted(classes, truth), np.searchsorted(classes, predicted)
+    rows, columns = np.searchsorted(classes, truth[moved]), np.searchsorted(classes, predicted[moved])
     confusion = np.zeros((len(classes), len(classes)), dtype=np.int64)
     np.add.at(confusion, (rows, columns), 1)
     counts = confusion.sum(axis=1)
     hits = np.diag(confusion)
     recall = np.divide(hits, counts, out=np.full(len(classes), np.nan), where=counts > 0)
-    return ClassPreservation(float(hits.sum() / n), recall, confusion, classes)
+    return ClassPreservation(float(hits.sum() / moved.sum()), recall, confusion, classes)
 
 
 def _codes(labels: NDArray[Any]) -> NDArray[np.int64]:
