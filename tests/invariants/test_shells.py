@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 
 from bispectral_ot.datasets.shapes import CLASSES, synthetic_shapes
 from bispectral_ot.errors import InputError
@@ -151,7 +152,32 @@ def test_a_point_in_the_centre_counts_for_degree_zero_only():
 )
 def test_bad_shapes_are_refused(shapes, message):
     with pytest.raises(InputError, match=message):
-        ShellBispectrum().fit(shapes)
+        ShellBispectrum().fit_transform(shapes)
+
+
+def test_each_shape_is_worked_on_once_and_told_about(monkeypatch):
+    numbers, told = [], []
+    compute = ShellBispectrum._coefficients_of
+    monkeypatch.setattr(
+        ShellBispectrum,
+        "_coefficients_of",
+        lambda self, cloud, number: numbers.append(number) or compute(self, cloud, number),
+    )
+    shells = ShellBispectrum(2, 2).fit(clouds(40))
+    assert numbers == []
+    shells.transform(clouds(40), progress=lambda *call: told.append(call))
+    assert sorted(numbers) == list(range(40))
+    done = [done for stage, done, total in told if stage == "shells" and total == 40]
+    assert len(done) > 1
+    assert done[-1] == 40
+    assert told[-1] == ("features", 40, 40)
+
+
+@pytest.mark.parametrize("method", ["transform", "shell_coefficients"])
+def test_it_must_be_fitted_first(method):
+    for scale in (True, False):
+        with pytest.raises(NotFittedError):
+            getattr(ShellBispectrum(scale=scale), method)(clouds(1))
 
 
 def test_bad_parameters_are_refused():

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 
 from bispectral_ot.errors import DataWarning, InputError
 from bispectral_ot.invariants.harmonics import analysis_matrix, equiangular_grid, real_harmonics
@@ -230,6 +231,12 @@ def test_blank_signals_are_reported_and_scale_is_forgotten():
         assert not bispectrum.transform(signals)[0].any()
     with pytest.raises(InputError, match="range of float32"):
         clone(bispectrum).set_params(normalise=False).fit(signals).transform(1e20 * signals)
+
+
+def test_it_must_be_fitted_first():
+    for method in ("transform", "harmonic_coefficients"):
+        with pytest.raises(NotFittedError):
+            getattr(SphereBispectrum(4), method)(np.zeros((1, 8, 16)))
 
 
 def test_analysis_is_least_squares():

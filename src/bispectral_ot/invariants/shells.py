@@ -87,7 +87,7 @@ class ShellBispectrum(BatchTransformer):
         clouds = self._read_clouds(X)
         sizes = [np.sqrt(np.mean(np.square(cloud - cloud.mean(axis=0)).sum(axis=1))) for cloud in clouds]
         self.size_ = float(np.mean(sizes)) or 1.0
-        return super().fit(np.zeros((1, self.n_shells * (self.lmax + 1) ** 2)))  # the width is all there is to learn
+        return super().fit(np.zeros((1, self.n_shells * (self.lmax + 1) ** 2)))  # only their number matters here
 
     def transform(
         self, X: Any, *, out: NDArray[np.float32] | None = None, progress: Progress = silent

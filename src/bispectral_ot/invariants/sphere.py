@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.ndimage import map_coordinates
 from scipy.spatial.transform import Rotation
+from sklearn.utils.validation import check_is_fitted
 
 from bispectral_ot.engines import run_blocks, split_rows
 from bispectral_ot.errors import InputError
@@ -107,6 +108,7 @@ class SphereBispectrum(BatchTransformer):
 
     def harmonic_coefficients(self, X: ArrayLike) -> NDArray[np.float64]:
         """Real harmonic coefficients, shape (n, n_channels, (lmax + 1) ** 2), degree by degree, m from -l to l."""
+        check_is_fitted(self)
         rows, _ = self._read(X, reset=False)
         return self._analyse(rows.astype(np.float64))
 
