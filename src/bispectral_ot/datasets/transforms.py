@@ -107,7 +107,7 @@ def normalise(dataset: Dataset, *, mean: float | None = None, std: float | None 
     """
     measured_mean, measured_std = (0.0, 1.0)
     if mean is None or std is None:
-        measured_mean, measured_std = _mean_and_std(dataset.images)
+        measured_mean, measured_std = mean_and_std(dataset.images)
     mean = measured_mean if mean is None else float(mean)
     std = measured_std if std is None else float(std)
     if not np.isfinite(mean) or not np.isfinite(std) or std <= 0:
@@ -115,10 +115,27 @@ def normalise(dataset: Dataset, *, mean: float | None = None, std: float | None 
             f"cannot normalise {dataset.name!r} with mean {mean:g} and standard deviation {std:g}: "
             "the deviation must be positive (all pixels are equal?)."
         )
-    images = np.empty(dataset.images.shape, dtype=np.float32)
+    return replace(dataset, images=rescale(dataset.images, mean, std))
+
+
+def rescale(images: NDArray[Any], mean: float, std: float) -> NDArray[np.float32]:
+    """``(image - mean) / std``, in float64 and in blocks, rounded to float32."""
+    scaled = np.empty(images.shape, dtype=np.float32)
     for start, stop in split_rows(len(images), block_rows=_BLOCK_ROWS):
-        images[start:stop] = (dataset.images[start:stop].astype(np.float64) - mean) / std
-    return replace(dataset, images=images)
+        scaled[start:stop] = (images[start:stop].astype(np.float64) - mean) / std
+    return scaled
+
+
+def mean_and_std(*batches: NDArray[Any]) -> tuple[float, float]:
+    """Of all pixels of all batches, in float64 and in blocks, so that no float64 copy of a whole set is made."""
+    count = sum(images.size for images in batches)
+    mean = float(sum(images.sum(dtype=np.float64) for images in batches) / count)
+    squares = sum(
+        float(np.square(images[start:stop].astype(np.float64) - mean).sum())
+        for images in batches
+        for start, stop in split_rows(len(images), block_rows=_BLOCK_ROWS)
+    )
+    return mean, float(np.sqrt(squares / count))
 
 
 def center(dataset: Dataset, *, progress: Progress = silent) -> Dataset:
@@ -163,16 +180,6 @@ def background_level(images: NDArray[Any]) -> NDArray[np.float64]:
     border[1:-1, 1:-1] = False
     median: NDArray[np.float64] = np.median(planes[:, border].reshape(-1, planes.shape[3]), axis=0)
     return median.astype(np.float64)
-
-
-def _mean_and_std(images: NDArray[Any]) -> tuple[float, float]:
-    """Of all pixels, in float64 and in blocks, so that no float64 copy of the whole set is made."""
-    mean = float(images.mean(dtype=np.float64))
-    squares = sum(
-        float(np.square(images[start:stop].astype(np.float64) - mean).sum())
-        for start, stop in split_rows(len(images), block_rows=_BLOCK_ROWS)
-    )
-    return mean, float(np.sqrt(squares / images.size))
 
 
 def _channels(images: NDArray[Any]) -> int:

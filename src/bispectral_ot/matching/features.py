@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from bispectral_ot.costs import METRICS, STORAGES, AlignedCost, Cost, Metric, Storage, choose_storage
 from bispectral_ot.costs.aligned import ALIGNED_METRICS
+from bispectral_ot.datasets.transforms import rescale
 from bispectral_ot.errors import InputError, MemoryBudgetError
 from bispectral_ot.invariants.base import BatchTransformer, check_integer
 from bispectral_ot.invariants.polar_spectrum import PolarSpectrum
@@ -171,8 +172,7 @@ class FeatureMap:
 
     def __call__(self, images: NDArray[Any]) -> NDArray[np.float32]:
         """Features (n, columns) of ``images``, to be compared with ``metric_weights``."""
-        pixels = (images - np.float32(self.mean)) / np.float32(self.std)
-        rows: NDArray[np.float32] = extract(self.transformer, pixels.astype(np.float32, copy=False))
+        rows: NDArray[np.float32] = extract(self.transformer, rescale(images, self.mean, self.std))
         if self.projection is None:
             return rows
         if self.weights is not None:

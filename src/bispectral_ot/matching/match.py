@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from bispectral_ot.costs import Metric, Storage
 from bispectral_ot.datasets import Dataset
-from bispectral_ot.engines import split_rows
+from bispectral_ot.datasets.transforms import mean_and_std, rescale
 from bispectral_ot.errors import DataWarning, InputError
 from bispectral_ot.invariants import make_features
 from bispectral_ot.invariants.names import DEFAULT_FEATURES
@@ -135,8 +135,9 @@ def match(
     def timed(stage: str) -> AbstractContextManager[None]:
         return _measured(seconds, memory, stage)
 
-    mean, std = _mean_and_deviation(source, target) if normalise else (0.0, 1.0)
-    images_a, images_b = _normalised(source, mean, std), _normalised(target, mean, std)
+    mean, std = mean_and_std(source.images, target.images) if normalise else (0.0, 1.0)
+    std = std or 1.0  # all pixels are equal
+    images_a, images_b = (rescale(side.images, mean, std) if normalise else side.images for side in (source, target))
     transformer = fit(transformer, images_a)
     columns = count_columns(transformer, images_a)
     if pca is not None:
@@ -193,25 +194,6 @@ def _size(dataset: Dataset) -> str:
 def _names(dataset: Dataset) -> NDArray[Any] | None:
     """Labels by name, so that two sets with different class lists are compared by meaning, not by number."""
     return None if dataset.labels is None else np.asarray(dataset.classes)[dataset.labels]
-
-
-def _mean_and_deviation(source: Dataset, target: Dataset) -> tuple[float, float]:
-    """Of all pixels of both sets."""
-    sides = (source.images, target.images)
-    count = sum(images.size for images in sides)
-    mean = float(sum(images.sum(dtype=np.float64) for images in sides) / count)
-    spread = sum(
-        float(np.square(images[start:stop] - mean, dtype=np.float64).sum())
-        for images in sides
-        for start, stop in split_rows(len(images), block_rows=1024)
-    )
-    return mean, float(np.sqrt(spread / count)) or 1.0
-
-
-def _normalised(dataset: Dataset, mean: float, std: float) -> NDArray[Any]:
-    if (mean, std) == (0.0, 1.0):
-        return dataset.images
-    return ((dataset.images - np.float32(mean)) / np.float32(std)).astype(np.float32, copy=False)
 
 
 def _tell_constant_images(source: Dataset, target: Dataset) -> dict[str, int]:
