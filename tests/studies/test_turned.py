@@ -11,7 +11,6 @@ import bispectral_ot as bot
 from bispectral_ot.errors import InputError
 from bispectral_ot.studies import Preset, run_distances, run_geometry
 from bispectral_ot.studies.distances import angle_means, class_means
-from bispectral_ot.studies.geometry import scale_to_plane
 from bispectral_ot.studies.turned import pairwise_distances, turned_images
 
 DIGITS = bot.load("digits")
@@ -84,14 +83,6 @@ def test_an_exact_invariant_gives_flat_maps_of_angles() -> None:
     rows = np.broadcast_to(images, (2, 3, 4, 5)).reshape(24, 5)
     maps = angle_means(sklearn_distances(rows, metric="l1"), (2, 3, 4))
     np.testing.assert_allclose(maps, np.broadcast_to(maps[:, :1, :1], maps.shape), rtol=1e-12)
-
-
-def test_points_of_a_plane_are_found_again() -> None:
-    points = np.random.default_rng(1).normal(size=(30, 2))
-    distances = sklearn_distances(points)
-    positions, stress = scale_to_plane(distances)
-    assert stress < 1e-3
-    np.testing.assert_allclose(sklearn_distances(positions), distances, atol=1e-2)
 
 
 def test_geometry_writes_pictures_and_bispectra_hold_orbits_together(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from bispectral_ot.costs import Metric
 from bispectral_ot.datasets import Dataset
 from bispectral_ot.matching import Match
 from bispectral_ot.report.sampling import class_by_class
+from bispectral_ot.report.scaling import distances_within, scale_classically, scale_to_plane
 
 # Up to this many points all distances can be drawn; beyond, only who is near whom.
 _MOST_FOR_SCALING = 300
@@ -39,12 +40,9 @@ def embed(match: Match, source: Dataset, target: Dataset, *, seed: int = 0) -> E
     sides = zip((source, target), rows, strict=True)
     features = np.concatenate([feature_map(side.images[chosen]) for side, chosen in sides])
     metric = cast(Metric, match.coupling.cost.metric)
-    cost = feature_map.cost(features, features, metric, storage="float32")
-    distances = cost.block(0, len(features)).astype(np.float64)
+    distances = distances_within(feature_map, features, metric)
     if metric == "sqeuclidean":
         distances = np.sqrt(distances.clip(0))  # the distances that these are the squares of
-    distances = (distances + distances.T) / 2
-    np.fill_diagonal(distances, 0.0)
     positions, method = lay_out(distances, seed=seed)
     return Embedding(rows[0], rows[1], positions, method)
 
@@ -52,37 +50,23 @@ def embed(match: Match, source: Dataset, target: Dataset, *, seed: int = 0) -> E
 def lay_out(distances: NDArray[np.float64], *, seed: int = 0) -> tuple[NDArray[np.float64], str]:
     """Positions (n, 2), centred and within -1 ... 1, for distances (n, n), and the name of the method."""
     count = len(distances)
-    start = _classical_scaling(distances)
-    if count < 4 or not distances.any():
-        positions, method = start, "classical multidimensional scaling"
-    elif count <= _MOST_FOR_SCALING:
-        from sklearn.manifold import smacof
-
-        positions, _ = smacof(distances, init=start, n_init=1, max_iter=200, normalized_stress=False)
+    if count <= _MOST_FOR_SCALING or not distances.any():
+        positions, _ = scale_to_plane(distances)
         method = "multidimensional scaling (SMACOF): distances on the map follow distances of the match"
     else:
         from sklearn.manifold import TSNE
         from threadpoolctl import threadpool_limits
 
-        perplexity = min(_PERPLEXITY, (count - 1) // 3)
-        start = 1e-4 * start / (start.std() or 1.0)
-        model = TSNE(metric="precomputed", init=start, perplexity=perplexity, max_iter=500, random_state=seed)
+        start = scale_classically(distances)
+        model = TSNE(
+            metric="precomputed",
+            init=1e-4 * start / start.std(),
+            perplexity=_PERPLEXITY,
+            max_iter=500,
+            random_state=seed,
+        )
         with threadpool_limits(1):  # its threads wait for each other busily: on a shared machine that is far slower
             positions = model.fit_transform(distances).astype(np.float64)
-        method = f"t-SNE (perplexity {perplexity}): near on the map is near in the match, far says little"
+        method = f"t-SNE (perplexity {_PERPLEXITY}): near on the map is near in the match, far says little"
     positions = positions - (positions.max(axis=0) + positions.min(axis=0)) / 2
     return positions / (np.abs(positions).max() or 1.0), method
-
-
-def _classical_scaling(distances: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The two leading coordinates of ``-1/2 J D^2 J``, J the centring matrix."""
-    from scipy.linalg import eigh
-
-    count = len(distances)
-    squares = np.square(distances)
-    centred = -0.5 * (squares - squares.mean(axis=0) - squares.mean(axis=1)[:, None] + squares.mean())
-    leading = min(2, count)
-    values, vectors = eigh(centred, subset_by_index=(count - leading, count - 1))
-    start = np.zeros((count, 2))
-    start[:, :leading] = (vectors * np.sqrt(values.clip(0)))[:, ::-1]
-    return start

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bispectral_ot.costs import METRICS
 from bispectral_ot.datasets import load
 from bispectral_ot.errors import InputError
 from bispectral_ot.invariants import FEATURES
 from bispectral_ot.progress import Progress, silent
+from bispectral_ot.report.scaling import scale_to_plane
 from bispectral_ot.report.study_figures import Panel, embedding_figure
 from bispectral_ot.report.style import save
 from bispectral_ot.runs import new_run, run_record, write_json
@@ -109,20 +109,3 @@ def embed(
         "seconds": time.perf_counter() - start,
         "positions": positions,
     }
-
-
-def scale_to_plane(distances: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
-    """Metric multidimensional scaling to two dimensions, and its stress-1.
-
-    Minimises ``sum (d_ij - |x_i - x_j|)^2`` (SMACOF). It starts from the classical solution, the principal
-    components of the centred squared distances: no random restarts, and the same picture every time.
-    """
-    from sklearn.decomposition import KernelPCA
-    from sklearn.manifold import smacof
-
-    classical = KernelPCA(n_components=2, kernel="precomputed", eigen_solver="arpack", random_state=0)
-    begin = classical.fit_transform(-0.5 * distances**2)
-    positions, stress = smacof(
-        distances, n_components=2, init=begin, n_init=1, max_iter=200, eps=1e-5, normalized_stress=False
-    )
-    return positions, float(np.sqrt(stress / (0.5 * np.square(distances).sum())))

@@ -14,6 +14,7 @@ from bispectral_ot.datasets.transforms import background_level
 from bispectral_ot.errors import InputError
 from bispectral_ot.matching.features import FeatureMap
 from bispectral_ot.progress import Progress, silent
+from bispectral_ot.report.scaling import distances_within
 from bispectral_ot.studies.preset import Preset
 
 
@@ -86,11 +87,4 @@ def pairwise_distances(
     transformer = preset.transformer(features).fit(batch)
     rows = transformer.transform(batch, progress=progress)
     feature_map = FeatureMap(transformer, weights=transformer.feature_weights_)
-    distances: dict[str, NDArray[np.float64]] = {}
-    for metric in metrics:
-        cost = feature_map.cost(rows, rows, metric, storage="float32", progress=progress)
-        matrix = cost.block(0, len(rows)).astype(np.float64)
-        matrix = (matrix + matrix.T) / 2  # the two halves differ by float32 rounding
-        np.fill_diagonal(matrix, 0.0)
-        distances[metric] = matrix
-    return distances
+    return {metric: distances_within(feature_map, rows, metric, progress=progress) for metric in metrics}
