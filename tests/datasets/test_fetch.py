@@ -179,7 +179,9 @@ def test_a_named_folder_is_never_completed_by_a_download(
     assert len(load("mnist")) == 7
 
 
-def test_letters_come_out_of_their_archive(server: Server, images: np.ndarray, monkeypatch: pytest.MonkeyPatch):
+@pytest.fixture
+def letters(server: Server, images: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> OfficialSet:
+    """Tiny EMNIST letters on the server, in place of the real ones."""
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
         for split in ("train", "test"):
@@ -192,17 +194,43 @@ def test_letters_come_out_of_their_archive(server: Server, images: np.ndarray, m
     sums = {"gzip.zip": hashlib.sha256(packed.getvalue()).hexdigest()}
     tiny = replace(OFFICIAL["emnist-letters"], mirrors=(server.url,), sha256=sums, counts={"train": 7, "test": 7})
     monkeypatch.setitem(OFFICIAL, "emnist-letters", tiny)
+    return tiny
+
+
+def test_letters_come_out_of_their_archive(letters: OfficialSet, server: Server, images: np.ndarray):
     for split in ("train", "test"):
         dataset = load("emnist-letters", split=split)
         np.testing.assert_array_equal(dataset.images, images)
         np.testing.assert_array_equal(dataset.labels, np.arange(7))
         assert dataset.name == "emnist-letters"
     assert server.requests == ["gzip.zip"]
-    assert sorted(path.name for path in cache_folder(tiny).iterdir()) == [
+    assert sorted(path.name for path in cache_folder(letters).iterdir()) == [
         f"emnist-letters-{split}-{kind}-ubyte.gz"
         for split in ("test", "train")
         for kind in ("images-idx3", "labels-idx1")
     ]
+
+
+def damage(file: Path, how: str) -> None:
+    content = file.read_bytes()
+    middle = len(content) // 2
+    flipped = content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :]
+    file.write_bytes({"cut short": content[:-9], "one bit": flipped, "text": b"damaged", "empty": b""}[how])
+
+
+@pytest.mark.parametrize("how", ["cut short", "one bit", "text", "empty"])
+def test_damaged_letters_are_fetched_again(letters: OfficialSet, server: Server, images: np.ndarray, how: str):
+    damage(fetch(letters) / "emnist-letters-train-images-idx3-ubyte.gz", how)
+    np.testing.assert_array_equal(load("emnist-letters").images, images)
+    assert server.requests == ["gzip.zip", "gzip.zip"]
+
+
+def test_damaged_letters_are_removed_also_without_network(letters: OfficialSet):
+    damaged = fetch(letters) / "emnist-letters-train-labels-idx1-ubyte.gz"
+    damage(damaged, "one bit")
+    with pytest.raises(DatasetError, match=r"train-labels-idx1-ubyte\.gz had a wrong checksum and was removed"):
+        fetch(replace(letters, mirrors=(NOWHERE,)))
+    assert not damaged.exists()
 
 
 def test_checksums_are_complete():

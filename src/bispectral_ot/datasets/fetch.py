@@ -7,9 +7,10 @@ import logging
 import os
 import shutil
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from bispectral_ot.datasets.idx import read_idx
 from bispectral_ot.datasets.official import OfficialSet
 from bispectral_ot.errors import DatasetError
 from bispectral_ot.progress import Progress, silent
@@ -25,31 +26,46 @@ def cache_folder(official: OfficialSet) -> Path:
 def fetch(official: OfficialSet, *, splits: tuple[str, ...] = ("train", "test"), progress: Progress = silent) -> Path:
     """Bring the files of ``splits`` into the cache, checked, and return the cache folder.
 
-    What is there and whole is not fetched again; a cached file with a wrong checksum is removed first.
+    What is there and whole is not fetched again; a cached file with a wrong checksum is removed first. Files out of an
+    archive have no published checksum of their own, but as gzip files they end with one.
     """
     folder = cache_folder(official)
-    stems = [stem for split in splits for stem in official.files[split]]
+    files = [folder / f"{stem}.gz" for split in splits for stem in official.files[split]]
     if not official.archive:
-        for stem in stems:
-            _fetch_file(official, f"{stem}.gz", folder, progress)
-    elif not all((folder / f"{stem}.gz").exists() for stem in stems):
-        archive = _fetch_file(official, official.archive, folder, progress)
+        for file in files:
+            _fetch_file(official, file.name, folder, progress)
+        return folder
+    damaged = [file for file in files if file.exists() and not _is_whole(file)]
+    for file in damaged:
+        file.unlink()
+    if not all(file.exists() for file in files):
+        archive = _fetch_file(official, official.archive, folder, progress, removed=damaged)
         _unpack(archive, [f"{stem}.gz" for pair in official.files.values() for stem in pair], folder)
         archive.unlink()  # half a gigabyte, of which the set is one tenth
     return folder
 
 
-def _fetch_file(official: OfficialSet, name: str, folder: Path, progress: Progress) -> Path:
+def _is_whole(path: Path) -> bool:
+    """Whether a packed IDX file can be read: its header and the checksum that every gzip file ends with are right."""
+    try:
+        read_idx(path)
+    except DatasetError:
+        return False
+    return True
+
+
+def _fetch_file(
+    official: OfficialSet, name: str, folder: Path, progress: Progress, *, removed: Sequence[Path] = ()
+) -> Path:
     import pooch
     import requests
 
     target, sha256 = folder / name, official.sha256[name]
-    removed = ""
     troubles = []
     try:
         if target.exists() and not pooch.hashes.hash_matches(target, sha256):
             target.unlink()
-            removed = f"{target} had a wrong checksum and was removed. "
+            removed = [*removed, target]
         for mirror in official.mirrors:
             fetcher = pooch.create(path=folder, base_url=mirror, registry={name: sha256}, retry_if_failed=1)
             bar = _DownloadBar(f"fetch {official.name}/{name}", progress)
@@ -63,15 +79,19 @@ def _fetch_file(official: OfficialSet, name: str, folder: Path, progress: Progre
                 troubles.append(f"{mirror}{name}: wrong checksum, the download was removed")
     except OSError as error:
         raise DatasetError(
-            f"{removed}cannot write {target}: {error.strerror or error}. Free or change the cache folder "
+            f"{_told(removed)}cannot write {target}: {error.strerror or error}. Free or change the cache folder "
             f"(variable XDG_CACHE_HOME), or name a folder that has the files: root=... or BISPECTRAL_OT_DATA."
         ) from None
     raise DatasetError(
-        f"{removed}cannot fetch {official.name}:\n  "
+        f"{_told(removed)}cannot fetch {official.name}:\n  "
         + "\n  ".join(troubles)
         + f"\nWithout network: get {name} from one of these addresses (sha256 {sha256[:12]}...),\n"
         f"put it at {target},\nor name a folder that has it with root=... or the variable BISPECTRAL_OT_DATA."
     )
+
+
+def _told(removed: Sequence[Path]) -> str:
+    return "".join(f"{path} had a wrong checksum and was removed. " for path in removed)
 
 
 def _unpack(archive: Path, names: list[str], folder: Path) -> None:
