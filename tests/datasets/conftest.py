@@ -31,6 +31,7 @@ def write_pair(images: np.ndarray) -> Callable[..., Path]:
 @pytest.fixture(autouse=True)
 def _no_machine_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Neither this machine's data folder nor its cache may decide a test."""
-    monkeypatch.delenv("BISPECTRAL_OT_DATA", raising=False)
+    for variable in ("BISPECTRAL_OT_DATA", "BISPECTRAL_OT_CACHE"):
+        monkeypatch.delenv(variable, raising=False)
     monkeypatch.setattr("pooch.os_cache", lambda name: tmp_path / "cache" / name)
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")

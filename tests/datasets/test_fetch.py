@@ -17,8 +17,9 @@ import numpy as np
 import pytest
 from idx_files import idx_bytes
 
+from bispectral_ot.cache import cache_folder
 from bispectral_ot.datasets import load
-from bispectral_ot.datasets.fetch import cache_folder, fetch
+from bispectral_ot.datasets.fetch import fetch
 from bispectral_ot.datasets.official import OFFICIAL, OfficialSet
 from bispectral_ot.errors import DatasetError
 
@@ -90,6 +91,12 @@ def test_fetched_once_then_taken_from_the_cache(published: OfficialSet, server: 
     assert len(server.requests) == 2
 
 
+def test_the_cache_can_be_elsewhere(published: OfficialSet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("BISPECTRAL_OT_CACHE", str(tmp_path / "elsewhere"))
+    assert fetch(published) == tmp_path / "elsewhere" / "mnist"
+    assert len(load("mnist")) == 7
+
+
 def test_a_passing_failure_is_retried(published: OfficialSet, server: Server):
     server.failures = 1
     assert len(load("mnist", split="test")) == 7
@@ -105,7 +112,7 @@ def test_wrong_checksum_leaves_nothing_in_the_cache(published: OfficialSet, serv
     server.files["train-images-idx3-ubyte.gz"] += b"!"
     with pytest.raises(DatasetError, match="wrong checksum, the download was removed"):
         load("mnist")
-    assert list(cache_folder(published).iterdir()) == []
+    assert list(cache_folder(published.name).iterdir()) == []
 
 
 def test_a_damaged_cached_file_is_fetched_again(published: OfficialSet, server: Server, images: np.ndarray):
@@ -128,12 +135,12 @@ def test_no_network_says_which_file_to_put_where(published: OfficialSet, monkeyp
         load("mnist")
     message = str(caught.value)
     assert f"{NOWHERE}train-images-idx3-ubyte.gz: no connection" in message
-    assert str(cache_folder(published) / "train-images-idx3-ubyte.gz") in message
+    assert str(cache_folder(published.name) / "train-images-idx3-ubyte.gz") in message
     assert "BISPECTRAL_OT_DATA" in message
 
 
 def test_a_file_that_was_put_there_is_used(published: OfficialSet, server: Server, monkeypatch: pytest.MonkeyPatch):
-    folder = cache_folder(published)
+    folder = cache_folder(published.name)
     folder.mkdir(parents=True)
     for name, content in server.files.items():
         (folder / name).write_bytes(content)
@@ -154,7 +161,7 @@ def test_full_disk(published: OfficialSet, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("pooch.HTTPDownloader.__call__", write)
     with pytest.raises(DatasetError, match="No space left on device"):
         load("mnist")
-    assert list(cache_folder(published).iterdir()) == []
+    assert list(cache_folder(published.name).iterdir()) == []
 
 
 def test_interrupt_leaves_no_half_file(published: OfficialSet, monkeypatch: pytest.MonkeyPatch):
@@ -165,7 +172,7 @@ def test_interrupt_leaves_no_half_file(published: OfficialSet, monkeypatch: pyte
     monkeypatch.setattr("pooch.HTTPDownloader.__call__", interrupted)
     with pytest.raises(KeyboardInterrupt):
         load("mnist")
-    assert list(cache_folder(published).iterdir()) == []
+    assert list(cache_folder(published.name).iterdir()) == []
 
 
 def test_a_named_folder_is_never_completed_by_a_download(
@@ -204,7 +211,7 @@ def test_letters_come_out_of_their_archive(letters: OfficialSet, server: Server,
         np.testing.assert_array_equal(dataset.labels, np.arange(7))
         assert dataset.name == "emnist-letters"
     assert server.requests == ["gzip.zip"]
-    assert sorted(path.name for path in cache_folder(letters).iterdir()) == [
+    assert sorted(path.name for path in cache_folder(letters.name).iterdir()) == [
         f"emnist-letters-{split}-{kind}-ubyte.gz"
         for split in ("test", "train")
         for kind in ("images-idx3", "labels-idx1")

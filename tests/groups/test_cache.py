@@ -3,7 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bispectral_ot.groups import FiniteGroup, cache, finite
+from bispectral_ot.cache import cache_folder
+from bispectral_ot.groups import FiniteGroup, finite
 from group_examples import alternating_table
 
 
@@ -57,4 +58,4 @@ def test_a_folder_that_cannot_be_written_is_no_error(tmp_path, monkeypatch):
 
 def test_the_default_folder_is_the_users(monkeypatch):
     monkeypatch.delenv("BISPECTRAL_OT_CACHE")
-    assert "bispectral-ot" in str(cache.cache_folder())
+    assert "bispectral-ot" in str(cache_folder("groups"))

@@ -7,8 +7,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from bispectral_ot.cache import cache_folder
 from bispectral_ot.datasets.bundled import BUNDLED
-from bispectral_ot.datasets.fetch import cache_folder
 from bispectral_ot.datasets.local import find_pair
 from bispectral_ot.datasets.official import OFFICIAL
 
@@ -50,7 +50,7 @@ def place(name: str) -> str:
     official, folder = OFFICIAL[name], named_folder()
     if folder is not None and find_pair(official, folder, "train"):
         return "local folder"
-    if find_pair(official, cache_folder(official).parent, "train"):
+    if find_pair(official, cache_folder(official.name).parent, "train"):
         return "cache"
     return "to fetch"
 

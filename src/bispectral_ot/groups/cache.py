@@ -14,17 +14,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from bispectral_ot.cache import cache_folder
+
 Arrays = dict[str, NDArray[np.complex128]]
-
-
-def cache_folder() -> Path:
-    """``groups`` in ``$BISPECTRAL_OT_CACHE`` where that is set, else in the user's cache folder."""
-    asked = os.environ.get("BISPECTRAL_OT_CACHE")
-    if asked:
-        return Path(asked) / "groups"
-    import pooch
-
-    return Path(pooch.os_cache("bispectral-ot")) / "groups"
 
 
 def content_key(kind: str, *arrays: NDArray[np.generic]) -> str:
@@ -39,7 +31,7 @@ def content_key(kind: str, *arrays: NDArray[np.generic]) -> str:
 def load_arrays(key: str) -> Arrays | None:
     """The arrays stored under ``key``, or None where there are none that can be read."""
     try:
-        with np.load(cache_folder() / f"{key}.npz", allow_pickle=False) as stored:
+        with np.load(cache_folder("groups") / f"{key}.npz", allow_pickle=False) as stored:
             return {name: stored[name] for name in stored.files}
     except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error):
         return None
@@ -47,7 +39,7 @@ def load_arrays(key: str) -> Arrays | None:
 
 def save_arrays(key: str, arrays: Mapping[str, NDArray[np.complex128]]) -> None:
     """Store arrays under ``key``: whole or not at all, since the finished file is renamed into place."""
-    folder = cache_folder()
+    folder = cache_folder("groups")
     with contextlib.suppress(OSError):
         folder.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=folder, suffix=".part")
