@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 import tempfile
 import warnings
+import weakref
 
 import numpy as np
 import pytest
@@ -14,6 +16,7 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 import bispectral_ot as bot
 from bispectral_ot.costs import METRICS, STORAGES
 from bispectral_ot.costs.cost import storage_bytes
+from bispectral_ot.datasets.transforms import rescale
 from bispectral_ot.groups import DihedralGroup
 from bispectral_ot.matching.features import column_weights, count_columns, extract, fit
 
@@ -390,6 +393,44 @@ def test_a_budget_that_cannot_be_met_is_an_error_before_any_work(few):
     with pytest.raises(bot.MemoryBudgetError, match="recompute"):
         bot.match(*few, working_memory="10MB", progress=lambda *call: calls.append(call))
     assert not calls
+
+
+@pytest.mark.parametrize("solver", [bot.ExactTransport(), bot.Greenkhorn()])
+def test_a_solver_that_does_not_fit_is_an_error_before_any_work(few, solver):
+    a, b = few
+    calls = []
+    dense = solver.extra_bytes((len(a), len(b)))
+    budget = storage_bytes((len(a), len(b)), feature_bytes=0, block_rows=512)["recompute"] + dense
+    with pytest.raises(bot.MemoryBudgetError, match=r"dense matrices of 60 x 60 entries .* Use Sinkhorn"):
+        bot.match(a, b, solver=solver, working_memory=budget - 1, progress=lambda *call: calls.append(call))
+    assert not calls
+    assert bot.match(a, b, solver=solver, working_memory=budget).settings["storage"] == "recompute"
+    assert bot.match(a, b, working_memory=budget - 1).converged
+
+
+@pytest.mark.parametrize("pca", [None, 5])
+def test_images_and_features_are_given_up_as_soon_as_they_are_not_needed(few, monkeypatch, pca):
+    held = {"cost": [], "transport": []}  # by the stage that finds them gone
+
+    def remembering(stage, function):
+        def call(*arguments, **options):
+            found = function(*arguments, **options)
+            held[stage].append(weakref.ref(found))
+            return found
+
+        return call
+
+    monkeypatch.setattr(sys.modules["bispectral_ot.matching.match"], "rescale", remembering("cost", rescale))
+    monkeypatch.setattr("bispectral_ot.matching.features.extract", remembering("transport", extract))
+    alive = {}
+
+    def progress(stage, done, total):
+        if stage in held:
+            alive[stage] = [array() is not None for array in held[stage]]
+
+    bot.match(*few, pca=pca, progress=progress)
+    assert set(alive) == set(held)
+    assert all(alive[stage] and not any(alive[stage]) for stage in held)
 
 
 def test_nothing_is_left_in_the_temporary_folder(few, tmp_path, monkeypatch):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,58 +12,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bispectral_ot.costs import METRICS, STORAGES, AlignedCost, Cost, Metric, Storage, choose_storage
+from bispectral_ot.costs import METRICS, AlignedCost, Cost, Metric, Storage
 from bispectral_ot.costs.aligned import ALIGNED_METRICS
 from bispectral_ot.datasets.transforms import rescale
-from bispectral_ot.errors import InputError, MemoryBudgetError
+from bispectral_ot.errors import InputError
 from bispectral_ot.invariants.base import BatchTransformer, check_integer
 from bispectral_ot.invariants.polar_spectrum import PolarSpectrum
-from bispectral_ot.memory import default_budget, parse_bytes
+from bispectral_ot.matching.budget import plan_memory
 from bispectral_ot.progress import Progress, silent
 
 # Images whose features are held at a time on the way to their principal components, and that decide these.
 _BATCH, _SAMPLE = 2048, 4096
-
-
-@dataclass(frozen=True)
-class MemoryPlan:
-    """How features and cost share the budget."""
-
-    storage: Storage
-    mapped_features: bool
-
-
-def plan_memory(
-    shape: tuple[int, int],
-    n_features: int,
-    *,
-    working_memory: str | int | float | None = None,
-    storage: Storage | None = None,
-) -> MemoryPlan:
-    """Choose before any work is done; the most exact storage first, memory-mapped features where that makes it fit.
-
-    Raises
-    ------
-    MemoryBudgetError
-        If nothing fits; the message says what would be needed.
-    """
-    feature_bytes = 4 * n_features * sum(shape)
-    budget = default_budget() if working_memory is None else parse_bytes(working_memory)
-    for candidate in (storage,) if storage else STORAGES:
-        for mapped in (False, True):
-            try:
-                choose_storage(
-                    shape,
-                    feature_bytes=0 if mapped else feature_bytes,
-                    block_rows=512,
-                    working_memory=budget,
-                    storage=candidate,
-                )
-            except MemoryBudgetError:
-                continue
-            return MemoryPlan(candidate, mapped)
-    choose_storage(shape, feature_bytes=0, block_rows=512, working_memory=budget, storage=storage)
-    raise AssertionError("unreachable")
 
 
 def fit(transformer: Any, images: NDArray[Any]) -> Any:
@@ -262,3 +223,81 @@ def reduce_features(
     variance = squares / count - float(np.square(total / count).sum())
     kept = float(out.var(axis=0, dtype=np.float64).sum()) / variance if variance > 0 else 1.0
     return Reduced(out[:n_a], out[n_a:], projection, min(kept, 1.0))
+
+
+@dataclass(frozen=True)
+class FeaturePair:
+    """Features of both sets, how they were made, and how the budget has their cost stored.
+
+    Attributes
+    ----------
+    xa, xb : (n, columns) and (m, columns) float32, memory-mapped where the budget asks for it
+    feature_map : how images became these features
+    storage : of the cost
+    settings : what a result should tell about them
+    """
+
+    xa: Any
+    xb: Any
+    feature_map: FeatureMap
+    storage: Storage
+    settings: dict[str, Any]
+
+    def cost(self, metric: Metric, *, progress: Progress = silent) -> Cost:
+        """Distances between the two sets."""
+        return self.feature_map.cost(self.xa, self.xb, metric, storage=self.storage, progress=progress)
+
+
+@contextmanager
+def extracted_features(
+    transformer: Any,
+    images_a: NDArray[Any],
+    images_b: NDArray[Any],
+    *,
+    scale: tuple[float, float] = (0.0, 1.0),
+    pca: int | None = None,
+    working_memory: str | int | float | None = None,
+    storage: Storage | None = None,
+    solvers: Sequence[Any] = (),
+    scratch: str | Path | None = None,
+    progress: Progress = silent,
+) -> Iterator[FeaturePair]:
+    """Fit to the first set, plan the memory, and extract the features of both; their files are gone afterwards.
+
+    Parameters
+    ----------
+    scale
+        Mean and deviation that the images were brought to 0 and 1 with.
+    pca, working_memory, storage, scratch
+        As for :func:`~bispectral_ot.match`.
+    solvers
+        Those that will solve for this cost, one after the other: what they take beside it (``extra_bytes``) is planned
+        for.
+    """
+    shape = len(images_a), len(images_b)
+    transformer = fit(transformer, images_a)
+    columns, weights = count_columns(transformer, images_a), column_weights(transformer)
+    if pca is not None:
+        check_components(pca, transformer, columns)
+    taken = [solver.extra_bytes(shape) for solver in solvers if hasattr(solver, "extra_bytes")]
+    plan = plan_memory(
+        shape, pca or columns, working_memory=working_memory, storage=storage, solver_bytes=max(taken, default=0)
+    )
+    settings: dict[str, Any] = {"transformer": repr(transformer), "pca": pca}
+    with tempfile.TemporaryDirectory(prefix="bispectral-ot-", dir=scratch) as folder:
+        if pca is not None:
+            reduced = reduce_features(transformer, images_a, images_b, weights, pca, progress=progress)
+            rows, projection = [reduced.xa, reduced.xb], reduced.projection
+            settings["kept_variance"] = reduced.kept_variance
+            del reduced
+        else:
+            files = [Path(folder) / f"{side}.npy" if plan.mapped_features else None for side in "ab"]
+            rows = [
+                extract(transformer, images_a, file=files[0], progress=progress),
+                extract(transformer, images_b, file=files[1], progress=progress),
+            ]
+            projection = None
+        settings |= {"columns": int(rows[0].shape[1]), "mapped_features": isinstance(rows[0], np.memmap)}
+        feature_map = FeatureMap(transformer, *scale, weights, projection)
+        del images_a, images_b  # what the caller gives up is free from here on, the features likewise
+        yield FeaturePair(rows.pop(0), rows.pop(0), feature_map, plan.storage, settings)

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import tempfile
-import time
 import warnings
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, cast
 
-import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bispectral_ot.costs import Metric, Storage
@@ -19,19 +15,9 @@ from bispectral_ot.datasets.transforms import mean_and_std, rescale
 from bispectral_ot.errors import DataWarning, InputError
 from bispectral_ot.invariants import make_features
 from bispectral_ot.invariants.names import DEFAULT_FEATURES
-from bispectral_ot.matching.features import (
-    FeatureMap,
-    check_components,
-    check_metric,
-    column_weights,
-    count_columns,
-    extract,
-    fit,
-    plan_memory,
-    reduce_features,
-)
-from bispectral_ot.matching.result import Match
-from bispectral_ot.memory import peak_memory
+from bispectral_ot.matching.features import check_metric, extracted_features
+from bispectral_ot.matching.result import Match, label_names
+from bispectral_ot.matching.stages import Stages
 from bispectral_ot.progress import Progress, silent
 from bispectral_ot.transport import Sinkhorn
 from bispectral_ot.transport.weights import as_weights
@@ -106,79 +92,62 @@ def match(
     features = DEFAULT_FEATURES[symmetry] if features is None else features
     metric = check_metric(metric or getattr(transformer, "default_metric", "l1"), transformer)
     source, target = _as_dataset(a, "a"), _as_dataset(b, "b")
-    if source.images.shape[1:] != target.images.shape[1:]:
-        raise InputError(
-            f"the images of {source.name!r} are {_size(source)} but those of {target.name!r} are {_size(target)}; "
-            "bring them to one size with load(..., resize=...) (--resize)."
-        )
+    _check_sizes(source, target)
     solver = Sinkhorn() if solver is None else solver
     if isinstance(solver, type) or not hasattr(solver, "solve"):
         raise InputError(f"solver must be one like Sinkhorn(), with a solve method, got {solver!r}.")
     if scratch is not None and not Path(scratch).is_dir():
         raise InputError(f"scratch must be a folder that exists, got {str(scratch)!r}.")
-    shape = len(source), len(target)
-    source_weights = as_weights(source_weights, shape[0], "source_weights")
-    target_weights = as_weights(target_weights, shape[1], "target_weights")
-    settings: dict[str, Any] = {
-        "symmetry": symmetry,
-        "features": features if isinstance(features, str) else type(transformer).__name__,
-        "transformer": repr(transformer),
-        "metric": metric,
-        "solver": repr(solver),
-        "normalise": normalise,
-        "pca": pca,
-        "constant_images": _tell_constant_images(source, target),
-    }
-    seconds: dict[str, float] = {}
-    memory: dict[str, int] = {}
-
-    def timed(stage: str) -> AbstractContextManager[None]:
-        return _measured(seconds, memory, stage)
-
+    source_weights = as_weights(source_weights, len(source), "source_weights")
+    target_weights = as_weights(target_weights, len(target), "target_weights")
+    stages = Stages()
+    constant = _tell_constant_images(source, target)
     mean, std = mean_and_std(source.images, target.images) if normalise else (0.0, 1.0)
-    std = std or 1.0  # all pixels are equal
-    images_a, images_b = (rescale(side.images, mean, std) if normalise else side.images for side in (source, target))
-    transformer = fit(transformer, images_a)
-    columns = count_columns(transformer, images_a)
-    if pca is not None:
-        check_components(pca, transformer, columns)
-    plan = plan_memory(shape, pca or columns, working_memory=working_memory, storage=storage)
-    weights = column_weights(transformer)
-    projection: NDArray[np.float32] | None = None
-    with tempfile.TemporaryDirectory(prefix="bispectral-ot-", dir=scratch) as folder:
-        with timed("features"):
-            if pca:
-                reduced = reduce_features(transformer, images_a, images_b, weights, pca, progress=progress)
-                xa, xb, projection = reduced.xa, reduced.xb, reduced.projection
-                settings["kept_variance"] = reduced.kept_variance
-            else:
-                files = [Path(folder) / f"{side}.npy" if plan.mapped_features else None for side in "ab"]
-                xa = extract(transformer, images_a, file=files[0], progress=progress)
-                xb = extract(transformer, images_b, file=files[1], progress=progress)
-        del images_a, images_b
-        feature_map = FeatureMap(transformer, mean, std, weights, projection)
-        with timed("cost"):
-            cost = feature_map.cost(xa, xb, metric, storage=plan.storage, progress=progress)
-        settings |= {
-            "columns": int(xa.shape[1]),
-            "mapped_features": isinstance(xa, np.memmap),
+    scale = mean, std or 1.0  # all pixels may be equal
+    with ExitStack() as stack:
+        with stages.measured("features"):
+            pair = stack.enter_context(
+                extracted_features(
+                    transformer,
+                    # handed over, so that they can go once the features are there
+                    *(rescale(side.images, *scale) if normalise else side.images for side in (source, target)),
+                    scale=scale,
+                    pca=pca,
+                    working_memory=working_memory,
+                    storage=storage,
+                    solvers=[solver],
+                    scratch=scratch,
+                    progress=progress,
+                )
+            )
+        with stages.measured("cost"):
+            cost = pair.cost(metric, progress=progress)
+        settings = {
+            "symmetry": symmetry,
+            "features": features if isinstance(features, str) else type(transformer).__name__,
+            "metric": metric,
+            "solver": repr(solver),
+            "normalise": normalise,
+            "constant_images": constant,
+            **pair.settings,
             "storage": cost.storage,
             "storage_error": cost.storage_error / cost.scale,
         }
-        del xa, xb
-        with timed("transport"):
+        feature_map = pair.feature_map
+        del pair  # a stored cost does not need the features any more
+        with stages.measured("transport"):
             coupling = solver.solve(cost, source_weights, target_weights, progress=progress)
         result = Match(
             coupling,
-            source_labels=_names(source),
-            target_labels=_names(target),
+            source_labels=label_names(source),
+            target_labels=label_names(target),
             settings=settings,
-            seconds=seconds,
-            memory=memory,
+            seconds=stages.seconds,
+            memory=stages.memory,
             feature_map=feature_map,
             progress=progress,
         )
-        with timed("summary"):
+        with stages.measured("summary"):
             result.top_matches()
     return result
 
@@ -187,13 +156,13 @@ def _as_dataset(data: Dataset | ArrayLike, name: str) -> Dataset:
     return data if isinstance(data, Dataset) else Dataset(cast(NDArray[Any], data), name=name)  # checked there
 
 
-def _size(dataset: Dataset) -> str:
-    return " x ".join(map(str, dataset.images.shape[1:]))
-
-
-def _names(dataset: Dataset) -> NDArray[Any] | None:
-    """Labels by name, so that two sets with different class lists are compared by meaning, not by number."""
-    return None if dataset.labels is None else np.asarray(dataset.classes)[dataset.labels]
+def _check_sizes(source: Dataset, target: Dataset) -> None:
+    if source.images.shape[1:] != target.images.shape[1:]:
+        sizes = [" x ".join(map(str, side.images.shape[1:])) for side in (source, target)]
+        raise InputError(
+            f"the images of {source.name!r} are {sizes[0]} but those of {target.name!r} are {sizes[1]}; "
+            "bring them to one size with load(..., resize=...) (--resize)."
+        )
 
 
 def _tell_constant_images(source: Dataset, target: Dataset) -> dict[str, int]:
@@ -209,11 +178,3 @@ def _tell_constant_images(source: Dataset, target: Dataset) -> dict[str, int]:
                 stacklevel=3,
             )
     return counts
-
-
-@contextmanager
-def _measured(seconds: dict[str, float], memory: dict[str, int], stage: str) -> Iterator[None]:
-    start = time.perf_counter()
-    yield
-    seconds[stage] = seconds.get(stage, 0.0) + time.perf_counter() - start
-    memory[stage] = peak_memory()

@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bispectral_ot.datasets import Dataset
 from bispectral_ot.errors import InputError
 from bispectral_ot.matching.features import FeatureMap
 from bispectral_ot.progress import Progress, silent
@@ -52,7 +53,8 @@ class Match:
     Attributes
     ----------
     coupling : the transport plan, readable by rows
-    source_labels, target_labels : labels of the two sides where they are known, else None
+    source_labels, target_labels : labels of the two sides where they are known (names, where they come from a
+        Dataset), else None
     settings : how it was computed: symmetry, features, metric, storage and everything that is not exact
     seconds : time spent in each stage
     memory : peak memory of the process by the end of each stage, in bytes
@@ -152,6 +154,11 @@ class Match:
             target_labels=codes(self.target_labels),
             progress=self.progress,
         )
+
+
+def label_names(dataset: Dataset) -> NDArray[Any] | None:
+    """Labels by name, so that two sets with different class lists are compared by meaning, not by number."""
+    return None if dataset.labels is None else np.asarray(dataset.classes)[dataset.labels]
 
 
 def check_labels(labels: ArrayLike | None, size: int) -> NDArray[Any]:
