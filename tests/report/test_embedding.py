@@ -6,16 +6,17 @@ import pytest
 import bispectral_ot as bot
 from bispectral_ot.datasets import Dataset
 from bispectral_ot.report.embedding import embed, lay_out
+from bispectral_ot.report.sampled_distances import sample_distances
 
 
 def test_aligned_images_lie_as_near_as_the_match_found_them() -> None:
     digits = bot.load("digits")
     source = Dataset(digits.images[:12], digits.labels[:12], "upright", digits.classes)  # type: ignore[index]
     quarter = Dataset(np.rot90(source.images, axes=(1, 2)), source.labels, "turned", digits.classes)
-    plane = embed(bot.match(source, quarter, features="aligned"), source, quarter)
-    assert plane is not None
+    sample = sample_distances(bot.match(source, quarter, features="aligned"), source, quarter)
+    assert sample is not None
     upright, turned = np.empty((12, 2)), np.empty((12, 2))
-    upright[plane.source_rows], turned[plane.target_rows] = np.split(plane.positions, [len(plane.source_rows)])
+    upright[sample.source_rows], turned[sample.target_rows] = np.split(embed(sample).positions, [12])
     between = np.linalg.norm(upright[:, None] - turned[None], axis=2)
     assert np.diag(between).max() < 0.05 * between.mean()
 

@@ -44,13 +44,23 @@ def test_saved_data_reads_back(tmp_path: Path) -> None:
     np.testing.assert_array_equal(loaded.source_pictures, page.source_pictures)
 
 
-@pytest.mark.parametrize("features", ["pixels", None])
+def test_large_costs_are_not_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    a, b = blobs(30, THREE, seed=0), blobs(24, THREE, seed=1)
+    match, page, _ = gather(a, b, storage="recompute")
+    monkeypatch.setattr(match.coupling.cost, "encoded", None)
+    again = collect(match, Side.whole(a), Side.whole(b), title="pixels")
+    assert again.content == page.content
+
+
+@pytest.mark.parametrize("with_map", [True, False])
 @pytest.mark.parametrize("share", [0.5, 0.1, 0.001])
-def test_fewer_images_keep_their_matches(share: float, features: str | None) -> None:
-    match, page, _ = gather(blobs(90, THREE, seed=0), blobs(120, THREE, seed=1))
-    if features is None:
+def test_fewer_images_keep_their_matches(share: float, with_map: bool) -> None:
+    a, b = blobs(90, THREE, seed=0), blobs(120, THREE, seed=1)
+    match, page, _ = gather(a, b)
+    if not with_map:
         match.feature_map = None
-        page = collect(match, Side.whole(blobs(90, THREE, seed=0)), Side.whole(blobs(120, THREE, seed=1)), title="")
+        page = collect(match, Side.whole(a), Side.whole(b), title="pixels")
+        assert page.content["map"] is page.content["distances"] is None
     fewer = page.reduced(share)
     sources, targets = fewer.content["sources"], fewer.content["targets"]
     top = match.top_matches(5)

@@ -15,9 +15,9 @@ from bispectral_ot.datasets import Dataset
 from bispectral_ot.errors import InputError
 from bispectral_ot.matching import Match
 from bispectral_ot.progress import Progress, silent
-from bispectral_ot.report.class_distances import class_distances
-from bispectral_ot.report.embedding import Embedding, embed
+from bispectral_ot.report.embedding import embed
 from bispectral_ot.report.figures import value_range
+from bispectral_ot.report.sampled_distances import SampledDistances, sample_distances
 from bispectral_ot.report.sampling import Indices, cell_by_cell, class_by_class, interleave
 from bispectral_ot.report.tables import Side
 from bispectral_ot.report.thumbnails import thumbnails
@@ -130,18 +130,16 @@ def collect(
     column_names, column_codes = _classes(b, first=row_names)
     mapped, confidence = _mapped(match, b, column_names)
     progress("report data", 1, 4)
-    plane = embed(match, a, b, seed=seed)
+    sample = sample_distances(match, a, b, seed=seed)
     progress("report data", 2, 4)
     gallery = cell_by_cell(row_codes, mapped, seed=seed)
-    stratified = class_by_class(a, seed=seed)
-    on_map = stratified if plane is None else plane.source_rows
+    on_map = class_by_class(a, seed=seed) if sample is None else sample.source_rows
     rows = interleave(on_map[: len(row_names)], interleave(gallery, on_map)[: _source_count(a)])
     top = match.top_matches(_TARGETS_OF_A_SOURCE)
-    columns = _targets_to_show(top.indices[rows], class_by_class(b, seed=seed)[: len(column_names)], plane)
+    columns = _targets_to_show(top.indices[rows], class_by_class(b, seed=seed)[: len(column_names)], sample)
     place = {int(j): slot for slot, j in enumerate(columns)}
     counts = np.zeros((len(row_names), len(column_names)), dtype=np.int64)
     np.add.at(counts, (row_codes, mapped), 1)
-    distances = class_distances(match.coupling.cost, row_codes, column_codes, stratified)
     progress("report data", 3, 4)
     labelled = {"source": a.labels is not None, "target": b.labels is not None}
     content = {
@@ -156,8 +154,8 @@ def collect(
             "shares": [_rounded(shares) for shares in top.shares[rows]],
         },
         "targets": _elements(target, columns, column_codes),
-        "map": None if plane is None else _map(plane, rows, place),
-        "distances": {"means": [_rounded(line) for line in distances.means], "rows_read": distances.rows_read},
+        "map": None if sample is None else _map(sample, rows, place, seed=seed),
+        "distances": None if sample is None else _distances(sample, row_codes, column_codes),
         "history": [[float(f"{reg:.3g}"), float(f"{error:.4g}")] for reg, error in match.coupling.history],
     }
     pictures = [thumbnails(side.images[chosen], value_range(side)) for side, chosen in ((a, rows), (b, columns))]
@@ -201,9 +199,9 @@ def _mapped(match: Match, target: Dataset, names: list[str]) -> tuple[NDArray[np
     return place[best], shares[np.arange(len(best)), best]
 
 
-def _targets_to_show(matched: NDArray[np.int64], samples: Indices, plane: Embedding | None) -> Indices:
+def _targets_to_show(matched: NDArray[np.int64], samples: Indices, sample: SampledDistances | None) -> Indices:
     """Each once: a sample of every class, the targets on the map, and the matches of every source."""
-    on_map = samples[:0] if plane is None else plane.target_rows
+    on_map = samples[:0] if sample is None else sample.target_rows
     everything = np.concatenate([samples, on_map, matched.ravel()])
     _, first = np.unique(everything, return_index=True)
     return everything[np.sort(first)]
@@ -218,10 +216,11 @@ def _elements(side: Side, chosen: Indices, codes: NDArray[np.int64]) -> dict[str
     }
 
 
-def _map(plane: Embedding, rows: Indices, place: dict[int, int]) -> dict[str, Any]:
+def _map(sample: SampledDistances, rows: Indices, place: dict[int, int], *, seed: int) -> dict[str, Any]:
     """Points as (slot, x, y); the sources that were not kept are left out."""
+    plane = embed(sample, seed=seed)
     slots = {int(i): slot for slot, i in enumerate(rows)}
-    split = len(plane.source_rows)
+    split = len(sample.source_rows)
 
     def points(chosen: Indices, positions: NDArray[np.float64], slot_of: dict[int, int]) -> list[list[float]]:
         pairs = zip(chosen.tolist(), positions.round(4).tolist(), strict=True)
@@ -229,8 +228,17 @@ def _map(plane: Embedding, rows: Indices, place: dict[int, int]) -> dict[str, An
 
     return {
         "method": plane.method,
-        "sources": points(plane.source_rows, plane.positions[:split], slots),
-        "targets": points(plane.target_rows, plane.positions[split:], place),
+        "sources": points(sample.source_rows, plane.positions[:split], slots),
+        "targets": points(sample.target_rows, plane.positions[split:], place),
+    }
+
+
+def _distances(sample: SampledDistances, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> dict[str, Any]:
+    """Mean distances between classes, and how many images of each side they are taken from."""
+    return {
+        "means": [_rounded(line) for line in sample.class_means(rows, columns)],
+        "sources": len(sample.source_rows),
+        "targets": len(sample.target_rows),
     }
 
 

@@ -99,6 +99,8 @@ function examples(panels) {
   return make("div", {}, make("p", { class: "muted", "aria-hidden": "true" }, words), make("div", { class: "scroll" }, table));
 }
 
+const distanceWords = ({ facts, distances }) => `${count(distances.sources)} of ${count(facts.n)} source images to ${count(distances.targets)} of ${count(facts.m)} target images`;
+
 function sampledWords(panels) {
   const { facts, labelled, sources, targets, map, distances } = panels[0];
   const all = sources.index.length === facts.n;
@@ -106,7 +108,7 @@ function sampledWords(panels) {
     `Counts, shares, distance and class preservation are of all ${count(facts.n)} source and ${count(facts.m)} target images.`,
     all ? "All source images can be looked at." : `Pictures: a random sample of ${count(sources.index.length)} source images (cell by cell, so that rare errors are among them) and ${count(targets.index.length)} target images (their best matches, and those on the map).`,
     map ? `Map: ${count(map.sources.length)} source and ${count(map.targets.length)} target images, by ${map.method}; the features and the metric are those of the match.` : "",
-    labelled.source && labelled.target ? `Mean distances between classes: ${count(distances.rows_read)} of the ${count(facts.n)} source images to all target images.` : "",
+    distances && labelled.source && labelled.target ? `Mean distances between classes: ${distanceWords(panels[0])}.` : "",
   ].filter(Boolean).join(" ");
 }
 
@@ -114,7 +116,7 @@ function showPanels(main, panels, group) {
   charts.clear();
   document.getElementById("sections").replaceChildren();
   const several = panels.length > 1;
-  const { facts, labelled } = panels[0];
+  const { labelled } = panels[0];
   main.replaceChildren(...chooser(main, panels, group));
   main.append(section("overview", "Overview", null,
     make("div", { class: "headlines" }, ...panels.map((panel) => headline(panel, several))), several ? examples(panels) : null, factsTable(panels)));
@@ -123,8 +125,8 @@ function showPanels(main, panels, group) {
   main.append(section("flow", flowTitle, panels[0].judged ? "Blue cells are right, orange ones are wrong." : labelled.source || labelled.target ? "Which classes correspond." : "Each source image with its best targets.", pair(panels, flowView)));
   if (panels.every(({ map }) => map))
     main.append(section("map", "Map", `By ${panels[0].map.method}.`, pair(panels, (panel) => chart(new MapView(panel, data.class_colours)))));
-  if (labelled.source && labelled.target)
-    main.append(section("distances", "Distances between classes", `From ${count(panels[0].distances.rows_read)} of ${count(facts.n)} source images to all target images.`, pair(panels, distanceView)));
+  if (labelled.source && labelled.target && panels.every(({ distances }) => distances))
+    main.append(section("distances", "Distances between classes", `From ${distanceWords(panels[0])}.`, pair(panels, distanceView)));
   if (panels.some(({ history }) => history.length))
     main.append(section("convergence", "Convergence", null, pair(panels.filter(({ history }) => history.length), (panel) => chart(new ConvergenceView(panel)))));
   main.append(section("sample", "What is shown", sampledWords(panels)));
