@@ -13,7 +13,7 @@ function make(tag, options = {}, ...children) {
 }
 
 const count = (number) => number.toLocaleString("en");
-const plural = (number, noun) => `${count(number)} ${noun}${number === 1 ? "" : "s"}`;
+const plural = (number, one, many = `${one}s`) => `${count(number)} ${number === 1 ? one : many}`;
 
 function percent(share) {
   const value = 100 * share;

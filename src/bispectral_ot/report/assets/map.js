@@ -9,7 +9,6 @@ class MapView {
     this.classColours = classColours;
     this.thumbnails = false;
     this.names = [...new Set([...(panel.labelled.source ? panel.flow.rows : []), ...(panel.labelled.target ? panel.flow.columns : [])])];
-    this.byClass = this.names.length > 0 && this.names.length <= MOST_CLASS_COLOURS;
     // every point of the map: side, place in panel.sources or panel.targets, position
     this.points = ["sources", "targets"].flatMap((side) => panel.map[side].map(([slot, x, y]) => ({ side, slot, x, y })));
     this.chosen = null;

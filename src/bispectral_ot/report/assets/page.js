@@ -45,7 +45,7 @@ function factsTable(panels) {
     const same = texts.every((text) => text === texts[0]);
     body.append(make("tr", {}, make("th", { scope: "row" }, name), ...(same ? [make("td", { colspan: panels.length }, texts[0])] : texts.map((text) => make("td", {}, text)))));
   };
-  const side = (facts, name) => `${facts[name].name}: ${size(facts[name])}, ${facts[name].classes ? plural(facts[name].classes.length, "class").replace("classs", "classes") : "no labels"}`;
+  const side = (facts, name) => `${facts[name].name}: ${size(facts[name])}, ${facts[name].classes ? plural(facts[name].classes.length, "class", "classes") : "no labels"}`;
   row("Source", (facts) => side(facts, "source"));
   row("Target", (facts) => side(facts, "target"));
   row("Changed first", ({ settings }) => [settings.rotate_source && "source turned at random", settings.center && "contents centred", settings.resize && `resized to ${settings.resize}`,
@@ -59,7 +59,7 @@ function factsTable(panels) {
   row("Distance", ({ distance }) => figure(distance, 6));
   row("Class preservation", ({ accuracy }) => accuracy == null ? null : `${(100 * accuracy).toFixed(2)} % of the source images`);
   row("Targets per source", ({ targets_per_source }) => targets_per_source == null ? null : `${figure(targets_per_source, 3)} (effective number)`);
-  row("Converged", (facts) => `${facts.converged ? "yes" : "NO"}: measured marginal error ${facts.marginal_error.toExponential(2)}, ${facts.tol} asked for, ${plural(facts.iterations, "pass").replace("passs", "passes")}`);
+  row("Converged", (facts) => `${facts.converged ? "yes" : "NO"}: measured marginal error ${facts.marginal_error.toExponential(2)}, ${facts.tol} asked for, ${plural(facts.iterations, "pass", "passes")}`);
   row("Distances kept as", ({ settings }) => settings.storage && `${settings.storage}${settings.storage_error ? `, rounded by at most ${settings.storage_error.toExponential(1)} of the largest` : ""}`);
   for (const stage of stages) row(`Stage: ${stage}`, ({ seconds: spent, memory }) => spent[stage] == null ? null : seconds(spent[stage]) + (memory?.[stage] ? `, peak memory so far ${bytes(memory[stage])}` : ""));
   row("Total time", ({ seconds: spent }) => seconds(Object.values(spent).reduce((sum, value) => sum + value, 0)));
