@@ -91,7 +91,7 @@ def missing_path(folder: Path) -> str:
         (another_size, "--resize"),
         (truncated_archive, "bad.npz"),
         (truncated_picture, "b.png"),
-        (misspelt_name, "Did you mean 'mnist'"),
+        (misspelt_name, "did you mean 'mnist'"),
         (missing_path, "there is no file or folder"),
     ],
 )
@@ -113,7 +113,7 @@ def test_unusable_sets(program, sets, tmp_path, monkeypatch, make, words, side):
     ("options", "words"),
     [
         (("--metric", "l3"), "choose one of l1, l2, sqeuclidean, cosine"),
-        (("--metric", "cosin"), "did you mean cosine?"),
+        (("--metric", "cosin"), "did you mean 'cosine'?"),
         (("--reg", "0"), "reg must be a positive number, got 0"),
         (("--reg", "-1"), "reg must be a positive number, got -1"),
         (("--reg", "nan"), "reg must be a positive number"),

@@ -38,7 +38,7 @@ def test_help_has_an_example(verb: str):
 
 
 def test_fetch_checks_all_names_first():
-    with pytest.raises(DatasetError, match="Did you mean 'mnist'"):
+    with pytest.raises(DatasetError, match="did you mean 'mnist'"):
         run("fetch", "digits", "mnits")
     assert "nothing to fetch" in run("fetch", "digits")
 

@@ -63,7 +63,7 @@ def test_unknown_name_suggests_the_nearest(wrong: str, meant: str):
 
 def test_far_name_lists_all():
     with pytest.raises(
-        DatasetError, match="Known names: mnist, fashion-mnist, kmnist, emnist-letters, mnist-5k, digits"
+        DatasetError, match="choose one of mnist, fashion-mnist, kmnist, emnist-letters, mnist-5k, digits"
     ):
         load("qqqqqqqq")
 
@@ -92,7 +92,7 @@ def test_arrays_and_datasets_pass(images: np.ndarray):
 
 
 def test_wrong_split():
-    with pytest.raises(InputError, match="split must be 'train' or 'test', got 'validation'"):
+    with pytest.raises(InputError, match="unknown split 'validation'; choose one of train, test"):
         load("digits", split="validation")
 
 

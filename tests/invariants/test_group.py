@@ -289,7 +289,7 @@ def test_bad_input_is_refused():
         GroupBispectrum(group).fit(np.zeros((2, 7)))
     with pytest.raises(InputError, match="must be a FiniteGroup"):
         GroupBispectrum("D_4").fit(np.zeros((2, 8)))
-    with pytest.raises(InputError, match="coefficients must be one of"):
+    with pytest.raises(InputError, match="unknown coefficients 'some'; choose one of full, selective"):
         GroupBispectrum(group, coefficients="some").fit(np.zeros((2, 8)))
     with pytest.raises(InputError, match="the range of float32"):
         GroupBispectrum(group).fit_transform(np.full((2, 8), 1e15))

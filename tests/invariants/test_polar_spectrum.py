@@ -105,8 +105,8 @@ def test_blank_images_are_told_and_get_zeros() -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"symmetry": "d4"}, "symmetry must be one of"),
-        ({"basis": "rings"}, "basis must be one of"),
+        ({"symmetry": "d4"}, "unknown symmetry .* choose one of"),
+        ({"basis": "rings"}, "unknown basis .* choose one of"),
         ({"n_angles": 10}, "n_angles of at least 19"),
         ({"radius": -1}, "radius must be a positive"),
         ({"edge_weight": np.inf}, "edge_weight must be"),

@@ -234,7 +234,7 @@ def test_constant_image_is_its_mean_alone() -> None:
         ({"n_rings": True}, "n_rings"),
         ({"radial_weight": -1}, "radial_weight"),
         ({"radial_weight": float("nan")}, "radial_weight"),
-        ({"sampling": "cubic"}, "'nearest', 'bilinear'"),
+        ({"sampling": "cubic"}, "choose one of nearest, bilinear"),
     ],
 )
 def test_bad_parameters_are_named(options: dict[str, object], said: str) -> None:

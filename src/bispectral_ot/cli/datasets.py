@@ -51,14 +51,14 @@ def fetch(
 
     Example: bispectral-ot datasets fetch mnist fashion-mnist
     """
+    from bispectral_ot.checks import advise
     from bispectral_ot.datasets.bundled import BUNDLED
-    from bispectral_ot.datasets.catalogue import suggest
     from bispectral_ot.datasets.fetch import fetch as fetch_files
     from bispectral_ot.datasets.official import OFFICIAL
 
     unknown = [name for name in names if name not in OFFICIAL and name not in BUNDLED]
     if unknown:
-        raise DatasetError(f"{unknown[0]!r} is not a known dataset. {suggest(unknown[0])}")
+        raise DatasetError(f"{unknown[0]!r} is not a known dataset; {advise(unknown[0], (*OFFICIAL, *BUNDLED))}")
     for name in names:
         if name in BUNDLED:
             say(f"{name}: comes with {BUNDLED[name].package}, nothing to fetch")

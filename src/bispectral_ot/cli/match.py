@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import time
 import warnings
 from collections.abc import Iterable
@@ -13,6 +12,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from bispectral_ot.checks import check_choice
 from bispectral_ot.cli.console import output, progress_bars, shown_warnings
 from bispectral_ot.errors import DataWarning, InputError
 
@@ -215,8 +215,8 @@ def _check_options(config: dict[str, Any]) -> dict[str, Any]:
     from bispectral_ot.transport import ExactTransport, Greenkhorn, Sinkhorn
 
     check_free(config["out"], overwrite=config["overwrite"])
-    _check_choice("--source-split", config["source_split"], ("train", "test"))
-    _check_choice("--target-split", config["target_split"], ("train", "test"))
+    check_choice("--source-split", config["source_split"], ("train", "test"))
+    check_choice("--target-split", config["target_split"], ("train", "test"))
     transformer = make_features(config["features"], symmetry=config["symmetry"])
     if config["symmetry"].startswith("so3"):
         plane = [option for option in ("rotate_source", "center", "resize") if config[option]]
@@ -225,16 +225,16 @@ def _check_options(config: dict[str, Any]) -> dict[str, Any]:
                 f"--{plane[0].replace('_', '-')} is for flat images, not for spheres or shapes in 3-D; leave it out."
             )
     if config["metric"] is not None:
-        _check_choice("--metric", config["metric"], METRICS)
+        check_choice("--metric", config["metric"], METRICS)
         check_metric(config["metric"], transformer)
     if config["storage"] is not None:
-        _check_choice("--storage", config["storage"], STORAGES)
+        check_choice("--storage", config["storage"], STORAGES)
     if config["working_memory"] is not None:
         parse_bytes(config["working_memory"])
     if config["resize"] is not None:
         parse_size(config["resize"])
     solvers: dict[str, Any] = {"sinkhorn": Sinkhorn, "greenkhorn": Greenkhorn, "exact": ExactTransport}
-    _check_choice("--solver", config["solver"], solvers)
+    check_choice("--solver", config["solver"], solvers)
     if config["solver"] == "exact" and config["reg"] is not None:
         raise InputError("--reg has no meaning for --solver exact, which does not regularise; leave it out.")
     given = {name: config[name] for name in ("reg", "tol", "max_iter") if config[name] is not None}
@@ -243,14 +243,6 @@ def _check_options(config: dict[str, Any]) -> dict[str, Any]:
         "features": config["features"] or DEFAULT_FEATURES[config["symmetry"]],
         **{name: config[name] for name in ("symmetry", "metric", "normalise", "pca", "working_memory", "storage")},
     }
-
-
-def _check_choice(option: str, value: str, known: Iterable[str]) -> None:
-    known = list(known)
-    if value not in known:
-        near = difflib.get_close_matches(value, known, n=1)
-        hint = f"did you mean {near[0]}? " if near else ""
-        raise InputError(f"{option} {value!r} is not known; {hint}choose one of {', '.join(known)}.")
 
 
 def _read_sides(config: dict[str, Any], progress: Progress) -> tuple[Side, Side]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,13 +52,3 @@ def place(name: str) -> str:
     if find_pair(official, cache_folder(official.name).parent, "train"):
         return "cache"
     return "to fetch"
-
-
-def suggest(name: str) -> str:
-    """A sentence with the names nearest to an unknown one."""
-    names = [*OFFICIAL, *BUNDLED]
-    plain = name.lower().replace("_", "-").replace(" ", "-")
-    longer = [known for known in names if known.startswith(plain)]
-    nearest = list(dict.fromkeys(longer + difflib.get_close_matches(plain, names, n=2, cutoff=0.5)))
-    meant = f"Did you mean {' or '.join(map(repr, nearest[:3]))}? " if nearest else ""
-    return f"{meant}Known names: {', '.join(names)}."

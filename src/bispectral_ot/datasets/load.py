@@ -9,9 +9,10 @@ from pathlib import Path
 from numpy.typing import ArrayLike
 
 from bispectral_ot.cache import cache_folder
+from bispectral_ot.checks import advise, check_choice
 from bispectral_ot.datasets import arrays, folder
 from bispectral_ot.datasets.bundled import BUNDLED
-from bispectral_ot.datasets.catalogue import named_folder, suggest
+from bispectral_ot.datasets.catalogue import named_folder
 from bispectral_ot.datasets.dataset import Dataset, check_images
 from bispectral_ot.datasets.fetch import fetch
 from bispectral_ot.datasets.idx import is_idx_name
@@ -57,8 +58,7 @@ def load(
     >>> load("digits")
     Dataset('digits': 1,797 images of 8x8 uint8, 10 classes)
     """
-    if split not in ("train", "test"):
-        raise InputError(f"split must be 'train' or 'test', got {split!r}.")
+    check_choice("split", split, ("train", "test"))
     size = None if resize is None else parse_size(resize)
     dataset = _read(name_or_path, split, root, size, progress)
     if size is None:
@@ -106,12 +106,10 @@ def _read_path(path: Path, split: str, size: Size | None, progress: Progress) ->
         except OSError as error:
             raise DatasetError(f"cannot read the folder {path}: {error.strerror or error}.") from None
     if not path.exists():
-        looks_like_path = suffix or len(path.parts) > 1
-        raise DatasetError(
-            f"there is no file or folder {path}; check the path."
-            if looks_like_path
-            else f"{str(path)!r} is neither a known dataset nor a file or folder here. {suggest(str(path))}"
-        )
+        if suffix or len(path.parts) > 1:
+            raise DatasetError(f"there is no file or folder {path}; check the path.")
+        known = advise(path, (*OFFICIAL, *BUNDLED))
+        raise DatasetError(f"{str(path)!r} is neither a known dataset nor a file or folder here; {known}")
     if suffix == ".npz":
         return arrays.read_npz(path, split=split)
     _refuse_test_split(split, str(path))

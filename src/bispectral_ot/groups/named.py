@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bispectral_ot.checks import check_integer
 from bispectral_ot.errors import InputError
 from bispectral_ot.groups.finite import FiniteGroup
 from bispectral_ot.groups.irreps import Irrep
@@ -21,7 +22,7 @@ class CyclicGroup(FiniteGroup):
     """Z/n: the numbers 0 to n - 1 under addition. Irrep k is ``exp(2 pi i k g / n)``."""
 
     def __init__(self, n: int) -> None:
-        self.n = _at_least_one("n", n)
+        self.n = check_integer("n", n, minimum=1)
         numbers = np.arange(self.n)
         super().__init__((numbers[:, None] + numbers) % self.n)
 
@@ -71,7 +72,7 @@ class DihedralGroup(FiniteGroup):
     """
 
     def __init__(self, n: int) -> None:
-        self.n = _at_least_one("n", n)
+        self.n = check_integer("n", n, minimum=1)
         self._turn, self._mirror = np.tile(np.arange(self.n), 2), np.repeat([0, 1], self.n)
         turn = (self._turn[:, None] + (-1) ** self._mirror[:, None] * self._turn) % self.n
         mirror = (self._mirror[:, None] + self._mirror) % 2
@@ -133,7 +134,7 @@ class SymmetricGroup(FiniteGroup):
     """S_n: all permutations of n things, in lexicographic order; ``(p * q)(x) = p(q(x))``; n at most 6."""
 
     def __init__(self, n: int) -> None:
-        self.n = _at_least_one("n", n)
+        self.n = check_integer("n", n, minimum=1)
         if self.n > LARGEST_SYMMETRIC:
             raise InputError(
                 f"SymmetricGroup({n}) has {factorial(self.n):,} elements, too many for its irreps to be "
@@ -144,9 +145,3 @@ class SymmetricGroup(FiniteGroup):
         radix = self.n ** np.arange(self.n)[::-1]  # lexicographic order is the order of these codes
         table = np.searchsorted(self.permutations @ radix, composed @ radix)
         super().__init__(table, elements=["".join(map(str, p)) for p in self.permutations])
-
-
-def _at_least_one(name: str, value: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-        raise InputError(f"{name} must be a whole number of at least 1, got {value!r}.")
-    return int(value)

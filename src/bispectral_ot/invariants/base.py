@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import numbers
 import warnings
 from abc import ABC, abstractmethod
 from typing import Any, Self
@@ -15,6 +14,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from bispectral_ot.checks import check_integer as check_integer  # matching imports it from here
 from bispectral_ot.engines import run_blocks, split_rows
 from bispectral_ot.errors import DataWarning, InputError, MemoryBudgetError
 from bispectral_ot.memory import available_memory, format_bytes
@@ -236,18 +236,3 @@ def columns_table(**fields: NDArray[np.integer[Any]]) -> NDArray[np.void]:
     for name, array in zip(fields, arrays, strict=True):
         table[name] = array
     return table.ravel()
-
-
-def check_integer(name: str, value: Any, *, minimum: int) -> int:
-    """Return a parameter that must be a whole number of at least ``minimum``."""
-    whole = isinstance(value, numbers.Integral) and not isinstance(value, (bool, np.bool_))
-    if not whole or value < minimum:
-        raise InputError(f"{name} must be a whole number of at least {minimum}, got {value!r}.")
-    return int(value)
-
-
-def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
-    """Return a parameter that must be one of ``choices``."""
-    if value not in choices:
-        raise InputError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}.")
-    return str(value)

@@ -10,8 +10,9 @@ import numpy as np
 import scipy.fft
 from numpy.typing import NDArray
 
+from bispectral_ot.checks import check_integer
 from bispectral_ot.errors import InputError
-from bispectral_ot.invariants.base import check_integer, columns_table
+from bispectral_ot.invariants.base import columns_table
 from bispectral_ot.invariants.kernels import compress, coupled_triples, normalise_rows, pair_products
 from bispectral_ot.invariants.polar_spectrum import SteerableTransformer
 

@@ -9,8 +9,9 @@ import scipy.fft
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from bispectral_ot.checks import check_choice
 from bispectral_ot.errors import InputError
-from bispectral_ot.invariants.base import BatchTransformer, check_choice, columns_table
+from bispectral_ot.invariants.base import BatchTransformer, columns_table
 from bispectral_ot.invariants.orbits import cyclic_orbits
 from bispectral_ot.invariants.scaling import VANISHING, take_out_sizes, write_scaled
 

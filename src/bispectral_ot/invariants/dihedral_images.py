@@ -21,8 +21,9 @@ import numpy as np
 import scipy.fft
 from numpy.typing import NDArray
 
+from bispectral_ot.checks import check_integer
 from bispectral_ot.errors import InputError
-from bispectral_ot.invariants.base import BatchTransformer, check_integer, columns_table
+from bispectral_ot.invariants.base import BatchTransformer, columns_table
 
 Index = NDArray[np.int64]
 VANISHING = 1e-7  # a band-limited part smaller than this beside the brightest pixel is only rounding

@@ -9,12 +9,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from bispectral_ot.checks import check_choice
 from bispectral_ot.engines import one_blas_thread
 from bispectral_ot.errors import InputError
 from bispectral_ot.groups import FiniteGroup
 from bispectral_ot.groups.coupling import BlockSet, full_pairs, make_blocks, selective_pairs
 from bispectral_ot.groups.table import generators
-from bispectral_ot.invariants.base import BatchTransformer, check_choice, columns_table
+from bispectral_ot.invariants.base import BatchTransformer, columns_table
 from bispectral_ot.invariants.group_columns import Columns, find_columns
 from bispectral_ot.invariants.group_inversion import invert_selective
 from bispectral_ot.invariants.scaling import take_out_sizes, write_scaled

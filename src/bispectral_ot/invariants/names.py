@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable
 from typing import Any
 
+from bispectral_ot.checks import check_choice
 from bispectral_ot.errors import InputError
 from bispectral_ot.invariants.base import BatchTransformer
 from bispectral_ot.invariants.coupled import CoupledBispectrum
@@ -50,14 +49,11 @@ def make_features(features: Any = None, *, symmetry: str = "rotation") -> Any:
     symmetry : str
         What the comparison should not see.
     """
-    if symmetry not in DEFAULT_FEATURES:
-        raise InputError(_unknown("symmetry", symmetry, DEFAULT_FEATURES))
+    check_choice("symmetry", symmetry, DEFAULT_FEATURES)
     if features is None:
         features = DEFAULT_FEATURES[symmetry]
     if isinstance(features, str):
-        if features not in FEATURES:
-            raise InputError(_unknown("features", features, FEATURES))
-        kind = FEATURES[features]
+        kind = FEATURES[check_choice("features", features, FEATURES)]
         if issubclass(kind, SteerableTransformer) and symmetry in SYMMETRIES:
             return kind(symmetry=symmetry)
         return kind()
@@ -67,10 +63,3 @@ def make_features(features: Any = None, *, symmetry: str = "rotation") -> Any:
             f"names are {', '.join(FEATURES)}."
         )
     return features
-
-
-def _unknown(what: str, name: Any, known: Iterable[str]) -> str:
-    known = list(known)
-    near = difflib.get_close_matches(str(name), known)
-    hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
-    return f"unknown {what} {name!r}; {hint}known: {', '.join(known)}."

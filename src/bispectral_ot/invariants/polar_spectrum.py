@@ -9,11 +9,10 @@ import numpy as np
 import scipy.fft
 from numpy.typing import NDArray
 
+from bispectral_ot.checks import check_choice, check_integer
 from bispectral_ot.errors import InputError
 from bispectral_ot.invariants.base import (
     BatchTransformer,
-    check_choice,
-    check_integer,
     columns_table,
     scaled_channels,
 )

@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from bispectral_ot.checks import check_integer
 from bispectral_ot.datasets.shapes import sample_surface
 from bispectral_ot.engines import one_blas_thread, run_blocks, split_rows
 from bispectral_ot.errors import InputError
-from bispectral_ot.invariants.base import BatchTransformer, check_integer, columns_table
+from bispectral_ot.invariants.base import BatchTransformer, columns_table
 from bispectral_ot.invariants.harmonics import real_harmonics
 from bispectral_ot.invariants.sphere_coupling import SphereCoupling, sphere_triples
 from bispectral_ot.progress import Progress, silent

@@ -10,9 +10,10 @@ from scipy.ndimage import map_coordinates
 from scipy.spatial.transform import Rotation
 from sklearn.utils.validation import check_is_fitted
 
+from bispectral_ot.checks import check_choice, check_integer
 from bispectral_ot.engines import run_blocks, split_rows
 from bispectral_ot.errors import InputError
-from bispectral_ot.invariants.base import BatchTransformer, check_choice, check_integer, columns_table
+from bispectral_ot.invariants.base import BatchTransformer, columns_table
 from bispectral_ot.invariants.harmonics import analysis_matrix, equiangular_grid
 from bispectral_ot.invariants.scaling import take_out_sizes, write_scaled
 from bispectral_ot.invariants.sphere_coupling import SphereCoupling, independent_triples, sphere_triples

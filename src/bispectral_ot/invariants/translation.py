@@ -8,7 +8,8 @@ import numpy as np
 import scipy.fft
 from numpy.typing import NDArray
 
-from bispectral_ot.invariants.base import BatchTransformer, check_integer, columns_table, scaled_channels
+from bispectral_ot.checks import check_integer
+from bispectral_ot.invariants.base import BatchTransformer, columns_table, scaled_channels
 from bispectral_ot.invariants.kernels import normalise_rows, triple_products
 from bispectral_ot.invariants.orbits import TripleOrbits, triple_orbits
 

@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from bispectral_ot.checks import check_choice
 from bispectral_ot.datasets import Dataset, normalise, rotate_randomly, split_halves
 from bispectral_ot.errors import InputError
 from bispectral_ot.invariants import make_features
@@ -52,7 +53,7 @@ class Preset:
     radius: float | None = None
 
     def __post_init__(self) -> None:
-        check_names("fill", [self.fill], FILLS)
+        check_choice("fill", self.fill, FILLS)
         Sinkhorn(reg=self.reg, tol=self.tol)  # refuses what it cannot solve, before any work is done
 
     def cleaned(self) -> Self:
@@ -111,7 +112,6 @@ def check_names(what: str, names: list[str], known: tuple[str, ...]) -> None:
     if not names:
         raise InputError(f"no {what} given; choose from {', '.join(known)}.")
     for name in names:
-        if name not in known:
-            raise InputError(f"unknown {what} {name!r}; choose from {', '.join(known)}.")
+        check_choice(what, name, known)
     if len(set(names)) < len(names):
         raise InputError(f"{what} are named twice in {', '.join(names)}; name each once.")

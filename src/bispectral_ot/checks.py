@@ -1,0 +1,44 @@
+"""Checks of what users give; errors say what was expected, what came, and what is near it."""
+
+from __future__ import annotations
+
+import difflib
+import numbers
+from collections.abc import Iterable
+from typing import Any
+
+from bispectral_ot.errors import InputError
+
+
+def advise(name: Any, known: Iterable[str]) -> str:
+    """Write the end of an error about an unknown name: the nearest of the known names, and all of them."""
+    known = list(known)
+    plain = {other.lower(): other for other in known}
+    asked = str(name).lower().replace("_", "-").replace(" ", "-")
+    longer = [other for other in plain if asked and other.startswith(asked)]
+    near = dict.fromkeys(longer + difflib.get_close_matches(asked, plain, n=2, cutoff=0.5))
+    hint = f"did you mean {' or '.join(repr(plain[other]) for other in list(near)[:3])}? " if near else ""
+    return f"{hint}choose one of {', '.join(known)}."
+
+
+def check_choice(what: str, value: Any, known: Iterable[str]) -> str:
+    """Return a name that must be one of ``known``."""
+    known = list(known)
+    if value not in known:
+        raise InputError(f"unknown {what} {value!r}; {advise(value, known)}")
+    return str(value)
+
+
+def check_integer(name: str, value: Any, *, minimum: int, maximum: int | None = None) -> int:
+    """Return a whole number of at least ``minimum`` and at most ``maximum``."""
+    whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
+    if not whole or value < minimum or (maximum is not None and value > maximum):
+        expected = f"of at least {minimum}" if maximum is None else f"from {minimum} to {maximum}"
+        raise InputError(f"{name} must be a whole number {expected}, got {value!r}.")
+    return int(value)
+
+
+def check_positive(name: str, value: Any, advice: str) -> None:
+    """Raise an :class:`InputError` unless ``value`` is a positive, finite number."""
+    if not (isinstance(value, numbers.Real) and 0 < float(value) < float("inf")):
+        raise InputError(f"{name} must be a positive number, got {value!r}; {advice}.")

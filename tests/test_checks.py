@@ -1,0 +1,56 @@
+"""Errors about names and numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bispectral_ot.checks import check_choice, check_integer, check_positive
+from bispectral_ot.errors import InputError
+
+KNOWN = ("mnist", "emnist-letters", "fashion-mnist", "Disk")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "hint"),
+    [
+        ("mnits", "did you mean 'mnist'"),
+        ("emnist", "did you mean 'emnist-letters' or 'mnist'"),
+        ("Fashion_MNIST", "did you mean 'fashion-mnist'"),
+        ("disc", "did you mean 'Disk'? choose"),
+        ("xyz", "unknown set 'xyz'; choose one of mnist, emnist-letters, fashion-mnist, Disk."),
+        ("", "unknown set ''; choose one of"),
+        (3, "unknown set 3; choose one of"),
+        ([], "unknown set []; choose one of"),
+    ],
+)
+def test_the_nearest_names_are_suggested(wrong: Any, hint: str) -> None:
+    with pytest.raises(InputError) as caught:
+        check_choice("set", wrong, dict.fromkeys(KNOWN))
+    assert hint in str(caught.value)
+    assert str(caught.value).endswith("choose one of mnist, emnist-letters, fashion-mnist, Disk.")
+
+
+def test_known_names_pass() -> None:
+    assert check_choice("set", "mnist", KNOWN) == "mnist"
+
+
+def test_whole_numbers() -> None:
+    for value in (2, np.int32(2), np.uint8(2)):
+        assert check_integer("n", value, minimum=2, maximum=2) == 2
+    for wrong in (1, 2.0, True, np.True_, "2", None, np.nan):
+        with pytest.raises(InputError, match="n must be a whole number of at least 2, got"):
+            check_integer("n", wrong, minimum=2)
+    for wrong in (-1, 4):
+        with pytest.raises(InputError, match="n must be a whole number from 0 to 3, got"):
+            check_integer("n", wrong, minimum=0, maximum=3)
+
+
+def test_positive_numbers() -> None:
+    for value in (1, 0.5, np.float32(0.5), np.int64(3)):
+        check_positive("reg", value, "say more")
+    for wrong in (0, -1.0, np.nan, np.inf, "1", None):
+        with pytest.raises(InputError, match=r"reg must be a positive number, got .*; say more"):
+            check_positive("reg", wrong, "say more")
