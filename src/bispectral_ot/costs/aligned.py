@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from bispectral_ot.costs._typing import Floats
 from bispectral_ot.costs.cost import Cost, Storage
-from bispectral_ot.costs.distances import METRICS, Distance, Metric
+from bispectral_ot.costs.distances import CANCELLATION, Distance, Metric
 from bispectral_ot.errors import InputError
 from bispectral_ot.progress import Progress, silent
 
@@ -128,7 +128,9 @@ class OrbitDistance(Distance):
                 self.starts,
                 self.phases,
                 self.reflections,
-                METRICS.index(self.metric),
+                CANCELLATION,
+                self.metric == "cosine",
+                self.metric == "l2",
             )
             out[:, part] = products
 

@@ -10,10 +10,6 @@ from numpy.typing import NDArray
 
 from bispectral_ot.costs._typing import Floats
 
-# Below this share of the norms, float32 inner products have lost half of their digits to cancellation.
-_CANCELLATION = 1e-3
-_L2, _COSINE = 1, 3  # positions in METRICS
-
 
 @njit(nogil=True, cache=True)
 def _best_rotation(a, b, starts, phases, mirror):  # type: ignore[no-untyped-def]
@@ -73,27 +69,29 @@ def finish_aligned(
     starts: NDArray[np.int64],
     phases: NDArray[Any],
     mirrors: bool,
-    metric: int,
+    small: float,
+    cosine: bool,
+    root: bool,
 ) -> None:
-    """Turn the largest inner products ``<x, g y>`` (n, m) into distances in place.
+    """Turn the largest inner products ``<x, g y>`` (n, m) into distances in place: cosine, or squared L2 or its root.
 
-    Norms are squared. What is small beside the norms has cancelled and is summed again term by term, so that
-    equal rows get exactly 0. For cosine, a zero row has distance 1 to every other row and 0 to a zero row.
+    Norms are squared. What is below the share ``small`` of the norms has cancelled and is summed again term by term,
+    so that equal rows get exactly 0. For cosine, a zero row has distance 1 to every other row and 0 to a zero row.
     """
     for i in range(products.shape[0]):
         for j in range(products.shape[1]):
-            if metric == _COSINE:
+            if cosine:
                 if a_norms[i] == 0.0 or b_norms[j] == 0.0:
                     products[i, j] = 0.0 if a_norms[i] == b_norms[j] else 1.0
                     continue
                 distance = 1.0 - products[i, j] / np.sqrt(a_norms[i] * b_norms[j])
-                if not distance >= _CANCELLATION:
+                if not distance >= small:
                     a_scale, b_scale = 1.0 / np.sqrt(a_norms[i]), 1.0 / np.sqrt(b_norms[j])
                     distance = 0.5 * _squared_pair(a[i], b[j], a_scale, b_scale, starts, phases, mirrors)
                 products[i, j] = min(distance, 2.0)
             else:
                 norms = a_norms[i] + b_norms[j]
                 squared = norms - 2.0 * products[i, j]
-                if not squared >= _CANCELLATION * norms:
+                if not squared >= small * norms:
                     squared = _squared_pair(a[i], b[j], 1.0, 1.0, starts, phases, mirrors)
-                products[i, j] = np.sqrt(squared) if metric == _L2 else squared
+                products[i, j] = np.sqrt(squared) if root else squared

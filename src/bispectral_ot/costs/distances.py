@@ -20,7 +20,7 @@ Metric = Literal["l1", "l2", "sqeuclidean", "cosine"]
 METRICS: tuple[Metric, ...] = get_args(Metric)
 
 # Below this share of the norms, float32 inner products have lost half of their digits to cancellation.
-_CANCELLATION = 1e-3
+CANCELLATION = 1e-3
 # Rows of b read at a time from a memory map.
 _MAPPED_BYTES = 64 * 2**20
 # Rows whose norms or finiteness are found at a time.
@@ -96,10 +96,10 @@ class Distance:
             products = np.matmul(a * self.weights, b.T, out=out if out.flags.c_contiguous else None)
         a_norms, b_norms = self._a_norms[rows], self._b_norms[columns]
         if self.metric == "cosine":
-            kernels.finish_cosine(products, a, b, a_norms, b_norms, self.weights, _CANCELLATION)
+            kernels.finish_cosine(products, a, b, a_norms, b_norms, self.weights, CANCELLATION)
         else:
             root = self.metric == "l2"
-            kernels.finish_squared(products, a, b, a_norms, b_norms, self.weights, _CANCELLATION, root)
+            kernels.finish_squared(products, a, b, a_norms, b_norms, self.weights, CANCELLATION, root)
         if products is not out:
             out[:] = products
 

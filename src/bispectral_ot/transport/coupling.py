@@ -51,7 +51,7 @@ class Coupling(ABC):
     cost : the :class:`~bispectral_ot.costs.Cost` it was solved for
     source_weights, target_weights : (n,) and (m,)
     tol : the marginal error that was asked for
-    iterations : passes over the cost (or updates) that the solver made
+    iterations : passes over the cost (or updates) that the solver made; 0 where it does not tell
     history : (reg, marginal error) after each pass, for a convergence curve
     marginal_error, converged, transport_cost, entropy : measured at the end in float64 from the plan itself
     """

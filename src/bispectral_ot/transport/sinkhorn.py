@@ -83,6 +83,8 @@ class Sinkhorn:
         check_positive("reg", self.reg, "the entropic problem needs some regularisation; use ExactTransport for none")
         check_positive("tol", self.tol, "give the marginal error to reach, such as 1e-4")
         check_positive("max_iter", self.max_iter, "give the number of passes to allow")
+        if self.memory < 0:
+            raise InputError(f"memory must be at least 0 (0: the plain iteration), got {self.memory!r}.")
         check_on_failure(self.on_failure)
 
     def solve(
