@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import subprocess
 import sys
 
@@ -125,3 +126,27 @@ def test_the_peak_is_that_of_this_process_and_stays_after_the_memory_is_given_ba
     grown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
     assert len(parents)
     assert 0.9e8 < int(grown) < 1.3e8
+
+
+def test_a_reset_begins_a_new_peak_and_the_old_one_is_not_forgotten():
+    program = (
+        "from bispectral_ot.memory import peak_memory, recent_peak, reset_peak\n"
+        "len(b'x' * 10**8); before = peak_memory(); reset_peak(); len(b'x' * 4 * 10**7)\n"
+        "print(before - recent_peak(), peak_memory() - before)"
+    )
+    if not os.access("/proc/self/clear_refs", os.W_OK):
+        pytest.skip("this system cannot reset the peak")
+    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    smaller, same = map(int, told.split())
+    assert 0.4e8 < smaller < 0.8e8
+    assert same == 0
+
+
+def test_where_the_peak_cannot_be_reset_it_is_the_peak_so_far(monkeypatch):
+    def refuse(path, mode="r"):
+        raise PermissionError(path)
+
+    monkeypatch.setattr(memory, "open", refuse, raising=False)
+    memory.reset_peak()
+    assert memory.recent_peak() <= memory.peak_memory()
+    assert memory.recent_peak() > 10**6

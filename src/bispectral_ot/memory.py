@@ -64,8 +64,16 @@ def default_budget() -> int:
     return max(1, int(0.7 * available_memory()))
 
 
+_peak_before_reset = 0
+
+
 def peak_memory() -> int:
     """The largest resident size of this process so far, in bytes."""
+    return max(_peak_before_reset, recent_peak())
+
+
+def recent_peak() -> int:
+    """The largest resident size of this process since :func:`reset_peak`, in bytes; so far, where that does nothing."""
     try:
         with open("/proc/self/status") as lines:
             fields = dict(line.split(":", 1) for line in lines)
@@ -74,3 +82,14 @@ def peak_memory() -> int:
         pass  # not Linux, where getrusage is as good; on Linux it starts from the parent's peak
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024
+
+
+def reset_peak() -> None:
+    """Measure :func:`recent_peak` from now on; only Linux can, and where it does not permit it nothing happens."""
+    global _peak_before_reset
+    _peak_before_reset = peak_memory()
+    try:
+        with open("/proc/self/clear_refs", "w") as file:
+            file.write("5")  # "reset the peak resident set size to the current one", proc(5)
+    except OSError:
+        pass

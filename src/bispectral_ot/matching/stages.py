@@ -7,20 +7,26 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from bispectral_ot.memory import peak_memory
+from bispectral_ot.memory import peak_memory, recent_peak, reset_peak
 
 
 @dataclass(frozen=True)
 class Stages:
-    """Seconds of each stage, and the peak memory of the process by its end, in bytes."""
+    """Seconds of each stage, and peak memory of the process in bytes: by its end, or (``fresh``) during it.
 
+    Where the system does not let the peak be reset, it is by its end in either case.
+    """
+
+    fresh: bool = False
     seconds: dict[str, float] = field(default_factory=dict)
     memory: dict[str, int] = field(default_factory=dict)
 
     @contextmanager
     def measured(self, stage: str) -> Iterator[None]:
         """Measure the block as one stage."""
+        if self.fresh:
+            reset_peak()
         start = time.perf_counter()
         yield
         self.seconds[stage] = time.perf_counter() - start
-        self.memory[stage] = peak_memory()
+        self.memory[stage] = recent_peak() if self.fresh else peak_memory()
