@@ -1,4 +1,4 @@
-"""Accuracy of the coupled bispectrum beside neighbours of its parameters: the table in docs/coupled.md.
+"""Accuracy of the coupled bispectrum beside neighbours of its parameters: a table in docs/coupled.md.
 
 ``python benchmarks/coupled_neighbours.py [PART]`` (PART of a row's name; all rows by default, half an hour) uses what
 the parameters were chosen on: the first 20,000 training images of MNIST and Fashion-MNIST, seeds 11 and 12, 200 images
@@ -88,14 +88,17 @@ def halves(name: str, *, seed: int, per_class: int, turned: bool) -> tuple[bot.D
 
 
 def main() -> None:
-    """Print a line for each row: its name, and the mean over the seeds for each dataset."""
+    """Print a row of a Markdown table for each choice: its name, columns, and the mean over the seeds."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("part", nargs="?", default="", metavar="PART", help="of a row's name")
+    parser.add_argument(
+        "parts", nargs="*", metavar="PART", help="parts of the names of the rows to print; all by default"
+    )
     parser.add_argument("--per-class", type=int, default=200)
     parser.add_argument("--seeds", type=int, nargs="+", default=[11, 12])
     options = parser.parse_args()
+    print("| | columns | " + " | ".join(DATASETS) + " |", "|---|---:|---:|---:|", sep="\n", flush=True)
     for name, (features, metric, turned) in ROWS.items():
-        if options.part not in name:
+        if options.parts and not any(part in name for part in options.parts):
             continue
         figures = []
         for dataset in DATASETS:
@@ -104,8 +107,9 @@ def main() -> None:
                 found = [aligned_l1_accuracy(features, *pair) for pair in pairs]
             else:
                 found = [accuracy(features, metric, *pair) for pair in pairs]
-            figures.append(float(np.mean(found)))
-        print(name, *(f"{figure:.4f}" for figure in figures), flush=True)
+            figures.append(f"{np.mean(found):.4f}")
+        columns = features.fit_transform(pairs[0][0].images[:2]).shape[1]
+        print("| " + " | ".join([name, f"{columns:,}", *figures]) + " |", flush=True)
 
 
 if __name__ == "__main__":
