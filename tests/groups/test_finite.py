@@ -169,7 +169,18 @@ def test_cosets():
         (lambda: SymmetricGroup(7), "5,040 elements"),
         (lambda: ProductGroup(), "at least one group"),
         (lambda: FiniteGroup.from_table([[0]], elements=["e", "a"]), "2 element names"),
+        (lambda: FiniteGroup.from_table([[0, 1], [1]]), "different lengths"),
         (lambda: CyclicGroup(3).fourier(np.zeros(4)), "3 values"),
+        (lambda: CyclicGroup(3).inverse_fourier([np.ones((1, 1))] * 2), "one array per irrep"),
+        (lambda: DihedralGroup(3).inverse_fourier([np.ones((1, 1))] * 3), r"\(2, 2\)"),
+        (lambda: CyclicGroup(3).translate(np.zeros(4), 0), "3 values"),
+        (lambda: CyclicGroup(3).translate(np.zeros(3), 3), "from 0 to 2, got 3"),
+        (lambda: CyclicGroup(3).translate(np.zeros(3), -1), "from 0 to 2, got -1"),
+        (lambda: DihedralGroup(4).action_on_cosets([99]), "from 0 to 7, got 99"),
+        (lambda: DihedralGroup(4).action_on_cosets([-4]), "from 0 to 7, got -4"),
+        (lambda: DihedralGroup(4).action_on_cosets([4.5]), "from 0 to 7, got 4.5"),
+        (lambda: DihedralGroup(4).clebsch_gordan(0, 5), "irrep .* from 0 to 4, got 5"),
+        (lambda: DihedralGroup(4).multiplicities(-1, 0), "irrep .* from 0 to 4, got -1"),
     ],
 )
 def test_bad_input_is_refused(make, message):

@@ -196,6 +196,7 @@ def test_projection_fills_a_cap_and_keeps_channels():
     ("arguments", "message"),
     [
         ({"angle": 180}, "angle must be"),
+        ({"shape": (0, 8)}, "n_theta must be"),
         ({"seed": 0, "rotations": ROTATIONS[0]}, "not both"),
         ({"rotations": Rotation.identity(3)}, "3 rotations for 2 images"),
     ],
@@ -203,6 +204,19 @@ def test_projection_fills_a_cap_and_keeps_channels():
 def test_bad_projections_are_refused(arguments, message):
     with pytest.raises(InputError, match=message):
         project_to_sphere(np.zeros((2, 5, 5)), **arguments)
+
+
+@pytest.mark.parametrize(
+    ("images", "message"),
+    [
+        (np.zeros((5, 5)), r"expected images of shape \(n, height, width\)"),
+        (np.full((2, 5, 5), np.nan), "image 0 has 25 pixels that are NaN"),
+        ([np.zeros((5, 5)), np.zeros((4, 4))], "one size"),
+    ],
+)
+def test_bad_images_are_refused(images, message):
+    with pytest.raises(InputError, match=message):
+        project_to_sphere(images)
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bispectral_ot.checks import check_integer
 from bispectral_ot.datasets.dataset import Dataset
 from bispectral_ot.errors import InputError
 
@@ -43,10 +44,10 @@ def synthetic_shapes(
     """
     from scipy.spatial.transform import Rotation
 
-    if per_class < 1 or n_points < 1 or not noise >= 0:
-        raise InputError(
-            f"per_class and n_points must be at least 1, noise at least 0: {per_class}, {n_points}, {noise}."
-        )
+    check_integer("per_class", per_class, minimum=1)
+    check_integer("n_points", n_points, minimum=1)
+    if not noise >= 0:
+        raise InputError(f"noise must be at least 0, got {noise!r}.")
     rng = np.random.default_rng(seed)
     clouds = np.empty((len(CLASSES), per_class, n_points, 3), dtype=np.float32)
     for makes, clouds_of_class in zip(CLASSES.values(), clouds, strict=True):
@@ -77,6 +78,7 @@ def sample_surface(vertices: ArrayLike, faces: ArrayLike, n_points: int, *, rng:
     -------
     ndarray of shape (n_points, 3)
     """
+    check_integer("n_points", n_points, minimum=1)
     corners, numbers = np.asarray(vertices, dtype=np.float64), np.asarray(faces)
     if corners.ndim != 2 or corners.shape[1] != 3 or not np.isfinite(corners).all():
         raise InputError(f"vertices must be finite numbers of shape (n_vertices, 3); got {corners.shape}.")

@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from bispectral_ot.checks import check_integer
 from bispectral_ot.engines import one_blas_thread
 from bispectral_ot.errors import InputError
 from bispectral_ot.groups import cache
@@ -119,6 +120,7 @@ class FiniteGroup:
 
     def multiplicities(self, r: int, s: int | slice) -> IntArray:
         """How often each irrep occurs in ``r (x) s``: shape (n_irreps,), or one row per s for a slice."""
+        self._check_irreps(r, *(() if isinstance(s, slice) else (s,)))
         product = self.characters[r] * self.characters[s]
         counts: IntArray = np.rint((product @ self.characters.conj().T).real / self.order).astype(np.int64)
         return counts
@@ -176,13 +178,13 @@ class FiniteGroup:
 
     def fourier(self, signal: Signal) -> list[NDArray[np.complex128]]:
         """Transform signals (..., order): ``F_rho = sum_g f(g) rho(g)``, one (..., d, d) array per irrep."""
-        values = np.asarray(signal)
-        if values.shape[-1:] != (self.order,):
-            raise InputError(f"a signal on this group has {self.order} values; got shape {values.shape}.")
-        return self.split_coefficients(values @ self.fourier_matrix)
+        return self.split_coefficients(self._check_signal(signal) @ self.fourier_matrix)
 
     def inverse_fourier(self, coefficients: Sequence[NDArray[np.complex128]]) -> NDArray[np.complex128]:
         """Transform back: ``f(g) = 1/|G| sum_rho d_rho trace(F_rho rho(g)^H)``, (..., order) complex."""
+        expected, sizes = [(d, d) for d in self.dimensions.tolist()], [np.shape(part)[-2:] for part in coefficients]
+        if sizes != expected:
+            raise InputError(f"coefficients must be one array per irrep whose shapes end with {expected}; got {sizes}.")
         weighted = [
             d / self.order * np.asarray(part).reshape(*np.shape(part)[:-2], -1)
             for part, d in zip(coefficients, self.dimensions, strict=True)
@@ -195,7 +197,7 @@ class FiniteGroup:
         This is ``f(g) -> f(g h^-1)`` and ``F_rho -> F_rho rho(h)``, the action under which the bispectrum of
         appendix C is invariant. On a cyclic group it is ``numpy.roll``.
         """
-        return np.asarray(signal)[..., self.table[:, self.inverse[element]]]
+        return self._check_signal(signal)[..., self.table[:, self.inverse[self._check_element(element)]]]
 
     def action_on_cosets(self, subgroup: Sequence[int]) -> IntArray:
         """How the group moves the cosets ``x * H`` of a subgroup H: shape (order, order / |H|).
@@ -203,7 +205,7 @@ class FiniteGroup:
         ``action[g, i]`` is the index of ``g * coset_i``; coset 0 is H itself. Use it as the ``space`` of
         :class:`~bispectral_ot.invariants.group.GroupBispectrum`.
         """
-        members = np.unique(np.append(np.asarray(subgroup, dtype=np.int64), self.identity))
+        members = np.unique([self.identity, *(self._check_element(element) for element in subgroup)])
         if not np.isin(self.table[np.ix_(members, members)], members).all():
             raise InputError(f"elements {members.tolist()} are no subgroup: their products lead out of the set.")
         smallest = self.table[:, members].min(axis=1)  # names the coset of each element
@@ -211,3 +213,16 @@ class FiniteGroup:
         _, coset_of = np.unique(smallest, return_inverse=True)
         representatives = np.unique(coset_of, return_index=True)[1]
         return coset_of[self.table[:, representatives]]
+
+    def _check_element(self, element: int) -> int:
+        return check_integer("an element of this group", element, minimum=0, maximum=self.order - 1)
+
+    def _check_irreps(self, *numbers: int) -> None:
+        for number in numbers:
+            check_integer("an irrep of this group", number, minimum=0, maximum=len(self.irreps) - 1)
+
+    def _check_signal(self, signal: Signal) -> Signal:
+        values = np.asarray(signal)
+        if values.shape[-1:] != (self.order,):
+            raise InputError(f"a signal on this group has {self.order} values; got shape {values.shape}.")
+        return values

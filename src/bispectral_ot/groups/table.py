@@ -22,7 +22,12 @@ def check_table(table: Any) -> IntArray:
     generating set only, since the elements b that pass are closed under the product. That is about
     ``order^2 log(order)`` steps instead of ``order^3``.
     """
-    array = np.asarray(table)
+    try:
+        array = np.asarray(table)
+    except ValueError:
+        raise InputError(
+            "a Cayley table is a square matrix of element numbers; got rows of different lengths."
+        ) from None
     if array.ndim != 2 or array.shape[0] != array.shape[1] or array.size == 0:
         raise InputError(f"a Cayley table is a square matrix of element numbers; got shape {array.shape}.")
     if array.dtype.kind not in "iu" and not (array.dtype.kind == "f" and np.array_equal(array, np.round(array))):

@@ -8,6 +8,7 @@ import numpy as np
 import scipy.special
 from numpy.typing import ArrayLike, NDArray
 
+from bispectral_ot.checks import check_integer
 from bispectral_ot.errors import InputError
 
 Points = NDArray[np.float64]
@@ -19,6 +20,8 @@ def equiangular_grid(n_theta: int, n_phi: int) -> tuple[Points, NDArray[np.float
     ``theta = pi (j + 1/2) / n_theta`` from the north pole, ``phi = 2 pi k / n_phi``. The weights (Fejer's first rule)
     integrate polynomials of degree below ``min(n_theta, n_phi)`` exactly and sum to 4 pi.
     """
+    check_integer("n_theta", n_theta, minimum=1)
+    check_integer("n_phi", n_phi, minimum=1)
     theta = np.pi * (np.arange(n_theta) + 0.5) / n_theta
     phi = 2 * np.pi * np.arange(n_phi) / n_phi
     k = np.arange(1, n_theta // 2 + 1)

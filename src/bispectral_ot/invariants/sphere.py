@@ -11,6 +11,7 @@ from scipy.spatial.transform import Rotation
 from sklearn.utils.validation import check_is_fitted
 
 from bispectral_ot.checks import check_choice, check_integer
+from bispectral_ot.datasets.dataset import check_images
 from bispectral_ot.engines import run_blocks, split_rows
 from bispectral_ot.errors import InputError
 from bispectral_ot.invariants.base import BatchTransformer, columns_table
@@ -155,9 +156,7 @@ def project_to_sphere(
     -------
     ndarray of shape (n, n_theta, n_phi) or (n, n_theta, n_phi, channels), float32
     """
-    pixels = np.asarray(images)
-    if pixels.ndim not in (3, 4) or len(pixels) == 0:
-        raise InputError(f"images must be (n, height, width) or (n, height, width, channels); got {pixels.shape}.")
+    pixels = check_images(images, what="images")
     if not 0 < angle < 180:
         raise InputError(f"angle must be between 0 and 180 degrees, got {angle!r}.")
     if rotations is not None and seed is not None:
