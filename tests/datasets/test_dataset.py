@@ -66,6 +66,16 @@ def test_booleans_become_whole_numbers_and_texts_are_refused():
         Dataset([np.zeros((2, 2)), np.zeros((3, 3))])
 
 
+def test_rows_are_refused_with_what_to_do_for_each_meaning():
+    with pytest.raises(InputError) as caught:
+        Dataset(np.zeros((6, 60)))
+    assert "for one signal a row signals[:, :, None], for a single image image[None]." in str(caught.value)
+    with pytest.raises(InputError, match=r"flattened images use images\.reshape\(-1, 28, 28\), for one signal a row"):
+        Dataset(np.zeros((6, 784)))
+    with pytest.raises(InputError, match="ShellBispectrum itself"):
+        Dataset([np.zeros((5, 3)), np.zeros((4, 3))])
+
+
 def test_classes_come_from_labels_of_any_kind():
     by_text = Dataset(IMAGES, np.array(["b", "a", "é", "a", "b", "b"]))
     assert by_text.classes == ("a", "b", "é")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -97,7 +98,10 @@ def check_images(images: ArrayLike, *, what: str) -> NDArray[Any]:
     try:
         batch = np.asarray(images)
     except ValueError as error:  # a list of arrays of different shapes
-        raise InputError(f"{what}: the images do not form one array ({error}); bring them to one size.") from None
+        raise InputError(
+            f"{what}: the images do not form one array ({error}); bring them to one size. Clouds of different sizes "
+            "and meshes can be given to ShellBispectrum itself, and its features to Cost and Sinkhorn."
+        ) from None
     if batch.dtype.kind not in "buif":
         raise InputError(f"{what}: pixels must be real numbers, but the array has type {batch.dtype}.")
     if batch.ndim not in (3, 4):
@@ -123,12 +127,11 @@ def check_images(images: ArrayLike, *, what: str) -> NDArray[Any]:
 
 def _shape_advice(shape: tuple[int, ...]) -> str:
     expected = "expected images of shape (n, height, width) or (n, height, width, channels)"
-    side = round(shape[1] ** 0.5) if len(shape) == 2 else 0
-    if len(shape) == 2 and side > 1 and side * side == shape[1]:
-        return f"{expected}, got {shape}; for flattened images use images.reshape(-1, {side}, {side})."
-    if len(shape) == 2:
-        return f"{expected}, got {shape}; for one image use image[None]."
-    return f"{expected}, got {shape}."
+    if len(shape) != 2:
+        return f"{expected}, got {shape}."
+    side = math.isqrt(shape[1])
+    flat = f"flattened images use images.reshape(-1, {side}, {side}), for " if side > 1 and side**2 == shape[1] else ""
+    return f"{expected}, got {shape}; for {flat}one signal a row signals[:, :, None], for a single image image[None]."
 
 
 def _refuse_non_finite(images: NDArray[np.float32], what: str) -> None:
