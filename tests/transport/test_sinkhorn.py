@@ -426,7 +426,7 @@ def test_the_limit_of_iterations_is_kept_and_the_result_is_for_the_regularisatio
         ({"tol": -1e-3}, "tol"),
         ({"max_iter": 0}, "max_iter"),
         ({"memory": -1}, "memory"),
-        ({"on_failure": "ignore"}, "'raise' or 'warn'"),
+        ({"on_failure": "ignore"}, "choose one of raise, warn"),
     ],
 )
 def test_options_that_mean_nothing_are_refused(options, words):

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from typing import get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import csr_array
 
+from bispectral_ot.checks import check_choice, check_positive
 from bispectral_ot.costs import Cost
 from bispectral_ot.errors import InputError
 from bispectral_ot.progress import Progress, silent
 from bispectral_ot.transport.coupling import EntropicCoupling, SparseCoupling
-from bispectral_ot.transport.sinkhorn import OnFailure, check_on_failure, check_positive, report_failure
+from bispectral_ot.transport.sinkhorn import OnFailure, report_failure
 from bispectral_ot.transport.weights import as_weights
 
 
@@ -40,7 +42,7 @@ class ExactTransport:
     def __post_init__(self) -> None:
         check_positive("tol", self.tol, "give the marginal error to accept, such as 1e-9")
         check_positive("max_iter", self.max_iter, "give the number of simplex steps to allow")
-        check_on_failure(self.on_failure)
+        check_choice("on_failure", self.on_failure, get_args(OnFailure))
 
     def extra_bytes(self, shape: tuple[int, int]) -> int:
         """Memory that a solve takes beside the cost: five float64 matrices and a byte of state an entry, measured."""
@@ -102,7 +104,7 @@ class Greenkhorn:
         check_positive("reg", self.reg, "the entropic problem needs some regularisation")
         check_positive("tol", self.tol, "give the marginal error to reach, such as 1e-4")
         check_positive("max_iter", self.max_iter, "give the number of updates to allow")
-        check_on_failure(self.on_failure)
+        check_choice("on_failure", self.on_failure, get_args(OnFailure))
 
     def extra_bytes(self, shape: tuple[int, int]) -> int:
         """Memory that a solve takes beside the cost: four float64 matrices, measured."""

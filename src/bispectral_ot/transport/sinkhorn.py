@@ -6,11 +6,12 @@ import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bispectral_ot.checks import check_choice, check_positive
 from bispectral_ot.costs import Cost
 from bispectral_ot.engines import core_count, one_blas_thread, run_blocks, split_rows
 from bispectral_ot.errors import InputError, NotConvergedError, NotConvergedWarning
@@ -85,7 +86,7 @@ class Sinkhorn:
         check_positive("max_iter", self.max_iter, "give the number of passes to allow")
         if self.memory < 0:
             raise InputError(f"memory must be at least 0 (0: the plain iteration), got {self.memory!r}.")
-        check_on_failure(self.on_failure)
+        check_choice("on_failure", self.on_failure, get_args(OnFailure))
 
     def solve(
         self,
@@ -295,18 +296,6 @@ class _Iteration:
         tol = self.solver.tol if self.reg == self.solver.reg else _STAGE_TOL
         share = 1.0 - np.log(max(error, tol) / tol) / np.log(2.0 / tol) if error < 2 else 0.0
         self.progress("transport", round(1000 * share), 1000)
-
-
-def check_positive(name: str, value: float, advice: str) -> None:
-    """Raise an :class:`InputError` unless ``value`` is a positive, finite number."""
-    if not (isinstance(value, (int, float, np.number)) and 0 < value < float("inf")):
-        raise InputError(f"{name} must be a positive number, got {value!r}; {advice}.")
-
-
-def check_on_failure(value: str) -> None:
-    """Raise an :class:`InputError` unless ``value`` is a known way to fail."""
-    if value not in ("raise", "warn"):
-        raise InputError(f"on_failure must be 'raise' or 'warn', got {value!r}.")
 
 
 def report_failure(coupling: AnyCoupling, on_failure: OnFailure) -> AnyCoupling:
