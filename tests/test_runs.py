@@ -11,7 +11,18 @@ import numpy as np
 import pytest
 
 from bispectral_ot import InputError, RunExistsError
-from bispectral_ot.runs import check_free, new_run, provenance, run_record, to_json, whole_file, write_csv, write_json
+from bispectral_ot.runs import (
+    check_free,
+    check_resumable,
+    new_run,
+    provenance,
+    resumed_run,
+    run_record,
+    to_json,
+    whole_file,
+    write_csv,
+    write_json,
+)
 
 
 def make_run(folder: Path, content: str, **options: bool) -> None:
@@ -172,3 +183,52 @@ def test_a_record_tells_config_versions_and_machine():
     assert {"numpy", "scipy", "numba", "scikit-learn", "POT"} == set(record["libraries"])
     assert record["machine"]["cores"] >= 1
     assert json.loads(to_json(provenance()))["date"].endswith("+00:00")
+
+
+def fill(folder: Path, *names: str) -> Path:
+    folder.mkdir()
+    for name in names:
+        (folder / name).write_text("{}") if "." in name else (folder / name).mkdir()
+    return folder
+
+
+def test_a_run_that_goes_on_knows_its_own_folder(tmp_path):
+    def check(folder: Path) -> None:
+        check_resumable(folder, verb="study x", outputs=("cells", "results.json"))
+
+    check(tmp_path / "new")
+    check(fill(tmp_path / "empty", ".hidden"))
+    check(fill(tmp_path / "older", "cells", "results.json"))  # before there was a run.json
+    with resumed_run(tmp_path / "own", {"verb": "study x"}):
+        (tmp_path / "own" / "notes.txt").write_text("")
+    check(tmp_path / "own")
+    for name, files, words in (
+        ("photos", ("a.png", "cells"), r"holds a\.png, and no run\.json"),
+        ("results", ("results.json",), r"holds results\.json"),
+        ("unknown", ("run.json", "results.json"), "holds another run"),
+    ):
+        with pytest.raises(RunExistsError, match=f"{words}.*choose another --out"):
+            check(fill(tmp_path / name, *files))
+    with resumed_run(tmp_path / "other", {"verb": "match"}):
+        pass
+    with pytest.raises(RunExistsError, match="holds a run of 'match', not of 'study x'"):
+        check(tmp_path / "other")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RunExistsError, match="is a file"):
+        check(tmp_path / "file")
+
+
+def test_a_run_that_goes_on_is_recorded_from_its_start_also_if_it_is_stopped(tmp_path):
+    def recorded() -> dict:
+        return json.loads((tmp_path / "run" / "run.json").read_text())
+
+    def stop() -> None:
+        with resumed_run(tmp_path / "run", {"verb": "study x", "seed": 3}):
+            assert recorded()["wall_seconds"] == 0
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        stop()
+    assert recorded()["wall_seconds"] > 0
+    assert recorded()["config"] == {"verb": "study x", "seed": 3}
+    assert {"peak_memory_bytes", "libraries", "machine", "date"} <= recorded().keys()

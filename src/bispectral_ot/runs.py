@@ -14,6 +14,7 @@ import json
 import os
 import platform
 import shutil
+import time
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -66,6 +67,56 @@ def check_free(folder: str | Path, *, overwrite: bool = False) -> None:
         raise RunExistsError(f"{folder} already holds files; choose another --out, or replace a run with --overwrite.")
     if not (folder / "run.json").is_file():
         raise RunExistsError(f"{folder} is not a run (it has no run.json), so --overwrite will not delete it.")
+
+
+@contextmanager
+def resumed_run(folder: str | Path, config: dict[str, Any]) -> Iterator[None]:
+    """Keep ``run.json`` in a folder that is filled bit by bit: written at the start, and again however the block ends.
+
+    It is the record of the latest call that worked on the folder.
+    """
+    start = time.perf_counter()
+    path = Path(folder) / "run.json"
+    try:
+        write_json(path, run_record(config, seconds=0.0))
+    except OSError as error:
+        raise InputError(f"cannot write to {folder}: {error.strerror or error}.") from error
+    try:
+        yield
+    finally:
+        write_json(path, run_record(config, seconds=time.perf_counter() - start))
+
+
+def check_resumable(folder: str | Path, *, verb: str, outputs: Iterable[str]) -> None:
+    """Raise a :class:`RunExistsError` where a run that goes on where it was would write among the files of others.
+
+    A folder is a run's own if its ``run.json`` names the same ``verb``. One without it is, as older versions wrote
+    none, if it has ``cells/`` and nothing but ``outputs`` beside it. Hidden files do not count.
+    """
+    folder = Path(folder)
+    if folder.exists() and not folder.is_dir():
+        raise RunExistsError(f"{folder} is a file; give a folder for the run with --out.")
+    found = {path.name for path in folder.iterdir() if path.name[0] != "."} if folder.is_dir() else set()
+    if "run.json" in found:
+        made_by = _recorded_verb(folder / "run.json")
+        if made_by != verb:
+            said = f"a run of {made_by!r}" if made_by else "another run"
+            raise RunExistsError(f"{folder} holds {said}, not of {verb!r}; choose another --out.")
+        return
+    strange = sorted(found - set(outputs))
+    if strange or (found and "cells" not in found):
+        some = ", ".join((strange or sorted(found))[:4])
+        raise RunExistsError(
+            f"{folder} is not a run of {verb!r} to go on with: it holds {some}, and no run.json; "
+            "choose another --out, or an empty folder."
+        )
+
+
+def _recorded_verb(path: Path) -> str | None:
+    try:
+        return str(json.loads(path.read_text(encoding="utf-8"))["config"]["verb"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 def _beside(target: Path, purpose: str) -> Path:
