@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from bispectral_ot.errors import InputError
+from bispectral_ot.errors import InputError, MemoryBudgetError
 from bispectral_ot.studies import Preset, run_ablation
 from bispectral_ot.studies.questions import QUESTIONS
 
@@ -68,3 +68,8 @@ def test_every_variant_of_a_question_is_another_experiment(tmp_path: Path) -> No
 def test_unknown_questions_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="unknown questions 'why'"):
         run_ablation(tmp_path, dataset="digits", questions=["why"])
+
+
+def test_exact_transport_beyond_the_budget_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(MemoryBudgetError, match="dense matrices of 20 x 20 entries"):
+        run_ablation(tmp_path, dataset="digits", questions=["solvers"], preset=SMALL, working_memory="1MB")

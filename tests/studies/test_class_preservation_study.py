@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,10 @@ import pytest
 
 import bispectral_ot as bot
 from bispectral_ot.errors import InputError, RunExistsError
-from bispectral_ot.studies import Preset, run_class_preservation
+from bispectral_ot.memory import peak_memory, recent_peak
+from bispectral_ot.runs import write_json
+from bispectral_ot.studies import Preset, run_ablation, run_class_preservation, run_symmetries
+from bispectral_ot.studies.experiment import compute_cells
 
 SMALL = Preset(per_class=5)
 
@@ -119,6 +123,68 @@ def test_parameters_that_features_do_not_have_do_not_matter(tmp_path: Path) -> N
     assert not computed
 
 
+def test_the_run_is_recorded(tmp_path: Path) -> None:
+    run(tmp_path, metrics=["l1"])
+    record = json.loads((tmp_path / "run.json").read_text())
+    assert record["config"]["verb"] == "study class-preservation"
+    assert record["config"]["metrics"] == ["l1"]
+    assert record["config"]["per_class"] == 5
+    assert record["wall_seconds"] > 0
+    with pytest.raises(RunExistsError, match="seed = 0, not 3"):
+        run(tmp_path, metrics=["l1"], preset=Preset(per_class=5, seed=3))
+    assert json.loads((tmp_path / "run.json").read_text()) == record  # what was refused has done nothing
+
+
+def test_the_folder_of_another_run_is_refused_and_stays_as_it_is(tmp_path: Path) -> None:
+    write_json(tmp_path / "run.json", {"config": {"verb": "match"}})
+    write_json(tmp_path / "results.json", {"distance": 1})
+    for overwrite in (False, True):
+        with pytest.raises(RunExistsError, match="a run of 'match', not of 'study class-preservation'"):
+            run(tmp_path, overwrite=overwrite)
+    with pytest.raises(RunExistsError, match="not of 'study ablation'"):
+        run_ablation(tmp_path, dataset="digits", questions=["tol"], preset=SMALL)
+    with pytest.raises(RunExistsError, match="not of 'study symmetries'"):
+        run_symmetries(tmp_path, dataset="digits", per_class=2)
+    assert json.loads((tmp_path / "results.json").read_text()) == {"distance": 1}
+
+
+def test_a_folder_from_before_runs_were_recorded_goes_on(tmp_path: Path) -> None:
+    run(tmp_path, metrics=["l1"])
+    (tmp_path / "run.json").unlink()
+    computed: list[str] = []
+    run(tmp_path, report=lambda cell: computed.append(cell["metric"]))
+    assert computed == ["cosine"]
+    (tmp_path / "run.json").unlink()
+    with pytest.raises(RunExistsError, match=r"not a run of 'study ablation'.*it holds figures, results.json"):
+        run_ablation(tmp_path, dataset="digits", questions=["tol"], preset=SMALL)
+
+
+def test_a_cell_tells_its_own_peak_memory(tmp_path: Path) -> None:
+    if not os.access("/proc/self/clear_refs", os.W_OK):
+        pytest.skip("this system cannot reset the peak")
+    before = b"x" * (recent_peak() + 2 * 10**8)  # a peak beyond everything that this process did
+    del before
+    (cell,) = run(tmp_path, metrics=["l1"])
+    assert cell["peak_memory"] < peak_memory() - 10**8
+    assert json.loads((tmp_path / "run.json").read_text())["peak_memory_bytes"] >= peak_memory() - 10**8
+
+
+def test_classes_keep_the_order_of_the_dataset(tmp_path: Path) -> None:
+    generator = np.random.default_rng(0)
+    labels = np.repeat(np.arange(12), 6)  # "10" and "11" come before "2" in the alphabet
+    images = (labels[:, None, None] * 15 + generator.integers(0, 80, (72, 6, 6))).astype(np.uint8)
+    np.savez(tmp_path / "twelve.npz", images=images, labels=labels)
+    options: dict[str, Any] = {"features": ["pixels"], "metrics": ["l2"], "settings": ["baseline"]}
+    (cell,) = run_class_preservation([str(tmp_path / "twelve.npz")], tmp_path / "out", **options)
+    assert cell["classes"] == [str(label) for label in range(12)]
+    a, b = Preset().halves(bot.load(tmp_path / "twelve.npz"), "baseline")
+    match = bot.match(a, b, features="pixels", metric="l2", normalise=False)
+    expected = bot.class_preservation(match, a.labels, b.labels)
+    assert 0 < expected.accuracy < 1
+    assert cell["confusion"] == expected.confusion.tolist()
+    assert cell["recall"] == pytest.approx(expected.recall)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -180,7 +246,24 @@ def test_coupled_features_whole_reduced_and_aligned(tmp_path: Path) -> None:
     ):
         match = bot.match(a, b, normalise=False, **options)
         assert cell["transport_cost"] == pytest.approx(match.distance, rel=1e-4)
+        assert cell["columns"] == match.settings["columns"]
+        assert cell["kept_variance"] == pytest.approx(match.settings.get("kept_variance"))
     with pytest.raises(InputError, match="no aligned form"):
         run(tmp_path, features=["aligned"], metrics=["l1"])
     with pytest.raises(InputError, match="cannot be turned to fit"):
         run(tmp_path, features=["aligned"], metrics=metrics, preset=Preset(per_class=5, pca=20))
+
+
+def test_a_match_of_a_study_tells_what_any_match_tells() -> None:
+    digits, preset = bot.load("digits"), Preset(per_class=3, pca=4)
+    configs = preset.cell_configs(digits, "ring-power", "rotated", ["l2"])
+    found: list[bot.Match] = []
+    group = preset.group(digits, "ring-power", "rotated", configs)
+    list(compute_cells(group, configs, inspect=lambda match, a, b, config: found.append(match)))
+    (match,) = found
+    expected = bot.match(*preset.halves(digits, "rotated"), features="ring-power", metric="l2", pca=4, normalise=False)
+    assert match.settings.keys() == expected.settings.keys() - {"constant_images"} | {"rotate_source"}
+    for name in ("symmetry", "transformer", "metric", "pca", "kept_variance", "columns", "storage"):
+        assert match.settings[name] == pytest.approx(expected.settings[name])
+    assert match.seconds.keys() == match.memory.keys() == expected.seconds.keys()
+    np.testing.assert_array_equal(match.source_labels, expected.source_labels)

@@ -120,8 +120,9 @@ def class_preservation(
     on where it was; with other datasets, features or metrics, it adds them.
 
     RUN gets results.json, table1.md (rotated), table2.md (baseline), a
-    confusion matrix of every cell in figures/, and the cells in cells/. With
-    --report, report.html shows the images of the cells that are computed now.
+    confusion matrix of every cell in figures/, the cells in cells/, and
+    run.json (versions, machine). With --report, report.html shows the images
+    of the cells that are computed now.
     """
     from bispectral_ot.studies.class_preservation import run_class_preservation
     from bispectral_ot.studies.paper import paper_accuracy
@@ -284,7 +285,7 @@ def ablation(
     Example: bispectral-ot study ablation --questions reg,seeds --per-class 200 --out runs/questions
 
     Experiments are saved as they end; started again, it goes on where it was.
-    RUN gets a table (.md) and its cells (.json) for each question.
+    RUN gets a table (.md) and its cells (.json) for each question, and run.json.
     """
     from bispectral_ot.studies.ablation import run_ablation
 
@@ -338,7 +339,7 @@ def symmetries(
     Example: bispectral-ot study symmetries --out runs/symmetries
 
     Cells are saved as they end; started again, it goes on where it was.
-    RUN gets results.json, table.md, and the cells in cells/.
+    RUN gets results.json, table.md, run.json, and the cells in cells/.
     """
     from bispectral_ot.studies.symmetries import run_symmetries
 

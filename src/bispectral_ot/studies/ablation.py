@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Callable
+from dataclasses import asdict
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from bispectral_ot.datasets import Dataset, load
-from bispectral_ot.errors import InputError
+from bispectral_ot.datasets import Dataset
 from bispectral_ot.progress import Progress, silent
 from bispectral_ot.runs import write_json, write_text
-from bispectral_ot.studies.cells import CellStore
-from bispectral_ot.studies.experiment import compute_cell, compute_cost, shared_features
-from bispectral_ot.studies.preset import Preset, check_names
+from bispectral_ot.studies.cells import CellStore, Report
+from bispectral_ot.studies.experiment import CellGroup
+from bispectral_ot.studies.preset import Preset, check_names, load_labelled
 from bispectral_ot.studies.questions import QUESTIONS, Answer, Variant
 from bispectral_ot.studies.tables import markdown_table
 
@@ -29,13 +28,13 @@ def run_ablation(
     root: str | Path | None = None,
     working_memory: str | int | float | None = None,
     progress: Progress = silent,
-    report: Callable[[dict[str, Any]], None] = lambda cell: None,
+    report: Report = lambda cell: None,
 ) -> dict[str, list[Answer]]:
     """Answer questions about the method with a table each.
 
     Every experiment is saved as it ends under a name that comes from its configuration: a stopped run goes on
     where it was, and an experiment that two questions need is done once. Writes ``<question>.md`` and
-    ``<question>.json`` for each question.
+    ``<question>.json`` for each question, and ``run.json`` about the latest call.
 
     Parameters
     ----------
@@ -48,59 +47,45 @@ def run_ablation(
     check_names("questions", names, tuple(QUESTIONS))
     preset = preset or Preset(per_class=1000)
     folder = Path(out)
-    source = load(dataset, root=root)
-    if source.labels is None:
-        raise InputError(f"{source.name!r} has no labels, and class preservation is measured with them.")
-    store = CellStore(folder / "cells", names=("dataset", "setting", "features", "metric", "digest"))
-    planned = {name: [(v, _config(source, v)) for v in QUESTIONS[name].variants(preset)] for name in names}
-    total, done = sum(map(len, planned.values())), 0
-    answers: dict[str, list[Answer]] = {}
-    for name, variants in planned.items():
-        found: list[Answer] = []
-        # neighbours that differ in metric or solver only share features, and the cost as well if they can
-        for _, group in groupby(variants, key=lambda pair: _features_key(pair[1])):
-            members = list(group)
-            if any(store.find(config) is None for _, config in members):
-                _compute(source, members, store, working_memory=working_memory, progress=progress, report=report)
-            for variant, config in members:
-                cell = store.find(config)
-                assert cell is not None
-                found.append(Answer(variant, cell))
-            done += len(members)
-            progress("cells", done, total)
-        answers[name] = found
-        _write(folder, name, source, found)
+    outputs = (f"{question}.{suffix}" for question in QUESTIONS for suffix in ("md", "json"))
+    store = CellStore(folder, "study ablation", tuple(outputs), (*CellStore.names, "digest"))
+    source = load_labelled(dataset, root=root)
+    planned = [
+        Planned(name, variant, _config(source, variant))
+        for name in names
+        for variant in QUESTIONS[name].variants(preset)
+    ]
+    # neighbours that differ in metric or solver only share features, and the cost as well if they can
+    shared = [list(group) for _, group in groupby(planned, key=_sharing)]
+    work = store.run(
+        [_group(source, members) for members in shared],
+        working_memory=working_memory,
+        progress=progress,
+        report=report,
+    )
+    options = {"dataset": source.name, "questions": names, **asdict(preset), "working_memory": working_memory}
+    answers: dict[str, list[Answer]] = {name: [] for name in names}
+    last = {members[0].question: members for members in shared}
+    with store.recorded(options):
+        for members, _ in zip(shared, work, strict=True):
+            name = members[0].question
+            answers[name] += [Answer(entry.variant, store.read(entry.config)) for entry in members]
+            if members is last[name]:
+                _write(folder, name, source, answers[name])
     return answers
 
 
-def _compute(
-    dataset: Dataset,
-    members: list[tuple[Variant, dict[str, Any]]],
-    store: CellStore,
-    *,
-    working_memory: str | int | float | None,
-    progress: Progress,
-    report: Callable[[dict[str, Any]], None],
-) -> None:
-    first = members[0][0]
-    with shared_features(
-        dataset,
-        first.setting,
-        first.features,
-        first.preset,
-        working_memory=working_memory,
-        progress=progress,
-    ) as shared:
-        for metric, group in groupby(members, key=lambda pair: pair[0].metric):
-            todo = [config for _, config in group if store.find(config) is None]
-            if not todo:
-                continue
-            cost = compute_cost(shared, metric, progress=progress)
-            for config in todo:
-                cell = compute_cell(shared, cost, config, progress=progress)
-                store.save(cell)
-                report(cell)
-            del cost  # the next one needs the room
+class Planned(NamedTuple):
+    """An experiment that a question asks for."""
+
+    question: str
+    variant: Variant
+    config: dict[str, Any]
+
+
+def _group(dataset: Dataset, members: list[Planned]) -> CellGroup:
+    first = members[0].variant
+    return first.preset.group(dataset, first.features, first.setting, [entry.config for entry in members])
 
 
 def _config(dataset: Dataset, variant: Variant) -> dict[str, Any]:
@@ -110,9 +95,11 @@ def _config(dataset: Dataset, variant: Variant) -> dict[str, Any]:
     return {**config, "digest": f"{zlib.crc32(text.encode()):08x}"}
 
 
-def _features_key(config: dict[str, Any]) -> str:
+def _sharing(entry: Planned) -> tuple[str, str]:
+    """Equal for experiments of a question that have the same features."""
     later = ("metric", "reg", "tol", "solver", "digest")
-    return json.dumps({key: value for key, value in config.items() if key not in later}, sort_keys=True)
+    features = {key: value for key, value in entry.config.items() if key not in later}
+    return entry.question, json.dumps(features, sort_keys=True)
 
 
 def _write(folder: Path, name: str, dataset: Dataset, answers: list[Answer]) -> None:

@@ -1,32 +1,96 @@
-"""Cells of a study, saved one by one: what is done already is not done again."""
+"""Cells of a study, computed and saved one by one: what is done already is not done again."""
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from bispectral_ot.errors import InputError, RunExistsError
-from bispectral_ot.runs import write_json
+from bispectral_ot.progress import Progress, silent
+from bispectral_ot.runs import check_resumable, resumed_run, write_json
+from bispectral_ot.studies.experiment import CellGroup, Config, Inspect, compute_cells
+
+Report = Callable[[dict[str, Any]], None]
 
 
 @dataclass(frozen=True)
 class CellStore:
-    """The folder ``cells/`` of a run: one JSON file per cell, each whole or absent.
+    """The folder of a study, whose cells are in ``cells/``: one JSON file each, whole or absent.
 
-    A cell is a dict whose ``config`` decides its result; some entries of it name the file.
+    A cell is a dict whose ``config`` decides its result; some entries of it name the file. A folder that is not
+    this study's own is refused when the store is made.
+
+    Attributes
+    ----------
+    folder : of the study
+    verb : of the program, such as ``"study class-preservation"``
+    outputs : what the study writes to its folder beside cells, ``run.json`` and the report
+    names : entries of a config that name its cell
     """
 
     folder: Path
+    verb: str
+    outputs: tuple[str, ...]
     names: tuple[str, ...] = ("dataset", "setting", "features", "metric")
 
-    def name(self, config: dict[str, Any]) -> str:
+    def __post_init__(self) -> None:
+        """Refuse a folder that holds something else."""
+        check_resumable(self.folder, verb=self.verb, outputs=("cells", "report", "report.html", *self.outputs))
+
+    def run(
+        self,
+        groups: list[CellGroup],
+        *,
+        overwrite: bool = False,
+        working_memory: str | int | float | None = None,
+        inspect: Inspect = lambda match, a, b, config: None,
+        summarise: Callable[[], None] = lambda: None,
+        progress: Progress = silent,
+        report: Report = lambda cell: None,
+    ) -> Iterator[CellGroup]:
+        """Compute what is missing, and give each group once all of its cells are saved.
+
+        All groups are looked at before this returns, so that nothing is refused after an hour. After each cell it
+        is saved, ``summarise()``, ``progress("cells", done, total)`` and ``report(cell)`` are called; for
+        ``working_memory`` and ``inspect`` see :func:`~bispectral_ot.studies.experiment.compute_cells`.
+        """
+        missing: list[list[Config]] = []
+        pending: set[str] = set()
+        for group in groups:
+            wanted = [config for config in group.configs if self.find(config, overwrite=overwrite) is None]
+            missing.append([config for config in wanted if self.name(config) not in pending])
+            pending |= {self.name(config) for config in wanted}
+
+        def work() -> Iterator[CellGroup]:
+            total = sum(len(group.configs) for group in groups)
+            done = total - len(pending)
+            progress("cells", done, total)
+            for group, configs in zip(groups, missing, strict=True):
+                options: dict[str, Any] = {"working_memory": working_memory, "inspect": inspect, "progress": progress}
+                for cell in compute_cells(group, configs, **options) if configs else ():
+                    self.save(cell)
+                    summarise()
+                    done += 1
+                    progress("cells", done, total)
+                    report(cell)
+                yield group
+
+        return work()
+
+    def recorded(self, options: dict[str, Any]) -> AbstractContextManager[None]:
+        """Keep ``run.json`` while the block works on the folder; ``options`` are those of the call."""
+        return resumed_run(self.folder, {"verb": self.verb, **options})
+
+    def name(self, config: Config) -> str:
         """File name of a cell, without its suffix: ``mnist-rotated-ring-bispectrum-l1``."""
         return "-".join(re.sub(r"[^A-Za-z0-9.]+", "-", str(config[key])).strip("-") for key in self.names)
 
-    def find(self, config: dict[str, Any], *, overwrite: bool = False) -> dict[str, Any] | None:
+    def find(self, config: Config, *, overwrite: bool = False) -> dict[str, Any] | None:
         """The saved cell of this config; None where there is none, or an outdated one that may be replaced.
 
         Raises
@@ -34,7 +98,7 @@ class CellStore:
         RunExistsError
             If the saved cell was computed with another config and ``overwrite`` is not set.
         """
-        path = self.folder / f"{self.name(config)}.json"
+        path = self._path(config)
         if not path.is_file():
             return None
         saved = _read(path)
@@ -49,13 +113,20 @@ class CellStore:
             "with --overwrite."
         )
 
+    def read(self, config: Config) -> dict[str, Any]:
+        """The saved cell of a config that has been computed."""
+        return _read(self._path(config))
+
     def save(self, cell: dict[str, Any]) -> None:
         """Write a cell, whole or not at all."""
-        write_json(self.folder / f"{self.name(cell['config'])}.json", cell)
+        write_json(self._path(cell["config"]), cell)
 
     def all(self) -> list[dict[str, Any]]:
         """Every saved cell, those of earlier calls included, by name."""
-        return [_read(path) for path in sorted(self.folder.glob("[!.]*.json"))]
+        return [_read(path) for path in sorted((self.folder / "cells").glob("[!.]*.json"))]
+
+    def _path(self, config: Config) -> Path:
+        return self.folder / "cells" / f"{self.name(config)}.json"
 
 
 def _read(path: Path) -> dict[str, Any]:

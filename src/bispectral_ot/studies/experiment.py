@@ -1,162 +1,134 @@
-"""One experiment: features of two halves, cost, transport, and how many images keep their class."""
+"""Experiments that share features: two sides, cost, transport, and how many images keep their class."""
 
 from __future__ import annotations
 
-import tempfile
-import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, NamedTuple
+from itertools import groupby
+from typing import Any
 
 import numpy as np
 
-from bispectral_ot.costs import Cost, Storage
+from bispectral_ot.costs import Cost
 from bispectral_ot.datasets import Dataset
-from bispectral_ot.matching import Match, class_preservation
-from bispectral_ot.matching.features import FeatureMap, check_components, extract, plan_memory, reduce_features
-from bispectral_ot.memory import peak_memory
+from bispectral_ot.matching import Match
+from bispectral_ot.matching.features import FeaturePair, extracted_features
+from bispectral_ot.matching.result import label_names
+from bispectral_ot.matching.stages import Stages
 from bispectral_ot.progress import Progress, silent
+from bispectral_ot.report.tables import class_table
 from bispectral_ot.runs import provenance
-from bispectral_ot.studies.preset import Preset
 from bispectral_ot.transport import ExactTransport, Sinkhorn
+
+Config = dict[str, Any]
+Inspect = Callable[[Match, Dataset, Dataset, Config], None]
 
 
 @dataclass(frozen=True)
-class SharedFeatures:
-    """Features of both halves, computed once for all metrics."""
+class CellGroup:
+    """Cells that share their two sides and the features of these.
 
-    a: Dataset
-    b: Dataset
-    xa: Any
-    xb: Any
-    feature_map: FeatureMap
-    storage: Storage
-    seconds: float
-
-
-@contextmanager
-def shared_features(
-    dataset: Dataset,
-    setting: str,
-    features: str,
-    preset: Preset,
-    *,
-    working_memory: str | int | float | None = None,
-    progress: Progress = silent,
-) -> Iterator[SharedFeatures]:
-    """Halves and features of a group of cells; in temporary memory maps where the budget asks for it."""
-    start = time.perf_counter()
-    a, b = preset.halves(dataset, setting)
-    with extracted_features(
-        a,
-        b,
-        preset.transformer(features),
-        start=start,
-        pca=preset.pca,
-        working_memory=working_memory,
-        progress=progress,
-    ) as shared:
-        yield shared
-
-
-@contextmanager
-def extracted_features(
-    a: Dataset,
-    b: Dataset,
-    transformer: Any,
-    *,
-    start: float,
-    pca: int | None = None,
-    working_memory: str | int | float | None = None,
-    progress: Progress = silent,
-) -> Iterator[SharedFeatures]:
-    """Features of two sides that are made already; their time is counted from ``start`` (``perf_counter``)."""
-    transformer.fit(a.images)
-    plan = plan_memory((len(a), len(b)), pca or transformer.n_features_out_, working_memory=working_memory)
-    if pca is not None:
-        check_components(pca, transformer, transformer.n_features_out_)
-        reduced = reduce_features(transformer, a.images, b.images, transformer.feature_weights_, pca, progress=progress)
-        feature_map = FeatureMap(transformer, weights=transformer.feature_weights_, projection=reduced.projection)
-        seconds = time.perf_counter() - start
-        yield SharedFeatures(a, b, reduced.xa, reduced.xb, feature_map, plan.storage, seconds)
-        return
-    with tempfile.TemporaryDirectory(prefix="bispectral-ot-") as scratch:
-        files = [Path(scratch) / f"{side}.npy" if plan.mapped_features else None for side in "ab"]
-        xa = extract(transformer, a.images, file=files[0], progress=progress)
-        xb = extract(transformer, b.images, file=files[1], progress=progress)
-        seconds = time.perf_counter() - start
-        feature_map = FeatureMap(transformer, weights=transformer.feature_weights_)
-        yield SharedFeatures(a, b, xa, xb, feature_map, plan.storage, seconds)
-
-
-class TimedCost(NamedTuple):
-    """A cost, and the seconds it took."""
-
-    cost: Cost
-    seconds: float
-
-
-def compute_cost(shared: SharedFeatures, metric: Any, *, progress: Progress = silent) -> TimedCost:
-    """The cost between the two halves, stored as the memory budget allows."""
-    start = time.perf_counter()
-    cost = shared.feature_map.cost(shared.xa, shared.xb, metric, storage=shared.storage, progress=progress)
-    return TimedCost(cost, time.perf_counter() - start)
-
-
-def compute_cell(
-    shared: SharedFeatures,
-    timed: TimedCost,
-    config: dict[str, Any],
-    *,
-    inspect: Callable[[Match], None] = lambda match: None,
-    progress: Progress = silent,
-) -> dict[str, Any]:
-    """Transport and class preservation; the time for features is that of all cells that share them.
-
-    ``accuracy`` gives each image of A the class with most of its mass, the paper's rule;
-    ``best_match_accuracy`` the class of its single best match. ``inspect`` is called with the match.
+    Attributes
+    ----------
+    configs : of the cells, those that share a cost next to each other
+    sides : makes A and B, with labels
+    transformer : gives the features
+    pca : principal components that they are reduced to; None for all of the features
     """
-    a, b, cost = shared.a, shared.b, timed.cost
-    assert a.labels is not None
-    assert b.labels is not None
-    solver = (
-        ExactTransport(on_failure="warn")
-        if config.get("solver") == "exact"
-        else Sinkhorn(reg=config["reg"], tol=config["tol"], on_failure="warn")
-    )
-    start = time.perf_counter()
-    coupling = solver.solve(cost, progress=progress)
-    solved = time.perf_counter()
-    match = Match(
+
+    configs: list[Config]
+    sides: Callable[[], tuple[Dataset, Dataset]]
+    transformer: Any
+    pca: int | None = None
+
+
+def compute_cells(
+    group: CellGroup,
+    configs: list[Config],
+    *,
+    working_memory: str | int | float | None = None,
+    inspect: Inspect = lambda match, a, b, config: None,
+    progress: Progress = silent,
+) -> Iterator[dict[str, Any]]:
+    """Compute the cells of a group that ``configs`` asks for; features are extracted once, and a cost once a metric.
+
+    ``accuracy`` gives each image of A the class with most of its mass, the paper's rule; ``best_match_accuracy`` the
+    class of its single best match. ``seconds`` has the time for features and cost in every cell that shares them.
+    ``peak_memory`` is the largest resident size of the process during these stages; where the system cannot measure
+    it anew (not Linux), since the process began. ``inspect`` is called with each match before its cell is given.
+    """
+    stages = Stages(fresh=True)
+    with ExitStack() as stack:
+        with stages.measured("features"):
+            a, b = group.sides()
+            pair = stack.enter_context(
+                extracted_features(
+                    group.transformer,
+                    a.images,
+                    b.images,
+                    pca=group.pca,
+                    working_memory=working_memory,
+                    solvers=[_solver(config) for config in configs],
+                    progress=progress,
+                )
+            )
+        for metric, members in groupby(configs, key=lambda config: config["metric"]):
+            with stages.measured("cost"):
+                cost = pair.cost(metric, progress=progress)
+            for config in members:
+                match = _solve(pair, cost, a, b, config, stages, progress)
+                cell = _cell(match, a, b, config, stages)
+                inspect(match, a, b, config)
+                del match
+                yield cell
+            del cost  # the next one needs the room
+
+
+def _solver(config: Config) -> ExactTransport | Sinkhorn:
+    if config.get("solver") == "exact":
+        return ExactTransport(on_failure="warn")
+    return Sinkhorn(reg=config["reg"], tol=config["tol"], on_failure="warn")
+
+
+def _solve(
+    pair: FeaturePair, cost: Cost, a: Dataset, b: Dataset, config: Config, stages: Stages, progress: Progress
+) -> Match:
+    """Transport, with settings as :func:`~bispectral_ot.match` tells them."""
+    solver = _solver(config)
+    with stages.measured("transport"):
+        coupling = solver.solve(cost, progress=progress)
+    settings = {
+        "symmetry": config.get("symmetry", "rotation"),
+        "rotate_source": config["setting"] == "rotated",
+        "features": config["features"],
+        "metric": config["metric"],
+        "solver": repr(solver),
+        "normalise": config["normalised"],
+        **pair.settings,
+        "storage": cost.storage,
+        "storage_error": cost.storage_error / cost.scale,
+    }
+    return Match(
         coupling,
-        source_labels=a.labels,
-        target_labels=b.labels,
-        settings={
-            "rotate_source": config["setting"] == "rotated",
-            "normalise": config["normalised"],
-            "features": config["features"],
-            "metric": config["metric"],
-            "solver": repr(solver),
-            "columns": int(shared.xa.shape[1]),
-            "storage": cost.storage,
-            "storage_error": cost.storage_error / cost.scale,
-        },
-        feature_map=shared.feature_map,
+        source_labels=label_names(a),
+        target_labels=label_names(b),
+        settings=settings,
+        feature_map=pair.feature_map,
         progress=progress,
     )
-    preserved = class_preservation(match, a.labels, b.labels)
-    best = match.top_matches(k=1).indices[:, 0]
-    seconds = {
-        "features": shared.seconds,
-        "cost": timed.seconds,
-        "transport": solved - start,
-        "summary": time.perf_counter() - solved,
-    }
-    match.seconds |= seconds
-    match.memory["summary"] = peak_memory()
-    inspect(match)
+
+
+def _cell(match: Match, a: Dataset, b: Dataset, config: Config, stages: Stages) -> dict[str, Any]:
+    """What is kept of a match; its times and its memory become those of all stages."""
+    with stages.measured("summary"):
+        table = class_table(match, a, b)
+        best = match.top_matches(k=1).indices[:, 0]
+    assert table is not None
+    assert b.labels is not None
+    match.seconds |= stages.seconds
+    match.memory |= stages.memory
+    told = match.settings
     return {
         "dataset": config["dataset"],
         "features": config["features"],
@@ -164,20 +136,22 @@ def compute_cell(
         "setting": config["setting"],
         "n_source": len(a),
         "n_target": len(b),
-        "accuracy": preserved.accuracy,
+        "columns": told["columns"],
+        "kept_variance": told.get("kept_variance"),
+        "accuracy": table.accuracy,
         "best_match_accuracy": float((b.labels[best] == a.labels).mean()),
-        "classes": [a.classes[label] for label in preserved.classes],
-        "recall": preserved.recall,
-        "confusion": preserved.confusion,
+        "classes": table.rows,
+        "recall": [table.recall[name] for name in table.rows],
+        "confusion": table.counts,
         "converged": match.converged,
         "marginal_error": match.marginal_error,
-        "iterations": coupling.iterations,
+        "iterations": match.coupling.iterations,
         "transport_cost": match.distance,
-        "targets_per_source": float(np.exp(coupling.entropy) / len(a)),
-        "storage": cost.storage,
-        "storage_error": cost.storage_error / cost.scale,
-        "seconds": seconds,
-        "peak_memory": peak_memory(),
+        "targets_per_source": float(np.exp(match.coupling.entropy) / len(a)),
+        "storage": told["storage"],
+        "storage_error": told["storage_error"],
+        "seconds": dict(stages.seconds),
+        "peak_memory": max(stages.memory.values()),
         "config": config,
         "versions": provenance(),
     }

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import zlib
 from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 
 from bispectral_ot.checks import check_choice
-from bispectral_ot.datasets import Dataset, normalise, rotate_randomly, split_halves
+from bispectral_ot.datasets import Dataset, load, normalise, rotate_randomly, split_halves
 from bispectral_ot.errors import InputError
 from bispectral_ot.invariants import make_features
 from bispectral_ot.invariants.polar_spectrum import SteerableTransformer
+from bispectral_ot.studies.experiment import CellGroup
 from bispectral_ot.transport import Sinkhorn
 
 SETTINGS = ("rotated", "baseline")
@@ -78,6 +81,10 @@ class Preset:
             a = rotate_randomly(a, seed=self.seed, fill="background" if self.fill == "background" else 0.0)
         return a, b
 
+    def group(self, dataset: Dataset, features: str, setting: str, configs: list[dict[str, Any]]) -> CellGroup:
+        """The cells of ``configs``, which differ in metric or solver only, with how to compute them."""
+        return CellGroup(configs, partial(self.halves, dataset, setting), self.transformer(features), self.pca)
+
     def cell_configs(self, dataset: Dataset, features: str, setting: str, metrics: list[str]) -> list[dict[str, Any]]:
         """For each metric, everything that decides the result: cells of equal config have equal results."""
         transformer = self.transformer(features)
@@ -97,6 +104,14 @@ class Preset:
             "fill": self.fill,
         }
         return [{**common, "metric": metric} for metric in metrics]
+
+
+def load_labelled(name: str, *, root: str | Path | None = None) -> Dataset:
+    """Load a dataset whose classes can be followed."""
+    dataset = load(name, root=root)
+    if dataset.labels is None:
+        raise InputError(f"{dataset.name!r} has no labels, and class preservation is measured with them.")
+    return dataset
 
 
 def checksum(dataset: Dataset) -> str:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from bispectral_ot.costs import METRICS
-from bispectral_ot.datasets import Dataset, load, normalise, split_halves, synthetic_shapes
+from bispectral_ot.datasets import Dataset, normalise, split_halves, synthetic_shapes
 from bispectral_ot.datasets.catalogue import place
 from bispectral_ot.errors import InputError
 from bispectral_ot.invariants import make_features
@@ -19,10 +19,10 @@ from bispectral_ot.invariants.shells import ShellBispectrum
 from bispectral_ot.invariants.sphere import project_to_sphere
 from bispectral_ot.progress import Progress, silent
 from bispectral_ot.runs import write_json, write_text
-from bispectral_ot.studies.cells import CellStore
-from bispectral_ot.studies.experiment import compute_cell, compute_cost, extracted_features
+from bispectral_ot.studies.cells import CellStore, Report
+from bispectral_ot.studies.experiment import CellGroup
 from bispectral_ot.studies.paper import DATASET_TITLES, METRIC_TITLES
-from bispectral_ot.studies.preset import check_names, checksum
+from bispectral_ot.studies.preset import check_names, checksum, load_labelled
 from bispectral_ot.studies.tables import markdown_table
 
 SETTINGS = ("turned", "baseline")
@@ -109,11 +109,12 @@ def run_symmetries(
     root: str | Path | None = None,
     overwrite: bool = False,
     progress: Progress = silent,
-    report: Callable[[dict[str, Any]], None] = lambda cell: None,
+    report: Report = lambda cell: None,
 ) -> list[dict[str, Any]]:
     """Match a moved set A with an unmoved B (``turned``), and A as it was with B (``baseline``).
 
     Cells are saved as they end, with ``results.json`` and ``table.md``; a run that was stopped goes on where it was.
+    ``run.json`` tells of the latest call.
 
     Parameters
     ----------
@@ -137,8 +138,9 @@ def run_symmetries(
     check_names("symmetries", symmetries, tuple(EXPERIMENTS))
     check_names("metrics", metrics, METRICS)
     folder = Path(out)
-    store = CellStore(folder / "cells", names=("symmetry", "dataset", "setting", "features", "metric"))
-    images = _labelled_images(dataset, root) if set(symmetries) - {"so3-shapes"} else None
+    names = ("symmetry", *CellStore.names)
+    store = CellStore(folder, "study symmetries", ("results.json", "table.md"), names)
+    images = _square_images(dataset, root) if set(symmetries) - {"so3-shapes"} else None
     groups = []
     for symmetry in symmetries:
         size = shapes_per_class if symmetry == "so3-shapes" else per_class
@@ -156,32 +158,24 @@ def run_symmetries(
         }
         for setting in SETTINGS:
             for features in EXPERIMENTS[symmetry].features:
-                parameters = _transformer(features).get_params()
-                shared = {**common, "setting": setting, "features": features, "parameters": parameters}
+                transformer = _transformer(features)
+                shared = {**common, "setting": setting, "features": features, "parameters": transformer.get_params()}
                 configs = [{**shared, "metric": metric} for metric in metrics]
-                todo = [config for config in configs if store.find(config, overwrite=overwrite) is None]
-                groups.append((source, shared, todo, len(configs)))
-    total = sum(count for *_, count in groups)
-    done = total - sum(len(todo) for *_, todo, _ in groups)
-    progress("cells", done, total)
-    for source, shared_config, todo, _ in groups:
-        if not todo:
-            continue
-        start = time.perf_counter()
-        a, b = _sides(source, shared_config)
-        transformer = _transformer(shared_config["features"])
-        with extracted_features(a, b, transformer, start=start, progress=progress) as shared_sides:
-            for config in todo:
-                cost = compute_cost(shared_sides, config["metric"], progress=progress)
-                cell = compute_cell(shared_sides, cost, config, progress=progress)
-                cell["columns"] = int(shared_sides.xa.shape[1])
-                store.save(cell)
-                _write_summary(folder, store.all())
-                done += 1
-                progress("cells", done, total)
-                report(cell)
-    cells = store.all()
-    _write_summary(folder, cells)
+                groups.append(CellGroup(configs, partial(_sides, source, shared), transformer))
+    work = store.run(
+        groups,
+        overwrite=overwrite,
+        summarise=lambda: _write_summary(folder, store.all()),
+        progress=progress,
+        report=report,
+    )
+    options: dict[str, Any] = {"symmetries": symmetries, "dataset": images and images.name, "metrics": metrics}
+    options |= {"per_class": per_class, "shapes_per_class": shapes_per_class, "seed": seed, "overwrite": overwrite}
+    with store.recorded(options):
+        for _ in work:
+            pass
+        cells = store.all()
+        _write_summary(folder, cells)
     return cells
 
 
@@ -209,12 +203,10 @@ def _shell_densities(shapes: Dataset) -> Dataset:
     return replace(shapes, images=rows.reshape(len(shapes), shells.n_shells, -1))
 
 
-def _labelled_images(dataset: str | None, root: str | Path | None) -> Dataset:
+def _square_images(dataset: str | None, root: str | Path | None) -> Dataset:
     if dataset is None:
         dataset = "mnist" if root is not None or place("mnist") != "to fetch" else "mnist-5k"
-    images = load(dataset, root=root)
-    if images.labels is None:
-        raise InputError(f"{images.name!r} has no labels, and class preservation is measured with them.")
+    images = load_labelled(dataset, root=root)
     if images.images.shape[1] != images.images.shape[2]:
         raise InputError(f"{images.name!r} has images that are not square, so quarter turns do not fit; resize them.")
     return images
