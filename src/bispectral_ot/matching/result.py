@@ -57,7 +57,7 @@ class Match:
         Dataset), else None
     settings : how it was computed: symmetry, features, metric, storage and everything that is not exact
     seconds : time spent in each stage
-    memory : peak memory of the process by the end of each stage, in bytes
+    memory : peak memory of the process in bytes, by the end of each stage; in a study, during it
     feature_map : how images became features, where the match began with images
     """
 
