@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import shutil
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 from report_runs import HOSTILE, blobs, make_run
 from typer.testing import CliRunner
 
@@ -170,6 +172,23 @@ def test_a_point_of_the_map_is_hovered_and_walked_to(browser: Browser, demo: Pat
     assert browser.all("#map article:nth-child(1) .selection h4")
 
 
+def test_a_class_of_the_map_stands_out(browser: Browser, demo: Path) -> None:
+    browser.open(demo)
+    view = "#map article:nth-child(1)"
+    browser.click(browser.all(f"{view} [data-value=pictures]")[0])
+    canvas = browser.all(f"{view} .map")[0]
+
+    def dark_pixels() -> int:
+        time.sleep(0.3)  # the map is drawn a moment later
+        picture = Image.open(io.BytesIO(canvas.screenshot_as_png)).convert("L")
+        return sum(picture.histogram()[:60])
+
+    everything = dark_pixels()
+    browser.click(browser.all(f"{view} .legend button")[0])
+    assert dark_pixels() < everything / 2
+    assert browser.texts(f"{view} .selection h4") == ["8 source images and 8 target images of class 0"]
+
+
 def test_cells_are_reached_with_keys(browser: Browser, demo: Path) -> None:
     browser.open(demo)
     table = "#flow article:nth-child(1) table"
@@ -191,6 +210,15 @@ def test_nothing_is_wider_than_a_phone(browser: Browser, demo: Path, dark: bool)
     assert browser.run("return document.documentElement.scrollWidth") <= PHONE[0]
     ground = browser.run("return getComputedStyle(document.body).backgroundColor")
     assert (max(map(int, ground.removeprefix("rgb(").rstrip(")").split(","))) < 60) == dark
+
+
+def test_distances_of_ten_classes_fit_on_a_phone(browser: Browser, demo: Path) -> None:
+    browser.open(demo, PHONE)
+    assert max(map(len, browser.texts("#distances td"))) <= 4
+    script = (
+        "return [...document.querySelectorAll('#distances .scroll')].map((box) => box.scrollWidth - box.clientWidth)"
+    )
+    assert max(browser.run(script)) <= 0
 
 
 def test_hostile_names_are_shown_and_not_run(browser: Browser, tmp_path: Path) -> None:

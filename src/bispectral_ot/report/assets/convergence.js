@@ -33,7 +33,7 @@ class ConvergenceView {
       series: [{ type: "line", data: history.map(([, error], i) => [i + 1, Math.max(error, 1e-300)]), symbol: "circle", symbolSize: 5, showSymbol: history.length <= 80,
         lineStyle: { color: colour("right"), width: 2 }, itemStyle: { color: colour("right") },
         markLine: { silent: true, symbol: "none", animation: false, data: starts.map(([pass, reg]) => ({ xAxis: pass, lineStyle: { color: colour("faint"), type: "solid" },
-          label: { formatter: `reg ${reg}`, position: "end", rotate: 0, color: colour("muted"), align: "left", distance: 2 } })) } },
+          label: { formatter: `reg ${reg}`, position: "end", rotate: 0, color: colour("muted"), align: "left", verticalAlign: "bottom", distance: 2 } })) } },
         { type: "line", data: [[1, facts.tol], [last, facts.tol]], symbolSize: 0, silent: true, tooltip: { show: false }, lineStyle: { color: colour("wrong"), type: "dashed", width: 1.5 },
           label: { show: true, position: "right", offset: [0, 10], color: colour("wrong"), formatter: ({ dataIndex }) => (dataIndex ? "" : `tolerance ${facts.tol}`) } }],
     });

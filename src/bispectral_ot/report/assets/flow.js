@@ -25,7 +25,7 @@ function heatTable({ caption, rows, columns, rowTitle, columnTitle, rowPictures,
       }
       const { text, label: words, shade, kind, press } = shown;
       const style = { "--shade": `${Math.round(100 * shade)}%` };
-      const strong = shade > 0.62 ? " strong" : "";
+      const strong = shade > 0.67 ? " strong" : "";  // where the other text has more contrast, light or dark
       const entry = make("td", { class: `${kind}${strong}`, style, title: words });
       if (press) entry.append(make("button", { type: "button", tabindex: "-1", "aria-label": words, "data-row": i, "data-column": j,
         on: { click: (event) => press(event.currentTarget) } }, size === "small" ? "" : text));
@@ -121,8 +121,9 @@ function distanceView(panel) {
   const known = means.flat().filter((value) => value !== null);
   const lowest = Math.min(...known), highest = Math.max(...known);
   const power = Math.floor(Math.log10(highest || 1));
-  const unit = power > 2 || power < -1 ? 10 ** power : 1;
-  const caption = `Mean distance (${panel.facts.settings.metric ?? "given"})${unit === 1 ? "" : `, in units of 1e${power}`}: the stronger the colour, the farther.`;
+  const unit = power > 2 || power < 0 ? Number(`1e${power}`) : 1;
+  const digits = unit === 1 ? 2 - power : 2;  // three figures of the largest, at most four letters
+  const caption = `Mean distance (${panel.facts.settings.metric ?? "given"})${unit === 1 ? "" : `, in units of ${unit}`}: the stronger the colour, the farther.`;
   return heatTable({
     caption, rowTitle: "source", columnTitle: "target",
     rows: panel.flow.rows.map((_, i) => panel.rowName(i)), columns: panel.flow.columns.map((_, j) => panel.columnName(j)),
@@ -130,7 +131,7 @@ function distanceView(panel) {
       const value = means[i][j];
       const shade = value === null || highest === lowest ? 0 : (value - lowest) / (highest - lowest);
       const words = `${panel.rowName(i)} to ${panel.columnName(j)}: ${figure(value)}`;
-      return { text: value === null ? "–" : String(Number((value / unit).toPrecision(3))), label: words, shade: 0.05 + 0.9 * shade, kind: "plain" };
+      return { text: value === null ? "–" : (value / unit).toFixed(digits), label: words, shade: 0.05 + 0.9 * shade, kind: "plain" };
     },
   });
 }

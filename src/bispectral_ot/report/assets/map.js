@@ -75,7 +75,8 @@ class MapView {
     const { sheet } = this.panel;
     const large = this.thumbnails ? this.uncrowded() : new Set();
     const size = this.points.length > 600 ? 7 : 10;
-    const item = (point) => ({ value: [point.x, point.y], point, itemStyle: this.itemStyle(point, large.has(point)),
+    const faded = (point) => (this.lit && !this.lit.has(point) ? { opacity: 0.12 } : {});
+    const item = (point) => ({ value: [point.x, point.y], point, itemStyle: { ...this.itemStyle(point, large.has(point)), ...faded(point) },
       symbol: large.has(point) ? "rect" : point.side === "sources" ? "circle" : "triangle",
       symbolSize: large.has(point) ? THUMBNAIL + 2 : this.thumbnails ? size - 2 : point.side === "sources" ? size : size + 1 });
     const groups = [this.points.filter(({ side }) => side === "sources"), this.points.filter(({ side }) => side === "targets")];
@@ -90,7 +91,7 @@ class MapView {
         const side = this.panel[point.side];
         const [sx, sy] = sheet.place(side.picture[point.slot]);
         const [width, height] = [sheet.width * scale, sheet.height * scale];
-        return { type: "image", silent: true, style: { image: sheet.image, x: x - width / 2, y: y - height / 2, width, height, sx, sy, sWidth: sheet.width, sHeight: sheet.height } };
+        return { type: "image", silent: true, style: { image: sheet.image, x: x - width / 2, y: y - height / 2, width, height, sx, sy, sWidth: sheet.width, sHeight: sheet.height, ...faded(point) } };
       } }] : [];
     const lines = { type: "lines", coordinateSystem: "cartesian2d", silent: true, animation: false, z: 5, data: this.lines ?? [], lineStyle: { color: colour("ink"), width: 1.5, opacity: 0.8 } };
     return {
@@ -181,6 +182,7 @@ class MapView {
     const partners = isSource ? panel.sources.matches[point.slot].filter((_, rank) => panel.sources.shares[point.slot][rank] >= 0.01)
       : panel.sources.matches.flatMap((best, slot) => (best.includes(point.slot) ? [slot] : []));
     const there = this.points.filter(({ side, slot }) => side !== point.side && partners.includes(slot));
+    this.lit = null;
     this.lines = there.map(({ x, y }) => ({ coords: [[point.x, point.y], [x, y]] }));
     this.chart.setOption({ series: this.option().series });
     const title = isSource ? panel.sourceWords(point.slot) : `Sampled sources that are matched with ${panel.targetWords(point.slot)}`;
@@ -200,7 +202,7 @@ class MapView {
     const tally = new Map();
     for (const point of points) tally.set(this.className(point), (tally.get(this.className(point)) ?? 0) + 1);
     const classes = [...tally].filter(([name]) => name !== null).sort((one, other) => other[1] - one[1]);
-    const summary = classes.slice(0, 8).map(([name, number]) => `${name}: ${count(number)}`).join(" · ") + (classes.length > 8 ? " · …" : "");
+    const summary = classes.length < 2 ? "" : classes.slice(0, 8).map(([name, number]) => `${name}: ${count(number)}`).join(" · ") + (classes.length > 8 ? " · …" : "");
     const pictures = make("ul", { class: "picks" }, ...shown.map((point) => make("li", { class: point.side === "targets" ? "target" : null },
       make("button", { type: "button", "aria-label": `Matches of ${point.side === "sources" ? panel.sourceWords(point.slot) : panel.targetWords(point.slot)}`, on: { click: () => this.press(point) } },
         this.pointPicture(point, "2.5rem")))));
@@ -213,10 +215,9 @@ class MapView {
   }
 
   highlight(points) {
-    const chosen = new Set(points);
-    const series = this.option().series;
-    for (const { data } of series.slice(0, 2)) for (const entry of data) if (!chosen.has(entry.point)) entry.itemStyle.opacity = 0.12;
-    this.chart.setOption({ series });
+    this.lit = new Set(points);
+    this.lines = [];
+    this.chart.setOption({ series: this.option().series });
   }
 
   zoom() {
@@ -229,7 +230,7 @@ class MapView {
   }
 
   clear() {
-    this.range = this.lines = null;
+    this.range = this.lines = this.lit = null;
     this.selected = [];
     this.list.replaceChildren();
     this.clearButton.disabled = this.zoomButton.disabled = true;

@@ -64,7 +64,7 @@ function factsTable(panels) {
   for (const stage of stages) row(`Stage: ${stage}`, ({ seconds: spent, memory }) => spent[stage] == null ? null : seconds(spent[stage]) + (memory?.[stage] ? `, peak memory so far ${bytes(memory[stage])}` : ""));
   row("Total time", ({ seconds: spent }) => seconds(Object.values(spent).reduce((sum, value) => sum + value, 0)));
   table.append(body);
-  return make("details", { open: panels.length === 1 || innerWidth > 800 }, make("summary", {}, "Settings, convergence, time and memory"), make("div", { class: "scroll" }, table));
+  return make("details", { open: innerWidth > 800 }, make("summary", {}, "Settings, convergence, time and memory"), make("div", { class: "scroll" }, table));
 }
 
 // Of the images on the map, which are a fair sample, the row that is right as often as the whole set.
@@ -124,7 +124,7 @@ function showPanels(main, panels, group) {
   const flowTitle = labelled.source || labelled.target ? "Class flow" : "Matches";
   main.append(section("flow", flowTitle, panels[0].judged ? "Blue cells are right, orange ones are wrong." : labelled.source || labelled.target ? "Which classes correspond." : "Each source image with its best targets.", pair(panels, flowView)));
   if (panels.every(({ map }) => map))
-    main.append(section("map", "Map", `By ${panels[0].map.method}.`, pair(panels, (panel) => chart(new MapView(panel, data.class_colours)))));
+    main.append(section("map", "Map", `By ${panels[0].map.method}. Press a dot for its matches, or select an area to see what is there.`, pair(panels, (panel) => chart(new MapView(panel, data.class_colours)))));
   if (labelled.source && labelled.target && panels.every(({ distances }) => distances))
     main.append(section("distances", "Distances between classes", `From ${distanceWords(panels[0])}.`, pair(panels, distanceView)));
   if (panels.some(({ history }) => history.length))
