@@ -132,6 +132,24 @@ main.run()
     assert (done.stdout, done.returncode) == ("still here\n", code)
 
 
+def test_an_interrupt_during_the_imports_is_no_traceback():
+    program = """
+import builtins, os, signal
+real = builtins.__import__
+
+def interrupted(name, *rest):
+    if name == "typer":
+        os.kill(os.getpid(), signal.SIGINT)
+    return real(name, *rest)
+
+from bispectral_ot.cli import run
+builtins.__import__ = interrupted
+run()
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=40)
+    assert (done.stdout, done.stderr, done.returncode) == ("", "", 130)
+
+
 def test_a_bug_is_told_apart_from_a_result(monkeypatch, capsys):
     """Exit code 1 means "not converged", so that an unexpected error needs another one."""
 

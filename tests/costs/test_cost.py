@@ -39,7 +39,7 @@ def test_storages_agree_within_the_error_they_state(pair, metric):
     assert [cost.storage for cost in (exact, compact, recomputed)] == list(STORAGES)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     arrays(
         np.float32,
@@ -57,7 +57,7 @@ def test_codes_of_16_bits_are_within_half_a_step(block):
     assert (steps >= 0).all()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(seed=st.integers(0, 10**6), offset=st.sampled_from([0.0, 1.0, 30.0]))
 def test_the_compact_error_is_within_its_bound(seed, offset):
     generator = np.random.default_rng(seed)

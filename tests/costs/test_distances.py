@@ -53,7 +53,7 @@ def test_rows_that_fill_no_tile_are_computed_too(metric, n):
 
 
 @pytest.mark.parametrize("metric", METRICS)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(data=st.data())
 def test_small_whole_numbers_give_the_literal_formula(metric, data):
     n, m, k = (data.draw(st.integers(1, 9)) for _ in range(3))

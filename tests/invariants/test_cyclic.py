@@ -26,7 +26,7 @@ def shifts(signal: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.stack([np.roll(signal, shift) for shift in range(len(signal))])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(signals, st.booleans())
 def test_full_is_the_literal_formula(signal: NDArray[np.float64], normalise: bool) -> None:
     expected = cyclic_bispectrum(signal)
@@ -53,7 +53,7 @@ def test_folded_distances_are_the_unfolded_ones(n: int) -> None:
         assert distance(*folded.transform(pair), metric, folded.feature_weights_) == pytest.approx(expected, rel=1e-5)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(signals, st.sampled_from(["full", "selective"]))
 def test_invariant_to_every_shift(signal: NDArray[np.float64], coefficients: str) -> None:
     assume(np.abs(signal).max() > 0.1)
@@ -63,7 +63,7 @@ def test_invariant_to_every_shift(signal: NDArray[np.float64], coefficients: str
     assert np.abs(features - features[0]).max() <= 1e-6 * scale
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(signals, st.booleans())
 def test_inversion_recovers_the_signal_up_to_a_shift(signal: NDArray[np.float64], normalise: bool) -> None:
     assume(generic(signal))
@@ -77,7 +77,7 @@ def test_inversion_recovers_the_signal_up_to_a_shift(signal: NDArray[np.float64]
     assert error <= 1e-5 * np.abs(np.fft.fft(signal)).max()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.integers(1, 12).flatmap(lambda n: arrays(np.float64, (2, n), elements=values)))
 def test_different_orbits_have_different_bispectra(pair: NDArray[np.float64]) -> None:
     assume(generic(pair[0], 0.05) and generic(pair[1], 0.05))

@@ -46,7 +46,7 @@ def test_the_papers_columns() -> None:
     np.testing.assert_allclose(np.linalg.norm(unfolded.transform(images), axis=1), 1, rtol=1e-6)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(small_problems())
 def test_unfolded_is_the_literal_loop(problem: tuple[NDArray[np.float32], dict[str, object]]) -> None:
     images, options = problem
@@ -55,7 +55,7 @@ def test_unfolded_is_the_literal_loop(problem: tuple[NDArray[np.float32], dict[s
     assert np.linalg.norm(features - expected) <= 1e-5 * np.linalg.norm(expected)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(small_problems())
 def test_folded_distances_are_the_unfolded_ones(
     problem: tuple[NDArray[np.float32], dict[str, object]],
@@ -69,7 +69,7 @@ def test_folded_distances_are_the_unfolded_ones(
         assert distance(x, y, metric, folded.feature_weights_) == pytest.approx(expected, rel=1e-5, abs=1e-6)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(small_problems())
 def test_index_map_says_what_a_column_is(problem: tuple[NDArray[np.float32], dict[str, object]]) -> None:
     images, options = problem

@@ -12,7 +12,7 @@ from bispectral_ot.invariants import TranslationBispectrum
 from oracles import METRICS, distance, translation_bispectrum
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.integers(1, 6), st.integers(1, 6), st.integers(0, 3), st.integers(0, 10**6))
 def test_literal_formula_and_folded_distances(height: int, width: int, band_limit: int, seed: int) -> None:
     pair = np.random.default_rng(seed).uniform(0, 1, size=(2, height, width))
@@ -30,7 +30,7 @@ def test_literal_formula_and_folded_distances(height: int, width: int, band_limi
         )
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(0, 27), st.integers(0, 30), st.sampled_from([(), (3,)]))
 def test_invariant_to_cyclic_shifts(down: int, right: int, channels: tuple[int, ...]) -> None:
     image = np.random.default_rng(0).uniform(0, 1, size=(28, 31, *channels))

@@ -95,7 +95,7 @@ def test_masses_by_class_are_shares():
     np.testing.assert_allclose(shares, [[0, 1], [0.5, 0.5], [0.6, 0.4], [0.5, 0.5]])
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(data=st.data())
 def test_shares_sum_to_one_on_both_sides(data):
     n, m = data.draw(st.integers(1, 8)), data.draw(st.integers(1, 8))
@@ -196,7 +196,7 @@ def test_a_perfect_match_keeps_every_class():
     np.testing.assert_array_equal(result.recall, 1)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(1, 15), st.integers(1, 15), st.integers(0, 1000))
 def test_confusion_counts_every_source_once(n, m, seed):
     generator = np.random.default_rng(seed)

@@ -123,7 +123,7 @@ def test_bad_questions_are_refused(coupling, options, words):
         coupling.summary(**options)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(data=st.data())
 def test_any_sparse_plan_is_read_right(data):
     n, m = data.draw(st.integers(1, 12)), data.draw(st.integers(1, 12))

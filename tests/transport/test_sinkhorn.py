@@ -63,7 +63,7 @@ def test_two_points_on_two_points(reg):
     np.testing.assert_allclose(plan, [[stays, goes], [goes, stays]], rtol=1e-8)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     costs=st.lists(st.integers(0, 8), min_size=4, max_size=4),
     p=st.floats(0.05, 0.95),
@@ -202,7 +202,7 @@ def test_the_three_storages_agree(reg):
     assert abs(exact.transport_cost - compact.transport_cost) <= 3 * compact.cost.storage_error
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)  # about one in 15,000 needs more iterations
+@settings(max_examples=60, derandomize=True)  # about one in 15,000 needs more iterations
 @given(data=st.data())
 def test_any_small_problem_is_solved(data):
     n, m = data.draw(st.integers(1, 9)), data.draw(st.integers(1, 9))

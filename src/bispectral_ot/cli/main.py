@@ -87,7 +87,7 @@ app.add_typer(bench.app, name="bench")
 
 
 def run() -> None:
-    """Entry point of the program."""
+    """Run the verb that the command line names."""
     # A request to end, as a batch system sends it, cleans up like Ctrl-C does.
     for sign, stop in ((signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, SystemExit(TERMINATED))):
         signal.signal(sign, _stopper(stop))

@@ -15,6 +15,8 @@ from bispectral_ot.errors import InputError
 from bispectral_ot.progress import Progress, silent
 
 _BLOCK_ROWS = 2048
+# Of the float64 copy of a block of images, small enough that one for each core does not matter.
+_BLOCK_BYTES = 32 * 2**20
 
 
 def split_halves(dataset: Dataset, *, seed: int = 0, per_class: int | None = None) -> tuple[Dataset, Dataset]:
@@ -141,23 +143,32 @@ def mean_and_std(*batches: NDArray[Any]) -> tuple[float, float]:
 def center(dataset: Dataset, *, progress: Progress = silent) -> Dataset:
     """Move the content of every image to its centre; images become float32.
 
-    The content is ``|image - background|`` summed over channels, with the background as in
-    :func:`rotate_randomly`; its centre of mass goes to ((H - 1) / 2, (W - 1) / 2) by a sub-pixel bilinear
+    The content is ``|image - background|`` summed over channels, where that is beyond the noise. Background and
+    noise are the median of the image's border pixels and four times their standard deviation (from their median
+    deviation), per channel. The centre of mass goes to ((H - 1) / 2, (W - 1) / 2) by a sub-pixel bilinear
     shift, which smooths a little. Images without content stay as they are.
     """
-    images, background = dataset.images, background_level(dataset.images)
+    images = dataset.images
     height, width = images.shape[1:3]
-    shifts = np.zeros((len(images), 2))
+    planes = images.reshape(len(images), height, width, -1)
+    background, shifts = np.empty((len(images), planes.shape[3])), np.zeros((len(images), 2))
 
     def measure(start: int, stop: int) -> None:
-        content = np.abs(images[start:stop].reshape(stop - start, height, width, -1) - background).sum(axis=3)
+        block = planes[start:stop].astype(np.float64)
+        border = block[:, _border(height, width)]
+        background[start:stop] = level = np.median(border, axis=1)
+        noise = 4 * 1.4826 * np.median(np.abs(border - level[:, None]), axis=1)
+        block -= level[:, None, None]
+        np.abs(block, out=block)
+        block[block <= noise[:, None, None]] = 0
+        content = block.sum(axis=3)
         mass = content.sum(axis=(1, 2))
         filled = mass > 0
         row_mass, column_mass = content[filled].sum(axis=2), content[filled].sum(axis=1)
         shifts[start:stop][filled, 0] = (height - 1) / 2 - row_mass @ np.arange(height) / mass[filled]
         shifts[start:stop][filled, 1] = (width - 1) / 2 - column_mass @ np.arange(width) / mass[filled]
 
-    run_blocks(measure, split_rows(len(images), block_rows=_BLOCK_ROWS))
+    run_blocks(measure, split_rows(len(images), block_rows=max(1, _BLOCK_BYTES // (8 * planes[0].size))))
     maps = shift_maps(shifts[:, 0], shifts[:, 1])
     return replace(dataset, images=warp(images, maps, fill=background, stage="center", progress=progress))
 
@@ -176,10 +187,16 @@ def _fill_value(images: NDArray[Any], fill: str | float) -> ArrayLike:
 def background_level(images: NDArray[Any]) -> NDArray[np.float64]:
     """Median of the border pixels of all images, per channel: shape (channels,)."""
     planes = images.reshape(*images.shape[:3], _channels(images))
-    border = np.ones(images.shape[1:3], dtype=bool)
-    border[1:-1, 1:-1] = False
-    median: NDArray[np.float64] = np.median(planes[:, border].reshape(-1, planes.shape[3]), axis=0)
+    border = planes[:, _border(*images.shape[1:3])]
+    median: NDArray[np.float64] = np.median(border.reshape(-1, planes.shape[3]), axis=0)
     return median.astype(np.float64)
+
+
+def _border(height: int, width: int) -> NDArray[np.bool_]:
+    """Which pixels (height, width) are on the border."""
+    border = np.ones((height, width), dtype=bool)
+    border[1:-1, 1:-1] = False
+    return border
 
 
 def _channels(images: NDArray[Any]) -> int:

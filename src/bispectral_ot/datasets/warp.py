@@ -33,10 +33,10 @@ def warp(
     maps
         (n, 2, 3): output (row, column, 1) to input (row, column).
     fill
-        One number, or one per channel.
+        One number, one per channel, or one per image and channel (n, channels).
     """
     channels = images.shape[3] if images.ndim == 4 else 1
-    outside = _fill_values(fill, channels)
+    outside = _fill_values(fill, len(images), channels)
     out = np.empty(images.shape, dtype=np.float32)
     planes, planes_out = (array.reshape(*images.shape[:3], channels) for array in (images, out))
     maps = np.ascontiguousarray(maps, dtype=np.float64)
@@ -45,7 +45,7 @@ def warp(
 
     def work(start: int, stop: int) -> None:
         block = np.ascontiguousarray(planes[start:stop], dtype=np.float32)
-        warp_block(block, maps[start:stop], outside, planes_out[start:stop])
+        warp_block(block, maps[start:stop], outside[start:stop], planes_out[start:stop])
 
     block_rows = max(1, _BLOCK_PIXELS // max(1, images[0].size))
     run_blocks(work, split_rows(len(images), block_rows=block_rows), stage=stage, progress=progress)
@@ -78,10 +78,13 @@ def shift_maps(rows: NDArray[np.float64], columns: NDArray[np.float64]) -> NDArr
     return maps
 
 
-def _fill_values(fill: ArrayLike, channels: int) -> NDArray[np.float32]:
+def _fill_values(fill: ArrayLike, n: int, channels: int) -> NDArray[np.float32]:
+    """Values (n, channels)."""
     values = np.asarray(fill)
-    if values.dtype.kind not in "buif" or values.ndim > 1 or not np.isfinite(values).all():
+    if values.dtype.kind not in "buif" or not np.isfinite(values).all():
         raise InputError(f"fill must be a finite number (or one per channel), got {fill!r}.")
-    if values.ndim == 1 and len(values) != channels:
-        raise InputError(f"fill has {len(values)} values but the images have {channels} channels; give one each.")
-    return np.array(np.broadcast_to(values, channels), dtype=np.float32)
+    if values.shape not in ((), (channels,), (n, channels)):
+        raise InputError(
+            f"fill has shape {values.shape} but the images have {channels} channels; give one number for each channel."
+        )
+    return np.array(np.broadcast_to(values, (n, channels)), dtype=np.float32)

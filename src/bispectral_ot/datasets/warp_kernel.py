@@ -15,7 +15,10 @@ def warp_block(
     fill: NDArray[np.float32],
     out: NDArray[np.float32],
 ) -> None:
-    """Fill ``out`` with ``images`` (n, rows, columns, channels) seen through affine ``maps`` (n, 2, 3)."""
+    """Fill ``out`` with ``images`` (n, rows, columns, channels) seen through affine ``maps`` (n, 2, 3).
+
+    ``fill`` (n, channels) is what lies outside.
+    """
     n, height, width, channels = images.shape
     for i in range(n):
         a, b, c = maps[i, 0, 0], maps[i, 0, 1], maps[i, 0, 2]
@@ -26,12 +29,12 @@ def warp_block(
                 x = d * row + e * column + f
                 if not (-1.0 < y < height and -1.0 < x < width):
                     for channel in range(channels):
-                        out[i, row, column, channel] = fill[channel]
+                        out[i, row, column, channel] = fill[i, channel]
                     continue
                 top, left = int(np.floor(y)), int(np.floor(x))
                 down, right = y - top, x - left
                 for channel in range(channels):
-                    outside = fill[channel]
+                    outside = fill[i, channel]
                     upper_left = upper_right = lower_left = lower_right = outside
                     if top >= 0:
                         if left >= 0:
