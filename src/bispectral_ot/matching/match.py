@@ -45,7 +45,8 @@ def match(
     Parameters
     ----------
     a, b
-        Source and target: Datasets, or arrays (n, height, width) or (n, height, width, channels) of the same size.
+        Source and target: Datasets, or arrays (n, height, width) or (n, height, width, channels) of the same size;
+        1-D signals, for features such as ``GroupBispectrum``, as (n, 1, length).
     symmetry
         What the comparison should not see: ``"rotation"``, ``"rotation-reflection"`` (mirror images, too),
         ``"translation"``, ``"d4"`` (quarter turns and mirror images), ``"so3"`` (3-D rotation of signals on the
