@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -7,6 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from bispectral_ot.datasets import Dataset
+from bispectral_ot.datasets.dataset import as_dataset
 from bispectral_ot.errors import InputError
 
 IMAGES = np.zeros((6, 3, 4), dtype=np.uint8)
@@ -131,3 +134,23 @@ def test_select_with_mask_slice_and_bad_index():
     for wrong in ([6], np.ones(5, dtype=bool), [], 3, [0.5]):
         with pytest.raises(InputError):
             dataset.select(wrong)
+
+
+def test_whatever_stands_for_images_becomes_a_dataset(tmp_path: Path):
+    images = np.arange(24.0).reshape(2, 3, 4)
+    dataset = Dataset(images, name="mine")
+    np.save(tmp_path / "scans.npy", images)
+    assert as_dataset(dataset) is dataset
+    assert (as_dataset(images).name, as_dataset(images.tolist(), name="b").name) == ("images", "b")
+    for path in (tmp_path / "scans.npy", str(tmp_path / "scans.npy")):
+        assert as_dataset(path).name == "scans"
+        np.testing.assert_array_equal(as_dataset(path).images, images)
+    assert as_dataset("digits").name == "digits"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "problem"), [(None, "got NoneType"), ({}, "got dict"), (3, "expected images of shape")]
+)
+def test_what_does_not_stand_for_images_is_named(wrong: object, problem: str):
+    with pytest.raises(InputError, match=problem):
+        as_dataset(wrong)

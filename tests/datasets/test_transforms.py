@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -239,3 +241,12 @@ def test_halves_that_cannot_be():
 def test_the_paper_s_halves_of_mnist(shared_data: Path):
     a, b = split_halves(load("mnist", root=shared_data))
     assert len(a) == len(b) == 29_997
+
+
+@pytest.mark.parametrize("change", [center, normalise, rotate_randomly, split_halves])
+def test_an_array_will_do_for_a_dataset(change: Callable[..., Any]):
+    images = np.random.default_rng(0).random((4, 6, 6), dtype=np.float32)
+    given, expected = (change(data) for data in (images, Dataset(images)))
+    for one, other in zip(np.atleast_1d(given), np.atleast_1d(expected), strict=True):
+        assert one.name == other.name
+        np.testing.assert_array_equal(one.images, other.images)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import os
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -93,6 +94,17 @@ class Dataset:
         )
 
 
+def as_dataset(data: Dataset | ArrayLike | os.PathLike[str], *, name: str = "images") -> Dataset:
+    """Return a Dataset as it is, an array as one called ``name``, and what a name or a path stands for loaded."""
+    if isinstance(data, Dataset):
+        return data
+    if isinstance(data, (str, os.PathLike)):
+        from bispectral_ot.datasets.load import load  # which itself needs this module
+
+        return load(data)
+    return Dataset(cast(NDArray[Any], data), name=name)  # checked there
+
+
 def check_images(images: ArrayLike, *, what: str) -> NDArray[Any]:
     """Return ``images`` as a valid batch (see :class:`Dataset`), or say what is wrong with it."""
     try:
@@ -102,6 +114,8 @@ def check_images(images: ArrayLike, *, what: str) -> NDArray[Any]:
             f"{what}: the images do not form one array ({error}); bring them to one size. Clouds of different sizes "
             "and meshes can be given to ShellBispectrum itself, and its features to Cost and Sinkhorn."
         ) from None
+    if batch.dtype.kind == "O" and batch.ndim == 0:
+        raise InputError(f"{what}: expected images, such as an array (n, height, width), got {type(images).__name__}.")
     if batch.dtype.kind not in "buif":
         raise InputError(f"{what}: pixels must be real numbers, but the array has type {batch.dtype}.")
     if batch.ndim not in (3, 4):

@@ -13,7 +13,7 @@ from bispectral_ot.checks import advise, check_choice
 from bispectral_ot.datasets import arrays, folder
 from bispectral_ot.datasets.bundled import BUNDLED
 from bispectral_ot.datasets.catalogue import named_folder
-from bispectral_ot.datasets.dataset import Dataset, check_images
+from bispectral_ot.datasets.dataset import Dataset, as_dataset
 from bispectral_ot.datasets.fetch import fetch
 from bispectral_ot.datasets.idx import is_idx_name
 from bispectral_ot.datasets.local import find_pair, read_local
@@ -82,7 +82,7 @@ def _read(
             return BUNDLED[name].read()
         return _read_path(Path(name).expanduser(), split, size, progress)
     _refuse_test_split(split, "an array or Dataset")
-    return source if isinstance(source, Dataset) else Dataset(check_images(source, what="the array"), name="array")
+    return as_dataset(source, name="array")
 
 
 def _read_official(

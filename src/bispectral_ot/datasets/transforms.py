@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bispectral_ot.datasets.dataset import Dataset, check_images
+from bispectral_ot.datasets.dataset import Dataset, as_dataset, check_images
 from bispectral_ot.datasets.warp import rotation_maps, shift_maps, warp
 from bispectral_ot.engines import run_blocks, split_rows
 from bispectral_ot.errors import InputError
@@ -19,7 +19,9 @@ _BLOCK_ROWS = 2048
 _BLOCK_BYTES = 32 * 2**20
 
 
-def split_halves(dataset: Dataset, *, seed: int = 0, per_class: int | None = None) -> tuple[Dataset, Dataset]:
+def split_halves(
+    dataset: Dataset | ArrayLike, *, seed: int = 0, per_class: int | None = None
+) -> tuple[Dataset, Dataset]:
     """Cut a dataset into two disjoint halves, every class in two, as the paper does.
 
     Class after class, the images of the class are permuted at random; the first half goes to A, the second
@@ -32,6 +34,7 @@ def split_halves(dataset: Dataset, *, seed: int = 0, per_class: int | None = Non
     per_class
         At most this many images of each class in each half. Smaller values give subsets of larger ones.
     """
+    dataset = as_dataset(dataset)
     if per_class is not None and per_class < 1:
         raise InputError(f"per_class must be at least 1, got {per_class}; leave it out to use all images.")
     random = np.random.default_rng(seed)
@@ -84,7 +87,7 @@ def rotate(
 
 
 def rotate_randomly(
-    dataset: Dataset, *, seed: int = 0, fill: str | float = "background", progress: Progress = silent
+    dataset: Dataset | ArrayLike, *, seed: int = 0, fill: str | float = "background", progress: Progress = silent
 ) -> Dataset:
     """Turn every image by an angle drawn uniformly from [0, 360) degrees; images become float32.
 
@@ -97,16 +100,18 @@ def rotate_randomly(
         channel), ``"mean"`` (mean of all pixels, per channel; as the paper did, which normalised first and
         then filled with 0), or a number.
     """
+    dataset = as_dataset(dataset)
     degrees = np.random.default_rng(seed).uniform(0.0, 360.0, len(dataset))
     images = rotate(dataset.images, degrees, fill=_fill_value(dataset.images, fill), progress=progress)
     return replace(dataset, images=images)
 
 
-def normalise(dataset: Dataset, *, mean: float | None = None, std: float | None = None) -> Dataset:
+def normalise(dataset: Dataset | ArrayLike, *, mean: float | None = None, std: float | None = None) -> Dataset:
     """Subtract the mean of all pixels and divide by their standard deviation: ``(image - mean) / std``.
 
     ``mean`` and ``std`` default to those of the dataset; give those of another to put both on one scale.
     """
+    dataset = as_dataset(dataset)
     measured_mean, measured_std = (0.0, 1.0)
     if mean is None or std is None:
         measured_mean, measured_std = mean_and_std(dataset.images)
@@ -140,7 +145,7 @@ def mean_and_std(*batches: NDArray[Any]) -> tuple[float, float]:
     return mean, float(np.sqrt(squares / count))
 
 
-def center(dataset: Dataset, *, progress: Progress = silent) -> Dataset:
+def center(dataset: Dataset | ArrayLike, *, progress: Progress = silent) -> Dataset:
     """Move the content of every image to its centre; images become float32.
 
     The content is ``|image - background|`` summed over channels, where that is beyond the noise. Background and
@@ -148,6 +153,7 @@ def center(dataset: Dataset, *, progress: Progress = silent) -> Dataset:
     deviation), per channel. The centre of mass goes to ((H - 1) / 2, (W - 1) / 2) by a sub-pixel bilinear
     shift, which smooths a little. Images without content stay as they are.
     """
+    dataset = as_dataset(dataset)
     images = dataset.images
     height, width = images.shape[1:3]
     planes = images.reshape(len(images), height, width, -1)
