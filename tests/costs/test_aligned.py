@@ -134,8 +134,11 @@ def test_what_is_refused() -> None:
     assert set(METRICS) - set(ALIGNED_METRICS) == {"l1"}
     with pytest.raises(InputError, match="'l1' has no aligned form"):
         AlignedCost(rows, rows, index_map(), "l1")
-    with pytest.raises(InputError, match="n_rotations must be at least 1"):
-        AlignedCost(rows, rows, index_map(), n_rotations=0)
+    with pytest.raises(InputError, match="unknown metric 'l3'; did you mean 'l2'"):
+        AlignedCost(rows, rows, index_map(), "l3")
+    for n_rotations in (0, 2.5):
+        with pytest.raises(InputError, match="n_rotations must be a whole number of at least 1"):
+            AlignedCost(rows, rows, index_map(), n_rotations=n_rotations)
     with pytest.raises(InputError, match="each of the 30 columns"):
         AlignedCost(rows, rows, index_map()[1:])
     with pytest.raises(InputError, match="each of the 30 columns"):

@@ -208,6 +208,8 @@ def test_a_given_matrix_is_the_cost():
         ([[1.0, 1e300]], r"\[0, 1\]"),
         ([[1.0, -1e-3]], "negative"),
         (np.ones((2, 2)) * 1j, "complex"),
+        ("abc", "must be an array of numbers"),
+        ([[1.0], [1.0, 2.0]], "must be an array of numbers"),
     ],
 )
 def test_a_matrix_that_is_no_cost_is_refused(matrix, words):
@@ -235,6 +237,9 @@ def bad_rows(value):
         (np.ones((0, 3)), np.ones((2, 3)), {}, "non-empty"),
         (np.ones((2, 0)), np.ones((2, 0)), {}, "non-empty"),
         (np.ones((2, 3)) * 1j, np.ones((2, 3)), {}, "complex"),
+        ("a", np.ones((2, 3)), {}, "xa must be an array of numbers"),
+        (np.ones((2, 3)), [[1.0, 2.0, 3.0], [1.0]], {}, "xb must be an array of numbers"),
+        (np.ones((2, 3)), np.ones((2, 3)), {"weights": ["x", "y", "z"]}, "weights must be an array of numbers"),
         (np.ones((2, 3)), np.ones((2, 3)), {"metric": "manhattan"}, "l1, l2, sqeuclidean, cosine"),
         (np.ones((2, 3)), np.ones((2, 3)), {"weights": [1, -1, 1]}, "negative"),
         (np.ones((2, 3)), np.ones((2, 3)), {"weights": [1, np.nan, 1]}, "finite"),

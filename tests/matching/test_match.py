@@ -456,6 +456,19 @@ def test_the_settings_say_how_it_was_done(few):
     assert all(seconds >= 0 for seconds in match.seconds.values())
 
 
+@pytest.mark.parametrize(
+    ("options", "symmetry"),
+    [
+        ({"features": "pixels"}, "none"),
+        ({"features": "ring-power"}, "rotation-reflection"),
+        ({"features": bot.CoupledBispectrum(symmetry="rotation-reflection")}, "rotation-reflection"),
+        ({"features": PCA(3)}, None),
+    ],
+)
+def test_the_symmetry_told_is_that_of_the_features(few, options, symmetry):
+    assert bot.match(*few, **options).settings["symmetry"] == symmetry
+
+
 def test_progress_tells_each_stage_to_its_end(few):
     last = {}
     bot.match(*few, progress=lambda stage, done, total: last.__setitem__(stage, (done, total)))

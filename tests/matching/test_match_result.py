@@ -47,7 +47,7 @@ def test_the_best_targets_come_first_with_their_share():
     np.testing.assert_allclose(match_of(PLAN).top_matches(4).shares.sum(axis=1), 1)
 
 
-@pytest.mark.parametrize("k", [0, -2])
+@pytest.mark.parametrize("k", [0, -2, 2.5, "3"])
 def test_no_targets_cannot_be_asked_for(k):
     with pytest.raises(bot.InputError, match="at least 1"):
         match_of(PLAN).top_matches(k)
@@ -127,13 +127,15 @@ def test_shares_sum_to_one_also_where_the_marginals_are_off():
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (((), {}), "no labels"),
+        (((), {}), "neither set has labels"),
         (((), {"to": "source"}), "target set has no labels"),
         (((), {"to": "target"}), "source set has no labels"),
         ((([1, 2, 3],), {}), "3 entries but there are 4"),
         ((([1, 2, 3, 4],), {"to": "target"}), "4 entries but there are 5"),
         ((([[1], [2], [3], [4]],), {}), r"shape \(4, 1\)"),
-        ((([1, 2, 3, 4],), {"to": "left"}), "'source' or 'target'"),
+        ((([1, 2, 3, 4],), {"to": "left"}), "unknown side 'left'; choose one of source, target"),
+        (((["a", None, "b", "a"],), {}), "all numbers or all texts"),
+        ((([[1, 2], [3], [4], [5]],), {}), "all numbers or all texts"),
     ],
 )
 def test_labels_that_do_not_fit_are_refused(arguments, words):

@@ -109,7 +109,7 @@ def test_progress_ends_at_the_number_of_rows(coupling):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"k": -1}, "negative"),
+        ({"k": -1}, "at least 0"),
         ({"source_labels": np.zeros(45, int)}, "source_labels"),
         ({"target_labels": np.zeros(60, int)}, "target_labels"),
         ({"target_labels": np.zeros((45, 1), int)}, "target_labels"),

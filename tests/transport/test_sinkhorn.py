@@ -426,6 +426,7 @@ def test_the_limit_of_iterations_is_kept_and_the_result_is_for_the_regularisatio
         ({"tol": -1e-3}, "tol"),
         ({"max_iter": 0}, "max_iter"),
         ({"memory": -1}, "memory"),
+        ({"memory": "8"}, "memory must be a whole number"),
         ({"on_failure": "ignore"}, "choose one of raise, warn"),
     ],
 )

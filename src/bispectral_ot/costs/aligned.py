@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bispectral_ot.checks import check_choice, check_integer
 from bispectral_ot.costs._typing import Floats
 from bispectral_ot.costs.cost import Cost, Storage
-from bispectral_ot.costs.distances import CANCELLATION, Distance, Metric
+from bispectral_ot.costs.distances import CANCELLATION, METRICS, Distance, Metric
 from bispectral_ot.errors import InputError
 from bispectral_ot.progress import Progress, silent
 
@@ -73,14 +75,12 @@ class OrbitDistance(Distance):
         reflections: bool,
         n_rotations: int | None,
     ) -> None:
-        if metric not in ALIGNED_METRICS:
-            raise InputError(f"the metric {metric!r} has no aligned form; choose one of {', '.join(ALIGNED_METRICS)}.")
+        check_aligned_metric(metric)
         super().__init__(xa, xb, metric, None)
         self.starts = _frequency_blocks(index_map, self.xa.shape[1])
         n_frequencies = len(self.starts) - 1
         n_rotations = 4 * n_frequencies if n_rotations is None else n_rotations
-        if n_rotations < 1:
-            raise InputError(f"n_rotations must be at least 1, got {n_rotations}.")
+        check_integer("n_rotations", n_rotations, minimum=1)
         self.reflections = reflections
         # of x_real y_real + x_imag y_imag, and of x_imag y_real - x_real y_imag
         self._partners = np.concatenate([np.roll(np.arange(i, j), (j - i) // 2) for i, j in self._blocks])
@@ -148,6 +148,13 @@ class OrbitDistance(Distance):
         products += np.abs(odd, out=odd)
         best: NDArray[np.float32] = products.max(axis=0).reshape(shape[1:])
         return best
+
+
+def check_aligned_metric(metric: Any) -> Metric:
+    """Return a metric that pairs can be turned to their best fit by."""
+    if metric in METRICS and metric not in ALIGNED_METRICS:
+        raise InputError(f"the metric {metric!r} has no aligned form; choose one of {', '.join(ALIGNED_METRICS)}.")
+    return cast(Metric, check_choice("metric", metric, ALIGNED_METRICS))
 
 
 def _frequency_blocks(index_map: NDArray[np.void], n_columns: int) -> NDArray[np.int64]:

@@ -9,8 +9,9 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from bispectral_ot.checks import check_choice
 from bispectral_ot.costs._typing import Codes, Floats
-from bispectral_ot.costs.distances import Distance, Metric
+from bispectral_ot.costs.distances import Distance, Metric, as_float32
 from bispectral_ot.engines import core_count, run_blocks, split_rows
 from bispectral_ot.errors import InputError, MemoryBudgetError
 from bispectral_ot.memory import default_budget, format_bytes, parse_bytes
@@ -109,10 +110,7 @@ class Cost:
     @classmethod
     def from_matrix(cls, matrix: Floats) -> Cost:
         """Use a cost matrix (n, m) that the caller has computed."""
-        if np.iscomplexobj(matrix):
-            raise InputError("a cost must be real, but the matrix is complex.")
-        with np.errstate(over="ignore"):  # a float64 beyond float32 becomes infinite and is named below
-            values = np.ascontiguousarray(matrix, dtype=np.float32)
+        values = as_float32(matrix, "the cost matrix")
         if values.ndim != 2 or values.size == 0:
             raise InputError(f"a cost must be a non-empty matrix, got shape {values.shape}.")
         if not np.isfinite(values).all():
@@ -224,8 +222,7 @@ def choose_storage(
     """
     needs = storage_bytes(shape, feature_bytes=feature_bytes, block_rows=block_rows)
     if storage is not None:
-        if storage not in STORAGES:
-            raise InputError(f"unknown storage {storage!r}; choose one of {', '.join(STORAGES)}.")
+        check_choice("storage", storage, STORAGES)
         if working_memory is None or needs[storage] <= parse_bytes(working_memory):
             return storage
         candidates: tuple[Storage, ...] = (storage,)

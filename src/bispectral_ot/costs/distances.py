@@ -7,11 +7,12 @@ features once. Memory-mapped features are read a tile at a time and let go again
 from __future__ import annotations
 
 import mmap
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bispectral_ot.checks import check_choice
 from bispectral_ot.costs._typing import Floats
 from bispectral_ot.engines import core_count
 from bispectral_ot.errors import InputError
@@ -41,8 +42,7 @@ class Distance:
                 f"xa has {self.xa.shape[1]} columns but xb has {self.xb.shape[1]}; "
                 "both must come from the same transformer."
             )
-        if metric not in METRICS:
-            raise InputError(f"unknown metric {metric!r}; choose one of {', '.join(METRICS)}.")
+        check_choice("metric", metric, METRICS)
         self.weights = _as_weights(weights, self.xa.shape[1])
         if metric != "l1":
             self._a_norms = _squared_norms(self.xa, self.weights)
@@ -104,13 +104,22 @@ class Distance:
             out[:] = products
 
 
+def as_float32(x: Any, name: str) -> NDArray[np.float32]:
+    """``x`` as a contiguous array; what is beyond float32 becomes infinite, for the caller to name."""
+    try:
+        array = np.asarray(x)
+        if array.dtype.kind != "c":
+            with np.errstate(over="ignore"):
+                return np.ascontiguousarray(array, dtype=np.float32)
+    except (TypeError, ValueError) as error:  # texts, lists of different lengths
+        raise InputError(f"{name} must be an array of numbers: {error}.") from None
+    raise InputError(f"{name} is complex; give real numbers (of features, both parts as columns).")
+
+
 def _as_features(x: Floats, name: str) -> NDArray[np.float32]:
     if isinstance(x, np.memmap) and x.dtype == np.float32 and x.ndim == 2 and x.flags.c_contiguous:
         return x
-    if np.iscomplexobj(x):
-        raise InputError(f"{name} is complex; stack real and imaginary parts as columns.")
-    with np.errstate(over="ignore"):  # a float64 beyond float32 becomes infinite and is named below
-        array = np.ascontiguousarray(x, dtype=np.float32)
+    array = as_float32(x, name)
     if array.ndim != 2 or array.shape[0] == 0 or array.shape[1] == 0:
         raise InputError(
             f"{name} must be a non-empty matrix, one row of features per element, got shape {array.shape}."
@@ -130,7 +139,7 @@ def _check_finite(rows: NDArray[np.float32], name: str, *, first_row: int = 0) -
 def _as_weights(weights: Floats | None, n_features: int) -> NDArray[np.float32]:
     if weights is None:
         return np.ones(n_features, dtype=np.float32)
-    array = np.ascontiguousarray(weights, dtype=np.float32)
+    array = as_float32(weights, "weights")
     if array.shape != (n_features,):
         raise InputError(f"weights has shape {array.shape} but the features have {n_features} columns.")
     if not np.isfinite(array).all() or (array < 0).any():

@@ -14,7 +14,6 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from bispectral_ot.checks import check_integer as check_integer  # matching imports it from here
 from bispectral_ot.engines import run_blocks, split_rows
 from bispectral_ot.errors import DataWarning, InputError, MemoryBudgetError
 from bispectral_ot.memory import available_memory, format_bytes

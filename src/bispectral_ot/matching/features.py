@@ -7,16 +7,17 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bispectral_ot.checks import check_choice, check_integer
 from bispectral_ot.costs import METRICS, AlignedCost, Cost, Metric, Storage
-from bispectral_ot.costs.aligned import ALIGNED_METRICS
+from bispectral_ot.costs.aligned import check_aligned_metric
 from bispectral_ot.datasets.transforms import rescale
 from bispectral_ot.errors import InputError
-from bispectral_ot.invariants.base import BatchTransformer, check_integer
+from bispectral_ot.invariants.base import BatchTransformer
 from bispectral_ot.invariants.polar_spectrum import PolarSpectrum
 from bispectral_ot.matching.budget import plan_memory
 from bispectral_ot.progress import Progress, silent
@@ -56,12 +57,9 @@ def count_columns(transformer: Any, images: NDArray[Any]) -> int:
 
 def check_metric(metric: Any, transformer: Any) -> Metric:
     """Return a metric that can be taken between these features."""
-    known = ALIGNED_METRICS if isinstance(transformer, PolarSpectrum) else METRICS
-    for name in known:
-        if metric == name:
-            return name
-    problem = f"the metric {metric!r} has no aligned form" if metric in METRICS else f"unknown metric {metric!r}"
-    raise InputError(f"{problem}; choose one of {', '.join(known)}.")
+    if isinstance(transformer, PolarSpectrum):
+        return check_aligned_metric(metric)
+    return cast(Metric, check_choice("metric", metric, METRICS))
 
 
 def check_components(pca: Any, transformer: Any, n_columns: int) -> None:

@@ -14,7 +14,7 @@ from bispectral_ot.datasets import Dataset
 from bispectral_ot.datasets.transforms import mean_and_std, rescale
 from bispectral_ot.errors import DataWarning, InputError
 from bispectral_ot.invariants import make_features
-from bispectral_ot.invariants.names import DEFAULT_FEATURES
+from bispectral_ot.invariants.names import DEFAULT_FEATURES, symmetry_of
 from bispectral_ot.matching.features import check_metric, extracted_features
 from bispectral_ot.matching.result import Match, label_names
 from bispectral_ot.matching.stages import Stages
@@ -27,7 +27,7 @@ def match(
     a: Dataset | ArrayLike,
     b: Dataset | ArrayLike,
     *,
-    symmetry: str = "rotation",
+    symmetry: str | None = None,
     features: Any = None,
     metric: Metric | None = None,
     solver: Any = None,
@@ -51,7 +51,7 @@ def match(
         What the comparison should not see: ``"rotation"``, ``"rotation-reflection"`` (mirror images, too),
         ``"translation"``, ``"d4"`` (quarter turns and mirror images), ``"so3"`` (3-D rotation of signals on the
         sphere, images being latitude by longitude), ``"so3-shapes"`` (3-D rotation of point clouds (n, points, 3))
-        or ``"none"``.
+        or ``"none"``. None for what the features do not see: ``"rotation"`` where they are left to the default, too.
     features
         A name (``"pixels"``, ``"coupled-bispectrum"``, the default for rotation, ``"ring-bispectrum"`` as in the paper,
         ``"aligned"``, which turns every pair to its best fit, ...; all of them in
@@ -90,7 +90,7 @@ def match(
     True
     """
     transformer = make_features(features, symmetry=symmetry)
-    features = DEFAULT_FEATURES[symmetry] if features is None else features
+    features = DEFAULT_FEATURES[symmetry or "rotation"] if features is None else features
     metric = check_metric(metric or getattr(transformer, "default_metric", "l1"), transformer)
     source, target = _as_dataset(a, "a"), _as_dataset(b, "b")
     _check_sizes(source, target)
@@ -124,7 +124,7 @@ def match(
         with stages.measured("cost"):
             cost = pair.cost(metric, progress=progress)
         settings = {
-            "symmetry": symmetry,
+            "symmetry": symmetry_of(transformer) or symmetry,
             "features": features if isinstance(features, str) else type(transformer).__name__,
             "metric": metric,
             "solver": repr(solver),

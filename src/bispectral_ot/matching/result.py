@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bispectral_ot.checks import check_choice, check_integer
 from bispectral_ot.datasets import Dataset
 from bispectral_ot.errors import InputError
 from bispectral_ot.matching.features import FeatureMap
@@ -87,8 +88,7 @@ class Match:
 
     def top_matches(self, k: int = 5) -> TopMatches:
         """The k best targets of each source with their share of its mass, best first."""
-        if k < 1:
-            raise InputError(f"k must be at least 1, got {k}.")
+        check_integer("k", k, minimum=1)
         summary = self._summary if k <= KEPT_MATCHES else self.coupling.summary(k=k, progress=self.progress)
         shares = summary.top_masses[:, :k] / _positive(self.coupling.source_weights)[:, None]
         return TopMatches(summary.top_indices[:, :k], shares)
@@ -110,9 +110,10 @@ class Match:
         classes : (c,) the distinct labels, sorted
         shares : (n, c) rows sum to one
         """
+        if to is None and labels is None and self.source_labels is None and self.target_labels is None:
+            raise InputError("neither set has labels to transfer; pass labels=...")
         side = to or ("source" if labels is not None or self.target_labels is not None else "target")
-        if side not in ("source", "target"):
-            raise InputError(f"to must be 'source' or 'target', got {to!r}.")
+        check_choice("side", side, get_args(Side))
         own = self.target_labels if side == "source" else self.source_labels
         if labels is None and own is None:
             other = "target" if side == "source" else "source"
@@ -163,7 +164,12 @@ def label_names(dataset: Dataset) -> NDArray[Any] | None:
 
 def check_labels(labels: ArrayLike | None, size: int) -> NDArray[Any]:
     """Labels as an array (size,), or an :class:`InputError` that says what is wrong."""
-    array = np.asarray(labels)
+    try:
+        array = np.asarray(labels)
+        if array.dtype.kind == "O":
+            np.unique(array)
+    except (TypeError, ValueError):  # a None among names, lists of different lengths
+        raise InputError("labels must be all numbers or all texts, one per element.") from None
     if array.shape != (size,):
         given = f"{len(array)} entries" if array.ndim == 1 else f"shape {array.shape}"
         raise InputError(f"labels has {given} but there are {size} elements; give one label per element.")

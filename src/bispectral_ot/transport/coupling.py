@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from bispectral_ot.checks import check_integer
 from bispectral_ot.costs import Cost, EncodedRows
 from bispectral_ot.engines import core_count, run_blocks, split_rows
 from bispectral_ot.errors import InputError
@@ -113,9 +114,7 @@ class Coupling(ABC):
             Called as row blocks are done.
         """
         n, m = self.shape
-        if k < 0:
-            raise InputError(f"k must not be negative, got {k}.")
-        k = min(k, m)
+        k = min(check_integer("k", k, minimum=0), m)
         sources, source_classes = _as_labels(source_labels, n, "source_labels")
         targets, target_classes = _as_labels(target_labels, m, "target_labels")
         row_sums, source_mass = np.empty(n), np.zeros((n, target_classes))

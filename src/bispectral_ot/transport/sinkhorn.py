@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeVar, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bispectral_ot.checks import check_choice, check_positive
+from bispectral_ot.checks import check_choice, check_integer, check_positive
 from bispectral_ot.costs import Cost
 from bispectral_ot.engines import core_count, one_blas_thread, run_blocks, split_rows
 from bispectral_ot.errors import InputError, NotConvergedError, NotConvergedWarning
@@ -84,8 +84,7 @@ class Sinkhorn:
         check_positive("reg", self.reg, "the entropic problem needs some regularisation; use ExactTransport for none")
         check_positive("tol", self.tol, "give the marginal error to reach, such as 1e-4")
         check_positive("max_iter", self.max_iter, "give the number of passes to allow")
-        if self.memory < 0:
-            raise InputError(f"memory must be at least 0 (0: the plain iteration), got {self.memory!r}.")
+        check_integer("memory", self.memory, minimum=0)
         check_choice("on_failure", self.on_failure, get_args(OnFailure))
 
     def solve(
