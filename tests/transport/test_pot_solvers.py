@@ -129,3 +129,16 @@ def test_options_that_mean_nothing_are_refused(solver, options, words):
 def test_greenkhorn_checks_its_regularisation():
     with pytest.raises(InputError, match="reg"):
         Greenkhorn(reg=0)
+
+
+# All of them
+
+
+@pytest.mark.parametrize("solver", [Sinkhorn(reg=0.1), Greenkhorn(reg=0.1), ExactTransport()])
+def test_a_matrix_will_do_for_a_cost(solver):
+    matrix = problem(6, 4).block(0, 6)
+    expected = solver.solve(Cost.from_matrix(matrix)).to_dense()
+    np.testing.assert_array_equal(solver.solve(matrix).to_dense(), expected)
+    np.testing.assert_array_equal(solver.solve(matrix.tolist()).to_dense(), expected)
+    with pytest.raises(InputError, match="must be an array of numbers"):
+        solver.solve("cost")

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from bispectral_ot.checks import check_choice
 from bispectral_ot.costs._typing import Codes, Floats
@@ -108,7 +108,7 @@ class Cost:
         self._fill()
 
     @classmethod
-    def from_matrix(cls, matrix: Floats) -> Cost:
+    def from_matrix(cls, matrix: ArrayLike) -> Cost:
         """Use a cost matrix (n, m) that the caller has computed."""
         values = as_float32(matrix, "the cost matrix")
         if values.ndim != 2 or values.size == 0:
@@ -203,6 +203,11 @@ class Cost:
             self.storage_error = float(self._steps.max()) / 2 + 2**-22 * self.maximum
         if self.storage != "recompute":
             self._distance = None  # the features are not needed any more
+
+
+def as_cost(cost: Cost | ArrayLike) -> Cost:
+    """A :class:`Cost` as it is, anything else as a matrix of costs."""
+    return cost if isinstance(cost, Cost) else Cost.from_matrix(cost)
 
 
 def choose_storage(

@@ -12,6 +12,7 @@ from scipy.sparse import csr_array
 
 from bispectral_ot.checks import check_choice, check_positive
 from bispectral_ot.costs import Cost
+from bispectral_ot.costs.cost import as_cost
 from bispectral_ot.errors import InputError
 from bispectral_ot.progress import Progress, silent
 from bispectral_ot.transport.coupling import EntropicCoupling, SparseCoupling
@@ -50,7 +51,7 @@ class ExactTransport:
 
     def solve(
         self,
-        cost: Cost,
+        cost: Cost | ArrayLike,
         source_weights: ArrayLike | None = None,
         target_weights: ArrayLike | None = None,
         *,
@@ -59,6 +60,7 @@ class ExactTransport:
         """Find the plan; see :meth:`Sinkhorn.solve`."""
         import ot
 
+        cost = as_cost(cost)
         n, m = cost.shape
         p, q = (
             as_weights(source_weights, n, "source_weights"),
@@ -112,7 +114,7 @@ class Greenkhorn:
 
     def solve(
         self,
-        cost: Cost,
+        cost: Cost | ArrayLike,
         source_weights: ArrayLike | None = None,
         target_weights: ArrayLike | None = None,
         *,
@@ -121,6 +123,7 @@ class Greenkhorn:
         """Find the plan; see :meth:`Sinkhorn.solve`."""
         import ot
 
+        cost = as_cost(cost)
         n, m = cost.shape
         p, q = (
             as_weights(source_weights, n, "source_weights"),

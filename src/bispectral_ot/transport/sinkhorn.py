@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from bispectral_ot.checks import check_choice, check_integer, check_positive
 from bispectral_ot.costs import Cost
+from bispectral_ot.costs.cost import as_cost
 from bispectral_ot.engines import core_count, one_blas_thread, run_blocks, split_rows
 from bispectral_ot.errors import InputError, NotConvergedError, NotConvergedWarning
 from bispectral_ot.progress import Progress, silent
@@ -67,8 +68,8 @@ class Sinkhorn:
 
     Examples
     --------
-    >>> from bispectral_ot import Cost, Sinkhorn
-    >>> coupling = Sinkhorn(reg=0.1).solve(Cost.from_matrix([[0.0, 1.0], [1.0, 0.0]]))
+    >>> from bispectral_ot import Sinkhorn
+    >>> coupling = Sinkhorn(reg=0.1).solve([[0.0, 1.0], [1.0, 0.0]])
     >>> coupling.converged
     True
     """
@@ -89,7 +90,7 @@ class Sinkhorn:
 
     def solve(
         self,
-        cost: Cost,
+        cost: Cost | ArrayLike,
         source_weights: ArrayLike | None = None,
         target_weights: ArrayLike | None = None,
         *,
@@ -101,7 +102,7 @@ class Sinkhorn:
         Parameters
         ----------
         cost
-            The cost (n, m); it is scaled by its maximum here.
+            The cost (n, m), or a matrix of costs; it is scaled by its maximum here.
         source_weights, target_weights
             (n,) and (m,), each summing to one; uniform by default.
         potentials
@@ -114,6 +115,7 @@ class Sinkhorn:
         NotConvergedError
             If ``tol`` is not met and ``on_failure`` is ``"raise"``; its ``result`` is the coupling reached.
         """
+        cost = as_cost(cost)
         n, m = cost.shape
         p = as_weights(source_weights, n, "source_weights")
         q = as_weights(target_weights, m, "target_weights")
