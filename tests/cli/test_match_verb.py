@@ -173,6 +173,7 @@ def test_other_solvers_and_settings(program, sets, tmp_path):
     assert green.json["tol"] == 1e-3
     assert 0 < small.json["settings"]["kept_variance"] <= 1
     assert small.json["settings"]["storage"] == "compact"
+    assert [run.json["settings"]["symmetry"] for run in (exact, green, small)] == ["none", "rotation", "none"]
 
 
 @pytest.mark.usefixtures("no_pictures")

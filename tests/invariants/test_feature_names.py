@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 import pytest
 from sklearn.decomposition import PCA
 
@@ -15,11 +18,12 @@ from bispectral_ot.invariants import (
     TranslationBispectrum,
     make_features,
 )
+from bispectral_ot.invariants.names import symmetry_of
 
 
 @pytest.mark.parametrize("name", FEATURES)
 def test_names(name: str) -> None:
-    assert type(make_features(name, symmetry="none")) is FEATURES[name]
+    assert type(make_features(name)) is FEATURES[name]
 
 
 @pytest.mark.parametrize(
@@ -40,7 +44,40 @@ def test_the_default_follows_the_symmetry(symmetry: str, kind: type) -> None:
 def test_features_that_know_mirrors_are_told_the_symmetry(name: str) -> None:
     for symmetry in ("rotation", "rotation-reflection"):
         assert make_features(name, symmetry=symmetry).symmetry == symmetry
-    assert make_features(name, symmetry="none").symmetry == "rotation"
+    assert make_features(name).symmetry == "rotation"
+
+
+@pytest.mark.parametrize(
+    ("name", "symmetry", "advice"),
+    [
+        ("aligned", "none", "pixels"),
+        ("ring-power", "translation", "translation-bispectrum"),
+        ("ring-bispectrum", "rotation-reflection", "coupled-bispectrum, aligned, ring-power"),
+        ("pixels", "rotation", "coupled-bispectrum, aligned, ring-bispectrum"),
+        (RingBispectrum(), "d4", "d4-bispectrum"),
+    ],
+)
+def test_a_symmetry_that_the_features_do_not_have_is_refused(name: Any, symmetry: str, advice: str) -> None:
+    with pytest.raises(InputError, match=f"but '{symmetry}' is asked for; .* that have it: {advice}[.]"):
+        make_features(name, symmetry=symmetry)
+
+
+def test_features_tell_their_symmetry() -> None:
+    told = {name: symmetry_of(make_features(name)) for name in FEATURES}
+    assert told["pixels"] == "none"
+    assert told["coupled-bispectrum"] == told["aligned"] == told["ring-bispectrum"] == "rotation"
+    for symmetry in DEFAULT_FEATURES:
+        assert symmetry_of(make_features(symmetry=symmetry)) == symmetry
+    assert symmetry_of(PCA()) is None
+
+
+@pytest.mark.parametrize("name", ["ring-power", "ring-bispectrum"])
+def test_only_the_power_of_rings_does_not_see_mirrors(name: str) -> None:
+    images = np.random.default_rng(0).normal(size=(4, 9, 9))
+    transformer = make_features(name).set_params(sampling="bilinear").fit(images)
+    first, mirrored = transformer.transform(images), transformer.transform(images[:, :, ::-1])
+    reflected = symmetry_of(transformer) == "rotation-reflection"
+    assert np.allclose(first, mirrored, rtol=1e-3, atol=1e-3) == reflected
 
 
 def test_a_transformer_is_taken_as_it_is() -> None:

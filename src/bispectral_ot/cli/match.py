@@ -29,13 +29,14 @@ def match(
     target: Annotated[str, typer.Argument(metavar="TARGET", help="The set to match it with, given likewise.")],
     out: Annotated[Path, typer.Option(metavar="RUN", help="Folder for the run; it appears when it is whole.")],
     symmetry: Annotated[
-        str,
+        str | None,
         typer.Option(
             help="What not to see: rotation, rotation-reflection (mirror images, too), translation, d4 (quarter turns "
             "and mirror images), so3 (signals on the sphere), so3-shapes (point clouds) or none.",
+            show_default="that of the features, else rotation",
             rich_help_panel=_COMPARISON,
         ),
-    ] = "rotation",
+    ] = None,
     features: Annotated[
         str | None,
         typer.Option(
@@ -207,8 +208,7 @@ def _check_options(config: dict[str, Any]) -> dict[str, Any]:
     """Options for the library; whatever is wrong with them is said before any work is done."""
     from bispectral_ot.costs import METRICS, STORAGES
     from bispectral_ot.datasets.resize import parse_size
-    from bispectral_ot.invariants import make_features
-    from bispectral_ot.invariants.names import DEFAULT_FEATURES
+    from bispectral_ot.invariants.names import make_features, symmetry_of
     from bispectral_ot.matching.features import check_metric
     from bispectral_ot.memory import parse_bytes
     from bispectral_ot.runs import check_free
@@ -218,7 +218,7 @@ def _check_options(config: dict[str, Any]) -> dict[str, Any]:
     check_choice("--source-split", config["source_split"], ("train", "test"))
     check_choice("--target-split", config["target_split"], ("train", "test"))
     transformer = make_features(config["features"], symmetry=config["symmetry"])
-    if config["symmetry"].startswith("so3"):
+    if str(symmetry_of(transformer)).startswith("so3"):
         plane = [option for option in ("rotate_source", "center", "resize") if config[option]]
         if plane:
             raise InputError(
@@ -240,8 +240,8 @@ def _check_options(config: dict[str, Any]) -> dict[str, Any]:
     given = {name: config[name] for name in ("reg", "tol", "max_iter") if config[name] is not None}
     return {
         "solver": solvers[config["solver"]](on_failure="warn", **given),
-        "features": config["features"] or DEFAULT_FEATURES[config["symmetry"]],
-        **{name: config[name] for name in ("symmetry", "metric", "normalise", "pca", "working_memory", "storage")},
+        **{name: config[name] for name in ("symmetry", "features", "metric", "normalise")},
+        **{name: config[name] for name in ("pca", "working_memory", "storage")},
     }
 
 

@@ -1,4 +1,4 @@
-"""Names of features, and the features that suit a symmetry."""
+"""Names of features, and the symmetries that they have."""
 
 from __future__ import annotations
 
@@ -39,27 +39,63 @@ DEFAULT_FEATURES: dict[str, str] = {
 }
 
 
-def make_features(features: Any = None, *, symmetry: str = "rotation") -> Any:
+# What each kind of features does not see; those with two are told which.
+_SYMMETRIES_OF: dict[type[BatchTransformer], tuple[str, ...]] = {
+    Pixels: ("none",),
+    CoupledBispectrum: SYMMETRIES,
+    PolarSpectrum: SYMMETRIES,
+    RingBispectrum: ("rotation",),
+    RingPowerSpectrum: ("rotation-reflection",),  # it has no phases, and mirrors change nothing else
+    TranslationBispectrum: ("translation",),
+    DihedralImageBispectrum: ("d4",),
+    SphereBispectrum: ("so3",),
+    ShellBispectrum: ("so3-shapes",),
+}
+
+
+def make_features(features: Any = None, *, symmetry: str | None = None) -> Any:
     """The transformer for a name, for a transformer (itself), or for a symmetry (``features=None``).
 
     Parameters
     ----------
     features : str, transformer or None
         A name in ``FEATURES``, an object with ``fit`` and ``transform``, or None for the symmetry's default.
-    symmetry : str
-        What the comparison should not see.
+    symmetry : str or None
+        What the comparison should not see; None for what the features do not see, or for ``"rotation"`` without
+        features.
+
+    Raises
+    ------
+    InputError
+        If the features have another symmetry.
     """
-    check_choice("symmetry", symmetry, DEFAULT_FEATURES)
+    if symmetry is not None:
+        check_choice("symmetry", symmetry, DEFAULT_FEATURES)
     if features is None:
-        features = DEFAULT_FEATURES[symmetry]
+        features = DEFAULT_FEATURES[symmetry or "rotation"]
     if isinstance(features, str):
         kind = FEATURES[check_choice("features", features, FEATURES)]
-        if issubclass(kind, SteerableTransformer) and symmetry in SYMMETRIES:
-            return kind(symmetry=symmetry)
-        return kind()
-    if isinstance(features, type) or not (hasattr(features, "fit") and hasattr(features, "transform")):
+        transformer = kind(symmetry=symmetry) if len(_SYMMETRIES_OF[kind]) > 1 and symmetry in SYMMETRIES else kind()
+    elif isinstance(features, type) or not (hasattr(features, "fit") and hasattr(features, "transform")):
         raise InputError(
             f"features must be a name or a transformer with fit and transform, got {features!r}; "
             f"names are {', '.join(FEATURES)}."
         )
-    return features
+    else:
+        transformer = features
+    known = symmetry_of(transformer)
+    if symmetry is not None and known not in (None, symmetry):
+        fitting = [name for name, kind in FEATURES.items() if symmetry in _SYMMETRIES_OF[kind]]
+        named = features if isinstance(features, str) else type(transformer).__name__
+        raise InputError(
+            f"the features {named} have the symmetry {known!r}, but {symmetry!r} is asked for; leave the symmetry out, "
+            f"or take features that have it: {', '.join(fitting)}."
+        )
+    return transformer
+
+
+def symmetry_of(transformer: Any) -> str | None:
+    """The symmetry that a transformer of a kind in ``FEATURES`` has; None for others, of which nothing is known."""
+    if type(transformer) not in _SYMMETRIES_OF:
+        return None
+    return str(getattr(transformer, "symmetry", _SYMMETRIES_OF[type(transformer)][0]))
