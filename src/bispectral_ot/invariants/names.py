@@ -10,7 +10,7 @@ from bispectral_ot.invariants.base import BatchTransformer
 from bispectral_ot.invariants.coupled import CoupledBispectrum
 from bispectral_ot.invariants.dihedral_images import DihedralImageBispectrum
 from bispectral_ot.invariants.pixels import Pixels
-from bispectral_ot.invariants.polar_spectrum import SYMMETRIES, PolarSpectrum, SteerableTransformer
+from bispectral_ot.invariants.polar_spectrum import SYMMETRIES, PolarSpectrum
 from bispectral_ot.invariants.ring import RingBispectrum, RingPowerSpectrum
 from bispectral_ot.invariants.shells import ShellBispectrum
 from bispectral_ot.invariants.sphere import SphereBispectrum
