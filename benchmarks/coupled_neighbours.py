@@ -50,7 +50,7 @@ ROWS: dict[str, tuple[Any, str, bool]] = {
 def accuracy(features: Any, metric: Any, source: bot.Dataset, target: bot.Dataset) -> float:
     """Class preservation with the features of a row."""
     match = bot.match(source, target, features=features, metric=metric, solver=bot.Sinkhorn(tol=1e-3))
-    return bot.class_preservation(match, source.labels, target.labels).accuracy
+    return bot.class_preservation(match).accuracy
 
 
 def aligned_l1_accuracy(spectrum: bot.PolarSpectrum, source: bot.Dataset, target: bot.Dataset) -> float:
@@ -62,7 +62,7 @@ def aligned_l1_accuracy(spectrum: bot.PolarSpectrum, source: bot.Dataset, target
     best = np.full((len(x), len(y)), np.inf, dtype=np.float32)
     for each in turned:
         np.minimum(best, bot.Cost(flat, each, "l1").block(0, len(x)), out=best)
-    coupling = bot.Sinkhorn(tol=1e-3).solve(bot.Cost.from_matrix(best))
+    coupling = bot.Sinkhorn(tol=1e-3).solve(best)
     of_class = np.eye(10)[target.labels]
     return float(((coupling.to_dense() @ of_class).argmax(axis=1) == source.labels).mean())
 

@@ -73,7 +73,7 @@ def _against_recipe(a: Dataset, b: Dataset, *, time_box: float) -> list[dict[str
     ]
     recipe_total = sum(seconds.values())
     rows.append({"n": len(a), "stage": "total", _OURS: total, "recipe": recipe_total, "ratio": recipe_total / total})
-    our_facts = {"marginal error": result.marginal_error, "accuracy": _match_accuracy(result, a, b)}
+    our_facts = {"marginal error": result.marginal_error, "accuracy": class_preservation(result).accuracy}
     rows += [{"n": len(a), "stage": name, _OURS: our_facts.get(name), "recipe": fact} for name, fact in facts.items()]
     return rows
 
@@ -146,12 +146,6 @@ def _plan_accuracy(plan: NDArray[np.float64], a: Dataset, b: Dataset) -> float:
     return float((mass.argmax(axis=1) == a.labels).mean())
 
 
-def _match_accuracy(result: Any, a: Dataset, b: Dataset) -> float:
-    assert a.labels is not None
-    assert b.labels is not None
-    return class_preservation(result, np.asarray(a.classes)[a.labels], np.asarray(b.classes)[b.labels]).accuracy
-
-
 def _growth(setting: Setting, *, done: int, total: int) -> Table:
     """Ours from files to accuracy at rising sizes, with the exponent of each stage."""
     stages = ("load", *_STAGES, "total")
@@ -164,7 +158,7 @@ def _growth(setting: Setting, *, done: int, total: int) -> Table:
         if rows and len(a) <= rows[-1]["n"]:
             break  # there are no more digits
         result = match(a, b, features="ring-bispectrum", solver=Sinkhorn(reg=_REG))
-        accuracy = _match_accuracy(result, a, b)
+        accuracy = class_preservation(result).accuracy
         rows.append(
             {"n": len(a), "load": loaded, **{stage: result.seconds[stage] for stage in _STAGES}}
             | {"total": time.perf_counter() - start, "accuracy": accuracy}

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bispectral_ot.errors import InputError
 from bispectral_ot.matching.result import Match, check_labels
 
 
@@ -29,7 +30,9 @@ class ClassPreservation:
     classes: NDArray[Any]
 
 
-def class_preservation(match: Match, labels_a: ArrayLike, labels_b: ArrayLike) -> ClassPreservation:
+def class_preservation(
+    match: Match, labels_a: ArrayLike | None = None, labels_b: ArrayLike | None = None
+) -> ClassPreservation:
     """Compare each source's own class with the target class that gets most of its mass.
 
     Sources of weight 0 go nowhere, and are not counted.
@@ -39,10 +42,12 @@ def class_preservation(match: Match, labels_a: ArrayLike, labels_b: ArrayLike) -
     match
         The match of a (source) and b (target).
     labels_a, labels_b
-        One label for each source and each target; numbers or names, with the same meaning on both sides.
+        One label for each source and each target; the match's own by default, which are names where they come from
+        Datasets. Numbers must mean the same on both sides: ``Dataset.labels`` count the classes of their own set.
     """
     n, m = match.coupling.shape
-    truth, targets = check_labels(labels_a, n), check_labels(labels_b, m)
+    truth = _given_or_own(labels_a, match.source_labels, n, "source")
+    targets = _given_or_own(labels_b, match.target_labels, m, "target")
     names, codes = np.unique(targets, return_inverse=True)
     if match.target_labels is not None and np.array_equal(_codes(match.target_labels), codes):
         # the same classes under the names that the match has read already: no second pass
@@ -58,6 +63,12 @@ def class_preservation(match: Match, labels_a: ArrayLike, labels_b: ArrayLike) -
     hits = np.diag(confusion)
     recall = np.divide(hits, counts, out=np.full(len(classes), np.nan), where=counts > 0)
     return ClassPreservation(float(hits.sum() / moved.sum()), recall, confusion, classes)
+
+
+def _given_or_own(given: ArrayLike | None, own: NDArray[Any] | None, size: int, side: str) -> NDArray[Any]:
+    if given is None and own is None:
+        raise InputError(f"the {side} set has no labels; match a Dataset with labels, or pass labels for both sides.")
+    return check_labels(own if given is None else given, size)
 
 
 def _codes(labels: NDArray[Any]) -> NDArray[np.int64]:

@@ -137,7 +137,11 @@ class Match:
         return classes, mass / _positive(np.where(weights > 0, mass.sum(axis=1), 0.0))[:, None]
 
     def transfer_labels(self, labels: ArrayLike | None = None, *, to: Side | None = None) -> LabelTransfer:
-        """Give each element the label with the largest transported mass; see :meth:`class_mass`."""
+        """Give each element the label with the largest transported mass; see :meth:`class_mass`.
+
+        Without ``labels`` they are the match's own: names, where they come from a Dataset. With ``labels`` they are
+        of the kind that is given: the numbers of ``Dataset.labels``, say.
+        """
         classes, shares = self.class_mass(labels, to=to)
         best = shares.argmax(axis=1)
         return LabelTransfer(classes[best], shares[np.arange(len(best)), best])
