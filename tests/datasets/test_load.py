@@ -6,9 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from bispectral_ot.datasets import available, load
-from bispectral_ot.datasets.resize import parse_size, resize_image, resize_images
+from bispectral_ot.datasets.resize import parse_size, resize_images
 from bispectral_ot.errors import DatasetError, InputError
 
 
@@ -116,14 +117,48 @@ def test_bad_sizes(size: object):
         load("digits", resize=size)
 
 
-@pytest.mark.parametrize("size", [(14, 14), (40, 31), (7, 28)])
+@pytest.mark.parametrize(("given", "size"), [((24, 36), (14, 21)), ((24, 36), (48, 72)), ((600, 90), (40, 6))])
 @pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.float32])
-def test_a_batch_is_resized_as_each_image_is(images: np.ndarray, size: tuple[int, int], dtype: type):
-    batch = np.stack([images, images[::-1]], axis=3).astype(dtype)
+def test_where_the_aspect_ratio_is_the_same_pillow_resizes_likewise(
+    given: tuple[int, int], size: tuple[int, int], dtype: type
+):
+    batch = np.random.default_rng(0).integers(0, 256, (3, *given, 2)).astype(dtype)
     resized = resize_images(batch, size)
-    each = np.stack([resize_image(image, size) for image in batch])
     assert resized.dtype == dtype
-    np.testing.assert_allclose(resized, each, atol=1e-3 if dtype == np.float32 else 1)
+    for image, small in zip(batch, resized, strict=True):
+        for channel in range(2):
+            plane = Image.fromarray(image[..., channel].astype(np.float32))
+            expected = np.asarray(plane.resize(size[::-1], Image.Resampling.BILINEAR))
+            np.testing.assert_allclose(small[..., channel], expected, atol=1e-3 if dtype == np.float32 else 0.51)
+
+
+@pytest.mark.parametrize("size", [(48, 48), (33, 33), (20, 50), (131, 64)])
+def test_resizing_keeps_the_aspect_ratio_and_the_centre(size: tuple[int, int]):
+    """A square stays a square in the middle, in an image that is far from one; the rest is its background."""
+    image = np.empty((1, 60, 90, 2), dtype=np.float32)
+    image[...] = 200, 10
+    image[0, 20:40, 35:55] = 50, 90
+    resized = resize_images(image, size)[0]
+    scale = min(size[0] / 60, size[1] / 90)
+    for channel, (background, ink) in enumerate([(200, 50), (10, 90)]):
+        content = (resized[..., channel].astype(float) - background) / (ink - background)
+        assert content.sum() == pytest.approx((20 * scale) ** 2, rel=0.02)
+        rows, columns = np.indices(size) - (np.array(size)[:, None, None] - 1) / 2
+        assert np.average([rows, columns], axis=(1, 2), weights=[content] * 2) == pytest.approx([0, 0], abs=1e-3)
+        assert np.average(rows**2, weights=content) == pytest.approx(np.average(columns**2, weights=content), rel=0.02)
+        corners = resized[[0, 0, -1, -1], [0, -1, 0, -1], channel]
+        np.testing.assert_allclose(corners, background, atol=1e-4)
+
+
+def test_turned_images_that_are_not_square_stay_turned_images_of_each_other(tmp_path: Path):
+    wide = np.random.default_rng(1).integers(0, 256, (40, 96), dtype=np.uint8)
+    wide[[0, -1]] = 30
+    wide[:, [0, -1]] = 30
+    for name, image in [("a", wide), ("b", np.rot90(wide))]:
+        Image.fromarray(image).save(tmp_path / f"{name}.png")
+    first, second = load(tmp_path, resize=32).images
+    np.testing.assert_array_equal(np.rot90(first), second)
+    assert (first[:9] == 30).all()
 
 
 def test_resizing_keeps_constants_and_halves_ramps():

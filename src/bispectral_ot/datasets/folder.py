@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageOps
 
 from bispectral_ot.datasets.dataset import Dataset
-from bispectral_ot.datasets.resize import Size, resize_image
+from bispectral_ot.datasets.resize import Size, resize_images
 from bispectral_ot.engines import run_blocks, split_rows
 from bispectral_ot.errors import DatasetError, DataWarning
 from bispectral_ot.progress import Progress, silent
@@ -82,7 +82,7 @@ def _pixels(image: Image.Image) -> NDArray[Any]:
 
 def _read_sized(path: Path, size: Size | None) -> NDArray[Any]:
     image = read_image(path)
-    return image if size is None else resize_image(image, size)
+    return image if size is None else resize_images(image[None], size)[0]
 
 
 def _list_images(folder: Path) -> tuple[list[str], list[Path], list[int]]:
@@ -134,7 +134,7 @@ def _refuse_different_sizes(images: list[NDArray[Any]], paths: list[Path], folde
             raise DatasetError(
                 f"the images of {folder} have different sizes: {one} is {_size(first)} but {other} is "
                 f"{_size(image.shape)}; bring them to one size with resize={max(first)} "
-                f"(on the command line --resize {max(first)})."
+                f"(on the command line --resize {max(first)}), which keeps the aspect ratio."
             )
 
 

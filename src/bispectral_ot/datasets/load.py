@@ -49,7 +49,8 @@ def load(
         Folder that already has the IDX files of the official sets; nothing is downloaded then. The variable
         ``BISPECTRAL_OT_DATA`` does the same for all calls (and what was fetched before is used as well).
     resize
-        One side, (height, width), or a text such as ``"32x48"``: resample every image to that size.
+        One side, (height, width), or a text such as ``"32x48"``: scale every image to fit into that size. The aspect
+        ratio stays; the rest is filled with the image's own background, the median of its border per channel.
     progress
         Called while files are fetched, read or resized.
 

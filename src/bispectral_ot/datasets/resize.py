@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import math
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
 
+from bispectral_ot.datasets.transforms import BLOCK_BYTES, border_levels
 from bispectral_ot.engines import run_blocks, split_rows
 from bispectral_ot.errors import InputError
 from bispectral_ot.progress import Progress, silent
 
 Size = tuple[int, int]
+_STRIP = 256  # rows at a time, so that a large photograph needs no float32 copy of itself
 
 
 def parse_size(size: int | Size | str) -> Size:
@@ -27,53 +30,53 @@ def parse_size(size: int | Size | str) -> Size:
     return sides[0], sides[-1]
 
 
-def resize_image(image: NDArray[Any], size: Size) -> NDArray[Any]:
-    """Resample one (height, width[, channels]) image to ``size``, bilinear with antialiasing; keeps the type.
-
-    The whole image is stretched: where the aspect ratio differs, so does the content.
-    """
-    if image.shape[:2] == size:
-        return image
-    planes = image[..., None] if image.ndim == 2 else image
-    resized = np.stack(
-        [
-            # float32 planes, because pillow cannot resample 16-bit ones
-            np.asarray(
-                Image.fromarray(np.ascontiguousarray(planes[..., channel], dtype=np.float32)).resize(
-                    (size[1], size[0]), Image.Resampling.BILINEAR
-                )
-            )
-            for channel in range(planes.shape[-1])
-        ],
-        axis=-1,
-    )
-    return _as_type(resized, image.dtype).reshape((*size, *image.shape[2:]))
-
-
 def resize_images(images: NDArray[Any], size: Size, *, progress: Progress = silent) -> NDArray[Any]:
-    """Resample a batch (n, height, width[, channels]) to ``size``, as :func:`resize_image` does.
+    """Scale a batch (n, height, width[, channels]) to fit into ``size``, the content in the middle; keeps the type.
 
-    Resampling is linear in each axis, ``rows @ image @ columns.T``: an identity matrix sent through
-    :func:`resize_image` gives the two factors, and one matrix product does the whole batch.
+    The aspect ratio stays, because stretched shapes are no longer rotations of each other; what is left of ``size``
+    is filled with each image's own background, the median of its border per channel. Bilinear with antialiasing,
+    which is linear in each axis: ``rows @ image @ columns.T``, and where these weights sum to less than one,
+    background for the rest.
     """
     height, width = images.shape[1:3]
     if (height, width) == size:
         return images
-    rows = resize_image(np.eye(height, dtype=np.float32), (size[0], height))
-    columns = resize_image(np.eye(width, dtype=np.float32), (size[1], width))
+    scale = max(Fraction(height, size[0]), Fraction(width, size[1]))
+    rows, columns = (_weights(given, wanted, scale) for given, wanted in zip((height, width), size, strict=True))
+    beyond = 1 - np.outer(rows.sum(axis=1), columns.sum(axis=1))
     planes = images.reshape(*images.shape[:3], -1)
     resized = np.empty((len(images), *size, planes.shape[3]), dtype=images.dtype)
 
     def work(start: int, stop: int) -> None:
+        background = border_levels(planes[start:stop]).astype(np.float32)
+        block = np.zeros((stop - start, size[0], width * planes.shape[3]), dtype=np.float32)
+        for top in range(0, height, _STRIP):
+            strip = planes[start:stop, top : top + _STRIP].astype(np.float32)
+            block += rows[:, top : top + _STRIP] @ strip.reshape(*strip.shape[:2], -1)
+        block = block.reshape(stop - start, size[0], width, -1)
         for channel in range(planes.shape[3]):
-            block = rows @ planes[start:stop, :, :, channel].astype(np.float32) @ columns.T
-            resized[start:stop, :, :, channel] = _as_type(block, images.dtype)
+            content = block[..., channel] @ columns.T + background[:, channel, None, None] * beyond
+            resized[start:stop, :, :, channel] = as_type(content, images.dtype)
 
-    run_blocks(work, split_rows(len(images), block_rows=512), stage="resize", progress=progress)
+    blocks = split_rows(len(images), block_rows=max(1, BLOCK_BYTES // (8 * planes[0].size)))
+    run_blocks(work, blocks, stage="resize", progress=progress)
     return resized.reshape((len(images), *size, *images.shape[3:]))
 
 
-def _as_type(values: NDArray[np.float32], dtype: np.dtype[Any]) -> NDArray[Any]:
+def _weights(given: int, wanted: int, scale: Fraction) -> NDArray[np.float32]:
+    """Resampling along one axis, (wanted, given): a triangle over ``scale`` pixels, but at least one.
+
+    Pixels beyond the image that ``wanted`` reaches take their share of the weight: a row may sum to less than one.
+    """
+    beyond = math.ceil((wanted * scale - given) / 2)
+    pixels = np.arange(-beyond, given + beyond) + 0.5
+    centres = given / 2 + (np.arange(wanted) + 0.5 - wanted / 2) * float(scale)
+    weights = np.maximum(0.0, 1.0 - np.abs(pixels - centres[:, None]) / max(1.0, float(scale)))
+    weights /= weights.sum(axis=1, keepdims=True)
+    return weights[:, beyond : beyond + given].astype(np.float32)
+
+
+def as_type(values: NDArray[np.floating[Any]], dtype: np.dtype[Any]) -> NDArray[Any]:
     """Round to the nearest grey value where the type has whole ones only."""
     if dtype.kind == "u":
         values = np.rint(values).clip(0, np.iinfo(dtype).max)

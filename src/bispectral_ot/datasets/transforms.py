@@ -16,7 +16,7 @@ from bispectral_ot.progress import Progress, silent
 
 _BLOCK_ROWS = 2048
 # Of the float64 copy of a block of images, small enough that one for each core does not matter.
-_BLOCK_BYTES = 32 * 2**20
+BLOCK_BYTES = 32 * 2**20
 
 
 def split_halves(
@@ -162,7 +162,7 @@ def center(dataset: Dataset | ArrayLike, *, progress: Progress = silent) -> Data
     def measure(start: int, stop: int) -> None:
         block = planes[start:stop].astype(np.float64)
         border = block[:, _border(height, width)]
-        background[start:stop] = level = np.median(border, axis=1)
+        background[start:stop] = level = border_levels(block)
         noise = 4 * 1.4826 * np.median(np.abs(border - level[:, None]), axis=1)
         block -= level[:, None, None]
         np.abs(block, out=block)
@@ -174,7 +174,7 @@ def center(dataset: Dataset | ArrayLike, *, progress: Progress = silent) -> Data
         shifts[start:stop][filled, 0] = (height - 1) / 2 - row_mass @ np.arange(height) / mass[filled]
         shifts[start:stop][filled, 1] = (width - 1) / 2 - column_mass @ np.arange(width) / mass[filled]
 
-    run_blocks(measure, split_rows(len(images), block_rows=max(1, _BLOCK_BYTES // (8 * planes[0].size))))
+    run_blocks(measure, split_rows(len(images), block_rows=max(1, BLOCK_BYTES // (8 * planes[0].size))))
     maps = shift_maps(shifts[:, 0], shifts[:, 1])
     return replace(dataset, images=warp(images, maps, fill=background, stage="center", progress=progress))
 
@@ -188,6 +188,12 @@ def _fill_value(images: NDArray[Any], fill: str | float) -> ArrayLike:
         mean: NDArray[np.float64] = images.reshape(-1, _channels(images)).mean(axis=0, dtype=np.float64)
         return mean
     raise InputError(f"fill must be 'background', 'mean' or a number, got {fill!r}.")
+
+
+def border_levels(planes: NDArray[Any]) -> NDArray[np.float64]:
+    """Median of the border pixels of each image (n, height, width, channels), per channel: shape (n, channels)."""
+    levels: NDArray[np.float64] = np.median(planes[:, _border(*planes.shape[1:3])], axis=1)
+    return levels
 
 
 def background_level(images: NDArray[Any]) -> NDArray[np.float64]:
