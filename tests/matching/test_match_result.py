@@ -187,7 +187,8 @@ def test_labels_are_the_names_of_the_match_unless_others_are_given():
     sides = [digits.select(np.isin(digits.labels, classes).nonzero()[0][:200]) for classes in ((1, 4, 6), (0, 1, 4, 6))]
     a, b = (bot.Dataset(side.images, labels=np.array(digits.classes)[side.labels]) for side in sides)
     match = bot.match(a, b)
-    assert bot.class_preservation(match).accuracy > 0.7  # a quarter of the targets is of a class of its own; by number: 0.085
+    # a quarter of the targets is of a class that the source lacks; by number the accuracy would be 0.085
+    assert bot.class_preservation(match).accuracy > 0.7
     by_name = bot.class_preservation(match, match.source_labels, match.target_labels)
     np.testing.assert_array_equal(bot.class_preservation(match).confusion, by_name.confusion)
     with pytest.raises(bot.InputError, match="source set has no labels"):
@@ -245,3 +246,32 @@ def test_datasets_with_different_class_lists_are_compared_by_name():
     assert plain.transfer_labels().labels.dtype.kind == "U"
     assert plain.distance == reordered.distance == plain.coupling.transport_cost
     assert plain.marginal_error == plain.coupling.marginal_error
+
+
+# What a notebook shows
+
+
+def test_everything_is_shown_in_one_short_line():
+    a, b = bot.split_halves(bot.load("digits"), per_class=8)
+    match = bot.match(a, b)
+    shown = [
+        match,
+        match.coupling,
+        match.coupling.cost,
+        match.coupling.summary(),
+        match.top_matches(),
+        match.transfer_labels(),
+        match.feature_map,
+        bot.class_preservation(match),
+        bot.ExactTransport().solve(np.ones((3, 4))),
+    ]
+    for each in shown:
+        assert repr(each).startswith(type(each).__name__)
+        assert len(repr(each)) < 160
+        assert "\n" not in repr(each)
+    assert "80 x 80 by coupled-bispectrum, distance" in repr(match)
+    assert "(sqeuclidean), converged: marginal error" in repr(match)
+    with pytest.warns(bot.NotConvergedWarning):
+        poor = bot.Sinkhorn(max_iter=1, on_failure="warn").solve(match.coupling.cost)
+    assert "NOT converged: marginal error" in repr(poor)
+    assert "NOT converged: marginal error" in repr(Match(poor))

@@ -84,6 +84,10 @@ class Cost:
         distance = Distance(xa, xb, metric, weights)
         self._keep(distance, working_memory=working_memory, storage=storage, progress=progress)
 
+    def __repr__(self) -> str:
+        n, m = self.shape
+        return f"{type(self).__name__}({n:,} x {m:,}, {self.metric}, kept as {self.storage}, maximum {self.maximum:.6g})"
+
     def _keep(
         self,
         distance: Distance,

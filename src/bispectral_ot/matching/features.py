@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
@@ -126,8 +126,8 @@ class FeatureMap:
     transformer: Any
     mean: float = 0.0
     std: float = 1.0
-    weights: NDArray[np.float32] | None = None
-    projection: NDArray[np.float32] | None = None
+    weights: NDArray[np.float32] | None = field(default=None, repr=False)
+    projection: NDArray[np.float32] | None = field(default=None, repr=False)
 
     def __call__(self, images: NDArray[Any]) -> NDArray[np.float32]:
         """Features (n, columns) of ``images``, to be compared with ``metric_weights``."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -25,9 +25,9 @@ class ClassPreservation:
     """
 
     accuracy: float
-    recall: NDArray[np.float64]
-    confusion: NDArray[np.int64]
-    classes: NDArray[Any]
+    recall: NDArray[np.float64] = field(repr=False)
+    confusion: NDArray[np.int64] = field(repr=False)
+    classes: NDArray[Any] = field(repr=False)
 
 
 def class_preservation(

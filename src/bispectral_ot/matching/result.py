@@ -33,6 +33,10 @@ class TopMatches(NamedTuple):
     indices: NDArray[np.int64]
     shares: NDArray[np.float64]
 
+    def __repr__(self) -> str:
+        n, k = self.indices.shape
+        return f"TopMatches(indices and shares of the {k} best targets of each of {n:,} sources)"
+
 
 class LabelTransfer(NamedTuple):
     """Labels carried from one side to the other.
@@ -45,6 +49,9 @@ class LabelTransfer(NamedTuple):
 
     labels: NDArray[Any]
     shares: NDArray[np.float64]
+
+    def __repr__(self) -> str:
+        return f"LabelTransfer({len(self.labels):,} labels with shares, {self.shares.mean():.3f} on average)"
 
 
 @dataclass
@@ -68,8 +75,17 @@ class Match:
     settings: dict[str, Any] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
     memory: dict[str, int] = field(default_factory=dict)
-    feature_map: FeatureMap | None = field(default=None, repr=False)
-    progress: Progress = field(default=silent, repr=False)
+    feature_map: FeatureMap | None = None
+    progress: Progress = silent
+
+    def __repr__(self) -> str:
+        n, m = self.coupling.shape
+        state = "converged" if self.converged else "NOT converged"
+        features = f" by {self.settings['features']}" if "features" in self.settings else ""
+        return (
+            f"Match({n:,} x {m:,}{features}, distance {self.distance:.6g} ({self.coupling.cost.metric}), {state}: "
+            f"marginal error {self.marginal_error:.1e})"
+        )
 
     @property
     def distance(self) -> float:

@@ -37,13 +37,13 @@ class Summary:
     transport_cost: float
     entropy: float
     marginal_error: float
-    top_indices: NDArray[np.int64]
-    top_masses: Vector
-    source_class_mass: Vector | None
-    target_class_mass: Vector | None
+    top_indices: NDArray[np.int64] = field(repr=False)
+    top_masses: Vector = field(repr=False)
+    source_class_mass: Vector | None = field(repr=False)
+    target_class_mass: Vector | None = field(repr=False)
 
 
-@dataclass
+@dataclass(repr=False)
 class Coupling(ABC):
     """A transport plan between two weighted sets, and how well it was solved for.
 
@@ -62,7 +62,7 @@ class Coupling(ABC):
     target_weights: Vector
     tol: float
     iterations: int = 0
-    history: list[tuple[float, float]] = field(default_factory=list, repr=False)
+    history: list[tuple[float, float]] = field(default_factory=list)
     marginal_error: float = field(default=float("nan"), init=False)
     transport_cost: float = field(default=float("nan"), init=False)
     entropy: float = field(default=float("nan"), init=False)
@@ -72,6 +72,14 @@ class Coupling(ABC):
         self.marginal_error = measured.marginal_error
         self.transport_cost = measured.transport_cost
         self.entropy = measured.entropy
+
+    def __repr__(self) -> str:
+        n, m = self.shape
+        state = "converged" if self.converged else "NOT converged"
+        return (
+            f"{type(self).__name__}({n:,} x {m:,}, transport cost {self.transport_cost:.6g}, {state}: "
+            f"marginal error {self.marginal_error:.1e})"
+        )
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -165,7 +173,7 @@ class Coupling(ABC):
         return float(kernels.read_plan(rows, cost.codes, cost.offsets, cost.steps, *places))
 
 
-@dataclass
+@dataclass(repr=False)
 class EntropicCoupling(Coupling):
     """A plan given by potentials: ``P[i, j] = exp((f[i] + g[j] - C[i, j] / max C) / reg)``.
 
@@ -174,8 +182,8 @@ class EntropicCoupling(Coupling):
     """
 
     reg: float = 0.01
-    source_potential: Vector = field(default_factory=lambda: np.empty(0), repr=False)
-    target_potential: Vector = field(default_factory=lambda: np.empty(0), repr=False)
+    source_potential: Vector = field(default_factory=lambda: np.empty(0))
+    target_potential: Vector = field(default_factory=lambda: np.empty(0))
 
     def rows(self, start: int, stop: int) -> Vector:
         """Rows ``start`` to ``stop`` of the plan, (stop - start, m) in float64."""
@@ -210,11 +218,11 @@ class EntropicCoupling(Coupling):
         return float(-(mean - transport_cost / self.cost.scale) / self.reg)
 
 
-@dataclass
+@dataclass(repr=False)
 class SparseCoupling(Coupling):
     """A plan given by its few entries, as exact transport gives it, and whether it is the best one."""
 
-    plan: csr_array = field(default_factory=lambda: csr_array((0, 0)), repr=False)
+    plan: csr_array = field(default_factory=lambda: csr_array((0, 0)))
     optimal: bool = True
 
     @property
