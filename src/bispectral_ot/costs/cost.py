@@ -86,7 +86,7 @@ class Cost:
 
     def __repr__(self) -> str:
         n, m = self.shape
-        return f"{type(self).__name__}({n:,} x {m:,}, {self.metric}, kept as {self.storage}, maximum {self.maximum:.6g})"
+        return f"{type(self).__name__}({n:,} x {m:,}, {self.metric}, {self.storage}, maximum {self.maximum:.6g})"
 
     def _keep(
         self,
