@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bispectral_ot import Dataset
-from bispectral_ot.report.tables import Side, class_table, confusion_rows, label_rows, match_rows, results
+from bispectral_ot.report.tables import ClassTable, Side, class_table, confusion_rows, label_rows, match_rows, results
 
 
 def test_counts_accuracy_and_recall_of_a_known_plan(known_match):
@@ -65,6 +65,17 @@ def test_rows_use_the_positions_and_files_of_the_whole_set(known_match):
     header, rows = label_rows(match, left, right)
     assert header == ["source", "file", "label", "share"]
     assert [list(map(str, row)) for row in rows] == [["7", "x/1.png", "b", "1"], ["9", "x/2.png", "a", "1"]]
+
+
+def test_targets_that_get_nothing_are_no_matches(known_match):
+    match, source, target = known_match([2, 1, 0], None, None)
+    _, rows = match_rows(match, Side.whole(source), Side.whole(target), k=3)
+    assert [row[:3] for row in rows] == [[0, 1, 2], [1, 1, 1], [2, 1, 0]]
+
+
+def test_a_class_without_mass_has_no_shares():
+    table = ClassTable(("a", "b"), ("a", "b"), np.array([[2, 0], [0, 0]]), 1.0, {"a": 1.0})
+    assert table.shares.tolist() == [[1.0, 0.0], [0.0, 0.0]]
 
 
 def test_labels_go_to_the_side_that_has_none(known_match):

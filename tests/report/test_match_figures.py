@@ -9,7 +9,7 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from PIL import Image
 
-from bispectral_ot import Cost, Dataset, Sinkhorn
+from bispectral_ot import Cost, Dataset, Match, Sinkhorn
 from bispectral_ot.report import figures
 from bispectral_ot.report.overview import overview_figure
 from bispectral_ot.report.style import FAINT, RIGHT, WRONG, save
@@ -60,6 +60,18 @@ def test_confusion_of_very_many_classes_stays_a_picture(known_match, tmp_path):
     assert max(figure.get_size_inches()) < 20
     assert texts(figure) == []
     assert len(figure.axes[0].get_yticklabels()) <= 60
+
+
+def test_only_targets_that_matter_are_drawn(known_match):
+    match, source, target = known_match([0, 2, 1], None, None)
+    assert len(frames(figures.matches_figure(match, source, target, k=3))) == 3 * 2  # exact: one target gets all
+    near = Match(Sinkhorn(reg=0.1).solve(Cost.from_matrix(1.0 - np.eye(3))))
+    assert near.top_matches(3).shares.min() > 1e-6
+    assert len(frames(figures.matches_figure(near, source, target, k=3))) == 3 * 2
+    even = Match(Sinkhorn().solve(Cost.from_matrix(np.ones((3, 300)))))
+    figure = figures.matches_figure(even, source, Dataset(np.zeros((300, 6, 6))), k=5)
+    assert len(frames(figure)) == 3 * 6
+    assert texts(figure).count("<1%") == 3 * 5
 
 
 def test_frames_say_which_matches_are_right(known_match, tmp_path):

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from report_runs import blobs, gather
 
+import bispectral_ot as bot
 from bispectral_ot.report.page_data import PageData, collect
 from bispectral_ot.report.tables import Side, class_table
 
@@ -28,6 +29,18 @@ def test_flow_is_that_of_the_class_table() -> None:
         best = [page.content["targets"]["index"][j] for j in sources["matches"][slot]]
         assert best == top.indices[index].tolist()
         np.testing.assert_allclose(sources["shares"][slot], top.shares[index], rtol=1e-3, atol=1e-12)
+
+
+def test_targets_that_get_nothing_are_not_kept() -> None:
+    a, b = blobs(12, THREE, seed=0), blobs(12, THREE, seed=1)
+    weights = np.r_[np.zeros(3), np.full(9, 1 / 9)]
+    _, page, _ = gather(a, b, solver=bot.ExactTransport(), source_weights=weights, target_weights=np.full(12, 1 / 12))
+    sources = page.content["sources"]
+    matches = dict(zip(sources["index"], sources["matches"], strict=True))
+    assert matches[0] == matches[1] == matches[2] == []
+    assert all(0 < len(matches[i]) < 5 for i in range(3, 12))
+    assert all(share > 0 for shares in sources["shares"] for share in shares)
+    assert np.sum(page.content["flow"]["counts"]) == 9
 
 
 def test_class_lists_that_differ_meet_on_the_diagonal() -> None:

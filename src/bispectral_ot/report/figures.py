@@ -32,6 +32,8 @@ from bispectral_ot.transport import Coupling
 _MOST_SAMPLES = 40
 _MOST_NUMBERS = 30
 _LONGEST_NAME = 14
+# Targets with less than this part of the best one's share are not worth a picture.
+_LEAST_OF_BEST = 0.01
 # A name of more letters than this does not fit below a tile beside its share.
 _SHORT_NAME = 4
 
@@ -118,13 +120,16 @@ def matches_figure(match: Match, source: Dataset, target: Dataset, *, k: int = 5
                 axes.text(left + tile + 0.28, 0.72, "best targets", color=MUTED)
             draw_tile(axes, source.images[i], source_range, (left, top_edge, tile), caption=_caption(source, i))
             for rank, (j, share) in enumerate(zip(top.indices[i], top.shares[i], strict=True)):
+                if share == 0 or share < _LEAST_OF_BEST * top.shares[i, 0]:
+                    break
+                percent = f"{share:.0%}" if share >= 0.005 else "<1%"
                 draw_tile(
                     axes,
                     target.images[j],
                     target_range,
                     (left + tile + 0.28 + rank * step, top_edge, tile),
                     right=None if right is None else bool(right[i, rank]),
-                    caption=f"{_caption(target, j)}{between}{share:.0%}" if target.classes else f"{share:.0%}",
+                    caption=f"{_caption(target, j)}{between}{percent}" if target.classes else percent,
                 )
     return figure
 

@@ -128,7 +128,7 @@ def collect(
     a, b = source.dataset, target.dataset
     row_names, row_codes = _classes(a)
     column_names, column_codes = _classes(b, first=row_names)
-    mapped, confidence = _mapped(match, b, column_names)
+    mapped, confidence = _mapped(match, column_names)
     progress("report data", 1, 4)
     sample = sample_distances(match, a, b, seed=seed)
     progress("report data", 2, 4)
@@ -136,10 +136,12 @@ def collect(
     on_map = class_by_class(a, seed=seed) if sample is None else sample.source_rows
     rows = interleave(on_map[: len(row_names)], interleave(gallery, on_map)[: _source_count(a)])
     top = match.top_matches(_TARGETS_OF_A_SOURCE)
-    columns = _targets_to_show(top.indices[rows], class_by_class(b, seed=seed)[: len(column_names)], sample)
+    shares, with_mass = top.shares[rows], top.shares[rows] > 0
+    columns = _targets_to_show(top.indices[rows][with_mass], class_by_class(b, seed=seed)[: len(column_names)], sample)
     place = {int(j): slot for slot, j in enumerate(columns)}
     counts = np.zeros((len(row_names), len(column_names)), dtype=np.int64)
-    np.add.at(counts, (row_codes, mapped), 1)
+    moved = match.coupling.source_weights > 0
+    np.add.at(counts, (row_codes[moved], mapped[moved]), 1)
     progress("report data", 3, 4)
     labelled = {"source": a.labels is not None, "target": b.labels is not None}
     content = {
@@ -150,8 +152,8 @@ def collect(
         | {
             "mapped": mapped[rows],
             "confidence": _rounded(confidence[rows]),
-            "matches": [[place[int(j)] for j in best] for best in top.indices[rows]],
-            "shares": [_rounded(shares) for shares in top.shares[rows]],
+            "matches": [[place[int(j)] for j in top.indices[i, kept]] for i, kept in zip(rows, with_mass, strict=True)],
+            "shares": [_rounded(line[kept]) for line, kept in zip(shares, with_mass, strict=True)],
         },
         "targets": _elements(target, columns, column_codes),
         "map": None if sample is None else _map(sample, rows, place, seed=seed),
@@ -184,7 +186,7 @@ def _classes(dataset: Dataset, first: list[str] | None = None) -> tuple[list[str
     return names, codes[dataset.labels]
 
 
-def _mapped(match: Match, target: Dataset, names: list[str]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+def _mapped(match: Match, names: list[str]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """The class that each source is mapped to, and the share of its mass that agrees.
 
     Without labels: the one nameless class, and the share of the best match.
@@ -193,8 +195,7 @@ def _mapped(match: Match, target: Dataset, names: list[str]) -> tuple[NDArray[np
         shares = match.top_matches(1).shares[:, 0]
         return np.zeros(len(shares), dtype=np.int64), shares
     classes, shares = match.class_mass(to="source")
-    named = classes if classes.dtype.kind in "US" else np.asarray(target.classes)[classes]
-    place = np.array([names.index(str(name)) for name in named])
+    place = np.array([names.index(str(name)) for name in classes])
     best = shares.argmax(axis=1)
     return place[best], shares[np.arange(len(best)), best]
 
@@ -202,7 +203,7 @@ def _mapped(match: Match, target: Dataset, names: list[str]) -> tuple[NDArray[np
 def _targets_to_show(matched: NDArray[np.int64], samples: Indices, sample: SampledDistances | None) -> Indices:
     """Each once: a sample of every class, the targets on the map, and the matches of every source."""
     on_map = samples[:0] if sample is None else sample.target_rows
-    everything = np.concatenate([samples, on_map, matched.ravel()])
+    everything = np.concatenate([samples, on_map, matched])
     _, first = np.unique(everything, return_index=True)
     return everything[np.sort(first)]
 

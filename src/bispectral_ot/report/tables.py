@@ -54,8 +54,8 @@ class ClassTable:
 
     @property
     def shares(self) -> NDArray[np.float64]:
-        """(r, c) counts as shares of their row."""
-        shares: NDArray[np.float64] = self.counts / self.counts.sum(axis=1, keepdims=True)
+        """(r, c) counts as shares of their row; 0 for a class whose images have no mass."""
+        shares: NDArray[np.float64] = self.counts / self.counts.sum(axis=1, keepdims=True).clip(1)
         return shares
 
 
@@ -82,7 +82,7 @@ def class_table(match: Match, source: Dataset, target: Dataset) -> ClassTable | 
 
 
 def match_rows(match: Match, source: Side, target: Side, *, k: int) -> tuple[list[str], Iterator[Row]]:
-    """Header and rows of ``matches.csv``: one row for each source and each of its k best targets."""
+    """Header and rows of ``matches.csv``: one row for each source and each of its k best targets that get mass."""
     top = match.top_matches(k)
     with_files = bool(source.dataset.files), bool(target.dataset.files)
     header = [
@@ -97,7 +97,8 @@ def match_rows(match: Match, source: Side, target: Side, *, k: int) -> tuple[lis
     def rows() -> Iterator[Row]:
         for i, (indices, shares) in enumerate(zip(top.indices, top.shares, strict=True)):
             first = [source.positions[i], *([source.dataset.files[i]] if with_files[0] else [])]
-            for rank, (j, share) in enumerate(zip(indices, shares, strict=True), start=1):
+            best = zip(indices[shares > 0], shares[shares > 0], strict=True)
+            for rank, (j, share) in enumerate(best, start=1):
                 file = [target.dataset.files[j]] if with_files[1] else []
                 yield [*first, rank, target.positions[j], *file, f"{share:.6g}"]
 

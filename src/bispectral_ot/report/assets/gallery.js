@@ -1,6 +1,7 @@
 // Source images with their best targets: a filter, an order, and more on request.
 
 const GALLERY_STEP = 6;
+const LEAST_OF_BEST = 0.01;  // less than this part of the best share is not worth a picture
 
 function verdictClass(right) {
   return right === null ? "" : right ? "right" : "wrong";
@@ -21,7 +22,7 @@ function matchItem(panel, slot) {
   const best = make("ul", { class: "targets" });
   sources.matches[slot].forEach((target, rank) => {
     const share = sources.shares[slot][rank];
-    if (rank > 0 && share < 0.0005) return;
+    if (share < LEAST_OF_BEST * sources.shares[slot][0]) return;
     const same = panel.sameClass(slot, target);
     const label = panel.labelled.target ? panel.columnName(panel.targets.label[target]) : `#${panel.targets.index[target]}`;
     best.append(make("li", { class: verdictClass(same) },

@@ -70,7 +70,7 @@ function factsTable(panels) {
 // Of the images on the map, which are a fair sample, the row that is right as often as the whole set.
 function fairExamples(panels, slots, length) {
   const order = panels[0].map ? panels[0].map.sources.map(([slot]) => panels[0].sources.index[slot]) : panels[0].sources.index;
-  const common = order.filter((index) => slots.every((map) => map.has(index)));
+  const common = order.filter((index) => slots.every((map, i) => panels[i].sources.matches[map.get(index)]?.length));  // no mass, no match
   let chosen = common.slice(0, length), least = Infinity;
   for (let start = 0; panels[0].judged && start + length <= common.length; start += length) {
     const row = common.slice(start, start + length);
