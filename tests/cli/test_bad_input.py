@@ -58,6 +58,11 @@ def another_size(folder: Path) -> str:
     return "bad.npz"
 
 
+def colours(folder: Path) -> str:
+    np.savez(folder / "bad.npz", images=np.zeros((3, 12, 12, 3)))
+    return "bad.npz"
+
+
 def truncated_archive(folder: Path) -> str:
     np.savez(folder / "whole.npz", images=BLANK)
     (folder / "bad.npz").write_bytes((folder / "whole.npz").read_bytes()[:300])
@@ -89,6 +94,7 @@ def missing_path(folder: Path) -> str:
         (labels_of_wrong_length, "labels has 2 entries but images has 3"),
         (different_sizes_in_a_folder, "b.png is 13 x 12"),
         (another_size, "--resize"),
+        (colours, "--grey"),
         (truncated_archive, "bad.npz"),
         (truncated_picture, "b.png"),
         (misspelt_name, "did you mean 'mnist'"),

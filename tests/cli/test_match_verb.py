@@ -250,3 +250,14 @@ def test_shapes_are_matched_up_to_rotation_in_space(program, tmp_path):
     assert "flat images" in outcome.stderr
     assert program(*words).code == 0
     assert (tmp_path / "run" / "figures" / "matches.png").is_file()
+
+
+@pytest.mark.usefixtures("no_pictures")
+def test_colours_become_grey(program, sets, halves, tmp_path):
+    np.savez(tmp_path / "colours.npz", images=np.repeat(halves[0].images[..., None], 3, axis=3))
+    grey = program("match", sets / "a.npz", sets / "b.npz", "--json", "--out", tmp_path / "grey").json
+    same = program(
+        "match", tmp_path / "colours.npz", sets / "b.npz", "--json", "--grey", "--out", tmp_path / "same"
+    ).json
+    assert same["distance"] == grey["distance"]
+    assert (grey["settings"]["grey"], same["settings"]["grey"]) == (False, True)

@@ -177,3 +177,22 @@ def test_loading_does_not_pull_in_heavy_packages():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.float32])
+def test_grey_is_luminance(dtype: type):
+    colours = np.random.default_rng(0).integers(0, 256, (3, 4, 5, 4)).astype(dtype)
+    expected = colours[..., :3] @ [0.299, 0.587, 0.114]
+    for given in (colours, colours[..., :3]):
+        grey = load(given, grey=True).images
+        assert (grey.shape, grey.dtype) == ((3, 4, 5), dtype)
+        np.testing.assert_allclose(grey, expected, atol=1e-3 if dtype == np.float32 else 0.5 + 1e-3)
+    same = np.repeat(colours[..., :1], 3, axis=3)
+    np.testing.assert_allclose(load(same, grey=True).images, colours[..., 0], rtol=1e-6)
+
+
+def test_grey_images_stay_and_other_channels_have_no_grey(images: np.ndarray):
+    np.testing.assert_array_equal(load(images, grey=True).images, images)
+    np.testing.assert_array_equal(load(images[..., None], grey=True).images, images)
+    with pytest.raises(InputError, match="2 channels have no luminance"):
+        load(np.stack([images] * 2, axis=3), grey=True)

@@ -541,8 +541,16 @@ def test_images_of_different_sizes_are_refused(few):
     a, b = few
     with pytest.raises(bot.InputError, match=r"7 x 8 but those of .* are 8 x 8.*resize"):
         bot.match(a.images[:, 1:], b)
-    with pytest.raises(bot.InputError, match="8 x 8 x 3"):
-        bot.match(np.repeat(a.images[..., None], 3, axis=3), b)
+
+
+def test_colours_against_grey_are_refused_with_the_way_out(few):
+    a, b = few
+    colours = np.repeat(a.images[..., None], 3, axis=3)
+    with pytest.raises(bot.InputError, match=r"have 3 channel\(s\) but those of .* have 1; .*grey=True"):
+        bot.match(colours, b)
+    expected = bot.match(a, b).distance
+    assert bot.match(bot.load(colours, grey=True), b).distance == pytest.approx(expected, rel=1e-5)
+    assert bot.match(a.images[..., None], b).distance == pytest.approx(expected, rel=1e-6)
 
 
 @pytest.mark.parametrize(

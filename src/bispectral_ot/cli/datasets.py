@@ -73,7 +73,7 @@ def show(
     source: Annotated[str, typer.Argument(metavar="NAME_OR_PATH", help="A named dataset, a folder or a file.")],
     split: Annotated[str, typer.Option(help="train or test, where the source has both.")] = "train",
     root: Annotated[Path | None, typer.Option(help="Folder that has the official IDX files.")] = None,
-    resize: Annotated[str | None, typer.Option(help="Bring images to this size: 32 or 32x48.")] = None,
+    resize: Annotated[str | None, typer.Option(help="Scale images to fit into this size: 32 or 32x48.")] = None,
     out: Annotated[Path | None, typer.Option(help="Write a contact sheet, a row per class, as PNG.")] = None,
     per_class: Annotated[int, typer.Option(min=1, help="Images per class on the contact sheet.")] = 10,
 ) -> None:

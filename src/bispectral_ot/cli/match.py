@@ -98,8 +98,15 @@ def match(
     ] = None,
     resize: Annotated[
         str | None,
-        typer.Option(help="Bring all images to this size: 32 or 32x48.", rich_help_panel=_IMAGES),
+        typer.Option(
+            help="Scale images to fit into this size, 32 or 32x48; the aspect ratio stays, background fills the rest.",
+            rich_help_panel=_IMAGES,
+        ),
     ] = None,
+    grey: Annotated[
+        bool,
+        typer.Option("--grey", help="Turn colours into grey, to compare with grey images.", rich_help_panel=_IMAGES),
+    ] = False,
     center: Annotated[
         bool,
         typer.Option("--center", help="Move the content of every image to its centre.", rich_help_panel=_IMAGES),
@@ -259,6 +266,7 @@ def _read_sides(config: dict[str, Any], progress: Progress) -> tuple[Side, Side]
             split=config[f"{name}_split"],
             root=config["root"],
             resize=config["resize"],
+            grey=config["grey"],
             progress=progress,
         )
         positions = np.arange(len(dataset))
@@ -292,7 +300,7 @@ def _match_sides(
     source, target = sides
     found = match_datasets(source.dataset, target.dataset, progress=progress, **options)
     found.seconds = {"load": loading, **found.seconds}
-    found.settings |= {name: config[name] for name in ("rotate_source", "center", "resize", "limit", "seed")}
+    found.settings |= {name: config[name] for name in ("rotate_source", "center", "resize", "grey", "limit", "seed")}
     table = class_table(found, source.dataset, target.dataset)
     if table is not None:
         _tell_about_classes(table)

@@ -15,6 +15,7 @@ from bispectral_ot.datasets.bundled import BUNDLED
 from bispectral_ot.datasets.catalogue import named_folder
 from bispectral_ot.datasets.dataset import Dataset, as_dataset
 from bispectral_ot.datasets.fetch import fetch
+from bispectral_ot.datasets.grey import to_grey
 from bispectral_ot.datasets.idx import is_idx_name
 from bispectral_ot.datasets.local import find_pair, read_local
 from bispectral_ot.datasets.official import OFFICIAL, OfficialSet
@@ -29,6 +30,7 @@ def load(
     split: str = "train",
     root: str | os.PathLike[str] | None = None,
     resize: int | Size | str | None = None,
+    grey: bool = False,
     progress: Progress = silent,
 ) -> Dataset:
     """Load a dataset.
@@ -51,6 +53,8 @@ def load(
     resize
         One side, (height, width), or a text such as ``"32x48"``: scale every image to fit into that size. The aspect
         ratio stays; the rest is filled with the image's own background, the median of its border per channel.
+    grey
+        Turn RGB (or RGBA) images into their luminance, for a comparison with grey ones.
     progress
         Called while files are fetched, read or resized.
 
@@ -62,9 +66,11 @@ def load(
     check_choice("split", split, ("train", "test"))
     size = None if resize is None else parse_size(resize)
     dataset = _read(name_or_path, split, root, size, progress)
-    if size is None:
-        return dataset
-    return replace(dataset, images=resize_images(dataset.images, size, progress=progress))
+    if grey:
+        dataset = replace(dataset, images=to_grey(dataset.images, progress=progress))
+    if size is not None:
+        dataset = replace(dataset, images=resize_images(dataset.images, size, progress=progress))
+    return dataset
 
 
 def _read(

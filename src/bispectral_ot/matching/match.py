@@ -158,11 +158,17 @@ def _as_dataset(data: Dataset | ArrayLike, name: str) -> Dataset:
 
 
 def _check_sizes(source: Dataset, target: Dataset) -> None:
-    if source.images.shape[1:] != target.images.shape[1:]:
-        sizes = [" x ".join(map(str, side.images.shape[1:])) for side in (source, target)]
+    one, other = ((*side.images.shape[1:], 1)[:3] for side in (source, target))  # no channel axis: one channel
+    if one[:2] != other[:2]:
         raise InputError(
-            f"the images of {source.name!r} are {sizes[0]} but those of {target.name!r} are {sizes[1]}; "
+            f"the images of {source.name!r} are {one[0]} x {one[1]} but those of {target.name!r} are "
+            f"{other[0]} x {other[1]}; "
             "bring them to one size with load(..., resize=...) (--resize)."
+        )
+    if one[2] != other[2]:
+        raise InputError(
+            f"the images of {source.name!r} have {one[2]} channel(s) but those of {target.name!r} have {other[2]}; "
+            "turn colours into grey with load(..., grey=True) (--grey)."
         )
 
 
