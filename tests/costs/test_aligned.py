@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from bispectral_ot.costs import METRICS, STORAGES, AlignedCost
-from bispectral_ot.costs.aligned import ALIGNED_METRICS
+from bispectral_ot.costs.aligned import ALIGNED_METRICS, default_rotations
 from bispectral_ot.errors import InputError
 
 COUNTS = (3, 4, 2, 5, 1)  # coefficients of each frequency
@@ -127,6 +127,12 @@ def test_more_rows_than_a_tile_and_mapped_features(tmp_path: Path) -> None:
     np.testing.assert_allclose(AlignedCost(*mapped, index_map()).block(0, 150), whole, rtol=1e-5)
     some = [3, 77, 149], [0, 255, 256, 299]
     np.testing.assert_allclose(AlignedCost(a[some[0]], b[some[1]], index_map()).block(0, 3), whole[np.ix_(*some)], 1e-5)
+
+
+def test_the_default_number_of_rotations_is_the_one_that_is_told() -> None:
+    a, b = as_rows(random_coefficients(4, 8)), as_rows(random_coefficients(5, 9))
+    told = AlignedCost(a, b, index_map(), n_rotations=default_rotations(index_map()))
+    np.testing.assert_array_equal(AlignedCost(a, b, index_map()).block(0, 4), told.block(0, 4))
 
 
 def test_what_is_refused() -> None:

@@ -112,6 +112,8 @@ def test_aligned_features_keep_classes_and_measure_new_images(halves):
     match = bot.match(*halves, features="aligned")
     assert accuracy(match, *halves) > 0.75
     assert match.settings["columns"] == 1200
+    assert match.settings["n_rotations"] == 40
+    assert "n_rotations" not in bot.match(*halves).settings
     xa, xb = (match.feature_map(side.images[:5]) for side in halves)
     again = match.feature_map.cost(xa, xb, "sqeuclidean").block(0, 5)
     np.testing.assert_allclose(again, match.coupling.cost.block(0, 5)[:, :5], rtol=1e-4)

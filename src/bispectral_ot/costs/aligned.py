@@ -40,7 +40,7 @@ class AlignedCost(Cost):
     reflections
         Whether y may be mirrored, too.
     n_rotations
-        Angles that are tried, evenly spaced; by default 4 for each frequency.
+        Angles that are tried, evenly spaced; by default 4 for each frequency (:func:`default_rotations`).
     working_memory, storage, progress
         As in :class:`Cost`, whose attributes and methods it has.
     """
@@ -79,7 +79,7 @@ class OrbitDistance(Distance):
         super().__init__(xa, xb, metric, None)
         self.starts = _frequency_blocks(index_map, self.xa.shape[1])
         n_frequencies = len(self.starts) - 1
-        n_rotations = 4 * n_frequencies if n_rotations is None else n_rotations
+        n_rotations = default_rotations(index_map) if n_rotations is None else n_rotations
         check_integer("n_rotations", n_rotations, minimum=1)
         self.reflections = reflections
         # of x_real y_real + x_imag y_imag, and of x_imag y_real - x_real y_imag
@@ -148,6 +148,11 @@ class OrbitDistance(Distance):
         products += np.abs(odd, out=odd)
         best: NDArray[np.float32] = products.max(axis=0).reshape(shape[1:])
         return best
+
+
+def default_rotations(index_map: NDArray[np.void]) -> int:
+    """How many angles are tried, unless asked otherwise: 4 for each frequency (0 included)."""
+    return 4 * (int(index_map["frequency"].max()) + 1)
 
 
 def check_aligned_metric(metric: Any) -> Metric:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from bispectral_ot.checks import check_choice, check_integer
 from bispectral_ot.costs import METRICS, AlignedCost, Cost, Metric, Storage
-from bispectral_ot.costs.aligned import check_aligned_metric
+from bispectral_ot.costs.aligned import check_aligned_metric, default_rotations
 from bispectral_ot.datasets.transforms import rescale
 from bispectral_ot.errors import InputError
 from bispectral_ot.invariants.base import BatchTransformer
@@ -282,6 +282,8 @@ def extracted_features(
         shape, pca or columns, working_memory=working_memory, storage=storage, solver_bytes=max(taken, default=0)
     )
     settings: dict[str, Any] = {"transformer": repr(transformer), "pca": pca}
+    if isinstance(transformer, PolarSpectrum):
+        settings["n_rotations"] = default_rotations(transformer.index_map_)  # the best of so many, not of all
     with tempfile.TemporaryDirectory(prefix="bispectral-ot-", dir=scratch) as folder:
         if pca is not None:
             reduced = reduce_features(transformer, images_a, images_b, weights, pca, progress=progress)
