@@ -86,6 +86,15 @@ def test_python_objects_are_not_unpickled(tmp_path: Path):
         load(tmp_path / "b.npy")
 
 
+def test_texts_in_an_object_array_are_named_with_the_way_out(tmp_path: Path, images: np.ndarray):
+    labels = np.array(["x", "y"] * 3 + ["x"], dtype=object)
+    np.savez(tmp_path / "a.npz", images=images, labels=labels)
+    with pytest.raises(DatasetError, match=r"a\.npz: 'labels' holds Python objects.*labels\.astype\(str\)"):
+        load(tmp_path / "a.npz")
+    np.savez(tmp_path / "a.npz", images=images, labels=labels.astype(str), notes=labels)
+    assert load(tmp_path / "a.npz").classes == ("x", "y")
+
+
 @pytest.mark.parametrize("packed", ["", ".gz"])
 def test_idx_file_with_labels_beside(tmp_path: Path, images: np.ndarray, write_pair: Callable, packed: str):
     write_pair(tmp_path, f"train-images-idx3-ubyte{packed}", "train-labels-idx1-ubyte.gz", first_label=4)

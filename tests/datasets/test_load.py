@@ -74,9 +74,10 @@ def test_paths_that_cannot_be_loaded(tmp_path: Path):
         load(tmp_path / "nothing")
     with pytest.raises(DatasetError, match="there is no file or folder"):
         load("nothing.npz")
-    (tmp_path / "a.csv").write_text("1,2")
-    with pytest.raises(DatasetError, match="unknown kind"):
-        load(tmp_path / "a.csv")
+    for name in ("a.csv", "a.gif"):
+        (tmp_path / name).write_text("1,2")
+        with pytest.raises(DatasetError, match=r"unknown kind; expected a folder of images \(\.png, .*\.npz"):
+            load(tmp_path / name)
     (tmp_path / "a.png").write_text("")
     with pytest.raises(DatasetError, match="single image"):
         load(tmp_path / "a.png")

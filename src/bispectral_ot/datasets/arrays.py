@@ -26,23 +26,26 @@ def read_npz(path: Path, *, split: str = "train") -> Dataset:
     Also understood, in either case: ``x``/``y``, ``data``/``targets``, the same with a split in the name
     (``x_train``, ``train_images``, ...), and a file with a single array.
     """
-    arrays = _load_arrays(path)
-    images_key = _find_key(arrays, _IMAGE_KEYS, split)
-    if images_key is None and len(arrays) == 1 and split == "train":
-        images_key = next(iter(arrays))
-    if images_key is None:
-        raise DatasetError(
-            f"{path} has no images for the {split} split; its keys are {', '.join(arrays) or 'none'}; "
-            f"expected 'images' (and 'labels', 'classes'), 'x' (and 'y') or 'x_{split}' (and 'y_{split}')."
+    content = _load(path)
+    if not isinstance(content, np.lib.npyio.NpzFile):
+        raise DatasetError(f"{path} is not an .npz archive; save it with numpy.savez.")
+    with content:
+        keys = content.files
+        images_key = _find_key(keys, _IMAGE_KEYS, split)
+        if images_key is None and len(keys) == 1 and split == "train":
+            images_key = keys[0]
+        if images_key is None:
+            raise DatasetError(
+                f"{path} has no images for the {split} split; its keys are {', '.join(keys) or 'none'}; "
+                f"expected 'images' (and 'labels', 'classes'), 'x' (and 'y') or 'x_{split}' (and 'y_{split}')."
+            )
+        labels_key = _find_key(keys, _LABEL_KEYS, split)
+        return Dataset(
+            _without_single_channel(_read_key(path, content, images_key)),
+            _read_key(path, content, labels_key) if labels_key else None,
+            name=path.stem,
+            classes=tuple(map(str, _read_key(path, content, "classes"))) if labels_key and "classes" in keys else (),
         )
-    labels_key = _find_key(arrays, _LABEL_KEYS, split)
-    classes = arrays.get("classes")
-    return Dataset(
-        _without_single_channel(arrays[images_key]),
-        arrays[labels_key] if labels_key else None,
-        name=path.stem,
-        classes=tuple(map(str, classes)) if classes is not None and labels_key else (),
-    )
 
 
 def read_npy(path: Path) -> Dataset:
@@ -84,12 +87,12 @@ def find_idx_images(folder: Path, *, split: str) -> Path | None:
     return found[0]
 
 
-def _find_key(arrays: dict[str, NDArray[Any]], words: tuple[str, ...], split: str) -> str | None:
+def _find_key(keys: list[str], words: tuple[str, ...], split: str) -> str | None:
     """The key that names ``words`` for ``split``; a key without a split counts as the training one."""
     wanted = [form for word in words for form in (f"{word}_{split}", f"{split}_{word}")]
     if split == "train":
         wanted += words
-    by_lower_case = {key.lower(): key for key in arrays}
+    by_lower_case = {key.lower(): key for key in keys}
     return next((by_lower_case[form] for form in wanted if form in by_lower_case), None)
 
 
@@ -100,15 +103,17 @@ def _load(path: Path) -> Any:
         raise _unreadable(path, error) from None
 
 
-def _load_arrays(path: Path) -> dict[str, NDArray[Any]]:
-    content = _load(path)
-    if not isinstance(content, np.lib.npyio.NpzFile):
-        raise DatasetError(f"{path} is not an .npz archive; save it with numpy.savez.")
+def _read_key(path: Path, content: Any, key: str) -> NDArray[Any]:
     try:
-        with content:
-            return {key: content[key] for key in content.files}
+        array: NDArray[Any] = content[key]
     except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        if "pickle" in str(error):
+            raise DatasetError(
+                f"{path}: {key!r} holds Python objects, which are not read; "
+                f"save texts as {key}.astype(str), numbers as an array of numbers."
+            ) from None
         raise _unreadable(path, error) from None
+    return array
 
 
 def _unreadable(path: Path, error: Exception) -> DatasetError:

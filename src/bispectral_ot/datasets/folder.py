@@ -52,8 +52,9 @@ def read_image(path: Path) -> NDArray[Any]:
     """Read one image file as (height, width) or (height, width, 3); uint8, uint16 or float32."""
     try:
         with Image.open(path) as opened:
-            if opened.format == "TIFF" and getattr(opened, "n_frames", 1) > 1:
-                raise DatasetError(f"{path} has several pages; save each as a file of its own.")
+            pages = getattr(opened, "n_frames", 1)
+            if opened.format == "TIFF" and pages > 1:
+                raise DatasetError(f"{path} has {pages} pages; save the one you mean, or each, as a file of its own.")
             return _pixels(ImageOps.exif_transpose(opened))
     except (DatasetError, MemoryError):
         raise

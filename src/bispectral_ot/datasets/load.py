@@ -126,7 +126,9 @@ def _read_path(path: Path, split: str, size: Size | None, progress: Progress) ->
         return arrays.read_idx_file(path)
     if suffix in folder.SUFFIXES:
         raise DatasetError(f"{path} is a single image; name the folder that holds the images.")
-    raise DatasetError(f"{path} is of an unknown kind; expected a folder of images, .npz, .npy or IDX.")
+    raise DatasetError(
+        f"{path} is of an unknown kind; expected a folder of images ({', '.join(folder.SUFFIXES)}), .npz, .npy or IDX."
+    )
 
 
 def _read_folder(path: Path, split: str, size: Size | None, progress: Progress) -> Dataset:

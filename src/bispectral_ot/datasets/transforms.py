@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bispectral_ot.checks import check_integer
 from bispectral_ot.datasets.dataset import Dataset, as_dataset, check_images
 from bispectral_ot.datasets.warp import rotation_maps, shift_maps, warp
 from bispectral_ot.engines import run_blocks, split_rows
@@ -35,9 +36,8 @@ def split_halves(
         At most this many images of each class in each half. Smaller values give subsets of larger ones.
     """
     dataset = as_dataset(dataset)
-    if per_class is not None and per_class < 1:
-        raise InputError(f"per_class must be at least 1, got {per_class}; leave it out to use all images.")
-    random = np.random.default_rng(seed)
+    per_class = None if per_class is None else check_integer("per_class", per_class, minimum=1)
+    random = np.random.default_rng(check_integer("seed", seed, minimum=0))
     labels = np.zeros(len(dataset), dtype=np.int64) if dataset.labels is None else dataset.labels
     first, second = [], []
     for label in range(max(1, len(dataset.classes))):
@@ -101,7 +101,7 @@ def rotate_randomly(
         then filled with 0), or a number.
     """
     dataset = as_dataset(dataset)
-    degrees = np.random.default_rng(seed).uniform(0.0, 360.0, len(dataset))
+    degrees = np.random.default_rng(check_integer("seed", seed, minimum=0)).uniform(0.0, 360.0, len(dataset))
     images = rotate(dataset.images, degrees, fill=_fill_value(dataset.images, fill), progress=progress)
     return replace(dataset, images=images)
 
