@@ -109,6 +109,34 @@ def test_folders_without_data_are_refused(tmp_path: Path) -> None:
         write_report(tmp_path)
 
 
+def test_a_folder_of_runs_is_not_a_run(tmp_path: Path) -> None:
+    for name, size in (("a", 6), ("b", 8)):
+        make_run(tmp_path / name, blobs(6, THREE, seed=0, size=size), blobs(6, THREE, seed=1, size=size))
+    with pytest.raises(InputError, match=r"holds runs but is none itself; give one of them, such as .*a[.]$"):
+        write_report(tmp_path)
+
+
+def test_a_run_inside_a_run_is_another(tmp_path: Path) -> None:
+    sides = blobs(6, THREE, seed=0), blobs(6, THREE, seed=1)
+    run = make_run(tmp_path / "run", *sides, "outer")
+    match_run = make_run(run / "second", *sides)
+    (match_run / "pixels" / "report-data.npz").rename(match_run / "report-data.npz")
+    make_run(run / "third", *sides, "one", "two")
+    (group,) = page_content(write_report(run))["groups"]
+    assert [panel["title"] for panel in group["panels"]] == ["outer"]
+
+
+def test_sets_of_the_same_name_are_told_apart(tmp_path: Path) -> None:
+    target = blobs(6, THREE, seed=1)
+    for title, seed in (("first", 0), ("second", 2), ("third", 0)):
+        make_run(tmp_path, blobs(6, THREE, seed=seed), target, title)
+    first, second = page_content(write_report(tmp_path))["groups"]
+    assert [panel["title"] for panel in first["panels"]] == ["first", "third"]
+    assert [panel["title"] for panel in second["panels"]] == ["second"]
+    assert first["title"] != second["title"]
+    assert first["sheet"]["png"] != second["sheet"]["png"]
+
+
 def test_study_without_matches_shows_its_tables(tmp_path: Path) -> None:
     (tmp_path / "table1.md").write_text("# Title\n\n| a | b |\n|---|---|\n| **1** | 2 |\n\nSome words.\n")
     assert read_markdown(tmp_path / "table1.md") == [

@@ -44,12 +44,12 @@ def write_report(run: str | Path, *, most_bytes: int = _MOST_BYTES) -> Path:
     Raises
     ------
     InputError
-        If the folder has nothing that a report could show.
+        If the folder is not one run, or has nothing that a report could show.
     """
     folder = Path(run)
     if not folder.is_dir():
         raise InputError(f"{folder} is not a folder; give the folder that match, demo or study has written.")
-    matches = [PageData.load(path) for path in sorted(folder.rglob(FILE))]
+    matches = [PageData.load(path) for path in _kept_matches(folder)]
     content = _run_content(folder, with_figures=not matches)
     if not (matches or content["figures"] or content["tables"]):
         raise InputError(f"{folder} has no {FILE}, no tables and no figures; make the run again with --report.")
@@ -61,6 +61,18 @@ def write_report(run: str | Path, *, most_bytes: int = _MOST_BYTES) -> Path:
         share *= 0.7
     write_text(folder / REPORT, page)
     return folder / REPORT
+
+
+def _kept_matches(folder: Path) -> list[Path]:
+    """Files with the matches of one run: ``match`` has one, ``demo`` one for each kind of features, a study its cells.
+
+    Runs inside the folder are runs of their own.
+    """
+    runs = sorted(path.parent for path in folder.glob("*/run.json"))
+    if runs and not (folder / "run.json").is_file():
+        raise InputError(f"{folder} holds runs but is none itself; give one of them, such as {runs[0]}.")
+    found = [path for pattern in ("", "*/", "report/*/") for path in folder.glob(pattern + FILE)]
+    return sorted(path for path in found if path.parent not in runs)
 
 
 def build_page(content: dict[str, Any]) -> str:
@@ -103,10 +115,13 @@ def _policy(*scripts: str) -> str:
 
 def _groups(matches: list[PageData], share: float) -> list[dict[str, Any]]:
     """Matches of the same two sides together, with one sheet of pictures."""
-    by_name: dict[str, list[PageData]] = {}
+    by_sides: dict[tuple[str, int], list[PageData]] = {}
     for match in matches:
-        by_name.setdefault(match.content["group"], []).append(match.reduced(share))
-    return [{"title": name, **_group(members)} for name, members in by_name.items()]
+        # sets of the same name may be others: drawn with another seed, say
+        by_sides.setdefault((match.content["group"], match.content["checksum"]), []).append(match.reduced(share))
+    names = [name for name, _ in by_sides]
+    titles = [n if names.count(n) == 1 else f"{n} ({names[: i + 1].count(n)})" for i, n in enumerate(names)]
+    return [{"title": title, **_group(members)} for title, members in zip(titles, by_sides.values(), strict=True)]
 
 
 def _group(members: list[PageData]) -> dict[str, Any]:

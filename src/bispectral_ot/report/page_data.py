@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import zipfile
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -37,7 +38,7 @@ class PageData:
 
     Attributes
     ----------
-    content : everything but pictures, in JSON's own types: ``title``, ``group``, ``facts`` (once saved), ``flow``,
+    content : everything but pictures, in JSON's own types: ``title``, ``group``, ``checksum`` (of both sides), ``facts`` (once saved), ``flow``,
         ``sources``, ``targets``, ``map``, ``distances``, ``history``; images are named by their place in
         ``sources`` or ``targets``, which begin with images of every class
     source_pictures, target_pictures : (s, h, w[, 3]) and (t, h, w[, 3]) thumbnails of those images
@@ -147,6 +148,7 @@ def collect(
     content = {
         "title": title,
         "group": group,
+        "checksum": zlib.crc32(np.ascontiguousarray(b.images).data, zlib.crc32(np.ascontiguousarray(a.images).data)),
         "flow": {"rows": row_names, "columns": column_names, "counts": counts, "labelled": labelled},
         "sources": _elements(source, rows, row_codes)
         | {
