@@ -19,6 +19,7 @@ from bispectral_ot.costs.cost import storage_bytes
 from bispectral_ot.datasets.transforms import rescale
 from bispectral_ot.groups import DihedralGroup
 from bispectral_ot.matching.features import column_weights, count_columns, extract, fit
+from bispectral_ot.transport import SOLVERS
 
 
 @pytest.fixture(scope="module")
@@ -151,6 +152,25 @@ def test_colour_images_and_images_that_are_not_square(symmetry):
     assert match.coupling.shape == (12, 10)
 
 
+def test_names_and_paths_are_loaded(tmp_path):
+    images = np.random.default_rng(0).integers(0, 255, (12, 8, 8)).astype(np.uint8)
+    np.save(tmp_path / "few.npy", images)
+    for path in (tmp_path / "few.npy", str(tmp_path / "few.npy")):
+        assert bot.match(path, images).distance == bot.match(images, images).distance
+    with pytest.raises(bot.DatasetError, match="neither a known dataset nor a file"):
+        bot.match("nowhere", images)
+
+
+def test_a_pair_of_images_and_labels_is_told_to_be_a_dataset(few):
+    a, b = few
+    with pytest.raises(bot.InputError, match=r"b is a pair; .* Dataset\(images, labels\)"):
+        bot.match(a, (b.images, b.labels))
+    with pytest.raises(bot.InputError, match=r"a is a pair; .* Dataset\(images, labels\)"):
+        bot.match((a.images, list(a.labels)), b)
+    two = bot.match(tuple(a.images[:2]), b)  # two images are two images
+    assert two.coupling.shape == (2, len(b))
+
+
 @pytest.mark.parametrize(("n", "m"), [(1, 1), (1, 5), (5, 1)])
 def test_one_image_on_a_side(few, n, m):
     a, b = few
@@ -172,6 +192,12 @@ def test_other_solvers(few, solver):
     match = bot.match(*few, solver=solver)
     assert match.converged
     assert type(solver).__name__ in match.settings["solver"]
+
+
+@pytest.mark.parametrize(("name", "solver"), SOLVERS.items())
+def test_solvers_by_name(few, name, solver):
+    features = PCA(4)  # far enough from each other for Greenkhorn's plain exponentials
+    assert bot.match(*few, features=features, metric="l2", solver=name).settings["solver"] == repr(solver())
 
 
 def test_a_solve_that_fails_says_so_and_does_not_pretend(few):
@@ -523,7 +549,7 @@ def test_sets_of_constant_images_alone_are_matched_evenly(symmetry, metric):
         ({"features": "pixel"}, "did you mean 'pixels'"),
         ({"features": bot.Pixels}, "transformer"),
         ({"features": 3}, "transformer"),
-        ({"solver": "sinkhorn"}, "solver"),
+        ({"solver": "sinkhorm"}, "unknown solver 'sinkhorm'; did you mean 'sinkhorn'"),
         ({"solver": bot.Sinkhorn}, "solver"),
         ({"source_weights": np.ones(60)}, "source_weights must sum to one"),
         ({"target_weights": np.ones(3) / 3}, "target_weights has shape"),
@@ -563,7 +589,6 @@ def test_colours_against_grey_are_refused_with_the_way_out(few):
         (np.zeros((8, 8)), "shape"),
         (np.full((2, 8, 8), np.nan), "image 0"),
         (np.zeros((2, 8, 8)) * 1j, "real numbers"),
-        ("digits", "real numbers"),
         ([np.zeros((8, 8)), np.zeros((7, 8))], "bring them to one size"),
     ],
 )

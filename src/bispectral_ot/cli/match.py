@@ -219,7 +219,7 @@ def _check_options(config: dict[str, Any]) -> dict[str, Any]:
     from bispectral_ot.matching.features import check_metric
     from bispectral_ot.memory import parse_bytes
     from bispectral_ot.runs import check_free
-    from bispectral_ot.transport import ExactTransport, Greenkhorn, Sinkhorn
+    from bispectral_ot.transport import SOLVERS
 
     check_free(config["out"], overwrite=config["overwrite"])
     check_choice("--source-split", config["source_split"], ("train", "test"))
@@ -240,13 +240,12 @@ def _check_options(config: dict[str, Any]) -> dict[str, Any]:
         parse_bytes(config["working_memory"])
     if config["resize"] is not None:
         parse_size(config["resize"])
-    solvers: dict[str, Any] = {"sinkhorn": Sinkhorn, "greenkhorn": Greenkhorn, "exact": ExactTransport}
-    check_choice("--solver", config["solver"], solvers)
+    check_choice("--solver", config["solver"], SOLVERS)
     if config["solver"] == "exact" and config["reg"] is not None:
         raise InputError("--reg has no meaning for --solver exact, which does not regularise; leave it out.")
     given = {name: config[name] for name in ("reg", "tol", "max_iter") if config[name] is not None}
     return {
-        "solver": solvers[config["solver"]](on_failure="warn", **given),
+        "solver": SOLVERS[config["solver"]](on_failure="warn", **given),
         **{name: config[name] for name in ("symmetry", "features", "metric", "normalise")},
         **{name: config[name] for name in ("pca", "working_memory", "storage")},
     }

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from bispectral_ot.checks import check_choice
 from bispectral_ot.costs import Metric, Storage
 from bispectral_ot.datasets import Dataset
+from bispectral_ot.datasets.dataset import as_dataset
 from bispectral_ot.datasets.transforms import mean_and_std, rescale
 from bispectral_ot.errors import DataWarning, InputError
 from bispectral_ot.invariants import make_features
@@ -19,13 +22,13 @@ from bispectral_ot.matching.features import check_metric, extracted_features
 from bispectral_ot.matching.result import Match, label_names
 from bispectral_ot.matching.stages import Stages
 from bispectral_ot.progress import Progress, silent
-from bispectral_ot.transport import Sinkhorn
+from bispectral_ot.transport import SOLVERS
 from bispectral_ot.transport.weights import as_weights
 
 
 def match(
-    a: Dataset | ArrayLike,
-    b: Dataset | ArrayLike,
+    a: Dataset | ArrayLike | os.PathLike[str],
+    b: Dataset | ArrayLike | os.PathLike[str],
     *,
     symmetry: str | None = None,
     features: Any = None,
@@ -46,7 +49,8 @@ def match(
     ----------
     a, b
         Source and target: Datasets, or arrays (n, height, width) or (n, height, width, channels) of the same size;
-        1-D signals, for features such as ``GroupBispectrum``, as (n, 1, length).
+        1-D signals, for features such as ``GroupBispectrum``, as (n, 1, length). Names and paths are loaded, as by
+        :func:`~bispectral_ot.load`. For labels make a ``Dataset(images, labels)``.
     symmetry
         What the comparison should not see: ``"rotation"``, ``"rotation-reflection"`` (mirror images, too),
         ``"translation"``, ``"d4"`` (quarter turns and mirror images), ``"so3"`` (3-D rotation of signals on the
@@ -62,7 +66,8 @@ def match(
         ``"l1"``, ``"l2"``, ``"sqeuclidean"`` or ``"cosine"``; None for what suits the features (``"sqeuclidean"`` for
         coupled and aligned ones, else ``"l1"``).
     solver
-        ``Sinkhorn()`` by default; also ``Greenkhorn()`` or ``ExactTransport()``.
+        ``Sinkhorn()`` by default; also ``Greenkhorn()`` or ``ExactTransport()``, or the program's names for them
+        (``"sinkhorn"``, ``"greenkhorn"``, ``"exact"``).
     normalise
         Bring both sets to mean 0 and standard deviation 1 first, with the same two numbers for both (the
         paper's way). Say False where that was done before.
@@ -92,13 +97,14 @@ def match(
     transformer = make_features(features, symmetry=symmetry)
     features = DEFAULT_FEATURES[symmetry or "rotation"] if features is None else features
     metric = check_metric(metric or getattr(transformer, "default_metric", "l1"), transformer)
-    source, target = _as_dataset(a, "a"), _as_dataset(b, "b")
-    _check_sizes(source, target)
-    solver = Sinkhorn() if solver is None else solver
+    if solver is None or isinstance(solver, str):
+        solver = SOLVERS[check_choice("solver", solver or "sinkhorn", SOLVERS)]()
     if isinstance(solver, type) or not hasattr(solver, "solve"):
         raise InputError(f"solver must be one like Sinkhorn(), with a solve method, got {solver!r}.")
     if scratch is not None and not Path(scratch).is_dir():
         raise InputError(f"scratch must be a folder that exists, got {str(scratch)!r}.")
+    source, target = _as_dataset(a, "a"), _as_dataset(b, "b")
+    _check_sizes(source, target)
     source_weights = as_weights(source_weights, len(source), "source_weights")
     target_weights = as_weights(target_weights, len(target), "target_weights")
     stages = Stages()
@@ -153,8 +159,10 @@ def match(
     return result
 
 
-def _as_dataset(data: Dataset | ArrayLike, name: str) -> Dataset:
-    return data if isinstance(data, Dataset) else Dataset(cast(NDArray[Any], data), name=name)  # checked there
+def _as_dataset(data: Any, name: str) -> Dataset:
+    if isinstance(data, tuple) and len(data) == 2 and getattr(data[0], "ndim", 0) > getattr(data[1], "ndim", 1):
+        raise InputError(f"{name} is a pair; images and their labels are given as Dataset(images, labels).")
+    return as_dataset(data, name=name)
 
 
 def _check_sizes(source: Dataset, target: Dataset) -> None:
