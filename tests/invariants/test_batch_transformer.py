@@ -213,3 +213,19 @@ def test_bad_batches_are_refused(kind: type[BatchTransformer]) -> None:
 def test_rows_must_be_square_images() -> None:
     with pytest.raises(InputError, match="rows of 60 numbers are not flattened square images"):
         RingBispectrum().fit(np.ones((2, 60)))
+
+
+@pytest.mark.parametrize("shape", [(12, 12), (12, 10), (12, 12, 3)])
+def test_one_image_is_told_how_to_be_a_batch(shape: tuple[int, ...]):
+    images = np.random.default_rng(0).random((3, *shape))
+    transformer = RingBispectrum().fit(images)
+    with pytest.raises(InputError, match=r"image\[None\]"):
+        transformer.transform(images[0])
+    assert len(transformer.transform(images[0][None])) == 1
+    with pytest.raises(InputError, match=r"image\[None\]"):
+        RingBispectrum().fit(images[0, ..., 0] if len(shape) == 3 else images[0])
+
+
+def test_one_row_of_pixels_is_a_batch():
+    rows = np.random.default_rng(0).random((2, 1, 9))
+    assert Pixels().fit(rows).transform(rows[0]).shape == (1, 9)

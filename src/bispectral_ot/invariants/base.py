@@ -72,7 +72,7 @@ class BatchTransformer(TransformerMixin, BaseEstimator, ABC):
         if side * side != n_columns:
             raise InputError(
                 f"rows of {n_columns} numbers are not flattened square images; "
-                "give images as (n, height, width) or (n, height, width, channels)."
+                "give images as (n, height, width) or (n, height, width, channels), a single one as image[None]."
             )
         return side, side
 
@@ -157,6 +157,8 @@ class BatchTransformer(TransformerMixin, BaseEstimator, ABC):
         try:
             X = X if hasattr(X, "ndim") else np.asarray(X)
             shape: tuple[int, ...] | None = None
+            if not reset and X.ndim > 1 and X.shape == self.image_shape_ and X.shape[0] > 1:  # (1, w) is a row
+                raise InputError(f"expected a batch of images, got one of shape {X.shape}; give it as image[None].")
             if self._accepts_images and X.ndim in (3, 4):
                 X = np.asarray(X)
                 shape = X.shape[1:]
