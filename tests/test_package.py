@@ -72,7 +72,7 @@ def test_every_public_name_exists_and_is_listed():
     assert len(set(bispectral_ot.__all__)) == len(bispectral_ot.__all__)
     for name in bispectral_ot.__all__:
         assert getattr(bispectral_ot, name) is not None
-    assert set(bispectral_ot.__all__) <= set(dir(bispectral_ot))
+    assert set(bispectral_ot.__all__) == set(dir(bispectral_ot))
 
 
 def test_type_checkers_see_the_same_names_as_programs():
