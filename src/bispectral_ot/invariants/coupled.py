@@ -58,8 +58,8 @@ class CoupledBispectrum(SteerableTransformer):
     n_angles : int
         Samples per ring.
     radius : float
-        Of the outermost ring's outer edge; 1 is the largest disk inside the image. What lies outside the image is
-        background.
+        Of the outermost ring's outer edge; 1 is the largest disk inside the image, whose corners (or ends, if it is
+        not square) are not seen unless it is raised. What lies outside the image is background.
     basis : {"polar", "disk-harmonic"}
         Rings, or Fourier-Bessel coefficients as radial index: fewer columns at high frequencies.
     edge_weight : float

@@ -114,7 +114,8 @@ class PolarSpectrum(SteerableTransformer):
     symmetry : {"rotation", "rotation-reflection"}
         Whether the best fit is sought among mirror images too.
     n_rings, max_frequency, n_angles, radius, basis, edge_weight
-        As in :class:`~bispectral_ot.CoupledBispectrum`. Without edges (0), distances are those of the images.
+        As in :class:`~bispectral_ot.CoupledBispectrum`: what lies outside ``radius``, such as the ends of an image that
+        is not square, is not seen. Without edges (0), distances are those of the images.
 
     Notes
     -----

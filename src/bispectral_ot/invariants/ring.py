@@ -83,7 +83,8 @@ class RingBispectrum(_RingTransformer):
     n_angles : int
         Samples per ring, K.
     n_rings : int, optional
-        Rings r = 0 to n_rings - 1; by default R = min(height, width) // 2 of them.
+        Rings r = 0 to n_rings - 1; by default R = min(height, width) // 2 of them: the largest disk inside the image,
+        whose corners (or ends, if it is not square) are not seen. Outside the image, more rings see 0.
     radial_weight : float
         Ring r is multiplied by ``r ** radial_weight``.
     sampling : {"nearest", "bilinear"}
