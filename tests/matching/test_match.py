@@ -215,6 +215,31 @@ def test_the_unit_of_the_pixels_does_not_matter(few):
         assert difference(bot.match(a * scale, b * scale, solver=PRECISE), expected) < 2e-4
 
 
+@pytest.mark.parametrize("features", ["pixels", "ring-bispectrum", "translation-bispectrum", "d4-bispectrum"])
+def test_sets_on_different_scales_are_told_where_the_features_see_it(few, features):
+    a, b = few
+    wide = bot.Dataset(b.images.astype(np.uint16) * 257, name="wide")
+    words = r"'digits/A' have a standard deviation of [56][.0-9]*, those of 'wide' 15[.0-9]+, and these features"
+    with pytest.warns(bot.DataWarning, match=words) as told:
+        bot.match(a, wide, features=features)
+    assert told[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        bot.match(a, b.images * 2.5, features=features)  # brighter pictures are not of another range
+        bot.match(bot.normalise(a), bot.normalise(wide), features=features)
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"features": "aligned"}, {"features": "ring-bispectrum", "normalise": False}, {"pca": 5}]
+)
+def test_scales_that_the_features_do_not_see_are_no_matter(few, options):
+    a, b = few
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        match = bot.match(a, b.images * 257.0, **options)
+        assert match.distance == pytest.approx(bot.match(a, b, **options).distance, rel=1e-3)
+
+
 def test_normalisation_uses_the_same_two_numbers_for_both_sides(few):
     a, b = (side.images.astype(np.float64) for side in few)
     both = np.concatenate([a, b])

@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from bispectral_ot.checks import check_choice
@@ -18,12 +19,15 @@ from bispectral_ot.datasets.transforms import mean_and_std, rescale
 from bispectral_ot.errors import DataWarning, InputError
 from bispectral_ot.invariants import make_features
 from bispectral_ot.invariants.names import DEFAULT_FEATURES, symmetry_of
-from bispectral_ot.matching.features import check_metric, extracted_features
+from bispectral_ot.matching.features import FeatureMap, check_metric, extracted_features
 from bispectral_ot.matching.result import Match, label_names
 from bispectral_ot.matching.stages import Stages
 from bispectral_ot.progress import Progress, silent
 from bispectral_ot.transport import SOLVERS
 from bispectral_ot.transport.weights import as_weights
+
+# Standard deviations of the two sides may differ so many times before it looks like another range of pixels.
+_SCALE_RATIO = 3
 
 
 def match(
@@ -70,7 +74,8 @@ def match(
         (``"sinkhorn"``, ``"greenkhorn"``, ``"exact"``).
     normalise
         Bring both sets to mean 0 and standard deviation 1 first, with the same two numbers for both (the
-        paper's way). Say False where that was done before.
+        paper's way). Say False where that was done before. Sets of different ranges (8 and 16 bits) stay different:
+        a :class:`~bispectral_ot.DataWarning` says so where the features see it.
     pca
         Reduce the features to this many principal components of both sets together: far less memory and time for
         an approximation that ``settings["kept_variance"]`` measures. L1 is then taken between components.
@@ -127,6 +132,7 @@ def match(
                     progress=progress,
                 )
             )
+        _tell_scales(source, target, pair.feature_map)
         with stages.measured("cost"):
             cost = pair.cost(metric, progress=progress)
         settings = {
@@ -177,6 +183,25 @@ def _check_sizes(source: Dataset, target: Dataset) -> None:
         raise InputError(
             f"the images of {source.name!r} have {one[2]} channel(s) but those of {target.name!r} have {other[2]}; "
             "turn colours into grey with load(..., grey=True) (--grey)."
+        )
+
+
+def _tell_scales(source: Dataset, target: Dataset, feature_map: FeatureMap) -> None:
+    """Warn where pixels of the two sets are on different scales, and the features see that."""
+    one, other = (mean_and_std(side.images)[1] for side in (source, target))
+    if min(one, other) == 0 or max(one, other) <= _SCALE_RATIO * min(one, other):
+        return
+    few = target.images[:: -(-len(target) // 8)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        seen, on_one_scale = feature_map(few), feature_map(few * (one / other))
+    if np.linalg.norm(seen - on_one_scale) > 0.01 * np.linalg.norm(seen):
+        warnings.warn(
+            f"the pixels of {source.name!r} have a standard deviation of {one:.5g}, those of {target.name!r} "
+            f"{other:.5g}, and these features see that. If the sets only differ in range (8 and 16 bits, 0..1 and "
+            "0..255), bring them to one first: divide arrays by their maximum, or use normalise(dataset) on each.",
+            DataWarning,
+            stacklevel=3,
         )
 
 
