@@ -226,9 +226,22 @@ def test_hostile_names_are_shown_and_not_run(browser: Browser, tmp_path: Path) -
     browser.open(write_report(run))
     browser.click(browser.all("#flow .reset")[0])
     assert browser.run("return window.hacked") is None
-    names = browser.run("return [...document.querySelectorAll('#flow thead .name')].map((name) => name.textContent)")
+    names = browser.run("return [...document.querySelectorAll('#flow thead th:not(.corner)')].map((th) => th.title)")
     assert names == list(HOSTILE)
     assert browser.logs() == ([], [])
+
+
+def test_pictures_above_names_of_any_length_stand_in_line(browser: Browser, tmp_path: Path) -> None:
+    names = ("a", "bar", "long bar", "Staphylococcus aureus 12", "Staphylococcus aureus 13")
+    run = make_run(tmp_path / "run", blobs(20, names, seed=0), blobs(20, names, seed=1))
+    browser.open(write_report(run))
+    place = "return [...document.querySelectorAll(arguments[0])].map((part) => part.getBoundingClientRect().%s)"
+    tops = browser.run(place % "bottom", "#flow thead .picture")
+    assert len(tops) == 5
+    assert len(set(tops)) == 1
+    assert min(browser.run(place % "top", "#flow thead .name")) >= tops[0]
+    for part in ("#flow thead .name", "#flow tbody .name"):
+        assert len(set(browser.texts(part))) == 5
 
 
 @pytest.mark.parametrize(("classes", "channels"), [(0, None), (26, 3), (100, None)])

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import warnings
 
 import matplotlib
@@ -80,6 +81,25 @@ def test_frames_say_which_matches_are_right(known_match, tmp_path):
     assert frames(figure) == [FAINT, RIGHT, FAINT, WRONG, FAINT, WRONG]
     assert {"✓ a  100%", "✗ c  100%", "✗ b  100%"} <= set(texts(figure))
     assert drawn(figure, tmp_path).std() > 10
+
+
+@pytest.mark.filterwarnings("ignore:Glyph")
+@pytest.mark.parametrize(
+    "name", ["Staphylococcus {}", "HELICOBACTER {}", "womwomwomwomwom {}", "日本語の名前はとても長い{}"]
+)
+def test_long_names_stay_different_and_do_not_overlap(known_match, tmp_path, name):
+    names = [name.format(i) for i in range(10, 16)]
+    match, source, target = known_match([0, 1, 2, 4, 5, 3], names, names)
+    match.coupling = Sinkhorn(reg=5.0).solve(Cost.from_matrix(1.0 - np.eye(6)))  # everything goes everywhere
+    figure = figures.matches_figure(match, source, target, k=5)
+    drawn(figure, tmp_path)  # maybe no font of this machine has the letters: no warning
+    captions = [text for text in figure.axes[0].texts if "\n" in text.get_text()]
+    assert len({text.get_text().split("\n")[0][2:] for text in captions}) == 6
+    boxes = sorted((text.get_window_extent() for text in captions), key=lambda box: (-round(box.y0), box.x0))
+    for left, right in itertools.pairwise(boxes):
+        assert left.x1 < right.x0 or left.y0 > right.y1
+    ticks = figures.confusion_figure(class_table(match, source, target), source, target).axes[0].get_yticklabels()
+    assert len({tick.get_text() for tick in ticks}) == 6
 
 
 @pytest.mark.parametrize("names", [(None, ["a", "b"]), (["x", "y"], ["a", "b"]), (None, None)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Sequence
 from itertools import groupby
 from typing import Any
@@ -31,7 +32,9 @@ from bispectral_ot.transport import Coupling
 # More classes than this have no room for a sample image each, and for numbers in the cells.
 _MOST_SAMPLES = 40
 _MOST_NUMBERS = 30
-_LONGEST_NAME = 14
+# Letters of a name on an axis, and below a tile together with the mark of its verdict.
+_LONGEST_NAME = 20
+_LONGEST_CAPTION = 13
 # Targets with less than this part of the best one's share are not worth a picture.
 _LEAST_OF_BEST = 0.01
 # A name of more letters than this does not fit below a tile beside its share.
@@ -103,7 +106,7 @@ def matches_figure(match: Match, source: Dataset, target: Dataset, *, k: int = 5
     n_blocks = 2 if len(chosen) > 4 else 1
     n_rows = -(-len(chosen) // n_blocks)
     long_names = any(len(name) > _SHORT_NAME for name in target.classes)
-    tile, step, line = 0.78, 0.86, 1.24 if long_names else 1.08
+    tile, step, line = (0.78, 0.98, 1.24) if long_names else (0.78, 0.86, 1.08)
     between = "\n" if long_names else "  "
     block_width = tile + 0.28 + k * step
     with house_style():
@@ -321,14 +324,29 @@ def _class_samples(dataset: Dataset, names: Sequence[str]) -> list[NDArray[np.fl
 def _ticks(names: Sequence[str]) -> tuple[list[int], list[str]]:
     """Positions and names on an axis; only some of them where there are very many."""
     step = -(-len(names) // 50)
-    return list(range(0, len(names), step)), [_shortened(name) for name in names[::step]]
+    return list(range(0, len(names), step)), [_shortened(name, _LONGEST_NAME) for name in names[::step]]
 
 
 def _caption(dataset: Dataset, index: int) -> str:
+    longest = _LONGEST_CAPTION - 2  # the mark
     if dataset.labels is not None:
-        return _shortened(dataset.classes[dataset.labels[index]])
-    return _shortened(dataset.files[index].rsplit("/", 1)[-1]) if dataset.files else f"#{index}"
+        return _shortened(dataset.classes[dataset.labels[index]], longest)
+    return _shortened(dataset.files[index].rsplit("/", 1)[-1], longest) if dataset.files else f"#{index}"
 
 
-def _shortened(name: str) -> str:
-    return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…"
+def _shortened(name: str, longest: int) -> str:
+    """A name of at most ``longest`` letters, wide ones (CJK, m, w) counting twice; the middle is left out.
+
+    Names that begin alike, as those of strains or of numbered files do, stay different.
+    """
+    if _width(name) <= longest:
+        return name
+    for kept in range(min(longest, len(name)) - 1, 0, -1):
+        short = f"{name[: kept - kept // 2]}…{name[len(name) - kept // 2 :]}"
+        if _width(short) <= longest:
+            return short
+    return "…"
+
+
+def _width(text: str) -> int:
+    return sum(2 if letter in "mwMW" or unicodedata.east_asian_width(letter) in "WF" else 1 for letter in text)

@@ -118,7 +118,7 @@ def _groups(matches: list[PageData], share: float) -> list[dict[str, Any]]:
     by_sides: dict[tuple[str, int], list[PageData]] = {}
     for match in matches:
         # sets of the same name may be others: drawn with another seed, say
-        by_sides.setdefault((match.content["group"], match.content["checksum"]), []).append(match.reduced(share))
+        by_sides.setdefault((match.content["group"], match.content.get("checksum", 0)), []).append(match.reduced(share))
     names = [name for name, _ in by_sides]
     titles = [n if names.count(n) == 1 else f"{n} ({names[: i + 1].count(n)})" for i, n in enumerate(names)]
     return [{"title": title, **_group(members)} for title, members in zip(titles, by_sides.values(), strict=True)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -82,7 +83,9 @@ def house_style() -> Iterator[None]:
 
 def save(figure: Figure, path: Path, *, kinds: Sequence[str] = ("png", "svg")) -> None:
     """Write a figure as PNG to look at and, beside it, as SVG for papers; each file whole or not at all."""
-    with house_style():
+    with house_style(), warnings.catch_warnings():
+        # a letter that no font of this machine has is drawn as a box
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         for kind in kinds:
             with whole_file(path.with_suffix(f".{kind}")) as partial:
                 # no date in the file: the same run gives the same figure

@@ -41,6 +41,14 @@ function bytes(number) {
   return `${number} B`;
 }
 
+// A name of at most `longest` letters without its middle: names that begin alike stay different.
+function shortened(name, longest) {
+  const letters = [...name];
+  if (letters.length <= longest) return name;
+  const tail = Math.floor((longest - 1) / 2);
+  return `${letters.slice(0, longest - 1 - tail).join("")}…${letters.slice(-tail).join("")}`;
+}
+
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 
 let lastId = 0;

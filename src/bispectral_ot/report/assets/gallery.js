@@ -27,7 +27,7 @@ function matchItem(panel, slot) {
     const label = panel.labelled.target ? panel.columnName(panel.targets.label[target]) : `#${panel.targets.index[target]}`;
     best.append(make("li", { class: verdictClass(same) },
       panel.targetPicture(target, "var(--target-size)"),
-      make("span", { class: "label" }, verdictMark(same), label),
+      make("span", { class: "label", title: label }, verdictMark(same), shortened(label, LONGEST_NAME)),
       make("span", { class: "share" }, percent(share)),
       make("span", { class: "bar", "aria-hidden": "true", style: { "--share": share } })));
   });
