@@ -41,7 +41,7 @@ def match_of(plan, **labels):
 
 def test_the_best_targets_come_first_with_their_share():
     top = match_of(PLAN).top_matches(2)
-    assert top.indices.tolist() == [[0, 1], [1, 2], [3, 0], [3, 1], [1, 2]]
+    assert top.indices.tolist() == [[0, -1], [1, 2], [3, 0], [3, 1], [1, 2]]
     np.testing.assert_allclose(top.shares, [[1, 0], [0.5, 0.5], [0.5, 0.25], [0.5, 0.25], [0.5, 0.5]])
     assert match_of(PLAN).top_matches(50).shares.shape == (5, 4)
     np.testing.assert_allclose(match_of(PLAN).top_matches(4).shares.sum(axis=1), 1)
@@ -62,6 +62,7 @@ def test_many_targets_are_the_same_as_few():
 def test_an_element_without_mass_has_shares_of_zero():
     match = match_of([[0.5, 0.5], [0.0, 0.0]], target_labels=["x", "y"])
     np.testing.assert_array_equal(match.top_matches(2).shares[1], [0, 0])
+    np.testing.assert_array_equal(match.top_matches(2).indices, [[0, 1], [-1, -1]])
     np.testing.assert_array_equal(match.class_mass()[1][1], [0, 0])
 
 

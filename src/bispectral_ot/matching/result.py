@@ -26,8 +26,8 @@ class TopMatches(NamedTuple):
 
     Attributes
     ----------
-    indices : (n, k) positions in the target set, best first
-    shares : (n, k) share of the source's mass that goes there
+    indices : (n, k) positions in the target set, best first; -1 where no mass goes to any further one
+    shares : (n, k) share of the source's mass that goes there; 0 beside an index of -1
     """
 
     indices: NDArray[np.int64]
@@ -103,11 +103,14 @@ class Match:
         return self.coupling.marginal_error
 
     def top_matches(self, k: int = 5) -> TopMatches:
-        """The k best targets of each source with their share of its mass, best first."""
+        """The k best targets of each source with their share of its mass, best first.
+
+        Exact transport gives mass to one or two targets of each source: there is no third best, and its index is -1.
+        """
         check_integer("k", k, minimum=1)
         summary = self._summary if k <= KEPT_MATCHES else self.coupling.summary(k=k, progress=self.progress)
         shares = summary.top_masses[:, :k] / _positive(self.coupling.source_weights)[:, None]
-        return TopMatches(summary.top_indices[:, :k], shares)
+        return TopMatches(np.where(shares > 0, summary.top_indices[:, :k], -1), shares)
 
     def class_mass(
         self, labels: ArrayLike | None = None, *, to: Side | None = None
