@@ -120,7 +120,7 @@ def test_unusable_sets(program, sets, tmp_path, monkeypatch, make, words, side):
     [
         (("--metric", "l3"), "choose one of l1, l2, sqeuclidean, cosine"),
         (("--metric", "cosin"), "did you mean 'cosine'?"),
-        (("--reg", "0"), "reg must be a positive number, got 0"),
+        (("--reg", "0"), "reg must be a positive number, got 0.0; for none take the solver exact"),
         (("--reg", "-1"), "reg must be a positive number, got -1"),
         (("--reg", "nan"), "reg must be a positive number"),
         (("--tol", "0"), "tol must be a positive number"),
@@ -133,7 +133,7 @@ def test_unusable_sets(program, sets, tmp_path, monkeypatch, make, words, side):
         (("--features", "pixel"), "did you mean 'pixels'"),
         (("--storage", "float16"), "choose one of float32, compact, recompute"),
         (("--working-memory", "lots"), "cannot read the memory size 'lots'"),
-        (("--working-memory", "1kB"), "does not fit"),
+        (("--working-memory", "1kB"), "room to work in (libraries, the solver"),
         (("--resize", "big"), "resize must be"),
         (("--source-split", "valid"), "choose one of train, test"),
         (("--source-split", "test"), "test split"),

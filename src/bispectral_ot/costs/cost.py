@@ -242,11 +242,11 @@ def choose_storage(
         if needs[candidate] <= budget:
             return candidate
     raise MemoryBudgetError(
-        f"a {shape[0]:,} x {shape[1]:,} cost does not fit into working_memory = {format_bytes(budget)}: "
-        + "it needs "
-        + ", ".join(f"{format_bytes(needs[candidate])} ({candidate})" for candidate in candidates)
-        + f", of which {format_bytes(feature_bytes)} are features. Raise working_memory, or reduce the "
-        "features (pca) or the number of elements."
+        f"a {shape[0]:,} x {shape[1]:,} cost does not fit into a working memory of {format_bytes(budget)}: it needs "
+        + " or ".join(f"{format_bytes(needs[candidate])} ({candidate})" for candidate in candidates)
+        + f", of which {format_bytes(feature_bytes)} are features and "
+        f"{format_bytes(needs['recompute'] - feature_bytes)} room to work in (libraries, the solver, distances on their "
+        "way). Allow more working memory, take fewer elements, or reduce the features (pca)."
     )
 
 

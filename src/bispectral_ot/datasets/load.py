@@ -141,4 +141,4 @@ def _read_folder(path: Path, split: str, size: Size | None, progress: Progress) 
 
 def _refuse_test_split(split: str, what: str) -> None:
     if split == "test":
-        raise InputError(f"{what} has no test split; leave split out, or cut it with split_halves.")
+        raise InputError(f"{what} has no test split; leave the split out to have all of it.")

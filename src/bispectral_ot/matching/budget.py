@@ -43,7 +43,7 @@ def plan_memory(
             raise MemoryBudgetError(
                 f"this solver forms dense matrices of {shape[0]:,} x {shape[1]:,} entries and needs "
                 f"{format_bytes(solver_bytes)} for them, {format_bytes(least)} with the cost, but has a working memory "
-                f"of {format_bytes(budget)}. Use sinkhorn, which forms none, allow more, or take fewer elements."
+                f"of {format_bytes(budget)}. Use Sinkhorn, which forms none, allow more, or take fewer elements."
             )
         budget -= solver_bytes
     for candidate in (storage,) if storage else STORAGES:

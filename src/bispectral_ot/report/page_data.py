@@ -38,9 +38,9 @@ class PageData:
 
     Attributes
     ----------
-    content : everything but pictures, in JSON's own types: ``title``, ``group``, ``checksum`` (of both sides), ``facts`` (once
-        saved), ``flow``, ``sources``, ``targets``, ``map``, ``distances``, ``history``; images are named by their place in
-        ``sources`` or ``targets``, which begin with images of every class
+    content : everything but pictures, in JSON's own types: ``title``, ``group``, ``checksum`` (of both sides),
+        ``facts`` (once saved), ``flow``, ``sources``, ``targets``, ``map``, ``distances``, ``history``; images are
+        named by their place in ``sources`` or ``targets``, which begin with images of every class
     source_pictures, target_pictures : (s, h, w[, 3]) and (t, h, w[, 3]) thumbnails of those images
     """
 

@@ -82,7 +82,7 @@ class Sinkhorn:
     on_failure: OnFailure = "raise"
 
     def __post_init__(self) -> None:
-        check_positive("reg", self.reg, "the entropic problem needs some regularisation; use ExactTransport for none")
+        check_positive("reg", self.reg, "for none take the solver exact (ExactTransport)")
         check_positive("tol", self.tol, "give the marginal error to reach, such as 1e-4")
         check_positive("max_iter", self.max_iter, "give the number of passes to allow")
         check_integer("memory", self.memory, minimum=0)
