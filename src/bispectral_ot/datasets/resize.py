@@ -36,7 +36,7 @@ def resize_images(images: NDArray[Any], size: Size, *, progress: Progress = sile
     The aspect ratio stays, because stretched shapes are no longer rotations of each other; what is left of ``size``
     is filled with each image's own background, the median of its border per channel. Bilinear with antialiasing,
     which is linear in each axis: ``rows @ image @ columns.T``, and where these weights sum to less than one,
-    background for the rest.
+    background for the rest. (Pillow would round the scaled size to whole pixels, and the aspect ratio with it.)
     """
     height, width = images.shape[1:3]
     if (height, width) == size:
