@@ -177,6 +177,12 @@ def test_other_solvers_and_settings(program, sets, tmp_path):
 
 
 @pytest.mark.usefixtures("no_pictures")
+def test_components_that_were_used_are_told(program, sets, tmp_path):
+    words = ("match", sets / "a.npz", sets / "b.npz", "--features", "pixels", "--pca", "40")
+    assert "24 components keep 100.0% of the variance" in program(*words, "--out", tmp_path / "run").stdout
+
+
+@pytest.mark.usefixtures("no_pictures")
 def test_mirrors_and_best_turns(program, sets, tmp_path):
     words = ("match", sets / "a.npz", sets / "b.npz", "--json", "--symmetry", "rotation-reflection", "--center")
     for name, columns in (("coupled-bispectrum", 8622), ("aligned", 1200)):

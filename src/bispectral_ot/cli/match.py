@@ -354,7 +354,7 @@ def _print(found: dict[str, Any], out: Path) -> None:
         if weak:
             facts["weakest"] = ", ".join(f"{name} {share:.0%}" for share, name in sorted(weak)[:3])
     if settings.get("kept_variance") is not None:
-        facts["pca"] = f"{settings['pca']} components keep {settings['kept_variance']:.1%} of the variance"
+        facts["pca"] = f"{settings['columns']} components keep {settings['kept_variance']:.1%} of the variance"
     stages = ", ".join(f"{stage} {spent:.1f}" for stage, spent in seconds.items() if spent >= 0.05)
     facts["seconds"] = f"{sum(seconds.values()):.1f} ({stages})"
     facts["run folder"] = str(out)

@@ -52,7 +52,7 @@ function factsTable(panels) {
     settings.limit && `at most ${count(settings.limit)} of each side`, settings.normalise && "pixels brought to mean 0, deviation 1"].filter(Boolean).join("; ") || null);
   row("Symmetry", ({ settings }) => settings.symmetry);
   row("Features", ({ settings }) => settings.features && `${settings.features}${settings.columns ? `, ${plural(settings.columns, "column")}` : ""}`);
-  row("Components", ({ settings }) => settings.pca && `${settings.pca} principal components keep ${percent(settings.kept_variance)} of the variance`);
+  row("Components", ({ settings }) => settings.pca && `${settings.columns} principal components keep ${percent(settings.kept_variance)} of the variance`);
   row("Metric", ({ settings }) => settings.metric);
   row("Regularisation", ({ reg }) => (reg == null ? "none (exact transport)" : `${reg} of the largest distance`));
   row("Solver", ({ settings }) => settings.solver);
