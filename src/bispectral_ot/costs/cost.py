@@ -245,8 +245,8 @@ def choose_storage(
         f"a {shape[0]:,} x {shape[1]:,} cost does not fit into a working memory of {format_bytes(budget)}: it needs "
         + " or ".join(f"{format_bytes(needs[candidate])} ({candidate})" for candidate in candidates)
         + f", of which {format_bytes(feature_bytes)} are features and "
-        f"{format_bytes(needs['recompute'] - feature_bytes)} room to work in (libraries, the solver, blocks of distances). "
-        "Allow more working memory, take fewer elements, or reduce the features (pca)."
+        f"{format_bytes(needs['recompute'] - feature_bytes)} room to work in (libraries, the solver, blocks of "
+        "distances). Allow more working memory, take fewer elements, or reduce the features (pca)."
     )
 
 
