@@ -28,6 +28,8 @@ def test_answers_become_tables_and_are_not_computed_twice(tmp_path: Path) -> Non
         tmp_path, dataset="digits", questions=["reg", "solvers"], preset=SMALL, report=computed.append
     )
     assert len(computed) == 12
+    assert [cell["variant"] for cell in computed[:2]] == ["reg: 0.1", "reg: 0.05"]
+    assert computed[-1]["variant"] == "solvers: exact"
     regs = {answer.variant.row: answer.cell for answer in answers["reg"]}
     assert regs["0.1"]["targets_per_source"] > regs["0.001"]["targets_per_source"] >= 1
     assert regs["0.1"]["transport_cost"] > regs["0.001"]["transport_cost"]

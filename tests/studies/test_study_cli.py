@@ -43,6 +43,20 @@ def test_geometry_distances_and_ablation_from_the_command_line(tmp_path: Path) -
         done = RUNNER.invoke(app, words)
         assert done.exit_code == 0, done.output
         assert (tmp_path / words[0] / file).is_file()
+        record = json.loads((tmp_path / words[0] / "run.json").read_text())
+        assert record["config"]["verb"] == f"study {words[0]}"
+    assert "digits rotated ring-bispectrum l1: " in done.output
+    for value in ("0.005", "1e-06"):
+        assert f" (tol: {value}) in " in done.output
+
+
+def test_too_few_images_of_a_class_are_told(tmp_path: Path) -> None:
+    words = ["class-preservation", "--datasets", "digits", "--features", "pixels", "--metrics", "l1"]
+    words += ["--settings", "baseline", "--out", str(tmp_path / "run"), "--per-class"]
+    for per_class, told in (("88", 1), ("87", 0)):
+        done = RUNNER.invoke(app, [*words, per_class, "--overwrite"])
+        assert done.exit_code == 0
+        assert done.stderr.count("'digits' has 174 of class '8', 87 for each half") == told
 
 
 def test_words_that_are_no_numbers_are_refused(tmp_path: Path) -> None:

@@ -125,16 +125,15 @@ def class_preservation(
     of the cells that are computed now.
     """
     from bispectral_ot.studies.class_preservation import run_class_preservation
-    from bispectral_ot.studies.paper import paper_accuracy
+    from bispectral_ot.studies.tables import beside_paper
 
     preset = _preset(
         clean, seed=seed, per_class=per_class, pca=pca, reg=reg, tol=tol, n_angles=n_angles, n_rings=n_rings
     )
 
     def report(cell: dict[str, Any]) -> None:
-        paper = paper_accuracy(cell["dataset"], cell["features"], cell["metric"], cell["setting"])
-        beside = f" (paper {paper:.4f}, {cell['accuracy'] - paper:+.4f})" if paper is not None else ""
-        _say_cell(cell, beside, quiet=quiet)
+        paper = beside_paper(cell)
+        _say_cell(cell, f" (paper {paper})" if paper else "", quiet=quiet)
 
     with shown_warnings(), cell_bars(quiet=quiet) as progress:
         cells = run_class_preservation(
@@ -298,7 +297,7 @@ def ablation(
             root=root,
             working_memory=working_memory,
             progress=progress,
-            report=lambda cell: _say_cell(cell, "", quiet=quiet),
+            report=lambda cell: _say_cell(cell, f" ({cell['variant']})", quiet=quiet),
         )
     _write_page(out, page)
     if not quiet:

@@ -42,6 +42,8 @@ def run_ablation(
         Names in :data:`~bispectral_ot.studies.questions.QUESTIONS`; all by default.
     preset
         The choices that are not varied; 1,000 images a class by default.
+    report
+        Called with each cell as it ends, and what it varies as ``cell["variant"]``.
     """
     names = list(QUESTIONS) if questions is None else questions
     check_names("questions", names, tuple(QUESTIONS))
@@ -49,19 +51,20 @@ def run_ablation(
     folder = Path(out)
     outputs = (f"{question}.{suffix}" for question in QUESTIONS for suffix in ("md", "json"))
     store = CellStore(folder, "study ablation", tuple(outputs), (*CellStore.names, "digest"))
-    source = load_labelled(dataset, root=root)
+    source = load_labelled(dataset, root=root, per_class=preset.per_class)
     planned = [
         Planned(name, variant, _config(source, variant))
         for name in names
         for variant in QUESTIONS[name].variants(preset)
     ]
+    titles = {entry.config["digest"]: entry.title for entry in reversed(planned)}  # the first that asks for it
     # neighbours that differ in metric or solver only share features, and the cost as well if they can
     shared = [list(group) for _, group in groupby(planned, key=_sharing)]
     work = store.run(
         [_group(source, members) for members in shared],
         working_memory=working_memory,
         progress=progress,
-        report=report,
+        report=lambda cell: report(cell | {"variant": titles[cell["config"]["digest"]]}),
     )
     options = {"dataset": source.name, "questions": names, **asdict(preset), "working_memory": working_memory}
     answers: dict[str, list[Answer]] = {name: [] for name in names}
@@ -81,6 +84,11 @@ class Planned(NamedTuple):
     question: str
     variant: Variant
     config: dict[str, Any]
+
+    @property
+    def title(self) -> str:
+        """Such as ``reg: 0.05`` or ``angles: 8, L1``."""
+        return f"{self.question}: " + ", ".join(filter(None, (self.variant.row, self.variant.column)))
 
 
 def _group(dataset: Dataset, members: list[Planned]) -> CellGroup:

@@ -85,7 +85,7 @@ def run_class_preservation(
     # everything is read and checked before the first hour is spent
     groups = [
         (dataset, setting, preset.group(dataset, name, setting, preset.cell_configs(dataset, name, setting, metrics)))
-        for dataset in _load_all(datasets, root)
+        for dataset in _load_all(datasets, root, preset.per_class)
         for setting in settings
         for name in features
     ]
@@ -145,10 +145,10 @@ def _figure_path(store: CellStore, config: dict[str, Any]) -> Path:
     return store.folder / "figures" / f"confusion-{store.name(config)}.png"
 
 
-def _load_all(names: list[str], root: str | Path | None) -> list[Dataset]:
+def _load_all(names: list[str], root: str | Path | None, per_class: int | None) -> list[Dataset]:
     if not names:
         raise InputError("no dataset given; name one or more with --datasets, for example mnist,kmnist.")
-    loaded = [load_labelled(name, root=root) for name in names]
+    loaded = [load_labelled(name, root=root, per_class=per_class) for name in names]
     titles = [dataset.name for dataset in loaded]
     if len(set(titles)) < len(titles):
         raise InputError(f"datasets of the same name ({', '.join(titles)}) need a run each.")

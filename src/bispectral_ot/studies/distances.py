@@ -76,7 +76,8 @@ def run_distances(
         config |= {"fill": preset.fill, "features": features, "metrics": metrics}
         results = {"maps": maps, "class_names": turned.classes, "degrees": turned.degrees, "config": config}
         write_json(folder / "results.json", results)
-        write_json(folder / "run.json", run_record(config, seconds=time.perf_counter() - start))
+        record = run_record({"verb": "study distances", **config}, seconds=time.perf_counter() - start)
+        write_json(folder / "run.json", record)
     return results
 
 

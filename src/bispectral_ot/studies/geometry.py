@@ -81,7 +81,8 @@ def run_geometry(
         config |= {"fill": preset.fill, "per_class": list(per_class), "features": features}
         results = {"pictures": pictures, "config": config}
         write_json(folder / "results.json", results)
-        write_json(folder / "run.json", run_record(config, seconds=time.perf_counter() - start))
+        record = run_record({"verb": "study geometry", **config}, seconds=time.perf_counter() - start)
+        write_json(folder / "run.json", record)
     return results
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 import zlib
 from dataclasses import dataclass, replace
 from functools import partial
@@ -12,7 +13,7 @@ import numpy as np
 
 from bispectral_ot.checks import check_choice
 from bispectral_ot.datasets import Dataset, load, normalise, rotate_randomly, split_halves
-from bispectral_ot.errors import InputError
+from bispectral_ot.errors import DataWarning, InputError
 from bispectral_ot.invariants import make_features
 from bispectral_ot.invariants.polar_spectrum import SteerableTransformer
 from bispectral_ot.studies.experiment import CellGroup
@@ -106,11 +107,20 @@ class Preset:
         return [{**common, "metric": metric} for metric in metrics]
 
 
-def load_labelled(name: str, *, root: str | Path | None = None) -> Dataset:
-    """Load a dataset whose classes can be followed."""
+def load_labelled(name: str, *, root: str | Path | None = None, per_class: int | None = None) -> Dataset:
+    """Load a dataset whose classes can be followed; warn where a class has too few for ``per_class`` in each half."""
     dataset = load(name, root=root)
     if dataset.labels is None:
         raise InputError(f"{dataset.name!r} has no labels, and class preservation is measured with them.")
+    least = int(dataset.class_counts.min())
+    if per_class is not None and least // 2 < per_class:
+        name = dataset.classes[int(dataset.class_counts.argmin())]
+        warnings.warn(
+            f"{per_class} images of each class in each half are asked for, but {dataset.name!r} has {least} of class "
+            f"{name!r}, {least // 2} for each half: of such classes all are taken.",
+            DataWarning,
+            stacklevel=2,
+        )
     return dataset
 
 

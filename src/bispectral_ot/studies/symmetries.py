@@ -140,7 +140,7 @@ def run_symmetries(
     folder = Path(out)
     names = ("symmetry", *CellStore.names)
     store = CellStore(folder, "study symmetries", ("results.json", "table.md"), names)
-    images = _square_images(dataset, root) if set(symmetries) - {"so3-shapes"} else None
+    images = _square_images(dataset, root, per_class) if set(symmetries) - {"so3-shapes"} else None
     groups = []
     for symmetry in symmetries:
         size = shapes_per_class if symmetry == "so3-shapes" else per_class
@@ -203,10 +203,10 @@ def _shell_densities(shapes: Dataset) -> Dataset:
     return replace(shapes, images=rows.reshape(len(shapes), shells.n_shells, -1))
 
 
-def _square_images(dataset: str | None, root: str | Path | None) -> Dataset:
+def _square_images(dataset: str | None, root: str | Path | None, per_class: int) -> Dataset:
     if dataset is None:
         dataset = "mnist" if root is not None or place("mnist") != "to fetch" else "mnist-5k"
-    images = load_labelled(dataset, root=root)
+    images = load_labelled(dataset, root=root, per_class=per_class)
     if images.images.shape[1] != images.images.shape[2]:
         raise InputError(f"{images.name!r} has images that are not square, so quarter turns do not fit; resize them.")
     return images

@@ -17,7 +17,8 @@ def markdown_table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
 def accuracy_table(cells: list[dict[str, Any]], setting: str) -> str:
     """One of the paper's two tables: rows are dataset and features, columns are metrics.
 
-    Each entry is ``ours (paper's, difference)``; a ``*`` marks a solve that missed its tolerance.
+    Each entry is ``ours (paper's, difference)``, without the difference where there are fewer images than in the
+    paper; a ``*`` marks a solve that missed its tolerance.
     """
     chosen = [cell for cell in cells if cell["setting"] == setting]
     title = "A turned at random, B upright" if setting == "rotated" else "neither A nor B turned"
@@ -34,11 +35,13 @@ def accuracy_table(cells: list[dict[str, Any]], setting: str) -> str:
                 *(_entry(row[metric]) if metric in row else "" for metric in metrics),
             ]
         )
-    heading = f"Table {number}. Share of A mapped to its own class; {title}. Ours (the paper's, difference).\n\n"
+    heading = f"Table {number}. Share of A mapped to its own class; {title}. Ours (the paper's, difference)."
+    if any(cell["config"]["per_class"] is not None for cell in chosen):
+        heading += " The paper's are of all images: to those of fewer, no difference is given."
     table = markdown_table(["dataset, features", "A x B", *(METRIC_TITLES[m] for m in metrics)], rows)
     missed = any(not cell["converged"] for cell in chosen)
     note = "\n`*`: the transport missed its tolerance.\n" if missed else ""
-    return heading + table + note + "\n" + _settings(chosen)
+    return f"{heading}\n\n{table}{note}\n{_settings(chosen)}"
 
 
 def _ordered(cells: list[dict[str, Any]]) -> list[tuple[str, str]]:
@@ -53,14 +56,44 @@ def _ordered(cells: list[dict[str, Any]]) -> list[tuple[str, str]]:
 
 def _entry(cell: dict[str, Any]) -> str:
     ours = f"{cell['accuracy']:.4f}{'' if cell['converged'] else '*'}"
+    paper = beside_paper(cell)
+    return f"{ours} ({paper})" if paper else ours
+
+
+def beside_paper(cell: dict[str, Any]) -> str:
+    """The paper's figure for a cell, with the difference where the cell has all images; empty where there is none."""
     paper = paper_accuracy(cell["dataset"], cell["features"], cell["metric"], cell["setting"])
-    return ours if paper is None else f"{ours} ({paper:.4f}, {cell['accuracy'] - paper:+.4f})"
+    if paper is None:
+        return ""
+    return f"{paper:.4f}" if cell["config"]["per_class"] else f"{paper:.4f}, {cell['accuracy'] - paper:+.4f}"
 
 
 def _settings(cells: list[dict[str, Any]]) -> str:
     """The settings of the cells, each with all values it takes, so that a mixture is seen."""
     said = []
-    for key in ("seed", "per_class", "reg", "tol", "normalised", "fill", "parameters"):
-        values = sorted({str(cell["config"][key]) for cell in cells})
-        said.append(f"{key} {' and '.join(values)}")
-    return f"Settings: {', '.join(said)}.\n" if cells else ""
+    for key, title in _SETTING_TITLES.items():
+        values = sorted({_in_words(cell["config"][key]) for cell in cells})
+        said.append(f"{title} {' and '.join(values)}")
+    for features in dict.fromkeys(cell["features"] for cell in cells):
+        sets = [cell["config"]["parameters"] for cell in cells if cell["features"] == features]
+        # what is None follows from the images
+        told = {", ".join(f"{key} {value}" for key, value in one.items() if value is not None) for one in sets}
+        if any(told):
+            said.append(f"{FEATURE_TITLES.get(features, features)} with {' or '.join(sorted(told))}")
+    return f"Settings: {'; '.join(said)}.\n" if cells else ""
+
+
+_SETTING_TITLES = {
+    "seed": "seed",
+    "per_class": "images of each class in each half:",
+    "reg": "reg",
+    "tol": "tol",
+    "normalised": "pixels normalised:",
+    "fill": "empty corners:",
+}
+
+
+def _in_words(value: Any) -> str:
+    if value is None:
+        return "all"
+    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
