@@ -17,7 +17,6 @@ import bispectral_ot as bot
 DATASETS = ("mnist", "fashion-mnist")
 ODD_EDGE_FIELDS = (3, 5)  # PolarSpectrum multiplies these by i
 COUPLED: dict[str, dict[str, Any]] = {
-    "coupled bispectrum": {},
     "without edges": {"edge_weight": 0.0},
     "weight of edges 1": {"edge_weight": 1.0},
     "weight of edges 3": {"edge_weight": 3.0},
@@ -38,8 +37,11 @@ ROWS: dict[str, tuple[Any, str, bool]] = {
     "pixels, nothing turned": (bot.Pixels(), "sqeuclidean", False),
     "pixels, L1": (bot.Pixels(), "l1", True),
     "ring bispectrum, L1": (bot.RingBispectrum(), "l1", True),
+    "coupled bispectrum": (bot.CoupledBispectrum(), "sqeuclidean", True),
     "coupled, L1": (bot.CoupledBispectrum(), "l1", True),
-    **{name: (bot.CoupledBispectrum(**options), "sqeuclidean", True) for name, options in COUPLED.items()},
+    **{
+        f"coupled, {name}": (bot.CoupledBispectrum(**options), "sqeuclidean", True) for name, options in COUPLED.items()
+    },
     "aligned": (bot.PolarSpectrum(), "sqeuclidean", True),
     "aligned, without edges": (bot.PolarSpectrum(edge_weight=0.0), "sqeuclidean", True),
     "aligned in L1": (bot.PolarSpectrum(), "l1", True),

@@ -1,4 +1,4 @@
-"""Write docs/reproduction.md and docs/coupled.md from the files under results/: no figure in them is typed by hand.
+"""Write docs/reproduction.md and docs/coupled.md from the files under results/: no table in them is typed by hand.
 
 ``python docs/make_reproduction.py`` fills the templates; ``--from runs`` first copies what belongs under results/
 from the folders that the studies wrote.
@@ -42,15 +42,18 @@ def collect(runs: Path) -> None:
 
 
 def fill(template: str) -> str:
-    """Replace ``{{include <file>}}`` and ``{{<function>}}`` by what they stand for."""
+    """Replace ``{{include <file>}}``, ``{{seconds <run>}}`` and ``{{<function>}}`` by what they stand for."""
     cells = read_cells("reproduction")
-    functions = {"times": times, "differences": differences, "machine": machine, "rotation": rotation}
+    functions = {"times": times, "differences": differences, "machine": machine, "rotation": rotation, "floor": floor}
 
     def replacement(found: re.Match[str]) -> str:
         word, _, rest = found[1].strip().partition(" ")
         if word == "include":
             path = RESULTS / rest.strip()
             return path.read_text(encoding="utf-8").rstrip() if path.is_file() else "*Not run at this size yet.*"
+        if word == "seconds":
+            record = json.loads((RESULTS / rest.strip() / "run.json").read_text(encoding="utf-8"))
+            return f"{record['wall_seconds']:.0f} s"
         return functions[word](cells)
 
     return re.sub(r"\{\{(.*?)\}\}", replacement, template)
@@ -112,6 +115,22 @@ def rotation(cells: list[dict[str, Any]]) -> str:
         + "\n"
         + markdown_table(["features + cost + transport (s), peak memory", *kinds], resources).rstrip()
     )
+
+
+def floor(cells: list[dict[str, Any]]) -> str:
+    """The same invariants of turned and of upright images, beside upright pixels."""
+    coupled = [cell for cell in read_cells("coupled") if "PCA" in cell["features"]]
+    rows = []
+    for dataset in dict.fromkeys(cell["dataset"] for cell in coupled):
+        both = [
+            next((c for c in coupled if (c["dataset"], c["setting"]) == (dataset, setting)), None)
+            for setting in ("rotated", "baseline")
+        ]
+        upright = (c for c in cells if (c["dataset"], c["setting"], c["features"]) == (dataset, "baseline", "pixels"))
+        pixels = max(upright, key=_accuracy, default=None)
+        rows.append([DATASET_TITLES.get(dataset, dataset), *map(_figure, (*both, pixels))])
+    kind = coupled[0]["features"]
+    return markdown_table(["", f"{kind}, turned", f"{kind}, nothing turned", "pixels, nothing turned"], rows).rstrip()
 
 
 def _accuracy(cell: dict[str, Any]) -> float:

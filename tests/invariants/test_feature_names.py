@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
 import pytest
 from sklearn.decomposition import PCA
 
-from bispectral_ot.errors import InputError
+from bispectral_ot.errors import DataWarning, InputError
 from bispectral_ot.invariants import (
     DEFAULT_FEATURES,
     FEATURES,
@@ -57,9 +58,16 @@ def test_features_that_know_mirrors_are_told_the_symmetry(name: str) -> None:
         (RingBispectrum(), "d4", "d4-bispectrum"),
     ],
 )
-def test_a_symmetry_that_the_features_do_not_have_is_refused(name: Any, symmetry: str, advice: str) -> None:
-    with pytest.raises(InputError, match=f"but '{symmetry}' is asked for; .* that have it: {advice}[.]"):
-        make_features(name, symmetry=symmetry)
+def test_a_symmetry_that_the_features_do_not_have_is_told(name: Any, symmetry: str, advice: str) -> None:
+    with pytest.warns(DataWarning, match=f"but '{symmetry}' is asked for. .* that have it are: {advice}[.]"):
+        features = make_features(name, symmetry=symmetry)
+    assert symmetry_of(features) != symmetry
+
+
+def test_what_sees_neither_mirrors_nor_rotations_has_rotation() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        make_features("ring-power", symmetry="rotation")
 
 
 def test_features_tell_their_symmetry() -> None:

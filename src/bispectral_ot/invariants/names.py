@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 from bispectral_ot.checks import check_choice
-from bispectral_ot.errors import InputError
+from bispectral_ot.errors import DataWarning, InputError
 from bispectral_ot.invariants.base import BatchTransformer
 from bispectral_ot.invariants.coupled import CoupledBispectrum
 from bispectral_ot.invariants.dihedral_images import DihedralImageBispectrum
@@ -62,12 +63,7 @@ def make_features(features: Any = None, *, symmetry: str | None = None) -> Any:
         A name in ``FEATURES``, an object with ``fit`` and ``transform``, or None for the symmetry's default.
     symmetry : str or None
         What the comparison should not see; None for what the features do not see, or for ``"rotation"`` without
-        features.
-
-    Raises
-    ------
-    InputError
-        If the features have another symmetry.
+        features. If features are given that have another symmetry, they are taken, with a :class:`DataWarning`.
     """
     if symmetry is not None:
         check_choice("symmetry", symmetry, DEFAULT_FEATURES)
@@ -84,12 +80,15 @@ def make_features(features: Any = None, *, symmetry: str | None = None) -> Any:
     else:
         transformer = features
     known = symmetry_of(transformer)
-    if symmetry is not None and known not in (None, symmetry):
+    # what does not see mirrors and rotations does not see rotations
+    if symmetry is not None and known not in (None, symmetry) and (symmetry, known) != SYMMETRIES:
         fitting = [name for name, kind in FEATURES.items() if symmetry in _SYMMETRIES_OF[kind]]
         named = features if isinstance(features, str) else type(transformer).__name__
-        raise InputError(
-            f"the features {named} have the symmetry {known!r}, but {symmetry!r} is asked for; leave the symmetry out, "
-            f"or take features that have it: {', '.join(fitting)}."
+        warnings.warn(
+            f"the features {named} have the symmetry {known!r}, but {symmetry!r} is asked for. The features decide; "
+            f"those that have it are: {', '.join(fitting)}.",
+            DataWarning,
+            stacklevel=3,
         )
     return transformer
 
