@@ -35,8 +35,11 @@ def accuracy_table(cells: list[dict[str, Any]], setting: str) -> str:
                 *(_entry(row[metric]) if metric in row else "" for metric in metrics),
             ]
         )
-    heading = f"Table {number}. Share of A mapped to its own class; {title}. Ours (the paper's, difference)."
-    if any(cell["config"]["per_class"] is not None for cell in chosen):
+    heading = f"Table {number}. Share of A mapped to its own class; {title}."
+    compared = [cell for cell in chosen if beside_paper(cell)]
+    if compared:
+        heading += " Ours (the paper's, difference)."
+    if any(cell["config"]["per_class"] is not None for cell in compared):
         heading += " The paper's are of all images: to those of fewer, no difference is given."
     table = markdown_table(["dataset, features", "A x B", *(METRIC_TITLES[m] for m in metrics)], rows)
     missed = any(not cell["converged"] for cell in chosen)
