@@ -58,6 +58,24 @@ class Table:
         return [_cell(name, row.get(name)) for name in self.columns]
 
 
+def tables_as_markdown(record: dict[str, Any]) -> str:
+    """All tables of a run record, under a paragraph that says where they come from."""
+    machine, config = record["machine"], record["config"]
+    versions = {"Python": record["python"], **record["libraries"], **config["peers"]}
+    lines = [
+        f"Measured on {record['date'][:10]} with bispectral-ot {record['bispectral_ot']} on {machine['processor']}, "
+        f"{machine['cores']} cores, {machine['memory_bytes'] / 1e9:.0f} GB; data: {config['dataset']}; "
+        f"`{config['command']}`, {record['wall_seconds']:.0f} s.",
+        "",
+        ", ".join(f"{name} {version}" for name, version in versions.items() if version) + ".",
+        "",
+    ]
+    for tables in record["tables"].values():
+        for data in tables:
+            lines.append(Table(**data).markdown())
+    return "\n".join(lines)
+
+
 def _cell(column: str, value: Any) -> str:
     if value is None:
         return "–"

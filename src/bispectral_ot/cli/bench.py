@@ -46,6 +46,7 @@ def _add_verb(verb: str, help_text: str) -> None:
         overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an earlier run.")] = False,
     ) -> None:
         from bispectral_ot.benchmarks import BENCHMARKS, run_benchmarks, setting
+        from bispectral_ot.benchmarks.tables import tables_as_markdown
         from bispectral_ot.runs import new_run, write_json, write_text
 
         sizes = setting.QUICK if quick else setting.FULL
@@ -79,6 +80,7 @@ def table(
 
     Example: bispectral-ot bench table runs/bench --into docs/performance.md
     """
+    from bispectral_ot.benchmarks.tables import tables_as_markdown
     from bispectral_ot.runs import write_text
 
     texts = []
@@ -98,26 +100,6 @@ def table(
         raise InputError(f"{into} has no place for the tables; put the lines {_BEGIN} and {_END} where they belong.")
     write_text(into, marked.sub(lambda _: f"{_BEGIN}\n{text}\n{_END}", document))
     say(f"tables put into {into}")
-
-
-def tables_as_markdown(record: dict[str, Any]) -> str:
-    """All tables of a run record, under a paragraph that says where they come from."""
-    from bispectral_ot.benchmarks.tables import Table
-
-    machine, config = record["machine"], record["config"]
-    versions = {"Python": record["python"], **record["libraries"], **config["peers"]}
-    lines = [
-        f"Measured on {record['date'][:10]} with bispectral-ot {record['bispectral_ot']} on {machine['processor']}, "
-        f"{machine['cores']} cores, {machine['memory_bytes'] / 1e9:.0f} GB; data: {config['dataset']}; "
-        f"`{config['command']}`, {record['wall_seconds']:.0f} s.",
-        "",
-        ", ".join(f"{name} {version}" for name, version in versions.items() if version) + ".",
-        "",
-    ]
-    for tables in record["tables"].values():
-        for data in tables:
-            lines.append(Table(**data).markdown())
-    return "\n".join(lines)
 
 
 def _show(result: Any) -> None:
