@@ -56,7 +56,7 @@ def feature_row(name: str, signals: str, transformer: object, batch: NDArray) ->
         "signal": signals,
         "columns": transformer.n_features_out_,
         "fit (s)": round(fit, 3),
-        "signals per second": round(rate, -1 if rate > 100 else 0),
+        "signals per second": round(int(rate), -1 if rate > 100 else 0),
     }
 
 

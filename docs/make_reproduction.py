@@ -22,7 +22,7 @@ RESULTS = HERE.parent / "results"
 KEPT = {
     "reproduction": ("results.json", "*.md", "figures/confusion-*-rotated-*-l1.png"),
     "letters": ("results.json", "*.md", "figures/confusion-*-rotated-*-l1.png"),
-    "coupled": ("results.json", "figures/confusion-*-coupled-bispectrum-*.png"),
+    "coupled": ("results.json", "figures/confusion-*-rotated-coupled-bispectrum-*.png"),
     "ablation-kmnist": ("*.json", "*.md"),
     "ablation-letters": ("*.json", "*.md"),
     "ablation": ("*.json", "*.md"),

@@ -1,8 +1,9 @@
-"""The page on groups shows what is in `results/`, and its examples print what they say."""
+"""Pages show what is in `results/`, and the examples of the page on groups print what they say."""
 
 from __future__ import annotations
 
 import re
+import runpy
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,14 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = (ROOT / "docs" / "groups.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+
+
+@pytest.mark.parametrize("template", sorted((ROOT / "docs").glob("*.template.md")), ids=lambda path: path.name)
+def test_a_page_is_its_template_filled_from_the_results(template: Path):
+    fill = runpy.run_path(str(ROOT / "docs" / "make_reproduction.py"))["fill"]
+    page = template.with_name(template.name.replace(".template", "")).read_text(encoding="utf-8")
+    assert page == fill(template.read_text(encoding="utf-8"))
+    assert "Not run" not in page
 
 
 def test_the_table_is_that_of_the_results():
