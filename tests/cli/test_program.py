@@ -22,10 +22,23 @@ SCRIPT = Path(sys.executable).with_name("bispectral-ot")
 pytestmark = pytest.mark.skipif(not SCRIPT.exists(), reason=f"the program is not installed at {SCRIPT}")
 
 
+STARTED: list[subprocess.Popen[str]] = []
+
+
 def start(*words: object, **options) -> subprocess.Popen[str]:
-    return subprocess.Popen(
+    process = subprocess.Popen(
         [SCRIPT, *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options
     )
+    STARTED.append(process)
+    return process
+
+
+@pytest.fixture(autouse=True)
+def nothing_runs_on():
+    """What a failed test has started would keep a core busy for hours."""
+    yield
+    while STARTED:
+        STARTED.pop().kill()
 
 
 def verbs(group: typer.Typer, *before: str) -> list[tuple[str, ...]]:
