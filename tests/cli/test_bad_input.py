@@ -128,7 +128,6 @@ def test_unusable_sets(program, sets, tmp_path, monkeypatch, make, words, side):
         (("--solver", "simplex"), "choose one of sinkhorn, greenkhorn, exact"),
         (("--solver", "exact", "--reg", "0.1"), "--reg has no meaning"),
         (("--symmetry", "rotatoin"), "rotation"),
-        (("--symmetry", "none", "--features", "aligned"), "the features aligned have the symmetry 'rotation'"),
         (("--features", "sphere-bispectrum", "--rotate-source"), "--rotate-source is for flat images"),
         (("--features", "pixel"), "did you mean 'pixels'"),
         (("--storage", "float16"), "choose one of float32, compact, recompute"),

@@ -1,4 +1,8 @@
-"""Compiled inner loops over contiguous rows; they release the interpreter lock."""
+"""Compiled inner loops over contiguous rows; they release the interpreter lock.
+
+Products have no fast maths: what that makes of them differs between two compilations of a kernel (read-only arrays get
+one of their own), so that a transformer and its copy from a file would differ in the last digit.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +16,7 @@ from numpy.typing import NDArray
 ROUNDING = 1e-6
 
 
-@njit(nogil=True, cache=True, fastmath={"contract", "reassoc", "nsz"})
+@njit(nogil=True, cache=True)
 def triple_products(
     spectra: NDArray[np.complex64],
     i: NDArray[Any],
@@ -104,7 +108,7 @@ def compress(values: NDArray[np.complex64], power: float, out: NDArray[np.comple
             out[n, i] = z * squares**exponent if squares > 0 else np.complex64(0)
 
 
-@njit(nogil=True, cache=True, fastmath={"contract", "reassoc", "nsz"})
+@njit(nogil=True, cache=True)
 def pair_products(
     values: NDArray[np.complex64],
     first: NDArray[Any],
@@ -131,7 +135,7 @@ def pair_products(
                 row[n_pairs + t - n_real] = imag[a] * real[b] - real[a] * imag[b]
 
 
-@njit(nogil=True, cache=True, fastmath={"contract", "reassoc", "nsz"})
+@njit(nogil=True, cache=True)
 def coupled_triples(
     values: NDArray[np.complex64],
     i: NDArray[Any],
