@@ -1,7 +1,8 @@
 """Compiled inner loops over contiguous rows; they release the interpreter lock.
 
-Products have no fast maths: what that makes of them differs between two compilations of a kernel (read-only arrays get
-one of their own), so that a transformer and its copy from a file would differ in the last digit.
+Two compilations of a kernel (read-only arrays get one of their own) may differ in what fast maths makes of float32
+products. So that a transformer and its copy from a file give the same bits, products have none, and norms are summed
+in float64.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ def normalise_rows(
         row = rows[n]
         squares = 0.0
         for column in range(len(row)):
-            squares += weights[column] * row[column] * row[column]
+            squares += weights[column] * np.float64(row[column]) ** 2
         norm = np.sqrt(squares)
         vanishing[n] = norm <= ROUNDING
         factor = np.float32(0) if vanishing[n] else np.float32(length / norm)
