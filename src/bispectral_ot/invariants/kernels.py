@@ -1,8 +1,8 @@
 """Compiled inner loops over contiguous rows; they release the interpreter lock.
 
 Two compilations of a kernel (read-only arrays get one of their own) may differ in what fast maths makes of float32
-products. So that a transformer and its copy from a file give the same bits, products have none, and norms are summed
-in float64.
+products. So that a transformer and its copy from a file give the same bits, products have none, norms are summed in
+float64, and complex products are written out: numba compiles its own once, with the fast maths of whoever asks first.
 """
 
 from __future__ import annotations
@@ -106,7 +106,8 @@ def compress(values: NDArray[np.complex64], power: float, out: NDArray[np.comple
         for i in range(values.shape[1]):
             z = values[n, i]
             squares = z.real * z.real + z.imag * z.imag
-            out[n, i] = z * squares**exponent if squares > 0 else np.complex64(0)
+            factor = squares**exponent if squares > 0 else np.float32(0)
+            out[n, i] = complex(z.real * factor, z.imag * factor)
 
 
 @njit(nogil=True, cache=True)
@@ -153,9 +154,11 @@ def coupled_triples(
     n_triples = len(i)
     factor = np.float32(weight)
     for n in range(len(values)):
-        z, row = values[n], out[n]
+        row = out[n]
         for t in range(n_triples):
-            product = z[i[t]] * z[j[t]] * z[k[t]].conjugate()
-            row[t] = product.real * factor
+            x, y, z = values[n, i[t]], values[n, j[t]], values[n, k[t]]
+            product_real = (x.real * y.real - x.imag * y.imag) * factor
+            product_imag = (x.real * y.imag + x.imag * y.real) * factor
+            row[t] = product_real * z.real + product_imag * z.imag
             if t >= n_real:
-                row[n_triples + t - n_real] = product.imag * factor
+                row[n_triples + t - n_real] = product_imag * z.real - product_real * z.imag
