@@ -97,6 +97,15 @@ def test_the_installed_script_matches(sets, tmp_path):
     assert [line.split(":")[0] for line in stderr.splitlines()] == ["warning", "warning"]
 
 
+def test_a_symmetry_that_the_features_do_not_have_is_told_once(sets, tmp_path):
+    words = ("match", sets / "a.npz", sets / "b.npz", "--features", "pixels", "--symmetry", "rotation", "--json")
+    process = start(*words, "--out", tmp_path / "run")
+    stdout, stderr = process.communicate()
+    assert json.loads(stdout)["settings"]["symmetry"] == "none"
+    assert re.sub(r"\s+", " ", stderr).count("the features pixels have the symmetry 'none'") == 1
+    assert "DataWarning" not in stderr
+
+
 @pytest.mark.parametrize(("sign", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_interrupting_leaves_nothing_behind(sets, tmp_path, sign, code):
     """A run that would take hours is stopped in its middle; the old run stays."""

@@ -224,7 +224,9 @@ def _check_options(config: dict[str, Any]) -> dict[str, Any]:
     check_free(config["out"], overwrite=config["overwrite"])
     check_choice("--source-split", config["source_split"], ("train", "test"))
     check_choice("--target-split", config["target_split"], ("train", "test"))
-    transformer = make_features(config["features"], symmetry=config["symmetry"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DataWarning)  # the match says it
+        transformer = make_features(config["features"], symmetry=config["symmetry"])
     if str(symmetry_of(transformer)).startswith("so3"):
         plane = [option for option in ("rotate_source", "center", "resize") if config[option]]
         if plane:

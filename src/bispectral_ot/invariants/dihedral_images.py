@@ -72,7 +72,7 @@ class DihedralImageBispectrum(BatchTransformer):
         if height != width:
             raise InputError(
                 f"images are {height} x {width}, but a quarter turn maps only square images onto themselves; "
-                "crop or pad them to squares."
+                "crop them, or pad them to squares (resize, --resize)."
             )
         band = min(check_integer("band", self.band, minimum=1), height)
         triple_band = check_integer("triple_band", self.triple_band, minimum=0)

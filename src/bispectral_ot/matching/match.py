@@ -199,7 +199,8 @@ def _tell_scales(source: Dataset, target: Dataset, feature_map: FeatureMap) -> N
         warnings.warn(
             f"the pixels of {source.name!r} have a standard deviation of {one:.5g}, those of {target.name!r} "
             f"{other:.5g}, and these features see that. If the sets only differ in range (8 and 16 bits, 0..1 and "
-            "0..255), bring them to one first: divide arrays by their maximum, or use normalise(dataset) on each.",
+            "0..255), bring them to one first: save files in one depth, divide arrays by their maximum, or use "
+            "normalise(dataset) on each.",
             DataWarning,
             stacklevel=3,
         )

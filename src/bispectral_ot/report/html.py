@@ -52,7 +52,7 @@ def write_report(run: str | Path, *, most_bytes: int = _MOST_BYTES) -> Path:
     matches = [PageData.load(path) for path in _kept_matches(folder)]
     content = _run_content(folder, with_figures=not matches)
     if not (matches or content["figures"] or content["tables"]):
-        raise InputError(f"{folder} has no {FILE}, no tables and no figures; make the run again with --report.")
+        raise InputError(f"{folder} is no run, or one without {FILE}, tables and figures; make it again with --report.")
     share = 1.0
     while True:
         page = build_page(content | {"groups": _groups(matches, share)})
