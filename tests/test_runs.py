@@ -160,6 +160,13 @@ def test_json_understands_numpy_and_stays_json():
     }
 
 
+def test_rows_of_numbers_stay_on_one_line_and_float32_has_its_own_digits():
+    data = {"x": np.array([[0.1, 2], [np.nan, -3e-20]], dtype=np.float32), "y": [], "z": ["[  1,\n 2]"], "w": [True]}
+    text = to_json(data)
+    assert "[\n    [0.1, 2.0],\n    [null, -3e-20]\n  ]" in text
+    assert json.loads(text) == {"x": [[0.1, 2.0], [None, -3e-20]], "y": [], "z": ["[  1,\n 2]"], "w": [True]}
+
+
 def test_csv_brings_every_text_back(tmp_path):
     rows = [['a "b", c', "größe 漢"], ["two\nlines", "=1+1"]]
     write_csv(tmp_path / "a.csv", ["x,y", "z"], rows)

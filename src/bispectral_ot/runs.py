@@ -13,6 +13,7 @@ import io
 import json
 import os
 import platform
+import re
 import shutil
 import time
 import uuid
@@ -29,6 +30,8 @@ from bispectral_ot.errors import InputError, RunExistsError
 from bispectral_ot.memory import peak_memory
 
 _LIBRARIES = ("numpy", "scipy", "numba", "scikit-learn", "POT")
+# In indented JSON; texts cannot match, since they hold no line breaks.
+_ROWS_OF_NUMBERS = re.compile(r"\[\n(?:[\d\s.eE+,-]|null)*\]")
 
 
 @contextmanager
@@ -165,8 +168,12 @@ def write_json(path: str | Path, data: Any) -> None:
 
 
 def to_json(data: Any) -> str:
-    """JSON text; NumPy numbers and arrays are understood, NaN becomes null, others their text."""
-    return json.dumps(_plain(data), indent=2, ensure_ascii=False, allow_nan=False)
+    """JSON text; NumPy numbers and arrays are understood, NaN becomes null, others their text.
+
+    Rows of numbers stay on one line each, and float32 numbers have no more digits than they are worth.
+    """
+    text = json.dumps(_plain(data), indent=2, ensure_ascii=False, allow_nan=False)
+    return _ROWS_OF_NUMBERS.sub(lambda row: " ".join(row[0].split()).replace("[ ", "[").replace(" ]", "]"), text)
 
 
 def write_csv(path: str | Path, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
@@ -212,7 +219,8 @@ def _plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, np.ndarray):
-        return _plain(value.tolist())
+        short = value.astype(str).astype(np.float64) if value.dtype == np.float32 else value
+        return _plain(short.tolist())
     if isinstance(value, (list, tuple)):
         return [_plain(item) for item in value]
     if isinstance(value, np.generic):

@@ -70,7 +70,14 @@ def run_distances(
                     angle_distance_figure(angles, turned.classes, turned.degrees, title=title),
                     folder / "figures" / f"angles-{file}",
                 )
-                maps.append({"features": name, "metric": metric, "classes": classes, "angles": angles})
+                maps.append(
+                    {
+                        "features": name,
+                        "metric": metric,
+                        "classes": classes.astype(np.float32),  # as exact as the distances themselves
+                        "angles": angles.astype(np.float32),
+                    }
+                )
         progress("heat maps", 1, 1)
         config = {"dataset": source.name, "per_class": per_class, "step": step, "seed": preset.seed}
         config |= {"fill": preset.fill, "features": features, "metrics": metrics}
