@@ -13,6 +13,8 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from PIL import Image
+
 from bispectral_ot.studies.paper import DATASET_TITLES, FEATURE_TITLES, METRIC_TITLES, paper_accuracy
 from bispectral_ot.studies.tables import markdown_table
 
@@ -33,12 +35,19 @@ OFFICIAL = ("mnist", "kmnist", "fashion-mnist")
 
 
 def collect(runs: Path) -> None:
-    """Copy the kept files of every run to results/."""
+    """Copy the kept files of every run to results/, pictures with 256 colours: a third of the size, and as clear."""
     for name, patterns in KEPT.items():
         for path in sorted(found for pattern in patterns for found in (runs / name).glob(pattern)):
             target = RESULTS / name / path.relative_to(runs / name)
             target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(path, target)
+            if path.suffix == ".png":
+                # of Pillow's methods the one that keeps every colour near, those of few pixels (texts) too
+                picture = (
+                    Image.open(path).convert("RGB").quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+                )
+                picture.save(target, optimize=True)
+            else:
+                shutil.copyfile(path, target)
 
 
 def fill(template: str) -> str:
