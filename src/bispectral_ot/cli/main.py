@@ -91,6 +91,7 @@ def run() -> None:
     # A request to end, as a batch system sends it, cleans up like Ctrl-C does.
     for sign, stop in ((signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, SystemExit(TERMINATED))):
         signal.signal(sign, _stopper(stop))
+    sys.unraisablehook = _tell_unraisable
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # file names may hold what the terminal cannot print
             stream.reconfigure(errors="backslashreplace")
@@ -107,7 +108,7 @@ def run() -> None:
 def _stopper(stop: BaseException | type[BaseException]) -> Callable[..., None]:
     """A handler that raises ``stop``, and again every second until the program ends.
 
-    Python drops what is raised in a destructor or a weak reference's callback, and every import runs some.
+    Python drops what is raised in a destructor or in a callback from compiled code, and every import runs some.
     """
 
     def handle(*_: object) -> None:
@@ -115,6 +116,12 @@ def _stopper(stop: BaseException | type[BaseException]) -> Callable[..., None]:
         raise stop
 
     return handle
+
+
+def _tell_unraisable(dropped: Any) -> None:
+    """Tell what Python drops, but for a wish to stop, which comes again."""
+    if not isinstance(dropped.exc_value, KeyboardInterrupt | SystemExit):
+        sys.__unraisablehook__(dropped)
 
 
 def _ask_again(handle: Callable[..., None] | None) -> None:
