@@ -164,7 +164,7 @@ def test_other_solvers_and_settings(program, sets, tmp_path):
         "--storage",
         "compact",
         "--center",
-        "--no-normalise",
+        "--no-normalize",
         "--out",
         tmp_path / "p",
     )

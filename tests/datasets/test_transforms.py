@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import ndimage
 
-from bispectral_ot.datasets import Dataset, center, load, normalise, rotate, rotate_randomly, split_halves
+from bispectral_ot.datasets import Dataset, center, load, normalize, rotate, rotate_randomly, split_halves
 from bispectral_ot.errors import InputError
 
 
@@ -125,26 +125,26 @@ def test_fill_with_background_mean_or_number():
         rotate_randomly(dataset, fill="white")
 
 
-def test_the_paper_s_fill_is_zero_after_normalisation():
-    dataset = normalise(load("digits").select(slice(0, 30)))
+def test_the_paper_s_fill_is_zero_after_normalization():
+    dataset = normalize(load("digits").select(slice(0, 30)))
     by_mean, by_zero = rotate_randomly(dataset, fill="mean"), rotate_randomly(dataset, fill=0.0)
     np.testing.assert_allclose(by_mean.images, by_zero.images, atol=1e-6)
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.float32])
-def test_normalise(dtype: type):
+def test_normalize(dtype: type):
     images = np.random.default_rng(2).integers(0, 200, (3000, 3, 4)).astype(dtype)
-    normal = normalise(Dataset(images)).images
+    normal = normalize(Dataset(images)).images
     assert normal.dtype == np.float32
     expected = (images.astype(np.float64) - images.astype(np.float64).mean()) / images.astype(np.float64).std()
     np.testing.assert_allclose(normal, expected, rtol=1e-5, atol=1e-6)
-    np.testing.assert_allclose(normalise(Dataset(images), mean=100, std=2).images, (images - 100.0) / 2, rtol=1e-6)
+    np.testing.assert_allclose(normalize(Dataset(images), mean=100, std=2).images, (images - 100.0) / 2, rtol=1e-6)
 
 
-def test_normalise_refuses_what_has_no_spread():
+def test_normalize_refuses_what_has_no_spread():
     for options in ({}, {"mean": 0.0, "std": 0.0}, {"std": -1.0}, {"mean": np.nan}):
-        with pytest.raises(InputError, match="cannot normalise"):
-            normalise(Dataset(np.full((2, 3, 3), 7)), **options)
+        with pytest.raises(InputError, match="cannot normalize"):
+            normalize(Dataset(np.full((2, 3, 3), 7)), **options)
 
 
 @settings(max_examples=30)
@@ -243,7 +243,7 @@ def test_the_paper_s_halves_of_mnist(shared_data: Path):
     assert len(a) == len(b) == 29_997
 
 
-@pytest.mark.parametrize("change", [center, normalise, rotate_randomly, split_halves])
+@pytest.mark.parametrize("change", [center, normalize, rotate_randomly, split_halves])
 def test_an_array_will_do_for_a_dataset(change: Callable[..., Any]):
     images = np.random.default_rng(0).random((4, 6, 6), dtype=np.float32)
     given, expected = (change(data) for data in (images, Dataset(images)))

@@ -28,12 +28,12 @@ def shifts(signal: NDArray[np.float64]) -> NDArray[np.float64]:
 
 @settings(max_examples=60)
 @given(signals, st.booleans())
-def test_full_is_the_literal_formula(signal: NDArray[np.float64], normalise: bool) -> None:
+def test_full_is_the_literal_formula(signal: NDArray[np.float64], normalize: bool) -> None:
     expected = cyclic_bispectrum(signal)
     assume(np.linalg.norm(expected) > 1e-3)
-    if normalise:
+    if normalize:
         expected = unit(expected.ravel()).reshape(expected.shape)
-    options = {"normalise": normalise}
+    options = {"normalize": normalize}
     full = CyclicBispectrum(folded=False, **options).fit_transform(signal[None])[0]
     stacked = np.concatenate([expected.real.ravel(), expected.imag.ravel()])
     np.testing.assert_allclose(full, stacked, atol=1e-6 * np.linalg.norm(stacked))
@@ -65,13 +65,13 @@ def test_invariant_to_every_shift(signal: NDArray[np.float64], coefficients: str
 
 @settings(max_examples=100)
 @given(signals, st.booleans())
-def test_inversion_recovers_the_signal_up_to_a_shift(signal: NDArray[np.float64], normalise: bool) -> None:
+def test_inversion_recovers_the_signal_up_to_a_shift(signal: NDArray[np.float64], normalize: bool) -> None:
     assume(generic(signal))
-    transformer = CyclicBispectrum(coefficients="selective", normalise=normalise).fit(signal[None])
+    transformer = CyclicBispectrum(coefficients="selective", normalize=normalize).fit(signal[None])
     features = transformer.transform(signal[None])
     assert features.shape[1] <= len(signal) + 1
     recovered = transformer.invert(features)[0]
-    if normalise:
+    if normalize:
         recovered *= np.linalg.norm(signal) / np.linalg.norm(recovered)
     error = np.abs(shifts(signal) - recovered).max(axis=1).min()
     assert error <= 1e-5 * np.abs(np.fft.fft(signal)).max()
@@ -132,19 +132,19 @@ def test_invert_needs_selective_features_of_the_right_shape() -> None:
             selective.invert(wrong)
 
 
-def test_scales_beyond_float32_are_said_or_normalised_away() -> None:
+def test_scales_beyond_float32_are_said_or_normalized_away() -> None:
     signal = np.array([[1.0, 5.0, 2.0, 0.5]])
-    expected = CyclicBispectrum(normalise=True).fit_transform(signal)
+    expected = CyclicBispectrum(normalize=True).fit_transform(signal)
     for scale in (1e20, 1e-20, 1e200):
         with pytest.raises(InputError, match="range of float32"):
             CyclicBispectrum().fit_transform(signal * scale)
-        np.testing.assert_allclose(CyclicBispectrum(normalise=True).fit_transform(signal * scale), expected, rtol=1e-6)
+        np.testing.assert_allclose(CyclicBispectrum(normalize=True).fit_transform(signal * scale), expected, rtol=1e-6)
 
 
-@pytest.mark.parametrize("normalise", [False, True])
-def test_zero_signal(normalise: bool) -> None:
+@pytest.mark.parametrize("normalize", [False, True])
+def test_zero_signal(normalize: bool) -> None:
     with pytest.warns(DataWarning, match="1 of 2"):
-        features = CyclicBispectrum(normalise=normalise).fit_transform([[0.0, 0, 0], [1, 2, 3]])
+        features = CyclicBispectrum(normalize=normalize).fit_transform([[0.0, 0, 0], [1, 2, 3]])
     assert not features[0].any()
     assert features[1].any()
 

@@ -295,10 +295,10 @@ def test_bad_input_is_refused():
         GroupBispectrum(group).fit_transform(np.full((2, 8), 1e15))
 
 
-def test_normalised_bispectra_forget_the_scale_and_blank_signals_are_reported():
+def test_normalized_bispectra_forget_the_scale_and_blank_signals_are_reported():
     group = DihedralGroup(4)
     signals = random_signals(group, 2)
-    bispectrum = GroupBispectrum(group, normalise=True).fit(signals)
+    bispectrum = GroupBispectrum(group, normalize=True).fit(signals)
     features = bispectrum.transform(signals)
     np.testing.assert_allclose(features**2 @ bispectrum.feature_weights_, 1, rtol=1e-5)
     np.testing.assert_allclose(bispectrum.transform(1e15 * signals), features, rtol=1e-5)
@@ -306,14 +306,14 @@ def test_normalised_bispectra_forget_the_scale_and_blank_signals_are_reported():
         assert not bispectrum.transform(np.zeros((1, 8))).any()
 
 
-@pytest.mark.parametrize("normalise", [False, True])
+@pytest.mark.parametrize("normalize", [False, True])
 @pytest.mark.parametrize("transformer", [GroupBispectrum(CyclicGroup(8)), CyclicBispectrum()])
-def test_rounding_is_not_scaled_up_to_features(transformer, normalise):
+def test_rounding_is_not_scaled_up_to_features(transformer, normalize):
     """A pure cosine has no two frequencies whose sum it has, too: its bispectrum is zero but for rounding."""
     cosine = np.cos(2 * np.pi * np.arange(8) / 8 + 0.3)
     shifts = np.array([np.roll(cosine, shift) for shift in range(8)])
     with pytest.warns(DataWarning, match="8 of 8 signals"):
-        assert not clone(transformer).set_params(normalise=normalise).fit_transform(shifts).any()
+        assert not clone(transformer).set_params(normalize=normalize).fit_transform(shifts).any()
 
 
 @pytest.mark.parametrize("transformer", [GroupBispectrum(CyclicGroup(8)), GroupPowerSpectrum(CyclicGroup(8))])

@@ -67,7 +67,7 @@ def test_rotated_coefficients_are_those_of_the_rotated_signal():
 
 def test_columns_are_the_formula():
     coefficients = random_coefficients(5, n=1)
-    bispectrum = SphereBispectrum(5, normalise=False).fit(on_grid(coefficients))
+    bispectrum = SphereBispectrum(5, normalize=False).fit(on_grid(coefficients))
     features = bispectrum.transform(on_grid(coefficients))[0]
     total = 0.0
     for value, weight, (l1, l2, l3, *_) in zip(
@@ -99,7 +99,7 @@ def test_only_symmetric_copies_and_zeros_are_left_out():
 
 def test_what_the_power_spectrum_cannot_see():
     coefficients = random_coefficients(6, n=1)
-    bispectrum = SphereBispectrum(6, normalise=False).fit(on_grid(coefficients))
+    bispectrum = SphereBispectrum(6, normalize=False).fit(on_grid(coefficients))
     features = bispectrum.transform(on_grid(coefficients))
     inverted = coefficients * np.repeat((-1.0) ** np.arange(7), 2 * np.arange(7) + 1)  # f(-x)
     apart = coefficients.copy()
@@ -244,7 +244,7 @@ def test_blank_signals_are_reported_and_scale_is_forgotten():
     with pytest.warns(DataWarning, match="1 of 3"):
         assert not bispectrum.transform(signals)[0].any()
     with pytest.raises(InputError, match="range of float32"):
-        clone(bispectrum).set_params(normalise=False).fit(signals).transform(1e20 * signals)
+        clone(bispectrum).set_params(normalize=False).fit(signals).transform(1e20 * signals)
 
 
 def test_it_must_be_fitted_first():

@@ -226,11 +226,11 @@ def test_sets_on_different_scales_are_told_where_the_features_see_it(few, featur
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         bot.match(a, b.images * 2.5, features=features)  # brighter pictures are not of another range
-        bot.match(bot.normalise(a), bot.normalise(wide), features=features)
+        bot.match(bot.normalize(a), bot.normalize(wide), features=features)
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"features": "aligned"}, {"features": "ring-bispectrum", "normalise": False}, {"pca": 5}]
+    "options", [{}, {"features": "aligned"}, {"features": "ring-bispectrum", "normalize": False}, {"pca": 5}]
 )
 def test_scales_that_the_features_do_not_see_are_no_matter(few, options):
     a, b = few
@@ -240,11 +240,11 @@ def test_scales_that_the_features_do_not_see_are_no_matter(few, options):
         assert match.distance == pytest.approx(bot.match(a, b, **options).distance, rel=1e-3)
 
 
-def test_normalisation_uses_the_same_two_numbers_for_both_sides(few):
+def test_normalization_uses_the_same_two_numbers_for_both_sides(few):
     a, b = (side.images.astype(np.float64) for side in few)
     both = np.concatenate([a, b])
     a_by_hand, b_by_hand = ((images - both.mean()) / both.std() for images in (a, b))
-    by_hand = bot.match(a_by_hand, b_by_hand, normalise=False, solver=PRECISE)
+    by_hand = bot.match(a_by_hand, b_by_hand, normalize=False, solver=PRECISE)
     assert difference(bot.match(a, b, solver=PRECISE), by_hand) < 2e-4
 
 
@@ -502,7 +502,7 @@ def test_the_settings_say_how_it_was_done(few):
     assert match.settings["symmetry"] == "rotation"
     assert match.settings["features"] == "coupled-bispectrum"  # by name, as the program says it
     assert match.settings["metric"] == "l2"
-    assert match.settings["normalise"] is True
+    assert match.settings["normalize"] is True
     assert "CoupledBispectrum" in match.settings["transformer"]
     assert "Sinkhorn" in match.settings["solver"]
     assert set(match.seconds) == {"features", "cost", "transport", "summary"}
@@ -531,7 +531,7 @@ def test_progress_tells_each_stage_to_its_end(few):
 
 def test_the_feature_map_sees_images_as_the_match_did(few):
     a, b = few
-    for options in ({}, {"pca": 5}, {"normalise": False}):
+    for options in ({}, {"pca": 5}, {"normalize": False}):
         match = bot.match(a, b, metric="l2", **options)
         features = match.feature_map
         cost = bot.Cost(features(a.images), features(b.images), "l2", weights=features.metric_weights)

@@ -11,9 +11,9 @@ from bispectral_ot.studies.preset import checksum
 DIGITS = bot.load("digits")
 
 
-def test_the_paper_normalises_first_and_leaves_corners_at_zero() -> None:
+def test_the_paper_normalizes_first_and_leaves_corners_at_zero() -> None:
     a, b = Preset(per_class=20).halves(DIGITS, "rotated")
-    upright, _ = bot.split_halves(bot.normalise(DIGITS), seed=0, per_class=20)
+    upright, _ = bot.split_halves(bot.normalize(DIGITS), seed=0, per_class=20)
     angles = np.random.default_rng(0).uniform(0, 360, len(a))
     np.testing.assert_array_equal(a.images, bot.rotate(upright.images, angles, fill=0.0))
     np.testing.assert_allclose(
@@ -21,7 +21,7 @@ def test_the_paper_normalises_first_and_leaves_corners_at_zero() -> None:
     )
 
 
-def test_clean_is_the_same_as_turning_before_normalising() -> None:
+def test_clean_is_the_same_as_turning_before_normalizing() -> None:
     a, _ = Preset(per_class=20).cleaned().halves(DIGITS, "rotated")
     raw, _ = bot.split_halves(DIGITS, seed=0, per_class=20)
     turned = bot.rotate_randomly(raw, seed=0, fill="background").images
@@ -30,7 +30,7 @@ def test_clean_is_the_same_as_turning_before_normalising() -> None:
 
 def test_the_baseline_turns_nothing() -> None:
     a, b = Preset(per_class=20).halves(DIGITS, "baseline")
-    c, d = bot.split_halves(bot.normalise(DIGITS), seed=0, per_class=20)
+    c, d = bot.split_halves(bot.normalize(DIGITS), seed=0, per_class=20)
     np.testing.assert_array_equal(a.images, c.images)
     np.testing.assert_array_equal(b.images, d.images)
 

@@ -10,7 +10,7 @@ from bispectral_ot.studies.tables import accuracy_table
 
 def cell(**changes: Any) -> dict[str, Any]:
     config = {"seed": 0, "per_class": None, "reg": 0.01, "tol": 1e-4}
-    config |= {"normalised": True, "fill": "zero", "parameters": {}}
+    config |= {"normalized": True, "fill": "zero", "parameters": {}}
     whole = {
         "dataset": "mnist",
         "features": "ring-bispectrum",
@@ -80,7 +80,7 @@ def test_settings_are_said_in_words() -> None:
     parameters = {"n_angles": 40, "n_rings": None, "sampling": "nearest"}
     ring["config"] = ring["config"] | {"parameters": parameters, "per_class": 20}
     assert accuracy_table([ring, cell(features="pixels")], "rotated").splitlines()[-1] == (
-        "Settings: seed 0; images of each class in each half: 20 and all; reg 0.01; tol 0.0001; pixels normalised: "
+        "Settings: seed 0; images of each class in each half: 20 and all; reg 0.01; tol 0.0001; pixels normalized: "
         "yes; empty corners: zero; bispectrum with n_angles 40, sampling nearest."
     )
 

@@ -32,7 +32,7 @@ def test_fewer_images_are_a_part_of_more() -> None:
 
 def test_clean_corners_are_background() -> None:
     preset = Preset(seed=8)
-    black = float(bot.normalise(DIGITS).images.min())
+    black = float(bot.normalize(DIGITS).images.min())
     paper = turned_images(DIGITS, per_class=1, step=45.0, preset=preset)
     clean = turned_images(DIGITS, per_class=1, step=45.0, preset=preset.cleaned())
     assert np.all(paper.images[:, :, 1, 0, 0] == 0.0)

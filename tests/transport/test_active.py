@@ -26,7 +26,7 @@ def cost(request):
     return problem(N, M, storage=request.param)
 
 
-def row_normalised(exponents, g, p):
+def row_normalized(exponents, g, p):
     """The plan (n, m) whose rows sum to p, and its f, by the log-sum-exp of each row."""
     f = np.log2(p) - np.logaddexp2.reduce(g - exponents, axis=1)
     return np.exp2(f[:, None] + g - exponents), f
@@ -43,7 +43,7 @@ def everything(cost, pool) -> ActiveEntries:
 def test_gathered_are_the_entries_above_the_mark_of_their_row_or_column(cost, pool):
     p, g = weights(N), np.random.default_rng(1).normal(size=M)
     exponents = scaled(cost) * UNIT
-    plan, f = row_normalised(exponents, g, p)
+    plan, f = row_normalized(exponents, g, p)
     log2_cut = -8.0
     active = find_active(cost, UNIT, f, g, p, plan.sum(axis=0), log2_cut=log2_cut, max_density=1.0, pool=pool)
     share = 2.0**log2_cut
@@ -69,7 +69,7 @@ def test_a_sweep_over_all_entries_is_the_literal_iteration(cost, pool, guess):
     f = np.full(N, guess)
     sums = everything(cost, pool).sweep(f, g, p, pool)
     has_mass = p > 0
-    plan, expected = row_normalised(scaled(cost)[has_mass] * UNIT, g, p[has_mass])
+    plan, expected = row_normalized(scaled(cost)[has_mass] * UNIT, g, p[has_mass])
     assert f[has_mass] == pytest.approx(expected, abs=1e-3)
     assert (f[~has_mass] == guess).all()
     assert sums == pytest.approx(plan.sum(axis=0), rel=1e-3)

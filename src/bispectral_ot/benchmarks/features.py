@@ -8,14 +8,14 @@ from bispectral_ot.benchmarks.literal import literal_features
 from bispectral_ot.benchmarks.setting import Setting
 from bispectral_ot.benchmarks.tables import Table
 from bispectral_ot.benchmarks.timing import median_seconds
-from bispectral_ot.datasets import normalise
+from bispectral_ot.datasets import normalize
 from bispectral_ot.invariants import RingBispectrum
 
 
 def bench_features(setting: Setting) -> list[Table]:
     """Images a second, folded and unfolded, and the largest difference from the literal features."""
     sizes = setting.sizes
-    images = normalise(setting.digits).images[: sizes.features]
+    images = normalize(setting.digits).images[: sizes.features]
     few = images[: sizes.literal]
     folded = RingBispectrum().fit(images)
     unfolded = RingBispectrum(folded=False).fit(images)

@@ -62,7 +62,7 @@ def match(
             rich_help_panel=_COMPARISON,
         ),
     ] = None,
-    normalise: Annotated[
+    normalize: Annotated[
         bool,
         typer.Option(help="Bring all pixels to mean 0 and deviation 1.", rich_help_panel=_COMPARISON),
     ] = True,
@@ -248,7 +248,7 @@ def _check_options(config: dict[str, Any]) -> dict[str, Any]:
     given = {name: config[name] for name in ("reg", "tol", "max_iter") if config[name] is not None}
     return {
         "solver": SOLVERS[config["solver"]](on_failure="warn", **given),
-        **{name: config[name] for name in ("symmetry", "features", "metric", "normalise")},
+        **{name: config[name] for name in ("symmetry", "features", "metric", "normalize")},
         **{name: config[name] for name in ("pca", "working_memory", "storage")},
     }
 

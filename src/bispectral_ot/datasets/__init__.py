@@ -4,7 +4,7 @@ from bispectral_ot.datasets.catalogue import NamedSet, available
 from bispectral_ot.datasets.dataset import Dataset
 from bispectral_ot.datasets.load import load
 from bispectral_ot.datasets.shapes import synthetic_shapes
-from bispectral_ot.datasets.transforms import center, normalise, rotate, rotate_randomly, split_halves
+from bispectral_ot.datasets.transforms import center, normalize, rotate, rotate_randomly, split_halves
 
 __all__ = [
     "Dataset",
@@ -12,7 +12,7 @@ __all__ = [
     "available",
     "center",
     "load",
-    "normalise",
+    "normalize",
     "rotate",
     "rotate_randomly",
     "split_halves",

@@ -1,4 +1,4 @@
-"""What an experiment does to a dataset before the comparison: halve, rotate, normalise, centre."""
+"""What an experiment does to a dataset before the comparison: halve, rotate, normalize, centre."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def rotate_randomly(
         Of the angles: ``numpy.random.default_rng(seed).uniform(0, 360, n)``.
     fill
         What the empty corners get: ``"background"`` (median of the border pixels of all images, per
-        channel), ``"mean"`` (mean of all pixels, per channel; as the paper did, which normalised first and
+        channel), ``"mean"`` (mean of all pixels, per channel; as the paper did, which normalized first and
         then filled with 0), or a number.
     """
     dataset = as_dataset(dataset)
@@ -106,7 +106,7 @@ def rotate_randomly(
     return replace(dataset, images=images)
 
 
-def normalise(dataset: Dataset | ArrayLike, *, mean: float | None = None, std: float | None = None) -> Dataset:
+def normalize(dataset: Dataset | ArrayLike, *, mean: float | None = None, std: float | None = None) -> Dataset:
     """Subtract the mean of all pixels and divide by their standard deviation: ``(image - mean) / std``.
 
     ``mean`` and ``std`` default to those of the dataset; give those of another to put both on one scale.
@@ -119,7 +119,7 @@ def normalise(dataset: Dataset | ArrayLike, *, mean: float | None = None, std: f
     std = measured_std if std is None else float(std)
     if not np.isfinite(mean) or not np.isfinite(std) or std <= 0:
         raise InputError(
-            f"cannot normalise {dataset.name!r} with mean {mean:g} and standard deviation {std:g}: "
+            f"cannot normalize {dataset.name!r} with mean {mean:g} and standard deviation {std:g}: "
             "the deviation must be positive (all pixels are equal?)."
         )
     return replace(dataset, images=rescale(dataset.images, mean, std))

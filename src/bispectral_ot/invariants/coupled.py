@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from bispectral_ot.checks import check_integer
 from bispectral_ot.errors import InputError
 from bispectral_ot.invariants.base import columns_table
-from bispectral_ot.invariants.kernels import compress, coupled_triples, normalise_rows, pair_products
+from bispectral_ot.invariants.kernels import compress, coupled_triples, normalize_rows, pair_products
 from bispectral_ot.invariants.polar_spectrum import SteerableTransformer
 
 Index = NDArray[np.int64]
@@ -207,7 +207,7 @@ class CoupledBispectrum(SteerableTransformer):
         length = math.hypot(1, self.edge_weight)
         blocks = ((slice(stops[1]), 1 / length), (slice(stops[1], None), self.edge_weight / length))
         for empty, (block, norm) in zip(vanishing, blocks, strict=True):
-            normalise_rows(products[:, block], weights[block], empty, norm)
+            normalize_rows(products[:, block], weights[block], empty, norm)
         if products is not out:
             self._hide_mirrors(products, weights, out)
         return int(vanishing.all(axis=0).sum())

@@ -30,7 +30,7 @@ class CyclicBispectrum(BatchTransformer):
         be inverted.
     folded : bool
         For ``"full"``: keep one entry per symmetry orbit, with multiplicities in ``feature_weights_``.
-    normalise : bool
+    normalize : bool
         Divide each bispectrum by its L2 norm (of the unfolded array). Off by default: the norm carries the
         scale.
 
@@ -41,10 +41,10 @@ class CyclicBispectrum(BatchTransformer):
 
     _accepts_images = False
 
-    def __init__(self, *, coefficients: str = "full", folded: bool = True, normalise: bool = False) -> None:
+    def __init__(self, *, coefficients: str = "full", folded: bool = True, normalize: bool = False) -> None:
         self.coefficients = coefficients
         self.folded = folded
-        self.normalise = normalise
+        self.normalize = normalize
 
     def _shape_of_row(self, n_columns: int) -> tuple[int, ...]:
         return (n_columns,)
@@ -75,13 +75,13 @@ class CyclicBispectrum(BatchTransformer):
         i, j = self.index_map_["i"], self.index_map_["j"]
         products = spectra[:, i] * spectra[:, j] * spectra[:, (i + j) % spectra.shape[1]].conj()
         values = np.where(self.index_map_["part"] == 0, products.real, products.imag)
-        return write_scaled(values, out, weights=self.feature_weights_, sizes=sizes, degree=3, normalise=self.normalise)
+        return write_scaled(values, out, weights=self.feature_weights_, sizes=sizes, degree=3, normalize=self.normalize)
 
     def invert(self, features: ArrayLike) -> NDArray[np.float64]:
         """Signals with the given selective bispectra, each up to a cyclic shift.
 
         ``F_0 = cbrt B[0, 0]``, ``|F_1|^2 = B[0, 1] / F_0`` and ``F_{k+1} = conj(B[1, k] / (F_1 F_k))``, with
-        the phase of ``F_1`` chosen so that the signal is real. With ``normalise=True`` a signal also comes
+        the phase of ``F_1`` chosen so that the signal is real. With ``normalize=True`` a signal also comes
         back divided by the cube root of its bispectrum's norm.
 
         Parameters

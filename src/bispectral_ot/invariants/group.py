@@ -29,7 +29,7 @@ class _GroupTransformer(BatchTransformer):
 
     group: FiniteGroup
     space: ArrayLike | None
-    normalise: bool
+    normalize: bool
     lift_: NDArray[np.int64]
     columns_: Columns
     _fourier_matrix: NDArray[np.complex128]
@@ -66,7 +66,7 @@ class _GroupTransformer(BatchTransformer):
             weights=self.feature_weights_,
             sizes=sizes,
             degree=self._degree,
-            normalise=self.normalise,
+            normalize=self.normalize,
         )
 
     def fourier(self, X: ArrayLike) -> list[NDArray[np.complex128]]:
@@ -111,7 +111,7 @@ class GroupBispectrum(_GroupTransformer):
         then a row of n_points values, moved by ``f(x) -> f(g^-1 x)`` and read as ``f(g^-1 x_0)`` on the group.
         :meth:`~bispectral_ot.groups.FiniteGroup.action_on_cosets` makes one from a subgroup. With fewer points
         than elements it need not be complete: under O a die's bispectrum is that of its mirror image.
-    normalise : bool
+    normalize : bool
         Divide each bispectrum by its L2 norm. Off by default: the norm carries the scale.
 
     Notes
@@ -131,12 +131,12 @@ class GroupBispectrum(_GroupTransformer):
         *,
         coefficients: str = "full",
         space: ArrayLike | None = None,
-        normalise: bool = False,
+        normalize: bool = False,
     ) -> None:
         self.group = group
         self.coefficients = coefficients
         self.space = space
-        self.normalise = normalise
+        self.normalize = normalize
 
     def _prepare(self) -> tuple[NDArray[np.void], NDArray[np.float32]]:
         self._prepare_group()
@@ -197,10 +197,10 @@ class GroupBispectrum(_GroupTransformer):
             Where some ``F_rho`` is zero or nearly singular, so that the signal is not determined.
         """
         check_is_fitted(self)
-        if self.coefficients != "selective" or self.normalise:
+        if self.coefficients != "selective" or self.normalize:
             raise InputError(
                 "only selective bispectra that carry their scale can be inverted; "
-                "use coefficients='selective' and normalise=False."
+                "use coefficients='selective' and normalize=False."
             )
         if self.n_features_in_ != self.group.order:
             raise InputError(
@@ -232,16 +232,16 @@ class GroupPowerSpectrum(_GroupTransformer):
 
     Parameters
     ----------
-    group, space, normalise
+    group, space, normalize
         As in :class:`GroupBispectrum`.
     """
 
     _degree = 2
 
-    def __init__(self, group: FiniteGroup, *, space: ArrayLike | None = None, normalise: bool = False) -> None:
+    def __init__(self, group: FiniteGroup, *, space: ArrayLike | None = None, normalize: bool = False) -> None:
         self.group = group
         self.space = space
-        self.normalise = normalise
+        self.normalize = normalize
 
     def _prepare(self) -> tuple[NDArray[np.void], NDArray[np.float32]]:
         self._prepare_group()

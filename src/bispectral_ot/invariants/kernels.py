@@ -58,7 +58,7 @@ def triple_products(
 
 
 @njit(nogil=True, cache=True, fastmath={"contract", "reassoc", "nsz"})
-def normalise_rows(
+def normalize_rows(
     rows: NDArray[np.float32], weights: NDArray[np.float32], vanishing: NDArray[np.bool_], length: float = 1.0
 ) -> None:
     """Bring each row to the norm ``sqrt(sum w x^2) = length``; clear and mark those whose norm is only rounding."""

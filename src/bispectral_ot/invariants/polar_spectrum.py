@@ -17,7 +17,7 @@ from bispectral_ot.invariants.base import (
     scaled_channels,
 )
 from bispectral_ot.invariants.disk_harmonics import BASES, RadialBasis, disk_harmonic_basis, polar_basis
-from bispectral_ot.invariants.kernels import normalise_rows
+from bispectral_ot.invariants.kernels import normalize_rows
 from bispectral_ot.invariants.polar_fields import N_EDGE_FIELDS, PolarFields
 
 SYMMETRIES = ("rotation", "rotation-reflection")
@@ -163,7 +163,7 @@ class PolarSpectrum(SteerableTransformer):
                 block = np.ascontiguousarray(coefficients[:, :, fields])
                 plain = block.view(np.float32).reshape(n, -1)
                 length = weight / math.hypot(1, self.edge_weight)
-                normalise_rows(plain, np.ones(plain.shape[1], dtype=np.float32), vanishing, length)
+                normalize_rows(plain, np.ones(plain.shape[1], dtype=np.float32), vanishing, length)
                 coefficients[:, :, fields] = block
         parts = np.stack([coefficients.real, coefficients.imag], axis=2).reshape(n, -1)
         out[:] = parts[:, self.entries_]

@@ -17,7 +17,7 @@ from bispectral_ot.invariants.base import (
     columns_table,
     scaled_channels,
 )
-from bispectral_ot.invariants.kernels import normalise_rows, triple_products
+from bispectral_ot.invariants.kernels import normalize_rows, triple_products
 from bispectral_ot.invariants.orbits import TripleOrbits, cyclic_orbits
 from bispectral_ot.invariants.polar import SAMPLINGS, PolarSampler
 
@@ -138,7 +138,7 @@ class RingBispectrum(_RingTransformer):
         triple_products(scipy.fft.fft(samples), orbits.i, orbits.j, orbits.k, orbits.n_real, folded)
         weights = np.tile(orbits.to_columns(orbits.multiplicity), shape[1]).astype(np.float32)
         vanishing = np.empty(len(samples), dtype=np.bool_)
-        normalise_rows(folded.reshape(len(samples), -1), weights, vanishing)
+        normalize_rows(folded.reshape(len(samples), -1), weights, vanishing)
         if not self.folded:
             out[:] = orbits.unfold(folded).reshape(out.shape)
         return vanishing
@@ -185,5 +185,5 @@ class RingPowerSpectrum(_RingTransformer):
         spectra /= np.where(largest > 0, largest, 1)
         out[:] = spectra.real**2 + spectra.imag**2
         vanishing = np.empty(len(out), dtype=np.bool_)
-        normalise_rows(out, self.feature_weights_[: out.shape[1]], vanishing)
+        normalize_rows(out, self.feature_weights_[: out.shape[1]], vanishing)
         return vanishing

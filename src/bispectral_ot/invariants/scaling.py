@@ -27,7 +27,7 @@ def write_scaled(
     weights: NDArray[np.float32],
     sizes: NDArray[np.float64],
     degree: int,
-    normalise: bool,
+    normalize: bool,
 ) -> int:
     """Write invariants of coefficients whose sizes were taken out, at their own scale or with norm 1.
 
@@ -36,7 +36,7 @@ def write_scaled(
     values : ndarray of shape (n, n_columns)
         Products of ``degree`` coefficients; overwritten.
     out : ndarray of shape (n, n_columns)
-        Gets ``values * sizes ** degree``, or ``values / sqrt(sum w values^2)`` with ``normalise``. Rows whose norm is
+        Gets ``values * sizes ** degree``, or ``values / sqrt(sum w values^2)`` with ``normalize``. Rows whose norm is
         only rounding become zero.
     weights : ndarray of shape (n_columns,)
         Of the squares in the norm.
@@ -51,13 +51,13 @@ def write_scaled(
     norms = np.sqrt(np.square(values) @ weights.astype(np.float64))
     vanishing = norms <= VANISHING
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-        factors = 1 / norms if normalise else sizes**degree
+        factors = 1 / norms if normalize else sizes**degree
         values *= np.where(vanishing, 0, factors)[:, None]
         out[:] = values
     extent = np.abs(out).max(axis=1)
     if not np.isfinite(extent).all() or (extent[~vanishing] < np.finfo(np.float32).tiny).any():
         raise InputError(
             f"features leave the range of float32 (they grow with the signal to the power of {degree}); "
-            "scale the signals, or use normalise=True."
+            "scale the signals, or use normalize=True."
         )
     return int(vanishing.sum())

@@ -41,7 +41,7 @@ class SphereBispectrum(BatchTransformer):
     coefficients : {"full", "selective"}
         All triples of degrees; or as few as determine the others near a generic signal, ``(lmax + 1)^2 - 3`` of them
         from lmax = 10 on.
-    normalise : bool
+    normalize : bool
         Divide each bispectrum by its L2 norm.
 
     Notes
@@ -58,13 +58,13 @@ class SphereBispectrum(BatchTransformer):
         points: ArrayLike | None = None,
         weights: ArrayLike | None = None,
         coefficients: str = "full",
-        normalise: bool = True,
+        normalize: bool = True,
     ) -> None:
         self.lmax = lmax
         self.points = points
         self.weights = weights
         self.coefficients = coefficients
-        self.normalise = normalise
+        self.normalize = normalize
 
     def _shape_of_row(self, n_columns: int) -> tuple[int, ...]:
         if self.points is None:
@@ -123,7 +123,7 @@ class SphereBispectrum(BatchTransformer):
         coefficients = self._analyse(rows.astype(np.float64))
         sizes = take_out_sizes(coefficients)
         values = self.coupling_.evaluate(coefficients)
-        return write_scaled(values, out, weights=self.feature_weights_, sizes=sizes, degree=3, normalise=self.normalise)
+        return write_scaled(values, out, weights=self.feature_weights_, sizes=sizes, degree=3, normalize=self.normalize)
 
 
 def project_to_sphere(

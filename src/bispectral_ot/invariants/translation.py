@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from bispectral_ot.checks import check_integer
 from bispectral_ot.invariants.base import BatchTransformer, columns_table, scaled_channels
-from bispectral_ot.invariants.kernels import normalise_rows, triple_products
+from bispectral_ot.invariants.kernels import normalize_rows, triple_products
 from bispectral_ot.invariants.orbits import TripleOrbits, triple_orbits
 
 
@@ -73,7 +73,7 @@ class TranslationBispectrum(BatchTransformer):
         features = out.reshape(len(images), 1, orbits.n_columns)
         triple_products(np.ascontiguousarray(band), orbits.i, orbits.j, orbits.k, orbits.n_real, features)
         vanishing = np.empty(len(images), dtype=np.bool_)
-        normalise_rows(features[:, 0], self.feature_weights_[: orbits.n_columns], vanishing)
+        normalize_rows(features[:, 0], self.feature_weights_[: orbits.n_columns], vanishing)
         return int(vanishing.reshape(len(rows), -1).any(axis=1).sum())
 
 

@@ -38,7 +38,7 @@ def match(
     features: Any = None,
     metric: Metric | None = None,
     solver: Any = None,
-    normalise: bool = True,
+    normalize: bool = True,
     pca: int | None = None,
     source_weights: ArrayLike | None = None,
     target_weights: ArrayLike | None = None,
@@ -72,7 +72,7 @@ def match(
     solver
         ``Sinkhorn()`` by default; also ``Greenkhorn()`` or ``ExactTransport()``, or the program's names for them
         (``"sinkhorn"``, ``"greenkhorn"``, ``"exact"``).
-    normalise
+    normalize
         Bring both sets to mean 0 and standard deviation 1 first, with the same two numbers for both (the
         paper's way). Say False where that was done before. Sets of different ranges (8 and 16 bits) stay different:
         a :class:`~bispectral_ot.DataWarning` says so where the features see it.
@@ -114,7 +114,7 @@ def match(
     target_weights = as_weights(target_weights, len(target), "target_weights")
     stages = Stages()
     constant = _tell_constant_images(source, target)
-    mean, std = mean_and_std(source.images, target.images) if normalise else (0.0, 1.0)
+    mean, std = mean_and_std(source.images, target.images) if normalize else (0.0, 1.0)
     scale = mean, std or 1.0  # all pixels may be equal
     with ExitStack() as stack:
         with stages.measured("features"):
@@ -122,7 +122,7 @@ def match(
                 extracted_features(
                     transformer,
                     # handed over, so that they can go once the features are there
-                    *(rescale(side.images, *scale) if normalise else side.images for side in (source, target)),
+                    *(rescale(side.images, *scale) if normalize else side.images for side in (source, target)),
                     scale=scale,
                     pca=pca,
                     working_memory=working_memory,
@@ -140,7 +140,7 @@ def match(
             "features": features if isinstance(features, str) else type(transformer).__name__,
             "metric": metric,
             "solver": repr(solver),
-            "normalise": normalise,
+            "normalize": normalize,
             "constant_images": constant,
             **pair.settings,
             "storage": cost.storage,
@@ -200,7 +200,7 @@ def _tell_scales(source: Dataset, target: Dataset, feature_map: FeatureMap) -> N
             f"the pixels of {source.name!r} have a standard deviation of {one:.5g}, those of {target.name!r} "
             f"{other:.5g}, and these features see that. If the sets only differ in range (8 and 16 bits, 0..1 and "
             "0..255), bring them to one first: save files in one depth, divide arrays by their maximum, or use "
-            "normalise(dataset) on each.",
+            "normalize(dataset) on each.",
             DataWarning,
             stacklevel=3,
         )

@@ -105,7 +105,7 @@ def _solve(
         "features": config["features"],
         "metric": config["metric"],
         "solver": repr(solver),
-        "normalise": config["normalised"],
+        "normalize": config["normalized"],
         **pair.settings,
         "storage": cost.storage,
         "storage_error": cost.storage_error / cost.scale,

@@ -12,7 +12,7 @@ from typing import Any, Self
 import numpy as np
 
 from bispectral_ot.checks import check_choice
-from bispectral_ot.datasets import Dataset, load, normalise, rotate_randomly, split_halves
+from bispectral_ot.datasets import Dataset, load, normalize, rotate_randomly, split_halves
 from bispectral_ot.errors import DataWarning, InputError
 from bispectral_ot.invariants import make_features
 from bispectral_ot.invariants.polar_spectrum import SteerableTransformer
@@ -35,8 +35,8 @@ class Preset:
     per_class : images of each class in each half at most; None for all
     pca : principal components of both halves that features are reduced to; None for all of the features
     reg, tol : of the transport, relative to the largest cost
-    normalised : whether images are brought to mean 0 and deviation 1 of the whole set
-    fill : what empty corners get when A is turned: ``"zero"`` (after normalising, the mean grey) or
+    normalized : whether images are brought to mean 0 and deviation 1 of the whole set
+    fill : what empty corners get when A is turned: ``"zero"`` (after normalizing, the mean grey) or
         ``"background"`` (the median of the border)
     n_angles, n_rings, radial_weight, sampling : of the polar grid; None for the features' own defaults, which
         are the paper's: K = 40, R = min(height, width) / 2, ring r times r, nearest pixel
@@ -48,7 +48,7 @@ class Preset:
     pca: int | None = None
     reg: float = 0.01
     tol: float = 1e-4
-    normalised: bool = True
+    normalized: bool = True
     fill: str = "zero"
     n_angles: int | None = None
     n_rings: int | None = None
@@ -72,11 +72,11 @@ class Preset:
         return transformer.set_params(**{key: value for key, value in asked.items() if value is not None})
 
     def halves(self, dataset: Dataset, setting: str) -> tuple[Dataset, Dataset]:
-        """Normalise with the mean and deviation of the whole set, cut into A and B, turn A where asked for.
+        """Normalize with the mean and deviation of the whole set, cut into A and B, turn A where asked for.
 
-        Turning before or after normalising is the same where corners get the background: both are linear.
+        Turning before or after normalizing is the same where corners get the background: both are linear.
         """
-        whole = normalise(dataset) if self.normalised else dataset
+        whole = normalize(dataset) if self.normalized else dataset
         a, b = split_halves(whole, seed=self.seed, per_class=self.per_class)
         if setting == "rotated":
             a = rotate_randomly(a, seed=self.seed, fill="background" if self.fill == "background" else 0.0)
@@ -101,7 +101,7 @@ class Preset:
             "per_class": self.per_class,
             "reg": self.reg,
             "tol": self.tol,
-            "normalised": self.normalised,
+            "normalized": self.normalized,
             "fill": self.fill,
         }
         return [{**common, "metric": metric} for metric in metrics]

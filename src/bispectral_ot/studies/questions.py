@@ -143,7 +143,7 @@ def _solving(name: str, values: tuple[Any, ...]) -> Callable[[Preset], list[Vari
 def _choices(preset: Preset) -> list[Variant]:
     presets = {
         "the paper's choices": preset,
-        "without normalising": replace(preset, normalised=False),
+        "without normalizing": replace(preset, normalized=False),
         "background in the corners": replace(preset, fill="background"),
         "bilinear sampling of the rings": replace(preset, sampling="bilinear"),
         "both: --clean": preset.cleaned(),

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from bispectral_ot.costs import METRICS
-from bispectral_ot.datasets import Dataset, normalise, split_halves, synthetic_shapes
+from bispectral_ot.datasets import Dataset, normalize, split_halves, synthetic_shapes
 from bispectral_ot.datasets.catalogue import place
 from bispectral_ot.errors import InputError
 from bispectral_ot.invariants import make_features
@@ -38,13 +38,13 @@ class Experiment:
     title : of the symmetry, for the table
     move : (dataset, seed or None) -> the signals that are matched; each is moved at random where a seed is given
     features : names of the features, with how the table calls them; the invariant one comes last
-    normalised : whether pixels have mean 0 and deviation 1 over the whole set, as in the paper
+    normalized : whether pixels have mean 0 and deviation 1 over the whole set, as in the paper
     """
 
     title: str
     move: Callable[[Dataset, int | None], Dataset]
     features: dict[str, str]
-    normalised: bool
+    normalized: bool
 
 
 def turn_and_mirror(dataset: Dataset, seed: int | None) -> Dataset:
@@ -80,19 +80,19 @@ EXPERIMENTS = {
         "quarter turns and mirrors",
         turn_and_mirror,
         {"pixels": "pixels", "ring-bispectrum": "ring bispectrum", "d4-bispectrum": "D_4 bispectrum"},
-        normalised=True,
+        normalized=True,
     ),
     "so3": Experiment(
         "on the sphere, turned in 3-D",
         put_on_sphere,
         {"pixels": "raw samples", "sphere-bispectrum": "SO(3) bispectrum"},
-        normalised=False,
+        normalized=False,
     ),
     "so3-shapes": Experiment(
         "turned in 3-D",
         turn_shapes,
         {"pixels": "coordinates", "shell-densities": "shell densities", "shell-bispectrum": "shell bispectrum"},
-        normalised=False,
+        normalized=False,
     ),
 }
 
@@ -154,7 +154,7 @@ def run_symmetries(
             "per_class": size,
             "reg": REG,
             "tol": TOL,
-            "normalised": EXPERIMENTS[symmetry].normalised,
+            "normalized": EXPERIMENTS[symmetry].normalized,
         }
         for setting in SETTINGS:
             for features in EXPERIMENTS[symmetry].features:
@@ -187,7 +187,7 @@ def _transformer(features: str) -> Any:
 def _sides(source: Dataset, config: dict[str, Any]) -> tuple[Dataset, Dataset]:
     """The moved A and the unmoved B of a group of cells, as the features of the config take them."""
     experiment = EXPERIMENTS[config["symmetry"]]
-    whole = normalise(source) if experiment.normalised else source
+    whole = normalize(source) if experiment.normalized else source
     a, b = split_halves(whole, seed=config["seed"], per_class=config["per_class"])
     a = experiment.move(a, config["seed"] if config["setting"] == "turned" else None)
     b = experiment.move(b, None)

@@ -91,7 +91,7 @@ _SETTING_TITLES = {
     "per_class": "images of each class in each half:",
     "reg": "reg",
     "tol": "tol",
-    "normalised": "pixels normalised:",
+    "normalized": "pixels normalized:",
     "fill": "empty corners:",
 }
 

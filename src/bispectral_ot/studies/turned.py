@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bispectral_ot.costs import Metric
-from bispectral_ot.datasets import Dataset, normalise, rotate
+from bispectral_ot.datasets import Dataset, normalize, rotate
 from bispectral_ot.datasets.transforms import background_level
 from bispectral_ot.errors import InputError
 from bispectral_ot.matching.features import FeatureMap
@@ -24,7 +24,7 @@ class TurnedImages:
 
     Attributes
     ----------
-    images : (classes, images, angles, height, width[, channels]) float32, normalised
+    images : (classes, images, angles, height, width[, channels]) float32, normalized
     classes : names of the classes
     degrees : (angles,)
     """
@@ -66,7 +66,7 @@ def turned_images(
         raise InputError(f"{per_class} images of every class are asked for; {dataset.name!r} has {smallest}.")
     random = np.random.default_rng(preset.seed)
     chosen = [random.permutation(np.flatnonzero(dataset.labels == c))[:per_class] for c in range(len(counts))]
-    images = normalise(dataset).images
+    images = normalize(dataset).images
     degrees = step * np.arange(round(angles), dtype=np.float64)
     upright = images[np.concatenate(chosen)]
     corner = background_level(images) if preset.fill == "background" else 0.0

@@ -49,7 +49,7 @@ function factsTable(panels) {
   row("Source", (facts) => side(facts, "source"));
   row("Target", (facts) => side(facts, "target"));
   row("Changed first", ({ settings }) => [settings.rotate_source && "source turned at random", settings.center && "contents centred", settings.resize && `resized to ${settings.resize}`,
-    settings.limit && `at most ${count(settings.limit)} of each side`, settings.normalise && "pixels brought to mean 0, deviation 1"].filter(Boolean).join("; ") || null);
+    settings.limit && `at most ${count(settings.limit)} of each side`, settings.normalize && "pixels brought to mean 0, deviation 1"].filter(Boolean).join("; ") || null);
   row("Symmetry", ({ settings }) => settings.symmetry);
   row("Features", ({ settings }) => settings.features && `${settings.features}${settings.columns ? `, ${plural(settings.columns, "column")}` : ""}`);
   row("Components", ({ settings }) => settings.pca && `${settings.columns} principal components keep ${percent(settings.kept_variance)} of the variance`);
