@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 
 class InputError(ValueError):
     """Something the caller gave cannot be used; the program exits with code 2."""
@@ -21,22 +19,8 @@ class RunExistsError(InputError):
     """The output folder already holds a run."""
 
 
-class NotConvergedError(RuntimeError):
-    """A solver stopped before it met its tolerance.
-
-    Attributes
-    ----------
-    result
-        What the solver had reached: a usable object whose ``converged`` is False.
-    """
-
-    def __init__(self, message: str, result: Any = None) -> None:
-        super().__init__(message)
-        self.result = result
-
-
 class NotConvergedWarning(UserWarning):
-    """Same as :class:`NotConvergedError`, for callers who chose ``on_failure="warn"``."""
+    """A solver stopped before it met its tolerance; its result says so (``converged`` is False) and can be used."""
 
 
 class DataWarning(UserWarning):

@@ -6,6 +6,8 @@ import os
 import re
 import resource
 import sys
+from pathlib import Path
+from typing import Any
 
 from bispectral_ot.errors import InputError
 
@@ -62,6 +64,17 @@ def available_memory() -> int:
 def default_budget() -> int:
     """The budget where the caller names none: 70 % of what is available now."""
     return max(1, int(0.7 * available_memory()))
+
+
+def reserved_memory_map(file: Path, shape: tuple[int, int]) -> Any:
+    """A float32 memory map whose space on the disk is reserved, so that a full disk is an error and no bus error."""
+    import numpy as np
+
+    mapped = np.lib.format.open_memmap(file, mode="w+", dtype=np.float32, shape=shape)
+    with open(file, "r+b") as opened:
+        if hasattr(os, "posix_fallocate"):
+            os.posix_fallocate(opened.fileno(), 0, os.fstat(opened.fileno()).st_size)
+    return mapped
 
 
 _peak_before_reset = 0

@@ -18,9 +18,9 @@ from bispectral_ot.cli.console import complain
 from bispectral_ot.cli.demo import demo
 from bispectral_ot.cli.match import match
 from bispectral_ot.cli.report import report
-from bispectral_ot.errors import InputError, NotConvergedError
+from bispectral_ot.errors import InputError
 
-NOT_CONVERGED, BAD_INPUT, BUG, INTERRUPTED, TERMINATED = 1, 2, 3, 130, 143
+BAD_INPUT, BUG, INTERRUPTED, TERMINATED = 2, 3, 130, 143
 _DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -33,8 +33,6 @@ class Program(TyperGroup):
             return super().invoke(ctx)
         except InputError as error:
             _stop(BAD_INPUT, str(error))
-        except NotConvergedError as error:
-            _stop(NOT_CONVERGED, str(error))
         except KeyboardInterrupt:
             _stop(INTERRUPTED, "interrupted; nothing half-written was left behind.")
         except MemoryError:

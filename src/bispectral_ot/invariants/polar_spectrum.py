@@ -124,6 +124,7 @@ class PolarSpectrum(SteerableTransformer):
     Euclidean distance of two rows is that of the band-limited fields.
     """
 
+    aligns = True
     entries_: NDArray[np.int64]
 
     def __init__(

@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 from bispectral_ot.checks import check_choice, check_integer
 from bispectral_ot.datasets import Dataset
 from bispectral_ot.errors import InputError
-from bispectral_ot.matching.features import FeatureMap
 from bispectral_ot.progress import Progress, silent
+from bispectral_ot.spaces import FeatureMap
 from bispectral_ot.transport import Coupling, Summary
 
 Side = Literal["source", "target"]
@@ -54,7 +54,7 @@ class LabelTransfer(NamedTuple):
         return f"LabelTransfer({len(self.labels):,} labels with shares, {self.shares.mean():.3f} on average)"
 
 
-@dataclass
+@dataclass(frozen=True, eq=False)
 class Match:
     """Two datasets paired by content.
 
@@ -89,7 +89,7 @@ class Match:
 
     @property
     def distance(self) -> float:
-        """Transport cost ``sum P * C`` in the metric's own units."""
+        """Transport cost ``sum P * C`` in the units of the metric."""
         return self.coupling.transport_cost
 
     @property

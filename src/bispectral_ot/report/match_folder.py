@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +70,7 @@ def write_match(
         save(drawn, folder / "figures" / "confusion.png")
     progress("report", 4, 4)
     page = collect(match, source, target, title=title, seed=seed, progress=progress)
-    match.seconds["report"] = time.perf_counter() - start
+    match = replace(match, seconds={**match.seconds, "report": time.perf_counter() - start})
     content = tables.results(match, source, target, table) | (extra or {})
     page.save(folder, facts=content)
     write_json(folder / "results.json", content)

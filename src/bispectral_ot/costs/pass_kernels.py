@@ -9,13 +9,15 @@ not vectorise.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit, types
 from numba.extending import overload
 from numpy.polynomial import Chebyshev, Polynomial
 from numpy.typing import NDArray
+
+from bispectral_ot.costs.encoded import EncodedRows
 
 
 def _exp2_coefficients(degree: int) -> list[float]:
@@ -97,47 +99,45 @@ def _add_scaled(weight, row, totals):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True)
 def sweep(
-    codes: NDArray[Any],
-    offsets: NDArray[np.float64],
-    steps: NDArray[np.float64],
+    rows: EncodedRows,
     unit: float,
     g: NDArray[Any],
     weights: NDArray[np.float64],
+    damping: float,
     f: NDArray[np.float64],
     column_sums: NDArray[np.float64],
 ) -> None:
     """One Sinkhorn iteration over some rows, reading each cost once.
 
-    Sets ``f`` so that these rows of the plan sum to ``weights`` (the ``f`` that comes in only tells its order of
-    magnitude) and adds the plan's columns to ``column_sums``. ``g`` (m,) is float32 or float64 and sets the precision
-    of the work.
+    Sets ``f[i] = log2(weights[i]) - damping * log2(sum_j 2 ** (g[j] - c[i, j]))``, which makes these rows of the plan
+    sum to ``weights`` where ``damping`` is 1 (the ``f`` that comes in only gives its order of magnitude), and adds the
+    plan's columns to ``column_sums``. ``g`` (m,) is float32 or float64 and sets the precision of the work.
     """
     real = g.dtype.type
-    m = codes.shape[1]
+    n, m = rows.codes.shape
     row = np.empty(m, g.dtype)
     partial = np.zeros(m, g.dtype)
-    for i in range(codes.shape[0]):
+    for i in range(n):
         if weights[i] > 0.0:
-            step = real(steps[i] * unit)
-            offset = offsets[i] * unit
+            step = real(rows.steps[i] * unit)
+            offset = rows.offsets[i] * unit
             shift = real(f[i] - offset)
-            total = np.float64(_plan_row(codes[i], g, step, shift, row))
+            total = np.float64(_plan_row(rows.codes[i], g, step, shift, row))
             if not 1e-24 < total < 1e24:  # the guess was far off: start from the largest entry
-                shift = -_largest_exponent(codes[i], g, step)
-                total = np.float64(_plan_row(codes[i], g, step, shift, row))
-            f[i] = np.float64(shift) + offset + np.log2(weights[i] / total)
-            _add_scaled(real(weights[i] / total), row, partial)
-        if (i + 1) % _ROWS_PER_FLUSH == 0 or i + 1 == codes.shape[0]:
+                shift = -_largest_exponent(rows.codes[i], g, step)
+                total = np.float64(_plan_row(rows.codes[i], g, step, shift, row))
+            start = np.float64(shift) + offset
+            f[i] = np.log2(weights[i]) - damping * (np.log2(total) - start)
+            _add_scaled(real(2.0 ** (f[i] - start)), row, partial)
+        if (i + 1) % _ROWS_PER_FLUSH == 0 or i + 1 == n:
             for j in range(m):
                 column_sums[j] += partial[j]
                 partial[j] = 0
 
 
 @njit(nogil=True, cache=True)
-def gather_active(
-    codes: NDArray[Any],
-    offsets: NDArray[np.float64],
-    steps: NDArray[np.float64],
+def gather(
+    rows: EncodedRows,
     unit: float,
     f: NDArray[np.float64],
     g: NDArray[np.float64],
@@ -149,13 +149,13 @@ def gather_active(
 ) -> int:
     """Gather the entries whose exponent is above the mark of their row or of their column.
 
-    Fills ``columns`` and ``exponents`` (scaled cost times unit), row after row, and returns how many there are; where
+    Fills ``columns`` and ``exponents`` (cost times unit), row after row, and returns how many there are; where
     they do not fit, ``counts`` sums to more than that.
     """
     found = 0
-    for i in range(codes.shape[0]):
-        for j in range(codes.shape[1]):
-            exponent = (offsets[i] + steps[i] * np.float64(codes[i, j])) * unit
+    for i in range(rows.codes.shape[0]):
+        for j in range(rows.codes.shape[1]):
+            exponent = (rows.offsets[i] + rows.steps[i] * np.float64(rows.codes[i, j])) * unit
             height = f[i] + g[j] - exponent
             if height > low_rows[i] or height > low_columns[j]:
                 counts[i] += 1
@@ -167,7 +167,7 @@ def gather_active(
 
 
 @njit(nogil=True, cache=True, fastmath=_VECTOR)
-def _active_row(columns, exponents, g, shift, out):  # type: ignore[no-untyped-def]
+def _sparse_row(columns, exponents, g, shift, out):  # type: ignore[no-untyped-def]
     total = 0.0
     for k in range(columns.shape[0]):
         value = exp2(g[columns[k]] - exponents[k] + shift)
@@ -177,7 +177,7 @@ def _active_row(columns, exponents, g, shift, out):  # type: ignore[no-untyped-d
 
 
 @njit(nogil=True, cache=True)
-def sweep_active(
+def sweep_sparse(
     starts: NDArray[np.int64],
     columns: NDArray[np.int32],
     exponents: NDArray[np.float64],
@@ -186,17 +186,17 @@ def sweep_active(
     f: NDArray[np.float64],
     column_sums: NDArray[np.float64],
 ) -> None:
-    """The same iteration as :func:`sweep` on gathered entries, in float64."""
+    """The same iteration as :func:`sweep` on gathered entries, in float64 and without damping."""
     row = np.empty(g.shape[0])
     for i in range(starts.shape[0] - 1):
         first, last = starts[i], starts[i + 1]
         if weights[i] == 0.0 or first == last:
             continue
         here, costs = columns[first:last], exponents[first:last]
-        total = _active_row(here, costs, g, f[i], row)
+        total = _sparse_row(here, costs, g, f[i], row)
         if not 1e-200 < total < 1e200:
             f[i] = -(g[here] - costs).max()
-            total = _active_row(here, costs, g, f[i], row)
+            total = _sparse_row(here, costs, g, f[i], row)
         scale = weights[i] / total
         f[i] += np.log2(scale)
         for k in range(last - first):
@@ -205,20 +205,14 @@ def sweep_active(
 
 @njit(nogil=True, cache=True)
 def plan_rows(
-    codes: NDArray[Any],
-    offsets: NDArray[np.float64],
-    steps: NDArray[np.float64],
-    unit: float,
-    f: NDArray[np.float64],
-    g: NDArray[np.float64],
-    out: NDArray[np.float64],
+    rows: EncodedRows, unit: float, f: NDArray[np.float64], g: NDArray[np.float64], out: NDArray[np.float64]
 ) -> None:
     """Rows of the plan (n, m) in float64; potentials of -inf (no mass) give 0."""
-    for i in range(codes.shape[0]):
+    for i in range(rows.codes.shape[0]):
         if f[i] == -np.inf:
             out[i, :] = 0.0
             continue
-        _plan_row(codes[i], g, steps[i] * unit, f[i] - offsets[i] * unit, out[i])
+        _plan_row(rows.codes[i], g, rows.steps[i] * unit, f[i] - rows.offsets[i] * unit, out[i])
 
 
 @njit(nogil=True, cache=True, fastmath=_VECTOR)
@@ -226,14 +220,6 @@ def _dot(a, b):  # type: ignore[no-untyped-def]
     total = 0.0
     for j in range(a.shape[0]):
         total += a[j] * np.float64(b[j])
-    return total
-
-
-@njit(nogil=True, cache=True, fastmath=_VECTOR)
-def _sum(a):  # type: ignore[no-untyped-def]
-    total = 0.0
-    for value in a:
-        total += value
     return total
 
 
@@ -251,93 +237,69 @@ def _largest(row, indices, masses):  # type: ignore[no-untyped-def]
             masses[place], indices[place] = row[j], j
 
 
-@njit(nogil=True, cache=True)
-def _read_row(row, target_labels, source_label, column_sums, indices, masses, class_mass, target_class_mass):  # type: ignore[no-untyped-def]
-    _add_scaled(1.0, row, column_sums)
-    if masses.shape[0] > 0:
-        _largest(row, indices, masses)
-    if class_mass.shape[0] > 0:
-        for j in range(row.shape[0]):
-            if target_labels[j] >= 0:
-                class_mass[target_labels[j]] += row[j]
-    if target_class_mass.shape[0] > 0 and source_label >= 0:
-        _add_scaled(1.0, row, target_class_mass[source_label])
+class Places(NamedTuple):
+    """Where :func:`read` writes what it finds in some rows of the plan.
 
-
-@njit(nogil=True, cache=True)
-def read_plan(
-    plan: NDArray[np.float64],
-    codes: NDArray[Any],
-    offsets: NDArray[np.float64],
-    steps: NDArray[np.float64],
-    source_labels: NDArray[np.int64],
-    target_labels: NDArray[np.int64],
-    row_sums: NDArray[np.float64],
-    column_sums: NDArray[np.float64],
-    top_indices: NDArray[np.int64],
-    top_masses: NDArray[np.float64],
-    source_class_mass: NDArray[np.float64],
-    target_class_mass: NDArray[np.float64],
-) -> float:
-    """Read everything of interest off some rows of the plan; returns ``sum P * C``.
-
-    ``source_class_mass[i, c]`` is the mass that row i sends to targets of class c, ``target_class_mass[c, j]`` what
-    column j gets from sources of class c; either is left out where its class axis is empty. Labels of -1 are not
-    counted.
+    Attributes
+    ----------
+    row_sums : (n,) mass that each row sends
+    column_sums : (m,) mass that each column gets from these rows; added to
+    top_indices, top_masses, top_costs : (n, k) columns that get most of a row, their mass and their cost
+    nearest, nearest_costs : (n,) the column of lowest cost
+    source_class_mass : (n, target classes) mass that a row sends to each class; no classes, nothing written
+    target_class_mass : (source classes, m) mass that a column gets from each class; added to, likewise
     """
-    transported = 0.0
-    for i in range(plan.shape[0]):
-        row = plan[i]
-        row_sums[i] = _sum(row)
-        transported += offsets[i] * row_sums[i] + steps[i] * _dot(row, codes[i])
-        _read_row(
-            row,
-            target_labels,
-            source_labels[i],
-            column_sums,
-            top_indices[i],
-            top_masses[i],
-            source_class_mass[i],
-            target_class_mass,
-        )
-    return transported
+
+    row_sums: NDArray[np.float64]
+    column_sums: NDArray[np.float64]
+    top_indices: NDArray[np.int64]
+    top_masses: NDArray[np.float64]
+    top_costs: NDArray[np.float64]
+    nearest: NDArray[np.int64]
+    nearest_costs: NDArray[np.float64]
+    source_class_mass: NDArray[np.float64]
+    target_class_mass: NDArray[np.float64]
 
 
 @njit(nogil=True, cache=True)
-def read_potentials(
+def read(
+    rows: EncodedRows,
     unit: float,
     f: NDArray[np.float64],
     g: NDArray[np.float64],
-    codes: NDArray[Any],
-    offsets: NDArray[np.float64],
-    steps: NDArray[np.float64],
     source_labels: NDArray[np.int64],
     target_labels: NDArray[np.int64],
-    row_sums: NDArray[np.float64],
-    column_sums: NDArray[np.float64],
-    top_indices: NDArray[np.int64],
-    top_masses: NDArray[np.float64],
-    source_class_mass: NDArray[np.float64],
-    target_class_mass: NDArray[np.float64],
+    places: Places,
 ) -> float:
-    """:func:`plan_rows` and :func:`read_plan` in one: each row of the plan lives in the cache only."""
-    row = np.zeros(codes.shape[1])
+    """Read everything of interest off some rows of the plan, each of which lives in the cache only.
+
+    Returns ``sum P * C``. Labels of -1 are not counted.
+    """
+    row = np.zeros(rows.codes.shape[1])
     transported = 0.0
-    for i in range(codes.shape[0]):
+    for i in range(rows.codes.shape[0]):
+        codes, offset, step = rows.codes[i], rows.offsets[i], rows.steps[i]
         if f[i] == -np.inf:
             row[:] = 0.0
-            row_sums[i] = 0.0
+            places.row_sums[i] = 0.0
         else:
-            row_sums[i] = _plan_row(codes[i], g, steps[i] * unit, f[i] - offsets[i] * unit, row)
-        transported += offsets[i] * row_sums[i] + steps[i] * _dot(row, codes[i])
-        _read_row(
-            row,
-            target_labels,
-            source_labels[i],
-            column_sums,
-            top_indices[i],
-            top_masses[i],
-            source_class_mass[i],
-            target_class_mass,
-        )
+            places.row_sums[i] = _plan_row(codes, g, step * unit, f[i] - offset * unit, row)
+        transported += offset * places.row_sums[i] + step * _dot(row, codes)
+        _add_scaled(1.0, row, places.column_sums)
+        if places.top_masses.shape[1] > 0:
+            _largest(row, places.top_indices[i], places.top_masses[i])
+            for k in range(places.top_masses.shape[1]):
+                places.top_costs[i, k] = offset + step * np.float64(codes[places.top_indices[i, k]])
+            nearest = 0
+            for j in range(codes.shape[0]):
+                if codes[j] < codes[nearest]:
+                    nearest = j
+            places.nearest[i] = nearest
+            places.nearest_costs[i] = offset + step * np.float64(codes[nearest])
+        if places.source_class_mass.shape[1] > 0:
+            for j in range(row.shape[0]):
+                if target_labels[j] >= 0:
+                    places.source_class_mass[i, target_labels[j]] += row[j]
+        if places.target_class_mass.shape[0] > 0 and source_labels[i] >= 0:
+            _add_scaled(1.0, row, places.target_class_mass[source_labels[i]])
     return transported

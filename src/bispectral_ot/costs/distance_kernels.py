@@ -154,7 +154,7 @@ def finish_cosine(
 
 
 @njit(nogil=True, cache=True)
-def quantise_rows(block: Floats, codes: Codes, offsets: Floats, steps: Floats) -> None:
+def quantize_rows(block: Floats, codes: Codes, offsets: Floats, steps: Floats) -> None:
     """Write each row of ``block`` (n, m) as 16-bit codes: ``block ~ offsets[i] + steps[i] * codes[i]``."""
     for i in range(block.shape[0]):
         low, high = block[i, 0], block[i, 0]
