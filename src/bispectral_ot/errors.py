@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
+
 
 class InputError(ValueError):
     """Something the caller gave cannot be used; the program exits with code 2."""
@@ -25,3 +28,11 @@ class NotConvergedWarning(UserWarning):
 
 class DataWarning(UserWarning):
     """The input can be used, but the user should know something about it (constant images, ...)."""
+
+
+def warn(message: str, category: type[Warning]) -> None:
+    """Warn at the line outside of this package that led here, however deep the call is."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == __package__:
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)

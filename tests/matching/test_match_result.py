@@ -117,7 +117,7 @@ def test_shares_sum_to_one_also_where_the_marginals_are_off():
     generator = np.random.default_rng(1)
     cost = Cost.from_matrix(generator.uniform(size=(30, 200)))
     with pytest.warns(bot.NotConvergedWarning):
-        coupling = bot.Sinkhorn(max_iter=2, tol=1e-9, on_failure="warn").solve(cost)
+        coupling = bot.Sinkhorn(max_iter=2, tol=1e-9).solve(cost)
     match = Match(coupling)
     for side, size in (("source", 200), ("target", 30)):
         _, shares = match.class_mass(generator.integers(0, 3, size), to=side)
@@ -195,7 +195,7 @@ def test_labels_are_the_names_of_the_match_unless_others_are_given():
     with pytest.raises(bot.InputError, match="source set has no labels"):
         bot.class_preservation(match_of(PLAN, target_labels=[0, 0, 1, 1]))
     with pytest.raises(bot.InputError, match="target set has no labels"):
-        bot.class_preservation(match_of(PLAN), labels_a=[0, 0, 1, 1, 1])
+        bot.class_preservation(match_of(PLAN), source_labels=[0, 0, 1, 1, 1])
 
 
 def test_sources_without_mass_do_not_count():
@@ -273,6 +273,6 @@ def test_everything_is_shown_in_one_short_line():
     assert "80 x 80 by coupled-bispectrum, distance" in repr(match)
     assert "(sqeuclidean), converged: marginal error" in repr(match)
     with pytest.warns(bot.NotConvergedWarning):
-        poor = bot.Sinkhorn(max_iter=1, on_failure="warn").solve(match.coupling.cost)
+        poor = bot.Sinkhorn(max_iter=1).solve(match.coupling.cost)
     assert "NOT converged: marginal error" in repr(poor)
     assert "NOT converged: marginal error" in repr(Match(poor))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from abc import ABC, abstractmethod
 from typing import Any, Self
 
@@ -15,7 +14,7 @@ from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bispectral_ot.engines import Block, Threads, row_blocks
-from bispectral_ot.errors import DataWarning, InputError, MemoryBudgetError
+from bispectral_ot.errors import DataWarning, InputError, MemoryBudgetError, warn
 from bispectral_ot.memory import available_memory, format_bytes
 from bispectral_ot.progress import Progress, silent
 
@@ -200,11 +199,10 @@ class BatchTransformer(TransformerMixin, BaseEstimator, ABC):
 def warn_of_vanishing(transformer: Any, vanishing: int, total: int) -> None:
     """Warn where the features of some signals are zero."""
     if vanishing:
-        warnings.warn(
+        warn(
             f"the {type(transformer).__name__} of {vanishing} of {total} signals vanishes (in a channel): "
             "blank, or without content that it can see. Their features are zero there.",
             DataWarning,
-            stacklevel=4,
         )
 
 

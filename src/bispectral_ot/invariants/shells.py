@@ -99,6 +99,10 @@ class ShellBispectrum(BatchTransformer):
         """
         return super().transform(self.shell_coefficients(X, progress=progress), out=out, progress=progress)
 
+    def fill(self, X: Any, out: NDArray[np.float32], *, progress: Progress = silent) -> int:
+        """Write the features of shapes to ``out``, and return how many of them vanish."""
+        return super().fill(self.shell_coefficients(X, progress=progress), out, progress=progress)
+
     def shell_coefficients(self, X: Any, *, progress: Progress = silent) -> NDArray[np.float64]:
         """Real harmonic coefficients of the shells, shape (n, n_shells * (lmax + 1) ** 2)."""
         check_is_fitted(self)

@@ -51,6 +51,10 @@ class FeatureMap:
             )
         return rows
 
+    def fill(self, images: NDArray[Any], out: Rows) -> int:
+        """Write what a transformer of this package gives to ``out``, and return how many features vanish."""
+        return int(self.transformer.fill(flat_unless_images(self.transformer, self.normalized(images)), out))
+
     def normalized(self, images: NDArray[Any]) -> NDArray[Any]:
         """``(image - mean) / std``; images as they are where that changes nothing."""
         if (self.mean, self.std) == (0.0, 1.0):

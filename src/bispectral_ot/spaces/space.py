@@ -16,7 +16,7 @@ from bispectral_ot.checks import check_integer
 from bispectral_ot.costs import Cost, Metric, Storage, plan_storage
 from bispectral_ot.datasets import Dataset
 from bispectral_ot.engines import Engine
-from bispectral_ot.errors import DataWarning, InputError
+from bispectral_ot.errors import DataWarning, InputError, warn
 from bispectral_ot.invariants.base import BatchTransformer, warn_of_vanishing
 from bispectral_ot.progress import Progress, silent
 from bispectral_ot.spaces.choice import FeatureChoice
@@ -184,7 +184,7 @@ class FeatureSpace:
             for part in _batches(dataset):
                 images = dataset.images[part]
                 if isinstance(self.feature_map.transformer, BatchTransformer):
-                    vanishing += self.feature_map.transformer.fill(self.feature_map.normalized(images), out[part])
+                    vanishing += self.feature_map.fill(images, out[part])
                 else:
                     out[part] = self.feature_map.transform(images)
                 done += len(images)
@@ -227,13 +227,12 @@ class FeatureSpace:
             warnings.simplefilter("ignore")
             seen, on_one_scale = self.feature_map(few), self.feature_map(few * (deviations[low] / deviations[high]))
         if np.linalg.norm(seen - on_one_scale) > 0.01 * np.linalg.norm(seen):
-            warnings.warn(
+            warn(
                 f"the pixels of {datasets[low].name!r} have a standard deviation of {deviations[low]:.5g}, those of "
                 f"{datasets[high].name!r} {deviations[high]:.5g}, and these features see that. If the sets only differ "
                 "in range (8 and 16 bits, 0..1 and 0..255), bring them to one first: save files in one depth, divide "
                 "arrays by their maximum, or use normalize(dataset) on each.",
                 DataWarning,
-                stacklevel=4,
             )
 
 
@@ -242,7 +241,9 @@ def _sample_size(dataset: Dataset) -> int:
 
 
 def _chosen(datasets: Sequence[Dataset], positions: Sequence[NDArray[np.int64]]) -> NDArray[Any]:
-    return np.concatenate([dataset.images[at] for dataset, at in zip(datasets, positions, strict=True)])
+    shape = datasets[0].images.shape[1:]  # one channel may have an axis or not
+    parts = [dataset.images[at].reshape(-1, *shape) for dataset, at in zip(datasets, positions, strict=True)]
+    return np.concatenate(parts)
 
 
 def _batches(dataset: Dataset) -> Iterator[slice]:
