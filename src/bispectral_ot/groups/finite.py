@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from bispectral_ot.checks import check_integer
+from bispectral_ot.checks import check_choice, check_integer
 from bispectral_ot.engines import one_blas_thread
 from bispectral_ot.errors import InputError
 from bispectral_ot.groups import cache
@@ -18,6 +18,7 @@ from bispectral_ot.groups.irreps import TOLERANCE, Irrep, decompose, defect
 from bispectral_ot.groups.table import IntArray, check_table, conjugacy_classes, find_identity, inverses
 
 Signal = NDArray[Any]  # real or complex
+SIDES = ("left", "right")  # from which a group moves signals on itself
 
 
 class FiniteGroup:
@@ -191,13 +192,17 @@ class FiniteGroup:
         ]
         return np.concatenate(weighted, axis=-1) @ self.fourier_matrix.conj().T
 
-    def translate(self, signal: Signal, element: int) -> Signal:
-        """Move signals (..., order) by ``h``: the value at ``g`` goes to ``g * h``.
+    def translate(self, signal: Signal, element: int, *, side: str = "left") -> Signal:
+        """Move signals (..., order) by an element t, from the left or from the right.
 
-        This is ``f(g) -> f(g h^-1)`` and ``F_rho -> F_rho rho(h)``, the action under which the bispectrum of
-        appendix C is invariant. On a cyclic group it is ``numpy.roll``.
+        - ``"left"``: ``f(g) -> f(t^-1 g)``, the value at ``g`` goes to ``t g``, and ``F_rho -> rho(t) F_rho``;
+        - ``"right"``: ``f(g) -> f(g t^-1)``, the value at ``g`` goes to ``g t``, and ``F_rho -> F_rho rho(t)``.
+
+        On a commutative group both are the same, on a cyclic one ``numpy.roll``.
         """
-        return self._check_signal(signal)[..., self.table[:, self.inverse[self._check_element(element)]]]
+        back = self.inverse[self._check_element(element)]
+        is_left = check_choice("side", side, SIDES) == "left"
+        return self._check_signal(signal)[..., self.table[back] if is_left else self.table[:, back]]
 
     def action_on_cosets(self, subgroup: Sequence[int]) -> IntArray:
         """How the group moves the cosets ``x * H`` of a subgroup H: shape (order, order / |H|).
