@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from bispectral_ot.checks import check_choice, check_integer
 from bispectral_ot.engines import one_blas_thread
 from bispectral_ot.errors import InputError
-from bispectral_ot.groups import cache
+from bispectral_ot.groups.array_store import content_key, load_arrays, save_arrays
 from bispectral_ot.groups.clebsch_gordan import clebsch_gordan_matrix
 from bispectral_ot.groups.irreps import TOLERANCE, Irrep, decompose, defect
 from bispectral_ot.groups.table import IntArray, check_table, conjugacy_classes, find_identity, inverses
@@ -89,8 +89,8 @@ class FiniteGroup:
         return self._find_irreps()
 
     def _find_irreps(self) -> list[Irrep]:
-        key = cache.content_key("irreps-1", self.table)
-        stored = cache.load_arrays(key)
+        key = content_key("irreps-1", self.table)
+        stored = load_arrays(key)
         if stored is not None:
             irreps = [array for _, array in sorted(stored.items())]
             if all(array.ndim == 3 and len(array) == self.order for array in irreps) and (
@@ -99,7 +99,7 @@ class FiniteGroup:
                 return irreps
         with one_blas_thread():  # many small products: more threads only wait
             irreps = decompose(self.table, self.inverse)
-        cache.save_arrays(key, {f"{number:06d}": irrep for number, irrep in enumerate(irreps)})
+        save_arrays(key, {f"{number:06d}": irrep for number, irrep in enumerate(irreps)})
         return irreps
 
     @cached_property
@@ -147,13 +147,13 @@ class FiniteGroup:
         if r not in rows:
             key = f"{self._irreps_key}-{r}"
             sizes = self.dimensions[r] * self.dimensions
-            stored = cache.load_arrays(key)
+            stored = load_arrays(key)
             if stored is not None and [stored[name].shape for name in sorted(stored)] == [(n, n) for n in sizes]:
                 rows[r] = [stored[name] for name in sorted(stored)]
             else:
                 with one_blas_thread():
                     rows[r] = [self._compute_clebsch_gordan(r, s) for s in range(len(self.irreps))]
-                cache.save_arrays(key, {f"{s:06d}": matrix for s, matrix in enumerate(rows[r])})
+                save_arrays(key, {f"{s:06d}": matrix for s, matrix in enumerate(rows[r])})
         return rows[r]
 
     def _compute_clebsch_gordan(self, r: int, s: int) -> NDArray[np.complex128]:
@@ -164,7 +164,7 @@ class FiniteGroup:
     @cached_property
     def _irreps_key(self) -> str:
         """Clebsch-Gordan matrices depend on the basis of each irrep, so they are kept under its content."""
-        return cache.content_key("clebsch-gordan-1", *self.irreps)
+        return content_key("clebsch-gordan-1", *self.irreps)
 
     @cached_property
     def fourier_matrix(self) -> NDArray[np.complex128]:

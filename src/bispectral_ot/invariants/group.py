@@ -13,13 +13,13 @@ from bispectral_ot.checks import check_choice
 from bispectral_ot.engines import one_blas_thread
 from bispectral_ot.errors import InputError
 from bispectral_ot.groups import FiniteGroup
-from bispectral_ot.groups.coupling import BlockSet, full_pairs, make_blocks, selective_pairs
 from bispectral_ot.groups.finite import SIDES
 from bispectral_ot.groups.table import generators
 from bispectral_ot.invariants.base import BatchTransformer, columns_table
+from bispectral_ot.invariants.group_blocks import BlockSet, full_pairs, make_blocks, selective_pairs
 from bispectral_ot.invariants.group_columns import Columns, find_columns
 from bispectral_ot.invariants.group_inversion import invert_selective
-from bispectral_ot.invariants.scaling import take_out_sizes, write_scaled
+from bispectral_ot.invariants.magnitudes import take_out_sizes, write_scaled
 
 
 class _GroupTransformer(BatchTransformer):

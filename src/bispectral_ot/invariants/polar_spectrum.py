@@ -17,8 +17,8 @@ from bispectral_ot.invariants.base import (
     scaled_channels,
 )
 from bispectral_ot.invariants.disk_harmonics import BASES, RadialBasis, disk_harmonic_basis, polar_basis
-from bispectral_ot.invariants.kernels import normalize_rows
 from bispectral_ot.invariants.polar_fields import N_EDGE_FIELDS, PolarFields
+from bispectral_ot.invariants.products import normalize_rows
 
 SYMMETRIES = ("rotation", "rotation-reflection")
 # Fields that change sign in a mirror: sin 2p and sin 4p, counted from the first edge field.

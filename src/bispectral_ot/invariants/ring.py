@@ -17,9 +17,9 @@ from bispectral_ot.invariants.base import (
     columns_table,
     scaled_channels,
 )
-from bispectral_ot.invariants.kernels import normalize_rows, triple_products
 from bispectral_ot.invariants.orbits import TripleOrbits, cyclic_orbits
 from bispectral_ot.invariants.polar import SAMPLINGS, PolarSampler
+from bispectral_ot.invariants.products import normalize_rows, triple_products
 
 
 class _RingTransformer(BatchTransformer):
