@@ -215,7 +215,7 @@ def _check_options(config: dict[str, Any]) -> dict[str, Any]:
     """Options for the library; whatever is wrong with them is said before any work is done."""
     from bispectral_ot.costs import METRICS, STORAGES
     from bispectral_ot.datasets.resize import parse_size
-    from bispectral_ot.invariants.names import make_features, symmetry_of
+    from bispectral_ot.invariants.names import make_features
     from bispectral_ot.matching.features import check_metric
     from bispectral_ot.memory import parse_bytes
     from bispectral_ot.runs import check_free
@@ -227,7 +227,7 @@ def _check_options(config: dict[str, Any]) -> dict[str, Any]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)  # the match says it
         transformer = make_features(config["features"], symmetry=config["symmetry"])
-    if str(symmetry_of(transformer)).startswith("so3"):
+    if str(transformer.symmetry).startswith("so3"):
         plane = [option for option in ("rotate_source", "center", "resize") if config[option]]
         if plane:
             raise InputError(

@@ -60,6 +60,7 @@ class DihedralImageBispectrum(BatchTransformer):
     ordered pairs would have twice.
     """
 
+    symmetries = ("d4",)
     components_: NDArray[np.void]
     basis_: NDArray[np.float64]
 

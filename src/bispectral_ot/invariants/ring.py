@@ -99,6 +99,7 @@ class RingBispectrum(_RingTransformer):
     rings, parts and index pairs.
     """
 
+    symmetries = ("rotation",)
     orbits_: TripleOrbits
 
     def __init__(
@@ -157,6 +158,8 @@ class RingPowerSpectrum(_RingTransformer):
     n_angles, n_rings, radial_weight, sampling
         As in :class:`RingBispectrum`.
     """
+
+    symmetries = ("rotation-reflection",)  # it has no phases, and mirrors change nothing else
 
     def __init__(
         self,

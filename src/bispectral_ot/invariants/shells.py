@@ -54,6 +54,8 @@ class ShellBispectrum(BatchTransformer):
     ``index_map_`` has the fields order (2 or 3), l1, l2, l3 and the shells s1, s2, s3 (-1 for the third at order 2).
     """
 
+    symmetries = ("so3-shapes",)
+
     def __init__(
         self,
         n_shells: int = 6,

@@ -51,6 +51,8 @@ class SphereBispectrum(BatchTransformer):
     (l, s); weighted L2 and cosine distances are those between the complete bispectra of appendix C.
     """
 
+    symmetries = ("so3",)
+
     def __init__(
         self,
         lmax: int = 10,

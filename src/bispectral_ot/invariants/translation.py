@@ -36,6 +36,7 @@ class TranslationBispectrum(BatchTransformer):
     content that moves needs a border of plain background.
     """
 
+    symmetries = ("translation",)
     orbits_: TripleOrbits
     band_: tuple[NDArray[np.int64], NDArray[np.int64]]
 

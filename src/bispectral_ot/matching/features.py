@@ -13,12 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bispectral_ot.checks import check_choice, check_integer
-from bispectral_ot.costs import METRICS, AlignedCost, Cost, Metric, Storage
+from bispectral_ot.costs import AlignedCost, Cost, Metric, Storage
 from bispectral_ot.costs.aligned import check_aligned_metric, default_rotations
 from bispectral_ot.datasets.transforms import rescale
 from bispectral_ot.errors import InputError
-from bispectral_ot.invariants.base import BatchTransformer
-from bispectral_ot.invariants.polar_spectrum import PolarSpectrum
+from bispectral_ot.invariants import Transformer, as_transformer
 from bispectral_ot.matching.budget import plan_memory
 from bispectral_ot.progress import Progress, silent
 
@@ -26,85 +25,35 @@ from bispectral_ot.progress import Progress, silent
 _BATCH, _SAMPLE = 2048, 4096
 
 
-def fit(transformer: Any, images: NDArray[Any]) -> Any:
+def fit(transformer: Any, images: NDArray[Any]) -> Transformer:
     """A copy of the transformer, fitted to ``images``; the given one stays as it is."""
     from sklearn.base import clone
 
-    fitted = clone(transformer, safe=False)
-    fitted.fit(_as_input(fitted, images))
-    return fitted
+    fitted: Transformer = clone(as_transformer(transformer), safe=False)
+    return fitted.fit(images)
 
 
-def extract(transformer: Any, images: NDArray[Any], *, file: Path | None = None, progress: Progress = silent) -> Any:
+def extract(
+    transformer: Transformer, images: NDArray[Any], *, file: Path | None = None, progress: Progress = silent
+) -> Any:
     """Features of ``images`` as float32 rows, written to a memory map where ``file`` is given."""
-    if isinstance(transformer, BatchTransformer):
-        out = None if file is None else _memory_map(file, len(images), transformer.n_features_out_)
-        return transformer.transform(_as_input(transformer, images), out=out, progress=progress)
-    if file is None:
-        return _rows(transformer, images)
-    out = _memory_map(file, len(images), count_columns(transformer, images))
-    for start in range(0, len(images), _BATCH):
-        out[start : start + _BATCH] = _rows(transformer, images[start : start + _BATCH])
-    return out
+    out = None if file is None else _memory_map(file, len(images), transformer.n_features_out_)
+    return transformer.transform(images, out=out, progress=progress)
 
 
-def count_columns(transformer: Any, images: NDArray[Any]) -> int:
-    """How many columns the features of ``images`` will have."""
-    if isinstance(transformer, BatchTransformer):
-        return transformer.n_features_out_
-    return int(_rows(transformer, images[:1]).shape[1])
-
-
-def check_metric(metric: Any, transformer: Any) -> Metric:
+def check_metric(metric: Any, transformer: Transformer) -> Metric:
     """Return a metric that can be taken between these features."""
-    if isinstance(transformer, PolarSpectrum):
+    if transformer.aligns:
         return check_aligned_metric(metric)
-    return cast(Metric, check_choice("metric", metric, METRICS))
+    return cast(Metric, check_choice("metric", metric, transformer.metrics))
 
 
-def check_components(pca: Any, transformer: Any, n_columns: int) -> None:
+def check_components(pca: Any, transformer: Transformer, n_columns: int) -> None:
     """Refuse a number of principal components that cannot be."""
-    if isinstance(transformer, PolarSpectrum):
+    if transformer.aligns:
         raise InputError("principal components cannot be turned to fit; leave pca out, or take coupled-bispectrum.")
     if check_integer("pca", pca, minimum=1) > n_columns:
         raise InputError(f"pca must be between 1 and the {n_columns} columns of the features, got {pca}.")
-
-
-def column_weights(transformer: Any) -> NDArray[np.float32] | None:
-    """The multiplicities of folded features, where the transformer (or the last step of a pipeline) has any."""
-    while hasattr(transformer, "steps"):
-        transformer = transformer.steps[-1][1]
-    weights: NDArray[np.float32] | None = getattr(transformer, "feature_weights_", None)
-    return weights
-
-
-def _rows(transformer: Any, images: NDArray[Any]) -> NDArray[np.float32]:
-    rows = np.ascontiguousarray(transformer.transform(_as_input(transformer, images)), dtype=np.float32)
-    if rows.ndim != 2 or len(rows) != len(images):
-        raise InputError(
-            f"{type(transformer).__name__} gave features of shape {rows.shape} for {len(images)} images; "
-            "it should give one row each."
-        )
-    return rows
-
-
-def _as_input(transformer: Any, images: NDArray[Any]) -> NDArray[Any]:
-    return images if _takes_images(transformer) else images.reshape(len(images), -1)
-
-
-def _takes_images(transformer: Any) -> bool:
-    """Whether it reads image batches; most scikit-learn transformers, and ours of 1-D signals, want rows.
-
-    They say so in their tags.
-    """
-    if hasattr(transformer, "steps"):
-        return _takes_images(transformer.steps[0][1])
-    if hasattr(transformer, "transformer_list"):
-        return any(_takes_images(part) for _, part in transformer.transformer_list)
-    if not hasattr(transformer, "__sklearn_tags__"):
-        return True
-    tags = transformer.__sklearn_tags__()
-    return bool(tags.input_tags.three_d_array or tags.no_validation)
 
 
 def _memory_map(file: Path, n_rows: int, n_columns: int) -> Any:
@@ -149,7 +98,7 @@ class FeatureMap:
     ) -> Cost:
         """Distances between two sets of these features; steerable ones are turned to their best fit."""
         transformer = self.transformer
-        if not isinstance(transformer, PolarSpectrum):
+        if not transformer.aligns:
             return Cost(xa, xb, metric, weights=self.metric_weights, storage=storage, progress=progress)
         return AlignedCost(
             xa,
@@ -274,7 +223,7 @@ def extracted_features(
     """
     shape = len(images_a), len(images_b)
     transformer = fit(transformer, images_a)
-    columns, weights = count_columns(transformer, images_a), column_weights(transformer)
+    columns, weights = transformer.n_features_out_, transformer.feature_weights_
     if pca is not None:
         check_components(pca, transformer, columns)
     taken = [solver.extra_bytes(shape) for solver in solvers if hasattr(solver, "extra_bytes")]
@@ -282,7 +231,7 @@ def extracted_features(
         shape, pca or columns, working_memory=working_memory, storage=storage, solver_bytes=max(taken, default=0)
     )
     settings: dict[str, Any] = {"transformer": repr(transformer), "pca": pca}
-    if isinstance(transformer, PolarSpectrum):
+    if transformer.aligns:
         settings["n_rotations"] = default_rotations(transformer.index_map_)  # the best of so many, not of all
     with tempfile.TemporaryDirectory(prefix="bispectral-ot-", dir=scratch) as folder:
         if pca is not None:

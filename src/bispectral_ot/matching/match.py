@@ -18,7 +18,7 @@ from bispectral_ot.datasets.dataset import as_dataset
 from bispectral_ot.datasets.transforms import mean_and_std, rescale
 from bispectral_ot.errors import DataWarning, InputError
 from bispectral_ot.invariants import make_features
-from bispectral_ot.invariants.names import DEFAULT_FEATURES, symmetry_of
+from bispectral_ot.invariants.names import DEFAULT_FEATURES
 from bispectral_ot.matching.features import FeatureMap, check_metric, extracted_features
 from bispectral_ot.matching.result import Match, label_names
 from bispectral_ot.matching.stages import Stages
@@ -101,7 +101,7 @@ def match(
     """
     transformer = make_features(features, symmetry=symmetry)
     features = DEFAULT_FEATURES[symmetry or "rotation"] if features is None else features
-    metric = check_metric(metric or getattr(transformer, "default_metric", "l1"), transformer)
+    metric = check_metric(metric or transformer.default_metric, transformer)
     if solver is None or isinstance(solver, str):
         solver = SOLVERS[check_choice("solver", solver or "sinkhorn", SOLVERS)]()
     if isinstance(solver, type) or not hasattr(solver, "solve"):
@@ -136,8 +136,8 @@ def match(
         with stages.measured("cost"):
             cost = pair.cost(metric, progress=progress)
         settings = {
-            "symmetry": symmetry_of(transformer) or symmetry,
-            "features": features if isinstance(features, str) else type(transformer).__name__,
+            "symmetry": transformer.symmetry or symmetry,
+            "features": features if isinstance(features, str) else type(features).__name__,
             "metric": metric,
             "solver": repr(solver),
             "normalize": normalize,

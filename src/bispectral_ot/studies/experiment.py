@@ -12,7 +12,6 @@ import numpy as np
 
 from bispectral_ot.costs import Cost
 from bispectral_ot.datasets import Dataset
-from bispectral_ot.invariants.names import symmetry_of
 from bispectral_ot.matching import Match
 from bispectral_ot.matching.features import FeaturePair, extracted_features
 from bispectral_ot.matching.result import label_names
@@ -100,7 +99,7 @@ def _solve(
     with stages.measured("transport"):
         coupling = solver.solve(cost, progress=progress)
     settings = {
-        "symmetry": symmetry_of(pair.feature_map.transformer),
+        "symmetry": pair.feature_map.transformer.symmetry,
         "rotate_source": config["setting"] == "rotated",
         "features": config["features"],
         "metric": config["metric"],
