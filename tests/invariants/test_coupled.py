@@ -230,7 +230,7 @@ def test_odd_parts_keep_their_signs_to_each_other() -> None:
     np.testing.assert_allclose(x[:, : first + half], y[:, : first + half], atol=1e-6)
 
 
-def test_channels_are_coupled_and_keep_their_balance() -> None:
+def test_products_across_channels_keep_their_balance() -> None:
     red, green = scribbles(2)
     transformer = CoupledBispectrum(edge_weight=0, n_bands=0)
     images = np.stack(

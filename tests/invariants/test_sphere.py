@@ -121,7 +121,7 @@ def test_selective_columns_are_some_of_all_and_enough():
     # as many independent derivatives as there are coefficients beside the three angles of a rotation
     center = random_coefficients(11, n=1, seed=5)
     steps = 1e-4 * np.eye(144)
-    upper, lower = (selective.coupling_.evaluate((center + sign * steps)[:, None]) for sign in (1, -1))
+    upper, lower = (selective.invariants_.evaluate((center + sign * steps)[:, None]) for sign in (1, -1))
     assert np.linalg.matrix_rank(upper - lower, tol=1e-9) == 12**2 - 3
 
 

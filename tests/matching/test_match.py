@@ -302,7 +302,7 @@ def test_signals_on_groups_are_matched_whatever_moved_them(features, shape):
     if "Cyclic" in repr(features):
         moved = np.stack([np.roll(signal, k) for k, signal in enumerate(signals)])
     else:
-        moved = signals[np.arange(20)[:, None], DihedralGroup(4).table[:, np.arange(20) % 8].T]  # f(g) -> f(g h)
+        moved = np.stack([DihedralGroup(4).translate(signal, k % 8) for k, signal in enumerate(signals)])
     a, b = moved.reshape(20, *shape), signals.reshape(20, *shape)
     match = bot.match(a, b, features=features, metric="l2", solver=bot.Sinkhorn(reg=1e-3))
     np.testing.assert_array_equal(match.top_matches(1).indices[:, 0], np.arange(20))

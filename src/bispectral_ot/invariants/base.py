@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse
@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bispectral_ot.engines import Block, Threads, row_blocks
 from bispectral_ot.errors import DataWarning, InputError, MemoryBudgetError, warn
+from bispectral_ot.invariants.transformer import METRICS
 from bispectral_ot.memory import available_memory, format_bytes
 from bispectral_ot.progress import Progress, silent
 
@@ -29,6 +30,10 @@ class BatchTransformer(TransformerMixin, BaseEstimator, ABC):
 
     Attributes
     ----------
+    symmetries : tuple of str
+        Symmetries that features of this class can have; where there are several, the parameter ``symmetry`` chooses.
+    symmetry, metrics, default_metric, aligns
+        What a :class:`~bispectral_ot.invariants.Transformer` says about its features.
     image_shape_ : tuple of int
         (height, width), (height, width, channels), or (length,) for 1-D signals.
     n_features_in_ : int
@@ -47,11 +52,21 @@ class BatchTransformer(TransformerMixin, BaseEstimator, ABC):
     __metadata_request__transform = {"out": UNUSED, "progress": UNUSED}  # noqa: RUF012
     _accepts_images = True
 
+    symmetries: ClassVar[tuple[str, ...]] = ()
+    metrics: ClassVar[tuple[str, ...]] = METRICS
+    default_metric: ClassVar[str] = "l1"
+    aligns: ClassVar[bool] = False
+
     image_shape_: tuple[int, ...]
     n_features_in_: int
     n_features_out_: int
     feature_weights_: NDArray[np.float32]
     index_map_: NDArray[np.void]
+
+    @property
+    def symmetry(self) -> str | None:
+        """The symmetry that the features have; None where it has no name."""
+        return self.symmetries[0] if self.symmetries else None
 
     @abstractmethod
     def _prepare(self) -> tuple[NDArray[np.void], NDArray[np.float32]]:
@@ -160,6 +175,8 @@ class BatchTransformer(TransformerMixin, BaseEstimator, ABC):
                 shape = X.shape[1:]
                 self._check_image_shape(shape, X.dtype, reset=reset)
                 X = X.reshape(len(X), math.prod(shape))
+            elif X.ndim == 3 and 1 in X.shape[1:]:  # signals as a set of images holds them
+                X = np.asarray(X).reshape(len(X), -1)
             rows: NDArray[Any] = validate_data(self, X, reset=reset, dtype="numeric", ensure_all_finite=False)
         except ValueError as error:
             raise InputError(str(error)) from None

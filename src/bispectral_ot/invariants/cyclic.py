@@ -12,8 +12,8 @@ from sklearn.utils.validation import check_is_fitted
 from bispectral_ot.checks import check_choice
 from bispectral_ot.errors import InputError
 from bispectral_ot.invariants.base import BatchTransformer, columns_table
+from bispectral_ot.invariants.magnitudes import VANISHING, take_out_sizes, write_scaled
 from bispectral_ot.invariants.orbits import cyclic_orbits
-from bispectral_ot.invariants.scaling import VANISHING, take_out_sizes, write_scaled
 
 
 class CyclicBispectrum(BatchTransformer):

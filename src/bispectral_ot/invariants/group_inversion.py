@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from bispectral_ot.errors import InputError
 from bispectral_ot.groups import FiniteGroup
-from bispectral_ot.groups.coupling import BlockSet, separating_irreps
+from bispectral_ot.invariants.group_blocks import BlockSet, separating_irreps
 
 DRAWS = 8  # random functions w; the best separated eigenvalue of them all is used
 SINGULAR = 1e-3  # smallest beside largest singular value of one F_rho: its square is what float32 resolves
@@ -126,11 +126,11 @@ def _third_moments(
             pairs = [(r, s, block, tensor)]
             if r != s:  # B[s, r] holds the same numbers as B[r, s]
                 pairs.append((s, r, block.swapaxes(0, 1), tensor.swapaxes(0, 1)))
-            for first, second, value, coupling in pairs:
+            for first, second, value, clebsch_gordan in pairs:
                 if first in weights:
                     d1, d2, d3 = value.shape
                     mixed = weights[first].swapaxes(1, 2) @ value.reshape(d1, -1)  # (DRAWS, j, k m)
-                    added = np.tensordot(mixed.reshape(DRAWS, d1, d2, d3), coupling.conj(), axes=(1, 0))
+                    added = np.tensordot(mixed.reshape(DRAWS, d1, d2, d3), clebsch_gordan.conj(), axes=(1, 0))
                     rows, columns = slice(starts[second], starts[second + 1]), slice(starts[t], starts[t + 1])
                     added = added.transpose(0, 1, 3, 2, 4).reshape(DRAWS, d2 * d2, d3 * d3)
                     moments[:, rows, columns] += np.sqrt(d2 * d3) * added

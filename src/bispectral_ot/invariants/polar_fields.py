@@ -9,8 +9,8 @@ import numpy as np
 import scipy.ndimage
 from numpy.typing import NDArray
 
-from bispectral_ot.invariants.kernels import ROUNDING, edge_fields
 from bispectral_ot.invariants.polar import PolarSampler
+from bispectral_ot.invariants.products import ROUNDING, edge_fields
 
 N_EDGE_FIELDS = 5
 # Widths of the Gaussians, in units of the distance of two rings (docs/coupled.md says how they were chosen).

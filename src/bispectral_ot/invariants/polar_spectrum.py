@@ -17,10 +17,9 @@ from bispectral_ot.invariants.base import (
     scaled_channels,
 )
 from bispectral_ot.invariants.disk_harmonics import BASES, RadialBasis, disk_harmonic_basis, polar_basis
-from bispectral_ot.invariants.kernels import normalize_rows
 from bispectral_ot.invariants.polar_fields import N_EDGE_FIELDS, PolarFields
+from bispectral_ot.invariants.products import normalize_rows
 
-SYMMETRIES = ("rotation", "rotation-reflection")
 # Fields that change sign in a mirror: sin 2p and sin 4p, counted from the first edge field.
 _ODD_EDGE_FIELDS = (2, 4)
 
@@ -33,10 +32,10 @@ class SteerableTransformer(BatchTransformer):
     coefficients of frequency k by ``e^{-i k angle}``, and a mirror image has the conjugate coefficients.
     """
 
-    # distances between these features that kept classes together best
-    default_metric = "sqeuclidean"
+    symmetries = ("rotation", "rotation-reflection")
+    default_metric = "sqeuclidean"  # it kept classes together best
 
-    symmetry: str
+    symmetry: str = symmetries[0]
     n_rings: int
     max_frequency: int
     n_angles: int
@@ -48,7 +47,7 @@ class SteerableTransformer(BatchTransformer):
 
     def _prepare_coefficients(self) -> None:
         height, width = self.image_shape_[:2]
-        check_choice("symmetry", self.symmetry, SYMMETRIES)
+        check_choice("symmetry", self.symmetry, self.symmetries)
         check_choice("basis", self.basis, BASES)
         n_rings = check_integer("n_rings", self.n_rings, minimum=1)
         max_frequency = check_integer("max_frequency", self.max_frequency, minimum=0)
@@ -124,7 +123,9 @@ class PolarSpectrum(SteerableTransformer):
     Euclidean distance of two rows is that of the band-limited fields.
     """
 
+    metrics = ("l2", "sqeuclidean", "cosine")
     aligns = True
+
     entries_: NDArray[np.int64]
 
     def __init__(

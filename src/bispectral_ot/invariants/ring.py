@@ -17,9 +17,9 @@ from bispectral_ot.invariants.base import (
     columns_table,
     scaled_channels,
 )
-from bispectral_ot.invariants.kernels import normalize_rows, triple_products
 from bispectral_ot.invariants.orbits import TripleOrbits, cyclic_orbits
 from bispectral_ot.invariants.polar import SAMPLINGS, PolarSampler
+from bispectral_ot.invariants.products import normalize_rows, triple_products
 
 
 class _RingTransformer(BatchTransformer):
@@ -99,6 +99,7 @@ class RingBispectrum(_RingTransformer):
     rings, parts and index pairs.
     """
 
+    symmetries = ("rotation",)
     orbits_: TripleOrbits
 
     def __init__(
@@ -157,6 +158,8 @@ class RingPowerSpectrum(_RingTransformer):
     n_angles, n_rings, radial_weight, sampling
         As in :class:`RingBispectrum`.
     """
+
+    symmetries = ("rotation-reflection",)  # it has no phases, and mirrors change nothing else
 
     def __init__(
         self,

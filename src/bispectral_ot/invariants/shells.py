@@ -15,7 +15,7 @@ from bispectral_ot.engines import one_blas_thread, run_blocks, split_rows
 from bispectral_ot.errors import InputError
 from bispectral_ot.invariants.base import BatchTransformer, columns_table
 from bispectral_ot.invariants.harmonics import real_harmonics
-from bispectral_ot.invariants.sphere_coupling import SphereCoupling, sphere_triples
+from bispectral_ot.invariants.sphere_triples import TripleInvariants, sphere_triples
 from bispectral_ot.progress import Progress, silent
 
 OUTERMOST = 2.0  # radius of the last shell's outer edge, beside the root mean square radius
@@ -41,7 +41,7 @@ class ShellBispectrum(BatchTransformer):
     lmax : int
         Highest degree of the spherical harmonics.
     reach : int
-        How far apart the shells of a triple may be: 0 couples none beyond the power spectra, 1 neighbours.
+        How far apart the shells of a triple may be: 0 takes triples within one shell only, 1 also across neighbours.
     scale : bool
         Divide each shape by its size; otherwise by that of the shapes seen in ``fit``.
     n_samples : int
@@ -53,6 +53,8 @@ class ShellBispectrum(BatchTransformer):
     -----
     ``index_map_`` has the fields order (2 or 3), l1, l2, l3 and the shells s1, s2, s3 (-1 for the third at order 2).
     """
+
+    symmetries = ("so3-shapes",)
 
     def __init__(
         self,
@@ -163,7 +165,7 @@ class ShellBispectrum(BatchTransformer):
 
     def _prepare(self) -> tuple[NDArray[np.void], NDArray[np.float32]]:
         triples = sphere_triples(self.lmax, self.n_shells, reach=self.reach)
-        self.coupling_ = SphereCoupling(triples, self.lmax)
+        self.invariants_ = TripleInvariants(triples, self.lmax)
         self._first, self._second = np.triu_indices(self.n_shells)
         degree = np.arange(self.lmax + 1)[:, None]
         none = np.array(-1)
@@ -185,5 +187,5 @@ class ShellBispectrum(BatchTransformer):
         powers = np.add.reduceat(products, starts, axis=2).transpose(0, 2, 1)
         n_pairs = powers[0].size
         out[:, :n_pairs] = powers.reshape(len(rows), -1)
-        out[:, n_pairs:] = self.coupling_.evaluate(coefficients)
+        out[:, n_pairs:] = self.invariants_.evaluate(coefficients)
         return 0

@@ -16,8 +16,8 @@ from bispectral_ot.engines import run_blocks, split_rows
 from bispectral_ot.errors import InputError
 from bispectral_ot.invariants.base import BatchTransformer, columns_table
 from bispectral_ot.invariants.harmonics import analysis_matrix, equiangular_grid
-from bispectral_ot.invariants.scaling import take_out_sizes, write_scaled
-from bispectral_ot.invariants.sphere_coupling import SphereCoupling, independent_triples, sphere_triples
+from bispectral_ot.invariants.magnitudes import take_out_sizes, write_scaled
+from bispectral_ot.invariants.sphere_triples import TripleInvariants, independent_triples, sphere_triples
 
 
 class SphereBispectrum(BatchTransformer):
@@ -46,10 +46,12 @@ class SphereBispectrum(BatchTransformer):
 
     Notes
     -----
-    Signals may have channels in a last axis; they turn together and are coupled in all ways. ``index_map_`` has the
-    fields l1, l2, l3 and s1, s2, s3, the channel of each. ``feature_weights_`` counts the orders of the three pairs
+    Signals may have channels in a last axis; they turn together, and products are taken across them. ``index_map_`` has
+    the fields l1, l2, l3 and s1, s2, s3, the channel of each. ``feature_weights_`` counts the orders of the three pairs
     (l, s); weighted L2 and cosine distances are those between the complete bispectra of appendix C.
     """
+
+    symmetries = ("so3",)
 
     def __init__(
         self,
@@ -82,7 +84,7 @@ class SphereBispectrum(BatchTransformer):
         triples = sphere_triples(lmax, n_signals, reach=n_signals - 1)
         if self.coefficients == "selective":
             triples = triples.select(independent_triples(triples, lmax, n_signals))
-        self.coupling_ = SphereCoupling(triples, lmax)
+        self.invariants_ = TripleInvariants(triples, lmax)
         degrees, signals = triples
         names = zip(("l1", "l2", "l3", "s1", "s2", "s3"), (*degrees.T, *signals.T), strict=True)
         return columns_table(**dict(names)), triples.multiplicities().astype(np.float32)
@@ -122,7 +124,7 @@ class SphereBispectrum(BatchTransformer):
     def _fill(self, rows: NDArray[Any], out: NDArray[np.float32]) -> int:
         coefficients = self._analyse(rows.astype(np.float64))
         sizes = take_out_sizes(coefficients)
-        values = self.coupling_.evaluate(coefficients)
+        values = self.invariants_.evaluate(coefficients)
         return write_scaled(values, out, weights=self.feature_weights_, sizes=sizes, degree=3, normalize=self.normalize)
 
 

@@ -17,10 +17,10 @@ from bispectral_ot.costs import Cost, Metric, Storage, plan_storage
 from bispectral_ot.datasets import Dataset
 from bispectral_ot.engines import Engine
 from bispectral_ot.errors import DataWarning, InputError, warn
-from bispectral_ot.invariants.base import BatchTransformer, warn_of_vanishing
+from bispectral_ot.invariants.base import warn_of_vanishing
 from bispectral_ot.progress import Progress, silent
 from bispectral_ot.spaces.choice import FeatureChoice
-from bispectral_ot.spaces.feature_map import FeatureMap, Rows, column_weights, count_columns, fitted
+from bispectral_ot.spaces.feature_map import FeatureMap, Rows, fitted
 from bispectral_ot.spaces.projection import SAMPLE, principal_components, sample_evenly
 from bispectral_ot.spaces.statistics import PixelStatistics, common_scale, measure_pixels
 
@@ -102,8 +102,8 @@ class FeatureSpace:
         sample = _chosen(datasets, positions)
         unfitted = FeatureMap(choice.transformer, mean, std)
         transformer = fitted(choice.transformer, unfitted.normalized(sample))
-        self.feature_map = FeatureMap(transformer, mean, std, column_weights(transformer))
-        columns = count_columns(self.feature_map, sample)
+        self.feature_map = FeatureMap(transformer, mean, std, transformer.feature_weights_)
+        columns = transformer.n_features_out_
         if pca is not None:
             choice.check_components(pca, columns)
         sizes = sorted((len(dataset) for dataset in datasets), reverse=True)
@@ -183,10 +183,7 @@ class FeatureSpace:
             out = reserved_memory_map(file, shape) if mapped else np.empty(shape, dtype=np.float32)
             for part in _batches(dataset):
                 images = dataset.images[part]
-                if isinstance(self.feature_map.transformer, BatchTransformer):
-                    vanishing += self.feature_map.fill(images, out[part])
-                else:
-                    out[part] = self.feature_map.transform(images)
+                vanishing += self.feature_map.fill(images, out[part])
                 done += len(images)
                 progress("features", done, total)
             features.append(out)

@@ -66,7 +66,7 @@ class Preset:
 
     def transformer(self, features: Any) -> Any:
         """The features' transformer with the parameters of this preset that it knows."""
-        transformer = make_features(features)
+        transformer: Any = make_features(features)
         known = transformer.get_params()
         asked = {key: getattr(self, key) for key in _PARAMETERS if key in known}
         return transformer.set_params(**{key: value for key, value in asked.items() if value is not None})

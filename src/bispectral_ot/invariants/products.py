@@ -138,7 +138,7 @@ def pair_products(
 
 
 @njit(nogil=True, cache=True)
-def coupled_triples(
+def conjugate_triple_products(
     values: NDArray[np.complex64],
     i: NDArray[Any],
     j: NDArray[Any],

@@ -16,7 +16,7 @@ import scipy.linalg
 from numba import njit
 from numpy.typing import NDArray
 
-from bispectral_ot.groups.so3 import real_coupling, triangle
+from bispectral_ot.groups.so3 import invariant_tensor, triangle
 
 Floats = NDArray[np.float64]
 Index = NDArray[np.int64]
@@ -57,7 +57,7 @@ def sphere_triples(lmax: int, n_signals: int, *, reach: int = 0) -> Triples:
     return Triples(table[:, :, 0], table[:, :, 1])
 
 
-class SphereCoupling:
+class TripleInvariants:
     """Evaluates a set of triples for a batch of coefficients.
 
     Each invariant is scaled by the root mean square of ``sqrt(2 l + 1)`` over its three degrees, so that with
@@ -69,7 +69,7 @@ class SphereCoupling:
         self.n_triples = len(triples.degrees)
         # most entries of W are zero: it is kept as a list of the others, one list per triple of degrees
         kinds, self._kind = np.unique(triples.degrees, axis=0, return_inverse=True)
-        tensors = [real_coupling(*map(int, kind)) for kind in kinds]
+        tensors = [invariant_tensor(*map(int, kind)) for kind in kinds]
         places = [np.argwhere(np.abs(tensor) > 1e-14) for tensor in tensors]
         self._ends = np.cumsum([0, *map(len, places)])
         self._places = np.concatenate(places)
@@ -83,12 +83,12 @@ class SphereCoupling:
         """Invariants (n, n_triples) of real harmonic coefficients (n, n_signals, (lmax + 1) ** 2)."""
         columns = np.ascontiguousarray(coefficients.reshape(len(coefficients), -1).T)
         out = np.empty((self.n_triples, len(coefficients)))
-        coupled_products(columns, self._starts, self._kind, self._ends, self._places, self._values, out)
+        sum_triple_products(columns, self._starts, self._kind, self._ends, self._places, self._values, out)
         return out.T
 
 
 @njit(nogil=True, cache=True, fastmath={"contract", "reassoc", "nsz"})
-def coupled_products(
+def sum_triple_products(
     columns: Floats, starts: Index, kind: Index, ends: Index, places: Index, values: Floats, out: Floats
 ) -> None:
     """``out[t] = sum_e values[e] x[e] y[e] z[e]`` with rows of ``columns``; the batch runs along the last axis."""
@@ -112,9 +112,9 @@ def independent_triples(triples: Triples, lmax: int, n_signals: int, *, seed: in
     """
     rng = np.random.default_rng(seed)
     signal = rng.standard_normal((n_signals, (lmax + 1) ** 2))
-    coupling = SphereCoupling(triples, lmax)
+    products = TripleInvariants(triples, lmax)
     step = 1e-3 * np.eye(signal.size).reshape(-1, *signal.shape)
-    slopes = coupling.evaluate(signal + step) - coupling.evaluate(signal - step)
+    slopes = products.evaluate(signal + step) - products.evaluate(signal - step)
     _, triangular, order = scipy.linalg.qr(slopes, mode="economic", pivoting=True)
     diagonal = np.abs(np.diag(triangular))
     return np.sort(order[: int((diagonal > 1e-6 * diagonal[0]).sum())])
