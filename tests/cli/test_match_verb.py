@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from bispectral_ot import synthetic_shapes
+from bispectral_ot.datasets import synthetic_shapes
 
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import itertools
 import warnings
+from dataclasses import replace
 
 import matplotlib
 import numpy as np
@@ -90,7 +91,8 @@ def test_frames_say_which_matches_are_right(known_match, tmp_path):
 def test_long_names_stay_different_and_do_not_overlap(known_match, tmp_path, name):
     names = [name.format(i) for i in range(10, 16)]
     match, source, target = known_match([0, 1, 2, 4, 5, 3], names, names)
-    match.coupling = Sinkhorn(reg=5.0).solve(Cost.from_matrix(1.0 - np.eye(6)))  # everything goes everywhere
+    even = Sinkhorn(reg=5.0).solve(Cost.from_matrix(1.0 - np.eye(6)))  # everything goes everywhere
+    match = replace(match, coupling=even)
     figure = figures.matches_figure(match, source, target, k=5)
     drawn(figure, tmp_path)  # maybe no font of this machine has the letters: no warning
     captions = [text for text in figure.axes[0].texts if "\n" in text.get_text()]
