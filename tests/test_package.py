@@ -81,17 +81,6 @@ def test_every_public_name_exists_and_is_listed():
     assert set(bispectral_ot.__all__) == set(dir(bispectral_ot))
 
 
-def test_type_checkers_see_the_same_names_as_programs():
-    tree = ast.parse((SOURCE / "__init__.py").read_text())
-    imported = {
-        alias.name
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("bispectral_ot")
-        for alias in node.names
-    }
-    assert imported == set(bispectral_ot.__all__)
-
-
 def test_everything_public_has_a_docstring():
     undocumented = [name for name in bispectral_ot.__all__ if not getattr(bispectral_ot, name).__doc__]
     assert not undocumented
