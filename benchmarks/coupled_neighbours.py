@@ -15,6 +15,7 @@ import numpy as np
 import bispectral_ot as bot
 from benchmarks.setting import Setting
 from benchmarks.tables import Table
+from bispectral_ot.invariants import Pixels, PolarSpectrum
 
 DATASETS = ("mnist", "fashion-mnist")
 SEEDS = (11, 12)
@@ -36,19 +37,19 @@ COUPLED: dict[str, dict[str, Any]] = {
 }
 # name: features, metric, whether the sources are turned
 ROWS: dict[str, tuple[Any, str, bool]] = {
-    "pixels, nothing turned, L1": (bot.Pixels(), "l1", False),
-    "pixels, nothing turned": (bot.Pixels(), "sqeuclidean", False),
-    "pixels, L1": (bot.Pixels(), "l1", True),
+    "pixels, nothing turned, L1": (Pixels(), "l1", False),
+    "pixels, nothing turned": (Pixels(), "sqeuclidean", False),
+    "pixels, L1": (Pixels(), "l1", True),
     "ring bispectrum, L1": (bot.RingBispectrum(), "l1", True),
     "coupled bispectrum": (bot.CoupledBispectrum(), "sqeuclidean", True),
     "coupled, L1": (bot.CoupledBispectrum(), "l1", True),
     **{
         f"coupled, {name}": (bot.CoupledBispectrum(**options), "sqeuclidean", True) for name, options in COUPLED.items()
     },
-    "aligned": (bot.PolarSpectrum(), "sqeuclidean", True),
-    "aligned, without edges": (bot.PolarSpectrum(edge_weight=0.0), "sqeuclidean", True),
-    "aligned in L1": (bot.PolarSpectrum(), "l1", True),
-    "aligned in L1, without edges": (bot.PolarSpectrum(edge_weight=0.0), "l1", True),
+    "aligned": (PolarSpectrum(), "sqeuclidean", True),
+    "aligned, without edges": (PolarSpectrum(edge_weight=0.0), "sqeuclidean", True),
+    "aligned in L1": (PolarSpectrum(), "l1", True),
+    "aligned in L1, without edges": (PolarSpectrum(edge_weight=0.0), "l1", True),
 }
 ROWS_OF_INTEREST = [
     "coupled bispectrum",
@@ -66,7 +67,7 @@ def accuracy(features: Any, metric: Any, source: bot.Dataset, target: bot.Datase
     return bot.class_preservation(match).accuracy
 
 
-def aligned_l1_accuracy(spectrum: bot.PolarSpectrum, source: bot.Dataset, target: bot.Dataset) -> float:
+def aligned_l1_accuracy(spectrum: PolarSpectrum, source: bot.Dataset, target: bot.Dataset) -> float:
     """The same with ``min over rotations of |x - g y|_1`` of the fields on rings, by trying all rotations."""
     spectrum.fit(source.images)
     x, y = _fields(spectrum, source), _fields(spectrum, target)
@@ -80,7 +81,7 @@ def aligned_l1_accuracy(spectrum: bot.PolarSpectrum, source: bot.Dataset, target
     return float(((coupling.to_dense() @ of_class).argmax(axis=1) == source.labels).mean())
 
 
-def _fields(spectrum: bot.PolarSpectrum, dataset: bot.Dataset) -> Any:
+def _fields(spectrum: PolarSpectrum, dataset: bot.Dataset) -> Any:
     """Spectra back to fields on rings (n, fields * rings, n_angles)."""
     columns, index = spectrum.transform(dataset.images), spectrum.index_map_
     shape = (len(columns), index["frequency"].max() + 1, 2, index["field"].max() + 1, spectrum.n_rings)
@@ -117,7 +118,7 @@ def _table(names: Sequence[str], *, per_class: int, seeds: Sequence[int], root: 
     rows = []
     for name in names:
         features, metric, turned = ROWS[name]
-        aligned_l1 = isinstance(features, bot.PolarSpectrum) and metric == "l1"
+        aligned_l1 = isinstance(features, PolarSpectrum) and metric == "l1"
         row: dict[str, Any] = {"features": name}
         for dataset in DATASETS:
             pairs = [halves(dataset, root, seed=seed, per_class=per_class, turned=turned) for seed in seeds]

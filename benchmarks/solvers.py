@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from benchmarks.peers import PEERS, Peer, Problem, Solution, marginal_error
 from benchmarks.search import Outcome, Trial, cheapest
@@ -33,7 +34,7 @@ def measure(setting: Setting) -> Iterator[Table]:
         storage: Cost(x, y, "l1", weights=transformer.feature_weights_, storage=storage)
         for storage in ("float32", "compact")
     }
-    matrix = stored["float32"].scaled_block(0, len(source))
+    matrix = _scaled(stored["float32"])
     for reg, tol in PROBLEMS:
         yield _race(Problem(matrix, reg, tol), stored, setting)
     del stored, matrix, x, y
@@ -46,7 +47,7 @@ def _race(problem: Problem, stored: dict[Storage, Cost], setting: Setting) -> Ta
         f"{_OURS}, 16-bit cost": _ours(stored["compact"], problem),
     }
     if problem.reg >= 1e-2:  # plain steps take forever below
-        runs[f"{_OURS}, no Anderson steps"] = _ours(stored["float32"], problem, memory=0)
+        runs[f"{_OURS}, no Anderson steps"] = _ours(stored["float32"], problem, lookback=0)
     compact = stored["compact"]
     n, m = problem.cost.shape
     note = (
@@ -66,7 +67,7 @@ def _race_without_storing(setting: Setting) -> Table:
     root = np.sqrt(transformer.feature_weights_)
     x, y = transformer.transform(source.images) * root, transformer.transform(target.images) * root
     cost = Cost(x, y, "sqeuclidean", storage="recompute")
-    problem = Problem(cost.scaled_block(0, len(source)), *PROBLEMS[0])
+    problem = Problem(_scaled(cost), *PROBLEMS[0])
 
     def lazy(problem: Problem, iterations: int) -> Callable[[], Solution]:
         import ot
@@ -90,8 +91,13 @@ def _race_without_storing(setting: Setting) -> Table:
     return _race_table("Solvers that never store the cost", note, problem, runs, peers, setting)
 
 
-def _ours(cost: Cost, problem: Problem, *, memory: int = 8) -> Callable[[], Any]:
-    solver = Sinkhorn(reg=problem.reg, tol=problem.tol, max_iter=2_000, memory=memory, on_failure="warn")
+def _scaled(cost: Cost) -> NDArray[np.float32]:
+    """The matrix with largest entry 1 that peers get."""
+    return (cost.block(0, cost.shape[0]) / cost.scale).astype(np.float32)
+
+
+def _ours(cost: Cost, problem: Problem, *, lookback: int = 8) -> Callable[[], Any]:
+    solver = Sinkhorn(reg=problem.reg, tol=problem.tol, max_iter=2_000, lookback=lookback)
     return lambda: solver.solve(cost)
 
 

@@ -6,8 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-
 from bispectral_ot.transport.active import ActiveEntries, find_active
+
 from bispectral_ot.transport.newton import newton
 from transport_problems import problem, scaled, weights
 
