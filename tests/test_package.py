@@ -97,6 +97,11 @@ def test_every_module_imports_and_lists_only_what_it_has(name):
     assert all(hasattr(module, public) for public in getattr(module, "__all__", ()))
 
 
+def test_the_citation_names_this_version():
+    citation = (Path(__file__).resolve().parents[1] / "CITATION.cff").read_text(encoding="utf-8")
+    assert f"\nversion: {bispectral_ot.__version__}\n" in citation
+
+
 def test_types_are_shipped():
     assert (SOURCE / "py.typed").is_file()
 
