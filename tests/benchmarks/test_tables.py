@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from bispectral_ot.benchmarks.end_to_end import growth_exponent
-from bispectral_ot.benchmarks.literal import literal_features
-from bispectral_ot.benchmarks.tables import Table
+from benchmarks.end_to_end import growth_exponent
+from benchmarks.literal import literal_features
+from benchmarks.tables import Table
 from bispectral_ot.invariants import RingBispectrum
 
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from report_runs import blobs, gather
 
 import bispectral_ot as bot
 from bispectral_ot.report.page_data import PageData, collect
 from bispectral_ot.report.tables import Side, class_table
+from report_runs import blobs, gather
 
 THREE = ("a", "b", "c")
 

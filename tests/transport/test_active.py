@@ -6,10 +6,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from transport_problems import problem, scaled, weights
-
 from bispectral_ot.transport.active import ActiveEntries, find_active
+
 from bispectral_ot.transport.newton import newton
+from transport_problems import problem, scaled, weights
 
 UNIT = float(np.log2(np.e)) / 0.01
 N, M = 40, 31

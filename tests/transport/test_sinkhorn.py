@@ -9,11 +9,11 @@ import ot
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from transport_problems import marginal_error, points, problem, scaled, weights
 
 from bispectral_ot.costs import STORAGES, Cost
 from bispectral_ot.errors import InputError, NotConvergedError, NotConvergedWarning
 from bispectral_ot.transport import Sinkhorn
+from transport_problems import marginal_error, points, problem, scaled, weights
 
 
 def by_pot(cost, reg, p, q):

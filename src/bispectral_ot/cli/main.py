@@ -13,7 +13,7 @@ import typer
 from typer.core import TyperGroup
 
 from bispectral_ot._version import __version__
-from bispectral_ot.cli import bench, datasets, study
+from bispectral_ot.cli import datasets, study
 from bispectral_ot.cli.console import complain
 from bispectral_ot.cli.demo import demo
 from bispectral_ot.cli.match import match
@@ -81,7 +81,6 @@ app.command()(demo)
 app.command()(report)
 app.add_typer(datasets.app, name="datasets")
 app.add_typer(study.app, name="study")
-app.add_typer(bench.app, name="bench")
 
 
 def run() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from importlib import import_module
 from typing import Any
@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bispectral_ot.benchmarks.setting import Setting, turned_halves
-from bispectral_ot.benchmarks.tables import Table
-from bispectral_ot.benchmarks.timing import median_seconds, missing
+from benchmarks.setting import Setting, turned_halves
+from benchmarks.tables import Table
+from benchmarks.timing import median_seconds, missing
 from bispectral_ot.costs import Cost, Metric
 from bispectral_ot.engines import core_count
 from bispectral_ot.invariants import RingBispectrum
@@ -25,34 +25,32 @@ _METRICS: tuple[Metric, ...] = ("l1", "l2", "cosine")
 _COLUMNS = ["metric", "method", "columns", "seconds", "G terms/s", "ratio", "difference"]
 
 
-def bench_costs(setting: Setting) -> list[Table]:
+def measure(setting: Setting) -> Iterator[Table]:
     """Same features for all; then our folded features against everybody's unfolded ones."""
     sizes, digits = setting.sizes, setting.digits
     skipped = [f"{name} (not installed)" for name in missing(["torch"])]
-    tables = []
-    for index, (n, fold_theirs) in enumerate([(sizes.cost, True), (sizes.unfolded_cost, False)]):
-        a, b = turned_halves(digits, n)
-        ours = RingBispectrum().fit(a.images)
-        theirs = ours if fold_theirs else RingBispectrum(folded=False).fit(a.images)
+    for n, fold_theirs in ((sizes.cost, True), (sizes.unfolded_cost, False)):
+        source, target = turned_halves(digits, n)
+        ours = RingBispectrum().fit(source.images)
+        theirs = ours if fold_theirs else RingBispectrum(folded=False).fit(source.images)
         rows = []
-        for step, metric in enumerate(_METRICS):
+        for metric in _METRICS:
             rows += _compare(
                 metric,
-                (ours.transform(a.images), ours.transform(b.images)),
+                (ours.transform(source.images), ours.transform(target.images)),
                 ours.feature_weights_,
-                (theirs.transform(a.images), theirs.transform(b.images)),
+                (theirs.transform(source.images), theirs.transform(target.images)),
                 theirs.feature_weights_,
                 repeats=min(3, sizes.repeats),
             )
-            setting.progress("costs", index * len(_METRICS) + step + 1, 2 * len(_METRICS))
         title = "same features" if fold_theirs else "folded (ours) against unfolded (theirs), same distances"
         note = (
-            f"{len(a):,} x {len(b):,} distances between ring bispectra, {title}. Terms: pairs times columns; SciPy has "
-            f"no threads, the others got {core_count()}. The multiplicities of folded columns were multiplied into "
-            "the peers' features beforehand. Difference: largest one from our distances, as a share of the maximum."
+            f"{len(source):,} x {len(target):,} distances between ring bispectra, {title}. Terms: pairs times columns; "
+            f"SciPy has no threads, the others got {core_count()}. The multiplicities of folded columns were "
+            "multiplied into the peers' features beforehand. Difference: largest one from our distances, as a share "
+            "of the maximum."
         )
-        tables.append(Table(f"Distances, {title}", note, _COLUMNS, rows, skipped))
-    return tables
+        yield Table(f"Distances, {title}", note, _COLUMNS, rows, skipped)
 
 
 def peers(metric: Metric) -> dict[str, Distances]:
@@ -89,32 +87,32 @@ def _compare(
     *,
     repeats: int,
 ) -> list[dict[str, Any]]:
-    xa, xb = our_features
+    x, y = our_features
     scale = their_weights if metric == "l1" else np.sqrt(their_weights)
-    ya, yb = (x * scale for x in their_features)
+    their_x, their_y = (features * scale for features in their_features)
 
     def ours(x: Features, y: Features) -> Any:
         return Cost(x, y, metric, weights=our_weights, storage="float32").block(0, len(x))
 
-    works: dict[str, Callable[[], Any]] = {_OURS: lambda: ours(xa, xb)}
+    works: dict[str, Callable[[], Any]] = {_OURS: lambda: ours(x, y)}
     for name, method in peers(metric).items():
-        method(ya[:16], yb[:16])  # libraries are loaded
-        works[name] = partial(method, ya, yb)
-    truth = ours(xa, xb)
+        method(their_x[:16], their_y[:16])  # libraries are loaded
+        works[name] = partial(method, their_x, their_y)
+    truth = ours(x, y)
     differences: dict[str, float] = {}
 
     def check(name: str, distances: Any) -> None:
         differences[name] = float(np.abs(distances - truth).max() / truth.max())
 
     seconds = median_seconds(works, repeats=repeats, check=check)
-    columns = {name: xa.shape[1] if name == _OURS else ya.shape[1] for name in works}
+    columns = {name: x.shape[1] if name == _OURS else their_x.shape[1] for name in works}
     return [
         {
             "metric": metric,
             "method": name,
             "columns": columns[name],
             "seconds": seconds[name],
-            "G terms/s": len(xa) * len(xb) * columns[name] / seconds[name] / 1e9,
+            "G terms/s": len(x) * len(y) * columns[name] / seconds[name] / 1e9,
             "ratio": seconds[name] / seconds[_OURS],
             "difference": differences[name],
         }

@@ -11,6 +11,14 @@ from bispectral_ot.cli.datasets import app
 from bispectral_ot.errors import DatasetError, InputError
 
 
+@pytest.fixture(autouse=True)
+def no_machine_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Neither this machine's data folder nor its cache may decide a test."""
+    for variable in ("BISPECTRAL_OT_DATA", "BISPECTRAL_OT_CACHE"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setattr("pooch.os_cache", lambda name: tmp_path / "cache" / name)
+
+
 def run(*words: str) -> str:
     result = CliRunner().invoke(app, words, catch_exceptions=False)
     assert result.exit_code == 0, result.output

@@ -1,7 +1,13 @@
-"""Write docs/reproduction.md and docs/coupled.md from the files under results/: no table in them is typed by hand.
+"""Fill the tables and figures of the pages from the files under docs/results/: none of them is typed by hand.
 
-``python docs/make_reproduction.py`` fills the templates; ``--from runs`` first copies what belongs under results/
-from the folders that the studies wrote.
+A page says where something goes and what it is; ``python docs/fill_pages.py`` replaces what stands between ::
+
+    <!-- fill: include reproduction/table1.md -->
+    ...
+    <!-- end -->
+
+(in the middle of a line, too). ``--from runs`` first copies what is kept of the folders that the studies wrote;
+benchmarks are written there with ``python -m benchmarks NAME --out docs/results/benchmarks``.
 """
 
 from __future__ import annotations
@@ -10,6 +16,8 @@ import argparse
 import json
 import re
 import shutil
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +26,13 @@ from PIL import Image
 from bispectral_ot.studies.paper import DATASET_TITLES, FEATURE_TITLES, METRIC_TITLES, paper_accuracy
 from bispectral_ot.studies.tables import markdown_table
 
-HERE = Path(__file__).resolve().parent
-RESULTS = HERE.parent / "results"
+DOCS = Path(__file__).resolve().parent
+RESULTS = DOCS / "results"
+sys.path.insert(0, str(DOCS.parent))  # benchmarks are not installed
+
+from benchmarks.tables import Table, provenance_sentence  # noqa: E402
+
+Cell = dict[str, Any]
 # A selection of figures; the studies draw all of them in minutes.
 KEPT = {
     "reproduction": ("results.json", "*.md", "figures/confusion-*-rotated-*-l1.png"),
@@ -30,53 +43,44 @@ KEPT = {
     "ablation": ("*.json", "*.md"),
     "geometry": ("run.json", "figures/*.png"),
     "distances": ("results.json", "run.json", "figures/*-l1.png"),
+    "symmetries": ("results.json", "table.md"),
 }
 OFFICIAL = ("mnist", "kmnist", "fashion-mnist")
+_PLACE = re.compile(r"(<!-- fill: ([^\n]*?) -->)(\n?).*?(<!-- end -->)", re.DOTALL)
 
 
-def collect(runs: Path) -> None:
-    """Copy the kept files of every run to results/, pictures with 256 colours: a third of the size, and as clear."""
-    for name, patterns in KEPT.items():
-        for path in sorted(found for pattern in patterns for found in (runs / name).glob(pattern)):
-            target = RESULTS / name / path.relative_to(runs / name)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            if path.suffix == ".png":
-                # of Pillow's methods the one that keeps every colour near, those of few pixels (texts) too
-                picture = (
-                    Image.open(path).convert("RGB").quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
-                )
-                picture.save(target, optimize=True)
-            else:
-                shutil.copyfile(path, target)
+def fill(page: str) -> str:
+    """The page with every ``<!-- fill: function argument -->`` filled anew."""
+
+    def filled(place: re.Match[str]) -> str:
+        begin, words, newline, end = place.groups()
+        function, *arguments = words.split()
+        text = FUNCTIONS[function](*arguments).strip()
+        around = 2 * newline  # on lines of its own, or within one
+        return f"{begin}{around}{text}{around}{end}"
+
+    return _PLACE.sub(filled, page)
 
 
-def fill(template: str) -> str:
-    """Replace ``{{include <file>}}``, ``{{seconds <run>}}`` and ``{{<function>}}`` by what they stand for."""
-    cells = read_cells("reproduction")
-    functions = {"times": times, "differences": differences, "machine": machine, "rotation": rotation, "floor": floor}
-
-    def replacement(found: re.Match[str]) -> str:
-        word, _, rest = found[1].strip().partition(" ")
-        if word == "include":
-            path = RESULTS / rest.strip()
-            return path.read_text(encoding="utf-8").rstrip() if path.is_file() else "*Not run at this size yet.*"
-        if word == "seconds":
-            record = json.loads((RESULTS / rest.strip() / "run.json").read_text(encoding="utf-8"))
-            return f"{record['wall_seconds']:.0f} s"
-        return functions[word](cells)
-
-    return re.sub(r"\{\{(.*?)\}\}", replacement, template)
+def include(path: str) -> str:
+    """A file of the results as it is."""
+    return (RESULTS / path).read_text(encoding="utf-8")
 
 
-def read_cells(name: str) -> list[dict[str, Any]]:
-    """The cells of one study."""
-    cells: list[dict[str, Any]] = json.loads((RESULTS / name / "results.json").read_text(encoding="utf-8"))["cells"]
-    return cells
+def seconds(run: str) -> str:
+    """The time that a run took."""
+    return f"{json.loads(include(f'{run}/run.json'))['wall_seconds']:.0f} s"
 
 
-def times(cells: list[dict[str, Any]]) -> str:
-    """Seconds of every cell."""
-    rows = []
+def benchmark(name: str) -> str:
+    """The tables of a benchmark, and where they come from."""
+    record = json.loads(include(f"benchmarks/{name}.json"))
+    return "\n".join([*(Table(**table).markdown() for table in record["tables"]), provenance_sentence(record)])
+
+
+def times() -> str:
+    """Seconds of every cell of the reproduction."""
+    cells, rows = read_cells("reproduction"), []
     for dataset, setting, features in dict.fromkeys((c["dataset"], c["setting"], c["features"]) for c in cells):
         group = {
             c["metric"]: c for c in cells if (c["dataset"], c["setting"], c["features"]) == (dataset, setting, features)
@@ -88,16 +92,14 @@ def times(cells: list[dict[str, Any]]) -> str:
     return markdown_table(["cell", *(f"{title} (s)" for title in METRIC_TITLES.values()), "peak memory"], rows).rstrip()
 
 
-def differences(cells: list[dict[str, Any]]) -> str:
+def differences() -> str:
     """How far the bispectral figures of the official sets are from the paper's."""
     found = []
-    for cell in cells:
+    for cell in read_cells("reproduction"):
         name = (cell["dataset"], cell["features"], cell["metric"], cell["setting"])
         paper = paper_accuracy(*name)
         if cell["dataset"] in OFFICIAL and cell["features"] == "ring-bispectrum" and paper is not None:
             found.append((cell["accuracy"] - paper, name))
-    if not found:
-        return "No bispectral cell of the official sets has been computed."
     difference, (dataset, _, metric, setting) = max(found, key=lambda pair: abs(pair[0]))
     within = sum(abs(value) <= 0.010 for value, _ in found)
     return (
@@ -106,8 +108,9 @@ def differences(cells: list[dict[str, Any]]) -> str:
     )
 
 
-def rotation(cells: list[dict[str, Any]]) -> str:
+def rotation() -> str:
     """What matching across rotations costs: turned images by several features beside upright ones by pixels."""
+    cells = read_cells("reproduction")
     found = [cell for cell in cells + read_cells("coupled") if cell["setting"] == "rotated"]
     upright = [cell for cell in cells if (cell["setting"], cell["features"]) == ("baseline", "pixels")]
     kinds = [kind for kind in dict.fromkeys(cell["features"] for cell in found) if kind != "pixels"]
@@ -126,8 +129,9 @@ def rotation(cells: list[dict[str, Any]]) -> str:
     )
 
 
-def floor(cells: list[dict[str, Any]]) -> str:
+def floor() -> str:
     """The same invariants of turned and of upright images, beside upright pixels."""
+    cells = read_cells("reproduction")
     coupled = [cell for cell in read_cells("coupled") if "PCA" in cell["features"]]
     rows = []
     for dataset in dict.fromkeys(cell["dataset"] for cell in coupled):
@@ -142,37 +146,64 @@ def floor(cells: list[dict[str, Any]]) -> str:
     return markdown_table(["", f"{kind}, turned", f"{kind}, nothing turned", "pixels, nothing turned"], rows).rstrip()
 
 
-def _accuracy(cell: dict[str, Any]) -> float:
+def _accuracy(cell: Cell) -> float:
     return float(cell["accuracy"])
 
 
-def _figure(cell: dict[str, Any] | None) -> str:
+def _figure(cell: Cell | None) -> str:
     return "" if cell is None else f"{cell['accuracy']:.4f} ({METRIC_TITLES[cell['metric']]})"
 
 
-def _resources(cell: dict[str, Any] | None) -> str:
+def _resources(cell: Cell | None) -> str:
     if cell is None:
         return ""
     parts = " + ".join(f"{cell['seconds'][stage]:.0f}" for stage in ("features", "cost", "transport"))
     return f"{parts}, {cell['peak_memory'] / 1e9:.1f} GB"
 
 
-def machine(cells: list[dict[str, Any]]) -> str:
+def machine() -> str:
     """What the cells were computed on."""
-    facts = cells[0]["versions"]["machine"]
+    facts = read_cells("reproduction")[0]["versions"]["machine"]
     return f"{facts['processor']}, {facts['cores']} cores, {facts['memory_bytes'] / 1e9:.0f} GB of memory"
 
 
+def read_cells(name: str) -> list[Cell]:
+    """The cells of one study."""
+    cells: list[Cell] = json.loads(include(f"{name}/results.json"))["cells"]
+    return cells
+
+
+FUNCTIONS: dict[str, Callable[..., str]] = {
+    function.__name__: function
+    for function in (include, seconds, benchmark, times, differences, rotation, floor, machine)
+}
+
+
+def collect(runs: Path) -> None:
+    """Copy the kept files of every run to docs/results/; pictures with 256 colours: a third of the size, as clear."""
+    for name, patterns in KEPT.items():
+        for path in sorted(found for pattern in patterns for found in (runs / name).glob(pattern)):
+            target = RESULTS / name / path.relative_to(runs / name)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            if path.suffix == ".png":
+                # of Pillow's methods the one that keeps every colour near, those of few pixels (texts) too
+                picture = (
+                    Image.open(path).convert("RGB").quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+                )
+                picture.save(target, optimize=True)
+            else:
+                shutil.copyfile(path, target)
+
+
 def main() -> None:
-    """Collect if asked to, and write the page."""
-    parser = argparse.ArgumentParser(description="Write the pages that have a template from results/.")
-    parser.add_argument("--from", dest="runs", type=Path, help="folder of the runs to copy to results/ first")
+    """Collect if asked to, and fill the pages."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--from", dest="runs", type=Path, help="folder of the runs to copy to docs/results/ first")
     runs = parser.parse_args().runs
     if runs is not None:
         collect(runs)
-    for template in sorted(HERE.glob("*.template.md")):
-        page = fill(template.read_text(encoding="utf-8"))
-        template.with_name(template.name.replace(".template", "")).write_text(page, encoding="utf-8")
+    for page in sorted(DOCS.glob("*.md")):
+        page.write_text(fill(page.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 if __name__ == "__main__":

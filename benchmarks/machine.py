@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -11,11 +11,11 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from bispectral_ot.benchmarks.setting import Setting
-from bispectral_ot.benchmarks.tables import Table
-from bispectral_ot.benchmarks.timing import best_seconds
+from benchmarks.setting import Setting
+from benchmarks.tables import Table
+from benchmarks.timing import best_seconds
 from bispectral_ot.costs import Cost, Storage
-from bispectral_ot.engines import core_count, run_blocks, split_rows
+from bispectral_ot.engines import core_count
 from bispectral_ot.transport import Sinkhorn
 
 _CHAIN = 8  # multiply-adds on a number between its load and its store
@@ -53,14 +53,13 @@ def _sum(x: NDArray[np.float32]) -> np.float32:
     return total
 
 
-def bench_machine(setting: Setting) -> list[Table]:
+def measure(setting: Setting) -> Iterator[Table]:
     """Rates of the machine and of our kernels, the best of some short runs each."""
     repeats = 4 * setting.sizes.repeats
     n = setting.sizes.pass_size
     peak = multiply_add_rate(repeats=5 * repeats)
     blas = _blas_rate(size=min(n, 3_000), repeats=repeats)
     l1 = _l1_rate(rows=min(n, 768), repeats=repeats)
-    setting.progress("machine", 1, 2)
     bandwidth = read_rate(megabytes=max(64, 4 * n * n // 2**20), repeats=repeats)
     rows: list[dict[str, Any]] = [
         {"what": "multiply-adds in registers", "rate": peak, "unit": "G FMA/s", "limit": "-"},
@@ -75,20 +74,19 @@ def bench_machine(setting: Setting) -> list[Table]:
         what = f"solver pass, {storage} cost"
         rows.append({"what": what, "rate": rate, "unit": "GB/s", "limit": "memory", "share": rate / bandwidth})
         rows.append({"what": what, "rate": n * n / seconds / 1e9, "unit": "G exp/s", "limit": "-"})
-    setting.progress("machine", 2, 2)
     note = (
         f"{core_count()} cores; the best of {repeats} or more short runs each. A term of the L1 distance takes a "
         "subtraction, an absolute value and a multiply-add. A solver pass takes an exponential for each entry of a "
         f"{n:,} x {n:,} cost and reads it once, 4 or 2 bytes an entry."
     )
-    return [Table("Share of the machine's limit", note, ["what", "rate", "unit", "limit", "share"], rows)]
+    yield Table("Share of the machine's limit", note, ["what", "rate", "unit", "limit", "share"], rows)
 
 
 def multiply_add_rate(*, repeats: int) -> float:
     """G multiply-adds a second of all cores together, from numbers that stay in registers."""
     rounds = 1_000_000
 
-    def work(start: int, stop: int) -> None:
+    def work(core: int) -> None:
         x = np.zeros(_LANES, dtype=np.float32)
         _multiply_add(x, np.float32(0.5), np.float32(0.25), rounds)
 
@@ -99,14 +97,17 @@ def multiply_add_rate(*, repeats: int) -> float:
 def read_rate(*, megabytes: int, repeats: int) -> float:
     """GB a second that all cores together can read from an array of this size."""
     x = np.ones((core_count(), megabytes * 2**20 // 4 // core_count()), dtype=np.float32)
-    return x.nbytes / _on_all_cores(lambda start, stop: _sum(x[start]), repeats=repeats) / 1e9
+    return x.nbytes / _on_all_cores(lambda core: _sum(x[core]), repeats=repeats) / 1e9
 
 
-def _on_all_cores(work: Callable[[int, int], Any], *, repeats: int) -> float:
-    blocks = split_rows(core_count(), block_rows=1)
+def _on_all_cores(work: Callable[[int], Any], *, repeats: int) -> float:
     with ThreadPoolExecutor(core_count()) as pool:  # started once: the work itself is short
-        run_blocks(work, blocks, pool=pool)
-        return best_seconds(lambda: run_blocks(work, blocks, pool=pool), repeats=repeats)
+
+        def on_all() -> None:
+            list(pool.map(work, range(core_count())))
+
+        on_all()  # compiled code is loaded
+        return best_seconds(on_all, repeats=repeats)
 
 
 def _blas_rate(*, size: int, repeats: int) -> float:
@@ -128,7 +129,7 @@ def _pass_seconds(n: int, storage: Storage, *, repeats: int) -> tuple[float, flo
 
     def solve(passes: int) -> Callable[[], object]:
         # the smallest regularisation that starts with plain passes: they stay far from where float64 would take over
-        solver = Sinkhorn(reg=0.01, tol=1e-15, max_iter=passes, memory=0, anneal=False, on_failure="warn")
+        solver = Sinkhorn(reg=0.01, tol=1e-15, max_iter=passes, lookback=0, anneal=False)
         return lambda: solver.solve(cost)
 
     with warnings.catch_warnings():

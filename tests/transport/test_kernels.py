@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from numba import njit
-
 from bispectral_ot.transport.kernels import exp2
+from numba import njit
 
 
 @njit

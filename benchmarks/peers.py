@@ -124,7 +124,7 @@ def _ott(problem: Problem, iterations: int, *, dtype: Any = np.float32, memory: 
         anderson=acceleration.AndersonAcceleration(memory=memory) if memory else None,
     )
 
-    @jax.jit  # type: ignore[untyped-decorator]
+    @jax.jit
     def solve(cost: Any) -> Solution:
         output = solver(linear_problem.LinearProblem(geometry.Geometry(cost, epsilon=problem.reg)))
         return output.f, output.g

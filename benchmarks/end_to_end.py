@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bispectral_ot.benchmarks.literal import literal_features
-from bispectral_ot.benchmarks.peers import Problem, marginal_error
-from bispectral_ot.benchmarks.setting import Setting, turned_halves
-from bispectral_ot.benchmarks.tables import Table
-from bispectral_ot.benchmarks.timing import missing, timed
+from benchmarks.literal import literal_features
+from benchmarks.peers import Problem, marginal_error
+from benchmarks.setting import Setting, turned_halves
+from benchmarks.tables import Table
+from benchmarks.timing import missing, timed
 from bispectral_ot.costs import Cost
 from bispectral_ot.datasets import Dataset
 from bispectral_ot.datasets.transforms import mean_and_std, rescale
@@ -30,15 +30,13 @@ _BLOCK_ROWS = 50
 _SHORTEST = 0.1
 
 
-def bench_end_to_end(setting: Setting) -> list[Table]:
+def measure(setting: Setting) -> Iterator[Table]:
     """The recipe at a few sizes, then ours alone as far as the data go."""
     sizes = setting.sizes
-    total = len(sizes.recipe) + len(sizes.growth)
     match(*turned_halves(setting.digits, 20))  # compiled code is loaded
     rows = []
-    for index, n in enumerate(sizes.recipe):
+    for n in sizes.recipe:
         rows += _against_recipe(*turned_halves(setting.digits, n), time_box=2 * setting.time_box)
-        setting.progress("end to end", index + 1, total)
     skipped = [f"{name} (not installed; SciPy's cdist in its place)" for name in missing(["torch"])]
     note = (
         "Seconds from images in memory to the class that gets most of each image's mass; L1, reg 0.01. The "
@@ -47,23 +45,22 @@ def bench_end_to_end(setting: Setting) -> list[Table]:
         f"that the recipe reached. The recipe's cost gets {2 * setting.time_box:g} s: where that is too short, the "
         "time of the rows that were done is scaled up to all, which cost the same each, and the rest come from us."
     )
-    tables = [
-        Table("End to end against the paper's recipe", note, ["n", "stage", _OURS, "recipe", "ratio"], rows, skipped)
-    ]
-    tables.append(_growth(setting, done=len(sizes.recipe), total=total))
-    return tables
+    yield Table("End to end against the paper's recipe", note, ["n", "stage", _OURS, "recipe", "ratio"], rows, skipped)
+    yield _growth(setting)
 
 
-def _against_recipe(a: Dataset, b: Dataset, *, time_box: float) -> list[dict[str, Any]]:
+def _against_recipe(source: Dataset, target: Dataset, *, time_box: float) -> list[dict[str, Any]]:
     """Ours beside the recipe, a row for each stage and each fact."""
-    seconds, facts = _recipe(a, b, time_box=time_box)
+    seconds, facts = _recipe(source, target, time_box=time_box)
     total, result = timed(
-        lambda: match(a, b, features="ring-bispectrum", solver=Sinkhorn(reg=_REG, tol=facts["marginal error"]))
+        lambda: match(
+            source, target, features="ring-bispectrum", solver=Sinkhorn(reg=_REG, tol=facts["marginal error"])
+        )
     )
     ours = {stage: result.seconds[stage] for stage in _STAGES}
     rows: list[dict[str, Any]] = [
         {
-            "n": len(a),
+            "n": len(source),
             "stage": stage,
             _OURS: ours[stage],
             "recipe": seconds[stage],
@@ -72,25 +69,29 @@ def _against_recipe(a: Dataset, b: Dataset, *, time_box: float) -> list[dict[str
         for stage in _STAGES
     ]
     recipe_total = sum(seconds.values())
-    rows.append({"n": len(a), "stage": "total", _OURS: total, "recipe": recipe_total, "ratio": recipe_total / total})
+    rows.append(
+        {"n": len(source), "stage": "total", _OURS: total, "recipe": recipe_total, "ratio": recipe_total / total}
+    )
     our_facts = {"marginal error": result.marginal_error, "accuracy": class_preservation(result).accuracy}
-    rows += [{"n": len(a), "stage": name, _OURS: our_facts.get(name), "recipe": fact} for name, fact in facts.items()]
+    rows += [
+        {"n": len(source), "stage": name, _OURS: our_facts.get(name), "recipe": fact} for name, fact in facts.items()
+    ]
     return rows
 
 
-def _recipe(a: Dataset, b: Dataset, *, time_box: float) -> tuple[dict[str, float], dict[str, Any]]:
+def _recipe(source: Dataset, target: Dataset, *, time_box: float) -> tuple[dict[str, float], dict[str, Any]]:
     """The paper's recipe stage by stage: seconds, and facts about the result."""
     seconds: dict[str, float] = {}
-    scale = mean_and_std(a.images, b.images)
-    images_a, images_b = rescale(a.images, *scale), rescale(b.images, *scale)
-    seconds["features"], (xa, xb) = timed(lambda: (literal_features(images_a), literal_features(images_b)))
-    rows_done, cost_seconds, distances = _recipe_cost(xa, xb, time_box=time_box)
-    seconds["cost"] = cost_seconds * len(a) / rows_done
-    same = _our_cost(images_a, images_b)
+    scale = mean_and_std(source.images, target.images)
+    source_images, target_images = rescale(source.images, *scale), rescale(target.images, *scale)
+    seconds["features"], (x, y) = timed(lambda: (literal_features(source_images), literal_features(target_images)))
+    rows_done, cost_seconds, distances = _recipe_cost(x, y, time_box=time_box)
+    seconds["cost"] = cost_seconds * len(source) / rows_done
+    same = _our_cost(source_images, target_images)
     difference = float(np.abs(distances[:rows_done] - same[:rows_done]).max() / same.max())
     distances[rows_done:] = same[rows_done:]
     seconds["transport"], plan = timed(lambda: _recipe_transport(distances))
-    seconds["summary"], accuracy = timed(lambda: _plan_accuracy(plan, a, b))
+    seconds["summary"], accuracy = timed(lambda: _plan_accuracy(plan, source, target))
     return seconds, {
         "marginal error": marginal_error(Problem(distances, _REG, _TOL), plan),
         "accuracy": accuracy,
@@ -100,15 +101,15 @@ def _recipe(a: Dataset, b: Dataset, *, time_box: float) -> tuple[dict[str, float
 
 
 def _recipe_cost(
-    xa: NDArray[np.float32], xb: NDArray[np.float32], *, time_box: float
+    x: NDArray[np.float32], y: NDArray[np.float32], *, time_box: float
 ) -> tuple[int, float, NDArray[np.float32]]:
     """L1 distances row block by row block until time is up: rows done, seconds, distances."""
     distance = _cityblock()
-    distances = np.empty((len(xa), len(xb)), dtype=np.float32)
+    distances = np.empty((len(x), len(y)), dtype=np.float32)
     start, done = time.perf_counter(), 0
-    while done < len(xa) and time.perf_counter() - start < time_box:
-        distances[done : done + _BLOCK_ROWS] = distance(xa[done : done + _BLOCK_ROWS], xb)
-        done = min(done + _BLOCK_ROWS, len(xa))
+    while done < len(x) and time.perf_counter() - start < time_box:
+        distances[done : done + _BLOCK_ROWS] = distance(x[done : done + _BLOCK_ROWS], y)
+        done = min(done + _BLOCK_ROWS, len(x))
     return done, time.perf_counter() - start, distances
 
 
@@ -135,36 +136,35 @@ def _recipe_transport(distances: NDArray[np.float32]) -> NDArray[np.float64]:
     return plan
 
 
-def _our_cost(images_a: NDArray[np.float32], images_b: NDArray[np.float32]) -> NDArray[np.float32]:
-    transformer = RingBispectrum().fit(images_a)
-    xa, xb = transformer.transform(images_a), transformer.transform(images_b)
-    return Cost(xa, xb, "l1", weights=transformer.feature_weights_, storage="float32").block(0, len(xa))
+def _our_cost(source_images: NDArray[np.float32], target_images: NDArray[np.float32]) -> NDArray[np.float32]:
+    transformer = RingBispectrum().fit(source_images)
+    x, y = transformer.transform(source_images), transformer.transform(target_images)
+    return Cost(x, y, "l1", weights=transformer.feature_weights_, storage="float32").block(0, len(x))
 
 
-def _plan_accuracy(plan: NDArray[np.float64], a: Dataset, b: Dataset) -> float:
-    mass = plan @ np.eye(len(b.classes))[b.labels]
-    return float((mass.argmax(axis=1) == a.labels).mean())
+def _plan_accuracy(plan: NDArray[np.float64], source: Dataset, target: Dataset) -> float:
+    mass = plan @ np.eye(len(target.classes))[target.labels]
+    return float((mass.argmax(axis=1) == source.labels).mean())
 
 
-def _growth(setting: Setting, *, done: int, total: int) -> Table:
+def _growth(setting: Setting) -> Table:
     """Ours from files to accuracy at rising sizes, with the exponent of each stage."""
     stages = ("load", *_STAGES, "total")
     rows: list[dict[str, Any]] = []
     storage = ""
-    for index, n in enumerate(setting.sizes.growth):
+    for n in setting.sizes.growth:
         start = time.perf_counter()
-        a, b = turned_halves(setting.load_digits(), n)
+        source, target = turned_halves(setting.load_digits(), n)
         loaded = time.perf_counter() - start
-        if rows and len(a) <= rows[-1]["n"]:
+        if rows and len(source) <= rows[-1]["n"]:
             break  # there are no more digits
-        result = match(a, b, features="ring-bispectrum", solver=Sinkhorn(reg=_REG))
+        result = match(source, target, features="ring-bispectrum", solver=Sinkhorn(reg=_REG))
         accuracy = class_preservation(result).accuracy
         rows.append(
-            {"n": len(a), "load": loaded, **{stage: result.seconds[stage] for stage in _STAGES}}
+            {"n": len(source), "load": loaded, **{stage: result.seconds[stage] for stage in _STAGES}}
             | {"total": time.perf_counter() - start, "accuracy": accuracy}
         )
         storage = result.settings["storage"]
-        setting.progress("end to end", done + index + 1, total)
     exponents = {stage: growth_exponent([(row["n"], row[stage]) for row in rows]) for stage in stages}
     note = (
         "Ours from files to accuracy: load, halve and turn; features; L1 cost; Sinkhorn (reg 0.01, error 1e-4); best "

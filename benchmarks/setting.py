@@ -10,7 +10,6 @@ from bispectral_ot.datasets import Dataset, load, rotate_randomly, split_halves
 from bispectral_ot.datasets.catalogue import named_folder
 from bispectral_ot.datasets.local import find_pair
 from bispectral_ot.datasets.official import OFFICIAL
-from bispectral_ot.progress import Progress, silent
 
 
 @dataclass(frozen=True)
@@ -29,6 +28,11 @@ class Sizes:
     recipe : values of n for the paper's recipe
     growth : values of n for the growth law
     pass_size : n of the cost that a solver's pass is timed on
+    coupled : n for the costs of coupled and aligned features
+    neighbours : images of a class for the neighbours of the coupled bispectrum: all of them, then a few
+    signal_values : numbers in the signals that group features are timed on
+    largest_group : order up to which groups are measured
+    lmax : degrees for signals on the sphere
     """
 
     repeats: int = 5
@@ -41,6 +45,11 @@ class Sizes:
     recipe: tuple[int, ...] = (2_000, 4_000)
     growth: tuple[int, ...] = (1_000, 2_000, 4_000, 8_000, 16_000, 30_000)
     pass_size: int = 8_000
+    coupled: int = 3_000
+    neighbours: tuple[int, ...] = (200, 500)
+    signal_values: int = 2_000_000
+    largest_group: int = 720
+    lmax: tuple[int, ...] = (6, 10, 16)
 
 
 FULL = Sizes()
@@ -55,6 +64,11 @@ QUICK = Sizes(
     recipe=(500,),
     growth=(500, 1_000, 2_000),
     pass_size=4_000,
+    coupled=500,
+    neighbours=(20,),
+    signal_values=200_000,
+    largest_group=120,
+    lmax=(6, 10),
 )
 
 
@@ -67,13 +81,11 @@ class Setting:
     sizes : how much is measured
     time_box : seconds that one solve of a peer may take before it is given up
     root : folder with the official MNIST files, or None
-    progress : called as ``progress(benchmark, done, total)``
     """
 
     sizes: Sizes = FULL
     time_box: float = 40.0
     root: Path | None = None
-    progress: Progress = silent
 
     @cached_property
     def digits(self) -> Dataset:
@@ -93,5 +105,5 @@ def turned_halves(digits: Dataset, size: int) -> tuple[Dataset, Dataset]:
     """About ``size`` digits turned at random and as many others upright, classes in equal parts if there are enough."""
     everything = 2 * size >= len(digits) - len(digits.classes)
     per_class = None if everything else max(1, size // len(digits.classes))
-    a, b = split_halves(digits, seed=0, per_class=per_class)
-    return rotate_randomly(a, seed=0), b
+    source, target = split_halves(digits, seed=0, per_class=per_class)
+    return rotate_randomly(source, seed=0), target

@@ -8,12 +8,13 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from bispectral_ot.benchmarks.peers import PEERS, Peer, Problem, Solution, marginal_error
-from bispectral_ot.benchmarks.search import Outcome, Trial, cheapest
-from bispectral_ot.benchmarks.setting import Setting, turned_halves
-from bispectral_ot.benchmarks.tables import Table
-from bispectral_ot.benchmarks.timing import median_seconds, missing, timed
+from benchmarks.peers import PEERS, Peer, Problem, Solution, marginal_error
+from benchmarks.search import Outcome, Trial, cheapest
+from benchmarks.setting import Setting, turned_halves
+from benchmarks.tables import Table
+from benchmarks.timing import median_seconds, missing, timed
 from bispectral_ot.costs import Cost, Storage
 from bispectral_ot.invariants import RingBispectrum, RingPowerSpectrum
 from bispectral_ot.transport import Sinkhorn
@@ -24,25 +25,20 @@ _OURS = "bispectral-ot"
 _COLUMNS = ["method", "result", "iterations", "seconds", "error", "ratio"]
 
 
-def bench_solvers(setting: Setting) -> list[Table]:
+def measure(setting: Setting) -> Iterator[Table]:
     """All problems with a stored cost, then one with a cost that nobody stores."""
-    a, b = turned_halves(setting.digits, setting.sizes.solver)
-    transformer = RingBispectrum().fit(a.images)
-    xa, xb = transformer.transform(a.images), transformer.transform(b.images)
+    source, target = turned_halves(setting.digits, setting.sizes.solver)
+    transformer = RingBispectrum().fit(source.images)
+    x, y = transformer.transform(source.images), transformer.transform(target.images)
     stored: dict[Storage, Cost] = {
-        storage: Cost(xa, xb, "l1", weights=transformer.feature_weights_, storage=storage)
+        storage: Cost(x, y, "l1", weights=transformer.feature_weights_, storage=storage)
         for storage in ("float32", "compact")
     }
-    matrix = stored["float32"].scaled_block(0, len(a))
-    tables = []
-    for index, (reg, tol) in enumerate(PROBLEMS):
-        setting.progress("solvers", index, len(PROBLEMS) + 1)
-        tables.append(_race(Problem(matrix, reg, tol), stored, setting))
-    setting.progress("solvers", len(PROBLEMS), len(PROBLEMS) + 1)
-    del stored, matrix, xa, xb
-    tables.append(_race_without_storing(setting))
-    setting.progress("solvers", len(PROBLEMS) + 1, len(PROBLEMS) + 1)
-    return tables
+    matrix = _scaled(stored["float32"])
+    for reg, tol in PROBLEMS:
+        yield _race(Problem(matrix, reg, tol), stored, setting)
+    del stored, matrix, x, y
+    yield _race_without_storing(setting)
 
 
 def _race(problem: Problem, stored: dict[Storage, Cost], setting: Setting) -> Table:
@@ -51,7 +47,7 @@ def _race(problem: Problem, stored: dict[Storage, Cost], setting: Setting) -> Ta
         f"{_OURS}, 16-bit cost": _ours(stored["compact"], problem),
     }
     if problem.reg >= 1e-2:  # plain steps take forever below
-        runs[f"{_OURS}, no Anderson steps"] = _ours(stored["float32"], problem, memory=0)
+        runs[f"{_OURS}, no Anderson steps"] = _ours(stored["float32"], problem, lookback=0)
     compact = stored["compact"]
     n, m = problem.cost.shape
     note = (
@@ -66,28 +62,28 @@ def _race(problem: Problem, stored: dict[Storage, Cost], setting: Setting) -> Ta
 
 
 def _race_without_storing(setting: Setting) -> Table:
-    a, b = turned_halves(setting.digits, setting.sizes.lazy)
-    transformer = RingPowerSpectrum().fit(a.images)
+    source, target = turned_halves(setting.digits, setting.sizes.lazy)
+    transformer = RingPowerSpectrum().fit(source.images)
     root = np.sqrt(transformer.feature_weights_)
-    xa, xb = transformer.transform(a.images) * root, transformer.transform(b.images) * root
-    cost = Cost(xa, xb, "sqeuclidean", storage="recompute")
-    problem = Problem(cost.scaled_block(0, len(a)), *PROBLEMS[0])
+    x, y = transformer.transform(source.images) * root, transformer.transform(target.images) * root
+    cost = Cost(x, y, "sqeuclidean", storage="recompute")
+    problem = Problem(_scaled(cost), *PROBLEMS[0])
 
     def lazy(problem: Problem, iterations: int) -> Callable[[], Solution]:
         import ot
 
-        x, y = (features.astype(np.float64) for features in (xa, xb))
+        x64, y64 = (features.astype(np.float64) for features in (x, y))
         reg = problem.reg * cost.scale
 
         def work() -> Solution:
-            solved = ot.solve_sample(x, y, reg=reg, lazy=True, max_iter=iterations, tol=0.0)
+            solved = ot.solve_sample(x64, y64, reg=reg, lazy=True, max_iter=iterations, tol=0.0)
             return tuple(potential * problem.reg for potential in solved.potentials)
 
         return work
 
     note = (
-        f"{len(a):,} x {len(b):,} digits, squared L2 between ring power spectra ({xa.shape[1]} columns), the cost that "
-        "POT's lazy solver is made for, computed again in every iteration; "
+        f"{len(source):,} x {len(target):,} digits, squared L2 between ring power spectra ({x.shape[1]} columns), the "
+        "cost that POT's lazy solver is made for, computed again in every iteration; "
         f"reg {problem.reg:g}, marginal error {problem.tol:g}."
     )
     runs = {f"{_OURS}, recomputed cost": _ours(cost, problem)}
@@ -95,8 +91,13 @@ def _race_without_storing(setting: Setting) -> Table:
     return _race_table("Solvers that never store the cost", note, problem, runs, peers, setting)
 
 
-def _ours(cost: Cost, problem: Problem, *, memory: int = 8) -> Callable[[], Any]:
-    solver = Sinkhorn(reg=problem.reg, tol=problem.tol, max_iter=2_000, memory=memory, on_failure="warn")
+def _scaled(cost: Cost) -> NDArray[np.float32]:
+    """The matrix with largest entry 1 that peers get."""
+    return (cost.block(0, cost.shape[0]) / cost.scale).astype(np.float32)
+
+
+def _ours(cost: Cost, problem: Problem, *, lookback: int = 8) -> Callable[[], Any]:
+    solver = Sinkhorn(reg=problem.reg, tol=problem.tol, max_iter=2_000, lookback=lookback)
     return lambda: solver.solve(cost)
 
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
-from bispectral_ot.benchmarks.literal import literal_features
-from bispectral_ot.benchmarks.setting import Setting
-from bispectral_ot.benchmarks.tables import Table
-from bispectral_ot.benchmarks.timing import median_seconds
+from benchmarks.literal import literal_features
+from benchmarks.setting import Setting
+from benchmarks.tables import Table
+from benchmarks.timing import median_seconds
 from bispectral_ot.datasets import normalize
 from bispectral_ot.invariants import RingBispectrum
 
 
-def bench_features(setting: Setting) -> list[Table]:
+def measure(setting: Setting) -> Iterator[Table]:
     """Images a second, folded and unfolded, and the largest difference from the literal features."""
     sizes = setting.sizes
     images = normalize(setting.digits).images[: sizes.features]
@@ -34,7 +36,6 @@ def bench_features(setting: Setting) -> list[Table]:
         },
         repeats=sizes.repeats,
     )
-    setting.progress("features", 1, 1)
     rate = {name: counts[name] / seconds[name] for name in counts}
     columns = {"folded": folded.n_features_out_, "unfolded": unfolded.n_features_out_}
     rows = [
@@ -52,4 +53,4 @@ def bench_features(setting: Setting) -> list[Table]:
         f"Ring bispectra of {images.shape[1]} x {images.shape[2]} images against a NumPy loop over images and "
         f"rings; ratio: time for one image / ours (folded). Largest difference of a feature: {difference:.1e}."
     )
-    return [Table("Features", note, ["method", "columns", "images", "seconds", "images/s", "ratio"], rows)]
+    yield Table("Features", note, ["method", "columns", "images", "seconds", "images/s", "ratio"], rows)
