@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numba import njit
 
-from bispectral_ot.transport.kernels import exp2
+from bispectral_ot.costs.pass_kernels import exp2
 
 
 @njit
