@@ -105,6 +105,17 @@ def test_equal_rows_have_exactly_no_distance() -> None:
         assert not np.diag(AlignedDistance(rows, rows, index_map(), metric).rows(0, 5)).any()
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("metric", ALIGNED_METRICS)
+def test_columns_with_one_value_are_turned_like_all_others(metric) -> None:
+    """Distances that see no rotation may shift float64 features before they round them; these may not."""
+    source, target = random_coefficients(6, 10), random_coefficients(5, 11)
+    source[:, 4] = target[:, 4] = 2.0 + 3.0j
+    rows = [as_rows(x).astype(np.float64) for x in (source, target)]
+    expected = literal(source, target, metric, n_rotations=20, reflections=False)
+    np.testing.assert_allclose(AlignedDistance(*rows, index_map(), metric).rows(0, 6), expected, rtol=1e-5)
+
+
 def test_rows_of_zeros() -> None:
     rows = as_rows(random_coefficients(3, 4))
     rows[1] = 0

@@ -10,6 +10,7 @@ from scipy.spatial.distance import cdist
 
 import oracles
 from bispectral_ot.costs import METRICS, STORAGES, Cost, distances
+from bispectral_ot.errors import DataWarning
 
 SCIPY_NAMES = {"l1": "cityblock", "l2": "euclidean", "sqeuclidean": "sqeuclidean", "cosine": "cosine"}
 
@@ -187,3 +188,77 @@ def test_features_that_may_not_be_written_are_read_and_left_alone():
     x.flags.writeable = False
     np.testing.assert_allclose(whole(Cost(x, x)), by_scipy(x, x, "l1"), rtol=1e-5, atol=1e-5)
     np.testing.assert_array_equal(x, before)
+
+
+# Float64 features that float32 cannot hold
+
+
+METRICS_BLIND_TO_SHIFTS = ["l1", "l2", "sqeuclidean"]
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("metric", METRICS_BLIND_TO_SHIFTS)
+@pytest.mark.parametrize("offset", [0.0, 1e4, 1e8, -1e12, np.array([1e8, 0.0, -3e6, 1e-3, 1e10])], ids=str)
+@pytest.mark.parametrize("storage", STORAGES)
+def test_features_far_from_zero_keep_their_distances(metric, offset, storage):
+    generator = np.random.default_rng(19)
+    source, target = generator.integers(-50, 50, (40, 5)) / 16, generator.integers(-50, 50, (30, 5)) / 16
+    weights = np.array([1.0, 2, 0.5, 3, 1])
+    cost = Cost(source + offset, target + offset, metric, weights=weights, storage=storage)
+    expected = by_scipy(source, target, metric, weights)
+    rounding = 2e-4 if np.any(np.abs(offset) > 1e11) else 1e-6  # of the numbers themselves, in float64
+    np.testing.assert_allclose(whole(cost), expected, rtol=rounding, atol=2e-6 * expected.max() + cost.storage_error)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("kind", [list, np.int64, np.int32, np.float64])
+def test_numbers_of_any_kind_keep_their_differences(kind):
+    source, target = np.array([[10**8, 3], [10**8 + 1, 3]]), np.array([[10**8 + 5, 3]])
+    sides = (source.tolist(), target.tolist()) if kind is list else (source.astype(kind), target.astype(kind))
+    assert whole(Cost(*sides)).tolist() == [[5], [4]]
+
+
+@pytest.mark.filterwarnings("error")
+def test_one_side_in_float64_is_enough():
+    source, target = np.float32([[2**27], [2**27 + 16]]), np.array([[2.0**27 + 1]])
+    assert whole(Cost(source, target)).tolist() == [[1], [15]]
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_rows_that_float32_cannot_tell_apart_are_reported(metric):
+    x = np.array([[0.0, 1.0], [1e8, 1.0], [1e8 + 1, 1.0]])  # too wide for a shift to help
+    with pytest.warns(DataWarning, match="1 rows of the features differ from others by less than float32") as caught:
+        cost = whole(Cost(x, x[:1], metric))
+    assert np.isfinite(cost).all()
+    assert caught[0].filename == __file__
+    with pytest.warns(DataWarning, match="2 rows"):
+        Cost(x[:2], np.repeat(x[2:], 2, axis=0), metric)  # also between the two sides
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_numbers_below_float32_are_reported(metric):
+    with pytest.warns(DataWarning, match="float32"):
+        Cost(np.array([[1e-50, 2e-50]]), np.array([[3e-50, 1e-50]]), metric)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("metric", METRICS)
+def test_rows_that_are_equal_but_for_float64_rounding_are_not_reported(metric):
+    x = np.random.default_rng(20).normal(size=(20, 4))
+    assert whole(Cost(x, x / 3 * 3 + 1e-15, metric)).diagonal().max() == 0
+    Cost(np.vstack([x, x]), x, metric)
+
+
+@pytest.mark.parametrize("offset", [1e5, 1e8])
+def test_angles_between_features_far_from_zero_are_reported(offset):
+    x = np.random.default_rng(21).normal(size=(20, 4)) + offset
+    with pytest.warns(DataWarning, match="take the metric l2") as caught:
+        Cost(x, x, "cosine")
+    assert caught[0].filename == __file__
+
+
+@pytest.mark.filterwarnings("error")
+def test_angles_next_to_a_constant_column_or_a_common_row_are_not():
+    x = np.random.default_rng(22).normal(size=(20, 4))
+    Cost(np.hstack([x, np.ones((20, 1))]), np.hstack([x, np.ones((20, 1))]), "cosine")
+    Cost(x[:1], x[:1], "cosine")
