@@ -27,7 +27,7 @@ def problem(n: int = 60, m: int = 45, *, seed: int = 0, metric: str = "sqeuclide
 
 
 def scaled(cost: Cost) -> NDArray[np.float64]:
-    """The cost divided by its maximum, as the solvers see it, in double precision."""
+    """The cost divided by its scale, which ``reg`` is relative to, in double precision."""
     return cost.block(0, cost.shape[0]).astype(np.float64) / cost.scale
 
 

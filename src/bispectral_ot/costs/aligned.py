@@ -55,6 +55,8 @@ class AlignedDistance(FeatureDistance):
     True
     """
 
+    _ignores_shifts = False  # a shift is not turned with the coefficients
+
     def __init__(
         self,
         source: Floats,

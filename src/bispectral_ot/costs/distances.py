@@ -7,6 +7,7 @@ features once. Memory-mapped features are read a tile at a time and let go again
 from __future__ import annotations
 
 import mmap
+import warnings
 from abc import ABC, abstractmethod
 from typing import Any, get_args
 
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from bispectral_ot.checks import check_choice
 from bispectral_ot.choices import Metric
 from bispectral_ot.costs._typing import Floats
-from bispectral_ot.errors import InputError
+from bispectral_ot.errors import DataWarning, InputError
 
 METRICS: tuple[Metric, ...] = get_args(Metric)
 
@@ -24,6 +25,8 @@ METRICS: tuple[Metric, ...] = get_args(Metric)
 CANCELLATION = 1e-3
 # Features further from 0 than so many times their spread are shifted before they are rounded to float32.
 _LOST_IN_FLOAT32 = 1e3
+# Differences between float64 numbers, relative to the largest of a column, that are taken for rounding.
+_FLOAT64_NOISE = 1e-12
 # Rows of the target read at a time from a memory map.
 _MAPPED_BYTES = 64 * 2**20
 # Rows whose norms or finiteness are found at a time.
@@ -62,17 +65,18 @@ class FeatureDistance(Distance):
 
     ``l1``: ``sum_k w_k |x_k - y_k|``; ``l2``: ``sqrt(sum_k w_k (x_k - y_k)^2)``; ``sqeuclidean``: its square;
     ``cosine``: ``1 - <x, y>_w / (|x|_w |y|_w)``.
+
+    Features are rounded to float32. Those that lie far from 0 are shifted together first, where the distance does not
+    see that; a :class:`~bispectral_ot.DataWarning` says where float32 cannot tell rows apart.
     """
+
+    # Whether a row that is added to all sources and targets changes nothing (but for cosine, which it always changes).
+    _ignores_shifts = True
 
     def __init__(self, source: Floats, target: Floats, metric: Metric, weights: Floats | None = None) -> None:
         check_choice("metric", metric, METRICS)
-        self.source, self.target = _as_features(source, target, metric)
+        self.source, self.target = _as_features(source, target, self._ignores_shifts and metric != "cosine")
         self.metric = metric
-        if self.source.shape[1] != self.target.shape[1]:
-            raise InputError(
-                f"source has {self.source.shape[1]} columns but target has {self.target.shape[1]}; "
-                "both must come from the same transformer."
-            )
         self.shape = self.source.shape[0], self.target.shape[0]
         self.weights = _as_weights(weights, self.source.shape[1])
         if metric != "l1":
@@ -144,29 +148,53 @@ def as_float32(x: Any, name: str) -> NDArray[np.float32]:
     raise InputError(f"{name} is complex; give real numbers (of features, both parts as columns).")
 
 
-def _as_features(source: Floats, target: Floats, metric: Metric) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    sides = {"source": source, "target": target}
-    if metric != "cosine":  # distances do not see a common shift, angles do
-        middle = _common_shift(source, target)
-        if middle is not None:
-            sides = {name: np.asarray(x, dtype=np.float64) - middle for name, x in sides.items()}
-    first, second = (_as_matrix(x, name) for name, x in sides.items())
-    return first, second
+def _as_features(source: Floats, target: Floats, may_shift: bool) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    rounded = _as_matrix(source, "source"), _as_matrix(target, "target")
+    columns = rounded[0].shape[1], rounded[1].shape[1]
+    if columns[0] != columns[1]:
+        raise InputError(
+            f"source has {columns[0]} columns but target has {columns[1]}; both must come from the same transformer."
+        )
+    if all(np.can_cast(np.asarray(x).dtype, np.float32) for x in (source, target)):
+        return rounded
+    if any(isinstance(x, np.memmap) for x in rounded):  # too large for a second look
+        return rounded
+    exact = np.asarray(source, dtype=np.float64), np.asarray(target, dtype=np.float64)
+    low, high = (find([find(x, axis=0) for x in exact], axis=0) for find in (np.min, np.max))
+    size, spread = np.maximum(np.abs(low), np.abs(high)), high - low
+    far_from_zero = size > _LOST_IN_FLOAT32 * spread
+    if may_shift and far_from_zero.any():
+        middle = np.where(far_from_zero, low / 2 + high / 2, 0.0)
+        rounded = (exact[0] - middle).astype(np.float32), (exact[1] - middle).astype(np.float32)
+    elif not may_shift and np.linalg.norm(size) > _LOST_IN_FLOAT32 * np.linalg.norm(spread) > 0:
+        warnings.warn(
+            "the features are so much further from 0 than from each other that float32 loses what tells them apart; "
+            "subtract what they have in common first, or take the metric l2.",
+            DataWarning,
+            stacklevel=4,
+        )
+        return rounded
+    _warn_of_merged_rows(exact, rounded, _FLOAT64_NOISE * size)
+    return rounded
 
 
-def _common_shift(source: Floats, target: Floats) -> NDArray[np.float64] | None:
-    """A row to subtract before float64 features are rounded, where float32 would lose what tells them apart."""
-    if not all(getattr(x, "dtype", None) == np.float64 and x.ndim == 2 and x.size for x in (source, target)):
-        return None
-    if source.shape[1] != target.shape[1]:
-        return None
-    low = np.minimum(source.min(axis=0), target.min(axis=0))
-    high = np.maximum(source.max(axis=0), target.max(axis=0))
-    far_from_zero = np.maximum(np.abs(low), np.abs(high)) > _LOST_IN_FLOAT32 * (high - low)
-    if not (np.isfinite(low) & np.isfinite(high)).all() or not far_from_zero.any():
-        return None
-    middle: NDArray[np.float64] = np.where(far_from_zero, low / 2 + high / 2, 0.0)
-    return middle
+def _warn_of_merged_rows(
+    exact: tuple[NDArray[np.float64], ...], rounded: tuple[NDArray[np.float32], ...], noise: NDArray[np.float64]
+) -> None:
+    """Warn where rows that differ by more than ``noise`` (k,) are identical in float32."""
+    seen: dict[int, NDArray[np.float64]] = {}
+    merged = 0
+    for exact_rows, rounded_rows in zip(exact, rounded, strict=True):
+        for row, key in zip(exact_rows, rounded_rows, strict=True):
+            first = seen.setdefault(hash(key.tobytes()), row)
+            merged += first is not row and bool((np.abs(row - first) > noise).any())
+    if merged:
+        warnings.warn(
+            f"{merged} rows of the features differ from others by less than float32 can hold and have distance 0 to "
+            "them; subtract what all have in common, or scale the columns.",
+            DataWarning,
+            stacklevel=5,
+        )
 
 
 def _as_matrix(x: Floats, name: str) -> NDArray[np.float32]:

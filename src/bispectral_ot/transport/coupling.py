@@ -12,11 +12,14 @@ from scipy.sparse import csr_array
 
 from bispectral_ot.checks import check_integer
 from bispectral_ot.costs import Cost, Reading
+from bispectral_ot.engines import row_blocks
 from bispectral_ot.errors import InputError
 from bispectral_ot.progress import Progress, silent
 
 Vector = NDArray[np.float64]
 LOG2_E = float(np.log2(np.e))
+# Rows of a sparse plan that are read at a time.
+_BLOCK_ROWS = 256
 
 
 @dataclass(frozen=True)
@@ -31,8 +34,8 @@ class Summary:
     row_sums, column_sums : ``P 1`` (n,) and ``P^T 1`` (m,)
     top_indices, top_masses, top_costs : (n, k) the best targets of each source, best first, their mass and their cost
     nearest, nearest_costs : (n,) the target of lowest cost and that cost; zeros where k is 0
-    source_class_mass : (n, classes) mass that each source sends to each target class, or None
-    target_class_mass : (classes, m) mass that each target gets from each source class, or None
+    source_class_mass : (n, classes) mass that each source sends to each target class; None without target labels
+    target_class_mass : (classes, m) mass that each target gets from each source class; None without source labels
     """
 
     transport_cost: float
@@ -240,23 +243,21 @@ class SparseCoupling(Coupling):
     def _read(
         self, k: int, sources: NDArray[np.int64] | None, targets: NDArray[np.int64] | None, progress: Progress
     ) -> Reading:
-        # solved from a dense matrix, so that rows of one fit into memory again
         n, m = self.shape
         plan, transported = self.plan, 0.0
         indices, masses, costs = np.zeros((n, k), dtype=np.int64), np.zeros((n, k)), np.zeros((n, k))
         nearest, nearest_costs = np.zeros(n, dtype=np.int64), np.zeros(n)
-        for i in range(n):
-            row = self.cost.block(i, i + 1)[0].astype(np.float64)
-            entries = slice(plan.indptr[i], plan.indptr[i + 1])
-            columns, values = plan.indices[entries], plan.data[entries]
-            transported += float(values @ row[columns])
+        # solved from a dense matrix, so that rows of one fit into memory again
+        for block in row_blocks(n, block_rows=_BLOCK_ROWS):
+            rows = slice(block.start, block.stop)
+            cost, mass = self.cost.block(rows.start, rows.stop), self.rows(rows.start, rows.stop)
+            transported += float(np.vdot(mass, cost))
             if k:
-                order = np.lexsort((columns, -values))[:k]
-                indices[i, : len(order)], masses[i, : len(order)] = columns[order], values[order]
-                costs[i] = row[indices[i]]
-                nearest[i] = row.argmin()
-                nearest_costs[i] = row[nearest[i]]
-            progress("summary", i + 1, n)
+                indices[rows] = np.argsort(-mass, axis=1, kind="stable")[:, :k]
+                masses[rows] = np.take_along_axis(mass, indices[rows], axis=1)
+                costs[rows] = np.take_along_axis(cost, indices[rows], axis=1)
+                nearest[rows], nearest_costs[rows] = cost.argmin(axis=1), cost.min(axis=1)
+            progress("summary", rows.stop, n)
         return Reading(
             transported,
             np.asarray(plan.sum(axis=1)),

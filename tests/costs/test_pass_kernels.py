@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from bispectral_ot.transport.kernels import exp2
 from numba import njit
+
+from bispectral_ot.costs.pass_kernels import exp2
 
 
 @njit
