@@ -104,7 +104,7 @@ class SteerableTransformer(BatchTransformer):
 class PolarSpectrum(SteerableTransformer):
     """The coefficients themselves, for distances that find the best rotation of each pair.
 
-    They are *not* invariant: :class:`~bispectral_ot.AlignedCost` turns every pair of rows to its best fit.
+    They are *not* invariant: :class:`~bispectral_ot.costs.AlignedDistance` turns every pair of rows to its best fit.
     Intensities and edges have unit norm each (before ``edge_weight``), and so has the whole row: neither brightness
     nor contrast counts.
 
