@@ -102,11 +102,11 @@ def feature_rows(groups: dict[str, FiniteGroup], *, values: int, lmaxes: tuple[i
     grid = rng.random((values // (32 * 64), 32, 64), dtype=np.float32)
     for lmax in lmaxes:
         for kind in ("full", "selective"):
-            sphere = SphereBispectrum(lmax, coefficients=kind)
+            sphere = SphereBispectrum(lmax=lmax, coefficients=kind)
             rows.append(feature_row(f"SO(3) bispectrum, {kind}, lmax {lmax}", "32 x 64 grid", sphere, grid))
     clouds = synthetic_shapes(max(1, values // 100_000), seed=0).images
     for n_shells, lmax in ((4, 4), (6, 6), (8, 8)):
-        shells = ShellBispectrum(n_shells, lmax)
+        shells = ShellBispectrum(n_shells=n_shells, lmax=lmax)
         rows.append(feature_row(f"{n_shells} shells, lmax {lmax}", "1,024 points", shells, clouds))
     return rows
 
@@ -145,7 +145,7 @@ def inversion_rows(groups: dict[str, FiniteGroup]) -> list[Row]:
     rows = []
     for name, group in groups.items():
         signals = np.random.default_rng(3).random((10, group.order))
-        bispectrum = GroupBispectrum(group, coefficients="selective").fit(signals)
+        bispectrum = GroupBispectrum(group, coefficients="selective", normalize=False).fit(signals)
         errors, refused, spent = [], 0, 0.0
         for signal in signals:
             start = time.perf_counter()
@@ -175,7 +175,7 @@ def resampling_rows(lmaxes: tuple[int, ...]) -> list[Row]:
     upright, turned = project_to_sphere(digits), project_to_sphere(digits, seed=1)
     rows = []
     for lmax in lmaxes:
-        sphere = SphereBispectrum(lmax).fit(upright)
+        sphere = SphereBispectrum(lmax=lmax).fit(upright)
         before, after = sphere.transform(upright), sphere.transform(turned)
         change = np.linalg.norm(after - before, axis=1) / np.linalg.norm(before, axis=1)
         rows.append({"lmax": lmax, "median change": float(np.median(change)), "largest": float(change.max())})

@@ -74,7 +74,7 @@ class RowsPolarSpectrum(RowsAsImages, PolarSpectrum):
         Pixels(),
         CyclicBispectrum(),
         CyclicBispectrum(coefficients="selective"),
-        CyclicBispectrum(folded=False, normalize=True),
+        CyclicBispectrum(folded=False, normalize=False),
         RowsRingBispectrum(),
         RowsRingBispectrum(folded=False, n_angles=5),
         RowsRingPowerSpectrum(),

@@ -127,7 +127,7 @@ class GroupBispectrum(_GroupTransformer):
         :meth:`~bispectral_ot.groups.FiniteGroup.action_on_cosets` makes one from a subgroup. With fewer points
         than elements it need not be complete: under O a die's bispectrum is that of its mirror image.
     normalize : bool
-        Divide each bispectrum by its L2 norm. Off by default: the norm carries the scale.
+        Divide each bispectrum by its L2 norm, so that the scale of a signal does not count.
 
     Notes
     -----
@@ -147,7 +147,7 @@ class GroupBispectrum(_GroupTransformer):
         coefficients: str = "full",
         side: str = "left",
         space: ArrayLike | None = None,
-        normalize: bool = False,
+        normalize: bool = True,
     ) -> None:
         self.group = group
         self.coefficients = coefficients
@@ -199,6 +199,8 @@ class GroupBispectrum(_GroupTransformer):
     def invert(self, features: ArrayLike) -> NDArray[np.float64]:
         """Signals with the given selective bispectra, each up to the action of the group.
 
+        With ``normalize=True`` a signal also comes back divided by the cube root of its bispectrum's norm.
+
         Parameters
         ----------
         features : array of shape (n, n_features_out_)
@@ -214,11 +216,8 @@ class GroupBispectrum(_GroupTransformer):
             Where some ``F_rho`` is zero or nearly singular, so that the signal is not determined.
         """
         check_is_fitted(self)
-        if self.coefficients != "selective" or self.normalize:
-            raise InputError(
-                "only selective bispectra that carry their scale can be inverted; "
-                "use coefficients='selective' and normalize=False."
-            )
+        if self.coefficients != "selective":
+            raise InputError("only selective bispectra can be inverted; use coefficients='selective'.")
         if self.n_features_in_ != self.group.order:
             raise InputError(
                 f"signals on {self.n_features_in_} points that a group of order {self.group.order} moves "
@@ -259,7 +258,7 @@ class GroupPowerSpectrum(_GroupTransformer):
     _degree = 2
 
     def __init__(
-        self, group: FiniteGroup, *, side: str = "left", space: ArrayLike | None = None, normalize: bool = False
+        self, group: FiniteGroup, *, side: str = "left", space: ArrayLike | None = None, normalize: bool = True
     ) -> None:
         self.group = group
         self.side = side

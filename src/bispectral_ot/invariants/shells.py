@@ -58,9 +58,9 @@ class ShellBispectrum(BatchTransformer):
 
     def __init__(
         self,
+        *,
         n_shells: int = 6,
         lmax: int = 6,
-        *,
         reach: int = 1,
         scale: bool = True,
         n_samples: int = 2048,

@@ -42,7 +42,7 @@ class SphereBispectrum(BatchTransformer):
         All triples of degrees; or as few as determine the others near a generic signal, ``(lmax + 1)^2 - 3`` of them
         from lmax = 10 on.
     normalize : bool
-        Divide each bispectrum by its L2 norm.
+        Divide each bispectrum by its L2 norm, so that the scale of a signal does not count.
 
     Notes
     -----
@@ -55,8 +55,8 @@ class SphereBispectrum(BatchTransformer):
 
     def __init__(
         self,
-        lmax: int = 10,
         *,
+        lmax: int = 10,
         points: ArrayLike | None = None,
         weights: ArrayLike | None = None,
         coefficients: str = "full",
