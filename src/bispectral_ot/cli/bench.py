@@ -47,15 +47,17 @@ def _add_verb(verb: str, help_text: str) -> None:
     ) -> None:
         from bispectral_ot.benchmarks import BENCHMARKS, run_benchmarks, setting
         from bispectral_ot.benchmarks.tables import tables_as_markdown
-        from bispectral_ot.runs import new_run, write_json, write_text
+        from bispectral_ot.files import write_json, write_text
+        from bispectral_ot.runs import new_run
 
         sizes = setting.QUICK if quick else setting.FULL
         chosen = setting.Setting(sizes=sizes, time_box=time_box or (5.0 if quick else 40.0), root=root)
-        with new_run(out, overwrite=overwrite) as folder, shown_warnings():
+        with new_run(out, verb="bench", inputs=[root], overwrite=overwrite) as folder, shown_warnings():
             with progress_bars() as progress:
                 names = list(BENCHMARKS) if verb == "all" else [verb]
                 record = run_benchmarks(names, replace(chosen, progress=progress), show=_show)
             asked = (" --quick" if quick else "") + (f" --time-box {time_box:g}" if time_box else "")
+            record["config"]["verb"] = "bench"
             record["config"]["command"] = f"bispectral-ot bench {verb}{asked} --out RUN"
             write_json(folder / "run.json", record)
             write_text(folder / "tables.md", tables_as_markdown(json.loads((folder / "run.json").read_text())))
@@ -81,7 +83,7 @@ def table(
     Example: bispectral-ot bench table runs/bench --into docs/performance.md
     """
     from bispectral_ot.benchmarks.tables import tables_as_markdown
-    from bispectral_ot.runs import write_text
+    from bispectral_ot.files import write_text
 
     texts = []
     for run in runs:
