@@ -9,10 +9,10 @@ import numpy as np
 
 import bispectral_ot as bot
 from bispectral_ot.datasets import Dataset
+from bispectral_ot.files import write_json
 from bispectral_ot.matching import Match
 from bispectral_ot.report.page_data import PageData, collect
 from bispectral_ot.report.tables import Side, class_table, results
-from bispectral_ot.runs import write_json
 
 HOSTILE = (
     "</script><script>window.hacked=1</script>",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+from pathlib import Path
 
 
 class InputError(ValueError):
@@ -19,7 +20,20 @@ class MemoryBudgetError(InputError):
 
 
 class RunExistsError(InputError):
-    """The output folder already holds a run."""
+    """The output folder contains something that a run may not replace."""
+
+
+class RunKeptError(RuntimeError):
+    """A finished run could not be put in its place and is kept under another name; the program exits with code 1.
+
+    Attributes
+    ----------
+    folder : where the run is
+    """
+
+    def __init__(self, message: str, folder: Path) -> None:
+        super().__init__(message)
+        self.folder = folder
 
 
 class NotConvergedWarning(UserWarning):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -106,29 +107,115 @@ def test_a_symmetry_that_the_features_do_not_have_is_told_once(sets, tmp_path):
     assert "DataWarning" not in stderr
 
 
-@pytest.mark.parametrize(("sign", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_interrupting_leaves_nothing_behind(sets, tmp_path, sign, code):
-    """A run that would take hours is stopped in its middle; the old run stays."""
-    (tmp_path / "run").mkdir()
-    (tmp_path / "run" / "run.json").write_text("old")
-    endless = ("--solver", "greenkhorn", "--tol", "1e-300", "--max-iter", "1000000000", "--overwrite")
-    process = start("match", sets / "a.npz", sets / "b.npz", *endless, "--out", tmp_path / "run")
+ENDLESS = ("--solver", "greenkhorn", "--tol", "1e-300", "--max-iter", "1000000000", "--overwrite")
+OLD = '{"config": {"verb": "match"}, "files": ["run.json"]}'
+
+
+def start_endless(sets: Path, out: Path) -> subprocess.Popen[str]:
+    """A match that would take hours, in its middle; at ``out`` is an older run."""
+    out.mkdir(exist_ok=True)
+    (out / "run.json").write_text(OLD)
+    process = start("match", sets / "a.npz", sets / "b.npz", *ENDLESS, "--json", "--out", out)
     deadline = time.monotonic() + 60
-    while not list(tmp_path.glob(".run-partial-*")):
+    while not list(out.parent.glob(f".{out.name}-partial-*")):
         assert process.poll() is None, process.communicate()
         assert time.monotonic() < deadline
         time.sleep(0.05)
     time.sleep(0.5)
+    return process
+
+
+@pytest.mark.parametrize(
+    ("sign", "code", "words"), [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "no run was kept")]
+)
+def test_interrupting_leaves_nothing_behind(sets, tmp_path, sign, code, words):
+    """A run that would take hours is stopped in its middle; the old run stays."""
+    process = start_endless(sets, tmp_path / "run")
     process.send_signal(sign)
     stdout, stderr = process.communicate(timeout=60)
     assert process.returncode == code
-    assert stdout == ""
-    assert "Traceback" not in stderr
+    assert (json.loads(stdout)["exit_code"], words in json.loads(stdout)["error"]) == (code, True)
+    assert stderr.count("\n") == 1
+    assert words in stderr
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
-    assert (tmp_path / "run" / "run.json").read_text() == "old"
+    assert (tmp_path / "run" / "run.json").read_text() == OLD
 
 
-@pytest.mark.skipif(not hasattr(signal, "SIGALRM"), reason="needs a timer signal")
+def test_what_a_killed_run_leaves_is_removed_by_the_next_one(sets, tmp_path):
+    process = start_endless(sets, tmp_path / "run")
+    process.kill()
+    process.communicate(timeout=60)
+    assert len(list(tmp_path.iterdir())) == 2
+    process = start("match", sets / "a.npz", sets / "b.npz", "-q", "--overwrite", "--out", tmp_path / "run")
+    assert process.communicate(timeout=60) == ("", "")
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+def test_two_runs_with_one_place_are_both_kept(sets, tmp_path):
+    """What is at --out by the end of a run is never replaced; the run gets another name and exit code 1."""
+    words = ("match", sets / "a.npz", sets / "b.npz", "--out", tmp_path / "run", "--json")
+    first, second = start(*words), start(*words)
+    outcomes = sorted((json.loads(process.communicate(timeout=100)[0]) for process in (first, second)), key=len)
+    if "already contains" in outcomes[0]["error"]:
+        pytest.skip("the first had ended before the second began")
+    assert sorted(process.returncode for process in (first, second)) == [0, 1]
+    assert outcomes[0]["run"] == str(tmp_path / "run-2")
+    assert outcomes[0]["exit_code"] == 1
+    assert outcomes[1]["run"] == str(tmp_path / "run")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["run", "run-2"]
+    for name in ("run", "run-2"):
+        assert (tmp_path / name / "results.json").is_file()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a full device")
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_output_to_a_full_device(sets, tmp_path, unbuffered):
+    """The run is kept, the message is true, and there is no traceback."""
+    words = [SCRIPT, "match", sets / "a.npz", sets / "b.npz", "--json", "--out", tmp_path / "run"]
+    environment = os.environ | {"PYTHONUNBUFFERED": unbuffered}
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, text=True, env=environment)
+        assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+        assert "cannot write to standard output" in done.stderr
+        assert (tmp_path / "run" / "results.json").is_file()
+        again = subprocess.run(words, stdout=subprocess.PIPE, stderr=full, text=True, env=environment)
+    assert again.returncode == 2
+    assert "already contains files" in json.loads(again.stdout)["error"]
+
+
+@pytest.mark.parametrize("kilobytes", [120_000, 400_000, 900_000])
+def test_little_memory_is_no_traceback(sets, tmp_path, kilobytes):
+    """As after ``ulimit -v``: OpenBLAS and LLVM would end the process, or send it an interrupt."""
+    limit = (kilobytes * 1024,) * 2
+    process = start(
+        *("match", sets / "a.npz", sets / "b.npz", "--json", "--out", tmp_path / "run"),
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, limit),
+    )
+    stdout, stderr = process.communicate(timeout=60)
+    assert process.returncode == 2
+    assert "limits the address space" in json.loads(stdout)["error"]
+    assert stderr.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("match",),
+        ("match", "a"),
+        ("nothing",),
+        ("--nothing",),
+        ("match", "a", "b", "--reg", "x", "--out", "run"),
+        ("match", "no-such-set", "b", "--out", "run"),
+    ],
+)
+def test_every_error_is_json_where_that_is_asked_for(program, tmp_path, monkeypatch, words):
+    monkeypatch.chdir(tmp_path)
+    outcome = program(*words, "--json")
+    assert outcome.code == outcome.json["exit_code"] == 2
+    assert outcome.json["error"].split()[0] in outcome.stderr
+
+
 @pytest.mark.parametrize(("sign", "code"), [("SIGINT", 130), ("SIGTERM", 143)])
 def test_an_interrupt_that_python_drops_is_not_lost(sign, code):
     """What is raised in a destructor is dropped; the program stops all the same."""

@@ -35,13 +35,14 @@ def demo(
 
     Example: bispectral-ot demo --out runs/demo
     """
-    from bispectral_ot.runs import new_run, run_record, write_json
+    from bispectral_ot.files import write_json
+    from bispectral_ot.runs import new_run, run_record
 
     start = time.perf_counter()
     config = {"verb": "demo", "dataset": "mnist-5k", "seed": seed, "per_class": per_class}
     with (
         shown_warnings() as told,
-        new_run(out, overwrite=overwrite) as folder,
+        new_run(out, verb="demo", overwrite=overwrite) as folder,
         progress_bars() as progress,
     ):
         found = _compare(folder, seed=seed, per_class=per_class, progress=progress)

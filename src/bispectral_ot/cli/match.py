@@ -188,11 +188,12 @@ def match(
     config = {"verb": "match"} | locals()
     start = time.perf_counter()
     options = _check_options(config)
-    from bispectral_ot.runs import new_run, run_record, to_json, write_json
+    from bispectral_ot.files import to_json, write_json
+    from bispectral_ot.runs import new_run, run_record
 
     with (
         shown_warnings() as told,
-        new_run(out, overwrite=overwrite) as folder,
+        new_run(out, verb="match", inputs=(source, target, root), overwrite=overwrite) as folder,
         progress_bars(quiet=quiet) as progress,
     ):
         reading = time.perf_counter()
@@ -220,7 +221,8 @@ def _check_options(config: dict[str, Any]) -> dict[str, Any]:
     from bispectral_ot.spaces import choose_features
     from bispectral_ot.transport import SOLVERS
 
-    check_free(config["out"], overwrite=config["overwrite"])
+    inputs = [config[name] for name in ("source", "target", "root")]
+    check_free(config["out"], verb="match", inputs=inputs, overwrite=config["overwrite"])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)  # the match says it
         choice = choose_features(config["features"], symmetry=config["symmetry"], metric=config["metric"])

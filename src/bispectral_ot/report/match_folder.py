@@ -7,13 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from bispectral_ot.files import write_csv, write_json
 from bispectral_ot.matching import Match
 from bispectral_ot.progress import Progress, silent
 from bispectral_ot.report import figures, tables
 from bispectral_ot.report.page_data import collect
 from bispectral_ot.report.style import save
 from bispectral_ot.report.tables import ClassTable, Side
-from bispectral_ot.runs import write_csv, write_json
 
 # Targets beside each source in the figure; the CSV file has as many as were asked for.
 _SHOWN_TARGETS = 5

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from bispectral_ot.datasets import Dataset
 from bispectral_ot.errors import InputError
+from bispectral_ot.files import to_json, whole_file
 from bispectral_ot.matching import Match
 from bispectral_ot.progress import Progress, silent
 from bispectral_ot.report.embedding import embed
@@ -22,7 +23,6 @@ from bispectral_ot.report.sampled_distances import SampledDistances, sample_dist
 from bispectral_ot.report.sampling import Indices, cell_by_cell, class_by_class, interleave
 from bispectral_ot.report.tables import Side
 from bispectral_ot.report.thumbnails import thumbnails
-from bispectral_ot.runs import to_json, whole_file
 
 FILE = "report-data.npz"
 # Source images whose matches are kept; with their best targets a page stays far below 10 MB.

@@ -13,7 +13,7 @@ from matplotlib import font_manager
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 
-from bispectral_ot.runs import whole_file
+from bispectral_ot.files import whole_file
 
 INK = "#1f2933"
 MUTED = "#6b7785"

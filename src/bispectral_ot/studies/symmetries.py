@@ -14,11 +14,11 @@ from bispectral_ot.costs import METRICS
 from bispectral_ot.datasets import Dataset, normalize, split_halves, synthetic_shapes
 from bispectral_ot.datasets.catalogue import place
 from bispectral_ot.errors import InputError
+from bispectral_ot.files import write_json, write_text
 from bispectral_ot.invariants import make_features
 from bispectral_ot.invariants.shells import ShellBispectrum
 from bispectral_ot.invariants.sphere import project_to_sphere
 from bispectral_ot.progress import Progress, silent
-from bispectral_ot.runs import write_json, write_text
 from bispectral_ot.studies.cells import CellStore, Report
 from bispectral_ot.studies.experiment import CellGroup
 from bispectral_ot.studies.paper import DATASET_TITLES, METRIC_TITLES
