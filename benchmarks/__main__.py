@@ -20,7 +20,8 @@ from benchmarks.setting import FULL, QUICK, Setting
 from benchmarks.tables import provenance_sentence
 from benchmarks.timing import missing
 from bispectral_ot.errors import DatasetError, InputError
-from bispectral_ot.runs import run_record, write_json
+from bispectral_ot.files import write_json
+from bispectral_ot.runs import run_record
 
 # each is a module here with a function `measure(setting) -> Iterator[Table]`
 BENCHMARKS = (

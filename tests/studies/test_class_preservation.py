@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import bispectral_ot as bot
-from bispectral_ot.invariants import RingPowerSpectrum
 from bispectral_ot.errors import InputError, RunExistsError
 from bispectral_ot.files import write_json
+from bispectral_ot.invariants import RingPowerSpectrum
 from bispectral_ot.memory import peak_memory, recent_peak
 from bispectral_ot.studies import Preset, run_ablation, run_class_preservation, run_symmetries
 from bispectral_ot.studies.experiment import compute_cells

@@ -9,11 +9,11 @@ import numpy as np
 import ot
 import pytest
 from scipy.optimize import linear_sum_assignment, linprog
-from transport_problems import marginal_error, points, problem, scaled, weights
 
 from bispectral_ot.costs import STORAGES, Cost
 from bispectral_ot.errors import InputError, NotConvergedWarning
 from bispectral_ot.transport import ExactTransport, Greenkhorn, Sinkhorn
+from transport_problems import marginal_error, points, problem, scaled, weights
 
 # Exact transport
 

@@ -100,9 +100,10 @@ def usage_message(error: Any) -> str:
     message = " ".join(str(error.format_message()).replace("Value error, ", "").split())
     found = re.match(r"(.*): '([^']*)' is not one of (.*)\.$", message)
     if found:
-        message = f"{found[1]}: {found[2]!r} is unknown; {advise(found[2], re.findall(r"'([^']*)'", found[3]))}"
+        known = re.findall("'([^']*)'", found[3])
+        message = f"{found[1]}: {found[2]!r} is unknown; {advise(found[2], known)}"
     context = getattr(error, "ctx", None)
-    return message if context is None else f"{message} See {context.command_path} --help."
+    return message if context is None else f"{message.rstrip('.')}. See {context.command_path} --help."
 
 
 def check_address_space() -> None:
