@@ -47,10 +47,7 @@ def test_full_is_the_literal_formula(signal: NDArray[np.float64], normalize: boo
 @pytest.mark.parametrize("n", [5, 8])
 def test_folded_distances_are_the_unfolded_ones(n: int) -> None:
     pair = np.random.default_rng(0).normal(size=(2, n))
-    folded, unfolded = (
-        CyclicBispectrum(normalize=False).fit(pair),
-        CyclicBispectrum(folded=False, normalize=False).fit(pair),
-    )
+    folded, unfolded = (CyclicBispectrum(folded=kept, normalize=False).fit(pair) for kept in (True, False))
     for metric in METRICS:
         expected = distance(*unfolded.transform(pair), metric)
         assert distance(*folded.transform(pair), metric, folded.feature_weights_) == pytest.approx(expected, rel=1e-5)

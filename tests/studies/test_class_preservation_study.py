@@ -55,7 +55,7 @@ def test_a_cell_is_what_the_parts_give(tmp_path: Path) -> None:
     (cell,) = run(tmp_path, metrics=["l1"])
     a, b = bot.split_halves(bot.normalize(bot.load("digits")), seed=0, per_class=5)
     a = bot.rotate_randomly(a, seed=0, fill=0.0)
-    match = bot.match(a, b, features="ring-bispectrum", normalize=False)
+    match = bot.match(a, b, features=bot.RingBispectrum(sampling="nearest"), normalize=False)
     expected = bot.class_preservation(match, a.labels, b.labels)
     assert cell["accuracy"] == expected.accuracy
     assert cell["confusion"] == expected.confusion.tolist()
@@ -261,7 +261,8 @@ def test_a_match_of_a_study_tells_what_any_match_tells() -> None:
     group = preset.group(digits, "ring-power", "rotated", configs)
     list(compute_cells(group, configs, inspect=lambda match, a, b, config: found.append(match)))
     (match,) = found
-    expected = bot.match(*preset.halves(digits, "rotated"), features="ring-power", metric="l2", pca=4, normalize=False)
+    features = bot.RingPowerSpectrum(sampling="nearest")  # the paper's grid
+    expected = bot.match(*preset.halves(digits, "rotated"), features=features, metric="l2", pca=4, normalize=False)
     assert match.settings.keys() == expected.settings.keys() - {"constant_images"} | {"rotate_source"}
     for name in ("symmetry", "transformer", "metric", "pca", "kept_variance", "columns", "storage"):
         assert match.settings[name] == pytest.approx(expected.settings[name])

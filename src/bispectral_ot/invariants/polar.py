@@ -10,19 +10,20 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-SAMPLINGS = ("nearest", "bilinear")
+SAMPLINGS = ("bilinear", "nearest")
 
 
 @dataclass(frozen=True)
 class PolarSampler:
     """Rings of given radii r, in pixels, by K angles ``t = 2 pi k / K``, as one sparse matrix.
 
-    - ``"nearest"`` takes the pixel at column ``floor(width / 2 + r cos t)`` and row
-      ``floor(height / 2 + r sin t)``, as the paper's program does. At multiples of 90 degrees a position is a
-      whole number but for rounding, which then decides the pixel: ``cos(3 pi / 2)`` is -2e-16, not 0. Sine
-      and cosine are those of the C library in double precision, as the formula says, and not cleaned up.
-    - ``"bilinear"`` interpolates at the same offsets from the exact centre, row ``(height - 1) / 2`` and
-      column ``(width - 1) / 2``: a quarter turn of a square image shifts the samples exactly if 4 divides K.
+    - ``"bilinear"`` interpolates about the exact centre, row ``(height - 1) / 2`` and column ``(width - 1) / 2``: a
+      quarter turn of the image shifts the samples exactly if 4 divides K.
+    - ``"nearest"`` takes the pixel at column ``floor(width / 2 + r cos t)`` and row ``floor(height / 2 + r sin t)``,
+      as the paper's program does. Where a side is even, samples on the axes lie between two pixels, and the outer or
+      the inner one is taken by the direction: turned images have other samples there. At multiples of 90 degrees
+      rounding decides the pixel, too: ``cos(3 pi / 2)`` is -2e-16, not 0. Sine and cosine are those of the C library
+      in double precision, as the formula says, and not cleaned up.
 
     What lies outside the image is 0.
 

@@ -38,8 +38,9 @@ class Preset:
     normalized : whether images are brought to mean 0 and deviation 1 of the whole set
     fill : what empty corners get when A is turned: ``"zero"`` (after normalizing, the mean grey) or
         ``"background"`` (the median of the border)
-    n_angles, n_rings, radial_weight, sampling : of the polar grid; None for the features' own defaults, which
-        are the paper's: K = 40, R = min(height, width) / 2, ring r times r, nearest pixel
+    sampling : of the polar grid; the nearest pixel, as in the paper
+    n_angles, n_rings, radial_weight : of the polar grid; None for the features' own defaults, which are the paper's:
+        K = 40, R = min(height, width) / 2, ring r times r
     radius : that coupled and aligned features see; None for their own default
     """
 
@@ -53,7 +54,7 @@ class Preset:
     n_angles: int | None = None
     n_rings: int | None = None
     radial_weight: float | None = None
-    sampling: str | None = None
+    sampling: str = "nearest"
     radius: float | None = None
 
     def __post_init__(self) -> None:
