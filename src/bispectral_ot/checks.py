@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import difflib
 import numbers
+import os
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 from bispectral_ot.errors import InputError
@@ -36,6 +38,14 @@ def check_integer(name: str, value: Any, *, minimum: int, maximum: int | None = 
         expected = f"of at least {minimum}" if maximum is None else f"from {minimum} to {maximum}"
         raise InputError(f"{name} must be a whole number {expected}, got {value!r}.")
     return int(value)
+
+
+def user_path(path: str | os.PathLike[str]) -> Path:
+    """A path with ``~`` and ``~user`` replaced by home folders."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        raise InputError(f"cannot find the home folder that {os.fspath(path)!r} names; write the whole path.") from None
 
 
 def check_positive(name: str, value: Any, advice: str) -> None:

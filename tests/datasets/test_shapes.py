@@ -12,6 +12,7 @@ def test_a_dataset_of_clouds():
     assert shapes.images.shape == (2 * len(CLASSES), 50, 3)
     assert shapes.images.dtype == np.float32
     assert shapes.classes == tuple(CLASSES)
+    assert shapes.kind == "clouds"
     assert np.bincount(shapes.labels).tolist() == [2] * len(CLASSES)
     np.testing.assert_array_equal(shapes.images, synthetic_shapes(2, n_points=50).images)
     assert not np.array_equal(shapes.images, synthetic_shapes(2, n_points=50, seed=1).images)

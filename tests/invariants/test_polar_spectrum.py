@@ -83,7 +83,7 @@ def test_content_off_the_centre_is_brought_back() -> None:
     angles = np.random.default_rng(0).uniform(0, 360, 8)
     blobs = np.random.default_rng(1).uniform(-5, 5, (8, 4, 2))
     images = np.array([sum(np.exp(-((x - p) ** 2 + (y - q) ** 2) / 3) for p, q in places) for places in blobs])
-    moved = np.roll(rotate(images, angles), (3, -4), axis=(1, 2))
+    moved = np.roll(rotate(images, angles, fill=0).images, (3, -4), axis=(1, 2))
     transformer = PolarSpectrum().fit(images)
     assert (aligned(transformer, images, moved).argmin(axis=1) == np.arange(8)).mean() < 0.9
     centred = [center(Dataset(side.astype(np.float32))).images for side in (images, moved)]

@@ -32,13 +32,13 @@ def test_common_classes_lie_on_the_diagonal_whatever_their_order(known_match):
 
 def test_classes_without_images_have_no_row(known_match):
     match, source, target = known_match([0, 1], ["a", "b"], ["a", "b"])
-    wider = Dataset(source.images, np.array([0, 2]), "wider", ("a", "never", "b"))
+    wider = Dataset(source.images, np.array([0, 2]), name="wider", classes=("a", "never", "b"))
     assert class_table(match, wider, target).rows == ("a", "b")
 
 
 def test_numbers_are_in_the_order_of_the_set_not_of_their_letters(known_match):
     match, _, _ = known_match([0, 1, 2], ["2", "10", "1"], ["2", "10", "1"])
-    numbered = Dataset(np.zeros((3, 2, 2)), np.array([1, 2, 0]), "n", ("1", "2", "10"))
+    numbered = Dataset(np.zeros((3, 2, 2)), np.array([1, 2, 0]), name="n", classes=("1", "2", "10"))
     assert class_table(match, numbered, numbered).rows == ("1", "2", "10")
 
 

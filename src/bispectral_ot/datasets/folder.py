@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import unicodedata
 import warnings
 from pathlib import Path
@@ -9,15 +10,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, ImageOps
 
 from bispectral_ot.datasets.dataset import Dataset
+from bispectral_ot.datasets.image_file import SUFFIXES, read_image
 from bispectral_ot.datasets.resize import Size, resize_images
 from bispectral_ot.engines import run_blocks, split_rows
 from bispectral_ot.errors import DatasetError, DataWarning
+from bispectral_ot.memory import check_fits
 from bispectral_ot.progress import Progress, silent
-
-SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp")
 
 
 def read_folder(folder: Path, *, size: Size | None = None, progress: Progress = silent) -> Dataset:
@@ -28,6 +28,8 @@ def read_folder(folder: Path, *, size: Size | None = None, progress: Progress = 
     bits, all become 16-bit. Transparent pixels are black as far as they are transparent.
     """
     classes, paths, labels = _list_images(folder)
+    one = _read_sized(paths[0], size).nbytes
+    check_fits(len(paths) * one, f"{folder} with {len(paths):,} images", "make them smaller with resize=... (--resize)")
     images: list[NDArray[Any]] = [
         image
         for block in run_blocks(
@@ -46,39 +48,6 @@ def read_folder(folder: Path, *, size: Size | None = None, progress: Progress = 
         classes=tuple(classes),
         files=tuple(_text(path.relative_to(folder).as_posix()) for path in paths),
     )
-
-
-def read_image(path: Path) -> NDArray[Any]:
-    """Read one image file as (height, width) or (height, width, 3); uint8, uint16 or float32."""
-    try:
-        with Image.open(path) as opened:
-            pages = getattr(opened, "n_frames", 1)
-            if opened.format == "TIFF" and pages > 1:
-                raise DatasetError(f"{path} has {pages} pages; save the one you mean, or each, as a file of its own.")
-            return _pixels(ImageOps.exif_transpose(opened))
-    except (DatasetError, MemoryError):
-        raise
-    except Exception as error:  # decoders raise whatever they like on a damaged file
-        raise DatasetError(
-            f"cannot read the image {path} ({error}): damaged, or of an unknown kind; repair or remove it."
-        ) from None
-
-
-def _pixels(image: Image.Image) -> NDArray[Any]:
-    if image.mode in ("1", "L"):
-        return np.asarray(image.convert("L"))
-    if image.mode == "F":
-        return np.asarray(image, dtype=np.float32)
-    if image.mode == "I" or image.mode.startswith("I;16"):
-        values = np.asarray(image)
-        fits = values.min() >= 0 and values.max() <= np.iinfo(np.uint16).max
-        return values.astype(np.uint16 if fits else np.float32)
-    if image.has_transparency_data:
-        grey = image.mode in ("LA", "La")
-        opaque = Image.new("RGBA", image.size, (0, 0, 0, 255))
-        opaque.alpha_composite(image.convert("RGBA"))
-        return np.asarray(opaque.convert("L" if grey else "RGB"))
-    return np.asarray(image.convert("RGB"))
 
 
 def _read_sized(path: Path, size: Size | None) -> NDArray[Any]:
@@ -160,5 +129,5 @@ def _size(shape: tuple[int, ...]) -> str:
 
 
 def _text(name: str) -> str:
-    """One spelling of accented letters, whatever the file system stores."""
-    return unicodedata.normalize("NFC", name)
+    """The name read as UTF-8, whatever the locale, and accented letters in one spelling, whatever the disk has."""
+    return unicodedata.normalize("NFC", os.fsencode(name).decode("utf-8", "surrogateescape"))

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from bispectral_ot.datasets.transforms import BLOCK_BYTES, border_levels
 from bispectral_ot.engines import run_blocks, split_rows
 from bispectral_ot.errors import InputError
+from bispectral_ot.memory import check_fits
 from bispectral_ot.progress import Progress, silent
 
 Size = tuple[int, int]
@@ -19,7 +20,7 @@ _STRIP = 256  # rows at a time, so that a large photograph needs no float32 copy
 
 
 def parse_size(size: int | Size | str) -> Size:
-    """Read a size: one side, (height, width), or a text such as ``"32"`` or ``"32x48"``; both at least 1."""
+    """Read a size: one side, (height, width), or a string such as ``"32"`` or ``"32x48"``; both at least 1."""
     parts = size.lower().split("x") if isinstance(size, str) else np.ravel(np.asarray(size)).tolist()
     try:
         sides = [int(part) for part in parts if float(part) == int(part)]
@@ -42,6 +43,9 @@ def resize_images(images: NDArray[Any], size: Size, *, progress: Progress = sile
     if (height, width) == size:
         return images
     scale = max(Fraction(height, size[0]), Fraction(width, size[1]))
+    tables = sum(8 * wanted * math.ceil(wanted * scale) for wanted in size)
+    needed = images[0].size // (height * width) * len(images) * math.prod(size) * images.itemsize + tables
+    check_fits(needed, f"resizing {len(images):,} images to {size[0]} x {size[1]}", "ask for a smaller size")
     rows, columns = (_weights(given, wanted, scale) for given, wanted in zip((height, width), size, strict=True))
     beyond = 1 - np.outer(rows.sum(axis=1), columns.sum(axis=1))
     planes = images.reshape(*images.shape[:3], -1)

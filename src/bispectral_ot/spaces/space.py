@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -18,6 +17,7 @@ from bispectral_ot.datasets import Dataset
 from bispectral_ot.engines import Engine
 from bispectral_ot.errors import DataWarning, InputError, warn
 from bispectral_ot.invariants.base import warn_of_vanishing
+from bispectral_ot.memory import reserved_memory_map
 from bispectral_ot.progress import Progress, silent
 from bispectral_ot.spaces.choice import FeatureChoice
 from bispectral_ot.spaces.feature_map import FeatureMap, Rows, fitted
@@ -95,7 +95,6 @@ class FeatureSpace:
             check_integer("pca", pca, minimum=1)
         _check_sizes(datasets)
         self.choice, self._engine = choice, engine
-        self._files = tempfile.TemporaryDirectory(prefix="bispectral-ot-", dir=scratch)
         self.statistics: list[PixelStatistics] = [measure_pixels(dataset) for dataset in datasets]
         mean, std = common_scale(self.statistics) if normalize else (0.0, 1.0)
         positions = sample_evenly([len(dataset) for dataset in datasets], _sample_size(datasets[0]))
@@ -119,7 +118,7 @@ class FeatureSpace:
         self.storage: Storage = plan.storage
         self.settings: dict[str, Any] = {"transformer": repr(transformer), "pca": pca}
         if pca is None:
-            self.features = self._extract(datasets, columns, plan.mapped_features, progress)
+            self.features = self._extract(datasets, columns, plan.mapped_features, scratch, progress)
         else:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", DataWarning)  # the features of all images will say it
@@ -145,7 +144,6 @@ class FeatureSpace:
     def close(self) -> None:
         """Let the features go, and their files; costs that were made from them stay usable."""
         self.features = []
-        self._files.cleanup()
 
     def cost(
         self,
@@ -171,16 +169,18 @@ class FeatureSpace:
         return self.feature_map.distances_within(self.features[place], metric or self.choice.metric, progress=progress)
 
     def _extract(
-        self, datasets: Sequence[Dataset], columns: int, mapped: bool, progress: Progress
+        self,
+        datasets: Sequence[Dataset],
+        columns: int,
+        mapped: bool,
+        scratch: str | Path | None,
+        progress: Progress,
     ) -> list[NDArray[np.float32]]:
-        from bispectral_ot.memory import reserved_memory_map
-
         features: list[NDArray[np.float32]] = []
         done, total, vanishing = 0, sum(map(len, datasets)), 0
-        for number, dataset in enumerate(datasets):
+        for dataset in datasets:
             shape = (len(dataset), columns)
-            file = Path(self._files.name) / f"{number}.npy"
-            out = reserved_memory_map(file, shape) if mapped else np.empty(shape, dtype=np.float32)
+            out = reserved_memory_map(shape, folder=scratch) if mapped else np.empty(shape, dtype=np.float32)
             for part in _batches(dataset):
                 images = dataset.images[part]
                 vanishing += self.feature_map.fill(images, out[part])

@@ -62,7 +62,7 @@ def turn_and_mirror(dataset: Dataset, seed: int | None) -> Dataset:
 
 def put_on_sphere(dataset: Dataset, seed: int | None) -> Dataset:
     """Project images on the sphere; with a seed each is turned by a random rotation, uniform on SO(3)."""
-    return replace(dataset, images=project_to_sphere(dataset.images, seed=seed))
+    return replace(dataset, images=project_to_sphere(dataset.images, seed=seed), kind="sphere")
 
 
 def turn_shapes(dataset: Dataset, seed: int | None) -> Dataset:
@@ -200,7 +200,7 @@ def _shell_densities(shapes: Dataset) -> Dataset:
     """What the shell bispectrum is made of, before anything invariant is made: raw, but no order of points is in it."""
     shells = ShellBispectrum().fit(shapes.images)
     rows = shells.shell_coefficients(shapes.images).astype(np.float32)
-    return replace(shapes, images=rows.reshape(len(shapes), shells.n_shells, -1))
+    return replace(shapes, images=rows.reshape(len(shapes), shells.n_shells, -1), kind="images")
 
 
 def _square_images(dataset: str | None, root: str | Path | None, per_class: int) -> Dataset:
