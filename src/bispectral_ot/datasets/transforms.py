@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from bispectral_ot.checks import check_integer
 from bispectral_ot.datasets.dataset import Dataset, as_dataset, check_flat
 from bispectral_ot.datasets.warp import rotation_maps, shift_maps, warp
-from bispectral_ot.engines import run_blocks, split_rows
+from bispectral_ot.engines import Block, Threads, row_blocks
 from bispectral_ot.errors import InputError
 from bispectral_ot.progress import Progress, silent
 
@@ -176,8 +176,9 @@ def normalize(dataset: Dataset | ArrayLike, *, mean: float | None = None, std: f
 def rescale(images: NDArray[Any], mean: float, std: float) -> NDArray[np.float32]:
     """``(image - mean) / std``, in float64 and in blocks, rounded to float32."""
     scaled = np.empty(images.shape, dtype=np.float32)
-    for start, stop in split_rows(len(images), block_rows=_BLOCK_ROWS):
-        scaled[start:stop] = (images[start:stop].astype(np.float64) - mean) / std
+    for start in range(0, len(images), _BLOCK_ROWS):
+        part = slice(start, start + _BLOCK_ROWS)
+        scaled[part] = (images[part].astype(np.float64) - mean) / std
     return scaled
 
 
@@ -186,9 +187,9 @@ def mean_and_std(*batches: NDArray[Any]) -> tuple[float, float]:
     count = sum(images.size for images in batches)
     mean = float(sum(images.sum(dtype=np.float64) for images in batches) / count)
     squares = sum(
-        float(np.square(images[start:stop].astype(np.float64) - mean).sum())
+        float(np.square(images[start : start + _BLOCK_ROWS].astype(np.float64) - mean).sum())
         for images in batches
-        for start, stop in split_rows(len(images), block_rows=_BLOCK_ROWS)
+        for start in range(0, len(images), _BLOCK_ROWS)
     )
     return mean, float(np.sqrt(squares / count))
 
@@ -206,26 +207,31 @@ def center(dataset: Dataset | ArrayLike, *, progress: Progress = silent) -> Data
     images = dataset.images
     height, width = images.shape[1:3]
     planes = images.reshape(len(images), height, width, -1)
-    background, shifts = np.empty((len(images), planes.shape[3])), np.zeros((len(images), 2))
-
-    def measure(start: int, stop: int) -> None:
-        block = planes[start:stop].astype(np.float64)
-        border = block[:, _border(height, width)]
-        background[start:stop] = level = border_levels(block)
-        noise = 4 * 1.4826 * np.median(np.abs(border - level[:, None]), axis=1)
-        block -= level[:, None, None]
-        np.abs(block, out=block)
-        block[block <= noise[:, None, None]] = 0
-        content = block.sum(axis=3)
-        mass = content.sum(axis=(1, 2))
-        filled = mass > 0
-        row_mass, column_mass = content[filled].sum(axis=2), content[filled].sum(axis=1)
-        shifts[start:stop][filled, 0] = (height - 1) / 2 - row_mass @ np.arange(height) / mass[filled]
-        shifts[start:stop][filled, 1] = (width - 1) / 2 - column_mass @ np.arange(width) / mass[filled]
-
-    run_blocks(measure, split_rows(len(images), block_rows=max(1, BLOCK_BYTES // (8 * planes[0].size))))
+    blocks = row_blocks(len(images), block_rows=max(1, BLOCK_BYTES // (8 * planes[0].size)))
+    background, shifts = Threads().reduce(_find_content, blocks, rows=(planes,)).rows
     maps = shift_maps(shifts[:, 0], shifts[:, 1])
     return replace(dataset, images=warp(images, maps, fill=background, stage="center", progress=progress))
+
+
+def _find_content(
+    block: Block, planes: NDArray[Any]
+) -> tuple[tuple[NDArray[np.float64], NDArray[np.float64]], tuple[()]]:
+    """Background (n, channels) of some images, and the shift (n, 2) that brings their content to the centre."""
+    height, width = planes.shape[1:3]
+    pixels = planes.astype(np.float64)
+    background, shifts = border_levels(pixels), np.zeros((len(planes), 2))
+    border = pixels[:, _border(height, width)]
+    noise = 4 * 1.4826 * np.median(np.abs(border - background[:, None]), axis=1)
+    pixels -= background[:, None, None]
+    np.abs(pixels, out=pixels)
+    pixels[pixels <= noise[:, None, None]] = 0
+    content = pixels.sum(axis=3)
+    mass = content.sum(axis=(1, 2))
+    filled = mass > 0
+    row_mass, column_mass = content[filled].sum(axis=2), content[filled].sum(axis=1)
+    shifts[filled, 0] = (height - 1) / 2 - row_mass @ np.arange(height) / mass[filled]
+    shifts[filled, 1] = (width - 1) / 2 - column_mass @ np.arange(width) / mass[filled]
+    return (background, shifts), ()
 
 
 def _fill_value(images: NDArray[Any], fill: str | ArrayLike) -> ArrayLike:

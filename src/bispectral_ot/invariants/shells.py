@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from bispectral_ot.checks import check_integer
 from bispectral_ot.datasets.shapes import sample_surface
-from bispectral_ot.engines import one_blas_thread, run_blocks, split_rows
+from bispectral_ot.engines import Block, Threads, row_blocks
 from bispectral_ot.errors import InputError
 from bispectral_ot.invariants.base import BatchTransformer, columns_table
 from bispectral_ot.invariants.harmonics import real_harmonics
@@ -109,15 +109,15 @@ class ShellBispectrum(BatchTransformer):
         """Real harmonic coefficients of the shells, shape (n, n_shells * (lmax + 1) ** 2)."""
         check_is_fitted(self)
         clouds = self._read_clouds(X)
-        rows = np.empty((len(clouds), self.n_shells, (self.lmax + 1) ** 2))
-
-        def work(start: int, stop: int) -> None:
-            for number in range(start, stop):
-                rows[number] = self._coefficients_of(clouds[number], number)
-
-        with one_blas_thread():
-            run_blocks(work, split_rows(len(clouds), block_rows=16), stage="shells", progress=progress)
-        return rows.reshape(len(clouds), -1)
+        parts = Threads().map(
+            _coefficients_of_clouds,
+            row_blocks(len(clouds), block_rows=16),
+            rows=(clouds,),
+            shared=(self,),
+            stage="shells",
+            progress=progress,
+        )
+        return np.concatenate(list(parts)).reshape(len(clouds), -1)
 
     def _coefficients_of(self, cloud: NDArray[np.float64], number: int) -> NDArray[np.float64]:
         centred = cloud - cloud.mean(axis=0)
@@ -189,3 +189,9 @@ class ShellBispectrum(BatchTransformer):
         out[:, :n_pairs] = powers.reshape(len(rows), -1)
         out[:, n_pairs:] = self.invariants_.evaluate(coefficients)
         return 0
+
+
+def _coefficients_of_clouds(
+    block: Block, clouds: Sequence[NDArray[np.float64]], shells: ShellBispectrum
+) -> NDArray[np.float64]:
+    return np.stack([shells._coefficients_of(cloud, block.start + place) for place, cloud in enumerate(clouds)])
