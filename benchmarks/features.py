@@ -19,8 +19,8 @@ def measure(setting: Setting) -> Iterator[Table]:
     sizes = setting.sizes
     images = normalize(setting.digits).images[: sizes.features]
     few = images[: sizes.literal]
-    folded = RingBispectrum().fit(images)
-    unfolded = RingBispectrum(folded=False).fit(images)
+    folded = RingBispectrum(sampling="nearest").fit(images)
+    unfolded = RingBispectrum(sampling="nearest", folded=False).fit(images)
     difference = float(np.abs(unfolded.transform(few) - literal_features(few)).max())
     folded.transform(few)  # compiled code is loaded
     counts = {

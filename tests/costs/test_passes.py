@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-import pass_oracles as literal
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import pass_oracles as literal
 from bispectral_ot.costs import Cost
 
 
