@@ -17,7 +17,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from bispectral_ot.engines.engine import Block, BlockFunction, Reduced, put_together, row_blocks
+from bispectral_ot.engines.engine import Block, BlockFunction, Engine, row_blocks
 from bispectral_ot.errors import InputError
 from bispectral_ot.progress import Progress, silent
 
@@ -37,7 +37,7 @@ def core_count() -> int:
     return int(joblib.cpu_count())
 
 
-class Threads:
+class Threads(Engine):
     """The engine of this machine: a pool of threads, one per core.
 
     Examples
@@ -126,33 +126,6 @@ class Threads:
             finally:
                 for _, future in pending:
                     future.cancel()
-
-    def place(
-        self,
-        make_content: BlockFunction,
-        blocks: Sequence[Block],
-        *,
-        rows: Sequence[Any] = (),
-        shared: Sequence[Any] = (),
-        stage: str = "",
-        progress: Progress = silent,
-    ) -> list[Block]:
-        """Blocks whose content is ``make_content(block, *rows, *shared)``, in the memory of this process."""
-        contents = self.map(make_content, blocks, rows=rows, shared=shared, stage=stage, progress=progress)
-        return [Block(b.start, b.stop, content) for b, content in zip(blocks, contents, strict=True)]
-
-    def reduce(
-        self,
-        function: BlockFunction,
-        blocks: Sequence[Block],
-        *,
-        rows: Sequence[Any] = (),
-        shared: Sequence[Any] = (),
-        stage: str = "",
-        progress: Progress = silent,
-    ) -> Reduced:
-        """Concatenated rows and added totals of a function that returns ``(rows, totals)``."""
-        return put_together(self.map(function, blocks, rows=rows, shared=shared, stage=stage, progress=progress))
 
 
 def _wait_for(future: Future[Any]) -> Any:
