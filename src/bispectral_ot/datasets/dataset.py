@@ -227,7 +227,7 @@ def _check_labels(
         if (np.abs(values) > largest).any():
             first = int(np.argmax(np.abs(values) > largest))
             raise InputError(
-                f"label {first} is {values[first]}, beyond the integers that {values.dtype} can tell apart; "
+                f"label {first} is {values[first]}, beyond the integers that {values.dtype} can distinguish; "
                 "give labels as integers or strings."
             )
         values = values.astype(np.int64)

@@ -62,7 +62,7 @@ def _list_images(folder: Path) -> tuple[list[str], list[Path], list[int]]:
     filled = {sub: files for sub, files in by_class.items() if files}
     if flat and filled:
         raise DatasetError(
-            f"{folder} has {len(flat)} images beside {len(filled)} sub-folders with images; "
+            f"{folder} has {len(flat)} images next to {len(filled)} sub-folders with images; "
             "put every image into the sub-folder of its class, or all into one folder without labels."
         )
     if flat:

@@ -26,7 +26,7 @@ class BatchTransformer(TransformerMixin, BaseEstimator, ABC):
     """A scikit-learn transformer from a batch of signals to float32 rows.
 
     ``fit`` learns the size of one signal and nothing else. ``transform`` works on blocks of rows on all
-    cores, with a few megabytes of scratch memory a core beside the features themselves.
+    cores, with a few megabytes of scratch memory a core in addition to the features themselves.
 
     Attributes
     ----------

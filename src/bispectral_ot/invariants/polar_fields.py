@@ -32,7 +32,7 @@ class PolarFields:
 
     Attributes
     ----------
-    border : the circle that tells the background
+    border : the circle that gives the background
     sampler : the polar grid
     blur, slope, smooth, pool : pairs of matrices (height, height) and (width, width)
         One-dimensional Gaussian filters of intensity, of gradients (along and across) and of edges.

@@ -54,7 +54,7 @@ class SteerableTransformer(BatchTransformer):
         n_angles = check_integer("n_angles", self.n_angles, minimum=1)
         if n_angles < 2 * max_frequency + 1:
             raise InputError(
-                f"{n_angles} angles tell frequencies up to {(n_angles - 1) // 2} apart; "
+                f"{n_angles} angles resolve frequencies up to {(n_angles - 1) // 2}; "
                 f"give n_angles of at least {2 * max_frequency + 1}, or a smaller max_frequency."
             )
         if not (self.radius > 0 and math.isfinite(self.radius)):

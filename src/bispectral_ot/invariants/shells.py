@@ -18,7 +18,7 @@ from bispectral_ot.invariants.harmonics import real_harmonics
 from bispectral_ot.invariants.sphere_triples import TripleInvariants, sphere_triples
 from bispectral_ot.progress import Progress, silent
 
-OUTERMOST = 2.0  # radius of the last shell's outer edge, beside the root mean square radius
+OUTERMOST = 2.0  # radius of the last shell's outer edge, relative to the root mean square radius
 
 
 class ShellBispectrum(BatchTransformer):

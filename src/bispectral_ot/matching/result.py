@@ -27,7 +27,7 @@ class TopMatches(NamedTuple):
     Attributes
     ----------
     indices : (n, k) positions in the target set, best first; -1 where no mass goes to any further one
-    shares : (n, k) share of the source's mass that goes there; 0 beside an index of -1
+    shares : (n, k) share of the source's mass that goes there; 0 where the index is -1
     """
 
     indices: NDArray[np.int64]
@@ -192,7 +192,7 @@ def check_labels(labels: ArrayLike | None, size: int) -> NDArray[Any]:
         if array.dtype.kind == "O":
             np.unique(array)
     except (TypeError, ValueError):  # a None among names, lists of different lengths
-        raise InputError("labels must be all numbers or all texts, one per element.") from None
+        raise InputError("labels must be all numbers or all strings, one per element.") from None
     if array.shape != (size,):
         given = f"{len(array)} entries" if array.ndim == 1 else f"shape {array.shape}"
         raise InputError(f"labels has {given} but there are {size} elements; give one label per element.")

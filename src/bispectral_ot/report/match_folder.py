@@ -15,7 +15,7 @@ from bispectral_ot.report.page_data import collect
 from bispectral_ot.report.style import save
 from bispectral_ot.report.tables import ClassTable, Side
 
-# Targets beside each source in the figure; the CSV file has as many as were asked for.
+# Targets shown with each source in the figure; the CSV file has as many as were asked for.
 _SHOWN_TARGETS = 5
 
 
@@ -32,7 +32,7 @@ def write_match(
     extra: dict[str, Any] | None = None,
     progress: Progress = silent,
 ) -> dict[str, Any]:
-    """Write everything that a match tells into ``folder``.
+    """Write everything about a match to ``folder``.
 
     ``matches.csv``, ``labels.csv`` (if a side has labels), ``confusion.csv`` (if both have), the pictures in
     ``figures/``, ``report-data.npz`` for the browser report and, last, ``results.json``, whose content is returned.
@@ -42,7 +42,7 @@ def write_match(
     table
         What :func:`~bispectral_ot.report.tables.class_table` gave for this match.
     title
-        What tells this match from others of the run, such as the name of its features.
+        What distinguishes this match from others of the run, such as the name of its features.
     k
         Best targets for each source in ``matches.csv``.
     seed

@@ -48,7 +48,7 @@ def run_class_preservation(
 
     Each cell is saved as it ends, with ``results.json`` and the two tables brought up to date; a run that was
     stopped goes on where it was. Cells of earlier calls with other datasets or features stay in the results.
-    ``run.json`` tells of the latest call.
+    ``run.json`` describes the latest call.
 
     Parameters
     ----------
