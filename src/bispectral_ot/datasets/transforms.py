@@ -148,6 +148,13 @@ def rotate_randomly(
         Of the angles: ``numpy.random.default_rng(seed).uniform(0, 360, n)``.
     fill
         What the empty corners get, as for :func:`rotate`.
+
+    Examples
+    --------
+    >>> import bispectral_ot as bot
+    >>> turned = bot.rotate_randomly(bot.load("digits"), seed=0)
+    >>> turned.images.dtype
+    dtype('float32')
     """
     dataset = as_dataset(dataset)
     degrees = np.random.default_rng(check_integer("seed", seed, minimum=0)).uniform(0.0, 360.0, len(dataset))
@@ -158,6 +165,14 @@ def normalize(dataset: Dataset | ArrayLike, *, mean: float | None = None, std: f
     """Subtract the mean of all pixels and divide by their standard deviation: ``(image - mean) / std``.
 
     ``mean`` and ``std`` default to those of the dataset; give those of another to put both on one scale.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import bispectral_ot as bot
+    >>> images = bot.normalize(np.arange(8.0).reshape(2, 2, 2)).images
+    >>> round(float(images.mean()), 6), round(float(images.std()), 6)
+    (0.0, 1.0)
     """
     dataset = as_dataset(dataset)
     measured_mean, measured_std = (0.0, 1.0)
@@ -201,6 +216,15 @@ def center(dataset: Dataset | ArrayLike, *, progress: Progress = silent) -> Data
     noise are the median of the image's border pixels and four times their standard deviation (from their median
     deviation), per channel. The centre of mass goes to ((H - 1) / 2, (W - 1) / 2) by a sub-pixel bilinear
     shift, which smooths a little. Images without content stay as they are.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import bispectral_ot as bot
+    >>> image = np.zeros((1, 5, 5))
+    >>> image[0, 1, 3] = 1.0
+    >>> np.argwhere(bot.center(image).images[0] == 1).tolist()
+    [[2, 2]]
     """
     dataset = as_dataset(dataset)
     check_flat(dataset, "center")

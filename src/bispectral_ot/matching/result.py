@@ -67,6 +67,16 @@ class Match:
     seconds : time spent in each stage
     memory : peak memory of the process in bytes, by the end of each stage; in a study, during it
     feature_map : how images became features, where the match began with images
+
+    Examples
+    --------
+    >>> import bispectral_ot as bot
+    >>> source, target = bot.split_halves(bot.load("digits"), per_class=10)
+    >>> match = bot.match(source, target)
+    >>> match.top_matches(k=3).indices.shape
+    (100, 3)
+    >>> match.transfer_labels().labels.shape
+    (100,)
     """
 
     coupling: Coupling

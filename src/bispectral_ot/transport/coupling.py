@@ -175,6 +175,16 @@ class EntropicCoupling(Coupling):
     ----------
     reg : regularisation relative to the scale of the cost; ``epsilon = reg * cost.scale``
     source_potential, target_potential : f (n,) and g (m,) in the units of the cost; -inf where an element has no mass
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bispectral_ot import Sinkhorn
+    >>> coupling = Sinkhorn(reg=0.5).solve([[0.0, 1.0], [1.0, 0.0]])
+    >>> f, g = coupling.source_potential, coupling.target_potential
+    >>> cost = coupling.cost.block(0, 2)
+    >>> bool(np.allclose(coupling.to_dense(), np.exp((f[:, None] + g - cost) / coupling.epsilon)))
+    True
     """
 
     reg: float
