@@ -33,7 +33,7 @@ HEAVY = (
 WAY = (
     *("_version", "errors", "progress", "checks", "memory", "cache", "choices", "files", "temporary"),
     *("engines", "runs", "groups"),
-    *("datasets", "invariants", "costs", "spaces", "transport", "matching", "report", "studies", "cli"),
+    *("datasets", "invariants", "costs", "spaces", "transport", "matching", "comparing", "report", "studies", "cli"),
 )
 SOURCE = Path(bispectral_ot.__file__).parent
 MODULES = sorted(
