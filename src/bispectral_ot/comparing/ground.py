@@ -16,6 +16,8 @@ from bispectral_ot.spaces.projection import sample_evenly
 Positions = NDArray[np.int64]
 # Images of a set that decide the scale.
 _SAMPLE = 1000
+# Of the costs within a set: the very largest would depend on single images.
+_QUANTILE = 0.99
 
 
 class LabelledDistance(Distance):
@@ -57,8 +59,8 @@ class LabelledDistance(Distance):
 class Ground:
     """Costs between the sets of a feature space, all relative to one scale.
 
-    The scale is the mean cost between two images of one set, averaged over the sets. It depends neither on a pair nor
-    on the order of the sets, nor on how far the sets are from each other.
+    The scale is the largest cost between two images of one set, but for the uppermost 1 %, of the set in which it is
+    largest. It depends neither on a pair nor on the order of the sets, nor on how far the sets are from each other.
 
     Attributes
     ----------
@@ -124,9 +126,9 @@ class Ground:
         return Cost.from_distance(distance, storage="float32").block(0, len(rows))
 
     def _spread(self) -> float:
-        means = []
+        spreads = []
         for place, rows in enumerate(self.space.features):
             (at,) = sample_evenly([len(rows)], _SAMPLE)
-            costs = self.among([(place, at)]).astype(np.float64)
-            means.append((costs.sum() - np.trace(costs)) / (len(at) * (len(at) - 1)))
-        return float(np.mean(np.sort(means)))  # sorted: the last digit does not depend on the order either
+            costs = self.among([(place, at)])
+            spreads.append(np.quantile(costs[~np.eye(len(at), dtype=bool)], _QUANTILE))
+        return float(max(spreads))

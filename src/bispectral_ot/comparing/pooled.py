@@ -16,8 +16,6 @@ Matrix = NDArray[np.float64]
 _TOGETHER = 64
 _MOST_STEPS = 1000
 _FLOAT32_RANGE = 1e-20
-# A point that no weight reaches has a sum of 0; its potential is never used, but must be finite.
-_SMALLEST = {"f": np.float32(1e-37), "d": np.float64(1e-300)}
 
 
 class PooledKernel:
@@ -90,7 +88,7 @@ class PooledKernel:
         own = np.zeros_like(weights)
         for _ in range(_MOST_STEPS):
             image = self._transformed(weights, own)
-            error = (weights * np.abs(np.expm1(own - image))).sum(axis=0).max()
+            error = (weights * _relative_error(own - image)).sum(axis=0).max()
             own = (own + image) / 2
             if error <= self.tol:
                 # the dual value is the mean of both sides, and one of them has exact marginals
@@ -103,7 +101,7 @@ class PooledKernel:
         for _ in range(_MOST_STEPS):
             u = self._transformed(target, v)
             image = self._transformed(source, u)
-            error = (target * np.abs(np.expm1(v - image))).sum(axis=0).max()
+            error = (target * _relative_error(v - image)).sum(axis=0).max()
             if error <= self.tol:
                 return u, v
             v = image
@@ -114,7 +112,8 @@ class PooledKernel:
         """``-log(K (w * exp(potential)))``, column by column."""
         masses = weights * np.exp(potentials)
         sums = self._kernel @ masses.astype(self._kernel.dtype)
-        image: Matrix = -np.log(np.maximum(sums, _SMALLEST[sums.dtype.char]), dtype=np.float64)
+        # a point that no weight reaches has a sum of 0; its potential is never used, but must be finite
+        image: Matrix = -np.log(np.maximum(sums, np.finfo(sums.dtype).tiny).astype(np.float64))
         return image
 
     def _warn(self, error: float) -> None:
@@ -123,3 +122,9 @@ class PooledKernel:
             "take a larger reg.",
             NotConvergedWarning,
         )
+
+
+def _relative_error(exponents: Matrix) -> Matrix:
+    """``|exp(x) - 1|``, bounded: at the start of a solve it may be anything."""
+    error: Matrix = np.abs(np.expm1(np.minimum(exponents, 30.0)))
+    return error

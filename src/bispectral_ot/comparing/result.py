@@ -72,7 +72,7 @@ class Pair:
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """Distances between any number of sets, in one unit: the mean cost between two images of one set.
+    """Distances between any number of sets, in one unit: the largest cost within a set, but for the uppermost 1 %.
 
     Attributes
     ----------
