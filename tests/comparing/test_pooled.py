@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bispectral_ot.comparing.pooled import PooledKernel
-from bispectral_ot.comparing.sampling import bootstrap_deviations, permutation_test, sampling_constant
+from bispectral_ot.comparing.sampling import bootstrap_deviations, permutation_test, sampling_law
 
 
 def squared(points):
@@ -100,16 +100,18 @@ def test_false_alarms_are_as_frequent_as_the_level():
     assert 0.4 < np.mean(p_values) < 0.62
 
 
-def test_the_sampling_constant_foretells_what_other_sizes_are_at():
+@pytest.mark.parametrize(("epsilon", "dimensions"), [(2.0, 2), (0.5, 5)])
+def test_the_sampling_law_foretells_what_other_sizes_are_at(epsilon, dimensions):
     random = np.random.default_rng(3)
-    constants, seen = [], []
+    expected, seen = [], []
     for _ in range(60):
-        kernel = PooledKernel(squared(random.normal(size=(160, 2))), epsilon=2.0)
-        constants.append(sampling_constant(kernel, 160, splits=4, random=random))
-        pool = PooledKernel(squared(random.normal(size=(90, 2))), epsilon=2.0)
-        source, target = np.repeat([1 / 60, 0], [60, 30])[:, None], np.repeat([0, 1 / 30], [60, 30])[:, None]
+        kernel = PooledKernel(squared(random.normal(size=(160, dimensions))), epsilon=epsilon)
+        law = sampling_law(kernel, 160, splits=4, random=random)
+        expected.append(law.part(120) + law.part(30))
+        pool = PooledKernel(squared(random.normal(size=(150, dimensions))), epsilon=epsilon)
+        source, target = np.repeat([1 / 120, 0], [120, 30])[:, None], np.repeat([0, 1 / 30], [120, 30])[:, None]
         seen.append(pool.divergences(source, target)[0])
-    assert np.mean(constants) * (1 / 60 + 1 / 30) == pytest.approx(np.mean(seen), rel=0.2)
+    assert np.mean(expected) == pytest.approx(np.mean(seen), rel=0.15)
 
 
 def test_bootstrap_deviations_have_mean_zero_and_the_spread_of_repeated_samples():

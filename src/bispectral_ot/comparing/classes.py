@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from bispectral_ot.comparing.ground import Ground
 from bispectral_ot.comparing.pooled import PooledKernel
-from bispectral_ot.comparing.sampling import sampling_constant
+from bispectral_ot.comparing.sampling import sampling_law
 from bispectral_ot.datasets import Dataset
 from bispectral_ot.errors import InputError
 from bispectral_ot.progress import Progress, silent
@@ -73,21 +73,21 @@ def class_distances(
             members.append((place, positions[at]))
             titles.append((name, dataset.classes[label]))
     count = len(members)
-    matrix, constants = np.zeros((count, count)), np.zeros(count)
+    matrix = np.zeros((count, count))
+    sampling = np.zeros(count)
     total, done = count * (count + 1) // 2, 0
     random = np.random.default_rng(seed)
     for i, one in enumerate(members):
         size = len(one[1])
         if size > 3:
             kernel = PooledKernel(ground.among([one]), epsilon=reg * ground.scale)
-            constants[i] = sampling_constant(kernel, size, splits=_SPLITS, random=random)
+            sampling[i] = sampling_law(kernel, size, splits=_SPLITS, random=random).part(size)
         for j, other in enumerate(members[:i]):
             sizes = size, len(other[1])
             kernel = PooledKernel(ground.among([one, other]), epsilon=reg * ground.scale)
             source, target = np.zeros((sum(sizes), 1)), np.zeros((sum(sizes), 1))
             source[: sizes[0]], target[sizes[0] :] = 1 / sizes[0], 1 / sizes[1]
-            sampling = constants[i] / sizes[0] + constants[j] / sizes[1]
-            matrix[i, j] = matrix[j, i] = kernel.divergences(source, target)[0] - sampling
+            matrix[i, j] = matrix[j, i] = kernel.divergences(source, target)[0] - sampling[i] - sampling[j]
         done += i + 1
         progress("classes", done, total)
     return ClassDistances(matrix, tuple(titles)), codes

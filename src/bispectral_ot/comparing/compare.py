@@ -19,7 +19,7 @@ from bispectral_ot.comparing.divergence import solve_cross, solve_self
 from bispectral_ot.comparing.ground import Ground
 from bispectral_ot.comparing.pooled import PooledKernel
 from bispectral_ot.comparing.result import Comparison, Contributors, Pair
-from bispectral_ot.comparing.sampling import bootstrap_deviations, permutation_test, sampling_constant
+from bispectral_ot.comparing.sampling import SamplingLaw, bootstrap_deviations, permutation_test, sampling_law
 from bispectral_ot.datasets import Dataset
 from bispectral_ot.datasets.dataset import as_dataset
 from bispectral_ot.errors import InputError
@@ -137,15 +137,15 @@ def compare(
         with stages.measured("transport"):
             work.solve_all()
         with stages.measured("reference"):
-            constants = np.array([work.constant(place) for place in range(len(names))])
+            laws = [work.law(place) for place in range(len(names))]
         with stages.measured("tests"):
             tests = work.test_all(permutations, bootstrap, level)
-        pairs = [work.pair(i, j, constants, tests[i, j]) for i, j in combinations(range(len(names)), 2)]
+        pairs = [work.pair(i, j, laws, tests[i, j]) for i, j in combinations(range(len(names)), 2)]
     return Comparison(
         names=names,
         sizes=tuple(map(len, datasets)),
         pairs=tuple(pairs),
-        constants=constants,
+        laws=tuple(laws),
         scale=ground.scale,
         labels=tuple(map(label_names, datasets)),
         class_distances=classes,
@@ -220,16 +220,18 @@ class _Work:
             found |= {f"{side}_top": top, f"{side}_counterparts": counterparts}
         return found
 
-    def constant(self, place: int) -> float:
-        """The sampling constant of a set, relative to the scale."""
+    def law(self, place: int) -> SamplingLaw:
+        """What sampling alone gives for a set, relative to the scale."""
         key = self._key("halves", place, place)
         if key not in self.done:
             at = self._draw(place, _SPLIT_IMAGES)
+            if len(at) < 4:
+                return SamplingLaw(np.nan, 0.0)
             kernel = PooledKernel(self.ground.among([(place, at)]), epsilon=self.epsilon)
             random = np.random.default_rng([self.seed, 1, place])
-            found = sampling_constant(kernel, len(at), splits=_SPLITS, random=random) if len(at) > 3 else np.nan
-            self.done[key] = {"constant": found / self.ground.scale}
-        return float(self.done[key]["constant"])
+            found = sampling_law(kernel, len(at), splits=_SPLITS, random=random)
+            self.done[key] = {"constant": found.constant / self.ground.scale, "offset": found.offset}
+        return SamplingLaw(*(float(self.done[key][name]) for name in ("constant", "offset")))
 
     def test_all(self, permutations: int, bootstrap: int, level: float) -> dict[tuple[int, int], dict[str, Any]]:
         """Permutation tests and bootstrap deviations of all pairs."""
@@ -262,7 +264,7 @@ class _Work:
             found["deviations"] = np.quantile(moved, [level / 2, 1 - level / 2]) * shrink / self.ground.scale
         return found
 
-    def pair(self, i: int, j: int, constants: NDArray[np.float64], test: dict[str, Any]) -> Pair:
+    def pair(self, i: int, j: int, laws: Sequence[SamplingLaw], test: dict[str, Any]) -> Pair:
         """Everything about a pair, relative to the scale."""
         cross = self.done[self._key("transport", i, j)]
         terms = [self.done[self._key("transport", place, place)] for place in (i, j)]
@@ -279,7 +281,7 @@ class _Work:
             self.names[j],
             distance=distance,
             error=error / self.ground.scale,
-            reference=float(constants[i] / self._size(i) + constants[j] / self._size(j)),
+            reference=laws[i].part(self._size(i)) + laws[j].part(self._size(j)),
             source_contributions=parts[0],
             target_contributions=parts[1],
             source_top=tops[0],

@@ -55,7 +55,8 @@ def _turn(dataset: Dataset, random: np.random.Generator) -> Dataset:
 class _Symmetry:
     """A group that images may have been moved by: its moves, and features that are blind to them.
 
-    ``within`` names the groups that contain it. Pixels are not blind: with them, both sides being moved at random is what makes the comparison one up to the group.
+    ``within`` names the groups that contain it. Pixels are not blind: with them, both sides being moved at random is
+    what makes the comparison one up to the group.
     """
 
     moves: tuple[Move, ...]

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bispectral_ot.comparing.classes import ClassDistances
+from bispectral_ot.comparing.sampling import SamplingLaw
 from bispectral_ot.errors import InputError
 from bispectral_ot.files import write_csv
 
@@ -79,7 +80,7 @@ class Comparison:
     names : of the N sets
     sizes : how many images each has
     pairs : the N (N - 1) / 2 pairs, in the order of the names
-    constants : (N,) sampling constants k: two samples of n and m images of a set are at ``k (1/n + 1/m)`` on average
+    laws : what sampling alone gives for each set, for samples of any size
     scale : the unit, in the units of the metric
     labels : names of the class of each image, for each set; None where a set has none
     class_distances : between the classes of all sets, where labels were taken into account, relative to the scale
@@ -102,7 +103,7 @@ class Comparison:
     names: tuple[str, ...]
     sizes: tuple[int, ...]
     pairs: tuple[Pair, ...] = field(repr=False)
-    constants: Vector = field(repr=False)
+    laws: tuple[SamplingLaw, ...] = field(repr=False)
     scale: float
     labels: tuple[NDArray[Any] | None, ...] = field(repr=False)
     class_distances: ClassDistances | None = field(default=None, repr=False)
@@ -132,9 +133,8 @@ class Comparison:
     @property
     def references(self) -> Vector:
         """(N, N) what sampling alone gives; on the diagonal, for two samples of the size of the set."""
-        return self._matrix(
-            [pair.reference for pair in self.pairs], diagonal=2 * self.constants / np.asarray(self.sizes)
-        )
+        own = [2 * law.part(size) for law, size in zip(self.laws, self.sizes, strict=True)]
+        return self._matrix([pair.reference for pair in self.pairs], diagonal=np.array(own))
 
     @property
     def corrected(self) -> Vector:
