@@ -81,7 +81,6 @@ def _compare(folder: Path, *, seed: int, per_class: int, progress: Progress) -> 
 
         solver = Sinkhorn(on_failure="warn")
         outcome = match(source, target, features=name, solver=solver, progress=named_progress)
-        outcome.settings |= {"rotate_source": True, "seed": seed}
         table = class_table(outcome, source, target)
         assert table is not None
         outcomes[name] = (outcome, table)
@@ -92,6 +91,7 @@ def _compare(folder: Path, *, seed: int, per_class: int, progress: Progress) -> 
             Side.whole(target),
             table=table,
             title=name,
+            settings={"rotate_source": True, "seed": seed},
             progress=named_progress,
         )
     save(overview_figure(outcomes, source, target, seed=seed), folder / "figures" / "overview.png")
