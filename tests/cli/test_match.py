@@ -151,6 +151,42 @@ def test_a_limit_keeps_the_numbers_of_the_whole_set(program, sets, halves, tmp_p
 
 
 @pytest.mark.usefixtures("no_pictures")
+@pytest.mark.parametrize("options", [(), ("--limit", "4")])
+def test_one_set_is_compared_with_itself_in_disjoint_halves(program, sets, halves, tmp_path, options):
+    words = ("match", sets / "a.npz", sets / "a.npz", "--split-halves", "--rotate-source", "--top", "9", "--json")
+    outcome = program(*words, *options, "--out", tmp_path / "run")
+    assert (outcome.code, outcome.stderr) == (0, "")
+    rows = read_csv(tmp_path / "run" / "matches.csv")
+    sources, targets = ({int(row[side]) for row in rows} for side in ("source", "target"))
+    assert not sources & targets
+    assert len(sources) == outcome.json["n"] == outcome.json["m"] == (4 if options else 6)
+    names = ("zéro", "eins, zwei", '"deux"')
+    labels = {int(row["source"]): row["true_label"] for row in read_csv(tmp_path / "run" / "labels.csv")}
+    assert labels == {i: names[halves[0].labels[i]] for i in sources}
+    assert outcome.json["settings"]["split_halves"] is True
+
+
+def test_halves_are_of_one_set(program, sets, tmp_path):
+    outcome = program("match", sets / "a.npz", sets / "b.npz", "--split-halves", "--out", tmp_path / "run")
+    assert outcome.code == 2
+    assert "--split-halves is for one set on both sides" in outcome.complaint
+
+
+@pytest.mark.usefixtures("no_pictures")
+def test_images_on_both_sides_are_reported(program, sets, halves, tmp_path):
+    """They match themselves, also where the source is turned afterwards."""
+    words = ("match", sets / "a.npz", sets / "a.npz", "--rotate-source", "--limit", "8", "--json")
+    outcome = program(*words, "--out", tmp_path / "run")
+    assert "source images are also on the target side" in outcome.complaint
+    assert "--split-halves" in outcome.complaint
+    assert outcome.json["warnings"] == [outcome.complaint.removeprefix("warning: ")]
+    np.savez(tmp_path / "some.npz", images=np.concatenate([halves[0].images[:2], halves[1].images]))
+    outcome = program("match", tmp_path / "some.npz", sets / "a.npz", "-q", "--out", tmp_path / "some")
+    assert "2 of the 14 source images are also on the target side" in outcome.complaint
+    assert "leave them out" in outcome.complaint
+
+
+@pytest.mark.usefixtures("no_pictures")
 def test_other_solvers_and_settings(program, sets, tmp_path):
     base = ("match", sets / "a.npz", sets / "b.npz", "--json")
     exact = program(*base, "--solver", "exact", "--features", "pixels", "--symmetry", "none", "--out", tmp_path / "x")

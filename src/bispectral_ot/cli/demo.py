@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -80,7 +79,6 @@ def _compare(folder: Path, *, seed: int, per_class: int, progress: Progress) -> 
             progress(f"{name}: {stage}", done, total)
 
         outcome = match(source, target, features=name, progress=named_progress)
-        outcome = replace(outcome, settings=outcome.settings | {"rotate_source": True, "seed": seed})
         table = class_table(outcome, source, target)
         assert table is not None
         outcomes[name] = (outcome, table)
@@ -91,6 +89,7 @@ def _compare(folder: Path, *, seed: int, per_class: int, progress: Progress) -> 
             Side.whole(target),
             table=table,
             title=name,
+            settings={"rotate_source": True, "seed": seed},
             progress=named_progress,
         )
     save(overview_figure(outcomes, source, target, seed=seed), folder / "figures" / "overview.png")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Iterable
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,10 +17,14 @@ from bispectral_ot.cli.console import output, progress_bars, shown_warnings
 from bispectral_ot.errors import DataWarning, InputError
 
 if TYPE_CHECKING:
+    from bispectral_ot.datasets import Dataset
+    from bispectral_ot.datasets.dataset import Kind
     from bispectral_ot.progress import Progress
     from bispectral_ot.report.tables import ClassTable, Side
 
 _COMPARISON, _IMAGES, _SOLVER, _MEMORY, _OUTPUT = "Comparison", "Images", "Solver", "Memory", "Output"
+# What is done to the sides before they are compared.
+_SIDE_OPTIONS = ("split_halves", "rotate_source", "center", "resize", "grey", "limit", "seed")
 _SET_HELP = "A name from `datasets list`, a folder of images, an .npz, .npy or IDX file"
 
 
@@ -116,6 +119,14 @@ def match(
         int | None,
         typer.Option(min=1, help="Use so many images of each side, drawn at random.", rich_help_panel=_IMAGES),
     ] = None,
+    split_halves: Annotated[
+        bool,
+        typer.Option(
+            "--split-halves",
+            help="Where SOURCE and TARGET are one set: compare two disjoint halves of it, class by class.",
+            rich_help_panel=_IMAGES,
+        ),
+    ] = False,
     rotate_source: Annotated[
         bool,
         typer.Option(
@@ -126,7 +137,9 @@ def match(
     ] = False,
     seed: Annotated[
         int,
-        typer.Option(min=0, help="Of --limit, --rotate-source and the examples shown.", rich_help_panel=_IMAGES),
+        typer.Option(
+            min=0, help="Of --split-halves, --limit, --rotate-source and the examples shown.", rich_help_panel=_IMAGES
+        ),
     ] = 0,
     working_memory: Annotated[
         str | None,
@@ -168,7 +181,7 @@ def match(
 
     Example: bispectral-ot match turned-photos/ catalogue/ --out runs/first
 
-    Example: bispectral-ot match mnist-5k mnist-5k --rotate-source --limit 900 --out runs/trial
+    Example: bispectral-ot match mnist-5k mnist-5k --split-halves --rotate-source --limit 900 --out runs/trial
 
     Example: bispectral-ot match cells/ atlas/ --symmetry rotation-reflection --center --out runs/cells
 
@@ -225,8 +238,13 @@ def _check_options(config: dict[str, Any]) -> dict[str, Any]:
     check_free(config["out"], verb="match", inputs=inputs, overwrite=config["overwrite"])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)  # the match says it
-        choice = choose_features(config["features"], symmetry=config["symmetry"], metric=config["metric"])
-    if str(choice.symmetry).startswith("so3"):
+        choose_features(config["features"], symmetry=config["symmetry"], metric=config["metric"])
+    one_set = (config["source"], config["source_split"]) == (config["target"], config["target_split"])
+    if config["split_halves"] and not one_set:
+        raise InputError(
+            "--split-halves is for one set on both sides; give the same SOURCE and TARGET, or leave it out."
+        )
+    if _kind(config) != "images":
         plane = [option for option in ("rotate_source", "center", "resize") if config[option]]
         if plane:
             raise InputError(
@@ -251,30 +269,67 @@ def _read_sides(config: dict[str, Any], progress: Progress) -> tuple[Side, Side]
     import numpy as np
 
     from bispectral_ot.datasets import center, load, rotate_randomly
+    from bispectral_ot.datasets.transforms import count_shared, half_positions
     from bispectral_ot.report.tables import Side
 
-    sides = []
-    for number, name in enumerate(("source", "target")):
-        dataset = load(
+    def read(name: str) -> Dataset:
+        return load(
             config[name],
             split=config[f"{name}_split"],
             root=config["root"],
             resize=config["resize"],
             grey=config["grey"],
+            kind=_kind(config),
             progress=progress,
         )
-        positions = np.arange(len(dataset))
-        if config["limit"] is not None and config["limit"] < len(dataset):
-            # a stream for each side, so that a set and itself do not give the same images
-            random = np.random.default_rng([config["seed"], number])
-            positions = np.sort(random.choice(positions, config["limit"], replace=False))
-            dataset = dataset.select(positions)
-        if name == "source" and config["rotate_source"]:
-            dataset = rotate_randomly(dataset, seed=config["seed"], progress=progress)
-        if config["center"]:
-            dataset = center(dataset, progress=progress)
-        sides.append(Side(dataset, positions))
-    return sides[0], sides[1]
+
+    source = read("source")
+    if config["split_halves"]:
+        target = source
+        positions = [np.sort(half) for half in half_positions(source, seed=config["seed"])]
+    else:
+        target = read("target")
+        positions = [np.arange(len(side)) for side in (source, target)]
+    if config["limit"] is not None:
+        # a stream for each side, so that a set and itself do not give the same images
+        streams = [np.random.default_rng([config["seed"], number]) for number in range(2)]
+        positions = [
+            np.sort(random.choice(places, min(config["limit"], len(places)), replace=False))
+            for random, places in zip(streams, positions, strict=True)
+        ]
+    source, target = (
+        side if len(places) == len(side) else side.select(places)
+        for side, places in zip((source, target), positions, strict=True)
+    )
+    _warn_about_shared(count_shared(source, target), source, config)
+    if config["rotate_source"]:
+        source = rotate_randomly(source, seed=config["seed"], progress=progress)
+    if config["center"]:
+        source, target = center(source, progress=progress), center(target, progress=progress)
+    return Side(source, positions[0]), Side(target, positions[1])
+
+
+def _kind(config: dict[str, Any]) -> Kind:
+    """What the sets hold, which the symmetry of the features says."""
+    from bispectral_ot.invariants import make_features
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DataWarning)  # the match says it
+        symmetry = make_features(config["features"], symmetry=config["symmetry"]).symmetry
+    kinds: dict[str | None, Kind] = {"so3": "sphere", "so3-shapes": "clouds"}
+    return kinds.get(symmetry, "images")
+
+
+def _warn_about_shared(count: int, source: Dataset, config: dict[str, Any]) -> None:
+    if not count:
+        return
+    advice = "compare disjoint halves with --split-halves" if config["source"] == config["target"] else "leave them out"
+    warnings.warn(
+        f"{count:,} of the {len(source):,} source images are also on the target side, where they match themselves, so "
+        f"that the accuracy looks better than it is; {advice}.",
+        DataWarning,
+        stacklevel=2,
+    )
 
 
 def _match_sides(
@@ -293,8 +348,6 @@ def _match_sides(
 
     source, target = sides
     found = match_datasets(source.dataset, target.dataset, progress=progress, **options)
-    asked = {name: config[name] for name in ("rotate_source", "center", "resize", "grey", "limit", "seed")}
-    found = replace(found, seconds={"load": loading, **found.seconds}, settings=found.settings | asked)
     table = class_table(found, source.dataset, target.dataset)
     if table is not None:
         _tell_about_classes(table)
@@ -306,6 +359,8 @@ def _match_sides(
         table=table,
         k=config["top"],
         seed=config["seed"],
+        settings={name: config[name] for name in _SIDE_OPTIONS},
+        seconds={"load": loading},
         extra={"warnings": told},
         progress=progress,
     )

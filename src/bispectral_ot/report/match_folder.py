@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from bispectral_ot.report.page_data import collect
 from bispectral_ot.report.style import save
 from bispectral_ot.report.tables import ClassTable, Side
 
-# Targets shown with each source in the figure; the CSV file has as many as were asked for.
+# Targets of each source in the figure; the CSV file has as many as were asked for.
 _SHOWN_TARGETS = 5
 
 
@@ -29,7 +29,9 @@ def write_match(
     title: str = "",
     k: int = 5,
     seed: int = 0,
-    extra: dict[str, Any] | None = None,
+    settings: Mapping[str, Any] | None = None,
+    seconds: Mapping[str, float] | None = None,
+    extra: Mapping[str, Any] | None = None,
     progress: Progress = silent,
 ) -> dict[str, Any]:
     """Write everything about a match to ``folder``.
@@ -47,6 +49,8 @@ def write_match(
         Best targets for each source in ``matches.csv``.
     seed
         Of the choice of examples in the figures.
+    settings, seconds
+        How the two sides were made, and the time that took: added to those of the match.
     extra
         More entries for ``results.json``.
     """
@@ -70,8 +74,9 @@ def write_match(
         save(drawn, folder / "figures" / "confusion.png")
     progress("report", 4, 4)
     page = collect(match, source, target, title=title, seed=seed, progress=progress)
-    match = replace(match, seconds={**match.seconds, "report": time.perf_counter() - start})
-    content = tables.results(match, source, target, table) | (extra or {})
+    content = tables.results(match, source, target, table) | dict(extra or {})
+    content["settings"] = {**match.settings, **(settings or {})}
+    content["seconds"] = {**(seconds or {}), **match.seconds, "report": time.perf_counter() - start}
     page.save(folder, facts=content)
     write_json(folder / "results.json", content)
     return content
