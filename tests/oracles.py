@@ -123,6 +123,6 @@ def distance(x: NDArray, y: NDArray, metric: str, weights: NDArray | None = None
     return float(1 - np.sum(w * x * y) / np.sqrt(np.sum(w * x * x) * np.sum(w * y * y)))
 
 
-def distances(xa: NDArray, xb: NDArray, metric: str, weights: NDArray | None = None) -> NDArray[np.float64]:
-    """All distances between the rows of xa (n, k) and xb (m, k), pair by pair, (n, m)."""
-    return np.array([[distance(x, y, metric, weights) for y in xb] for x in xa])
+def distances(source: NDArray, target: NDArray, metric: str, weights: NDArray | None = None) -> NDArray[np.float64]:
+    """All distances between the rows of source (n, k) and target (m, k), pair by pair, (n, m)."""
+    return np.array([[distance(x, y, metric, weights) for y in target] for x in source])

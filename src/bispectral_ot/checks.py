@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import difflib
 import numbers
+import os
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 from bispectral_ot.errors import InputError
@@ -30,12 +32,20 @@ def check_choice(what: str, value: Any, known: Iterable[str]) -> str:
 
 
 def check_integer(name: str, value: Any, *, minimum: int, maximum: int | None = None) -> int:
-    """Return a whole number of at least ``minimum`` and at most ``maximum``."""
+    """Return an integer of at least ``minimum`` and at most ``maximum``."""
     whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
     if not whole or value < minimum or (maximum is not None and value > maximum):
         expected = f"of at least {minimum}" if maximum is None else f"from {minimum} to {maximum}"
-        raise InputError(f"{name} must be a whole number {expected}, got {value!r}.")
+        raise InputError(f"{name} must be an integer {expected}, got {value!r}.")
     return int(value)
+
+
+def user_path(path: str | os.PathLike[str]) -> Path:
+    """A path with ``~`` and ``~user`` replaced by home folders."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        raise InputError(f"cannot find the home folder that {os.fspath(path)!r} names; write the whole path.") from None
 
 
 def check_positive(name: str, value: Any, advice: str) -> None:

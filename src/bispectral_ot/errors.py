@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+import sys
+import warnings
+from pathlib import Path
 
 
 class InputError(ValueError):
@@ -18,26 +20,33 @@ class MemoryBudgetError(InputError):
 
 
 class RunExistsError(InputError):
-    """The output folder already holds a run."""
+    """The output folder contains something that a run may not replace."""
 
 
-class NotConvergedError(RuntimeError):
-    """A solver stopped before it met its tolerance.
+class RunKeptError(RuntimeError):
+    """A finished run could not be put in its place and is kept under another name; the program exits with code 1.
 
     Attributes
     ----------
-    result
-        What the solver had reached: a usable object whose ``converged`` is False.
+    folder : where the run is
     """
 
-    def __init__(self, message: str, result: Any = None) -> None:
+    def __init__(self, message: str, folder: Path) -> None:
         super().__init__(message)
-        self.result = result
+        self.folder = folder
 
 
 class NotConvergedWarning(UserWarning):
-    """Same as :class:`NotConvergedError`, for callers who chose ``on_failure="warn"``."""
+    """A solver stopped before it met its tolerance; its result says so (``converged`` is False) and can be used."""
 
 
 class DataWarning(UserWarning):
     """The input can be used, but the user should know something about it (constant images, ...)."""
+
+
+def warn(message: str, category: type[Warning]) -> None:
+    """Warn at the line outside of this package that led here, however deep the call is."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == __package__:
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)

@@ -171,7 +171,7 @@ def test_cosets():
     ("make", "message"),
     [
         (lambda: CyclicGroup(0), "at least 1"),
-        (lambda: DihedralGroup(2.5), "whole number"),
+        (lambda: DihedralGroup(2.5), "integer"),
         (lambda: SymmetricGroup(7), "5,040 elements"),
         (lambda: ProductGroup(), "at least one group"),
         (lambda: FiniteGroup.from_table([[0]], elements=["e", "a"]), "2 element names"),

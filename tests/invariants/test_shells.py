@@ -146,7 +146,7 @@ def test_a_point_in_the_centre_counts_for_degree_zero_only():
         ([np.eye(3), np.ones((4, 3))], "shape 1 .* one place"),
         ([(np.eye(3), np.array([[0, 1, 5]]))], "mesh 0 .* faces name vertices"),
         ([(np.zeros((3, 3)), np.array([[0, 1, 2]]))], "no area"),
-        ([(np.eye(3), np.zeros((1, 3)))], "faces must be whole numbers"),
+        ([(np.eye(3), np.zeros((1, 3)))], "faces must be integers"),
         ([(np.eye(2), np.array([[0, 1, 1]]))], "vertices must be"),
     ],
 )

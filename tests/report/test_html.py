@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from report_runs import HOSTILE, blobs, make_run
 from typer.testing import CliRunner
 
 import bispectral_ot as bot
 from bispectral_ot.cli.main import app
 from bispectral_ot.errors import InputError
 from bispectral_ot.report.html import embed_json, read_markdown, write_report
+from report_runs import HOSTILE, blobs, make_run
 
 THREE = ("a", "b", "c")
 

@@ -34,13 +34,14 @@ def demo(
 
     Example: bispectral-ot demo --out runs/demo
     """
-    from bispectral_ot.runs import new_run, run_record, write_json
+    from bispectral_ot.files import write_json
+    from bispectral_ot.runs import new_run, run_record
 
     start = time.perf_counter()
     config = {"verb": "demo", "dataset": "mnist-5k", "seed": seed, "per_class": per_class}
     with (
         shown_warnings() as told,
-        new_run(out, overwrite=overwrite) as folder,
+        new_run(out, verb="demo", overwrite=overwrite) as folder,
         progress_bars() as progress,
     ):
         found = _compare(folder, seed=seed, per_class=per_class, progress=progress)
@@ -65,7 +66,6 @@ def _compare(folder: Path, *, seed: int, per_class: int, progress: Progress) -> 
     from bispectral_ot.report.overview import overview_figure
     from bispectral_ot.report.style import save
     from bispectral_ot.report.tables import Side, class_table
-    from bispectral_ot.transport import Sinkhorn
 
     progress("read the digits", 0, 1)
     digits = load("mnist-5k")
@@ -78,9 +78,7 @@ def _compare(folder: Path, *, seed: int, per_class: int, progress: Progress) -> 
         def named_progress(stage: str, done: int, total: int, name: str = name) -> None:
             progress(f"{name}: {stage}", done, total)
 
-        solver = Sinkhorn(on_failure="warn")
-        outcome = match(source, target, features=name, solver=solver, progress=named_progress)
-        outcome.settings |= {"rotate_source": True, "seed": seed}
+        outcome = match(source, target, features=name, progress=named_progress)
         table = class_table(outcome, source, target)
         assert table is not None
         outcomes[name] = (outcome, table)
@@ -91,6 +89,7 @@ def _compare(folder: Path, *, seed: int, per_class: int, progress: Progress) -> 
             Side.whole(target),
             table=table,
             title=name,
+            settings={"rotate_source": True, "seed": seed},
             progress=named_progress,
         )
     save(overview_figure(outcomes, source, target, seed=seed), folder / "figures" / "overview.png")

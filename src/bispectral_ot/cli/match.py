@@ -12,15 +12,19 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from bispectral_ot.checks import check_choice
+from bispectral_ot.choices import FeatureName, Metric, SolverName, Split, Storage, Symmetry
 from bispectral_ot.cli.console import output, progress_bars, shown_warnings
 from bispectral_ot.errors import DataWarning, InputError
 
 if TYPE_CHECKING:
+    from bispectral_ot.datasets import Dataset
+    from bispectral_ot.datasets.dataset import Kind
     from bispectral_ot.progress import Progress
     from bispectral_ot.report.tables import ClassTable, Side
 
 _COMPARISON, _IMAGES, _SOLVER, _MEMORY, _OUTPUT = "Comparison", "Images", "Solver", "Memory", "Output"
+# What is done to the sides before they are compared.
+_SIDE_OPTIONS = ("split_halves", "rotate_source", "center", "resize", "grey", "limit", "seed")
 _SET_HELP = "A name from `datasets list`, a folder of images, an .npz, .npy or IDX file"
 
 
@@ -29,27 +33,27 @@ def match(
     target: Annotated[str, typer.Argument(metavar="TARGET", help="The set to match it with, given likewise.")],
     out: Annotated[Path, typer.Option(metavar="RUN", help="Folder for the run; it appears when it is whole.")],
     symmetry: Annotated[
-        str | None,
+        Symmetry | None,
         typer.Option(
-            help="What not to see: rotation, rotation-reflection (mirror images, too), translation, d4 (quarter turns "
-            "and mirror images), so3 (signals on the sphere), so3-shapes (point clouds) or none.",
+            help="What not to see; rotation-reflection and d4 (quarter turns) include mirror images, so3 is for "
+            "signals on the sphere, so3-shapes for point clouds.",
             show_default="that of the features, else rotation",
             rich_help_panel=_COMPARISON,
         ),
     ] = None,
     features: Annotated[
-        str | None,
+        FeatureName | None,
         typer.Option(
-            help="coupled-bispectrum, ring-bispectrum (the paper's), aligned (every pair at its best turn), "
-            "ring-power, translation-, d4-, sphere- or shell-bispectrum, or pixels.",
+            help="What images are compared by; ring-bispectrum is the paper's, aligned turns every pair to its best "
+            "fit.",
             show_default="what suits the symmetry",
             rich_help_panel=_COMPARISON,
         ),
     ] = None,
     metric: Annotated[
-        str | None,
+        Metric | None,
         typer.Option(
-            help="Distance between features: l1, l2, sqeuclidean or cosine.",
+            help="Distance between features.",
             show_default="sqeuclidean for coupled-bispectrum and aligned, else l1",
             rich_help_panel=_COMPARISON,
         ),
@@ -66,7 +70,7 @@ def match(
         bool,
         typer.Option(help="Bring all pixels to mean 0 and deviation 1.", rich_help_panel=_COMPARISON),
     ] = True,
-    solver: Annotated[str, typer.Option(help="sinkhorn, greenkhorn or exact.", rich_help_panel=_SOLVER)] = "sinkhorn",
+    solver: Annotated[SolverName, typer.Option(help="How the plan is found.", rich_help_panel=_SOLVER)] = "sinkhorn",
     reg: Annotated[
         float | None,
         typer.Option(
@@ -84,10 +88,10 @@ def match(
         typer.Option(help="Passes (or updates) at most.", show_default="the solver's own", rich_help_panel=_SOLVER),
     ] = None,
     source_split: Annotated[
-        str, typer.Option(help="train or test, where the source has both.", rich_help_panel=_IMAGES)
+        Split, typer.Option(help="Which part of the source, where it has both.", rich_help_panel=_IMAGES)
     ] = "train",
     target_split: Annotated[
-        str, typer.Option(help="train or test, where the target has both.", rich_help_panel=_IMAGES)
+        Split, typer.Option(help="Which part of the target, where it has both.", rich_help_panel=_IMAGES)
     ] = "train",
     root: Annotated[
         Path | None,
@@ -115,6 +119,14 @@ def match(
         int | None,
         typer.Option(min=1, help="Use so many images of each side, drawn at random.", rich_help_panel=_IMAGES),
     ] = None,
+    split_halves: Annotated[
+        bool,
+        typer.Option(
+            "--split-halves",
+            help="Where SOURCE and TARGET are one set: compare two disjoint halves of it, class by class.",
+            rich_help_panel=_IMAGES,
+        ),
+    ] = False,
     rotate_source: Annotated[
         bool,
         typer.Option(
@@ -125,7 +137,9 @@ def match(
     ] = False,
     seed: Annotated[
         int,
-        typer.Option(min=0, help="Of --limit, --rotate-source and the examples shown.", rich_help_panel=_IMAGES),
+        typer.Option(
+            min=0, help="Of --split-halves, --limit, --rotate-source and the examples shown.", rich_help_panel=_IMAGES
+        ),
     ] = 0,
     working_memory: Annotated[
         str | None,
@@ -136,9 +150,9 @@ def match(
         ),
     ] = None,
     storage: Annotated[
-        str | None,
+        Storage | None,
         typer.Option(
-            help="How to keep the distances: float32, compact or recompute.",
+            help="How to keep the distances; compact has 16 bits, recompute keeps none.",
             show_default="the most exact that fits",
             rich_help_panel=_MEMORY,
         ),
@@ -167,7 +181,7 @@ def match(
 
     Example: bispectral-ot match turned-photos/ catalogue/ --out runs/first
 
-    Example: bispectral-ot match mnist-5k mnist-5k --rotate-source --limit 900 --out runs/trial
+    Example: bispectral-ot match mnist-5k mnist-5k --split-halves --rotate-source --limit 900 --out runs/trial
 
     Example: bispectral-ot match cells/ atlas/ --symmetry rotation-reflection --center --out runs/cells
 
@@ -187,11 +201,12 @@ def match(
     config = {"verb": "match"} | locals()
     start = time.perf_counter()
     options = _check_options(config)
-    from bispectral_ot.runs import new_run, run_record, to_json, write_json
+    from bispectral_ot.files import to_json, write_json
+    from bispectral_ot.runs import new_run, run_record
 
     with (
         shown_warnings() as told,
-        new_run(out, overwrite=overwrite) as folder,
+        new_run(out, verb="match", inputs=(source, target, root), overwrite=overwrite) as folder,
         progress_bars(quiet=quiet) as progress,
     ):
         reading = time.perf_counter()
@@ -213,41 +228,37 @@ def match(
 
 def _check_options(config: dict[str, Any]) -> dict[str, Any]:
     """Options for the library; whatever is wrong with them is said before any work is done."""
-    from bispectral_ot.costs import METRICS, STORAGES
     from bispectral_ot.datasets.resize import parse_size
-    from bispectral_ot.invariants.names import make_features
-    from bispectral_ot.matching.features import check_metric
     from bispectral_ot.memory import parse_bytes
     from bispectral_ot.runs import check_free
+    from bispectral_ot.spaces import choose_features
     from bispectral_ot.transport import SOLVERS
 
-    check_free(config["out"], overwrite=config["overwrite"])
-    check_choice("--source-split", config["source_split"], ("train", "test"))
-    check_choice("--target-split", config["target_split"], ("train", "test"))
+    inputs = [config[name] for name in ("source", "target", "root")]
+    check_free(config["out"], verb="match", inputs=inputs, overwrite=config["overwrite"])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)  # the match says it
-        transformer = make_features(config["features"], symmetry=config["symmetry"])
-    if str(transformer.symmetry).startswith("so3"):
+        choose_features(config["features"], symmetry=config["symmetry"], metric=config["metric"])
+    one_set = (config["source"], config["source_split"]) == (config["target"], config["target_split"])
+    if config["split_halves"] and not one_set:
+        raise InputError(
+            "--split-halves is for one set on both sides; give the same SOURCE and TARGET, or leave it out."
+        )
+    if _kind(config) != "images":
         plane = [option for option in ("rotate_source", "center", "resize") if config[option]]
         if plane:
             raise InputError(
                 f"--{plane[0].replace('_', '-')} is for flat images, not for spheres or shapes in 3-D; leave it out."
             )
-    if config["metric"] is not None:
-        check_choice("--metric", config["metric"], METRICS)
-        check_metric(config["metric"], transformer)
-    if config["storage"] is not None:
-        check_choice("--storage", config["storage"], STORAGES)
     if config["working_memory"] is not None:
         parse_bytes(config["working_memory"])
     if config["resize"] is not None:
         parse_size(config["resize"])
-    check_choice("--solver", config["solver"], SOLVERS)
     if config["solver"] == "exact" and config["reg"] is not None:
         raise InputError("--reg has no meaning for --solver exact, which does not regularise; leave it out.")
     given = {name: config[name] for name in ("reg", "tol", "max_iter") if config[name] is not None}
     return {
-        "solver": SOLVERS[config["solver"]](on_failure="warn", **given),
+        "solver": SOLVERS[config["solver"]](**given),
         **{name: config[name] for name in ("symmetry", "features", "metric", "normalize")},
         **{name: config[name] for name in ("pca", "working_memory", "storage")},
     }
@@ -258,30 +269,67 @@ def _read_sides(config: dict[str, Any], progress: Progress) -> tuple[Side, Side]
     import numpy as np
 
     from bispectral_ot.datasets import center, load, rotate_randomly
+    from bispectral_ot.datasets.transforms import count_shared, half_positions
     from bispectral_ot.report.tables import Side
 
-    sides = []
-    for number, name in enumerate(("source", "target")):
-        dataset = load(
+    def read(name: str) -> Dataset:
+        return load(
             config[name],
             split=config[f"{name}_split"],
             root=config["root"],
             resize=config["resize"],
             grey=config["grey"],
+            kind=_kind(config),
             progress=progress,
         )
-        positions = np.arange(len(dataset))
-        if config["limit"] is not None and config["limit"] < len(dataset):
-            # a stream for each side, so that a set and itself do not give the same images
-            random = np.random.default_rng([config["seed"], number])
-            positions = np.sort(random.choice(positions, config["limit"], replace=False))
-            dataset = dataset.select(positions)
-        if name == "source" and config["rotate_source"]:
-            dataset = rotate_randomly(dataset, seed=config["seed"], progress=progress)
-        if config["center"]:
-            dataset = center(dataset, progress=progress)
-        sides.append(Side(dataset, positions))
-    return sides[0], sides[1]
+
+    source = read("source")
+    if config["split_halves"]:
+        target = source
+        positions = [np.sort(half) for half in half_positions(source, seed=config["seed"])]
+    else:
+        target = read("target")
+        positions = [np.arange(len(side)) for side in (source, target)]
+    if config["limit"] is not None:
+        # a stream for each side, so that a set and itself do not give the same images
+        streams = [np.random.default_rng([config["seed"], number]) for number in range(2)]
+        positions = [
+            np.sort(random.choice(places, min(config["limit"], len(places)), replace=False))
+            for random, places in zip(streams, positions, strict=True)
+        ]
+    source, target = (
+        side if len(places) == len(side) else side.select(places)
+        for side, places in zip((source, target), positions, strict=True)
+    )
+    _warn_about_shared(count_shared(source, target), source, config)
+    if config["rotate_source"]:
+        source = rotate_randomly(source, seed=config["seed"], progress=progress)
+    if config["center"]:
+        source, target = center(source, progress=progress), center(target, progress=progress)
+    return Side(source, positions[0]), Side(target, positions[1])
+
+
+def _kind(config: dict[str, Any]) -> Kind:
+    """What the sets hold, which the symmetry of the features says."""
+    from bispectral_ot.invariants import make_features
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DataWarning)  # the match says it
+        symmetry = make_features(config["features"], symmetry=config["symmetry"]).symmetry
+    kinds: dict[str | None, Kind] = {"so3": "sphere", "so3-shapes": "clouds"}
+    return kinds.get(symmetry, "images")
+
+
+def _warn_about_shared(count: int, source: Dataset, config: dict[str, Any]) -> None:
+    if not count:
+        return
+    advice = "compare disjoint halves with --split-halves" if config["source"] == config["target"] else "leave them out"
+    warnings.warn(
+        f"{count:,} of the {len(source):,} source images are also on the target side, where they match themselves, so "
+        f"that the accuracy looks better than it is; {advice}.",
+        DataWarning,
+        stacklevel=2,
+    )
 
 
 def _match_sides(
@@ -300,8 +348,6 @@ def _match_sides(
 
     source, target = sides
     found = match_datasets(source.dataset, target.dataset, progress=progress, **options)
-    found.seconds = {"load": loading, **found.seconds}
-    found.settings |= {name: config[name] for name in ("rotate_source", "center", "resize", "grey", "limit", "seed")}
     table = class_table(found, source.dataset, target.dataset)
     if table is not None:
         _tell_about_classes(table)
@@ -313,6 +359,8 @@ def _match_sides(
         table=table,
         k=config["top"],
         seed=config["seed"],
+        settings={name: config[name] for name in _SIDE_OPTIONS},
+        seconds={"load": loading},
         extra={"warnings": told},
         progress=progress,
     )

@@ -63,13 +63,13 @@ class CoupledBispectrum(SteerableTransformer):
     basis : {"polar", "disk-harmonic"}
         Rings, or Fourier-Bessel coefficients as radial index: fewer columns at high frequencies.
     edge_weight : float
-        Norm of the edge part beside that of the intensity part; 0 leaves edges out.
+        Norm of the edge part relative to that of the intensity part; 0 leaves edges out.
     power : float
         Compression of magnitudes, at most 1; 1 is none.
     n_bands : int
         Bands of rings for the triples; 0 leaves triples out (and the invariant is not complete then).
     triple_weight : float
-        Factor of the triples beside the intensity products.
+        Factor of the triples relative to the intensity products.
 
     Notes
     -----

@@ -26,7 +26,7 @@ from bispectral_ot.errors import InputError
 from bispectral_ot.invariants.base import BatchTransformer, columns_table
 
 Index = NDArray[np.int64]
-VANISHING = 1e-7  # a band-limited part smaller than this beside the brightest pixel is only rounding
+VANISHING = 1e-7  # a band-limited part smaller than this relative to the brightest pixel is only rounding
 
 
 class DihedralImageBispectrum(BatchTransformer):

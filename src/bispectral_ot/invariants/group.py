@@ -114,7 +114,7 @@ class GroupBispectrum(_GroupTransformer):
         The group.
     coefficients : {"full", "selective"}
         All pairs (r, s), of the order of ``|G|^2`` numbers; or ``B[0, s]`` and ``B[r, s]`` for all s and the
-        few r that it takes to tell the elements of the group apart (one for cyclic, dihedral, octahedral
+        few r that it takes to distinguish the elements of the group (one for cyclic, dihedral, octahedral
         groups), of the order of ``|G|`` numbers. The selective set determines a signal with invertible
         ``F_rho`` up to the group's action and can be inverted (after Mataigne et al. 2024; see
         :meth:`invert`).

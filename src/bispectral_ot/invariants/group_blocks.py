@@ -124,7 +124,7 @@ def selective_pairs(group: FiniteGroup) -> IntArray:
 
 
 def separating_irreps(group: FiniteGroup) -> list[int]:
-    """Few irreps that together tell all elements apart: one, where there is a faithful irrep."""
+    """Few irreps that together distinguish all elements: one, where there is a faithful irrep."""
     kernels = np.abs(group.characters - group.dimensions[:, None]) < 1e-6
     common = np.ones(group.order, dtype=bool)
     chosen: list[int] = []

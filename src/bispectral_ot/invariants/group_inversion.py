@@ -21,10 +21,10 @@ from bispectral_ot.groups import FiniteGroup
 from bispectral_ot.invariants.group_blocks import BlockSet, separating_irreps
 
 DRAWS = 8  # random functions w; the best separated eigenvalue of them all is used
-SINGULAR = 1e-3  # smallest beside largest singular value of one F_rho: its square is what float32 resolves
-VANISHING = 1e-6  # the same beside the largest of all F_rho: its square is what float64 resolves
+SINGULAR = 1e-3  # smallest relative to largest singular value of one F_rho: its square is what float32 resolves
+VANISHING = 1e-6  # the same relative to the largest of all F_rho: its square is what float64 resolves
 ROUNDING = 2.0**-24  # of float32 features
-UNCERTAIN = 1e-2  # largest error of a recovered signal, beside its root mean square, that is let pass
+UNCERTAIN = 1e-2  # largest error of a recovered signal, relative to its root mean square, that is let pass
 
 Values = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
@@ -138,7 +138,7 @@ def _third_moments(
 
 
 def _most_isolated(eigenvalues: NDArray[np.float64]) -> tuple[int, int]:
-    """Draw and place of the eigenvalue farthest from its neighbours, beside the spread of its draw."""
+    """Draw and place of the eigenvalue farthest from its neighbours, relative to the spread of its draw."""
     gaps = np.diff(eigenvalues, axis=1, prepend=-np.inf, append=np.inf)
     nearest = np.minimum(gaps[:, :-1], gaps[:, 1:])
     relative = nearest / np.maximum(np.ptp(eigenvalues, axis=1, keepdims=True), np.finfo(float).tiny)
@@ -149,7 +149,7 @@ def _most_isolated(eigenvalues: NDArray[np.float64]) -> tuple[int, int]:
 def _refine(
     signal: NDArray[np.float64], columns: Values, target: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], float]:
-    """Gauss-Newton steps to the features; the signal and its error beside its root mean square.
+    """Gauss-Newton steps to the features; the signal and its error relative to its root mean square.
 
     The error is what the rounding of the features, and what is left between them and those of the signal, can
     do to the signal.

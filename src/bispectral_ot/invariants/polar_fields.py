@@ -35,7 +35,7 @@ class PolarFields:
     Attributes
     ----------
     inside : (height * width,) share of each pixel that is image; the rest of it is background
-    border : the circle that tells the background
+    border : the circle that gives the background
     sampler : the polar grid
     blur, slope, smooth, pool : pairs of matrices (height, height) and (width, width)
         One-dimensional Gaussian filters of intensity, of gradients (along and across) and of edges.

@@ -59,7 +59,7 @@ class SteerableTransformer(BatchTransformer):
         n_angles = check_integer("n_angles", self.n_angles, minimum=1)
         if n_angles < 2 * max_frequency + 1:
             raise InputError(
-                f"{n_angles} angles tell frequencies up to {(n_angles - 1) // 2} apart; "
+                f"{n_angles} angles resolve frequencies up to {(n_angles - 1) // 2}; "
                 f"give n_angles of at least {2 * max_frequency + 1}, or a smaller max_frequency."
             )
         if not (self.radius > 0 and math.isfinite(self.radius)):
@@ -119,7 +119,7 @@ class SteerableTransformer(BatchTransformer):
 class PolarSpectrum(SteerableTransformer):
     """The coefficients themselves, for distances that find the best rotation of each pair.
 
-    They are *not* invariant: :class:`~bispectral_ot.AlignedCost` turns every pair of rows to its best fit.
+    They are *not* invariant: :class:`~bispectral_ot.costs.AlignedDistance` turns every pair of rows to its best fit.
     Intensities and edges have unit norm each (before ``edge_weight``), and so has the whole row: neither brightness
     nor contrast counts.
 

@@ -11,14 +11,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from bispectral_ot.checks import check_integer
 from bispectral_ot.datasets.shapes import sample_surface
-from bispectral_ot.engines import one_blas_thread, run_blocks, split_rows
+from bispectral_ot.engines import Block, Threads, row_blocks
 from bispectral_ot.errors import InputError
 from bispectral_ot.invariants.base import BatchTransformer, columns_table
 from bispectral_ot.invariants.harmonics import real_harmonics
 from bispectral_ot.invariants.sphere_triples import TripleInvariants, sphere_triples
 from bispectral_ot.progress import Progress, silent
 
-OUTERMOST = 2.0  # radius of the last shell's outer edge, beside the root mean square radius
+OUTERMOST = 2.0  # radius of the last shell's outer edge, relative to the root mean square radius
 
 
 class ShellBispectrum(BatchTransformer):
@@ -101,19 +101,23 @@ class ShellBispectrum(BatchTransformer):
         """
         return super().transform(self.shell_coefficients(X, progress=progress), out=out, progress=progress)
 
+    def fill(self, X: Any, out: NDArray[np.float32], *, progress: Progress = silent) -> int:
+        """Write the features of shapes to ``out``, and return how many of them vanish."""
+        return super().fill(self.shell_coefficients(X, progress=progress), out, progress=progress)
+
     def shell_coefficients(self, X: Any, *, progress: Progress = silent) -> NDArray[np.float64]:
         """Real harmonic coefficients of the shells, shape (n, n_shells * (lmax + 1) ** 2)."""
         check_is_fitted(self)
         clouds = self._read_clouds(X)
-        rows = np.empty((len(clouds), self.n_shells, (self.lmax + 1) ** 2))
-
-        def work(start: int, stop: int) -> None:
-            for number in range(start, stop):
-                rows[number] = self._coefficients_of(clouds[number], number)
-
-        with one_blas_thread():
-            run_blocks(work, split_rows(len(clouds), block_rows=16), stage="shells", progress=progress)
-        return rows.reshape(len(clouds), -1)
+        parts = Threads().map(
+            _coefficients_of_clouds,
+            row_blocks(len(clouds), block_rows=16),
+            rows=(clouds,),
+            shared=(self,),
+            stage="shells",
+            progress=progress,
+        )
+        return np.concatenate(list(parts)).reshape(len(clouds), -1)
 
     def _coefficients_of(self, cloud: NDArray[np.float64], number: int) -> NDArray[np.float64]:
         centred = cloud - cloud.mean(axis=0)
@@ -185,3 +189,9 @@ class ShellBispectrum(BatchTransformer):
         out[:, :n_pairs] = powers.reshape(len(rows), -1)
         out[:, n_pairs:] = self.invariants_.evaluate(coefficients)
         return 0
+
+
+def _coefficients_of_clouds(
+    block: Block, clouds: Sequence[NDArray[np.float64]], shells: ShellBispectrum
+) -> NDArray[np.float64]:
+    return np.stack([shells._coefficients_of(cloud, block.start + place) for place, cloud in enumerate(clouds)])

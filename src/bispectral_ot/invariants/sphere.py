@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from bispectral_ot.checks import check_choice, check_integer
 from bispectral_ot.datasets.dataset import check_images
-from bispectral_ot.engines import run_blocks, split_rows
+from bispectral_ot.engines import Block, fill_rows
 from bispectral_ot.errors import InputError
 from bispectral_ot.invariants.base import BatchTransformer, columns_table
 from bispectral_ot.invariants.harmonics import analysis_matrix, equiangular_grid
@@ -171,20 +171,34 @@ def project_to_sphere(
         )
     grid = equiangular_grid(*shape)[0].reshape(-1, 3)
     planes = pixels.reshape(*pixels.shape[:3], -1).astype(np.float32)
-    signals = np.empty((len(pixels), len(grid), planes.shape[3]), dtype=np.float32)
-
-    def work(start: int, stop: int) -> None:
-        for number in range(start, stop):
-            points = grid
-            if rotations is not None:
-                turn = rotations if rotations.single else rotations[number]
-                points = turn.inv().apply(grid)
-            where = _image_coordinates(points, planes.shape[1:3], angle)
-            for channel in range(planes.shape[3]):
-                signals[number, :, channel] = map_coordinates(planes[number, :, :, channel], where, order=1)
-
-    run_blocks(work, split_rows(len(pixels), block_rows=64))
+    turns = None
+    if rotations is not None:
+        turns = np.broadcast_to(rotations.as_matrix(), (len(pixels), 3, 3))
+    signals = fill_rows(
+        _sample_on_sphere,
+        np.empty((len(pixels), len(grid), planes.shape[3]), dtype=np.float32),
+        block_rows=64,
+        rows=(planes,),
+        shared=(turns, grid, angle),
+    )
     return signals.reshape(len(pixels), *shape, *pixels.shape[3:])
+
+
+def _sample_on_sphere(
+    block: Block,
+    planes: NDArray[np.float32],
+    turns: NDArray[np.float64] | None,
+    grid: NDArray[np.float64],
+    angle: float,
+) -> NDArray[np.float32]:
+    signals = np.empty((len(planes), len(grid), planes.shape[3]), dtype=np.float32)
+    for number, image in enumerate(planes):
+        # a row times a rotation matrix is turned by its inverse
+        points = grid if turns is None else grid @ turns[block.start + number]
+        where = _image_coordinates(points, planes.shape[1:3], angle)
+        for channel in range(planes.shape[3]):
+            signals[number, :, channel] = map_coordinates(image[..., channel], where, order=1)
+    return signals
 
 
 def _image_coordinates(points: NDArray[np.float64], size: tuple[int, ...], angle: float) -> NDArray[np.float64]:

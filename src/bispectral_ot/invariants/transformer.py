@@ -9,10 +9,8 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 
 from bispectral_ot.errors import InputError
-from bispectral_ot.progress import Progress, silent
 
 METRICS = ("l1", "l2", "sqeuclidean", "cosine")
-_BATCH = 2048  # images whose rows are made at a time by transformers that cannot fill an array
 
 
 class Transformer(Protocol):
@@ -44,10 +42,11 @@ class Transformer(Protocol):
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn what depends on the size of a signal."""
 
-    def transform(
-        self, X: Any, *, out: NDArray[np.float32] | None = None, progress: Progress = silent
-    ) -> NDArray[np.float32]:
-        """Signals to rows (n, n_features_out_), written to ``out`` where it is given."""
+    def transform(self, X: Any) -> NDArray[np.float32]:
+        """Signals to rows (n, n_features_out_)."""
+
+    def fill(self, X: Any, out: NDArray[np.float32]) -> int:
+        """Write the rows to ``out``, and return how many of them vanish: signals without content that it can see."""
 
 
 class AdaptedTransformer(BaseEstimator):
@@ -107,20 +106,14 @@ class AdaptedTransformer(BaseEstimator):
         self.n_features_out_ = self._rows(images[:1]).shape[1]
         return self
 
-    def transform(
-        self, X: Any, *, out: NDArray[np.float32] | None = None, progress: Progress = silent
-    ) -> NDArray[np.float32]:
-        """Rows (n, n_features_out_); a batch at a time where they are written to ``out``."""
-        images = np.asarray(X)
-        if out is None:
-            rows = self._rows(images)
-            progress("features", len(images), len(images))
-            return rows
-        for start in range(0, len(images), _BATCH):
-            stop = min(start + _BATCH, len(images))
-            out[start:stop] = self._rows(images[start:stop])
-            progress("features", stop, len(images))
-        return out
+    def transform(self, X: Any) -> NDArray[np.float32]:
+        """Rows (n, n_features_out_)."""
+        return self._rows(np.asarray(X))
+
+    def fill(self, X: Any, out: NDArray[np.float32]) -> int:
+        """Write the rows to ``out``; which of them vanish is not known here."""
+        out[:] = self._rows(np.asarray(X))
+        return 0
 
     def _rows(self, images: NDArray[Any]) -> NDArray[np.float32]:
         rows = np.ascontiguousarray(self.inner_.transform(self._as_input(images)), dtype=np.float32)

@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 
 from bispectral_ot._version import __version__
 from bispectral_ot.errors import InputError
+from bispectral_ot.files import to_json, write_text
 from bispectral_ot.memory import format_bytes
 from bispectral_ot.report.page_data import FILE, PageData
 from bispectral_ot.report.style import CLASS_COLOURS, FAINT, INK, MUTED, RIGHT, WRONG
 from bispectral_ot.report.thumbnails import sprite_sheet
-from bispectral_ot.runs import to_json, write_text
 
 REPORT = "report.html"
 # One page is at most this large; pictures are left out until it is.
@@ -100,7 +100,7 @@ def build_page(content: dict[str, Any]) -> str:
 
 
 def embed_json(content: Any) -> str:
-    """JSON that is safe inside a script element, whatever its texts are."""
+    """JSON that is safe inside a script element, whatever its strings are."""
     compact = json.dumps(json.loads(to_json(content)), ensure_ascii=False, separators=(",", ":"))
     # lone surrogates (bytes of a file name that are no text) cannot be written in UTF-8
     return compact.translate(_UNSAFE).encode("utf-8", "backslashreplace").decode()

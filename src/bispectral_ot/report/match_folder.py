@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from bispectral_ot.files import write_csv, write_json
 from bispectral_ot.matching import Match
 from bispectral_ot.progress import Progress, silent
 from bispectral_ot.report import figures, tables
 from bispectral_ot.report.page_data import collect
 from bispectral_ot.report.style import save
 from bispectral_ot.report.tables import ClassTable, Side
-from bispectral_ot.runs import write_csv, write_json
 
-# Targets beside each source in the figure; the CSV file has as many as were asked for.
+# Targets of each source in the figure; the CSV file has as many as were asked for.
 _SHOWN_TARGETS = 5
 
 
@@ -28,10 +29,12 @@ def write_match(
     title: str = "",
     k: int = 5,
     seed: int = 0,
-    extra: dict[str, Any] | None = None,
+    settings: Mapping[str, Any] | None = None,
+    seconds: Mapping[str, float] | None = None,
+    extra: Mapping[str, Any] | None = None,
     progress: Progress = silent,
 ) -> dict[str, Any]:
-    """Write everything that a match tells into ``folder``.
+    """Write everything about a match to ``folder``.
 
     ``matches.csv``, ``labels.csv`` (if a side has labels), ``confusion.csv`` (if both have), the pictures in
     ``figures/``, ``report-data.npz`` for the browser report and, last, ``results.json``, whose content is returned.
@@ -41,11 +44,13 @@ def write_match(
     table
         What :func:`~bispectral_ot.report.tables.class_table` gave for this match.
     title
-        What tells this match from others of the run, such as the name of its features.
+        What distinguishes this match from others of the run, such as the name of its features.
     k
         Best targets for each source in ``matches.csv``.
     seed
         Of the choice of examples in the figures.
+    settings, seconds
+        How the two sides were made, and the time that took: added to those of the match.
     extra
         More entries for ``results.json``.
     """
@@ -69,8 +74,9 @@ def write_match(
         save(drawn, folder / "figures" / "confusion.png")
     progress("report", 4, 4)
     page = collect(match, source, target, title=title, seed=seed, progress=progress)
-    match.seconds["report"] = time.perf_counter() - start
-    content = tables.results(match, source, target, table) | (extra or {})
+    content = tables.results(match, source, target, table) | dict(extra or {})
+    content["settings"] = {**match.settings, **(settings or {})}
+    content["seconds"] = {**(seconds or {}), **match.seconds, "report": time.perf_counter() - start}
     page.save(folder, facts=content)
     write_json(folder / "results.json", content)
     return content

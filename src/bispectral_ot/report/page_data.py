@@ -14,15 +14,15 @@ from numpy.typing import NDArray
 
 from bispectral_ot.datasets import Dataset
 from bispectral_ot.errors import InputError
+from bispectral_ot.files import to_json, whole_file
 from bispectral_ot.matching import Match
 from bispectral_ot.progress import Progress, silent
 from bispectral_ot.report.embedding import embed
-from bispectral_ot.report.figures import value_range
+from bispectral_ot.report.pictures import Pictures
 from bispectral_ot.report.sampled_distances import SampledDistances, sample_distances
 from bispectral_ot.report.sampling import Indices, cell_by_cell, class_by_class, interleave
 from bispectral_ot.report.tables import Side
 from bispectral_ot.report.thumbnails import thumbnails
-from bispectral_ot.runs import to_json, whole_file
 
 FILE = "report-data.npz"
 # Source images whose matches are kept; with their best targets a page stays far below 10 MB.
@@ -120,7 +120,7 @@ def collect(
     match, source, target
         The match, and the two sides that it was made of.
     title
-        What tells it from the other matches of the run, such as the name of its features.
+        What distinguishes it from the other matches of the run, such as the name of its features.
     group
         Matches of the same group have the same two sides, and are shown side by side.
     seed
@@ -162,14 +162,15 @@ def collect(
         "distances": None if sample is None else _distances(sample, row_codes, column_codes),
         "history": [[float(f"{reg:.3g}"), float(f"{error:.4g}")] for reg, error in match.coupling.history],
     }
-    pictures = [thumbnails(side.images[chosen], value_range(side)) for side, chosen in ((a, rows), (b, columns))]
+    shown = [(Pictures(a), rows), (Pictures(b), columns)]
+    small = [thumbnails(pictures[i] for i in chosen) for pictures, chosen in shown]
     progress("report data", 4, 4)
-    return PageData(json.loads(to_json(content)), pictures[0], pictures[1])
+    return PageData(json.loads(to_json(content)), *small)
 
 
 def _source_count(dataset: Dataset) -> int:
     """How many sources can be shown, if each brings all its targets along."""
-    one = thumbnails(dataset.images[:1], (0.0, 1.0)).nbytes
+    one = thumbnails([Pictures(dataset.select([0]))[0]]).nbytes
     return min(_MOST_SOURCES, max(1, _PICTURE_BYTES // (one * (1 + _TARGETS_OF_A_SOURCE))))
 
 

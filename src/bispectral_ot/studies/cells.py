@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from bispectral_ot.errors import InputError, RunExistsError
+from bispectral_ot.files import write_json
 from bispectral_ot.progress import Progress, silent
-from bispectral_ot.runs import check_resumable, resumed_run, write_json
+from bispectral_ot.runs import check_resumable, resumed_run
 from bispectral_ot.studies.experiment import CellGroup, Config, Inspect, compute_cells
 
 Report = Callable[[dict[str, Any]], None]
@@ -29,7 +30,7 @@ class CellStore:
     ----------
     folder : of the study
     verb : of the program, such as ``"study class-preservation"``
-    outputs : what the study writes to its folder beside cells, ``run.json`` and the report
+    outputs : what the study writes to its folder in addition to cells, ``run.json`` and the report
     names : entries of a config that name its cell
     """
 

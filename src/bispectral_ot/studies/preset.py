@@ -21,13 +21,13 @@ from bispectral_ot.transport import Sinkhorn
 
 SETTINGS = ("rotated", "baseline")
 FILLS = ("zero", "background")
-# what decides about features of single rings and is told in every result
+# what decides about features of single rings and is reported in every result
 _PARAMETERS = ("n_angles", "n_rings", "radial_weight", "sampling", "radius")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Preset:
-    """Every choice of a class-preservation experiment beside dataset, features, metric and setting.
+    """Every choice of a class-preservation experiment other than dataset, features, metric and setting.
 
     Attributes
     ----------
@@ -91,12 +91,12 @@ class Preset:
         """For each metric, everything that decides the result: cells of equal config have equal results."""
         transformer = self.transformer(features)
         parameters = transformer.get_params()
-        told = parameters if isinstance(transformer, SteerableTransformer) else _PARAMETERS
+        reported = parameters if isinstance(transformer, SteerableTransformer) else _PARAMETERS
         common = {
             "dataset": dataset.name,
             "checksum": checksum(dataset),
             "features": features if self.pca is None else f"{features}, PCA {self.pca}",
-            "parameters": {key: parameters[key] for key in told if key in parameters},
+            "parameters": {key: parameters[key] for key in reported if key in parameters},
             "setting": setting,
             "seed": self.seed,
             "per_class": self.per_class,
