@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 import scipy.sparse
+from numba import njit
 from numpy.typing import NDArray
 
 SAMPLINGS = ("bilinear", "nearest")
@@ -77,5 +78,24 @@ class PolarSampler:
 
     def sample(self, images: NDArray[np.float32]) -> NDArray[np.float32]:
         """Images (n, height * width) to rings (n, n_rings, n_angles)."""
-        rings: NDArray[np.float32] = (self.matrix @ images.T).T
+        rings = np.empty((len(images), self.n_rings * self.n_angles), dtype=np.float32)
+        weigh(self.matrix.indptr, self.matrix.indices, self.matrix.data, images, rings)
         return rings.reshape(len(images), self.n_rings, self.n_angles)
+
+
+# SciPy's product wants one image a column and copies the batch to that order: three times the work itself.
+@njit(nogil=True, cache=True)
+def weigh(
+    starts: NDArray[Any],
+    columns: NDArray[Any],
+    weights: NDArray[np.float32],
+    rows: NDArray[np.float32],
+    out: NDArray[np.float32],
+) -> None:
+    """Write the products of a sparse matrix (compressed rows) with each of ``rows`` to ``out``."""
+    for n in range(len(rows)):
+        for sample in range(len(starts) - 1):
+            total = np.float32(0)
+            for entry in range(starts[sample], starts[sample + 1]):
+                total += weights[entry] * rows[n, columns[entry]]
+            out[n, sample] = total
