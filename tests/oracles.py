@@ -61,7 +61,7 @@ def ring_bispectrum(
     n_angles: int = 40,
     n_rings: int | None = None,
     radial_weight: float = 1.0,
-    sampling: str = "nearest",
+    sampling: str = "bilinear",
 ) -> NDArray[np.float64]:
     """The features of one image by channel, ring, part (real, imaginary), i, j; unit norm per channel."""
     image = np.asarray(image, dtype=np.float64)
@@ -123,6 +123,6 @@ def distance(x: NDArray, y: NDArray, metric: str, weights: NDArray | None = None
     return float(1 - np.sum(w * x * y) / np.sqrt(np.sum(w * x * x) * np.sum(w * y * y)))
 
 
-def distances(xa: NDArray, xb: NDArray, metric: str, weights: NDArray | None = None) -> NDArray[np.float64]:
-    """All distances between the rows of xa (n, k) and xb (m, k), pair by pair, (n, m)."""
-    return np.array([[distance(x, y, metric, weights) for y in xb] for x in xa])
+def distances(source: NDArray, target: NDArray, metric: str, weights: NDArray | None = None) -> NDArray[np.float64]:
+    """All distances between the rows of source (n, k) and target (m, k), pair by pair, (n, m)."""
+    return np.array([[distance(x, y, metric, weights) for y in target] for x in source])

@@ -76,10 +76,6 @@ def test_what_is_written_can_be_read_back(count):
     assert parse_bytes(format_bytes(count)) == pytest.approx(count, rel=0.051)
 
 
-def test_the_default_budget_is_a_part_of_what_is_free():
-    assert 0 < default_budget() < available_memory() * 1.2  # other processes come and go between the two
-
-
 @pytest.fixture
 def container(monkeypatch):
     """A machine with 8 GiB free, in a container with the given limit, use and file cache (in MiB)."""
@@ -111,6 +107,15 @@ def test_a_containers_file_cache_is_memory_that_can_be_had(container):
     assert available_memory() == 2**30
 
 
+def test_the_default_budget_leaves_a_part_of_what_is_free(container):
+    container(f"{2 * 2**30}\n", 1024, 0)
+    assert default_budget() == int(0.7 * 2**30)
+
+
+def test_what_is_free_on_this_machine_is_less_than_all_of_it():
+    assert 10**6 < available_memory() < os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
 def test_a_large_limit_does_not_hide_a_full_machine(container):
     container(f"{64 * 2**30}\n", 0, 0)
     assert available_memory() == 8 * 2**30
@@ -118,13 +123,13 @@ def test_a_large_limit_does_not_hide_a_full_machine(container):
 
 def test_the_peak_is_that_of_this_process_and_stays_after_the_memory_is_given_back():
     # a new process, since this one has a history; what its parent uses is not counted
-    parents = np.ones(10**7)
+    parents = np.ones(5 * 10**7)
     program = (
         "from bispectral_ot.memory import peak_memory\n"
         "before = peak_memory(); len(b'x' * 10**8); print(peak_memory() - before)"
     )
     grown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
-    assert len(parents)
+    del parents
     assert 0.9e8 < int(grown) < 1.3e8
 
 
@@ -148,5 +153,7 @@ def test_where_the_peak_cannot_be_reset_it_is_the_peak_so_far(monkeypatch):
 
     monkeypatch.setattr(memory, "open", refuse, raising=False)
     memory.reset_peak()
-    assert memory.recent_peak() <= memory.peak_memory()
-    assert memory.recent_peak() > 10**6
+    before = memory.recent_peak()
+    len(b"x" * (before // 2))
+    memory.reset_peak()
+    assert memory.recent_peak() == memory.peak_memory() >= before > 10**6

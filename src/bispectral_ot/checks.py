@@ -32,11 +32,11 @@ def check_choice(what: str, value: Any, known: Iterable[str]) -> str:
 
 
 def check_integer(name: str, value: Any, *, minimum: int, maximum: int | None = None) -> int:
-    """Return a whole number of at least ``minimum`` and at most ``maximum``."""
+    """Return an integer of at least ``minimum`` and at most ``maximum``."""
     whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
     if not whole or value < minimum or (maximum is not None and value > maximum):
         expected = f"of at least {minimum}" if maximum is None else f"from {minimum} to {maximum}"
-        raise InputError(f"{name} must be a whole number {expected}, got {value!r}.")
+        raise InputError(f"{name} must be an integer {expected}, got {value!r}.")
     return int(value)
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
 from pathlib import Path
-from typing import Any
 
 
 class InputError(ValueError):
@@ -35,23 +36,17 @@ class RunKeptError(RuntimeError):
         self.folder = folder
 
 
-class NotConvergedError(RuntimeError):
-    """A solver stopped before it met its tolerance.
-
-    Attributes
-    ----------
-    result
-        What the solver had reached: a usable object whose ``converged`` is False.
-    """
-
-    def __init__(self, message: str, result: Any = None) -> None:
-        super().__init__(message)
-        self.result = result
-
-
 class NotConvergedWarning(UserWarning):
-    """Same as :class:`NotConvergedError`, for callers who chose ``on_failure="warn"``."""
+    """A solver stopped before it met its tolerance; its result says so (``converged`` is False) and can be used."""
 
 
 class DataWarning(UserWarning):
     """The input can be used, but the user should know something about it (constant images, ...)."""
+
+
+def warn(message: str, category: type[Warning]) -> None:
+    """Warn at the line outside of this package that led here, however deep the call is."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == __package__:
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)

@@ -124,7 +124,7 @@ def test_unusable_sets(program, sets, tmp_path, monkeypatch, make, words, side):
         (("--reg", "-1"), "reg must be a positive number, got -1"),
         (("--reg", "nan"), "reg must be a positive number"),
         (("--tol", "0"), "tol must be a positive number"),
-        (("--max-iter", "0"), "max_iter must be a positive number"),
+        (("--max-iter", "0"), "max_iter must be an integer of at least 1"),
         (("--solver", "simplex"), "choose one of sinkhorn, greenkhorn, exact"),
         (("--solver", "exact", "--reg", "0.1"), "--reg has no meaning"),
         (("--symmetry", "rotatoin"), "rotation"),

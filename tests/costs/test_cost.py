@@ -1,19 +1,15 @@
-"""A cost as a whole: storages and their errors, budgets, blocks, and what is refused."""
+"""A cost as a whole: storages and their errors, blocks, scale, given matrices and distances, and what is refused."""
 
 from __future__ import annotations
-
-import tracemalloc
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from hypothesis.extra.numpy import arrays
 
-from bispectral_ot.costs import METRICS, STORAGES, Cost, choose_storage
-from bispectral_ot.costs.cost import storage_bytes
-from bispectral_ot.costs.kernels import quantise_rows
-from bispectral_ot.errors import InputError, MemoryBudgetError
+from bispectral_ot.costs import METRICS, STORAGES, Cost, Distance, as_cost
+from bispectral_ot.engines import Threads
+from bispectral_ot.errors import InputError
 
 
 @pytest.fixture(scope="module")
@@ -39,30 +35,12 @@ def test_storages_agree_within_the_error_they_state(pair, metric):
     assert [cost.storage for cost in (exact, compact, recomputed)] == list(STORAGES)
 
 
-@settings(max_examples=200)
-@given(
-    arrays(
-        np.float32,
-        st.tuples(st.integers(1, 4), st.integers(1, 40)),
-        elements=st.floats(0, 2.0**100, width=32, allow_subnormal=False),
-    )
-)
-def test_codes_of_16_bits_are_within_half_a_step(block):
-    n = len(block)
-    codes, offsets, steps = np.empty(block.shape, np.uint16), np.empty(n), np.empty(n)
-    quantise_rows(block, codes, offsets, steps)
-    decoded = offsets[:, None] + steps[:, None] * codes
-    slack = 1e-9 * np.abs(block).max()
-    assert (np.abs(decoded - block) <= steps[:, None] / 2 + slack).all()
-    assert (steps >= 0).all()
-
-
 @settings(max_examples=100)
 @given(seed=st.integers(0, 10**6), offset=st.sampled_from([0.0, 1.0, 30.0]))
 def test_the_compact_error_is_within_its_bound(seed, offset):
     generator = np.random.default_rng(seed)
-    xa, xb = generator.uniform(size=(6, 1)) + offset, generator.uniform(size=(40, 1))
-    compact, exact = Cost(xa, xb, storage="compact"), Cost(xa, xb, storage="float32")
+    source, target = generator.uniform(size=(6, 1)) + offset, generator.uniform(size=(40, 1))
+    compact, exact = Cost(source, target, storage="compact"), Cost(source, target, storage="float32")
     difference = np.abs(compact.block(0, 6).astype(np.float64) - exact.block(0, 6))
     assert difference.max() <= compact.storage_error
 
@@ -76,10 +54,6 @@ def test_blocks_are_rows_of_the_whole(pair, storage):
         part = cost.block(start, stop)
         assert part.shape == (stop - start, 97)
         np.testing.assert_allclose(part, whole[start:stop], rtol=1e-6, atol=1e-6)
-    np.testing.assert_allclose(cost.scaled_block(3, 9), whole[3:9] / cost.maximum, rtol=1e-6, atol=1e-6)
-    encoded = cost.encoded(5, 60)
-    decoded = encoded.offsets[:, None] + encoded.steps[:, None] * encoded.codes
-    np.testing.assert_allclose(decoded, whole[5:60], rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize("storage", STORAGES)
@@ -98,10 +72,13 @@ def test_rows_outside_are_refused(pair, start, stop):
 
 
 def test_swapping_the_sides_transposes(pair):
-    xa, xb = pair
+    source, target = pair
     for metric in METRICS:
         np.testing.assert_allclose(
-            Cost(xb, xa, metric).block(0, 97).T, Cost(xa, xb, metric).block(0, 150), rtol=1e-5, atol=1e-5
+            Cost(target, source, metric).block(0, 97).T,
+            Cost(source, target, metric).block(0, 150),
+            rtol=1e-5,
+            atol=1e-5,
         )
 
 
@@ -118,7 +95,7 @@ def test_equal_features_give_a_zero_cost_of_scale_one():
         cost = Cost(np.ones((4, 3)), np.ones((6, 3)), storage=storage)
         assert cost.maximum == 0
         assert cost.scale == 1
-        assert (cost.scaled_block(0, 4) == 0).all()
+        assert (cost.block(0, 4) == 0).all()
 
 
 def test_progress_ends_at_the_number_of_rows(pair):
@@ -127,74 +104,139 @@ def test_progress_ends_at_the_number_of_rows(pair):
     assert calls[-1] == ("cost", 150, 150)
 
 
-# Budgets
+# Scale
 
 
-@pytest.mark.parametrize("metric", ["l1", "sqeuclidean"])
-@pytest.mark.parametrize("wanted", STORAGES)
-def test_the_budget_chooses_the_most_exact_storage_that_fits_and_it_does_fit(metric, wanted):
-    generator = np.random.default_rng(1)
-    xa, xb = (generator.normal(size=(n, 50)).astype(np.float32) for n in (2500, 2000))
-    needs = storage_bytes((2500, 2000), feature_bytes=xa.nbytes + xb.nbytes, block_rows=64 if metric == "l1" else 256)
-    tracemalloc.start()
-    cost = Cost(xa, xb, metric, working_memory=needs[wanted])
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert cost.storage == wanted
-    assert peak + xa.nbytes + xb.nbytes <= needs[wanted]
+@pytest.mark.parametrize("storage", STORAGES)
+def test_a_scale_is_kept_and_changes_no_distance(pair, storage):
+    scaled, plain = Cost(*pair, storage=storage, scale=7), Cost(*pair, storage=storage)
+    assert (scaled.scale, plain.scale) == (7.0, plain.maximum)
+    assert scaled.maximum == plain.maximum
+    np.testing.assert_array_equal(scaled.block(0, 150), plain.block(0, 150))
+    assert Cost.from_matrix([[1.0, 2.0]], scale=0.5).scale == 0.5
 
 
-def test_storages_need_less_and_less():
-    needs = storage_bytes((30_000, 30_000), feature_bytes=960_000_000)
-    assert needs["float32"] > needs["compact"] > needs["recompute"] > 960_000_000
-    assert needs["float32"] - needs["compact"] == 2 * 30_000**2
-    assert choose_storage((30_000, 30_000), feature_bytes=0, working_memory="4GB") == "float32"
-    assert choose_storage((53_424, 53_424), feature_bytes=0, working_memory="10GB") == "compact"
+# From a distance of one's own
 
 
-def test_a_budget_that_is_too_small_says_what_each_storage_needs(pair):
-    with pytest.raises(MemoryBudgetError) as raised:
-        Cost(*pair, working_memory="1MB")
-    message = str(raised.value)
-    assert all(storage in message for storage in STORAGES)
-    assert "1.0 MB" in message
-    assert message.count(" MB (") == 3
-    assert "150 x 97" in message
+class Hamming(Distance):
+    """Of words, without anything that a distance may have in addition."""
+
+    metric = "hamming"
+
+    def __init__(self, source, target, *, bad_row=None):
+        self.source, self.target, self.shape = source, target, (len(source), len(target))
+        self.bad_row = bad_row
+
+    def rows(self, start, stop):
+        found = (self.source[start:stop, None] != self.target).sum(axis=2).astype(np.float32)
+        if self.bad_row is not None and start <= self.bad_row < stop:
+            found[self.bad_row - start, -1] = np.nan
+        return found
 
 
-def test_a_named_storage_that_does_not_fit_is_an_error_not_another_storage():
-    needs = storage_bytes((1000, 1000), feature_bytes=0)
-    with pytest.raises(MemoryBudgetError, match="float32") as raised:
-        choose_storage((1000, 1000), feature_bytes=0, storage="float32", working_memory=needs["compact"])
-    assert "recompute" not in str(raised.value)
+class Places(Hamming):
+    """A distance that knows its bad rows."""
+
+    def check_finite(self):
+        raise InputError("word 3 has no letters")
 
 
-def test_a_named_storage_that_fits_is_taken():
-    for storage in STORAGES:
-        assert choose_storage((9, 9), feature_bytes=0, storage=storage, working_memory="1GB") == storage
+def words(n, seed):
+    return np.random.default_rng(seed).integers(0, 3, (n, 5))
 
 
-def test_mapped_features_do_not_count(tmp_path):
-    x = np.zeros((1000, 5000), np.float32)
-    np.save(tmp_path / "x.npy", x)
-    mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
-    budget = storage_bytes((1000, 1000), feature_bytes=0, block_rows=512)["float32"]
-    assert Cost(mapped, mapped, working_memory=budget).storage == "float32"
-    with pytest.raises(MemoryBudgetError, match=r"40\.0 MB are features"):
-        Cost(x, x, working_memory="100MB")
+@pytest.mark.parametrize("storage", STORAGES)
+def test_a_distance_of_ones_own_is_kept_like_any_other(storage):
+    source, target = words(300, 0), words(200, 1)
+    calls = []
+    cost = Cost.from_distance(
+        Hamming(source, target), storage=storage, scale=5, progress=lambda *call: calls.append(call)
+    )
+    expected = [[sum(a != b for a, b in zip(x, y, strict=True)) for y in target] for x in source[100:110]]
+    np.testing.assert_allclose(cost.block(100, 110), expected, atol=cost.storage_error)
+    assert (cost.metric, cost.storage, cost.shape, cost.scale) == ("hamming", storage, (300, 200), 5)
+    assert cost.maximum == 5
+    assert calls[-1] == ("cost", 300, 300)
+
+
+@pytest.mark.parametrize("storage", STORAGES)
+def test_a_distance_that_is_not_a_number_is_refused(storage):
+    with pytest.raises(InputError, match="hamming distances go beyond the range of float32"):
+        Cost.from_distance(Hamming(words(90, 0), words(8, 1), bad_row=70), storage=storage)
+    with pytest.raises(InputError, match="word 3 has no letters"):
+        Cost.from_distance(Places(words(90, 0), words(8, 1), bad_row=70), storage=storage)
+
+
+def test_a_distance_without_rows_cannot_be_made():
+    with pytest.raises(TypeError, match="rows"):
+        Distance()
+
+
+@pytest.mark.parametrize("storage", STORAGES)
+def test_blocks_are_placed_and_worked_on_by_the_engine_that_is_given(pair, storage):
+    class Counting(Threads):
+        used = 0
+
+        def map(self, *work, **options):
+            self.used += 1
+            return super().map(*work, **options)
+
+    engine = Counting()
+    cost = Cost(*pair, storage=storage, engine=engine)
+    assert engine.used == 1
+    assert cost.engine is engine
+    cost.sweep(np.zeros(150), np.zeros(97), np.ones(150), unit=1.0)
+    assert engine.used == 2
 
 
 # From a matrix
 
 
-def test_a_given_matrix_is_the_cost():
-    matrix = np.random.default_rng(2).uniform(size=(7, 9))
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("shape", [(7, 9), (300, 200)])  # one block, and several
+def test_a_given_matrix_is_the_cost_in_its_own_precision(dtype, shape):
+    matrix = np.random.default_rng(2).uniform(size=shape).astype(dtype)
     cost = Cost.from_matrix(matrix)
-    np.testing.assert_allclose(cost.block(2, 5), matrix[2:5], rtol=1e-7)
-    assert cost.shape == (7, 9)
-    assert (cost.storage, cost.metric, cost.storage_error) == ("float32", "precomputed", 0)
-    assert cost.maximum == pytest.approx(matrix.max())
-    assert cost.scaled_block(0, 7).max() == 1
+    assert cost.block(2, 5).dtype == dtype
+    np.testing.assert_allclose(cost.block(0, shape[0]), matrix, rtol=0, atol=4e-16)
+    np.testing.assert_array_equal(cost.block(2, 5), cost.block(0, shape[0])[2:5])
+    assert cost.block(3, 3).shape == (0, shape[1])
+    assert cost.block(3, 3).dtype == dtype
+    assert cost.shape == shape
+    assert (cost.storage, cost.metric, cost.storage_error) == (np.dtype(dtype).name, "precomputed", 0)
+    assert cost.maximum == cost.scale == matrix.max()
+    assert "precomputed" in repr(cost)
+
+
+@pytest.mark.parametrize("numbers", [[[1, 2], [3, 4]], [[1e300, 0.0], [3.0, 4.0]], [[1e-320, 0.0], [0.0, 1e-46]]])
+def test_numbers_of_any_size_keep_their_digits(numbers):
+    cost = as_cost(numbers)
+    assert cost.storage == "float64"
+    np.testing.assert_allclose(cost.block(0, 2), numbers, rtol=1e-15)
+    assert cost.maximum == np.max(numbers)
+
+
+@pytest.mark.parametrize("size", [1e-40, 1e35])
+def test_float32_numbers_near_the_ends_of_their_range_are_kept_in_float64(size):
+    matrix = np.array([[0, size], [size / 2, size]], np.float32)
+    cost = Cost.from_matrix(matrix)
+    assert cost.storage == "float64"
+    np.testing.assert_allclose(cost.block(0, 2), matrix, rtol=1e-15)
+
+
+def test_what_is_done_to_a_given_matrix_or_its_block_afterwards():
+    for dtype in (np.float32, np.float64):
+        matrix = np.arange(12, dtype=dtype).reshape(3, 4)
+        cost = Cost.from_matrix(matrix)
+        block = cost.block(0, 3)
+        block += 1
+        np.testing.assert_array_equal(cost.block(0, 3), matrix)
+
+
+def test_a_cost_is_its_own_cost(pair):
+    cost = Cost(*pair)
+    assert as_cost(cost) is cost
 
 
 @pytest.mark.parametrize(
@@ -205,7 +247,6 @@ def test_a_given_matrix_is_the_cost():
         (np.ones((2, 2, 2)), "shape"),
         ([[1.0, 2.0], [3.0, np.nan]], r"\[1, 1\]"),
         ([[1.0, np.inf]], r"\[0, 1\]"),
-        ([[1.0, 1e300]], r"\[0, 1\]"),
         ([[1.0, -1e-3]], "negative"),
         (np.ones((2, 2)) * 1j, "complex"),
         ("abc", "must be an array of numbers"),
@@ -227,18 +268,18 @@ def bad_rows(value):
 
 
 @pytest.mark.parametrize(
-    ("xa", "xb", "options", "words"),
+    ("source", "target", "options", "words"),
     [
-        (bad_rows(np.nan), np.ones((2, 3)), {}, "row 4 of xa"),
-        (np.ones((2, 3)), bad_rows(-np.inf), {}, "row 4 of xb"),
-        (bad_rows(1e300), np.ones((2, 3)), {}, "row 4 of xa"),
-        (np.ones((2, 3)), np.ones((2, 4)), {}, "3 columns but xb has 4"),
+        (bad_rows(np.nan), np.ones((2, 3)), {}, "row 4 of source"),
+        (np.ones((2, 3)), bad_rows(-np.inf), {}, "row 4 of target"),
+        (bad_rows(1e300), np.ones((2, 3)), {}, "row 4 of source"),
+        (np.ones((2, 3)), np.ones((2, 4)), {}, "3 columns but target has 4"),
         (np.ones(3), np.ones((2, 3)), {}, "shape"),
         (np.ones((0, 3)), np.ones((2, 3)), {}, "non-empty"),
         (np.ones((2, 0)), np.ones((2, 0)), {}, "non-empty"),
         (np.ones((2, 3)) * 1j, np.ones((2, 3)), {}, "complex"),
-        ("a", np.ones((2, 3)), {}, "xa must be an array of numbers"),
-        (np.ones((2, 3)), [[1.0, 2.0, 3.0], [1.0]], {}, "xb must be an array of numbers"),
+        ("a", np.ones((2, 3)), {}, "source must be an array of numbers"),
+        (np.ones((2, 3)), [[1.0, 2.0, 3.0], [1.0]], {}, "target must be an array of numbers"),
         (np.ones((2, 3)), np.ones((2, 3)), {"weights": ["x", "y", "z"]}, "weights must be an array of numbers"),
         (np.ones((2, 3)), np.ones((2, 3)), {"metric": "manhattan"}, "l1, l2, sqeuclidean, cosine"),
         (np.ones((2, 3)), np.ones((2, 3)), {"weights": [1, -1, 1]}, "negative"),
@@ -246,17 +287,19 @@ def bad_rows(value):
         (np.ones((2, 3)), np.ones((2, 3)), {"weights": [1, 1]}, "3 columns"),
         (np.ones((2, 3)), np.ones((2, 3)), {"storage": "float16"}, "float32, compact, recompute"),
         (np.ones((2, 3)), np.ones((2, 3)), {"working_memory": "lots"}, "lots"),
+        (np.ones((2, 3)), np.ones((2, 3)), {"scale": 0}, "scale must be a positive number, got 0"),
+        (np.ones((2, 3)), np.ones((2, 3)), {"scale": float("inf")}, "scale must be a positive number"),
     ],
 )
-def test_bad_input_is_named(xa, xb, options, words):
+def test_bad_input_is_named(source, target, options, words):
     with pytest.raises(InputError, match=words):
-        Cost(xa, xb, **options)
+        Cost(source, target, **options)
 
 
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("storage", STORAGES)
 @pytest.mark.parametrize("value", [np.nan, np.inf])
-@pytest.mark.parametrize("side", ["xa", "xb"])
+@pytest.mark.parametrize("side", ["source", "target"])
 def test_bad_rows_of_memory_maps_are_named_too(metric, storage, value, side, tmp_path):
     good = np.ones((300, 3), np.float32)
     bad = good.copy()
@@ -264,7 +307,7 @@ def test_bad_rows_of_memory_maps_are_named_too(metric, storage, value, side, tmp
     np.save(tmp_path / "bad.npy", bad)
     mapped = np.load(tmp_path / "bad.npy", mmap_mode="r")
     with pytest.raises(InputError, match=f"row 270 of {side}"):
-        Cost(*((mapped, good) if side == "xa" else (good, mapped)), metric, storage=storage)
+        Cost(*((mapped, good) if side == "source" else (good, mapped)), metric, storage=storage)
 
 
 def test_distances_beyond_float32_are_refused():

@@ -10,14 +10,15 @@ from scipy.spatial.distance import cdist
 
 import oracles
 from bispectral_ot.costs import METRICS, STORAGES, Cost, distances
+from bispectral_ot.errors import DataWarning
 
 SCIPY_NAMES = {"l1": "cityblock", "l2": "euclidean", "sqeuclidean": "sqeuclidean", "cosine": "cosine"}
 
 
-def by_scipy(xa, xb, metric, weights=None):
-    weights = np.ones(xa.shape[1]) if weights is None else np.asarray(weights, np.float64)
+def by_scipy(source, target, metric, weights=None):
+    weights = np.ones(source.shape[1]) if weights is None else np.asarray(weights, np.float64)
     factors = weights if metric == "l1" else np.sqrt(weights)
-    return cdist(xa.astype(np.float64) * factors, xb.astype(np.float64) * factors, SCIPY_NAMES[metric])
+    return cdist(source.astype(np.float64) * factors, target.astype(np.float64) * factors, SCIPY_NAMES[metric])
 
 
 def random_features(n, k, seed=0, offset=0.0):
@@ -33,10 +34,10 @@ def whole(cost):
 @pytest.mark.parametrize("shape", [(130, 71, 33), (70, 150, 1), (65, 3, 200), (1, 1, 1), (1, 90, 7)])
 def test_distances_are_scipys(metric, weighted, shape):
     n, m, k = shape
-    xa, xb = random_features(n, k, 1), random_features(m, k, 2)
+    source, target = random_features(n, k, 1), random_features(m, k, 2)
     weights = np.random.default_rng(3).integers(1, 13, k).astype(float) if weighted else None
-    expected = by_scipy(xa, xb, metric, weights)
-    cost = Cost(xa, xb, metric, weights=weights)
+    expected = by_scipy(source, target, metric, weights)
+    cost = Cost(source, target, metric, weights=weights)
     np.testing.assert_allclose(whole(cost), expected, rtol=2e-6, atol=2e-6 * max(1e-6, expected.max()))
     assert cost.maximum == pytest.approx(expected.max(), rel=1e-5, abs=1e-7)
     assert (cost.shape, cost.metric) == ((n, m), metric)
@@ -46,10 +47,10 @@ def test_distances_are_scipys(metric, weighted, shape):
 @pytest.mark.parametrize("n", range(1, 10))
 def test_rows_that_fill_no_tile_are_computed_too(metric, n):
     for m in range(1, 10):
-        xa, xb = random_features(n, 5, n), random_features(m, 5, m + 20)
+        source, target = random_features(n, 5, n), random_features(m, 5, m + 20)
         weights = np.array([1.0, 2.0, 0.0, 0.5, 12.0])
-        result = whole(Cost(xa, xb, metric, weights=weights))
-        np.testing.assert_allclose(result, oracles.distances(xa, xb, metric, weights), rtol=1e-5, atol=1e-5)
+        result = whole(Cost(source, target, metric, weights=weights))
+        np.testing.assert_allclose(result, oracles.distances(source, target, metric, weights), rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("metric", METRICS)
@@ -58,12 +59,12 @@ def test_rows_that_fill_no_tile_are_computed_too(metric, n):
 def test_small_whole_numbers_give_the_literal_formula(metric, data):
     n, m, k = (data.draw(st.integers(1, 9)) for _ in range(3))
     numbers = st.integers(-4, 4)
-    xa = np.array(data.draw(st.lists(numbers, min_size=n * k, max_size=n * k)), float).reshape(n, k) + 5
-    xb = np.array(data.draw(st.lists(numbers, min_size=m * k, max_size=m * k)), float).reshape(m, k) + 5
+    source = np.array(data.draw(st.lists(numbers, min_size=n * k, max_size=n * k)), float).reshape(n, k) + 5
+    target = np.array(data.draw(st.lists(numbers, min_size=m * k, max_size=m * k)), float).reshape(m, k) + 5
     weights = np.array(data.draw(st.lists(st.integers(1, 6), min_size=k, max_size=k)), float)
-    result = whole(Cost(xa, xb, metric, weights=weights))
-    np.testing.assert_allclose(result, oracles.distances(xa, xb, metric, weights), rtol=2e-6, atol=3e-7)
-    equal = (xa[:, None] == xb[None]).all(axis=2)
+    result = whole(Cost(source, target, metric, weights=weights))
+    np.testing.assert_allclose(result, oracles.distances(source, target, metric, weights), rtol=2e-6, atol=3e-7)
+    equal = (source[:, None] == target[None]).all(axis=2)
     assert (result[equal] == 0).all()
     assert (result >= 0).all()
 
@@ -83,22 +84,22 @@ def test_equal_rows_have_distance_zero_whatever_their_common_offset(metric, stor
 @pytest.mark.parametrize("nearness", [1e-7, 1e-5, 1e-3, 1e-2, 0.025, 0.04, 0.1, 1.0])
 def test_near_duplicates_keep_their_digits(metric, nearness):
     """Where ``|x|^2 - 2 x.y + |y|^2`` cancels, and just above where another formula takes over."""
-    xa = random_features(40, 500, 5, offset=3.0)
-    xb = xa + np.float32(nearness) * random_features(40, 500, 6)
-    result, expected = whole(Cost(xa, xb, metric)), by_scipy(xa, xb, metric)
+    source = random_features(40, 500, 5, offset=3.0)
+    target = source + np.float32(nearness) * random_features(40, 500, 6)
+    result, expected = whole(Cost(source, target, metric)), by_scipy(source, target, metric)
     if metric == "cosine":  # SciPy's own 1 - x.y / (|x| |y|) cancels
-        unit_a, unit_b = (x / np.linalg.norm(x.astype(float), axis=1, keepdims=True) for x in (xa, xb))
-        expected = cdist(unit_a, unit_b, "sqeuclidean") / 2
+        first, second = (x / np.linalg.norm(x.astype(float), axis=1, keepdims=True) for x in (source, target))
+        expected = cdist(first, second, "sqeuclidean") / 2
     np.testing.assert_allclose(result, expected, rtol=5e-4)
 
 
 @pytest.mark.parametrize("metric", ["l1", "l2", "cosine"])
 @pytest.mark.parametrize("scale", [1e-30, 1e-20, 1e-12, 1e12, 1e18, 1e30])
 def test_very_small_and_very_large_features_do_not_underflow_or_overflow(metric, scale):
-    xa, xb = random_features(20, 30, 7), random_features(15, 30, 8)
-    xb[4] = xa[3]
-    cost = whole(Cost(xa * np.float32(scale), xb * np.float32(scale), metric))
-    expected = by_scipy(xa, xb, metric) * (1 if metric == "cosine" else scale)
+    source, target = random_features(20, 30, 7), random_features(15, 30, 8)
+    target[4] = source[3]
+    cost = whole(Cost(source * np.float32(scale), target * np.float32(scale), metric))
+    expected = by_scipy(source, target, metric) * (1 if metric == "cosine" else scale)
     np.testing.assert_allclose(cost, expected, rtol=2e-5, atol=1e-6 * expected.max())
     assert cost[3, 4] == 0
 
@@ -131,11 +132,11 @@ def test_cosine_stays_within_zero_and_two():
 
 @pytest.mark.parametrize("metric", METRICS)
 def test_columns_without_weight_do_not_count(metric):
-    xa, xb = random_features(10, 6, 12), random_features(11, 6, 13)
+    source, target = random_features(10, 6, 12), random_features(11, 6, 13)
     weights = np.array([1.0, 0, 3, 0, 1, 0])
     np.testing.assert_allclose(
-        whole(Cost(xa, xb, metric, weights=weights)),
-        whole(Cost(xa[:, ::2], xb[:, ::2], metric, weights=weights[::2])),
+        whole(Cost(source, target, metric, weights=weights)),
+        whole(Cost(source[:, ::2], target[:, ::2], metric, weights=weights[::2])),
         rtol=1e-5,
         atol=1e-6,
     )
@@ -143,17 +144,17 @@ def test_columns_without_weight_do_not_count(metric):
 
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("storage", STORAGES)
-@pytest.mark.parametrize("mapped", ["a", "b", "ab"])
+@pytest.mark.parametrize("mapped", ["source", "target", "source and target"])
 def test_memory_mapped_features_give_the_same(metric, storage, mapped, tmp_path, monkeypatch):
-    monkeypatch.setattr(distances, "_MAPPED_BYTES", 4 * 17 * 40)  # 40 rows of b at a time
-    xa, xb = random_features(530, 17, 14), random_features(95, 17, 15)
+    monkeypatch.setattr(distances, "_MAPPED_BYTES", 4 * 17 * 40)  # 40 targets at a time
+    source, target = random_features(530, 17, 14), random_features(95, 17, 15)
     weights = np.arange(1.0, 18)
     maps = {}
-    for name, x in (("a", xa), ("b", xb)):
+    for name, x in (("source", source), ("target", target)):
         np.save(tmp_path / f"{name}.npy", x)
         maps[name] = np.load(tmp_path / f"{name}.npy", mmap_mode="r") if name in mapped else x
-    expected = Cost(xa, xb, metric, weights=weights, storage=storage)
-    cost = Cost(maps["a"], maps["b"], metric, weights=weights, storage=storage)
+    expected = Cost(source, target, metric, weights=weights, storage=storage)
+    cost = Cost(maps["source"], maps["target"], metric, weights=weights, storage=storage)
     # products of other tiles round in another way, and then to the next code
     np.testing.assert_allclose(whole(cost), whole(expected), rtol=1e-5, atol=1e-5 + 2 * cost.storage_error)
     assert cost.maximum == pytest.approx(expected.maximum, rel=1e-6)
@@ -177,8 +178,8 @@ def test_features_of_any_layout_and_type_are_read(metric):
     x = np.random.default_rng(17).integers(0, 255, (30, 8))
     expected = by_scipy(x[::2], x[1::2], metric)
     for given_x in (x.astype(np.uint8), np.asfortranarray(x.astype(float)), x.astype(">f4"), x.tolist()):
-        a, b = given_x[::2], given_x[1::2]
-        np.testing.assert_allclose(whole(Cost(a, b, metric)), expected, rtol=1e-5, atol=1e-6)
+        source, target = given_x[::2], given_x[1::2]
+        np.testing.assert_allclose(whole(Cost(source, target, metric)), expected, rtol=1e-5, atol=1e-6)
 
 
 def test_features_that_may_not_be_written_are_read_and_left_alone():
@@ -187,3 +188,77 @@ def test_features_that_may_not_be_written_are_read_and_left_alone():
     x.flags.writeable = False
     np.testing.assert_allclose(whole(Cost(x, x)), by_scipy(x, x, "l1"), rtol=1e-5, atol=1e-5)
     np.testing.assert_array_equal(x, before)
+
+
+# Float64 features that float32 cannot hold
+
+
+METRICS_BLIND_TO_SHIFTS = ["l1", "l2", "sqeuclidean"]
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("metric", METRICS_BLIND_TO_SHIFTS)
+@pytest.mark.parametrize("offset", [0.0, 1e4, 1e8, -1e12, np.array([1e8, 0.0, -3e6, 1e-3, 1e10])], ids=str)
+@pytest.mark.parametrize("storage", STORAGES)
+def test_features_far_from_zero_keep_their_distances(metric, offset, storage):
+    generator = np.random.default_rng(19)
+    source, target = generator.integers(-50, 50, (40, 5)) / 16, generator.integers(-50, 50, (30, 5)) / 16
+    weights = np.array([1.0, 2, 0.5, 3, 1])
+    cost = Cost(source + offset, target + offset, metric, weights=weights, storage=storage)
+    expected = by_scipy(source, target, metric, weights)
+    rounding = 2e-4 if np.any(np.abs(offset) > 1e11) else 1e-6  # of the numbers themselves, in float64
+    np.testing.assert_allclose(whole(cost), expected, rtol=rounding, atol=2e-6 * expected.max() + cost.storage_error)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("kind", [list, np.int64, np.int32, np.float64])
+def test_numbers_of_any_kind_keep_their_differences(kind):
+    source, target = np.array([[10**8, 3], [10**8 + 1, 3]]), np.array([[10**8 + 5, 3]])
+    sides = (source.tolist(), target.tolist()) if kind is list else (source.astype(kind), target.astype(kind))
+    assert whole(Cost(*sides)).tolist() == [[5], [4]]
+
+
+@pytest.mark.filterwarnings("error")
+def test_one_side_in_float64_is_enough():
+    source, target = np.float32([[2**27], [2**27 + 16]]), np.array([[2.0**27 + 1]])
+    assert whole(Cost(source, target)).tolist() == [[1], [15]]
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_rows_that_float32_cannot_tell_apart_are_reported(metric):
+    x = np.array([[0.0, 1.0], [1e8, 1.0], [1e8 + 1, 1.0]])  # too wide for a shift to help
+    with pytest.warns(DataWarning, match="1 rows of the features differ from others by less than float32") as caught:
+        cost = whole(Cost(x, x[:1], metric))
+    assert np.isfinite(cost).all()
+    assert caught[0].filename == __file__
+    with pytest.warns(DataWarning, match="2 rows"):
+        Cost(x[:2], np.repeat(x[2:], 2, axis=0), metric)  # also between the two sides
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_numbers_below_float32_are_reported(metric):
+    with pytest.warns(DataWarning, match="float32"):
+        Cost(np.array([[1e-50, 2e-50]]), np.array([[3e-50, 1e-50]]), metric)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("metric", METRICS)
+def test_rows_that_are_equal_but_for_float64_rounding_are_not_reported(metric):
+    x = np.random.default_rng(20).normal(size=(20, 4))
+    assert whole(Cost(x, x / 3 * 3 + 1e-15, metric)).diagonal().max() == 0
+    Cost(np.vstack([x, x]), x, metric)
+
+
+@pytest.mark.parametrize("offset", [1e5, 1e8])
+def test_angles_between_features_far_from_zero_are_reported(offset):
+    x = np.random.default_rng(21).normal(size=(20, 4)) + offset
+    with pytest.warns(DataWarning, match="take the metric l2") as caught:
+        Cost(x, x, "cosine")
+    assert caught[0].filename == __file__
+
+
+@pytest.mark.filterwarnings("error")
+def test_angles_next_to_a_constant_column_or_a_common_row_are_not():
+    x = np.random.default_rng(22).normal(size=(20, 4))
+    Cost(np.hstack([x, np.ones((20, 1))]), np.hstack([x, np.ones((20, 1))]), "cosine")
+    Cost(x[:1], x[:1], "cosine")

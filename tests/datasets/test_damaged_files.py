@@ -14,11 +14,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from idx_files import idx_bytes
 from PIL import Image
 
 from bispectral_ot.datasets import Dataset, load
 from bispectral_ot.errors import DatasetError, InputError, MemoryBudgetError
+from idx_files import idx_bytes
 
 IMAGES = np.random.default_rng(1).integers(0, 256, (4, 6, 5), dtype=np.uint8)
 

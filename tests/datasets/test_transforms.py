@@ -237,7 +237,7 @@ def test_halves_that_cannot_be():
         split_halves(Dataset(np.zeros((1, 2, 2))))
     with pytest.raises(InputError, match="no class with two images"):
         split_halves(Dataset(np.zeros((2, 2, 2)), ["a", "b"]))
-    with pytest.raises(InputError, match="per_class must be a whole number of at least 1"):
+    with pytest.raises(InputError, match="per_class must be an integer of at least 1"):
         split_halves(load("digits"), per_class=0)
 
 
@@ -262,7 +262,7 @@ def test_an_array_will_do_for_a_dataset(change: Callable[..., Any]):
 @pytest.mark.parametrize("change", [rotate_randomly, split_halves])
 @pytest.mark.parametrize("seed", [-1, 0.5, None])
 def test_seeds_are_whole_numbers(change: Callable[..., Any], seed: object):
-    with pytest.raises(InputError, match="seed must be a whole number of at least 0"):
+    with pytest.raises(InputError, match="seed must be an integer of at least 0"):
         change(np.zeros((4, 5, 5)), seed=seed)
 
 

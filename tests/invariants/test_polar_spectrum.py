@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from bispectral_ot.costs import AlignedCost
+from bispectral_ot.costs import AlignedDistance
 from bispectral_ot.datasets import Dataset, center, rotate
 from bispectral_ot.errors import DataWarning, InputError
 from bispectral_ot.invariants import PolarSpectrum
@@ -21,7 +21,7 @@ def images_of(*shape: int, seed: int = 0) -> NDArray[np.float64]:
 def aligned(transformer: PolarSpectrum, x: NDArray, y: NDArray) -> NDArray:
     reflections = transformer.symmetry == "rotation-reflection"
     rows = [transformer.transform(images) for images in (x, y)]
-    return AlignedCost(*rows, transformer.index_map_, "l2", reflections=reflections).block(0, len(x))
+    return AlignedDistance(*rows, transformer.index_map_, "l2", reflections=reflections).rows(0, len(x))
 
 
 def complex_rows(transformer: PolarSpectrum, images: NDArray) -> tuple[NDArray, NDArray]:

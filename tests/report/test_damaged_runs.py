@@ -12,11 +12,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from report_runs import blobs, make_run
-from test_html import page_content
 
 from bispectral_ot.errors import DataWarning, InputError
 from bispectral_ot.report.html import write_report
+from report_runs import blobs, make_run, page_content
 
 THREE = ("a", "b", "c")
 

@@ -9,23 +9,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from report_runs import HOSTILE, blobs, make_run
 from typer.testing import CliRunner
 
 import bispectral_ot as bot
 from bispectral_ot.cli.main import app
 from bispectral_ot.errors import DataWarning, InputError
 from bispectral_ot.report.html import embed_json, read_markdown, write_report
+from report_runs import HOSTILE, blobs, make_run, page_content
 
 THREE = ("a", "b", "c")
-
-
-def page_content(path: Path) -> dict[str, Any]:
-    """The data that the page's script reads."""
-    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', path.read_text("utf-8"), re.DOTALL)
-    assert found
-    content: dict[str, Any] = json.loads(found[1])
-    return content
 
 
 @pytest.mark.parametrize("text", [*HOSTILE, "<!--", "]]>", "\udc80"])

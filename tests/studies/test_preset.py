@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import bispectral_ot as bot
+from bispectral_ot.datasets import rotate
 from bispectral_ot.errors import InputError
 from bispectral_ot.studies import Preset
 from bispectral_ot.studies.preset import checksum
@@ -15,7 +16,7 @@ def test_the_paper_normalizes_first_and_leaves_corners_at_zero() -> None:
     a, b = Preset(per_class=20).halves(DIGITS, "rotated")
     upright, _ = bot.split_halves(bot.normalize(DIGITS), seed=0, per_class=20)
     angles = np.random.default_rng(0).uniform(0, 360, len(a))
-    np.testing.assert_array_equal(a.images, bot.rotate(upright.images, angles, fill=0.0).images)
+    np.testing.assert_array_equal(a.images, rotate(upright.images, angles, fill=0.0).images)
     np.testing.assert_allclose(
         b.images, (DIGITS.select(_places(b)).images - DIGITS.images.mean()) / DIGITS.images.std(), rtol=1e-5, atol=1e-6
     )

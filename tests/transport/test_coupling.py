@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
-from transport_problems import marginal_error, problem, weights
 
 from bispectral_ot.costs import STORAGES, Cost
 from bispectral_ot.errors import InputError
 from bispectral_ot.transport import ExactTransport, Sinkhorn, SparseCoupling
+from transport_problems import marginal_error, problem, weights
 
 
 def entropic(storage="float32"):
@@ -62,6 +64,13 @@ def test_the_best_targets_are_those_of_the_plan(coupling, k):
         np.take_along_axis(plan, summary.top_indices, axis=1), summary.top_masses, rtol=2e-5, atol=1e-15
     )
     assert all(len(set(row)) == kept for row in summary.top_indices.tolist())
+    cost = coupling.cost.block(0, 60)
+    rounding = {"rtol": 1e-6, "atol": 1e-6 * coupling.cost.maximum}  # recomputed blocks, 16 bits decoded in float32
+    np.testing.assert_allclose(summary.top_costs, np.take_along_axis(cost, summary.top_indices, axis=1), **rounding)
+    nearest = cost.min(axis=1) if k else np.zeros(60)
+    np.testing.assert_allclose(summary.nearest_costs, nearest, **rounding)
+    if k:
+        np.testing.assert_allclose(cost[np.arange(60), summary.nearest], nearest, **rounding)
 
 
 @pytest.mark.parametrize("unlabelled", [False, True])
@@ -78,6 +87,12 @@ def test_class_masses_are_those_of_the_plan(coupling, unlabelled):
     np.testing.assert_allclose(summary.target_class_mass, by_source, rtol=2e-5, atol=1e-14)
 
 
+def test_couplings_are_frozen(coupling):
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        coupling.tol = 1.0
+    assert not dataclasses.replace(coupling, tol=1e-300).converged or coupling.marginal_error == 0
+
+
 def test_without_labels_there_are_no_class_masses(coupling):
     summary = coupling.summary(k=1)
     assert summary.source_class_mass is None
@@ -88,7 +103,9 @@ def test_without_labels_there_are_no_class_masses(coupling):
 
 
 def test_labels_that_are_all_missing_give_no_classes(coupling):
-    assert coupling.summary(k=1, target_labels=np.full(45, -1)).source_class_mass is None
+    summary = coupling.summary(k=1, source_labels=np.full(60, -1), target_labels=np.full(45, -1))
+    assert summary.source_class_mass.shape == (60, 0)
+    assert summary.target_class_mass.shape == (0, 45)
 
 
 def test_the_number_of_threads_does_not_matter(coupling, monkeypatch):
@@ -143,6 +160,9 @@ def test_any_sparse_plan_is_read_right(data):
     np.testing.assert_allclose(summary.top_masses, -np.sort(-plan, axis=1)[:, :k], atol=1e-15)
     # of equal masses the first comes first
     np.testing.assert_array_equal(summary.top_indices, np.argsort(-plan, axis=1, kind="stable")[:, :k])
+    np.testing.assert_array_equal(summary.top_costs, np.take_along_axis(matrix, summary.top_indices, axis=1))
+    np.testing.assert_array_equal(summary.nearest, np.zeros(n))
+    np.testing.assert_array_equal(summary.nearest_costs, matrix[:, 0])
     if labels.max() >= 0:
         expected = np.stack([plan[:, labels == c].sum(axis=1) for c in range(labels.max() + 1)], axis=1)
         np.testing.assert_allclose(summary.source_class_mass, expected, atol=1e-15)

@@ -66,7 +66,6 @@ def _compare(folder: Path, *, seed: int, per_class: int, progress: Progress) -> 
     from bispectral_ot.report.overview import overview_figure
     from bispectral_ot.report.style import save
     from bispectral_ot.report.tables import Side, class_table
-    from bispectral_ot.transport import Sinkhorn
 
     progress("read the digits", 0, 1)
     digits = load("mnist-5k")
@@ -79,8 +78,7 @@ def _compare(folder: Path, *, seed: int, per_class: int, progress: Progress) -> 
         def named_progress(stage: str, done: int, total: int, name: str = name) -> None:
             progress(f"{name}: {stage}", done, total)
 
-        solver = Sinkhorn(on_failure="warn")
-        outcome = match(source, target, features=name, solver=solver, progress=named_progress)
+        outcome = match(source, target, features=name, progress=named_progress)
         table = class_table(outcome, source, target)
         assert table is not None
         outcomes[name] = (outcome, table)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import re
 import resource
 import signal
 import sys
@@ -16,16 +17,17 @@ import typer
 from typer.core import TyperGroup
 
 from bispectral_ot._version import __version__
-from bispectral_ot.cli import bench, datasets, study
+from bispectral_ot.checks import advise
+from bispectral_ot.cli import datasets, study
 from bispectral_ot.cli.console import complain
 from bispectral_ot.cli.demo import demo
 from bispectral_ot.cli.match import match
 from bispectral_ot.cli.report import report
 from bispectral_ot.cli.streams import guard_streams
-from bispectral_ot.errors import InputError, NotConvergedError, RunKeptError
+from bispectral_ot.errors import InputError, RunKeptError
 from bispectral_ot.memory import format_bytes
 
-NOT_CONVERGED, KEPT_ELSEWHERE, BAD_INPUT, BUG, INTERRUPTED, TERMINATED = 1, 1, 2, 3, 130, 143
+KEPT_ELSEWHERE, BAD_INPUT, BUG, INTERRUPTED, TERMINATED = 1, 2, 3, 130, 143
 _DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 # What the system's loader and Python say where a library or a thread does not fit into memory.
 _NO_ROOM = ("failed to map segment", "cannot allocate memory", "can't start new thread")
@@ -52,7 +54,7 @@ class Program(TyperGroup):
         try:
             return super().parse_args(ctx, args)
         except typer.TyperException as error:
-            self.print_json(error.exit_code, error.format_message())
+            self.stop(error.exit_code, usage_message(error))
             raise
 
     def invoke(self, ctx: Any) -> Any:
@@ -61,13 +63,10 @@ class Program(TyperGroup):
             if not {"-h", "--help"} & set(sys.argv):
                 check_address_space()
             return super().invoke(ctx)
-        except typer.TyperException as error:  # a word that is no option, and the like; typer shows it
-            self.print_json(error.exit_code, error.format_message())
-            raise
+        except typer.TyperException as error:  # a word that is no option, and the like
+            self.stop(error.exit_code, usage_message(error))
         except InputError as error:
             self.stop(BAD_INPUT, str(error))
-        except NotConvergedError as error:
-            self.stop(NOT_CONVERGED, str(error))
         except RunKeptError as error:
             self.stop(KEPT_ELSEWHERE, str(error), run=str(error.folder))
         except KeyboardInterrupt:
@@ -94,6 +93,17 @@ class Program(TyperGroup):
         """Print an error on standard output, where ``--json`` was asked for."""
         if self.as_json:
             typer.echo(json.dumps({"error": message, "exit_code": code, **more}))
+
+
+def usage_message(error: Any) -> str:
+    """What is wrong with the command line, in one line, with the nearest of the words that would do."""
+    message = " ".join(str(error.format_message()).replace("Value error, ", "").split())
+    found = re.match(r"(.*): '([^']*)' is not one of (.*)\.$", message)
+    if found:
+        known = re.findall("'([^']*)'", found[3])
+        message = f"{found[1]}: {found[2]!r} is unknown; {advise(found[2], known)}"
+    context = getattr(error, "ctx", None)
+    return message if context is None else f"{message.rstrip('.')}. See {context.command_path} --help."
 
 
 def check_address_space() -> None:
@@ -160,7 +170,6 @@ app.command()(demo)
 app.command()(report)
 app.add_typer(datasets.app, name="datasets")
 app.add_typer(study.app, name="study")
-app.add_typer(bench.app, name="bench")
 
 
 def run() -> None:

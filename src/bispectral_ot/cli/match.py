@@ -12,7 +12,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from bispectral_ot.checks import check_choice
+from bispectral_ot.choices import FeatureName, Metric, SolverName, Split, Storage, Symmetry
 from bispectral_ot.cli.console import output, progress_bars, shown_warnings
 from bispectral_ot.errors import DataWarning, InputError
 
@@ -33,27 +33,27 @@ def match(
     target: Annotated[str, typer.Argument(metavar="TARGET", help="The set to match it with, given likewise.")],
     out: Annotated[Path, typer.Option(metavar="RUN", help="Folder for the run; it appears when it is whole.")],
     symmetry: Annotated[
-        str | None,
+        Symmetry | None,
         typer.Option(
-            help="What not to see: rotation, rotation-reflection (mirror images, too), translation, d4 (quarter turns "
-            "and mirror images), so3 (signals on the sphere), so3-shapes (point clouds) or none.",
+            help="What not to see; rotation-reflection and d4 (quarter turns) include mirror images, so3 is for "
+            "signals on the sphere, so3-shapes for point clouds.",
             show_default="that of the features, else rotation",
             rich_help_panel=_COMPARISON,
         ),
     ] = None,
     features: Annotated[
-        str | None,
+        FeatureName | None,
         typer.Option(
-            help="coupled-bispectrum, ring-bispectrum (the paper's), aligned (every pair at its best turn), "
-            "ring-power, translation-, d4-, sphere- or shell-bispectrum, or pixels.",
+            help="What images are compared by; ring-bispectrum is the paper's, aligned turns every pair to its best "
+            "fit.",
             show_default="what suits the symmetry",
             rich_help_panel=_COMPARISON,
         ),
     ] = None,
     metric: Annotated[
-        str | None,
+        Metric | None,
         typer.Option(
-            help="Distance between features: l1, l2, sqeuclidean or cosine.",
+            help="Distance between features.",
             show_default="sqeuclidean for coupled-bispectrum and aligned, else l1",
             rich_help_panel=_COMPARISON,
         ),
@@ -70,7 +70,7 @@ def match(
         bool,
         typer.Option(help="Bring all pixels to mean 0 and deviation 1.", rich_help_panel=_COMPARISON),
     ] = True,
-    solver: Annotated[str, typer.Option(help="sinkhorn, greenkhorn or exact.", rich_help_panel=_SOLVER)] = "sinkhorn",
+    solver: Annotated[SolverName, typer.Option(help="How the plan is found.", rich_help_panel=_SOLVER)] = "sinkhorn",
     reg: Annotated[
         float | None,
         typer.Option(
@@ -88,10 +88,10 @@ def match(
         typer.Option(help="Passes (or updates) at most.", show_default="the solver's own", rich_help_panel=_SOLVER),
     ] = None,
     source_split: Annotated[
-        str, typer.Option(help="train or test, where the source has both.", rich_help_panel=_IMAGES)
+        Split, typer.Option(help="Which part of the source, where it has both.", rich_help_panel=_IMAGES)
     ] = "train",
     target_split: Annotated[
-        str, typer.Option(help="train or test, where the target has both.", rich_help_panel=_IMAGES)
+        Split, typer.Option(help="Which part of the target, where it has both.", rich_help_panel=_IMAGES)
     ] = "train",
     root: Annotated[
         Path | None,
@@ -150,9 +150,9 @@ def match(
         ),
     ] = None,
     storage: Annotated[
-        str | None,
+        Storage | None,
         typer.Option(
-            help="How to keep the distances: float32, compact or recompute.",
+            help="How to keep the distances; compact has 16 bits, recompute keeps none.",
             show_default="the most exact that fits",
             rich_help_panel=_MEMORY,
         ),
@@ -228,21 +228,17 @@ def match(
 
 def _check_options(config: dict[str, Any]) -> dict[str, Any]:
     """Options for the library; whatever is wrong with them is said before any work is done."""
-    from bispectral_ot.costs import METRICS, STORAGES
     from bispectral_ot.datasets.resize import parse_size
-    from bispectral_ot.invariants.names import make_features
-    from bispectral_ot.matching.features import check_metric
     from bispectral_ot.memory import parse_bytes
     from bispectral_ot.runs import check_free
+    from bispectral_ot.spaces import choose_features
     from bispectral_ot.transport import SOLVERS
 
     inputs = [config[name] for name in ("source", "target", "root")]
     check_free(config["out"], verb="match", inputs=inputs, overwrite=config["overwrite"])
-    check_choice("--source-split", config["source_split"], ("train", "test"))
-    check_choice("--target-split", config["target_split"], ("train", "test"))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)  # the match says it
-        transformer = make_features(config["features"], symmetry=config["symmetry"])
+        choose_features(config["features"], symmetry=config["symmetry"], metric=config["metric"])
     one_set = (config["source"], config["source_split"]) == (config["target"], config["target_split"])
     if config["split_halves"] and not one_set:
         raise InputError(
@@ -254,21 +250,15 @@ def _check_options(config: dict[str, Any]) -> dict[str, Any]:
             raise InputError(
                 f"--{plane[0].replace('_', '-')} is for flat images, not for spheres or shapes in 3-D; leave it out."
             )
-    if config["metric"] is not None:
-        check_choice("--metric", config["metric"], METRICS)
-        check_metric(config["metric"], transformer)
-    if config["storage"] is not None:
-        check_choice("--storage", config["storage"], STORAGES)
     if config["working_memory"] is not None:
         parse_bytes(config["working_memory"])
     if config["resize"] is not None:
         parse_size(config["resize"])
-    check_choice("--solver", config["solver"], SOLVERS)
     if config["solver"] == "exact" and config["reg"] is not None:
         raise InputError("--reg has no meaning for --solver exact, which does not regularise; leave it out.")
     given = {name: config[name] for name in ("reg", "tol", "max_iter") if config[name] is not None}
     return {
-        "solver": SOLVERS[config["solver"]](on_failure="warn", **given),
+        "solver": SOLVERS[config["solver"]](**given),
         **{name: config[name] for name in ("symmetry", "features", "metric", "normalize")},
         **{name: config[name] for name in ("pca", "working_memory", "storage")},
     }
@@ -321,11 +311,11 @@ def _read_sides(config: dict[str, Any], progress: Progress) -> tuple[Side, Side]
 
 def _kind(config: dict[str, Any]) -> Kind:
     """What the sets hold, which the symmetry of the features says."""
-    from bispectral_ot.invariants.names import make_features, symmetry_of
+    from bispectral_ot.invariants import make_features
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)  # the match says it
-        symmetry = symmetry_of(make_features(config["features"], symmetry=config["symmetry"]))
+        symmetry = make_features(config["features"], symmetry=config["symmetry"]).symmetry
     kinds: dict[str | None, Kind] = {"so3": "sphere", "so3-shapes": "clouds"}
     return kinds.get(symmetry, "images")
 

@@ -391,5 +391,5 @@ def _listed(text: str) -> list[str]:
 
 def _whole_number(word: str) -> int:
     if not word.isdigit() or int(word) < 1:
-        raise InputError(f"--per-class takes whole numbers with commas between, such as 1,10; got {word!r}.")
+        raise InputError(f"--per-class takes integers with commas between, such as 1,10; got {word!r}.")
     return int(word)

@@ -1,17 +1,25 @@
-"""Costs: pairwise distances in row blocks, stored or recomputed within a memory budget."""
+"""Costs: pairwise distances in row blocks, stored or recomputed within a memory budget, and the passes over them."""
 
-from bispectral_ot.costs.aligned import ALIGNED_METRICS, AlignedCost
-from bispectral_ot.costs.cost import STORAGES, Cost, EncodedRows, Storage, choose_storage
-from bispectral_ot.costs.distances import METRICS, Metric
+from bispectral_ot.choices import Metric, Storage
+from bispectral_ot.costs.aligned import ALIGNED_METRICS, AlignedDistance
+from bispectral_ot.costs.cost import Cost, Reading, Sweep, as_cost
+from bispectral_ot.costs.distances import METRICS, Distance, FeatureDistance
+from bispectral_ot.costs.sparse import SparseCost
+from bispectral_ot.costs.storage import STORAGES, plan_storage
 
 __all__ = [
     "ALIGNED_METRICS",
     "METRICS",
     "STORAGES",
-    "AlignedCost",
+    "AlignedDistance",
     "Cost",
-    "EncodedRows",
+    "Distance",
+    "FeatureDistance",
     "Metric",
+    "Reading",
+    "SparseCost",
     "Storage",
-    "choose_storage",
+    "Sweep",
+    "as_cost",
+    "plan_storage",
 ]

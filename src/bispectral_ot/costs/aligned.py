@@ -9,28 +9,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bispectral_ot.checks import check_choice, check_integer
+from bispectral_ot.choices import Metric
 from bispectral_ot.costs._typing import Floats
-from bispectral_ot.costs.cost import Cost, Storage
-from bispectral_ot.costs.distances import CANCELLATION, METRICS, Distance, Metric
+from bispectral_ot.costs.distances import CANCELLATION, METRICS, FeatureDistance
 from bispectral_ot.errors import InputError
-from bispectral_ot.progress import Progress, silent
 
 ALIGNED_METRICS: tuple[Metric, ...] = ("l2", "sqeuclidean", "cosine")
-# Rows of b at a time: correlations of a tile with all rotations then stay near the core.
+# Targets at a time: correlations of a tile with all rotations then stay near the core.
 _COLUMNS_AT_ONCE = 256
 
 
-class AlignedCost(Cost):
-    """Pairwise distances ``min over g of |x - g y|``, g the rotations of the plane, with or without mirrors.
+class AlignedDistance(FeatureDistance):
+    """Distances ``min over g of |x - g y|``, g the rotations of the plane, with or without mirrors.
 
     x and y are steerable coefficients: a rotation by an angle multiplies those of frequency k by
-    ``e^{-i k angle}``, and a mirror conjugates them all (:class:`~bispectral_ot.PolarSpectrum` makes them).
+    ``e^{-i k angle}``, and a mirror conjugates them all (:class:`~bispectral_ot.invariants.PolarSpectrum` makes them).
     So ``<x, g y> = sum over k of Re(e^{i k angle} sum x_k conj(y_k))``: a matrix product for each frequency, and
     one more for all angles.
 
     Parameters
     ----------
-    xa, xb
+    source, target
         Coefficients (n, c) and (m, c), one row per element.
     index_map
         What the columns are, (c,) with the fields frequency and part: ordered by frequency, then part (real,
@@ -41,47 +40,41 @@ class AlignedCost(Cost):
         Whether y may be mirrored, too.
     n_rotations
         Angles that are tried, evenly spaced; by default 4 for each frequency (:func:`default_rotations`).
-    working_memory, storage, progress
-        As in :class:`Cost`, whose attributes and methods it has.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bispectral_ot import Cost
+    >>> from bispectral_ot.costs import AlignedDistance
+    >>> from bispectral_ot.invariants import PolarSpectrum
+    >>> image = np.random.default_rng(0).random((1, 16, 16))
+    >>> spectrum = PolarSpectrum().fit(image)
+    >>> source, target = (spectrum.transform(x) for x in (image, np.rot90(image, axes=(1, 2))))
+    >>> distance = AlignedDistance(source, target, spectrum.index_map_)
+    >>> bool(Cost.from_distance(distance).maximum < 1e-6)
+    True
     """
+
+    _ignores_shifts = False  # a shift is not turned with the coefficients
 
     def __init__(
         self,
-        xa: Floats,
-        xb: Floats,
+        source: Floats,
+        target: Floats,
         index_map: NDArray[np.void],
         metric: Metric = "sqeuclidean",
         *,
         reflections: bool = False,
         n_rotations: int | None = None,
-        working_memory: str | int | float | None = None,
-        storage: Storage | None = None,
-        progress: Progress = silent,
-    ) -> None:
-        distance = OrbitDistance(xa, xb, index_map, metric, reflections=reflections, n_rotations=n_rotations)
-        self._keep(distance, working_memory=working_memory, storage=storage, progress=progress)
-
-
-class OrbitDistance(Distance):
-    """Distances between the rows of ``xa`` and the orbits of the rows of ``xb``."""
-
-    def __init__(
-        self,
-        xa: Floats,
-        xb: Floats,
-        index_map: NDArray[np.void],
-        metric: Metric,
-        *,
-        reflections: bool,
-        n_rotations: int | None,
     ) -> None:
         check_aligned_metric(metric)
-        super().__init__(xa, xb, metric, None)
-        self.starts = _frequency_blocks(index_map, self.xa.shape[1])
+        super().__init__(source, target, metric)
+        self.starts = _frequency_blocks(index_map, self.source.shape[1])
         n_frequencies = len(self.starts) - 1
         n_rotations = default_rotations(index_map) if n_rotations is None else n_rotations
         check_integer("n_rotations", n_rotations, minimum=1)
         self.reflections = reflections
+        self.rows_at_once = 512 if isinstance(self.target, np.memmap) else 64
         # of x_real y_real + x_imag y_imag, and of x_imag y_real - x_real y_imag
         self._partners = np.concatenate([np.roll(np.arange(i, j), (j - i) // 2) for i, j in self._blocks])
         self._signs = np.where(index_map["part"] == 0, 1, -1).astype(np.float32)
@@ -94,37 +87,32 @@ class OrbitDistance(Distance):
     def _blocks(self) -> list[tuple[int, int]]:
         return list(itertools.pairwise(self.starts.tolist()))
 
-    @property
-    def rows_at_once(self) -> int:
-        """How many rows of ``xa`` make a good block."""
-        return 512 if isinstance(self.xb, np.memmap) else 64
-
     def _tile(
         self,
-        a: NDArray[np.float32],
-        b: NDArray[np.float32],
+        source: NDArray[np.float32],
+        target: NDArray[np.float32],
         rows: slice,
         columns: slice,
         out: NDArray[np.float32],
     ) -> None:
         from bispectral_ot.costs import aligned_kernels
 
-        partners = a[:, self._partners]
-        sides = [(a, partners * self._signs)]
+        partners = source[:, self._partners]
+        sides = [(source, partners * self._signs)]
         if self.reflections:
-            sides.append((a * self._signs, partners))
-        b_norms = self._b_norms[columns]
-        for first in range(0, len(b), _COLUMNS_AT_ONCE):
-            part = slice(first, min(first + _COLUMNS_AT_ONCE, len(b)))
-            products = self._best_products(*sides[0], b[part])
+            sides.append((source * self._signs, partners))
+        target_norms = self._target_norms[columns]
+        for first in range(0, len(target), _COLUMNS_AT_ONCE):
+            part = slice(first, min(first + _COLUMNS_AT_ONCE, len(target)))
+            products = self._best_products(*sides[0], target[part])
             for mirrored in sides[1:]:
-                np.maximum(products, self._best_products(*mirrored, b[part]), out=products)
+                np.maximum(products, self._best_products(*mirrored, target[part]), out=products)
             aligned_kernels.finish_aligned(
                 products,
-                a,
-                b[part],
-                self._a_norms[rows],
-                b_norms[part],
+                source,
+                target[part],
+                self._source_norms[rows],
+                target_norms[part],
                 self.starts,
                 self.phases,
                 self.reflections,
@@ -135,14 +123,14 @@ class OrbitDistance(Distance):
             out[:, part] = products
 
     def _best_products(
-        self, real_side: NDArray[np.float32], imaginary_side: NDArray[np.float32], b: NDArray[np.float32]
+        self, real_side: NDArray[np.float32], imaginary_side: NDArray[np.float32], target: NDArray[np.float32]
     ) -> NDArray[np.float32]:
-        """``max over g of <x, g y>`` for rows x of a tile and rows y of ``b``."""
-        shape = (len(self.starts) - 1, len(real_side), len(b))
+        """``max over g of <x, g y>`` for rows x of a tile and rows y of ``target``."""
+        shape = (len(self.starts) - 1, len(real_side), len(target))
         real, imaginary = np.empty(shape, dtype=np.float32), np.empty(shape, dtype=np.float32)
         for k, (start, stop) in enumerate(self._blocks):
-            np.matmul(real_side[:, start:stop], b[:, start:stop].T, out=real[k])
-            np.matmul(imaginary_side[:, start:stop], b[:, start:stop].T, out=imaginary[k])
+            np.matmul(real_side[:, start:stop], target[:, start:stop].T, out=real[k])
+            np.matmul(imaginary_side[:, start:stop], target[:, start:stop].T, out=imaginary[k])
         products = self._cosines @ real.reshape(shape[0], -1)
         odd = self._sines @ imaginary.reshape(shape[0], -1)
         products += np.abs(odd, out=odd)

@@ -1,45 +1,63 @@
-"""The cost of moving one element of a to one of b: row blocks, stored or recomputed within a byte budget."""
+"""The cost of moving each source to each target: blocks of rows, and the passes that solvers make over them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Literal, get_args
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bispectral_ot.checks import check_choice
-from bispectral_ot.costs._typing import Codes, Floats
-from bispectral_ot.costs.distances import Distance, Metric, as_float32
-from bispectral_ot.engines import core_count, run_blocks, split_rows
-from bispectral_ot.errors import InputError, MemoryBudgetError
-from bispectral_ot.memory import default_budget, format_bytes, parse_bytes
+from bispectral_ot.checks import check_positive
+from bispectral_ot.choices import Metric, Storage
+from bispectral_ot.costs._typing import Floats
+from bispectral_ot.costs.distances import Distance, FeatureDistance
+from bispectral_ot.costs.encoded import EncodedRows, plain, quantized, shifted
+from bispectral_ot.costs.sparse import SparseCost, gather_entries
+from bispectral_ot.costs.storage import plan_storage
+from bispectral_ot.engines import Block, Engine, Threads, row_blocks
+from bispectral_ot.errors import InputError
 from bispectral_ot.progress import Progress, silent
 
-Storage = Literal["float32", "compact", "recompute"]
-STORAGES: tuple[Storage, ...] = get_args(Storage)
+Vector = NDArray[np.float64]
 
-# Room for the solver's vectors, the interpreter and the libraries beside what is counted exactly.
-_OVERHEAD = 64 * 2**20
+# Costs of so few entries are one block: threads would only wait for each other.
+_ONE_BLOCK = 2**15
+# Rows of a stored block: few enough that all cores end together, many enough that column sums cost little.
+_FEWEST_ROWS, _MOST_ROWS, _BLOCKS = 16, 256, 32
+# float32 numbers outside of this range are shifted and scaled like float64 ones.
+_SAFE_FLOAT32 = (1e-30, 1e30)
 
 
-@dataclass(frozen=True)
-class EncodedRows:
-    """Rows of a cost as they are stored: ``cost[i, j] = offsets[i] + steps[i] * codes[i, j]``."""
+class Sweep(NamedTuple):
+    """What one pass gives: new row potentials (n,) and the column sums (m,) of the plan that has them."""
 
-    codes: Codes
-    offsets: NDArray[np.float64]
-    steps: NDArray[np.float64]
+    f: Vector
+    column_sums: Vector
 
-    def decode(self) -> NDArray[np.float32]:
-        """The rows as float32."""
-        if self.codes.dtype == np.float32:
-            return self.codes  # type: ignore[return-value]
-        rows = self.codes.astype(np.float32)
-        rows *= self.steps[:, None].astype(np.float32)
-        rows += self.offsets[:, None].astype(np.float32)
-        return rows
+
+class Reading(NamedTuple):
+    """What one pass reads off a plan P (n, m).
+
+    Attributes
+    ----------
+    transport_cost : ``sum P * C``
+    row_sums, column_sums : (n,) and (m,)
+    top_indices, top_masses, top_costs : (n, k) targets that get most of each source, their mass and their cost
+    nearest, nearest_costs : (n,) the target of lowest cost and that cost; zeros where k is 0
+    source_class_mass : (n, classes) mass that each source sends to each target class
+    target_class_mass : (classes, m) mass that each target gets from each source class
+    """
+
+    transport_cost: float
+    row_sums: Vector
+    column_sums: Vector
+    top_indices: NDArray[np.int64]
+    top_masses: Vector
+    top_costs: Vector
+    nearest: NDArray[np.int64]
+    nearest_costs: Vector
+    source_class_mass: Vector
+    target_class_mass: Vector
 
 
 class Cost:
@@ -47,166 +65,267 @@ class Cost:
 
     Parameters
     ----------
-    xa, xb
+    source, target
         Features (n, k) and (m, k), one row per element; NumPy arrays or float32 memory maps.
     metric
         ``"l1"``, ``"l2"``, ``"sqeuclidean"`` or ``"cosine"``.
     weights
         A weight for each column (the multiplicities of folded features, ``feature_weights_``).
+    scale
+        What a regularisation is relative to: ``reg=0.01`` means ``0.01 * scale``. The largest distance by default;
+        give one number to several costs to make their distances comparable.
     working_memory
         Byte budget for features and cost together, as ``"4GB"`` or a number. It decides how the cost is kept:
         ``float32`` if that fits, else ``compact`` (16 bits, see ``storage_error``), else ``recompute``.
         By default 70 % of the memory that is free now.
     storage
         Ask for one of the three by name instead.
+    engine
+        Where blocks are kept and worked on; the cores of this machine by default.
     progress
         Called as blocks are computed.
 
     Attributes
     ----------
     shape : (n, m)
+    metric : name of the distance
     maximum : the largest distance, as stored
-    storage : how the cost is kept
+    scale : see above; 1 where all distances are 0
+    storage : how the cost is kept; ``"float64"`` for a given matrix of such numbers
     storage_error : bound on ``|stored - computed|`` of any entry; 0 where nothing is rounded
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> cost = Cost(np.array([[0.0], [1.0]]), np.array([[0.0], [3.0]]), metric="l1")
+    >>> cost.block(0, 2).tolist()
+    [[0.0, 3.0], [1.0, 2.0]]
+    >>> cost.maximum
+    3.0
     """
+
+    shape: tuple[int, int]
+    metric: str
+    maximum: float
+    scale: float
+    storage: str
+    storage_error: float
+    engine: Engine
 
     def __init__(
         self,
-        xa: Floats,
-        xb: Floats,
+        source: Floats,
+        target: Floats,
         metric: Metric = "l1",
         *,
         weights: Floats | None = None,
+        scale: float | None = None,
         working_memory: str | int | float | None = None,
         storage: Storage | None = None,
+        engine: Engine | None = None,
         progress: Progress = silent,
     ) -> None:
-        distance = Distance(xa, xb, metric, weights)
-        self._keep(distance, working_memory=working_memory, storage=storage, progress=progress)
+        distance = FeatureDistance(source, target, metric, weights)
+        self._keep(distance, scale, working_memory, storage, engine, progress)
 
-    def __repr__(self) -> str:
-        n, m = self.shape
-        return f"{type(self).__name__}({n:,} x {m:,}, {self.metric}, {self.storage}, maximum {self.maximum:.6g})"
+    @classmethod
+    def from_distance(
+        cls,
+        distance: Distance,
+        *,
+        scale: float | None = None,
+        working_memory: str | int | float | None = None,
+        storage: Storage | None = None,
+        engine: Engine | None = None,
+        progress: Progress = silent,
+    ) -> Cost:
+        """A cost of distances of any kind, such as an :class:`~bispectral_ot.costs.AlignedDistance`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from bispectral_ot.costs import Distance
+        >>> class Hamming(Distance):
+        ...     metric = "hamming"
+        ...     def __init__(self, source, target):
+        ...         self.source, self.target, self.shape = source, target, (len(source), len(target))
+        ...     def rows(self, start, stop):
+        ...         return (self.source[start:stop, None] != self.target).sum(axis=2).astype(np.float32)
+        >>> words = np.array([[0, 1, 1], [0, 0, 0]])
+        >>> Cost.from_distance(Hamming(words, words)).block(0, 2).tolist()
+        [[0.0, 2.0], [2.0, 0.0]]
+        """
+        cost = cls.__new__(cls)
+        cost._keep(distance, scale, working_memory, storage, engine, progress)
+        return cost
+
+    @classmethod
+    def from_matrix(cls, matrix: ArrayLike, *, scale: float | None = None, engine: Engine | None = None) -> Cost:
+        """Use a cost matrix (n, m) that the caller has computed; float64 numbers keep their digits."""
+        values = _as_matrix(matrix)
+        cost = cls.__new__(cls)
+        cost.metric, cost.shape, cost.engine = "precomputed", values.shape, engine or Threads()
+        cost.storage, cost.storage_error = str(values.dtype), 0.0
+        cost.maximum, cost.scale = float(values.max()), _check_scale(scale, float(values.max()))
+        encode = plain if values.dtype == np.float32 else shifted
+        cost._blocks = [Block(b.start, b.stop, encode(values[b.start : b.stop])) for b in _stored_blocks(cost.shape)]
+        return cost
 
     def _keep(
         self,
         distance: Distance,
-        *,
+        scale: float | None,
         working_memory: str | int | float | None,
         storage: Storage | None,
+        engine: Engine | None,
         progress: Progress,
     ) -> None:
-        """Choose a storage for the distances and fill it; any kind of distance will do."""
-        self._distance: Distance | None = distance
-        self.metric: str = distance.metric
-        self.shape: tuple[int, int] = (distance.xa.shape[0], distance.xb.shape[0])
-        in_memory = [x for x in (distance.xa, distance.xb) if not isinstance(x, np.memmap)]
-        self.storage: Storage = choose_storage(
+        """Choose a storage for the distances, and compute every row once: to keep it, and to find the maximum."""
+        self.metric, self.shape, self.engine = distance.metric, distance.shape, engine or Threads()
+        kept = plan_storage(
             self.shape,
-            feature_bytes=sum(x.nbytes for x in in_memory),
+            feature_bytes=distance.feature_bytes,
             block_rows=distance.rows_at_once,
             working_memory=working_memory,
             storage=storage,
-        )
-        self._progress = progress
-        self._fill()
-
-    @classmethod
-    def from_matrix(cls, matrix: ArrayLike) -> Cost:
-        """Use a cost matrix (n, m) that the caller has computed."""
-        values = as_float32(matrix, "the cost matrix")
-        if values.ndim != 2 or values.size == 0:
-            raise InputError(f"a cost must be a non-empty matrix, got shape {values.shape}.")
-        if not np.isfinite(values).all():
-            row, column = np.argwhere(~np.isfinite(values))[0]
-            raise InputError(f"the cost matrix has a NaN or infinite entry at [{row}, {column}].")
-        if values.min() < 0:
-            raise InputError("a cost must not be negative; shift it, since a constant does not change the plan.")
-        cost = cls.__new__(cls)
-        cost._distance, cost.metric, cost.shape, cost.storage = None, "precomputed", values.shape, "float32"
-        cost._codes, cost._offsets, cost._steps = values, np.zeros(len(values)), np.ones(len(values))
-        cost.maximum, cost.storage_error = float(values.max()), 0.0
-        return cost
-
-    @property
-    def scale(self) -> float:
-        """What the solvers divide by: the maximum, or 1 where all distances are 0."""
-        return self.maximum or 1.0
-
-    @property
-    def rows_at_once(self) -> int:
-        """Rows per block that keep a core busy and its caches full."""
-        if self.storage == "recompute" and self._distance is not None:
-            return self._distance.rows_at_once
-        return max(1, min(64, self.shape[0] // (2 * core_count())))
-
-    def block(self, start: int, stop: int) -> NDArray[np.float32]:
-        """Distances (stop - start, m) of rows ``start`` to ``stop``, in the features' units."""
-        if not 0 <= start <= stop <= self.shape[0]:
-            raise InputError(f"rows {start} to {stop} are not within 0 to {self.shape[0]}.")
-        rows = self.encoded(start, stop).decode()
-        return rows.copy() if self.storage == "float32" else rows  # what the caller does to it is his own
-
-    def scaled_block(self, start: int, stop: int) -> NDArray[np.float32]:
-        """The same, divided by the maximum, as the solvers see it."""
-        rows = self.block(start, stop)
-        rows /= np.float32(self.scale)
-        return rows
-
-    def encoded(self, start: int, stop: int) -> EncodedRows:
-        """Rows as they are stored (a view), for kernels that decode on the fly."""
-        if self.storage == "recompute":
-            return EncodedRows(self._compute(start, stop), self._zeros[start:stop], self._ones[start:stop])
-        return EncodedRows(self._codes[start:stop], self._offsets[start:stop], self._steps[start:stop])
-
-    @cached_property
-    def _zeros(self) -> NDArray[np.float64]:
-        return np.zeros(self.shape[0])
-
-    @cached_property
-    def _ones(self) -> NDArray[np.float64]:
-        return np.ones(self.shape[0])
-
-    def _compute(self, start: int, stop: int) -> NDArray[np.float32]:
-        assert self._distance is not None
-        out = np.empty((stop - start, self.shape[1]), dtype=np.float32)
-        self._distance.rows(start, stop, out)
-        return out
-
-    def _fill(self) -> None:
-        """Compute every row once: keep it if it is stored, and find the maximum."""
-        assert self._distance is not None
-        distance, (n, m) = self._distance, self.shape
-        if self.storage == "float32":
-            self._codes: Codes = np.empty((n, m), dtype=np.float32)
-            self._offsets, self._steps = self._zeros, self._ones
-        elif self.storage == "compact":
-            self._codes = np.empty((n, m), dtype=np.uint16)
-            self._offsets, self._steps = np.empty(n), np.empty(n)
-
-        def work(start: int, stop: int) -> float:
-            if self.storage == "float32":
-                rows: NDArray[np.float32] = self._codes[start:stop]  # type: ignore[assignment]
-                distance.rows(start, stop, rows)
-            else:
-                rows = self._compute(start, stop)
-            if self.storage == "compact":
-                from bispectral_ot.costs import kernels
-
-                kernels.quantise_rows(rows, self._codes[start:stop], self._offsets[start:stop], self._steps[start:stop])
-            return float(rows.max())
-
-        blocks = split_rows(n, block_rows=distance.rows_at_once)
-        self.maximum = float(np.max(run_blocks(work, blocks, stage="cost", progress=self._progress)))
+        ).storage
+        self.storage = kept
+        work: dict[str, Any] = {"shared": (distance, kept), "stage": "cost", "progress": progress}
+        if kept == "recompute":
+            self._blocks = [Block(b.start, b.stop, distance) for b in _recomputed_blocks(distance)]
+            found = list(self.engine.map(_measure, self._blocks, **work))
+        else:
+            placed = self.engine.place(_encode, _stored_blocks(self.shape), **work)
+            found = [b.content[1:] for b in placed]
+            self._blocks = [Block(b.start, b.stop, b.content[0]) for b in placed]
+        self.maximum = float(np.max([largest for largest, _ in found]))
         if not np.isfinite(self.maximum):
             distance.check_finite()
             raise InputError(f"{self.metric} distances go beyond the range of float32; scale the features first.")
-        self.storage_error = 0.0
-        if self.storage == "compact":
-            # half a step, and the roundings of the decoded float32: of the step, the product and the sum
-            self.storage_error = float(self._steps.max()) / 2 + 2**-22 * self.maximum
-        if self.storage != "recompute":
-            self._distance = None  # the features are not needed any more
+        self.scale = _check_scale(scale, self.maximum)
+        step = max(step for _, step in found)
+        # half a step, and the roundings of the decoded float32: of the step, the product and the sum
+        self.storage_error = step / 2 + 2**-22 * self.maximum if kept == "compact" else 0.0
+
+    def __repr__(self) -> str:
+        n, m = self.shape
+        return f"Cost({n:,} x {m:,}, {self.metric}, {self.storage}, maximum {self.maximum:.6g})"
+
+    def block(self, start: int, stop: int) -> NDArray[Any]:
+        """Distances (stop - start, m) of the sources ``start`` to ``stop``, in their own units; never a view."""
+        if not 0 <= start <= stop <= self.shape[0]:
+            raise InputError(f"rows {start} to {stop} are not within 0 to {self.shape[0]}.")
+        parts = [
+            _encoded_part(b, max(start, b.start), min(stop, b.stop)).decoded()
+            for b in self._blocks
+            if b.start < stop and start < b.stop
+        ]
+        if not parts:
+            return np.empty((0, self.shape[1]), dtype=np.float64 if self.storage == "float64" else np.float32)
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    def sweep(
+        self, f: Vector, g: Vector, weights: Vector, *, unit: float, damping: float = 1.0, dtype: type = np.float64
+    ) -> Sweep:
+        """One Sinkhorn iteration: both half-steps of a row, while its costs are at hand.
+
+        Parameters
+        ----------
+        f, g
+            Potentials (n,) and (m,) as exponents of 2; finite. ``f`` only gives an order of magnitude.
+        weights
+            Mass of the rows (n,).
+        unit
+            Exponent of 2 for each unit of the cost: ``P = 2 ** (f + g - unit * C)``.
+        damping
+            1 makes rows sum to their weights; less relaxes them: ``f = log2(w) - damping * log2(sum 2^(g - unit C))``.
+        dtype
+            Precision of the work: ``np.float32`` is twice as fast.
+        """
+        columns: NDArray[Any] = g.astype(dtype)
+        found = self.engine.reduce(_sweep, self._blocks, rows=(f, weights), shared=(columns, unit, damping))
+        return Sweep(found.rows[0], found.totals[0])
+
+    def gather(
+        self, f: Vector, g: Vector, low_rows: Vector, low_columns: Vector, *, unit: float, max_density: float
+    ) -> SparseCost | None:
+        """The entries whose exponent is above the mark of their row or column; None if they are too many to pay off.
+
+        Parameters
+        ----------
+        f, g, unit
+            As for :meth:`sweep`.
+        low_rows, low_columns
+            Exponents (n,) and (m,) below which an entry does not matter.
+        max_density
+            Share of all entries that pays off.
+        """
+        limit = int(max_density * self.shape[1]) + 8
+        return gather_entries(
+            self.engine, self._blocks, (f, low_rows), (g, low_columns, unit, limit), self.shape, _encoded
+        )
+
+    def read(
+        self,
+        f: Vector,
+        g: Vector,
+        *,
+        unit: float,
+        k: int = 0,
+        source_labels: NDArray[np.int64] | None = None,
+        target_labels: NDArray[np.int64] | None = None,
+        progress: Progress = silent,
+    ) -> Reading:
+        """Read sums, best targets and class masses off the plan of these potentials in one streamed pass.
+
+        Parameters
+        ----------
+        f, g, unit
+            As for :meth:`sweep`; -inf in ``f`` where an element has no mass.
+        k
+            How many best targets to keep for each source; 0 leaves out the nearest ones, too.
+        source_labels, target_labels
+            Integer classes (n,) and (m,) from 0; -1 where there is none.
+        progress
+            Called as row blocks are done.
+        """
+        n, m = self.shape
+        sources = np.full(n, -1) if source_labels is None else source_labels
+        targets = np.full(m, -1) if target_labels is None else target_labels
+        found = self.engine.reduce(
+            _read,
+            self._blocks,
+            rows=(f, sources),
+            shared=(g, unit, targets, k, int(sources.max()) + 1, int(targets.max()) + 1),
+            stage="summary",
+            progress=progress,
+        )
+        row_sums, top_indices, top_masses, top_costs, nearest, nearest_costs, source_mass = found.rows
+        transported, column_sums, target_mass = found.totals
+        return Reading(
+            float(transported),
+            row_sums,
+            column_sums,
+            top_indices,
+            top_masses,
+            top_costs,
+            nearest,
+            nearest_costs,
+            source_mass,
+            target_mass,
+        )
+
+    def plan_rows(self, f: Vector, g: Vector, start: int, stop: int, *, unit: float) -> Vector:
+        """Rows ``start`` to ``stop`` of the plan of these potentials, (stop - start, m)."""
+        from bispectral_ot.costs import pass_kernels
+
+        out = np.empty((stop - start, self.shape[1]))
+        for b in self._blocks:
+            first, last = max(start, b.start), min(stop, b.stop)
+            if first < last:
+                rows = _encoded_part(b, first, last)
+                pass_kernels.plan_rows(rows, unit, f[first:last], g, out[first - start : last - start])
+        return out
 
 
 def as_cost(cost: Cost | ArrayLike) -> Cost:
@@ -214,48 +333,120 @@ def as_cost(cost: Cost | ArrayLike) -> Cost:
     return cost if isinstance(cost, Cost) else Cost.from_matrix(cost)
 
 
-def choose_storage(
-    shape: tuple[int, int],
-    *,
-    feature_bytes: int,
-    block_rows: int = 256,
-    working_memory: str | int | float | None = None,
-    storage: Storage | None = None,
-) -> Storage:
-    """The most exact storage that fits the budget together with the features.
-
-    Raises
-    ------
-    MemoryBudgetError
-        If not even recomputation fits; the message says what each storage would need.
-    """
-    needs = storage_bytes(shape, feature_bytes=feature_bytes, block_rows=block_rows)
-    if storage is not None:
-        check_choice("storage", storage, STORAGES)
-        if working_memory is None or needs[storage] <= parse_bytes(working_memory):
-            return storage
-        candidates: tuple[Storage, ...] = (storage,)
-    else:
-        candidates = STORAGES
-    budget = default_budget() if working_memory is None else parse_bytes(working_memory)
-    for candidate in candidates:
-        if needs[candidate] <= budget:
-            return candidate
-    raise MemoryBudgetError(
-        f"a {shape[0]:,} x {shape[1]:,} cost does not fit into a working memory of {format_bytes(budget)}: it needs "
-        + " or ".join(f"{format_bytes(needs[candidate])} ({candidate})" for candidate in candidates)
-        + f", of which {format_bytes(feature_bytes)} are features and "
-        f"{format_bytes(needs['recompute'] - feature_bytes)} room to work in (libraries, the solver, blocks of "
-        "distances). Allow more working memory, take fewer elements, or reduce the features (pca)."
-    )
+def _check_scale(scale: float | None, maximum: float) -> float:
+    if scale is None:
+        return maximum or 1.0
+    check_positive("scale", scale, "leave it out to use the largest cost")
+    return float(scale)
 
 
-def storage_bytes(shape: tuple[int, int], *, feature_bytes: int, block_rows: int = 256) -> dict[Storage, int]:
-    """Bytes that each storage needs, features and scratch included."""
+def _as_matrix(matrix: ArrayLike) -> NDArray[Any]:
+    """A checked cost matrix; float32 where that loses nothing, else float64."""
+    try:
+        values = np.asarray(matrix)
+        if values.dtype.kind == "c":
+            raise InputError("the cost matrix is complex; give real numbers.")
+        values = np.ascontiguousarray(values, dtype=np.float32 if values.dtype == np.float32 else np.float64)
+    except (TypeError, ValueError) as error:  # strings, lists of different lengths
+        raise (
+            error
+            if isinstance(error, InputError)
+            else InputError(f"the cost matrix must be an array of numbers: {error}.")
+        ) from None
+    if values.ndim != 2 or values.size == 0:
+        raise InputError(f"a cost must be a non-empty matrix, got shape {values.shape}.")
+    if not np.isfinite(values).all():
+        row, column = np.argwhere(~np.isfinite(values))[0]
+        raise InputError(f"the cost matrix has a NaN or infinite entry at [{row}, {column}].")
+    if values.min() < 0:
+        raise InputError("a cost must not be negative; shift it, since a constant does not change the plan.")
+    low, high = _SAFE_FLOAT32
+    if values.dtype == np.float32 and not (low < values.max() < high or values.max() == 0):
+        values = values.astype(np.float64)
+    return values
+
+
+def _stored_blocks(shape: tuple[int, int]) -> list[Block]:
     n, m = shape
-    scratch = _OVERHEAD + core_count() * block_rows * m * 4
-    return {
-        "float32": feature_bytes + scratch + 4 * n * m,
-        "compact": feature_bytes + scratch + 2 * n * m,
-        "recompute": feature_bytes + scratch,
-    }
+    if n * m <= _ONE_BLOCK:
+        return row_blocks(n, block_rows=n)
+    return row_blocks(n, block_rows=min(max(n // _BLOCKS, _FEWEST_ROWS), _MOST_ROWS))
+
+
+def _recomputed_blocks(distance: Distance) -> list[Block]:
+    n, m = distance.shape
+    few = n if n * m <= _ONE_BLOCK else max(n // _BLOCKS, _FEWEST_ROWS)
+    return row_blocks(n, block_rows=min(few, distance.rows_at_once))
+
+
+def _encoded(block: Block) -> EncodedRows:
+    return _encoded_part(block, block.start, block.stop)
+
+
+def _encoded_part(block: Block, start: int, stop: int) -> EncodedRows:
+    """Rows of a block as they are kept, or computed again."""
+    if isinstance(block.content, EncodedRows):
+        return block.content.part(start - block.start, stop - block.start)
+    return plain(block.content.rows(start, stop))
+
+
+def _encode(block: Block, distance: Distance, storage: Storage) -> tuple[EncodedRows, float, float]:
+    """Rows to keep, their largest entry, and the largest step of their codes."""
+    rows = distance.rows(block.start, block.stop)
+    if storage == "float32":
+        return plain(rows), float(rows.max()), 0.0
+    encoded = quantized(rows)
+    return encoded, float(rows.max()), float(encoded.steps.max())
+
+
+def _measure(block: Block, distance: Distance, storage: Storage) -> tuple[float, float]:
+    return float(distance.rows(block.start, block.stop).max()), 0.0
+
+
+def _sweep(
+    block: Block, f: Vector, weights: Vector, g: NDArray[Any], unit: float, damping: float
+) -> tuple[tuple[Vector], tuple[Vector]]:
+    # numba takes half a second to load, and only work needs it
+    from bispectral_ot.costs import pass_kernels
+
+    new_f, column_sums = f.copy(), np.zeros(len(g))
+    pass_kernels.sweep(_encoded(block), unit, g, weights, damping, new_f, column_sums)
+    return (new_f,), (column_sums,)
+
+
+def _read(
+    block: Block,
+    f: Vector,
+    source_labels: NDArray[np.int64],
+    g: Vector,
+    unit: float,
+    target_labels: NDArray[np.int64],
+    k: int,
+    n_source_classes: int,
+    n_target_classes: int,
+) -> tuple[tuple[NDArray[Any], ...], tuple[Any, ...]]:
+    from bispectral_ot.costs import pass_kernels
+
+    n, m = len(f), len(g)
+    places = pass_kernels.Places(
+        row_sums=np.empty(n),
+        column_sums=np.zeros(m),
+        top_indices=np.zeros((n, k), dtype=np.int64),
+        top_masses=np.zeros((n, k)),
+        top_costs=np.zeros((n, k)),
+        nearest=np.zeros(n, dtype=np.int64),
+        nearest_costs=np.zeros(n),
+        source_class_mass=np.zeros((n, n_target_classes)),
+        target_class_mass=np.zeros((n_source_classes, m)),
+    )
+    transported = pass_kernels.read(_encoded(block), unit, f, g, source_labels, target_labels, places)
+    rows = (
+        places.row_sums,
+        places.top_indices,
+        places.top_masses,
+        places.top_costs,
+        places.nearest,
+        places.nearest_costs,
+        places.source_class_mass,
+    )
+    return rows, (transported, places.column_sums, places.target_class_mass)

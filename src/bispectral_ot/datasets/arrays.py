@@ -60,7 +60,7 @@ def read_npy(path: Path) -> Dataset:
 
 
 def read_idx_file(path: Path) -> Dataset:
-    """Read an IDX file of images, with the labels file beside it where there is one.
+    """Read an IDX file of images, with the labels file in the same folder where there is one.
 
     The labels file has the same name with ``labels`` for ``images`` and ``idx1`` for ``idx3``.
     """
@@ -72,7 +72,7 @@ def read_idx_file(path: Path) -> Dataset:
     if labels is not None and len(labels) != len(images):
         raise DatasetError(
             f"{labels_path} has {len(labels)} labels but {path} has {len(images)} images; "
-            "put the right labels beside the images, or remove them."
+            "put the right labels into the same folder, or remove them."
         )
     return Dataset(images, labels, name=re.sub(r"[-.]images.*|[-.]idx.*", "", stem) or stem)
 

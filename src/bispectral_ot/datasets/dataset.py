@@ -11,12 +11,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bispectral_ot.checks import check_choice
-from bispectral_ot.engines import split_rows
 from bispectral_ot.errors import InputError
 
 Kind = Literal["images", "sphere", "clouds"]
 # ... and what a report calls their elements
 KINDS: dict[str, str] = {"images": "images", "sphere": "spheres", "clouds": "clouds"}
+
+# Images that are looked at together.
+_BLOCK_ROWS = 4096
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,8 +186,8 @@ def _shape_advice(shape: tuple[int, ...]) -> str:
 
 
 def _refuse_non_finite(images: NDArray[np.float32], what: str) -> None:
-    for start, stop in split_rows(len(images), block_rows=4096):
-        block = images[start:stop]
+    for start in range(0, len(images), _BLOCK_ROWS):
+        block = images[start : start + _BLOCK_ROWS]
         if not np.isfinite(block).all():
             bad = ~np.isfinite(block).reshape(len(block), -1).all(axis=1)
             first = start + int(np.argmax(bad))
@@ -225,7 +227,7 @@ def _check_labels(
         if (np.abs(values) > largest).any():
             first = int(np.argmax(np.abs(values) > largest))
             raise InputError(
-                f"label {first} is {values[first]}, beyond the integers that {values.dtype} can tell apart; "
+                f"label {first} is {values[first]}, beyond the integers that {values.dtype} can distinguish; "
                 "give labels as integers or strings."
             )
         values = values.astype(np.int64)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from bispectral_ot.datasets.dataset import Dataset
 from bispectral_ot.datasets.image_file import SUFFIXES, read_image
 from bispectral_ot.datasets.resize import Size, resize_images
-from bispectral_ot.engines import run_blocks, split_rows
+from bispectral_ot.engines import Block, Threads, row_blocks
 from bispectral_ot.errors import DatasetError, DataWarning
 from bispectral_ot.memory import check_fits
 from bispectral_ot.progress import Progress, silent
@@ -30,16 +30,11 @@ def read_folder(folder: Path, *, size: Size | None = None, progress: Progress = 
     classes, paths, labels = _list_images(folder)
     one = _read_sized(paths[0], size).nbytes
     check_fits(len(paths) * one, f"{folder} with {len(paths):,} images", "make them smaller with resize=... (--resize)")
-    images: list[NDArray[Any]] = [
-        image
-        for block in run_blocks(
-            lambda start, stop: [_read_sized(path, size) for path in paths[start:stop]],
-            split_rows(len(paths), block_rows=32),
-            stage=f"read {folder.name}",
-            progress=progress,
-        )
-        for image in block
-    ]
+    blocks = row_blocks(len(paths), block_rows=32)
+    parts = Threads().map(
+        _read_images, blocks, rows=(paths,), shared=(size,), stage=f"read {folder.name}", progress=progress
+    )
+    images: list[NDArray[Any]] = [image for part in parts for image in part]
     _refuse_different_sizes(images, paths, folder)
     return Dataset(
         np.stack(_to_one_kind(images, paths)),
@@ -48,6 +43,10 @@ def read_folder(folder: Path, *, size: Size | None = None, progress: Progress = 
         classes=tuple(classes),
         files=tuple(_text(path.relative_to(folder).as_posix()) for path in paths),
     )
+
+
+def _read_images(block: Block, paths: list[Path], size: Size | None) -> list[NDArray[Any]]:
+    return [_read_sized(path, size) for path in paths]
 
 
 def _read_sized(path: Path, size: Size | None) -> NDArray[Any]:
@@ -63,7 +62,7 @@ def _list_images(folder: Path) -> tuple[list[str], list[Path], list[int]]:
     filled = {sub: files for sub, files in by_class.items() if files}
     if flat and filled:
         raise DatasetError(
-            f"{folder} has {len(flat)} images beside {len(filled)} sub-folders with images; "
+            f"{folder} has {len(flat)} images next to {len(filled)} sub-folders with images; "
             "put every image into the sub-folder of its class, or all into one folder without labels."
         )
     if flat:

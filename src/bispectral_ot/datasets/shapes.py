@@ -41,6 +41,12 @@ def synthetic_shapes(
     -------
     Dataset
         ``images`` of shape (n, n_points, 3), float32, and labels.
+
+    Examples
+    --------
+    >>> from bispectral_ot.datasets import synthetic_shapes
+    >>> synthetic_shapes(2, n_points=50).images.shape
+    (22, 50, 3)
     """
     from scipy.spatial.transform import Rotation
 

@@ -1,4 +1,4 @@
-"""Row blocks on all cores of this machine.
+"""Blocks on all cores of this machine.
 
 Compiled kernels release the interpreter lock, so plain threads are enough: no fork, no pickling, and
 Ctrl-C is seen between two blocks.
@@ -6,76 +6,136 @@ Ctrl-C is seen between two blocks.
 
 from __future__ import annotations
 
+import itertools
 import os
-from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_COMPLETED, FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
-from contextlib import AbstractContextManager
-from typing import Any, TypeVar
+import threading
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
 
+from numpy.typing import NDArray
+
+from bispectral_ot.engines.engine import Block, BlockFunction, Engine, row_blocks
 from bispectral_ot.errors import InputError
 from bispectral_ot.progress import Progress, silent
 
-Result = TypeVar("Result")
-Block = tuple[int, int]
+# Blocks under way for each thread: results wait for those before them, and too many waiting ones fill the memory.
+_AHEAD = 4
 
 
 def core_count() -> int:
-    """How many cores this process may use (``BISPECTRAL_OT_THREADS`` overrides)."""
+    """How many cores this process may use, container quotas included (``BISPECTRAL_OT_THREADS`` overrides)."""
     asked = os.environ.get("BISPECTRAL_OT_THREADS", "")
     if asked:
         if not (asked.isdecimal() and int(asked) > 0):
             raise InputError(f"BISPECTRAL_OT_THREADS must be a number of threads such as 2, got {asked!r}.")
         return int(asked)
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    import joblib
+
+    return int(joblib.cpu_count())
 
 
-def split_rows(n_rows: int, *, block_rows: int) -> list[Block]:
-    """Cut ``range(n_rows)`` into (start, stop) blocks of at most ``block_rows``, at least one row each."""
-    step = max(1, block_rows)
-    return [(start, min(start + step, n_rows)) for start in range(0, n_rows, step)]
+class Threads(Engine):
+    """The engine of this machine: a pool of threads, one per core.
 
-
-def run_blocks(
-    work: Callable[[int, int], Result],
-    blocks: Sequence[Block],
-    *,
-    stage: str = "",
-    progress: Progress = silent,
-    pool: ThreadPoolExecutor | None = None,
-) -> list[Result]:
-    """Call ``work(start, stop)`` for every block on all cores; results come in the order of the blocks.
-
-    A caller with many short rounds passes its own ``pool``, within :func:`one_blas_thread` if blocks use BLAS.
-
-    The first exception (Ctrl-C included) cancels what has not started and is raised again.
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bispectral_ot.engines import Threads, row_blocks
+    >>> def double(block, values):
+    ...     return 2 * values
+    >>> parts = Threads().map(double, row_blocks(5, block_rows=2), rows=[np.arange(5)])
+    >>> [part.tolist() for part in parts]
+    [[0, 2], [4, 6], [8]]
     """
-    total = sum(stop - start for start, stop in blocks)
-    if len(blocks) == 1 and pool is None:
-        result = [work(*blocks[0])]
-        progress(stage, total, total)
-        return result
-    if pool is None:
-        with one_blas_thread(), ThreadPoolExecutor(core_count()) as pool:
-            return run_blocks(work, blocks, stage=stage, progress=progress, pool=pool)
-    sizes: dict[Future[Result], int] = {}
-    try:
-        for start, stop in blocks:
-            sizes[pool.submit(work, start, stop)] = stop - start
-        pending, rows_done = set(sizes), 0
-        until = FIRST_EXCEPTION if progress is silent else FIRST_COMPLETED
-        while pending:
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._users = 0
+        self._pool: ThreadPoolExecutor | None = None
+        self._blas: AbstractContextManager[Any] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__()  # type: ignore[misc]
+
+    @contextmanager
+    def session(self) -> Iterator[None]:
+        """Keep the threads, and BLAS to one of its own, until the context ends; contexts may be nested."""
+        with self._lock:
+            if self._users == 0:
+                self._pool, self._blas = ThreadPoolExecutor(core_count()), one_blas_thread()
+                self._blas.__enter__()
+            self._users += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._users -= 1
+                if self._users == 0:
+                    assert self._pool is not None
+                    assert self._blas is not None
+                    self._pool.shutdown()
+                    self._blas.__exit__(None, None, None)
+                    self._pool = self._blas = None
+
+    def map(
+        self,
+        function: BlockFunction,
+        blocks: Sequence[Block],
+        *,
+        rows: Sequence[Any] = (),
+        shared: Sequence[Any] = (),
+        stage: str = "",
+        progress: Progress = silent,
+    ) -> Iterator[Any]:
+        """Results of ``function(block, *rows, *shared)`` in the order of the blocks; ``rows`` are cut to each block.
+
+        The first exception (Ctrl-C included) cancels what has not started and is raised again.
+        """
+        total = sum(block.stop - block.start for block in blocks)
+        if len(blocks) == 1:  # a thread of its own would only cost time
+            block = blocks[0]
+            result = function(block, *(values[block.start : block.stop] for values in rows), *shared)
+            progress(stage, total, total)
+            yield result
+            return
+        with self.session():
+            pool = self._pool
+            assert pool is not None
+            ahead = _AHEAD * core_count()
+            pending: deque[tuple[Block, Future[Any]]] = deque()
+            waiting = iter(blocks)
+            done = 0
+            try:
+                while True:
+                    for block in itertools.islice(waiting, ahead - len(pending)):
+                        cut = (values[block.start : block.stop] for values in rows)
+                        pending.append((block, pool.submit(function, block, *cut, *shared)))
+                    if not pending:
+                        return
+                    block, future = pending.popleft()
+                    result = _wait_for(future)
+                    done += block.stop - block.start
+                    progress(stage, done, total)
+                    yield result
+            finally:
+                for _, future in pending:
+                    future.cancel()
+
+
+def _wait_for(future: Future[Any]) -> Any:
+    while True:
+        try:
             # woken now and then, because a signal that comes just before a wait does not end it
-            finished, pending = wait(pending, timeout=0.5, return_when=until)
-            for future in finished:
-                future.result()
-                rows_done += sizes[future]
-            progress(stage, rows_done, total)
-        return [future.result() for future in sizes]
-    finally:
-        for future in sizes:
-            future.cancel()
+            return future.result(timeout=0.5)
+        except TimeoutError:
+            if future.done():  # the function itself timed out
+                raise
 
 
 def one_blas_thread() -> AbstractContextManager[Any]:
@@ -84,3 +144,21 @@ def one_blas_thread() -> AbstractContextManager[Any]:
 
     limits: AbstractContextManager[Any] = threadpool_limits(limits=1, user_api="blas")
     return limits
+
+
+def fill_rows(
+    function: BlockFunction,
+    out: NDArray[Any],
+    *,
+    block_rows: int,
+    rows: Sequence[Any] = (),
+    shared: Sequence[Any] = (),
+    stage: str = "",
+    progress: Progress = silent,
+) -> NDArray[Any]:
+    """Write the results of a block function to ``out``, one row for each row, on all cores; returns ``out``."""
+    blocks = row_blocks(len(out), block_rows=block_rows)
+    results = Threads().map(function, blocks, rows=rows, shared=shared, stage=stage, progress=progress)
+    for block, result in zip(blocks, results, strict=True):
+        out[block.start : block.stop] = result
+    return out

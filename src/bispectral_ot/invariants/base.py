@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-import warnings
 from abc import ABC, abstractmethod
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse
@@ -14,8 +13,9 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from bispectral_ot.engines import run_blocks, split_rows
-from bispectral_ot.errors import DataWarning, InputError, MemoryBudgetError
+from bispectral_ot.engines import Block, Threads, row_blocks
+from bispectral_ot.errors import DataWarning, InputError, MemoryBudgetError, warn
+from bispectral_ot.invariants.transformer import METRICS
 from bispectral_ot.memory import available_memory, format_bytes
 from bispectral_ot.progress import Progress, silent
 
@@ -26,10 +26,14 @@ class BatchTransformer(TransformerMixin, BaseEstimator, ABC):
     """A scikit-learn transformer from a batch of signals to float32 rows.
 
     ``fit`` learns the size of one signal and nothing else. ``transform`` works on blocks of rows on all
-    cores, with a few megabytes of scratch memory a core beside the features themselves.
+    cores, with a few megabytes of scratch memory a core in addition to the features themselves.
 
     Attributes
     ----------
+    symmetries : tuple of str
+        Symmetries that features of this class can have; where there are several, the parameter ``symmetry`` chooses.
+    symmetry, metrics, default_metric, aligns
+        What a :class:`~bispectral_ot.invariants.Transformer` says about its features.
     image_shape_ : tuple of int
         (height, width), (height, width, channels), or (length,) for 1-D signals.
     n_features_in_ : int
@@ -48,11 +52,21 @@ class BatchTransformer(TransformerMixin, BaseEstimator, ABC):
     __metadata_request__transform = {"out": UNUSED, "progress": UNUSED}  # noqa: RUF012
     _accepts_images = True
 
+    symmetries: ClassVar[tuple[str, ...]] = ()
+    metrics: ClassVar[tuple[str, ...]] = METRICS
+    default_metric: ClassVar[str] = "l1"
+    aligns: ClassVar[bool] = False
+
     image_shape_: tuple[int, ...]
     n_features_in_: int
     n_features_out_: int
     feature_weights_: NDArray[np.float32]
     index_map_: NDArray[np.void]
+
+    @property
+    def symmetry(self) -> str | None:
+        """The symmetry that the features have; None where it has no name."""
+        return self.symmetries[0] if self.symmetries else None
 
     @abstractmethod
     def _prepare(self) -> tuple[NDArray[np.void], NDArray[np.float32]]:
@@ -118,24 +132,21 @@ class BatchTransformer(TransformerMixin, BaseEstimator, ABC):
         check_is_fitted(self)
         rows, _ = self._read(X, reset=False)
         features = self._output(len(rows), out)
-        plain = np.asarray(features)  # a memory map as a plain array, which is what kernels take
-        blocks = split_rows(len(rows), block_rows=_block_rows(self._scratch_per_row()))
-        vanishing = sum(
-            run_blocks(
-                lambda start, stop: self._fill(rows[start:stop], plain[start:stop]),
-                blocks,
-                stage="features",
-                progress=progress,
-            )
-        )
-        if vanishing:
-            warnings.warn(
-                f"the {type(self).__name__} of {vanishing} of {len(rows)} signals vanishes (in a channel): "
-                "blank, or without content that it can see. Their features are zero there.",
-                DataWarning,
-                stacklevel=3,
-            )
+        warn_of_vanishing(self, self._fill_rows(rows, features, progress), len(rows))
         return features
+
+    def fill(self, X: Any, out: NDArray[np.float32], *, progress: Progress = silent) -> int:
+        """Write the features of ``X`` to ``out``, and return how many of them vanish; see :meth:`transform`."""
+        return self._fill_rows(self._read(X, reset=False)[0], out, progress)
+
+    def _fill_rows(self, rows: NDArray[Any], out: NDArray[np.float32], progress: Progress) -> int:
+        vanishing = 0
+        blocks = row_blocks(len(rows), block_rows=_block_rows(self._scratch_per_row()))
+        results = Threads().map(_features_of, blocks, rows=(rows,), shared=(self,), stage="features", progress=progress)
+        for block, (features, count) in zip(blocks, results, strict=True):
+            out[block.start : block.stop] = features
+            vanishing += count
+        return vanishing
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
         """Name each column after ``index_map_``, for example ``ring3_i1_j4_part0``."""
@@ -164,6 +175,8 @@ class BatchTransformer(TransformerMixin, BaseEstimator, ABC):
                 shape = X.shape[1:]
                 self._check_image_shape(shape, X.dtype, reset=reset)
                 X = X.reshape(len(X), math.prod(shape))
+            elif X.ndim == 3 and 1 in X.shape[1:]:  # signals as a set of images holds them
+                X = np.asarray(X).reshape(len(X), -1)
             rows: NDArray[Any] = validate_data(self, X, reset=reset, dtype="numeric", ensure_all_finite=False)
         except ValueError as error:
             raise InputError(str(error)) from None
@@ -200,6 +213,21 @@ class BatchTransformer(TransformerMixin, BaseEstimator, ABC):
         return out
 
 
+def warn_of_vanishing(transformer: Any, vanishing: int, total: int) -> None:
+    """Warn where the features of some signals are zero."""
+    if vanishing:
+        warn(
+            f"the {type(transformer).__name__} of {vanishing} of {total} signals vanishes (in a channel): "
+            "blank, or without content that it can see. Their features are zero there.",
+            DataWarning,
+        )
+
+
+def _features_of(block: Block, rows: NDArray[Any], transformer: BatchTransformer) -> tuple[NDArray[np.float32], int]:
+    features = np.empty((len(rows), transformer.n_features_out_), dtype=np.float32)
+    return features, transformer._fill(rows, features)
+
+
 def _block_rows(bytes_per_row: int) -> int:
     return max(1, SCRATCH_BYTES // bytes_per_row)
 
@@ -208,10 +236,10 @@ def _check_finite(rows: NDArray[Any]) -> None:
     """Refuse NaN and infinity, naming the image; block by block, before any work is done."""
     if rows.dtype.kind != "f":
         return
-    for start, stop in split_rows(len(rows), block_rows=_block_rows(rows[:1].nbytes)):
-        finite = np.isfinite(rows[start:stop])
+    for block in row_blocks(len(rows), block_rows=_block_rows(rows[:1].nbytes)):
+        finite = np.isfinite(rows[block.start : block.stop])
         if not finite.all():
-            bad = start + int(np.argmin(finite.all(axis=1)))
+            bad = block.start + int(np.argmin(finite.all(axis=1)))
             raise InputError(f"signal {bad} (counting from 0) has NaN or infinity in it; repair it or leave it out.")
 
 

@@ -18,6 +18,8 @@ class Pixels(BatchTransformer):
     and column for rows.
     """
 
+    symmetries = ("none",)
+
     def _shape_of_row(self, n_columns: int) -> tuple[int, ...]:
         return (n_columns,)
 

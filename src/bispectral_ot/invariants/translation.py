@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from bispectral_ot.checks import check_integer
 from bispectral_ot.invariants.base import BatchTransformer, columns_table, scaled_channels
-from bispectral_ot.invariants.kernels import normalize_rows, triple_products
 from bispectral_ot.invariants.orbits import TripleOrbits, triple_orbits
+from bispectral_ot.invariants.products import normalize_rows, triple_products
 
 
 class TranslationBispectrum(BatchTransformer):
@@ -36,6 +36,7 @@ class TranslationBispectrum(BatchTransformer):
     content that moves needs a border of plain background.
     """
 
+    symmetries = ("translation",)
     orbits_: TripleOrbits
     band_: tuple[NDArray[np.int64], NDArray[np.int64]]
 

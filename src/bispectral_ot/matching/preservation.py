@@ -31,7 +31,7 @@ class ClassPreservation:
 
 
 def class_preservation(
-    match: Match, labels_a: ArrayLike | None = None, labels_b: ArrayLike | None = None
+    match: Match, source_labels: ArrayLike | None = None, target_labels: ArrayLike | None = None
 ) -> ClassPreservation:
     """Compare each source's own class with the target class that gets most of its mass.
 
@@ -40,14 +40,26 @@ def class_preservation(
     Parameters
     ----------
     match
-        The match of a (source) and b (target).
-    labels_a, labels_b
+        The match to judge.
+    source_labels, target_labels
         One label for each source and each target; the match's own by default, which are names where they come from
         Datasets. Numbers must mean the same on both sides: ``Dataset.labels`` count the classes of their own set.
+
+    Examples
+    --------
+    >>> import bispectral_ot as bot
+    >>> source, target = bot.split_halves(bot.load("digits"), per_class=10)
+    >>> kept = bot.class_preservation(bot.match(source, target))
+    >>> kept.confusion.shape
+    (10, 10)
+    >>> bool(kept.accuracy > 0.5)
+    True
     """
+    from sklearn.metrics import confusion_matrix
+
     n, m = match.coupling.shape
-    truth = _given_or_own(labels_a, match.source_labels, n, "source")
-    targets = _given_or_own(labels_b, match.target_labels, m, "target")
+    truth = _given_or_own(source_labels, match.source_labels, n, "source")
+    targets = _given_or_own(target_labels, match.target_labels, m, "target")
     names, codes = np.unique(targets, return_inverse=True)
     if match.target_labels is not None and np.array_equal(_codes(match.target_labels), codes):
         # the same classes under the names that the match has read already: no second pass
@@ -56,9 +68,7 @@ def class_preservation(
         predicted = match.transfer_labels(targets, to="source").labels
     moved = match.coupling.source_weights > 0
     classes = np.union1d(truth, targets)
-    rows, columns = np.searchsorted(classes, truth[moved]), np.searchsorted(classes, predicted[moved])
-    confusion = np.zeros((len(classes), len(classes)), dtype=np.int64)
-    np.add.at(confusion, (rows, columns), 1)
+    confusion = confusion_matrix(truth[moved], predicted[moved], labels=classes)
     counts = confusion.sum(axis=1)
     hits = np.diag(confusion)
     recall = np.divide(hits, counts, out=np.full(len(classes), np.nan), where=counts > 0)

@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 from bispectral_ot.checks import check_choice, check_integer
 from bispectral_ot.datasets import Dataset
 from bispectral_ot.errors import InputError
-from bispectral_ot.matching.features import FeatureMap
 from bispectral_ot.progress import Progress, silent
+from bispectral_ot.spaces import FeatureMap
 from bispectral_ot.transport import Coupling, Summary
 
 Side = Literal["source", "target"]
@@ -27,7 +27,7 @@ class TopMatches(NamedTuple):
     Attributes
     ----------
     indices : (n, k) positions in the target set, best first; -1 where no mass goes to any further one
-    shares : (n, k) share of the source's mass that goes there; 0 beside an index of -1
+    shares : (n, k) share of the source's mass that goes there; 0 where the index is -1
     """
 
     indices: NDArray[np.int64]
@@ -54,7 +54,7 @@ class LabelTransfer(NamedTuple):
         return f"LabelTransfer({len(self.labels):,} labels with shares, {self.shares.mean():.3f} on average)"
 
 
-@dataclass
+@dataclass(frozen=True, eq=False)
 class Match:
     """Two datasets paired by content.
 
@@ -67,6 +67,16 @@ class Match:
     seconds : time spent in each stage
     memory : peak memory of the process in bytes, by the end of each stage; in a study, during it
     feature_map : how images became features, where the match began with images
+
+    Examples
+    --------
+    >>> import bispectral_ot as bot
+    >>> source, target = bot.split_halves(bot.load("digits"), per_class=10)
+    >>> match = bot.match(source, target)
+    >>> match.top_matches(k=3).indices.shape
+    (100, 3)
+    >>> match.transfer_labels().labels.shape
+    (100,)
     """
 
     coupling: Coupling
@@ -89,7 +99,7 @@ class Match:
 
     @property
     def distance(self) -> float:
-        """Transport cost ``sum P * C`` in the metric's own units."""
+        """Transport cost ``sum P * C`` in the units of the metric."""
         return self.coupling.transport_cost
 
     @property
@@ -192,7 +202,7 @@ def check_labels(labels: ArrayLike | None, size: int) -> NDArray[Any]:
         if array.dtype.kind == "O":
             np.unique(array)
     except (TypeError, ValueError):  # a None among names, lists of different lengths
-        raise InputError("labels must be all numbers or all texts, one per element.") from None
+        raise InputError("labels must be all numbers or all strings, one per element.") from None
     if array.shape != (size,):
         given = f"{len(array)} entries" if array.ndim == 1 else f"shape {array.shape}"
         raise InputError(f"labels has {given} but there are {size} elements; give one label per element.")

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bispectral_ot.report.sampled_distances import SampledDistances
-from bispectral_ot.report.scaling import scale_classically, scale_to_plane
 
 # Up to this many points all distances can be drawn; beyond, only who is near whom.
 _MOST_FOR_SCALING = 300
@@ -53,3 +52,27 @@ def lay_out(distances: NDArray[np.float64], *, seed: int = 0) -> Embedding:
         method = f"t-SNE (perplexity {_PERPLEXITY}): near on the map is near in the match, far says little"
     positions = positions - (positions.max(axis=0) + positions.min(axis=0)) / 2
     return Embedding(positions / (np.abs(positions).max() or 1.0), method)
+
+
+def scale_to_plane(distances: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
+    """Positions (n, 2) by metric multidimensional scaling of distances (n, n), and its stress-1.
+
+    Minimises ``sum (d_ij - |x_i - x_j|)^2`` (SMACOF). It starts from the classical solution: no random restarts,
+    and the same picture every time.
+    """
+    from sklearn.manifold import smacof
+
+    if not distances.any():
+        return np.zeros((len(distances), 2)), 0.0
+    start = scale_classically(distances)
+    positions, stress = smacof(distances, init=start, n_init=1, max_iter=200, eps=1e-5, normalized_stress=False)
+    return positions, float(np.sqrt(stress / (0.5 * np.square(distances).sum())))
+
+
+def scale_classically(distances: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Positions (n, 2), n > 1: the two principal components of ``-1/2 J D^2 J``, J the centring matrix."""
+    from sklearn.decomposition import KernelPCA
+
+    model = KernelPCA(n_components=2, kernel="precomputed", random_state=0)
+    positions: NDArray[np.float64] = model.fit_transform(-0.5 * distances**2)
+    return positions

@@ -39,7 +39,7 @@ _LONGEST_NAME = 20
 _LONGEST_CAPTION = 13
 # Targets with less than this part of the best one's share are not worth a picture.
 _LEAST_OF_BEST = 0.01
-# A name of more letters than this does not fit below a tile beside its share.
+# A name of more letters than this does not fit below a tile together with its share.
 _SHORT_NAME = 4
 
 Square = tuple[float, float, float]  # left, top, side
@@ -101,7 +101,7 @@ def draw_confusion(
 
 
 def matches_figure(match: Match, source: Dataset, target: Dataset, *, k: int = 5, seed: int = 0) -> Figure:
-    """Some source images beside their k best targets, with the share of the mass that goes to each."""
+    """Some source images with their k best targets, with the share of the mass that goes to each."""
     chosen = pick_examples(source, 12, seed=seed)
     top = match.top_matches(k)
     k = top.indices.shape[1]
@@ -211,7 +211,7 @@ def pick_examples(dataset: Dataset, count: int, *, seed: int) -> list[int]:
 
 
 def same_class(match: Match, indices: NDArray[np.int64]) -> NDArray[np.bool_] | None:
-    """Whether the targets ``indices`` (n, k) are of their source's class; None where nobody can tell.
+    """Whether the targets ``indices`` (n, k) are of their source's class; None where that is not known.
 
     That is, where a side has no labels, or the two sides have none in common.
     """

@@ -122,7 +122,7 @@ def build_page(content: dict[str, Any]) -> str:
 
 
 def embed_json(content: Any) -> str:
-    """JSON that is safe inside a script element, whatever its texts are."""
+    """JSON that is safe inside a script element, whatever its strings are."""
     compact = json.dumps(json.loads(to_json(content)), ensure_ascii=False, separators=(",", ":"))
     # lone surrogates (bytes of a file name that are no text) cannot be written in UTF-8
     return compact.translate(_UNSAFE).encode("utf-8", "backslashreplace").decode()

@@ -34,7 +34,7 @@ def write_match(
     extra: Mapping[str, Any] | None = None,
     progress: Progress = silent,
 ) -> dict[str, Any]:
-    """Write everything that a match tells into ``folder``.
+    """Write everything about a match to ``folder``.
 
     ``matches.csv``, ``labels.csv`` (if a side has labels), ``confusion.csv`` (if both have), the pictures in
     ``figures/``, ``report-data.npz`` for the browser report and, last, ``results.json``, whose content is returned.
@@ -44,7 +44,7 @@ def write_match(
     table
         What :func:`~bispectral_ot.report.tables.class_table` gave for this match.
     title
-        What tells this match from others of the run, such as the name of its features.
+        What distinguishes this match from others of the run, such as the name of its features.
     k
         Best targets for each source in ``matches.csv``.
     seed

@@ -153,7 +153,7 @@ def collect(
     match, source, target
         The match, and the two sides that it was made of.
     title
-        What tells it from the other matches of the run, such as the name of its features.
+        What distinguishes it from the other matches of the run, such as the name of its features.
     group
         Matches of the same group have the same two sides, and are shown side by side.
     seed

@@ -11,7 +11,6 @@ from bispectral_ot.costs import Metric
 from bispectral_ot.datasets import Dataset
 from bispectral_ot.matching import Match
 from bispectral_ot.report.sampling import Indices, class_by_class
-from bispectral_ot.report.scaling import distances_within
 
 _MOST_OF_A_SIDE = 400
 
@@ -57,4 +56,4 @@ def sample_distances(match: Match, source: Dataset, target: Dataset, *, seed: in
     sides = zip((source, target), rows, strict=True)
     features = np.concatenate([feature_map(side.images[chosen]) for side, chosen in sides])
     metric = cast(Metric, match.coupling.cost.metric)
-    return SampledDistances(rows[0], rows[1], distances_within(feature_map, features, metric), metric)
+    return SampledDistances(rows[0], rows[1], feature_map.distances_within(features, metric), metric)

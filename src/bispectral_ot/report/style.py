@@ -1,4 +1,4 @@
-"""One look for all figures: colours that colour-blind readers can tell apart, and one set of fonts."""
+"""One look for all figures: colours that colour-blind readers can distinguish, and one set of fonts."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def printable(text: str) -> str:
 
 
 def save(figure: Figure, path: Path, *, kinds: Sequence[str] = ("png", "svg")) -> None:
-    """Write a figure as PNG to look at and, beside it, as SVG for papers; each file whole or not at all."""
+    """Write a figure as PNG to look at and as SVG for papers; each file whole or not at all."""
     with house_style(), warnings.catch_warnings():
         # a letter that no font of this machine has is drawn as a box
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")

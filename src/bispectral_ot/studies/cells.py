@@ -40,7 +40,7 @@ class CellStore:
     ----------
     folder : of the study
     verb : of the program, such as ``"study class-preservation"``
-    outputs : what the study writes to its folder beside cells, ``run.json`` and the report
+    outputs : what the study writes to its folder in addition to cells, ``run.json`` and the report
     names : entries of a config that name its cell
     """
 

@@ -16,12 +16,12 @@ from bispectral_ot.errors import InputError
 from bispectral_ot.files import write_json, write_text
 from bispectral_ot.invariants import FEATURES
 from bispectral_ot.matching import Match
-from bispectral_ot.matching.features import check_metric
 from bispectral_ot.progress import Progress, silent
 from bispectral_ot.report.figures import confusion_figure
 from bispectral_ot.report.page_data import collect
 from bispectral_ot.report.style import save
 from bispectral_ot.report.tables import ClassTable, Side, class_table, results
+from bispectral_ot.spaces import choose_features
 from bispectral_ot.studies.cells import CellStore, Report
 from bispectral_ot.studies.preset import SETTINGS, Preset, check_names, load_labelled
 from bispectral_ot.studies.tables import accuracy_table
@@ -48,7 +48,7 @@ def run_class_preservation(
 
     Each cell is saved as it ends, with ``results.json`` and the two tables brought up to date; a run that was
     stopped goes on where it was. Cells of earlier calls with other datasets or features stay in the results.
-    ``run.json`` tells of the latest call.
+    ``run.json`` describes the latest call.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ def run_class_preservation(
     check_names("metrics", metrics, METRICS)
     check_names("settings", settings, SETTINGS)
     for name, metric in itertools.product(features, metrics):
-        check_metric(metric, preset.transformer(name))
+        choose_features(preset.transformer(name), metric=metric)
     folder = Path(out)
     store = CellStore(folder, "study class-preservation", ("figures", "results.json", *TABLES.values()))
     # everything is read and checked before the first hour is spent

@@ -14,7 +14,7 @@ from bispectral_ot.errors import InputError
 from bispectral_ot.files import write_json
 from bispectral_ot.invariants import FEATURES
 from bispectral_ot.progress import Progress, silent
-from bispectral_ot.report.scaling import scale_to_plane
+from bispectral_ot.report.embedding import scale_to_plane
 from bispectral_ot.report.study_figures import Panel, embedding_figure
 from bispectral_ot.report.style import save
 from bispectral_ot.runs import new_run, run_record

@@ -114,7 +114,7 @@ def run_symmetries(
     """Match a moved set A with an unmoved B (``turned``), and A as it was with B (``baseline``).
 
     Cells are saved as they end, with ``results.json`` and ``table.md``; a run that was stopped goes on where it was.
-    ``run.json`` tells of the latest call.
+    ``run.json`` describes the latest call.
 
     Parameters
     ----------

@@ -12,9 +12,8 @@ from bispectral_ot.costs import Metric
 from bispectral_ot.datasets import Dataset, normalize, rotate
 from bispectral_ot.datasets.transforms import background_level
 from bispectral_ot.errors import InputError
-from bispectral_ot.matching.features import FeatureMap
 from bispectral_ot.progress import Progress, silent
-from bispectral_ot.report.scaling import distances_within
+from bispectral_ot.spaces import FeatureSpace, choose_features
 from bispectral_ot.studies.preset import Preset
 
 
@@ -84,7 +83,6 @@ def pairwise_distances(
     batch: NDArray[Any], features: str, metrics: list[Metric], preset: Preset, *, progress: Progress = silent
 ) -> dict[str, NDArray[np.float64]]:
     """Distances (n, n) between the features of all images of a batch, for each metric; 0 on the diagonal."""
-    transformer = preset.transformer(features).fit(batch)
-    rows = transformer.transform(batch, progress=progress)
-    feature_map = FeatureMap(transformer, weights=transformer.feature_weights_)
-    return {metric: distances_within(feature_map, rows, metric, progress=progress) for metric in metrics}
+    choice = choose_features(preset.transformer(features), metric=metrics[0])
+    with FeatureSpace([Dataset(batch)], choice, normalize=False, progress=progress) as space:
+        return {metric: space.distances_within(0, metric=metric, progress=progress) for metric in metrics}

@@ -1,13 +1,16 @@
 """Transport: solvers that turn a cost into a coupling."""
 
-from typing import Any
-
 from bispectral_ot.transport.coupling import Coupling, EntropicCoupling, SparseCoupling, Summary
 from bispectral_ot.transport.pot import ExactTransport, Greenkhorn
 from bispectral_ot.transport.sinkhorn import Sinkhorn
+from bispectral_ot.transport.solver import Solver
 
 # The names that the program and ``match`` know them by.
-SOLVERS: dict[str, Any] = {"sinkhorn": Sinkhorn, "greenkhorn": Greenkhorn, "exact": ExactTransport}
+SOLVERS: dict[str, type[Sinkhorn] | type[Greenkhorn] | type[ExactTransport]] = {
+    "sinkhorn": Sinkhorn,
+    "greenkhorn": Greenkhorn,
+    "exact": ExactTransport,
+}
 
 __all__ = [
     "SOLVERS",
@@ -16,6 +19,7 @@ __all__ = [
     "ExactTransport",
     "Greenkhorn",
     "Sinkhorn",
+    "Solver",
     "SparseCoupling",
     "Summary",
 ]

@@ -4,46 +4,55 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import Any
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from bispectral_ot.checks import check_integer
-from bispectral_ot.costs import Cost, EncodedRows
-from bispectral_ot.engines import core_count, run_blocks, split_rows
+from bispectral_ot.costs import Cost, Reading
+from bispectral_ot.engines import row_blocks
 from bispectral_ot.errors import InputError
 from bispectral_ot.progress import Progress, silent
 
 Vector = NDArray[np.float64]
 LOG2_E = float(np.log2(np.e))
+# Rows of a sparse plan that are read at a time.
+_BLOCK_ROWS = 256
 
 
 @dataclass(frozen=True)
 class Summary:
-    """What one pass over the plan P (n, m) tells.
+    """What one pass over the plan P (n, m) finds.
 
     Attributes
     ----------
-    transport_cost : ``sum P * C`` in the features' units
+    transport_cost : ``sum P * C`` in the units of the cost
     entropy : ``-sum P log P``
     marginal_error : ``|P 1 - p|_1 + |P^T 1 - q|_1``
-    top_indices, top_masses : (n, k) the best targets of each source, best first, and their mass
-    source_class_mass : (n, classes) mass that each source sends to each target class, or None
-    target_class_mass : (classes, m) mass that each target gets from each source class, or None
+    row_sums, column_sums : ``P 1`` (n,) and ``P^T 1`` (m,)
+    top_indices, top_masses, top_costs : (n, k) the best targets of each source, best first, their mass and their cost
+    nearest, nearest_costs : (n,) the target of lowest cost and that cost; zeros where k is 0
+    source_class_mass : (n, classes) mass that each source sends to each target class; None without target labels
+    target_class_mass : (classes, m) mass that each target gets from each source class; None without source labels
     """
 
     transport_cost: float
     entropy: float
     marginal_error: float
+    row_sums: Vector = field(repr=False)
+    column_sums: Vector = field(repr=False)
     top_indices: NDArray[np.int64] = field(repr=False)
     top_masses: Vector = field(repr=False)
+    top_costs: Vector = field(repr=False)
+    nearest: NDArray[np.int64] = field(repr=False)
+    nearest_costs: Vector = field(repr=False)
     source_class_mass: Vector | None = field(repr=False)
     target_class_mass: Vector | None = field(repr=False)
 
 
-@dataclass(repr=False)
+@dataclass(frozen=True, repr=False, eq=False, kw_only=True)
 class Coupling(ABC):
     """A transport plan between two weighted sets, and how well it was solved for.
 
@@ -52,9 +61,9 @@ class Coupling(ABC):
     cost : the :class:`~bispectral_ot.costs.Cost` it was solved for
     source_weights, target_weights : (n,) and (m,)
     tol : the marginal error that was asked for
-    iterations : passes over the cost (or updates) that the solver made; 0 where it does not tell
+    iterations : passes over the cost (or updates) that the solver made; 0 where it does not count them
     history : (reg, marginal error) after each pass, for a convergence curve
-    marginal_error, converged, transport_cost, entropy : measured at the end in float64 from the plan itself
+    marginal_error, converged, transport_cost, entropy : measured in float64 from the plan itself
     """
 
     cost: Cost
@@ -62,16 +71,7 @@ class Coupling(ABC):
     target_weights: Vector
     tol: float
     iterations: int = 0
-    history: list[tuple[float, float]] = field(default_factory=list)
-    marginal_error: float = field(default=float("nan"), init=False)
-    transport_cost: float = field(default=float("nan"), init=False)
-    entropy: float = field(default=float("nan"), init=False)
-
-    def __post_init__(self) -> None:
-        measured = self.summary(k=0)
-        self.marginal_error = measured.marginal_error
-        self.transport_cost = measured.transport_cost
-        self.entropy = measured.entropy
+    history: tuple[tuple[float, float], ...] = ()
 
     def __repr__(self) -> str:
         n, m = self.shape
@@ -91,12 +91,28 @@ class Coupling(ABC):
         """Whether the measured marginal error is within the tolerance."""
         return bool(self.marginal_error <= self.tol)
 
+    @property
+    def marginal_error(self) -> float:
+        """``|P 1 - p|_1 + |P^T 1 - q|_1``."""
+        return self._measured.marginal_error
+
+    @property
+    def transport_cost(self) -> float:
+        """``sum P * C`` in the units of the cost."""
+        return self._measured.transport_cost
+
+    @property
+    def entropy(self) -> float:
+        """``-sum P log P``."""
+        return self._measured.entropy
+
+    @cached_property
+    def _measured(self) -> Summary:
+        return self.summary(k=0)
+
     @abstractmethod
     def rows(self, start: int, stop: int) -> Vector:
         """Rows ``start`` to ``stop`` of the plan, (stop - start, m) in float64."""
-
-    @abstractmethod
-    def _entropy(self, row_sums: Vector, column_sums: Vector, transport_cost: float) -> float: ...
 
     def to_dense(self) -> Vector:
         """The whole plan (n, m): 8 n m bytes."""
@@ -123,106 +139,105 @@ class Coupling(ABC):
         """
         n, m = self.shape
         k = min(check_integer("k", k, minimum=0), m)
-        sources, source_classes = _as_labels(source_labels, n, "source_labels")
-        targets, target_classes = _as_labels(target_labels, m, "target_labels")
-        row_sums, source_mass = np.empty(n), np.zeros((n, target_classes))
-        top_indices, top_masses = np.zeros((n, k), np.int64), np.zeros((n, k))
-
-        def work(start: int, stop: int) -> tuple[float, Vector, Vector]:
-            transported, column_sums, target_mass = 0.0, np.zeros(m), np.zeros((source_classes, m))
-            for first, last in split_rows(stop - start, block_rows=self.cost.rows_at_once):
-                part = slice(start + first, start + last)
-                transported += self._read(
-                    part,
-                    self.cost.encoded(part.start, part.stop),
-                    sources[part],
-                    targets,
-                    row_sums[part],
-                    column_sums,
-                    top_indices[part],
-                    top_masses[part],
-                    source_mass[part],
-                    target_mass,
-                )
-            return transported, column_sums, target_mass
-
-        # Distances that are computed again are the solver's to the last bit only in blocks that start where its do.
-        at_once = self.cost.rows_at_once if self.cost.storage == "recompute" else 1
-        blocks = split_rows(n, block_rows=at_once * -(-n // (4 * core_count() * at_once)))
-        parts = run_blocks(work, blocks, stage="summary", progress=progress)
-        transported = float(sum(part[0] for part in parts))
-        column_sums: Vector = np.sum([part[1] for part in parts], axis=0)
-        target_mass: Vector = np.sum([part[2] for part in parts], axis=0)
+        sources = _as_labels(source_labels, n, "source_labels")
+        targets = _as_labels(target_labels, m, "target_labels")
+        found = self._read(k, sources, targets, progress)
+        errors = found.row_sums - self.source_weights, found.column_sums - self.target_weights
         return Summary(
-            transport_cost=transported,
-            entropy=self._entropy(row_sums, column_sums, transported),
-            marginal_error=float(
-                np.abs(row_sums - self.source_weights).sum() + np.abs(column_sums - self.target_weights).sum()
-            ),
-            top_indices=top_indices,
-            top_masses=top_masses,
-            source_class_mass=source_mass if target_classes else None,
-            target_class_mass=target_mass if source_classes else None,
+            transport_cost=found.transport_cost,
+            entropy=self._entropy(found),
+            marginal_error=float(sum(np.abs(error).sum() for error in errors)),
+            row_sums=found.row_sums,
+            column_sums=found.column_sums,
+            top_indices=found.top_indices,
+            top_masses=found.top_masses,
+            top_costs=found.top_costs,
+            nearest=found.nearest,
+            nearest_costs=found.nearest_costs,
+            source_class_mass=None if targets is None else found.source_class_mass,
+            target_class_mass=None if sources is None else found.target_class_mass,
         )
 
-    def _read(self, part: slice, cost: EncodedRows, *places: NDArray[Any]) -> float:
-        """Read some rows of the plan into ``places`` (see ``kernels.read_plan``); returns their ``sum P * C``."""
-        from bispectral_ot.transport import kernels
+    @abstractmethod
+    def _read(
+        self, k: int, sources: NDArray[np.int64] | None, targets: NDArray[np.int64] | None, progress: Progress
+    ) -> Reading: ...
 
-        rows = self.rows(part.start, part.stop)
-        return float(kernels.read_plan(rows, cost.codes, cost.offsets, cost.steps, *places))
+    @abstractmethod
+    def _entropy(self, found: Reading) -> float: ...
 
 
-@dataclass(repr=False)
+@dataclass(frozen=True, repr=False, eq=False, kw_only=True)
 class EntropicCoupling(Coupling):
-    """A plan given by potentials: ``P[i, j] = exp((f[i] + g[j] - C[i, j] / max C) / reg)``.
+    """A plan given by potentials: ``P[i, j] = exp((f[i] + g[j] - C[i, j]) / epsilon)``.
 
-    ``source_potential`` f (n,) and ``target_potential`` g (m,) are in units of the scaled cost; -inf where an
-    element has no mass.
+    Attributes
+    ----------
+    reg : regularisation relative to the scale of the cost; ``epsilon = reg * cost.scale``
+    source_potential, target_potential : f (n,) and g (m,) in the units of the cost; -inf where an element has no mass
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bispectral_ot import Sinkhorn
+    >>> coupling = Sinkhorn(reg=0.5).solve([[0.0, 1.0], [1.0, 0.0]])
+    >>> f, g = coupling.source_potential, coupling.target_potential
+    >>> cost = coupling.cost.block(0, 2)
+    >>> bool(np.allclose(coupling.to_dense(), np.exp((f[:, None] + g - cost) / coupling.epsilon)))
+    True
     """
 
-    reg: float = 0.01
-    source_potential: Vector = field(default_factory=lambda: np.empty(0))
-    target_potential: Vector = field(default_factory=lambda: np.empty(0))
+    reg: float
+    source_potential: Vector
+    target_potential: Vector
+
+    @property
+    def epsilon(self) -> float:
+        """The regularisation in the units of the cost."""
+        return self.reg * self.cost.scale
+
+    @property
+    def regularized_cost(self) -> float:
+        """``sum P * C - epsilon * H(P)``: the value that was minimised, in the units of the cost."""
+        return self.transport_cost - self.epsilon * self.entropy
 
     def rows(self, start: int, stop: int) -> Vector:
         """Rows ``start`` to ``stop`` of the plan, (stop - start, m) in float64."""
-        from bispectral_ot.transport import kernels
+        f, g, unit = self._exponents()
+        return self.cost.plan_rows(f, g, start, stop, unit=unit)
 
-        unit = LOG2_E / self.reg
-        encoded = self.cost.encoded(start, stop)
-        out = np.empty((stop - start, self.shape[1]))
-        kernels.plan_rows(
-            encoded.codes,
-            encoded.offsets,
-            encoded.steps,
-            unit / self.cost.scale,
-            self.source_potential[start:stop] * unit,
-            finite(self.target_potential * unit),
-            out,
-        )
-        return out
+    def _exponents(self) -> tuple[Vector, Vector, float]:
+        """Potentials as exponents of 2, and the exponent for each unit of the cost."""
+        unit = LOG2_E / self.epsilon
+        return self.source_potential * unit, finite(self.target_potential * unit), unit
 
-    def _read(self, part: slice, cost: EncodedRows, *places: NDArray[Any]) -> float:
-        from bispectral_ot.transport import kernels
+    def _read(
+        self, k: int, sources: NDArray[np.int64] | None, targets: NDArray[np.int64] | None, progress: Progress
+    ) -> Reading:
+        f, g, unit = self._exponents()
+        return self.cost.read(f, g, unit=unit, k=k, source_labels=sources, target_labels=targets, progress=progress)
 
-        unit = LOG2_E / self.reg
-        f, g = self.source_potential[part] * unit, finite(self.target_potential * unit)
-        scaled = unit / self.cost.scale
-        return float(kernels.read_potentials(scaled, f, g, cost.codes, cost.offsets, cost.steps, *places))
-
-    def _entropy(self, row_sums: Vector, column_sums: Vector, transport_cost: float) -> float:
-        # log P = (f + g - C) / reg, so the entropy follows from the sums that were measured
+    def _entropy(self, found: Reading) -> float:
+        # log P = (f + g - C) / epsilon, so the entropy follows from the sums that were measured
         f, g = finite(self.source_potential), finite(self.target_potential)
-        mean = f @ np.where(row_sums > 0, row_sums, 0) + g @ np.where(self.target_weights > 0, column_sums, 0)
-        return float(-(mean - transport_cost / self.cost.scale) / self.reg)
+        rows, columns = (
+            np.where(self.source_weights > 0, found.row_sums, 0),
+            np.where(self.target_weights > 0, found.column_sums, 0),
+        )
+        return float(-(f @ rows + g @ columns - found.transport_cost) / self.epsilon)
 
 
-@dataclass(repr=False)
+@dataclass(frozen=True, repr=False, eq=False, kw_only=True)
 class SparseCoupling(Coupling):
-    """A plan given by its few entries, as exact transport gives it, and whether it is the best one."""
+    """A plan given by its few entries, as exact transport gives it.
 
-    plan: csr_array = field(default_factory=lambda: csr_array((0, 0)))
+    Attributes
+    ----------
+    plan : (n, m) masses
+    optimal : whether it is known to be the best plan
+    """
+
+    plan: csr_array
     optimal: bool = True
 
     @property
@@ -235,7 +250,38 @@ class SparseCoupling(Coupling):
         dense: Vector = self.plan[start:stop].toarray()
         return dense
 
-    def _entropy(self, row_sums: Vector, column_sums: Vector, transport_cost: float) -> float:
+    def _read(
+        self, k: int, sources: NDArray[np.int64] | None, targets: NDArray[np.int64] | None, progress: Progress
+    ) -> Reading:
+        n, m = self.shape
+        plan, transported = self.plan, 0.0
+        indices, masses, costs = np.zeros((n, k), dtype=np.int64), np.zeros((n, k)), np.zeros((n, k))
+        nearest, nearest_costs = np.zeros(n, dtype=np.int64), np.zeros(n)
+        # solved from a dense matrix, so that rows of one fit into memory again
+        for block in row_blocks(n, block_rows=_BLOCK_ROWS):
+            rows = slice(block.start, block.stop)
+            cost, mass = self.cost.block(rows.start, rows.stop), self.rows(rows.start, rows.stop)
+            transported += float(np.vdot(mass, cost))
+            if k:
+                indices[rows] = np.argsort(-mass, axis=1, kind="stable")[:, :k]
+                masses[rows] = np.take_along_axis(mass, indices[rows], axis=1)
+                costs[rows] = np.take_along_axis(cost, indices[rows], axis=1)
+                nearest[rows], nearest_costs[rows] = cost.argmin(axis=1), cost.min(axis=1)
+            progress("summary", rows.stop, n)
+        return Reading(
+            transported,
+            np.asarray(plan.sum(axis=1)),
+            np.asarray(plan.sum(axis=0)),
+            indices,
+            masses,
+            costs,
+            nearest,
+            nearest_costs,
+            plan @ _indicator(targets, m),
+            (plan.T @ _indicator(sources, n)).T,
+        )
+
+    def _entropy(self, found: Reading) -> float:
         masses = self.plan.data[self.plan.data > 0]
         return float(-(masses * np.log(masses)).sum())
 
@@ -245,12 +291,20 @@ def finite(potential: Vector) -> Vector:
     return np.where(np.isneginf(potential), -1e30, potential)
 
 
-def _as_labels(labels: NDArray[np.int64] | None, size: int, name: str) -> tuple[NDArray[np.int64], int]:
+def _indicator(labels: NDArray[np.int64] | None, size: int) -> Vector:
+    """(size, classes) 1 where an element is of a class."""
     if labels is None:
-        return np.full(size, -1), 0
+        return np.zeros((size, 0))
+    indicator: Vector = (labels[:, None] == np.arange(labels.max() + 1)).astype(np.float64)
+    return indicator
+
+
+def _as_labels(labels: NDArray[np.int64] | None, size: int, name: str) -> NDArray[np.int64] | None:
+    if labels is None:
+        return None
     array = np.ascontiguousarray(labels)
     if array.shape != (size,):
         raise InputError(f"{name} has shape {array.shape} but there are {size} elements; give one label for each.")
     if array.dtype.kind not in "iu" or array.min() < -1:
         raise InputError(f"{name} must be class numbers 0, 1, 2, ... (or -1 for none), got {array.dtype}.")
-    return array.astype(np.int64), int(array.max()) + 1
+    return array.astype(np.int64)

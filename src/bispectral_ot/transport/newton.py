@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.linalg import LinearOperator, cg
 
-from bispectral_ot.transport.active import ActiveEntries, Vector
+from bispectral_ot.costs import SparseCost
+
+Vector = NDArray[np.float64]
 
 # Largest change of an exponent in one step: beyond it the quadratic model means nothing.
 _TRUST = 14.0
@@ -19,7 +21,7 @@ _ROUNDING = 1e-13
 
 
 def newton(
-    active: ActiveEntries,
+    active: SparseCost,
     f: Vector,
     g: Vector,
     p: Vector,
@@ -28,7 +30,6 @@ def newton(
     *,
     reach: float,
     record: Callable[[float], bool],
-    pool: ThreadPoolExecutor,
 ) -> tuple[Vector, Vector]:
     """Damped Newton (Levenberg-Marquardt) on the semi-dual, over the active entries of the plan P.
 
@@ -52,8 +53,8 @@ def newton(
     """
     rows = np.repeat(np.arange(len(p)), np.diff(active.starts))
     row_scale, has_mass = 1.0 / np.where(p > 0, p, 1.0), q > 0
-    f, start = f.copy(), g
-    columns = active.sweep(f, g, p, pool)
+    start = g
+    f, columns = active.sweep(f, g, p)
     error = float(np.abs(columns - q).sum())
     value = float(p @ f + q @ g)
     # Parts of the plan that hardly touch are balanced by a step of size error / damping.
@@ -85,8 +86,8 @@ def newton(
                 M=LinearOperator(shape, matvec=precondition, dtype=float),
             )
             step *= min(1.0, _TRUST / max(float(np.abs(step).max()), 1e-300)) * np.log2(np.e)
-            new_f, new_g = f.copy(), g + step
-            new_columns = active.sweep(new_f, new_g, p, pool)
+            new_g = g + step
+            new_f, new_columns = active.sweep(f, new_g, p)
             new_error = float(np.abs(new_columns - q).sum())
             new_value = float(p @ new_f + q @ new_g)
             go_on = record(new_error)

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import csr_array
 
-from bispectral_ot.checks import check_choice, check_positive
-from bispectral_ot.costs import Cost
-from bispectral_ot.costs.cost import as_cost
+from bispectral_ot.checks import check_integer, check_positive
+from bispectral_ot.costs import Cost, as_cost
 from bispectral_ot.errors import InputError
 from bispectral_ot.progress import Progress, silent
 from bispectral_ot.transport.coupling import EntropicCoupling, SparseCoupling
-from bispectral_ot.transport.sinkhorn import OnFailure, report_failure
+from bispectral_ot.transport.solver import warn_unless_converged
 from bispectral_ot.transport.weights import as_weights
 
 
-@dataclass(kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class ExactTransport:
     """Solve ``min <P, C>`` over plans with the given marginals, without regularisation (network simplex).
 
@@ -32,21 +30,25 @@ class ExactTransport:
         Marginal error to accept: ``|P 1 - p|_1 + |P^T 1 - q|_1``.
     max_iter
         Simplex steps at most.
-    on_failure
-        ``"raise"`` or ``"warn"`` where the simplex runs out of steps.
+
+    Examples
+    --------
+    >>> coupling = ExactTransport().solve([[0.0, 1.0], [1.0, 0.0]])
+    >>> coupling.transport_cost
+    0.0
+    >>> coupling.to_dense().tolist()
+    [[0.5, 0.0], [0.0, 0.5]]
     """
 
     tol: float = 1e-9
     max_iter: int = 10_000_000
-    on_failure: OnFailure = "raise"
 
     def __post_init__(self) -> None:
         check_positive("tol", self.tol, "give the marginal error to accept, such as 1e-9")
-        check_positive("max_iter", self.max_iter, "give the number of simplex steps to allow")
-        check_choice("on_failure", self.on_failure, get_args(OnFailure))
+        check_integer("max_iter", self.max_iter, minimum=1)
 
     def extra_bytes(self, shape: tuple[int, int]) -> int:
-        """Memory that a solve takes beside the cost: five float64 matrices and a byte of state an entry, measured."""
+        """Memory that a solve takes in addition to the cost: five float64 matrices and a byte an entry, measured."""
         return 41 * shape[0] * shape[1]
 
     def solve(
@@ -69,7 +71,10 @@ class ExactTransport:
         progress("transport", 0, 0)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # POT warns where we measure
-            matrix = cost.scaled_block(0, n).astype(np.float64)
+            # shifted and scaled, which does not change the plan, so that POT's tolerances suit any numbers
+            matrix = cost.block(0, n).astype(np.float64)
+            matrix -= matrix.min()
+            matrix /= matrix.max() or 1.0
             plan, log = ot.emd(p, q, matrix, numItermax=self.max_iter, log=True)
         optimal = log["warning"] is None  # the marginals are right long before the plan is the best
         coupling = SparseCoupling(
@@ -81,10 +86,10 @@ class ExactTransport:
             plan=csr_array(plan),
             optimal=optimal,
         )
-        return report_failure(coupling, self.on_failure)
+        return warn_unless_converged(coupling)
 
 
-@dataclass(kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Greenkhorn:
     """Entropic transport by greedy updates of one row or column, as the paper solved it (through POT).
 
@@ -93,23 +98,26 @@ class Greenkhorn:
 
     Parameters
     ----------
-    reg, tol, max_iter, on_failure
+    reg, tol, max_iter
         As for :class:`Sinkhorn`, except that an iteration updates a single row or column.
+
+    Examples
+    --------
+    >>> Greenkhorn(reg=0.1).solve([[0.0, 1.0], [1.0, 0.0]]).converged
+    True
     """
 
     reg: float = 0.01
     tol: float = 1e-4
     max_iter: int = 10_000_000
-    on_failure: OnFailure = "raise"
 
     def __post_init__(self) -> None:
         check_positive("reg", self.reg, "the entropic problem needs some regularisation")
         check_positive("tol", self.tol, "give the marginal error to reach, such as 1e-4")
-        check_positive("max_iter", self.max_iter, "give the number of updates to allow")
-        check_choice("on_failure", self.on_failure, get_args(OnFailure))
+        check_integer("max_iter", self.max_iter, minimum=1)
 
     def extra_bytes(self, shape: tuple[int, int]) -> int:
-        """Memory that a solve takes beside the cost: four float64 matrices, measured."""
+        """Memory that a solve takes in addition to the cost: four float64 matrices, measured."""
         return 32 * shape[0] * shape[1]
 
     def solve(
@@ -134,11 +142,11 @@ class Greenkhorn:
         progress("transport", 0, 0)
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")  # POT warns where we measure
-            matrix = cost.scaled_block(0, n).astype(np.float64)
+            matrix = cost.block(0, n).astype(np.float64) / cost.scale
             # POT stops on the worst single row or column; ours is the sum over all of them
             stop = self.tol / (n + m)
             _, log = ot.bregman.greenkhorn(p, q, matrix, self.reg, numItermax=self.max_iter, stopThr=stop, log=True)
-            f, g = self.reg * np.log(log["u"]), self.reg * np.log(log["v"])
+            f, g = (self.reg * cost.scale * np.log(log[name]) for name in ("u", "v"))
         coupling = EntropicCoupling(
             cost=cost,
             source_weights=p,
@@ -146,7 +154,7 @@ class Greenkhorn:
             tol=self.tol,
             iterations=int(log["n_iter"]) + 1,  # POT counts from 0
             reg=self.reg,
-            source_potential=np.nan_to_num(f, nan=0.0, posinf=0.0, neginf=-1e3),
-            target_potential=np.nan_to_num(g, nan=0.0, posinf=0.0, neginf=-1e3),
+            source_potential=np.nan_to_num(f, nan=0.0, posinf=0.0, neginf=-1e3 * cost.scale),
+            target_potential=np.nan_to_num(g, nan=0.0, posinf=0.0, neginf=-1e3 * cost.scale),
         )
-        return report_failure(coupling, self.on_failure)
+        return warn_unless_converged(coupling)

@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from bispectral_ot.checks import check_choice, check_integer, check_positive
-from bispectral_ot.costs import Cost
-from bispectral_ot.costs.cost import as_cost
-from bispectral_ot.engines import core_count, one_blas_thread, run_blocks, split_rows
-from bispectral_ot.errors import InputError, NotConvergedError, NotConvergedWarning
+from bispectral_ot.checks import check_integer, check_positive
+from bispectral_ot.costs import Cost, as_cost
+from bispectral_ot.errors import InputError
 from bispectral_ot.progress import Progress, silent
-from bispectral_ot.transport.active import find_active
 from bispectral_ot.transport.anderson import Anderson
-from bispectral_ot.transport.coupling import LOG2_E, Coupling, EntropicCoupling, Vector, finite
+from bispectral_ot.transport.coupling import LOG2_E, EntropicCoupling, Vector, finite
 from bispectral_ot.transport.newton import newton
+from bispectral_ot.transport.solver import warn_unless_converged
 from bispectral_ot.transport.weights import as_weights
-
-OnFailure = Literal["raise", "warn"]
-AnyCoupling = TypeVar("AnyCoupling", bound=Coupling)
 
 # Above this regularisation (of the scaled cost) the iteration converges from anywhere; below, annealing starts here.
 _EASY_REG = 0.02
@@ -38,13 +30,10 @@ _ALL_ACTIVE = 2**18
 # Once a potential has moved by half the exponent at which entries are cut, they are gathered again, so many times.
 _ACTIVE_ROUNDS = 100
 
-# A pass: takes potentials (f, g) in units of the exponent, sets f in place, returns the plan's column sums.
-Sweep = Callable[[Vector, Vector], Vector]
 
-
-@dataclass(kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Sinkhorn:
-    """Solve ``min <P, C / max C> - reg * H(P)`` over plans with the given marginals.
+    """Solve ``min <P, C> - reg * scale * H(P)`` over plans with the given marginals; ``scale`` is the cost's.
 
     Each iteration is one fused pass over the cost (rows and columns together), accelerated by Anderson's
     extrapolation; small regularisations are reached by halving from an easy one, and their last digits by Newton
@@ -54,17 +43,15 @@ class Sinkhorn:
     Parameters
     ----------
     reg
-        Regularisation, as a share of the largest cost; any positive number.
+        Regularisation relative to the scale of the cost (its largest entry, unless another was given).
     tol
         Marginal error to reach: ``|P 1 - p|_1 + |P^T 1 - q|_1``.
     max_iter
         Passes over the cost at most.
     anneal
         Whether to approach a small ``reg`` from larger ones.
-    memory
+    lookback
         Steps that Anderson's extrapolation looks back on; 0 gives the plain iteration.
-    on_failure
-        ``"raise"`` a :class:`NotConvergedError` that carries the coupling, or ``"warn"`` and return it.
 
     Examples
     --------
@@ -78,15 +65,17 @@ class Sinkhorn:
     tol: float = 1e-4
     max_iter: int = 10_000
     anneal: bool = True
-    memory: int = 8
-    on_failure: OnFailure = "raise"
+    lookback: int = 8
 
     def __post_init__(self) -> None:
         check_positive("reg", self.reg, "for none take the solver exact (ExactTransport)")
         check_positive("tol", self.tol, "give the marginal error to reach, such as 1e-4")
-        check_positive("max_iter", self.max_iter, "give the number of passes to allow")
-        check_integer("memory", self.memory, minimum=0)
-        check_choice("on_failure", self.on_failure, get_args(OnFailure))
+        check_integer("max_iter", self.max_iter, minimum=1)
+        check_integer("lookback", self.lookback, minimum=0)
+
+    def extra_bytes(self, shape: tuple[int, int]) -> int:
+        """Memory that a solve takes in addition to the cost: none that counts."""
+        return 0
 
     def solve(
         self,
@@ -97,31 +86,26 @@ class Sinkhorn:
         potentials: tuple[ArrayLike, ArrayLike] | None = None,
         progress: Progress = silent,
     ) -> EntropicCoupling:
-        """Find the plan.
+        """Find the plan; where ``tol`` is not met a :class:`NotConvergedWarning` is given, and the best plan returned.
 
         Parameters
         ----------
         cost
-            The cost (n, m), or a matrix of costs; it is scaled by its maximum here.
+            The cost (n, m), or a matrix of costs.
         source_weights, target_weights
             (n,) and (m,), each summing to one; uniform by default.
         potentials
             A warm start: ``(source_potential, target_potential)`` of an earlier, similar solve.
         progress
             Called after each pass.
-
-        Raises
-        ------
-        NotConvergedError
-            If ``tol`` is not met and ``on_failure`` is ``"raise"``; its ``result`` is the coupling reached.
         """
         cost = as_cost(cost)
         n, m = cost.shape
         p = as_weights(source_weights, n, "source_weights")
         q = as_weights(target_weights, m, "target_weights")
-        f, g = _starting_potentials(potentials, self.reg, q, n)
-        with ThreadPoolExecutor(core_count()) as pool, one_blas_thread():
-            iteration = _Iteration(self, cost, p, q, f, g, pool, progress)
+        f, g = _starting_potentials(potentials, self.reg * cost.scale, cost.scale, q, n)
+        with cost.engine.session():
+            iteration = _Iteration(self, cost, p, q, f, g, progress)
             if potentials is None and self.anneal:
                 for reg in self._stages():
                     if not iteration.exhausted:
@@ -143,7 +127,7 @@ class Sinkhorn:
                     break
                 go_on()
                 coupling = min(coupling, iteration.coupling(), key=lambda each: each.marginal_error)
-        return report_failure(coupling, self.on_failure)
+        return warn_unless_converged(coupling)
 
     def _stages(self) -> list[float]:
         """Regularisations before the final one."""
@@ -152,35 +136,47 @@ class Sinkhorn:
 
 
 class _Iteration:
-    """The state of a solve: potentials and error, moved on by passes over the cost."""
+    """The state of a solve: potentials (in the units of the cost) and error, moved on by passes over the cost."""
 
     def __init__(
-        self,
-        solver: Sinkhorn,
-        cost: Cost,
-        p: Vector,
-        q: Vector,
-        f: Vector,
-        g: Vector,
-        pool: ThreadPoolExecutor,
-        progress: Progress,
+        self, solver: Sinkhorn, cost: Cost, p: Vector, q: Vector, f: Vector, g: Vector, progress: Progress
     ) -> None:
-        self.solver, self.cost, self.p, self.q, self.pool, self.progress = solver, cost, p, q, pool, progress
+        self.solver, self.cost, self.p, self.q, self.progress = solver, cost, p, q, progress
         self.f, self.g, self.reg = f, g, np.inf
         self.history: list[tuple[float, float]] = []
-        if cost.storage == "recompute":
-            self.blocks = split_rows(cost.shape[0], block_rows=cost.rows_at_once)
-        else:
-            self.blocks = split_rows(cost.shape[0], block_rows=-(-cost.shape[0] // (2 * core_count())))
         # the best pair seen so far at the current regularisation: (error, f, g)
         self.best = (np.inf, f, g)
 
+    def unit(self, reg: float) -> float:
+        """Exponent of 2 for each unit of the cost."""
+        return LOG2_E / (reg * self.cost.scale)
+
     def run(self, reg: float, tol: float, dtype: type, *, passes: float = np.inf) -> None:
-        """Pass over the whole cost at one regularisation until the column error is below ``tol``."""
-        scale = LOG2_E / reg / self.cost.scale
-        limit = len(self.history) + passes
-        sweep: Sweep = lambda f, g: self._sweep(scale, f, g, dtype)  # noqa: E731
-        self._iterate(reg, tol, sweep, limit=limit, may_stall=dtype is np.float32)
+        """Sinkhorn with Anderson steps until the column error is below ``tol`` or the passes are used up."""
+        self.reg = reg
+        unit, limit = self.unit(reg), len(self.history) + passes
+        anderson = Anderson(self.solver.lookback) if self.solver.lookback else None
+        f, g = finite(self.f * unit), self.g * unit
+        self.best = (np.inf, self.f, self.g)
+        has_mass = self.q > 0
+        while True:
+            f, column_sums = self.cost.sweep(f, np.where(has_mass, g, -1e30), self.p, unit=unit, dtype=dtype)
+            error = float(np.abs(column_sums - self.q).sum())
+            self.history.append((reg, error))
+            self._report_progress(error)
+            if error < self.best[0]:
+                self.best = (error, np.where(self.p > 0, f / unit, -np.inf), g / unit)
+            elif anderson is not None and error > 2 * self.best[0]:
+                anderson.reset()  # the extrapolation went astray: plain steps are safe
+            if error <= tol or self.exhausted or len(self.history) >= limit:
+                break
+            if dtype is np.float32 and self._stalled(error, reg):
+                break
+            image = g.copy()
+            # a column that lost all its mass gets it back in steps that can be represented
+            image[has_mass] += np.log2(self.q[has_mass] / np.maximum(column_sums[has_mass], 1e-300))
+            g = anderson.next(g, image) if anderson is not None else image
+        _, self.f, self.g = self.best
 
     def polish(self, tol: float) -> None:
         """Newton steps on the active entries, gathered again as potentials move; none if those are too many."""
@@ -194,63 +190,28 @@ class _Iteration:
         Returns whether that changed anything: not if the plan is right, active entries are too many, or no step helps.
         """
         reg = self.solver.reg
-        unit = LOG2_E / reg
-        f, g = finite(self.f * unit), np.where(self.q > 0, self.g * unit, -1e30)
-        column_sums = self._sweep(unit / self.cost.scale, f, g, np.float64)
+        unit = self.unit(reg)
+        g = np.where(self.q > 0, self.g * unit, -1e30)
+        f, column_sums = self.cost.sweep(finite(self.f * unit), g, self.p, unit=unit)
         if np.abs(column_sums - self.q).sum() <= tol:
             return False
         n, m = self.cost.shape
         is_small = n * m <= _ALL_ACTIVE
         log2_cut = -np.inf if is_small else float(np.log2(1e-5 * self.solver.tol / max(n, m)))
-        active = find_active(
-            self.cost,
-            unit,
-            f,
-            g,
-            self.p,
-            column_sums,
-            log2_cut=log2_cut,
-            max_density=1.0 if is_small else _ACTIVE_DENSITY,
-            pool=self.pool,
-        )
+        low_rows, low_columns = (np.log2(np.maximum(mass, 1e-300)) + log2_cut for mass in (self.p, column_sums))
+        density = 1.0 if is_small else _ACTIVE_DENSITY
+        active = self.cost.gather(f, g, low_rows, low_columns, unit=unit, max_density=density)
         if active is None:
             return False
 
         def record(error: float) -> bool:
             self.history.append((reg, error))
-            self._tell(error)
+            self._report_progress(error)
             return not self.exhausted
 
-        f, new_g = newton(active, f, g, self.p, self.q, tol, reach=-log2_cut / 2, record=record, pool=self.pool)
+        f, new_g = newton(active, f, g, self.p, self.q, tol, reach=-log2_cut / 2, record=record)
         self.f, self.g = np.where(self.p > 0, f / unit, -np.inf), new_g / unit
         return not np.array_equal(g, new_g)
-
-    def _iterate(self, reg: float, tol: float, sweep: Sweep, *, limit: float, may_stall: bool) -> None:
-        """Sinkhorn with Anderson steps until the column error is below ``tol`` or the passes are used up."""
-        self.reg = reg
-        unit = LOG2_E / reg
-        anderson = Anderson(self.solver.memory) if self.solver.memory else None
-        f, g = finite(self.f * unit), self.g * unit
-        self.best = (np.inf, self.f, self.g)
-        has_mass = self.q > 0
-        while True:
-            column_sums = sweep(f, np.where(has_mass, g, -1e30))
-            error = float(np.abs(column_sums - self.q).sum())
-            self.history.append((reg, error))
-            self._tell(error)
-            if error < self.best[0]:
-                self.best = (error, np.where(self.p > 0, f / unit, -np.inf), g / unit)
-            elif anderson is not None and error > 2 * self.best[0]:
-                anderson.reset()  # the extrapolation went astray: plain steps are safe
-            if error <= tol or self.exhausted or len(self.history) >= limit:
-                break
-            if may_stall and self._stalled(error, reg):
-                break
-            image = g.copy()
-            # a column that lost all its mass gets it back in steps that can be represented
-            image[has_mass] += np.log2(self.q[has_mass] / np.maximum(column_sums[has_mass], 1e-300))
-            g = anderson.next(g, image) if anderson is not None else image
-        _, self.f, self.g = self.best
 
     def coupling(self) -> EntropicCoupling:
         """The best pair of potentials as a coupling, measured in float64."""
@@ -260,27 +221,11 @@ class _Iteration:
             target_weights=self.q,
             tol=self.solver.tol,
             iterations=len(self.history),
-            history=self.history,
+            history=tuple(self.history),
             reg=self.reg,
             source_potential=self.f,
             target_potential=np.where(self.q > 0, self.g, -np.inf),
         )
-
-    def _sweep(self, unit: float, f: Vector, g: Vector, dtype: type) -> Vector:
-        from bispectral_ot.transport import kernels
-
-        columns: NDArray[Any] = g.astype(dtype)
-
-        def work(start: int, stop: int) -> Vector:
-            sums = np.zeros(self.cost.shape[1])
-            rows = self.cost.encoded(start, stop)
-            kernels.sweep(rows.codes, rows.offsets, rows.steps, unit, columns, self.p[start:stop], f[start:stop], sums)
-            return sums
-
-        total: Vector = np.zeros(self.cost.shape[1])
-        for part in run_blocks(work, self.blocks, pool=self.pool):
-            total += part
-        return total
 
     @property
     def exhausted(self) -> bool:
@@ -292,30 +237,16 @@ class _Iteration:
         recent = [e for r, e in self.history[-20:] if r == reg]
         return len(recent) == 20 and error < 0.1 and min(recent) > self.best[0]
 
-    def _tell(self, error: float) -> None:
+    def _report_progress(self, error: float) -> None:
         # Errors fall geometrically, so the share of decades done is a fair estimate of the work done.
         tol = self.solver.tol if self.reg == self.solver.reg else _STAGE_TOL
         share = 1.0 - np.log(max(error, tol) / tol) / np.log(2.0 / tol) if error < 2 else 0.0
         self.progress("transport", round(1000 * share), 1000)
 
 
-def report_failure(coupling: AnyCoupling, on_failure: OnFailure) -> AnyCoupling:
-    """Pass a converged coupling on; raise or warn about one that is not."""
-    if coupling.converged:
-        return coupling
-    message = (
-        f"not converged: marginal error {coupling.marginal_error:.2e} after {coupling.iterations} iterations, "
-        f"{coupling.tol:.1e} was asked for; allow more iterations, a larger tol or a larger reg."
-    )
-    if on_failure == "raise":
-        raise NotConvergedError(message, coupling)
-    warnings.warn(message, NotConvergedWarning, stacklevel=3)
-    return coupling
-
-
 def _starting_potentials(
-    potentials: tuple[ArrayLike, ArrayLike] | None, reg: float, q: Vector, n: int
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    potentials: tuple[ArrayLike, ArrayLike] | None, epsilon: float, scale: float, q: Vector, n: int
+) -> tuple[Vector, Vector]:
     m = len(q)
     if potentials is None:
         return np.zeros(n), np.zeros(m)
@@ -323,7 +254,7 @@ def _starting_potentials(
     if f.shape != (n,) or g.shape != (m,):
         raise InputError(f"potentials have shapes {f.shape} and {g.shape}; the cost needs ({n},) and ({m},).")
     f, g = np.nan_to_num(f, neginf=0.0), np.nan_to_num(g, neginf=0.0)
-    # The solution's g - reg log q spreads no wider than the scaled cost, so a start outside would only lose passes.
-    level = reg * np.log(np.where(q > 0, q, 1.0))
+    # The solution's g - epsilon log q spreads no wider than the cost, so a start outside would only lose passes.
+    level = epsilon * np.log(np.where(q > 0, q, 1.0))
     middle = np.median((g - level)[q > 0])
-    return f, np.clip(g - level, middle - 1, middle + 1) + level
+    return f, np.clip(g - level, middle - scale, middle + scale) + level

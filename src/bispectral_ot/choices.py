@@ -1,0 +1,22 @@
+"""The names that options take: one list for the library, the program and its help texts; nothing heavy is loaded."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+Split = Literal["train", "test"]
+Symmetry = Literal["rotation", "rotation-reflection", "translation", "d4", "so3", "so3-shapes", "none"]
+FeatureName = Literal[
+    "coupled-bispectrum",
+    "ring-bispectrum",
+    "aligned",
+    "ring-power",
+    "translation-bispectrum",
+    "d4-bispectrum",
+    "sphere-bispectrum",
+    "shell-bispectrum",
+    "pixels",
+]
+Metric = Literal["l1", "l2", "sqeuclidean", "cosine"]
+Storage = Literal["float32", "compact", "recompute"]
+SolverName = Literal["sinkhorn", "greenkhorn", "exact"]

@@ -1,0 +1,305 @@
+"""Compiled passes over a cost: one Sinkhorn iteration, rows of the plan, and what is read off them.
+
+All exponents are in base 2: with ``unit = log2(e) / reg``, ``P[i, j] = 2 ** (f[i] + g[j] - c[i, j])`` where f, g
+and c stand for potentials and scaled cost times ``unit``. A pass computes the exponential afresh from the stored
+cost, so nothing under- or overflows whatever the regularisation, and each entry is read from memory once per
+iteration. The exponential is written out because numba would call the C library once per number, which does
+not vectorise.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit, types
+from numba.extending import overload
+from numpy.polynomial import Chebyshev, Polynomial
+from numpy.typing import NDArray
+
+from bispectral_ot.costs.encoded import EncodedRows
+
+
+def _exp2_coefficients(degree: int) -> list[float]:
+    fit = Chebyshev.interpolate(np.exp2, degree, domain=[-0.5, 0.5])
+    return [float(c) for c in fit.convert(kind=Polynomial, domain=[-1, 1], window=[-1, 1]).coef]
+
+
+# Sums may be reordered, so that they vectorise; the rounding trick of the exponential may not.
+_EXACT_ORDER = {"contract", "nsz", "nnan", "ninf"}
+_VECTOR = _EXACT_ORDER | {"reassoc"}
+# Adding this to a small float leaves its nearest integer in the lowest bits of the mantissa.
+_ROUND32, _ROUND64 = np.float32(1.5 * 2**23), np.float64(1.5 * 2**52)
+_LOWEST32, _LOWEST64 = np.float32(-125.0), np.float64(-1021.0)
+_HIGHEST32, _HIGHEST64 = np.float32(126.0), np.float64(1022.0)
+# Chebyshev fits of 2**r for |r| <= 1/2, good to a few units in the last place of each precision.
+_A0, _A1, _A2, _A3, _A4, _A5 = (np.float32(c) for c in _exp2_coefficients(5))
+_B0, _B1, _B2, _B3, _B4, _B5, _B6, _B7, _B8, _B9, _B10 = _exp2_coefficients(10)
+# Rows whose column sums are added in the working precision before they join the float64 totals.
+_ROWS_PER_FLUSH = 64
+
+
+def exp2(x: float) -> float:
+    """``2 ** x`` in the precision of x; beyond the normal numbers, the smallest or the largest power among them."""
+    return float(np.exp2(x))
+
+
+@overload(exp2, jit_options={"fastmath": _EXACT_ORDER})
+def _exp2(x):  # type: ignore[no-untyped-def]
+    if x == types.float32:
+
+        def exp2_float32(x):  # type: ignore[no-untyped-def]
+            x = min(max(x, _LOWEST32), _HIGHEST32)
+            shifted = x + _ROUND32
+            r = x - (shifted - _ROUND32)
+            p = _A0 + r * (_A1 + r * (_A2 + r * (_A3 + r * (_A4 + r * _A5))))
+            bits = np.float32(p).view(np.int32) + (np.float32(shifted).view(np.int32) << np.int32(23))
+            return np.int32(bits).view(np.float32)
+
+        return exp2_float32
+
+    def exp2_float64(x):  # type: ignore[no-untyped-def]
+        x = min(max(x, _LOWEST64), _HIGHEST64)
+        shifted = x + _ROUND64
+        r = x - (shifted - _ROUND64)
+        p = _B6 + r * (_B7 + r * (_B8 + r * (_B9 + r * _B10)))
+        p = _B0 + r * (_B1 + r * (_B2 + r * (_B3 + r * (_B4 + r * (_B5 + r * p)))))
+        bits = np.float64(p).view(np.int64) + (np.float64(shifted).view(np.int64) << np.int64(52))
+        return np.int64(bits).view(np.float64)
+
+    return exp2_float64
+
+
+@njit(nogil=True, cache=True, fastmath=_VECTOR)
+def _plan_row(codes, g, step, shift, out):  # type: ignore[no-untyped-def]
+    """``out[j] = 2 ** (shift + g[j] - step * codes[j])`` and its sum, in the precision of g."""
+    real = g.dtype.type
+    total = real(0)
+    for j in range(codes.shape[0]):
+        value = exp2((g[j] - step * real(codes[j])) + shift)
+        out[j] = value
+        total += value
+    return total
+
+
+@njit(nogil=True, cache=True, fastmath=_VECTOR)
+def _largest_exponent(codes, g, step):  # type: ignore[no-untyped-def]
+    real = g.dtype.type
+    largest = g[0] - step * real(codes[0])
+    for j in range(codes.shape[0]):
+        largest = max(largest, g[j] - step * real(codes[j]))
+    return largest
+
+
+@njit(nogil=True, cache=True, fastmath=_VECTOR)
+def _add_scaled(weight, row, totals):  # type: ignore[no-untyped-def]
+    for j in range(row.shape[0]):
+        totals[j] += weight * row[j]
+
+
+@njit(nogil=True, cache=True)
+def sweep(
+    rows: EncodedRows,
+    unit: float,
+    g: NDArray[Any],
+    weights: NDArray[np.float64],
+    damping: float,
+    f: NDArray[np.float64],
+    column_sums: NDArray[np.float64],
+) -> None:
+    """One Sinkhorn iteration over some rows, reading each cost once.
+
+    Sets ``f[i] = log2(weights[i]) - damping * log2(sum_j 2 ** (g[j] - c[i, j]))``, which makes these rows of the plan
+    sum to ``weights`` where ``damping`` is 1 (the ``f`` that comes in only gives its order of magnitude), and adds the
+    plan's columns to ``column_sums``. ``g`` (m,) is float32 or float64 and sets the precision of the work.
+    """
+    real = g.dtype.type
+    n, m = rows.codes.shape
+    row = np.empty(m, g.dtype)
+    partial = np.zeros(m, g.dtype)
+    for i in range(n):
+        if weights[i] > 0.0:
+            step = real(rows.steps[i] * unit)
+            offset = rows.offsets[i] * unit
+            shift = real(f[i] - offset)
+            total = np.float64(_plan_row(rows.codes[i], g, step, shift, row))
+            if not 1e-24 < total < 1e24:  # the guess was far off: start from the largest entry
+                shift = -_largest_exponent(rows.codes[i], g, step)
+                total = np.float64(_plan_row(rows.codes[i], g, step, shift, row))
+            start = np.float64(shift) + offset
+            f[i] = np.log2(weights[i]) - damping * (np.log2(total) - start)
+            _add_scaled(real(2.0 ** (f[i] - start)), row, partial)
+        if (i + 1) % _ROWS_PER_FLUSH == 0 or i + 1 == n:
+            for j in range(m):
+                column_sums[j] += partial[j]
+                partial[j] = 0
+
+
+@njit(nogil=True, cache=True)
+def gather(
+    rows: EncodedRows,
+    unit: float,
+    f: NDArray[np.float64],
+    g: NDArray[np.float64],
+    low_rows: NDArray[np.float64],
+    low_columns: NDArray[np.float64],
+    counts: NDArray[np.int64],
+    columns: NDArray[np.int32],
+    exponents: NDArray[np.float64],
+) -> int:
+    """Gather the entries whose exponent is above the mark of their row or of their column.
+
+    Fills ``columns`` and ``exponents`` (cost times unit), row after row, and returns how many there are; where
+    they do not fit, ``counts`` sums to more than that.
+    """
+    found = 0
+    for i in range(rows.codes.shape[0]):
+        for j in range(rows.codes.shape[1]):
+            exponent = (rows.offsets[i] + rows.steps[i] * np.float64(rows.codes[i, j])) * unit
+            height = f[i] + g[j] - exponent
+            if height > low_rows[i] or height > low_columns[j]:
+                counts[i] += 1
+                if found < columns.shape[0]:
+                    columns[found] = j
+                    exponents[found] = exponent
+                    found += 1
+    return found
+
+
+@njit(nogil=True, cache=True, fastmath=_VECTOR)
+def _sparse_row(columns, exponents, g, shift, out):  # type: ignore[no-untyped-def]
+    total = 0.0
+    for k in range(columns.shape[0]):
+        value = exp2(g[columns[k]] - exponents[k] + shift)
+        out[k] = value
+        total += value
+    return total
+
+
+@njit(nogil=True, cache=True)
+def sweep_sparse(
+    starts: NDArray[np.int64],
+    columns: NDArray[np.int32],
+    exponents: NDArray[np.float64],
+    g: NDArray[np.float64],
+    weights: NDArray[np.float64],
+    f: NDArray[np.float64],
+    column_sums: NDArray[np.float64],
+) -> None:
+    """The same iteration as :func:`sweep` on gathered entries, in float64 and without damping."""
+    row = np.empty(g.shape[0])
+    for i in range(starts.shape[0] - 1):
+        first, last = starts[i], starts[i + 1]
+        if weights[i] == 0.0 or first == last:
+            continue
+        here, costs = columns[first:last], exponents[first:last]
+        total = _sparse_row(here, costs, g, f[i], row)
+        if not 1e-200 < total < 1e200:
+            f[i] = -(g[here] - costs).max()
+            total = _sparse_row(here, costs, g, f[i], row)
+        scale = weights[i] / total
+        f[i] += np.log2(scale)
+        for k in range(last - first):
+            column_sums[here[k]] += scale * row[k]
+
+
+@njit(nogil=True, cache=True)
+def plan_rows(
+    rows: EncodedRows, unit: float, f: NDArray[np.float64], g: NDArray[np.float64], out: NDArray[np.float64]
+) -> None:
+    """Rows of the plan (n, m) in float64; potentials of -inf (no mass) give 0."""
+    for i in range(rows.codes.shape[0]):
+        if f[i] == -np.inf:
+            out[i, :] = 0.0
+            continue
+        _plan_row(rows.codes[i], g, rows.steps[i] * unit, f[i] - rows.offsets[i] * unit, out[i])
+
+
+@njit(nogil=True, cache=True, fastmath=_VECTOR)
+def _dot(a, b):  # type: ignore[no-untyped-def]
+    total = 0.0
+    for j in range(a.shape[0]):
+        total += a[j] * np.float64(b[j])
+    return total
+
+
+@njit(nogil=True, cache=True)
+def _largest(row, indices, masses):  # type: ignore[no-untyped-def]
+    """The k largest entries of a row, in falling order, by insertion (most entries fail the first test)."""
+    k = masses.shape[0]
+    masses[:] = -1.0
+    for j in range(row.shape[0]):
+        if row[j] > masses[k - 1]:
+            place = k - 1
+            while place > 0 and masses[place - 1] < row[j]:
+                masses[place], indices[place] = masses[place - 1], indices[place - 1]
+                place -= 1
+            masses[place], indices[place] = row[j], j
+
+
+class Places(NamedTuple):
+    """Where :func:`read` writes what it finds in some rows of the plan.
+
+    Attributes
+    ----------
+    row_sums : (n,) mass that each row sends
+    column_sums : (m,) mass that each column gets from these rows; added to
+    top_indices, top_masses, top_costs : (n, k) columns that get most of a row, their mass and their cost
+    nearest, nearest_costs : (n,) the column of lowest cost
+    source_class_mass : (n, target classes) mass that a row sends to each class; no classes, nothing written
+    target_class_mass : (source classes, m) mass that a column gets from each class; added to, likewise
+    """
+
+    row_sums: NDArray[np.float64]
+    column_sums: NDArray[np.float64]
+    top_indices: NDArray[np.int64]
+    top_masses: NDArray[np.float64]
+    top_costs: NDArray[np.float64]
+    nearest: NDArray[np.int64]
+    nearest_costs: NDArray[np.float64]
+    source_class_mass: NDArray[np.float64]
+    target_class_mass: NDArray[np.float64]
+
+
+@njit(nogil=True, cache=True)
+def read(
+    rows: EncodedRows,
+    unit: float,
+    f: NDArray[np.float64],
+    g: NDArray[np.float64],
+    source_labels: NDArray[np.int64],
+    target_labels: NDArray[np.int64],
+    places: Places,
+) -> float:
+    """Read everything of interest off some rows of the plan, each of which lives in the cache only.
+
+    Returns ``sum P * C``. Labels of -1 are not counted.
+    """
+    row = np.zeros(rows.codes.shape[1])
+    transported = 0.0
+    for i in range(rows.codes.shape[0]):
+        codes, offset, step = rows.codes[i], rows.offsets[i], rows.steps[i]
+        if f[i] == -np.inf:
+            row[:] = 0.0
+            places.row_sums[i] = 0.0
+        else:
+            places.row_sums[i] = _plan_row(codes, g, step * unit, f[i] - offset * unit, row)
+        transported += offset * places.row_sums[i] + step * _dot(row, codes)
+        _add_scaled(1.0, row, places.column_sums)
+        if places.top_masses.shape[1] > 0:
+            _largest(row, places.top_indices[i], places.top_masses[i])
+            for k in range(places.top_masses.shape[1]):
+                places.top_costs[i, k] = offset + step * np.float64(codes[places.top_indices[i, k]])
+            nearest = 0
+            for j in range(codes.shape[0]):
+                if codes[j] < codes[nearest]:
+                    nearest = j
+            places.nearest[i] = nearest
+            places.nearest_costs[i] = offset + step * np.float64(codes[nearest])
+        if places.source_class_mass.shape[1] > 0:
+            for j in range(row.shape[0]):
+                if target_labels[j] >= 0:
+                    places.source_class_mass[i, target_labels[j]] += row[j]
+        if places.target_class_mass.shape[0] > 0 and source_labels[i] >= 0:
+            _add_scaled(1.0, row, places.target_class_mass[source_labels[i]])
+    return transported

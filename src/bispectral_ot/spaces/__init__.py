@@ -1,0 +1,7 @@
+"""Spaces: any number of datasets seen through one fitted map, and the cost between any two of them."""
+
+from bispectral_ot.spaces.choice import FeatureChoice, choose_features
+from bispectral_ot.spaces.feature_map import FeatureMap
+from bispectral_ot.spaces.space import FeatureSpace
+
+__all__ = ["FeatureChoice", "FeatureMap", "FeatureSpace", "choose_features"]
