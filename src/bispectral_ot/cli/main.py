@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import logging
 import re
 import resource
 import signal
@@ -178,6 +179,7 @@ def run() -> None:
     for sign, stop in ((signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, SystemExit(TERMINATED))):
         signal.signal(sign, _stopper(stop))
     sys.unraisablehook = _come_again
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)  # it tells of every home that it cannot write to
     output = guard_streams()
     try:
         app()
