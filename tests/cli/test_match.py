@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import csv
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -281,6 +284,30 @@ def test_folders_with_odd_names_go_through_csv_and_json(program, halves, tmp_pat
         assert (base / "rechts" / row["target_file"]).is_file()
     assert {row["label"] for row in read_csv(base / "lauf" / "labels.csv")} <= {"ключ;", '"q", 漢', "$x$"}
     assert "[bold]" in "".join(line.strip() for line in outcome.stdout.splitlines())
+
+
+@pytest.mark.parametrize("locale", ["utf-8", "ascii"])
+def test_names_that_are_no_utf_8_do_not_lose_the_run(halves, tmp_path, locale):
+    """The bytes of a file name need not be text; under an ASCII locale hardly any are."""
+    names = [os.fsdecode(name) for name in (b"caf\xe9", "größe".encode(), b"=2+3")]
+    for side, half in zip(("left", "right"), halves, strict=True):
+        for i, image in enumerate(half.images):
+            folder = tmp_path / side / names[half.labels[i]]
+            folder.mkdir(parents=True, exist_ok=True)
+            Image.fromarray(image * 15).save(folder / os.fsdecode(b"%d\xff.png" % i))
+    environment = dict(os.environ)
+    if locale == "ascii":
+        environment |= {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    words = ["match", tmp_path / "left", tmp_path / "right", "--features", "pixels", "--symmetry", "none", "--report"]
+    program = "from bispectral_ot.cli import run; run()"
+    command = [sys.executable, "-c", program, *words, "--out", tmp_path / "run"]
+    done = subprocess.run(command, capture_output=True, env=environment)
+    assert (done.returncode, done.stderr) == (0, b"")
+    results = json.loads((tmp_path / "run" / "results.json").read_text("utf-8"))
+    assert set(results["recall"]) == {os.fsdecode(b"caf\xe9"), "größe", "=2+3"}
+    labels = {row["true_label"] for row in read_csv(tmp_path / "run" / "labels.csv")}
+    assert labels == {"caf\\udce9", "größe", "'=2+3"}
+    assert (tmp_path / "run" / "report.html").is_file()
 
 
 def test_shapes_are_matched_up_to_rotation_in_space(program, tmp_path):
