@@ -101,6 +101,20 @@ def test_the_printed_table_is_short_and_names_the_folder(run):
     assert len(outcome.stdout.splitlines()) <= 12
 
 
+def test_the_same_words_give_the_same_files_on_any_number_of_cores(program, sets, tmp_path, monkeypatch):
+    words = ("match", sets / "a.npz", sets / "b.npz", "--rotate-source", "--limit", "9", "--seed", "4", "-q")
+    for threads in ("1", "3"):
+        monkeypatch.setenv("BISPECTRAL_OT_THREADS", threads)
+        assert program(*words, "--out", tmp_path / threads).code == 0
+    names = [f"{name}.csv" for name in ("matches", "labels", "confusion")]
+    names += [f"figures/{name}.{kind}" for name in ("matches", "confusion") for kind in ("png", "svg")]
+    for name in names:
+        assert (tmp_path / "1" / name).read_bytes() == (tmp_path / "3" / name).read_bytes(), name
+    results = [json.loads((tmp_path / threads / "results.json").read_text("utf-8")) for threads in ("1", "3")]
+    for entry in ("distance", "marginal_error", "iterations", "accuracy", "confusion", "settings"):
+        assert results[0][entry] == results[1][entry], entry
+
+
 @pytest.mark.usefixtures("no_pictures")
 def test_json_is_alone_on_standard_output(program, sets, tmp_path):
     outcome = program("match", sets / "a.npz", sets / "b.npz", "--json", "--out", tmp_path / "run")

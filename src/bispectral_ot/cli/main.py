@@ -130,7 +130,10 @@ def explain(error: Exception) -> str | None:
     if not isinstance(error, OSError):
         return None
     if error.errno in _DISK_FULL:
-        return "the disk is full, so nothing was kept; free some space or use another --out."
+        return (
+            "the disk is full (that of --out, or of the temporary folder, which TMPDIR names), so nothing was kept; "
+            "free some space, or use another one."
+        )
     return f"{error.filename or 'a file'}: {error.strerror or error}."
 
 
