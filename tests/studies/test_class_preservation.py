@@ -214,14 +214,6 @@ def test_labels_are_needed(tmp_path: Path) -> None:
         )
 
 
-def test_a_damaged_cell_is_named(tmp_path: Path) -> None:
-    run(tmp_path, metrics=["l1"])
-    (path,) = (tmp_path / "cells").iterdir()
-    path.write_text("{")
-    with pytest.raises(InputError, match="not a cell"):
-        run(tmp_path, metrics=["l1"])
-
-
 def test_a_small_budget_changes_nothing_but_memory(tmp_path: Path) -> None:
     (plain,) = run(tmp_path / "plain", metrics=["l1"])
     (mapped,) = run(tmp_path / "mapped", metrics=["l1"], working_memory="65MiB")

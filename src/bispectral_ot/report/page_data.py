@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import zipfile
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bispectral_ot.checks import check_entries
 from bispectral_ot.datasets import Dataset
 from bispectral_ot.errors import InputError
 from bispectral_ot.files import to_json, whole_file
@@ -30,6 +30,26 @@ _MOST_SOURCES = 1200
 _TARGETS_OF_A_SOURCE = 5
 # Bytes of uncompressed thumbnails; large ones and colour mean fewer of them.
 _PICTURE_BYTES = 6_000_000
+
+_NUMBER = (int, float)
+_SIDE = {"name": str, "images": int, "shape": list}
+# What a page needs.
+_ENTRIES = {
+    "title": str,
+    "group": str,
+    "flow": {"rows": list, "columns": list, "counts": list, "labelled": dict},
+    "sources": dict.fromkeys(("index", "label", "file", "mapped", "confidence", "matches", "shares"), list),
+    "targets": dict.fromkeys(("index", "label", "file"), list),
+    "map": (dict, type(None)),
+    "distances": (dict, type(None)),
+    "history": list,
+    "facts": {
+        "converged": bool,
+        **dict.fromkeys(("distance", "marginal_error", "tol", "n", "m"), _NUMBER),
+        **dict.fromkeys(("settings", "seconds"), dict),
+        **dict.fromkeys(("source", "target"), _SIDE),
+    },
+}
 
 
 @dataclass(frozen=True)
@@ -64,10 +84,23 @@ class PageData:
         """Read what :meth:`save` has written."""
         try:
             with np.load(path, allow_pickle=False) as arrays:
-                content = json.loads(arrays["content"].tobytes())
-                return cls(content, arrays["source"], arrays["target"])
-        except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
-            raise InputError(f"{path} is not the data of a report ({error}); make the run again.") from error
+                data = cls(json.loads(arrays["content"].tobytes()), arrays["source"], arrays["target"])
+            data._check()
+        except Exception as error:  # NumPy, zipfile and its decompressors raise whatever they like on a damaged file
+            raise InputError(
+                f"{path} is damaged, or not the data of a report ({error}); make the run again for it. Its "
+                "results.json, tables and figures are not affected."
+            ) from error
+        return data
+
+    def _check(self) -> None:
+        """Raise an error where a page could not be made of it."""
+        check_entries(self.content, _ENTRIES)
+        for side, pictures in (("sources", self.source_pictures), ("targets", self.target_pictures)):
+            lengths = {len(values) for name, values in self.content[side].items() if values or name != "file"}
+            if lengths != {len(pictures)} or pictures.dtype != np.uint8 or pictures.ndim not in (3, 4):
+                raise ValueError(f"pictures of {side!r} have shape {pictures.shape}, for {sorted(lengths)} entries")
+        self.reduced(1.0)
 
     def reduced(self, share: float) -> PageData:
         """The same match with fewer images: the first ``share`` of the sources, and as much of the map.
