@@ -26,6 +26,13 @@ class AreaMeans:
     ----------
     height, width : of the images
     cell : side of a cell, in pixels; 1 leaves images as they are
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bispectral_ot.invariants.area_means import AreaMeans
+    >>> AreaMeans(2, 4, 2).means(np.array([[1, 2, 3, 4, 5, 6, 7, 8]]), 1)
+    array([[[3.5, 5.5]]])
     """
 
     height: int

@@ -133,6 +133,18 @@ class GroupBispectrum(_GroupTransformer):
     -----
     ``index_map_`` has the fields r, s, t, copy (which of several equal t), i, j (row), k (column), part (0
     real, 1 imaginary) of the first of the entries that a column stands for.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bispectral_ot.groups import SymmetricGroup
+    >>> from bispectral_ot.invariants import GroupBispectrum
+    >>> group = SymmetricGroup(3)
+    >>> signals = np.random.default_rng(0).random((2, group.order))
+    >>> bispectrum = GroupBispectrum(group).fit(signals)
+    >>> moved = group.translate(signals, 4)  # f(x) -> f(t^-1 x)
+    >>> np.allclose(bispectrum.transform(moved), bispectrum.transform(signals), atol=1e-6)
+    True
     """
 
     _degree = 3
@@ -253,6 +265,17 @@ class GroupPowerSpectrum(_GroupTransformer):
     ----------
     group, side, space, normalize
         As in :class:`GroupBispectrum`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bispectral_ot.groups import DihedralGroup
+    >>> from bispectral_ot.invariants import GroupPowerSpectrum
+    >>> corners = DihedralGroup(4).action_on_cosets([4])  # the square's corners, each left in place by a mirror
+    >>> values = np.array([[1.0, 2.0, 3.0, 4.0], [4.0, 1.0, 2.0, 3.0]])  # the second is the first, turned
+    >>> first, second = GroupPowerSpectrum(DihedralGroup(4), space=corners).fit_transform(values)
+    >>> np.allclose(first, second, atol=1e-6)
+    True
     """
 
     _degree = 2

@@ -33,6 +33,17 @@ class PolarSampler:
     ----------
     matrix : sparse array of shape (n_rings * n_angles, height * width), float32
         Interpolation weights, times the weight of the ring.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bispectral_ot.invariants import PolarSampler
+    >>> grid = PolarSampler.build(
+    ...     5, 5, radii=np.array([1, 2]), n_angles=4, sampling="bilinear", ring_weights=np.ones(2)
+    ... )
+    >>> grid.sample(np.arange(25, dtype=np.float32)[None])  # right, below, left, above the centre
+    array([[[13., 17., 11.,  7.],
+            [14., 22., 10.,  2.]]], dtype=float32)
     """
 
     matrix: Any

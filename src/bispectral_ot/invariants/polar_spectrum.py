@@ -136,6 +136,18 @@ class PolarSpectrum(SteerableTransformer):
     ``index_map_`` has the fields frequency, part (0 real, 1 imaginary), field (channels, then five edge fields) and
     radial. Columns of frequency k > 0 stand for -k as well and are multiplied by ``sqrt(2)``, so that the
     Euclidean distance of two rows is that of the band-limited fields.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bispectral_ot.invariants import PolarSpectrum
+    >>> images = np.random.default_rng(0).random((2, 28, 28))
+    >>> spectrum = PolarSpectrum().fit(images)
+    >>> before, after = (
+    ...     spectrum.transform(each).reshape(2, 10, 2, -1) for each in (images, np.rot90(images, 2, axes=(1, 2)))
+    ... )
+    >>> np.allclose(after[:, 1::2], -before[:, 1::2], atol=1e-5)  # half a turn: e^{-i pi k} is -1 for odd k
+    True
     """
 
     metrics = ("l2", "sqeuclidean", "cosine")
