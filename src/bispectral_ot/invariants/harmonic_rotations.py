@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.spatial.transform import Rotation
 
 from bispectral_ot.invariants.harmonics import analysis_matrix, equiangular_grid, real_harmonics
 
@@ -72,4 +71,5 @@ def _exchanges(lmax: int) -> tuple[Matrices, ...]:
     points, weights = (part.reshape(-1, *part.shape[2:]) for part in equiangular_grid(2 * lmax + 2, 2 * lmax + 2))
     turned = real_harmonics(points * [-1, 1, 1] @ np.eye(3)[[0, 2, 1]], lmax)
     whole = (turned.T @ analysis_matrix(points, weights, lmax)).T
-    return tuple(whole[l * l : (l + 1) ** 2, l * l : (l + 1) ** 2] for l in range(lmax + 1))
+    orders = [slice(degree**2, (degree + 1) ** 2) for degree in range(lmax + 1)]
+    return tuple(whole[part, part] for part in orders)

@@ -97,7 +97,7 @@ def _predictors(widths: Floats, probabilities: Floats) -> Floats:
 
 
 def _upper_quantile(predictors: Floats, errors: Floats) -> tuple[float, tuple[float, float]]:
-    """Intercept and slopes of a plane above which one error in ten lies; level, unless it rises with both predictors."""
+    """Intercept and slopes of a plane above which one error in ten lies; level, unless it rises with both."""
     from sklearn.linear_model import QuantileRegressor
 
     line = QuantileRegressor(quantile=LEVEL, alpha=0.0, solver="highs").fit(predictors, errors)

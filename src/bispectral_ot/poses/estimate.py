@@ -36,8 +36,9 @@ class Poses:
     targets, weights : (n, k) positions of the targets (-1: none), and how much each counts
     fits : (n,) correlation with the targets after the motion, at most 1
     scores : (n,) probability that the pose is right, but for 30 degrees; NaN where it cannot be measured
-    uncertainty : (n,) degrees; nine of ten poses that are not ambiguous are off by less
+    uncertainty : (n,) degrees, or pixels for shifts; nine of ten poses that are not ambiguous are off by less
     ambiguous : (n,) whether the score is below 0.75: the runner-up may as well be right, or the targets disagree
+    size : height and width of the images that were compared
     """
 
     motions: MotionArray
@@ -49,6 +50,7 @@ class Poses:
     scores: Floats
     uncertainty: Floats
     ambiguous: NDArray[np.bool_]
+    size: tuple[int, int]
 
     def __len__(self) -> int:
         """Number of sources."""
@@ -58,8 +60,13 @@ class Poses:
         found = np.isfinite(self.fits)
         return (
             f"Poses({len(self):,} sources, {self.ambiguous[found].sum():,} ambiguous, "
-            f"{(~found).sum():,} without a pose; uncertainty {np.nanmedian(self.uncertainty):.1f} degrees)"
+            f"{(~found).sum():,} without a pose; {self._precision()})"
         )
+
+    def _precision(self) -> str:
+        known = self.uncertainty[np.isfinite(self.uncertainty)]
+        unit = "degrees" if self.shifts is None else "pixels"
+        return f"uncertainty {np.median(known):.1f} {unit}" if len(known) else "uncertainty not known"
 
     @property
     def found(self) -> NDArray[np.bool_]:
@@ -86,6 +93,10 @@ class Poses:
         """``scipy.spatial.transform.Rotation`` of n rotations in space (``.as_matrix()``); None for flat images."""
         return self.motions.rotations
 
+    def scale_of(self, size: tuple[int, ...]) -> float:
+        """How many pixels of an image (height, width, ...) there are for one of the image that was compared."""
+        return max(size[0] / self.size[0], size[1] / self.size[1])
+
 
 def estimate_poses(
     motions: Motions,
@@ -94,6 +105,7 @@ def estimate_poses(
     indices: NDArray[np.int64],
     shares: Floats,
     *,
+    k: int | None = None,
     seed: int = 0,
     progress: Progress = silent,
 ) -> Poses:
@@ -106,7 +118,10 @@ def estimate_poses(
     source, target
         Signals, n and m of them.
     indices, shares
-        (n, k) the best targets of each source, best first, and their share of its mass; -1 is no target.
+        (n, at least k) the best targets of each source, best first, and their share of its mass; -1 is no target.
+        With fewer than two, there is nothing to learn scores and uncertainties from.
+    k
+        Targets that vote; all by default.
     seed
         Of the turns that scores and uncertainties are learnt from.
     """
@@ -121,19 +136,20 @@ def estimate_poses(
     for start in range(0, len(source), _BATCH):
         batch = slice(start, start + _BATCH)
         coefficients = motions.coefficients(source[batch], progress=silent)
-        parts.append(_vote_in_blocks(motions, coefficients, rows, local[batch], shares[batch]))
+        parts.append(_vote_in_blocks(motions, coefficients, rows, local[batch, :k], shares[batch, :k]))
         progress("poses", min(start + _BATCH, len(source)), len(source))
     votes = Votes(*(np.concatenate(column) for column in zip(*parts, strict=True)))
     return Poses(
         motions=motions.by_name(votes.motions),
         runner_up=motions.by_name(votes.runner_up),
         by_target=motions.by_name(votes.by_target),
-        targets=indices,
+        targets=indices[:, :k],
         weights=votes.weights,
         fits=votes.fits,
         scores=calibration.scores(votes),
-        uncertainty=calibration.uncertainty(votes),
+        uncertainty=calibration.uncertainty(votes) * motions.unit,
         ambiguous=calibration.ambiguous(votes),
+        size=(source.shape[1], source.shape[2]),
     )
 
 
@@ -160,9 +176,7 @@ def _practise(
     return Calibration.fit(votes, motions.separation(votes.motions, truth))
 
 
-def _vote_in_blocks(
-    motions: Motions, source: Rows, target: Rows, indices: NDArray[np.int64], shares: Floats
-) -> Votes:
+def _vote_in_blocks(motions: Motions, source: Rows, target: Rows, indices: NDArray[np.int64], shares: Floats) -> Votes:
     per_source = 8 * len(motions.grid) * (indices.shape[1] + 2)
     blocks = row_blocks(len(source), block_rows=max(1, _BLOCK_BYTES // per_source))
     parts = Threads().map(_vote_block, blocks, rows=[source, indices, shares], shared=[target, motions])

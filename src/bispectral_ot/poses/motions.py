@@ -71,9 +71,13 @@ class Motions(Protocol):
     Attributes
     ----------
     grid : (g, q) the motions that are tried before the best one is refined
+    unit : what one degree of separation is in the units of the motions: 1, or pixels for shifts
     """
 
-    grid: Floats
+    @property
+    def grid(self) -> Floats: ...  # noqa: D102
+    @property
+    def unit(self) -> float: ...  # noqa: D102
 
     def coefficients(self, signals: NDArray[Any], *, progress: Progress) -> Rows:
         """Signals to rows (n, c) of unit norm; zeros where a signal has no content."""

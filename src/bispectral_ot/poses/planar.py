@@ -34,6 +34,8 @@ class PlanarMotions:
         Fitted to images of the size that will be given.
     """
 
+    unit = 1.0
+
     def __init__(self, spectrum: PolarSpectrum) -> None:
         self.spectrum = spectrum
         frequency = spectrum.index_map_["frequency"]
@@ -55,7 +57,9 @@ class PlanarMotions:
 
     def coefficients(self, signals: NDArray[Any], *, progress: Progress = silent) -> Rows:
         """Images to polar spectra (n, c) of unit norm."""
-        return self.spectrum.transform(signals, progress=progress)
+        rows = np.empty((len(signals), self.spectrum.n_features_out_), dtype=np.float32)
+        self.spectrum.fill(signals, rows, progress=progress)  # the match has warned of images without content
+        return rows
 
     def practice(self, signals: NDArray[Any], *, seed: int) -> tuple[NDArray[Any], Floats]:
         """Images turned (and mirrored) at random, corners filled with their background."""

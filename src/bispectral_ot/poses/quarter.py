@@ -33,6 +33,8 @@ class QuarterTurns:
         Of each image.
     """
 
+    unit = 1.0
+
     def __init__(self, side: int, channels: int = 1) -> None:
         self.side, self.channels = side, channels
         band = min(_BAND, side)

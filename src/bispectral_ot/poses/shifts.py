@@ -36,6 +36,7 @@ class Shifts:
 
     def __init__(self, height: int, width: int, channels: int = 1) -> None:
         self.size, self.channels = np.array([height, width], dtype=np.float64), channels
+        self.unit = float(self.size.mean()) / 360.0
         limits = [min(_BAND, (side - 1) // 2) for side in (height, width)]
         rows, columns = np.mgrid[-limits[0] : limits[0] + 1, 0 : limits[1] + 1].reshape(2, -1)
         half = (columns > 0) | (rows > 0)  # of a real image the other half is the conjugate
@@ -49,7 +50,8 @@ class Shifts:
     @classmethod
     def of(cls, signals: NDArray[Any]) -> Shifts:
         """For images (n, height, width[, channels])."""
-        return cls(*signals.shape[1:3], signals.shape[3] if signals.ndim == 4 else 1)
+        height, width, channels = (*signals.shape[1:], 1)[:3]
+        return cls(height, width, channels)
 
     def _wrapped(self, shifts: Floats) -> Floats:
         wrapped: Floats = self.size / 2 - (self.size / 2 - shifts) % self.size
@@ -60,7 +62,9 @@ class Shifts:
         planes = signals.reshape(*signals.shape[:3], self.channels)
         blocks = row_blocks(len(signals), block_rows=max(1, _BLOCK_PIXELS // max(1, planes[0].size)))
         where = (self._rows % planes.shape[1], self._columns)
-        parts = Threads().map(_low_frequencies, blocks, rows=[planes], shared=[where], stage="features", progress=progress)
+        parts = Threads().map(
+            _low_frequencies, blocks, rows=[planes], shared=[where], stage="features", progress=progress
+        )
         return np.concatenate(list(parts))
 
     def practice(self, signals: NDArray[Any], *, seed: int) -> tuple[NDArray[Any], Floats]:

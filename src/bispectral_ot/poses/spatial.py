@@ -20,8 +20,8 @@ _NEWTON_STEPS = 5
 class SpatialMotions:
     """Rotations of signals whose harmonic coefficients are known.
 
-    With coefficients x, y of source and target, the fit of the rotation R is ``sum over l of <y_l, D_l(R) x_l>``, summed
-    over channels or shells. It is computed on a grid of rotations, and refined by Newton's method on the group.
+    With coefficients x, y of source and target, the fit of the rotation R is ``sum over l of <y_l, D_l(R) x_l>``,
+    summed over channels or shells. It is computed on a grid of rotations, and refined by Newton's method on the group.
 
     Parameters
     ----------
@@ -30,6 +30,8 @@ class SpatialMotions:
     lmax
         Highest degree.
     """
+
+    unit = 1.0
 
     def __init__(self, analyse: Callable[[Any], Floats], lmax: int) -> None:
         self._analyse, self.lmax = analyse, lmax
@@ -117,7 +119,8 @@ class SpatialMotions:
     def separation(self, motions: Floats, others: Floats) -> Floats:
         """The angle of the rotation that leads from one to the other."""
         cosine = np.abs(np.sum(motions * others, axis=-1))
-        return np.degrees(2 * np.arccos(np.minimum(cosine, 1.0)))
+        apart: Floats = np.degrees(2 * np.arccos(np.minimum(cosine, 1.0)))
+        return apart
 
     def by_name(self, motions: Floats) -> MotionArray:
         """Quaternions."""
