@@ -9,6 +9,7 @@ import pytest
 
 import bispectral_ot as bot
 from bispectral_ot.costs import AlignedDistance
+from bispectral_ot.datasets import rotate
 from bispectral_ot.poses import estimate_poses, find_motions
 from bispectral_ot.poses.calibration import LEAST_PROBABILITY, Calibration
 from bispectral_ot.poses.motions import TOLERANCE, wrapped
@@ -20,8 +21,7 @@ def turned_digits():
     """Digits turned by known angles, matched with upright ones."""
     source, target = bot.split_halves(bot.load("digits"), seed=0, per_class=60)
     degrees = np.random.default_rng(5).uniform(0, 360, len(source))
-    images = bot.datasets.rotate(source.images, degrees)
-    return bot.match(bot.Dataset(images, source.labels), target), degrees
+    return bot.match(rotate(source, degrees), target), degrees
 
 
 def errors(poses, degrees):

@@ -65,7 +65,7 @@ def test_an_angle_is_counter_clockwise_as_displayed():
 @settings(max_examples=20, deadline=None)
 @given(st.floats(-180, 180))
 def test_any_turn_is_found_between_the_angles_of_the_grid(angle):
-    poses = poses_of(rotate(IMAGES, angle), IMAGES, "rotation")
+    poses = poses_of(rotate(IMAGES, angle).images, IMAGES, "rotation")
     assert np.abs(wrapped(poses.angles + angle)).max() < 0.6
     assert poses.mirrored is None
     assert poses.shifts is None
