@@ -89,6 +89,7 @@ def test_the_winner_maximizes_the_weighted_fit_over_all_angles(turned_digits):
         assert np.abs(wrapped(votes.by_target[i, :, 0] - own)).max() < 0.1
         agrees = np.abs(wrapped(own - votes.motions[i, 0])) <= TOLERANCE
         assert votes.agreement[i] == pytest.approx(agrees.mean())
+        assert votes.support[i] == pytest.approx(votes.weights[i] @ agrees)
 
 
 def test_an_image_that_looks_alike_after_half_a_turn_is_ambiguous():
@@ -173,7 +174,7 @@ def test_a_match_without_images_says_what_to_do(turned_digits):
 def votes_with(margins, agreement, widths):
     n = len(margins)
     rest = np.zeros((n, 2))
-    return Votes(rest, rest, np.zeros(n), widths, margins, agreement, rest, rest)
+    return Votes(rest, rest, np.zeros(n), widths, margins, agreement, agreement, rest, rest)
 
 
 def test_calibration_learns_probabilities_and_quantiles():

@@ -29,7 +29,8 @@ class Calibration:
 
     Attributes
     ----------
-    classifier : logistic regression of being right on margin and agreement, or the share that is right, or None
+    classifier : logistic regression of being right on margin, agreement and support; the share that is right where
+        all are or none is; None where nothing was learnt
     intercept, slopes : half-width of the interval in degrees as a linear function of the width of the peak and of the
         probability of being wrong
     """
@@ -88,7 +89,7 @@ class Calibration:
 
 
 def _evidence(votes: Votes) -> Floats:
-    return np.stack([votes.margins, votes.agreement], axis=1)
+    return np.stack([votes.margins, votes.agreement, votes.support], axis=1)
 
 
 def _predictors(widths: Floats, probabilities: Floats) -> Floats:
@@ -97,11 +98,12 @@ def _predictors(widths: Floats, probabilities: Floats) -> Floats:
 
 
 def _upper_quantile(predictors: Floats, errors: Floats) -> tuple[float, tuple[float, float]]:
-    """Intercept and slopes of a plane above which one error in ten lies; level, unless it rises with both."""
+    """Intercept and slopes of a plane above which one error in ten lies, and which rises with its predictors."""
     from sklearn.linear_model import QuantileRegressor
 
-    line = QuantileRegressor(quantile=LEVEL, alpha=0.0, solver="highs").fit(predictors, errors)
-    width, wrong = (float(slope) for slope in line.coef_)
-    if width < 0 or wrong < 0:
-        return float(np.quantile(errors, LEVEL)), (0.0, 0.0)
-    return float(line.intercept_), (width, wrong)
+    for used in ([True, True], [False, True], [True, False]):  # those whose slopes would be negative are left out
+        plane = QuantileRegressor(quantile=LEVEL, alpha=0.0, solver="highs").fit(predictors * used, errors)
+        if (plane.coef_ >= 0).all():
+            width, wrong = (float(slope) for slope in plane.coef_)
+            return float(plane.intercept_), (width, wrong)
+    return float(np.quantile(errors, LEVEL)), (0.0, 0.0)

@@ -26,6 +26,7 @@ class Votes(NamedTuple):
     widths : (n,) of the peak, in degrees; NaN for discrete motions
     margins : (n,) logarithm of the misfit of the runner-up relative to that of the winner
     agreement : (n,) share of the targets that by themselves ask for the same motion, but for the tolerance
+    support : (n,) their share of the weights
     by_target : (n, k, q) the motion that each target asks for
     weights : (n, k) how much each target counts; rows sum to 1, or to 0 where there is no target
     """
@@ -36,6 +37,7 @@ class Votes(NamedTuple):
     widths: Floats
     margins: Floats
     agreement: Floats
+    support: Floats
     by_target: Floats
     weights: Floats
 
@@ -77,6 +79,7 @@ def vote(motions: Motions, source: Rows, target: Rows, indices: NDArray[np.int64
         fits=np.where(known[:, 0], best.fits, np.nan),
         widths=np.where(known[:, 0], best.widths, np.nan),
         margins=np.where(known[:, 0], margins, np.nan),
+        support=(agrees * weights).sum(axis=1),
         agreement=(agrees & counts).sum(axis=1) / np.maximum(counts.sum(axis=1), 1),
         by_target=np.where(counts[..., None], by_target.motions, np.nan),
         weights=weights,
