@@ -22,7 +22,7 @@ _COMPARISON, _IMAGES, _OUTPUT = "Comparison", "Images", "Output"
 # Options of the verb match that this one leaves at their defaults.
 _DEFAULTS: dict[str, Any] = {
     **dict.fromkeys(("metric", "pca", "reg", "tol", "max_iter", "storage", "limit")),
-    **{"normalize": True, "solver": "sinkhorn", "rotate_source": False, "top": 5, "poses": True},
+    **{"normalize": True, "solver": "sinkhorn", "rotate_source": False, "split_halves": False, "top": 5, "poses": True},
     **{"source_split": "train", "target_split": "train"},
 }
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,8 +10,9 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from bispectral_ot.datasets import Dataset
-from bispectral_ot.poses import Poses, turn_image
-from bispectral_ot.report.figures import canvas, draw_tile, pick_examples, value_range
+from bispectral_ot.poses import MotionArray, Poses, turn_image
+from bispectral_ot.report.figures import canvas, draw_tile, pick_examples
+from bispectral_ot.report.pictures import Pictures, as_shown
 from bispectral_ot.report.style import MUTED, RIGHT, WRONG, house_style
 
 _BINS = 36
@@ -42,38 +42,41 @@ def _tiles(
     n_blocks = 2 if len(chosen) > 4 else 1
     n_rows = max(1, -(-len(chosen) // n_blocks))
     width = len(columns) * _STEP + 0.35
-    limits, target_limits = value_range(source), value_range(target)
+    sources, targets = Pictures(source), Pictures(target)
     with house_style():
         figure, axes = canvas(max(4.4, 0.3 + n_blocks * width), 0.9 + _LINE * n_rows)
         axes.text(0.25, 0.3, title, fontsize=11, fontweight="bold", va="center")
         for place, i in enumerate(chosen.tolist()):
             block, row = divmod(place, n_rows)
             left, top = 0.25 + block * width, 0.8 + row * _LINE
-            tiles = {
-                "source": (source.images[i], limits, ""),
-                "upright": (_moved(source.images[i], poses, i), limits, _said(poses, i)),
-                "best": (_moved(source.images[i], poses, i), limits, _said(poses, i)),
-                "runner-up": (_moved(source.images[i], replace(poses, motions=poses.runner_up), i), limits, ""),
-                "target": (target.images[poses.targets[i, poses.weights[i].argmax()]], target_limits, ""),
-            }
             for number, name in enumerate(columns):
                 if row == 0:
                     axes.text(left + number * _STEP, 0.72, name, color=MUTED)
-                image, span, caption = tiles[name]
-                draw_tile(axes, image, span, (left + number * _STEP, top, _TILE), caption=caption)
+                if name == "source":
+                    picture = sources[i]
+                elif name == "target":
+                    picture = targets[int(poses.targets[i, poses.weights[i].argmax()])]
+                else:
+                    picture = _moved(sources, poses.runner_up if name == "runner-up" else poses.motions, i)
+                caption = _said(poses, i) if number == 1 else ""
+                draw_tile(axes, picture, (left + number * _STEP, top, _TILE), caption=caption)
         if not len(chosen):
             axes.text(0.25, 0.9, "none", color=MUTED, va="center")
     return figure
 
 
-def _moved(image: NDArray[Any], poses: Poses, i: int) -> NDArray[Any]:
-    if poses.rotations is not None:
-        return image @ poses.rotations[i].as_matrix().T if image.shape[-1] == 3 and image.ndim == 2 else image
-    if poses.shifts is not None:
-        rest = (0,) * (image.ndim - 2)
-        return np.roll(image, (*np.rint(poses.shifts[i]).astype(int), *rest), axis=tuple(range(image.ndim)))
-    assert poses.angles is not None
-    return turn_image(image, float(poses.angles[i]), mirrored=poses.mirrored is not None and bool(poses.mirrored[i]))
+def _moved(pictures: Pictures, motions: MotionArray, i: int) -> NDArray[np.float64]:
+    """The picture of a source in its pose; signals on the sphere as they are."""
+    image = pictures.dataset.images[i]
+    if motions.angles is not None:
+        mirrored = motions.mirrored is not None and bool(motions.mirrored[i])
+        return as_shown(turn_image(image, float(motions.angles[i]), mirrored=mirrored), pictures.limits)
+    if motions.shifts is not None:
+        return as_shown(np.roll(image, np.rint(motions.shifts[i]).astype(int), axis=(0, 1)), pictures.limits)
+    if pictures.dataset.kind == "clouds":
+        turned = motions.rotations[i].apply(image)[None]
+        return Pictures(Dataset(turned, kind="clouds"))[0]
+    return pictures[i]
 
 
 def _said(poses: Poses, i: int) -> str:
