@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import imagecodecs
 import numpy as np
 import pytest
 from PIL import Image
@@ -160,6 +161,43 @@ def test_transparent_corners_and_hidden_colours(tmp_path):
     assert opened(tmp_path / "out" / "upright" / "grey.png")[0] == "LA"
 
 
+@pytest.mark.parametrize("suffix", ["png", "tif"])
+@pytest.mark.parametrize("channels", [3, 4])
+def test_colours_of_16_bits_keep_them(tmp_path, suffix, channels):
+    pixels = np.array(photograph(20, 20, dtype=np.uint16, channels=(channels,)))
+    pixels[..., 3:] = 65535
+    encode = imagecodecs.png_encode if suffix == "png" else imagecodecs.tiff_encode
+    (tmp_path / f"deep.{suffix}").write_bytes(encode(pixels))
+    upright_files(poses_for(1, angles=[90.0]), tmp_path, [f"deep.{suffix}"], tmp_path / "out")
+    decode = imagecodecs.png_decode if suffix == "png" else imagecodecs.tiff_decode
+    turned = decode((tmp_path / "out" / "upright" / f"deep.{suffix}").read_bytes())
+    assert turned.dtype == np.uint16
+    np.testing.assert_array_equal(turned, np.rot90(pixels))
+
+
+def test_grey_of_16_bits_may_be_transparent_as_png(tmp_path):
+    pixels = photograph(20, 20, dtype=np.uint16)
+    save(tmp_path / "deep.png", pixels)
+    upright_files(poses_for(1, angles=[45.0]), tmp_path, ["deep.png"], tmp_path / "out", fill="transparent")
+    turned = imagecodecs.png_decode((tmp_path / "out" / "upright" / "deep.png").read_bytes())
+    assert turned.shape == (20, 20, 2)
+    assert (turned[0, 0, 1], turned[10, 10, 1]) == (0, 65535)
+    assert abs(int(turned[10, 10, 0]) - int(turn_image(pixels, 45.0)[10, 10])) < 100
+
+
+def test_palettes_and_cmyk_are_turned(tmp_path):
+    grey = Image.fromarray(photograph(20, 20, channels=(3,)))
+    grey.quantize(16).save(tmp_path / "palette.png")
+    grey.convert("CMYK").save(tmp_path / "cmyk.tif")
+    files = ["palette.png", "cmyk.tif"]
+    upright_files(poses_for(2, angles=[180.0, 180.0]), tmp_path, files, tmp_path / "out")
+    for file, mode in zip(files, ("RGB", "CMYK"), strict=True):
+        found, turned = opened(tmp_path / "out" / "upright" / file)
+        with Image.open(tmp_path / file) as original:
+            np.testing.assert_array_equal(turned, np.rot90(np.asarray(original.convert(mode)), 2))
+        assert found == mode
+
+
 def test_orientation_of_a_camera_is_applied_once(tmp_path):
     exif = Image.Exif()
     exif[0x0112] = 6  # to be turned clockwise when shown
@@ -179,8 +217,9 @@ def test_what_cannot_be_is_refused(tmp_path):
     one = poses_for(1, angles=[10.0])
     with pytest.raises(bot.InputError, match=r"a.jpg cannot hold transparency"):
         upright_files(one, tmp_path, ["a.jpg"], tmp_path / "out", fill="transparent")
-    with pytest.raises(bot.InputError, match="16 bits"):
-        upright_files(one, tmp_path, ["deep.png"], tmp_path / "out", fill="transparent")
+    save(tmp_path / "deep.tif", photograph(8, 8, dtype=np.uint16))
+    with pytest.raises(bot.InputError, match=r"deep.tif is of a kind \(I;16\) that cannot be transparent"):
+        upright_files(one, tmp_path, ["deep.tif"], tmp_path / "out", fill="transparent")
     with pytest.raises(bot.InputError, match="fill must be"):
         upright_files(one, tmp_path, ["a.jpg"], tmp_path / "out", fill="white")
     with pytest.raises(bot.InputError, match="2 files but 1 poses"):

@@ -65,6 +65,20 @@ def _turn_plane(plane: NDArray[np.float32], angle: float, level: float, *, expan
     return np.asarray(turned)[_MARGIN:-_MARGIN, _MARGIN:-_MARGIN]
 
 
+def shift_image(image: NDArray[Any], shift: NDArray[np.float64]) -> NDArray[Any]:
+    """Move an image (height, width[, channels]) down and to the right, cyclically, by a cubic spline; keeps the type.
+
+    Examples
+    --------
+    >>> shift_image(np.array([[1, 2], [3, 4]], dtype=np.uint8), np.array([1.0, 0.0])).tolist()
+    [[3, 4], [1, 2]]
+    """
+    from scipy import ndimage
+
+    steps = (*shift, *[0.0] * (image.ndim - 2))
+    return as_type(ndimage.shift(image.astype(np.float32), steps, mode="grid-wrap"), image.dtype)
+
+
 def upright_images(
     images: NDArray[Any],
     poses: Poses,
@@ -96,12 +110,8 @@ def upright_images(
         turned = np.einsum("nij,npj->npi", poses.rotations.as_matrix(), images)
         return np.where(sure[:, None, None], turned, images).astype(images.dtype)
     if poses.shifts is not None:
-        from scipy.ndimage import shift
-
         moves = np.where(sure[:, None], poses.shifts, 0.0) * poses.scale_of(images.shape[1:3])
-        rest = (0.0,) * (images.ndim - 3)
-        moved = [shift(x.astype(np.float32), (*m, *rest), mode="grid-wrap") for x, m in zip(images, moves, strict=True)]
-        return as_type(np.stack(moved), images.dtype)
+        return np.stack([shift_image(image, move) for image, move in zip(images, moves, strict=True)])
     assert poses.angles is not None
     angles = np.where(sure, poses.angles, 0.0)
     mirrored = np.zeros(len(images), dtype=np.bool_) if poses.mirrored is None else sure & poses.mirrored

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import shutil
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps
 
+from bispectral_ot.datasets.image_file import CAMERA_TURNS, FORMATS, ORIENTATION, is_deep_colour
 from bispectral_ot.datasets.resize import as_type
 from bispectral_ot.engines import Threads, row_blocks
 from bispectral_ot.engines.engine import Block
-from bispectral_ot.errors import DatasetError, DataWarning, InputError
+from bispectral_ot.errors import DatasetError, InputError
 from bispectral_ot.files import whole_file
 from bispectral_ot.poses.estimate import Poses
-from bispectral_ot.poses.upright import turn_image
+from bispectral_ot.poses.upright import shift_image, turn_image
 from bispectral_ot.progress import Progress, silent
 
 UPRIGHT, UNSURE = "upright", "unsure"
@@ -75,21 +75,9 @@ def upright_files(
         np.zeros((len(files), 2)) if poses.shifts is None else poses.shifts,
     ]
     blocks = row_blocks(len(files), block_rows=4)
-    moved = Threads().map(
-        _write_block,
-        blocks,
-        rows=rows,
-        shared=[poses, Path(folder), Path(out), fill, expand],
-        stage="upright",
-        progress=progress,
-    )
-    reduced = sum(moved)
-    if reduced:
-        warnings.warn(
-            f"{reduced} colour images have 16 bits a channel, of which Pillow reads 8; the upright ones have 8.",
-            DataWarning,
-            stacklevel=2,
-        )
+    shared = [poses, Path(folder), Path(out), fill, expand]
+    for _ in Threads().map(_write_block, blocks, rows=rows, shared=shared, stage="upright", progress=progress):
+        pass
     return {UPRIGHT: int(sure.sum()), UNSURE: int((~sure).sum())}
 
 
@@ -118,87 +106,109 @@ def _write_block(
     out: Path,
     fill: str | float,
     expand: bool,
-) -> int:
-    """Write some files, and return how many lose depth."""
-    reduced = 0
-    for file, is_sure, angle, mirror, move in zip(files, sure, angles, mirrored, shifts, strict=True):
+) -> None:
+    for file, is_sure, angle, mirror, shift in zip(files, sure, angles, mirrored, shifts, strict=True):
         target = out / (UPRIGHT if is_sure else UNSURE) / file
         with whole_file(target) as partial:
             if not is_sure:
                 shutil.copyfile(folder / file, partial)
                 continue
-            reduced += _move_file(folder / file, partial, angle, mirror, move, poses, fill, expand)
-    return reduced
+            picture = _read(folder / file, transparent=fill == "transparent")
+            if poses.shifts is not None:
+                pixels = shift_image(picture.pixels, shift * poses.scale_of(picture.pixels.shape))
+            else:
+                pixels = _turn(picture, angle, mirror, fill, expand)
+            _write(picture._replace(pixels=pixels), partial)
 
 
-def _move_file(
-    source: Path,
-    target: Path,
-    angle: float,
-    mirrored: bool,
-    move: NDArray[np.float64],
-    poses: Poses,
-    fill: str | float,
-    expand: bool,
-) -> bool:
-    """Move one file; whether it loses depth."""
+class _Picture(NamedTuple):
+    """An image file: what it holds, and how it is written again."""
+
+    pixels: NDArray[Any]
+    has_alpha: bool
+    mode: str
+    format: str
+    metadata: dict[str, Any]
+
+
+def _read(path: Path, *, transparent: bool) -> _Picture:
+    """Read pixels as they are stored, but upright as the camera says, and with opacity if asked for."""
     try:
-        with Image.open(source) as opened:
-            deep = opened.mode in ("RGB", "RGBA") and "16" in str(opened.tile and opened.tile[0][3])
-            kind, info = opened.format, {name: opened.info[name] for name in _KEPT if opened.info.get(name)}
-            image = ImageOps.exif_transpose(opened)
-            if "exif" in info:
-                info["exif"] = image.getexif().tobytes()  # without the orientation, which the pixels have now
-            pixels, has_alpha = _pixels(image, transparent=fill == "transparent")
+        with Image.open(path, formats=FORMATS) as opened:
+            metadata = {name: opened.info[name] for name in _KEPT if opened.info.get(name)}
+            kind = str(opened.format)
+            if is_deep_colour(opened):
+                pixels, mode = _deep_pixels(opened, path), "deep"
+            else:
+                image = ImageOps.exif_transpose(opened)
+                if "exif" in metadata:
+                    metadata["exif"] = image.getexif().tobytes()  # without the orientation, which the pixels have now
+                image = _plain(image)
+                pixels, mode = np.asarray(image), image.mode
     except OSError as error:
-        raise DatasetError(
-            f"cannot read the image {source} ({error}); it was there when the sets were matched."
-        ) from None
-    if poses.shifts is not None:
-        from scipy.ndimage import shift
-
-        steps = (*(move * poses.scale_of(pixels.shape)), *[0.0] * (pixels.ndim - 2))
-        moved = as_type(shift(pixels.astype(np.float32), steps, mode="grid-wrap"), pixels.dtype)
-    else:
-        moved = _turn(pixels, angle, mirrored, has_alpha, fill, expand)
-    quality = {"quality": 95, "subsampling": 0} if kind == "JPEG" else {}
-    if image.mode == "CMYK":  # which four channels would not tell
-        written = Image.frombytes("CMYK", moved.shape[1::-1], moved.tobytes())
-    else:
-        written = Image.fromarray(moved)
-    written.save(target, format=kind, **info, **quality)
-    return deep
-
-
-def _pixels(image: Image.Image, *, transparent: bool) -> tuple[NDArray[Any], bool]:
-    """Pixels as they are stored, and whether the last channel is opacity."""
-    mode = image.mode
-    if mode == "1":
-        image = image.convert("L")
-    elif mode in ("P", "PA", "La", "RGBa", "YCbCr", "HSV", "LAB") or "transparency" in image.info:
-        grey = mode in ("L", "La", "1")
-        image = image.convert(("LA" if grey else "RGBA") if image.has_transparency_data else "RGB")
-    if transparent and image.mode in ("L", "RGB"):
-        image = image.convert("LA" if image.mode == "L" else "RGBA")
-    has_alpha = image.mode in ("LA", "RGBA")
+        raise DatasetError(f"cannot read the image {path} ({error}); it was there before the match.") from None
+    has_alpha = mode in ("LA", "RGBA") or (mode == "deep" and pixels.shape[2] in (2, 4))
     if transparent and not has_alpha:
-        raise InputError(f"images of the kind {image.mode} (16 bits, say) cannot be transparent; fill with background.")
-    return np.asarray(image), has_alpha
+        if pixels.dtype not in (np.uint8, np.uint16) or mode == "CMYK" or (kind, pixels.itemsize) == ("TIFF", 2):
+            raise InputError(f"{path} is of a kind ({mode}) that cannot be transparent; fill with background.")
+        white = np.iinfo(pixels.dtype).max
+        planes = pixels.reshape(*pixels.shape[:2], -1)
+        pixels = np.concatenate([planes, np.full_like(planes[..., :1], white)], axis=-1)
+        has_alpha, mode = True, mode if pixels.itemsize == 1 else "deep"
+    return _Picture(pixels, has_alpha, mode, kind, metadata)
 
 
-def _turn(
-    pixels: NDArray[Any], angle: float, mirrored: bool, has_alpha: bool, fill: str | float, expand: bool
-) -> NDArray[Any]:
+def _plain(image: Image.Image) -> Image.Image:
+    """Colours instead of a palette and the like."""
+    if image.mode == "1":
+        return image.convert("L")
+    if image.mode in ("P", "PA", "La", "RGBa", "YCbCr", "HSV", "LAB") or "transparency" in image.info:
+        grey = image.mode in ("L", "La")
+        return image.convert(("LA" if grey else "RGBA") if image.has_transparency_data else "RGB")
+    return image
+
+
+def _deep_pixels(image: Image.Image, path: Path) -> NDArray[np.uint16]:
+    """Several channels of 16 bits, of which Pillow would read 8."""
+    import imagecodecs
+
+    decode = imagecodecs.png_decode if image.format == "PNG" else imagecodecs.tiff_decode
+    pixels: NDArray[np.uint16] = decode(path.read_bytes())
+    by_camera = CAMERA_TURNS.get(image.getexif().get(ORIENTATION, 1))
+    return by_camera(pixels) if by_camera else pixels
+
+
+def _write(picture: _Picture, path: Path) -> None:
+    pixels = np.ascontiguousarray(picture.pixels)
+    if picture.mode == "deep":
+        import imagecodecs
+
+        encode = imagecodecs.png_encode if picture.format == "PNG" else imagecodecs.tiff_encode
+        path.write_bytes(encode(pixels))
+        return
+    quality = {"quality": 95, "subsampling": 0} if picture.format == "JPEG" else {}
+    if picture.mode == "CMYK":  # which four channels would not tell
+        image = Image.frombytes("CMYK", pixels.shape[1::-1], pixels.tobytes())
+    else:
+        image = Image.fromarray(pixels)
+    image.save(path, format=picture.format, **picture.metadata, **quality)
+
+
+def _turn(picture: _Picture, angle: float, mirrored: bool, fill: str | float, expand: bool) -> NDArray[Any]:
     level = None if isinstance(fill, str) else float(fill)
-    if not has_alpha:
+    pixels = picture.pixels
+    if not picture.has_alpha:
         return turn_image(pixels, angle, mirrored=mirrored, fill=level, expand=expand)
     # colours count by their opacity, or hidden ones would shine through
-    opacity = pixels[..., -1:].astype(np.float32) / 255
-    weighted = np.concatenate([pixels[..., :-1] * opacity, 255 * opacity], axis=-1)
-    outside = 0.0 if fill == "transparent" else None
-    if level is not None:
-        outside = np.append(np.full(pixels.shape[2] - 1, level), 255.0)  # type: ignore[assignment]
+    white = np.iinfo(pixels.dtype).max
+    opacity = pixels[..., -1:].astype(np.float32) / white
+    weighted = np.concatenate([pixels[..., :-1] * opacity, white * opacity], axis=-1)
+    outside: NDArray[np.float64] | None = None
+    if fill == "transparent":
+        outside = np.zeros(pixels.shape[2])
+    elif level is not None:
+        outside = np.append(np.full(pixels.shape[2] - 1, level), white)
     turned = turn_image(weighted, angle, mirrored=mirrored, fill=outside, expand=expand)
-    alpha = np.clip(turned[..., -1:], 0, 255)
-    colours = turned[..., :-1] * 255 / np.maximum(alpha, 0.5)
-    return as_type(np.concatenate([colours, alpha], axis=-1), np.dtype(np.uint8))
+    alpha = np.clip(turned[..., -1:], 0, white)
+    colours = turned[..., :-1] * white / np.maximum(alpha, 0.5)
+    return as_type(np.concatenate([colours, alpha], axis=-1), pixels.dtype)
