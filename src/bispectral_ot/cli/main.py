@@ -25,6 +25,7 @@ from bispectral_ot.cli.demo import demo
 from bispectral_ot.cli.match import match
 from bispectral_ot.cli.report import report
 from bispectral_ot.cli.streams import guard_streams
+from bispectral_ot.cli.upright import upright
 from bispectral_ot.errors import InputError, RunKeptError
 from bispectral_ot.memory import format_bytes
 
@@ -170,6 +171,7 @@ def program(
 
 
 app.command()(match)
+app.command()(upright)
 app.command()(demo)
 app.command()(report)
 app.add_typer(datasets.app, name="datasets")
