@@ -90,7 +90,7 @@ def class_preservation(
     metrics: Metrics = _ALL_METRICS,
     settings: Annotated[
         str,
-        typer.Option(help="rotated (A is turned), baseline (nothing is), or both.", rich_help_panel=_CHOICES),
+        typer.Option(help="rotated (the source is turned), baseline (nothing is), or both.", rich_help_panel=_CHOICES),
     ] = "rotated,baseline",
     per_class: Annotated[
         int | None,
@@ -111,8 +111,9 @@ def class_preservation(
 ) -> None:
     """Tables 1 and 2: the share of images that are mapped to their own class.
 
-    Each dataset is cut into halves A and B, A is turned at random, and A is
-    matched with B; once for every kind of features and metric.
+    Each dataset is cut into two halves, the source (the paper's A) is turned
+    at random and matched with the target (B); once for every kind of features
+    and metric.
 
     Example: bispectral-ot study class-preservation --datasets mnist --per-class 200 --out runs/small
 
