@@ -31,7 +31,7 @@ HEAVY = (
 )
 # A room or shared file imports only what stands before it. Rooms that are still to come may be listed.
 WAY = (
-    *("_version", "errors", "progress", "checks", "memory", "cache", "choices", "files", "temporary"),
+    *("_version", "errors", "progress", "checks", "memory", "cache", "choices", "temporary", "files", "compiled"),
     *("engines", "runs", "groups"),
     *("datasets", "invariants", "costs", "spaces", "transport", "matching", "report", "studies", "cli"),
 )

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import csv
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -96,6 +99,20 @@ def test_the_printed_table_is_short_and_names_the_folder(run):
         assert word in text
     assert out.name in text
     assert len(outcome.stdout.splitlines()) <= 12
+
+
+def test_the_same_words_give_the_same_files_on_any_number_of_cores(program, sets, tmp_path, monkeypatch):
+    words = ("match", sets / "a.npz", sets / "b.npz", "--rotate-source", "--limit", "9", "--seed", "4", "-q")
+    for threads in ("1", "3"):
+        monkeypatch.setenv("BISPECTRAL_OT_THREADS", threads)
+        assert program(*words, "--out", tmp_path / threads).code == 0
+    names = [f"{name}.csv" for name in ("matches", "labels", "confusion")]
+    names += [f"figures/{name}.{kind}" for name in ("matches", "confusion") for kind in ("png", "svg")]
+    for name in names:
+        assert (tmp_path / "1" / name).read_bytes() == (tmp_path / "3" / name).read_bytes(), name
+    results = [json.loads((tmp_path / threads / "results.json").read_text("utf-8")) for threads in ("1", "3")]
+    for entry in ("distance", "marginal_error", "iterations", "accuracy", "confusion", "settings"):
+        assert results[0][entry] == results[1][entry], entry
 
 
 @pytest.mark.usefixtures("no_pictures")
@@ -281,6 +298,30 @@ def test_folders_with_odd_names_go_through_csv_and_json(program, halves, tmp_pat
         assert (base / "rechts" / row["target_file"]).is_file()
     assert {row["label"] for row in read_csv(base / "lauf" / "labels.csv")} <= {"ключ;", '"q", 漢', "$x$"}
     assert "[bold]" in "".join(line.strip() for line in outcome.stdout.splitlines())
+
+
+@pytest.mark.parametrize("locale", ["utf-8", "ascii"])
+def test_names_that_are_no_utf_8_do_not_lose_the_run(halves, tmp_path, locale):
+    """The bytes of a file name need not be text; under an ASCII locale hardly any are."""
+    names = [os.fsdecode(name) for name in (b"caf\xe9", "größe".encode(), b"=2+3")]
+    for side, half in zip(("left", "right"), halves, strict=True):
+        for i, image in enumerate(half.images):
+            folder = tmp_path / side / names[half.labels[i]]
+            folder.mkdir(parents=True, exist_ok=True)
+            Image.fromarray(image * 15).save(folder / os.fsdecode(b"%d\xff.png" % i))
+    environment = dict(os.environ)
+    if locale == "ascii":
+        environment |= {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    words = ["match", tmp_path / "left", tmp_path / "right", "--features", "pixels", "--symmetry", "none", "--report"]
+    program = "from bispectral_ot.cli import run; run()"
+    command = [sys.executable, "-c", program, *words, "--out", tmp_path / "run"]
+    done = subprocess.run(command, capture_output=True, env=environment)
+    assert (done.returncode, done.stderr) == (0, b"")
+    results = json.loads((tmp_path / "run" / "results.json").read_text("utf-8"))
+    assert set(results["recall"]) == {os.fsdecode(b"caf\xe9"), "größe", "=2+3"}
+    labels = {row["true_label"] for row in read_csv(tmp_path / "run" / "labels.csv")}
+    assert labels == {"caf\\udce9", "größe", "'=2+3"}
+    assert (tmp_path / "run" / "report.html").is_file()
 
 
 def test_shapes_are_matched_up_to_rotation_in_space(program, tmp_path):

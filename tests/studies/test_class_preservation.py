@@ -156,7 +156,7 @@ def test_a_folder_from_before_runs_were_recorded_goes_on(tmp_path: Path) -> None
     run(tmp_path, report=lambda cell: computed.append(cell["metric"]))
     assert computed == ["cosine"]
     (tmp_path / "run.json").unlink()
-    with pytest.raises(RunExistsError, match=r"not a run of 'study ablation'.*it holds figures, results.json"):
+    with pytest.raises(RunExistsError, match=r"not a run of 'study ablation'.*it contains figures, results.json"):
         run_ablation(tmp_path, dataset="digits", questions=["tol"], preset=SMALL)
 
 

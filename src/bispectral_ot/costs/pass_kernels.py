@@ -12,11 +12,12 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit, types
+from numba import types
 from numba.extending import overload
 from numpy.polynomial import Chebyshev, Polynomial
 from numpy.typing import NDArray
 
+from bispectral_ot.compiled import njit
 from bispectral_ot.costs.encoded import EncodedRows
 
 

@@ -8,8 +8,9 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from bispectral_ot.compiled import njit
 
 _COMPILED = ("uint8", "uint16", "float32", "float64")  # others are copied to float64 first, a block at a time
 

@@ -8,8 +8,9 @@ from typing import Any, Self
 
 import numpy as np
 import scipy.sparse
-from numba import njit
 from numpy.typing import NDArray
+
+from bispectral_ot.compiled import njit
 
 SAMPLINGS = ("bilinear", "nearest")
 
