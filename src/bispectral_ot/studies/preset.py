@@ -73,7 +73,7 @@ class Preset:
         return transformer.set_params(**{key: value for key, value in asked.items() if value is not None})
 
     def halves(self, dataset: Dataset, setting: str) -> tuple[Dataset, Dataset]:
-        """Normalize with the mean and deviation of the whole set, cut into source and target (the paper's A and B), turn the source where asked for.
+        """Normalize with the mean and deviation of the whole set, cut it in two, and turn the source where asked for.
 
         Turning before or after normalizing is the same where corners get the background: both are linear.
         """
