@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -55,3 +57,11 @@ def make_run(folder: Path, a: Dataset, b: Dataset, *titles: str, **options: Any)
         page.save(folder / title, facts=facts)
     write_json(folder / "run.json", {"config": {"verb": "match"}})
     return folder
+
+
+def page_content(path: Path) -> dict[str, Any]:
+    """The data that the page's script reads."""
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', path.read_text("utf-8"), re.DOTALL)
+    assert found
+    content: dict[str, Any] = json.loads(found[1])
+    return content

@@ -66,3 +66,13 @@ def test_links_and_pictures_of_a_page_are_there(page: Path):
     links = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", text) + re.findall(r'<img src="([^"]+)"', text)
     missing = [link for link in links if "://" not in link and not (page.parent / link).exists()]
     assert not missing
+
+
+def test_every_promise_names_tests_that_exist():
+    page = (ROOT / "docs" / "promises.md").read_text(encoding="utf-8")
+    named = re.findall(r"`([\w/]+\.py)(?: -k (?:\"([^\"]+)\"|(\w+)))?`", page)
+    assert len(named) > 25
+    for file, several, single in named:
+        source = (ROOT / "tests" / file).read_text(encoding="utf-8")
+        for word in (several or single).split(" or "):
+            assert re.search(rf"def test_\w*{word}", source), (file, word)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import subprocess
@@ -13,8 +14,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bispectral_ot import memory
-from bispectral_ot.errors import InputError
-from bispectral_ot.memory import available_memory, default_budget, format_bytes, parse_bytes
+from bispectral_ot.errors import InputError, MemoryBudgetError
+from bispectral_ot.memory import (
+    available_memory,
+    check_fits,
+    default_budget,
+    format_bytes,
+    parse_bytes,
+    reserved_memory_map,
+)
 
 
 @pytest.mark.parametrize(
@@ -152,8 +160,58 @@ def test_where_the_peak_cannot_be_reset_it_is_the_peak_so_far(monkeypatch):
         raise PermissionError(path)
 
     monkeypatch.setattr(memory, "open", refuse, raising=False)
+    monkeypatch.setattr(memory, "_peak_before_reset", 0)  # of other tests in this process
     memory.reset_peak()
     before = memory.recent_peak()
     len(b"x" * (before // 2))
     memory.reset_peak()
     assert memory.recent_peak() == memory.peak_memory() >= before > 10**6
+
+
+def test_a_reserved_map_is_an_array_of_zeros_that_leaves_no_file(tmp_path):
+    array = reserved_memory_map((300, 7), folder=tmp_path)
+    assert (array.shape, array.dtype) == ((300, 7), np.float32)
+    assert not array.any()
+    array[:] = 3
+    assert array.sum() == 3 * 2100
+    assert list(tmp_path.iterdir()) == []  # not even while it is used
+    assert reserved_memory_map((0, 7), folder=tmp_path).shape == (0, 7)
+
+
+def test_a_full_disk_is_an_error_before_anything_is_written(tmp_path):
+    """Not a bus error at some later write; here the disk is a limit of the size of files, in a new process."""
+    program = (
+        "import resource, signal, sys; from bispectral_ot.memory import reserved_memory_map\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN); resource.setrlimit(resource.RLIMIT_FSIZE, (10**5, 10**5))\n"
+        "reserved_memory_map((100, 100), folder=sys.argv[1])\n"
+        "try: reserved_memory_map((1000, 100), folder=sys.argv[1])\n"
+        "except OSError: print('refused')"
+    )
+    done = subprocess.run([sys.executable, "-c", program, tmp_path], capture_output=True, text=True)
+    assert (done.stdout, done.stderr, done.returncode) == ("refused\n", "", 0)
+
+
+def test_without_fallocate_the_space_is_written(tmp_path, monkeypatch):
+    monkeypatch.delattr(os, "posix_fallocate", raising=False)
+    monkeypatch.setattr(memory, "_ZEROS", 1000)
+    array = reserved_memory_map((33, 33), folder=tmp_path)
+    assert not array.any()
+    array[32, 32] = 1
+
+
+def test_no_space_is_the_usual_error(tmp_path, monkeypatch):
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "posix_fallocate", full, raising=False)
+    with pytest.raises(OSError, match="No space left") as raised:
+        reserved_memory_map((3, 3), folder=tmp_path)
+    assert raised.value.errno == errno.ENOSPC
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_does_not_fit_is_refused_with_advice(monkeypatch):
+    monkeypatch.setattr(memory, "available_memory", lambda: 1000)
+    check_fits(700, "the set", "take less")
+    with pytest.raises(MemoryBudgetError, match=r"the set needs 701 B of memory, but 700 B can be used; take less\."):
+        check_fits(701, "the set", "take less")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import numbers
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,27 @@ def check_integer(name: str, value: Any, *, minimum: int, maximum: int | None = 
         expected = f"of at least {minimum}" if maximum is None else f"from {minimum} to {maximum}"
         raise InputError(f"{name} must be an integer {expected}, got {value!r}.")
     return int(value)
+
+
+def check_entries(content: Any, entries: Mapping[str, Any], *, what: str = "it") -> None:
+    """Raise a :class:`ValueError` unless ``content`` is a dict with these entries.
+
+    Parameters
+    ----------
+    entries
+        For each key a type, a tuple of types, or the entries of a dict.
+    what
+        The words for ``content`` in the error.
+    """
+    if not isinstance(content, dict):
+        raise ValueError(f"{what} is {type(content).__name__}, not a set of entries")
+    for key, expected in entries.items():
+        if key not in content:
+            raise ValueError(f"{what} has no {key!r}")
+        if isinstance(expected, Mapping):
+            check_entries(content[key], expected, what=repr(key))
+        elif not isinstance(content[key], expected):
+            raise ValueError(f"{key!r} is {type(content[key]).__name__}")
 
 
 def user_path(path: str | os.PathLike[str]) -> Path:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import csv
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -98,6 +101,20 @@ def test_the_printed_table_is_short_and_names_the_folder(run):
     assert len(outcome.stdout.splitlines()) <= 12
 
 
+def test_the_same_words_give_the_same_files_on_any_number_of_cores(program, sets, tmp_path, monkeypatch):
+    words = ("match", sets / "a.npz", sets / "b.npz", "--rotate-source", "--limit", "9", "--seed", "4", "-q")
+    for threads in ("1", "3"):
+        monkeypatch.setenv("BISPECTRAL_OT_THREADS", threads)
+        assert program(*words, "--out", tmp_path / threads).code == 0
+    names = [f"{name}.csv" for name in ("matches", "labels", "confusion")]
+    names += [f"figures/{name}.{kind}" for name in ("matches", "confusion") for kind in ("png", "svg")]
+    for name in names:
+        assert (tmp_path / "1" / name).read_bytes() == (tmp_path / "3" / name).read_bytes(), name
+    results = [json.loads((tmp_path / threads / "results.json").read_text("utf-8")) for threads in ("1", "3")]
+    for entry in ("distance", "marginal_error", "iterations", "accuracy", "confusion", "settings"):
+        assert results[0][entry] == results[1][entry], entry
+
+
 @pytest.mark.usefixtures("no_pictures")
 def test_json_is_alone_on_standard_output(program, sets, tmp_path):
     outcome = program("match", sets / "a.npz", sets / "b.npz", "--json", "--out", tmp_path / "run")
@@ -148,6 +165,42 @@ def test_a_limit_keeps_the_numbers_of_the_whole_set(program, sets, halves, tmp_p
     labels = {int(row["source"]): row["true_label"] for row in read_csv(tmp_path / "run" / "labels.csv")}
     names = ("zéro", "eins, zwei", '"deux"')
     assert labels == {i: names[halves[0].labels[i]] for i in sources}
+
+
+@pytest.mark.usefixtures("no_pictures")
+@pytest.mark.parametrize("options", [(), ("--limit", "4")])
+def test_one_set_is_compared_with_itself_in_disjoint_halves(program, sets, halves, tmp_path, options):
+    words = ("match", sets / "a.npz", sets / "a.npz", "--split-halves", "--rotate-source", "--top", "9", "--json")
+    outcome = program(*words, *options, "--out", tmp_path / "run")
+    assert (outcome.code, outcome.stderr) == (0, "")
+    rows = read_csv(tmp_path / "run" / "matches.csv")
+    sources, targets = ({int(row[side]) for row in rows} for side in ("source", "target"))
+    assert not sources & targets
+    assert len(sources) == outcome.json["n"] == outcome.json["m"] == (4 if options else 6)
+    names = ("zéro", "eins, zwei", '"deux"')
+    labels = {int(row["source"]): row["true_label"] for row in read_csv(tmp_path / "run" / "labels.csv")}
+    assert labels == {i: names[halves[0].labels[i]] for i in sources}
+    assert outcome.json["settings"]["split_halves"] is True
+
+
+def test_halves_are_of_one_set(program, sets, tmp_path):
+    outcome = program("match", sets / "a.npz", sets / "b.npz", "--split-halves", "--out", tmp_path / "run")
+    assert outcome.code == 2
+    assert "--split-halves is for one set on both sides" in outcome.complaint
+
+
+@pytest.mark.usefixtures("no_pictures")
+def test_images_on_both_sides_are_reported(program, sets, halves, tmp_path):
+    """They match themselves, also where the source is turned afterwards."""
+    words = ("match", sets / "a.npz", sets / "a.npz", "--rotate-source", "--limit", "8", "--json")
+    outcome = program(*words, "--out", tmp_path / "run")
+    assert "source images are also on the target side" in outcome.complaint
+    assert "--split-halves" in outcome.complaint
+    assert outcome.json["warnings"] == [outcome.complaint.removeprefix("warning: ")]
+    np.savez(tmp_path / "some.npz", images=np.concatenate([halves[0].images[:2], halves[1].images]))
+    outcome = program("match", tmp_path / "some.npz", sets / "a.npz", "-q", "--out", tmp_path / "some")
+    assert "2 of the 14 source images are also on the target side" in outcome.complaint
+    assert "leave them out" in outcome.complaint
 
 
 @pytest.mark.usefixtures("no_pictures")
@@ -245,6 +298,30 @@ def test_folders_with_odd_names_go_through_csv_and_json(program, halves, tmp_pat
         assert (base / "rechts" / row["target_file"]).is_file()
     assert {row["label"] for row in read_csv(base / "lauf" / "labels.csv")} <= {"ключ;", '"q", 漢', "$x$"}
     assert "[bold]" in "".join(line.strip() for line in outcome.stdout.splitlines())
+
+
+@pytest.mark.parametrize("locale", ["utf-8", "ascii"])
+def test_names_that_are_no_utf_8_do_not_lose_the_run(halves, tmp_path, locale):
+    """The bytes of a file name need not be text; under an ASCII locale hardly any are."""
+    names = [os.fsdecode(name) for name in (b"caf\xe9", "größe".encode(), b"=2+3")]
+    for side, half in zip(("left", "right"), halves, strict=True):
+        for i, image in enumerate(half.images):
+            folder = tmp_path / side / names[half.labels[i]]
+            folder.mkdir(parents=True, exist_ok=True)
+            Image.fromarray(image * 15).save(folder / os.fsdecode(b"%d\xff.png" % i))
+    environment = dict(os.environ)
+    if locale == "ascii":
+        environment |= {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    words = ["match", tmp_path / "left", tmp_path / "right", "--features", "pixels", "--symmetry", "none", "--report"]
+    program = "from bispectral_ot.cli import run; run()"
+    command = [sys.executable, "-c", program, *words, "--out", tmp_path / "run"]
+    done = subprocess.run(command, capture_output=True, env=environment)
+    assert (done.returncode, done.stderr) == (0, b"")
+    results = json.loads((tmp_path / "run" / "results.json").read_text("utf-8"))
+    assert set(results["recall"]) == {os.fsdecode(b"caf\xe9"), "größe", "=2+3"}
+    labels = {row["true_label"] for row in read_csv(tmp_path / "run" / "labels.csv")}
+    assert labels == {"caf\\udce9", "größe", "'=2+3"}
+    assert (tmp_path / "run" / "report.html").is_file()
 
 
 def test_shapes_are_matched_up_to_rotation_in_space(program, tmp_path):

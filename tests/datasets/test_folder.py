@@ -121,7 +121,7 @@ def test_folders_that_are_no_dataset(tmp_path: Path):
     with pytest.warns(DataWarning, match="1 sub-folders have no images and were left out: train"):
         assert load(tmp_path).classes == ("dog",)
     save(tmp_path / "loose.png", GREY)
-    with pytest.raises(DatasetError, match="1 images beside 1 sub-folders"):
+    with pytest.raises(DatasetError, match="1 images next to 1 sub-folders"):
         load(tmp_path)
 
 

@@ -135,8 +135,8 @@ def test_shares_sum_to_one_also_where_the_marginals_are_off():
         ((([1, 2, 3, 4],), {"to": "target"}), "4 entries but there are 5"),
         ((([[1], [2], [3], [4]],), {}), r"shape \(4, 1\)"),
         ((([1, 2, 3, 4],), {"to": "left"}), "unknown side 'left'; choose one of source, target"),
-        (((["a", None, "b", "a"],), {}), "all numbers or all texts"),
-        ((([[1, 2], [3], [4], [5]],), {}), "all numbers or all texts"),
+        (((["a", None, "b", "a"],), {}), "all numbers or all strings"),
+        ((([[1, 2], [3], [4], [5]],), {}), "all numbers or all strings"),
     ],
 )
 def test_labels_that_do_not_fit_are_refused(arguments, words):

@@ -13,7 +13,7 @@ from bispectral_ot.report.sampled_distances import sample_distances
 def test_aligned_images_lie_as_near_as_the_match_found_them() -> None:
     digits = bot.load("digits")
     source = Dataset(digits.images[:12], digits.labels[:12], name="upright", classes=digits.classes)  # type: ignore[index]
-    quarter = Dataset(np.rot90(source.images, axes=(1, 2)), source.labels, "turned", digits.classes)
+    quarter = Dataset(np.rot90(source.images, axes=(1, 2)), source.labels, name="turned", classes=digits.classes)
     sample = sample_distances(bot.match(source, quarter, features="aligned"), source, quarter)
     assert sample is not None
     upright, turned = np.empty((12, 2)), np.empty((12, 2))

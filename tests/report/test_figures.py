@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import itertools
+import os
 import warnings
+import xml.etree.ElementTree
 from dataclasses import replace
 
 import matplotlib
@@ -14,6 +16,13 @@ from PIL import Image
 from bispectral_ot import Cost, Dataset, Match, Sinkhorn
 from bispectral_ot.report import figures
 from bispectral_ot.report.overview import overview_figure
+from bispectral_ot.report.pictures import Pictures
+from bispectral_ot.report.study_figures import (
+    Panel,
+    angle_distance_figure,
+    class_distance_figure,
+    embedding_figure,
+)
 from bispectral_ot.report.style import FAINT, RIGHT, WRONG, save
 from bispectral_ot.report.tables import class_table
 
@@ -179,10 +188,28 @@ def test_the_style_leaves_no_trace(known_match):
 def test_a_cloud_of_points_is_drawn_as_seen_from_aside():
     needle = np.zeros((50, 3), dtype=np.float32)
     needle[:, 2] = np.linspace(-1, 1, 50)  # stands upright
-    shown = figures.as_shown(needle, (-1.0, 1.0))
+    shown = Pictures(Dataset(needle[None], kind="clouds"))[0]
     assert shown.shape == (32, 32)
     assert shown.max() == 1.0
     rows, columns = np.nonzero(shown)
     assert len(set(columns)) == 1
     assert len(set(rows)) > 20
-    assert figures.as_shown(np.full((50, 3), 7.0), (0.0, 1.0)).max() == 1.0  # all points in one place
+    assert Pictures(Dataset(np.full((1, 50, 3), 7.0), kind="clouds"))[0].max() == 1.0  # all points in one place
+    assert Pictures(Dataset(needle[None]))[0].shape == (50, 3)  # an image, unless it says that it is a cloud
+
+
+@pytest.mark.parametrize("name", [os.fsdecode(b"caf\xe9"), "a\0b", "two\nlines", "\ud800"])
+def test_names_that_no_font_has_are_drawn_escaped(known_match, tmp_path, name):
+    match, source, target = known_match([0, 1], [name, "b"], [name, "b"])
+    for number, figure in enumerate(
+        [
+            figures.matches_figure(match, source, target),
+            figures.confusion_figure(class_table(match, source, target), source, target),
+            figures.contact_sheet([source.images, target.images], [name, "b"]),
+            embedding_figure([Panel("x", np.zeros((2, 2)))], source.images, np.array([0, 1]), (name, "b")),
+            class_distance_figure(np.eye(2), (name, "b"), title="x"),
+            angle_distance_figure(np.zeros((2, 2, 2)), (name, "b"), np.arange(2.0), title="x"),
+        ]
+    ):
+        save(figure, tmp_path / f"{number}.png")
+        xml.etree.ElementTree.parse(tmp_path / f"{number}.svg")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import logging
 import re
 import resource
 import signal
@@ -24,6 +25,7 @@ from bispectral_ot.cli.demo import demo
 from bispectral_ot.cli.match import match
 from bispectral_ot.cli.report import report
 from bispectral_ot.cli.streams import guard_streams
+from bispectral_ot.cli.upright import upright
 from bispectral_ot.errors import InputError, RunKeptError
 from bispectral_ot.memory import format_bytes
 
@@ -129,7 +131,10 @@ def explain(error: Exception) -> str | None:
     if not isinstance(error, OSError):
         return None
     if error.errno in _DISK_FULL:
-        return "the disk is full, so nothing was kept; free some space or use another --out."
+        return (
+            "the disk is full (that of --out, or of the temporary folder, which TMPDIR names), so nothing was kept; "
+            "free some space, or use another one."
+        )
     return f"{error.filename or 'a file'}: {error.strerror or error}."
 
 
@@ -166,6 +171,7 @@ def program(
 
 
 app.command()(match)
+app.command()(upright)
 app.command()(demo)
 app.command()(report)
 app.add_typer(datasets.app, name="datasets")
@@ -178,6 +184,7 @@ def run() -> None:
     for sign, stop in ((signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, SystemExit(TERMINATED))):
         signal.signal(sign, _stopper(stop))
     sys.unraisablehook = _come_again
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)  # it tells of every home that it cannot write to
     output = guard_streams()
     try:
         app()

@@ -39,6 +39,15 @@ class FiniteGroup:
         Index of the inverse of each element.
     elements : tuple of str
         A name for each element.
+
+    Examples
+    --------
+    >>> from bispectral_ot.groups import FiniteGroup
+    >>> group = FiniteGroup.from_table([[0, 1, 2], [1, 2, 0], [2, 0, 1]])
+    >>> group.is_commutative, group.inverse.tolist(), group.dimensions.tolist()
+    (True, [0, 2, 1], [1, 1, 1])
+    >>> group.translate([5, 6, 7], 1)
+    array([7, 5, 6])
     """
 
     def __init__(self, table: IntArray, *, elements: Sequence[str] | None = None) -> None:

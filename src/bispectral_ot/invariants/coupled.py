@@ -78,6 +78,18 @@ class CoupledBispectrum(SteerableTransformer):
     kind (0: two coefficients, 1: three, 2: magnitudes of odd parts), field (0: intensity, 1 to 5: edges), i, j
     (frequencies; j is -1 for two), r, s, t (rings or bands; channel c counts from ``c * n_rings``), part.
     ``feature_weights_`` counts the products that are equal up to conjugation.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bispectral_ot.invariants import CoupledBispectrum
+    >>> images = np.random.default_rng(0).random((2, 28, 28))
+    >>> bispectrum = CoupledBispectrum().fit(images)
+    >>> features = bispectrum.transform(images)
+    >>> features.shape
+    (2, 6040)
+    >>> np.allclose(bispectrum.transform(np.rot90(images, axes=(1, 2))), features, atol=1e-5)
+    True
     """
 
     pairs_: tuple[_Products, ...]

@@ -36,6 +36,18 @@ class CyclicBispectrum(BatchTransformer):
     Notes
     -----
     ``index_map_`` has the fields i, j, part (0 real, 1 imaginary).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bispectral_ot.invariants import CyclicBispectrum
+    >>> signals = np.array([[1.0, 4.0, 2.0, 5.0, 3.0]])
+    >>> bispectrum = CyclicBispectrum().fit(signals)
+    >>> np.allclose(bispectrum.transform(np.roll(signals, 2, axis=1)), bispectrum.transform(signals), atol=1e-6)
+    True
+    >>> selective = CyclicBispectrum(coefficients="selective", normalize=False).fit(signals)
+    >>> selective.invert(selective.transform(signals)).round(3)  # up to a shift
+    array([[5., 3., 1., 4., 2.]])
     """
 
     _accepts_images = False

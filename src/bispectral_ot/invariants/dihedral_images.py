@@ -58,6 +58,16 @@ class DihedralImageBispectrum(BatchTransformer):
     irrep (0 to 4: A1, A2, B1, B2, E), channel (one more than there are for the mean), u, v.
     ``feature_weights_`` is 2 for products of two different components of one irrep, which the array over all
     ordered pairs would have twice.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bispectral_ot.invariants import DihedralImageBispectrum
+    >>> images = np.random.default_rng(0).random((2, 28, 28))
+    >>> bispectrum = DihedralImageBispectrum().fit(images)
+    >>> mirrored = np.rot90(images, axes=(1, 2))[:, :, ::-1]
+    >>> np.allclose(bispectrum.transform(mirrored), bispectrum.transform(images), atol=1e-6)
+    True
     """
 
     symmetries = ("d4",)

@@ -51,6 +51,14 @@ def make_features(features: Any = None, *, symmetry: str | None = None) -> Trans
     symmetry : str or None
         What the comparison should not see; None for what the features do not see, or for ``"rotation"`` without
         features. If features are given that have another symmetry, they are taken, with a :class:`DataWarning`.
+
+    Examples
+    --------
+    >>> from bispectral_ot.invariants import make_features
+    >>> make_features(symmetry="d4")
+    DihedralImageBispectrum()
+    >>> make_features("aligned", symmetry="rotation-reflection").symmetry
+    'rotation-reflection'
     """
     if symmetry is not None:
         check_choice("symmetry", symmetry, DEFAULT_FEATURES)

@@ -10,6 +10,8 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
+from bispectral_ot.compiled import njit
+
 SAMPLINGS = ("bilinear", "nearest")
 
 
@@ -31,6 +33,17 @@ class PolarSampler:
     ----------
     matrix : sparse array of shape (n_rings * n_angles, height * width), float32
         Interpolation weights, times the weight of the ring.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bispectral_ot.invariants import PolarSampler
+    >>> grid = PolarSampler.build(
+    ...     5, 5, radii=np.array([1, 2]), n_angles=4, sampling="bilinear", ring_weights=np.ones(2)
+    ... )
+    >>> grid.sample(np.arange(25, dtype=np.float32)[None])  # right, below, left, above the centre
+    array([[[13., 17., 11.,  7.],
+            [14., 22., 10.,  2.]]], dtype=float32)
     """
 
     matrix: Any
@@ -77,5 +90,24 @@ class PolarSampler:
 
     def sample(self, images: NDArray[np.float32]) -> NDArray[np.float32]:
         """Images (n, height * width) to rings (n, n_rings, n_angles)."""
-        rings: NDArray[np.float32] = (self.matrix @ images.T).T
+        rings = np.empty((len(images), self.n_rings * self.n_angles), dtype=np.float32)
+        weigh(self.matrix.indptr, self.matrix.indices, self.matrix.data, images, rings)
         return rings.reshape(len(images), self.n_rings, self.n_angles)
+
+
+# SciPy's product wants one image a column and copies the batch to that order: three times the work itself.
+@njit(nogil=True, cache=True)
+def weigh(
+    starts: NDArray[Any],
+    columns: NDArray[Any],
+    weights: NDArray[np.float32],
+    rows: NDArray[np.float32],
+    out: NDArray[np.float32],
+) -> None:
+    """Write the products of a sparse matrix (compressed rows) with each of ``rows`` to ``out``."""
+    for n in range(len(rows)):
+        for sample in range(len(starts) - 1):
+            total = np.float32(0)
+            for entry in range(starts[sample], starts[sample + 1]):
+                total += weights[entry] * rows[n, columns[entry]]
+            out[n, sample] = total

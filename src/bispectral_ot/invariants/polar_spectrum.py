@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from bispectral_ot.checks import check_choice, check_integer
 from bispectral_ot.errors import InputError
+from bispectral_ot.invariants.area_means import AreaMeans
 from bispectral_ot.invariants.base import (
     BatchTransformer,
     columns_table,
@@ -20,6 +21,9 @@ from bispectral_ot.invariants.disk_harmonics import BASES, RadialBasis, disk_har
 from bispectral_ot.invariants.polar_fields import N_EDGE_FIELDS, PolarFields
 from bispectral_ot.invariants.products import normalize_rows
 
+# Pixels that are worked with between two samples, along a ray or around the outermost ring: finer images are first
+# averaged over cells of that size, unless this would leave more than half of the pixels.
+_WORKING_PIXELS, _LEAST_CELL = 2.0, math.sqrt(2)
 # Fields that change sign in a mirror: sin 2p and sin 4p, counted from the first edge field.
 _ODD_EDGE_FIELDS = (2, 4)
 
@@ -42,6 +46,7 @@ class SteerableTransformer(BatchTransformer):
     radius: float
     basis: str
     edge_weight: float
+    means_: AreaMeans
     fields_: PolarFields
     radial_: RadialBasis
 
@@ -64,11 +69,15 @@ class SteerableTransformer(BatchTransformer):
         if min(height, width) < 2:
             raise InputError(f"{height} x {width} images are too small to turn; give at least 2 x 2 pixels.")
         radius = self.radius * min(height, width) / 2
+        # the finer of the distances between two rings and between two samples of the outermost ring
+        finest = radius * min(1 / n_rings, 2 * math.pi / n_angles)
+        cell = finest / _WORKING_PIXELS
+        self.means_ = AreaMeans(height, width, cell if cell >= _LEAST_CELL else 1)
+        radius /= self.means_.cell
         make_basis = polar_basis if self.basis == "polar" else disk_harmonic_basis
         self.radial_ = make_basis(radius, n_rings=n_rings, max_frequency=max_frequency)
         self.fields_ = PolarFields.build(
-            height,
-            width,
+            self.means_,
             radii=self.radial_.radii,
             spacing=radius / n_rings,
             n_angles=n_angles,
@@ -81,12 +90,18 @@ class SteerableTransformer(BatchTransformer):
 
     def _scratch_per_row(self) -> int:
         samples = self._n_fields * len(self.radial_.radii) * self.n_angles
-        return 32 * self.n_features_in_ + 28 * self._n_fields * math.prod(self.image_shape_[:2]) + 24 * samples
+        pixels = math.prod(self.means_.shape)
+        line = 8 * self.image_shape_[1] * self._channels
+        return line + 32 * self._channels * pixels + 28 * self._n_fields * pixels + 24 * samples
 
     def _coefficients(self, rows: NDArray[Any]) -> NDArray[np.complex64]:
         """Signals to coefficients (n, n_frequencies, n_fields, n_radial)."""
         # one power of two for all channels of an image, which keeps their balance
-        images = scaled_channels(rows, 1).reshape(len(rows), -1, self._channels).transpose(0, 2, 1)
+        if self.means_.cell == 1:
+            images = scaled_channels(rows, 1).reshape(len(rows), -1, self._channels).transpose(0, 2, 1)
+        else:
+            means = self.means_.means(rows, self._channels)
+            images = scaled_channels(means.reshape(len(rows), -1), 1).reshape(len(rows), self._channels, -1)
         return self._coefficients_of_fields(self.fields_.sample(np.ascontiguousarray(images)))
 
     def _coefficients_of_fields(self, samples: NDArray[np.float32]) -> NDArray[np.complex64]:
@@ -121,6 +136,18 @@ class PolarSpectrum(SteerableTransformer):
     ``index_map_`` has the fields frequency, part (0 real, 1 imaginary), field (channels, then five edge fields) and
     radial. Columns of frequency k > 0 stand for -k as well and are multiplied by ``sqrt(2)``, so that the
     Euclidean distance of two rows is that of the band-limited fields.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bispectral_ot.invariants import PolarSpectrum
+    >>> images = np.random.default_rng(0).random((2, 28, 28))
+    >>> spectrum = PolarSpectrum().fit(images)
+    >>> before, after = (
+    ...     spectrum.transform(each).reshape(2, 10, 2, -1) for each in (images, np.rot90(images, 2, axes=(1, 2)))
+    ... )
+    >>> np.allclose(after[:, 1::2], -before[:, 1::2], atol=1e-5)  # half a turn: e^{-i pi k} is -1 for odd k
+    True
     """
 
     metrics = ("l2", "sqeuclidean", "cosine")

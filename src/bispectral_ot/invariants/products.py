@@ -10,8 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from bispectral_ot.compiled import njit
 
 # Products of float32 spectra carry errors of about 1e-7 of the largest one: a smaller norm is only rounding.
 ROUNDING = 1e-6

@@ -99,6 +99,18 @@ class RingBispectrum(_RingTransformer):
     -----
     ``index_map_`` has the fields channel, ring, i, j, part (0 real, 1 imaginary); columns run over channels,
     rings, parts and index pairs.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bispectral_ot.invariants import RingBispectrum
+    >>> images = np.random.default_rng(0).random((3, 28, 28))
+    >>> bispectrum = RingBispectrum().fit(images)
+    >>> features = bispectrum.transform(images)
+    >>> features.shape, float(bispectrum.feature_weights_.sum())
+    ((3, 4018), 43148.0)
+    >>> np.allclose(bispectrum.transform(np.rot90(images, axes=(1, 2))), features, atol=1e-6)
+    True
     """
 
     symmetries = ("rotation",)
@@ -159,6 +171,13 @@ class RingPowerSpectrum(_RingTransformer):
     ----------
     n_angles, n_rings, radial_weight, sampling
         As in :class:`RingBispectrum`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bispectral_ot.invariants import RingPowerSpectrum
+    >>> RingPowerSpectrum().fit_transform(np.random.default_rng(0).random((3, 28, 28))).shape
+    (3, 294)
     """
 
     symmetries = ("rotation-reflection",)  # it has no phases, and mirrors change nothing else

@@ -52,6 +52,18 @@ class ShellBispectrum(BatchTransformer):
     Notes
     -----
     ``index_map_`` has the fields order (2 or 3), l1, l2, l3 and the shells s1, s2, s3 (-1 for the third at order 2).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy.spatial.transform import Rotation
+    >>> from bispectral_ot.invariants import ShellBispectrum
+    >>> random = np.random.default_rng(0)
+    >>> clouds = [random.normal(size=(n, 3)) for n in (100, 150)]
+    >>> shells = ShellBispectrum().fit(clouds)
+    >>> moved = [3 * Rotation.random(rng=random).apply(cloud) + 5 for cloud in clouds]
+    >>> np.allclose(shells.transform(moved), shells.transform(clouds), atol=1e-5)
+    True
     """
 
     symmetries = ("so3-shapes",)

@@ -49,6 +49,19 @@ class SphereBispectrum(BatchTransformer):
     Signals may have channels in a last axis; they turn together, and products are taken across them. ``index_map_`` has
     the fields l1, l2, l3 and s1, s2, s3, the channel of each. ``feature_weights_`` counts the orders of the three pairs
     (l, s); weighted L2 and cosine distances are those between the complete bispectra of appendix C.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bispectral_ot.invariants import SphereBispectrum
+    >>> from bispectral_ot.invariants.harmonics import equiangular_grid, real_harmonics
+    >>> random = np.random.default_rng(0)
+    >>> points = equiangular_grid(16, 32)[0]
+    >>> signals = np.tensordot(random.normal(size=(2, 36)), real_harmonics(points, 5), axes=(1, 2))
+    >>> bispectrum = SphereBispectrum(lmax=5).fit(signals)
+    >>> turned = np.roll(signals, 5, axis=2)  # about the poles
+    >>> np.allclose(bispectrum.transform(turned), bispectrum.transform(signals), atol=1e-6)
+    True
     """
 
     symmetries = ("so3",)
@@ -157,6 +170,13 @@ def project_to_sphere(
     Returns
     -------
     ndarray of shape (n, n_theta, n_phi) or (n, n_theta, n_phi, channels), float32
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bispectral_ot.invariants import project_to_sphere
+    >>> project_to_sphere(np.ones((2, 28, 28)), seed=0).shape
+    (2, 32, 64)
     """
     pixels = check_images(images, what="images")
     if not 0 < angle < 180:

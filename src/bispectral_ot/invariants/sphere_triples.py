@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy.linalg
-from numba import njit
 from numpy.typing import NDArray
 
+from bispectral_ot.compiled import njit
 from bispectral_ot.groups.so3 import invariant_tensor, triangle
 
 Floats = NDArray[np.float64]

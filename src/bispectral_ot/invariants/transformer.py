@@ -129,7 +129,17 @@ class AdaptedTransformer(BaseEstimator):
 
 
 def as_transformer(features: Any) -> Transformer:
-    """Return features that say what a :class:`Transformer` says as they are, others adapted."""
+    """Return features that say what a :class:`Transformer` says as they are, others adapted.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.decomposition import PCA
+    >>> from bispectral_ot.invariants import as_transformer
+    >>> features = as_transformer(PCA(2)).fit(np.random.default_rng(0).random((9, 4, 4)))
+    >>> features.n_features_out_, features.default_metric, features.symmetry
+    (2, 'l1', None)
+    """
     if isinstance(features, type) or not (hasattr(features, "fit") and hasattr(features, "transform")):
         raise InputError(f"features must be a transformer with fit and transform, got {features!r}.")
     says = all(hasattr(features, name) for name in ("symmetry", "metrics", "default_metric", "aligns"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -79,6 +80,12 @@ def house_style() -> Iterator[None]:
     }
     with matplotlib.rc_context(settings):
         yield
+
+
+def printable(text: str) -> str:
+    """The text with an escape for each letter that no font has: control characters, bytes that are no UTF-8."""
+    letters = (letter if unicodedata.category(letter) not in ("Cc", "Cs") else repr(letter)[1:-1] for letter in text)
+    return "".join(letters)
 
 
 def save(figure: Figure, path: Path, *, kinds: Sequence[str] = ("png", "svg")) -> None:
