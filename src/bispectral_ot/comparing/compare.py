@@ -110,7 +110,7 @@ def compare(
     check_positive("tol", tol, "give the marginal error to reach, such as 1e-6")
     check_integer("seed", seed, minimum=0)
     check_integer("test_images", test_images, minimum=2)
-    _check_repeats(permutations, bootstrap, level)
+    check_repeats(permutations, bootstrap, level)
     names, datasets = named_sets(sets)
     stages = Stages()
     with stages.measured("features"):
@@ -333,7 +333,8 @@ def named_sets(sets: Mapping[str, AnySet] | Sequence[AnySet]) -> tuple[tuple[str
     return tuple(names), datasets
 
 
-def _check_repeats(permutations: int, bootstrap: int, level: float) -> None:
+def check_repeats(permutations: int, bootstrap: int, level: float) -> None:
+    """Refuse numbers of repeats that cannot give a result at the level."""
     check_integer("permutations", permutations, minimum=0)
     check_integer("bootstrap", bootstrap, minimum=0)
     if not (isinstance(level, (int, float)) and 0 < level < 1):

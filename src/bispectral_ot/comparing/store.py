@@ -58,7 +58,8 @@ class FolderStore(MutableMapping[str, dict[str, Any]]):
 
     def __setitem__(self, key: str, value: dict[str, Any]) -> None:
         with whole_file(self._path(key)) as partial, open(partial, "wb") as file:
-            np.savez(file, **{name: np.asarray(entry) for name, entry in value.items()})
+            arrays: Any = {name: np.asarray(entry) for name, entry in value.items()}
+            np.savez(file, **arrays)
 
     def __delitem__(self, key: str) -> None:
         self._path(key).unlink()
@@ -80,7 +81,9 @@ def fingerprints(datasets: Sequence[Dataset]) -> list[str]:
     """A short string for the content of each dataset: images, labels and classes."""
     found = []
     for dataset in datasets:
-        digest = hashlib.blake2b(str((dataset.images.shape, dataset.images.dtype, dataset.classes)).encode(), digest_size=16)
+        digest = hashlib.blake2b(
+            str((dataset.images.shape, dataset.images.dtype, dataset.classes)).encode(), digest_size=16
+        )
         digest.update(np.ascontiguousarray(dataset.images).data)
         if dataset.labels is not None:
             digest.update(dataset.labels.data)

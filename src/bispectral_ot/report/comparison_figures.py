@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from bispectral_ot.comparing import Comparison, Pair
 from bispectral_ot.datasets import Dataset
 from bispectral_ot.report.embedding import scale_to_plane
-from bispectral_ot.report.figures import canvas, draw_tile, value_range
+from bispectral_ot.report.figures import canvas, draw_tile
+from bispectral_ot.report.pictures import Pictures
 from bispectral_ot.report.style import INK, MUTED, RIGHT, RIGHT_SHADES, WRONG, house_style
 
 # More sets than this have no room for numbers in a heat map.
@@ -108,7 +109,8 @@ def map_figure(comparison: Comparison) -> Figure:
 
 def explanation_figure(pair: Pair, source: Dataset, target: Dataset) -> Figure:
     """The images of either side that contribute most to a distance, with their best counterparts below."""
-    sides = ((pair.source, pair.source_top, source, target), (pair.target, pair.target_top, target, source))
+    pictures = Pictures(source), Pictures(target)
+    sides = ((pair.source, pair.source_top, *pictures), (pair.target, pair.target_top, *pictures[::-1]))
     shown = min(_SHOWN, max(len(top.indices) for _, top, _, _ in sides))
     tile, step = 0.78, 0.9
     with house_style():
@@ -122,9 +124,8 @@ def explanation_figure(pair: Pair, source: Dataset, target: Dataset) -> Figure:
             for place in range(min(shown, len(top.indices))):
                 left = 1.2 + place * step
                 share = top.contributions[place] / pair.distance if pair.distance > 0 else float("nan")
-                image, counterpart = own.images[top.indices[place]], other.images[top.counterparts[place]]
-                draw_tile(axes, image, value_range(own), (left, height, tile), caption=f"{share:.1%}")
-                draw_tile(axes, counterpart, value_range(other), (left, height + tile + 0.25, tile))
+                draw_tile(axes, own[top.indices[place]], (left, height, tile), caption=f"{share:.1%}")
+                draw_tile(axes, other[top.counterparts[place]], (left, height + tile + 0.25, tile))
     return figure
 
 
