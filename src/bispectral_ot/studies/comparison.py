@@ -75,6 +75,7 @@ def run_comparison(
         VERB,
         ("results.json", "distances.md", "sizes.md", "rates.md"),
         names=("part", "datasets", "features", "size", "change", "share"),
+        entries={"seconds": (int, float)},
     )
     common = {"seed": seed, "first": first, "reg": DEFAULT_REG}
     blank = {"part": "", "datasets": "", "features": "", "size": 0, "change": "", "share": 1.0}
