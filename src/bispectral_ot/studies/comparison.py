@@ -28,6 +28,7 @@ VERB = "study compare"
 FEATURES = ("coupled-bispectrum", "pixels", "ring-bispectrum")
 DATASETS = ("mnist", "fashion-mnist")
 SHARES = (0.1, 0.5, 1.0)
+REGS = (0.05, DEFAULT_REG, 0.3)
 _LEVEL, _PERMUTATIONS = 0.05, 99
 # Of the noise and the blur, in standard deviations of all pixels and in pixels.
 _NOISE, _BLUR = 0.5, 0.7
@@ -42,6 +43,7 @@ def run_comparison(
     features: Sequence[str] = FEATURES,
     images: int = 2000,
     sizes: Sequence[int] = (250, 500, 1000, 2000),
+    regs: Sequence[float] = REGS,
     test_images: int = 100,
     repeats: int = 200,
     first: int | None = None,
@@ -63,6 +65,8 @@ def run_comparison(
         Images of each half.
     sizes
         Images of each half, for the dependence on size.
+    regs
+        Regularisations that halves and other sets are compared with; everything else has the default.
     test_images, repeats
         Images of each side of a test, and how many tests a rate is counted from.
     first
@@ -74,15 +78,16 @@ def run_comparison(
         Path(out),
         VERB,
         ("results.json", "distances.md", "sizes.md", "rates.md"),
-        names=("part", "datasets", "features", "size", "change", "share"),
+        names=("part", "datasets", "features", "reg", "size", "change", "share"),
         entries={"seconds": (int, float)},
     )
     common = {"seed": seed, "first": first, "reg": DEFAULT_REG}
     blank = {"part": "", "datasets": "", "features": "", "size": 0, "change": "", "share": 1.0}
     tasks: list[tuple[dict[str, Any], Callable[[dict[str, Any]], dict[str, Any]]]] = []
     for kind in features:
-        what = {"part": "distances", "datasets": "+".join(datasets), "features": kind, "size": images}
-        tasks.append((blank | what | common, _distances))
+        for reg in regs:
+            what = {"part": "distances", "datasets": "+".join(datasets), "features": kind, "size": images}
+            tasks.append((blank | what | common | {"reg": reg}, _distances))
         for name in datasets:
             for size in sizes:
                 what = {"part": "sizes", "datasets": name, "features": kind, "size": size}
@@ -126,7 +131,7 @@ def _distances(config: dict[str, Any]) -> dict[str, Any]:
         one, other = _disjoint(dataset, config["size"], seed=[config["seed"], place])
         turned = rotate_randomly(other, seed=config["seed"])
         sets |= {f"{dataset.name}": one, f"{dataset.name}, other half": other, f"{dataset.name}, turned": turned}
-    found = compare(sets, features=config["features"], seed=config["seed"])
+    found = compare(sets, features=config["features"], reg=config["reg"], seed=config["seed"])
     return {"names": found.names, "distances": found.distances, "references": found.references, "errors": found.errors}
 
 
@@ -217,8 +222,16 @@ def distance_table(cells: list[dict[str, Any]]) -> str:
             others = [distances[place, names.index(other)] / halves for other in wholes if other != name]
             reference = np.asarray(cell["references"])[place, place + 1]
             figures = [f"{halves:.5f}", f"{reference:.5f}", f"{distances[place, place + 2] / halves:.2f}"]
-            rows.append([name, cell["config"]["features"], *figures, f"{min(others):.1f}" if others else ""])
-    header = ["set", "features", "two halves", "expected", "turned half / halves", "nearest other set / halves"]
+            rows.append(
+                [
+                    name,
+                    cell["config"]["features"],
+                    f"{cell['config']['reg']:g}",
+                    *figures,
+                    f"{min(others):.1f}" if others else "",
+                ]
+            )
+    header = ["set", "features", "reg", "two halves", "expected", "turned half / halves", "nearest other set / halves"]
     return markdown_table(header, rows)
 
 
