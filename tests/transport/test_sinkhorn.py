@@ -371,6 +371,12 @@ def test_the_unit_of_the_cost_does_not_matter():
     np.testing.assert_allclose(plans[2], plans[1], rtol=1e-6)
 
 
+def test_costs_far_from_zero_keep_what_tells_them_apart():
+    plan = Sinkhorn(reg=1e-9, tol=1e-6).solve([[1e8, 1e8 + 1], [1e8 + 1, 1e8]]).to_dense()
+    stays, goes = 0.5 / (1 + np.exp(-10)), 0.5 / (1 + np.exp(10))
+    np.testing.assert_allclose(plan, [[stays, goes], [goes, stays]], rtol=1e-5)
+
+
 # The scale of the cost
 
 
