@@ -4,12 +4,14 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 DEMO_OUT ?= runs/demo
 
-.PHONY: help demo test lint types pytest clean
+.PHONY: help demo test lint types pytest coverage bench clean
 
 help:
-	@echo "make demo    install and match 2,500 turned digits with 2,500 upright ones"
-	@echo "make test    ruff, mypy and pytest: everything that CI runs"
-	@echo "make clean   remove the virtual environment and caches"
+	@echo "make demo      install and match 2,500 turned digits with 2,500 upright ones"
+	@echo "make test      ruff, mypy and pytest: everything that CI runs"
+	@echo "make coverage  pytest, and which lines it ran"
+	@echo "make bench     speed side by side with other libraries, small sizes: minutes"
+	@echo "make clean     remove the virtual environment and caches"
 
 # The stamp is newer than pyproject.toml exactly when the environment is up to date.
 $(VENV)/.installed: pyproject.toml
@@ -32,6 +34,12 @@ types: $(VENV)/.installed
 
 pytest: $(VENV)/.installed
 	$(BIN)/pytest -n auto
+
+coverage: $(VENV)/.installed
+	$(BIN)/pytest -n auto --cov --cov-report=term:skip-covered
+
+bench: $(VENV)/.installed
+	$(BIN)/python -m benchmarks --quick
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist

@@ -1,40 +1,64 @@
-"""What coupled and aligned features cost beside the paper's: a table in docs/coupled.md.
-
-``python benchmarks/coupled_costs.py`` takes 6,000 images of mnist-5k (some twice), 3,000 on each side; medians of five
-rounds of one call each, in one run.
-"""
+"""What coupled and aligned features cost relative to the paper's."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 
 import bispectral_ot as bot
-from bispectral_ot.benchmarks.timing import median_seconds, timed
-from bispectral_ot.matching.features import reduce_features
+from benchmarks.setting import Setting
+from benchmarks.tables import Table
+from benchmarks.timing import median_seconds, timed
+from bispectral_ot.costs import AlignedDistance
+from bispectral_ot.datasets import Dataset
+from bispectral_ot.invariants import PolarSpectrum
+from bispectral_ot.spaces import FeatureSpace, choose_features
 
-images = np.asarray(bot.load("mnist-5k").images)
-images = np.concatenate([images, images[:1000]])
-a, b = images[:3000], images[3000:]
-ring, coupled, spectrum = (kind().fit(a) for kind in (bot.RingBispectrum, bot.CoupledBispectrum, bot.PolarSpectrum))
-KINDS = {"ring bispectrum, L1": ring, "coupled, squared Euclidean": coupled, "aligned, squared Euclidean": spectrum}
-sides = {each: (each.transform(a), each.transform(b)) for each in KINDS.values()}
-reduction, reduced = timed(lambda: reduce_features(coupled, a, b, coupled.feature_weights_, 128))
-
-features = median_seconds({name: lambda each=each: each.transform(images) for name, each in KINDS.items()}, repeats=5)
-costs = median_seconds(
-    {
-        "ring bispectrum, L1": lambda: bot.Cost(*sides[ring], "l1", weights=ring.feature_weights_),
-        "coupled, squared Euclidean": lambda: bot.Cost(
-            *sides[coupled], "sqeuclidean", weights=coupled.feature_weights_
-        ),
-        "the same, PCA 128": lambda: bot.Cost(reduced.xa, reduced.xb, "sqeuclidean"),
-        "aligned, squared Euclidean": lambda: bot.AlignedCost(*sides[spectrum], spectrum.index_map_),
-    },
-    repeats=5,
+_RING, _COUPLED, _REDUCED, _ALIGNED = (
+    "ring bispectrum, L1",
+    "coupled, squared Euclidean",
+    "the same, PCA 128",
+    "aligned, squared Euclidean",
 )
-print("| | columns | images a second | cost (s) | of the ring's |", "|---|---:|---:|---:|---:|", sep="\n")
-for name, seconds in costs.items():
-    each = KINDS.get(name)
-    columns, speed = (each.index_map_.size, f"{len(images) / features[name]:,.0f}") if each else (128, "")
-    print(f"| {name} | {columns:,} | {speed} | {seconds:.3f} | {seconds / costs['ring bispectrum, L1']:.3f} |")
-print(f"\nThe principal components and the projection of both sides took {reduction:.1f} s.")
+
+
+def measure(setting: Setting) -> Iterator[Table]:
+    """Features and costs, medians of rounds of one call each."""
+    n, repeats = setting.sizes.coupled, setting.sizes.repeats
+    digits = np.asarray(bot.load("mnist-5k").images)
+    images = digits[np.arange(2 * n) % len(digits)]  # some twice
+    source, target = images[:n], images[n:]
+    ring, coupled, spectrum = (
+        kind().fit(source) for kind in (bot.RingBispectrum, bot.CoupledBispectrum, PolarSpectrum)
+    )
+    kinds = {_RING: ring, _COUPLED: coupled, _ALIGNED: spectrum}
+    sides = {name: (kind.transform(source), kind.transform(target)) for name, kind in kinds.items()}
+    sets = [Dataset(source), Dataset(target)]
+    reduction, space = timed(lambda: FeatureSpace(sets, choose_features("coupled-bispectrum"), pca=128))
+    features = median_seconds({name: partial(kind.transform, images) for name, kind in kinds.items()}, repeats=repeats)
+    costs = median_seconds(
+        {
+            _RING: lambda: bot.Cost(*sides[_RING], "l1", weights=ring.feature_weights_),
+            _COUPLED: lambda: bot.Cost(*sides[_COUPLED], "sqeuclidean", weights=coupled.feature_weights_),
+            _REDUCED: lambda: space.cost(0, 1),
+            _ALIGNED: lambda: bot.Cost.from_distance(AlignedDistance(*sides[_ALIGNED], spectrum.index_map_)),
+        },
+        repeats=repeats,
+    )
+    rows = [
+        {
+            "features": name,
+            "columns": len(kinds[name].index_map_) if name in kinds else 128,
+            "images/s": len(images) / features[name] if name in kinds else None,
+            "cost (s)": seconds,
+            "ratio": seconds / costs[_RING],
+        }
+        for name, seconds in costs.items()
+    ]
+    note = (
+        f"{images.shape[1]} x {images.shape[2]} images, {n:,} x {n:,} pairs, medians of {repeats} in one run. The "
+        f"features of both sides and their principal components took {reduction:.1f} s."
+    )
+    yield Table("Coupled and aligned features", note, ["features", "columns", "images/s", "cost (s)", "ratio"], rows)

@@ -1,20 +1,24 @@
-"""Accuracy of the coupled bispectrum beside neighbours of its parameters: a table in docs/coupled.md.
+"""Accuracy of the coupled bispectrum relative to neighbours of its parameters.
 
-``python benchmarks/coupled_neighbours.py [PART]`` (PART of a row's name; all rows by default, half an hour) uses what
-the parameters were chosen on: the first 20,000 training images of MNIST and Fashion-MNIST, seeds 11 and 12, 200 images
-a class on each side, the sources turned. It needs their files (``BISPECTRAL_OT_DATA``).
+Uses what the parameters were chosen on: the first 20,000 training images of MNIST and Fashion-MNIST, seeds 11 and 12,
+the sources turned. Half an hour at full size.
 """
 
 from __future__ import annotations
 
-import argparse
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import bispectral_ot as bot
+from benchmarks.setting import Setting
+from benchmarks.tables import Table
+from bispectral_ot.invariants import Pixels, PolarSpectrum
 
 DATASETS = ("mnist", "fashion-mnist")
+SEEDS = (11, 12)
 ODD_EDGE_FIELDS = (3, 5)  # PolarSpectrum multiplies these by i
 COUPLED: dict[str, dict[str, Any]] = {
     "without edges": {"edge_weight": 0.0},
@@ -33,20 +37,28 @@ COUPLED: dict[str, dict[str, Any]] = {
 }
 # name: features, metric, whether the sources are turned
 ROWS: dict[str, tuple[Any, str, bool]] = {
-    "pixels, nothing turned, L1": (bot.Pixels(), "l1", False),
-    "pixels, nothing turned": (bot.Pixels(), "sqeuclidean", False),
-    "pixels, L1": (bot.Pixels(), "l1", True),
+    "pixels, nothing turned, L1": (Pixels(), "l1", False),
+    "pixels, nothing turned": (Pixels(), "sqeuclidean", False),
+    "pixels, L1": (Pixels(), "l1", True),
     "ring bispectrum, L1": (bot.RingBispectrum(), "l1", True),
     "coupled bispectrum": (bot.CoupledBispectrum(), "sqeuclidean", True),
     "coupled, L1": (bot.CoupledBispectrum(), "l1", True),
     **{
         f"coupled, {name}": (bot.CoupledBispectrum(**options), "sqeuclidean", True) for name, options in COUPLED.items()
     },
-    "aligned": (bot.PolarSpectrum(), "sqeuclidean", True),
-    "aligned, without edges": (bot.PolarSpectrum(edge_weight=0.0), "sqeuclidean", True),
-    "aligned in L1": (bot.PolarSpectrum(), "l1", True),
-    "aligned in L1, without edges": (bot.PolarSpectrum(edge_weight=0.0), "l1", True),
+    "aligned": (PolarSpectrum(), "sqeuclidean", True),
+    "aligned, without edges": (PolarSpectrum(edge_weight=0.0), "sqeuclidean", True),
+    "aligned in L1": (PolarSpectrum(), "l1", True),
+    "aligned in L1, without edges": (PolarSpectrum(edge_weight=0.0), "l1", True),
 }
+ROWS_OF_INTEREST = [
+    "coupled bispectrum",
+    "coupled, without triples",
+    "coupled, triples times 1",
+    "coupled, power 0.6",
+    "coupled, power 0.7",
+    *(name for name in ROWS if name.startswith("aligned")),
+]
 
 
 def accuracy(features: Any, metric: Any, source: bot.Dataset, target: bot.Dataset) -> float:
@@ -55,7 +67,7 @@ def accuracy(features: Any, metric: Any, source: bot.Dataset, target: bot.Datase
     return bot.class_preservation(match).accuracy
 
 
-def aligned_l1_accuracy(spectrum: bot.PolarSpectrum, source: bot.Dataset, target: bot.Dataset) -> float:
+def aligned_l1_accuracy(spectrum: PolarSpectrum, source: bot.Dataset, target: bot.Dataset) -> float:
     """The same with ``min over rotations of |x - g y|_1`` of the fields on rings, by trying all rotations."""
     spectrum.fit(source.images)
     x, y = _fields(spectrum, source), _fields(spectrum, target)
@@ -69,7 +81,7 @@ def aligned_l1_accuracy(spectrum: bot.PolarSpectrum, source: bot.Dataset, target
     return float(((coupling.to_dense() @ of_class).argmax(axis=1) == source.labels).mean())
 
 
-def _fields(spectrum: bot.PolarSpectrum, dataset: bot.Dataset) -> Any:
+def _fields(spectrum: PolarSpectrum, dataset: bot.Dataset) -> Any:
     """Spectra back to fields on rings (n, fields * rings, n_angles)."""
     columns, index = spectrum.transform(dataset.images), spectrum.index_map_
     shape = (len(columns), index["frequency"].max() + 1, 2, index["field"].max() + 1, spectrum.n_rings)
@@ -83,36 +95,47 @@ def _fields(spectrum: bot.PolarSpectrum, dataset: bot.Dataset) -> Any:
     return fields.transpose(0, 2, 3, 1).reshape(len(columns), -1, spectrum.n_angles).astype(np.float32)
 
 
-def halves(name: str, *, seed: int, per_class: int, turned: bool) -> tuple[bot.Dataset, bot.Dataset]:
+def training_images(name: str, root: Path | None) -> bot.Dataset:
+    """What parameters may be chosen on."""
+    return bot.load(name, root=root).select(np.arange(20_000))
+
+
+def halves(name: str, root: Path | None, *, seed: int, per_class: int, turned: bool) -> tuple[bot.Dataset, bot.Dataset]:
     """Sources (turned or not) and targets."""
-    a, b = bot.split_halves(bot.load(name).select(np.arange(20_000)), seed=seed, per_class=per_class)
-    return bot.rotate_randomly(a, seed=seed) if turned else a, b
+    source, target = bot.split_halves(training_images(name, root), seed=seed, per_class=per_class)
+    return bot.rotate_randomly(source, seed=seed) if turned else source, target
 
 
-def main() -> None:
-    """Print a row of a Markdown table for each choice: its name, columns, and the mean over the seeds."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        "parts", nargs="*", metavar="PART", help="parts of the names of the rows to print; all by default"
-    )
-    parser.add_argument("--per-class", type=int, default=200)
-    parser.add_argument("--seeds", type=int, nargs="+", default=[11, 12])
-    options = parser.parse_args()
-    print("| | columns | " + " | ".join(DATASETS) + " |", "|---|---:|---:|---:|", sep="\n", flush=True)
-    for name, (features, metric, turned) in ROWS.items():
-        if options.parts and not any(part in name for part in options.parts):
-            continue
-        figures = []
+def measure(setting: Setting) -> Iterator[Table]:
+    """All rows at the first size, those of interest with one seed at the others."""
+    first, *others = setting.sizes.neighbours
+    yield _table(list(ROWS), per_class=first, seeds=SEEDS, root=setting.root)
+    for per_class in others:
+        yield _table(ROWS_OF_INTEREST, per_class=per_class, seeds=SEEDS[:1], root=setting.root)
+
+
+def _table(names: Sequence[str], *, per_class: int, seeds: Sequence[int], root: Path | None) -> Table:
+    rows = []
+    for name in names:
+        features, metric, turned = ROWS[name]
+        aligned_l1 = isinstance(features, PolarSpectrum) and metric == "l1"
+        row: dict[str, Any] = {"features": name}
         for dataset in DATASETS:
-            pairs = [halves(dataset, seed=s, per_class=options.per_class, turned=turned) for s in options.seeds]
-            if isinstance(features, bot.PolarSpectrum) and metric == "l1":
-                found = [aligned_l1_accuracy(features, *pair) for pair in pairs]
-            else:
-                found = [accuracy(features, metric, *pair) for pair in pairs]
-            figures.append(f"{np.mean(found):.4f}")
-        columns = features.fit_transform(pairs[0][0].images[:2]).shape[1]
-        print("| " + " | ".join([name, f"{columns:,}", *figures]) + " |", flush=True)
-
-
-if __name__ == "__main__":
-    main()
+            pairs = [halves(dataset, root, seed=seed, per_class=per_class, turned=turned) for seed in seeds]
+            row["columns"] = features.fit_transform(pairs[0][0].images[:2]).shape[1]
+            row[dataset] = float(
+                np.mean(
+                    [
+                        aligned_l1_accuracy(features, *pair) if aligned_l1 else accuracy(features, metric, *pair)
+                        for pair in pairs
+                    ]
+                )
+            )
+        rows.append(row)
+    n = 10 * per_class
+    note = (
+        f"Class preservation, {n:,} x {n:,} images, mean of the seeds {', '.join(map(str, seeds))}, tolerance 1e-3; "
+        "squared Euclidean and turned sources unless it says otherwise."
+    )
+    title = f"Neighbours of the coupled bispectrum, {n:,} x {n:,}"
+    return Table(title, note, ["features", "columns", *DATASETS], rows, digits=4)

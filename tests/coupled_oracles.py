@@ -22,15 +22,37 @@ def sample(image: NDArray, radius: float, angle: float) -> float:
     return total
 
 
-def polar_fields(image: NDArray, *, radii: NDArray, spacing: float, n_angles: int) -> NDArray:
-    """Intensities of the channels and five edge fields of one image (H, W, C): (C + 5, n_rings, n_angles)."""
+def area_means(image: NDArray, cell: float) -> tuple[NDArray, NDArray]:
+    """Means of one image (H, W) over the parts inside of it of cells about its centre, and the share of these parts."""
+    shape = [math.ceil(size / cell) for size in image.shape]
+
+    def overlap(axis: int, number: int, pixel: int) -> float:
+        start = (image.shape[axis] - shape[axis] * cell) / 2 + number * cell
+        return max(0.0, min(start + cell, pixel + 1) - max(start, pixel))
+
+    means, inside = np.zeros(shape), np.zeros(shape)
+    for cell_at in np.ndindex(*shape):
+        for pixel in np.ndindex(*image.shape):
+            area = overlap(0, cell_at[0], pixel[0]) * overlap(1, cell_at[1], pixel[1])
+            means[cell_at] += area * image[pixel]
+            inside[cell_at] += area
+    return means / inside, inside / cell**2
+
+
+def polar_fields(image: NDArray, *, cell: float, radii: NDArray, spacing: float, n_angles: int) -> NDArray:
+    """Intensities of the channels and five edge fields of one image (H, W, C): (C + 5, n_rings, n_angles).
+
+    The image is averaged over cells first; ``radii`` and ``spacing`` are in cells.
+    """
     angles = [2 * math.pi * a / n_angles for a in range(n_angles)]
     contents, strengths, directions = [], 0.0, {2: 0.0, 4: 0.0}
+    variance = (1 - 1 / cell**2) / 12  # averaging has blurred by as much
     for channel in np.moveaxis(np.asarray(image, dtype=np.float64), 2, 0):
-        border = [sample(channel, (min(channel.shape) - 1) / 2, angle) for angle in angles]
-        content = channel - np.median(border)
+        channel, inside = area_means(channel, cell)
+        border = [sample(channel, (min(image.shape[:2]) - 1) / 2 / cell, angle) for angle in angles]
+        content = (channel - np.median(border)) * inside
         contents.append(content)
-        sigma = max(0.7, 0.5 * spacing)
+        sigma = math.sqrt(max(0.7, 0.5 * spacing) ** 2 - variance)
         down = scipy.ndimage.gaussian_filter(content, sigma, order=(1, 0), mode="constant")
         across = scipy.ndimage.gaussian_filter(content, sigma, order=(0, 1), mode="constant")
         strengths = strengths + np.sqrt(np.hypot(across, down))
@@ -39,7 +61,7 @@ def polar_fields(image: NDArray, *, radii: NDArray, spacing: float, n_angles: in
             directions[multiple] = directions[multiple] + np.sqrt(np.hypot(across, down)) * turned
 
     def blurred(values: NDArray, width: float) -> NDArray:
-        return scipy.ndimage.gaussian_filter(values, width * spacing, mode="constant")
+        return scipy.ndimage.gaussian_filter(values, math.sqrt((width * spacing) ** 2 - variance), mode="constant")
 
     def on_the_grid(values: NDArray) -> NDArray:
         return np.array([[sample(values, r, t) for t in angles] for r in radii])
@@ -65,15 +87,22 @@ def compressed(z: complex, power: float) -> complex:
 
 
 def coupled_bispectrum(
-    image: NDArray, index_map: NDArray, *, n_rings: int, n_angles: int, radius: float, edge_weight: float
+    image: NDArray,
+    index_map: NDArray,
+    *,
+    n_rings: int,
+    n_angles: int,
+    radius: float,
+    edge_weight: float,
+    cell: float = 1,
 ) -> NDArray[np.float64]:
     """The rotation features of one grey image (H, W) in the polar basis, by the columns of ``index_map``.
 
     Power 1/2, two bands, triples weighted 0.3.
     """
-    outer = radius * min(image.shape) / 2
+    outer = radius * min(image.shape) / 2 / cell
     radii = (np.arange(n_rings) + 0.5) * outer / n_rings
-    fields = polar_fields(image[:, :, None], radii=radii, spacing=outer / n_rings, n_angles=n_angles)
+    fields = polar_fields(image[:, :, None], cell=cell, radii=radii, spacing=outer / n_rings, n_angles=n_angles)
 
     def value(field: int, ring: int, frequency: int) -> complex:
         return math.sqrt(radii[ring] / outer) * coefficient(fields[field, ring], frequency)

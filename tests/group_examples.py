@@ -39,6 +39,7 @@ EXAMPLES = {
     "Z/8": lambda: CyclicGroup(8),
     "Z/2 x Z/4": lambda: ProductGroup(2, 4),
     "D_3": lambda: DihedralGroup(3),
+    "S_3": lambda: SymmetricGroup(3),
     "D_4": lambda: DihedralGroup(4),
     "D_6": lambda: DihedralGroup(6),
     "Q_8": lambda: FiniteGroup.from_table(quaternion_table()),
@@ -90,17 +91,20 @@ def triple_correlation_bispectrum(
 
 
 def same_power_signal(group: FiniteGroup, signal: NDArray[np.float64], *, seed: int = 0) -> NDArray[np.float64]:
-    """A real signal with the same power spectrum: irreps are moved apart, conjugate ones together."""
+    """A real signal with the same (left) power spectrum: irreps are moved apart, conjugate ones together."""
     moves = np.random.default_rng(seed).integers(group.order, size=len(group.irreps))
     moves = moves[np.minimum(np.arange(len(moves)), group.conjugate_irrep)]
     coefficients = [
-        part @ irrep[move] for part, irrep, move in zip(group.fourier(signal), group.irreps, moves, strict=True)
+        irrep[move] @ part for part, irrep, move in zip(group.fourier(signal), group.irreps, moves, strict=True)
     ]
     moved = group.inverse_fourier(coefficients)
     np.testing.assert_allclose(moved.imag, 0, atol=1e-12)
     return moved.real
 
 
-def is_translate(group: FiniteGroup, first: NDArray[np.float64], second: NDArray[np.float64]) -> bool:
+def is_translate(
+    group: FiniteGroup, first: NDArray[np.float64], second: NDArray[np.float64], *, side: str = "left"
+) -> bool:
     """Whether some element moves one signal to the other."""
-    return any(np.allclose(group.translate(first, element), second, atol=1e-6) for element in range(group.order))
+    moved = (group.translate(first, element, side=side) for element in range(group.order))
+    return any(np.allclose(candidate, second, atol=1e-6) for candidate in moved)

@@ -61,7 +61,7 @@ def ring_bispectrum(
     n_angles: int = 40,
     n_rings: int | None = None,
     radial_weight: float = 1.0,
-    sampling: str = "nearest",
+    sampling: str = "bilinear",
 ) -> NDArray[np.float64]:
     """The features of one image by channel, ring, part (real, imaginary), i, j; unit norm per channel."""
     image = np.asarray(image, dtype=np.float64)

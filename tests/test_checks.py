@@ -41,10 +41,10 @@ def test_whole_numbers() -> None:
     for value in (2, np.int32(2), np.uint8(2)):
         assert check_integer("n", value, minimum=2, maximum=2) == 2
     for wrong in (1, 2.0, True, np.True_, "2", None, np.nan):
-        with pytest.raises(InputError, match="n must be a whole number of at least 2, got"):
+        with pytest.raises(InputError, match="n must be an integer of at least 2, got"):
             check_integer("n", wrong, minimum=2)
     for wrong in (-1, 4):
-        with pytest.raises(InputError, match="n must be a whole number from 0 to 3, got"):
+        with pytest.raises(InputError, match="n must be an integer from 0 to 3, got"):
             check_integer("n", wrong, minimum=0, maximum=3)
 
 

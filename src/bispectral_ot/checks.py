@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import difflib
 import numbers
-from collections.abc import Iterable
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 from bispectral_ot.errors import InputError
@@ -30,12 +32,41 @@ def check_choice(what: str, value: Any, known: Iterable[str]) -> str:
 
 
 def check_integer(name: str, value: Any, *, minimum: int, maximum: int | None = None) -> int:
-    """Return a whole number of at least ``minimum`` and at most ``maximum``."""
+    """Return an integer of at least ``minimum`` and at most ``maximum``."""
     whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
     if not whole or value < minimum or (maximum is not None and value > maximum):
         expected = f"of at least {minimum}" if maximum is None else f"from {minimum} to {maximum}"
-        raise InputError(f"{name} must be a whole number {expected}, got {value!r}.")
+        raise InputError(f"{name} must be an integer {expected}, got {value!r}.")
     return int(value)
+
+
+def check_entries(content: Any, entries: Mapping[str, Any], *, what: str = "it") -> None:
+    """Raise a :class:`ValueError` unless ``content`` is a dict with these entries.
+
+    Parameters
+    ----------
+    entries
+        For each key a type, a tuple of types, or the entries of a dict.
+    what
+        The words for ``content`` in the error.
+    """
+    if not isinstance(content, dict):
+        raise ValueError(f"{what} is {type(content).__name__}, not a set of entries")
+    for key, expected in entries.items():
+        if key not in content:
+            raise ValueError(f"{what} has no {key!r}")
+        if isinstance(expected, Mapping):
+            check_entries(content[key], expected, what=repr(key))
+        elif not isinstance(content[key], expected):
+            raise ValueError(f"{key!r} is {type(content[key]).__name__}")
+
+
+def user_path(path: str | os.PathLike[str]) -> Path:
+    """A path with ``~`` and ``~user`` replaced by home folders."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        raise InputError(f"cannot find the home folder that {os.fspath(path)!r} names; write the whole path.") from None
 
 
 def check_positive(name: str, value: Any, advice: str) -> None:

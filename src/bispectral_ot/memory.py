@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import resource
 import sys
-from pathlib import Path
+import tempfile
 from typing import Any
 
-from bispectral_ot.errors import InputError
+from bispectral_ot.errors import InputError, MemoryBudgetError
 
 _UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12} | {
     "kib": 2**10,
@@ -66,17 +67,45 @@ def default_budget() -> int:
     return max(1, int(0.7 * available_memory()))
 
 
-def reserved_memory_map(file: Path, shape: tuple[int, int]) -> Any:
-    """A float32 memory map whose space on the disk is reserved, so that a full disk is an error and no bus error."""
+def check_fits(count: int, what: str, advice: str) -> None:
+    """Raise a :class:`MemoryBudgetError` where ``count`` bytes are more than :func:`default_budget` has now."""
+    budget = default_budget()
+    if count > budget:
+        raise MemoryBudgetError(
+            f"{what} needs {format_bytes(count)} of memory, but {format_bytes(budget)} can be used; {advice}."
+        )
+
+
+def reserved_memory_map(shape: tuple[int, ...], *, folder: str | os.PathLike[str] | None = None) -> Any:
+    """A float32 array of zeros in a file of ``folder``, whose space on the disk is taken before anything is written.
+
+    Without that a full disk ends the process with a bus error at some later write. The file has no name, so nobody
+    can open or prepare it, and it goes with the array, also if the process is killed.
+
+    Parameters
+    ----------
+    folder
+        Where the file is; the system's temporary folder by default.
+
+    Raises
+    ------
+    OSError
+        If the space cannot be had (``ENOSPC``).
+    """
     import numpy as np
 
-    mapped = np.lib.format.open_memmap(file, mode="w+", dtype=np.float32, shape=shape)
-    with open(file, "r+b") as opened:
+    count = max(4 * math.prod(shape), 1)
+    with tempfile.TemporaryFile(dir=folder, prefix="bispectral-ot-") as file:
         if hasattr(os, "posix_fallocate"):
-            os.posix_fallocate(opened.fileno(), 0, os.fstat(opened.fileno()).st_size)
-    return mapped
+            os.posix_fallocate(file.fileno(), 0, count)
+        else:  # macOS
+            for start in range(0, count, _ZEROS):
+                file.write(bytes(min(_ZEROS, count - start)))
+            file.flush()
+        return np.memmap(file, dtype=np.float32, mode="r+", shape=shape)
 
 
+_ZEROS = 2**24
 _peak_before_reset = 0
 
 

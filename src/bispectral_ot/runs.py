@@ -1,75 +1,212 @@
 """A run is a folder that appears whole or not at all.
 
-Everything is written under a temporary name beside the folder and renamed at the end, so that a full disk,
+Everything is written under a temporary name in the same place and renamed at the end, so that a full disk,
 a crash or Ctrl-C leaves no half-written run. Single files inside a resumable run are written the same way.
 """
 
 from __future__ import annotations
 
-import csv
 import datetime
+import errno
 import importlib.metadata
-import io
 import json
 import os
 import platform
-import re
 import shutil
 import time
-import uuid
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from bispectral_ot._version import __version__
 from bispectral_ot.engines import core_count
-from bispectral_ot.errors import InputError, RunExistsError
+from bispectral_ot.errors import DataWarning, InputError, RunExistsError, RunKeptError
+from bispectral_ot.files import write_json
 from bispectral_ot.memory import peak_memory
+from bispectral_ot.temporary import open_locked, stale, temporary, temporary_name
 
+RECORD, REPORT = "run.json", "report.html"
 _LIBRARIES = ("numpy", "scipy", "numba", "scikit-learn", "POT")
-# In indented JSON; texts cannot match, since they hold no line breaks.
-_ROWS_OF_NUMBERS = re.compile(r"\[\n(?:[\d\s.eE+,-]|null)*\]")
+_TAKEN = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR)
 
 
 @contextmanager
-def new_run(folder: str | Path, *, overwrite: bool = False) -> Iterator[Path]:
+def new_run(
+    folder: str | Path, *, verb: str, inputs: Iterable[str | Path | None] = (), overwrite: bool = False
+) -> Iterator[Path]:
     """A temporary folder to write a run to, renamed to ``folder`` when the block ends without an error.
+
+    The block writes ``run.json`` (:func:`run_record`); the names of all files of the run are added to it.
+
+    Parameters
+    ----------
+    verb
+        The verb of the program that makes the run, which ``run.json`` records as ``config["verb"]``.
+    inputs
+        Names and paths that the run reads; none of them may be inside ``folder``.
+    overwrite
+        Replace an earlier run of the same verb.
 
     Raises
     ------
     RunExistsError
-        If ``folder`` holds something and ``overwrite`` is not set, before any work is done.
+        Before any work is done, where ``folder`` holds something that may not be replaced; see :func:`check_free`.
+    RunKeptError
+        At the end, where something else has appeared at ``folder`` meanwhile: the run is kept under another name.
     """
-    check_free(folder, overwrite=overwrite)
     target = Path(folder).resolve()  # where the folder is a link, what it points to is replaced
-    partial = _beside(target, "partial")
-    try:
-        partial.mkdir(parents=True)
-    except OSError as error:
-        raise InputError(f"cannot write to {target.parent}: {error.strerror or error}.") from error
-    try:
+    _settle(target)
+    earlier = check_free(folder, verb=verb, inputs=inputs, overwrite=overwrite)
+    with ExitStack() as stack:
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            partial = stack.enter_context(temporary(target, folder=True))
+        except OSError as error:
+            raise InputError(f"cannot write to {target.parent}: {error.strerror or error}.") from error
         yield partial
-        _put_in_place(partial, target)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
+        record = _read_record(partial)
+        if record is not None:
+            write_json(partial / RECORD, {**record, "files": sorted({*_files(partial), RECORD})})
+        _put_in_place(partial, target, earlier)
 
 
-def check_free(folder: str | Path, *, overwrite: bool = False) -> None:
-    """Raise a :class:`RunExistsError` where a run would overwrite something that nobody allowed it to."""
+def check_free(
+    folder: str | Path, *, verb: str, inputs: Iterable[str | Path | None] = (), overwrite: bool = False
+) -> str:
+    """Return the text of the ``run.json`` that a run at ``folder`` would replace, or ``""`` where it replaces nothing.
+
+    Raises
+    ------
+    RunExistsError
+        If ``folder`` contains one of the ``inputs`` or any file, unless ``overwrite`` is set and all of them were
+        written by a run of the same ``verb``.
+    """
     folder = Path(folder)
-    if folder.resolve() == Path.cwd():
+    target = folder.resolve()
+    if target == Path.cwd():
         raise RunExistsError("the run cannot replace the current folder; give a new folder with --out.")
     if folder.exists() and not folder.is_dir():
         raise RunExistsError(f"{folder} is a file; give a folder for the run with --out.")
-    if not folder.is_dir() or not any(folder.iterdir()):
-        return
+    if not folder.is_dir():
+        return ""
+    if os.path.ismount(target):
+        raise RunExistsError(f"{folder} is a mount point, which a run cannot replace; give a folder inside it.")
+    for given in inputs:
+        if given is not None and target in (Path(given).resolve(), *Path(given).resolve().parents):
+            raise RunExistsError(f"the input {given} is inside {folder}; choose another --out.")
+    if not any(folder.iterdir()):
+        return ""
     if not overwrite:
-        raise RunExistsError(f"{folder} already holds files; choose another --out, or replace a run with --overwrite.")
-    if not (folder / "run.json").is_file():
-        raise RunExistsError(f"{folder} is not a run (it has no run.json), so --overwrite will not delete it.")
+        raise RunExistsError(
+            f"{folder} already contains files; choose another --out, or replace a run with --overwrite."
+        )
+    record = _read_record(folder)
+    if record is None:
+        raise RunExistsError(f"{folder} is not a run (it has no valid run.json), so --overwrite will not delete it.")
+    made_by = _verb(record)
+    if made_by != verb:
+        raise RunExistsError(f"{folder} is a run of {made_by!r}, not of {verb!r}, so --overwrite will not delete it.")
+    foreign = _foreign_files(folder, record)
+    if foreign:
+        raise RunExistsError(
+            f"{folder} contains {_listed(foreign)}, which the run there did not write, so --overwrite will not "
+            "delete it; move your files away, or choose another --out."
+        )
+    return (folder / RECORD).read_text(encoding="utf-8")
+
+
+def _put_in_place(partial: Path, target: Path, earlier: str) -> None:
+    """Rename ``partial`` to ``target``, replacing nothing but the run whose ``run.json`` is ``earlier``."""
+    try:
+        if earlier and target.exists():
+            _replace(partial, target, earlier)
+        else:
+            os.rename(partial, target)  # POSIX: fails where there is a file, or a folder that is not empty
+    except OSError as error:
+        kept = _keep_aside(partial, target)
+        reason = "another run or file" if error.errno in _TAKEN else f"an error ({error.strerror or error})"
+        raise RunKeptError(
+            f"{target} was taken by {reason} during the run; the results are kept at {kept}.", kept
+        ) from None
+
+
+def _replace(partial: Path, target: Path, earlier: str) -> None:
+    """Rename the old run away, check that it is the one that may go, and delete it when the new one is in place."""
+    replaced = temporary_name(target, "replaced")
+    with ExitStack() as stack:
+        with suppress(OSError):  # a file system without locks
+            stack.enter_context(open_locked(target))
+        os.rename(target, replaced)
+        try:
+            if (replaced / RECORD).read_text(encoding="utf-8") != earlier or _foreign_files(replaced):
+                raise FileExistsError(errno.EEXIST, "the earlier run was changed")
+            os.rename(partial, target)
+        except BaseException:
+            os.rename(replaced, target)
+            raise
+        shutil.rmtree(replaced, ignore_errors=True)
+
+
+def _settle(target: Path) -> None:
+    """Finish what a process that was killed while it replaced a run had begun."""
+    for replaced in stale(target, "replaced"):
+        if not target.exists():
+            os.rename(replaced, target)
+        elif not _foreign_files(replaced):
+            shutil.rmtree(replaced, ignore_errors=True)
+
+
+def _keep_aside(partial: Path, target: Path) -> Path:
+    """Rename ``partial`` to the first free name of ``target-2``, ``target-3``, ..."""
+    number = 2
+    while True:
+        kept = target.with_name(f"{target.name}-{number}")
+        try:
+            kept.mkdir()
+        except FileExistsError:
+            number += 1
+            continue
+        os.rename(partial, kept)
+        return kept
+
+
+def _files(folder: Path) -> set[str]:
+    """Everything in a folder, relative to it: files, links, and folders that are empty."""
+    found = set()
+    for place, folders, files in os.walk(folder):
+        links = [name for name in folders if os.path.islink(os.path.join(place, name))]
+        names = [*files, *links] if folders or files or Path(place) == folder else ["."]
+        found |= {(Path(place) / name).relative_to(folder).as_posix() for name in names}
+    return found
+
+
+def _foreign_files(folder: Path, record: dict[str, Any] | None = None) -> list[str]:
+    """What the run in ``folder`` did not write, by the list in its ``run.json``."""
+    record = record or _read_record(folder) or {}
+    written = record.get("files")
+    known = {name for name in written if isinstance(name, str)} if isinstance(written, list) else set()
+    return sorted(_files(folder) - known - {RECORD, REPORT})
+
+
+def _read_record(folder: Path) -> dict[str, Any] | None:
+    """The content of ``run.json``; None where there is none, or a damaged one."""
+    try:
+        record = json.loads((folder / RECORD).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return None
+    return record if isinstance(record, dict) and _verb(record) is not None else None
+
+
+def _verb(record: dict[str, Any]) -> str | None:
+    config = record.get("config")
+    verb = config.get("verb") if isinstance(config, dict) else None
+    return verb if isinstance(verb, str) else None
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
 
 
 @contextmanager
@@ -79,7 +216,7 @@ def resumed_run(folder: str | Path, config: dict[str, Any]) -> Iterator[None]:
     It is the record of the latest call that worked on the folder.
     """
     start = time.perf_counter()
-    path = Path(folder) / "run.json"
+    path = Path(folder) / RECORD
     try:
         write_json(path, run_record(config, seconds=0.0))
     except OSError as error:
@@ -91,102 +228,40 @@ def resumed_run(folder: str | Path, config: dict[str, Any]) -> Iterator[None]:
 
 
 def check_resumable(folder: str | Path, *, verb: str, outputs: Iterable[str]) -> None:
-    """Raise a :class:`RunExistsError` where a run that goes on where it was would write among the files of others.
+    """Raise a :class:`RunExistsError` where a run that continues would write among the files of others.
 
-    A folder is a run's own if its ``run.json`` names the same ``verb``. One without it is, as older versions wrote
-    none, if it has ``cells/`` and nothing but ``outputs`` beside it. Hidden files do not count.
+    A folder is a run's own if its ``run.json`` names the same ``verb``. One without it, or whose ``run.json`` is
+    damaged, is its own if it has ``cells/`` and nothing but ``outputs``: cells that took hours stay usable. Hidden
+    files do not count.
     """
     folder = Path(folder)
     if folder.exists() and not folder.is_dir():
         raise RunExistsError(f"{folder} is a file; give a folder for the run with --out.")
     found = {path.name for path in folder.iterdir() if path.name[0] != "."} if folder.is_dir() else set()
-    if "run.json" in found:
-        made_by = _recorded_verb(folder / "run.json")
-        if made_by != verb:
-            said = f"a run of {made_by!r}" if made_by else "another run"
-            raise RunExistsError(f"{folder} holds {said}, not of {verb!r}; choose another --out.")
+    record = _read_record(folder)
+    if record is not None:
+        if _verb(record) != verb:
+            raise RunExistsError(f"{folder} is a run of {_verb(record)!r}, not of {verb!r}; choose another --out.")
         return
-    strange = sorted(found - set(outputs))
-    if strange or (found and "cells" not in found):
-        some = ", ".join((strange or sorted(found))[:4])
+    foreign = sorted(found - {RECORD, *outputs})
+    if foreign or (found and "cells" not in found):
+        state = "and its run.json is damaged" if RECORD in found else "and no run.json"
         raise RunExistsError(
-            f"{folder} is not a run of {verb!r} to go on with: it holds {some}, and no run.json; "
+            f"{folder} is not a run of {verb!r} to continue: it contains {_listed(foreign or sorted(found))}, {state}; "
             "choose another --out, or an empty folder."
+        )
+    if (folder / RECORD).is_dir():
+        raise RunExistsError(f"{folder / RECORD} is a folder, but it should be a file; move it away to continue.")
+    if RECORD in found:
+        warnings.warn(
+            f"{folder / RECORD} is damaged and is written again; the cells in {folder / 'cells'} are used.",
+            DataWarning,
+            stacklevel=3,
         )
 
 
-def _recorded_verb(path: Path) -> str | None:
-    try:
-        return str(json.loads(path.read_text(encoding="utf-8"))["config"]["verb"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-
-
-def _beside(target: Path, purpose: str) -> Path:
-    """A name in the same folder that nobody else uses."""
-    return target.with_name(f".{target.name}-{purpose}-{uuid.uuid4().hex[:8]}")
-
-
-def _put_in_place(partial: Path, target: Path) -> None:
-    """Rename ``partial`` to ``target``; an old run is deleted only once the new one is in its place."""
-    if not target.exists():
-        partial.rename(target)
-        return
-    replaced = _beside(target, "replaced")
-    target.rename(replaced)
-    try:
-        partial.rename(target)
-    except BaseException:
-        replaced.rename(target)
-        raise
-    shutil.rmtree(replaced, ignore_errors=True)
-
-
-@contextmanager
-def whole_file(path: str | Path) -> Iterator[Path]:
-    """A temporary path beside ``path``, renamed to it when the block ends without an error."""
-    target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    partial = target.with_name(f".{target.stem}-partial-{os.getpid()}{target.suffix}")
-    try:
-        yield partial
-        os.replace(partial, target)
-    finally:
-        partial.unlink(missing_ok=True)
-
-
-def write_text(path: str | Path, text: str) -> None:
-    """Write a text file, whole or not at all."""
-    with whole_file(path) as partial:
-        # file names may hold bytes that are no text in UTF-8: they are written as \udcXX
-        partial.write_text(text, encoding="utf-8", errors="backslashreplace")
-
-
-def write_json(path: str | Path, data: Any) -> None:
-    """Write JSON, whole or not at all; see :func:`to_json`."""
-    write_text(path, to_json(data) + "\n")
-
-
-def to_json(data: Any) -> str:
-    """JSON text; NumPy numbers and arrays are understood, NaN becomes null, others their text.
-
-    Rows of numbers stay on one line each, and float32 numbers have no more digits than they are worth.
-    """
-    text = json.dumps(_plain(data), indent=2, ensure_ascii=False, allow_nan=False)
-    return _ROWS_OF_NUMBERS.sub(lambda row: " ".join(row[0].split()).replace("[ ", "[").replace(" ]", "]"), text)
-
-
-def write_csv(path: str | Path, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Write a CSV file, whole or not at all."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows(rows)
-    write_text(path, text.getvalue())
-
-
 def provenance() -> dict[str, Any]:
-    """Versions, machine and date: what a figure needs beside it."""
+    """Versions, machine and date: what a figure needs to be traced."""
     return {
         "bispectral_ot": __version__,
         "python": platform.python_version(),
@@ -212,21 +287,3 @@ def _processor() -> str:
             return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
     except (OSError, StopIteration):
         return platform.processor() or platform.machine()
-
-
-def _plain(value: Any) -> Any:
-    """The value in JSON's own types."""
-    if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, np.ndarray):
-        short = value.astype(str).astype(np.float64) if value.dtype == np.float32 else value
-        return _plain(short.tolist())
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, float) and not np.isfinite(value):
-        return None
-    if isinstance(value, (str, int, float, bool)) or value is None:
-        return value
-    return str(value)

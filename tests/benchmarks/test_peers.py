@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bispectral_ot.benchmarks.peers import PEERS, Peer, Problem, marginal_error
-from bispectral_ot.benchmarks.timing import missing
+from benchmarks.peers import PEERS, Peer, Problem, marginal_error
+from benchmarks.timing import missing
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from bispectral_ot.benchmarks.search import Trial, cheapest
+from benchmarks.search import Trial, cheapest
 
 
 def solver(error: Callable[[int], float], *, pace: float = 1e-3) -> tuple[Callable[[int], Trial], list[int]]:

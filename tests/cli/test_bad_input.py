@@ -124,7 +124,7 @@ def test_unusable_sets(program, sets, tmp_path, monkeypatch, make, words, side):
         (("--reg", "-1"), "reg must be a positive number, got -1"),
         (("--reg", "nan"), "reg must be a positive number"),
         (("--tol", "0"), "tol must be a positive number"),
-        (("--max-iter", "0"), "max_iter must be a positive number"),
+        (("--max-iter", "0"), "max_iter must be an integer of at least 1"),
         (("--solver", "simplex"), "choose one of sinkhorn, greenkhorn, exact"),
         (("--solver", "exact", "--reg", "0.1"), "--reg has no meaning"),
         (("--symmetry", "rotatoin"), "rotation"),
@@ -239,8 +239,9 @@ def test_full_disk_leaves_the_old_run_and_nothing_else(program, sets, tmp_path, 
     from matplotlib.figure import Figure
 
     words = ("match", sets / "a.npz", sets / "b.npz", "--out", tmp_path / "run", "--overwrite", "-q")
+    old = '{"config": {"verb": "match"}, "files": ["run.json"]}'
     (tmp_path / "run").mkdir()
-    (tmp_path / "run" / "run.json").write_text("old")
+    (tmp_path / "run" / "run.json").write_text(old)
     write_text, savefig = Path.write_text, Figure.savefig
 
     def no_space(path: Path, half: str) -> None:
@@ -262,7 +263,7 @@ def test_full_disk_leaves_the_old_run_and_nothing_else(program, sets, tmp_path, 
     assert "the disk is full" in outcome.complaint
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
     assert [path.name for path in (tmp_path / "run").iterdir()] == ["run.json"]
-    assert (tmp_path / "run" / "run.json").read_text() == "old"
+    assert (tmp_path / "run" / "run.json").read_text() == old
 
 
 def test_out_of_memory_is_told(program, sets, tmp_path, monkeypatch):

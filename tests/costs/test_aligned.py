@@ -153,7 +153,7 @@ def test_what_is_refused() -> None:
     with pytest.raises(InputError, match="unknown metric 'l3'; did you mean 'l2'"):
         AlignedDistance(rows, rows, index_map(), "l3")
     for n_rotations in (0, 2.5):
-        with pytest.raises(InputError, match="n_rotations must be a whole number of at least 1"):
+        with pytest.raises(InputError, match="n_rotations must be an integer of at least 1"):
             AlignedDistance(rows, rows, index_map(), n_rotations=n_rotations)
     with pytest.raises(InputError, match="each of the 30 columns"):
         AlignedDistance(rows, rows, index_map()[1:])

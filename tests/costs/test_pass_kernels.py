@@ -31,7 +31,7 @@ def test_it_is_accurate_from_the_smallest_normal_number_to_the_largest(dtype, lo
         [
             generator.uniform(lowest, highest, 200_000),
             generator.uniform(-1, 1, 50_000),
-            np.arange(lowest, highest + 1),  # whole numbers, and the halves where rounding changes its mind
+            np.arange(lowest, highest + 1),  # integers, and the halves where rounding changes its mind
             np.arange(lowest, highest) + 0.5,
             np.nextafter(np.arange(lowest, highest) + 0.5, 1e9),
         ]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-import pass_oracles as literal
 import pytest
 
+import pass_oracles as literal
 from bispectral_ot.costs import SparseCost
 
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from idx_files import write_idx
 
 from bispectral_ot.datasets import load
 from bispectral_ot.errors import DatasetError, InputError
+from idx_files import write_idx
 
 LABELS = np.array([0, 1, 0, 1, 2, 2, 2])
 

@@ -154,3 +154,43 @@ def test_whatever_stands_for_images_becomes_a_dataset(tmp_path: Path):
 def test_what_does_not_stand_for_images_is_named(wrong: object, problem: str):
     with pytest.raises(InputError, match=problem):
         as_dataset(wrong)
+
+
+def test_masked_entries_are_refused():
+    """np.asarray would show what is below the mask."""
+    images = np.ma.masked_greater(np.arange(16.0).reshape(1, 4, 4), 13)
+    for masked in (images, list(images)):
+        with pytest.raises(InputError, match="images has 2 masked entries; fill them"):
+            Dataset(masked)
+    with pytest.raises(InputError, match="labels has 1 masked entries"):
+        Dataset(np.zeros((2, 3, 3)), np.ma.array([0, 1], mask=[False, True]))
+    assert len(Dataset(np.ma.array(np.zeros((2, 3, 3))))) == 2  # nothing is masked
+
+
+@pytest.mark.parametrize(
+    ("labels", "refused"),
+    [
+        (np.array([1e30, 2e30]), True),
+        (np.array([2.0**53, 2.0**53 + 2]), True),
+        (np.array([2.0**24, 2.0**24 + 2], dtype=np.float32), True),
+        (np.array([-(2.0**53), 2.0**53]), False),
+        (np.array([2**62, 2**62 + 1]), False),
+    ],
+)
+def test_float_labels_that_cannot_be_told_apart_are_refused(labels: np.ndarray, refused: bool):
+    if refused:
+        with pytest.raises(InputError, match="beyond the integers that float"):
+            Dataset(np.zeros((2, 3, 3)), labels)
+    else:
+        assert len(Dataset(np.zeros((2, 3, 3)), labels).classes) == 2
+
+
+def test_a_dataset_knows_its_kind():
+    assert Dataset(np.zeros((2, 50, 3))).kind == "images"  # however much it looks like a cloud
+    clouds = Dataset(np.zeros((2, 50, 3)), kind="clouds")
+    assert repr(clouds) == "Dataset('images': 2 clouds of 50x3 float32, no labels)"
+    assert clouds.select([1]).kind == "clouds"
+    with pytest.raises(InputError, match=r"clouds must have shape \(n, points, 3\)"):
+        Dataset(np.zeros((2, 50, 4)), kind="clouds")
+    with pytest.raises(InputError, match="unknown kind of dataset 'cloud'; did you mean 'clouds'"):
+        Dataset(np.zeros((2, 50, 3)), kind="cloud")

@@ -15,13 +15,13 @@ from threading import Thread
 
 import numpy as np
 import pytest
-from idx_files import idx_bytes
 
 from bispectral_ot.cache import cache_folder
 from bispectral_ot.datasets import load
 from bispectral_ot.datasets.fetch import fetch
 from bispectral_ot.datasets.official import OFFICIAL, OfficialSet
 from bispectral_ot.errors import DatasetError
+from idx_files import idx_bytes
 
 NOWHERE = "http://127.0.0.1:9/"  # the discard port: refused at once
 

@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+import ast
+import os
+import subprocess
+import sys
 import unicodedata
 from pathlib import Path
 
@@ -8,8 +12,7 @@ import pytest
 from PIL import Image
 
 from bispectral_ot.datasets import load
-from bispectral_ot.datasets.folder import read_image
-from bispectral_ot.errors import DatasetError, DataWarning
+from bispectral_ot.errors import DatasetError, DataWarning, MemoryBudgetError
 
 RANDOM = np.random.default_rng(3)
 GREY = RANDOM.integers(0, 256, (6, 5), dtype=np.uint8)
@@ -48,57 +51,6 @@ def test_flat_folder_has_no_labels(tmp_path: Path):
     assert dataset.labels is None
     np.testing.assert_array_equal(dataset.images[:, 0, 0], np.arange(70))
     assert stages[-1] == (70, 70)
-
-
-@pytest.mark.parametrize("suffix", ["png", "tif", "TIFF", "bmp"])
-@pytest.mark.parametrize("pixels", [GREY, COLOUR], ids=["grey", "colour"])
-def test_lossless_formats(tmp_path: Path, suffix: str, pixels: np.ndarray):
-    np.testing.assert_array_equal(read_image(save(tmp_path / f"a.{suffix}", pixels)), pixels)
-
-
-@pytest.mark.parametrize("suffix", ["png", "tif"])
-def test_sixteen_bits(tmp_path: Path, suffix: str):
-    read = read_image(save(tmp_path / f"a.{suffix}", DEEP))
-    assert read.dtype == np.uint16
-    np.testing.assert_array_equal(read, DEEP)
-
-
-def test_floating_point_tiff(tmp_path: Path):
-    pixels = DEEP.astype(np.float32) / 7
-    np.testing.assert_array_equal(read_image(save(tmp_path / "a.tif", pixels)), pixels)
-
-
-def test_jpeg_is_near(tmp_path: Path):
-    ramp = np.tile(np.arange(0, 160, 10, dtype=np.uint8), (16, 1))
-    read = read_image(save(tmp_path / "a.jpeg", ramp, quality=95))
-    assert np.abs(read.astype(int) - ramp).max() < 10
-
-
-def test_transparent_pixels_are_black(tmp_path: Path):
-    pixels = np.dstack([COLOUR, np.full((6, 5), 255, dtype=np.uint8)])
-    pixels[0, 0, 3] = 0
-    pixels[1, 1] = (200, 100, 50, 128)
-    read = read_image(save(tmp_path / "a.png", pixels))
-    assert read.shape == (6, 5, 3)
-    np.testing.assert_array_equal(read[0, 0], 0)
-    np.testing.assert_array_equal(read[2:], COLOUR[2:])
-    assert np.abs(read[1, 1].astype(int) - (100, 50, 25)).max() <= 1
-    grey = read_image(save(tmp_path / "b.png", np.dstack([GREY, np.full_like(GREY, 255)])))
-    np.testing.assert_array_equal(grey, GREY)
-
-
-def test_palette_and_one_bit(tmp_path: Path):
-    Image.fromarray(COLOUR).convert("P").save(tmp_path / "a.png")
-    assert read_image(tmp_path / "a.png").shape == (6, 5, 3)
-    Image.fromarray(GREY > 100).save(tmp_path / "b.png")
-    np.testing.assert_array_equal(read_image(tmp_path / "b.png"), (GREY > 100) * 255)
-
-
-def test_a_camera_s_orientation_is_applied(tmp_path: Path):
-    exif = Image.Exif()
-    exif[0x0112] = 6  # to be shown turned by 90 degrees clockwise
-    path = save(tmp_path / "a.png", GREY, exif=exif)
-    np.testing.assert_array_equal(read_image(path), np.rot90(GREY, -1))
 
 
 def test_grey_and_colour_become_colour(tmp_path: Path):
@@ -169,5 +121,32 @@ def test_folders_that_are_no_dataset(tmp_path: Path):
     with pytest.warns(DataWarning, match="1 sub-folders have no images and were left out: train"):
         assert load(tmp_path).classes == ("dog",)
     save(tmp_path / "loose.png", GREY)
-    with pytest.raises(DatasetError, match="1 images beside 1 sub-folders"):
+    with pytest.raises(DatasetError, match="1 images next to 1 sub-folders"):
         load(tmp_path)
+
+
+def test_more_images_than_memory_are_refused_after_the_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    for i in range(4):
+        save(tmp_path / f"{i}.png", GREY)
+    monkeypatch.setattr("bispectral_ot.memory.available_memory", lambda: 100)
+    with pytest.raises(MemoryBudgetError, match=r"with 4 images needs 120 B of memory, but 70 B .*--resize"):
+        load(tmp_path)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
+def test_names_are_read_as_utf_8_whatever_the_locale(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, encoding: str):
+    """An ASCII locale gives "é" as two odd characters; bytes that are no UTF-8 stay what they are."""
+    save(tmp_path / "é" / "a.png", GREY)
+    save(tmp_path / os.fsdecode(b"caf\xe9") / "b.png", GREY)
+    if encoding == "ascii":
+        program = (
+            "import sys; from bispectral_ot import load\n"
+            "assert sys.getfilesystemencoding() == 'ascii'\n"
+            "print(ascii(load(sys.argv[1]).classes))"
+        )
+        environment = os.environ | {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+        words = [sys.executable, "-c", program, tmp_path]
+        classes = ast.literal_eval(subprocess.run(words, capture_output=True, env=environment, text=True).stdout)
+    else:
+        classes = load(tmp_path).classes
+    assert classes == (os.fsdecode(b"caf\xe9"), "é")

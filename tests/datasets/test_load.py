@@ -197,3 +197,12 @@ def test_grey_images_stay_and_other_channels_have_no_grey(images: np.ndarray):
     np.testing.assert_array_equal(load(images[..., None], grey=True).images, images)
     with pytest.raises(InputError, match="2 channels have no luminance"):
         load(np.stack([images] * 2, axis=3), grey=True)
+
+
+def test_the_kind_is_said_not_guessed(tmp_path: Path):
+    np.save(tmp_path / "a.npy", np.zeros((2, 50, 3)))
+    assert load(tmp_path / "a.npy").kind == "images"
+    clouds = load(tmp_path / "a.npy", kind="clouds")
+    assert (clouds.kind, load(clouds).kind) == ("clouds", "clouds")
+    with pytest.raises(InputError, match="resize and grey: for flat images only"):
+        load(clouds, resize=10)

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from idx_files import write_idx
 
 from bispectral_ot.datasets import load
 from bispectral_ot.errors import DatasetError
+from idx_files import write_idx
 
 TRAIN = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte")
 TEST = ("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")

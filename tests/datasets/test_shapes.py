@@ -12,6 +12,7 @@ def test_a_dataset_of_clouds():
     assert shapes.images.shape == (2 * len(CLASSES), 50, 3)
     assert shapes.images.dtype == np.float32
     assert shapes.classes == tuple(CLASSES)
+    assert shapes.kind == "clouds"
     assert np.bincount(shapes.labels).tolist() == [2] * len(CLASSES)
     np.testing.assert_array_equal(shapes.images, synthetic_shapes(2, n_points=50).images)
     assert not np.array_equal(shapes.images, synthetic_shapes(2, n_points=50, seed=1).images)
@@ -66,9 +67,9 @@ def test_noise_is_relative_to_the_size():
 
 def test_bad_numbers_are_refused():
     for wrong in (0, 1.5, "a"):
-        with pytest.raises(InputError, match="per_class must be a whole number"):
+        with pytest.raises(InputError, match="per_class must be an integer"):
             synthetic_shapes(wrong)
-        with pytest.raises(InputError, match="n_points must be a whole number"):
+        with pytest.raises(InputError, match="n_points must be an integer"):
             sample_surface(np.eye(3), [[0, 1, 2]], wrong, rng=np.random.default_rng(0))
     with pytest.raises(InputError, match="noise must be at least 0"):
         synthetic_shapes(1, noise=-1.0)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from scipy import ndimage
 
 from bispectral_ot.datasets import Dataset, center, load, normalize, rotate, rotate_randomly, split_halves
+from bispectral_ot.datasets.transforms import count_shared
 from bispectral_ot.errors import InputError
 
 
@@ -38,7 +40,7 @@ def rotate_slowly(image: np.ndarray, degrees: float, fill: float) -> np.ndarray:
 )
 def test_rotation_against_scipy(height: int, width: int, degrees: float, fill: float, seed: int):
     images = np.random.default_rng(seed).normal(size=(2, height, width)).astype(np.float32)
-    turned = rotate(images, [degrees, degrees / 3], fill=fill)
+    turned = rotate(images, [degrees, degrees / 3], fill=fill).images
     np.testing.assert_allclose(turned[0], rotate_slowly(images[0], degrees, fill), atol=2e-5)
     np.testing.assert_allclose(turned[1], rotate_slowly(images[1], degrees / 3, fill), atol=2e-5)
 
@@ -47,24 +49,24 @@ def test_rotation_against_scipy(height: int, width: int, degrees: float, fill: f
 @pytest.mark.parametrize("quarter_turns", [-3, 0, 1, 2, 3, 4, 41])
 def test_quarter_turns_are_exact(side: int, quarter_turns: int):
     images = np.random.default_rng(side).normal(size=(3, side, side)).astype(np.float32)
-    turned = rotate(images, 90.0 * quarter_turns, fill=100.0)
+    turned = rotate(images, 90.0 * quarter_turns, fill=100.0).images
     np.testing.assert_array_equal(turned, np.rot90(images, quarter_turns, axes=(1, 2)))
 
 
 def test_positive_angles_turn_counter_clockwise():
     image = np.zeros((1, 21, 21))
     image[0, 10, 18] = 1.0  # to the right of the centre
-    row, column = np.unravel_index(rotate(image, 45.0)[0].argmax(), (21, 21))
+    row, column = np.unravel_index(rotate(image, 45.0).images[0].argmax(), (21, 21))
     assert row < 10 < column  # now up and to the right
 
 
 def test_colour_types_and_fill_per_channel():
     colour = np.random.default_rng(0).integers(0, 256, (5, 8, 8, 3), dtype=np.uint8)
     degrees = np.array([10.0, 100.0, 200.0, 300.0, 45.0])
-    turned = rotate(colour, degrees, fill=[1.0, 2.0, 3.0])
+    turned = rotate(colour, degrees, fill=[1.0, 2.0, 3.0]).images
     assert turned.dtype == np.float32
     for channel in range(3):
-        plane = rotate(colour[..., channel], degrees, fill=channel + 1.0)
+        plane = rotate(colour[..., channel], degrees, fill=channel + 1.0).images
         np.testing.assert_array_equal(turned[..., channel], plane)
     np.testing.assert_array_equal(turned[4, 0, 0], [1.0, 2.0, 3.0])
 
@@ -73,15 +75,16 @@ def test_many_blocks_give_what_one_gives():
     images = np.random.default_rng(1).normal(size=(40, 200, 200)).astype(np.float32)
     degrees = np.linspace(0, 360, 40)
     seen = []
-    turned = rotate(images, degrees, progress=lambda stage, done, total: seen.append((stage, done, total)))
-    np.testing.assert_array_equal(turned[33], rotate(images[33:34], degrees[33])[0])
+    report = lambda stage, done, total: seen.append((stage, done, total))  # noqa: E731
+    turned = rotate(images, degrees, fill=0, progress=report).images
+    np.testing.assert_array_equal(turned[33], rotate(images[33:34], degrees[33], fill=0).images[0])
     assert seen[-1] == ("rotate", 40, 40)
 
 
 def test_rotation_of_images_that_are_not_contiguous():
     images = np.random.default_rng(1).normal(size=(4, 6, 6)).astype(np.float32)
     np.testing.assert_array_equal(
-        rotate(images.transpose(0, 2, 1)[::2], 30.0), rotate(images.transpose(0, 2, 1).copy()[::2], 30.0)
+        rotate(images.transpose(0, 2, 1)[::2], 30.0).images, rotate(images.transpose(0, 2, 1).copy()[::2], 30.0).images
     )
 
 
@@ -91,7 +94,7 @@ def test_rotation_of_images_that_are_not_contiguous():
         ([1.0, 2.0], 0.0, r"degrees has shape \(2,\) but there are 3 images"),
         (np.nan, 0.0, "NaN or infinite"),
         (0.0, np.nan, "finite number"),
-        (0.0, "black", "finite number"),
+        (0.0, "black", "'background', 'mean' or a number"),
         (0.0, [1.0, 2.0], "shape \\(2,\\) but the images have 1 channels"),
     ],
 )
@@ -106,7 +109,7 @@ def test_random_rotation_is_reproducible_and_keeps_the_rest():
     np.testing.assert_array_equal(once.images, again.images)
     assert not np.array_equal(once.images, other.images)
     degrees = np.random.default_rng(4).uniform(0, 360, 50)
-    np.testing.assert_array_equal(once.images, rotate(digits.images, degrees, fill=0))
+    np.testing.assert_array_equal(once.images, rotate(digits.images, degrees, fill=0).images)
     assert once.labels is digits.labels
     assert (once.name, once.classes) == (digits.name, digits.classes)
 
@@ -118,7 +121,7 @@ def test_fill_with_background_mean_or_number():
     dataset = Dataset(images)
     background = rotate_randomly(dataset, seed=1).images
     np.testing.assert_array_equal(background[1:, 0, 0], np.broadcast_to([50, 60, 70], (19, 3)))
-    corners = rotate(images, np.random.default_rng(1).uniform(0, 360, 20), fill=images.mean(axis=(0, 1, 2)))
+    corners = rotate(images, np.random.default_rng(1).uniform(0, 360, 20), fill=images.mean(axis=(0, 1, 2))).images
     np.testing.assert_array_equal(rotate_randomly(dataset, seed=1, fill="mean").images, corners)
     assert (rotate_randomly(Dataset(np.zeros((9, 5, 5))), seed=1, fill=7).images.max(axis=(1, 2)) > 3).any()
     with pytest.raises(InputError, match="'background', 'mean' or a number"):
@@ -191,7 +194,7 @@ def test_neither_noise_nor_the_level_of_an_image_moves_its_centre(noise: float):
 
 def test_halves_follow_the_paper():
     labels = np.array([0] * 7 + [1] * 4 + [2] * 1)[np.random.default_rng(9).permutation(12)]
-    dataset = Dataset(np.arange(12).reshape(12, 1, 1), labels, "numbers", ("a", "b", "c"))
+    dataset = Dataset(np.arange(12).reshape(12, 1, 1), labels, name="numbers", classes=("a", "b", "c"))
     a, b = split_halves(dataset, seed=3)
     random = np.random.default_rng(3)
     expected_a, expected_b = [], []
@@ -204,7 +207,7 @@ def test_halves_follow_the_paper():
     np.testing.assert_array_equal(b.images.ravel(), expected_b)
     np.testing.assert_array_equal(a.class_counts, [3, 2, 0])
     np.testing.assert_array_equal(b.class_counts, [3, 2, 0])
-    assert (a.name, b.name) == ("numbers/A", "numbers/B")
+    assert (a.name, b.name) == ("numbers/source", "numbers/target")
 
 
 @given(st.lists(st.integers(0, 3), min_size=8, max_size=40), st.integers(0, 99), st.integers(1, 12))
@@ -234,7 +237,7 @@ def test_halves_that_cannot_be():
         split_halves(Dataset(np.zeros((1, 2, 2))))
     with pytest.raises(InputError, match="no class with two images"):
         split_halves(Dataset(np.zeros((2, 2, 2)), ["a", "b"]))
-    with pytest.raises(InputError, match="per_class must be a whole number of at least 1"):
+    with pytest.raises(InputError, match="per_class must be an integer of at least 1"):
         split_halves(load("digits"), per_class=0)
 
 
@@ -243,7 +246,11 @@ def test_the_paper_s_halves_of_mnist(shared_data: Path):
     assert len(a) == len(b) == 29_997
 
 
-@pytest.mark.parametrize("change", [center, normalize, rotate_randomly, split_halves])
+def rotate_a_little(data: Any) -> Dataset:
+    return rotate(data, 5.0)
+
+
+@pytest.mark.parametrize("change", [center, normalize, rotate_a_little, rotate_randomly, split_halves])
 def test_an_array_will_do_for_a_dataset(change: Callable[..., Any]):
     images = np.random.default_rng(0).random((4, 6, 6), dtype=np.float32)
     given, expected = (change(data) for data in (images, Dataset(images)))
@@ -255,5 +262,24 @@ def test_an_array_will_do_for_a_dataset(change: Callable[..., Any]):
 @pytest.mark.parametrize("change", [rotate_randomly, split_halves])
 @pytest.mark.parametrize("seed", [-1, 0.5, None])
 def test_seeds_are_whole_numbers(change: Callable[..., Any], seed: object):
-    with pytest.raises(InputError, match="seed must be a whole number of at least 0"):
+    with pytest.raises(InputError, match="seed must be an integer of at least 0"):
         change(np.zeros((4, 5, 5)), seed=seed)
+
+
+@pytest.mark.parametrize("change", [center, rotate_a_little, rotate_randomly])
+def test_what_is_done_to_flat_images_is_refused_for_other_kinds(change: Callable[..., Any]):
+    for kind, shape in (("clouds", (4, 20, 3)), ("sphere", (4, 8, 16))):
+        with pytest.raises(InputError, match="for flat images only"):
+            change(Dataset(np.zeros(shape), kind=kind))
+
+
+def test_images_on_both_sides_are_counted():
+    digits = load("digits")
+    source, target = split_halves(digits)
+    assert count_shared(source, target) == 0
+    assert count_shared(digits, target) == len(target)
+    both = replace(source, images=np.concatenate([source.images[:5], target.images[:3]]), labels=None, classes=())
+    assert count_shared(both, replace(target, images=target.images.astype(np.float32))) == 3
+    blank = Dataset(np.zeros((4, 8, 8), np.uint8))
+    assert count_shared(blank, blank) == 0
+    assert count_shared(blank, Dataset(np.ones((4, 8, 9)))) == 0

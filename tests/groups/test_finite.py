@@ -18,6 +18,7 @@ DIMENSIONS = {
     "Z/8": [1] * 8,
     "Z/2 x Z/4": [1] * 8,
     "D_3": [1, 1, 2],
+    "S_3": [1, 1, 2],
     "D_4": [1, 1, 1, 1, 2],
     "D_6": [1, 1, 1, 1, 2, 2],
     "Q_8": [1, 1, 1, 1, 2],
@@ -108,13 +109,18 @@ def test_fourier_transform_goes_there_and_back(name):
     np.testing.assert_allclose(group.inverse_fourier(coefficients), signals, atol=1e-13)
 
 
-def test_translation_multiplies_the_coefficients_from_the_right():
+def test_translations_are_what_they_say_and_multiply_the_coefficients():
     group = example("D_6")
     signal = random_signals(group, 1)[0]
-    for element in range(group.order):
-        moved = group.fourier(group.translate(signal, element))
-        for before, after, irrep in zip(group.fourier(signal), moved, group.irreps, strict=True):
-            np.testing.assert_allclose(after, before @ irrep[element], atol=1e-12)
+    before = group.fourier(signal)
+    for t in range(group.order):
+        left, right = group.translate(signal, t), group.translate(signal, t, side="right")
+        for g in range(group.order):
+            assert left[group.table[t, g]] == signal[g] == right[group.table[g, t]]
+        for part, moved, irrep in zip(before, group.fourier(left), group.irreps, strict=True):
+            np.testing.assert_allclose(moved, irrep[t] @ part, atol=1e-12)
+        for part, moved, irrep in zip(before, group.fourier(right), group.irreps, strict=True):
+            np.testing.assert_allclose(moved, part @ irrep[t], atol=1e-12)
 
 
 def test_translation_on_a_cyclic_group_is_a_roll():
@@ -165,7 +171,7 @@ def test_cosets():
     ("make", "message"),
     [
         (lambda: CyclicGroup(0), "at least 1"),
-        (lambda: DihedralGroup(2.5), "whole number"),
+        (lambda: DihedralGroup(2.5), "integer"),
         (lambda: SymmetricGroup(7), "5,040 elements"),
         (lambda: ProductGroup(), "at least one group"),
         (lambda: FiniteGroup.from_table([[0]], elements=["e", "a"]), "2 element names"),
@@ -176,6 +182,7 @@ def test_cosets():
         (lambda: CyclicGroup(3).translate(np.zeros(4), 0), "3 values"),
         (lambda: CyclicGroup(3).translate(np.zeros(3), 3), "from 0 to 2, got 3"),
         (lambda: CyclicGroup(3).translate(np.zeros(3), -1), "from 0 to 2, got -1"),
+        (lambda: CyclicGroup(3).translate(np.zeros(3), 0, side="up"), "unknown side 'up'; choose one of left, right"),
         (lambda: DihedralGroup(4).action_on_cosets([99]), "from 0 to 7, got 99"),
         (lambda: DihedralGroup(4).action_on_cosets([-4]), "from 0 to 7, got -4"),
         (lambda: DihedralGroup(4).action_on_cosets([4.5]), "from 0 to 7, got 4.5"),

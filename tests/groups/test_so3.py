@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
-from bispectral_ot.groups.so3 import real_coupling, triangle, wigner_3j
+from bispectral_ot.groups.so3 import invariant_tensor, triangle, wigner_3j
 from sphere_oracles import clebsch_gordan, rotate_coefficients
 
 SOME = [(0, 0, 0), (1, 1, 2), (2, 2, 2), (1, 2, 3), (3, 3, 3), (2, 4, 5), (5, 3, 4), (6, 6, 7)]
@@ -37,22 +37,22 @@ def test_clebsch_gordan_matrices_are_orthogonal_at_high_degrees():
 
 
 @pytest.mark.parametrize("degrees", SOME)
-def test_real_coupling_is_invariant_and_symmetric(degrees):
+def test_the_invariant_tensor_is_invariant_and_symmetric(degrees):
     rng = np.random.default_rng(0)
     lmax = max(degrees)
     coefficients = rng.standard_normal((3, (lmax + 1) ** 2))
     turned = rotate_coefficients(coefficients, Rotation.from_euler("ZYZ", [0.3, 1.2, -2.0]))
 
-    def couple(three, order=(0, 1, 2)):
+    def contract(three, order=(0, 1, 2)):
         parts = [three[k][degrees[k] ** 2 : (degrees[k] + 1) ** 2] for k in order]
-        return np.einsum("ijk,i,j,k->", real_coupling(*(degrees[k] for k in order)), *parts)
+        return np.einsum("ijk,i,j,k->", invariant_tensor(*(degrees[k] for k in order)), *parts)
 
-    value = couple(coefficients)
-    assert couple(turned) == pytest.approx(value, abs=1e-12)
-    assert np.linalg.norm(real_coupling(*degrees)) == pytest.approx(1, abs=1e-14)
+    value = contract(coefficients)
+    assert contract(turned) == pytest.approx(value, abs=1e-12)
+    assert np.linalg.norm(invariant_tensor(*degrees)) == pytest.approx(1, abs=1e-14)
     for order in permutations(range(3)):
         even = order in [(0, 1, 2), (1, 2, 0), (2, 0, 1)] or sum(degrees) % 2 == 0
-        assert couple(coefficients, order) == pytest.approx(value if even else -value, abs=1e-12)
+        assert contract(coefficients, order) == pytest.approx(value if even else -value, abs=1e-12)
 
 
 def test_triangle():

@@ -66,6 +66,16 @@ def test_matches_the_literal_formula(size: tuple[int, int]) -> None:
     np.testing.assert_allclose(transformer.transform(image[None])[0], expected, atol=2e-6)
 
 
+@pytest.mark.parametrize(("size", "cell"), [((24, 24), 1.65), ((27, 22), 1.5125)])
+def test_large_images_match_the_literal_formula_of_their_means(size: tuple[int, int], cell: float) -> None:
+    image = np.random.default_rng(0).uniform(size=size)
+    options: dict[str, Any] = {"n_rings": 4, "n_angles": 11, "radius": 1.1, "edge_weight": 1.5}
+    transformer = CoupledBispectrum(max_frequency=4, **options).fit(image[None])
+    assert transformer.means_.cell == pytest.approx(cell)
+    expected = coupled_bispectrum(image, transformer.index_map_, cell=cell, **options)
+    np.testing.assert_allclose(transformer.transform(image[None])[0], expected, atol=2e-6)
+
+
 def test_rows_have_unit_norm_and_weights_count_the_products() -> None:
     transformer = CoupledBispectrum().fit(scribbles(1))
     features = transformer.transform(scribbles(3))
@@ -95,22 +105,40 @@ def test_turning_the_polar_grid_changes_nothing(basis: str, symmetry: str, chann
 
 
 @pytest.mark.parametrize("basis", BOTH)
-@pytest.mark.parametrize("shape", [(28, 28), (21, 21), (20, 31), (20, 20, 3)])
+@pytest.mark.parametrize(
+    "shape", [(28, 28), (21, 21), (20, 31), (20, 20, 3), (64, 64), (97, 97, 3), (90, 129), (301, 64)]
+)
 def test_turns_of_the_pixel_grid_change_nothing(basis: str, shape: tuple[int, ...]) -> None:
     images = np.random.default_rng(0).uniform(size=(3, *shape))
     transformer = CoupledBispectrum(basis=basis).fit(images)
-    turns = (1, 2, 3) if shape[0] == shape[1] else (2,)
-    for turn in turns:
-        turned = np.rot90(images, turn, axes=(1, 2))
-        moved = distance(transformer, transformer.transform(images), transformer.transform(turned))
-        assert moved.max() < 2e-5
+    features = transformer.transform(images)
+    for turn in (1, 2, 3):
+        turned = CoupledBispectrum(basis=basis).fit_transform(np.rot90(images, turn, axes=(1, 2)))
+        assert distance(transformer, features, turned).max() < 2e-5
+
+
+def test_large_images_are_worked_with_at_the_size_of_the_rings() -> None:
+    assert CoupledBispectrum().fit(np.ones((1, 28, 28))).means_.cell == 1
+    cells = [CoupledBispectrum().fit(np.ones((1, size, size))).means_.shape[0] for size in (64, 256, 1000)]
+    assert cells == [39, 39, 39]
+    assert CoupledBispectrum(n_rings=20).fit(np.ones((1, 256, 256))).means_.shape == (77, 77)
+
+
+def test_an_enlarged_image_has_the_features_of_the_image() -> None:
+    """Measured: 0.03 of the distance to another image at most."""
+    images = scribbles(8, size=60)
+    transformer = CoupledBispectrum().fit(images)
+    larger = np.repeat(np.repeat(images, 4, axis=1), 4, axis=2)
+    x, y = transformer.transform(images), CoupledBispectrum().fit_transform(larger)
+    others = np.array([distance(transformer, x, np.roll(x, shift, axis=0)) for shift in range(1, 8)])
+    assert distance(transformer, x, y).max() < 0.05 * others.min()
 
 
 @pytest.mark.parametrize("basis", BOTH)
 def test_really_turned_pixels_move_little(basis: str) -> None:
     """Interpolation moves features by 0.14 of the distance to another image (measured), 0.21 of the nearest at most."""
     images = scribbles(30)
-    turned = rotate(images, np.random.default_rng(1).uniform(0, 360, 30))
+    turned = rotate(images, np.random.default_rng(1).uniform(0, 360, 30), fill=0).images
     transformer = CoupledBispectrum(basis=basis).fit(images)
     x, y = transformer.transform(images), transformer.transform(turned)
     others = np.array([distance(transformer, x, np.roll(x, shift, axis=0)) for shift in range(1, 30)])
@@ -230,7 +258,7 @@ def test_odd_parts_keep_their_signs_to_each_other() -> None:
     np.testing.assert_allclose(x[:, : first + half], y[:, : first + half], atol=1e-6)
 
 
-def test_channels_are_coupled_and_keep_their_balance() -> None:
+def test_products_across_channels_keep_their_balance() -> None:
     red, green = scribbles(2)
     transformer = CoupledBispectrum(edge_weight=0, n_bands=0)
     images = np.stack(

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from bispectral_ot.costs import AlignedCost
+from bispectral_ot.costs import AlignedDistance
 from bispectral_ot.datasets import Dataset, center, rotate
 from bispectral_ot.errors import DataWarning, InputError
 from bispectral_ot.invariants import PolarSpectrum
@@ -21,7 +21,7 @@ def images_of(*shape: int, seed: int = 0) -> NDArray[np.float64]:
 def aligned(transformer: PolarSpectrum, x: NDArray, y: NDArray) -> NDArray:
     reflections = transformer.symmetry == "rotation-reflection"
     rows = [transformer.transform(images) for images in (x, y)]
-    return AlignedCost(*rows, transformer.index_map_, "l2", reflections=reflections).block(0, len(x))
+    return AlignedDistance(*rows, transformer.index_map_, "l2", reflections=reflections).rows(0, len(x))
 
 
 def complex_rows(transformer: PolarSpectrum, images: NDArray) -> tuple[NDArray, NDArray]:
@@ -83,7 +83,7 @@ def test_content_off_the_centre_is_brought_back() -> None:
     angles = np.random.default_rng(0).uniform(0, 360, 8)
     blobs = np.random.default_rng(1).uniform(-5, 5, (8, 4, 2))
     images = np.array([sum(np.exp(-((x - p) ** 2 + (y - q) ** 2) / 3) for p, q in places) for places in blobs])
-    moved = np.roll(rotate(images, angles), (3, -4), axis=(1, 2))
+    moved = np.roll(rotate(images, angles, fill=0).images, (3, -4), axis=(1, 2))
     transformer = PolarSpectrum().fit(images)
     assert (aligned(transformer, images, moved).argmin(axis=1) == np.arange(8)).mean() < 0.9
     centred = [center(Dataset(side.astype(np.float32))).images for side in (images, moved)]

@@ -38,7 +38,7 @@ def test_turning_moving_and_scaling_change_nothing():
 
 def test_coefficients_are_the_formula():
     (shape,) = clouds(1, n_points=30)
-    shells = ShellBispectrum(3, 2).fit([shape])
+    shells = ShellBispectrum(n_shells=3, lmax=2).fit([shape])
     coefficients = shells.shell_coefficients([shape]).reshape(3, 9)
     centred = shape - shape.mean(axis=0)
     size = np.sqrt(np.mean(np.sum(centred**2, axis=1)))
@@ -54,7 +54,7 @@ def test_coefficients_are_the_formula():
 
 def test_columns_are_what_the_index_map_says():
     shapes = clouds(1)
-    shells = ShellBispectrum(4, 3).fit(shapes)
+    shells = ShellBispectrum(n_shells=4, lmax=3).fit(shapes)
     features = shells.transform(shapes)[0]
     coefficients = shells.shell_coefficients(shapes).reshape(4, 16)
     for value, (order, l1, l2, l3, s1, s2, s3) in zip(features, shells.index_map_, strict=True):
@@ -131,7 +131,7 @@ def test_shapes_find_their_class_however_they_are_turned():
 
 def test_a_point_in_the_centre_counts_for_degree_zero_only():
     shape = np.concatenate([np.eye(3), -np.eye(3), np.zeros((1, 3))])
-    coefficients = ShellBispectrum(2, 3).fit([shape]).shell_coefficients([shape])
+    coefficients = ShellBispectrum(n_shells=2, lmax=3).fit([shape]).shell_coefficients([shape])
     assert np.isfinite(coefficients).all()
     assert coefficients.reshape(2, 16)[0, 0] == pytest.approx(1 / 7 + 6 / 7 * (1.5 - np.sqrt(7 / 6)))
 
@@ -146,7 +146,7 @@ def test_a_point_in_the_centre_counts_for_degree_zero_only():
         ([np.eye(3), np.ones((4, 3))], "shape 1 .* one place"),
         ([(np.eye(3), np.array([[0, 1, 5]]))], "mesh 0 .* faces name vertices"),
         ([(np.zeros((3, 3)), np.array([[0, 1, 2]]))], "no area"),
-        ([(np.eye(3), np.zeros((1, 3)))], "faces must be whole numbers"),
+        ([(np.eye(3), np.zeros((1, 3)))], "faces must be integers"),
         ([(np.eye(2), np.array([[0, 1, 1]]))], "vertices must be"),
     ],
 )
@@ -156,21 +156,21 @@ def test_bad_shapes_are_refused(shapes, message):
 
 
 def test_each_shape_is_worked_on_once_and_told_about(monkeypatch):
-    numbers, told = [], []
+    numbers, calls = [], []
     compute = ShellBispectrum._coefficients_of
     monkeypatch.setattr(
         ShellBispectrum,
         "_coefficients_of",
         lambda self, cloud, number: numbers.append(number) or compute(self, cloud, number),
     )
-    shells = ShellBispectrum(2, 2).fit(clouds(40))
+    shells = ShellBispectrum(n_shells=2, lmax=2).fit(clouds(40))
     assert numbers == []
-    shells.transform(clouds(40), progress=lambda *call: told.append(call))
+    shells.transform(clouds(40), progress=lambda *call: calls.append(call))
     assert sorted(numbers) == list(range(40))
-    done = [done for stage, done, total in told if stage == "shells" and total == 40]
+    done = [done for stage, done, total in calls if stage == "shells" and total == 40]
     assert len(done) > 1
     assert done[-1] == 40
-    assert told[-1] == ("features", 40, 40)
+    assert calls[-1] == ("features", 40, 40)
 
 
 @pytest.mark.parametrize("method", ["transform", "shell_coefficients"])
@@ -182,6 +182,6 @@ def test_it_must_be_fitted_first(method):
 
 def test_bad_parameters_are_refused():
     with pytest.raises(InputError, match="n_shells must be"):
-        ShellBispectrum(0).fit(clouds(1))
+        ShellBispectrum(n_shells=0).fit(clouds(1))
     with pytest.raises(InputError, match="lmax must be"):
         ShellBispectrum(lmax=-1).fit(clouds(1))

@@ -26,7 +26,7 @@ def known_match() -> Callable[..., tuple[Match, Dataset, Dataset]]:
         cost[np.arange(n), goes_to] = 0.0
         random = np.random.default_rng(0)
         source, target = (
-            Dataset(random.uniform(size=(n, *shape)), None if names is None else np.array(names), name)
+            Dataset(random.uniform(size=(n, *shape)), None if names is None else np.array(names), name=name)
             for name, names in (("left", source_names), ("right", target_names))
         )
         match = Match(

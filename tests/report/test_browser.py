@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 from PIL import Image
-from report_runs import HOSTILE, blobs, make_run
 from typer.testing import CliRunner
 
 from bispectral_ot.cli.main import app
 from bispectral_ot.report.html import write_report
+from report_runs import HOSTILE, blobs, make_run
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 DRIVER = shutil.which("chromedriver")

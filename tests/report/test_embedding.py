@@ -2,17 +2,18 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.metrics import pairwise_distances as sklearn_distances
 
 import bispectral_ot as bot
 from bispectral_ot.datasets import Dataset
-from bispectral_ot.report.embedding import embed, lay_out
+from bispectral_ot.report.embedding import embed, lay_out, scale_classically, scale_to_plane
 from bispectral_ot.report.sampled_distances import sample_distances
 
 
 def test_aligned_images_lie_as_near_as_the_match_found_them() -> None:
     digits = bot.load("digits")
-    source = Dataset(digits.images[:12], digits.labels[:12], "upright", digits.classes)  # type: ignore[index]
-    quarter = Dataset(np.rot90(source.images, axes=(1, 2)), source.labels, "turned", digits.classes)
+    source = Dataset(digits.images[:12], digits.labels[:12], name="upright", classes=digits.classes)  # type: ignore[index]
+    quarter = Dataset(np.rot90(source.images, axes=(1, 2)), source.labels, name="turned", classes=digits.classes)
     sample = sample_distances(bot.match(source, quarter, features="aligned"), source, quarter)
     assert sample is not None
     upright, turned = np.empty((12, 2)), np.empty((12, 2))
@@ -47,3 +48,25 @@ def test_few_points_have_places(count: int) -> None:
     positions, _ = lay_out(1.0 - np.eye(count))
     assert positions.shape == (count, 2)
     assert np.isfinite(positions).all()
+
+
+def test_points_of_a_plane_are_found_again() -> None:
+    points = np.random.default_rng(1).normal(size=(30, 2))
+    distances = sklearn_distances(points)
+    positions, stress = scale_to_plane(distances)
+    assert stress < 1e-3
+    np.testing.assert_allclose(sklearn_distances(positions), distances, atol=1e-2)
+
+
+@pytest.mark.parametrize("scale", [scale_classically, lambda distances: scale_to_plane(distances)[0]])
+def test_two_points_are_as_far_apart_as_they_should(scale) -> None:  # type: ignore[no-untyped-def]
+    positions = scale(np.array([[0.0, 3.0], [3.0, 0.0]]))
+    assert np.linalg.norm(positions[0] - positions[1]) == pytest.approx(3.0)
+
+
+@pytest.mark.parametrize("count", [1, 2, 5, 250])
+def test_points_without_distances_lie_on_one_place(count: int) -> None:
+    positions, stress = scale_to_plane(np.zeros((count, count)))
+    assert positions.shape == (count, 2)
+    assert np.all(positions == 0.0)
+    assert stress == 0.0

@@ -9,23 +9,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from report_runs import HOSTILE, blobs, make_run
 from typer.testing import CliRunner
 
 import bispectral_ot as bot
 from bispectral_ot.cli.main import app
-from bispectral_ot.errors import InputError
+from bispectral_ot.errors import DataWarning, InputError
 from bispectral_ot.report.html import embed_json, read_markdown, write_report
+from report_runs import HOSTILE, blobs, make_run, page_content
 
 THREE = ("a", "b", "c")
-
-
-def page_content(path: Path) -> dict[str, Any]:
-    """The data that the page's script reads."""
-    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', path.read_text("utf-8"), re.DOTALL)
-    assert found
-    content: dict[str, Any] = json.loads(found[1])
-    return content
 
 
 @pytest.mark.parametrize("text", [*HOSTILE, "<!--", "]]>", "\udc80"])
@@ -105,7 +97,7 @@ def test_folders_without_data_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="--report"):
         write_report(tmp_path)
     (tmp_path / "report-data.npz").write_bytes(b"no archive")
-    with pytest.raises(InputError, match="not the data of a report"):
+    with pytest.warns(DataWarning), pytest.raises(InputError, match="not the data of a report"):
         write_report(tmp_path)
 
 

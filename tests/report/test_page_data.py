@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from report_runs import blobs, gather
 
 import bispectral_ot as bot
 from bispectral_ot.report.page_data import PageData, collect
 from bispectral_ot.report.tables import Side, class_table
+from report_runs import blobs, gather
 
 THREE = ("a", "b", "c")
 
@@ -60,7 +61,7 @@ def test_saved_data_reads_back(tmp_path: Path) -> None:
 def test_large_costs_are_not_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
     a, b = blobs(30, THREE, seed=0), blobs(24, THREE, seed=1)
     match, page, _ = gather(a, b, storage="recompute")
-    monkeypatch.setattr(match.coupling.cost, "encoded", None)
+    monkeypatch.setattr(match.coupling.cost, "read", None)
     again = collect(match, Side.whole(a), Side.whole(b), title="pixels")
     assert again.content == page.content
 
@@ -71,8 +72,7 @@ def test_fewer_images_keep_their_matches(share: float, with_map: bool) -> None:
     a, b = blobs(90, THREE, seed=0), blobs(120, THREE, seed=1)
     match, page, _ = gather(a, b)
     if not with_map:
-        match.feature_map = None
-        page = collect(match, Side.whole(a), Side.whole(b), title="pixels")
+        page = collect(replace(match, feature_map=None), Side.whole(a), Side.whole(b), title="pixels")
         assert page.content["map"] is page.content["distances"] is None
     fewer = page.reduced(share)
     sources, targets = fewer.content["sources"], fewer.content["targets"]

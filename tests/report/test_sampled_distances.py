@@ -1,10 +1,10 @@
 from __future__ import annotations
 
 import numpy as np
-from report_runs import blobs
 
 import bispectral_ot as bot
 from bispectral_ot.report.sampled_distances import SampledDistances, sample_distances
+from report_runs import blobs
 
 
 def test_class_means_are_means_of_the_distances() -> None:

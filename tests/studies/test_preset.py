@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import bispectral_ot as bot
+from bispectral_ot.datasets import rotate
 from bispectral_ot.errors import InputError
 from bispectral_ot.studies import Preset
 from bispectral_ot.studies.preset import checksum
@@ -15,7 +16,7 @@ def test_the_paper_normalizes_first_and_leaves_corners_at_zero() -> None:
     a, b = Preset(per_class=20).halves(DIGITS, "rotated")
     upright, _ = bot.split_halves(bot.normalize(DIGITS), seed=0, per_class=20)
     angles = np.random.default_rng(0).uniform(0, 360, len(a))
-    np.testing.assert_array_equal(a.images, bot.rotate(upright.images, angles, fill=0.0))
+    np.testing.assert_array_equal(a.images, rotate(upright.images, angles, fill=0.0).images)
     np.testing.assert_allclose(
         b.images, (DIGITS.select(_places(b)).images - DIGITS.images.mean()) / DIGITS.images.std(), rtol=1e-5, atol=1e-6
     )
@@ -53,7 +54,7 @@ def test_wrong_choices_are_refused(choices: dict[str, object]) -> None:
 def test_the_checksum_sees_images_and_labels() -> None:
     assert checksum(DIGITS) == checksum(bot.load("digits"))
     assert checksum(DIGITS) != checksum(DIGITS.select(slice(1, None)))
-    relabelled = bot.Dataset(DIGITS.images, DIGITS.labels[::-1], "digits", DIGITS.classes)
+    relabelled = bot.Dataset(DIGITS.images, DIGITS.labels[::-1], name="digits", classes=DIGITS.classes)
     assert checksum(DIGITS) != checksum(relabelled)
 
 

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 import bispectral_ot as bot
 from bispectral_ot.cli.study import app
+from bispectral_ot.datasets import synthetic_shapes
 from bispectral_ot.errors import InputError, RunExistsError
 from bispectral_ot.studies import run_symmetries
 from bispectral_ot.studies.symmetries import EXPERIMENTS, turn_and_mirror, turn_shapes
@@ -40,7 +41,7 @@ def test_every_symmetry_with_raw_signals_and_invariants(tmp_path: Path) -> None:
 def test_a_cell_is_what_match_gives(tmp_path: Path) -> None:
     cells = run(tmp_path, symmetries=["so3-shapes"])
     (cell,) = (c for c in cells if (c["features"], c["setting"]) == ("shell-bispectrum", "turned"))
-    a, b = bot.split_halves(bot.synthetic_shapes(8, turned=False, seed=0), seed=0)
+    a, b = bot.split_halves(synthetic_shapes(8, turned=False, seed=0), seed=0)
     match = bot.match(turn_shapes(a, 0), b, symmetry="so3-shapes", metric="l2", normalize=False)
     assert cell["transport_cost"] == pytest.approx(match.distance, rel=1e-5)
     assert cell["accuracy"] == bot.class_preservation(match, a.labels, b.labels).accuracy
@@ -63,7 +64,7 @@ def test_every_element_of_d4_is_used_and_no_pixel_is_lost() -> None:
 
 
 def test_shapes_are_turned_and_not_mirrored_or_bent() -> None:
-    shapes = bot.synthetic_shapes(1, turned=False, n_points=20)
+    shapes = synthetic_shapes(1, turned=False, n_points=20)
     turned = turn_shapes(shapes, 3).images
     before, after = (images[:, :, None] - images[:, None] for images in (shapes.images, turned))
     np.testing.assert_allclose(np.linalg.norm(after, axis=-1), np.linalg.norm(before, axis=-1), atol=1e-5)

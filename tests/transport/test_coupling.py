@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
-from transport_problems import marginal_error, problem, weights
 
 from bispectral_ot.costs import STORAGES, Cost
 from bispectral_ot.errors import InputError
 from bispectral_ot.transport import ExactTransport, Sinkhorn, SparseCoupling
+from transport_problems import marginal_error, problem, weights
 
 
 def entropic(storage="float32"):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from transport_problems import problem, weights
 
 from bispectral_ot.costs import STORAGES, SparseCost
 from bispectral_ot.transport.newton import newton
+from transport_problems import problem, weights
 
 N, M = 40, 31
 

@@ -9,11 +9,11 @@ import ot
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from transport_problems import marginal_error, points, problem, scaled, weights
 
 from bispectral_ot.costs import STORAGES, Cost
 from bispectral_ot.errors import InputError, NotConvergedWarning
 from bispectral_ot.transport import ExactTransport, Sinkhorn
+from transport_problems import marginal_error, points, problem, scaled, weights
 
 
 def by_pot(cost, reg, p, q):
@@ -502,7 +502,7 @@ def test_the_limit_of_iterations_is_kept_and_the_result_is_for_the_regularisatio
         ({"max_iter": 0}, "max_iter"),
         ({"max_iter": 0.5}, "max_iter"),
         ({"lookback": -1}, "lookback"),
-        ({"lookback": "8"}, "lookback must be a whole number"),
+        ({"lookback": "8"}, "lookback must be an integer"),
     ],
 )
 def test_options_that_mean_nothing_are_refused(options, words):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from transport_problems import problem, weights
 
 from bispectral_ot.errors import InputError
 from bispectral_ot.transport import ExactTransport, Greenkhorn, Sinkhorn
 from bispectral_ot.transport.weights import as_weights
+from transport_problems import problem, weights
 
 
 def test_weights_are_uniform_where_none_are_given():

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,10 +17,15 @@ from bispectral_ot.cli.console import output, progress_bars, shown_warnings
 from bispectral_ot.errors import DataWarning, InputError
 
 if TYPE_CHECKING:
+    from bispectral_ot.datasets import Dataset
+    from bispectral_ot.datasets.dataset import Kind
+    from bispectral_ot.poses import Poses
     from bispectral_ot.progress import Progress
     from bispectral_ot.report.tables import ClassTable, Side
 
 _COMPARISON, _IMAGES, _SOLVER, _MEMORY, _OUTPUT = "Comparison", "Images", "Solver", "Memory", "Output"
+# What is done to the sides before they are compared.
+_SIDE_OPTIONS = ("split_halves", "rotate_source", "center", "resize", "grey", "limit", "seed")
 _SET_HELP = "A name from `datasets list`, a folder of images, an .npz, .npy or IDX file"
 
 
@@ -116,6 +120,14 @@ def match(
         int | None,
         typer.Option(min=1, help="Use so many images of each side, drawn at random.", rich_help_panel=_IMAGES),
     ] = None,
+    split_halves: Annotated[
+        bool,
+        typer.Option(
+            "--split-halves",
+            help="Where SOURCE and TARGET are one set: compare two disjoint halves of it, class by class.",
+            rich_help_panel=_IMAGES,
+        ),
+    ] = False,
     rotate_source: Annotated[
         bool,
         typer.Option(
@@ -126,7 +138,9 @@ def match(
     ] = False,
     seed: Annotated[
         int,
-        typer.Option(min=0, help="Of --limit, --rotate-source and the examples shown.", rich_help_panel=_IMAGES),
+        typer.Option(
+            min=0, help="Of --split-halves, --limit, --rotate-source and the examples shown.", rich_help_panel=_IMAGES
+        ),
     ] = 0,
     working_memory: Annotated[
         str | None,
@@ -144,6 +158,10 @@ def match(
             rich_help_panel=_MEMORY,
         ),
     ] = None,
+    poses: Annotated[
+        bool,
+        typer.Option("--poses", help="Say how each source is turned, in poses.csv.", rich_help_panel=_OUTPUT),
+    ] = False,
     top: Annotated[
         int, typer.Option(min=1, help="Best targets of each source in matches.csv.", rich_help_panel=_OUTPUT)
     ] = 5,
@@ -168,7 +186,7 @@ def match(
 
     Example: bispectral-ot match turned-photos/ catalogue/ --out runs/first
 
-    Example: bispectral-ot match mnist-5k mnist-5k --rotate-source --limit 900 --out runs/trial
+    Example: bispectral-ot match mnist-5k mnist-5k --split-halves --rotate-source --limit 900 --out runs/trial
 
     Example: bispectral-ot match cells/ atlas/ --symmetry rotation-reflection --center --out runs/cells
 
@@ -184,21 +202,24 @@ def match(
     share of the mass: for the source, or for the target if only SOURCE has labels.
 
     confusion.csv: where each source class went, if both sides have labels.
+
+    poses.csv: with --poses, how each source has to be turned to stand like its targets.
     """
     config = {"verb": "match"} | locals()
     start = time.perf_counter()
-    options = _check_options(config)
-    from bispectral_ot.runs import new_run, run_record, to_json, write_json
+    options = check_options(config)
+    from bispectral_ot.files import to_json, write_json
+    from bispectral_ot.runs import new_run, run_record
 
     with (
         shown_warnings() as told,
-        new_run(out, overwrite=overwrite) as folder,
+        new_run(out, verb="match", inputs=(source, target, root), overwrite=overwrite) as folder,
         progress_bars(quiet=quiet) as progress,
     ):
         reading = time.perf_counter()
-        sides = _read_sides(config, progress)
+        sides = read_sides(config, progress)
         loading = time.perf_counter() - reading
-        found = _match_sides(folder, sides, options, config, loading, told, progress)
+        found = match_sides(folder, sides, options, config, loading, told, progress)
         write_json(folder / "run.json", run_record(config, seconds=time.perf_counter() - start))
         if report:
             from bispectral_ot.report.html import write_report
@@ -207,12 +228,12 @@ def match(
     if as_json:
         typer.echo(to_json({"run": str(out), **found}))
     elif not quiet:
-        _print(found, out)
+        print_match(found, out)
     if not found["converged"]:
         raise typer.Exit(1)
 
 
-def _check_options(config: dict[str, Any]) -> dict[str, Any]:
+def check_options(config: dict[str, Any]) -> dict[str, Any]:
     """Options for the library; whatever is wrong with them is said before any work is done."""
     from bispectral_ot.datasets.resize import parse_size
     from bispectral_ot.memory import parse_bytes
@@ -220,11 +241,22 @@ def _check_options(config: dict[str, Any]) -> dict[str, Any]:
     from bispectral_ot.spaces import choose_features
     from bispectral_ot.transport import SOLVERS
 
-    check_free(config["out"], overwrite=config["overwrite"])
+    inputs = [config[name] for name in ("source", "target", "root")]
+    check_free(config["out"], verb=config["verb"], inputs=inputs, overwrite=config["overwrite"])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)  # the match says it
         choice = choose_features(config["features"], symmetry=config["symmetry"], metric=config["metric"])
-    if str(choice.symmetry).startswith("so3"):
+    one_set = (config["source"], config["source_split"]) == (config["target"], config["target_split"])
+    if config["split_halves"] and not one_set:
+        raise InputError(
+            "--split-halves is for one set on both sides; give the same SOURCE and TARGET, or leave it out."
+        )
+    if config["poses"] and choice.symmetry in (None, "none"):
+        raise InputError(
+            f"the features {choice.name} have no symmetry, so that pairs have no turn between them; leave --poses "
+            "out, or take --symmetry rotation."
+        )
+    if _kind(config) != "images":
         plane = [option for option in ("rotate_source", "center", "resize") if config[option]]
         if plane:
             raise InputError(
@@ -244,38 +276,75 @@ def _check_options(config: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _read_sides(config: dict[str, Any], progress: Progress) -> tuple[Side, Side]:
+def read_sides(config: dict[str, Any], progress: Progress) -> tuple[Side, Side]:
     """Both sets as they are compared: loaded, resized, drawn from, turned and centred."""
     import numpy as np
 
     from bispectral_ot.datasets import center, load, rotate_randomly
+    from bispectral_ot.datasets.transforms import count_shared, half_positions
     from bispectral_ot.report.tables import Side
 
-    sides = []
-    for number, name in enumerate(("source", "target")):
-        dataset = load(
+    def read(name: str) -> Dataset:
+        return load(
             config[name],
             split=config[f"{name}_split"],
             root=config["root"],
             resize=config["resize"],
             grey=config["grey"],
+            kind=_kind(config),
             progress=progress,
         )
-        positions = np.arange(len(dataset))
-        if config["limit"] is not None and config["limit"] < len(dataset):
-            # a stream for each side, so that a set and itself do not give the same images
-            random = np.random.default_rng([config["seed"], number])
-            positions = np.sort(random.choice(positions, config["limit"], replace=False))
-            dataset = dataset.select(positions)
-        if name == "source" and config["rotate_source"]:
-            dataset = rotate_randomly(dataset, seed=config["seed"], progress=progress)
-        if config["center"]:
-            dataset = center(dataset, progress=progress)
-        sides.append(Side(dataset, positions))
-    return sides[0], sides[1]
+
+    source = read("source")
+    if config["split_halves"]:
+        target = source
+        positions = [np.sort(half) for half in half_positions(source, seed=config["seed"])]
+    else:
+        target = read("target")
+        positions = [np.arange(len(side)) for side in (source, target)]
+    if config["limit"] is not None:
+        # a stream for each side, so that a set and itself do not give the same images
+        streams = [np.random.default_rng([config["seed"], number]) for number in range(2)]
+        positions = [
+            np.sort(random.choice(places, min(config["limit"], len(places)), replace=False))
+            for random, places in zip(streams, positions, strict=True)
+        ]
+    source, target = (
+        side if len(places) == len(side) else side.select(places)
+        for side, places in zip((source, target), positions, strict=True)
+    )
+    _warn_about_shared(count_shared(source, target), source, config)
+    if config["rotate_source"]:
+        source = rotate_randomly(source, seed=config["seed"], progress=progress)
+    if config["center"]:
+        source, target = center(source, progress=progress), center(target, progress=progress)
+    return Side(source, positions[0]), Side(target, positions[1])
 
 
-def _match_sides(
+def _kind(config: dict[str, Any]) -> Kind:
+    """What the sets hold, which the symmetry of the features says."""
+    from bispectral_ot.invariants import make_features
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DataWarning)  # the match says it
+        symmetry = make_features(config["features"], symmetry=config["symmetry"]).symmetry
+    kinds: dict[str | None, Kind] = {"so3": "sphere", "so3-shapes": "clouds"}
+    return kinds.get(symmetry, "images")
+
+
+def _warn_about_shared(count: int, source: Dataset, config: dict[str, Any]) -> None:
+    if not count:
+        return
+    advice = "compare disjoint halves with --split-halves" if config["source"] == config["target"] else "leave them out"
+    warnings.warn(
+        f"{count:,} of the {len(source):,} source images are also on the target side, where they match themselves, so "
+        f"that the accuracy looks better than it is; {advice}.",
+        DataWarning,
+        stacklevel=2,
+    )
+
+
+def match_sides(
     folder: Path,
     sides: tuple[Side, Side],
     options: dict[str, Any],
@@ -283,28 +352,37 @@ def _match_sides(
     loading: float,
     told: list[str],
     progress: Progress,
+    *,
+    use_poses: Callable[[Poses], dict[str, Any]] | None = None,
 ) -> dict[str, Any]:
-    """Match, write the folder, and return the content of ``results.json``."""
+    """Match, write the folder, and return the content of ``results.json``, to which ``use_poses`` may add."""
     from bispectral_ot.matching import match as match_datasets
     from bispectral_ot.report.match_folder import write_match
     from bispectral_ot.report.tables import class_table
 
     source, target = sides
     found = match_datasets(source.dataset, target.dataset, progress=progress, **options)
-    asked = {name: config[name] for name in ("rotate_source", "center", "resize", "grey", "limit", "seed")}
-    found = replace(found, seconds={"load": loading, **found.seconds}, settings=found.settings | asked)
     table = class_table(found, source.dataset, target.dataset)
     if table is not None:
         _tell_about_classes(table)
+    posed, extra = None, {}
+    if config["poses"]:
+        start = time.perf_counter()
+        posed = found.poses(config.get("voters", 10), seed=config["seed"])
+        extra = use_poses(posed) if use_poses else {}
+        found.seconds["poses"] = time.perf_counter() - start
     return write_match(
         folder,
         found,
         source,
         target,
         table=table,
+        poses=posed,
         k=config["top"],
         seed=config["seed"],
-        extra={"warnings": told},
+        settings={name: config[name] for name in _SIDE_OPTIONS},
+        seconds={"load": loading},
+        extra={"warnings": told, **extra},
         progress=progress,
     )
 
@@ -332,7 +410,7 @@ def _listed(names: Iterable[str]) -> str:
     return ", ".join(names[:4]) + (", ..." if len(names) > 4 else "")
 
 
-def _print(found: dict[str, Any], out: Path) -> None:
+def print_match(found: dict[str, Any], out: Path) -> None:
     """Print the short table."""
     settings, seconds = found["settings"], found["seconds"]
     facts = {name: _in_words(found[name]) for name in ("source", "target")}
@@ -348,6 +426,10 @@ def _print(found: dict[str, Any], out: Path) -> None:
             facts["weakest"] = ", ".join(f"{name} {share:.0%}" for share, name in sorted(weak)[:3])
     if settings.get("kept_variance") is not None:
         facts["pca"] = f"{settings['columns']} components keep {settings['kept_variance']:.1%} of the variance"
+    if found.get("poses"):
+        facts["poses"] = _poses_in_words(found["poses"])
+    if found.get("upright"):
+        facts["upright"] = ", ".join(f"{count:,} in {name}" for name, count in found["upright"].items())
     stages = ", ".join(f"{stage} {spent:.1f}" for stage, spent in seconds.items() if spent >= 0.05)
     facts["seconds"] = f"{sum(seconds.values()):.1f} ({stages})"
     facts["run folder"] = str(out)
@@ -358,6 +440,13 @@ def _print(found: dict[str, Any], out: Path) -> None:
         style = {"accuracy": "bold", "converged": "" if found["converged"] else "bold red"}.get(name, "")
         table.add_row(name, Text(text), style=style)  # a folder may be called [bold]
     output.print(table)
+
+
+def _poses_in_words(poses: dict[str, Any]) -> str:
+    doubt = poses["median_uncertainty"]
+    precision = "" if doubt is None else f" to {doubt:.1f} {poses['unit']} (median of the 90 % intervals)"
+    rest = f"{poses['ambiguous']:,} ambiguous" + (f", {poses['without']:,} without one" if poses["without"] else "")
+    return f"{poses['certain']:,} certain{precision}, {rest}"
 
 
 def _in_words(side: dict[str, Any]) -> str:

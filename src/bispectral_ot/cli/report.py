@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from bispectral_ot.cli.console import say
+from bispectral_ot.cli.console import say, shown_warnings
 from bispectral_ot.memory import format_bytes
 
 
@@ -23,5 +23,6 @@ def report(
     """
     from bispectral_ot.report.html import write_report
 
-    path = write_report(run)
+    with shown_warnings():
+        path = write_report(run)
     say(f"{path} ({format_bytes(path.stat().st_size)})")

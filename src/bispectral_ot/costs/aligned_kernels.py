@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from bispectral_ot.compiled import njit
 from bispectral_ot.costs._typing import Floats
 
 

@@ -8,8 +8,8 @@ The tile is a small function over contiguous rows: that form vectorises, and one
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from bispectral_ot.compiled import njit
 from bispectral_ot.costs._typing import Codes, Floats
 
 # Between these products of squared norms, float32 inner products neither underflow nor overflow.

@@ -67,7 +67,7 @@ class FeatureDistance(Distance):
     ``cosine``: ``1 - <x, y>_w / (|x|_w |y|_w)``.
 
     Features are rounded to float32. Those that lie far from 0 are shifted together first, where the distance does not
-    see that; a :class:`~bispectral_ot.DataWarning` says where float32 cannot tell rows apart.
+    see that; a :class:`~bispectral_ot.DataWarning` says where float32 cannot distinguish rows.
     """
 
     # Whether a row that is added to all sources and targets changes nothing (but for cosine, which it always changes).
@@ -168,7 +168,7 @@ def _as_features(source: Floats, target: Floats, may_shift: bool) -> tuple[NDArr
         rounded = (exact[0] - middle).astype(np.float32), (exact[1] - middle).astype(np.float32)
     elif not may_shift and np.linalg.norm(size) > _LOST_IN_FLOAT32 * np.linalg.norm(spread) > 0:
         warnings.warn(
-            "the features are so much further from 0 than from each other that float32 loses what tells them apart; "
+            "the features are so much further from 0 than from each other that float32 loses what distinguishes them; "
             "subtract what they have in common first, or take the metric l2.",
             DataWarning,
             stacklevel=4,

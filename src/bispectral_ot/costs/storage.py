@@ -95,7 +95,7 @@ def _nothing_fits(
     budget: int,
 ) -> str:
     size = f"{shape[0]:,} x {shape[1]:,}"
-    if solver_bytes and fixed + feature_bytes > budget >= fixed - solver_bytes:
+    if solver_bytes:
         return (
             f"this solver forms dense matrices of {size} entries and needs {format_bytes(solver_bytes)} for them, "
             f"{format_bytes(min(needs.values()))} with the cost, but has a working memory of {format_bytes(budget)}. "

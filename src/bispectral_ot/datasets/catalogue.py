@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bispectral_ot.cache import cache_folder
+from bispectral_ot.checks import user_path
 from bispectral_ot.datasets.bundled import BUNDLED
 from bispectral_ot.datasets.local import find_pair
 from bispectral_ot.datasets.official import OFFICIAL
@@ -39,7 +40,7 @@ def available() -> list[NamedSet]:
 def named_folder(root: str | os.PathLike[str] | None = None) -> Path | None:
     """The folder that ``root`` or else the variable ``BISPECTRAL_OT_DATA`` names."""
     named = root if root is not None else os.environ.get(VARIABLE)
-    return Path(named).expanduser() if named else None
+    return user_path(named) if named else None
 
 
 def place(name: str) -> str:

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import math
 import os
-from dataclasses import dataclass, replace
-from typing import Any, cast
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import Any, Literal, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bispectral_ot.engines import split_rows
+from bispectral_ot.checks import check_choice
 from bispectral_ot.errors import InputError
+
+Kind = Literal["images", "sphere", "clouds"]
+# ... and what a report calls their elements
+KINDS: dict[str, str] = {"images": "images", "sphere": "spheres", "clouds": "clouds"}
+
+# Images that are looked at together.
+_BLOCK_ROWS = 4096
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,7 +31,7 @@ class Dataset:
         (n, height, width) or (n, height, width, channels). uint8, uint16 and float32 stay as they are;
         other real types become float32 (booleans become uint8).
     labels
-        One label per image, or None. With ``classes``: indices into it. Without: any numbers or texts; the
+        One label per image, or None. With ``classes``: indices into it. Without: any integers or strings; the
         distinct ones, sorted, become ``classes``, and ``labels`` the int64 indices into them.
     name
         What reports call the set.
@@ -32,17 +39,30 @@ class Dataset:
         Names of the classes; () without labels.
     files
         Name of the file that each image came from; () where there is none.
+    kind
+        ``"images"``; ``"sphere"`` for signals on the sphere, (n, latitudes, longitudes) with or without channels; or
+        ``"clouds"`` for point clouds (n, points, 3).
+
+    Examples
+    --------
+    >>> Dataset(np.zeros((4, 8, 8), dtype=np.uint8), ["cat", "dog", "dog", "cat"], name="pets")
+    Dataset('pets': 4 images of 8x8 uint8, 2 classes)
     """
 
     images: NDArray[Any]
     labels: NDArray[np.int64] | None = None
+    _: KW_ONLY
     name: str = "images"
     classes: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
+    kind: Kind = "images"
 
     def __post_init__(self) -> None:
         """Convert and check; an :class:`InputError` names the offending image or label."""
+        check_choice("kind of dataset", self.kind, KINDS)
         images = check_images(self.images, what=f"dataset {self.name!r}")
+        if self.kind == "clouds" and (images.ndim != 3 or images.shape[2] != 3):
+            raise InputError(f"dataset {self.name!r}: clouds must have shape (n, points, 3), got {images.shape}.")
         labels, classes = _check_labels(self.labels, tuple(str(c) for c in self.classes), len(images))
         if len(self.files) not in (0, len(images)):
             raise InputError(
@@ -63,8 +83,8 @@ class Dataset:
 
     def __repr__(self) -> str:
         size = "x".join(map(str, self.images.shape[1:]))
-        kinds = f"{len(self.classes)} classes" if self.labels is not None else "no labels"
-        return f"Dataset({self.name!r}: {len(self):,} images of {size} {self.images.dtype}, {kinds})"
+        labels = f"{len(self.classes)} classes" if self.labels is not None else "no labels"
+        return f"Dataset({self.name!r}: {len(self):,} {KINDS[self.kind]} of {size} {self.images.dtype}, {labels})"
 
     @property
     def class_counts(self) -> NDArray[np.int64]:
@@ -94,6 +114,12 @@ class Dataset:
         )
 
 
+def check_flat(dataset: Dataset, what: str) -> None:
+    """Raise an :class:`InputError` where something that is done to flat images is asked for another kind."""
+    if dataset.kind != "images":
+        raise InputError(f"{what}: for flat images only, but {dataset.name!r} has {KINDS[dataset.kind]}.")
+
+
 def as_dataset(data: Dataset | ArrayLike | os.PathLike[str], *, name: str = "images") -> Dataset:
     """Return a Dataset as it is, an array as one called ``name``, and what a name or a path stands for loaded."""
     if isinstance(data, Dataset):
@@ -107,6 +133,7 @@ def as_dataset(data: Dataset | ArrayLike | os.PathLike[str], *, name: str = "ima
 
 def check_images(images: ArrayLike, *, what: str) -> NDArray[Any]:
     """Return ``images`` as a valid batch (see :class:`Dataset`), or say what is wrong with it."""
+    _refuse_masked(images, f"{what}: images")
     try:
         batch = np.asarray(images)
     except ValueError as error:  # a list of arrays of different shapes
@@ -139,6 +166,16 @@ def check_images(images: ArrayLike, *, what: str) -> NDArray[Any]:
     return batch
 
 
+def _refuse_masked(values: Any, what: str) -> None:
+    """Masked entries would come back as numbers that nobody meant."""
+    parts = values if isinstance(values, (list, tuple)) else (values,)
+    count = sum(int(np.ma.getmaskarray(part).sum()) for part in parts if isinstance(part, np.ma.MaskedArray))
+    if count:
+        raise InputError(
+            f"{what} has {count} masked entries; fill them with .filled(value), or leave those images out."
+        )
+
+
 def _shape_advice(shape: tuple[int, ...]) -> str:
     expected = "expected images of shape (n, height, width) or (n, height, width, channels)"
     if len(shape) != 2:
@@ -149,8 +186,8 @@ def _shape_advice(shape: tuple[int, ...]) -> str:
 
 
 def _refuse_non_finite(images: NDArray[np.float32], what: str) -> None:
-    for start, stop in split_rows(len(images), block_rows=4096):
-        block = images[start:stop]
+    for start in range(0, len(images), _BLOCK_ROWS):
+        block = images[start : start + _BLOCK_ROWS]
         if not np.isfinite(block).all():
             bad = ~np.isfinite(block).reshape(len(block), -1).all(axis=1)
             first = start + int(np.argmax(bad))
@@ -168,6 +205,7 @@ def _check_labels(
         if classes:
             raise InputError(f"{len(classes)} classes are named but there are no labels; give labels too.")
         return None, ()
+    _refuse_masked(labels, "labels")
     values = np.asarray(labels)
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]  # one column, as some .npz files have it
@@ -184,12 +222,19 @@ def _check_labels(
         odd = ~np.isfinite(values) | (values != np.round(values))
         if odd.any():
             first = int(np.argmax(odd))
-            raise InputError(f"label {first} is {values[first]}; labels must be whole numbers or texts.")
+            raise InputError(f"label {first} is {values[first]}; labels must be integers or strings.")
+        largest = 2.0 ** (np.finfo(values.dtype).nmant + 1)
+        if (np.abs(values) > largest).any():
+            first = int(np.argmax(np.abs(values) > largest))
+            raise InputError(
+                f"label {first} is {values[first]}, beyond the integers that {values.dtype} can distinguish; "
+                "give labels as integers or strings."
+            )
         values = values.astype(np.int64)
     if values.dtype.kind == "O" and not all(isinstance(value, str) for value in values):
-        raise InputError("labels must be whole numbers or texts, but they are other Python objects.")
+        raise InputError("labels must be integers or strings, but they are other Python objects.")
     if values.dtype.kind not in "biuUO":
-        raise InputError(f"labels must be whole numbers or texts, but the array has type {values.dtype}.")
+        raise InputError(f"labels must be integers or strings, but the array has type {values.dtype}.")
     if not classes:
         distinct, indices = np.unique(values, return_inverse=True)
         return indices.astype(np.int64), tuple(str(value) for value in distinct)
@@ -197,7 +242,7 @@ def _check_labels(
         repeated = next(name for name in classes if classes.count(name) > 1)
         raise InputError(f"the class name {repeated!r} occurs twice; class names must differ.")
     if values.dtype.kind not in "biu":
-        raise InputError("labels must be indices into classes where classes are named; leave classes out for texts.")
+        raise InputError("labels must be indices into classes where classes are named; leave classes out for strings.")
     outside = (values < 0) | (values >= len(classes))
     if outside.any():
         first = int(np.argmax(outside))

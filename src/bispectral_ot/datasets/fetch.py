@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import os
 import shutil
 import zipfile
 from collections.abc import Iterator, Sequence
@@ -14,6 +13,7 @@ from bispectral_ot.cache import cache_folder
 from bispectral_ot.datasets.idx import read_idx
 from bispectral_ot.datasets.official import OfficialSet
 from bispectral_ot.errors import DatasetError
+from bispectral_ot.files import whole_file
 from bispectral_ot.progress import Progress, silent
 
 
@@ -93,15 +93,11 @@ def _unpack(archive: Path, names: list[str], folder: Path) -> None:
     with zipfile.ZipFile(archive) as packed:
         members = {Path(member).name: member for member in packed.namelist()}
         for name in names:
-            part = folder / f"{name}.part"
             try:
-                with packed.open(members[name]) as source, open(part, "wb") as sink:
+                with whole_file(folder / name) as part, packed.open(members[name]) as source, open(part, "wb") as sink:
                     shutil.copyfileobj(source, sink)
-                os.replace(part, folder / name)
             except OSError as error:
                 raise DatasetError(f"cannot write {folder / name}: {error.strerror or error}.") from None
-            finally:
-                part.unlink(missing_ok=True)
 
 
 def _short(error: Exception) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import unicodedata
 import warnings
 from pathlib import Path
@@ -9,15 +10,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, ImageOps
 
 from bispectral_ot.datasets.dataset import Dataset
+from bispectral_ot.datasets.image_file import SUFFIXES, read_image
 from bispectral_ot.datasets.resize import Size, resize_images
-from bispectral_ot.engines import run_blocks, split_rows
+from bispectral_ot.engines import Block, Threads, row_blocks
 from bispectral_ot.errors import DatasetError, DataWarning
+from bispectral_ot.memory import check_fits
 from bispectral_ot.progress import Progress, silent
-
-SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp")
 
 
 def read_folder(folder: Path, *, size: Size | None = None, progress: Progress = silent) -> Dataset:
@@ -28,16 +28,13 @@ def read_folder(folder: Path, *, size: Size | None = None, progress: Progress = 
     bits, all become 16-bit. Transparent pixels are black as far as they are transparent.
     """
     classes, paths, labels = _list_images(folder)
-    images: list[NDArray[Any]] = [
-        image
-        for block in run_blocks(
-            lambda start, stop: [_read_sized(path, size) for path in paths[start:stop]],
-            split_rows(len(paths), block_rows=32),
-            stage=f"read {folder.name}",
-            progress=progress,
-        )
-        for image in block
-    ]
+    one = _read_sized(paths[0], size).nbytes
+    check_fits(len(paths) * one, f"{folder} with {len(paths):,} images", "make them smaller with resize=... (--resize)")
+    blocks = row_blocks(len(paths), block_rows=32)
+    parts = Threads().map(
+        _read_images, blocks, rows=(paths,), shared=(size,), stage=f"read {folder.name}", progress=progress
+    )
+    images: list[NDArray[Any]] = [image for part in parts for image in part]
     _refuse_different_sizes(images, paths, folder)
     return Dataset(
         np.stack(_to_one_kind(images, paths)),
@@ -48,37 +45,8 @@ def read_folder(folder: Path, *, size: Size | None = None, progress: Progress = 
     )
 
 
-def read_image(path: Path) -> NDArray[Any]:
-    """Read one image file as (height, width) or (height, width, 3); uint8, uint16 or float32."""
-    try:
-        with Image.open(path) as opened:
-            pages = getattr(opened, "n_frames", 1)
-            if opened.format == "TIFF" and pages > 1:
-                raise DatasetError(f"{path} has {pages} pages; save the one you mean, or each, as a file of its own.")
-            return _pixels(ImageOps.exif_transpose(opened))
-    except (DatasetError, MemoryError):
-        raise
-    except Exception as error:  # decoders raise whatever they like on a damaged file
-        raise DatasetError(
-            f"cannot read the image {path} ({error}): damaged, or of an unknown kind; repair or remove it."
-        ) from None
-
-
-def _pixels(image: Image.Image) -> NDArray[Any]:
-    if image.mode in ("1", "L"):
-        return np.asarray(image.convert("L"))
-    if image.mode == "F":
-        return np.asarray(image, dtype=np.float32)
-    if image.mode == "I" or image.mode.startswith("I;16"):
-        values = np.asarray(image)
-        fits = values.min() >= 0 and values.max() <= np.iinfo(np.uint16).max
-        return values.astype(np.uint16 if fits else np.float32)
-    if image.has_transparency_data:
-        grey = image.mode in ("LA", "La")
-        opaque = Image.new("RGBA", image.size, (0, 0, 0, 255))
-        opaque.alpha_composite(image.convert("RGBA"))
-        return np.asarray(opaque.convert("L" if grey else "RGB"))
-    return np.asarray(image.convert("RGB"))
+def _read_images(block: Block, paths: list[Path], size: Size | None) -> list[NDArray[Any]]:
+    return [_read_sized(path, size) for path in paths]
 
 
 def _read_sized(path: Path, size: Size | None) -> NDArray[Any]:
@@ -94,7 +62,7 @@ def _list_images(folder: Path) -> tuple[list[str], list[Path], list[int]]:
     filled = {sub: files for sub, files in by_class.items() if files}
     if flat and filled:
         raise DatasetError(
-            f"{folder} has {len(flat)} images beside {len(filled)} sub-folders with images; "
+            f"{folder} has {len(flat)} images next to {len(filled)} sub-folders with images; "
             "put every image into the sub-folder of its class, or all into one folder without labels."
         )
     if flat:
@@ -160,5 +128,5 @@ def _size(shape: tuple[int, ...]) -> str:
 
 
 def _text(name: str) -> str:
-    """One spelling of accented letters, whatever the file system stores."""
-    return unicodedata.normalize("NFC", name)
+    """The name read as UTF-8, whatever the locale, and accented letters in one spelling, whatever the disk has."""
+    return unicodedata.normalize("NFC", os.fsencode(name).decode("utf-8", "surrogateescape"))

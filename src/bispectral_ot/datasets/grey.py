@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from bispectral_ot.datasets.resize import as_type
 from bispectral_ot.datasets.transforms import BLOCK_BYTES
-from bispectral_ot.engines import run_blocks, split_rows
+from bispectral_ot.engines import Block, fill_rows
 from bispectral_ot.errors import InputError
 from bispectral_ot.progress import Progress, silent
 
@@ -26,12 +26,15 @@ def to_grey(images: NDArray[Any], *, progress: Progress = silent) -> NDArray[Any
         return images.reshape(images.shape[:3])
     if channels not in (3, 4):
         raise InputError(f"images with {channels} channels have no luminance; grey is for RGB and RGBA.")
-    grey = np.empty(images.shape[:3], dtype=images.dtype)
+    return fill_rows(
+        _luminance,
+        np.empty(images.shape[:3], dtype=images.dtype),
+        block_rows=max(1, BLOCK_BYTES // (8 * images[0].size)),
+        rows=(images,),
+        stage="grey",
+        progress=progress,
+    )
 
-    def work(start: int, stop: int) -> None:
-        colours = images[start:stop, ..., :3].astype(np.float32)
-        grey[start:stop] = as_type(colours @ _LUMINANCE, images.dtype)
 
-    blocks = split_rows(len(images), block_rows=max(1, BLOCK_BYTES // (8 * images[0].size)))
-    run_blocks(work, blocks, stage="grey", progress=progress)
-    return grey
+def _luminance(block: Block, images: NDArray[Any]) -> NDArray[Any]:
+    return as_type(images[..., :3].astype(np.float32) @ _LUMINANCE, images.dtype)

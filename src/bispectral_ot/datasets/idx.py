@@ -7,14 +7,16 @@ import math
 import re
 import zlib
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bispectral_ot.errors import DatasetError
+from bispectral_ot.memory import check_fits
 
 _TYPES = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
+_MOST_AXES = 4
 
 
 def is_idx_name(name: str) -> bool:
@@ -33,27 +35,36 @@ def read_idx(path: Path) -> NDArray[Any]:
             packed = file.read(2) == b"\x1f\x8b"
         opener: Any = gzip.open if packed else open
         with opener(path, "rb") as file:
-            content = file.read()
+            return _read_open(file, path)
     except FileNotFoundError:
         raise DatasetError(f"there is no file {path}.") from None
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise DatasetError(f"{path} is truncated or corrupt ({error}); get the file again.") from None
     except OSError as error:
         raise DatasetError(f"cannot read {path}: {error.strerror or error}.") from None
-    if len(content) < 4 or content[:2] != b"\x00\x00" or content[2] not in _TYPES:
-        raise DatasetError(f"{path} is not an IDX file: it begins with {content[:4].hex() or 'nothing'}.")
-    dtype, n_axes = np.dtype(_TYPES[content[2]]), content[3]
-    header = 4 + 4 * n_axes
-    if len(content) < header:
-        raise DatasetError(f"{path} is truncated: its header needs {header} bytes, but it has {len(content)}.")
-    shape = tuple(int(size) for size in np.frombuffer(content[4:header], dtype=">u4"))
+
+
+def _read_open(file: IO[bytes], path: Path) -> NDArray[Any]:
+    start = file.read(4)
+    if len(start) < 4 or start[:2] != b"\x00\x00" or start[2] not in _TYPES:
+        raise DatasetError(f"{path} is not an IDX file: it begins with {start.hex() or 'nothing'}.")
+    dtype, n_axes = np.dtype(_TYPES[start[2]]), start[3]
+    if not 1 <= n_axes <= _MOST_AXES:
+        raise DatasetError(f"{path} has {n_axes} axes; expected labels with 1, or images with 3 or {_MOST_AXES}.")
+    sizes = file.read(4 * n_axes)
+    if len(sizes) < 4 * n_axes:
+        raise DatasetError(f"{path} is truncated: its header ends after {len(start) + len(sizes)} bytes.")
+    shape = tuple(int(size) for size in np.frombuffer(sizes, dtype=">u4"))
     expected = math.prod(shape) * dtype.itemsize
-    if len(content) - header != expected:
+    check_fits(expected, str(path), "the file is damaged, or too large for this machine")
+    content = file.read(expected + 1)  # no more: a packed file may have no end
+    if len(content) != expected:
+        found = f"{len(content):,}" if len(content) < expected else "more"
         raise DatasetError(
             f"{path} is truncated or corrupt: its header names {expected:,} bytes of shape {shape}, "
-            f"but {len(content) - header:,} follow; get the file again."
+            f"but {found} follow; get the file again."
         )
-    values = np.frombuffer(content, dtype=dtype, offset=header).reshape(shape)
+    values = np.frombuffer(content, dtype=dtype).reshape(shape)
     return values.astype(dtype.newbyteorder("="))  # a copy: owned, writeable and in the machine's byte order
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -9,14 +10,15 @@ from pathlib import Path
 from numpy.typing import ArrayLike
 
 from bispectral_ot.cache import cache_folder
-from bispectral_ot.checks import advise, check_choice
+from bispectral_ot.checks import advise, check_choice, user_path
 from bispectral_ot.datasets import arrays, folder
 from bispectral_ot.datasets.bundled import BUNDLED
 from bispectral_ot.datasets.catalogue import named_folder
-from bispectral_ot.datasets.dataset import Dataset, as_dataset
+from bispectral_ot.datasets.dataset import Dataset, Kind, as_dataset, check_flat
 from bispectral_ot.datasets.fetch import fetch
 from bispectral_ot.datasets.grey import to_grey
 from bispectral_ot.datasets.idx import is_idx_name
+from bispectral_ot.datasets.image_file import SUFFIXES
 from bispectral_ot.datasets.local import find_pair, read_local
 from bispectral_ot.datasets.official import OFFICIAL, OfficialSet
 from bispectral_ot.datasets.resize import Size, parse_size, resize_images
@@ -31,6 +33,7 @@ def load(
     root: str | os.PathLike[str] | None = None,
     resize: int | Size | str | None = None,
     grey: bool = False,
+    kind: Kind | None = None,
     progress: Progress = silent,
 ) -> Dataset:
     """Load a dataset.
@@ -51,10 +54,13 @@ def load(
         Folder that already has the IDX files of the official sets; nothing is downloaded then. The variable
         ``BISPECTRAL_OT_DATA`` does the same for all calls (and what was fetched before is used as well).
     resize
-        One side, (height, width), or a text such as ``"32x48"``: scale every image to fit into that size. The aspect
+        One side, (height, width), or a string such as ``"32x48"``: scale every image to fit into that size. The aspect
         ratio stays; the rest is filled with the image's own background, the median of its border per channel.
     grey
         Turn RGB (or RGBA) images into their luminance, for a comparison with grey ones.
+    kind
+        What the arrays are: ``"images"``, ``"sphere"`` or ``"clouds"`` (see :class:`Dataset`); that of a Dataset, else
+        images, by default.
     progress
         Called while files are fetched, read or resized.
 
@@ -66,6 +72,10 @@ def load(
     check_choice("split", split, ("train", "test"))
     size = None if resize is None else parse_size(resize)
     dataset = _read(name_or_path, split, root, size, progress)
+    if kind is not None and kind != dataset.kind:
+        dataset = replace(dataset, kind=kind)
+    if grey or size is not None:
+        check_flat(dataset, "resize and grey")
     if grey:
         dataset = replace(dataset, images=to_grey(dataset.images, progress=progress))
     if size is not None:
@@ -87,7 +97,7 @@ def _read(
         if name in BUNDLED:
             _refuse_test_split(split, name)
             return BUNDLED[name].read()
-        return _read_path(Path(name).expanduser(), split, size, progress)
+        return _read_path(user_path(name), split, size, progress)
     _refuse_test_split(split, "an array or Dataset")
     return as_dataset(source, name="array")
 
@@ -106,17 +116,24 @@ def _read_official(
 
 
 def _read_path(path: Path, split: str, size: Size | None, progress: Progress) -> Dataset:
-    suffix = path.suffix.lower()
-    if path.is_dir():
-        try:
+    try:
+        if path.is_dir():
             return _read_folder(path, split, size, progress)
-        except OSError as error:
-            raise DatasetError(f"cannot read the folder {path}: {error.strerror or error}.") from None
+        return _read_file(path, split)
+    except OSError as error:
+        what = "folder" if error.errno != errno.ENAMETOOLONG and path.is_dir() else "file"
+        raise DatasetError(f"cannot read the {what} {path}: {error.strerror or error}.") from None
+
+
+def _read_file(path: Path, split: str) -> Dataset:
+    suffix = path.suffix.lower()
     if not path.exists():
         if suffix or len(path.parts) > 1:
             raise DatasetError(f"there is no file or folder {path}; check the path.")
         known = advise(path, (*OFFICIAL, *BUNDLED))
         raise DatasetError(f"{str(path)!r} is neither a known dataset nor a file or folder here; {known}")
+    if not path.is_file():
+        raise DatasetError(f"{path} is neither a file nor a folder; save the data to a file first.")
     if suffix == ".npz":
         return arrays.read_npz(path, split=split)
     _refuse_test_split(split, str(path))
@@ -124,10 +141,10 @@ def _read_path(path: Path, split: str, size: Size | None, progress: Progress) ->
         return arrays.read_npy(path)
     if is_idx_name(path.name):
         return arrays.read_idx_file(path)
-    if suffix in folder.SUFFIXES:
+    if suffix in SUFFIXES:
         raise DatasetError(f"{path} is a single image; name the folder that holds the images.")
     raise DatasetError(
-        f"{path} is of an unknown kind; expected a folder of images ({', '.join(folder.SUFFIXES)}), .npz, .npy or IDX."
+        f"{path} is of an unknown kind; expected a folder of images ({', '.join(SUFFIXES)}), .npz, .npy or IDX."
     )
 
 

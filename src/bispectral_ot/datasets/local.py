@@ -64,7 +64,7 @@ def read_local(official: OfficialSet, folder: Path, split: str) -> Dataset:
             f"{official.first_label} to {last}; this is another set."
         )
     name = official.name if len(images) == official.counts[split] else f"{official.name}-assembled"
-    return Dataset(images, indices, name, official.classes)
+    return Dataset(images, indices, name=name, classes=official.classes)
 
 
 def _places(official: OfficialSet, folder: Path, split: str) -> list[tuple[Path, tuple[str, str]]]:

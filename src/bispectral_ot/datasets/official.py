@@ -20,7 +20,7 @@ class OfficialSet:
 
     ``files`` names (images, labels) of each split, without the ``.gz`` that the published files end with.
     ``sha256`` belongs to the published files; a single archive that holds them all is named by ``archive``.
-    ``first_labels`` tells sets apart whose files have the same names.
+    ``first_labels`` distinguishes sets whose files have the same names.
     """
 
     name: str

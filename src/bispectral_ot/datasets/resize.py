@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bispectral_ot.datasets.transforms import BLOCK_BYTES, border_levels
-from bispectral_ot.engines import run_blocks, split_rows
+from bispectral_ot.engines import Block, fill_rows
 from bispectral_ot.errors import InputError
+from bispectral_ot.memory import check_fits
 from bispectral_ot.progress import Progress, silent
 
 Size = tuple[int, int]
@@ -19,7 +20,7 @@ _STRIP = 256  # rows at a time, so that a large photograph needs no float32 copy
 
 
 def parse_size(size: int | Size | str) -> Size:
-    """Read a size: one side, (height, width), or a text such as ``"32"`` or ``"32x48"``; both at least 1."""
+    """Read a size: one side, (height, width), or a string such as ``"32"`` or ``"32x48"``; both at least 1."""
     parts = size.lower().split("x") if isinstance(size, str) else np.ravel(np.asarray(size)).tolist()
     try:
         sides = [int(part) for part in parts if float(part) == int(part)]
@@ -42,25 +43,43 @@ def resize_images(images: NDArray[Any], size: Size, *, progress: Progress = sile
     if (height, width) == size:
         return images
     scale = max(Fraction(height, size[0]), Fraction(width, size[1]))
+    tables = sum(8 * wanted * math.ceil(wanted * scale) for wanted in size)
+    needed = images[0].size // (height * width) * len(images) * math.prod(size) * images.itemsize + tables
+    check_fits(needed, f"resizing {len(images):,} images to {size[0]} x {size[1]}", "ask for a smaller size")
     rows, columns = (_weights(given, wanted, scale) for given, wanted in zip((height, width), size, strict=True))
     beyond = 1 - np.outer(rows.sum(axis=1), columns.sum(axis=1))
     planes = images.reshape(*images.shape[:3], -1)
-    resized = np.empty((len(images), *size, planes.shape[3]), dtype=images.dtype)
-
-    def work(start: int, stop: int) -> None:
-        background = border_levels(planes[start:stop]).astype(np.float32)
-        block = np.zeros((stop - start, size[0], width * planes.shape[3]), dtype=np.float32)
-        for top in range(0, height, _STRIP):
-            strip = planes[start:stop, top : top + _STRIP].astype(np.float32)
-            block += rows[:, top : top + _STRIP] @ strip.reshape(*strip.shape[:2], -1)
-        block = block.reshape(stop - start, size[0], width, -1)
-        for channel in range(planes.shape[3]):
-            content = block[..., channel] @ columns.T + background[:, channel, None, None] * beyond
-            resized[start:stop, :, :, channel] = as_type(content, images.dtype)
-
-    blocks = split_rows(len(images), block_rows=max(1, BLOCK_BYTES // (8 * planes[0].size)))
-    run_blocks(work, blocks, stage="resize", progress=progress)
+    resized = fill_rows(
+        _resize,
+        np.empty((len(images), *size, planes.shape[3]), dtype=images.dtype),
+        block_rows=max(1, BLOCK_BYTES // (8 * planes[0].size)),
+        rows=(planes,),
+        shared=(rows, columns, beyond),
+        stage="resize",
+        progress=progress,
+    )
     return resized.reshape((len(images), *size, *images.shape[3:]))
+
+
+def _resize(
+    block: Block,
+    planes: NDArray[Any],
+    rows: NDArray[np.float32],
+    columns: NDArray[np.float32],
+    beyond: NDArray[np.float32],
+) -> NDArray[Any]:
+    n, height, width, channels = planes.shape
+    background = border_levels(planes).astype(np.float32)
+    strips = np.zeros((n, len(rows), width * channels), dtype=np.float32)
+    for top in range(0, height, _STRIP):
+        strip = planes[:, top : top + _STRIP].astype(np.float32)
+        strips += rows[:, top : top + _STRIP] @ strip.reshape(n, -1, width * channels)
+    strips = strips.reshape(n, len(rows), width, channels)
+    resized = np.empty((n, len(rows), len(columns), channels), dtype=planes.dtype)
+    for channel in range(channels):
+        content = strips[..., channel] @ columns.T + background[:, channel, None, None] * beyond
+        resized[..., channel] = as_type(content, planes.dtype)
+    return resized
 
 
 def _weights(given: int, wanted: int, scale: Fraction) -> NDArray[np.float32]:
@@ -77,7 +96,7 @@ def _weights(given: int, wanted: int, scale: Fraction) -> NDArray[np.float32]:
 
 
 def as_type(values: NDArray[np.floating[Any]], dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Round to the nearest grey value where the type has whole ones only."""
-    if dtype.kind == "u":
-        values = np.rint(values).clip(0, np.iinfo(dtype).max)
+    """Round to the nearest value that the type has, where it has integers only."""
+    if dtype.kind in "iu":
+        values = np.rint(values).clip(np.iinfo(dtype).min, np.iinfo(dtype).max)
     return values.astype(dtype, copy=False)

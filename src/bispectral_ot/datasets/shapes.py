@@ -20,7 +20,7 @@ STEPS = 48  # segments of a full turn in a mesh
 def synthetic_shapes(
     per_class: int, *, n_points: int = 1024, noise: float = 0.02, turned: bool = True, seed: int = 0
 ) -> Dataset:
-    """Point clouds of simple solids' surfaces, as a dataset of "images" of shape (n_points, 3).
+    """Point clouds of simple solids' surfaces, as a dataset of kind ``"clouds"``.
 
     Each shape has its own random proportions; points are drawn evenly from its surface and moved by Gaussian noise.
 
@@ -31,7 +31,7 @@ def synthetic_shapes(
     n_points : int
         Points of a shape.
     noise : float
-        Standard deviation of the noise, beside the shape's root mean square radius.
+        Standard deviation of the noise, relative to the shape's root mean square radius.
     turned : bool
         Turn each shape by a random rotation, uniform on SO(3).
     seed : int
@@ -41,6 +41,12 @@ def synthetic_shapes(
     -------
     Dataset
         ``images`` of shape (n, n_points, 3), float32, and labels.
+
+    Examples
+    --------
+    >>> from bispectral_ot.datasets import synthetic_shapes
+    >>> synthetic_shapes(2, n_points=50).images.shape
+    (22, 50, 3)
     """
     from scipy.spatial.transform import Rotation
 
@@ -57,7 +63,7 @@ def synthetic_shapes(
             points = points + noise * size * rng.standard_normal(points.shape)
             cloud[:] = Rotation.random(rng=rng).apply(points) if turned else points
     labels = np.repeat(np.arange(len(CLASSES)), per_class)
-    return Dataset(clouds.reshape(-1, n_points, 3), labels, name="shapes", classes=tuple(CLASSES))
+    return Dataset(clouds.reshape(-1, n_points, 3), labels, name="shapes", classes=tuple(CLASSES), kind="clouds")
 
 
 def sample_surface(vertices: ArrayLike, faces: ArrayLike, n_points: int, *, rng: np.random.Generator) -> Points:
@@ -83,7 +89,7 @@ def sample_surface(vertices: ArrayLike, faces: ArrayLike, n_points: int, *, rng:
     if corners.ndim != 2 or corners.shape[1] != 3 or not np.isfinite(corners).all():
         raise InputError(f"vertices must be finite numbers of shape (n_vertices, 3); got {corners.shape}.")
     if numbers.ndim != 2 or numbers.shape[1] != 3 or numbers.dtype.kind not in "iu" or len(numbers) == 0:
-        raise InputError(f"faces must be whole numbers of shape (n_faces, 3); got {numbers.dtype} {numbers.shape}.")
+        raise InputError(f"faces must be integers of shape (n_faces, 3); got {numbers.dtype} {numbers.shape}.")
     if numbers.min() < 0 or numbers.max() >= len(corners):
         raise InputError(f"faces name vertices {numbers.min()} to {numbers.max()}, but there are {len(corners)}.")
     a, b, c = corners[numbers].swapaxes(0, 1)

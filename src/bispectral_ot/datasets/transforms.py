@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -9,9 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bispectral_ot.checks import check_integer
-from bispectral_ot.datasets.dataset import Dataset, as_dataset, check_images
+from bispectral_ot.datasets.dataset import Dataset, as_dataset, check_flat
 from bispectral_ot.datasets.warp import rotation_maps, shift_maps, warp
-from bispectral_ot.engines import run_blocks, split_rows
+from bispectral_ot.engines import Block, Threads, row_blocks
 from bispectral_ot.errors import InputError
 from bispectral_ot.progress import Progress, silent
 
@@ -25,8 +27,8 @@ def split_halves(
 ) -> tuple[Dataset, Dataset]:
     """Cut a dataset into two disjoint halves, every class in two, as the paper does.
 
-    Class after class, the images of the class are permuted at random; the first half goes to A, the second
-    to B, an odd one is left out. Without labels the whole set is treated as one class.
+    Class after class, the images of the class are permuted at random; the first half goes to the source, the second
+    to the target, an odd one is left out. Without labels the whole set is treated as one class.
 
     Parameters
     ----------
@@ -34,82 +36,143 @@ def split_halves(
         Of the permutations.
     per_class
         At most this many images of each class in each half. Smaller values give subsets of larger ones.
+
+    Examples
+    --------
+    >>> split_halves(np.zeros((10, 4, 4), dtype=np.uint8))[0]
+    Dataset('images/source': 5 images of 4x4 uint8, no labels)
     """
     dataset = as_dataset(dataset)
+    source, target = half_positions(dataset, seed=seed, per_class=per_class)
+    return (
+        replace(dataset.select(source), name=f"{dataset.name}/source"),
+        replace(dataset.select(target), name=f"{dataset.name}/target"),
+    )
+
+
+def half_positions(
+    dataset: Dataset, *, seed: int = 0, per_class: int | None = None
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Where the images of the two halves of :func:`split_halves` stand in ``dataset``."""
     per_class = None if per_class is None else check_integer("per_class", per_class, minimum=1)
     random = np.random.default_rng(check_integer("seed", seed, minimum=0))
     labels = np.zeros(len(dataset), dtype=np.int64) if dataset.labels is None else dataset.labels
-    first, second = [], []
+    sources, targets = [], []
     for label in range(max(1, len(dataset.classes))):
         members = random.permutation(np.flatnonzero(labels == label))
         half = len(members) // 2
         kept = half if per_class is None else min(half, per_class)
-        first.append(members[:kept])
-        second.append(members[half : half + kept])
-    a, b = np.concatenate(first), np.concatenate(second)
-    if len(a) == 0:
+        sources.append(members[:kept])
+        targets.append(members[half : half + kept])
+    source, target = np.concatenate(sources), np.concatenate(targets)
+    if len(source) == 0:
         raise InputError(f"{dataset.name!r} has no class with two images, so that it cannot be cut into halves.")
-    return (
-        replace(dataset.select(a), name=f"{dataset.name}/A"),
-        replace(dataset.select(b), name=f"{dataset.name}/B"),
-    )
+    return source, target
+
+
+def count_shared(source: Dataset, target: Dataset) -> int:
+    """How many images of ``source`` are also in ``target``, pixel by pixel; constant images do not count.
+
+    Examples
+    --------
+    >>> digits = Dataset(np.arange(48).reshape(3, 4, 4))
+    >>> count_shared(digits, digits.select([1]))
+    1
+    """
+    one, other = source.images, target.images
+    if one.shape[1:] != other.shape[1:]:
+        return 0
+    dtype = np.result_type(one, other)
+
+    def digests(images: NDArray[Any]) -> Iterator[bytes]:
+        for image in images:
+            pixels = np.ascontiguousarray(image, dtype=dtype)
+            yield hashlib.blake2b(pixels.data, digest_size=16).digest() if np.ptp(pixels) else b""
+
+    known = set(digests(other)) - {b""}
+    return sum(digest in known for digest in digests(one))
 
 
 def rotate(
-    images: ArrayLike, degrees: ArrayLike, *, fill: ArrayLike = 0.0, progress: Progress = silent
-) -> NDArray[np.float32]:
-    """Turn each image counter-clockwise (as displayed) by its own angle about the exact centre.
+    dataset: Dataset | ArrayLike,
+    degrees: ArrayLike,
+    *,
+    fill: str | ArrayLike = "background",
+    progress: Progress = silent,
+) -> Dataset:
+    """Turn each image counter-clockwise (as displayed) by its own angle about the exact centre; they become float32.
 
     Bilinear; what comes from outside the image is ``fill``, and the border blends into it. Exact for
     multiples of 90 degrees where the images are square.
 
     Parameters
     ----------
-    images
-        (n, height, width) or (n, height, width, channels).
     degrees
         (n,), or one angle for all.
     fill
-        One number, or one per channel.
+        What the empty corners get: ``"background"`` (median of the border pixels of all images, per
+        channel), ``"mean"`` (mean of all pixels, per channel; as the paper did, which normalized first and
+        then filled with 0), a number, or one number per channel.
 
-    Returns
-    -------
-    float32 array of the shape of ``images``.
+    Examples
+    --------
+    >>> rotate(np.array([[[1.0, 2.0], [3.0, 4.0]]]), 90).images[0]
+    array([[2., 4.],
+           [1., 3.]], dtype=float32)
     """
-    batch = check_images(images, what="images")
+    dataset = as_dataset(dataset)
+    check_flat(dataset, "rotate")
     angles = np.asarray(degrees, dtype=np.float64)
-    if angles.shape not in ((), (len(batch),)):
-        raise InputError(f"degrees has shape {angles.shape} but there are {len(batch)} images; give one angle each.")
+    if angles.shape not in ((), (len(dataset),)):
+        raise InputError(f"degrees has shape {angles.shape} but there are {len(dataset)} images; give one angle each.")
     if not np.isfinite(angles).all():
         raise InputError("degrees has entries that are NaN or infinite; give finite angles.")
-    maps = rotation_maps(np.broadcast_to(angles, len(batch)), *batch.shape[1:3])
-    return warp(batch, maps, fill=fill, stage="rotate", progress=progress)
+    images = dataset.images
+    maps = rotation_maps(np.broadcast_to(angles, len(images)), *images.shape[1:3])
+    turned = warp(images, maps, fill=_fill_value(images, fill), stage="rotate", progress=progress)
+    return replace(dataset, images=turned)
 
 
 def rotate_randomly(
-    dataset: Dataset | ArrayLike, *, seed: int = 0, fill: str | float = "background", progress: Progress = silent
+    dataset: Dataset | ArrayLike,
+    *,
+    seed: int = 0,
+    fill: str | ArrayLike = "background",
+    progress: Progress = silent,
 ) -> Dataset:
-    """Turn every image by an angle drawn uniformly from [0, 360) degrees; images become float32.
+    """Turn every image by an angle drawn uniformly from [0, 360) degrees; see :func:`rotate`.
 
     Parameters
     ----------
     seed
         Of the angles: ``numpy.random.default_rng(seed).uniform(0, 360, n)``.
     fill
-        What the empty corners get: ``"background"`` (median of the border pixels of all images, per
-        channel), ``"mean"`` (mean of all pixels, per channel; as the paper did, which normalized first and
-        then filled with 0), or a number.
+        What the empty corners get, as for :func:`rotate`.
+
+    Examples
+    --------
+    >>> import bispectral_ot as bot
+    >>> turned = bot.rotate_randomly(bot.load("digits"), seed=0)
+    >>> turned.images.dtype
+    dtype('float32')
     """
     dataset = as_dataset(dataset)
     degrees = np.random.default_rng(check_integer("seed", seed, minimum=0)).uniform(0.0, 360.0, len(dataset))
-    images = rotate(dataset.images, degrees, fill=_fill_value(dataset.images, fill), progress=progress)
-    return replace(dataset, images=images)
+    return rotate(dataset, degrees, fill=fill, progress=progress)
 
 
 def normalize(dataset: Dataset | ArrayLike, *, mean: float | None = None, std: float | None = None) -> Dataset:
     """Subtract the mean of all pixels and divide by their standard deviation: ``(image - mean) / std``.
 
     ``mean`` and ``std`` default to those of the dataset; give those of another to put both on one scale.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import bispectral_ot as bot
+    >>> images = bot.normalize(np.arange(8.0).reshape(2, 2, 2)).images
+    >>> round(float(images.mean()), 6), round(float(images.std()), 6)
+    (0.0, 1.0)
     """
     dataset = as_dataset(dataset)
     measured_mean, measured_std = (0.0, 1.0)
@@ -128,8 +191,9 @@ def normalize(dataset: Dataset | ArrayLike, *, mean: float | None = None, std: f
 def rescale(images: NDArray[Any], mean: float, std: float) -> NDArray[np.float32]:
     """``(image - mean) / std``, in float64 and in blocks, rounded to float32."""
     scaled = np.empty(images.shape, dtype=np.float32)
-    for start, stop in split_rows(len(images), block_rows=_BLOCK_ROWS):
-        scaled[start:stop] = (images[start:stop].astype(np.float64) - mean) / std
+    for start in range(0, len(images), _BLOCK_ROWS):
+        part = slice(start, start + _BLOCK_ROWS)
+        scaled[part] = (images[part].astype(np.float64) - mean) / std
     return scaled
 
 
@@ -138,9 +202,9 @@ def mean_and_std(*batches: NDArray[Any]) -> tuple[float, float]:
     count = sum(images.size for images in batches)
     mean = float(sum(images.sum(dtype=np.float64) for images in batches) / count)
     squares = sum(
-        float(np.square(images[start:stop].astype(np.float64) - mean).sum())
+        float(np.square(images[start : start + _BLOCK_ROWS].astype(np.float64) - mean).sum())
         for images in batches
-        for start, stop in split_rows(len(images), block_rows=_BLOCK_ROWS)
+        for start in range(0, len(images), _BLOCK_ROWS)
     )
     return mean, float(np.sqrt(squares / count))
 
@@ -152,34 +216,49 @@ def center(dataset: Dataset | ArrayLike, *, progress: Progress = silent) -> Data
     noise are the median of the image's border pixels and four times their standard deviation (from their median
     deviation), per channel. The centre of mass goes to ((H - 1) / 2, (W - 1) / 2) by a sub-pixel bilinear
     shift, which smooths a little. Images without content stay as they are.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import bispectral_ot as bot
+    >>> image = np.zeros((1, 5, 5))
+    >>> image[0, 1, 3] = 1.0
+    >>> np.argwhere(bot.center(image).images[0] == 1).tolist()
+    [[2, 2]]
     """
     dataset = as_dataset(dataset)
+    check_flat(dataset, "center")
     images = dataset.images
     height, width = images.shape[1:3]
     planes = images.reshape(len(images), height, width, -1)
-    background, shifts = np.empty((len(images), planes.shape[3])), np.zeros((len(images), 2))
-
-    def measure(start: int, stop: int) -> None:
-        block = planes[start:stop].astype(np.float64)
-        border = block[:, _border(height, width)]
-        background[start:stop] = level = border_levels(block)
-        noise = 4 * 1.4826 * np.median(np.abs(border - level[:, None]), axis=1)
-        block -= level[:, None, None]
-        np.abs(block, out=block)
-        block[block <= noise[:, None, None]] = 0
-        content = block.sum(axis=3)
-        mass = content.sum(axis=(1, 2))
-        filled = mass > 0
-        row_mass, column_mass = content[filled].sum(axis=2), content[filled].sum(axis=1)
-        shifts[start:stop][filled, 0] = (height - 1) / 2 - row_mass @ np.arange(height) / mass[filled]
-        shifts[start:stop][filled, 1] = (width - 1) / 2 - column_mass @ np.arange(width) / mass[filled]
-
-    run_blocks(measure, split_rows(len(images), block_rows=max(1, BLOCK_BYTES // (8 * planes[0].size))))
+    blocks = row_blocks(len(images), block_rows=max(1, BLOCK_BYTES // (8 * planes[0].size)))
+    background, shifts = Threads().reduce(_find_content, blocks, rows=(planes,)).rows
     maps = shift_maps(shifts[:, 0], shifts[:, 1])
     return replace(dataset, images=warp(images, maps, fill=background, stage="center", progress=progress))
 
 
-def _fill_value(images: NDArray[Any], fill: str | float) -> ArrayLike:
+def _find_content(
+    block: Block, planes: NDArray[Any]
+) -> tuple[tuple[NDArray[np.float64], NDArray[np.float64]], tuple[()]]:
+    """Background (n, channels) of some images, and the shift (n, 2) that brings their content to the centre."""
+    height, width = planes.shape[1:3]
+    pixels = planes.astype(np.float64)
+    background, shifts = border_levels(pixels), np.zeros((len(planes), 2))
+    border = pixels[:, _border(height, width)]
+    noise = 4 * 1.4826 * np.median(np.abs(border - background[:, None]), axis=1)
+    pixels -= background[:, None, None]
+    np.abs(pixels, out=pixels)
+    pixels[pixels <= noise[:, None, None]] = 0
+    content = pixels.sum(axis=3)
+    mass = content.sum(axis=(1, 2))
+    filled = mass > 0
+    row_mass, column_mass = content[filled].sum(axis=2), content[filled].sum(axis=1)
+    shifts[filled, 0] = (height - 1) / 2 - row_mass @ np.arange(height) / mass[filled]
+    shifts[filled, 1] = (width - 1) / 2 - column_mass @ np.arange(width) / mass[filled]
+    return (background, shifts), ()
+
+
+def _fill_value(images: NDArray[Any], fill: str | ArrayLike) -> ArrayLike:
     if not isinstance(fill, str):
         return fill
     if fill == "background":

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bispectral_ot.engines import run_blocks, split_rows
+from bispectral_ot.engines import Block, fill_rows
 from bispectral_ot.errors import InputError
 from bispectral_ot.progress import Progress, silent
 
@@ -37,18 +37,25 @@ def warp(
     """
     channels = images.shape[3] if images.ndim == 4 else 1
     outside = _fill_values(fill, len(images), channels)
-    out = np.empty(images.shape, dtype=np.float32)
-    planes, planes_out = (array.reshape(*images.shape[:3], channels) for array in (images, out))
-    maps = np.ascontiguousarray(maps, dtype=np.float64)
+    planes = images.reshape(*images.shape[:3], channels)
+    out = fill_rows(
+        _warp,
+        np.empty(planes.shape, dtype=np.float32),
+        block_rows=max(1, _BLOCK_PIXELS // max(1, images[0].size)),
+        rows=(planes, np.ascontiguousarray(maps, dtype=np.float64), outside),
+        stage=stage,
+        progress=progress,
+    )
+    return out.reshape(images.shape)
 
+
+def _warp(
+    block: Block, planes: NDArray[Any], maps: NDArray[np.float64], outside: NDArray[np.float32]
+) -> NDArray[np.float32]:
     from bispectral_ot.datasets.warp_kernel import warp_block
 
-    def work(start: int, stop: int) -> None:
-        block = np.ascontiguousarray(planes[start:stop], dtype=np.float32)
-        warp_block(block, maps[start:stop], outside[start:stop], planes_out[start:stop])
-
-    block_rows = max(1, _BLOCK_PIXELS // max(1, images[0].size))
-    run_blocks(work, split_rows(len(images), block_rows=block_rows), stage=stage, progress=progress)
+    out = np.empty(planes.shape, dtype=np.float32)
+    warp_block(np.ascontiguousarray(planes, dtype=np.float32), maps, outside, out)
     return out
 
 

@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from bispectral_ot.compiled import njit
 
 
 @njit(nogil=True, cache=True)

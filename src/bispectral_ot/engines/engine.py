@@ -6,9 +6,10 @@ It writes into nothing that it is given, so that it can run on another thread, i
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,24 +34,14 @@ class Reduced(NamedTuple):
     totals: tuple[Any, ...]
 
 
-class Engine(Protocol):
+class Engine(ABC):
     """Runs block functions, on the cores of this machine or elsewhere."""
 
+    @abstractmethod
     def session(self) -> AbstractContextManager[None]:
-        """Keep what is needed for many short rounds (threads, connections) until the context ends."""
+        """Keep what is needed for many short rounds (threads, connections) until the context ends; may be nested."""
 
-    def place(
-        self,
-        make_content: BlockFunction,
-        blocks: Sequence[Block],
-        *,
-        rows: Sequence[Any] = (),
-        shared: Sequence[Any] = (),
-        stage: str = "",
-        progress: Progress = silent,
-    ) -> list[Block]:
-        """Blocks whose content is ``make_content(block, *rows, *shared)``, kept where the engine works."""
-
+    @abstractmethod
     def map(
         self,
         function: BlockFunction,
@@ -63,17 +54,21 @@ class Engine(Protocol):
     ) -> Iterator[Any]:
         """Results of ``function(block, *rows, *shared)`` in the order of the blocks; ``rows`` are cut to each block."""
 
-    def reduce(
-        self,
-        function: BlockFunction,
-        blocks: Sequence[Block],
-        *,
-        rows: Sequence[Any] = (),
-        shared: Sequence[Any] = (),
-        stage: str = "",
-        progress: Progress = silent,
-    ) -> Reduced:
-        """As ``map`` for functions that return ``(rows, totals)``, two tuples; see :class:`Reduced`."""
+    def place(self, make_content: BlockFunction, blocks: Sequence[Block], **options: Any) -> list[Block]:
+        """Blocks whose content is ``make_content(block, *rows, *shared)``, kept where the engine works."""
+        contents = self.map(make_content, blocks, **options)
+        return [Block(b.start, b.stop, content) for b, content in zip(blocks, contents, strict=True)]
+
+    def reduce(self, function: BlockFunction, blocks: Sequence[Block], **options: Any) -> Reduced:
+        """Put together the results ``(rows, totals)``, two tuples, of all blocks; see :class:`Reduced`."""
+        parts: list[tuple[Any, ...]] = []
+        totals: list[Any] = []
+        for rows, added in self.map(function, blocks, **options):
+            parts.append(rows)
+            # a copy to begin with: a result may be kept by whoever computed it
+            totals = [np.array(value) for value in added] if len(parts) == 1 else _add(totals, added)
+        columns = [list(column) for column in zip(*parts, strict=True)]
+        return Reduced(tuple(c[0] if len(c) == 1 else np.concatenate(c) for c in columns), tuple(totals))
 
 
 def row_blocks(n_rows: int, *, block_rows: int) -> list[Block]:
@@ -86,18 +81,6 @@ def row_blocks(n_rows: int, *, block_rows: int) -> list[Block]:
     """
     step = max(1, block_rows)
     return [Block(start, min(start + step, n_rows)) for start in range(0, n_rows, step)]
-
-
-def put_together(results: Iterator[tuple[tuple[Any, ...], tuple[Any, ...]]]) -> Reduced:
-    """Concatenate and add up the results of a function that returns ``(rows, totals)``."""
-    parts: list[tuple[Any, ...]] = []
-    totals: list[Any] | None = None
-    for rows, added in results:
-        parts.append(rows)
-        # the first block's totals are added to a copy: a result may be kept by whoever computed it
-        totals = [np.array(value) for value in added] if totals is None else _add(totals, added)
-    columns = [list(column) for column in zip(*parts, strict=True)]
-    return Reduced(tuple(c[0] if len(c) == 1 else np.concatenate(c) for c in columns), tuple(totals or ()))
 
 
 def _add(totals: list[Any], added: tuple[Any, ...]) -> list[Any]:

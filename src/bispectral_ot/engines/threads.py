@@ -15,7 +15,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
-from bispectral_ot.engines.engine import Block, BlockFunction, Reduced, put_together
+from numpy.typing import NDArray
+
+from bispectral_ot.engines.engine import Block, BlockFunction, Engine, row_blocks
 from bispectral_ot.errors import InputError
 from bispectral_ot.progress import Progress, silent
 
@@ -35,7 +37,7 @@ def core_count() -> int:
     return int(joblib.cpu_count())
 
 
-class Threads:
+class Threads(Engine):
     """The engine of this machine: a pool of threads, one per core.
 
     Examples
@@ -125,33 +127,6 @@ class Threads:
                 for _, future in pending:
                     future.cancel()
 
-    def place(
-        self,
-        make_content: BlockFunction,
-        blocks: Sequence[Block],
-        *,
-        rows: Sequence[Any] = (),
-        shared: Sequence[Any] = (),
-        stage: str = "",
-        progress: Progress = silent,
-    ) -> list[Block]:
-        """Blocks whose content is ``make_content(block, *rows, *shared)``, in the memory of this process."""
-        contents = self.map(make_content, blocks, rows=rows, shared=shared, stage=stage, progress=progress)
-        return [Block(b.start, b.stop, content) for b, content in zip(blocks, contents, strict=True)]
-
-    def reduce(
-        self,
-        function: BlockFunction,
-        blocks: Sequence[Block],
-        *,
-        rows: Sequence[Any] = (),
-        shared: Sequence[Any] = (),
-        stage: str = "",
-        progress: Progress = silent,
-    ) -> Reduced:
-        """Concatenated rows and added totals of a function that returns ``(rows, totals)``."""
-        return put_together(self.map(function, blocks, rows=rows, shared=shared, stage=stage, progress=progress))
-
 
 def _wait_for(future: Future[Any]) -> Any:
     while True:
@@ -171,14 +146,19 @@ def one_blas_thread() -> AbstractContextManager[Any]:
     return limits
 
 
-def split_rows(n_rows: int, *, block_rows: int) -> list[tuple[int, int]]:
-    """Leaves with the last closure that writes into an array of its caller."""
-    step = max(1, block_rows)
-    return [(start, min(start + step, n_rows)) for start in range(0, n_rows, step)]
-
-
-def run_blocks(work: Any, blocks: Any, *, stage: str = "", progress: Progress = silent) -> list[Any]:
-    """Leaves with the last closure that writes into an array of its caller."""
-    return list(
-        Threads().map(lambda b: work(b.start, b.stop), [Block(*b) for b in blocks], stage=stage, progress=progress)
-    )
+def fill_rows(
+    function: BlockFunction,
+    out: NDArray[Any],
+    *,
+    block_rows: int,
+    rows: Sequence[Any] = (),
+    shared: Sequence[Any] = (),
+    stage: str = "",
+    progress: Progress = silent,
+) -> NDArray[Any]:
+    """Write the results of a block function to ``out``, one row for each row, on all cores; returns ``out``."""
+    blocks = row_blocks(len(out), block_rows=block_rows)
+    results = Threads().map(function, blocks, rows=rows, shared=shared, stage=stage, progress=progress)
+    for block, result in zip(blocks, results, strict=True):
+        out[block.start : block.stop] = result
+    return out

@@ -9,15 +9,16 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from bispectral_ot.checks import check_integer
+from bispectral_ot.checks import check_choice, check_integer
 from bispectral_ot.engines import one_blas_thread
 from bispectral_ot.errors import InputError
-from bispectral_ot.groups import cache
+from bispectral_ot.groups.array_store import content_key, load_arrays, save_arrays
 from bispectral_ot.groups.clebsch_gordan import clebsch_gordan_matrix
 from bispectral_ot.groups.irreps import TOLERANCE, Irrep, decompose, defect
 from bispectral_ot.groups.table import IntArray, check_table, conjugacy_classes, find_identity, inverses
 
 Signal = NDArray[Any]  # real or complex
+SIDES = ("left", "right")  # from which a group moves signals on itself
 
 
 class FiniteGroup:
@@ -38,6 +39,15 @@ class FiniteGroup:
         Index of the inverse of each element.
     elements : tuple of str
         A name for each element.
+
+    Examples
+    --------
+    >>> from bispectral_ot.groups import FiniteGroup
+    >>> group = FiniteGroup.from_table([[0, 1, 2], [1, 2, 0], [2, 0, 1]])
+    >>> group.is_commutative, group.inverse.tolist(), group.dimensions.tolist()
+    (True, [0, 2, 1], [1, 1, 1])
+    >>> group.translate([5, 6, 7], 1)
+    array([7, 5, 6])
     """
 
     def __init__(self, table: IntArray, *, elements: Sequence[str] | None = None) -> None:
@@ -88,8 +98,8 @@ class FiniteGroup:
         return self._find_irreps()
 
     def _find_irreps(self) -> list[Irrep]:
-        key = cache.content_key("irreps-1", self.table)
-        stored = cache.load_arrays(key)
+        key = content_key("irreps-1", self.table)
+        stored = load_arrays(key)
         if stored is not None:
             irreps = [array for _, array in sorted(stored.items())]
             if all(array.ndim == 3 and len(array) == self.order for array in irreps) and (
@@ -98,7 +108,7 @@ class FiniteGroup:
                 return irreps
         with one_blas_thread():  # many small products: more threads only wait
             irreps = decompose(self.table, self.inverse)
-        cache.save_arrays(key, {f"{number:06d}": irrep for number, irrep in enumerate(irreps)})
+        save_arrays(key, {f"{number:06d}": irrep for number, irrep in enumerate(irreps)})
         return irreps
 
     @cached_property
@@ -146,13 +156,13 @@ class FiniteGroup:
         if r not in rows:
             key = f"{self._irreps_key}-{r}"
             sizes = self.dimensions[r] * self.dimensions
-            stored = cache.load_arrays(key)
+            stored = load_arrays(key)
             if stored is not None and [stored[name].shape for name in sorted(stored)] == [(n, n) for n in sizes]:
                 rows[r] = [stored[name] for name in sorted(stored)]
             else:
                 with one_blas_thread():
                     rows[r] = [self._compute_clebsch_gordan(r, s) for s in range(len(self.irreps))]
-                cache.save_arrays(key, {f"{s:06d}": matrix for s, matrix in enumerate(rows[r])})
+                save_arrays(key, {f"{s:06d}": matrix for s, matrix in enumerate(rows[r])})
         return rows[r]
 
     def _compute_clebsch_gordan(self, r: int, s: int) -> NDArray[np.complex128]:
@@ -163,7 +173,7 @@ class FiniteGroup:
     @cached_property
     def _irreps_key(self) -> str:
         """Clebsch-Gordan matrices depend on the basis of each irrep, so they are kept under its content."""
-        return cache.content_key("clebsch-gordan-1", *self.irreps)
+        return content_key("clebsch-gordan-1", *self.irreps)
 
     @cached_property
     def fourier_matrix(self) -> NDArray[np.complex128]:
@@ -191,13 +201,17 @@ class FiniteGroup:
         ]
         return np.concatenate(weighted, axis=-1) @ self.fourier_matrix.conj().T
 
-    def translate(self, signal: Signal, element: int) -> Signal:
-        """Move signals (..., order) by ``h``: the value at ``g`` goes to ``g * h``.
+    def translate(self, signal: Signal, element: int, *, side: str = "left") -> Signal:
+        """Move signals (..., order) by an element t, from the left or from the right.
 
-        This is ``f(g) -> f(g h^-1)`` and ``F_rho -> F_rho rho(h)``, the action under which the bispectrum of
-        appendix C is invariant. On a cyclic group it is ``numpy.roll``.
+        - ``"left"``: ``f(g) -> f(t^-1 g)``, the value at ``g`` goes to ``t g``, and ``F_rho -> rho(t) F_rho``;
+        - ``"right"``: ``f(g) -> f(g t^-1)``, the value at ``g`` goes to ``g t``, and ``F_rho -> F_rho rho(t)``.
+
+        On a commutative group both are the same, on a cyclic one ``numpy.roll``.
         """
-        return self._check_signal(signal)[..., self.table[:, self.inverse[self._check_element(element)]]]
+        back = self.inverse[self._check_element(element)]
+        is_left = check_choice("side", side, SIDES) == "left"
+        return self._check_signal(signal)[..., self.table[back] if is_left else self.table[:, back]]
 
     def action_on_cosets(self, subgroup: Sequence[int]) -> IntArray:
         """How the group moves the cosets ``x * H`` of a subgroup H: shape (order, order / |H|).

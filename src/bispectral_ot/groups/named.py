@@ -19,7 +19,14 @@ LARGEST_SYMMETRIC = 6  # 6! = 720; 7! = 5040 would need minutes and gigabytes fo
 
 
 class CyclicGroup(FiniteGroup):
-    """Z/n: the numbers 0 to n - 1 under addition. Irrep k is ``exp(2 pi i k g / n)``."""
+    """Z/n: the numbers 0 to n - 1 under addition. Irrep k is ``exp(2 pi i k g / n)``.
+
+    Examples
+    --------
+    >>> from bispectral_ot.groups import CyclicGroup
+    >>> CyclicGroup(5).table[3, 4]
+    np.int64(2)
+    """
 
     def __init__(self, n: int) -> None:
         self.n = check_integer("n", n, minimum=1)
@@ -33,11 +40,20 @@ class CyclicGroup(FiniteGroup):
 
 
 class ProductGroup(FiniteGroup):
-    """G1 x G2 x ...: tuples, multiplied place by place; a whole number n stands for Z/n.
+    """G1 x G2 x ...: tuples, multiplied place by place; an integer n stands for Z/n.
 
     Elements are numbered like the entries of a C-ordered array of shape (|G1|, |G2|, ...), so a signal on
     ``ProductGroup(4, 6)`` is a flattened 4 x 6 array on the torus. The irreps are the products of the
     factors' irreps, in the same order.
+
+    Examples
+    --------
+    >>> from bispectral_ot.groups import DihedralGroup, ProductGroup
+    >>> torus = ProductGroup(4, 6)
+    >>> torus.order, torus.elements[7]
+    (24, '(1, 1)')
+    >>> ProductGroup(DihedralGroup(3), 2).dimensions.tolist()
+    [1, 1, 1, 1, 2, 2]
     """
 
     def __init__(self, *factors: FiniteGroup | int) -> None:
@@ -69,6 +85,15 @@ class DihedralGroup(FiniteGroup):
 
     Irreps: the trivial one, the determinant ``(-1)^b``, for even n also ``(-1)^a`` and ``(-1)^(a + b)``; then
     the two-dimensional ones k = 1, 2, ..., in which r turns by ``2 pi k / n`` and s is ``diag(1, -1)``.
+
+    Examples
+    --------
+    >>> from bispectral_ot.groups import DihedralGroup
+    >>> square = DihedralGroup(4)
+    >>> square.dimensions.tolist()
+    [1, 1, 1, 1, 2]
+    >>> square.elements[square.table[4, 1]]  # a turn and then a mirror: s r = r^3 s
+    'r3s'
     """
 
     def __init__(self, n: int) -> None:
@@ -98,6 +123,15 @@ class OctahedralGroup(FiniteGroup):
 
     Irreps: trivial (A1), sign of the permutation of the axes (A2), E, T1 (the rotation matrices), T2 = A2 (x)
     T1.
+
+    Examples
+    --------
+    >>> from bispectral_ot.groups import OctahedralGroup
+    >>> cube = OctahedralGroup()
+    >>> cube.order, cube.dimensions.tolist()
+    (24, [1, 1, 2, 3, 3])
+    >>> cube.matrices[cube.table[3, 5]].tolist() == (cube.matrices[3] @ cube.matrices[5]).tolist()
+    True
     """
 
     def __init__(self) -> None:
@@ -131,7 +165,17 @@ class OctahedralGroup(FiniteGroup):
 
 
 class SymmetricGroup(FiniteGroup):
-    """S_n: all permutations of n things, in lexicographic order; ``(p * q)(x) = p(q(x))``; n at most 6."""
+    """S_n: all permutations of n things, in lexicographic order; ``(p * q)(x) = p(q(x))``; n at most 6.
+
+    Examples
+    --------
+    >>> from bispectral_ot.groups import SymmetricGroup
+    >>> group = SymmetricGroup(3)
+    >>> group.elements
+    ('012', '021', '102', '120', '201', '210')
+    >>> group.dimensions.tolist()
+    [1, 1, 2]
+    """
 
     def __init__(self, n: int) -> None:
         self.n = check_integer("n", n, minimum=1)

@@ -1,4 +1,4 @@
-"""SO(3): Wigner 3j symbols from whole numbers, and the coupling of three real spherical harmonics."""
+"""SO(3): Wigner 3j symbols in exact arithmetic, and the invariant tensor of three real spherical harmonics."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def wigner_3j(l1: int, l2: int, l3: int) -> Tensor:
     """All 3j symbols of three degrees, shape (2 l1 + 1, 2 l2 + 1, 2 l3 + 1), orders m from -l to l.
 
     Up to the sign ``(-1)^(l1 - l2 - m3)`` and the factor ``1 / sqrt(2 l3 + 1)`` these are the Clebsch-Gordan
-    coefficients ``<l1 m1 l2 m2 | l3 -m3>``. The alternating sum is taken over whole numbers, so nothing cancels:
+    coefficients ``<l1 m1 l2 m2 | l3 -m3>``. The alternating sum is taken over integers, so nothing cancels:
     each symbol has the accuracy of one square root.
     """
     symbols = np.zeros((2 * l1 + 1, 2 * l2 + 1, 2 * l3 + 1))
@@ -48,7 +48,7 @@ def wigner_3j(l1: int, l2: int, l3: int) -> Tensor:
 
 
 @lru_cache(maxsize=4096)
-def real_coupling(l1: int, l2: int, l3: int) -> Tensor:
+def invariant_tensor(l1: int, l2: int, l3: int) -> Tensor:
     """The one rotation-invariant tensor of three real harmonic vectors, of unit norm, shape (2 l1 + 1, ...).
 
     ``sum W[i, j, k] a_i b_j c_k`` does not change when the real harmonic coefficients a, b, c of degrees l1, l2, l3 are

@@ -12,6 +12,7 @@ from bispectral_ot.invariants.polar_spectrum import PolarSpectrum
 from bispectral_ot.invariants.ring import RingBispectrum, RingPowerSpectrum
 from bispectral_ot.invariants.shells import ShellBispectrum
 from bispectral_ot.invariants.sphere import SphereBispectrum, project_to_sphere
+from bispectral_ot.invariants.transformer import Transformer, as_transformer
 from bispectral_ot.invariants.translation import TranslationBispectrum
 
 __all__ = [
@@ -30,7 +31,9 @@ __all__ = [
     "RingPowerSpectrum",
     "ShellBispectrum",
     "SphereBispectrum",
+    "Transformer",
     "TranslationBispectrum",
+    "as_transformer",
     "make_features",
     "project_to_sphere",
 ]

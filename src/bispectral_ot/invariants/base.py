@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-import warnings
 from abc import ABC, abstractmethod
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse
@@ -15,7 +14,8 @@ from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bispectral_ot.engines import Block, Threads, row_blocks
-from bispectral_ot.errors import DataWarning, InputError, MemoryBudgetError
+from bispectral_ot.errors import DataWarning, InputError, MemoryBudgetError, warn
+from bispectral_ot.invariants.transformer import METRICS
 from bispectral_ot.memory import available_memory, format_bytes
 from bispectral_ot.progress import Progress, silent
 
@@ -26,10 +26,14 @@ class BatchTransformer(TransformerMixin, BaseEstimator, ABC):
     """A scikit-learn transformer from a batch of signals to float32 rows.
 
     ``fit`` learns the size of one signal and nothing else. ``transform`` works on blocks of rows on all
-    cores, with a few megabytes of scratch memory a core beside the features themselves.
+    cores, with a few megabytes of scratch memory a core in addition to the features themselves.
 
     Attributes
     ----------
+    symmetries : tuple of str
+        Symmetries that features of this class can have; where there are several, the parameter ``symmetry`` chooses.
+    symmetry, metrics, default_metric, aligns
+        What a :class:`~bispectral_ot.invariants.Transformer` says about its features.
     image_shape_ : tuple of int
         (height, width), (height, width, channels), or (length,) for 1-D signals.
     n_features_in_ : int
@@ -48,11 +52,21 @@ class BatchTransformer(TransformerMixin, BaseEstimator, ABC):
     __metadata_request__transform = {"out": UNUSED, "progress": UNUSED}  # noqa: RUF012
     _accepts_images = True
 
+    symmetries: ClassVar[tuple[str, ...]] = ()
+    metrics: ClassVar[tuple[str, ...]] = METRICS
+    default_metric: ClassVar[str] = "l1"
+    aligns: ClassVar[bool] = False
+
     image_shape_: tuple[int, ...]
     n_features_in_: int
     n_features_out_: int
     feature_weights_: NDArray[np.float32]
     index_map_: NDArray[np.void]
+
+    @property
+    def symmetry(self) -> str | None:
+        """The symmetry that the features have; None where it has no name."""
+        return self.symmetries[0] if self.symmetries else None
 
     @abstractmethod
     def _prepare(self) -> tuple[NDArray[np.void], NDArray[np.float32]]:
@@ -161,6 +175,8 @@ class BatchTransformer(TransformerMixin, BaseEstimator, ABC):
                 shape = X.shape[1:]
                 self._check_image_shape(shape, X.dtype, reset=reset)
                 X = X.reshape(len(X), math.prod(shape))
+            elif X.ndim == 3 and 1 in X.shape[1:]:  # signals as a set of images holds them
+                X = np.asarray(X).reshape(len(X), -1)
             rows: NDArray[Any] = validate_data(self, X, reset=reset, dtype="numeric", ensure_all_finite=False)
         except ValueError as error:
             raise InputError(str(error)) from None
@@ -200,11 +216,10 @@ class BatchTransformer(TransformerMixin, BaseEstimator, ABC):
 def warn_of_vanishing(transformer: Any, vanishing: int, total: int) -> None:
     """Warn where the features of some signals are zero."""
     if vanishing:
-        warnings.warn(
+        warn(
             f"the {type(transformer).__name__} of {vanishing} of {total} signals vanishes (in a channel): "
             "blank, or without content that it can see. Their features are zero there.",
             DataWarning,
-            stacklevel=4,
         )
 
 

@@ -1,4 +1,4 @@
-"""A complete rotation invariant of images: products of coefficients that couple all rings."""
+"""A complete rotation invariant of images: products of coefficients across all rings."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from bispectral_ot.checks import check_integer
 from bispectral_ot.errors import InputError
 from bispectral_ot.invariants.base import columns_table
-from bispectral_ot.invariants.kernels import compress, coupled_triples, normalize_rows, pair_products
 from bispectral_ot.invariants.polar_spectrum import SteerableTransformer
+from bispectral_ot.invariants.products import compress, conjugate_triple_products, normalize_rows, pair_products
 
 Index = NDArray[np.int64]
 PAIR, TRIPLE, MIRRORED = 0, 1, 2  # kinds of columns
@@ -30,7 +30,7 @@ class _Products(NamedTuple):
 
 
 class CoupledBispectrum(SteerableTransformer):
-    """Second- and third-order invariants that couple the rings: complete for rotations of an image.
+    """Second- and third-order invariants across rings: complete for rotations of an image.
 
     With ``F[r, k]`` the Fourier coefficient of ring r at angular frequency k:
 
@@ -63,21 +63,33 @@ class CoupledBispectrum(SteerableTransformer):
     basis : {"polar", "disk-harmonic"}
         Rings, or Fourier-Bessel coefficients as radial index: fewer columns at high frequencies.
     edge_weight : float
-        Norm of the edge part beside that of the intensity part; 0 leaves edges out.
+        Norm of the edge part relative to that of the intensity part; 0 leaves edges out.
     power : float
         Compression of magnitudes, at most 1; 1 is none.
     n_bands : int
         Bands of rings for the triples; 0 leaves triples out (and the invariant is not complete then).
     triple_weight : float
-        Factor of the triples beside the intensity products.
+        Factor of the triples relative to the intensity products.
 
     Notes
     -----
-    Channels are coupled as if they were more rings; triples take their mean, and edges are added up over them.
-    In the disk-harmonic basis the bands are the coarsest radial functions. ``index_map_`` has the fields
+    Products are taken across channels as if they were more rings; triples take their mean, and edges are added up
+    over them. In the disk-harmonic basis the bands are the coarsest radial functions. ``index_map_`` has the fields
     kind (0: two coefficients, 1: three, 2: magnitudes of odd parts), field (0: intensity, 1 to 5: edges), i, j
     (frequencies; j is -1 for two), r, s, t (rings or bands; channel c counts from ``c * n_rings``), part.
     ``feature_weights_`` counts the products that are equal up to conjugation.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bispectral_ot.invariants import CoupledBispectrum
+    >>> images = np.random.default_rng(0).random((2, 28, 28))
+    >>> bispectrum = CoupledBispectrum().fit(images)
+    >>> features = bispectrum.transform(images)
+    >>> features.shape
+    (2, 6040)
+    >>> np.allclose(bispectrum.transform(np.rot90(images, axes=(1, 2))), features, atol=1e-5)
+    True
     """
 
     pairs_: tuple[_Products, ...]
@@ -224,7 +236,7 @@ class CoupledBispectrum(SteerableTransformer):
         compressed = np.empty_like(means)
         compress(means, 2 * self.power / 3, compressed)
         i, j, k = self.triples_.positions
-        coupled_triples(compressed, i, j, k, self.triples_.n_real, self.triple_weight, out)
+        conjugate_triple_products(compressed, i, j, k, self.triples_.n_real, self.triple_weight, out)
 
     def _hide_mirrors(
         self, products: NDArray[np.float32], weights: NDArray[np.float32], out: NDArray[np.float32]

@@ -12,8 +12,8 @@ from sklearn.utils.validation import check_is_fitted
 from bispectral_ot.checks import check_choice
 from bispectral_ot.errors import InputError
 from bispectral_ot.invariants.base import BatchTransformer, columns_table
+from bispectral_ot.invariants.magnitudes import VANISHING, take_out_sizes, write_scaled
 from bispectral_ot.invariants.orbits import cyclic_orbits
-from bispectral_ot.invariants.scaling import VANISHING, take_out_sizes, write_scaled
 
 
 class CyclicBispectrum(BatchTransformer):
@@ -31,17 +31,28 @@ class CyclicBispectrum(BatchTransformer):
     folded : bool
         For ``"full"``: keep one entry per symmetry orbit, with multiplicities in ``feature_weights_``.
     normalize : bool
-        Divide each bispectrum by its L2 norm (of the unfolded array). Off by default: the norm carries the
-        scale.
+        Divide each bispectrum by its L2 norm (of the unfolded array), so that the scale of a signal does not count.
 
     Notes
     -----
     ``index_map_`` has the fields i, j, part (0 real, 1 imaginary).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bispectral_ot.invariants import CyclicBispectrum
+    >>> signals = np.array([[1.0, 4.0, 2.0, 5.0, 3.0]])
+    >>> bispectrum = CyclicBispectrum().fit(signals)
+    >>> np.allclose(bispectrum.transform(np.roll(signals, 2, axis=1)), bispectrum.transform(signals), atol=1e-6)
+    True
+    >>> selective = CyclicBispectrum(coefficients="selective", normalize=False).fit(signals)
+    >>> selective.invert(selective.transform(signals)).round(3)  # up to a shift
+    array([[5., 3., 1., 4., 2.]])
     """
 
     _accepts_images = False
 
-    def __init__(self, *, coefficients: str = "full", folded: bool = True, normalize: bool = False) -> None:
+    def __init__(self, *, coefficients: str = "full", folded: bool = True, normalize: bool = True) -> None:
         self.coefficients = coefficients
         self.folded = folded
         self.normalize = normalize

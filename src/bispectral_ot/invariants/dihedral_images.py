@@ -26,7 +26,7 @@ from bispectral_ot.errors import InputError
 from bispectral_ot.invariants.base import BatchTransformer, columns_table
 
 Index = NDArray[np.int64]
-VANISHING = 1e-7  # a band-limited part smaller than this beside the brightest pixel is only rounding
+VANISHING = 1e-7  # a band-limited part smaller than this relative to the brightest pixel is only rounding
 
 
 class DihedralImageBispectrum(BatchTransformer):
@@ -37,8 +37,8 @@ class DihedralImageBispectrum(BatchTransformer):
     third-order invariants ``a2 (e x e')``, ``b1 (e_1 e'_1 - e_2 e'_2)``, ``b2 (e_1 e'_2 + e_2 e'_1)`` and
     ``a2 b1 b2``.
 
-    All parts of the image are coupled: nothing can turn by itself unnoticed, as it could in the bispectra of
-    single orbits of pixels. Two band-limited images whose low components do not vanish have equal features
+    Products are taken across all parts of the image: nothing can turn by itself unnoticed, as it could in the
+    bispectra of single orbits of pixels. Two band-limited images whose low components do not vanish have equal features
     only if one is a turned or mirrored and scaled version of the other.
 
     Parameters
@@ -51,15 +51,26 @@ class DihedralImageBispectrum(BatchTransformer):
 
     Notes
     -----
-    Channels are more components of each irrep, so that they are coupled too, and columns grow with the square
-    of their number; the third-order invariants are those of the mean of the channels. ``index_map_`` has the
+    Channels are more components of each irrep, so that products are taken across them too, and columns grow with
+    the square of their number; the third-order invariants are those of the mean of the channels. ``index_map_`` has the
     fields kind (0: A1; 1, 2, 3: two A2, B1, B2; 4: two E; 5, 6, 7: two E and an A2, B1, B2; 8: A2, B1, B2)
     and first, second, third: rows of ``components_``, -1 where there is none. ``components_`` has the fields
     irrep (0 to 4: A1, A2, B1, B2, E), channel (one more than there are for the mean), u, v.
     ``feature_weights_`` is 2 for products of two different components of one irrep, which the array over all
     ordered pairs would have twice.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bispectral_ot.invariants import DihedralImageBispectrum
+    >>> images = np.random.default_rng(0).random((2, 28, 28))
+    >>> bispectrum = DihedralImageBispectrum().fit(images)
+    >>> mirrored = np.rot90(images, axes=(1, 2))[:, :, ::-1]
+    >>> np.allclose(bispectrum.transform(mirrored), bispectrum.transform(images), atol=1e-6)
+    True
     """
 
+    symmetries = ("d4",)
     components_: NDArray[np.void]
     basis_: NDArray[np.float64]
 

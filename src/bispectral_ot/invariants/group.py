@@ -13,12 +13,13 @@ from bispectral_ot.checks import check_choice
 from bispectral_ot.engines import one_blas_thread
 from bispectral_ot.errors import InputError
 from bispectral_ot.groups import FiniteGroup
-from bispectral_ot.groups.coupling import BlockSet, full_pairs, make_blocks, selective_pairs
-from bispectral_ot.groups.table import generators
+from bispectral_ot.groups.finite import SIDES
 from bispectral_ot.invariants.base import BatchTransformer, columns_table
+from bispectral_ot.invariants.group_blocks import BlockSet, full_pairs, make_blocks, selective_pairs
 from bispectral_ot.invariants.group_columns import Columns, find_columns
 from bispectral_ot.invariants.group_inversion import invert_selective
-from bispectral_ot.invariants.scaling import take_out_sizes, write_scaled
+from bispectral_ot.invariants.group_spaces import lift_indices
+from bispectral_ot.invariants.magnitudes import take_out_sizes, write_scaled
 
 
 class _GroupTransformer(BatchTransformer):
@@ -28,6 +29,7 @@ class _GroupTransformer(BatchTransformer):
     _degree: int  # of the columns in the signal
 
     group: FiniteGroup
+    side: str
     space: ArrayLike | None
     normalize: bool
     lift_: NDArray[np.int64]
@@ -40,7 +42,7 @@ class _GroupTransformer(BatchTransformer):
     def _prepare_group(self) -> None:
         if not isinstance(self.group, FiniteGroup):
             raise InputError(f"group must be a FiniteGroup, for example DihedralGroup(4); got {self.group!r}.")
-        self.lift_ = lift_indices(self.group, self.space)
+        self.lift_ = self._lift()
         n_points = int(self.lift_.max()) + 1
         if self.n_features_in_ != n_points:
             raise InputError(
@@ -48,6 +50,15 @@ class _GroupTransformer(BatchTransformer):
             )
         self._fourier_matrix = np.zeros((n_points, self.group.order), dtype=np.complex128)
         np.add.at(self._fourier_matrix, self.lift_, self.group.fourier_matrix)
+
+    def _lift(self) -> NDArray[np.int64]:
+        """Where a signal is read for each element, so that its translations become ``f(g) -> f(g t)``."""
+        is_left = check_choice("side", self.side, SIDES) == "left"
+        if self.space is not None:
+            if not is_left:
+                raise InputError("a group moves the points of a space from the left; leave out side, or space.")
+            return lift_indices(self.group, self.space)
+        return self.group.inverse if is_left else np.arange(self.group.order)
 
     def _probes(self) -> NDArray[np.complex128]:
         """Fourier coefficients of a few random signals."""
@@ -70,7 +81,7 @@ class _GroupTransformer(BatchTransformer):
         )
 
     def fourier(self, X: ArrayLike) -> list[NDArray[np.complex128]]:
-        """Fourier coefficients ``F_rho = sum_g f(g) rho(g)`` of the lifted signals: (n, d, d) per irrep."""
+        """Fourier coefficients ``F_rho``, as the class defines them: (n, d, d) per irrep."""
         check_is_fitted(self)
         rows, _ = self._read(X, reset=False)
         return self.group.fourier(rows[:, self.lift_].astype(np.float64))
@@ -85,10 +96,11 @@ class _GroupTransformer(BatchTransformer):
 class GroupBispectrum(_GroupTransformer):
     """The bispectrum of real signals on a finite group, or on a space that the group moves.
 
-    ``B[r, s] = (F_r (x) F_s) C_rs [ (+)_{t in r (x) s} F_t^H ] C_rs^H`` with ``F_rho = sum_g f(g) rho(g)``
-    (appendix C of the paper). It does not change when the signal is moved by ``f(g) -> f(g h)``; two signals
-    on the group with invertible ``F_rho`` have the same bispectrum only if one is moved onto the other. For
-    invariance under ``f(g) -> f(h g)`` give ``space=group.table``: the group moving itself from the left.
+    ``B[r, s] = (F_r (x) F_s) C_rs [ (+)_{t in r (x) s} F_t^H ] C_rs^H`` (appendix C of the paper). By default
+    ``F_rho = sum_g f(g) rho(g)^H``: then B does not change under the translations ``f(g) -> f(t^-1 g)``. With
+    ``F_rho = sum_g f(g) rho(g)``, as the paper writes it, B does not change under ``f(g) -> f(g t)``. On a commutative
+    group both are the same translations. Two signals on the group with invertible ``F_rho`` have the same bispectrum
+    only if one is a translation of the other.
 
     The columns are the entries of the blocks ``(F_r (x) F_s) C_t F_t^H``, one block per t in ``r (x) s``,
     from which the last, unitary, factor of B is left out. Entries that are zero, or equal up to the sign, for
@@ -102,22 +114,37 @@ class GroupBispectrum(_GroupTransformer):
         The group.
     coefficients : {"full", "selective"}
         All pairs (r, s), of the order of ``|G|^2`` numbers; or ``B[0, s]`` and ``B[r, s]`` for all s and the
-        few r that it takes to tell the elements of the group apart (one for cyclic, dihedral, octahedral
+        few r that it takes to distinguish the elements of the group (one for cyclic, dihedral, octahedral
         groups), of the order of ``|G|`` numbers. The selective set determines a signal with invertible
         ``F_rho`` up to the group's action and can be inverted (after Mataigne et al. 2024; see
         :meth:`invert`).
+    side : {"left", "right"}
+        Invariance under ``f(g) -> f(t^-1 g)``, or under ``f(g) -> f(g t)`` (the literal formula of appendix C).
     space : array_like of shape (order, n_points), optional
         ``space[g, x]`` is the point to which g moves point x; every point must reach every other. A signal is
-        then a row of n_points values, moved by ``f(x) -> f(g^-1 x)`` and read as ``f(g^-1 x_0)`` on the group.
+        then a row of n_points values, moved by ``f(x) -> f(t^-1 x)`` and read as ``f(g^-1 x_0)`` on the group:
+        ``F_rho = sum_g f(g^-1 x_0) rho(g)``. With the group itself as the space, this is ``side="left"``.
         :meth:`~bispectral_ot.groups.FiniteGroup.action_on_cosets` makes one from a subgroup. With fewer points
         than elements it need not be complete: under O a die's bispectrum is that of its mirror image.
     normalize : bool
-        Divide each bispectrum by its L2 norm. Off by default: the norm carries the scale.
+        Divide each bispectrum by its L2 norm, so that the scale of a signal does not count.
 
     Notes
     -----
     ``index_map_`` has the fields r, s, t, copy (which of several equal t), i, j (row), k (column), part (0
     real, 1 imaginary) of the first of the entries that a column stands for.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bispectral_ot.groups import SymmetricGroup
+    >>> from bispectral_ot.invariants import GroupBispectrum
+    >>> group = SymmetricGroup(3)
+    >>> signals = np.random.default_rng(0).random((2, group.order))
+    >>> bispectrum = GroupBispectrum(group).fit(signals)
+    >>> moved = group.translate(signals, 4)  # f(x) -> f(t^-1 x)
+    >>> np.allclose(bispectrum.transform(moved), bispectrum.transform(signals), atol=1e-6)
+    True
     """
 
     _degree = 3
@@ -130,11 +157,13 @@ class GroupBispectrum(_GroupTransformer):
         group: FiniteGroup,
         *,
         coefficients: str = "full",
+        side: str = "left",
         space: ArrayLike | None = None,
-        normalize: bool = False,
+        normalize: bool = True,
     ) -> None:
         self.group = group
         self.coefficients = coefficients
+        self.side = side
         self.space = space
         self.normalize = normalize
 
@@ -182,6 +211,8 @@ class GroupBispectrum(_GroupTransformer):
     def invert(self, features: ArrayLike) -> NDArray[np.float64]:
         """Signals with the given selective bispectra, each up to the action of the group.
 
+        With ``normalize=True`` a signal also comes back divided by the cube root of its bispectrum's norm.
+
         Parameters
         ----------
         features : array of shape (n, n_features_out_)
@@ -197,11 +228,8 @@ class GroupBispectrum(_GroupTransformer):
             Where some ``F_rho`` is zero or nearly singular, so that the signal is not determined.
         """
         check_is_fitted(self)
-        if self.coefficients != "selective" or self.normalize:
-            raise InputError(
-                "only selective bispectra that carry their scale can be inverted; "
-                "use coefficients='selective' and normalize=False."
-            )
+        if self.coefficients != "selective":
+            raise InputError("only selective bispectra can be inverted; use coefficients='selective'.")
         if self.n_features_in_ != self.group.order:
             raise InputError(
                 f"signals on {self.n_features_in_} points that a group of order {self.group.order} moves "
@@ -226,20 +254,37 @@ class GroupBispectrum(_GroupTransformer):
 class GroupPowerSpectrum(_GroupTransformer):
     """The power spectrum ``F_rho F_rho^H`` of real signals on a finite group, or on a space that it moves.
 
-    Invariant like :class:`GroupBispectrum` and much shorter, but blind to the phases between irreps. Zero and
+    ``F_rho`` and the translations that change nothing are those of :class:`GroupBispectrum`; by default it is the
+    ``F_rho^H F_rho`` of the paper, whose ``F_rho`` is the adjoint.
+
+    It is much shorter than the bispectrum, but blind to the phases between irreps. Zero and
     repeated entries are dropped; ``feature_weights_`` counts them. ``index_map_`` has the fields r, i, j,
     part.
 
     Parameters
     ----------
-    group, space, normalize
+    group, side, space, normalize
         As in :class:`GroupBispectrum`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bispectral_ot.groups import DihedralGroup
+    >>> from bispectral_ot.invariants import GroupPowerSpectrum
+    >>> corners = DihedralGroup(4).action_on_cosets([4])  # the square's corners, each left in place by a mirror
+    >>> values = np.array([[1.0, 2.0, 3.0, 4.0], [4.0, 1.0, 2.0, 3.0]])  # the second is the first, turned
+    >>> first, second = GroupPowerSpectrum(DihedralGroup(4), space=corners).fit_transform(values)
+    >>> np.allclose(first, second, atol=1e-6)
+    True
     """
 
     _degree = 2
 
-    def __init__(self, group: FiniteGroup, *, space: ArrayLike | None = None, normalize: bool = False) -> None:
+    def __init__(
+        self, group: FiniteGroup, *, side: str = "left", space: ArrayLike | None = None, normalize: bool = True
+    ) -> None:
         self.group = group
+        self.side = side
         self.space = space
         self.normalize = normalize
 
@@ -265,36 +310,3 @@ class GroupPowerSpectrum(_GroupTransformer):
     def _values(self, coefficients: NDArray[np.complex128]) -> NDArray[np.float64]:
         entries = self._spectra(coefficients)[:, self.columns_.entry]
         return np.where(self.columns_.part, entries.imag, entries.real)
-
-
-def lift_indices(group: FiniteGroup, space: ArrayLike | None) -> NDArray[np.int64]:
-    """For each g the point ``g^-1 x_0``, whose value the lifted signal has at g."""
-    if space is None:
-        return np.arange(group.order)
-    action = np.asarray(space)
-    if action.ndim != 2 or len(action) != group.order or action.dtype.kind not in "iu":
-        raise InputError(
-            f"space must be an integer array of shape ({group.order}, n_points) that says where each element "
-            f"moves each point; got {action.dtype} of shape {action.shape}."
-        )
-    n_points = action.shape[1]
-    if n_points == 0 or action.min() < 0 or action.max() >= n_points:
-        raise InputError(f"space must hold point numbers from 0 to {n_points - 1}.")
-    if not np.array_equal(action[group.identity], np.arange(n_points)):
-        raise InputError("space is no action of the group: its identity moves points.")
-    for element in generators(group.table):
-        wrong = np.argwhere(action[element][action] != action[group.table[element]])
-        if len(wrong):
-            other, point = wrong[0]
-            raise InputError(
-                f"space is no action of the group: {element} ({other} x) is not ({element} * {other}) x "
-                f"at point x = {point}."
-            )
-    lift: NDArray[np.int64] = action[group.inverse, 0].astype(np.int64)
-    unreached = np.setdiff1d(np.arange(n_points), lift)
-    if len(unreached):
-        raise InputError(
-            f"point {unreached[0]} cannot be reached from point 0; a homogeneous space has one orbit. "
-            "Give each orbit a transformer of its own."
-        )
-    return lift

@@ -18,13 +18,13 @@ from numpy.typing import NDArray
 
 from bispectral_ot.errors import InputError
 from bispectral_ot.groups import FiniteGroup
-from bispectral_ot.groups.coupling import BlockSet, separating_irreps
+from bispectral_ot.invariants.group_blocks import BlockSet, separating_irreps
 
 DRAWS = 8  # random functions w; the best separated eigenvalue of them all is used
-SINGULAR = 1e-3  # smallest beside largest singular value of one F_rho: its square is what float32 resolves
-VANISHING = 1e-6  # the same beside the largest of all F_rho: its square is what float64 resolves
+SINGULAR = 1e-3  # smallest relative to largest singular value of one F_rho: its square is what float32 resolves
+VANISHING = 1e-6  # the same relative to the largest of all F_rho: its square is what float64 resolves
 ROUNDING = 2.0**-24  # of float32 features
-UNCERTAIN = 1e-2  # largest error of a recovered signal, beside its root mean square, that is let pass
+UNCERTAIN = 1e-2  # largest error of a recovered signal, relative to its root mean square, that is let pass
 
 Values = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
@@ -126,11 +126,11 @@ def _third_moments(
             pairs = [(r, s, block, tensor)]
             if r != s:  # B[s, r] holds the same numbers as B[r, s]
                 pairs.append((s, r, block.swapaxes(0, 1), tensor.swapaxes(0, 1)))
-            for first, second, value, coupling in pairs:
+            for first, second, value, clebsch_gordan in pairs:
                 if first in weights:
                     d1, d2, d3 = value.shape
                     mixed = weights[first].swapaxes(1, 2) @ value.reshape(d1, -1)  # (DRAWS, j, k m)
-                    added = np.tensordot(mixed.reshape(DRAWS, d1, d2, d3), coupling.conj(), axes=(1, 0))
+                    added = np.tensordot(mixed.reshape(DRAWS, d1, d2, d3), clebsch_gordan.conj(), axes=(1, 0))
                     rows, columns = slice(starts[second], starts[second + 1]), slice(starts[t], starts[t + 1])
                     added = added.transpose(0, 1, 3, 2, 4).reshape(DRAWS, d2 * d2, d3 * d3)
                     moments[:, rows, columns] += np.sqrt(d2 * d3) * added
@@ -138,7 +138,7 @@ def _third_moments(
 
 
 def _most_isolated(eigenvalues: NDArray[np.float64]) -> tuple[int, int]:
-    """Draw and place of the eigenvalue farthest from its neighbours, beside the spread of its draw."""
+    """Draw and place of the eigenvalue farthest from its neighbours, relative to the spread of its draw."""
     gaps = np.diff(eigenvalues, axis=1, prepend=-np.inf, append=np.inf)
     nearest = np.minimum(gaps[:, :-1], gaps[:, 1:])
     relative = nearest / np.maximum(np.ptp(eigenvalues, axis=1, keepdims=True), np.finfo(float).tiny)
@@ -149,7 +149,7 @@ def _most_isolated(eigenvalues: NDArray[np.float64]) -> tuple[int, int]:
 def _refine(
     signal: NDArray[np.float64], columns: Values, target: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], float]:
-    """Gauss-Newton steps to the features; the signal and its error beside its root mean square.
+    """Gauss-Newton steps to the features; the signal and its error relative to its root mean square.
 
     The error is what the rounding of the features, and what is left between them and those of the signal, can
     do to the signal.

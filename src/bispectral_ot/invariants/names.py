@@ -1,4 +1,4 @@
-"""Names of features, and the symmetries that they have."""
+"""Names of features, and the features that a symmetry gets by default."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ import warnings
 from typing import Any
 
 from bispectral_ot.checks import check_choice
-from bispectral_ot.errors import DataWarning, InputError
+from bispectral_ot.errors import DataWarning
 from bispectral_ot.invariants.base import BatchTransformer
 from bispectral_ot.invariants.coupled import CoupledBispectrum
 from bispectral_ot.invariants.dihedral_images import DihedralImageBispectrum
 from bispectral_ot.invariants.pixels import Pixels
-from bispectral_ot.invariants.polar_spectrum import SYMMETRIES, PolarSpectrum
+from bispectral_ot.invariants.polar_spectrum import PolarSpectrum
 from bispectral_ot.invariants.ring import RingBispectrum, RingPowerSpectrum
 from bispectral_ot.invariants.shells import ShellBispectrum
 from bispectral_ot.invariants.sphere import SphereBispectrum
+from bispectral_ot.invariants.transformer import Transformer, as_transformer
 from bispectral_ot.invariants.translation import TranslationBispectrum
 
 FEATURES: dict[str, type[BatchTransformer]] = {
@@ -40,22 +41,8 @@ DEFAULT_FEATURES: dict[str, str] = {
 }
 
 
-# What each kind of features does not see; those with two are told which.
-_SYMMETRIES_OF: dict[type[BatchTransformer], tuple[str, ...]] = {
-    Pixels: ("none",),
-    CoupledBispectrum: SYMMETRIES,
-    PolarSpectrum: SYMMETRIES,
-    RingBispectrum: ("rotation",),
-    RingPowerSpectrum: ("rotation-reflection",),  # it has no phases, and mirrors change nothing else
-    TranslationBispectrum: ("translation",),
-    DihedralImageBispectrum: ("d4",),
-    SphereBispectrum: ("so3",),
-    ShellBispectrum: ("so3-shapes",),
-}
-
-
-def make_features(features: Any = None, *, symmetry: str | None = None) -> Any:
-    """The transformer for a name, for a transformer (itself), or for a symmetry (``features=None``).
+def make_features(features: Any = None, *, symmetry: str | None = None) -> Transformer:
+    """Return the transformer for a name, for a symmetry (``features=None``), or the given one (adapted, if need be).
 
     Parameters
     ----------
@@ -64,6 +51,14 @@ def make_features(features: Any = None, *, symmetry: str | None = None) -> Any:
     symmetry : str or None
         What the comparison should not see; None for what the features do not see, or for ``"rotation"`` without
         features. If features are given that have another symmetry, they are taken, with a :class:`DataWarning`.
+
+    Examples
+    --------
+    >>> from bispectral_ot.invariants import make_features
+    >>> make_features(symmetry="d4")
+    DihedralImageBispectrum()
+    >>> make_features("aligned", symmetry="rotation-reflection").symmetry
+    'rotation-reflection'
     """
     if symmetry is not None:
         check_choice("symmetry", symmetry, DEFAULT_FEATURES)
@@ -71,19 +66,16 @@ def make_features(features: Any = None, *, symmetry: str | None = None) -> Any:
         features = DEFAULT_FEATURES[symmetry or "rotation"]
     if isinstance(features, str):
         kind = FEATURES[check_choice("features", features, FEATURES)]
-        transformer = kind(symmetry=symmetry) if len(_SYMMETRIES_OF[kind]) > 1 and symmetry in SYMMETRIES else kind()
-    elif isinstance(features, type) or not (hasattr(features, "fit") and hasattr(features, "transform")):
-        raise InputError(
-            f"features must be a name or a transformer with fit and transform, got {features!r}; "
-            f"names are {', '.join(FEATURES)}."
-        )
+        choose = len(kind.symmetries) > 1 and symmetry in kind.symmetries
+        transformer: Transformer = kind(symmetry=symmetry) if choose else kind()
     else:
-        transformer = features
-    known = symmetry_of(transformer)
+        transformer = as_transformer(features)
+    known = transformer.symmetry
     # what does not see mirrors and rotations does not see rotations
-    if symmetry is not None and known not in (None, symmetry) and (symmetry, known) != SYMMETRIES:
-        fitting = [name for name, kind in FEATURES.items() if symmetry in _SYMMETRIES_OF[kind]]
-        named = features if isinstance(features, str) else type(transformer).__name__
+    is_wider = (symmetry, known) == ("rotation", "rotation-reflection")
+    if symmetry is not None and known not in (None, symmetry) and not is_wider:
+        fitting = [name for name, kind in FEATURES.items() if symmetry in kind.symmetries]
+        named = features if isinstance(features, str) else type(features).__name__
         warnings.warn(
             f"the features {named} have the symmetry {known!r}, but {symmetry!r} is asked for. The features decide; "
             f"those that have it are: {', '.join(fitting)}.",
@@ -91,10 +83,3 @@ def make_features(features: Any = None, *, symmetry: str | None = None) -> Any:
             stacklevel=3,
         )
     return transformer
-
-
-def symmetry_of(transformer: Any) -> str | None:
-    """The symmetry that a transformer of a kind in ``FEATURES`` has; None for others, of which nothing is known."""
-    if type(transformer) not in _SYMMETRIES_OF:
-        return None
-    return str(getattr(transformer, "symmetry", _SYMMETRIES_OF[type(transformer)][0]))

@@ -16,7 +16,17 @@ class Pixels(BatchTransformer):
 
     Rows of any length are taken as they are. ``index_map_`` has the fields row, column, channel for images
     and column for rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bispectral_ot.invariants import Pixels
+    >>> Pixels().fit_transform(np.arange(8).reshape(2, 2, 2))
+    array([[0., 1., 2., 3.],
+           [4., 5., 6., 7.]], dtype=float32)
     """
+
+    symmetries = ("none",)
 
     def _shape_of_row(self, n_columns: int) -> tuple[int, ...]:
         return (n_columns,)

@@ -10,19 +10,22 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-SAMPLINGS = ("nearest", "bilinear")
+from bispectral_ot.compiled import njit
+
+SAMPLINGS = ("bilinear", "nearest")
 
 
 @dataclass(frozen=True)
 class PolarSampler:
     """Rings of given radii r, in pixels, by K angles ``t = 2 pi k / K``, as one sparse matrix.
 
-    - ``"nearest"`` takes the pixel at column ``floor(width / 2 + r cos t)`` and row
-      ``floor(height / 2 + r sin t)``, as the paper's program does. At multiples of 90 degrees a position is a
-      whole number but for rounding, which then decides the pixel: ``cos(3 pi / 2)`` is -2e-16, not 0. Sine
-      and cosine are those of the C library in double precision, as the formula says, and not cleaned up.
-    - ``"bilinear"`` interpolates at the same offsets from the exact centre, row ``(height - 1) / 2`` and
-      column ``(width - 1) / 2``: a quarter turn of a square image shifts the samples exactly if 4 divides K.
+    - ``"bilinear"`` interpolates about the exact centre, row ``(height - 1) / 2`` and column ``(width - 1) / 2``: a
+      quarter turn of the image shifts the samples exactly if 4 divides K.
+    - ``"nearest"`` takes the pixel at column ``floor(width / 2 + r cos t)`` and row ``floor(height / 2 + r sin t)``,
+      as the paper's program does. Where a side is even, samples on the axes lie between two pixels, and the outer or
+      the inner one is taken by the direction: turned images have other samples there. At multiples of 90 degrees
+      rounding decides the pixel, too: ``cos(3 pi / 2)`` is -2e-16, not 0. Sine and cosine are those of the C library
+      in double precision, as the formula says, and not cleaned up.
 
     What lies outside the image is 0.
 
@@ -30,6 +33,17 @@ class PolarSampler:
     ----------
     matrix : sparse array of shape (n_rings * n_angles, height * width), float32
         Interpolation weights, times the weight of the ring.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bispectral_ot.invariants import PolarSampler
+    >>> grid = PolarSampler.build(
+    ...     5, 5, radii=np.array([1, 2]), n_angles=4, sampling="bilinear", ring_weights=np.ones(2)
+    ... )
+    >>> grid.sample(np.arange(25, dtype=np.float32)[None])  # right, below, left, above the centre
+    array([[[13., 17., 11.,  7.],
+            [14., 22., 10.,  2.]]], dtype=float32)
     """
 
     matrix: Any
@@ -76,5 +90,24 @@ class PolarSampler:
 
     def sample(self, images: NDArray[np.float32]) -> NDArray[np.float32]:
         """Images (n, height * width) to rings (n, n_rings, n_angles)."""
-        rings: NDArray[np.float32] = (self.matrix @ images.T).T
+        rings = np.empty((len(images), self.n_rings * self.n_angles), dtype=np.float32)
+        weigh(self.matrix.indptr, self.matrix.indices, self.matrix.data, images, rings)
         return rings.reshape(len(images), self.n_rings, self.n_angles)
+
+
+# SciPy's product wants one image a column and copies the batch to that order: three times the work itself.
+@njit(nogil=True, cache=True)
+def weigh(
+    starts: NDArray[Any],
+    columns: NDArray[Any],
+    weights: NDArray[np.float32],
+    rows: NDArray[np.float32],
+    out: NDArray[np.float32],
+) -> None:
+    """Write the products of a sparse matrix (compressed rows) with each of ``rows`` to ``out``."""
+    for n in range(len(rows)):
+        for sample in range(len(starts) - 1):
+            total = np.float32(0)
+            for entry in range(starts[sample], starts[sample + 1]):
+                total += weights[entry] * rows[n, columns[entry]]
+            out[n, sample] = total

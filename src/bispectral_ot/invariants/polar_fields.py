@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Self
 
@@ -9,8 +10,9 @@ import numpy as np
 import scipy.ndimage
 from numpy.typing import NDArray
 
-from bispectral_ot.invariants.kernels import ROUNDING, edge_fields
+from bispectral_ot.invariants.area_means import AreaMeans
 from bispectral_ot.invariants.polar import PolarSampler
+from bispectral_ot.invariants.products import ROUNDING, edge_fields
 
 N_EDGE_FIELDS = 5
 # Widths of the Gaussians, in units of the distance of two rings (docs/coupled.md says how they were chosen).
@@ -32,13 +34,15 @@ class PolarFields:
 
     Attributes
     ----------
-    border : the circle that tells the background
+    inside : (height * width,) share of each pixel that is image; the rest of it is background
+    border : the circle that gives the background
     sampler : the polar grid
     blur, slope, smooth, pool : pairs of matrices (height, height) and (width, width)
         One-dimensional Gaussian filters of intensity, of gradients (along and across) and of edges.
     edges : whether edge fields follow the intensities
     """
 
+    inside: NDArray[np.float32]
     border: PolarSampler
     sampler: PolarSampler
     blur: tuple[NDArray[np.float32], NDArray[np.float32]]
@@ -48,17 +52,20 @@ class PolarFields:
     edges: bool
 
     @classmethod
-    def build(
-        cls, height: int, width: int, *, radii: NDArray[np.float64], spacing: float, n_angles: int, edges: bool
-    ) -> Self:
-        """Tables for images of one size; ``spacing`` is the resolution in pixels that is wanted along a ray."""
+    def build(cls, means: AreaMeans, *, radii: NDArray[np.float64], spacing: float, n_angles: int, edges: bool) -> Self:
+        """Tables for images of one size; ``spacing`` is the resolution that is wanted along a ray.
+
+        Lengths are in pixels of the ``means`` that will be sampled.
+        """
+        height, width = means.shape
 
         def rings(at: NDArray[np.float64]) -> PolarSampler:
             return PolarSampler.build(
                 height, width, radii=at, n_angles=n_angles, sampling="bilinear", ring_weights=np.ones(len(at))
             )
 
-        def gaussian(sigma: float, order: int = 0) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        def gaussian(width_wanted: float, order: int = 0) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+            sigma = math.sqrt(width_wanted**2 - means.variance)
             rows, columns = (
                 scipy.ndimage.gaussian_filter1d(np.eye(size), sigma, axis=0, order=order, mode="constant")
                 for size in (height, width)
@@ -67,7 +74,8 @@ class PolarFields:
 
         edge_blur = max(_LEAST_EDGE_BLUR, _EDGE_BLUR * spacing)
         return cls(
-            border=rings(np.array([(min(height, width) - 1) / 2])),
+            inside=means.inside,
+            border=rings(np.array([means.inscribed_radius])),
             sampler=rings(radii),
             blur=gaussian(_INTENSITY_BLUR * spacing),
             slope=gaussian(edge_blur, order=1),
@@ -81,7 +89,7 @@ class PolarFields:
         n, channels, n_pixels = images.shape
         size = len(self.blur[0]), len(self.blur[1])
         border = self.border.sample(images.reshape(n * channels, n_pixels))
-        contents = images - np.median(border, axis=2).reshape(n, channels, 1)
+        contents = (images - np.median(border, axis=2).reshape(n, channels, 1)) * self.inside
         contents[np.abs(contents) < ROUNDING] = 0  # or the square root would make edges of it
         planes = contents.reshape(n, channels, *size)
         fields = np.empty((n, channels + (N_EDGE_FIELDS if self.edges else 0), *size), dtype=np.float32)

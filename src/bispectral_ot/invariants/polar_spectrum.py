@@ -11,16 +11,19 @@ from numpy.typing import NDArray
 
 from bispectral_ot.checks import check_choice, check_integer
 from bispectral_ot.errors import InputError
+from bispectral_ot.invariants.area_means import AreaMeans
 from bispectral_ot.invariants.base import (
     BatchTransformer,
     columns_table,
     scaled_channels,
 )
 from bispectral_ot.invariants.disk_harmonics import BASES, RadialBasis, disk_harmonic_basis, polar_basis
-from bispectral_ot.invariants.kernels import normalize_rows
 from bispectral_ot.invariants.polar_fields import N_EDGE_FIELDS, PolarFields
+from bispectral_ot.invariants.products import normalize_rows
 
-SYMMETRIES = ("rotation", "rotation-reflection")
+# Pixels that are worked with between two samples, along a ray or around the outermost ring: finer images are first
+# averaged over cells of that size, unless this would leave more than half of the pixels.
+_WORKING_PIXELS, _LEAST_CELL = 2.0, math.sqrt(2)
 # Fields that change sign in a mirror: sin 2p and sin 4p, counted from the first edge field.
 _ODD_EDGE_FIELDS = (2, 4)
 
@@ -33,29 +36,30 @@ class SteerableTransformer(BatchTransformer):
     coefficients of frequency k by ``e^{-i k angle}``, and a mirror image has the conjugate coefficients.
     """
 
-    # distances between these features that kept classes together best
-    default_metric = "sqeuclidean"
+    symmetries = ("rotation", "rotation-reflection")
+    default_metric = "sqeuclidean"  # it kept classes together best
 
-    symmetry: str
+    symmetry: str = symmetries[0]
     n_rings: int
     max_frequency: int
     n_angles: int
     radius: float
     basis: str
     edge_weight: float
+    means_: AreaMeans
     fields_: PolarFields
     radial_: RadialBasis
 
     def _prepare_coefficients(self) -> None:
         height, width = self.image_shape_[:2]
-        check_choice("symmetry", self.symmetry, SYMMETRIES)
+        check_choice("symmetry", self.symmetry, self.symmetries)
         check_choice("basis", self.basis, BASES)
         n_rings = check_integer("n_rings", self.n_rings, minimum=1)
         max_frequency = check_integer("max_frequency", self.max_frequency, minimum=0)
         n_angles = check_integer("n_angles", self.n_angles, minimum=1)
         if n_angles < 2 * max_frequency + 1:
             raise InputError(
-                f"{n_angles} angles tell frequencies up to {(n_angles - 1) // 2} apart; "
+                f"{n_angles} angles resolve frequencies up to {(n_angles - 1) // 2}; "
                 f"give n_angles of at least {2 * max_frequency + 1}, or a smaller max_frequency."
             )
         if not (self.radius > 0 and math.isfinite(self.radius)):
@@ -65,11 +69,15 @@ class SteerableTransformer(BatchTransformer):
         if min(height, width) < 2:
             raise InputError(f"{height} x {width} images are too small to turn; give at least 2 x 2 pixels.")
         radius = self.radius * min(height, width) / 2
+        # the finer of the distances between two rings and between two samples of the outermost ring
+        finest = radius * min(1 / n_rings, 2 * math.pi / n_angles)
+        cell = finest / _WORKING_PIXELS
+        self.means_ = AreaMeans(height, width, cell if cell >= _LEAST_CELL else 1)
+        radius /= self.means_.cell
         make_basis = polar_basis if self.basis == "polar" else disk_harmonic_basis
         self.radial_ = make_basis(radius, n_rings=n_rings, max_frequency=max_frequency)
         self.fields_ = PolarFields.build(
-            height,
-            width,
+            self.means_,
             radii=self.radial_.radii,
             spacing=radius / n_rings,
             n_angles=n_angles,
@@ -82,12 +90,18 @@ class SteerableTransformer(BatchTransformer):
 
     def _scratch_per_row(self) -> int:
         samples = self._n_fields * len(self.radial_.radii) * self.n_angles
-        return 32 * self.n_features_in_ + 28 * self._n_fields * math.prod(self.image_shape_[:2]) + 24 * samples
+        pixels = math.prod(self.means_.shape)
+        line = 8 * self.image_shape_[1] * self._channels
+        return line + 32 * self._channels * pixels + 28 * self._n_fields * pixels + 24 * samples
 
     def _coefficients(self, rows: NDArray[Any]) -> NDArray[np.complex64]:
         """Signals to coefficients (n, n_frequencies, n_fields, n_radial)."""
         # one power of two for all channels of an image, which keeps their balance
-        images = scaled_channels(rows, 1).reshape(len(rows), -1, self._channels).transpose(0, 2, 1)
+        if self.means_.cell == 1:
+            images = scaled_channels(rows, 1).reshape(len(rows), -1, self._channels).transpose(0, 2, 1)
+        else:
+            means = self.means_.means(rows, self._channels)
+            images = scaled_channels(means.reshape(len(rows), -1), 1).reshape(len(rows), self._channels, -1)
         return self._coefficients_of_fields(self.fields_.sample(np.ascontiguousarray(images)))
 
     def _coefficients_of_fields(self, samples: NDArray[np.float32]) -> NDArray[np.complex64]:
@@ -105,7 +119,7 @@ class SteerableTransformer(BatchTransformer):
 class PolarSpectrum(SteerableTransformer):
     """The coefficients themselves, for distances that find the best rotation of each pair.
 
-    They are *not* invariant: :class:`~bispectral_ot.AlignedCost` turns every pair of rows to its best fit.
+    They are *not* invariant: :class:`~bispectral_ot.costs.AlignedDistance` turns every pair of rows to its best fit.
     Intensities and edges have unit norm each (before ``edge_weight``), and so has the whole row: neither brightness
     nor contrast counts.
 
@@ -122,9 +136,23 @@ class PolarSpectrum(SteerableTransformer):
     ``index_map_`` has the fields frequency, part (0 real, 1 imaginary), field (channels, then five edge fields) and
     radial. Columns of frequency k > 0 stand for -k as well and are multiplied by ``sqrt(2)``, so that the
     Euclidean distance of two rows is that of the band-limited fields.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bispectral_ot.invariants import PolarSpectrum
+    >>> images = np.random.default_rng(0).random((2, 28, 28))
+    >>> spectrum = PolarSpectrum().fit(images)
+    >>> before, after = (
+    ...     spectrum.transform(each).reshape(2, 10, 2, -1) for each in (images, np.rot90(images, 2, axes=(1, 2)))
+    ... )
+    >>> np.allclose(after[:, 1::2], -before[:, 1::2], atol=1e-5)  # half a turn: e^{-i pi k} is -1 for odd k
+    True
     """
 
+    metrics = ("l2", "sqeuclidean", "cosine")
     aligns = True
+
     entries_: NDArray[np.int64]
 
     def __init__(

@@ -17,9 +17,9 @@ from bispectral_ot.invariants.base import (
     columns_table,
     scaled_channels,
 )
-from bispectral_ot.invariants.kernels import normalize_rows, triple_products
 from bispectral_ot.invariants.orbits import TripleOrbits, cyclic_orbits
 from bispectral_ot.invariants.polar import SAMPLINGS, PolarSampler
+from bispectral_ot.invariants.products import normalize_rows, triple_products
 
 
 class _RingTransformer(BatchTransformer):
@@ -76,7 +76,8 @@ class RingBispectrum(_RingTransformer):
 
     With F the DFT of ring r along the angle, ``B[r, i, j] = F_i F_j conj(F_{(i + j) mod K})``; the whole of a
     channel is divided by its L2 norm, and real and imaginary parts become real columns. The defaults are the
-    paper's. Each ring may turn by its own angle unnoticed: the map is not complete for images.
+    paper's but for ``sampling="nearest"``. Each ring may turn by its own angle unnoticed: the map is not complete for
+    images.
 
     Parameters
     ----------
@@ -87,8 +88,9 @@ class RingBispectrum(_RingTransformer):
         whose corners (or ends, if it is not square) are not seen. Outside the image, more rings see 0.
     radial_weight : float
         Ring r is multiplied by ``r ** radial_weight``.
-    sampling : {"nearest", "bilinear"}
-        See :class:`~bispectral_ot.invariants.polar.PolarSampler`.
+    sampling : {"bilinear", "nearest"}
+        Interpolation about the exact centre, so that quarter and half turns change features by rounding only; or the
+        paper's grid, which is up to half a pixel off. See :class:`~bispectral_ot.invariants.PolarSampler`.
     folded : bool
         Keep one entry per symmetry orbit of (i, j) (4,018 columns for 28 x 28), with multiplicities in
         ``feature_weights_``; or all ``2 R K K`` of them (44,800).
@@ -97,8 +99,21 @@ class RingBispectrum(_RingTransformer):
     -----
     ``index_map_`` has the fields channel, ring, i, j, part (0 real, 1 imaginary); columns run over channels,
     rings, parts and index pairs.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bispectral_ot.invariants import RingBispectrum
+    >>> images = np.random.default_rng(0).random((3, 28, 28))
+    >>> bispectrum = RingBispectrum().fit(images)
+    >>> features = bispectrum.transform(images)
+    >>> features.shape, float(bispectrum.feature_weights_.sum())
+    ((3, 4018), 43148.0)
+    >>> np.allclose(bispectrum.transform(np.rot90(images, axes=(1, 2))), features, atol=1e-6)
+    True
     """
 
+    symmetries = ("rotation",)
     orbits_: TripleOrbits
 
     def __init__(
@@ -107,7 +122,7 @@ class RingBispectrum(_RingTransformer):
         n_angles: int = 40,
         n_rings: int | None = None,
         radial_weight: float = 1.0,
-        sampling: str = "nearest",
+        sampling: str = "bilinear",
         folded: bool = True,
     ) -> None:
         self.n_angles = n_angles
@@ -156,7 +171,16 @@ class RingPowerSpectrum(_RingTransformer):
     ----------
     n_angles, n_rings, radial_weight, sampling
         As in :class:`RingBispectrum`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bispectral_ot.invariants import RingPowerSpectrum
+    >>> RingPowerSpectrum().fit_transform(np.random.default_rng(0).random((3, 28, 28))).shape
+    (3, 294)
     """
+
+    symmetries = ("rotation-reflection",)  # it has no phases, and mirrors change nothing else
 
     def __init__(
         self,
@@ -164,7 +188,7 @@ class RingPowerSpectrum(_RingTransformer):
         n_angles: int = 40,
         n_rings: int | None = None,
         radial_weight: float = 1.0,
-        sampling: str = "nearest",
+        sampling: str = "bilinear",
     ) -> None:
         self.n_angles = n_angles
         self.n_rings = n_rings

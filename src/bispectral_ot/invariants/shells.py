@@ -11,14 +11,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from bispectral_ot.checks import check_integer
 from bispectral_ot.datasets.shapes import sample_surface
-from bispectral_ot.engines import one_blas_thread, run_blocks, split_rows
+from bispectral_ot.engines import Block, Threads, row_blocks
 from bispectral_ot.errors import InputError
 from bispectral_ot.invariants.base import BatchTransformer, columns_table
 from bispectral_ot.invariants.harmonics import real_harmonics
-from bispectral_ot.invariants.sphere_coupling import SphereCoupling, sphere_triples
+from bispectral_ot.invariants.sphere_triples import TripleInvariants, sphere_triples
 from bispectral_ot.progress import Progress, silent
 
-OUTERMOST = 2.0  # radius of the last shell's outer edge, beside the root mean square radius
+OUTERMOST = 2.0  # radius of the last shell's outer edge, relative to the root mean square radius
 
 
 class ShellBispectrum(BatchTransformer):
@@ -41,7 +41,7 @@ class ShellBispectrum(BatchTransformer):
     lmax : int
         Highest degree of the spherical harmonics.
     reach : int
-        How far apart the shells of a triple may be: 0 couples none beyond the power spectra, 1 neighbours.
+        How far apart the shells of a triple may be: 0 takes triples within one shell only, 1 also across neighbours.
     scale : bool
         Divide each shape by its size; otherwise by that of the shapes seen in ``fit``.
     n_samples : int
@@ -52,13 +52,27 @@ class ShellBispectrum(BatchTransformer):
     Notes
     -----
     ``index_map_`` has the fields order (2 or 3), l1, l2, l3 and the shells s1, s2, s3 (-1 for the third at order 2).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy.spatial.transform import Rotation
+    >>> from bispectral_ot.invariants import ShellBispectrum
+    >>> random = np.random.default_rng(0)
+    >>> clouds = [random.normal(size=(n, 3)) for n in (100, 150)]
+    >>> shells = ShellBispectrum().fit(clouds)
+    >>> moved = [3 * Rotation.random(rng=random).apply(cloud) + 5 for cloud in clouds]
+    >>> np.allclose(shells.transform(moved), shells.transform(clouds), atol=1e-5)
+    True
     """
+
+    symmetries = ("so3-shapes",)
 
     def __init__(
         self,
+        *,
         n_shells: int = 6,
         lmax: int = 6,
-        *,
         reach: int = 1,
         scale: bool = True,
         n_samples: int = 2048,
@@ -99,19 +113,23 @@ class ShellBispectrum(BatchTransformer):
         """
         return super().transform(self.shell_coefficients(X, progress=progress), out=out, progress=progress)
 
+    def fill(self, X: Any, out: NDArray[np.float32], *, progress: Progress = silent) -> int:
+        """Write the features of shapes to ``out``, and return how many of them vanish."""
+        return super().fill(self.shell_coefficients(X, progress=progress), out, progress=progress)
+
     def shell_coefficients(self, X: Any, *, progress: Progress = silent) -> NDArray[np.float64]:
         """Real harmonic coefficients of the shells, shape (n, n_shells * (lmax + 1) ** 2)."""
         check_is_fitted(self)
         clouds = self._read_clouds(X)
-        rows = np.empty((len(clouds), self.n_shells, (self.lmax + 1) ** 2))
-
-        def work(start: int, stop: int) -> None:
-            for number in range(start, stop):
-                rows[number] = self._coefficients_of(clouds[number], number)
-
-        with one_blas_thread():
-            run_blocks(work, split_rows(len(clouds), block_rows=16), stage="shells", progress=progress)
-        return rows.reshape(len(clouds), -1)
+        parts = Threads().map(
+            _coefficients_of_clouds,
+            row_blocks(len(clouds), block_rows=16),
+            rows=(clouds,),
+            shared=(self,),
+            stage="shells",
+            progress=progress,
+        )
+        return np.concatenate(list(parts)).reshape(len(clouds), -1)
 
     def _coefficients_of(self, cloud: NDArray[np.float64], number: int) -> NDArray[np.float64]:
         centred = cloud - cloud.mean(axis=0)
@@ -159,7 +177,7 @@ class ShellBispectrum(BatchTransformer):
 
     def _prepare(self) -> tuple[NDArray[np.void], NDArray[np.float32]]:
         triples = sphere_triples(self.lmax, self.n_shells, reach=self.reach)
-        self.coupling_ = SphereCoupling(triples, self.lmax)
+        self.invariants_ = TripleInvariants(triples, self.lmax)
         self._first, self._second = np.triu_indices(self.n_shells)
         degree = np.arange(self.lmax + 1)[:, None]
         none = np.array(-1)
@@ -181,5 +199,11 @@ class ShellBispectrum(BatchTransformer):
         powers = np.add.reduceat(products, starts, axis=2).transpose(0, 2, 1)
         n_pairs = powers[0].size
         out[:, :n_pairs] = powers.reshape(len(rows), -1)
-        out[:, n_pairs:] = self.coupling_.evaluate(coefficients)
+        out[:, n_pairs:] = self.invariants_.evaluate(coefficients)
         return 0
+
+
+def _coefficients_of_clouds(
+    block: Block, clouds: Sequence[NDArray[np.float64]], shells: ShellBispectrum
+) -> NDArray[np.float64]:
+    return np.stack([shells._coefficients_of(cloud, block.start + place) for place, cloud in enumerate(clouds)])

@@ -12,12 +12,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from bispectral_ot.checks import check_choice, check_integer
 from bispectral_ot.datasets.dataset import check_images
-from bispectral_ot.engines import run_blocks, split_rows
+from bispectral_ot.engines import Block, fill_rows
 from bispectral_ot.errors import InputError
 from bispectral_ot.invariants.base import BatchTransformer, columns_table
 from bispectral_ot.invariants.harmonics import analysis_matrix, equiangular_grid
-from bispectral_ot.invariants.scaling import take_out_sizes, write_scaled
-from bispectral_ot.invariants.sphere_coupling import SphereCoupling, independent_triples, sphere_triples
+from bispectral_ot.invariants.magnitudes import take_out_sizes, write_scaled
+from bispectral_ot.invariants.sphere_triples import TripleInvariants, independent_triples, sphere_triples
 
 
 class SphereBispectrum(BatchTransformer):
@@ -42,19 +42,34 @@ class SphereBispectrum(BatchTransformer):
         All triples of degrees; or as few as determine the others near a generic signal, ``(lmax + 1)^2 - 3`` of them
         from lmax = 10 on.
     normalize : bool
-        Divide each bispectrum by its L2 norm.
+        Divide each bispectrum by its L2 norm, so that the scale of a signal does not count.
 
     Notes
     -----
-    Signals may have channels in a last axis; they turn together and are coupled in all ways. ``index_map_`` has the
-    fields l1, l2, l3 and s1, s2, s3, the channel of each. ``feature_weights_`` counts the orders of the three pairs
+    Signals may have channels in a last axis; they turn together, and products are taken across them. ``index_map_`` has
+    the fields l1, l2, l3 and s1, s2, s3, the channel of each. ``feature_weights_`` counts the orders of the three pairs
     (l, s); weighted L2 and cosine distances are those between the complete bispectra of appendix C.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bispectral_ot.invariants import SphereBispectrum
+    >>> from bispectral_ot.invariants.harmonics import equiangular_grid, real_harmonics
+    >>> random = np.random.default_rng(0)
+    >>> points = equiangular_grid(16, 32)[0]
+    >>> signals = np.tensordot(random.normal(size=(2, 36)), real_harmonics(points, 5), axes=(1, 2))
+    >>> bispectrum = SphereBispectrum(lmax=5).fit(signals)
+    >>> turned = np.roll(signals, 5, axis=2)  # about the poles
+    >>> np.allclose(bispectrum.transform(turned), bispectrum.transform(signals), atol=1e-6)
+    True
     """
+
+    symmetries = ("so3",)
 
     def __init__(
         self,
-        lmax: int = 10,
         *,
+        lmax: int = 10,
         points: ArrayLike | None = None,
         weights: ArrayLike | None = None,
         coefficients: str = "full",
@@ -82,7 +97,7 @@ class SphereBispectrum(BatchTransformer):
         triples = sphere_triples(lmax, n_signals, reach=n_signals - 1)
         if self.coefficients == "selective":
             triples = triples.select(independent_triples(triples, lmax, n_signals))
-        self.coupling_ = SphereCoupling(triples, lmax)
+        self.invariants_ = TripleInvariants(triples, lmax)
         degrees, signals = triples
         names = zip(("l1", "l2", "l3", "s1", "s2", "s3"), (*degrees.T, *signals.T), strict=True)
         return columns_table(**dict(names)), triples.multiplicities().astype(np.float32)
@@ -122,7 +137,7 @@ class SphereBispectrum(BatchTransformer):
     def _fill(self, rows: NDArray[Any], out: NDArray[np.float32]) -> int:
         coefficients = self._analyse(rows.astype(np.float64))
         sizes = take_out_sizes(coefficients)
-        values = self.coupling_.evaluate(coefficients)
+        values = self.invariants_.evaluate(coefficients)
         return write_scaled(values, out, weights=self.feature_weights_, sizes=sizes, degree=3, normalize=self.normalize)
 
 
@@ -155,6 +170,13 @@ def project_to_sphere(
     Returns
     -------
     ndarray of shape (n, n_theta, n_phi) or (n, n_theta, n_phi, channels), float32
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bispectral_ot.invariants import project_to_sphere
+    >>> project_to_sphere(np.ones((2, 28, 28)), seed=0).shape
+    (2, 32, 64)
     """
     pixels = check_images(images, what="images")
     if not 0 < angle < 180:
@@ -169,20 +191,34 @@ def project_to_sphere(
         )
     grid = equiangular_grid(*shape)[0].reshape(-1, 3)
     planes = pixels.reshape(*pixels.shape[:3], -1).astype(np.float32)
-    signals = np.empty((len(pixels), len(grid), planes.shape[3]), dtype=np.float32)
-
-    def work(start: int, stop: int) -> None:
-        for number in range(start, stop):
-            points = grid
-            if rotations is not None:
-                turn = rotations if rotations.single else rotations[number]
-                points = turn.inv().apply(grid)
-            where = _image_coordinates(points, planes.shape[1:3], angle)
-            for channel in range(planes.shape[3]):
-                signals[number, :, channel] = map_coordinates(planes[number, :, :, channel], where, order=1)
-
-    run_blocks(work, split_rows(len(pixels), block_rows=64))
+    turns = None
+    if rotations is not None:
+        turns = np.broadcast_to(rotations.as_matrix(), (len(pixels), 3, 3))
+    signals = fill_rows(
+        _sample_on_sphere,
+        np.empty((len(pixels), len(grid), planes.shape[3]), dtype=np.float32),
+        block_rows=64,
+        rows=(planes,),
+        shared=(turns, grid, angle),
+    )
     return signals.reshape(len(pixels), *shape, *pixels.shape[3:])
+
+
+def _sample_on_sphere(
+    block: Block,
+    planes: NDArray[np.float32],
+    turns: NDArray[np.float64] | None,
+    grid: NDArray[np.float64],
+    angle: float,
+) -> NDArray[np.float32]:
+    signals = np.empty((len(planes), len(grid), planes.shape[3]), dtype=np.float32)
+    for number, image in enumerate(planes):
+        # a row times a rotation matrix is turned by its inverse
+        points = grid if turns is None else grid @ turns[block.start + number]
+        where = _image_coordinates(points, planes.shape[1:3], angle)
+        for channel in range(planes.shape[3]):
+            signals[number, :, channel] = map_coordinates(image[..., channel], where, order=1)
+    return signals
 
 
 def _image_coordinates(points: NDArray[np.float64], size: tuple[int, ...], angle: float) -> NDArray[np.float64]:

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from bispectral_ot.checks import check_integer
 from bispectral_ot.invariants.base import BatchTransformer, columns_table, scaled_channels
-from bispectral_ot.invariants.kernels import normalize_rows, triple_products
 from bispectral_ot.invariants.orbits import TripleOrbits, triple_orbits
+from bispectral_ot.invariants.products import normalize_rows, triple_products
 
 
 class TranslationBispectrum(BatchTransformer):
@@ -34,8 +34,19 @@ class TranslationBispectrum(BatchTransformer):
     ``index_map_`` has the fields channel, row_1, column_1, row_2, column_2 (the signed frequencies k1 and k2)
     and part (0 real, 1 imaginary). A shift is cyclic: what leaves on one side comes back on the other, so
     content that moves needs a border of plain background.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bispectral_ot.invariants import TranslationBispectrum
+    >>> images = np.random.default_rng(0).random((2, 20, 30))
+    >>> bispectrum = TranslationBispectrum().fit(images)
+    >>> shifted = np.roll(images, (3, -7), axis=(1, 2))
+    >>> np.allclose(bispectrum.transform(shifted), bispectrum.transform(images), atol=1e-6)
+    True
     """
 
+    symmetries = ("translation",)
     orbits_: TripleOrbits
     band_: tuple[NDArray[np.int64], NDArray[np.int64]]
 

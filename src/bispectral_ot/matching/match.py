@@ -119,6 +119,8 @@ def match(
         coupling = solver.solve(cost, *weights, progress=progress)
     result = Match(
         coupling,
+        source=sides[0],
+        target=sides[1],
         source_labels=label_names(sides[0]),
         target_labels=label_names(sides[1]),
         settings=match_settings(space, cost, solver) | {"normalize": normalize},

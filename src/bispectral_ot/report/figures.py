@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from bispectral_ot.datasets import Dataset
 from bispectral_ot.matching import Match
+from bispectral_ot.report.pictures import Pictures, as_shown
 from bispectral_ot.report.sampling import class_by_class
 from bispectral_ot.report.style import (
     FAINT,
@@ -25,6 +26,7 @@ from bispectral_ot.report.style import (
     WRONG,
     WRONG_SHADES,
     house_style,
+    printable,
 )
 from bispectral_ot.report.tables import ClassTable
 from bispectral_ot.transport import Coupling
@@ -37,7 +39,7 @@ _LONGEST_NAME = 20
 _LONGEST_CAPTION = 13
 # Targets with less than this part of the best one's share are not worth a picture.
 _LEAST_OF_BEST = 0.01
-# A name of more letters than this does not fit below a tile beside its share.
+# A name of more letters than this does not fit below a tile together with its share.
 _SHORT_NAME = 4
 
 Square = tuple[float, float, float]  # left, top, side
@@ -99,7 +101,7 @@ def draw_confusion(
 
 
 def matches_figure(match: Match, source: Dataset, target: Dataset, *, k: int = 5, seed: int = 0) -> Figure:
-    """Some source images beside their k best targets, with the share of the mass that goes to each."""
+    """Some source images with their k best targets, with the share of the mass that goes to each."""
     chosen = pick_examples(source, 12, seed=seed)
     top = match.top_matches(k)
     k = top.indices.shape[1]
@@ -114,22 +116,21 @@ def matches_figure(match: Match, source: Dataset, target: Dataset, *, k: int = 5
         right = same_class(match, top.indices)
         title = "Best matches and their share of the mass" + ("" if right is None else " (blue: same class)")
         axes.text(0.25, 0.3, title, fontsize=11, fontweight="bold", va="center")
-        source_range, target_range = value_range(source), value_range(target)
+        sources, targets = Pictures(source), Pictures(target)
         for place, i in enumerate(chosen):
             block, row = divmod(place, n_rows)
             left, top_edge = 0.25 + block * (block_width + 0.45), 0.8 + row * line
             if row == 0:
                 axes.text(left, 0.72, "source", color=MUTED)
                 axes.text(left + tile + 0.28, 0.72, "best targets", color=MUTED)
-            draw_tile(axes, source.images[i], source_range, (left, top_edge, tile), caption=_caption(source, i))
+            draw_tile(axes, sources[i], (left, top_edge, tile), caption=_caption(source, i))
             for rank, (j, share) in enumerate(zip(top.indices[i], top.shares[i], strict=True)):
                 if share == 0 or share < _LEAST_OF_BEST * top.shares[i, 0]:
                     break
                 percent = f"{share:.0%}" if share >= 0.005 else "<1%"
                 draw_tile(
                     axes,
-                    target.images[j],
-                    target_range,
+                    targets[j],
                     (left + tile + 0.28 + rank * step, top_edge, tile),
                     right=None if right is None else bool(right[i, rank]),
                     caption=f"{_caption(target, j)}{between}{percent}" if target.classes else percent,
@@ -195,7 +196,7 @@ def contact_sheet(rows: Sequence[NDArray[Any]], names: Sequence[str]) -> Figure:
         figure = Figure(figsize=(1.5 + 0.5 * columns * width / height, 0.3 + 0.5 * len(rows)), layout="constrained")
         axes = figure.add_subplot()
         axes.imshow(as_shown(sheet, limits), cmap="gray", vmin=0, vmax=1, interpolation="nearest")
-        axes.set_yticks((np.arange(len(rows)) + 0.5) * height - 0.5, names)
+        axes.set_yticks((np.arange(len(rows)) + 0.5) * height - 0.5, [printable(name) for name in names])
         axes.set_xticks([])
         axes.tick_params(length=0)
         axes.spines[:].set_visible(False)
@@ -210,7 +211,7 @@ def pick_examples(dataset: Dataset, count: int, *, seed: int) -> list[int]:
 
 
 def same_class(match: Match, indices: NDArray[np.int64]) -> NDArray[np.bool_] | None:
-    """Whether the targets ``indices`` (n, k) are of their source's class; None where nobody can tell.
+    """Whether the targets ``indices`` (n, k) are of their source's class; None where that is not known.
 
     That is, where a side has no labels, or the two sides have none in common.
     """
@@ -233,16 +234,15 @@ def canvas(width: float, height: float) -> tuple[Figure, Axes]:
 
 def draw_tile(
     axes: Axes,
-    image: NDArray[Any],
-    limits: tuple[float, float],
+    picture: NDArray[np.float64],
     square: Square,
     *,
     right: bool | None = None,
     caption: str = "",
 ) -> None:
-    """Draw an image into a square, with a caption, framed by whether it is right."""
+    """Draw a picture into a square, with a caption, framed by whether it is right."""
     colour = {True: RIGHT, False: WRONG, None: FAINT}[right]
-    left, top, width, height = draw_image(axes, as_shown(image, limits), square)
+    left, top, width, height = draw_image(axes, picture, square)
     line_width = 1.0 if right is None else 2.4
     frame = Rectangle((left, top), width, height, fill=False, edgecolor=colour, linewidth=line_width, zorder=3)
     axes.add_patch(frame)
@@ -281,44 +281,11 @@ def draw_image(axes: Axes, image: NDArray[np.float64], square: Square) -> tuple[
     return left, top, width, height
 
 
-def value_range(dataset: Dataset) -> tuple[float, float]:
-    """The smallest and the largest pixel of a set."""
-    return float(dataset.images.min()), float(dataset.images.max())
-
-
-def as_shown(image: NDArray[Any], limits: tuple[float, float]) -> NDArray[np.float64]:
-    """Pixels brought to 0 ... 1, grey or RGB; the mean of the channels where they are neither.
-
-    A grey image three pixels wide is taken for a cloud of points (n_points, 3) and drawn as one.
-    """
-    if image.ndim == 2 and image.shape[1] == 3 < len(image):
-        return _draw_cloud(image)
-    lowest, highest = limits
-    shown: NDArray[np.float64] = (image.astype(np.float64) - lowest) / (highest - lowest or 1.0)
-    if shown.ndim == 3 and shown.shape[2] != 3:
-        shown = shown.mean(axis=2)
-    return shown.clip(0.0, 1.0)
-
-
-def _draw_cloud(points: NDArray[Any], *, side: int = 32) -> NDArray[np.float64]:
-    """Points (n, 3) scaled to fit and seen obliquely from above: (side, side), brighter where they are dense."""
-    centred = points - points.mean(axis=0, dtype=np.float64)
-    reach = np.linalg.norm(centred, axis=1).max() or 1.0
-    turn, tilt = np.radians((35.0, 25.0))
-    x, y, z = centred.T / reach
-    right, behind = x * np.cos(turn) + y * np.sin(turn), y * np.cos(turn) - x * np.sin(turn)
-    down = -(z * np.cos(tilt) + behind * np.sin(tilt))
-    counts, *_ = np.histogram2d(down, right, bins=side, range=[(-1, 1), (-1, 1)])
-    brightness: NDArray[np.float64] = np.sqrt(counts / counts.max())
-    return brightness
-
-
 def _class_samples(dataset: Dataset, names: Sequence[str]) -> list[NDArray[np.float64]]:
     """The first image of each named class."""
     assert dataset.labels is not None
-    limits = value_range(dataset)
-    first = [int(np.argmax(dataset.labels == dataset.classes.index(name))) for name in names]
-    return [as_shown(dataset.images[i], limits) for i in first]
+    pictures = Pictures(dataset)
+    return [pictures[int(np.argmax(dataset.labels == dataset.classes.index(name)))] for name in names]
 
 
 def _ticks(names: Sequence[str]) -> tuple[list[int], list[str]]:
@@ -339,6 +306,7 @@ def _shortened(name: str, longest: int) -> str:
 
     Names that begin alike, as those of strains or of numbered files do, stay different.
     """
+    name = printable(name)
     if _width(name) <= longest:
         return name
     for kept in range(min(longest, len(name)) - 1, 0, -1):

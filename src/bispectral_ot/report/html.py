@@ -7,22 +7,26 @@ import hashlib
 import html
 import json
 import re
+import warnings
+from collections.abc import Callable, Iterable
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bispectral_ot._version import __version__
-from bispectral_ot.errors import InputError
+from bispectral_ot.checks import check_entries
+from bispectral_ot.errors import DataWarning, InputError
+from bispectral_ot.files import to_json, write_text
 from bispectral_ot.memory import format_bytes
 from bispectral_ot.report.page_data import FILE, PageData
 from bispectral_ot.report.style import CLASS_COLOURS, FAINT, INK, MUTED, RIGHT, WRONG
 from bispectral_ot.report.thumbnails import sprite_sheet
-from bispectral_ot.runs import to_json, write_text
+from bispectral_ot.runs import REPORT
 
-REPORT = "report.html"
+Result = TypeVar("Result")
 # One page is at most this large; pictures are left out until it is.
 _MOST_BYTES = 9_500_000
 _MOST_FIGURE_BYTES = 6_000_000
@@ -49,9 +53,15 @@ def write_report(run: str | Path, *, most_bytes: int = _MOST_BYTES) -> Path:
     folder = Path(run)
     if not folder.is_dir():
         raise InputError(f"{folder} is not a folder; give the folder that match, demo or study has written.")
-    matches = [PageData.load(path) for path in _kept_matches(folder)]
-    content = _run_content(folder, with_figures=not matches)
+    if (folder / REPORT).is_dir():
+        raise InputError(f"{folder / REPORT} is a folder, but the page goes there; move it away.")
+    kept = _kept_matches(folder)
+    matches = _readable(PageData.load, kept)
+    # the page draws matches itself, but not what is said of poses
+    content = _run_content(folder, figures="poses*.png" if matches else "[!.]*.png")
     if not (matches or content["figures"] or content["tables"]):
+        if kept:
+            PageData.load(kept[0])  # says what is wrong with it
         raise InputError(f"{folder} is no run, or one without {FILE}, tables and figures; make it again with --report.")
     share = 1.0
     while True:
@@ -61,6 +71,19 @@ def write_report(run: str | Path, *, most_bytes: int = _MOST_BYTES) -> Path:
         share *= 0.7
     write_text(folder / REPORT, page)
     return folder / REPORT
+
+
+def _readable(read: Callable[[Path], Result], paths: Iterable[Path]) -> list[Result]:
+    """What can be read; a warning names each file that cannot, and the page is made without it."""
+    found = []
+    for path in paths:
+        try:
+            found.append(read(path))
+        except InputError as error:
+            warnings.warn(f"{error} The page is made without it.", DataWarning, stacklevel=3)
+        except (OSError, ValueError) as error:
+            warnings.warn(f"{path} is damaged ({error}). The page is made without it.", DataWarning, stacklevel=3)
+    return found
 
 
 def _kept_matches(folder: Path) -> list[Path]:
@@ -100,7 +123,7 @@ def build_page(content: dict[str, Any]) -> str:
 
 
 def embed_json(content: Any) -> str:
-    """JSON that is safe inside a script element, whatever its texts are."""
+    """JSON that is safe inside a script element, whatever its strings are."""
     compact = json.dumps(json.loads(to_json(content)), ensure_ascii=False, separators=(",", ":"))
     # lone surrogates (bytes of a file name that are no text) cannot be written in UTF-8
     return compact.translate(_UNSAFE).encode("utf-8", "backslashreplace").decode()
@@ -144,46 +167,55 @@ def _group(members: list[PageData]) -> dict[str, Any]:
     return {"panels": panels, "sheet": fields | {"png": base64.b64encode(sheet.png).decode()}}
 
 
-def _run_content(folder: Path, *, with_figures: bool) -> dict[str, Any]:
+def _run_content(folder: Path, *, figures: str) -> dict[str, Any]:
     """Title, origin, warnings, tables and figures of a run."""
-    record, results = _read_json(folder / "run.json"), _read_json(folder / "results.json")
-    config, machine = record.get("config", {}), record.get("machine", {})
+    record, results = (_read_entries(folder / name) for name in ("run.json", "results.json"))
+    config, machine = (entry if isinstance(entry, dict) else {} for entry in map(record.get, ("config", "machine")))
+    seconds, memory = record.get("wall_seconds"), record.get("peak_memory_bytes")
     verb = str(config.get("verb", "run"))
     about = [f"Made by bispectral-ot {record.get('bispectral_ot', __version__)}"]
     if "date" in record:
         about.append(f"on {record['date']}")
-    if "wall_seconds" in record:
-        memory = format_bytes(record.get("peak_memory_bytes", 0))
-        about.append(f"in {record['wall_seconds']:.1f} s with a peak memory of {memory}")
+    if isinstance(seconds, int | float) and isinstance(memory, int):
+        about.append(f"in {seconds:.1f} s with a peak memory of {format_bytes(memory)}")
     if machine:
         about.append(f"on {machine.get('processor')} ({machine.get('cores')} cores)")
-    figures, left_out = _figures(folder) if with_figures else ([], [])
+    told = results.get("warnings")
+    pictures, left_out = _figures(folder, figures)
+    tables = [path for path in sorted(folder.glob("*.md")) if path.name[0] != "."]
     return {
         "title": _TITLES.get(verb, f"Report of {folder.resolve().name}"),
         "about": " ".join(about) + ".",
-        "warnings": results.get("warnings", []),
-        "tables": [{"file": path.name, "blocks": read_markdown(path)} for path in sorted(folder.glob("*.md"))],
-        "figures": figures,
+        "warnings": [str(warning) for warning in told] if isinstance(told, list) else [],
+        "tables": _readable(lambda path: {"file": path.name, "blocks": read_markdown(path)}, tables),
+        "figures": pictures,
         "figures_left_out": left_out,
     }
 
 
-_TITLES = {"match": "Match of two datasets", "demo": "Turned digits matched with upright ones"}
+_TITLES = {
+    "match": "Match of two datasets",
+    "upright": "Images put upright",
+    "demo": "Turned digits matched with upright ones",
+}
 
 
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return content if isinstance(content, dict) else {}
+def _read_entries(path: Path) -> dict[str, Any]:
+    """The content of a JSON file; nothing where there is none, or a damaged one."""
+
+    def read(path: Path) -> dict[str, Any]:
+        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        check_entries(content, {})
+        return content
+
+    return next(iter(_readable(read, [path] if path.exists() else [])), {})
 
 
-def _figures(folder: Path) -> tuple[list[dict[str, str]], list[str]]:
+def _figures(folder: Path, pattern: str) -> tuple[list[dict[str, str]], list[str]]:
     """Pictures of the run as far as they fit, and the names of the others."""
     kept, left_out, used = [], [], 0
-    for path in sorted((folder / "figures").glob("[!.]*.png")):
-        content = path.read_bytes()
+    pictures = sorted((folder / "figures").glob(pattern))
+    for path, content in _readable(lambda path: (path, path.read_bytes()), pictures):
         if used + len(content) > _MOST_FIGURE_BYTES:
             left_out.append(path.name)
             continue

@@ -17,8 +17,8 @@ from bispectral_ot.report.figures import (
     draw_tile,
     pick_examples,
     same_class,
-    value_range,
 )
+from bispectral_ot.report.pictures import Pictures
 from bispectral_ot.report.style import FAINT, MUTED, RIGHT, WRONG, house_style
 from bispectral_ot.report.tables import ClassTable
 
@@ -82,7 +82,7 @@ def _draw_examples(axes: Axes, outcomes: Outcomes, source: Dataset, target: Data
     right = {name: same_class(match, best[name]) for name, (match, _) in outcomes.items()}
     chosen = _representative(source, [hits for hits in right.values() if hits is not None], seed)
     rows = {"turned image": None} | {f"best match by\n{name}": name for name in outcomes}
-    source_range, target_range = value_range(source), value_range(target)
+    sources, targets = Pictures(source), Pictures(target)
     for row, (title, name) in enumerate(rows.items()):
         top = _TILES_TOP + row * _ROW_STEP
         middle = top + _TILE / 2
@@ -90,10 +90,10 @@ def _draw_examples(axes: Axes, outcomes: Outcomes, source: Dataset, target: Data
         for place, i in enumerate(chosen):
             square = (_TILES_LEFT + place * _STEP, top, _TILE)
             if name is None:
-                draw_tile(axes, source.images[i], source_range, square)
+                draw_tile(axes, sources[i], square)
             else:
-                image, hits = target.images[best[name][i, 0]], right[name]
-                draw_tile(axes, image, target_range, square, right=None if hits is None else bool(hits[i, 0]))
+                picture, hits = targets[best[name][i, 0]], right[name]
+                draw_tile(axes, picture, square, right=None if hits is None else bool(hits[i, 0]))
 
 
 def _representative(source: Dataset, right: list[NDArray[np.bool_]], seed: int) -> list[int]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import zipfile
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,17 +11,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bispectral_ot.checks import check_entries
 from bispectral_ot.datasets import Dataset
 from bispectral_ot.errors import InputError
+from bispectral_ot.files import to_json, whole_file
 from bispectral_ot.matching import Match
+from bispectral_ot.poses import Poses
 from bispectral_ot.progress import Progress, silent
 from bispectral_ot.report.embedding import embed
-from bispectral_ot.report.figures import value_range
+from bispectral_ot.report.pictures import Pictures
 from bispectral_ot.report.sampled_distances import SampledDistances, sample_distances
 from bispectral_ot.report.sampling import Indices, cell_by_cell, class_by_class, interleave
 from bispectral_ot.report.tables import Side
 from bispectral_ot.report.thumbnails import thumbnails
-from bispectral_ot.runs import to_json, whole_file
 
 FILE = "report-data.npz"
 # Source images whose matches are kept; with their best targets a page stays far below 10 MB.
@@ -30,6 +31,26 @@ _MOST_SOURCES = 1200
 _TARGETS_OF_A_SOURCE = 5
 # Bytes of uncompressed thumbnails; large ones and colour mean fewer of them.
 _PICTURE_BYTES = 6_000_000
+
+_NUMBER = (int, float)
+_SIDE = {"name": str, "images": int, "shape": list}
+# What a page needs.
+_ENTRIES = {
+    "title": str,
+    "group": str,
+    "flow": {"rows": list, "columns": list, "counts": list, "labelled": dict},
+    "sources": dict.fromkeys(("index", "label", "file", "mapped", "confidence", "matches", "shares"), list),
+    "targets": dict.fromkeys(("index", "label", "file"), list),
+    "map": (dict, type(None)),
+    "distances": (dict, type(None)),
+    "history": list,
+    "facts": {
+        "converged": bool,
+        **dict.fromkeys(("distance", "marginal_error", "tol", "n", "m"), _NUMBER),
+        **dict.fromkeys(("settings", "seconds"), dict),
+        **dict.fromkeys(("source", "target"), _SIDE),
+    },
+}
 
 
 @dataclass(frozen=True)
@@ -64,10 +85,23 @@ class PageData:
         """Read what :meth:`save` has written."""
         try:
             with np.load(path, allow_pickle=False) as arrays:
-                content = json.loads(arrays["content"].tobytes())
-                return cls(content, arrays["source"], arrays["target"])
-        except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
-            raise InputError(f"{path} is not the data of a report ({error}); make the run again.") from error
+                data = cls(json.loads(arrays["content"].tobytes()), arrays["source"], arrays["target"])
+            data._check()
+        except Exception as error:  # NumPy, zipfile and its decompressors raise whatever they like on a damaged file
+            raise InputError(
+                f"{path} is damaged, or not the data of a report ({error}); make the run again for it. Its "
+                "results.json, tables and figures are not affected."
+            ) from error
+        return data
+
+    def _check(self) -> None:
+        """Raise an error where a page could not be made of it."""
+        check_entries(self.content, _ENTRIES)
+        for side, pictures in (("sources", self.source_pictures), ("targets", self.target_pictures)):
+            lengths = {len(values) for name, values in self.content[side].items() if values or name != "file"}
+            if lengths != {len(pictures)} or pictures.dtype != np.uint8 or pictures.ndim not in (3, 4):
+                raise ValueError(f"pictures of {side!r} have shape {pictures.shape}, for {sorted(lengths)} entries")
+        self.reduced(1.0)
 
     def reduced(self, share: float) -> PageData:
         """The same match with fewer images: the first ``share`` of the sources, and as much of the map.
@@ -109,6 +143,7 @@ def collect(
     target: Side,
     *,
     title: str,
+    poses: Poses | None = None,
     group: str = "",
     seed: int = 0,
     progress: Progress = silent,
@@ -120,7 +155,9 @@ def collect(
     match, source, target
         The match, and the two sides that it was made of.
     title
-        What tells it from the other matches of the run, such as the name of its features.
+        What distinguishes it from the other matches of the run, such as the name of its features.
+    poses
+        How each source is put upright, where that was asked for.
     group
         Matches of the same group have the same two sides, and are shown side by side.
     seed
@@ -156,20 +193,31 @@ def collect(
             "confidence": _rounded(confidence[rows]),
             "matches": [[place[int(j)] for j in top.indices[i, kept]] for i, kept in zip(rows, with_mass, strict=True)],
             "shares": [_rounded(line[kept]) for line, kept in zip(shares, with_mass, strict=True)],
-        },
+        }
+        | _poses(poses, rows),
         "targets": _elements(target, columns, column_codes),
         "map": None if sample is None else _map(sample, rows, place, seed=seed),
         "distances": None if sample is None else _distances(sample, row_codes, column_codes),
         "history": [[float(f"{reg:.3g}"), float(f"{error:.4g}")] for reg, error in match.coupling.history],
     }
-    pictures = [thumbnails(side.images[chosen], value_range(side)) for side, chosen in ((a, rows), (b, columns))]
+    shown = [(Pictures(a), rows), (Pictures(b), columns)]
+    small = [thumbnails(pictures[i] for i in chosen) for pictures, chosen in shown]
     progress("report data", 4, 4)
-    return PageData(json.loads(to_json(content)), pictures[0], pictures[1])
+    return PageData(json.loads(to_json(content)), *small)
+
+
+def _poses(poses: Poses | None, rows: Indices) -> dict[str, Any]:
+    """For each source: degrees counter-clockwise, whether it is mirrored, uncertainty, whether it is ambiguous."""
+    if poses is None or poses.angles is None:
+        return {}
+    mirrored = np.zeros(len(poses), dtype=np.bool_) if poses.mirrored is None else poses.mirrored
+    columns = np.round(poses.angles, 1), mirrored, np.round(poses.uncertainty, 1), poses.ambiguous
+    return {"poses": [list(row) for row in zip(*(column[rows].tolist() for column in columns), strict=True)]}
 
 
 def _source_count(dataset: Dataset) -> int:
     """How many sources can be shown, if each brings all its targets along."""
-    one = thumbnails(dataset.images[:1], (0.0, 1.0)).nbytes
+    one = thumbnails([Pictures(dataset.select([0]))[0]]).nbytes
     return min(_MOST_SOURCES, max(1, _PICTURE_BYTES // (one * (1 + _TARGETS_OF_A_SOURCE))))
 
 

@@ -10,7 +10,7 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from bispectral_ot.report.style import CLASS_COLOURS, INK, RIGHT_SHADES, house_style
+from bispectral_ot.report.style import CLASS_COLOURS, INK, RIGHT_SHADES, house_style, printable
 
 # More classes than this have no room for numbers in a heat map.
 _MOST_NUMBERS = 12
@@ -36,7 +36,7 @@ def embedding_figure(
             axes.set_title(panel.title, pad=8)
             axes.spines[:].set_visible(True)
         handles = [
-            matplotlib.lines.Line2D([], [], color=colour, marker="s", linestyle="", label=name)
+            matplotlib.lines.Line2D([], [], color=colour, marker="s", linestyle="", label=printable(name))
             for name, colour in zip(classes, colours, strict=True)
         ]
         figure.legend(handles=handles, loc="outside lower center", ncols=min(len(classes), 13))
@@ -88,8 +88,9 @@ def class_distance_figure(means: NDArray[np.float64], classes: tuple[str, ...], 
                 colour = "white" if value > middle else INK
                 axes.text(j, i, f"{value:.3g}", ha="center", va="center", fontsize=6.5, color=colour)
         ticks = range(len(classes))
-        axes.set_xticks(ticks, classes, rotation=90 if max(map(len, classes)) > 3 else 0)
-        axes.set_yticks(ticks, classes)
+        names = [printable(name) for name in classes]
+        axes.set_xticks(ticks, names, rotation=90 if max(map(len, names)) > 3 else 0)
+        axes.set_yticks(ticks, names)
         axes.tick_params(length=0)
         axes.set_title(f"Mean distance between classes: {title}", fontsize=9)
         figure.colorbar(drawn, ax=axes, shrink=0.8)
@@ -112,7 +113,7 @@ def angle_distance_figure(
             drawn = axes.imshow(matrix, cmap=RIGHT_SHADES, vmin=low, vmax=high)
             axes.set_xticks(ticks, [f"{degrees[t]:g}°" for t in ticks])
             axes.set_yticks(ticks, [f"{degrees[t]:g}°" for t in ticks])
-            axes.set_title(name, fontsize=10)
+            axes.set_title(printable(name), fontsize=10)
         for axes in panels[len(classes) :]:
             axes.set_visible(False)
         figure.colorbar(drawn, ax=panels.tolist(), shrink=0.7)

@@ -1,7 +1,8 @@
-"""One look for all figures: colours that colour-blind readers can tell apart, and one set of fonts."""
+"""One look for all figures: colours that colour-blind readers can distinguish, and one set of fonts."""
 
 from __future__ import annotations
 
+import unicodedata
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -13,7 +14,7 @@ from matplotlib import font_manager
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 
-from bispectral_ot.runs import whole_file
+from bispectral_ot.files import whole_file
 
 INK = "#1f2933"
 MUTED = "#6b7785"
@@ -81,8 +82,14 @@ def house_style() -> Iterator[None]:
         yield
 
 
+def printable(text: str) -> str:
+    """The text with an escape for each letter that no font has: control characters, bytes that are no UTF-8."""
+    letters = (letter if unicodedata.category(letter) not in ("Cc", "Cs") else repr(letter)[1:-1] for letter in text)
+    return "".join(letters)
+
+
 def save(figure: Figure, path: Path, *, kinds: Sequence[str] = ("png", "svg")) -> None:
-    """Write a figure as PNG to look at and, beside it, as SVG for papers; each file whole or not at all."""
+    """Write a figure as PNG to look at and as SVG for papers; each file whole or not at all."""
     with house_style(), warnings.catch_warnings():
         # a letter that no font of this machine has is drawn as a box
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")

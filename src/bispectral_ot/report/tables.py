@@ -108,7 +108,7 @@ def match_rows(match: Match, source: Side, target: Side, *, k: int) -> tuple[lis
 def label_rows(match: Match, source: Side, target: Side) -> tuple[list[str], Iterator[Row]] | None:
     """Header and rows of ``labels.csv``: the label that each image gets from the other side, and its share.
 
-    The source gets labels, with its own beside them where it has some; the target does where only the source
+    The source gets labels, together with its own where it has some; the target does where only the source
     has labels; nobody where there are none.
     """
     if match.target_labels is not None:

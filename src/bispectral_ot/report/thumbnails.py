@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import io
-from typing import Any, NamedTuple
+from collections.abc import Iterable
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from bispectral_ot.report.figures import as_shown
-
 # Larger images are made smaller until their longer side is this many pixels.
 LONGEST_SIDE = 32
 
 
-def thumbnails(images: NDArray[Any], limits: tuple[float, float]) -> NDArray[np.uint8]:
-    """Images (n, height, width[, channels]) as small ones (n, h, w) in grey or (n, h, w, 3) in colour.
-
-    ``limits`` are the pixels that become black and white.
-    """
+def thumbnails(pictures: Iterable[NDArray[np.float64]]) -> NDArray[np.uint8]:
+    """Pictures (height, width) or (height, width, 3), from 0 to 1, as small ones (n, h, w) or (n, h, w, 3)."""
     small = []
-    for image in images:
-        shown = (as_shown(image, limits) * 255).round().astype(np.uint8)
+    for pixels in pictures:
+        shown = (pixels * 255).round().astype(np.uint8)
         height, width = shown.shape[:2]
         scale = min(1.0, LONGEST_SIDE / max(height, width))
         size = max(1, round(width * scale)), max(1, round(height * scale))

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from bispectral_ot.checks import check_choice
-from bispectral_ot.costs import METRICS, Metric
+from bispectral_ot.costs import Metric
 from bispectral_ot.costs.aligned import check_aligned_metric
 from bispectral_ot.errors import InputError
-from bispectral_ot.invariants import make_features
-from bispectral_ot.invariants.names import DEFAULT_FEATURES, symmetry_of
+from bispectral_ot.invariants import Transformer, make_features
+from bispectral_ot.invariants.names import DEFAULT_FEATURES
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class FeatureChoice:
     metric : of the distances
     """
 
-    transformer: Any
+    transformer: Transformer
     name: str
     symmetry: str | None
     metric: Metric
@@ -33,7 +33,7 @@ class FeatureChoice:
     @property
     def aligns(self) -> bool:
         """Whether every pair is turned to its best fit, instead of being compared as it is."""
-        return bool(getattr(self.transformer, "aligns", False))
+        return self.transformer.aligns
 
     def check_components(self, pca: Any, n_columns: int) -> None:
         """Refuse a number of principal components that cannot be."""
@@ -56,12 +56,12 @@ def choose_features(
     transformer = make_features(features, symmetry=symmetry)
     if features is None:
         features = DEFAULT_FEATURES[symmetry or "rotation"]
-    metric = metric or getattr(transformer, "default_metric", "l1")
-    if getattr(transformer, "aligns", False):
+    metric = metric or transformer.default_metric
+    if transformer.aligns:
         metric = check_aligned_metric(metric)
     return FeatureChoice(
         transformer,
-        name=features if isinstance(features, str) else type(transformer).__name__,
-        symmetry=symmetry_of(transformer) or symmetry,
-        metric=cast(Metric, check_choice("metric", metric, METRICS)),
+        name=features if isinstance(features, str) else type(features).__name__,
+        symmetry=transformer.symmetry or symmetry,
+        metric=cast(Metric, check_choice("metric", metric, transformer.metrics)),
     )

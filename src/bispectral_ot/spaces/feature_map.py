@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,8 +10,7 @@ from numpy.typing import NDArray
 
 from bispectral_ot.costs import AlignedDistance, Cost, FeatureDistance, Metric
 from bispectral_ot.datasets.transforms import rescale
-from bispectral_ot.errors import InputError
-from bispectral_ot.invariants.base import BatchTransformer
+from bispectral_ot.invariants import Transformer
 from bispectral_ot.progress import Progress, silent
 
 Rows = NDArray[np.float32]
@@ -30,7 +28,7 @@ class FeatureMap:
     projection : (columns, components) principal components, or None
     """
 
-    transformer: Any
+    transformer: Transformer
     mean: float = 0.0
     std: float = 1.0
     weights: Rows | None = field(default=None, repr=False)
@@ -42,14 +40,11 @@ class FeatureMap:
 
     def transform(self, images: NDArray[Any]) -> Rows:
         """What the transformer gives for the normalized images, without projection."""
-        as_input = flat_unless_images(self.transformer, self.normalized(images))
-        rows: Rows = np.ascontiguousarray(self.transformer.transform(as_input), dtype=np.float32)
-        if rows.ndim != 2 or len(rows) != len(images):
-            raise InputError(
-                f"{type(self.transformer).__name__} gave features of shape {rows.shape} for {len(images)} images; "
-                "it should give one row each."
-            )
-        return rows
+        return self.transformer.transform(self.normalized(images))
+
+    def fill(self, images: NDArray[Any], out: Rows) -> int:
+        """Write what :meth:`transform` gives to ``out``, and return how many rows vanish."""
+        return self.transformer.fill(self.normalized(images), out)
 
     def normalized(self, images: NDArray[Any]) -> NDArray[Any]:
         """``(image - mean) / std``; images as they are where that changes nothing."""
@@ -67,9 +62,10 @@ class FeatureMap:
 
     def distance(self, source: Rows, target: Rows, metric: Metric) -> FeatureDistance:
         """Distances between two sets of features; steerable ones at the best turn of each pair."""
-        if getattr(self.transformer, "aligns", False):
+        if self.transformer.aligns:
             reflections = self.transformer.symmetry == "rotation-reflection"
-            return AlignedDistance(source, target, self.transformer.index_map_, metric, reflections=reflections)
+            columns = self.transformer.index_map_  # type: ignore[attr-defined]
+            return AlignedDistance(source, target, columns, metric, reflections=reflections)
         # the projection has taken the weights up
         return FeatureDistance(source, target, metric, self.weights if self.projection is None else None)
 
@@ -82,45 +78,9 @@ class FeatureMap:
         return distances
 
 
-def fitted(transformer: Any, images: NDArray[Any]) -> Any:
+def fitted(transformer: Transformer, images: NDArray[Any]) -> Transformer:
     """A copy of the transformer, fitted to ``images``; the given one stays as it is."""
     from sklearn.base import clone
 
-    return clone(transformer, safe=False).fit(flat_unless_images(transformer, images))
-
-
-def column_weights(transformer: Any) -> Rows | None:
-    """The multiplicities of folded features, where the transformer (or the last step of a pipeline) has any."""
-    while hasattr(transformer, "steps"):
-        transformer = transformer.steps[-1][1]
-    weights: Rows | None = getattr(transformer, "feature_weights_", None)
-    return weights
-
-
-def count_columns(feature_map: FeatureMap, images: NDArray[Any]) -> int:
-    """How many columns the features of ``images`` have before any projection."""
-    if isinstance(feature_map.transformer, BatchTransformer):
-        return feature_map.transformer.n_features_out_
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the features themselves will say it
-        return int(feature_map.transform(images[:1]).shape[1])
-
-
-def flat_unless_images(transformer: Any, images: NDArray[Any]) -> NDArray[Any]:
-    """Images as rows for transformers that do not read image batches."""
-    return images if _takes_images(transformer) else images.reshape(len(images), -1)
-
-
-def _takes_images(transformer: Any) -> bool:
-    """Whether it reads image batches; most scikit-learn transformers, and ours of 1-D signals, want rows.
-
-    They say so in their tags.
-    """
-    if hasattr(transformer, "steps"):
-        return _takes_images(transformer.steps[0][1])
-    if hasattr(transformer, "transformer_list"):
-        return any(_takes_images(part) for _, part in transformer.transformer_list)
-    if not hasattr(transformer, "__sklearn_tags__"):
-        return True
-    tags = transformer.__sklearn_tags__()
-    return bool(tags.input_tags.three_d_array or tags.no_validation)
+    copy: Transformer = clone(transformer, safe=False)
+    return copy.fit(images)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -16,11 +15,12 @@ from bispectral_ot.checks import check_integer
 from bispectral_ot.costs import Cost, Metric, Storage, plan_storage
 from bispectral_ot.datasets import Dataset
 from bispectral_ot.engines import Engine
-from bispectral_ot.errors import DataWarning, InputError
-from bispectral_ot.invariants.base import BatchTransformer, warn_of_vanishing
+from bispectral_ot.errors import DataWarning, InputError, warn
+from bispectral_ot.invariants.base import warn_of_vanishing
+from bispectral_ot.memory import reserved_memory_map
 from bispectral_ot.progress import Progress, silent
 from bispectral_ot.spaces.choice import FeatureChoice
-from bispectral_ot.spaces.feature_map import FeatureMap, Rows, column_weights, count_columns, fitted
+from bispectral_ot.spaces.feature_map import FeatureMap, Rows, fitted
 from bispectral_ot.spaces.projection import SAMPLE, principal_components, sample_evenly
 from bispectral_ot.spaces.statistics import PixelStatistics, common_scale, measure_pixels
 
@@ -95,15 +95,14 @@ class FeatureSpace:
             check_integer("pca", pca, minimum=1)
         _check_sizes(datasets)
         self.choice, self._engine = choice, engine
-        self._files = tempfile.TemporaryDirectory(prefix="bispectral-ot-", dir=scratch)
         self.statistics: list[PixelStatistics] = [measure_pixels(dataset) for dataset in datasets]
         mean, std = common_scale(self.statistics) if normalize else (0.0, 1.0)
         positions = sample_evenly([len(dataset) for dataset in datasets], _sample_size(datasets[0]))
         sample = _chosen(datasets, positions)
         unfitted = FeatureMap(choice.transformer, mean, std)
         transformer = fitted(choice.transformer, unfitted.normalized(sample))
-        self.feature_map = FeatureMap(transformer, mean, std, column_weights(transformer))
-        columns = count_columns(self.feature_map, sample)
+        self.feature_map = FeatureMap(transformer, mean, std, transformer.feature_weights_)
+        columns = transformer.n_features_out_
         if pca is not None:
             choice.check_components(pca, columns)
         sizes = sorted((len(dataset) for dataset in datasets), reverse=True)
@@ -119,7 +118,7 @@ class FeatureSpace:
         self.storage: Storage = plan.storage
         self.settings: dict[str, Any] = {"transformer": repr(transformer), "pca": pca}
         if pca is None:
-            self.features = self._extract(datasets, columns, plan.mapped_features, progress)
+            self.features = self._extract(datasets, columns, plan.mapped_features, scratch, progress)
         else:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", DataWarning)  # the features of all images will say it
@@ -145,7 +144,6 @@ class FeatureSpace:
     def close(self) -> None:
         """Let the features go, and their files; costs that were made from them stay usable."""
         self.features = []
-        self._files.cleanup()
 
     def cost(
         self,
@@ -171,22 +169,21 @@ class FeatureSpace:
         return self.feature_map.distances_within(self.features[place], metric or self.choice.metric, progress=progress)
 
     def _extract(
-        self, datasets: Sequence[Dataset], columns: int, mapped: bool, progress: Progress
+        self,
+        datasets: Sequence[Dataset],
+        columns: int,
+        mapped: bool,
+        scratch: str | Path | None,
+        progress: Progress,
     ) -> list[NDArray[np.float32]]:
-        from bispectral_ot.memory import reserved_memory_map
-
         features: list[NDArray[np.float32]] = []
         done, total, vanishing = 0, sum(map(len, datasets)), 0
-        for number, dataset in enumerate(datasets):
+        for dataset in datasets:
             shape = (len(dataset), columns)
-            file = Path(self._files.name) / f"{number}.npy"
-            out = reserved_memory_map(file, shape) if mapped else np.empty(shape, dtype=np.float32)
+            out = reserved_memory_map(shape, folder=scratch) if mapped else np.empty(shape, dtype=np.float32)
             for part in _batches(dataset):
                 images = dataset.images[part]
-                if isinstance(self.feature_map.transformer, BatchTransformer):
-                    vanishing += self.feature_map.transformer.fill(self.feature_map.normalized(images), out[part])
-                else:
-                    out[part] = self.feature_map.transform(images)
+                vanishing += self.feature_map.fill(images, out[part])
                 done += len(images)
                 progress("features", done, total)
             features.append(out)
@@ -227,13 +224,12 @@ class FeatureSpace:
             warnings.simplefilter("ignore")
             seen, on_one_scale = self.feature_map(few), self.feature_map(few * (deviations[low] / deviations[high]))
         if np.linalg.norm(seen - on_one_scale) > 0.01 * np.linalg.norm(seen):
-            warnings.warn(
+            warn(
                 f"the pixels of {datasets[low].name!r} have a standard deviation of {deviations[low]:.5g}, those of "
                 f"{datasets[high].name!r} {deviations[high]:.5g}, and these features see that. If the sets only differ "
                 "in range (8 and 16 bits, 0..1 and 0..255), bring them to one first: save files in one depth, divide "
                 "arrays by their maximum, or use normalize(dataset) on each.",
                 DataWarning,
-                stacklevel=4,
             )
 
 
@@ -242,7 +238,9 @@ def _sample_size(dataset: Dataset) -> int:
 
 
 def _chosen(datasets: Sequence[Dataset], positions: Sequence[NDArray[np.int64]]) -> NDArray[Any]:
-    return np.concatenate([dataset.images[at] for dataset, at in zip(datasets, positions, strict=True)])
+    shape = datasets[0].images.shape[1:]  # one channel may have an axis or not
+    parts = [dataset.images[at].reshape(-1, *shape) for dataset, at in zip(datasets, positions, strict=True)]
+    return np.concatenate(parts)
 
 
 def _batches(dataset: Dataset) -> Iterator[slice]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -10,7 +9,7 @@ import numpy as np
 
 from bispectral_ot.datasets import Dataset
 from bispectral_ot.datasets.transforms import mean_and_std
-from bispectral_ot.errors import DataWarning
+from bispectral_ot.errors import DataWarning, warn
 
 
 class PixelStatistics(NamedTuple):
@@ -27,11 +26,10 @@ def measure_pixels(dataset: Dataset) -> PixelStatistics:
     pixels = dataset.images.reshape(len(dataset), -1)
     constant = int((pixels.max(axis=1) == pixels.min(axis=1)).sum())
     if constant:
-        warnings.warn(
+        warn(
             f"{constant} of the {len(dataset)} images of {dataset.name!r} are constant (blank): they have "
             "no shape to match by.",
             DataWarning,
-            stacklevel=4,
         )
     return PixelStatistics(pixels.size, *mean_and_std(dataset.images), constant)
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from bispectral_ot.datasets import Dataset
+from bispectral_ot.files import write_json, write_text
 from bispectral_ot.progress import Progress, silent
-from bispectral_ot.runs import write_json, write_text
 from bispectral_ot.studies.cells import CellStore, Report
 from bispectral_ot.studies.experiment import CellGroup
 from bispectral_ot.studies.preset import Preset, check_names, load_labelled

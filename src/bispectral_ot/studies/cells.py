@@ -10,12 +10,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bispectral_ot.checks import check_entries
 from bispectral_ot.errors import InputError, RunExistsError
+from bispectral_ot.files import write_json
 from bispectral_ot.progress import Progress, silent
-from bispectral_ot.runs import check_resumable, resumed_run, write_json
+from bispectral_ot.runs import check_resumable, resumed_run
 from bispectral_ot.studies.experiment import CellGroup, Config, Inspect, compute_cells
 
 Report = Callable[[dict[str, Any]], None]
+# What tables and figures read of a cell.
+_ENTRIES = {
+    **dict.fromkeys(("dataset", "features", "metric", "setting"), str),
+    **dict.fromkeys(("n_source", "n_target", "columns"), int),
+    **dict.fromkeys(("accuracy", "transport_cost", "marginal_error"), (int, float)),
+    **dict.fromkeys(("classes", "recall", "confusion"), list),
+    "converged": bool,
+    "seconds": dict,
+}
 
 
 @dataclass(frozen=True)
@@ -29,7 +40,7 @@ class CellStore:
     ----------
     folder : of the study
     verb : of the program, such as ``"study class-preservation"``
-    outputs : what the study writes to its folder beside cells, ``run.json`` and the report
+    outputs : what the study writes to its folder in addition to cells, ``run.json`` and the report
     names : entries of a config that name its cell
     """
 
@@ -39,8 +50,14 @@ class CellStore:
     names: tuple[str, ...] = ("dataset", "setting", "features", "metric")
 
     def __post_init__(self) -> None:
-        """Refuse a folder that holds something else."""
-        check_resumable(self.folder, verb=self.verb, outputs=("cells", "report", "report.html", *self.outputs))
+        """Refuse a folder that holds something else, or a damaged cell, before the first hour is spent."""
+        outputs = ("cells", "report", "report.html", *self.outputs)
+        check_resumable(self.folder, verb=self.verb, outputs=outputs)
+        for path in (self.folder / name for name in outputs):
+            if path.exists() and path.is_dir() != (not path.suffix):
+                expected, found = ("folder", "file") if path.is_file() else ("file", "folder")
+                raise RunExistsError(f"{path} is a {found}, but it should be a {expected}; move it away to continue.")
+        self.all()
 
     def run(
         self,
@@ -99,9 +116,9 @@ class CellStore:
             If the saved cell was computed with another config and ``overwrite`` is not set.
         """
         path = self._path(config)
-        if not path.is_file():
+        if not path.exists():
             return None
-        saved = _read(path)
+        saved = self._read(path)
         if saved["config"] == json.loads(json.dumps(config)):
             return saved
         if overwrite:
@@ -115,7 +132,7 @@ class CellStore:
 
     def read(self, config: Config) -> dict[str, Any]:
         """The saved cell of a config that has been computed."""
-        return _read(self._path(config))
+        return self._read(self._path(config))
 
     def save(self, cell: dict[str, Any]) -> None:
         """Write a cell, whole or not at all."""
@@ -123,16 +140,20 @@ class CellStore:
 
     def all(self) -> list[dict[str, Any]]:
         """Every saved cell, those of earlier calls included, by name."""
-        return [_read(path) for path in sorted((self.folder / "cells").glob("[!.]*.json"))]
+        return [self._read(path) for path in sorted((self.folder / "cells").glob("[!.]*.json"))]
 
     def _path(self, config: Config) -> Path:
         return self.folder / "cells" / f"{self.name(config)}.json"
 
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        cell: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        cell["config"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{path} is not a cell of a study ({error}); delete it to go on.") from None
-    return cell
+    def _read(self, path: Path) -> dict[str, Any]:
+        try:
+            cell: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            check_entries(cell, _ENTRIES | {"config": dict.fromkeys(self.names, (str, int, float))})
+            if self.name(cell["config"]) != path.stem:
+                raise ValueError(f"its name would be {self.name(cell['config'])}.json")
+        except (OSError, ValueError, RecursionError) as error:
+            raise InputError(
+                f"{path} is damaged, or not a cell of {self.verb!r} ({error}); move it away to continue: the other "
+                "cells are kept, and this one is computed again."
+            ) from None
+        return cell

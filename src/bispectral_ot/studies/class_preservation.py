@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from bispectral_ot.costs import METRICS
 from bispectral_ot.datasets import Dataset
 from bispectral_ot.errors import InputError
+from bispectral_ot.files import write_json, write_text
 from bispectral_ot.invariants import FEATURES
 from bispectral_ot.matching import Match
 from bispectral_ot.progress import Progress, silent
@@ -20,7 +21,6 @@ from bispectral_ot.report.figures import confusion_figure
 from bispectral_ot.report.page_data import collect
 from bispectral_ot.report.style import save
 from bispectral_ot.report.tables import ClassTable, Side, class_table, results
-from bispectral_ot.runs import write_json, write_text
 from bispectral_ot.spaces import choose_features
 from bispectral_ot.studies.cells import CellStore, Report
 from bispectral_ot.studies.preset import SETTINGS, Preset, check_names, load_labelled
@@ -48,7 +48,7 @@ def run_class_preservation(
 
     Each cell is saved as it ends, with ``results.json`` and the two tables brought up to date; a run that was
     stopped goes on where it was. Cells of earlier calls with other datasets or features stay in the results.
-    ``run.json`` tells of the latest call.
+    ``run.json`` describes the latest call.
 
     Parameters
     ----------

@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 
 from bispectral_ot.costs import METRICS
 from bispectral_ot.datasets import load
+from bispectral_ot.files import write_json
 from bispectral_ot.invariants import FEATURES
 from bispectral_ot.progress import Progress, silent
 from bispectral_ot.report.study_figures import angle_distance_figure, class_distance_figure
 from bispectral_ot.report.style import save
-from bispectral_ot.runs import new_run, run_record, write_json
+from bispectral_ot.runs import new_run, run_record
 from bispectral_ot.studies.geometry import PAPER_SEED
 from bispectral_ot.studies.paper import FEATURE_TITLES, METRIC_TITLES
 from bispectral_ot.studies.preset import Preset, check_names
@@ -52,7 +53,7 @@ def run_distances(
     preset = preset or Preset(seed=PAPER_SEED)
     check_names("metrics", metrics, METRICS)
     check_names("features", features, tuple(FEATURES))
-    with new_run(out, overwrite=overwrite) as folder:
+    with new_run(out, verb="study distances", inputs=(dataset, root), overwrite=overwrite) as folder:
         source = load(dataset, root=root)
         turned = turned_images(source, per_class=per_class, step=step, preset=preset, progress=progress)
         maps = []

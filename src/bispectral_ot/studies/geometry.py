@@ -11,12 +11,13 @@ import numpy as np
 from bispectral_ot.costs import METRICS
 from bispectral_ot.datasets import load
 from bispectral_ot.errors import InputError
+from bispectral_ot.files import write_json
 from bispectral_ot.invariants import FEATURES
 from bispectral_ot.progress import Progress, silent
 from bispectral_ot.report.embedding import scale_to_plane
 from bispectral_ot.report.study_figures import Panel, embedding_figure
 from bispectral_ot.report.style import save
-from bispectral_ot.runs import new_run, run_record, write_json
+from bispectral_ot.runs import new_run, run_record
 from bispectral_ot.studies.paper import FEATURE_TITLES, METRIC_TITLES
 from bispectral_ot.studies.preset import Preset, check_names
 from bispectral_ot.studies.turned import TurnedImages, pairwise_distances, turned_images
@@ -60,7 +61,7 @@ def run_geometry(
     if not per_class:
         raise InputError("no number of images per class given; the paper's are 1 and 10.")
     check_names("features", features, tuple(FEATURES))
-    with new_run(out, overwrite=overwrite) as folder:
+    with new_run(out, verb="study geometry", inputs=(dataset, root), overwrite=overwrite) as folder:
         source = load(dataset, root=root)
         turned = turned_images(source, per_class=max(per_class), step=step, preset=preset, progress=progress)
         pictures: list[dict[str, Any]] = []

@@ -21,13 +21,13 @@ from bispectral_ot.transport import Sinkhorn
 
 SETTINGS = ("rotated", "baseline")
 FILLS = ("zero", "background")
-# what decides about features of single rings and is told in every result
+# what decides about features of single rings and is reported in every result
 _PARAMETERS = ("n_angles", "n_rings", "radial_weight", "sampling", "radius")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Preset:
-    """Every choice of a class-preservation experiment beside dataset, features, metric and setting.
+    """Every choice of a class-preservation experiment other than dataset, features, metric and setting.
 
     Attributes
     ----------
@@ -36,10 +36,11 @@ class Preset:
     pca : principal components of both halves that features are reduced to; None for all of the features
     reg, tol : of the transport, relative to the largest cost
     normalized : whether images are brought to mean 0 and deviation 1 of the whole set
-    fill : what empty corners get when A is turned: ``"zero"`` (after normalizing, the mean grey) or
+    fill : what empty corners get when the source is turned: ``"zero"`` (after normalizing, the mean grey) or
         ``"background"`` (the median of the border)
-    n_angles, n_rings, radial_weight, sampling : of the polar grid; None for the features' own defaults, which
-        are the paper's: K = 40, R = min(height, width) / 2, ring r times r, nearest pixel
+    sampling : of the polar grid; the nearest pixel, as in the paper
+    n_angles, n_rings, radial_weight : of the polar grid; None for the features' own defaults, which are the paper's:
+        K = 40, R = min(height, width) / 2, ring r times r
     radius : that coupled and aligned features see; None for their own default
     """
 
@@ -53,7 +54,7 @@ class Preset:
     n_angles: int | None = None
     n_rings: int | None = None
     radial_weight: float | None = None
-    sampling: str | None = None
+    sampling: str = "nearest"
     radius: float | None = None
 
     def __post_init__(self) -> None:
@@ -66,13 +67,13 @@ class Preset:
 
     def transformer(self, features: Any) -> Any:
         """The features' transformer with the parameters of this preset that it knows."""
-        transformer = make_features(features)
+        transformer: Any = make_features(features)
         known = transformer.get_params()
         asked = {key: getattr(self, key) for key in _PARAMETERS if key in known}
         return transformer.set_params(**{key: value for key, value in asked.items() if value is not None})
 
     def halves(self, dataset: Dataset, setting: str) -> tuple[Dataset, Dataset]:
-        """Normalize with the mean and deviation of the whole set, cut into A and B, turn A where asked for.
+        """Normalize with the mean and deviation of the whole set, cut it in two, and turn the source where asked for.
 
         Turning before or after normalizing is the same where corners get the background: both are linear.
         """
@@ -90,12 +91,12 @@ class Preset:
         """For each metric, everything that decides the result: cells of equal config have equal results."""
         transformer = self.transformer(features)
         parameters = transformer.get_params()
-        told = parameters if isinstance(transformer, SteerableTransformer) else _PARAMETERS
+        reported = parameters if isinstance(transformer, SteerableTransformer) else _PARAMETERS
         common = {
             "dataset": dataset.name,
             "checksum": checksum(dataset),
             "features": features if self.pca is None else f"{features}, PCA {self.pca}",
-            "parameters": {key: parameters[key] for key in told if key in parameters},
+            "parameters": {key: parameters[key] for key in reported if key in parameters},
             "setting": setting,
             "seed": self.seed,
             "per_class": self.per_class,

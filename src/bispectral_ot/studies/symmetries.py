@@ -14,11 +14,11 @@ from bispectral_ot.costs import METRICS
 from bispectral_ot.datasets import Dataset, normalize, split_halves, synthetic_shapes
 from bispectral_ot.datasets.catalogue import place
 from bispectral_ot.errors import InputError
+from bispectral_ot.files import write_json, write_text
 from bispectral_ot.invariants import make_features
 from bispectral_ot.invariants.shells import ShellBispectrum
 from bispectral_ot.invariants.sphere import project_to_sphere
 from bispectral_ot.progress import Progress, silent
-from bispectral_ot.runs import write_json, write_text
 from bispectral_ot.studies.cells import CellStore, Report
 from bispectral_ot.studies.experiment import CellGroup
 from bispectral_ot.studies.paper import DATASET_TITLES, METRIC_TITLES
@@ -62,7 +62,7 @@ def turn_and_mirror(dataset: Dataset, seed: int | None) -> Dataset:
 
 def put_on_sphere(dataset: Dataset, seed: int | None) -> Dataset:
     """Project images on the sphere; with a seed each is turned by a random rotation, uniform on SO(3)."""
-    return replace(dataset, images=project_to_sphere(dataset.images, seed=seed))
+    return replace(dataset, images=project_to_sphere(dataset.images, seed=seed), kind="sphere")
 
 
 def turn_shapes(dataset: Dataset, seed: int | None) -> Dataset:
@@ -114,7 +114,7 @@ def run_symmetries(
     """Match a moved set A with an unmoved B (``turned``), and A as it was with B (``baseline``).
 
     Cells are saved as they end, with ``results.json`` and ``table.md``; a run that was stopped goes on where it was.
-    ``run.json`` tells of the latest call.
+    ``run.json`` describes the latest call.
 
     Parameters
     ----------
@@ -200,7 +200,7 @@ def _shell_densities(shapes: Dataset) -> Dataset:
     """What the shell bispectrum is made of, before anything invariant is made: raw, but no order of points is in it."""
     shells = ShellBispectrum().fit(shapes.images)
     rows = shells.shell_coefficients(shapes.images).astype(np.float32)
-    return replace(shapes, images=rows.reshape(len(shapes), shells.n_shells, -1))
+    return replace(shapes, images=rows.reshape(len(shapes), shells.n_shells, -1), kind="images")
 
 
 def _square_images(dataset: str | None, root: str | Path | None, per_class: int) -> Dataset:

@@ -1,4 +1,4 @@
-"""Tables of a study in Markdown: the paper's layout, the paper's figure and the difference beside ours."""
+"""Tables of a study in Markdown: the paper's layout, ours with the paper's figure and the difference."""
 
 from __future__ import annotations
 
@@ -80,9 +80,9 @@ def _settings(cells: list[dict[str, Any]]) -> str:
     for features in dict.fromkeys(cell["features"] for cell in cells):
         sets = [cell["config"]["parameters"] for cell in cells if cell["features"] == features]
         # what is None follows from the images
-        told = {", ".join(f"{key} {value}" for key, value in one.items() if value is not None) for one in sets}
-        if any(told):
-            said.append(f"{FEATURE_TITLES.get(features, features)} with {' or '.join(sorted(told))}")
+        named = {", ".join(f"{key} {value}" for key, value in one.items() if value is not None) for one in sets}
+        if any(named):
+            said.append(f"{FEATURE_TITLES.get(features, features)} with {' or '.join(sorted(named))}")
     return f"Settings: {'; '.join(said)}.\n" if cells else ""
 
 

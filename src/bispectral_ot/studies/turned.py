@@ -74,7 +74,7 @@ def turned_images(
         np.tile(degrees, len(upright)),
         fill=corner,
         progress=progress,
-    )
+    ).images
     shape = (len(counts), per_class, len(degrees), *upright.shape[1:])
     return TurnedImages(turned.reshape(shape), dataset.classes, degrees)
 

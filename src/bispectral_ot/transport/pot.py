@@ -30,6 +30,14 @@ class ExactTransport:
         Marginal error to accept: ``|P 1 - p|_1 + |P^T 1 - q|_1``.
     max_iter
         Simplex steps at most.
+
+    Examples
+    --------
+    >>> coupling = ExactTransport().solve([[0.0, 1.0], [1.0, 0.0]])
+    >>> coupling.transport_cost
+    0.0
+    >>> coupling.to_dense().tolist()
+    [[0.5, 0.0], [0.0, 0.5]]
     """
 
     tol: float = 1e-9
@@ -92,6 +100,11 @@ class Greenkhorn:
     ----------
     reg, tol, max_iter
         As for :class:`Sinkhorn`, except that an iteration updates a single row or column.
+
+    Examples
+    --------
+    >>> Greenkhorn(reg=0.1).solve([[0.0, 1.0], [1.0, 0.0]]).converged
+    True
     """
 
     reg: float = 0.01

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from bispectral_ot.checks import check_integer, check_positive
 from bispectral_ot.costs import Cost, as_cost
 from bispectral_ot.errors import InputError
 from bispectral_ot.progress import Progress, silent
 from bispectral_ot.transport.anderson import Anderson
-from bispectral_ot.transport.coupling import LOG2_E, EntropicCoupling, Vector, finite
+from bispectral_ot.transport.constraints import LOG2_E, Constraints, PartialConstraints
+from bispectral_ot.transport.coupling import EntropicCoupling, Vector, finite
+from bispectral_ot.transport.marginals import AtMost, Exact, Grouped, Marginal, Relaxed
 from bispectral_ot.transport.newton import newton
 from bispectral_ot.transport.solver import warn_unless_converged
 from bispectral_ot.transport.weights import as_weights
@@ -37,9 +41,35 @@ _ALL_ACTIVE = 2**18
 _ACTIVE_ROUNDS = 100
 
 
+@dataclass(frozen=True, eq=False)
+class TargetGroups:
+    """Groups of targets whose totals are asked for, too: classes of which the shares are known, say.
+
+    Attributes
+    ----------
+    labels : (m,) the group of each target, 0, 1, 2, ...
+    lam : (groups,) how firmly each total is held to the sum of its weights, in the units of ``reg``; 0 not at all
+    """
+
+    labels: NDArray[np.int64]
+    lam: Vector
+
+    def __post_init__(self) -> None:
+        lam, labels = np.asarray(self.lam), np.asarray(self.labels)
+        if not (lam.ndim == 1 and np.isfinite(lam).all() and (lam >= 0).all()):
+            raise InputError(f"lam of groups must be one finite number of at least 0 for each group, got {self.lam!r}.")
+        if labels.dtype.kind not in "iu" or (len(labels) and not 0 <= labels.min() <= labels.max() < len(lam)):
+            raise InputError(f"labels of groups must be integers from 0 to {len(lam) - 1}, one for each target.")
+
+
 @dataclass(frozen=True, kw_only=True)
 class Sinkhorn:
     """Solve ``min <P, C> - reg * scale * H(P)`` over plans with the given marginals; ``scale`` is the cost's.
+
+    With ``unbalanced`` the marginals are not asked for but paid for, relative to the weights p and q of the two sides:
+    ``min <P, C> + scale * (reg KL(P | p q^T) + lam_source KL(P 1 | p) + lam_target KL(P^T 1 | q))``, where
+    ``KL(x | w) = sum x log(x / w) - x + w``: elements without counterpart send and get less. With ``mass``, rows and
+    columns sum to at most p and q, and the plan to that share of what could go over (partial transport).
 
     Each iteration is one fused pass over the cost (rows and columns together), accelerated by Anderson's
     extrapolation; small regularisations are approached by halving from an easy one, with Newton steps on the few
@@ -51,13 +81,20 @@ class Sinkhorn:
     reg
         Regularisation relative to the scale of the cost (its largest entry, unless another was given).
     tol
-        Marginal error to reach: ``|P 1 - p|_1 + |P^T 1 - q|_1``.
+        Marginal error to reach: ``|P 1 - p|_1 + |P^T 1 - q|_1``. Where marginals are relaxed, p and q stand for what
+        the sums would be after one more half-step of their side, and the error is relative to the mass that goes over:
+        the residual of the fixed point.
     max_iter
         Passes over the cost at most.
     anneal
         Whether to approach a small ``reg`` from larger ones.
     lookback
         Steps that Anderson's extrapolation looks back on; 0 gives the plain iteration.
+    unbalanced
+        Penalty on marginals that differ from the weights, in the units of ``reg`` (and the same at every ``reg``): one
+        for both sides, or (source, target), None for an exact side. Weights need not sum to one then.
+    mass
+        Share of the mass that goes over, above 0 and at most 1: of the smaller side's, if weights do not sum to one.
 
     Examples
     --------
@@ -65,6 +102,12 @@ class Sinkhorn:
     >>> coupling = Sinkhorn(reg=0.1).solve([[0.0, 1.0], [1.0, 0.0]])
     >>> coupling.converged
     True
+
+    The third source has no counterpart, and sends little:
+
+    >>> cost = [[0.0, 1.0], [1.0, 0.0], [1.0, 1.0]]
+    >>> Sinkhorn(reg=0.1, unbalanced=0.1).solve(cost).to_dense().sum(axis=1).round(3).tolist()
+    [0.302, 0.302, 0.003]
     """
 
     reg: float = 0.01
@@ -72,12 +115,32 @@ class Sinkhorn:
     max_iter: int = 10_000
     anneal: bool = True
     lookback: int = 8
+    unbalanced: float | tuple[float | None, float | None] | None = None
+    mass: float | None = None
 
     def __post_init__(self) -> None:
         check_positive("reg", self.reg, "for none take the solver exact (ExactTransport)")
         check_positive("tol", self.tol, "give the marginal error to reach, such as 1e-4")
         check_integer("max_iter", self.max_iter, minimum=1)
         check_integer("lookback", self.lookback, minimum=0)
+        for lam in self._penalties:
+            if lam is not None:
+                check_positive("unbalanced", lam, "give a penalty such as 0.1, or None for exact marginals")
+        if self.mass is not None:
+            share: Any = self.mass
+            if not (isinstance(share, numbers.Real) and 0 < float(share) <= 1):
+                raise InputError(f"mass must be a share above 0 and at most 1, got {share!r}.")
+            if self.unbalanced is not None:
+                raise InputError("mass and unbalanced are two ways to leave mass behind; give one of them.")
+
+    @property
+    def _penalties(self) -> tuple[Any, Any]:
+        both: Any = self.unbalanced
+        if not isinstance(both, tuple):
+            return both, both
+        if len(both) != 2:
+            raise InputError(f"unbalanced must be a number, a pair (source, target) or None, got {both!r}.")
+        return both
 
     def extra_bytes(self, shape: tuple[int, int]) -> int:
         """Memory that a solve takes in addition to the cost: none that counts."""
@@ -89,6 +152,7 @@ class Sinkhorn:
         source_weights: ArrayLike | None = None,
         target_weights: ArrayLike | None = None,
         *,
+        target_groups: TargetGroups | None = None,
         potentials: tuple[ArrayLike, ArrayLike] | None = None,
         progress: Progress = silent,
     ) -> EntropicCoupling:
@@ -99,20 +163,22 @@ class Sinkhorn:
         cost
             The cost (n, m), or a matrix of costs.
         source_weights, target_weights
-            (n,) and (m,), each summing to one; uniform by default.
+            (n,) and (m,), each summing to one unless marginals are relaxed; uniform by default.
+        target_groups
+            Totals to ask for in addition, where the target side is relaxed.
         potentials
             A warm start: ``(source_potential, target_potential)`` of an earlier, similar solve.
         progress
             Called after each pass.
         """
         cost = as_cost(cost)
-        n, m = cost.shape
-        p = as_weights(source_weights, n, "source_weights")
-        q = as_weights(target_weights, m, "target_weights")
-        f, g = _starting_potentials(potentials, self.reg * cost.scale, cost.scale, q, n)
+        constraints = self._constraints(cost, source_weights, target_weights, target_groups)
+        f, g = _starting_potentials(
+            potentials, self.reg * cost.scale, cost.scale, constraints.target.weights, cost.shape[0]
+        )
         with cost.engine.session():
-            iteration = _Iteration(self, cost, p, q, f, g, progress)
-            stages, is_small = self._stages() if self.anneal else [], n * m <= _ALL_ACTIVE
+            iteration = _Iteration(self, cost, constraints, f, g, progress)
+            stages, is_small = self._stages() if self.anneal else [], np.prod(cost.shape) <= _ALL_ACTIVE
             if potentials is None:
                 iteration.approach(stages, careful=is_small)
             aim = 0.9 * self.tol
@@ -132,7 +198,7 @@ class Sinkhorn:
                 lambda: iteration.polish(self.reg, aim),
                 lambda: iteration.run(self.reg, aim, np.float64),
             ]
-            if stages and not (is_small and potentials is None):
+            if stages and constraints.balanced and not (is_small and potentials is None):
                 further = [lambda: iteration.polish(self.reg, aim, points=_NEWTON_POINTS), approach_with_care, *further]
             else:
                 further = [lambda: iteration.polish(self.reg, aim), *further]
@@ -142,6 +208,31 @@ class Sinkhorn:
                 go_on()
                 coupling = min(coupling, iteration.coupling(), key=lambda each: each.marginal_error)
         return warn_unless_converged(coupling)
+
+    def _constraints(
+        self,
+        cost: Cost,
+        source_weights: ArrayLike | None,
+        target_weights: ArrayLike | None,
+        groups: TargetGroups | None,
+    ) -> Constraints:
+        normalized = self.unbalanced is None and self.mass is None
+        p = as_weights(source_weights, cost.shape[0], "source_weights", normalized=normalized)
+        q = as_weights(target_weights, cost.shape[1], "target_weights", normalized=normalized)
+        lam_source, lam_target = self._penalties
+        if groups is not None and (lam_target is None or len(groups.labels) != len(q)):
+            raise InputError(
+                "target_groups need a relaxed target side, such as unbalanced=(None, 0.02), and a label for each of "
+                f"the {len(q)} targets."
+            )
+        if self.mass is not None:
+            return PartialConstraints(AtMost(p), AtMost(q), self.mass * min(p.sum(), q.sum()))
+        source: Marginal = Exact(p) if lam_source is None else Relaxed(p, lam_source * cost.scale)
+        if groups is not None:
+            lam = np.asarray(groups.lam, dtype=np.float64) * cost.scale
+            labels = np.asarray(groups.labels, dtype=np.int64)
+            return Constraints(source, Grouped(q, lam_target * cost.scale, labels, lam))
+        return Constraints(source, Exact(q) if lam_target is None else Relaxed(q, lam_target * cost.scale))
 
     def _stages(self) -> list[float]:
         """Regularisations before the final one."""
@@ -153,9 +244,10 @@ class _Iteration:
     """The state of a solve: potentials (in the units of the cost) and error, moved on by passes over the cost."""
 
     def __init__(
-        self, solver: Sinkhorn, cost: Cost, p: Vector, q: Vector, f: Vector, g: Vector, progress: Progress
+        self, solver: Sinkhorn, cost: Cost, constraints: Constraints, f: Vector, g: Vector, progress: Progress
     ) -> None:
-        self.solver, self.cost, self.p, self.q, self.progress = solver, cost, p, q, progress
+        self.solver, self.cost, self.constraints, self.progress = solver, cost, constraints, progress
+        self.p, self.q = constraints.source.weights, constraints.target.weights
         self.f, self.g, self.reg = f, g, np.inf
         self.history: list[tuple[float, float]] = []
         # the best pair seen so far at the current regularisation: (error, f, g)
@@ -168,28 +260,26 @@ class _Iteration:
     def run(self, reg: float, tol: float, dtype: type, *, passes: float = np.inf) -> None:
         """Sinkhorn with Anderson steps until the column error is below ``tol`` or the passes are used up."""
         self.reg = reg
-        unit, limit = self.unit(reg), len(self.history) + passes
+        unit, epsilon, limit = self.unit(reg), reg * self.cost.scale, len(self.history) + passes
         anderson = Anderson(self.solver.lookback) if self.solver.lookback else None
-        f, g = finite(self.f * unit), self.g * unit
+        f, state = finite(self.f * unit), self.constraints.begin(self.g, unit=unit)
         self.best = (np.inf, self.f, self.g)
-        has_mass = self.q > 0
         while True:
-            f, column_sums = self.cost.sweep(f, np.where(has_mass, g, -1e30), self.p, unit=unit, dtype=dtype)
-            error = float(np.abs(column_sums - self.q).sum())
+            f, column_sums = self.constraints.sweep(self.cost, f, state, epsilon=epsilon, dtype=dtype)
+            error = self.constraints.error(state, column_sums, epsilon=epsilon)
             self.history.append((reg, error))
             self._report_progress(error)
             if error < self.best[0]:
-                self.best = (error, np.where(self.p > 0, f / unit, -np.inf), g / unit)
+                self.constraints, g = self.constraints.end(state, unit=unit)
+                self.best = (error, np.where(self.p > 0, f / unit, -np.inf), g)
             elif anderson is not None and error > 2 * self.best[0]:
                 anderson.reset()  # the extrapolation went astray: plain steps are safe
             if error <= tol or self.exhausted or len(self.history) >= limit:
                 break
             if dtype is np.float32 and self._stalled(error, reg):
                 break
-            image = g.copy()
-            # a column that lost all its mass gets it back in steps that can be represented
-            image[has_mass] += np.log2(self.q[has_mass] / np.maximum(column_sums[has_mass], 1e-300))
-            g = anderson.next(g, image) if anderson is not None else image
+            image = self.constraints.image(f, state, column_sums, epsilon=epsilon)
+            state = anderson.next(state, image) if anderson is not None else image
         _, self.f, self.g = self.best
 
     def approach(self, regs: list[float], *, careful: bool) -> None:
@@ -207,7 +297,7 @@ class _Iteration:
                 break
             if earlier is not None:
                 self.g = 1.5 * here - 0.5 * earlier
-            with_newton = careful or reg < _SHARP_REG
+            with_newton = self.constraints.balanced and (careful or reg < _SHARP_REG)
             passes = _PASSES_BEFORE_NEWTON if with_newton else _PATIENCE
             self.run(reg, max(_STAGE_TOL, self.solver.tol), np.float32, passes=passes)
             if with_newton:
@@ -217,7 +307,7 @@ class _Iteration:
     def polish(self, reg: float, tol: float, *, points: float = np.inf) -> None:
         """Newton steps on the active entries, gathered again as potentials move; none if those are too many."""
         limit = len(self.history) + points
-        for _ in range(_ACTIVE_ROUNDS):
+        for _ in range(_ACTIVE_ROUNDS if self.constraints.balanced else 0):
             if self.exhausted or len(self.history) >= limit or not self.run_active(reg, tol, limit):
                 break
 
@@ -263,6 +353,7 @@ class _Iteration:
             reg=self.reg,
             source_potential=self.f,
             target_potential=np.where(self.q > 0, self.g, -np.inf),
+            constraints=self.constraints,
         )
 
     @property

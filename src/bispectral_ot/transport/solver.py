@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Protocol, TypeVar
 
 from numpy.typing import ArrayLike
 
 from bispectral_ot.costs import Cost
-from bispectral_ot.errors import NotConvergedWarning
+from bispectral_ot.errors import NotConvergedWarning, warn
 from bispectral_ot.progress import Progress, silent
 from bispectral_ot.transport.coupling import Coupling
 
@@ -35,10 +34,9 @@ class Solver(Protocol):
 def warn_unless_converged(coupling: AnyCoupling) -> AnyCoupling:
     """Pass the coupling on, with a :class:`NotConvergedWarning` where it misses its tolerance."""
     if not coupling.converged:
-        warnings.warn(
+        warn(
             f"not converged: marginal error {coupling.marginal_error:.2e} after {coupling.iterations} iterations, "
             f"{coupling.tol:.1e} was asked for; allow more iterations, a larger tol or a larger reg.",
             NotConvergedWarning,
-            stacklevel=3,
         )
     return coupling

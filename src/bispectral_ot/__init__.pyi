@@ -1,0 +1,38 @@
+# The public names, and where they live: type checkers read this file, and so does __init__.py.
+from ._version import (
+    __version__ as __version__,
+)
+from .costs import (
+    Cost as Cost,
+)
+from .datasets import (
+    Dataset as Dataset,
+    center as center,
+    load as load,
+    normalize as normalize,
+    rotate_randomly as rotate_randomly,
+    split_halves as split_halves,
+)
+from .errors import (
+    DataWarning as DataWarning,
+    DatasetError as DatasetError,
+    InputError as InputError,
+    MemoryBudgetError as MemoryBudgetError,
+    NotConvergedWarning as NotConvergedWarning,
+    RunExistsError as RunExistsError,
+)
+from .invariants import (
+    CoupledBispectrum as CoupledBispectrum,
+    CyclicBispectrum as CyclicBispectrum,
+    RingBispectrum as RingBispectrum,
+    TranslationBispectrum as TranslationBispectrum,
+)
+from .matching import (
+    Match as Match,
+    class_preservation as class_preservation,
+    match as match,
+)
+from .transport import (
+    ExactTransport as ExactTransport,
+    Sinkhorn as Sinkhorn,
+)

@@ -1,9 +1,0 @@
-"""Measurements side by side with what a user would pick instead: the verb ``bench``.
-
-Every method of a table runs in the same process on the same data, round by round, so that the noise of a machine
-hits all of them alike. What is not installed is skipped by name.
-"""
-
-from bispectral_ot.benchmarks.suite import BENCHMARKS, run_benchmarks
-
-__all__ = ["BENCHMARKS", "run_benchmarks"]

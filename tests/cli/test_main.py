@@ -1,0 +1,276 @@
+"""The program around its verbs: help, version, exit codes, signals, and the installed script."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import resource
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import typer
+
+from bispectral_ot import __version__
+from bispectral_ot.cli import main
+
+SCRIPT = Path(sys.executable).with_name("bispectral-ot")
+pytestmark = pytest.mark.skipif(not SCRIPT.exists(), reason=f"the program is not installed at {SCRIPT}")
+
+
+STARTED: list[subprocess.Popen[str]] = []
+
+
+def start(*words: object, **options) -> subprocess.Popen[str]:
+    process = subprocess.Popen(
+        [SCRIPT, *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options
+    )
+    STARTED.append(process)
+    return process
+
+
+@pytest.fixture(autouse=True)
+def nothing_runs_on():
+    """What a failed test has started would keep a core busy for hours."""
+    yield
+    while STARTED:
+        STARTED.pop().kill()
+
+
+def verbs(group: typer.Typer, *before: str) -> list[tuple[str, ...]]:
+    """Every verb of the program, as the words that call it."""
+    command = typer.main.get_command(group)
+
+    def walk(node: object, words: tuple[str, ...]) -> list[tuple[str, ...]]:
+        inner = getattr(node, "commands", None)
+        if not inner:
+            return [words]
+        return [verb for name, child in inner.items() for verb in walk(child, (*words, name))]
+
+    return walk(command, before)
+
+
+@pytest.mark.parametrize("verb", verbs(main.app), ids=" ".join)
+def test_help_of_every_verb_has_an_example(program, verb):
+    for option in ("--help", "-h"):
+        outcome = program(*verb, option)
+        assert outcome.code == 0
+        assert f"Example: bispectral-ot {' '.join(verb)}" in " ".join(outcome.stdout.split())
+
+
+def test_help_names_the_verbs_and_the_exit_codes(program):
+    outcome = program("--help")
+    for word in ("match", "demo", "datasets", "Exit codes", "Example"):
+        assert word in outcome.stdout
+    assert program("datasets", "list").code == 0
+
+
+def test_help_loads_none_of_the_heavy_libraries():
+    code = (
+        "import sys; from bispectral_ot.cli.main import app\n"
+        "try: app(['match', '--help'])\n"
+        "except SystemExit: print(sorted({'numpy', 'numba', 'scipy', 'sklearn', 'matplotlib'} & set(sys.modules)))"
+    )
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert shown.rstrip().endswith("[]")
+
+
+def test_the_installed_script_prints_its_version():
+    process = start("--version")
+    stdout, stderr = process.communicate()
+    assert (process.returncode, stdout, stderr) == (0, f"bispectral-ot {__version__}\n", "")
+
+
+def test_the_installed_script_matches(sets, tmp_path):
+    """Whatever a user's Python is told about warnings, the program decides what to show."""
+    np.savez(tmp_path / "blank.npz", images=np.zeros((2, 12, 12)))
+    words = ("match", tmp_path / "blank.npz", "b.npz", "--json", "--features", "pixels", "--max-iter", "1")
+    out = ("--out", tmp_path / "blank")
+    process = start(*words, *out, cwd=sets, env=os.environ | {"PYTHONWARNINGS": "always"})
+    stdout, stderr = process.communicate()
+    assert process.returncode == 1
+    assert json.loads(stdout)["converged"] is False
+    assert [line.split(":")[0] for line in stderr.splitlines()] == ["warning", "warning"]
+
+
+def test_a_symmetry_that_the_features_do_not_have_is_told_once(sets, tmp_path):
+    words = ("match", sets / "a.npz", sets / "b.npz", "--features", "pixels", "--symmetry", "rotation", "--json")
+    process = start(*words, "--out", tmp_path / "run")
+    stdout, stderr = process.communicate()
+    assert json.loads(stdout)["settings"]["symmetry"] == "none"
+    assert re.sub(r"\s+", " ", stderr).count("the features pixels have the symmetry 'none'") == 1
+    assert "DataWarning" not in stderr
+
+
+ENDLESS = ("--solver", "greenkhorn", "--tol", "1e-300", "--max-iter", "1000000000", "--overwrite")
+OLD = '{"config": {"verb": "match"}, "files": ["run.json"]}'
+
+
+def start_endless(sets: Path, out: Path) -> subprocess.Popen[str]:
+    """A match that would take hours, in its middle; at ``out`` is an older run."""
+    out.mkdir(exist_ok=True)
+    (out / "run.json").write_text(OLD)
+    process = start("match", sets / "a.npz", sets / "b.npz", *ENDLESS, "--json", "--out", out)
+    deadline = time.monotonic() + 60
+    while not list(out.parent.glob(f".{out.name}-partial-*")):
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    time.sleep(0.5)
+    return process
+
+
+@pytest.mark.parametrize(
+    ("sign", "code", "words"), [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "no run was kept")]
+)
+def test_interrupting_leaves_nothing_behind(sets, tmp_path, sign, code, words):
+    """A run that would take hours is stopped in its middle; the old run stays."""
+    process = start_endless(sets, tmp_path / "run")
+    process.send_signal(sign)
+    stdout, stderr = process.communicate(timeout=60)
+    assert process.returncode == code
+    assert (json.loads(stdout)["exit_code"], words in json.loads(stdout)["error"]) == (code, True)
+    assert stderr.count("\n") == 1
+    assert words in stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+    assert (tmp_path / "run" / "run.json").read_text() == OLD
+
+
+def test_what_a_killed_run_leaves_is_removed_by_the_next_one(sets, tmp_path):
+    process = start_endless(sets, tmp_path / "run")
+    process.kill()
+    process.communicate(timeout=60)
+    assert len(list(tmp_path.iterdir())) == 2
+    process = start("match", sets / "a.npz", sets / "b.npz", "-q", "--overwrite", "--out", tmp_path / "run")
+    assert process.communicate(timeout=60) == ("", "")
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+def test_two_runs_with_one_place_are_both_kept(sets, tmp_path):
+    """What is at --out by the end of a run is never replaced; the run gets another name and exit code 1."""
+    words = ("match", sets / "a.npz", sets / "b.npz", "--out", tmp_path / "run", "--json")
+    first, second = start(*words), start(*words)
+    outcomes = sorted((json.loads(process.communicate(timeout=100)[0]) for process in (first, second)), key=len)
+    if "already contains" in outcomes[0]["error"]:
+        pytest.skip("the first had ended before the second began")
+    assert sorted(process.returncode for process in (first, second)) == [0, 1]
+    assert outcomes[0]["run"] == str(tmp_path / "run-2")
+    assert outcomes[0]["exit_code"] == 1
+    assert outcomes[1]["run"] == str(tmp_path / "run")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["run", "run-2"]
+    for name in ("run", "run-2"):
+        assert (tmp_path / name / "results.json").is_file()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a full device")
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_output_to_a_full_device(sets, tmp_path, unbuffered):
+    """The run is kept, the message is true, and there is no traceback."""
+    words = [SCRIPT, "match", sets / "a.npz", sets / "b.npz", "--json", "--out", tmp_path / "run"]
+    environment = os.environ | {"PYTHONUNBUFFERED": unbuffered}
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, text=True, env=environment)
+        assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+        assert "cannot write to standard output" in done.stderr
+        assert (tmp_path / "run" / "results.json").is_file()
+        again = subprocess.run(words, stdout=subprocess.PIPE, stderr=full, text=True, env=environment)
+    assert again.returncode == 2
+    assert "already contains files" in json.loads(again.stdout)["error"]
+
+
+@pytest.mark.parametrize("kilobytes", [120_000, 400_000, 900_000])
+def test_little_memory_is_no_traceback(sets, tmp_path, kilobytes):
+    """As after ``ulimit -v``: OpenBLAS and LLVM would end the process, or send it an interrupt."""
+    limit = (kilobytes * 1024,) * 2
+    process = start(
+        *("match", sets / "a.npz", sets / "b.npz", "--json", "--out", tmp_path / "run"),
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, limit),
+    )
+    stdout, stderr = process.communicate(timeout=60)
+    assert process.returncode == 2
+    assert "limits the address space" in json.loads(stdout)["error"]
+    assert stderr.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("match",),
+        ("match", "a"),
+        ("nothing",),
+        ("--nothing",),
+        ("match", "a", "b", "--reg", "x", "--out", "run"),
+        ("match", "no-such-set", "b", "--out", "run"),
+    ],
+)
+def test_every_error_is_json_where_that_is_asked_for(program, tmp_path, monkeypatch, words):
+    monkeypatch.chdir(tmp_path)
+    outcome = program(*words, "--json")
+    assert outcome.code == outcome.json["exit_code"] == 2
+    assert outcome.json["error"].split()[0] in outcome.stderr
+
+
+@pytest.mark.parametrize(("sign", "code"), [("SIGINT", 130), ("SIGTERM", 143)])
+def test_an_interrupt_that_python_drops_is_not_lost(sign, code):
+    """What is raised in a destructor is dropped; the program stops all the same."""
+    program = f"""
+import os, signal, time
+from bispectral_ot.cli import main
+
+class Dropping:
+    def __del__(self):
+        os.kill(os.getpid(), signal.{sign})
+        sum(range(1000))
+
+@main.app.command()
+def wait():
+    Dropping()
+    print("still here", flush=True)
+    time.sleep(50)
+
+main.run()
+"""
+    done = subprocess.run([sys.executable, "-c", program, "wait"], capture_output=True, text=True, timeout=40)
+    assert (done.stdout, done.returncode) == ("still here\n", code)  # it was dropped, and came again
+    assert "Traceback" not in done.stderr
+
+
+def test_an_interrupt_during_the_imports_is_no_traceback():
+    program = """
+import builtins, os, signal
+real = builtins.__import__
+
+def interrupted(name, *rest):
+    if name == "typer":
+        os.kill(os.getpid(), signal.SIGINT)
+    return real(name, *rest)
+
+from bispectral_ot.cli import run
+builtins.__import__ = interrupted
+run()
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=40)
+    assert (done.stdout, done.stderr, done.returncode) == ("", "", 130)
+
+
+def test_a_bug_is_told_apart_from_a_result(monkeypatch, capsys):
+    """Exit code 1 means "not converged", so that an unexpected error needs another one."""
+
+    def broken() -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(main, "app", broken)
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)  # restored afterwards
+    with pytest.raises(SystemExit) as exit_info:
+        main.run()
+    assert exit_info.value.code == 3
+    shown = capsys.readouterr().err
+    assert "ZeroDivisionError" in shown
+    assert "please report it" in re.sub(r"\s+", " ", shown)

@@ -1,0 +1,195 @@
+"""Whatever a file holds, the outcome is a dataset or an error that names the file: never anything else."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import struct
+import tracemalloc
+import warnings
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from bispectral_ot.datasets import Dataset, load
+from bispectral_ot.errors import DatasetError, InputError, MemoryBudgetError
+from idx_files import idx_bytes
+
+IMAGES = np.random.default_rng(1).integers(0, 256, (4, 6, 5), dtype=np.uint8)
+
+
+def npy(array: np.ndarray) -> bytes:
+    file = io.BytesIO()
+    np.save(file, array)
+    return file.getvalue()
+
+
+def npz(members: dict[str, bytes] | None = None, compression: int = zipfile.ZIP_DEFLATED) -> bytes:
+    file = io.BytesIO()
+    if members is None:
+        members = {
+            "images.npy": npy(IMAGES),
+            "labels.npy": npy(np.arange(4)),
+            "classes.npy": npy(np.array(list("abcd"))),
+        }
+    with zipfile.ZipFile(file, "w", compression) as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    return file.getvalue()
+
+
+def picture(kind: str) -> bytes:
+    file = io.BytesIO()
+    Image.fromarray(np.random.default_rng(2).integers(0, 256, (9, 7, 3), dtype=np.uint8)).save(file, format=kind)
+    return file.getvalue()
+
+
+def deep_picture() -> bytes:
+    import imagecodecs
+
+    return imagecodecs.png_encode(np.random.default_rng(2).integers(0, 65536, (9, 7, 3), dtype=np.uint16))
+
+
+FILES: dict[str, tuple[int, Callable[[], bytes]]] = {
+    "stored.npz": (150, lambda: npz(compression=zipfile.ZIP_STORED)),
+    "deflated.npz": (150, npz),
+    "lzma.npz": (150, lambda: npz(compression=zipfile.ZIP_LZMA)),
+    "bzip2.npz": (150, lambda: npz(compression=zipfile.ZIP_BZIP2)),
+    "a.npy": (200, lambda: npy(IMAGES)),
+    "train-images-idx3-ubyte": (100, lambda: idx_bytes(IMAGES)),
+    "train-images-idx3-ubyte.gz": (100, lambda: gzip.compress(idx_bytes(IMAGES), mtime=0)),
+    "folder/a.png": (100, lambda: picture("PNG")),
+    "folder/deep.png": (60, deep_picture),
+    "folder/a.jpg": (60, lambda: picture("JPEG")),
+    "folder/a.tif": (100, lambda: picture("TIFF")),
+    "folder/a.bmp": (60, lambda: picture("BMP")),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_flipped_bits(tmp_path: Path, name: str):
+    """Hundreds of damaged files, the same in every run; the first bytes, which decide most, are hit as often."""
+    count, make = FILES[name]
+    whole, random = make(), np.random.default_rng(7)
+    path = tmp_path / name
+    path.parent.mkdir(exist_ok=True)
+    refused = 0
+    for number in range(count):
+        damaged = bytearray(whole)
+        for place in random.integers(0, len(whole) if number % 2 else min(len(whole), 150), random.integers(1, 4)):
+            damaged[place] ^= 1 << random.integers(8)
+        path.write_bytes(damaged)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of Pillow, about what it repairs
+            try:
+                assert isinstance(load(path.parent if "/" in name else path), Dataset)
+            except InputError:
+                refused += 1
+    assert refused > count // 20
+
+
+def patched(content: bytes, offset: int, value: int) -> bytes:
+    """Write a 16-bit ``value`` at ``offset`` of every local header, and at its place in the central directory."""
+    for mark, place in ((b"PK\x03\x04", offset), (b"PK\x01\x02", offset + 2)):
+        first, *members = content.split(mark)
+        new = struct.pack("<H", value)
+        content = mark.join([first, *(member[: place - 4] + new + member[place - 2 :] for member in members)])
+    return content
+
+
+def npy_header(shape: str, descr: str = "'|u1'") -> bytes:
+    text = f"{{'descr': {descr}, 'fortran_order': False, 'shape': {shape}, }}"
+    text = text.ljust(117) + "\n"
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text.encode()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("a.npy", npz(), "is an .npz archive"),
+        ("a.npz", npy(IMAGES), "cannot read"),
+        ("a.npz", npz({"images.npy": b"no array"}), "cannot read"),
+        ("a.npz", npz({"images": b"no array"}), "cannot read"),
+        ("a.npz", npz({}), "has no images"),
+        ("a.npz", patched(npz(), 6, 1), "encrypted"),
+        ("a.npz", patched(npz(), 8, 98), "compression"),
+        ("a.npz", npz({"images.npy": npy(IMAGES), "Images.npy": npy(IMAGES)}), "'images' and 'Images'; keep the one"),
+        ("a.npz", npz({"x.npy": npy(IMAGES), "y.npy": npy(np.arange(4)), "Y.npy": npy(np.arange(4))}), "'y' and 'Y'"),
+        (
+            "a.npz",
+            npz({"images.npy": npy(IMAGES), "labels.npy": npy(np.arange(4)), "classes.npy": npy(np.array("abcd"))}),
+            r"'classes' has shape \(\)",
+        ),
+        ("a.npz", npz({"images.npy": npy(IMAGES), "labels.npy": npy(np.array(3))}), "labels must have shape"),
+        ("a.npy", npy_header("(9, 9, " * 40 + ")" * 40), "cannot read"),
+        ("a.npy", npy_header("(-1, 4, 4)"), "cannot read"),
+        ("a.npy", npy_header("(10**9, 10**9, 10**9)"), "cannot read"),
+        ("a.npy", npy_header("(4, 6, 5)", "'|O'"), "Python objects"),
+        ("a.npy", npy_header("(4, 6, 5)", "[('a', '<i4')]"), "cannot read"),
+        ("a.idx", bytes([0, 0, 8, 65]) + bytes(4 * 65), "65 axes"),
+        ("a.idx", bytes([0, 0, 8, 0]), "0 axes"),
+    ],
+)
+def test_odd_files_are_named(tmp_path: Path, name: str, content: bytes, words: str):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(InputError, match=words) as raised:
+        load(tmp_path / name)
+    if "labels" not in words:
+        assert name in str(raised.value)
+
+
+def bomb_npz() -> bytes:
+    """Some kilobytes that begin like 40 GB of zeros."""
+    return npz({"images.npy": npy_header("(400000, 1000, 100)") + bytes(3 * 10**7)})
+
+
+def bomb_idx() -> bytes:
+    """Packed zeros without end, after a header that names few of them, or very many."""
+    return gzip.compress(idx_bytes(IMAGES) + bytes(10**7), mtime=0)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("a.npz", bomb_npz(), r"needs 40\.0 GB of memory"),
+        ("a.npy", npy_header("(400000, 1000, 100)"), r"needs 40\.0 GB of memory"),
+        ("a.idx", bytes([0, 0, 8, 3]) + struct.pack(">III", 400_000, 1000, 100), r"needs 40\.0 GB"),
+        ("a.idx.gz", bomb_idx(), "but more follow"),
+    ],
+)
+def test_what_would_not_fit_is_refused_before_it_is_unpacked(tmp_path: Path, monkeypatch, name, content, words):
+    monkeypatch.setattr("bispectral_ot.memory.available_memory", lambda: 4 * 10**9)
+    (tmp_path / name).write_bytes(content)
+    assert len(content) < 100_000
+    tracemalloc.start()
+    try:
+        with pytest.raises((DatasetError, MemoryBudgetError), match=words):
+            load(tmp_path / name)
+        assert tracemalloc.get_traced_memory()[1] < 2 * 10**6
+    finally:
+        tracemalloc.stop()
+
+
+def test_sizes_that_do_not_fit_are_refused_before_the_work():
+    for size in (999_999_999, (1, 999_999_999), (10**6, 1)):
+        with pytest.raises(MemoryBudgetError, match="ask for a smaller size"):
+            load(IMAGES, resize=size)
+
+
+def test_paths_that_lead_nowhere(tmp_path: Path):
+    with pytest.raises(InputError, match="home folder that '~nouser-of-this-name/x' names"):
+        load("~nouser-of-this-name/x")
+    with pytest.raises(InputError, match="home folder"):
+        load("mnist", root="~nouser-of-this-name/x")
+    with pytest.raises(DatasetError, match=r"cannot read the file .*File name too long"):
+        load("a" * 300 + ".npy")
+    with pytest.raises(DatasetError):
+        load("a\0b.npy")
+    os.mkfifo(tmp_path / "pipe.npy")
+    with pytest.raises(DatasetError, match="neither a file nor a folder"):
+        load(tmp_path / "pipe.npy")

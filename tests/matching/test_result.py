@@ -1,0 +1,278 @@
+"""What a match tells: pairs, masses, labels and how well classes are kept, by hand-made plans."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.sparse import csr_array
+
+import bispectral_ot as bot
+from bispectral_ot.costs import Cost
+from bispectral_ot.matching import Match
+from bispectral_ot.transport import SparseCoupling
+
+PLAN = np.array(
+    [  # targets: 0    1    2    3
+        [0.2, 0.0, 0.0, 0.0],
+        [0.0, 0.1, 0.1, 0.0],
+        [0.05, 0.05, 0.0, 0.1],
+        [0.0, 0.05, 0.05, 0.1],
+        [0.0, 0.1, 0.1, 0.0],
+    ]
+)
+
+
+def match_of(plan, **labels):
+    plan = np.asarray(plan, float)
+    coupling = SparseCoupling(
+        cost=Cost.from_matrix(np.ones(plan.shape)),
+        source_weights=plan.sum(axis=1),
+        target_weights=plan.sum(axis=0),
+        tol=1e-9,
+        plan=csr_array(plan),
+    )
+    return Match(coupling, **{side: np.asarray(values) for side, values in labels.items()})
+
+
+# Pairs
+
+
+def test_the_best_targets_come_first_with_their_share():
+    top = match_of(PLAN).top_matches(2)
+    assert top.indices.tolist() == [[0, -1], [1, 2], [3, 0], [3, 1], [1, 2]]
+    np.testing.assert_allclose(top.shares, [[1, 0], [0.5, 0.5], [0.5, 0.25], [0.5, 0.25], [0.5, 0.5]])
+    assert match_of(PLAN).top_matches(50).shares.shape == (5, 4)
+    np.testing.assert_allclose(match_of(PLAN).top_matches(4).shares.sum(axis=1), 1)
+
+
+@pytest.mark.parametrize("k", [0, -2, 2.5, "3"])
+def test_no_targets_cannot_be_asked_for(k):
+    with pytest.raises(bot.InputError, match="at least 1"):
+        match_of(PLAN).top_matches(k)
+
+
+def test_many_targets_are_the_same_as_few():
+    plan = np.random.default_rng(0).uniform(size=(6, 40))
+    match = match_of(plan / plan.sum())
+    np.testing.assert_array_equal(match.top_matches(25).indices[:, :8], match.top_matches(8).indices)
+
+
+def test_an_element_without_mass_has_shares_of_zero():
+    match = match_of([[0.5, 0.5], [0.0, 0.0]], target_labels=["x", "y"])
+    np.testing.assert_array_equal(match.top_matches(2).shares[1], [0, 0])
+    np.testing.assert_array_equal(match.top_matches(2).indices, [[0, 1], [-1, -1]])
+    np.testing.assert_array_equal(match.class_mass()[1][1], [0, 0])
+
+
+# Labels
+
+
+def test_labels_go_both_ways():
+    match = match_of(PLAN, source_labels=["cat", "dog", "cat", "owl", "dog"], target_labels=[3, 1, 1, 2])
+    to_source = match.transfer_labels(to="source")
+    assert to_source.labels.tolist() == [3, 1, 2, 1, 1]  # a tie (source 3: half 1, half 2) goes to the first label
+    np.testing.assert_allclose(to_source.shares, [1, 1, 0.5, 0.5, 1])
+    to_target = match.transfer_labels(to="target")
+    assert to_target.labels.tolist() == ["cat", "dog", "dog", "cat"]
+    np.testing.assert_allclose(to_target.shares, [1, 2 / 3, 0.8, 0.5])
+
+
+def test_the_side_without_labels_gets_them():
+    assert match_of(PLAN, target_labels=[0, 0, 1, 1]).transfer_labels().labels.shape == (5,)
+    assert match_of(PLAN, source_labels=[0, 0, 1, 1, 1]).transfer_labels().labels.shape == (4,)
+    assert match_of(PLAN).transfer_labels(["b", "a", "a", "a"]).labels.tolist() == ["b", "a", "a", "a", "a"]
+    given = match_of(PLAN, target_labels=[0, 0, 1, 1]).transfer_labels([9, 9, 9, 8])
+    assert given.labels.tolist() == [9, 9, 8, 8, 9]
+
+
+def test_masses_by_class_are_shares():
+    classes, shares = match_of(PLAN, target_labels=["b", "a", "b", "c"]).class_mass()
+    assert classes.tolist() == ["a", "b", "c"]
+    np.testing.assert_allclose(shares, [[0, 1, 0], [0.5, 0.5, 0], [0.25, 0.25, 0.5], [0.25, 0.25, 0.5], [0.5, 0.5, 0]])
+    classes, shares = match_of(PLAN).class_mass([1, 1, 1, 0, 0], to="target")
+    assert classes.tolist() == [0, 1]
+    np.testing.assert_allclose(shares, [[0, 1], [0.5, 0.5], [0.6, 0.4], [0.5, 0.5]])
+
+
+@settings(max_examples=40)
+@given(data=st.data())
+def test_shares_sum_to_one_on_both_sides(data):
+    n, m = data.draw(st.integers(1, 8)), data.draw(st.integers(1, 8))
+    entries = data.draw(st.lists(st.integers(1, 9), min_size=n * m, max_size=n * m))
+    plan = np.array(entries, float).reshape(n, m) / sum(entries)
+    match = match_of(plan)
+    for side, size in (("source", m), ("target", n)):
+        labels = data.draw(st.lists(st.text("abc", max_size=2), min_size=size, max_size=size))
+        classes, shares = match.class_mass(labels, to=side)
+        assert classes.tolist() == sorted(set(labels))
+        np.testing.assert_allclose(shares.sum(axis=1), 1)
+        transferred = match.transfer_labels(labels, to=side)
+        np.testing.assert_allclose(transferred.shares, shares.max(axis=1))
+        assert set(transferred.labels.tolist()) <= set(labels)
+
+
+def test_shares_sum_to_one_also_where_the_marginals_are_off():
+    generator = np.random.default_rng(1)
+    cost = Cost.from_matrix(generator.uniform(size=(30, 200)))
+    with pytest.warns(bot.NotConvergedWarning):
+        coupling = bot.Sinkhorn(max_iter=2, tol=1e-9).solve(cost)
+    match = Match(coupling)
+    for side, size in (("source", 200), ("target", 30)):
+        _, shares = match.class_mass(generator.integers(0, 3, size), to=side)
+        np.testing.assert_allclose(shares.sum(axis=1), 1, rtol=1e-9)
+        assert match.transfer_labels(generator.integers(0, 3, size), to=side).shares.max() <= 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (((), {}), "neither set has labels"),
+        (((), {"to": "source"}), "target set has no labels"),
+        (((), {"to": "target"}), "source set has no labels"),
+        ((([1, 2, 3],), {}), "3 entries but there are 4"),
+        ((([1, 2, 3, 4],), {"to": "target"}), "4 entries but there are 5"),
+        ((([[1], [2], [3], [4]],), {}), r"shape \(4, 1\)"),
+        ((([1, 2, 3, 4],), {"to": "left"}), "unknown side 'left'; choose one of source, target"),
+        (((["a", None, "b", "a"],), {}), "all numbers or all strings"),
+        ((([[1, 2], [3], [4], [5]],), {}), "all numbers or all strings"),
+    ],
+)
+def test_labels_that_do_not_fit_are_refused(arguments, words):
+    given_labels, options = arguments
+    with pytest.raises(bot.InputError, match=words):
+        match_of(PLAN).transfer_labels(*given_labels, **options)
+
+
+# Class preservation
+
+
+def test_class_preservation_by_hand():
+    match = match_of(PLAN)
+    # mapped to: a (1.0), b (tie of b and c: b), c, c, b
+    result = bot.class_preservation(match, ["a", "b", "a", "c", "c"], ["a", "b", "c", "c"])
+    assert result.classes.tolist() == ["a", "b", "c"]
+    np.testing.assert_array_equal(result.confusion, [[1, 0, 1], [0, 1, 0], [0, 1, 1]])
+    np.testing.assert_allclose(result.recall, [0.5, 1.0, 0.5])
+    assert result.accuracy == pytest.approx(3 / 5)
+
+
+def test_classes_that_one_side_does_not_have():
+    result = bot.class_preservation(match_of(PLAN), [1, 2, 1, 5, 2], [1, 2, 2, 9])
+    assert result.classes.tolist() == [1, 2, 5, 9]
+    # mapped to: 1, 2, 9 (half of the mass), 2 (a tie with 9), 2
+    np.testing.assert_array_equal(result.confusion, [[1, 0, 0, 1], [0, 2, 0, 0], [0, 1, 0, 0], [0, 0, 0, 0]])
+    np.testing.assert_allclose(result.recall, [0.5, 1.0, 0.0, np.nan])
+    assert result.accuracy == pytest.approx(3 / 5)
+
+
+def test_labels_read_with_the_match_give_the_same_as_labels_given_later():
+    names = np.array(["seven", "one", "one", "two"])
+    sources = ["one", "one", "two", "seven", "two"]
+    known = bot.class_preservation(match_of(PLAN, target_labels=names), sources, names)
+    unknown = bot.class_preservation(match_of(PLAN), sources, names)
+    np.testing.assert_array_equal(known.confusion, unknown.confusion)
+    assert known.accuracy == unknown.accuracy
+    # the same classes under other names, in another order of the alphabet
+    renamed = {"seven": 7, "one": 1, "two": 2}
+    numbered = bot.class_preservation(
+        match_of(PLAN, target_labels=names), [renamed[name] for name in sources], [renamed[name] for name in names]
+    )
+    assert numbered.classes.tolist() == [1, 2, 7]
+    assert numbered.accuracy == known.accuracy
+
+
+def test_labels_are_the_names_of_the_match_unless_others_are_given():
+    digits = bot.load("digits")
+    sides = [digits.select(np.isin(digits.labels, classes).nonzero()[0][:200]) for classes in ((1, 4, 6), (0, 1, 4, 6))]
+    a, b = (bot.Dataset(side.images, labels=np.array(digits.classes)[side.labels]) for side in sides)
+    match = bot.match(a, b)
+    # a quarter of the targets is of a class that the source lacks; by number the accuracy would be 0.085
+    assert bot.class_preservation(match).accuracy > 0.7
+    by_name = bot.class_preservation(match, match.source_labels, match.target_labels)
+    np.testing.assert_array_equal(bot.class_preservation(match).confusion, by_name.confusion)
+    with pytest.raises(bot.InputError, match="source set has no labels"):
+        bot.class_preservation(match_of(PLAN, target_labels=[0, 0, 1, 1]))
+    with pytest.raises(bot.InputError, match="target set has no labels"):
+        bot.class_preservation(match_of(PLAN), source_labels=[0, 0, 1, 1, 1])
+
+
+def test_sources_without_mass_do_not_count():
+    plan = np.diag([0.5, 0.5, 0.0, 0.0])
+    result = bot.class_preservation(match_of(plan), ["b", "a", "a", "c"], ["b", "a", "b", "c"])
+    assert result.accuracy == 1
+    np.testing.assert_array_equal(result.confusion, np.diag([1, 1, 0]))
+    np.testing.assert_array_equal(result.recall, [1, 1, np.nan])
+
+
+def test_a_perfect_match_keeps_every_class():
+    labels = np.arange(12) % 4
+    result = bot.class_preservation(match_of(np.eye(12) / 12), labels, labels)
+    assert result.accuracy == 1
+    np.testing.assert_array_equal(result.confusion, np.diag([3, 3, 3, 3]))
+    np.testing.assert_array_equal(result.recall, 1)
+
+
+@settings(max_examples=30)
+@given(st.integers(1, 15), st.integers(1, 15), st.integers(0, 1000))
+def test_confusion_counts_every_source_once(n, m, seed):
+    generator = np.random.default_rng(seed)
+    plan = generator.uniform(size=(n, m))
+    labels_a, labels_b = generator.integers(0, 5, n), generator.integers(2, 8, m)
+    result = bot.class_preservation(match_of(plan / plan.sum()), labels_a, labels_b)
+    expected = [
+        max(np.unique(labels_b), key=lambda c: (plan[i, labels_b == c].sum(), -c)) for i in range(n)
+    ]  # the class with the largest mass, literally
+    assert result.accuracy == pytest.approx(np.mean(np.array(expected) == labels_a))
+    assert result.confusion.sum() == n
+    counts = np.array([(labels_a == c).sum() for c in result.classes])
+    np.testing.assert_array_equal(result.confusion.sum(axis=1), counts)
+    assert np.isnan(result.recall[counts == 0]).all()
+
+
+@pytest.mark.parametrize(("a", "b"), [(4, 4), (5, 5), (5, 3)])
+def test_labels_of_the_wrong_length_are_refused(a, b):
+    with pytest.raises(bot.InputError, match="give one label per element"):
+        bot.class_preservation(match_of(PLAN), np.zeros(a), np.zeros(b))
+
+
+def test_datasets_with_different_class_lists_are_compared_by_name():
+    digits = bot.load("digits")
+    a, b = bot.split_halves(digits, per_class=8)
+    names = np.array(digits.classes)
+    other = bot.Dataset(b.images, labels=9 - b.labels, classes=tuple(names[::-1]))
+    plain, reordered = bot.match(a, b), bot.match(a, other)
+    np.testing.assert_array_equal(plain.transfer_labels().labels, reordered.transfer_labels().labels)
+    assert plain.transfer_labels().labels.dtype.kind == "U"
+    assert plain.distance == reordered.distance == plain.coupling.transport_cost
+    assert plain.marginal_error == plain.coupling.marginal_error
+
+
+# What a notebook shows
+
+
+def test_everything_is_shown_in_one_short_line():
+    a, b = bot.split_halves(bot.load("digits"), per_class=8)
+    match = bot.match(a, b)
+    shown = [
+        match,
+        match.coupling,
+        match.coupling.cost,
+        match.coupling.summary(),
+        match.top_matches(),
+        match.transfer_labels(),
+        match.feature_map,
+        bot.class_preservation(match),
+        bot.ExactTransport().solve(np.ones((3, 4))),
+    ]
+    for each in shown:
+        assert repr(each).startswith(type(each).__name__)
+        assert len(repr(each)) < 160
+        assert "\n" not in repr(each)
+    assert "80 x 80 by coupled-bispectrum, distance" in repr(match)
+    assert "(sqeuclidean), converged: marginal error" in repr(match)
+    with pytest.warns(bot.NotConvergedWarning):
+        poor = bot.Sinkhorn(max_iter=1).solve(match.coupling.cost)
+    assert "NOT converged: marginal error" in repr(poor)
+    assert "NOT converged: marginal error" in repr(Match(poor))

@@ -1,0 +1,67 @@
+"""Small matches and their run folders, for the tests of the report."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import bispectral_ot as bot
+from bispectral_ot.datasets import Dataset
+from bispectral_ot.files import write_json
+from bispectral_ot.matching import Match
+from bispectral_ot.report.page_data import PageData, collect
+from bispectral_ot.report.tables import Side, class_table, results
+
+HOSTILE = (
+    "</script><script>window.hacked=1</script>",
+    "<img src=x onerror=window.hacked=1>",
+    "\u2028'\"&{{data}}",
+    "日本 ж é",
+)
+
+
+def blobs(n: int, classes: tuple[str, ...], *, seed: int, channels: int | None = None, size: int = 8) -> Dataset:
+    """Images that are each one bright spot, its place and size given by the class."""
+    random = np.random.default_rng(seed)
+    labels = np.arange(n) % max(1, len(classes))
+    y, x = np.mgrid[:size, :size]
+    angle = 2 * np.pi * labels / max(1, len(classes))
+    centre = (size - 1) / 2 + size / 4 * np.stack([np.sin(angle), np.cos(angle)], axis=1)
+    squares = (y - centre[:, 0, None, None]) ** 2 + (x - centre[:, 1, None, None]) ** 2
+    images = np.exp(-squares / 4) + 0.1 * random.random((n, size, size))
+    if channels:
+        images = images[..., None] * random.random(channels)
+    return Dataset(
+        images.astype(np.float32),
+        labels=labels if classes else None,
+        name=f"blobs-{seed}",
+        classes=classes,
+    )
+
+
+def gather(a: Dataset, b: Dataset, title: str = "pixels", **options: Any) -> tuple[Match, PageData, dict[str, Any]]:
+    """A match, what its report shows, and its facts."""
+    found = bot.match(a, b, **{"symmetry": "none", **options})
+    sides = Side.whole(a), Side.whole(b)
+    return found, collect(found, *sides, title=title), results(found, *sides, class_table(found, a, b))
+
+
+def make_run(folder: Path, a: Dataset, b: Dataset, *titles: str, **options: Any) -> Path:
+    """A run folder with a match for each title."""
+    for title in titles or ("pixels",):
+        _, page, facts = gather(a, b, title, **options)
+        page.save(folder / title, facts=facts)
+    write_json(folder / "run.json", {"config": {"verb": "match"}})
+    return folder
+
+
+def page_content(path: Path) -> dict[str, Any]:
+    """The data that the page's script reads."""
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', path.read_text("utf-8"), re.DOTALL)
+    assert found
+    content: dict[str, Any] = json.loads(found[1])
+    return content

@@ -1,0 +1,116 @@
+"""Files are written whole or not at all, and hold what they should."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bispectral_ot.files import to_json, whole_file, write_csv, write_json
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_files_are_replaced_whole(tmp_path):
+    write_json(tmp_path / "a.json", {"x": 1})
+
+    def break_off() -> None:
+        with whole_file(tmp_path / "a.json") as partial:
+            partial.write_text("half")
+            raise ValueError("stop")
+
+    with pytest.raises(ValueError, match="stop"):
+        break_off()
+    assert names(tmp_path) == ["a.json"]
+    assert json.loads((tmp_path / "a.json").read_text()) == {"x": 1}
+
+
+def test_json_understands_numpy_and_stays_json():
+    data = {
+        "count": np.int64(3),
+        "share": np.float32(0.5),
+        "nothing": float("nan"),
+        "none": np.inf,
+        "flag": np.bool_(True),
+        "array": np.arange(3),
+        "path": Path("a/b"),
+        7: ("é", None),
+    }
+    assert json.loads(to_json(data)) == {
+        "count": 3,
+        "share": 0.5,
+        "nothing": None,
+        "none": None,
+        "flag": True,
+        "array": [0, 1, 2],
+        "path": "a/b",
+        "7": ["é", None],
+    }
+
+
+def test_rows_of_numbers_stay_on_one_line_and_float32_has_its_own_digits():
+    data = {"x": np.array([[0.1, 2], [np.nan, -3e-20]], dtype=np.float32), "y": [], "z": ["[  1,\n 2]"], "w": [True]}
+    text = to_json(data)
+    assert "[\n    [0.1, 2.0],\n    [null, -3e-20]\n  ]" in text
+    assert json.loads(text) == {"x": [[0.1, 2.0], [None, -3e-20]], "y": [], "z": ["[  1,\n 2]"], "w": [True]}
+
+
+def test_csv_brings_every_text_back(tmp_path):
+    rows = [['a "b", c', "größe 漢"], ["two\nlines", "a=1+1"]]
+    write_csv(tmp_path / "a.csv", ["x,y", "z"], rows)
+    with open(tmp_path / "a.csv", newline="", encoding="utf-8") as file:
+        assert list(csv.reader(file)) == [["x,y", "z"], *rows]
+
+
+def test_file_names_that_are_no_text_can_be_written(tmp_path):
+    name = os.fsdecode(b"caf\xe9.png")
+    write_json(tmp_path / "a.json", {"file": name})
+    assert json.loads((tmp_path / "a.json").read_text("utf-8")) == {"file": name}
+    write_csv(tmp_path / "a.csv", ["file"], [[name]])
+    assert (tmp_path / "a.csv").read_text("utf-8") == "file\ncaf\\udce9.png\n"
+
+
+@pytest.mark.parametrize("name", ["=1+1", "+A1", "-A1", "@SUM(A1)", "\t=1", "\r=1", "-2+3", "=2"])
+def test_names_are_no_formulas(tmp_path, name):
+    write_csv(tmp_path / "a.csv", [name], [[name, "plain"]])
+    with open(tmp_path / "a.csv", newline="", encoding="utf-8") as file:
+        assert list(csv.reader(file)) == [[f"'{name}"], [f"'{name}", "plain"]]
+
+
+def test_numbers_stay_numbers(tmp_path):
+    write_csv(tmp_path / "a.csv", ["x"], [[-1], [-0.5], ["-1"], ["+2.5"], ["-3e-05"], [np.float64(-7)]])
+    assert (tmp_path / "a.csv").read_text().split() == ["x", "-1", "-0.5", "-1", "+2.5", "-3e-05", "-7.0"]
+
+
+def test_temporary_names_cannot_be_prepared(tmp_path):
+    """A link with the name that a process would take must not lead its content elsewhere."""
+    seen = set()
+    for _ in range(20):
+        with whole_file(tmp_path / "a.json") as partial:
+            seen.add(partial.name)
+            assert str(os.getpid()) not in partial.name.split("-")
+            assert partial.is_file()  # made at once, and only if nothing was there
+    assert len(seen) == 20
+
+
+def test_what_a_killed_process_left_is_removed_by_the_next_one(tmp_path):
+    program = (
+        "import os, signal, sys; from bispectral_ot.files import whole_file\n"
+        "with whole_file(sys.argv[1]) as partial:\n"
+        "    partial.write_text('half'); os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    subprocess.run([sys.executable, "-c", program, tmp_path / "a.json"])
+    assert len(names(tmp_path)) == 1
+    with whole_file(tmp_path / "a.json") as mine:
+        write_json(tmp_path / "a.json", {"x": 1})
+        assert mine.is_file()  # in use, so it stays
+        write_json(tmp_path / "b.json", {})
+    assert names(tmp_path) == ["a.json", "b.json"]
