@@ -178,7 +178,7 @@ class Sinkhorn:
         )
         with cost.engine.session():
             iteration = _Iteration(self, cost, constraints, f, g, progress)
-            stages, is_small = self._stages() if self.anneal else [], np.prod(cost.shape) <= _ALL_ACTIVE
+            stages, is_small = self._stages() if self.anneal else [], cost.shape[0] * cost.shape[1] <= _ALL_ACTIVE
             if potentials is None:
                 iteration.approach(stages, careful=is_small)
             aim = 0.9 * self.tol
