@@ -28,6 +28,12 @@ _EASY_REG = 0.02
 _PATIENCE = 200
 # Marginal error at which an annealing stage has done its work.
 _STAGE_TOL = 1e-2
+# Below this regularisation so few entries carry mass that Newton steps cost little: stages end with some.
+_SHARP_REG = 1e-3
+_PASSES_BEFORE_NEWTON = 20
+_FOLLOWED_TOL = 1e-4
+# Newton steps at the final regularisation after which it is approached again, with more care.
+_NEWTON_POINTS = 50
 # Active entries pay off below this share of all, or if the plan is so small that all may count as active.
 _ACTIVE_DENSITY = 0.05
 _ALL_ACTIVE = 2**18
@@ -66,9 +72,9 @@ class Sinkhorn:
     columns sum to at most p and q, and the plan to that share of what could go over (partial transport).
 
     Each iteration is one fused pass over the cost (rows and columns together), accelerated by Anderson's
-    extrapolation; small regularisations are reached by halving from an easy one, and their last digits by Newton
-    steps on the few entries that carry mass. The passes run in float32 until its rounding shows, then in
-    float64. The result is measured in float64 over all entries, and ``converged`` is that measurement.
+    extrapolation; small regularisations are approached by halving from an easy one, with Newton steps on the few
+    entries that carry mass, which also find the last digits. The passes run in float32 until its rounding shows, then
+    in float64. The result is measured in float64 over all entries, and ``converged`` is that measurement.
 
     Parameters
     ----------
@@ -172,22 +178,30 @@ class Sinkhorn:
         )
         with cost.engine.session():
             iteration = _Iteration(self, cost, constraints, f, g, progress)
-            if potentials is None and self.anneal:
-                for reg in self._stages():
-                    if not iteration.exhausted:
-                        iteration.run(reg, max(_STAGE_TOL, self.tol), np.float32)
+            stages, is_small = self._stages() if self.anneal else [], cost.shape[0] * cost.shape[1] <= _ALL_ACTIVE
+            if potentials is None:
+                iteration.approach(stages, careful=is_small)
             aim = 0.9 * self.tol
             # Potentials of size 1/reg in float32 leave about this error; below it float64 has to take over.
             float32_aim = max(aim, 2.0**-22 / self.reg)
             rough = max(_STAGE_TOL, aim) if 2 * self.reg < _EASY_REG else float32_aim
             iteration.run(self.reg, rough, np.float32, passes=_PATIENCE)
             coupling = iteration.coupling()
-            further: tuple[Callable[[], None], ...] = (
-                lambda: iteration.polish(aim),
+
+            def approach_with_care() -> None:
+                iteration.approach(stages, careful=True)
+                iteration.run(self.reg, rough, np.float32, passes=_PATIENCE)
+                iteration.polish(self.reg, aim, points=_PATIENCE)
+
+            further: list[Callable[[], None]] = [
                 lambda: iteration.run(self.reg, float32_aim, np.float32),
-                lambda: iteration.polish(aim),
+                lambda: iteration.polish(self.reg, aim),
                 lambda: iteration.run(self.reg, aim, np.float64),
-            )
+            ]
+            if stages and constraints.balanced and not (is_small and potentials is None):
+                further = [lambda: iteration.polish(self.reg, aim, points=_NEWTON_POINTS), approach_with_care, *further]
+            else:
+                further = [lambda: iteration.polish(self.reg, aim), *further]
             for go_on in further:
                 if coupling.converged or iteration.exhausted:
                     break
@@ -268,21 +282,45 @@ class _Iteration:
             state = anderson.next(state, image) if anderson is not None else image
         _, self.f, self.g = self.best
 
-    def polish(self, tol: float) -> None:
+    def approach(self, regs: list[float], *, careful: bool) -> None:
+        """Follow the solution down through some regularisations, each half of the one before.
+
+        Where few elements have nearly all mass, or the plan falls into parts that hardly touch, an error of
+        ``_STAGE_TOL`` says nothing of the light ones: their potentials go astray, in exponents twice as far with every
+        halving. Newton steps keep all of them on the way; they are made where they cost little, and wherever
+        possible if ``careful``. On that way potentials are nearly linear in the regularisation.
+        """
+        self.g, earlier = np.zeros_like(self.g), None
+        for reg in regs:
+            self.reg, here = reg, self.g
+            if self.exhausted:
+                break
+            if earlier is not None:
+                self.g = 1.5 * here - 0.5 * earlier
+            with_newton = self.constraints.balanced and (careful or reg < _SHARP_REG)
+            passes = _PASSES_BEFORE_NEWTON if with_newton else _PATIENCE
+            self.run(reg, max(_STAGE_TOL, self.solver.tol), np.float32, passes=passes)
+            if with_newton:
+                self.polish(reg, min(_FOLLOWED_TOL, self.solver.tol), points=_PATIENCE)
+            earlier = None if reg == regs[0] else here
+
+    def polish(self, reg: float, tol: float, *, points: float = np.inf) -> None:
         """Newton steps on the active entries, gathered again as potentials move; none if those are too many."""
-        for _ in range(_ACTIVE_ROUNDS):
-            if self.exhausted or not self.constraints.balanced or not self.run_active(tol):
+        limit = len(self.history) + points
+        for _ in range(_ACTIVE_ROUNDS if self.constraints.balanced else 0):
+            if self.exhausted or len(self.history) >= limit or not self.run_active(reg, tol, limit):
                 break
 
-    def run_active(self, tol: float) -> bool:
-        """Newton steps on the entries that are active now, at the final regularisation.
+    def run_active(self, reg: float, tol: float, limit: float) -> bool:
+        """Newton steps on the entries that are active now.
 
         Returns whether that changed anything: not if the plan is right, active entries are too many, or no step helps.
         """
-        reg = self.solver.reg
+        self.reg = reg
         unit = self.unit(reg)
         g = np.where(self.q > 0, self.g * unit, -1e30)
         f, column_sums = self.cost.sweep(finite(self.f * unit), g, self.p, unit=unit)
+        self.f = np.where(self.p > 0, f / unit, -np.inf)
         if np.abs(column_sums - self.q).sum() <= tol:
             return False
         n, m = self.cost.shape
@@ -297,7 +335,7 @@ class _Iteration:
         def record(error: float) -> bool:
             self.history.append((reg, error))
             self._report_progress(error)
-            return not self.exhausted
+            return not self.exhausted and len(self.history) < limit
 
         f, new_g = newton(active, f, g, self.p, self.q, tol, reach=-log2_cut / 2, record=record)
         self.f, self.g = np.where(self.p > 0, f / unit, -np.inf), new_g / unit
