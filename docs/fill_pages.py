@@ -44,6 +44,11 @@ KEPT = {
     "geometry": ("run.json", "figures/*.png"),
     "distances": ("results.json", "run.json", "figures/*-l1.png"),
     "symmetries": ("results.json", "table.md"),
+    "poses": (
+        *("results.json", "run.json", "*.md"),
+        *("figures/upright-fashion-mnist.png", "figures/upright-silhouettes.png"),
+        *("figures/ambiguous-mnist.png", "figures/angles-mnist.png"),
+    ),
 }
 OFFICIAL = ("mnist", "kmnist", "fashion-mnist")
 _PLACE = re.compile(r"(<!-- fill: ([^\n]*?) -->)(\n?).*?(<!-- end -->)", re.DOTALL)
