@@ -23,8 +23,8 @@ from typing import Any
 
 from PIL import Image
 
+from bispectral_ot.studies.markdown import markdown_table
 from bispectral_ot.studies.paper import DATASET_TITLES, FEATURE_TITLES, METRIC_TITLES, paper_accuracy
-from bispectral_ot.studies.tables import markdown_table
 
 DOCS = Path(__file__).resolve().parent
 RESULTS = DOCS / "results"
