@@ -34,7 +34,8 @@ HEAVY = (
 WAY = (
     *("_version", "errors", "progress", "checks", "memory", "cache", "choices", "temporary", "files", "compiled"),
     *("engines", "runs", "groups"),
-    *("datasets", "invariants", "costs", "spaces", "transport", "poses", "matching", "report", "studies", "cli"),
+    *("datasets", "invariants", "costs", "spaces", "transport", "poses", "matching", "comparing", "report"),
+    *("studies", "cli"),
 )
 SOURCE = Path(bispectral_ot.__file__).parent
 MODULES = sorted(

@@ -20,6 +20,7 @@ from typer.core import TyperGroup
 from bispectral_ot._version import __version__
 from bispectral_ot.checks import advise
 from bispectral_ot.cli import datasets, study
+from bispectral_ot.cli.compare import compare
 from bispectral_ot.cli.console import complain
 from bispectral_ot.cli.demo import demo
 from bispectral_ot.cli.match import match
@@ -171,6 +172,7 @@ def program(
 
 
 app.command()(match)
+app.command()(compare)
 app.command()(upright)
 app.command()(demo)
 app.command()(report)

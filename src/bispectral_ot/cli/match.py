@@ -281,7 +281,7 @@ def read_sides(config: dict[str, Any], progress: Progress) -> tuple[Side, Side]:
     import numpy as np
 
     from bispectral_ot.datasets import center, load, rotate_randomly
-    from bispectral_ot.datasets.transforms import count_shared, half_positions
+    from bispectral_ot.datasets.transforms import half_positions, warn_of_shared
     from bispectral_ot.report.tables import Side
 
     def read(name: str) -> Dataset:
@@ -313,7 +313,8 @@ def read_sides(config: dict[str, Any], progress: Progress) -> tuple[Side, Side]:
         side if len(places) == len(side) else side.select(places)
         for side, places in zip((source, target), positions, strict=True)
     )
-    _warn_about_shared(count_shared(source, target), source, config)
+    if config["rotate_source"]:  # else the match finds them
+        warn_of_shared(source, target)
     if config["rotate_source"]:
         source = rotate_randomly(source, seed=config["seed"], progress=progress)
     if config["center"]:
@@ -330,18 +331,6 @@ def _kind(config: dict[str, Any]) -> Kind:
         symmetry = make_features(config["features"], symmetry=config["symmetry"]).symmetry
     kinds: dict[str | None, Kind] = {"so3": "sphere", "so3-shapes": "clouds"}
     return kinds.get(symmetry, "images")
-
-
-def _warn_about_shared(count: int, source: Dataset, config: dict[str, Any]) -> None:
-    if not count:
-        return
-    advice = "compare disjoint halves with --split-halves" if config["source"] == config["target"] else "leave them out"
-    warnings.warn(
-        f"{count:,} of the {len(source):,} source images are also on the target side, where they match themselves, so "
-        f"that the accuracy looks better than it is; {advice}.",
-        DataWarning,
-        stacklevel=2,
-    )
 
 
 def match_sides(

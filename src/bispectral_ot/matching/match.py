@@ -12,6 +12,7 @@ from bispectral_ot.checks import check_choice
 from bispectral_ot.costs import Cost, Metric, Storage
 from bispectral_ot.datasets import Dataset
 from bispectral_ot.datasets.dataset import as_dataset
+from bispectral_ot.datasets.transforms import warn_of_shared
 from bispectral_ot.errors import InputError
 from bispectral_ot.matching.result import Match, label_names
 from bispectral_ot.matching.stages import Stages
@@ -100,6 +101,7 @@ def match(
         as_weights(source_weights, shape[0], "source_weights"),
         as_weights(target_weights, shape[1], "target_weights"),
     )
+    warn_of_shared(*sides)
     stages = Stages()
     with stages.measured("features"):
         space = FeatureSpace(
