@@ -42,8 +42,8 @@ def read_folder(folder: Path, *, size: Size | None = None, grey: bool = False, p
     transparent = [name for name, (_, is_transparent) in zip(names, read, strict=True) if is_transparent]
     if transparent:
         warn(
-            f"{folder}: {len(transparent)} of {len(names)} images have transparent pixels ({_some(transparent)}), which "
-            "become black; save the images on a background of their own where that is wrong.",
+            f"{folder}: {len(transparent)} of {len(names)} images have transparent pixels ({_some(transparent)}), "
+            "which become black; save the images on a background of their own where that is wrong.",
             DataWarning,
         )
     return Dataset(
@@ -130,9 +130,7 @@ def _refuse_different_sizes(images: list[NDArray[Any]], paths: list[Path], folde
             )
 
 
-def _to_one_kind(
-    images: list[NDArray[Any]], paths: list[Path], names: list[str], folder: Path
-) -> list[NDArray[Any]]:
+def _to_one_kind(images: list[NDArray[Any]], paths: list[Path], names: list[str], folder: Path) -> list[NDArray[Any]]:
     """Give all images the same number of channels and the same type."""
     kinds = {image.dtype: path for image, path in zip(images, paths, strict=True)}
     if np.dtype(np.float32) in kinds and len(kinds) > 1:

@@ -58,8 +58,8 @@ def _pixels(image: Image.Image) -> tuple[NDArray[Any], bool]:
         colours = image.convert("RGBA")
         opaque = Image.new("RGBA", image.size, (0, 0, 0, 255))
         opaque.alpha_composite(colours)
-        is_transparent = colours.getextrema()[3][0] < 255  # type: ignore[index]
-        return np.asarray(opaque.convert("L" if grey else "RGB")), bool(is_transparent)
+        is_transparent = bool(np.asarray(colours)[..., 3].min() < 255)
+        return np.asarray(opaque.convert("L" if grey else "RGB")), is_transparent
     return _opaque_pixels(image), False
 
 

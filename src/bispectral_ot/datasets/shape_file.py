@@ -51,7 +51,7 @@ def _read_points(path: Path, n_points: int, rng: np.random.Generator) -> NDArray
     import trimesh
 
     logging.getLogger("trimesh").setLevel(logging.ERROR)  # textures that are missing do not matter
-    options = {"skip_materials": True} if path.suffix.lower() == ".obj" else {}
+    options: dict[str, Any] = {"skip_materials": True} if path.suffix.lower() == ".obj" else {}
     shape: Any = trimesh.load(path, process=False, **options)
     if isinstance(shape, trimesh.Scene):
         shape = shape.to_geometry()  # all parts in one mesh

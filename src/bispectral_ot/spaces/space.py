@@ -241,10 +241,9 @@ def _sample_size(dataset: Dataset) -> int:
 
 
 def _chosen(datasets: Sequence[Dataset], positions: Sequence[NDArray[np.int64]]) -> Any:
-    if datasets[0].kind == "clouds":
-        return pack_clouds([cloud_points(dataset.images[i]) for dataset, at in zip(datasets, positions, strict=True) for i in at])
-    if datasets[0].kind == "volumes":
-        return [dataset.images[i] for dataset, at in zip(datasets, positions, strict=True) for i in at]
+    if not datasets[0].is_flat:  # of different sizes
+        shapes = [dataset.images[i] for dataset, at in zip(datasets, positions, strict=True) for i in at]
+        return pack_clouds(list(map(cloud_points, shapes))) if datasets[0].kind == "clouds" else shapes
     shape = datasets[0].images.shape[1:]  # one channel may have an axis or not
     parts = [dataset.images[at].reshape(-1, *shape) for dataset, at in zip(datasets, positions, strict=True)]
     return np.concatenate(parts)
