@@ -31,14 +31,14 @@ def exponent_error(cost: Cost, unit: float) -> float:
     return unit * 2.0**-21 * cost.maximum if cost.storage in ("compact", "recompute") else 1e-12
 
 
-def sweep(costs, f, g, weights, unit, damping=1.0):
-    """``f = log2(w) - damping * log2(sum 2^(g - unit C))`` and the column sums of ``2^(f + g - unit C)``."""
+def sweep(costs, f, g, weights, unit, damping=1.0, ceiling=np.inf):
+    """``f = log2(w) - damping * log2(sum 2^(g - unit C))``, at most the ceiling; sums of ``2^(f + g - unit C)``."""
     n, m = costs.shape
     new, sums = f.copy(), np.zeros(m)
     for i in range(n):
         if weights[i] > 0:
             exponents = [g[j] - unit * costs[i, j] for j in range(m)]
-            new[i] = np.log2(weights[i]) - damping * np.logaddexp2.reduce(exponents)
+            new[i] = min(ceiling, np.log2(weights[i]) - damping * np.logaddexp2.reduce(exponents))
             for j in range(m):
                 sums[j] += 2.0 ** (new[i] + exponents[j])
     return new, sums

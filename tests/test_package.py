@@ -6,6 +6,7 @@ import ast
 import importlib
 import importlib.util
 import pkgutil
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -33,7 +34,8 @@ HEAVY = (
 WAY = (
     *("_version", "errors", "progress", "checks", "memory", "cache", "choices", "temporary", "files", "compiled"),
     *("engines", "runs", "groups"),
-    *("datasets", "invariants", "costs", "spaces", "transport", "matching", "report", "studies", "cli"),
+    *("datasets", "invariants", "costs", "spaces", "transport", "poses", "matching", "comparing", "report"),
+    *("studies", "cli"),
 )
 SOURCE = Path(bispectral_ot.__file__).parent
 MODULES = sorted(
@@ -159,3 +161,12 @@ def test_rooms_import_only_from_rooms_to_their_left(file):
     package = ".".join(["bispectral_ot", *path.parts[:-1]])
     allowed = WAY[: WAY.index(room) + 1]
     assert imported_rooms(file.read_text(encoding="utf-8"), package) <= set(allowed)
+
+
+def test_kernels_are_compiled_in_one_way():
+    """numba.njit itself ends in an error where no folder for its cache can be written to."""
+    direct = re.compile(r"from numba import .*\bnjit\b|numba\.njit")
+    users = {
+        path.relative_to(SOURCE).as_posix() for path in SOURCE.rglob("*.py") if direct.search(path.read_text("utf-8"))
+    }
+    assert users == {"compiled.py"}

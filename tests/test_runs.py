@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -92,6 +93,21 @@ def test_the_old_run_comes_back_when_the_last_step_fails(tmp_path, monkeypatch, 
         make_run(tmp_path / "run", "new", overwrite=True)
     assert names(tmp_path) == ["run"]
     assert content(tmp_path / "run") == "old"
+
+
+def test_a_file_system_without_locks_will_do(tmp_path, monkeypatch):
+    """As NFS is for folders; nothing there ever counts as left over."""
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EBADF, "Bad file descriptor")
+
+    monkeypatch.setattr("fcntl.flock", refuse)
+    left = tmp_path / ".run-partial-0123456789abcdef"
+    left.mkdir()
+    make_run(tmp_path / "run", "old")
+    make_run(tmp_path / "run", "new", overwrite=True)
+    assert content(tmp_path / "run") == "new"
+    assert names(tmp_path) == [left.name, "run"]
 
 
 def test_an_empty_folder_may_be_used(tmp_path):

@@ -2,6 +2,10 @@
 from ._version import (
     __version__ as __version__,
 )
+from .comparing import (
+    Comparison as Comparison,
+    compare as compare,
+)
 from .costs import (
     Cost as Cost,
 )

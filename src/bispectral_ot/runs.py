@@ -16,7 +16,7 @@ import shutil
 import time
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -135,7 +135,9 @@ def _put_in_place(partial: Path, target: Path, earlier: str) -> None:
 def _replace(partial: Path, target: Path, earlier: str) -> None:
     """Rename the old run away, check that it is the one that may go, and delete it when the new one is in place."""
     replaced = temporary_name(target, "replaced")
-    with open_locked(target):
+    with ExitStack() as stack:
+        with suppress(OSError):  # a file system without locks
+            stack.enter_context(open_locked(target))
         os.rename(target, replaced)
         try:
             if (replaced / RECORD).read_text(encoding="utf-8") != earlier or _foreign_files(replaced):

@@ -44,6 +44,20 @@ def test_a_sweep_in_float64_is_the_literal_iteration(cost, damping, guess):
     np.testing.assert_allclose(sums, expected_sums, rtol=2 * error)
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_no_potential_of_a_sweep_is_above_the_ceiling(cost, dtype):
+    n, m = cost.shape
+    unit = 40 / cost.maximum
+    weights, g = random_weights(n, 1, zeros=3), np.random.default_rng(2).normal(scale=5, size=m)
+    free, _ = cost.sweep(np.zeros(n), g, weights, unit=unit)
+    ceiling = float(np.median(free))
+    f, sums = cost.sweep(np.zeros(n), g, weights, unit=unit, ceiling=ceiling, dtype=dtype)
+    expected = literal.sweep(literal.entries(cost), np.zeros(n), g, weights, unit, ceiling=ceiling)
+    assert (f == ceiling).any()
+    np.testing.assert_allclose(f, expected[0], rtol=1e-6, atol=1e-4)
+    np.testing.assert_allclose(sums, expected[1], rtol=2e-4)
+
+
 @pytest.mark.parametrize("damping", [1.0, 0.5])
 @pytest.mark.parametrize("guess", [0.0, 300.0, -300.0])
 def test_a_sweep_in_float32_is_near_it(cost, damping, guess):

@@ -22,7 +22,7 @@ def test_a_table_that_is_not_square_is_refused():
 
 
 def test_fractions_are_refused():
-    with pytest.raises(InputError, match="whole element numbers"):
+    with pytest.raises(InputError, match="which are integers"):
         FiniteGroup.from_table([[0, 0.5], [1, 0]])
 
 

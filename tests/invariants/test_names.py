@@ -80,9 +80,9 @@ def test_what_sees_neither_mirrors_nor_rotations_has_rotation() -> None:
 
 
 def test_features_tell_their_symmetry() -> None:
-    told = {name: make_features(name).symmetry for name in FEATURES}
-    assert told["pixels"] == "none"
-    assert told["coupled-bispectrum"] == told["aligned"] == told["ring-bispectrum"] == "rotation"
+    said = {name: make_features(name).symmetry for name in FEATURES}
+    assert said["pixels"] == "none"
+    assert said["coupled-bispectrum"] == said["aligned"] == said["ring-bispectrum"] == "rotation"
     for symmetry in DEFAULT_FEATURES:
         assert make_features(symmetry=symmetry).symmetry == symmetry
     assert make_features(PCA()).symmetry is None

@@ -156,7 +156,7 @@ def test_bad_shapes_are_refused(shapes, message):
 
 
 def test_each_shape_is_worked_on_once_and_told_about(monkeypatch):
-    numbers, told = [], []
+    numbers, calls = [], []
     compute = ShellBispectrum._coefficients_of
     monkeypatch.setattr(
         ShellBispectrum,
@@ -165,12 +165,12 @@ def test_each_shape_is_worked_on_once_and_told_about(monkeypatch):
     )
     shells = ShellBispectrum(n_shells=2, lmax=2).fit(clouds(40))
     assert numbers == []
-    shells.transform(clouds(40), progress=lambda *call: told.append(call))
+    shells.transform(clouds(40), progress=lambda *call: calls.append(call))
     assert sorted(numbers) == list(range(40))
-    done = [done for stage, done, total in told if stage == "shells" and total == 40]
+    done = [done for stage, done, total in calls if stage == "shells" and total == 40]
     assert len(done) > 1
     assert done[-1] == 40
-    assert told[-1] == ("features", 40, 40)
+    assert calls[-1] == ("features", 40, 40)
 
 
 @pytest.mark.parametrize("method", ["transform", "shell_coefficients"])

@@ -118,7 +118,7 @@ def test_selective_columns_are_some_of_all_and_enough():
     assert full.n_features_out_ == 152
     assert selective.n_features_out_ == 12**2 - 3
     assert set(selective.get_feature_names_out()) < set(full.get_feature_names_out())
-    # as many independent derivatives as there are coefficients beside the three angles of a rotation
+    # as many independent derivatives as there are coefficients but for the three angles of a rotation
     center = random_coefficients(11, n=1, seed=5)
     steps = 1e-4 * np.eye(144)
     upper, lower = (selective.invariants_.evaluate((center + sign * steps)[:, None]) for sign in (1, -1))

@@ -20,11 +20,13 @@ from typer.core import TyperGroup
 from bispectral_ot._version import __version__
 from bispectral_ot.checks import advise
 from bispectral_ot.cli import datasets, study
+from bispectral_ot.cli.compare import compare
 from bispectral_ot.cli.console import complain
 from bispectral_ot.cli.demo import demo
 from bispectral_ot.cli.match import match
 from bispectral_ot.cli.report import report
 from bispectral_ot.cli.streams import guard_streams
+from bispectral_ot.cli.upright import upright
 from bispectral_ot.errors import InputError, RunKeptError
 from bispectral_ot.memory import format_bytes
 
@@ -170,6 +172,8 @@ def program(
 
 
 app.command()(match)
+app.command()(compare)
+app.command()(upright)
 app.command()(demo)
 app.command()(report)
 app.add_typer(datasets.app, name="datasets")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,6 +18,7 @@ from bispectral_ot.errors import DataWarning, InputError
 
 if TYPE_CHECKING:
     from bispectral_ot.datasets import Dataset
+    from bispectral_ot.poses import Poses
     from bispectral_ot.progress import Progress
     from bispectral_ot.report.tables import ClassTable, Side
 
@@ -156,6 +157,10 @@ def match(
             rich_help_panel=_MEMORY,
         ),
     ] = None,
+    poses: Annotated[
+        bool,
+        typer.Option("--poses", help="Say how each source is turned, in poses.csv.", rich_help_panel=_OUTPUT),
+    ] = False,
     top: Annotated[
         int, typer.Option(min=1, help="Best targets of each source in matches.csv.", rich_help_panel=_OUTPUT)
     ] = 5,
@@ -198,10 +203,12 @@ def match(
     share of the mass: for the source, or for the target if only SOURCE has labels.
 
     confusion.csv: where each source class went, if both sides have labels.
+
+    poses.csv: with --poses, how each source has to be turned to stand like its targets.
     """
     config = {"verb": "match"} | locals()
     start = time.perf_counter()
-    options = _check_options(config)
+    options = check_options(config)
     from bispectral_ot.files import to_json, write_json
     from bispectral_ot.runs import new_run, run_record
 
@@ -211,9 +218,9 @@ def match(
         progress_bars(quiet=quiet) as progress,
     ):
         reading = time.perf_counter()
-        sides = _read_sides(config, progress)
+        sides = read_sides(config, progress)
         loading = time.perf_counter() - reading
-        found = _match_sides(folder, sides, options, config, loading, told, progress)
+        found = match_sides(folder, sides, options, config, loading, told, progress)
         write_json(folder / "run.json", run_record(config, seconds=time.perf_counter() - start))
         if report:
             from bispectral_ot.report.html import write_report
@@ -222,12 +229,12 @@ def match(
     if as_json:
         typer.echo(to_json({"run": str(out), **found}))
     elif not quiet:
-        _print(found, out)
+        print_match(found, out)
     if not found["converged"]:
         raise typer.Exit(1)
 
 
-def _check_options(config: dict[str, Any]) -> dict[str, Any]:
+def check_options(config: dict[str, Any]) -> dict[str, Any]:
     """Options for the library; whatever is wrong with them is said before any work is done."""
     from bispectral_ot.datasets.resize import parse_size
     from bispectral_ot.memory import parse_bytes
@@ -236,14 +243,19 @@ def _check_options(config: dict[str, Any]) -> dict[str, Any]:
     from bispectral_ot.transport import SOLVERS
 
     inputs = [config[name] for name in ("source", "target", "root")]
-    check_free(config["out"], verb="match", inputs=inputs, overwrite=config["overwrite"])
+    check_free(config["out"], verb=config["verb"], inputs=inputs, overwrite=config["overwrite"])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)  # the match says it
-        choose_features(config["features"], symmetry=config["symmetry"], metric=config["metric"])
+        choice = choose_features(config["features"], symmetry=config["symmetry"], metric=config["metric"])
     one_set = (config["source"], config["source_split"]) == (config["target"], config["target_split"])
     if config["split_halves"] and not one_set:
         raise InputError(
             "--split-halves is for one set on both sides; give the same SOURCE and TARGET, or leave it out."
+        )
+    if config["poses"] and choice.symmetry in (None, "none"):
+        raise InputError(
+            f"the features {choice.name} have no symmetry, so that pairs have no turn between them; leave --poses "
+            "out, or take --symmetry rotation."
         )
     if str(_symmetry(config)).startswith("so3"):
         plane = [option for option in ("rotate_source", "center", "resize") if config[option]]
@@ -265,13 +277,13 @@ def _check_options(config: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _read_sides(config: dict[str, Any], progress: Progress) -> tuple[Side, Side]:
+def read_sides(config: dict[str, Any], progress: Progress) -> tuple[Side, Side]:
     """Both sets as they are compared: loaded, resized, drawn from, turned and centred."""
     import numpy as np
 
     from bispectral_ot.datasets import center, load, rotate_randomly
     from bispectral_ot.datasets.dataset import as_shapes
-    from bispectral_ot.datasets.transforms import count_shared, half_positions
+    from bispectral_ot.datasets.transforms import half_positions, warn_of_shared
     from bispectral_ot.report.tables import Side
 
     symmetry = _symmetry(config)
@@ -307,7 +319,8 @@ def _read_sides(config: dict[str, Any], progress: Progress) -> tuple[Side, Side]
         side if len(places) == len(side) else side.select(places)
         for side, places in zip((source, target), positions, strict=True)
     )
-    _warn_about_shared(count_shared(source, target), source, config)
+    if config["rotate_source"]:  # else the match finds them
+        warn_of_shared(source, target)
     if config["rotate_source"]:
         source = rotate_randomly(source, seed=config["seed"], progress=progress)
     if config["center"]:
@@ -325,19 +338,7 @@ def _symmetry(config: dict[str, Any]) -> str | None:
     return symmetry
 
 
-def _warn_about_shared(count: int, source: Dataset, config: dict[str, Any]) -> None:
-    if not count:
-        return
-    advice = "compare disjoint halves with --split-halves" if config["source"] == config["target"] else "leave them out"
-    warnings.warn(
-        f"{count:,} of the {len(source):,} source images are also on the target side, where they match themselves, so "
-        f"that the accuracy looks better than it is; {advice}.",
-        DataWarning,
-        stacklevel=2,
-    )
-
-
-def _match_sides(
+def match_sides(
     folder: Path,
     sides: tuple[Side, Side],
     options: dict[str, Any],
@@ -345,8 +346,10 @@ def _match_sides(
     loading: float,
     told: list[str],
     progress: Progress,
+    *,
+    use_poses: Callable[[Poses], dict[str, Any]] | None = None,
 ) -> dict[str, Any]:
-    """Match, write the folder, and return the content of ``results.json``."""
+    """Match, write the folder, and return the content of ``results.json``, to which ``use_poses`` may add."""
     from bispectral_ot.matching import match as match_datasets
     from bispectral_ot.report.match_folder import write_match
     from bispectral_ot.report.tables import class_table
@@ -356,17 +359,24 @@ def _match_sides(
     table = class_table(found, source.dataset, target.dataset)
     if table is not None:
         _tell_about_classes(table)
+    posed, extra = None, {}
+    if config["poses"]:
+        start = time.perf_counter()
+        posed = found.poses(config.get("voters", 10), seed=config["seed"])
+        extra = use_poses(posed) if use_poses else {}
+        found.seconds["poses"] = time.perf_counter() - start
     return write_match(
         folder,
         found,
         source,
         target,
         table=table,
+        poses=posed,
         k=config["top"],
         seed=config["seed"],
         settings={name: config[name] for name in _SIDE_OPTIONS},
         seconds={"load": loading},
-        extra={"warnings": told},
+        extra={"warnings": told, **extra},
         progress=progress,
     )
 
@@ -394,7 +404,7 @@ def _listed(names: Iterable[str]) -> str:
     return ", ".join(names[:4]) + (", ..." if len(names) > 4 else "")
 
 
-def _print(found: dict[str, Any], out: Path) -> None:
+def print_match(found: dict[str, Any], out: Path) -> None:
     """Print the short table."""
     settings, seconds = found["settings"], found["seconds"]
     facts = {name: _in_words(found[name]) for name in ("source", "target")}
@@ -410,6 +420,10 @@ def _print(found: dict[str, Any], out: Path) -> None:
             facts["weakest"] = ", ".join(f"{name} {share:.0%}" for share, name in sorted(weak)[:3])
     if settings.get("kept_variance") is not None:
         facts["pca"] = f"{settings['columns']} components keep {settings['kept_variance']:.1%} of the variance"
+    if found.get("poses"):
+        facts["poses"] = _poses_in_words(found["poses"])
+    if found.get("upright"):
+        facts["upright"] = ", ".join(f"{count:,} in {name}" for name, count in found["upright"].items())
     stages = ", ".join(f"{stage} {spent:.1f}" for stage, spent in seconds.items() if spent >= 0.05)
     facts["seconds"] = f"{sum(seconds.values()):.1f} ({stages})"
     facts["run folder"] = str(out)
@@ -420,6 +434,13 @@ def _print(found: dict[str, Any], out: Path) -> None:
         style = {"accuracy": "bold", "converged": "" if found["converged"] else "bold red"}.get(name, "")
         table.add_row(name, Text(text), style=style)  # a folder may be called [bold]
     output.print(table)
+
+
+def _poses_in_words(poses: dict[str, Any]) -> str:
+    doubt = poses["median_uncertainty"]
+    precision = "" if doubt is None else f" to {doubt:.1f} {poses['unit']} (median of the 90 % intervals)"
+    rest = f"{poses['ambiguous']:,} ambiguous" + (f", {poses['without']:,} without one" if poses["without"] else "")
+    return f"{poses['certain']:,} certain{precision}, {rest}"
 
 
 def _in_words(side: dict[str, Any]) -> str:

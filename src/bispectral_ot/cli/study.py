@@ -1,4 +1,4 @@
-"""The verbs of ``study``: class-preservation, geometry, distances (the paper's experiments), ablation, symmetries."""
+"""The verbs of ``study``: class-preservation, geometry, distances (the paper's), ablation, symmetries, poses."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def class_preservation(
     metrics: Metrics = _ALL_METRICS,
     settings: Annotated[
         str,
-        typer.Option(help="rotated (A is turned), baseline (nothing is), or both.", rich_help_panel=_CHOICES),
+        typer.Option(help="rotated (the source is turned), baseline (nothing is), or both.", rich_help_panel=_CHOICES),
     ] = "rotated,baseline",
     per_class: Annotated[
         int | None,
@@ -111,8 +111,9 @@ def class_preservation(
 ) -> None:
     """Tables 1 and 2: the share of images that are mapped to their own class.
 
-    Each dataset is cut into halves A and B, A is turned at random, and A is
-    matched with B; once for every kind of features and metric.
+    Each dataset is cut into two halves, the source (the paper's A) is turned
+    at random and matched with the target (B); once for every kind of features
+    and metric.
 
     Example: bispectral-ot study class-preservation --datasets mnist --per-class 200 --out runs/small
 
@@ -125,7 +126,7 @@ def class_preservation(
     of the cells that are computed now.
     """
     from bispectral_ot.studies.class_preservation import run_class_preservation
-    from bispectral_ot.studies.tables import beside_paper
+    from bispectral_ot.studies.markdown import beside_paper
 
     preset = _preset(
         clean, seed=seed, per_class=per_class, pca=pca, reg=reg, tol=tol, n_angles=n_angles, n_rings=n_rings
@@ -361,6 +362,58 @@ def symmetries(
         say((out / "table.md").read_text(encoding="utf-8"))
     if not all(cell["converged"] for cell in cells):
         raise typer.Exit(1)
+
+
+@app.command()
+def poses(
+    out: Out,
+    datasets: Annotated[
+        str, typer.Option(help="Names from `datasets list` or folders of upright images, with commas between.")
+    ] = "mnist,fashion-mnist",
+    limit: Annotated[int, typer.Option(min=10, help="Images of each half at most.", rich_help_panel=_CHOICES)] = 2000,
+    skip: Annotated[
+        int,
+        typer.Option(min=0, help="Leave out so many images at the start of each named set.", rich_help_panel=_CHOICES),
+    ] = 0,
+    resize: Annotated[
+        int, typer.Option(min=2, help="Side that the images of folders are brought to.", rich_help_panel=_CHOICES)
+    ] = 64,
+    voters: Annotated[int, typer.Option(min=1, help="Targets that vote on a pose.", rich_help_panel=_CHOICES)] = 10,
+    seed: Seed = 0,
+    root: Root = None,
+    overwrite: Replace = False,
+    page: Page = False,
+    quiet: Quiet = False,
+) -> None:
+    """How well turns are found: one half turned by known angles, the other upright.
+
+    Compared are the vote of the best targets, the best target alone, the
+    principal axis, and phase correlation with the class mean (scikit-image).
+
+    Example: bispectral-ot study poses --datasets mnist,parts/ --out runs/poses
+
+    RUN gets results.json, table.md, certainty.md (scores and intervals),
+    voters.md, images.md, classes-<set>.md, run.json, and figures.
+    """
+    from bispectral_ot.studies.poses import run_poses
+
+    with shown_warnings(), progress_bars(quiet=quiet) as progress:
+        run_poses(
+            out,
+            _listed(datasets),
+            limit=limit,
+            skip=skip,
+            resize=resize,
+            voters=voters,
+            seed=seed,
+            root=root,
+            overwrite=overwrite,
+            progress=progress,
+        )
+    _write_page(out, page)
+    if not quiet:
+        for name in ("table", "certainty"):
+            say((out / f"{name}.md").read_text(encoding="utf-8"))
 
 
 def _write_page(out: Path, page: bool) -> None:

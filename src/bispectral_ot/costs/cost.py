@@ -225,7 +225,15 @@ class Cost:
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def sweep(
-        self, f: Vector, g: Vector, weights: Vector, *, unit: float, damping: float = 1.0, dtype: type = np.float64
+        self,
+        f: Vector,
+        g: Vector,
+        weights: Vector,
+        *,
+        unit: float,
+        damping: float = 1.0,
+        ceiling: float = np.inf,
+        dtype: type = np.float64,
     ) -> Sweep:
         """One Sinkhorn iteration: both half-steps of a row, while its costs are at hand.
 
@@ -239,11 +247,13 @@ class Cost:
             Exponent of 2 for each unit of the cost: ``P = 2 ** (f + g - unit * C)``.
         damping
             1 makes rows sum to their weights; less relaxes them: ``f = log2(w) - damping * log2(sum 2^(g - unit C))``.
+        ceiling
+            ``f`` is at most this: rows then sum to less than their weights where that is enough.
         dtype
             Precision of the work: ``np.float32`` is twice as fast.
         """
         columns: NDArray[Any] = g.astype(dtype)
-        found = self.engine.reduce(_sweep, self._blocks, rows=(f, weights), shared=(columns, unit, damping))
+        found = self.engine.reduce(_sweep, self._blocks, rows=(f, weights), shared=(columns, unit, damping, ceiling))
         return Sweep(found.rows[0], found.totals[0])
 
     def gather(
@@ -404,13 +414,13 @@ def _measure(block: Block, distance: Distance, storage: Storage) -> tuple[float,
 
 
 def _sweep(
-    block: Block, f: Vector, weights: Vector, g: NDArray[Any], unit: float, damping: float
+    block: Block, f: Vector, weights: Vector, g: NDArray[Any], unit: float, damping: float, ceiling: float
 ) -> tuple[tuple[Vector], tuple[Vector]]:
     # numba takes half a second to load, and only work needs it
     from bispectral_ot.costs import pass_kernels
 
     new_f, column_sums = f.copy(), np.zeros(len(g))
-    pass_kernels.sweep(_encoded(block), unit, g, weights, damping, new_f, column_sums)
+    pass_kernels.sweep(_encoded(block), unit, g, weights, damping, ceiling, new_f, column_sums)
     return (new_f,), (column_sums,)
 
 

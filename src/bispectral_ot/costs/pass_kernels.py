@@ -105,14 +105,16 @@ def sweep(
     g: NDArray[Any],
     weights: NDArray[np.float64],
     damping: float,
+    ceiling: float,
     f: NDArray[np.float64],
     column_sums: NDArray[np.float64],
 ) -> None:
     """One Sinkhorn iteration over some rows, reading each cost once.
 
     Sets ``f[i] = log2(weights[i]) - damping * log2(sum_j 2 ** (g[j] - c[i, j]))``, which makes these rows of the plan
-    sum to ``weights`` where ``damping`` is 1 (the ``f`` that comes in only gives its order of magnitude), and adds the
-    plan's columns to ``column_sums``. ``g`` (m,) is float32 or float64 and sets the precision of the work.
+    sum to ``weights`` where ``damping`` is 1 (the ``f`` that comes in only gives its order of magnitude), or to
+    ``ceiling`` where that is lower, and adds the plan's columns to ``column_sums``. ``g`` (m,) is float32 or float64
+    and sets the precision of the work.
     """
     real = g.dtype.type
     n, m = rows.codes.shape
@@ -128,7 +130,7 @@ def sweep(
                 shift = -_largest_exponent(rows.codes[i], g, step)
                 total = np.float64(_plan_row(rows.codes[i], g, step, shift, row))
             start = np.float64(shift) + offset
-            f[i] = np.log2(weights[i]) - damping * (np.log2(total) - start)
+            f[i] = min(ceiling, np.log2(weights[i]) - damping * (np.log2(total) - start))
             _add_scaled(real(2.0 ** (f[i] - start)), row, partial)
         if (i + 1) % _ROWS_PER_FLUSH == 0 or i + 1 == n:
             for j in range(m):

@@ -14,11 +14,11 @@ from bispectral_ot.errors import DatasetError
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp")
 # Nothing else is opened, whatever the file's name: Pillow would start Ghostscript for an EPS file, for instance.
-_FORMATS = ("PNG", "JPEG", "TIFF", "BMP")
+FORMATS = ("PNG", "JPEG", "TIFF", "BMP")
 _WHITE = np.iinfo(np.uint16).max
 # Tags of TIFF and EXIF.
-_ORIENTATION, _EXTRA_SAMPLES, _TRANSPARENCY = 0x0112, 338, 2
-_UPRIGHT: dict[int, Callable[[NDArray[Any]], NDArray[Any]]] = {
+ORIENTATION, _EXTRA_SAMPLES, _TRANSPARENCY = 0x0112, 338, 2
+CAMERA_TURNS: dict[int, Callable[[NDArray[Any]], NDArray[Any]]] = {
     2: np.fliplr,
     3: lambda pixels: np.rot90(pixels, 2),
     4: np.flipud,
@@ -37,11 +37,11 @@ def read_image(path: Path) -> NDArray[Any]:
 def read_image_and_alpha(path: Path) -> tuple[NDArray[Any], bool]:
     """Read one image file, and say whether it has transparent pixels, which become black as far as they are that."""
     try:
-        with Image.open(path, formats=_FORMATS) as opened:
+        with Image.open(path, formats=FORMATS) as opened:
             pages = getattr(opened, "n_frames", 1)
             if opened.format == "TIFF" and pages > 1:
                 raise DatasetError(f"{path} has {pages} pages; save the one you mean, or each, as a file of its own.")
-            if _is_deep_colour(opened):
+            if is_deep_colour(opened):
                 return _deep_pixels(opened, path)
             return _pixels(ImageOps.exif_transpose(opened))
     except (DatasetError, MemoryError):
@@ -75,7 +75,7 @@ def _opaque_pixels(image: Image.Image) -> NDArray[Any]:
     return np.asarray(image.convert("RGB"))
 
 
-def _is_deep_colour(image: Image.Image) -> bool:
+def is_deep_colour(image: Image.Image) -> bool:
     """Whether it has 16 bits in several channels, which Pillow would cut to 8."""
     several = image.format in ("PNG", "TIFF") and not image.mode.startswith("I")
     return several and any(";16" in str(tile[3]) for tile in image.tile)  # type: ignore[attr-defined]
@@ -100,5 +100,5 @@ def _deep_pixels(image: Image.Image, path: Path) -> tuple[NDArray[np.uint16], bo
     if is_transparent:
         colours = np.rint(colours * (pixels[..., -1:] / _WHITE))
     colours = colours[..., 0] if channels == 2 else colours
-    upright = _UPRIGHT.get(image.getexif().get(_ORIENTATION, 1))
+    upright = CAMERA_TURNS.get(image.getexif().get(ORIENTATION, 1))
     return np.ascontiguousarray(upright(colours) if upright else colours, dtype=np.uint16), is_transparent

@@ -96,7 +96,7 @@ def _weights(given: int, wanted: int, scale: Fraction) -> NDArray[np.float32]:
 
 
 def as_type(values: NDArray[np.floating[Any]], dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Round to the nearest grey value where the type has whole ones only."""
-    if dtype.kind == "u":
-        values = np.rint(values).clip(0, np.iinfo(dtype).max)
+    """Round to the nearest value that the type has, where it has integers only."""
+    if dtype.kind in "iu":
+        values = np.rint(values).clip(np.iinfo(dtype).min, np.iinfo(dtype).max)
     return values.astype(dtype, copy=False)

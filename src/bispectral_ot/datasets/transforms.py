@@ -14,7 +14,7 @@ from bispectral_ot.checks import check_integer
 from bispectral_ot.datasets.dataset import Dataset, as_dataset, check_flat
 from bispectral_ot.datasets.warp import rotation_maps, shift_maps, warp
 from bispectral_ot.engines import Block, Threads, row_blocks
-from bispectral_ot.errors import InputError
+from bispectral_ot.errors import DataWarning, InputError, warn
 from bispectral_ot.progress import Progress, silent
 
 _BLOCK_ROWS = 2048
@@ -91,6 +91,18 @@ def count_shared(source: Dataset, target: Dataset) -> int:
 
     known = set(digests(other)) - {b""}
     return sum(digest in known for digest in digests(one))
+
+
+def warn_of_shared(source: Dataset, target: Dataset) -> None:
+    """Warn where images are on both sides of a comparison."""
+    count = count_shared(source, target)
+    if count:
+        warn(
+            f"{count:,} of the {len(source):,} source images are also on the target side, where they match themselves, "
+            "so that the accuracy looks better than it is; compare disjoint halves (split_halves, --split-halves), or "
+            "leave them out.",
+            DataWarning,
+        )
 
 
 def rotate(

@@ -51,7 +51,7 @@ def defect(irreps: list[Irrep], table: IntArray) -> float:
 
 
 def _attempt(table: IntArray, inverse: IntArray, rng: np.random.Generator) -> list[Irrep] | None:
-    """One decomposition, or None where two eigenspaces could not be told apart."""
+    """One decomposition, or None where two eigenspaces could not be separated."""
     order = len(table)
     weights = rng.standard_normal(order)
     commuting = (weights + weights[inverse])[table[inverse]]  # entry (x, y) depends on x^-1 y only

@@ -31,7 +31,7 @@ def check_table(table: Any) -> IntArray:
     if array.ndim != 2 or array.shape[0] != array.shape[1] or array.size == 0:
         raise InputError(f"a Cayley table is a square matrix of element numbers; got shape {array.shape}.")
     if array.dtype.kind not in "iu" and not (array.dtype.kind == "f" and np.array_equal(array, np.round(array))):
-        raise InputError(f"a Cayley table holds whole element numbers; got {array.dtype}.")
+        raise InputError(f"a Cayley table holds element numbers, which are integers; got {array.dtype}.")
     order = len(array)
     outside = np.argwhere((array < 0) | (array >= order))
     if len(outside):
@@ -63,9 +63,9 @@ def find_identity(table: IntArray) -> int:
 def inverses(table: IntArray, identity: int) -> IntArray:
     """Find the inverse of each element, shape (order,)."""
     both = (table == identity) & (identity == table.T)
-    lonely = np.flatnonzero(~both.any(axis=1))
-    if len(lonely):
-        a = lonely[0]
+    without = np.flatnonzero(~both.any(axis=1))
+    if len(without):
+        a = without[0]
         raise InputError(f"element {a} has no inverse: no b has {a} * b = b * {a} = {identity}, the identity.")
     inverse: IntArray = np.argmax(both, axis=1)
     return inverse

@@ -14,11 +14,11 @@ from bispectral_ot.engines import one_blas_thread
 from bispectral_ot.errors import InputError
 from bispectral_ot.groups import FiniteGroup
 from bispectral_ot.groups.finite import SIDES
-from bispectral_ot.groups.table import generators
 from bispectral_ot.invariants.base import BatchTransformer, columns_table
 from bispectral_ot.invariants.group_blocks import BlockSet, full_pairs, make_blocks, selective_pairs
 from bispectral_ot.invariants.group_columns import Columns, find_columns
 from bispectral_ot.invariants.group_inversion import invert_selective
+from bispectral_ot.invariants.group_spaces import lift_indices
 from bispectral_ot.invariants.magnitudes import take_out_sizes, write_scaled
 
 
@@ -310,34 +310,3 @@ class GroupPowerSpectrum(_GroupTransformer):
     def _values(self, coefficients: NDArray[np.complex128]) -> NDArray[np.float64]:
         entries = self._spectra(coefficients)[:, self.columns_.entry]
         return np.where(self.columns_.part, entries.imag, entries.real)
-
-
-def lift_indices(group: FiniteGroup, space: ArrayLike) -> NDArray[np.int64]:
-    """For each g the point ``g^-1 x_0``, whose value the lifted signal has at g."""
-    action = np.asarray(space)
-    if action.ndim != 2 or len(action) != group.order or action.dtype.kind not in "iu":
-        raise InputError(
-            f"space must be an integer array of shape ({group.order}, n_points) that says where each element "
-            f"moves each point; got {action.dtype} of shape {action.shape}."
-        )
-    n_points = action.shape[1]
-    if n_points == 0 or action.min() < 0 or action.max() >= n_points:
-        raise InputError(f"space must hold point numbers from 0 to {n_points - 1}.")
-    if not np.array_equal(action[group.identity], np.arange(n_points)):
-        raise InputError("space is no action of the group: its identity moves points.")
-    for element in generators(group.table):
-        wrong = np.argwhere(action[element][action] != action[group.table[element]])
-        if len(wrong):
-            other, point = wrong[0]
-            raise InputError(
-                f"space is no action of the group: {element} ({other} x) is not ({element} * {other}) x "
-                f"at point x = {point}."
-            )
-    lift: NDArray[np.int64] = action[group.inverse, 0].astype(np.int64)
-    unreached = np.setdiff1d(np.arange(n_points), lift)
-    if len(unreached):
-        raise InputError(
-            f"point {unreached[0]} cannot be reached from point 0; a homogeneous space has one orbit. "
-            "Give each orbit a transformer of its own."
-        )
-    return lift

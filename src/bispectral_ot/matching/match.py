@@ -12,6 +12,7 @@ from bispectral_ot.checks import check_choice
 from bispectral_ot.costs import Cost, Metric, Storage
 from bispectral_ot.datasets import Dataset
 from bispectral_ot.datasets.dataset import as_dataset, as_shapes
+from bispectral_ot.datasets.transforms import warn_of_shared
 from bispectral_ot.errors import InputError
 from bispectral_ot.matching.result import Match, label_names
 from bispectral_ot.matching.stages import Stages
@@ -105,6 +106,7 @@ def match(
         as_weights(source_weights, shape[0], "source_weights"),
         as_weights(target_weights, shape[1], "target_weights"),
     )
+    warn_of_shared(*sides)
     stages = Stages()
     with stages.measured("features"):
         space = FeatureSpace(
@@ -124,6 +126,8 @@ def match(
         coupling = solver.solve(cost, *weights, progress=progress)
     result = Match(
         coupling,
+        source=sides[0],
+        target=sides[1],
         source_labels=label_names(sides[0]),
         target_labels=label_names(sides[1]),
         settings=match_settings(space, cost, solver) | {"normalize": normalize},

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from bispectral_ot.checks import check_choice, check_integer
 from bispectral_ot.datasets import Dataset
 from bispectral_ot.errors import InputError
+from bispectral_ot.poses import Poses, estimate_poses, find_motions, upright_images
 from bispectral_ot.progress import Progress, silent
 from bispectral_ot.spaces import FeatureMap
 from bispectral_ot.transport import Coupling, Summary
@@ -61,6 +62,7 @@ class Match:
     Attributes
     ----------
     coupling : the transport plan, readable by rows
+    source, target : the two sides, where the match began with images; poses are read off them
     source_labels, target_labels : labels of the two sides where they are known (names, where they come from a
         Dataset), else None
     settings : how it was computed: symmetry, features, metric, storage and everything that is not exact
@@ -80,6 +82,8 @@ class Match:
     """
 
     coupling: Coupling
+    source: Dataset | None = field(default=None, repr=False)
+    target: Dataset | None = field(default=None, repr=False)
     source_labels: NDArray[Any] | None = None
     target_labels: NDArray[Any] | None = None
     settings: dict[str, Any] = field(default_factory=dict)
@@ -121,6 +125,80 @@ class Match:
         summary = self._summary if k <= KEPT_MATCHES else self.coupling.summary(k=k, progress=self.progress)
         shares = summary.top_masses[:, :k] / _positive(self.coupling.source_weights)[:, None]
         return TopMatches(np.where(shares > 0, summary.top_indices[:, :k], -1), shares)
+
+    def poses(self, k: int = 10, *, symmetry: str | None = None, seed: int = 0) -> Poses:
+        """How each source has to be turned, mirrored or moved to stand like its k best targets.
+
+        The targets vote, by their share of the mass and by how well they fit; see docs/poses.md.
+
+        Parameters
+        ----------
+        k
+            Targets that vote. With one, the source is turned to its best target alone.
+        symmetry
+            Of the poses; that of the match by default.
+        seed
+            Of the turns that scores and uncertainties are learnt from.
+
+        Examples
+        --------
+        >>> import bispectral_ot as bot
+        >>> source, target = bot.split_halves(bot.load("digits"), per_class=20)
+        >>> poses = bot.match(bot.rotate_randomly(source), target).poses()
+        >>> poses.angles.shape
+        (200,)
+        """
+        if self.source is None or self.target is None:
+            raise InputError(
+                "this match has no images, and poses are read off them; keep the Match that match() returned, or match "
+                "the two sets again."
+            )
+        check_integer("k", k, minimum=1)
+        top = self.top_matches(max(k, 2))  # what a vote is worth is learnt from the second best
+        if not (top.indices >= 0).any():
+            raise InputError("no source has a target, so that there is nothing to stand like; see match.converged.")
+        transformer = None if self.feature_map is None else self.feature_map.transformer
+        motions = find_motions(symmetry or self.settings.get("symmetry"), self.source.images, transformer)
+        images = self.source.images, self.target.images
+        return estimate_poses(motions, *images, top.indices, top.shares, k=k, seed=seed, progress=self.progress)
+
+    def upright(
+        self,
+        images: ArrayLike | None = None,
+        *,
+        poses: Poses | None = None,
+        fill: float | None = None,
+        expand: bool = False,
+        guess: bool = False,
+    ) -> NDArray[Any]:
+        """The sources in the poses of their targets; those without a certain pose stay as they are.
+
+        Parameters
+        ----------
+        images
+            The sources at another resolution, say; those of the match by default.
+        poses
+            What :meth:`poses` gave; asked for here by default.
+        fill
+            What corners get; the median of each image's border by default.
+        expand
+            Enlarge the canvas so that nothing is cut off.
+        guess
+            Move those whose pose is ambiguous, too.
+
+        Examples
+        --------
+        >>> import bispectral_ot as bot
+        >>> source, target = bot.split_halves(bot.load("digits"), per_class=20)
+        >>> bot.match(bot.rotate_randomly(source), target).upright().shape
+        (200, 8, 8)
+        """
+        poses = self.poses() if poses is None else poses
+        if images is None:
+            if self.source is None:
+                raise InputError("this match has no images; give those of the sources.")
+            images = self.source.images
+        return upright_images(np.asarray(images), poses, fill=fill, expand=expand, guess=guess, progress=self.progress)
 
     def class_mass(
         self, labels: ArrayLike | None = None, *, to: Side | None = None

@@ -57,7 +57,8 @@ def write_report(run: str | Path, *, most_bytes: int = _MOST_BYTES) -> Path:
         raise InputError(f"{folder / REPORT} is a folder, but the page goes there; move it away.")
     kept = _kept_matches(folder)
     matches = _readable(PageData.load, kept)
-    content = _run_content(folder, with_figures=not matches)
+    # the page draws matches itself, but not what is said of poses
+    content = _run_content(folder, figures="poses*.png" if matches else "[!.]*.png")
     if not (matches or content["figures"] or content["tables"]):
         if kept:
             PageData.load(kept[0])  # says what is wrong with it
@@ -166,7 +167,7 @@ def _group(members: list[PageData]) -> dict[str, Any]:
     return {"panels": panels, "sheet": fields | {"png": base64.b64encode(sheet.png).decode()}}
 
 
-def _run_content(folder: Path, *, with_figures: bool) -> dict[str, Any]:
+def _run_content(folder: Path, *, figures: str) -> dict[str, Any]:
     """Title, origin, warnings, tables and figures of a run."""
     record, results = (_read_entries(folder / name) for name in ("run.json", "results.json"))
     config, machine = (entry if isinstance(entry, dict) else {} for entry in map(record.get, ("config", "machine")))
@@ -180,19 +181,23 @@ def _run_content(folder: Path, *, with_figures: bool) -> dict[str, Any]:
     if machine:
         about.append(f"on {machine.get('processor')} ({machine.get('cores')} cores)")
     told = results.get("warnings")
-    figures, left_out = _figures(folder) if with_figures else ([], [])
+    pictures, left_out = _figures(folder, figures)
     tables = [path for path in sorted(folder.glob("*.md")) if path.name[0] != "."]
     return {
         "title": _TITLES.get(verb, f"Report of {folder.resolve().name}"),
         "about": " ".join(about) + ".",
         "warnings": [str(warning) for warning in told] if isinstance(told, list) else [],
         "tables": _readable(lambda path: {"file": path.name, "blocks": read_markdown(path)}, tables),
-        "figures": figures,
+        "figures": pictures,
         "figures_left_out": left_out,
     }
 
 
-_TITLES = {"match": "Match of two datasets", "demo": "Turned digits matched with upright ones"}
+_TITLES = {
+    "match": "Match of two datasets",
+    "upright": "Images put upright",
+    "demo": "Turned digits matched with upright ones",
+}
 
 
 def _read_entries(path: Path) -> dict[str, Any]:
@@ -206,10 +211,10 @@ def _read_entries(path: Path) -> dict[str, Any]:
     return next(iter(_readable(read, [path] if path.exists() else [])), {})
 
 
-def _figures(folder: Path) -> tuple[list[dict[str, str]], list[str]]:
+def _figures(folder: Path, pattern: str) -> tuple[list[dict[str, str]], list[str]]:
     """Pictures of the run as far as they fit, and the names of the others."""
     kept, left_out, used = [], [], 0
-    pictures = sorted((folder / "figures").glob("[!.]*.png"))
+    pictures = sorted((folder / "figures").glob(pattern))
     for path, content in _readable(lambda path: (path, path.read_bytes()), pictures):
         if used + len(content) > _MOST_FIGURE_BYTES:
             left_out.append(path.name)

@@ -9,9 +9,11 @@ from typing import Any
 
 from bispectral_ot.files import write_csv, write_json
 from bispectral_ot.matching import Match
+from bispectral_ot.poses import Poses
 from bispectral_ot.progress import Progress, silent
-from bispectral_ot.report import figures, tables
+from bispectral_ot.report import figures, pose_figures, tables
 from bispectral_ot.report.page_data import collect
+from bispectral_ot.report.pose_tables import pose_rows, pose_summary
 from bispectral_ot.report.style import save
 from bispectral_ot.report.tables import ClassTable, Side
 
@@ -28,6 +30,7 @@ def write_match(
     table: ClassTable | None,
     title: str = "",
     k: int = 5,
+    poses: Poses | None = None,
     seed: int = 0,
     settings: Mapping[str, Any] | None = None,
     seconds: Mapping[str, float] | None = None,
@@ -36,8 +39,9 @@ def write_match(
 ) -> dict[str, Any]:
     """Write everything about a match to ``folder``.
 
-    ``matches.csv``, ``labels.csv`` (if a side has labels), ``confusion.csv`` (if both have), the pictures in
-    ``figures/``, ``report-data.npz`` for the browser report and, last, ``results.json``, whose content is returned.
+    ``matches.csv``, ``labels.csv`` (if a side has labels), ``confusion.csv`` (if both have), ``poses.csv``, the
+    pictures in ``figures/``, ``report-data.npz`` for the browser report and, last, ``results.json``, whose content is
+    returned.
 
     Parameters
     ----------
@@ -47,6 +51,8 @@ def write_match(
         What distinguishes this match from others of the run, such as the name of its features.
     k
         Best targets for each source in ``matches.csv``.
+    poses
+        What :meth:`Match.poses` gave, for ``poses.csv`` and its figures.
     seed
         Of the choice of examples in the figures.
     settings, seconds
@@ -61,6 +67,8 @@ def write_match(
         write_csv(folder / "labels.csv", *labels)
     if table is not None:
         write_csv(folder / "confusion.csv", *tables.confusion_rows(table))
+    if poses is not None:
+        _write_poses(folder, poses, match, source, target, seed=seed)
     progress("report", 1, 4)
     shown = min(k, _SHOWN_TARGETS)
     drawn = figures.matches_figure(match, source.dataset, target.dataset, k=shown, seed=seed)
@@ -73,10 +81,25 @@ def write_match(
         drawn = figures.confusion_figure(table, source.dataset, target.dataset)
         save(drawn, folder / "figures" / "confusion.png")
     progress("report", 4, 4)
-    page = collect(match, source, target, title=title, seed=seed, progress=progress)
+    page = collect(match, source, target, poses=poses, title=title, seed=seed, progress=progress)
     content = tables.results(match, source, target, table) | dict(extra or {})
     content["settings"] = {**match.settings, **(settings or {})}
     content["seconds"] = {**(seconds or {}), **match.seconds, "report": time.perf_counter() - start}
+    if poses is not None:
+        content["poses"] = pose_summary(poses)
     page.save(folder, facts=content)
     write_json(folder / "results.json", content)
     return content
+
+
+def _write_poses(folder: Path, poses: Poses, match: Match, source: Side, target: Side, *, seed: int) -> None:
+    write_csv(folder / "poses.csv", *pose_rows(poses, source))
+    sides = source.dataset, target.dataset
+    save(pose_figures.poses_figure(poses, *sides, seed=seed), folder / "figures" / "poses.png")
+    if (poses.found & poses.ambiguous).any():
+        save(pose_figures.ambiguous_figure(poses, *sides), folder / "figures" / "poses-ambiguous.png")
+    if poses.angles is not None:
+        names = match.source_labels
+        if names is None and match.target_labels is not None:
+            names = match.transfer_labels(to="source").labels
+        save(pose_figures.angles_figure(poses, names), folder / "figures" / "poses-angles.png")

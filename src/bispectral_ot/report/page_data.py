@@ -16,6 +16,7 @@ from bispectral_ot.datasets import Dataset
 from bispectral_ot.errors import InputError
 from bispectral_ot.files import to_json, whole_file
 from bispectral_ot.matching import Match
+from bispectral_ot.poses import Poses
 from bispectral_ot.progress import Progress, silent
 from bispectral_ot.report.embedding import embed
 from bispectral_ot.report.pictures import Pictures
@@ -142,6 +143,7 @@ def collect(
     target: Side,
     *,
     title: str,
+    poses: Poses | None = None,
     group: str = "",
     seed: int = 0,
     progress: Progress = silent,
@@ -154,6 +156,8 @@ def collect(
         The match, and the two sides that it was made of.
     title
         What distinguishes it from the other matches of the run, such as the name of its features.
+    poses
+        How each source is put upright, where that was asked for.
     group
         Matches of the same group have the same two sides, and are shown side by side.
     seed
@@ -189,7 +193,8 @@ def collect(
             "confidence": _rounded(confidence[rows]),
             "matches": [[place[int(j)] for j in top.indices[i, kept]] for i, kept in zip(rows, with_mass, strict=True)],
             "shares": [_rounded(line[kept]) for line, kept in zip(shares, with_mass, strict=True)],
-        },
+        }
+        | _poses(poses, rows),
         "targets": _elements(target, columns, column_codes),
         "map": None if sample is None else _map(sample, rows, place, seed=seed),
         "distances": None if sample is None else _distances(sample, row_codes, column_codes),
@@ -199,6 +204,15 @@ def collect(
     small = [thumbnails(pictures[i] for i in chosen) for pictures, chosen in shown]
     progress("report data", 4, 4)
     return PageData(json.loads(to_json(content)), *small)
+
+
+def _poses(poses: Poses | None, rows: Indices) -> dict[str, Any]:
+    """For each source: degrees counter-clockwise, whether it is mirrored, uncertainty, whether it is ambiguous."""
+    if poses is None or poses.angles is None:
+        return {}
+    mirrored = np.zeros(len(poses), dtype=np.bool_) if poses.mirrored is None else poses.mirrored
+    columns = np.round(poses.angles, 1), mirrored, np.round(poses.uncertainty, 1), poses.ambiguous
+    return {"poses": [list(row) for row in zip(*(column[rows].tolist() for column in columns), strict=True)]}
 
 
 def _source_count(dataset: Dataset) -> int:

@@ -55,6 +55,8 @@ class FeatureSpace:
         Byte budget for all features and one cost at a time, and how that is kept; see :class:`~bispectral_ot.Cost`.
     solver_bytes
         What a solver takes in addition to features and cost.
+    within
+        Whether costs of a set with itself will be asked for, too, for which the budget must then have room.
     scratch
         Folder for memory-mapped features, where the budget asks for them.
     engine
@@ -88,6 +90,7 @@ class FeatureSpace:
         working_memory: str | int | float | None = None,
         storage: Storage | None = None,
         solver_bytes: int = 0,
+        within: bool = False,
         scratch: str | Path | None = None,
         engine: Engine | None = None,
         progress: Progress = silent,
@@ -110,7 +113,7 @@ class FeatureSpace:
             choice.check_components(pca, columns)
         sizes = sorted((len(dataset) for dataset in datasets), reverse=True)
         plan = plan_storage(
-            (sizes[0], sizes[min(1, len(sizes) - 1)]),
+            (sizes[0], sizes[0 if within else min(1, len(sizes) - 1)]),
             feature_bytes=4 * (pca or columns) * sum(sizes),
             may_map=True,
             solver_bytes=solver_bytes,

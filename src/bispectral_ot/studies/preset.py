@@ -36,7 +36,7 @@ class Preset:
     pca : principal components of both halves that features are reduced to; None for all of the features
     reg, tol : of the transport, relative to the largest cost
     normalized : whether images are brought to mean 0 and deviation 1 of the whole set
-    fill : what empty corners get when A is turned: ``"zero"`` (after normalizing, the mean grey) or
+    fill : what empty corners get when the source is turned: ``"zero"`` (after normalizing, the mean grey) or
         ``"background"`` (the median of the border)
     sampling : of the polar grid; the nearest pixel, as in the paper
     n_angles, n_rings, radial_weight : of the polar grid; None for the features' own defaults, which are the paper's:
@@ -73,7 +73,7 @@ class Preset:
         return transformer.set_params(**{key: value for key, value in asked.items() if value is not None})
 
     def halves(self, dataset: Dataset, setting: str) -> tuple[Dataset, Dataset]:
-        """Normalize with the mean and deviation of the whole set, cut into A and B, turn A where asked for.
+        """Normalize with the mean and deviation of the whole set, cut it in two, and turn the source where asked for.
 
         Turning before or after normalizing is the same where corners get the background: both are linear.
         """

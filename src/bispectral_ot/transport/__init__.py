@@ -2,7 +2,7 @@
 
 from bispectral_ot.transport.coupling import Coupling, EntropicCoupling, SparseCoupling, Summary
 from bispectral_ot.transport.pot import ExactTransport, Greenkhorn
-from bispectral_ot.transport.sinkhorn import Sinkhorn
+from bispectral_ot.transport.sinkhorn import Sinkhorn, TargetGroups
 from bispectral_ot.transport.solver import Solver
 
 # The names that the program and ``match`` know them by.
@@ -22,4 +22,5 @@ __all__ = [
     "Solver",
     "SparseCoupling",
     "Summary",
+    "TargetGroups",
 ]

@@ -15,9 +15,10 @@ from bispectral_ot.costs import Cost, Reading
 from bispectral_ot.engines import row_blocks
 from bispectral_ot.errors import InputError
 from bispectral_ot.progress import Progress, silent
+from bispectral_ot.transport.constraints import LOG2_E, Constraints
+from bispectral_ot.transport.marginals import Exact
 
 Vector = NDArray[np.float64]
-LOG2_E = float(np.log2(np.e))
 # Rows of a sparse plan that are read at a time.
 _BLOCK_ROWS = 256
 
@@ -142,11 +143,10 @@ class Coupling(ABC):
         sources = _as_labels(source_labels, n, "source_labels")
         targets = _as_labels(target_labels, m, "target_labels")
         found = self._read(k, sources, targets, progress)
-        errors = found.row_sums - self.source_weights, found.column_sums - self.target_weights
         return Summary(
             transport_cost=found.transport_cost,
             entropy=self._entropy(found),
-            marginal_error=float(sum(np.abs(error).sum() for error in errors)),
+            marginal_error=self._marginal_error(found),
             row_sums=found.row_sums,
             column_sums=found.column_sums,
             top_indices=found.top_indices,
@@ -166,6 +166,10 @@ class Coupling(ABC):
     @abstractmethod
     def _entropy(self, found: Reading) -> float: ...
 
+    def _marginal_error(self, found: Reading) -> float:
+        errors = found.row_sums - self.source_weights, found.column_sums - self.target_weights
+        return float(sum(np.abs(error).sum() for error in errors))
+
 
 @dataclass(frozen=True, repr=False, eq=False, kw_only=True)
 class EntropicCoupling(Coupling):
@@ -175,6 +179,8 @@ class EntropicCoupling(Coupling):
     ----------
     reg : regularisation relative to the scale of the cost; ``epsilon = reg * cost.scale``
     source_potential, target_potential : f (n,) and g (m,) in the units of the cost; -inf where an element has no mass
+    constraints : what was asked of the marginals, where they are not exact; ``marginal_error`` is then the difference
+        to what the marginals would be after one more half-step, 0 at the solution
 
     Examples
     --------
@@ -190,6 +196,7 @@ class EntropicCoupling(Coupling):
     reg: float
     source_potential: Vector
     target_potential: Vector
+    constraints: Constraints | None = None
 
     @property
     def epsilon(self) -> float:
@@ -200,6 +207,29 @@ class EntropicCoupling(Coupling):
     def regularized_cost(self) -> float:
         """``sum P * C - epsilon * H(P)``: the value that was minimised, in the units of the cost."""
         return self.transport_cost - self.epsilon * self.entropy
+
+    @property
+    def mass(self) -> float:
+        """``sum P``: all that goes over."""
+        return float(self._measured.row_sums.sum())
+
+    @property
+    def duality_gap(self) -> float:
+        """How far the value of the plan may be from the best one, in the units of the cost: 0 at the solution.
+
+        For exact marginals it is ``|<f, P 1 - p>| + |<g, P^T 1 - q>|``; a plan that has them exactly is optimal.
+        """
+        f, g, _ = self._exponents()
+        sums = self._measured.row_sums, self._measured.column_sums
+        return self._asked.gap(finite(f), g, *sums, epsilon=self.epsilon)
+
+    @property
+    def _asked(self) -> Constraints:
+        return self.constraints or Constraints(Exact(self.source_weights), Exact(self.target_weights))
+
+    def _marginal_error(self, found: Reading) -> float:
+        f, g, _ = self._exponents()
+        return self._asked.residual(finite(f), g, found.row_sums, found.column_sums, epsilon=self.epsilon)
 
     def rows(self, start: int, stop: int) -> Vector:
         """Rows ``start`` to ``stop`` of the plan, (stop - start, m) in float64."""

@@ -2,56 +2,85 @@
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from bispectral_ot.checks import check_integer, check_positive
 from bispectral_ot.costs import Cost, as_cost
 from bispectral_ot.errors import InputError
 from bispectral_ot.progress import Progress, silent
-from bispectral_ot.transport.anderson import Anderson
-from bispectral_ot.transport.coupling import LOG2_E, EntropicCoupling, Vector, finite
-from bispectral_ot.transport.newton import newton
+from bispectral_ot.transport.constraints import Constraints, PartialConstraints
+from bispectral_ot.transport.coupling import EntropicCoupling, Vector
+from bispectral_ot.transport.iteration import PATIENCE, STAGE_TOL, Iteration
+from bispectral_ot.transport.marginals import AtMost, Exact, Grouped, Marginal, Relaxed
 from bispectral_ot.transport.solver import warn_unless_converged
 from bispectral_ot.transport.weights import as_weights
 
 # Above this regularisation (of the scaled cost) the iteration converges from anywhere; below, annealing starts here.
 _EASY_REG = 0.02
-# Passes after which Newton steps are tried even at an easy regularisation: some plans fall nearly into parts.
-_PATIENCE = 200
-# Marginal error at which an annealing stage has done its work.
-_STAGE_TOL = 1e-2
-# Active entries pay off below this share of all, or if the plan is so small that all may count as active.
-_ACTIVE_DENSITY = 0.05
-_ALL_ACTIVE = 2**18
-# Once a potential has moved by half the exponent at which entries are cut, they are gathered again, so many times.
-_ACTIVE_ROUNDS = 100
+# Newton steps at the final regularisation after which it is approached again, with more care.
+_NEWTON_POINTS = 50
+
+
+@dataclass(frozen=True, eq=False)
+class TargetGroups:
+    """Groups of targets whose totals are asked for, too: classes of which the shares are known, say.
+
+    Attributes
+    ----------
+    labels : (m,) the group of each target, 0, 1, 2, ...
+    lam : (groups,) how firmly each total is held to the sum of its weights, in the units of ``reg``; 0 not at all
+    """
+
+    labels: NDArray[np.int64]
+    lam: Vector
+
+    def __post_init__(self) -> None:
+        lam, labels = np.asarray(self.lam), np.asarray(self.labels)
+        if not (lam.ndim == 1 and np.isfinite(lam).all() and (lam >= 0).all()):
+            raise InputError(f"lam of groups must be one finite number of at least 0 for each group, got {self.lam!r}.")
+        if labels.dtype.kind not in "iu" or (len(labels) and not 0 <= labels.min() <= labels.max() < len(lam)):
+            raise InputError(f"labels of groups must be integers from 0 to {len(lam) - 1}, one for each target.")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sinkhorn:
     """Solve ``min <P, C> - reg * scale * H(P)`` over plans with the given marginals; ``scale`` is the cost's.
 
+    With ``unbalanced`` the marginals are not asked for but paid for, relative to the weights p and q of the two sides:
+    ``min <P, C> + scale * (reg KL(P | p q^T) + lam_source KL(P 1 | p) + lam_target KL(P^T 1 | q))``, where
+    ``KL(x | w) = sum x log(x / w) - x + w``: elements without counterpart send and get less. With ``mass``, rows and
+    columns sum to at most p and q, and the plan to that share of what could go over (partial transport).
+
     Each iteration is one fused pass over the cost (rows and columns together), accelerated by Anderson's
-    extrapolation; small regularisations are reached by halving from an easy one, and their last digits by Newton
-    steps on the few entries that carry mass. The passes run in float32 until its rounding shows, then in
-    float64. The result is measured in float64 over all entries, and ``converged`` is that measurement.
+    extrapolation; small regularisations are approached by halving from an easy one, with Newton steps on the few
+    entries that carry mass, which also find the last digits. The passes run in float32 until its rounding shows, then
+    in float64. The result is measured in float64 over all entries, and ``converged`` is that measurement.
 
     Parameters
     ----------
     reg
         Regularisation relative to the scale of the cost (its largest entry, unless another was given).
     tol
-        Marginal error to reach: ``|P 1 - p|_1 + |P^T 1 - q|_1``.
+        Marginal error to reach: ``|P 1 - p|_1 + |P^T 1 - q|_1``. Where marginals are relaxed, p and q stand for what
+        the sums would be after one more half-step of their side, and the error is relative to the mass that goes over:
+        the residual of the fixed point.
     max_iter
         Passes over the cost at most.
     anneal
         Whether to approach a small ``reg`` from larger ones.
     lookback
         Steps that Anderson's extrapolation looks back on; 0 gives the plain iteration.
+    unbalanced
+        Penalty on marginals that differ from the weights, in the units of ``reg`` (and the same at every ``reg``): one
+        for both sides, or (source, target), None for an exact side. Weights need not sum to one then.
+    mass
+        Share of the mass that goes over, above 0 and at most 1: of the smaller side's, if weights do not sum to one.
 
     Examples
     --------
@@ -59,6 +88,12 @@ class Sinkhorn:
     >>> coupling = Sinkhorn(reg=0.1).solve([[0.0, 1.0], [1.0, 0.0]])
     >>> coupling.converged
     True
+
+    The third source has no counterpart, and sends little:
+
+    >>> cost = [[0.0, 1.0], [1.0, 0.0], [1.0, 1.0]]
+    >>> Sinkhorn(reg=0.1, unbalanced=0.1).solve(cost).to_dense().sum(axis=1).round(3).tolist()
+    [0.302, 0.302, 0.003]
     """
 
     reg: float = 0.01
@@ -66,12 +101,32 @@ class Sinkhorn:
     max_iter: int = 10_000
     anneal: bool = True
     lookback: int = 8
+    unbalanced: float | tuple[float | None, float | None] | None = None
+    mass: float | None = None
 
     def __post_init__(self) -> None:
         check_positive("reg", self.reg, "for none take the solver exact (ExactTransport)")
         check_positive("tol", self.tol, "give the marginal error to reach, such as 1e-4")
         check_integer("max_iter", self.max_iter, minimum=1)
         check_integer("lookback", self.lookback, minimum=0)
+        for lam in self._penalties:
+            if lam is not None:
+                check_positive("unbalanced", lam, "give a penalty such as 0.1, or None for exact marginals")
+        if self.mass is not None:
+            share: Any = self.mass
+            if not (isinstance(share, numbers.Real) and 0 < float(share) <= 1):
+                raise InputError(f"mass must be a share above 0 and at most 1, got {share!r}.")
+            if self.unbalanced is not None:
+                raise InputError("mass and unbalanced are two ways to leave mass behind; give one of them.")
+
+    @property
+    def _penalties(self) -> tuple[Any, Any]:
+        both: Any = self.unbalanced
+        if not isinstance(both, tuple):
+            return both, both
+        if len(both) != 2:
+            raise InputError(f"unbalanced must be a number, a pair (source, target) or None, got {both!r}.")
+        return both
 
     def extra_bytes(self, shape: tuple[int, int]) -> int:
         """Memory that a solve takes in addition to the cost: none that counts."""
@@ -83,6 +138,7 @@ class Sinkhorn:
         source_weights: ArrayLike | None = None,
         target_weights: ArrayLike | None = None,
         *,
+        target_groups: TargetGroups | None = None,
         potentials: tuple[ArrayLike, ArrayLike] | None = None,
         progress: Progress = silent,
     ) -> EntropicCoupling:
@@ -93,35 +149,45 @@ class Sinkhorn:
         cost
             The cost (n, m), or a matrix of costs.
         source_weights, target_weights
-            (n,) and (m,), each summing to one; uniform by default.
+            (n,) and (m,), each summing to one unless marginals are relaxed; uniform by default.
+        target_groups
+            Totals to ask for in addition, where the target side is relaxed.
         potentials
             A warm start: ``(source_potential, target_potential)`` of an earlier, similar solve.
         progress
             Called after each pass.
         """
         cost = as_cost(cost)
-        n, m = cost.shape
-        p = as_weights(source_weights, n, "source_weights")
-        q = as_weights(target_weights, m, "target_weights")
-        f, g = _starting_potentials(potentials, self.reg * cost.scale, cost.scale, q, n)
+        constraints = self._constraints(cost, source_weights, target_weights, target_groups)
+        f, g = _starting_potentials(
+            potentials, self.reg * cost.scale, cost.scale, constraints.target.weights, cost.shape[0]
+        )
         with cost.engine.session():
-            iteration = _Iteration(self, cost, p, q, f, g, progress)
-            if potentials is None and self.anneal:
-                for reg in self._stages():
-                    if not iteration.exhausted:
-                        iteration.run(reg, max(_STAGE_TOL, self.tol), np.float32)
+            iteration = Iteration(self, cost, constraints, f, g, progress)
+            stages = self._stages() if self.anneal else []
+            if potentials is None:
+                iteration.approach(stages, careful=iteration.is_small)
             aim = 0.9 * self.tol
             # Potentials of size 1/reg in float32 leave about this error; below it float64 has to take over.
             float32_aim = max(aim, 2.0**-22 / self.reg)
-            rough = max(_STAGE_TOL, aim) if 2 * self.reg < _EASY_REG else float32_aim
-            iteration.run(self.reg, rough, np.float32, passes=_PATIENCE)
+            rough = max(STAGE_TOL, aim) if 2 * self.reg < _EASY_REG else float32_aim
+            iteration.run(self.reg, rough, np.float32, passes=PATIENCE)
             coupling = iteration.coupling()
-            further: tuple[Callable[[], None], ...] = (
-                lambda: iteration.polish(aim),
+
+            def approach_with_care() -> None:
+                iteration.approach(stages, careful=True)
+                iteration.run(self.reg, rough, np.float32, passes=PATIENCE)
+                iteration.polish(self.reg, aim, points=PATIENCE)
+
+            further: list[Callable[[], None]] = [
                 lambda: iteration.run(self.reg, float32_aim, np.float32),
-                lambda: iteration.polish(aim),
+                lambda: iteration.polish(self.reg, aim),
                 lambda: iteration.run(self.reg, aim, np.float64),
-            )
+            ]
+            if stages and constraints.balanced and not (iteration.is_small and potentials is None):
+                further = [lambda: iteration.polish(self.reg, aim, points=_NEWTON_POINTS), approach_with_care, *further]
+            else:
+                further = [lambda: iteration.polish(self.reg, aim), *further]
             for go_on in further:
                 if coupling.converged or iteration.exhausted:
                     break
@@ -129,119 +195,35 @@ class Sinkhorn:
                 coupling = min(coupling, iteration.coupling(), key=lambda each: each.marginal_error)
         return warn_unless_converged(coupling)
 
+    def _constraints(
+        self,
+        cost: Cost,
+        source_weights: ArrayLike | None,
+        target_weights: ArrayLike | None,
+        groups: TargetGroups | None,
+    ) -> Constraints:
+        normalized = self.unbalanced is None and self.mass is None
+        p = as_weights(source_weights, cost.shape[0], "source_weights", normalized=normalized)
+        q = as_weights(target_weights, cost.shape[1], "target_weights", normalized=normalized)
+        lam_source, lam_target = self._penalties
+        if groups is not None and (lam_target is None or len(groups.labels) != len(q)):
+            raise InputError(
+                "target_groups need a relaxed target side, such as unbalanced=(None, 0.02), and a label for each of "
+                f"the {len(q)} targets."
+            )
+        if self.mass is not None:
+            return PartialConstraints(AtMost(p), AtMost(q), self.mass * min(p.sum(), q.sum()))
+        source: Marginal = Exact(p) if lam_source is None else Relaxed(p, lam_source * cost.scale)
+        if groups is not None:
+            lam = np.asarray(groups.lam, dtype=np.float64) * cost.scale
+            labels = np.asarray(groups.labels, dtype=np.int64)
+            return Constraints(source, Grouped(q, lam_target * cost.scale, labels, lam))
+        return Constraints(source, Exact(q) if lam_target is None else Relaxed(q, lam_target * cost.scale))
+
     def _stages(self) -> list[float]:
         """Regularisations before the final one."""
         halvings = int(np.log2(_EASY_REG / self.reg)) if 2 * self.reg < _EASY_REG else 0
         return [self.reg * 2.0**k for k in range(halvings, 0, -1)]
-
-
-class _Iteration:
-    """The state of a solve: potentials (in the units of the cost) and error, moved on by passes over the cost."""
-
-    def __init__(
-        self, solver: Sinkhorn, cost: Cost, p: Vector, q: Vector, f: Vector, g: Vector, progress: Progress
-    ) -> None:
-        self.solver, self.cost, self.p, self.q, self.progress = solver, cost, p, q, progress
-        self.f, self.g, self.reg = f, g, np.inf
-        self.history: list[tuple[float, float]] = []
-        # the best pair seen so far at the current regularisation: (error, f, g)
-        self.best = (np.inf, f, g)
-
-    def unit(self, reg: float) -> float:
-        """Exponent of 2 for each unit of the cost."""
-        return LOG2_E / (reg * self.cost.scale)
-
-    def run(self, reg: float, tol: float, dtype: type, *, passes: float = np.inf) -> None:
-        """Sinkhorn with Anderson steps until the column error is below ``tol`` or the passes are used up."""
-        self.reg = reg
-        unit, limit = self.unit(reg), len(self.history) + passes
-        anderson = Anderson(self.solver.lookback) if self.solver.lookback else None
-        f, g = finite(self.f * unit), self.g * unit
-        self.best = (np.inf, self.f, self.g)
-        has_mass = self.q > 0
-        while True:
-            f, column_sums = self.cost.sweep(f, np.where(has_mass, g, -1e30), self.p, unit=unit, dtype=dtype)
-            error = float(np.abs(column_sums - self.q).sum())
-            self.history.append((reg, error))
-            self._report_progress(error)
-            if error < self.best[0]:
-                self.best = (error, np.where(self.p > 0, f / unit, -np.inf), g / unit)
-            elif anderson is not None and error > 2 * self.best[0]:
-                anderson.reset()  # the extrapolation went astray: plain steps are safe
-            if error <= tol or self.exhausted or len(self.history) >= limit:
-                break
-            if dtype is np.float32 and self._stalled(error, reg):
-                break
-            image = g.copy()
-            # a column that lost all its mass gets it back in steps that can be represented
-            image[has_mass] += np.log2(self.q[has_mass] / np.maximum(column_sums[has_mass], 1e-300))
-            g = anderson.next(g, image) if anderson is not None else image
-        _, self.f, self.g = self.best
-
-    def polish(self, tol: float) -> None:
-        """Newton steps on the active entries, gathered again as potentials move; none if those are too many."""
-        for _ in range(_ACTIVE_ROUNDS):
-            if self.exhausted or not self.run_active(tol):
-                break
-
-    def run_active(self, tol: float) -> bool:
-        """Newton steps on the entries that are active now, at the final regularisation.
-
-        Returns whether that changed anything: not if the plan is right, active entries are too many, or no step helps.
-        """
-        reg = self.solver.reg
-        unit = self.unit(reg)
-        g = np.where(self.q > 0, self.g * unit, -1e30)
-        f, column_sums = self.cost.sweep(finite(self.f * unit), g, self.p, unit=unit)
-        if np.abs(column_sums - self.q).sum() <= tol:
-            return False
-        n, m = self.cost.shape
-        is_small = n * m <= _ALL_ACTIVE
-        log2_cut = -np.inf if is_small else float(np.log2(1e-5 * self.solver.tol / max(n, m)))
-        low_rows, low_columns = (np.log2(np.maximum(mass, 1e-300)) + log2_cut for mass in (self.p, column_sums))
-        density = 1.0 if is_small else _ACTIVE_DENSITY
-        active = self.cost.gather(f, g, low_rows, low_columns, unit=unit, max_density=density)
-        if active is None:
-            return False
-
-        def record(error: float) -> bool:
-            self.history.append((reg, error))
-            self._report_progress(error)
-            return not self.exhausted
-
-        f, new_g = newton(active, f, g, self.p, self.q, tol, reach=-log2_cut / 2, record=record)
-        self.f, self.g = np.where(self.p > 0, f / unit, -np.inf), new_g / unit
-        return not np.array_equal(g, new_g)
-
-    def coupling(self) -> EntropicCoupling:
-        """The best pair of potentials as a coupling, measured in float64."""
-        return EntropicCoupling(
-            cost=self.cost,
-            source_weights=self.p,
-            target_weights=self.q,
-            tol=self.solver.tol,
-            iterations=len(self.history),
-            history=tuple(self.history),
-            reg=self.reg,
-            source_potential=self.f,
-            target_potential=np.where(self.q > 0, self.g, -np.inf),
-        )
-
-    @property
-    def exhausted(self) -> bool:
-        """Whether the passes are used up; the last is kept for the final regularisation, so that its plan is there."""
-        return len(self.history) + (self.reg > self.solver.reg) >= self.solver.max_iter
-
-    def _stalled(self, error: float, reg: float) -> bool:
-        """Whether float32 rounding stops progress: no better error within the last 20 passes."""
-        recent = [e for r, e in self.history[-20:] if r == reg]
-        return len(recent) == 20 and error < 0.1 and min(recent) > self.best[0]
-
-    def _report_progress(self, error: float) -> None:
-        # Errors fall geometrically, so the share of decades done is a fair estimate of the work done.
-        tol = self.solver.tol if self.reg == self.solver.reg else _STAGE_TOL
-        share = 1.0 - np.log(max(error, tol) / tol) / np.log(2.0 / tol) if error < 2 else 0.0
-        self.progress("transport", round(1000 * share), 1000)
 
 
 def _starting_potentials(

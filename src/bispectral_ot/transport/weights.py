@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 from bispectral_ot.errors import InputError
 
 
-def as_weights(weights: ArrayLike | None, size: int, name: str) -> NDArray[np.float64]:
-    """Uniform weights, or the given ones after checking: (size,), not negative, summing to one."""
+def as_weights(weights: ArrayLike | None, size: int, name: str, *, normalized: bool = True) -> NDArray[np.float64]:
+    """Uniform weights, or the given ones after checking: (size,), not negative, summing to one if ``normalized``."""
     if weights is None:
         return np.full(size, 1.0 / size)
     array: NDArray[Any] = np.asarray(weights)
@@ -28,6 +28,10 @@ def as_weights(weights: ArrayLike | None, size: int, name: str) -> NDArray[np.fl
         where = int(np.flatnonzero(array < 0)[0])
         raise InputError(f"{name} must not be negative, but entry {where} is {array[where]:g}.")
     total = float(array.sum())
+    if not normalized:
+        if total == 0.0:
+            raise InputError(f"{name} are all 0; some element must have mass.")
+        return array
     if abs(total - 1.0) > tolerance:
         raise InputError(f"{name} must sum to one but sums to {total:.9g}; divide it by its sum.")
     return array / total

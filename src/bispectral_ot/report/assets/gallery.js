@@ -9,15 +9,28 @@ function verdictClass(right) {
 
 const verdictMark = (right) => (right === null ? "" : right ? "✓ " : "✗ ");
 
+// The source in its pose, if poses were asked for: the same picture, mirrored and turned by the browser.
+function uprightFigure(panel, slot) {
+  if (!panel.sources.poses) return [];
+  const [angle, mirrored, uncertainty, ambiguous] = panel.sources.poses[slot];
+  if (angle === null) return [make("figure", { class: "source" }, make("figcaption", {}, make("small", {}, "no pose")))];
+  const picture = panel.sourcePicture(slot, "4rem", true);
+  picture.style.transform = `rotate(${-angle}deg) scaleX(${mirrored ? -1 : 1})`;
+  const doubt = ambiguous ? "ambiguous" : uncertainty === null ? "" : `± ${uncertainty.toFixed(0)}°`;
+  return [make("figure", { class: "source upright" }, make("span", { class: "turned" }, picture),
+    make("figcaption", {}, make("b", {}, `${mirrored ? "mirrored, " : ""}${angle.toFixed(0)}°`), make("small", {}, doubt)))];
+}
+
 function matchItem(panel, slot) {
   const { sources } = panel;
   const right = panel.right(slot);
-  const item = make("li", { class: `match ${verdictClass(right)}` });
+  const item = make("li", { class: `match ${verdictClass(right)}${sources.poses ? " posed" : ""}` });
   const name = panel.labelled.source ? panel.rowName(sources.label[slot]) : (sources.file[slot] ?? "");
   item.append(
     make("figure", { class: "source" },
       panel.sourcePicture(slot, "4rem"),
       make("figcaption", {}, make("b", {}, name), make("small", {}, `#${sources.index[slot]}`))),
+    ...uprightFigure(panel, slot),
     make("span", { class: "arrow", "aria-label": "best targets" }, "→"));
   const best = make("ul", { class: "targets" });
   sources.matches[slot].forEach((target, rank) => {

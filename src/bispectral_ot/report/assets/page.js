@@ -48,7 +48,7 @@ function factsTable(panels) {
   const side = (facts, name) => `${facts[name].name}: ${size(facts[name])}, ${facts[name].classes ? plural(facts[name].classes.length, "class", "classes") : "no labels"}`;
   row("Source", (facts) => side(facts, "source"));
   row("Target", (facts) => side(facts, "target"));
-  row("Changed first", ({ settings }) => [settings.rotate_source && "source turned at random", settings.center && "contents centred", settings.resize && `resized to ${settings.resize}`,
+  row("Changed first", ({ settings }) => [settings.split_halves && "disjoint halves of one set", settings.rotate_source && "source turned at random", settings.center && "contents centred", settings.resize && `resized to ${settings.resize}`,
     settings.limit && `at most ${count(settings.limit)} of each side`, settings.normalize && "pixels brought to mean 0, deviation 1"].filter(Boolean).join("; ") || null);
   row("Symmetry", ({ settings }) => settings.symmetry);
   row("Features", ({ settings }) => settings.features && `${settings.features}${settings.columns ? `, ${plural(settings.columns, "column")}` : ""}`);

@@ -1,0 +1,287 @@
+"""The verb ``compare``: distances between any number of sets."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from itertools import combinations
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from bispectral_ot.choices import FeatureName, Metric, Split, Storage, Symmetry
+from bispectral_ot.cli.console import output, progress_bars, say, shown_warnings
+from bispectral_ot.errors import DataWarning, InputError
+
+if TYPE_CHECKING:
+    from bispectral_ot.datasets import Dataset
+    from bispectral_ot.progress import Progress
+
+_COMPARISON, _IMAGES, _TESTS, _MEMORY, _OUTPUT = "Comparison", "Images", "Tests", "Memory", "Output"
+
+
+def compare(
+    sets: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="A B ...",
+            help="Two sets or more: names from `datasets list`, folders of images, .npz, .npy or IDX files; "
+            "NAME=PATH gives a set a name.",
+        ),
+    ],
+    out: Annotated[Path, typer.Option(metavar="RUN", help="Folder for the run; one that was interrupted goes on.")],
+    symmetry: Annotated[
+        Symmetry | None,
+        typer.Option(
+            help="What not to see.",
+            show_default="that of the features, else rotation",
+            rich_help_panel=_COMPARISON,
+        ),
+    ] = None,
+    features: Annotated[
+        FeatureName | None,
+        typer.Option(
+            help="What images are compared by.", show_default="what suits the symmetry", rich_help_panel=_COMPARISON
+        ),
+    ] = None,
+    metric: Annotated[
+        Metric | None,
+        typer.Option(
+            help="Distance between features.", show_default="what suits the features", rich_help_panel=_COMPARISON
+        ),
+    ] = None,
+    labels: Annotated[
+        bool,
+        typer.Option("--labels", help="Add the distance between classes to the cost.", rich_help_panel=_COMPARISON),
+    ] = False,
+    pca: Annotated[
+        int | None,
+        typer.Option(min=1, help="Reduce the features to this many principal components.", rich_help_panel=_COMPARISON),
+    ] = None,
+    reg: Annotated[
+        float | None,
+        typer.Option(
+            help="Regularisation, relative to the largest cost within a set.",
+            show_default="0.13",
+            rich_help_panel=_COMPARISON,
+        ),
+    ] = None,
+    permutations: Annotated[
+        int,
+        typer.Option(min=0, help="Of a permutation test for each pair; 199 is a good number.", rich_help_panel=_TESTS),
+    ] = 0,
+    bootstrap: Annotated[
+        int, typer.Option(min=0, help="Resamplings for an interval of each distance.", rich_help_panel=_TESTS)
+    ] = 0,
+    level: Annotated[float, typer.Option(help="Of tests and intervals.", rich_help_panel=_TESTS)] = 0.05,
+    test_images: Annotated[
+        int, typer.Option(min=2, help="Images of each set at most that tests look at.", rich_help_panel=_TESTS)
+    ] = 2000,
+    contrast: Annotated[
+        bool,
+        typer.Option(
+            "--contrast",
+            help="Changed, or merely moved? Test each pair by pixels and up to each symmetry.",
+            rich_help_panel=_TESTS,
+        ),
+    ] = False,
+    split: Annotated[
+        Split, typer.Option(help="Which part of the sets that have both.", rich_help_panel=_IMAGES)
+    ] = "train",
+    root: Annotated[
+        Path | None,
+        typer.Option(help="Folder that has the official IDX files: nothing is downloaded.", rich_help_panel=_IMAGES),
+    ] = None,
+    resize: Annotated[
+        str | None, typer.Option(help="Scale images to fit into this size, 32 or 32x48.", rich_help_panel=_IMAGES)
+    ] = None,
+    grey: Annotated[bool, typer.Option("--grey", help="Turn colours into grey.", rich_help_panel=_IMAGES)] = False,
+    center: Annotated[
+        bool,
+        typer.Option("--center", help="Move the content of every image to its centre.", rich_help_panel=_IMAGES),
+    ] = False,
+    limit: Annotated[
+        int | None,
+        typer.Option(min=2, help="Use so many images of each set, drawn at random.", rich_help_panel=_IMAGES),
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Of everything random.", rich_help_panel=_IMAGES)] = 0,
+    working_memory: Annotated[
+        str | None,
+        typer.Option(
+            help="Budget for features and distances, such as 4GB.",
+            show_default="70 % of what is free",
+            rich_help_panel=_MEMORY,
+        ),
+    ] = None,
+    storage: Annotated[
+        Storage | None,
+        typer.Option(
+            help="How to keep the distances.", show_default="the most exact that fits", rich_help_panel=_MEMORY
+        ),
+    ] = None,
+    overwrite: Annotated[
+        bool,
+        typer.Option(
+            "--overwrite", help="Compute again what the folder has of other sets or options.", rich_help_panel=_OUTPUT
+        ),
+    ] = False,
+    report: Annotated[
+        bool,
+        typer.Option("--report", help="Write report.html, which opens in a browser.", rich_help_panel=_OUTPUT),
+    ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print results.json, and nothing else.", rich_help_panel=_OUTPUT)
+    ] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Print warnings and errors only.", rich_help_panel=_OUTPUT)
+    ] = False,
+) -> None:
+    """Measure distances between sets: 0 for a set and itself, and what sampling alone would give for comparison.
+
+    Example: bispectral-ot compare monday/ tuesday/ wednesday/ --permutations 199 --out runs/week
+
+    Example: bispectral-ot compare before=old/ after=new/ --contrast --report --out runs/changed
+
+    Example: bispectral-ot compare mnist kmnist fashion-mnist --limit 2000 --labels --out runs/three
+
+    Pairs are saved as they end; started again, it goes on where it was.
+
+    RUN gets distances.csv, contributors.csv (the images that explain a distance),
+    classes.csv, figures, results.json, run.json, and the saved pairs in cells/.
+    """
+    config = {"verb": "compare"} | locals()
+    from bispectral_ot.comparing.store import FolderStore, fingerprints
+    from bispectral_ot.files import to_json
+    from bispectral_ot.report.comparison_folder import OUTPUTS, write_comparison
+    from bispectral_ot.runs import check_resumable, resumed_run
+
+    options = _check_options(config)
+    check_resumable(out, verb="compare", outputs=("cells", "report.html", *OUTPUTS))
+    with shown_warnings() as shown, progress_bars(quiet=quiet) as progress:
+        start = time.perf_counter()
+        datasets = _read_sets(config, progress)
+        loading = time.perf_counter() - start
+        recipe = {
+            "sets": dict(zip(datasets, fingerprints(list(datasets.values())), strict=True)),
+            "options": {name: value for name, value in options.items() if name not in ("working_memory", "storage")},
+        }
+        with resumed_run(out, config):
+            store = FolderStore(out / "cells", recipe, overwrite=overwrite)
+            content = _compare_sets(out, datasets, options, config, loading, store, shown, progress, write_comparison)
+        if report:
+            from bispectral_ot.report.html import write_report
+
+            write_report(out)
+    if as_json:
+        typer.echo(to_json({"run": str(out), **content}))
+    elif not quiet:
+        _print(content, out)
+    if not content["converged"]:
+        raise typer.Exit(1)
+
+
+def _check_options(config: dict[str, Any]) -> dict[str, Any]:
+    """Options for the library; whatever is wrong with them is said before any work is done."""
+    from bispectral_ot.checks import check_positive
+    from bispectral_ot.comparing.compare import DEFAULT_REG, check_repeats
+    from bispectral_ot.datasets.resize import parse_size
+    from bispectral_ot.memory import parse_bytes
+    from bispectral_ot.spaces import choose_features
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DataWarning)  # the comparison says it
+        choose_features(config["features"], symmetry=config["symmetry"], metric=config["metric"])
+    if len(config["sets"]) < 2:
+        raise InputError("at least two sets are needed for a comparison; give their names or paths.")
+    check_repeats(config["permutations"], config["bootstrap"], config["level"])
+    reg = DEFAULT_REG if config["reg"] is None else config["reg"]
+    check_positive("--reg", reg, "it is relative to the largest cost within a set")
+    if config["working_memory"] is not None:
+        parse_bytes(config["working_memory"])
+    if config["resize"] is not None:
+        parse_size(config["resize"])
+    names = ("symmetry", "features", "metric", "labels", "pca", "permutations", "bootstrap", "level", "test_images")
+    return {
+        "reg": reg,
+        **{name: config[name] for name in (*names, "seed", "working_memory", "storage")},
+    }
+
+
+def _read_sets(config: dict[str, Any], progress: Progress) -> dict[str, Dataset]:
+    """All sets as they are compared, by their names."""
+    import numpy as np
+
+    from bispectral_ot.datasets import center, load
+
+    found: dict[str, Dataset] = {}
+    for number, word in enumerate(config["sets"]):
+        title, given, path = word.partition("=")
+        if not given or Path(word).exists():
+            title, path = "", word
+        dataset = load(
+            path,
+            split=config["split"],
+            root=config["root"],
+            resize=config["resize"],
+            grey=config["grey"],
+            progress=progress,
+        )
+        if config["limit"] is not None and config["limit"] < len(dataset):
+            random = np.random.default_rng([config["seed"], number])
+            dataset = dataset.select(np.sort(random.choice(len(dataset), config["limit"], replace=False)))
+        if config["center"]:
+            dataset = center(dataset, progress=progress)
+        name = title or dataset.name
+        if name in found:
+            raise InputError(f"two sets are called {name!r}; name them, as in first={path}.")
+        found[name] = dataset
+    return found
+
+
+def _compare_sets(
+    out: Path,
+    datasets: dict[str, Dataset],
+    options: dict[str, Any],
+    config: dict[str, Any],
+    loading: float,
+    store: Any,
+    shown: list[str],
+    progress: Progress,
+    write_comparison: Any,
+) -> dict[str, Any]:
+    """Compare, write the folder, and return the content of ``results.json``."""
+    from dataclasses import replace
+
+    from bispectral_ot.comparing import compare as compare_sets
+    from bispectral_ot.comparing import contrast as contrast_sets
+
+    found = compare_sets(datasets, done=store, progress=progress, **options)
+    contrasts = []
+    if config["contrast"]:
+        for one, other in combinations(datasets, 2):
+            sides = [replace(datasets[name], name=name) for name in (one, other)]
+            permutations = config["permutations"] or 199
+            chosen = {name: options[name] for name in ("level", "test_images", "seed", "working_memory")}
+            contrasts.append(contrast_sets(*sides, permutations=permutations, progress=progress, **chosen))
+    found = replace(found, seconds={"load": loading, **found.seconds})
+    asked = {name: config[name] for name in ("limit", "center", "resize", "grey", "split")}
+    found = replace(found, settings=found.settings | asked)
+    extra = {"warnings": shown}
+    return dict(write_comparison(out, found, list(datasets.values()), contrasts=contrasts, extra=extra))
+
+
+def _print(content: dict[str, Any], out: Path) -> None:
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for title in ("sets", "distance", "error", "one population", "ratio", "p"):
+        table.add_column(title, justify="left" if title == "sets" else "right")
+    for row in content["pairs"]:
+        p = "" if row["p_value"] is None else f"{row['p_value']:.3g}"
+        figures = [f"{row['distance']:.4g}", f"{row['error']:.0e}", f"{row['reference']:.4g}", f"{row['ratio']:.3g}", p]
+        table.add_row(Text(f"{row['source']}, {row['target']}"), *figures)
+    output.print(table)
+    for found in content["contrasts"]:
+        say(found["sentence"])
+    say(f"run folder: {out}")

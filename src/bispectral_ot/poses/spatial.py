@@ -1,0 +1,142 @@
+"""Rotations in space, of signals on the sphere and of shapes, by correlation of harmonic coefficients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bispectral_ot.invariants.harmonic_rotations import generators, wigner_matrices
+from bispectral_ot.poses.motions import Floats, Located, MotionArray, Rows
+from bispectral_ot.progress import Progress, silent
+
+# Rotations of the grid, about 15 degrees apart, and the largest step away from one of them.
+_N_ROTATIONS, _REACH = 4608, np.radians(15)
+_NEWTON_STEPS = 5
+
+
+class SpatialMotions:
+    """Rotations of signals whose harmonic coefficients are known.
+
+    With coefficients x, y of source and target, the fit of the rotation R is ``sum over l of <y_l, D_l(R) x_l>``,
+    summed over channels or shells. It is computed on a grid of rotations, and refined by Newton's method on the group.
+
+    Parameters
+    ----------
+    analyse
+        Signals to real harmonic coefficients (n, signals, (lmax + 1) ** 2).
+    lmax
+        Highest degree.
+    """
+
+    unit = 1.0
+
+    def __init__(self, analyse: Callable[[Any], Floats], lmax: int) -> None:
+        self._analyse, self.lmax = analyse, lmax
+        self.grid = super_fibonacci(_N_ROTATIONS)
+        self._matrices = self._flat_matrices(self.grid).astype(np.float32)
+        self._generators = generators(lmax)
+
+    def _flat_matrices(self, quaternions: Floats) -> Floats:
+        """Wigner matrices of all degrees in rows (n, p)."""
+        from scipy.spatial.transform import Rotation
+
+        matrices = wigner_matrices(Rotation.from_quat(quaternions), self.lmax)
+        return np.concatenate([matrix.reshape(len(quaternions), -1) for matrix in matrices], axis=1)
+
+    def coefficients(self, signals: Any, *, progress: Progress = silent) -> Rows:
+        """Harmonic coefficients in rows (n, signals * harmonics) of unit norm; of single signals without their mean."""
+        values = self._analyse(signals)
+        if values.shape[1] == 1:
+            values = np.where(np.arange(values.shape[2]) == 0, 0.0, values)
+        rows = values.reshape(len(values), -1)
+        norms = np.linalg.norm(rows, axis=1, keepdims=True)
+        progress("features", len(rows), len(rows))
+        return (rows / np.where(norms > 0, norms, np.inf)).astype(np.float32)
+
+    def practice(self, signals: Any, *, seed: int) -> tuple[Any, Floats]:
+        """Signals as they are: a rotation changes nothing about the fit."""
+        return signals, np.broadcast_to([0.0, 0.0, 0.0, 1.0], (len(signals), 4))
+
+    def products(self, source: Rows, target: Rows, indices: NDArray[np.int64]) -> Rows:
+        """Products ``y_a x_b`` of all orders of each degree, summed over signals: (n, k, p)."""
+        n_harmonics = (self.lmax + 1) ** 2
+        x = source.reshape(len(source), 1, -1, n_harmonics)
+        y = target.reshape(len(target), -1, n_harmonics)[indices]
+        parts = []
+        for degree in range(self.lmax + 1):
+            orders = slice(degree**2, (degree + 1) ** 2)
+            parts.append((y[..., orders].swapaxes(-1, -2) @ x[..., orders]).reshape(*indices.shape, -1))
+        products = np.concatenate(parts, axis=-1)
+        products[indices < 0] = 0.0
+        return products
+
+    def fits(self, products: Rows) -> Rows:
+        """Fits (..., g) of all rotations of the grid."""
+        values: Rows = products @ self._matrices.T
+        return values
+
+    def locate(self, products: Rows, start: NDArray[np.int64]) -> Located:
+        """Newton's method: small rotations ``exp(d)`` are applied until the slope vanishes."""
+        from scipy.spatial.transform import Rotation
+
+        flat = products.reshape(-1, products.shape[-1]).astype(np.float64)
+        first = Rotation.from_quat(self.grid[start.ravel()])
+        rotations = first
+        for _ in range(_NEWTON_STEPS):
+            _, slope, hessian = self._derivatives(flat, rotations)
+            step = np.linalg.solve(hessian, slope[..., None])[..., 0]
+            moved = (Rotation.from_rotvec(step) * rotations * first.inv()).as_rotvec()
+            lengths = np.linalg.norm(moved, axis=-1, keepdims=True)
+            rotations = Rotation.from_rotvec(moved * np.minimum(1.0, _REACH / np.maximum(lengths, 1e-12))) * first
+        fits, _, hessian = self._derivatives(flat, rotations)
+        curvature = np.linalg.eigvalsh(hessian)[..., 0]
+        widths = np.degrees(1 / np.sqrt(np.maximum(curvature, np.pi**-2)))
+        return Located(
+            rotations.as_quat().reshape(*start.shape, 4), fits.reshape(start.shape), widths.reshape(start.shape)
+        )
+
+    def _derivatives(self, products: Floats, rotations: Any) -> tuple[Floats, Floats, Floats]:
+        """Fits (n,), slopes (n, 3) and downward curvatures (n, 3, 3), kept positive so that steps lead up."""
+        n = len(products)
+        fits, slope, hessian = np.zeros(n), np.zeros((n, 3)), np.zeros((n, 3, 3))
+        start = 0
+        for matrices, generator in zip(wigner_matrices(rotations, self.lmax), self._generators, strict=True):
+            stop = start + matrices[0].size
+            # <H, g D> = <H D^T, g>
+            turned = products[:, start:stop].reshape(matrices.shape) @ matrices.swapaxes(1, 2)
+            fits += np.trace(turned, axis1=1, axis2=2)
+            slope += np.einsum("nij,aij->na", turned, generator)
+            second = generator[:, None] @ generator
+            hessian -= np.einsum("nij,abij->nab", turned, (second + second.swapaxes(0, 1)) / 2)
+            start = stop
+        values, vectors = np.linalg.eigh(hessian)
+        values = np.maximum(np.abs(values), 1e-6 * np.maximum(np.abs(values).max(axis=-1, keepdims=True), 1e-12))
+        return fits, slope, (vectors * values[..., None, :]) @ vectors.swapaxes(-1, -2)
+
+    def separation(self, motions: Floats, others: Floats) -> Floats:
+        """The angle of the rotation that leads from one to the other."""
+        cosine = np.abs(np.sum(motions * others, axis=-1))
+        apart: Floats = np.degrees(2 * np.arccos(np.minimum(cosine, 1.0)))
+        return apart
+
+    def by_name(self, motions: Floats) -> MotionArray:
+        """Quaternions."""
+        return MotionArray(quaternions=motions)
+
+
+def super_fibonacci(count: int) -> Floats:
+    """Quaternions (count, 4) spread evenly over all rotations (Alexa, CVPR 2022).
+
+    Examples
+    --------
+    >>> super_fibonacci(5).shape
+    (5, 4)
+    """
+    golden, psi = np.sqrt(2), 1.533751168755204288118041  # psi^4 = psi + 4
+    s = np.arange(count) + 0.5
+    r, t = np.sqrt(s / count), np.sqrt(1 - s / count)
+    alpha, beta = 2 * np.pi * s / golden, 2 * np.pi * s / psi
+    return np.stack([r * np.sin(alpha), r * np.cos(alpha), t * np.sin(beta), t * np.cos(beta)], axis=1)

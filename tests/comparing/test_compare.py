@@ -1,0 +1,252 @@
+"""Distances between sets: known answers, POT, and what must hold whatever the sets are."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import bispectral_ot as bot
+from bispectral_ot.comparing.compare import DEFAULT_REG
+from bispectral_ot.comparing.divergence import solve_cross, solve_self
+from bispectral_ot.costs import Cost
+
+
+@pytest.fixture(scope="module")
+def digits():
+    return bot.load("digits")
+
+
+@pytest.fixture(scope="module")
+def halves(digits):
+    return bot.split_halves(digits, per_class=20)
+
+
+@pytest.fixture(scope="module")
+def others():
+    random = np.random.default_rng(0)
+    return random.integers(0, 17, size=(150, 8, 8)).astype(np.uint8)
+
+
+@pytest.fixture(scope="module")
+def comparison(halves, others):
+    sets = {"first": halves[0], "second": halves[1], "noise": others}
+    return bot.compare(sets, permutations=39, bootstrap=80)
+
+
+def points(n, seed, shift=0.0):
+    return np.random.default_rng(seed).normal(size=(n, 3)) + shift
+
+
+def test_the_divergence_is_that_of_pot():
+    ot = pytest.importorskip("ot")
+    x, y = points(500, 0), points(400, 1, shift=0.5)
+    scale = float(((x[:, None] - y) ** 2).sum(axis=2).max())
+    costs = [Cost(one, other, "sqeuclidean", scale=scale) for one, other in ((x, x), (x, y), (y, y))]
+    first, last = (solve_self(cost, reg=0.1, tol=1e-9) for cost in (costs[0], costs[2]))
+    cross = solve_cross(costs[1], bot.Sinkhorn(reg=0.1, tol=1e-9))
+    found = cross.value - first.value / 2 - last.value / 2
+
+    def value(one, other):
+        weights = np.full(len(one), 1 / len(one)), np.full(len(other), 1 / len(other))
+        cost = ((one[:, None] - other) ** 2).sum(axis=2)
+        plan = ot.sinkhorn(*weights, cost, 0.1 * scale, method="sinkhorn_log", stopThr=1e-11, numItermax=20_000)
+        relative = np.log(np.maximum(plan, 1e-300) / np.outer(*weights))
+        return (plan * cost).sum() + 0.1 * scale * (plan * relative).sum()
+
+    expected = value(x, y) - value(x, x) / 2 - value(y, y) / 2
+    assert found == pytest.approx(expected, rel=1e-4)
+
+
+def test_bounds_hold_for_solves_that_stop_early():
+    x, y = points(60, 2), points(50, 3, shift=1.0)
+    cost, own = Cost(x, y, "sqeuclidean"), Cost(x, x, "sqeuclidean")
+    exact, exact_self = solve_cross(cost, bot.Sinkhorn(reg=0.05, tol=1e-11)), solve_self(own, reg=0.05, tol=1e-11)
+    for tol in (1e-1, 1e-2, 1e-3):
+        early, early_self = solve_cross(cost, bot.Sinkhorn(reg=0.05, tol=tol)), solve_self(own, reg=0.05, tol=tol)
+        assert -1e-9 <= exact.value - early.value <= early.error
+        assert -1e-9 <= exact_self.value - early_self.value <= early_self.error
+
+
+def test_a_self_term_is_that_of_two_potentials():
+    x = points(80, 4)
+    cost = Cost(x, x, "sqeuclidean")
+    own, two = solve_self(cost, reg=0.02, tol=1e-10), solve_cross(cost, bot.Sinkhorn(reg=0.02, tol=1e-10))
+    assert own.value == pytest.approx(two.value, abs=own.error + two.error)
+    assert own.value == pytest.approx(2 * own.potential.mean())
+
+
+def test_matrices_are_symmetric_with_a_zero_diagonal(comparison):
+    assert comparison.names == ("first", "second", "noise")
+    for matrix in (comparison.distances, comparison.errors, comparison.references):
+        np.testing.assert_array_equal(matrix, matrix.T)
+    assert (np.diag(comparison.distances) == 0).all()
+    assert (np.diag(comparison.references) > 0).all()
+    assert (comparison.errors < 1e-4).all()
+    assert comparison.converged
+
+
+def test_another_population_is_far_and_the_same_is_near(comparison):
+    same, other = comparison.pair("first", "second"), comparison.pair("noise", "first")
+    assert other.distance > 4 * same.distance
+    assert 0.8 < same.ratio < 1.25
+    assert same.p_value > 0.05
+    assert other.p_value == 1 / 40
+    low, high = other.interval
+    assert low < other.distance < high
+
+
+def test_copies_and_permutations_are_at_zero(halves):
+    order = np.random.default_rng(5).permutation(len(halves[0]))
+    found = bot.compare({"one": halves[0], "copy": halves[0], "shuffled": halves[0].select(order)})
+    assert (np.abs(found.distances) <= found.errors).all()
+
+
+def test_contributions_sum_to_the_distance(comparison):
+    pair = comparison.pair("first", "noise")
+    parts = pair.source_contributions, pair.target_contributions
+    assert parts[0].shape == (200,)
+    assert parts[1].shape == (150,)
+    assert parts[0].sum() + parts[1].sum() == pair.distance
+    assert parts[0].sum() == pytest.approx(parts[1].sum())
+    top = pair.source_top
+    assert (np.diff(top.contributions) <= 0).all()
+    assert top.contributions[0] == parts[0].max()
+    assert (top.counterparts < 150).all()
+
+
+def test_an_image_that_does_not_belong_contributes_most(halves, others):
+    images = halves[1].images.copy()
+    images[7] = others[0]
+    found = bot.compare({"clean": halves[0], "one is noise": images}).pairs[0]
+    assert found.target_top.indices[0] == 7
+
+
+def test_class_contributions_sum_to_the_distance(halves):
+    sevens = halves[1].labels == 7
+    found = bot.compare({"all": halves[0], "no sevens": halves[1].select(~sevens)})
+    parts = found.class_contributions("all", "no sevens")
+    assert sum(parts["all"].values()) + sum(parts["no sevens"].values()) == pytest.approx(found.pairs[0].distance)
+    assert max(parts["all"], key=parts["all"].get) == "7"
+
+
+def test_the_order_of_sets_does_not_matter(halves, others):
+    forth = bot.compare({"first": halves[0], "noise": others})
+    back = bot.compare({"noise": others, "first": halves[0]})
+    assert forth.scale == pytest.approx(back.scale, rel=1e-6)
+    assert forth.pairs[0].distance == pytest.approx(back.pairs[0].distance, rel=1e-4)
+
+
+def test_turned_images_are_near_up_to_rotation_only(halves):
+    turned = np.rot90(halves[1].images, axes=(1, 2))
+    sets = {"first": halves[0], "second": halves[1], "turned": turned}
+    invariant, pixels = bot.compare(sets), bot.compare(sets, features="pixels")
+    assert invariant.distances[0, 2] < 1.5 * invariant.distances[0, 1]
+    assert pixels.distances[0, 2] > 3 * pixels.distances[0, 1]
+
+
+def test_size_does_not_look_like_difference(digits):
+    random = np.random.default_rng(6)
+    order = random.permutation(len(digits))
+    sets = {"120": order[:120], "other 120": order[120:240], "30": order[240:270]}
+    found = bot.compare({name: digits.select(at) for name, at in sets.items()})
+    raw = found.distances[0, 2] / found.distances[0, 1]
+    assert raw > 1.5  # fewer images, a larger distance
+    assert all(0.7 < pair.ratio < 1.3 for pair in found.pairs)
+
+
+def test_what_was_done_is_not_done_again(halves):
+    class Kept(dict):
+        added = 0
+
+        def __setitem__(self, key, value):
+            self.added += 1
+            super().__setitem__(key, value)
+
+    sets, done = {"first": halves[0], "second": halves[1]}, Kept()
+    once = bot.compare(sets, permutations=19, done=done)
+    assert done.added == 2 + 1 + 2 + 1  # self-terms, the pair, halves, the test
+    assert bot.compare(sets, permutations=19, done=done).table() == once.table()
+    assert done.added == 6
+
+
+def test_labels_separate_what_images_do_not(halves):
+    first, second = halves
+
+    def labelled(dataset, is_one, names):
+        return bot.Dataset(dataset.images, np.array(names)[is_one.astype(int)])
+
+    sets = {
+        "first": labelled(first, first.labels > 4, ["low", "high"]),
+        "second": labelled(second, second.labels > 4, ["small", "large"]),
+        "parity": labelled(second, second.labels % 2 == 1, ["even", "odd"]),
+    }
+    plain, with_labels = bot.compare(sets), bot.compare(sets, labels=True)
+    assert plain.distances[0, 1] == pytest.approx(plain.distances[0, 2])
+    assert with_labels.corrected[0, 2] > 1.5 * with_labels.corrected[0, 1]
+    rows, columns, matrix = with_labels.class_distances.between("first", "second")
+    assert (rows, columns) == (["high", "low"], ["large", "small"])
+    assert (matrix.argmin(axis=1) == [0, 1]).all()
+    assert (np.diag(with_labels.class_distances.matrix) == 0).all()
+
+
+def test_tables_and_files(comparison, tmp_path):
+    rows = comparison.table()
+    assert [row["target"] for row in rows] == ["second", "noise", "noise"]
+    comparison.to_csv(tmp_path / "distances.csv")
+    lines = (tmp_path / "distances.csv").read_text().splitlines()
+    assert lines[0] == "source,target,distance,error,reference,ratio,p_value,low,high"
+    assert float(lines[1].split(",")[2]) == rows[0]["distance"]
+    assert "noise" in str(comparison)
+    pandas = pytest.importorskip("pandas")
+    assert isinstance(comparison.to_frame(), pandas.DataFrame)
+
+
+def test_the_default_is_relative_to_the_spread_of_the_sets(halves):
+    found = bot.compare({"first": halves[0], "second": halves[1]})
+    doubled = bot.compare({"first": halves[0].images * 2.0, "second": halves[1].images * 2.0}, features="pixels")
+    plain = bot.compare({"first": halves[0], "second": halves[1]}, features="pixels")
+    assert found.settings["reg"] == DEFAULT_REG
+    assert doubled.pairs[0].distance == pytest.approx(plain.pairs[0].distance, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("sets", "options", "message"),
+    [
+        ({"only": 0}, {}, "at least two sets"),
+        ([], {}, "at least two sets"),
+        ("mnist", {}, "mapping"),
+        ([0, 0], {}, "two sets are called 'digits"),
+        ({"one": 0, "large": np.ones((3, 9, 9))}, {}, "8 x 8"),
+        ({"one": 0, "colour": np.zeros((3, 8, 8, 3))}, {}, "channel"),
+        ({"one": 0, "blank": np.zeros((3, 8, 8))}, {}, "'blank'"),
+        ({"one": 0, "single": np.eye(8)[None]}, {}, "one image only"),
+        ({"one": 0, "other": 1}, {"permutations": 5}, "19 at least"),
+        ({"one": 0, "other": 1}, {"permutations": 19, "level": 0.01}, "99 at least"),
+        ({"one": 0, "other": 1}, {"bootstrap": 3}, "too few"),
+        ({"one": 0, "other": 1}, {"level": 2}, "between 0 and 1"),
+        ({"one": 0, "other": 1}, {"reg": 0}, "reg must be"),
+        ({"one": 0, "other": np.random.default_rng(0).random((5, 8, 8))}, {"labels": True}, "'other' has none"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::bispectral_ot.DataWarning")
+def test_bad_input_is_explained(sets, options, message, halves):
+    def filled(entry):
+        return halves[entry] if isinstance(entry, int) else entry
+
+    if isinstance(sets, dict):
+        sets = {name: filled(entry) for name, entry in sets.items()}
+    elif isinstance(sets, list):
+        sets = [filled(entry) for entry in sets]
+    with pytest.raises(bot.InputError, match=message):
+        bot.compare(sets, **options)
+
+
+def test_kinds_that_differ_are_refused():
+    clouds = np.random.default_rng(0).random((4, 8, 3))
+    with pytest.raises(bot.InputError, match="kind"):
+        bot.compare({"clouds": bot.Dataset(clouds, kind="clouds"), "images": clouds})
+
+
+def test_an_unknown_pair_is_an_error(comparison):
+    with pytest.raises(bot.InputError, match="there is no pair"):
+        comparison.pair("first", "third")

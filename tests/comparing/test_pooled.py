@@ -1,0 +1,128 @@
+"""Divergences of many weightings on one kernel, against POT and against known answers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bispectral_ot.comparing.pooled import PooledKernel
+from bispectral_ot.comparing.sampling import bootstrap_deviations, permutation_test, sampling_law
+
+
+def squared(points):
+    return ((points[:, None] - points) ** 2).sum(axis=2)
+
+
+def literal_value(cost, p, q, epsilon):
+    """``min <P, C> + epsilon KL(P | p x q)`` by plain steps in float64."""
+    f, g = np.zeros(len(p)), np.zeros(len(q))
+    for _ in range(5000):
+        f = -epsilon * np.log((q * np.exp((g - cost) / epsilon)).sum(axis=1))
+        g = -epsilon * np.log((p[:, None] * np.exp((f[:, None] - cost) / epsilon)).sum(axis=0))
+    return p @ f + q @ g
+
+
+def literal_divergence(cost, p, q, epsilon):
+    return (
+        literal_value(cost, p, q, epsilon)
+        - literal_value(cost, p, p, epsilon) / 2
+        - literal_value(cost, q, q, epsilon) / 2
+    )
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 1.0, 5.0])
+def test_divergences_are_those_of_the_literal_iteration(epsilon):
+    random = np.random.default_rng(0)
+    cost = squared(random.normal(size=(12, 2)))
+    weights = random.dirichlet(np.ones(12), size=6).T
+    found = PooledKernel(cost, epsilon=epsilon).divergences(weights[:, :3], weights[:, 3:])
+    expected = [literal_divergence(cost, weights[:, k], weights[:, k + 3], epsilon) for k in range(3)]
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-7)
+
+
+def test_disjoint_parts_are_compared_like_two_sets():
+    random = np.random.default_rng(1)
+    points = np.concatenate([random.normal(size=(8, 2)), 1 + random.normal(size=(5, 2))])
+    source = np.r_[np.full(8, 1 / 8), np.zeros(5)]
+    target = np.r_[np.zeros(8), np.full(5, 1 / 5)]
+    cost = squared(points)
+    (found,) = PooledKernel(cost, epsilon=0.5).divergences(source[:, None], target[:, None])
+    expected = (
+        literal_value(cost[:8, 8:], source[:8], target[8:], 0.5)
+        - literal_value(cost[:8, :8], source[:8], source[:8], 0.5) / 2
+        - literal_value(cost[8:, 8:], target[8:], target[8:], 0.5) / 2
+    )
+    assert found == pytest.approx(expected, rel=1e-5)
+
+
+def test_sets_so_far_apart_that_float32_underflows():
+    points = np.concatenate([np.linspace(0, 1, 10), 30 + np.linspace(0, 1, 10)])[:, None]
+    source = np.repeat([0.1, 0.0], 10)[:, None]
+    (found,) = PooledKernel(squared(points), epsilon=2.0).divergences(source, 0.1 - source)
+    assert found == pytest.approx(900.0, rel=1e-6)  # equal shapes: the squared shift
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 10_000), st.floats(0.2, 5.0))
+def test_a_divergence_is_symmetric_not_negative_and_zero_for_equal_weights(seed, epsilon):
+    random = np.random.default_rng(seed)
+    kernel = PooledKernel(squared(random.normal(size=(9, 3))), epsilon=epsilon)
+    p, q = random.dirichlet(np.ones(9), size=2)[:, :, None]
+    forth, back = kernel.divergences(p, q)[0], kernel.divergences(q, p)[0]
+    assert forth == pytest.approx(back, abs=1e-5 * epsilon)
+    assert forth >= -1e-6 * epsilon
+    assert kernel.divergences(p, p)[0] == 0.0
+
+
+def test_p_values_count_the_observed_statistic():
+    points = np.concatenate([np.zeros((10, 1)), np.ones((10, 1))]) + np.linspace(0, 0.1, 20)[:, None]
+    kernel = PooledKernel(squared(points), epsilon=0.1)
+    found = permutation_test(kernel, (10, 10), permutations=99, random=np.random.default_rng(1))
+    assert found.p_value == 1 / 100
+    assert found.observed > found.permuted.max()
+    assert found.permuted.shape == (99,)
+
+
+def test_identical_images_give_a_p_value_of_one():
+    kernel = PooledKernel(np.zeros((8, 8)), epsilon=1.0)
+    assert permutation_test(kernel, (4, 4), permutations=19, random=np.random.default_rng(0)).p_value == 1.0
+
+
+def test_false_alarms_are_as_frequent_as_the_level():
+    random = np.random.default_rng(2)
+    p_values = []
+    for _ in range(100):
+        kernel = PooledKernel(squared(random.normal(size=(40, 2))), epsilon=1.0)
+        p_values.append(permutation_test(kernel, (20, 20), permutations=19, random=random).p_value)
+    assert 0.0 < np.mean(np.array(p_values) <= 0.1) < 0.2
+    assert 0.4 < np.mean(p_values) < 0.62
+
+
+@pytest.mark.parametrize(("epsilon", "dimensions"), [(2.0, 2), (0.5, 5)])
+def test_the_sampling_law_foretells_what_other_sizes_are_at(epsilon, dimensions):
+    random = np.random.default_rng(3)
+    expected, seen = [], []
+    for _ in range(60):
+        kernel = PooledKernel(squared(random.normal(size=(160, dimensions))), epsilon=epsilon)
+        law = sampling_law(kernel, 160, splits=4, random=random)
+        expected.append(law.part(120) + law.part(30))
+        pool = PooledKernel(squared(random.normal(size=(150, dimensions))), epsilon=epsilon)
+        source, target = np.repeat([1 / 120, 0], [120, 30])[:, None], np.repeat([0, 1 / 30], [120, 30])[:, None]
+        seen.append(pool.divergences(source, target)[0])
+    assert np.mean(expected) == pytest.approx(np.mean(seen), rel=0.15)
+
+
+def test_bootstrap_deviations_have_mean_zero_and_the_spread_of_repeated_samples():
+    random = np.random.default_rng(4)
+
+    def pool():
+        points = np.concatenate([random.normal(size=(60, 1)), 2 + random.normal(size=(60, 1))])
+        return PooledKernel(squared(points), epsilon=1.0)
+
+    source, target = np.repeat([1 / 60, 0], 60)[:, None], np.repeat([0, 1 / 60], 60)[:, None]
+    repeated = np.std([pool().divergences(source, target)[0] for _ in range(60)])
+    moved = bootstrap_deviations(pool(), (60, 60), repeats=200, random=random)
+    assert moved.mean() == pytest.approx(0, abs=1e-12)
+    assert 0.6 < moved.std() / repeated < 1.6

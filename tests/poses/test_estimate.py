@@ -1,0 +1,202 @@
+"""Votes of several targets, and what is learnt about how far they can be trusted."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+import bispectral_ot as bot
+from bispectral_ot.costs import AlignedDistance
+from bispectral_ot.datasets import rotate
+from bispectral_ot.poses import estimate_poses, find_motions
+from bispectral_ot.poses.calibration import LEAST_PROBABILITY, Calibration
+from bispectral_ot.poses.motions import TOLERANCE, wrapped
+from bispectral_ot.poses.votes import Votes, vote
+
+
+@pytest.fixture(scope="module")
+def turned_digits():
+    """Digits turned by known angles, matched with upright ones."""
+    source, target = bot.split_halves(bot.load("digits"), seed=0, per_class=60)
+    degrees = np.random.default_rng(5).uniform(0, 360, len(source))
+    return bot.match(rotate(source, degrees), target), degrees
+
+
+def errors(poses, degrees):
+    return np.abs(wrapped(poses.angles + degrees))
+
+
+def test_poses_of_digits_are_found_and_their_uncertainty_holds(turned_digits):
+    match, degrees = turned_digits
+    poses = match.poses()
+    wrong_by = errors(poses, degrees)
+    certain = ~poses.ambiguous
+    assert np.median(wrong_by) < 9
+    assert (wrong_by <= 30).mean() > 0.8
+    assert 0.5 < certain.mean() < 1
+    assert (wrong_by[certain] <= poses.uncertainty[certain]).mean() > 0.85
+    # scores are probabilities of being right
+    assert abs(poses.scores.mean() - (wrong_by <= TOLERANCE).mean()) < 0.07
+    assert (wrong_by[certain] <= TOLERANCE).mean() > (wrong_by[~certain] <= TOLERANCE).mean() + 0.1
+    assert "600 sources" in repr(poses)
+    assert len(poses) == 600
+
+
+def test_more_targets_are_better_than_one(turned_digits):
+    match, degrees = turned_digits
+    many, one = match.poses(10), match.poses(1)
+    assert (errors(many, degrees) <= 30).mean() > (errors(one, degrees) <= 30).mean()
+    assert one.targets.shape == (600, 1)
+    np.testing.assert_allclose(one.angles, one.by_target.angles[:, 0], atol=1e-3)
+    assert np.isfinite(one.scores).all()  # learnt from the second best targets
+
+
+def test_poses_do_not_depend_on_blocks_and_order(turned_digits, monkeypatch):
+    match, _ = turned_digits
+    motions = find_motions("rotation", match.source.images)
+    top = match.top_matches(5)
+    whole = estimate_poses(motions, match.source.images, match.target.images, *top)
+    monkeypatch.setattr("bispectral_ot.poses.estimate._BATCH", 100)
+    monkeypatch.setattr("bispectral_ot.poses.estimate._BLOCK_BYTES", 2**16)
+    np.testing.assert_allclose(
+        estimate_poses(motions, match.source.images, match.target.images, *top).angles, whole.angles, atol=1e-6
+    )
+
+
+def test_the_winner_maximizes_the_weighted_fit_over_all_angles(turned_digits):
+    match, _ = turned_digits
+    images, others = match.source.images[:20], match.target.images
+    motions = find_motions("rotation", images)
+    source, target = motions.coefficients(images), motions.coefficients(others)
+    top = match.top_matches(4)
+    votes = vote(motions, source, target, top.indices[:20], top.shares[:20])
+    frequency, part = (motions.spectrum.index_map_[name] for name in ("frequency", "part"))
+    for i, chosen in enumerate(top.indices[:20]):
+        # literally: turn the coefficients of the source to every tenth of a degree, and take inner products
+        angles = np.radians(np.arange(0, 360, 0.1))
+        x = source[i, part == 0] + 1j * source[i, part == 1]
+        y = target[chosen][:, part == 0] + 1j * target[chosen][:, part == 1]
+        turns = np.exp(1j * np.outer(angles, frequency[part == 0]))
+        fits = ((turns * x) @ y.conj().T).real
+        weights = np.sqrt(top.shares[i]) * (1 - fits.max(axis=0)) ** -3.0
+        pooled = fits @ weights / weights.sum()
+        assert abs(wrapped(votes.motions[i, 0] - np.degrees(angles[pooled.argmax()]))) < 0.1
+        assert votes.fits[i] == pytest.approx(pooled.max(), abs=1e-4)
+        np.testing.assert_allclose(votes.weights[i], weights / weights.sum(), rtol=1e-2)
+        own = wrapped(np.degrees(angles[fits.argmax(axis=0)]))
+        assert np.abs(wrapped(votes.by_target[i, :, 0] - own)).max() < 0.1
+        agrees = np.abs(wrapped(own - votes.motions[i, 0])) <= TOLERANCE
+        assert votes.agreement[i] == pytest.approx(agrees.mean())
+        assert votes.support[i] == pytest.approx(votes.weights[i] @ agrees)
+
+
+def test_an_image_that_looks_alike_after_half_a_turn_is_ambiguous():
+    y, x = np.mgrid[:24, :24] - 11.5
+    random = np.random.default_rng(0)
+    images = [np.exp(-((y / h) ** 2) - (x / w) ** 2) for h, w in random.uniform(2, 7, (80, 2))]
+    bars = np.stack(images)
+    poses = bot.match(bars[:40], bars[40:]).poses()
+    assert poses.ambiguous.mean() > 0.9
+    apart = np.abs(wrapped(poses.runner_up.angles - poses.angles))
+    assert (np.minimum(np.abs(apart - 180), np.abs(apart - 90)) < 15).mean() > 0.8
+
+
+def test_targets_of_exact_transport_vote_as_far_as_there_are_any():
+    source, target = bot.split_halves(bot.load("digits"), per_class=5)
+    poses = bot.match(source, target, solver="exact").poses()
+    assert poses.found.all()
+    assert (poses.targets[:, 1:] == -1).any()
+    assert np.isnan(poses.scores).all()
+    assert "uncertainty not known" in repr(poses)
+    assert (np.abs(poses.angles) < 30).mean() > 0.5
+
+
+def test_blank_images_and_sources_without_mass_have_no_pose():
+    source, target = bot.split_halves(bot.load("digits"), per_class=10)
+    images = source.images.copy()
+    images[3] = 0
+    weights = np.ones(len(images)) / (len(images) - 1)
+    weights[5] = 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", bot.DataWarning)
+        poses = bot.match(images, target, source_weights=weights).poses()
+    assert np.flatnonzero(~poses.found).tolist() == [3, 5]
+    assert np.isnan(poses.angles[[3, 5]]).all()
+    assert poses.ambiguous[[3, 5]].all()
+    assert np.isfinite(np.delete(poses.angles, [3, 5])).all()
+
+
+@pytest.mark.parametrize("symmetry", ["rotation-reflection", "d4", "translation"])
+def test_other_symmetries_of_a_match_give_their_own_poses(symmetry):
+    source, target = bot.split_halves(bot.load("digits"), per_class=20)
+    poses = bot.match(source, target, symmetry=symmetry).poses()
+    assert (poses.mirrored is None) == (symmetry == "translation")
+    assert (poses.shifts is None) == (symmetry != "translation")
+    if symmetry == "translation":
+        assert np.median(np.linalg.norm(poses.shifts, axis=1)) < 1
+        assert (poses.uncertainty < 8).all()
+    else:
+        assert (~poses.mirrored & (np.abs(poses.angles) <= 30)).mean() > 0.6
+    if symmetry == "d4":
+        assert set(poses.angles) <= {-90.0, 0.0, 90.0, 180.0}
+
+
+def test_the_best_turn_of_a_pair_is_that_of_the_aligned_cost():
+    source, target = bot.split_halves(bot.load("digits"), per_class=10)
+    match = bot.match(bot.rotate_randomly(source), target, features="aligned")
+    motions = find_motions("rotation", match.source.images, match.feature_map.transformer)
+    rows = [motions.coefficients(side.images) for side in (match.source, match.target)]
+    poses = match.poses(3)
+    products = motions.products(*rows, poses.targets)
+    best = motions.locate(products, motions.fits(products).argmax(axis=-1))
+    np.testing.assert_allclose(best.motions[..., 0], poses.by_target.angles)
+    distance = AlignedDistance(*rows, motions.spectrum.index_map_, n_rotations=len(motions.grid))
+    costs = bot.Cost.from_distance(distance).block(0, 100)[np.arange(100)[:, None], poses.targets]
+    np.testing.assert_allclose(2 - 2 * best.fits, costs, atol=2e-3)
+    # the match itself tries fewer turns
+    costs = match.coupling.cost.block(0, 100)[np.arange(100)[:, None], poses.targets]
+    np.testing.assert_allclose(2 - 2 * best.fits, costs, atol=0.05)
+
+
+def test_a_match_without_images_says_what_to_do(turned_digits):
+    match, _ = turned_digits
+    bare = bot.Match(match.coupling)
+    with pytest.raises(bot.InputError, match="has no images"):
+        bare.poses()
+    with pytest.raises(bot.InputError, match="match with symmetry='rotation'"):
+        bot.match(np.ones((2, 4, 4)) * np.arange(4), np.ones((2, 4, 4)) * np.arange(4), symmetry="none").poses()
+    with pytest.raises(bot.InputError, match="k must be"):
+        match.poses(0)
+
+
+def votes_with(margins, agreement, widths):
+    n = len(margins)
+    rest = np.zeros((n, 2))
+    return Votes(rest, rest, np.zeros(n), widths, margins, agreement, agreement, rest, rest)
+
+
+def test_calibration_learns_probabilities_and_quantiles():
+    random = np.random.default_rng(0)
+    margins, widths = random.normal(size=4000), random.uniform(1, 10, 4000)
+    right = random.random(4000) < 1 / (1 + np.exp(-2 * margins - 1))
+    votes = votes_with(margins, np.full(4000, 0.5), widths)
+    wrong_by = np.where(right, widths * random.random(4000), random.uniform(31, 180, 4000))
+    learnt = Calibration.fit(votes, wrong_by)
+    np.testing.assert_allclose(learnt.scores(votes), 1 / (1 + np.exp(-2 * margins - 1)), atol=0.05)
+    certain = learnt.scores(votes) >= LEAST_PROBABILITY
+    np.testing.assert_array_equal(learnt.ambiguous(votes), ~certain)
+    assert (wrong_by <= learnt.uncertainty(votes))[certain].mean() == pytest.approx(0.9, abs=0.01)
+
+
+def test_calibration_needs_enough_votes_and_two_outcomes():
+    votes = votes_with(np.linspace(-1, 1, 50), np.ones(50), np.ones(50))
+    assert Calibration.fit(votes, np.full(50, np.nan)).classifier is None
+    assert Calibration.fit(votes, np.ones(50)).scores(votes)[0] == pytest.approx(51 / 52)
+    hopeless = Calibration.fit(votes, np.full(50, 100.0))
+    assert hopeless.ambiguous(votes).all()
+    assert (hopeless.uncertainty(votes) == 100).all()
+    untaught = Calibration(None)
+    np.testing.assert_array_equal(untaught.ambiguous(votes), votes.margins < np.log(1.1))
+    assert np.isnan(untaught.uncertainty(votes)).all()

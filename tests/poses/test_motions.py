@@ -1,0 +1,159 @@
+"""Known motions are found, whatever the symmetry; one sign convention for all."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.spatial.transform import Rotation
+
+from bispectral_ot.datasets import rotate
+from bispectral_ot.invariants import PolarSpectrum, ShellBispectrum, SphereBispectrum, project_to_sphere
+from bispectral_ot.poses import estimate_poses, find_motions
+from bispectral_ot.poses.kernels import cross_spectra
+from bispectral_ot.poses.motions import wrapped
+from bispectral_ot.poses.planar import PlanarMotions
+
+RANDOM = np.random.default_rng(0)
+
+
+def shapes(n: int, *, side: int = 20) -> np.ndarray:
+    """Smooth images without any symmetry, their content well inside."""
+    y, x = np.mgrid[:side, :side] - (side - 1) / 2
+    random = np.random.default_rng(1)
+    images = np.zeros((n, side, side))
+    for image in images:
+        for _ in range(6):
+            row, column = random.uniform(-0.25 * side, 0.25 * side, 2)
+            width = random.uniform(1.2, 2.5)
+            image += random.uniform(0.3, 1) * np.exp(-((y - row) ** 2 + (x - column) ** 2) / (2 * width**2))
+    return (255 * images / images.max()).astype(np.float32)
+
+
+IMAGES = shapes(8)
+
+
+def poses_of(moved, originals, symmetry, transformer=None):
+    """Poses of moved images relative to the originals, one target each."""
+    motions = find_motions(symmetry, originals, transformer)
+    return estimate_poses(motions, moved, originals, np.arange(len(moved))[:, None], np.ones((len(moved), 1)))
+
+
+def moved_back(image, angle, mirrored):
+    return np.rot90(image[:, ::-1] if mirrored else image, round(angle / 90))
+
+
+@pytest.mark.parametrize("symmetry", ["rotation-reflection", "d4"])
+@pytest.mark.parametrize("mirror", [False, True])
+@pytest.mark.parametrize("quarters", range(4))
+def test_quarter_turns_and_mirrors_are_undone(symmetry, mirror, quarters):
+    moved = np.rot90(IMAGES[:, :, ::-1] if mirror else IMAGES, quarters, axes=(1, 2))
+    poses = poses_of(moved, IMAGES, symmetry)
+    np.testing.assert_allclose(poses.angles % 90 % 89.999, 0, atol=0.01)
+    for image, angle, mirrored, original in zip(moved, poses.angles, poses.mirrored, IMAGES, strict=True):
+        np.testing.assert_array_equal(moved_back(image, angle, mirrored), original)
+    np.testing.assert_allclose(poses.fits, 1, atol=1e-5)
+
+
+def test_an_angle_is_counter_clockwise_as_displayed():
+    turned = np.rot90(IMAGES, axes=(1, 2))  # counter-clockwise by 90 degrees
+    np.testing.assert_allclose(poses_of(turned, IMAGES, "rotation").angles, -90, atol=0.01)
+    np.testing.assert_allclose(poses_of(IMAGES, turned, "rotation").angles, 90, atol=0.01)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.floats(-180, 180))
+def test_any_turn_is_found_between_the_angles_of_the_grid(angle):
+    poses = poses_of(rotate(IMAGES, angle).images, IMAGES, "rotation")
+    assert np.abs(wrapped(poses.angles + angle)).max() < 0.6
+    assert poses.mirrored is None
+    assert poses.shifts is None
+    assert poses.rotations is None
+
+
+def test_colour_images_turn_by_all_their_channels():
+    colours = np.stack([IMAGES, IMAGES[::-1], np.zeros_like(IMAGES)], axis=-1)
+    for symmetry in ("rotation", "d4"):
+        np.testing.assert_allclose(poses_of(np.rot90(colours, axes=(1, 2)), colours, symmetry).angles, -90, atol=0.01)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(-9, 9), st.integers(-9, 9))
+def test_shifts_are_found(down, right):
+    poses = poses_of(np.roll(IMAGES, (down, right), axis=(1, 2)), IMAGES, "translation")
+    np.testing.assert_allclose(poses.shifts, np.broadcast_to([-down, -right], (8, 2)), atol=1e-3)
+    assert poses.angles is None
+
+
+def test_shifts_are_found_between_pixels_and_on_images_that_are_not_square():
+    wide = np.concatenate([IMAGES, np.zeros_like(IMAGES)[:, :, :9]], axis=2)
+    frequencies = np.fft.fftfreq(20)[:, None] * 1.25 + np.fft.fftfreq(29) * -3.5
+    moved = np.fft.ifft2(np.fft.fft2(wide) * np.exp(-2j * np.pi * frequencies)).real
+    poses = poses_of(moved, wide, "translation")
+    np.testing.assert_allclose(poses.shifts, np.broadcast_to([-1.25, 3.5], (8, 2)), atol=0.02)
+
+
+def test_rotations_of_signals_on_the_sphere_are_found():
+    signals = project_to_sphere(IMAGES, angle=60)
+    rotations = Rotation.random(8, rng=np.random.default_rng(2))
+    turned = project_to_sphere(IMAGES, angle=60, rotations=rotations)
+    poses = poses_of(turned, signals, "so3")
+    assert np.degrees((poses.rotations * rotations).magnitude()).max() < 2
+    assert poses.rotations.as_matrix().shape == (8, 3, 3)
+
+
+def test_rotations_of_shapes_are_found_exactly():
+    clouds = RANDOM.normal(size=(5, 60, 3)) * [1, 2, 3] + RANDOM.exponential(size=(5, 60, 3))
+    rotations = Rotation.random(5, rng=np.random.default_rng(3))
+    turned = np.stack([rotation.apply(cloud) for rotation, cloud in zip(rotations, clouds, strict=True)])
+    poses = poses_of(turned, clouds, "so3-shapes", ShellBispectrum(lmax=5).fit(clouds))
+    assert np.degrees((poses.rotations * rotations).magnitude()).max() < 0.01
+
+
+def test_coefficients_are_those_of_the_features_that_were_matched_by():
+    spectrum = PolarSpectrum(max_frequency=5).fit(IMAGES)
+    assert find_motions("rotation", IMAGES, spectrum).spectrum is spectrum
+    sphere = SphereBispectrum(lmax=3).fit(project_to_sphere(IMAGES))
+    assert find_motions("so3", project_to_sphere(IMAGES), sphere).lmax == 3
+
+
+@pytest.mark.parametrize("mirrors", [False, True])
+def test_cross_spectra_are_sums_of_products(mirrors):
+    starts = np.array([0, 4, 10, 12])
+    source, target = (RANDOM.normal(size=(n, 12)).astype(np.float32) for n in (3, 5))
+    indices = np.array([[0, 4], [2, -1], [3, 3]])
+    out = np.empty((3, 2, 1 + mirrors, 6), dtype=np.float32)
+    cross_spectra(source, target, indices, starts, mirrors, out)
+
+    def complex_parts(row, frequency):
+        real, imaginary = np.split(row[starts[frequency] : starts[frequency + 1]], 2)
+        return real + 1j * imaginary
+
+    for i, j in np.ndindex(3, 2):
+        for frequency in range(3):
+            if indices[i, j] < 0:
+                assert not out[i, j].any()
+                continue
+            x, y = complex_parts(source[i], frequency), complex_parts(target[indices[i, j]], frequency)
+            for sheet, value in enumerate([(x * y.conj()).sum(), (x.conj() * y.conj()).sum()][: 1 + mirrors]):
+                np.testing.assert_allclose(
+                    out[i, j, sheet, [frequency, 3 + frequency]], [value.real, value.imag], rtol=1e-4, atol=1e-5
+                )
+
+
+def test_the_fit_is_the_inner_product_with_the_turned_image():
+    spectrum = PolarSpectrum().fit(IMAGES)
+    motions = PlanarMotions(spectrum)
+    rows = motions.coefficients(IMAGES)
+    fits = motions.fits(motions.products(rows, rows[::-1].copy(), np.arange(8)[:, None]))[:, 0]
+    quarter = len(motions.grid) // 4
+    turned = motions.coefficients(np.rot90(IMAGES, axes=(1, 2)))
+    np.testing.assert_allclose(fits[:, quarter], (turned * rows[::-1]).sum(axis=1), atol=1e-4)
+
+
+@given(st.floats(-1000, 1000))
+def test_angles_are_wrapped_to_a_half_open_turn(angle):
+    (found,) = wrapped(np.array([angle]))
+    assert -180 < found <= 180
+    assert abs((found - angle + 180) % 360 - 180) < 1e-6

@@ -1,0 +1,71 @@
+"""The study of poses, and the methods that it compares with."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import bispectral_ot as bot
+from bispectral_ot.datasets import rotate
+from bispectral_ot.poses.motions import wrapped
+from bispectral_ot.studies.pose_baselines import by_axes, by_phase_correlation, principal_axes
+from bispectral_ot.studies.poses import METHODS, figures_of, run_poses
+
+
+def arrows(n):
+    """Bars with a thick right end, on a plain background, turned by no angle."""
+    y, x = np.mgrid[:33, :33] - 16.0
+    bar = (np.abs(y) < 2) & (np.abs(x) < 11)
+    tip = np.hypot(y, x - 9) < 4
+    return np.broadcast_to(40 + 200.0 * (bar | tip), (n, 33, 33))
+
+
+ANGLES = np.array([0.0, 30.0, 90.0, 135.0, -20.0, -110.0])
+
+
+def test_principal_axes_point_to_the_lighter_end_and_turn_with_the_image():
+    # about the centre of mass, near the thick end, the thin one reaches farther
+    directions = principal_axes(rotate(arrows(6), ANGLES).images)
+    np.testing.assert_allclose(wrapped(directions - 180 - ANGLES), 0, atol=1.5)
+
+
+@pytest.mark.parametrize("method", ["axes", "phase"])
+def test_baselines_find_turns_of_one_shape(method):
+    turned, upright = rotate(arrows(6), ANGLES).images, arrows(2)
+    if method == "axes":
+        found = by_axes(turned, upright, np.zeros(6, dtype=int))
+    else:
+        pytest.importorskip("skimage")
+        found = by_phase_correlation(turned, upright, np.zeros(6), np.zeros(2))
+    np.testing.assert_allclose(wrapped(found + ANGLES), 0, atol=2)
+
+
+def test_figures_count_what_they_say():
+    figures = figures_of(np.array([1.0, 4.0, 10.0, 20.0, 170.0]))
+    assert figures == {"median": 10.0, "within_5": 0.4, "within_15": 0.6, "within_30": 0.8, "upside_down": 0.2}
+
+
+def test_the_study_measures_all_methods_and_writes_its_tables(tmp_path):
+    pytest.importorskip("skimage")
+    results = run_poses(tmp_path / "run", ["digits"], limit=300)
+    found = results["digits"]
+    assert set(found["methods"]) == set(METHODS)
+    vote = found["methods"]["vote"]
+    assert all(vote["within_30"] >= found["methods"][other]["within_30"] for other in METHODS)
+    assert vote["within_30"] > 0.7
+    assert set(found["classes"]) == set("0123456789")
+    assert list(found["voters"]) == [1, 3, 5, 10, 20]
+    assert list(found["images"]) == [250]
+    folder = tmp_path / "run"
+    assert json.loads((folder / "results.json").read_text())["sets"]["digits"]["sources"] == 300
+    assert "digits, principal axis" in (folder / "table.md").read_text()
+    for name in ("certainty.md", "voters.md", "images.md", "classes-digits.md", "figures/upright-digits.png"):
+        assert (folder / name).stat().st_size > 0
+
+
+def test_sets_without_labels_are_refused(tmp_path):
+    np.save(tmp_path / "images.npy", arrows(4))
+    with pytest.raises(bot.InputError, match="has no labels"):
+        run_poses(tmp_path / "run", [str(tmp_path / "images.npy")])

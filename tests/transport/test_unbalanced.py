@@ -1,0 +1,241 @@
+"""Relaxed marginals, totals of groups and partial transport: against POT, in their limits, and what they measure."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import ot
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import bispectral_ot as bot
+from bispectral_ot.costs import STORAGES, Cost
+from bispectral_ot.errors import InputError
+from bispectral_ot.transport import Sinkhorn, TargetGroups
+from transport_problems import points, problem, scaled, weights
+
+
+def kl(x, w):
+    return float((x * np.log(x / w) - x + w).sum())
+
+
+def by_pot(cost, reg, lam, p, q):
+    penalties = tuple(np.inf if each is None else each for each in lam)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return ot.unbalanced.sinkhorn_unbalanced(
+            p, q, scaled(cost), reg, penalties, reg_type="kl", numItermax=200_000, stopThr=1e-14
+        )
+
+
+# Relaxed marginals
+
+
+@pytest.mark.parametrize(
+    ("n", "m", "reg", "lam"),
+    [
+        (500, 400, 0.05, (0.5, 0.5)),
+        (60, 45, 0.05, (0.1, 0.1)),
+        (60, 45, 0.05, (10.0, 10.0)),
+        (80, 70, 0.01, (0.1, 0.03)),
+        (80, 70, 0.01, (None, 0.05)),
+        (80, 70, 0.02, (0.3, None)),
+    ],
+)
+def test_the_relaxed_plan_is_pots(n, m, reg, lam):
+    cost, p, q = problem(n, m), weights(n, seed=1), weights(m, seed=2)
+    if None not in lam:
+        p = 1.3 * p
+    coupling = Sinkhorn(reg=reg, tol=1e-9, unbalanced=lam).solve(cost, p, q)
+    assert np.abs(coupling.to_dense() - by_pot(cost, reg, lam, p, q)).sum() <= 1e-6
+
+
+@pytest.mark.parametrize("lam", [0.5, 20.0])
+def test_the_relaxed_plan_is_that_of_pots_majorization(lam):
+    cost, p, q = problem(30, 20), weights(30, seed=1), weights(20, seed=2)
+    expected = ot.unbalanced.mm_unbalanced(
+        p, q, scaled(cost), lam, c=np.outer(p, q), reg=0.1, div="kl", numItermax=100_000, stopThr=1e-13
+    )
+    plan = Sinkhorn(reg=0.1, tol=1e-9, unbalanced=lam).solve(cost, p, q).to_dense()
+    assert np.abs(plan - expected).sum() <= 1e-6
+
+
+@pytest.mark.parametrize("storage", STORAGES)
+@pytest.mark.parametrize("options", [{"unbalanced": 0.1}, {"unbalanced": (None, 0.1)}, {"mass": 0.7}], ids=str)
+def test_every_storage_gives_the_same_plan(storage, options):
+    x, y = points(90, columns=4), points(70, seed=1, columns=4)
+    plan = Sinkhorn(reg=0.03, tol=1e-7, **options).solve(Cost(x, y, "l1", storage=storage)).to_dense()
+    exact = Sinkhorn(reg=0.03, tol=1e-7, **options).solve(Cost(x, y, "l1", storage="float32")).to_dense()
+    assert np.abs(plan - exact).sum() <= (2e-3 if storage == "compact" else 1e-5)
+
+
+@pytest.mark.parametrize("lam", [1e5, (None, 1e5), (1e5, None)])
+def test_a_large_penalty_gives_the_balanced_plan(lam):
+    cost, p, q = problem(50, 40), weights(50, seed=1, zeros=3), weights(40, seed=2, zeros=2)
+    balanced = Sinkhorn(reg=0.02, tol=1e-8).solve(cost, p, q)
+    relaxed = Sinkhorn(reg=0.02, tol=1e-8, unbalanced=lam).solve(cost, p, q)
+    assert np.abs(relaxed.to_dense() - balanced.to_dense()).sum() <= 1e-4
+    assert relaxed.iterations <= 2 * balanced.iterations
+
+
+def test_without_penalty_the_plan_is_the_kernel():
+    cost, p, q = problem(50, 40), weights(50, seed=1), weights(40, seed=2)
+    plan = Sinkhorn(reg=0.1, tol=1e-9, unbalanced=1e-9).solve(cost, p, q).to_dense()
+    np.testing.assert_allclose(plan, np.outer(p, q) * np.exp(-scaled(cost) / 0.1), rtol=1e-5)
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    reg=st.sampled_from([0.3, 0.03, 0.004]), lam=st.floats(0.01, 30), mass=st.floats(0.1, 10), seed=st.integers(0, 50)
+)
+def test_residual_and_duality_gap_are_those_of_the_plan(reg, lam, mass, seed):
+    cost = problem(20, 15, seed=seed)
+    p, q = mass * weights(20, seed=seed), weights(15, seed=seed + 1)
+    coupling = Sinkhorn(reg=reg, tol=1e-7, unbalanced=lam).solve(cost, p, q)
+    plan, eps = coupling.to_dense(), reg * cost.scale
+    primal = (plan * cost.block(0, 20)).sum() + eps * kl(plan, np.outer(p, q))
+    primal += lam * cost.scale * (kl(plan.sum(axis=1), p) + kl(plan.sum(axis=0), q))
+    u = coupling.source_potential - eps * np.log(p)
+    v = coupling.target_potential - eps * np.log(q)
+    lam *= cost.scale
+    dual = -lam * (p @ np.expm1(-u / lam) + q @ np.expm1(-v / lam)) - eps * (plan.sum() - p.sum() * q.sum())
+    assert coupling.duality_gap == pytest.approx(primal - dual, abs=1e-9 * max(1, mass))
+    # a half-step takes the sums x to w (x exp(-u / eps) / w) ** (eps / (lam + eps))
+    error = 0.0
+    for w, each, axis in ((p, u, 1), (q, v, 0)):
+        x = plan.sum(axis=axis)
+        error += np.abs(x - w * np.exp((np.log(x / w) - each / eps) * eps / (lam + eps))).sum() / plan.sum()
+    assert coupling.marginal_error == pytest.approx(error, abs=1e-10)
+    assert coupling.converged
+    assert coupling.mass == pytest.approx(plan.sum())
+
+
+def test_what_has_no_counterpart_stays():
+    near, far = points(30), points(10, seed=5) + np.float32([30, 0])
+    coupling = Sinkhorn(reg=0.001, unbalanced=0.01).solve(Cost(np.concatenate([near, far]), near, "l2"))
+    sent = coupling.summary(k=0).row_sums * 40
+    assert sent[:30].min() > 0.5
+    assert sent[30:].max() < 1e-6
+
+
+def test_large_penalties_need_few_passes():
+    cost, p, q = problem(300, 300), weights(300, seed=1), 2 * weights(300, seed=2)
+    passes = [Sinkhorn(reg=0.05, tol=1e-6, unbalanced=lam).solve(cost, p, q).iterations for lam in (1.0, 100.0, 1e4)]
+    assert max(passes) <= 40  # plain steps: more than lam / reg
+
+
+# Totals of groups
+
+
+def test_groups_that_are_not_held_change_nothing():
+    cost, q = problem(60, 50), weights(50, seed=2)
+    labels = np.arange(50) % 4
+    plain = Sinkhorn(reg=0.02, tol=1e-9, unbalanced=(None, 0.05)).solve(cost, None, q)
+    grouped = Sinkhorn(reg=0.02, tol=1e-9, unbalanced=(None, 0.05)).solve(
+        cost, None, q, target_groups=TargetGroups(labels, np.zeros(4))
+    )
+    np.testing.assert_allclose(grouped.to_dense(), plain.to_dense(), atol=1e-9)
+
+
+@pytest.mark.parametrize("reg", [0.05, 0.002])
+def test_totals_that_are_held_firmly_are_kept_while_their_members_are_free(reg):
+    cost, q = problem(60, 50), weights(50, seed=2)
+    labels = np.arange(50) % 4
+    lam = np.array([1e4, 1e4, 0.0, 1e4])
+    solver = Sinkhorn(reg=reg, tol=1e-7, unbalanced=(None, 0.01))
+    coupling = solver.solve(cost, None, q, target_groups=TargetGroups(labels, lam))
+    found = coupling.to_dense().sum(axis=0)
+    np.testing.assert_allclose(np.bincount(labels, found), np.bincount(labels, q), atol=1e-5)
+    assert np.abs(found - q).sum() > 0.1
+
+
+@pytest.mark.parametrize("group_lam", [0.03, 1.0])
+def test_groups_of_one_are_a_larger_penalty_and_the_gap_closes(group_lam):
+    cost, p, q = problem(40, 30), 1.5 * weights(40, seed=1), weights(30, seed=2)
+    grouped = Sinkhorn(reg=0.05, tol=1e-9, unbalanced=(0.2, 0.1)).solve(
+        cost, p, q, target_groups=TargetGroups(np.arange(30), np.full(30, group_lam))
+    )
+    plain = Sinkhorn(reg=0.05, tol=1e-9, unbalanced=(0.2, 0.1 + group_lam)).solve(cost, p, q)
+    np.testing.assert_allclose(grouped.to_dense(), plain.to_dense(), atol=1e-8)
+    assert 0 <= grouped.duality_gap + 1e-12 <= 1e-8
+    assert grouped.converged
+
+
+# Partial transport
+
+
+@pytest.mark.parametrize(
+    ("n", "m", "reg", "mass"), [(500, 400, 0.05, 0.7), (60, 45, 0.05, 0.5), (60, 45, 0.05, 0.8), (80, 70, 0.02, 0.3)]
+)
+def test_the_partial_plan_is_pots(n, m, reg, mass):
+    cost, p, q = problem(n, m), weights(n, seed=1), weights(m, seed=2)
+    coupling = Sinkhorn(reg=reg, tol=1e-9, mass=mass).solve(cost, p, q)
+    expected = ot.partial.entropic_partial_wasserstein(
+        p, q, scaled(cost), reg, m=mass, numItermax=100_000, stopThr=1e-14
+    )
+    assert np.abs(coupling.to_dense() - expected).sum() <= 1e-6
+    assert coupling.duality_gap <= 1e-8
+
+
+@pytest.mark.parametrize("reg", [0.01, 0.001])
+def test_a_part_of_the_mass_goes_over_and_nobody_sends_more_than_he_has(reg):
+    cost, p, q = problem(60, 45), weights(60, seed=1, zeros=4), 3 * weights(45, seed=2)
+    coupling = Sinkhorn(reg=reg, mass=0.6).solve(cost, p, q)
+    plan = coupling.to_dense()
+    assert coupling.converged
+    assert plan.sum() == pytest.approx(0.6, abs=1e-4)
+    assert (plan.sum(axis=1) - p).max() <= 1e-4
+    assert (plan.sum(axis=0) - q).max() <= 1e-4
+
+
+def test_all_of_the_mass_is_the_balanced_plan():
+    cost, p, q = problem(40, 30), weights(40, seed=1), weights(30, seed=2)
+    plan = Sinkhorn(reg=0.05, tol=1e-8, mass=1.0).solve(cost, p, q).to_dense()
+    assert np.abs(plan - Sinkhorn(reg=0.05, tol=1e-8).solve(cost, p, q).to_dense()).sum() <= 1e-6
+
+
+# Input
+
+
+@pytest.mark.parametrize("lam", [0, -1.0, np.nan, np.inf, "much", (0.1, -1), (1, 2, 3)])
+def test_penalties_that_are_none_are_refused(lam):
+    with pytest.raises(InputError, match="unbalanced"):
+        Sinkhorn(unbalanced=lam)
+
+
+@pytest.mark.parametrize("mass", [0, -0.1, 1.01, np.nan, "half"])
+def test_masses_that_are_no_share_are_refused(mass):
+    with pytest.raises(InputError, match="mass"):
+        Sinkhorn(mass=mass)
+
+
+def test_two_ways_to_leave_mass_behind_are_refused():
+    with pytest.raises(InputError, match="one of them"):
+        Sinkhorn(mass=0.5, unbalanced=0.1)
+
+
+def test_weights_are_checked_and_may_sum_to_anything_where_marginals_are_relaxed():
+    cost = problem(4, 3)
+    with pytest.raises(InputError, match="sum to one"):
+        Sinkhorn().solve(cost, [2, 2, 2, 2])
+    with pytest.raises(InputError, match="all 0"):
+        Sinkhorn(unbalanced=1.0).solve(cost, np.zeros(4))
+    assert Sinkhorn(unbalanced=1.0).solve(cost, [2, 2, 2, 2]).converged
+
+
+def test_groups_are_checked():
+    with pytest.raises(InputError, match="integers from 0 to 1"):
+        TargetGroups(np.array([0, 2]), np.ones(2))
+    with pytest.raises(InputError, match="at least 0"):
+        TargetGroups(np.array([0, 1]), np.array([1, -1.0]))
+    groups = TargetGroups(np.array([0, 1, 1]), np.ones(2))
+    with pytest.raises(InputError, match="relaxed target side"):
+        Sinkhorn().solve(problem(4, 3), target_groups=groups)
+    with pytest.raises(InputError, match="each of the 5 targets"):
+        Sinkhorn(unbalanced=1.0).solve(problem(4, 5), target_groups=groups)
+
+
+def test_the_front_door_has_it():
+    assert bot.Sinkhorn(unbalanced=0.1).solve([[0.0, 1.0], [1.0, 0.0]]).converged
