@@ -58,20 +58,20 @@ class ShellBispectrum(BatchTransformer):
     made round, ``C^(-1/2) p`` with the covariance C of its points p, so that shapes of one class but different
     proportions look alike. The points of each form are shared out to ``n_shells`` concentric spheres (linearly
     between the two nearest), which gives densities on the sphere with harmonic coefficients
-    ``a[s, l, m] = sqrt(4 pi) sum_p w(p) w_s(|p|) Y_lm(p / |p|)``, the masses w(p) summing to 1: no grid is involved, so the
-    invariance is exact. The columns are
+    ``a[s, l, m] = sqrt(4 pi) sum_p w(p) w_s(|p|) Y_lm(p / |p|)``, the masses w(p) summing to 1: no grid is involved,
+    so the invariance is exact. The columns are
 
     - of both forms ``sum_m a[s, l, m] a[t, l, m]`` for all pairs of shells s, t: they fix the shells of each degree to
       each other, but a degree may still turn by itself;
     - of the round form the bispectrum ``sum_m W a[b1, l1, m1] a[b2, l2, m2] a[b3, l3, m3]``, with a now the sums over
-      bands of shells (an inner and an outer one) up to degree ``triple_lmax``: it fixes degrees and bands to each other and
-      tells mirror images apart; see :class:`~bispectral_ot.invariants.sphere.SphereBispectrum`.
+      bands of shells (an inner and an outer one) up to degree ``triple_lmax``: it fixes degrees and bands to each
+      other and distinguishes mirror images; see :class:`~bispectral_ot.invariants.sphere.SphereBispectrum`.
 
     Magnitudes are compressed to degree 1: ``a[s, l, :]`` is multiplied with a power of its norm, so that a product
     of two has the norm's power ``2 power``, and one of three likewise.
 
-    ``fit`` and ``transform`` take clouds as an array (n, n_points, 3), rows of NaN after the last point of each; a list of
-    clouds (n_points_i, 3) of any sizes; a list of meshes (vertices, faces), from which ``n_samples`` points are drawn
+    ``fit`` and ``transform`` take clouds as an array (n, n_points, 3), rows of NaN after the last point of each; a list
+    of clouds (n_points_i, 3) of any sizes; a list of meshes (vertices, faces), from which ``n_samples`` points are drawn
     evenly by area; or voxel volumes (n, depth, height, width), whose content counts by its weight
     (:func:`~bispectral_ot.datasets.clouds.volume_points`).
 
