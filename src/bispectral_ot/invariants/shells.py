@@ -71,8 +71,8 @@ class ShellBispectrum(BatchTransformer):
     of two has the norm's power ``2 power``, and one of three likewise.
 
     ``fit`` and ``transform`` take clouds as an array (n, n_points, 3), rows of NaN after the last point of each; a list
-    of clouds (n_points_i, 3) of any sizes; a list of meshes (vertices, faces), from which ``n_samples`` points are drawn
-    evenly by area; or voxel volumes (n, depth, height, width), whose content counts by its weight
+    of clouds (n_points_i, 3) of any sizes; a list of meshes (vertices, faces), from which ``n_samples`` points are
+    drawn evenly by area; or voxel volumes (n, depth, height, width), whose content counts by its weight
     (:func:`~bispectral_ot.datasets.clouds.volume_points`).
 
     Parameters
@@ -212,7 +212,8 @@ class ShellBispectrum(BatchTransformer):
             position = np.clip(radii * self.n_shells / OUTERMOST - 0.5, 0, self.n_shells - 1)
             shares = np.clip(1 - np.abs(position - np.arange(self.n_shells)[:, None]), 0, 1)
             sums += (shares * mass) @ real_harmonics(points, self.lmax)
-        return np.sqrt(4 * np.pi) * sums
+        sums *= np.sqrt(4 * np.pi)
+        return sums
 
     def _read_shape(self, shape: Any, number: int) -> _Points:
         if isinstance(shape, tuple) and len(shape) == 2:
