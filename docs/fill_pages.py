@@ -23,8 +23,8 @@ from typing import Any
 
 from PIL import Image
 
+from bispectral_ot.studies.markdown import markdown_table
 from bispectral_ot.studies.paper import DATASET_TITLES, FEATURE_TITLES, METRIC_TITLES, paper_accuracy
-from bispectral_ot.studies.tables import markdown_table
 
 DOCS = Path(__file__).resolve().parent
 RESULTS = DOCS / "results"
@@ -44,6 +44,11 @@ KEPT = {
     "geometry": ("run.json", "figures/*.png"),
     "distances": ("results.json", "run.json", "figures/*-l1.png"),
     "symmetries": ("results.json", "table.md"),
+    "poses": (
+        *("results.json", "run.json", "*.md"),
+        *("figures/upright-fashion-mnist.png", "figures/upright-silhouettes.png"),
+        *("figures/ambiguous-mnist.png", "figures/angles-mnist.png"),
+    ),
 }
 OFFICIAL = ("mnist", "kmnist", "fashion-mnist")
 _PLACE = re.compile(r"(<!-- fill: ([^\n]*?) -->)(\n?).*?(<!-- end -->)", re.DOTALL)

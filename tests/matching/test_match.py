@@ -585,3 +585,13 @@ def test_colours_against_grey_are_refused_with_the_way_out(few):
 def test_images_that_are_none_are_refused(few, images, words):
     with pytest.raises(bot.InputError, match=words):
         bot.match(images, few[1])
+
+
+def test_images_on_both_sides_are_reported(few):
+    a, b = few
+    with pytest.warns(bot.DataWarning, match=r"60 of the 60 source images are also on the target side") as caught:
+        bot.match(a, a, symmetry="none")
+    assert caught[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        bot.match(a, b, symmetry="none")

@@ -11,10 +11,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
+from bispectral_ot import load, rotate_randomly, split_halves
 from bispectral_ot.cli.main import app
 from bispectral_ot.report.html import write_report
 from report_runs import HOSTILE, blobs, make_run
@@ -253,6 +255,28 @@ def test_other_kinds_of_sets_open(browser: Browser, tmp_path: Path, classes: int
     browser.open(write_report(run))
     assert len(browser.all("#flow tbody tr")) == classes
     assert pictures_shown(browser, "#flow .match .picture") >= 2
+    assert browser.logs() == ([], [])
+
+
+def test_sources_are_shown_upright(browser: Browser, tmp_path: Path) -> None:
+    source, target = split_halves(load("digits"), per_class=8)
+    for name, side in (("turned", rotate_randomly(source)), ("upright", target)):
+        np.savez(tmp_path / f"{name}.npz", images=side.images, labels=side.labels)
+    words = ["upright", *(str(tmp_path / f"{name}.npz") for name in ("turned", "upright"))]
+    done = CliRunner().invoke(app, [*words, "--report", "--out", str(tmp_path / "run")])
+    assert done.exit_code == 0, done.output
+    browser.open(tmp_path / "run" / "report.html")
+    browser.click(browser.all("#flow .reset")[0])
+    items = browser.all("#flow .match.posed")
+    assert len(items) == 6
+    assert pictures_shown(browser, "#flow .turned .picture") == 6
+    turns = [picture.get_attribute("style") for picture in browser.all("#flow .turned .picture")]
+    assert all("rotate(" in turn for turn in turns)
+    degrees = [float(turn.split("rotate(")[1].split("deg")[0]) for turn in turns]
+    said = [float(item.find_element(By.CSS_SELECTOR, ".upright b").text[:-1]) for item in items]
+    assert all(abs(angle + turn) <= 0.5 for angle, turn in zip(said, degrees, strict=True))
+    shown = {figure.get_attribute("alt") for figure in browser.all("#figures img")}
+    assert {"poses", "poses-angles"} <= shown
     assert browser.logs() == ([], [])
 
 

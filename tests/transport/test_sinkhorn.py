@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from bispectral_ot.costs import STORAGES, Cost
 from bispectral_ot.errors import InputError, NotConvergedWarning
-from bispectral_ot.transport import Sinkhorn
+from bispectral_ot.transport import ExactTransport, Sinkhorn
 from transport_problems import marginal_error, points, problem, scaled, weights
 
 
@@ -155,6 +155,62 @@ def test_weights_of_very_different_size_converge_at_a_tiny_regularisation(n, m, 
     p, q = (10 ** generator.uniform(-spread, 0, size) for size in (n, m))
     coupling = Sinkhorn(reg=1e-4, tol=1e-7, max_iter=500).solve(cost, p / p.sum(), q / q.sum())
     assert marginal_error(coupling.to_dense(), p / p.sum(), q / q.sum()) <= 1e-7
+
+
+def very_unequal(kind: str, n: int, seed: int):
+    """Weights (n,) of which few have nearly all mass."""
+    generator = np.random.default_rng(seed)
+    values = {
+        "a few elements": lambda: generator.dirichlet(np.full(n, 0.01)),
+        "15 decades": lambda: 10 ** -generator.uniform(0, 15, n),
+        "many zeros": lambda: np.where(np.arange(n) % 5 == 0, generator.uniform(size=n), 0.0),
+        "decades and zeros": lambda: np.where(np.arange(n) % 2 == 0, 10 ** -generator.uniform(0, 15, n), 0.0),
+        "three elements": lambda: np.where(np.arange(n) < 3, 1.0, 1e-12),
+        "uniform": lambda: np.ones(n),
+    }[kind]()
+    return values / values.sum()
+
+
+HARD_WEIGHTS = ["a few elements", "15 decades", "many zeros", "decades and zeros", "three elements", "uniform"]
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("kind", HARD_WEIGHTS)
+@pytest.mark.parametrize("reg", [1e-3, 1e-4, 1e-5, 1e-6])
+@pytest.mark.parametrize(("n", "m", "tol"), [(60, 60, 1e-4), (40, 25, 1e-8), (700, 500, 1e-4)])
+def test_very_unequal_weights_take_no_more_than_some_hundred_passes(kind, reg, n, m, tol):
+    """They took 10,000, because an error that is small in all says nothing of elements with little mass."""
+    p, q = very_unequal(kind, n, seed=30), very_unequal(kind, m, seed=31)
+    coupling = Sinkhorn(reg=reg, tol=tol).solve(problem(n, m, seed=32), p, q)
+    assert coupling.converged
+    assert coupling.iterations <= 500
+    assert marginal_error(coupling.to_dense(), p, q) <= tol
+
+
+@pytest.mark.parametrize("kinds", [("uniform", "a few elements"), ("15 decades", "many zeros")])
+def test_very_unequal_weights_give_the_exact_cost_in_the_limit(kinds):
+    p, q = very_unequal(kinds[0], 60, seed=33), very_unequal(kinds[1], 45, seed=34)
+    coupling = Sinkhorn(reg=1e-6, tol=1e-8).solve(problem(), p, q)
+    assert coupling.transport_cost == pytest.approx(ExactTransport().solve(problem(), p, q).transport_cost, rel=1e-4)
+
+
+def test_a_hopeless_warm_start_is_given_up_for_a_cold_one():
+    p, q = very_unequal("15 decades", 60, seed=35), very_unequal("many zeros", 45, seed=36)
+    generator = np.random.default_rng(37)
+    potentials = generator.normal(size=60), generator.normal(size=45)
+    coupling = Sinkhorn(reg=1e-5, tol=1e-6).solve(problem(), p, q, potentials=potentials)
+    assert coupling.converged
+    assert coupling.iterations <= 1000
+
+
+@pytest.mark.parametrize("max_iter", range(1, 130, 8))
+def test_the_limit_of_iterations_is_kept_on_every_way(max_iter):
+    p, q = very_unequal("15 decades", 700, seed=38), very_unequal("many zeros", 500, seed=39)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotConvergedWarning)
+        coupling = Sinkhorn(reg=2e-3, tol=1e-12, max_iter=max_iter).solve(problem(700, 500), p, q)
+    assert coupling.iterations <= max_iter
+    assert coupling.reg == 2e-3
 
 
 @pytest.mark.parametrize("reg", [0.1, 0.03, 0.01, 1e-3])
@@ -313,6 +369,12 @@ def test_the_unit_of_the_cost_does_not_matter():
     plans = [Sinkhorn(reg=0.01, tol=1e-8).solve(Cost.from_matrix(matrix * 2.0**k)).to_dense() for k in (-60, 0, 60)]
     np.testing.assert_allclose(plans[0], plans[1], rtol=1e-6)
     np.testing.assert_allclose(plans[2], plans[1], rtol=1e-6)
+
+
+def test_costs_far_from_zero_keep_what_tells_them_apart():
+    plan = Sinkhorn(reg=1e-9, tol=1e-6).solve([[1e8, 1e8 + 1], [1e8 + 1, 1e8]]).to_dense()
+    stays, goes = 0.5 / (1 + np.exp(-10)), 0.5 / (1 + np.exp(10))
+    np.testing.assert_allclose(plan, [[stays, goes], [goes, stays]], rtol=1e-5)
 
 
 # The scale of the cost

@@ -126,7 +126,7 @@ def class_preservation(
     of the cells that are computed now.
     """
     from bispectral_ot.studies.class_preservation import run_class_preservation
-    from bispectral_ot.studies.tables import beside_paper
+    from bispectral_ot.studies.markdown import beside_paper
 
     preset = _preset(
         clean, seed=seed, per_class=per_class, pca=pca, reg=reg, tol=tol, n_angles=n_angles, n_rings=n_rings

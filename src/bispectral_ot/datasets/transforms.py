@@ -14,7 +14,7 @@ from bispectral_ot.checks import check_integer
 from bispectral_ot.datasets.dataset import Dataset, as_dataset, check_flat
 from bispectral_ot.datasets.warp import rotation_maps, shift_maps, warp
 from bispectral_ot.engines import Block, Threads, row_blocks
-from bispectral_ot.errors import InputError
+from bispectral_ot.errors import DataWarning, InputError, warn
 from bispectral_ot.progress import Progress, silent
 
 _BLOCK_ROWS = 2048
@@ -91,6 +91,18 @@ def count_shared(source: Dataset, target: Dataset) -> int:
 
     known = set(digests(other)) - {b""}
     return sum(digest in known for digest in digests(one))
+
+
+def warn_of_shared(source: Dataset, target: Dataset) -> None:
+    """Warn where images are on both sides of a comparison."""
+    count = count_shared(source, target)
+    if count:
+        warn(
+            f"{count:,} of the {len(source):,} source images are also on the target side, where they match themselves, "
+            "so that the accuracy looks better than it is; compare disjoint halves (split_halves, --split-halves), or "
+            "leave them out.",
+            DataWarning,
+        )
 
 
 def rotate(
@@ -228,13 +240,17 @@ def center(dataset: Dataset | ArrayLike, *, progress: Progress = silent) -> Data
     """
     dataset = as_dataset(dataset)
     check_flat(dataset, "center")
-    images = dataset.images
-    height, width = images.shape[1:3]
-    planes = images.reshape(len(images), height, width, -1)
+    background, shifts = content_shifts(dataset.images)
+    maps = shift_maps(shifts[:, 0], shifts[:, 1])
+    return replace(dataset, images=warp(dataset.images, maps, fill=background, stage="center", progress=progress))
+
+
+def content_shifts(images: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Background (n, channels) of images, and pixels (n, 2) down and right that bring their content to the centre."""
+    planes = images.reshape(*images.shape[:3], -1)
     blocks = row_blocks(len(images), block_rows=max(1, BLOCK_BYTES // (8 * planes[0].size)))
     background, shifts = Threads().reduce(_find_content, blocks, rows=(planes,)).rows
-    maps = shift_maps(shifts[:, 0], shifts[:, 1])
-    return replace(dataset, images=warp(images, maps, fill=background, stage="center", progress=progress))
+    return background, shifts
 
 
 def _find_content(

@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike
 from bispectral_ot.checks import check_choice
 from bispectral_ot.costs import Cost, Metric, Storage
 from bispectral_ot.datasets import Dataset
-from bispectral_ot.datasets.dataset import as_dataset
+from bispectral_ot.datasets.dataset import as_dataset, as_shapes
+from bispectral_ot.datasets.transforms import warn_of_shared
 from bispectral_ot.errors import InputError
 from bispectral_ot.matching.result import Match, label_names
 from bispectral_ot.matching.stages import Stages
@@ -44,13 +45,16 @@ def match(
     ----------
     source, target
         Datasets, or arrays (n, height, width) or (n, height, width, channels) of the same size;
-        1-D signals, for features such as ``GroupBispectrum``, as (n, 1, length). Names and paths are loaded, as by
+        1-D signals, for features such as ``GroupBispectrum``, as (n, 1, length); point clouds as (n, points, 3), or as
+        lists of arrays (points_i, 3) of different sizes. Names and paths are loaded, as by
         :func:`~bispectral_ot.load`. For labels make a ``Dataset(images, labels)``.
     symmetry
         What the comparison should not see: ``"rotation"``, ``"rotation-reflection"`` (mirror images, too),
         ``"translation"``, ``"d4"`` (quarter turns and mirror images), ``"so3"`` (3-D rotation of signals on the
-        sphere, images being latitude by longitude), ``"so3-shapes"`` (3-D rotation of point clouds (n, points, 3))
-        or ``"none"``. None for what the features do not see: ``"rotation"`` where they are left to the default, too.
+        sphere, images being latitude by longitude), ``"so3-shapes"`` (3-D rotation of point clouds (n, points, 3) and
+        of voxel volumes (n, depth, height, width)) or ``"none"``. None for what the features do not see; where they are
+        left to the default, too, what suits the kind of the datasets: ``"rotation"`` for images, ``"so3-shapes"`` for
+        clouds and volumes.
     features
         A name (``"pixels"``, ``"coupled-bispectrum"``, the default for rotation, ``"ring-bispectrum"`` as in the paper,
         ``"aligned"``, which turns every pair to its best fit, ...; all of them in
@@ -92,14 +96,17 @@ def match(
     >>> bot.match(bot.rotate_randomly(source), target, symmetry="rotation").converged
     True
     """
-    choice = choose_features(features, symmetry=symmetry, metric=metric)
     solver = check_solver(solver)
     sides = [_as_dataset(source, "source"), _as_dataset(target, "target")]
+    choice = choose_features(features, symmetry=symmetry, metric=metric, kind=sides[0].kind)
+    if choice.symmetry == "so3-shapes":
+        sides = [as_shapes(side) for side in sides]
     shape = len(sides[0]), len(sides[1])
     weights = (
         as_weights(source_weights, shape[0], "source_weights"),
         as_weights(target_weights, shape[1], "target_weights"),
     )
+    warn_of_shared(*sides)
     stages = Stages()
     with stages.measured("features"):
         space = FeatureSpace(

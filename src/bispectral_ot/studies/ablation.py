@@ -14,9 +14,9 @@ from bispectral_ot.files import write_json, write_text
 from bispectral_ot.progress import Progress, silent
 from bispectral_ot.studies.cells import CellStore, Report
 from bispectral_ot.studies.experiment import CellGroup
+from bispectral_ot.studies.markdown import markdown_table
 from bispectral_ot.studies.preset import Preset, check_names, load_labelled
 from bispectral_ot.studies.questions import QUESTIONS, Answer, Variant
-from bispectral_ot.studies.tables import markdown_table
 
 
 def run_ablation(

@@ -23,8 +23,8 @@ from bispectral_ot.report.style import save
 from bispectral_ot.report.tables import ClassTable, Side, class_table, results
 from bispectral_ot.spaces import choose_features
 from bispectral_ot.studies.cells import CellStore, Report
+from bispectral_ot.studies.markdown import accuracy_table
 from bispectral_ot.studies.preset import SETTINGS, Preset, check_names, load_labelled
-from bispectral_ot.studies.tables import accuracy_table
 
 TABLES = {"rotated": "table1.md", "baseline": "table2.md"}
 

@@ -22,7 +22,7 @@ from bispectral_ot.files import write_json, write_text
 from bispectral_ot.progress import Progress, silent
 from bispectral_ot.spaces import FeatureSpace, choose_features
 from bispectral_ot.studies.cells import CellStore
-from bispectral_ot.studies.tables import markdown_table
+from bispectral_ot.studies.markdown import markdown_table
 
 VERB = "study compare"
 FEATURES = ("coupled-bispectrum", "pixels", "ring-bispectrum")

@@ -21,9 +21,9 @@ from bispectral_ot.invariants.sphere import project_to_sphere
 from bispectral_ot.progress import Progress, silent
 from bispectral_ot.studies.cells import CellStore, Report
 from bispectral_ot.studies.experiment import CellGroup
+from bispectral_ot.studies.markdown import markdown_table
 from bispectral_ot.studies.paper import DATASET_TITLES, METRIC_TITLES
 from bispectral_ot.studies.preset import check_names, checksum, load_labelled
-from bispectral_ot.studies.tables import markdown_table
 
 SETTINGS = ("turned", "baseline")
 REG, TOL = 0.01, 1e-4

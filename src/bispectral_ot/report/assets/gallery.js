@@ -24,7 +24,7 @@ function uprightFigure(panel, slot) {
 function matchItem(panel, slot) {
   const { sources } = panel;
   const right = panel.right(slot);
-  const item = make("li", { class: `match ${verdictClass(right)}` });
+  const item = make("li", { class: `match ${verdictClass(right)}${sources.poses ? " posed" : ""}` });
   const name = panel.labelled.source ? panel.rowName(sources.label[slot]) : (sources.file[slot] ?? "");
   item.append(
     make("figure", { class: "source" },

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from bispectral_ot.studies.markdown import accuracy_table
 from bispectral_ot.studies.paper import paper_accuracy
-from bispectral_ot.studies.tables import accuracy_table
 
 
 def cell(**changes: Any) -> dict[str, Any]:
