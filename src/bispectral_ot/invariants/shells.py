@@ -67,8 +67,8 @@ class ShellBispectrum(BatchTransformer):
       bands of shells (an inner and an outer one) up to degree ``triple_lmax``: it fixes degrees and bands to each
       other and distinguishes mirror images; see :class:`~bispectral_ot.invariants.sphere.SphereBispectrum`.
 
-    Magnitudes are compressed to degree 1: ``a[s, l, :]`` is multiplied with a power of its norm, so that a product
-    of two has the norm's power ``2 power``, and one of three likewise.
+    Magnitudes are compressed to degree 1: the norm of each ``a[s, l, :]`` is raised to ``power`` in products of two,
+    and to ``2 power / 3`` in products of three.
 
     ``fit`` and ``transform`` take clouds as an array (n, n_points, 3), rows of NaN after the last point of each; a list
     of clouds (n_points_i, 3) of any sizes; a list of meshes (vertices, faces), from which ``n_samples`` points are
@@ -124,7 +124,7 @@ class ShellBispectrum(BatchTransformer):
         n_bands: int = 2,
         triple_lmax: int = 6,
         power: float = 0.5,
-        proportions: float = 0.4,
+        proportions: float = 0.5,
         scale: bool = True,
         n_samples: int = 4096,
         seed: int = 0,
@@ -173,14 +173,21 @@ class ShellBispectrum(BatchTransformer):
 
         ``progress`` hears of two stages: "shells", which takes most of the time, and "features".
         """
-        return super().transform(self.shell_coefficients(X, progress=progress), out=out, progress=progress)
+        return super().transform(self._rows_of(X, progress), out=out, progress=progress)
 
     def fill(self, X: Any, out: NDArray[np.float32], *, progress: Progress = silent) -> int:
         """Write the features of shapes to ``out``, and return how many of them vanish."""
-        return super().fill(self.shell_coefficients(X, progress=progress), out, progress=progress)
+        return super().fill(self._rows_of(X, progress), out, progress=progress)
+
+    def _rows_of(self, X: Any, progress: Progress) -> NDArray[np.float64]:
+        coefficients = self.shell_coefficients(X, progress=progress)
+        return coefficients.reshape(len(coefficients), -1)
 
     def shell_coefficients(self, X: Any, *, progress: Progress = silent) -> NDArray[np.float64]:
-        """Real harmonic coefficients of the shells of both forms, shape (n, 2 * n_shells * (lmax + 1) ** 2)."""
+        """Real harmonic coefficients of the shells, of shapes as they are and made round.
+
+        Shape (n, 2 * n_shells, (lmax + 1) ** 2), degree by degree, m from -l to l.
+        """
         check_is_fitted(self)
         shapes = _check_shapes(X)
         parts = Threads().map(
@@ -191,17 +198,17 @@ class ShellBispectrum(BatchTransformer):
             stage="shells",
             progress=progress,
         )
-        return np.concatenate(list(parts)).reshape(len(shapes), -1)
+        return np.concatenate(list(parts))
 
     def _coefficients_of(self, shape: Any, number: int) -> NDArray[np.float64]:
-        """Coefficients (2, n_shells, (lmax + 1) ** 2) of a shape as it is and made round."""
+        """Coefficients (2 * n_shells, (lmax + 1) ** 2) of a shape as it is and made round."""
         given = self._read_shape(shape, number)
         centred = given.centred()
         if not centred.size > 1e-12 * (1 + np.abs(given.points).max()):
             raise InputError(f"shape {number} (counting from 0) has all its points in one place; leave it out.")
         size = centred.size if self.scale else self.size_
         rounded = centred.made_round()
-        return np.stack([self._on_shells(centred, size), self._on_shells(rounded, rounded.size)])
+        return np.concatenate([self._on_shells(centred, size), self._on_shells(rounded, rounded.size)])
 
     def _on_shells(self, form: _Points, size: float) -> NDArray[np.float64]:
         sums = np.zeros((self.n_shells, (self.lmax + 1) ** 2))
