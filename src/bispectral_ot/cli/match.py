@@ -69,8 +69,8 @@ def match(
     marginals: Annotated[
         Marginals,
         typer.Option(
-            help="Shares of the classes: balanced holds the target's, estimated finds those of the source by the target's "
-            "labels, relaxed asks for none.",
+            help="Shares of the classes: balanced holds the target's, estimated finds those of the source by the "
+            "target's labels, relaxed asks for none.",
             rich_help_panel=_COMPARISON,
         ),
     ] = "balanced",
