@@ -472,7 +472,7 @@ def test_the_settings_say_how_it_was_done(few):
     assert match.settings["normalize"] is True
     assert "CoupledBispectrum" in match.settings["transformer"]
     assert "Sinkhorn" in match.settings["solver"]
-    assert set(match.seconds) == {"features", "cost", "novelty", "shares", "transport", "summary"}
+    assert set(match.seconds) == {"features", "cost", "transport", "summary"}
     assert all(seconds >= 0 for seconds in match.seconds.values())
 
 
