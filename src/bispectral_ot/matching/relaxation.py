@@ -25,7 +25,7 @@ Index = NDArray[np.int64]
 _WITHIN_CLASSES, _UNKNOWN = 2.0, 0.5
 # Sources that an estimate of shares looks at.
 _SOURCES = 8192
-# Total variation between the shares of two labelled sets that makes a balanced plan doubtful.
+# Total variation between the shares of two labelled sets, beyond chance, that makes a balanced plan doubtful.
 _DIFFERENT_SHARES = 0.05
 
 
@@ -123,7 +123,8 @@ def warn_of_different_shares(
         for side, mass in zip((source, target), weights, strict=True)
     )
     different = float(np.abs(one - other).sum() / 2)
-    if different > _DIFFERENT_SHARES:
+    by_chance = float(np.sqrt(len(classes) * (1 / len(source) + 1 / len(target)))) / 2
+    if different > _DIFFERENT_SHARES + by_chance:
         warn(
             f"the two sets have their classes in different shares: a balanced match sends {different:.0%} of the "
             'source to other classes. marginals="estimated" (--marginals estimated) finds the shares; "relaxed" asks '
