@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bispectral_ot.costs import Distance
+from bispectral_ot.engines import one_blas_thread
 
 Vector = NDArray[np.float64]
 Index = NDArray[np.int64]
@@ -77,12 +78,13 @@ class ShareEstimate:
         counts = _count(self.labels, len(self.counts))
         start = fit_calibration(self.scores, self.labels, counts)
         found = np.empty((draws, len(self.counts)))
-        for draw in found:
-            drawn = generator.multinomial(m, np.full(m, 1 / m)).astype(np.float64)
-            calibration = fit_calibration(self.scores, self.labels, counts, weights=drawn, start=start)
-            rows = generator.integers(n, size=n)
-            likelihoods = calibration.log_likelihoods(self.source_scores[rows], counts)
-            draw[:] = _final_shares(likelihoods, self.counts)[0]
+        with one_blas_thread():  # many small products
+            for draw in found:
+                drawn = generator.multinomial(m, np.full(m, 1 / m)).astype(np.float64)
+                calibration = fit_calibration(self.scores, self.labels, counts, weights=drawn, start=start)
+                rows = generator.integers(n, size=n)
+                likelihoods = calibration.log_likelihoods(self.source_scores[rows], counts)
+                draw[:] = _final_shares(likelihoods, self.counts)[0]
         low, high = np.quantile(found, [(1 - level) / 2, (1 + level) / 2], axis=0)
         return np.minimum(low, self.shares), np.maximum(high, self.shares)
 
