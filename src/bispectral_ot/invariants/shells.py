@@ -58,21 +58,21 @@ class ShellBispectrum(BatchTransformer):
     made round, ``C^(-1/2) p`` with the covariance C of its points p, so that shapes of one class but different
     proportions look alike. The points of each form are shared out to ``n_shells`` concentric spheres (linearly
     between the two nearest), which gives densities on the sphere with harmonic coefficients
-    ``a[s, l, m] = sqrt(4 pi) sum_p w(p) w_s(|p|) Y_lm(p / |p|)``, the masses w(p) summing to 1: no grid is involved, so the
-    invariance is exact. The columns are
+    ``a[s, l, m] = sqrt(4 pi) sum_p w(p) w_s(|p|) Y_lm(p / |p|)``, the masses w(p) summing to 1: no grid is
+    involved, so the invariance is exact. The columns are
 
     - of both forms ``sum_m a[s, l, m] a[t, l, m]`` for all pairs of shells s, t: they fix the shells of each degree to
       each other, but a degree may still turn by itself;
     - of the round form the bispectrum ``sum_m W a[b1, l1, m1] a[b2, l2, m2] a[b3, l3, m3]``, with a now the sums over
-      bands of shells (an inner and an outer one) up to degree ``triple_lmax``: it fixes degrees and bands to each other and
-      tells mirror images apart; see :class:`~bispectral_ot.invariants.sphere.SphereBispectrum`.
+      bands of shells (an inner and an outer one) up to degree ``triple_lmax``: it fixes degrees and bands to each
+      other and tells mirror images apart; see :class:`~bispectral_ot.invariants.sphere.SphereBispectrum`.
 
-    Magnitudes are compressed to degree 1: ``a[s, l, :]`` is multiplied with a power of its norm, so that a product
-    of two has the norm's power ``2 power``, and one of three likewise.
+    Magnitudes are compressed to degree 1: the norm of each ``a[s, l, :]`` is raised to ``power`` in products of two,
+    and to ``2 power / 3`` in products of three.
 
-    ``fit`` and ``transform`` take clouds as an array (n, n_points, 3), rows of NaN after the last point of each; a list of
-    clouds (n_points_i, 3) of any sizes; a list of meshes (vertices, faces), from which ``n_samples`` points are drawn
-    evenly by area; or voxel volumes (n, depth, height, width), whose content counts by its weight
+    ``fit`` and ``transform`` take clouds as an array (n, n_points, 3), rows of NaN after the last point of each; a list
+    of clouds (n_points_i, 3) of any sizes; a list of meshes (vertices, faces), from which ``n_samples`` points are
+    drawn evenly by area; or voxel volumes (n, depth, height, width), whose content counts by its weight
     (:func:`~bispectral_ot.datasets.clouds.volume_points`).
 
     Parameters
@@ -124,7 +124,7 @@ class ShellBispectrum(BatchTransformer):
         n_bands: int = 2,
         triple_lmax: int = 6,
         power: float = 0.5,
-        proportions: float = 0.4,
+        proportions: float = 0.5,
         scale: bool = True,
         n_samples: int = 4096,
         seed: int = 0,
@@ -173,14 +173,21 @@ class ShellBispectrum(BatchTransformer):
 
         ``progress`` hears of two stages: "shells", which takes most of the time, and "features".
         """
-        return super().transform(self.shell_coefficients(X, progress=progress), out=out, progress=progress)
+        return super().transform(self._rows_of(X, progress), out=out, progress=progress)
 
     def fill(self, X: Any, out: NDArray[np.float32], *, progress: Progress = silent) -> int:
         """Write the features of shapes to ``out``, and return how many of them vanish."""
-        return super().fill(self.shell_coefficients(X, progress=progress), out, progress=progress)
+        return super().fill(self._rows_of(X, progress), out, progress=progress)
+
+    def _rows_of(self, X: Any, progress: Progress) -> NDArray[np.float64]:
+        coefficients = self.shell_coefficients(X, progress=progress)
+        return coefficients.reshape(len(coefficients), -1)
 
     def shell_coefficients(self, X: Any, *, progress: Progress = silent) -> NDArray[np.float64]:
-        """Real harmonic coefficients of the shells of both forms, shape (n, 2 * n_shells * (lmax + 1) ** 2)."""
+        """Real harmonic coefficients of the shells, of shapes as they are and made round.
+
+        Shape (n, 2 * n_shells, (lmax + 1) ** 2), degree by degree, m from -l to l.
+        """
         check_is_fitted(self)
         shapes = _check_shapes(X)
         parts = Threads().map(
@@ -191,17 +198,17 @@ class ShellBispectrum(BatchTransformer):
             stage="shells",
             progress=progress,
         )
-        return np.concatenate(list(parts)).reshape(len(shapes), -1)
+        return np.concatenate(list(parts))
 
     def _coefficients_of(self, shape: Any, number: int) -> NDArray[np.float64]:
-        """Coefficients (2, n_shells, (lmax + 1) ** 2) of a shape as it is and made round."""
+        """Coefficients (2 * n_shells, (lmax + 1) ** 2) of a shape as it is and made round."""
         given = self._read_shape(shape, number)
         centred = given.centred()
         if not centred.size > 1e-12 * (1 + np.abs(given.points).max()):
             raise InputError(f"shape {number} (counting from 0) has all its points in one place; leave it out.")
         size = centred.size if self.scale else self.size_
         rounded = centred.made_round()
-        return np.stack([self._on_shells(centred, size), self._on_shells(rounded, rounded.size)])
+        return np.concatenate([self._on_shells(centred, size), self._on_shells(rounded, rounded.size)])
 
     def _on_shells(self, form: _Points, size: float) -> NDArray[np.float64]:
         sums = np.zeros((self.n_shells, (self.lmax + 1) ** 2))
@@ -212,7 +219,8 @@ class ShellBispectrum(BatchTransformer):
             position = np.clip(radii * self.n_shells / OUTERMOST - 0.5, 0, self.n_shells - 1)
             shares = np.clip(1 - np.abs(position - np.arange(self.n_shells)[:, None]), 0, 1)
             sums += (shares * mass) @ real_harmonics(points, self.lmax)
-        return np.sqrt(4 * np.pi) * sums
+        sums *= np.sqrt(4 * np.pi)
+        return sums
 
     def _read_shape(self, shape: Any, number: int) -> _Points:
         if isinstance(shape, tuple) and len(shape) == 2:
