@@ -284,3 +284,24 @@ def test_a_study_without_matches_opens(browser: Browser, tmp_path: Path) -> None
     (tmp_path / "table1.md").write_text("# Title\n\n| a | b |\n|---|---|\n| x | 2 |\n")
     browser.open(write_report(tmp_path))
     assert [cell.text for cell in browser.all("#tables tbody tr *")] == ["x", "2"]
+
+
+@pytest.mark.parametrize("count", [2, 12])
+def test_a_comparison_is_shown_whatever_its_sets_are_called(browser, tmp_path, count):
+    from bispectral_ot import compare
+    from bispectral_ot.files import write_json
+    from bispectral_ot.report.comparison_folder import write_comparison
+
+    names = [*HOSTILE, *(f"set {place}" for place in range(count))][:count]
+    datasets = [blobs(6, ("left", "right"), seed=place) for place in range(count)]
+    found = compare(dict(zip(names, datasets, strict=True)), features="pixels")
+    write_comparison(tmp_path, found, datasets)
+    write_json(tmp_path / "run.json", {"config": {"verb": "compare"}})
+    for size, dark in ((WIDE, False), (PHONE, True)):
+        browser.open(write_report(tmp_path), size, dark=dark)
+        rows = browser.run("return document.querySelectorAll('table')[0].querySelectorAll('tbody tr').length")
+        assert rows == count * (count - 1) // 2
+        assert browser.run("return document.documentElement.scrollWidth <= window.innerWidth + 1")
+        assert browser.run("return window.hacked") is None
+        loaded = "return [...document.images].filter((image) => image.complete && image.naturalWidth > 50).length"
+        assert browser.run(loaded) >= (2 if count == 2 else 3)

@@ -12,7 +12,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from bispectral_ot.choices import FeatureName, Metric, SolverName, Split, Storage, Symmetry
+from bispectral_ot.choices import FeatureName, Marginals, Metric, SolverName, Split, Storage, Symmetry
 from bispectral_ot.cli.console import output, progress_bars, shown_warnings
 from bispectral_ot.errors import DataWarning, InputError
 
@@ -66,6 +66,14 @@ def match(
             rich_help_panel=_COMPARISON,
         ),
     ] = None,
+    marginals: Annotated[
+        Marginals,
+        typer.Option(
+            help="Shares of the classes: balanced holds the target's, estimated finds those of the source by the "
+            "target's labels, relaxed asks for none.",
+            rich_help_panel=_COMPARISON,
+        ),
+    ] = "balanced",
     normalize: Annotated[
         bool,
         typer.Option(help="Bring all pixels to mean 0 and deviation 1.", rich_help_panel=_COMPARISON),
@@ -274,6 +282,7 @@ def check_options(config: dict[str, Any]) -> dict[str, Any]:
         "solver": SOLVERS[config["solver"]](**given),
         **{name: config[name] for name in ("symmetry", "features", "metric", "normalize")},
         **{name: config[name] for name in ("pca", "working_memory", "storage")},
+        "marginals": config.get("marginals", "balanced"),
     }
 
 

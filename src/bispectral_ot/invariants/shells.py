@@ -58,14 +58,14 @@ class ShellBispectrum(BatchTransformer):
     made round, ``C^(-1/2) p`` with the covariance C of its points p, so that shapes of one class but different
     proportions look alike. The points of each form are shared out to ``n_shells`` concentric spheres (linearly
     between the two nearest), which gives densities on the sphere with harmonic coefficients
-    ``a[s, l, m] = sqrt(4 pi) sum_p w(p) w_s(|p|) Y_lm(p / |p|)``, the masses w(p) summing to 1: no grid is
-    involved, so the invariance is exact. The columns are
+    ``a[s, l, m] = sqrt(4 pi) sum_p w(p) w_s(|p|) Y_lm(p / |p|)``, the masses w(p) summing to 1: no grid is involved,
+    so the invariance is exact. The columns are
 
     - of both forms ``sum_m a[s, l, m] a[t, l, m]`` for all pairs of shells s, t: they fix the shells of each degree to
       each other, but a degree may still turn by itself;
     - of the round form the bispectrum ``sum_m W a[b1, l1, m1] a[b2, l2, m2] a[b3, l3, m3]``, with a now the sums over
       bands of shells (an inner and an outer one) up to degree ``triple_lmax``: it fixes degrees and bands to each
-      other and tells mirror images apart; see :class:`~bispectral_ot.invariants.sphere.SphereBispectrum`.
+      other and distinguishes mirror images; see :class:`~bispectral_ot.invariants.sphere.SphereBispectrum`.
 
     Magnitudes are compressed to degree 1: the norm of each ``a[s, l, :]`` is raised to ``power`` in products of two,
     and to ``2 power / 3`` in products of three.

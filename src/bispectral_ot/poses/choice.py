@@ -8,6 +8,7 @@ from bispectral_ot.errors import InputError
 from bispectral_ot.invariants.polar_spectrum import PolarSpectrum
 from bispectral_ot.invariants.shells import ShellBispectrum
 from bispectral_ot.invariants.sphere import SphereBispectrum
+from bispectral_ot.poses.centred import CentredMotions
 from bispectral_ot.poses.motions import Motions
 from bispectral_ot.poses.planar import PlanarMotions
 from bispectral_ot.poses.quarter import QuarterTurns
@@ -37,6 +38,8 @@ def find_motions(symmetry: str | None, signals: Any, transformer: Any = None) ->
     if symmetry in ("rotation", "rotation-reflection"):
         own = isinstance(transformer, PolarSpectrum)
         return PlanarMotions(transformer if own else PolarSpectrum(symmetry=symmetry).fit(signals[:1]))
+    if symmetry in ("rotation-translation", "rotation-reflection-translation"):
+        return CentredMotions(PolarSpectrum(symmetry=symmetry.removesuffix("-translation")).fit(signals[:1]))
     if symmetry == "d4":
         return QuarterTurns.of(signals)
     if symmetry == "translation":
