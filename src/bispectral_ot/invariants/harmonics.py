@@ -56,7 +56,7 @@ def real_harmonics(points: ArrayLike, lmax: int) -> NDArray[np.float64]:
     return np.moveaxis(values.reshape(-1, *directions.shape[:-1]), 0, -1)
 
 
-# SciPy's sph_legendre_p_all and its angles take 200 times as long, nearly all the time of a ShellBispectrum.
+# SciPy's sph_legendre_p_all with the angles it needs takes five times as long (CPU time, 2,048 points, lmax 6 and 8).
 @njit(nogil=True, cache=True, fastmath={"contract", "reassoc", "nsz"})
 def fill_harmonics(vectors: Points, lmax: int, out: Points) -> None:
     """Write the harmonics of unit vectors (3, n) to ``out``, shape ((lmax + 1) ** 2, n).
