@@ -58,7 +58,7 @@ def draw_points(
     right, behind = x * np.cos(turn) + y * np.sin(turn), y * np.cos(turn) - x * np.sin(turn)
     down = -(z * np.cos(tilt) + behind * np.sin(tilt))
     depth = behind * np.cos(tilt) - z * np.sin(tilt)
-    shade = np.interp(depth, (depth.min(), depth.max()), (1.0, 0.25))
+    shade = 1 - 0.75 * (depth - depth.min()) / (np.ptp(depth) or 1.0)
     large = finer * side
     columns, rows = (np.clip((axis + 1) / 2 * large, 0, large - 1).astype(np.int64) for axis in (right, down))
     canvas = np.zeros((large + 2, large + 2))

@@ -1,0 +1,54 @@
+"""Folders of shapes in 3-D through the program."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from bispectral_ot.datasets.shapes import CLASSES
+from bispectral_ot.report.page_data import PageData
+
+trimesh = pytest.importorskip("trimesh")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("parts")
+    random = np.random.default_rng(0)
+    for name in ("box", "torus", "jack"):
+        (path / name).mkdir()
+        for number in range(4):
+            trimesh.Trimesh(*CLASSES[name](random), process=False).export(path / name / f"{number}.off")
+    return path
+
+
+def test_a_folder_of_meshes_is_matched_and_reported(program, folder: Path, tmp_path: Path):
+    out = tmp_path / "run"
+    outcome = program("match", folder, folder, "--split-halves", "--report", "--out", out, "--quiet")
+    assert outcome.code == 0, outcome.stderr
+    results = json.loads((out / "results.json").read_text("utf-8"))
+    assert results["settings"]["symmetry"] == "so3-shapes"
+    assert results["accuracy"] == 1.0
+    page = PageData.load(out / "report-data.npz")
+    assert page.source_pictures.ndim == 3
+    assert (page.source_pictures.reshape(len(page.source_pictures), -1).std(axis=1) > 20).all()
+    assert (out / "report.html").stat().st_size > 10_000
+
+
+def test_options_for_flat_images_are_refused(program, folder: Path, tmp_path: Path):
+    outcome = program("match", folder, folder, "--split-halves", "--rotate-source", "--out", tmp_path / "run")
+    assert outcome.code == 2
+    assert "for flat images only" in outcome.complaint
+
+
+def test_the_contact_sheet_shows_shapes(program, folder: Path, tmp_path: Path):
+    outcome = program("datasets", "show", folder, "--out", tmp_path / "sheet.png")
+    assert outcome.code == 0, outcome.stderr
+    assert "4096x3" in outcome.stdout
+    assert "clouds" in outcome.stdout
+    with Image.open(tmp_path / "sheet.png") as picture:
+        assert np.asarray(picture.convert("L")).std() > 5

@@ -1,0 +1,93 @@
+"""Shapes in 3-D through the front doors: clouds of different sizes, and volumes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.spatial.transform import Rotation
+
+import bispectral_ot as bot
+from bispectral_ot.datasets import synthetic_shapes
+from bispectral_ot.report.pictures import Pictures
+
+
+def of_different_sizes(shapes, seed):
+    random = np.random.default_rng(seed)
+    return [cloud[: random.integers(200, 300)] for cloud in shapes.images]
+
+
+@pytest.fixture(scope="module")
+def sides():
+    """The same shapes, turned and cut to other sizes on one side."""
+    shapes = synthetic_shapes(2, n_points=300, noise=0.0, turned=False, seed=0)
+    turns = Rotation.random(len(shapes), rng=np.random.default_rng(1))
+    turned = [3 * turn.apply(cloud) + 5 for turn, cloud in zip(turns, of_different_sizes(shapes, 2), strict=True)]
+    upright = of_different_sizes(shapes, 3)
+    labels = [shapes.classes[label] for label in shapes.labels]
+    return [bot.Dataset(side, labels, kind="clouds") for side in (turned, upright)]
+
+
+def test_clouds_find_their_class_without_any_option(sides):
+    match = bot.match(*sides)
+    assert match.settings["symmetry"] == "so3-shapes"
+    assert match.settings["features"] == "shell-bispectrum"
+    assert bot.class_preservation(match).accuracy > 0.8
+
+
+def test_lists_and_arrays_are_the_same_as_datasets(sides):
+    from bispectral_ot.datasets.clouds import cloud_points
+
+    lists = [[cloud_points(cloud) for cloud in side.images] for side in sides]
+    expected = bot.match(*sides).distance
+    assert bot.match(*lists).distance == pytest.approx(expected, rel=1e-6)
+    arrays = [side.images for side in sides]  # padded with NaN, as an .npz may hold them
+    with pytest.raises(bot.InputError, match="NaN"):
+        bot.match(*arrays)
+    whole = [np.stack([cloud[:200] for cloud in side]) for side in lists]
+    assert bot.match(*whole, symmetry="so3-shapes").settings["features"] == "shell-bispectrum"
+
+
+def test_normalization_does_not_touch_shapes(sides):
+    one, other = (bot.match(*sides, normalize=normalize).distance for normalize in (True, False))
+    assert one == other
+
+
+def test_clouds_are_compared(sides):
+    comparison = bot.compare({"turned": sides[0], "upright": sides[1]}, permutations=19)
+    assert comparison.pair("turned", "upright").p_value > 0.05
+
+
+def test_volumes_of_different_sizes_are_matched():
+    bodies = [np.zeros((12, 12, 12), dtype=np.uint8) for _ in range(3)]
+    bodies[0][2:9, 3:5, 3:5] = 200  # a bar
+    bodies[1][3:9, 3:9, 3:9] = 200  # a cube
+    bodies[2][2:9, 2:9, 5:7] = 200  # a plate with a peg
+    bodies[2][2:4, 2:4, 7:11] = 200
+    turned = np.stack([np.pad(np.rot90(body, axes=(0, 2)), 1) for body in bodies])
+    source, target = bot.Dataset(turned, kind="volumes"), bot.Dataset(np.stack(bodies), kind="volumes")
+    match = bot.match(source, target)
+    np.testing.assert_array_equal(match.top_matches(1).indices[:, 0], [0, 1, 2])
+    assert match.distance == pytest.approx(0, abs=1e-4)
+    array = bot.match(turned, target, symmetry="so3-shapes")
+    np.testing.assert_array_equal(array.top_matches(1).indices[:, 0], [0, 1, 2])
+
+
+def test_kinds_do_not_mix(sides):
+    volumes = bot.Dataset(np.ones((2, 6, 6, 6)), kind="volumes")
+    with pytest.raises(bot.InputError, match="has clouds but 'images' has volumes"):
+        bot.match(sides[0], volumes)
+    with pytest.raises(bot.InputError, match=r"dataset 'target': clouds must have shape \(n, points, 3\)"):
+        bot.match(sides[0], np.zeros((2, 8, 8)))
+
+
+def test_pictures_of_shapes_show_the_nearer_side_brighter():
+    turn, tilt = np.radians((35.0, 25.0))
+    towards = np.array([np.sin(turn) * np.cos(tilt), -np.cos(turn) * np.cos(tilt), np.sin(tilt)])
+    aside = np.array([np.cos(turn), np.sin(turn), 0.0])
+    cloud = np.array([aside + 0.5 * towards, -aside - 0.5 * towards])  # right and near, left and far
+    picture = Pictures(bot.Dataset([cloud, np.concatenate([cloud, cloud])], kind="clouds"))[0]
+    half = picture.shape[1] // 2
+    assert picture[:, half:].max() > 2 * picture[:, :half].max() > 0
+    volume = np.zeros((1, 8, 8, 8))
+    volume[0, 2:5, 3:6, 2:7] = 1
+    assert Pictures(bot.Dataset(volume, kind="volumes"))[0].shape == picture.shape
