@@ -44,6 +44,7 @@ KEPT = {
     "geometry": ("run.json", "figures/*.png"),
     "distances": ("results.json", "run.json", "figures/*-l1.png"),
     "symmetries": ("results.json", "table.md"),
+    "compare": ("results.json", "*.md"),
     "poses": (
         *("results.json", "run.json", "*.md"),
         *("figures/upright-fashion-mnist.png", "figures/upright-silhouettes.png"),

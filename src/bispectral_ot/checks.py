@@ -73,3 +73,9 @@ def check_positive(name: str, value: Any, advice: str) -> None:
     """Raise an :class:`InputError` unless ``value`` is a positive, finite number."""
     if not (isinstance(value, numbers.Real) and 0 < float(value) < float("inf")):
         raise InputError(f"{name} must be a positive number, got {value!r}; {advice}.")
+
+
+def check_share(name: str, value: Any) -> None:
+    """Raise an :class:`InputError` unless ``value`` is a number above 0 and below 1."""
+    if not (isinstance(value, numbers.Real) and 0 < float(value) < 1):
+        raise InputError(f"{name} must be a share above 0 and below 1, got {value!r}.")

@@ -20,3 +20,4 @@ FeatureName = Literal[
 Metric = Literal["l1", "l2", "sqeuclidean", "cosine"]
 Storage = Literal["float32", "compact", "recompute"]
 SolverName = Literal["sinkhorn", "greenkhorn", "exact"]
+Marginals = Literal["balanced", "relaxed", "estimated"]

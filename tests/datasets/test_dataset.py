@@ -75,7 +75,7 @@ def test_rows_are_refused_with_what_to_do_for_each_meaning():
     assert "for one signal a row signals[:, :, None], for a single image image[None]." in str(caught.value)
     with pytest.raises(InputError, match=r"flattened images use images\.reshape\(-1, 28, 28\), for one signal a row"):
         Dataset(np.zeros((6, 784)))
-    with pytest.raises(InputError, match="ShellBispectrum itself"):
+    with pytest.raises(InputError, match="Clouds of different sizes are given as a list"):
         Dataset([np.zeros((5, 3)), np.zeros((4, 3))])
 
 

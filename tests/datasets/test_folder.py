@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import unicodedata
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -53,11 +54,32 @@ def test_flat_folder_has_no_labels(tmp_path: Path):
     assert stages[-1] == (70, 70)
 
 
-def test_grey_and_colour_become_colour(tmp_path: Path):
+def test_grey_and_colour_become_colour_or_grey(tmp_path: Path):
     save(tmp_path / "a.png", GREY)
     save(tmp_path / "b.png", COLOUR)
-    dataset = load(tmp_path)
+    message = r"1 images are grey \(a\.png\) and 1 in colour \(b\.png\); all become colour.*--grey"
+    with pytest.warns(DataWarning, match=message):
+        dataset = load(tmp_path)
     np.testing.assert_array_equal(dataset.images, [np.dstack([GREY] * 3), COLOUR])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        in_grey = load(tmp_path, grey=True)
+    luminance = np.rint(COLOUR @ np.array([0.299, 0.587, 0.114]))
+    np.testing.assert_allclose(in_grey.images, [GREY, luminance], atol=1)
+
+
+def test_transparent_pixels_are_reported_once(tmp_path: Path):
+    opaque = np.dstack([COLOUR, np.full((6, 5), 255, dtype=np.uint8)])
+    clear = opaque.copy()
+    clear[0, 0, 3] = 10
+    for name, pixels in (("a.png", opaque), ("b.png", clear), ("c.png", clear)):
+        save(tmp_path / name, pixels)
+    with pytest.warns(DataWarning, match=r"2 of 3 images have transparent pixels \(b\.png, c\.png\), which") as caught:
+        dataset = load(tmp_path)
+    assert len(caught) == 1
+    np.testing.assert_array_equal(dataset.images[0], COLOUR)
+    np.testing.assert_array_equal(dataset.images[1, 1:], COLOUR[1:])
+    assert (dataset.images[1, 0, 0] <= COLOUR[0, 0] * 10 / 255 + 1).all()
 
 
 def test_eight_and_sixteen_bits_become_sixteen(tmp_path: Path):

@@ -135,7 +135,8 @@ def test_exact_shifts_are_undone():
 
 def test_arrays_and_datasets_give_the_same(few):
     a, b = few
-    of_datasets, of_arrays, of_lists = bot.match(a, b), bot.match(a.images, b.images), bot.match(a, b.images.tolist())
+    pairs = (a, b), (a.images, b.images), (a, b.images.tolist())
+    of_datasets, of_arrays, of_lists = (bot.match(*pair, marginals="balanced") for pair in pairs)
     np.testing.assert_allclose(of_arrays.coupling.to_dense(), of_datasets.coupling.to_dense(), rtol=1e-6)
     np.testing.assert_allclose(of_lists.coupling.to_dense(), of_datasets.coupling.to_dense(), rtol=1e-4)
     assert of_arrays.source_labels is None
@@ -173,7 +174,7 @@ def test_a_pair_of_images_and_labels_is_told_to_be_a_dataset(few):
 @pytest.mark.parametrize(("n", "m"), [(1, 1), (1, 5), (5, 1)])
 def test_one_image_on_a_side(few, n, m):
     a, b = few
-    match = bot.match(a.images[:n], b.images[:m])
+    match = bot.match(a.images[:n], b.images[:m], marginals="balanced")
     assert match.converged
     np.testing.assert_allclose(match.coupling.to_dense(), np.full((n, m), 1 / (n * m)), rtol=1e-4)
     assert match.top_matches(9).indices.shape == (n, m)
@@ -182,7 +183,8 @@ def test_one_image_on_a_side(few, n, m):
 def test_weights_are_passed_on(few):
     a, b = few
     weights = np.arange(1.0, len(a) + 1)
-    match = bot.match(a, b, source_weights=weights / weights.sum())
+    with pytest.warns(bot.DataWarning, match="different shares"):
+        match = bot.match(a, b, source_weights=weights / weights.sum())
     np.testing.assert_allclose(match.coupling.to_dense().sum(axis=1), weights / weights.sum(), atol=1e-4)
 
 
@@ -233,8 +235,8 @@ def test_scales_that_the_features_do_not_see_are_no_matter(few, options):
     a, b = few
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        match = bot.match(a, b.images * 257.0, **options)
-        assert match.distance == pytest.approx(bot.match(a, b, **options).distance, rel=1e-3)
+        match = bot.match(a, b.images * 257.0, marginals="balanced", **options)
+        assert match.distance == pytest.approx(bot.match(a, b, marginals="balanced", **options).distance, rel=1e-3)
 
 
 def test_normalization_uses_the_same_two_numbers_for_both_sides(few):
@@ -470,7 +472,7 @@ def test_the_settings_say_how_it_was_done(few):
     assert match.settings["normalize"] is True
     assert "CoupledBispectrum" in match.settings["transformer"]
     assert "Sinkhorn" in match.settings["solver"]
-    assert set(match.seconds) == {"features", "cost", "transport", "summary"}
+    assert set(match.seconds) == {"features", "cost", "novelty", "shares", "transport", "summary"}
     assert all(seconds >= 0 for seconds in match.seconds.values())
 
 

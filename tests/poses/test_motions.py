@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -10,7 +12,7 @@ from scipy.spatial.transform import Rotation
 
 from bispectral_ot.datasets import rotate
 from bispectral_ot.invariants import PolarSpectrum, ShellBispectrum, SphereBispectrum, project_to_sphere
-from bispectral_ot.poses import estimate_poses, find_motions
+from bispectral_ot.poses import estimate_poses, find_motions, turn_image, upright_images
 from bispectral_ot.poses.kernels import cross_spectra
 from bispectral_ot.poses.motions import wrapped
 from bispectral_ot.poses.planar import PlanarMotions
@@ -92,6 +94,23 @@ def test_shifts_are_found_between_pixels_and_on_images_that_are_not_square():
     moved = np.fft.ifft2(np.fft.fft2(wide) * np.exp(-2j * np.pi * frequencies)).real
     poses = poses_of(moved, wide, "translation")
     np.testing.assert_allclose(poses.shifts, np.broadcast_to([-1.25, 3.5], (8, 2)), atol=0.02)
+
+
+@pytest.mark.parametrize("mirror", [False, True])
+def test_turns_and_shifts_are_found_together(mirror):
+    large = np.pad(IMAGES, ((0, 0), (14, 14), (14, 14)))
+    angles, shifts = np.linspace(-170, 170, 8), np.random.default_rng(4).uniform(-6, 6, (8, 2))
+    targets = np.roll(large, (3, -5), axis=(1, 2))
+    moved = np.stack(
+        [turn_image(x, a, mirrored=mirror, shift=s) for x, a, s in zip(targets, angles, shifts, strict=True)]
+    )
+    symmetry = "rotation-reflection-translation" if mirror else "rotation-translation"
+    poses = poses_of(moved, targets, symmetry)
+    assert np.abs(wrapped(poses.angles - (angles if mirror else -angles))).max() < 0.6
+    if mirror:
+        assert poses.mirrored.all()
+    back = upright_images(moved, dataclasses.replace(poses, ambiguous=np.zeros(8, dtype=bool)))
+    np.testing.assert_allclose(back, targets, atol=0.1 * targets.max())
 
 
 def test_rotations_of_signals_on_the_sphere_are_found():

@@ -11,10 +11,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
+from bispectral_ot import load, rotate_randomly, split_halves
 from bispectral_ot.cli.main import app
 from bispectral_ot.report.html import write_report
 from report_runs import HOSTILE, blobs, make_run
@@ -256,7 +258,50 @@ def test_other_kinds_of_sets_open(browser: Browser, tmp_path: Path, classes: int
     assert browser.logs() == ([], [])
 
 
+def test_sources_are_shown_upright(browser: Browser, tmp_path: Path) -> None:
+    source, target = split_halves(load("digits"), per_class=8)
+    for name, side in (("turned", rotate_randomly(source)), ("upright", target)):
+        np.savez(tmp_path / f"{name}.npz", images=side.images, labels=side.labels)
+    words = ["upright", *(str(tmp_path / f"{name}.npz") for name in ("turned", "upright"))]
+    done = CliRunner().invoke(app, [*words, "--report", "--out", str(tmp_path / "run")])
+    assert done.exit_code == 0, done.output
+    browser.open(tmp_path / "run" / "report.html")
+    browser.click(browser.all("#flow .reset")[0])
+    items = browser.all("#flow .match.posed")
+    assert len(items) == 6
+    assert pictures_shown(browser, "#flow .turned .picture") == 6
+    turns = [picture.get_attribute("style") for picture in browser.all("#flow .turned .picture")]
+    assert all("rotate(" in turn for turn in turns)
+    degrees = [float(turn.split("rotate(")[1].split("deg")[0]) for turn in turns]
+    said = [float(item.find_element(By.CSS_SELECTOR, ".upright b").text[:-1]) for item in items]
+    assert all(abs(angle + turn) <= 0.5 for angle, turn in zip(said, degrees, strict=True))
+    shown = {figure.get_attribute("alt") for figure in browser.all("#figures img")}
+    assert {"poses", "poses-angles"} <= shown
+    assert browser.logs() == ([], [])
+
+
 def test_a_study_without_matches_opens(browser: Browser, tmp_path: Path) -> None:
     (tmp_path / "table1.md").write_text("# Title\n\n| a | b |\n|---|---|\n| x | 2 |\n")
     browser.open(write_report(tmp_path))
     assert [cell.text for cell in browser.all("#tables tbody tr *")] == ["x", "2"]
+
+
+@pytest.mark.parametrize("count", [2, 12])
+def test_a_comparison_is_shown_whatever_its_sets_are_called(browser, tmp_path, count):
+    from bispectral_ot import compare
+    from bispectral_ot.files import write_json
+    from bispectral_ot.report.comparison_folder import write_comparison
+
+    names = [*HOSTILE, *(f"set {place}" for place in range(count))][:count]
+    datasets = [blobs(6, ("left", "right"), seed=place) for place in range(count)]
+    found = compare(dict(zip(names, datasets, strict=True)), features="pixels")
+    write_comparison(tmp_path, found, datasets)
+    write_json(tmp_path / "run.json", {"config": {"verb": "compare"}})
+    for size, dark in ((WIDE, False), (PHONE, True)):
+        browser.open(write_report(tmp_path), size, dark=dark)
+        rows = browser.run("return document.querySelectorAll('table')[0].querySelectorAll('tbody tr').length")
+        assert rows == count * (count - 1) // 2
+        assert browser.run("return document.documentElement.scrollWidth <= window.innerWidth + 1")
+        assert browser.run("return window.hacked") is None
+        loaded = "return [...document.images].filter((image) => image.complete && image.naturalWidth > 50).length"
+        assert browser.run(loaded) >= (2 if count == 2 else 3)

@@ -227,6 +227,7 @@ def _read_sets(config: dict[str, Any], progress: Progress) -> dict[str, Dataset]
             root=config["root"],
             resize=config["resize"],
             grey=config["grey"],
+            seed=config["seed"],
             progress=progress,
         )
         if config["limit"] is not None and config["limit"] < len(dataset):

@@ -81,7 +81,10 @@ def show(
 
     Example: bispectral-ot datasets show digits --out digits.png
     """
+    import numpy as np
+
     from bispectral_ot.datasets import load
+    from bispectral_ot.datasets.dataset import KINDS
 
     if out is not None and out.suffix.lower() != ".png":
         raise InputError(f"--out writes a PNG picture, but {out} does not end with .png.")
@@ -91,9 +94,11 @@ def show(
     facts = Table(box=None, show_header=False)
     for title, value in {
         "name": dataset.name,
-        "images": f"{len(dataset):,}",
-        "size": "x".join(map(str, images.shape[1:])),
-        "pixels": f"{images.dtype}, {images.min():g} to {images.max():g}",
+        KINDS[dataset.kind]: f"{len(dataset):,}",
+        "size": dataset.size_in_words,
+        "coordinates" if dataset.kind == "clouds" else "pixels": (
+            f"{images.dtype}, {np.nanmin(images):g} to {np.nanmax(images):g}"
+        ),
         "classes": str(len(dataset.classes)) if dataset.classes else "no labels",
     }.items():
         facts.add_row(title, Text(value))  # a set or a class may be called [bold]
@@ -108,16 +113,19 @@ def show(
             counts.add_row(f"and {len(dataset.classes) - _MOST_CLASSES} more classes", "")
         output.print(counts)
     if out is not None:
-        import numpy as np
-
         from bispectral_ot.report.figures import contact_sheet
+        from bispectral_ot.report.pictures import Pictures
         from bispectral_ot.report.style import save
 
         rows = [np.arange(len(dataset))[:per_class]]
         if dataset.labels is not None:
             rows = [np.flatnonzero(dataset.labels == c)[:per_class] for c in range(len(dataset.classes))]
         names = list(dataset.classes) or [dataset.name]
-        sheet = contact_sheet([images[row] for row in rows[:_MOST_CLASSES]], names[:_MOST_CLASSES])
+        pictures = Pictures(dataset)
+        shown = [
+            np.array([pictures[i] for i in row]).reshape(len(row), *pictures[0].shape) for row in rows[:_MOST_CLASSES]
+        ]
+        sheet = contact_sheet(shown, names[:_MOST_CLASSES])
         try:
             save(sheet, out, kinds=("png",))
         except OSError as error:

@@ -12,13 +12,12 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from bispectral_ot.choices import FeatureName, Metric, SolverName, Split, Storage, Symmetry
+from bispectral_ot.choices import FeatureName, Marginals, Metric, SolverName, Split, Storage, Symmetry
 from bispectral_ot.cli.console import output, progress_bars, shown_warnings
 from bispectral_ot.errors import DataWarning, InputError
 
 if TYPE_CHECKING:
     from bispectral_ot.datasets import Dataset
-    from bispectral_ot.datasets.dataset import Kind
     from bispectral_ot.poses import Poses
     from bispectral_ot.progress import Progress
     from bispectral_ot.report.tables import ClassTable, Side
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 _COMPARISON, _IMAGES, _SOLVER, _MEMORY, _OUTPUT = "Comparison", "Images", "Solver", "Memory", "Output"
 # What is done to the sides before they are compared.
 _SIDE_OPTIONS = ("split_halves", "rotate_source", "center", "resize", "grey", "limit", "seed")
-_SET_HELP = "A name from `datasets list`, a folder of images, an .npz, .npy or IDX file"
+_SET_HELP = "A name from `datasets list`, a folder of images or of 3-D shapes, an .npz, .npy or IDX file"
 
 
 def match(
@@ -37,8 +36,8 @@ def match(
         Symmetry | None,
         typer.Option(
             help="What not to see; rotation-reflection and d4 (quarter turns) include mirror images, so3 is for "
-            "signals on the sphere, so3-shapes for point clouds.",
-            show_default="that of the features, else rotation",
+            "signals on the sphere, so3-shapes for shapes in 3-D.",
+            show_default="that of the features, else rotation or, for shapes, so3-shapes",
             rich_help_panel=_COMPARISON,
         ),
     ] = None,
@@ -67,6 +66,14 @@ def match(
             rich_help_panel=_COMPARISON,
         ),
     ] = None,
+    marginals: Annotated[
+        Marginals,
+        typer.Option(
+            help="Shares of the classes: balanced holds the target's, estimated finds those of the source by the target's "
+            "labels, relaxed asks for none.",
+            rich_help_panel=_COMPARISON,
+        ),
+    ] = "balanced",
     normalize: Annotated[
         bool,
         typer.Option(help="Bring all pixels to mean 0 and deviation 1.", rich_help_panel=_COMPARISON),
@@ -190,6 +197,8 @@ def match(
 
     Example: bispectral-ot match cells/ atlas/ --symmetry rotation-reflection --center --out runs/cells
 
+    Example: bispectral-ot match scanned-parts/ cad-models/ --out runs/parts
+
     Example: bispectral-ot match scans.npz mnist --features ring-bispectrum --metric l1 --out runs/paper
 
     RUN gets results.json (distance, convergence, settings, accuracy),
@@ -256,7 +265,7 @@ def check_options(config: dict[str, Any]) -> dict[str, Any]:
             f"the features {choice.name} have no symmetry, so that pairs have no turn between them; leave --poses "
             "out, or take --symmetry rotation."
         )
-    if _kind(config) != "images":
+    if str(_symmetry(config)).startswith("so3"):
         plane = [option for option in ("rotate_source", "center", "resize") if config[option]]
         if plane:
             raise InputError(
@@ -273,6 +282,7 @@ def check_options(config: dict[str, Any]) -> dict[str, Any]:
         "solver": SOLVERS[config["solver"]](**given),
         **{name: config[name] for name in ("symmetry", "features", "metric", "normalize")},
         **{name: config[name] for name in ("pca", "working_memory", "storage")},
+        "marginals": config.get("marginals", "balanced"),
     }
 
 
@@ -281,19 +291,24 @@ def read_sides(config: dict[str, Any], progress: Progress) -> tuple[Side, Side]:
     import numpy as np
 
     from bispectral_ot.datasets import center, load, rotate_randomly
+    from bispectral_ot.datasets.dataset import as_shapes
     from bispectral_ot.datasets.transforms import half_positions, warn_of_shared
     from bispectral_ot.report.tables import Side
 
+    symmetry = _symmetry(config)
+
     def read(name: str) -> Dataset:
-        return load(
+        dataset = load(
             config[name],
             split=config[f"{name}_split"],
             root=config["root"],
             resize=config["resize"],
             grey=config["grey"],
-            kind=_kind(config),
+            kind="sphere" if symmetry == "so3" else None,
+            seed=config["seed"],
             progress=progress,
         )
+        return as_shapes(dataset) if symmetry == "so3-shapes" else dataset
 
     source = read("source")
     if config["split_halves"]:
@@ -322,15 +337,14 @@ def read_sides(config: dict[str, Any], progress: Progress) -> tuple[Side, Side]:
     return Side(source, positions[0]), Side(target, positions[1])
 
 
-def _kind(config: dict[str, Any]) -> Kind:
-    """What the sets hold, which the symmetry of the features says."""
+def _symmetry(config: dict[str, Any]) -> str | None:
+    """The symmetry of the features that were asked for, if it is known."""
     from bispectral_ot.invariants import make_features
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)  # the match says it
-        symmetry = make_features(config["features"], symmetry=config["symmetry"]).symmetry
-    kinds: dict[str | None, Kind] = {"so3": "sphere", "so3-shapes": "clouds"}
-    return kinds.get(symmetry, "images")
+        symmetry: str | None = make_features(config["features"], symmetry=config["symmetry"]).symmetry
+    return symmetry
 
 
 def match_sides(

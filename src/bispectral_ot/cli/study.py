@@ -193,7 +193,7 @@ def geometry(
         results = run_geometry(
             out,
             dataset=dataset,
-            per_class=tuple(_whole_number(word) for word in _listed(per_class)),
+            per_class=tuple(_integer("--per-class", word) for word in _listed(per_class)),
             step=step,
             features=_listed(features),
             metric=metric,
@@ -416,6 +416,66 @@ def poses(
             say((out / f"{name}.md").read_text(encoding="utf-8"))
 
 
+@app.command("compare")
+def compare(
+    out: Out,
+    datasets: Annotated[
+        str, typer.Option(help="Names from `datasets list` or paths, with commas between.")
+    ] = "mnist,fashion-mnist",
+    features: Features = "coupled-bispectrum,pixels,ring-bispectrum",
+    images: Annotated[int, typer.Option(min=4, help="Images of each half.", rich_help_panel=_CHOICES)] = 2000,
+    sizes: Annotated[
+        str, typer.Option(help="Images of each half, for the dependence on size.", rich_help_panel=_CHOICES)
+    ] = "250,500,1000,2000",
+    test_images: Annotated[
+        int, typer.Option(min=4, help="Images of each side of a test.", rich_help_panel=_CHOICES)
+    ] = 100,
+    repeats: Annotated[int, typer.Option(min=2, help="Tests of each kind.", rich_help_panel=_CHOICES)] = 200,
+    first: Annotated[
+        int | None, typer.Option(min=8, help="Use the first images of each set only.", rich_help_panel=_CHOICES)
+    ] = None,
+    seed: Seed = 0,
+    root: Root = None,
+    overwrite: Again = False,
+    page: Page = False,
+    quiet: Quiet = False,
+) -> None:
+    """Distances between sets: what they see, what size does to them, and how often tests are right.
+
+    Example: bispectral-ot study compare --images 500 --repeats 50 --out runs/compare
+
+    Cells are saved as they end; started again, it goes on where it was.
+    RUN gets results.json, distances.md, sizes.md, rates.md, run.json, and the cells in cells/.
+    """
+    from bispectral_ot.studies.comparison import run_comparison
+
+    with shown_warnings(), cell_bars(quiet=quiet) as progress:
+        run_comparison(
+            out,
+            datasets=_listed(datasets),
+            features=_listed(features),
+            images=images,
+            sizes=[_integer("--sizes", word) for word in _listed(sizes)],
+            test_images=test_images,
+            repeats=repeats,
+            first=first,
+            seed=seed,
+            root=root,
+            overwrite=overwrite,
+            progress=progress,
+        )
+    _write_page(out, page)
+    if not quiet:
+        for part in ("distances", "sizes", "rates"):
+            say((out / f"{part}.md").read_text(encoding="utf-8"))
+
+
+def _integer(option: str, word: str) -> int:
+    if not word.isdigit() or int(word) < 1:
+        raise InputError(f"{option} takes integers with commas between, such as 1,10; got {word!r}.")
+    return int(word)
+
+
 def _write_page(out: Path, page: bool) -> None:
     if page:
         from bispectral_ot.report.html import write_report
@@ -440,9 +500,3 @@ def _preset(clean: bool, **choices: Any) -> Preset:
 
 def _listed(text: str) -> list[str]:
     return [word.strip() for word in text.split(",") if word.strip()]
-
-
-def _whole_number(word: str) -> int:
-    if not word.isdigit() or int(word) < 1:
-        raise InputError(f"--per-class takes integers with commas between, such as 1,10; got {word!r}.")
-    return int(word)

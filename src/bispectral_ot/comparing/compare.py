@@ -21,7 +21,7 @@ from bispectral_ot.comparing.pooled import PooledKernel
 from bispectral_ot.comparing.result import Comparison, Contributors, Pair
 from bispectral_ot.comparing.sampling import SamplingLaw, bootstrap_deviations, permutation_test, sampling_law
 from bispectral_ot.datasets import Dataset
-from bispectral_ot.datasets.dataset import as_dataset
+from bispectral_ot.datasets.dataset import as_dataset, as_shapes
 from bispectral_ot.errors import InputError
 from bispectral_ot.matching.result import label_names
 from bispectral_ot.matching.stages import Stages
@@ -105,13 +105,15 @@ def compare(
     >>> bool(comparison.pair("first", "second").p_value > 0.05)
     True
     """
-    choice = choose_features(features, symmetry=symmetry, metric=metric)
     check_positive("reg", reg, "it is relative to the largest cost within a set")
     check_positive("tol", tol, "give the marginal error to reach, such as 1e-6")
     check_integer("seed", seed, minimum=0)
     check_integer("test_images", test_images, minimum=2)
     check_repeats(permutations, bootstrap, level)
     names, datasets = named_sets(sets)
+    choice = choose_features(features, symmetry=symmetry, metric=metric, kind=datasets[0].kind)
+    if choice.symmetry == "so3-shapes":
+        datasets = [as_shapes(dataset) for dataset in datasets]
     stages = Stages()
     with stages.measured("features"):
         space = FeatureSpace(

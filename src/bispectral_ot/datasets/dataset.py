@@ -11,11 +11,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bispectral_ot.checks import check_choice
+from bispectral_ot.datasets.clouds import are_clouds, check_clouds, check_volumes
 from bispectral_ot.errors import InputError
 
-Kind = Literal["images", "sphere", "clouds"]
+Kind = Literal["images", "sphere", "clouds", "volumes"]
 # ... and what a report calls their elements
-KINDS: dict[str, str] = {"images": "images", "sphere": "spheres", "clouds": "clouds"}
+KINDS: dict[str, str] = {"images": "images", "sphere": "spheres", "clouds": "clouds", "volumes": "volumes"}
 
 # Images that are looked at together.
 _BLOCK_ROWS = 4096
@@ -40,8 +41,9 @@ class Dataset:
     files
         Name of the file that each image came from; () where there is none.
     kind
-        ``"images"``; ``"sphere"`` for signals on the sphere, (n, latitudes, longitudes) with or without channels; or
-        ``"clouds"`` for point clouds (n, points, 3).
+        ``"images"``; ``"sphere"`` for signals on the sphere, (n, latitudes, longitudes) with or without channels;
+        ``"clouds"`` for point clouds (n, points, 3), or a list of arrays (points_i, 3) of different sizes, which are
+        kept as one array whose unused rows are NaN; ``"volumes"`` for voxels (n, depth, height, width).
 
     Examples
     --------
@@ -60,9 +62,13 @@ class Dataset:
     def __post_init__(self) -> None:
         """Convert and check; an :class:`InputError` names the offending image or label."""
         check_choice("kind of dataset", self.kind, KINDS)
-        images = check_images(self.images, what=f"dataset {self.name!r}")
-        if self.kind == "clouds" and (images.ndim != 3 or images.shape[2] != 3):
-            raise InputError(f"dataset {self.name!r}: clouds must have shape (n, points, 3), got {images.shape}.")
+        what = f"dataset {self.name!r}"
+        if self.kind == "clouds":
+            images = check_clouds(self.images, what=what)
+        else:
+            images = check_images(self.images, what=what, has_channels=self.kind != "volumes")
+        if self.kind == "volumes":
+            check_volumes(images, what=what)
         labels, classes = _check_labels(self.labels, tuple(str(c) for c in self.classes), len(images))
         if len(self.files) not in (0, len(images)):
             raise InputError(
@@ -82,9 +88,21 @@ class Dataset:
         return len(self.images)
 
     def __repr__(self) -> str:
-        size = "x".join(map(str, self.images.shape[1:]))
         labels = f"{len(self.classes)} classes" if self.labels is not None else "no labels"
-        return f"Dataset({self.name!r}: {len(self):,} {KINDS[self.kind]} of {size} {self.images.dtype}, {labels})"
+        what = f"{len(self):,} {KINDS[self.kind]} of {self.size_in_words}"
+        return f"Dataset({self.name!r}: {what} {self.images.dtype}, {labels})"
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether elements have pixels, which can be brought to one mean and deviation; shapes in 3-D have not."""
+        return self.kind in ("images", "sphere")
+
+    @property
+    def size_in_words(self) -> str:
+        """Size of an element, ``"28x28"``; of clouds that differ, ``"up to 900x3"``."""
+        size = "x".join(map(str, self.images.shape[1:]))
+        differ = self.kind == "clouds" and bool(np.isnan(self.images[:, -1]).any())
+        return f"up to {size}" if differ else size
 
     @property
     def class_counts(self) -> NDArray[np.int64]:
@@ -128,18 +146,31 @@ def as_dataset(data: Dataset | ArrayLike | os.PathLike[str], *, name: str = "ima
         from bispectral_ot.datasets.load import load  # which itself needs this module
 
         return load(data)
-    return Dataset(cast(NDArray[Any], data), name=name)  # checked there
+    # checked there
+    return Dataset(cast(NDArray[Any], data), name=name, kind="clouds" if are_clouds(data) else "images")
 
 
-def check_images(images: ArrayLike, *, what: str) -> NDArray[Any]:
-    """Return ``images`` as a valid batch (see :class:`Dataset`), or say what is wrong with it."""
+def as_shapes(dataset: Dataset) -> Dataset:
+    """Take an array whose kind nobody said for shapes: (n, points, 3) for clouds, four axes for volumes."""
+    if dataset.kind != "images":
+        return dataset
+    if dataset.images.ndim == 4:
+        return replace(dataset, kind="volumes")
+    return replace(dataset, kind="clouds")
+
+
+def check_images(images: ArrayLike, *, what: str, has_channels: bool = True) -> NDArray[Any]:
+    """Return ``images`` as a valid batch (see :class:`Dataset`), or say what is wrong with it.
+
+    ``has_channels`` is whether a fourth axis would be that of the channels.
+    """
     _refuse_masked(images, f"{what}: images")
     try:
         batch = np.asarray(images)
     except ValueError as error:  # a list of arrays of different shapes
         raise InputError(
             f"{what}: the images do not form one array ({error}); bring them to one size. Clouds of different sizes "
-            "and meshes can be given to ShellBispectrum itself, and its features to Cost and Sinkhorn."
+            "are given as a list of arrays (points, 3), Dataset(clouds, kind='clouds')."
         ) from None
     if batch.dtype.kind == "O" and batch.ndim == 0:
         raise InputError(f"{what}: expected images, such as an array (n, height, width), got {type(images).__name__}.")
@@ -151,7 +182,7 @@ def check_images(images: ArrayLike, *, what: str) -> NDArray[Any]:
         raise InputError(f"{what} has no images; at least one is needed.")
     if 0 in batch.shape:
         raise InputError(f"{what}: images of shape {batch.shape[1:]} have no pixels.")
-    if batch.ndim == 4 and batch.shape[3] > 4 and batch.shape[1] <= 4:
+    if has_channels and batch.ndim == 4 and batch.shape[3] > 4 and batch.shape[1] <= 4:
         raise InputError(
             f"{what}: images of shape {batch.shape} have their channels first; "
             "expected (n, height, width, channels): use numpy.moveaxis(images, 1, -1)."

@@ -31,6 +31,11 @@ CAMERA_TURNS: dict[int, Callable[[NDArray[Any]], NDArray[Any]]] = {
 
 def read_image(path: Path) -> NDArray[Any]:
     """Read one image file as (height, width) or (height, width, 3); uint8, uint16 or float32."""
+    return read_image_and_alpha(path)[0]
+
+
+def read_image_and_alpha(path: Path) -> tuple[NDArray[Any], bool]:
+    """Read one image file, and say whether it has transparent pixels, which become black as far as they are that."""
     try:
         with Image.open(path, formats=FORMATS) as opened:
             pages = getattr(opened, "n_frames", 1)
@@ -47,7 +52,18 @@ def read_image(path: Path) -> NDArray[Any]:
         ) from None
 
 
-def _pixels(image: Image.Image) -> NDArray[Any]:
+def _pixels(image: Image.Image) -> tuple[NDArray[Any], bool]:
+    if image.has_transparency_data and image.mode[0] not in "1IF":  # these would lose bits
+        grey = image.mode in ("L", "LA", "La")
+        colours = image.convert("RGBA")
+        opaque = Image.new("RGBA", image.size, (0, 0, 0, 255))
+        opaque.alpha_composite(colours)
+        is_transparent = bool(np.asarray(colours)[..., 3].min() < 255)
+        return np.asarray(opaque.convert("L" if grey else "RGB")), is_transparent
+    return _opaque_pixels(image), False
+
+
+def _opaque_pixels(image: Image.Image) -> NDArray[Any]:
     if image.mode in ("1", "L"):
         return np.asarray(image.convert("L"))
     if image.mode == "F":
@@ -56,11 +72,6 @@ def _pixels(image: Image.Image) -> NDArray[Any]:
         values = np.asarray(image)
         fits = values.min() >= 0 and values.max() <= _WHITE
         return values.astype(np.uint16 if fits else np.float32)
-    if image.has_transparency_data:
-        grey = image.mode in ("LA", "La")
-        opaque = Image.new("RGBA", image.size, (0, 0, 0, 255))
-        opaque.alpha_composite(image.convert("RGBA"))
-        return np.asarray(opaque.convert("L" if grey else "RGB"))
     return np.asarray(image.convert("RGB"))
 
 
@@ -70,7 +81,7 @@ def is_deep_colour(image: Image.Image) -> bool:
     return several and any(";16" in str(tile[3]) for tile in image.tile)  # type: ignore[attr-defined]
 
 
-def _deep_pixels(image: Image.Image, path: Path) -> NDArray[np.uint16]:
+def _deep_pixels(image: Image.Image, path: Path) -> tuple[NDArray[np.uint16], bool]:
     """Colour, or grey with alpha, of 16 bits, upright and on black: (height, width, 3) or (height, width)."""
     import imagecodecs
 
@@ -84,8 +95,10 @@ def _deep_pixels(image: Image.Image, path: Path) -> NDArray[np.uint16]:
     if image.mode not in ("RGB", "RGBA", "RGBX") or pixels.shape[:-1] != size or channels not in (2, 3, 4):
         raise DatasetError(f"{path} has 16 bits in {image.mode} channels; save it as grey or RGB.")
     colours = pixels[..., : 1 if channels == 2 else 3]
-    if channels != 3 and extra == _TRANSPARENCY:  # else nothing, or multiplied with it already
+    has_alpha = channels != 3 and extra == _TRANSPARENCY  # else nothing, or multiplied with it already
+    is_transparent = bool(has_alpha and pixels[..., -1].min() < _WHITE)
+    if is_transparent:
         colours = np.rint(colours * (pixels[..., -1:] / _WHITE))
     colours = colours[..., 0] if channels == 2 else colours
     upright = CAMERA_TURNS.get(image.getexif().get(ORIENTATION, 1))
-    return np.ascontiguousarray(upright(colours) if upright else colours, dtype=np.uint16)
+    return np.ascontiguousarray(upright(colours) if upright else colours, dtype=np.uint16), is_transparent

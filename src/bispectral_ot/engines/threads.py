@@ -53,7 +53,7 @@ class Threads(Engine):
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._users = 0
+        self._users = self._n_threads = 0
         self._pool: ThreadPoolExecutor | None = None
         self._blas: AbstractContextManager[Any] | None = None
 
@@ -65,23 +65,27 @@ class Threads(Engine):
 
     @contextmanager
     def session(self) -> Iterator[None]:
-        """Keep the threads, and BLAS to one of its own, until the context ends; contexts may be nested."""
+        """Keep the threads, once there are any, and BLAS to one of its own, until the context ends."""
         with self._lock:
-            if self._users == 0:
-                self._pool, self._blas = ThreadPoolExecutor(core_count()), one_blas_thread()
-                self._blas.__enter__()
             self._users += 1
         try:
             yield
         finally:
             with self._lock:
                 self._users -= 1
-                if self._users == 0:
-                    assert self._pool is not None
-                    assert self._blas is not None
+                if self._users == 0 and self._pool is not None and self._blas is not None:
                     self._pool.shutdown()
                     self._blas.__exit__(None, None, None)
                     self._pool = self._blas = None
+
+    def _threads(self) -> ThreadPoolExecutor:
+        """The pool of this session; small problems never ask for it, and it takes longer than they do."""
+        with self._lock:
+            if self._pool is None:
+                self._n_threads = core_count()
+                self._pool, self._blas = ThreadPoolExecutor(self._n_threads), one_blas_thread()
+                self._blas.__enter__()
+            return self._pool
 
     def map(
         self,
@@ -105,9 +109,8 @@ class Threads(Engine):
             yield result
             return
         with self.session():
-            pool = self._pool
-            assert pool is not None
-            ahead = _AHEAD * core_count()
+            pool = self._threads()
+            ahead = _AHEAD * self._n_threads
             pending: deque[tuple[Block, Future[Any]]] = deque()
             waiting = iter(blocks)
             done = 0

@@ -9,17 +9,29 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from bispectral_ot.checks import check_choice
+from bispectral_ot.choices import Marginals
 from bispectral_ot.costs import Cost, Metric, Storage
 from bispectral_ot.datasets import Dataset
-from bispectral_ot.datasets.dataset import as_dataset
+from bispectral_ot.datasets.dataset import as_dataset, as_shapes
 from bispectral_ot.datasets.transforms import warn_of_shared
-from bispectral_ot.errors import InputError
+from bispectral_ot.errors import DataWarning, InputError, warn
+from bispectral_ot.matching.novelty import IMPRESSION, unmatched_share
+from bispectral_ot.matching.relaxation import (
+    choose_marginals,
+    estimate_for,
+    solve_marginals,
+    some_rows,
+    warn_of_different_shares,
+)
 from bispectral_ot.matching.result import Match, label_names
 from bispectral_ot.matching.stages import Stages
 from bispectral_ot.progress import Progress, silent
 from bispectral_ot.spaces import FeatureSpace, choose_features
 from bispectral_ot.transport import SOLVERS, Solver
 from bispectral_ot.transport.weights import as_weights
+
+# Share of sources without counterpart that makes a match doubtful as a whole.
+_MOST = 2 / 3
 
 
 def match(
@@ -34,6 +46,7 @@ def match(
     pca: int | None = None,
     source_weights: ArrayLike | None = None,
     target_weights: ArrayLike | None = None,
+    marginals: Marginals | None = "balanced",
     working_memory: str | int | float | None = None,
     storage: Storage | None = None,
     scratch: str | Path | None = None,
@@ -45,13 +58,16 @@ def match(
     ----------
     source, target
         Datasets, or arrays (n, height, width) or (n, height, width, channels) of the same size;
-        1-D signals, for features such as ``GroupBispectrum``, as (n, 1, length). Names and paths are loaded, as by
+        1-D signals, for features such as ``GroupBispectrum``, as (n, 1, length); point clouds as (n, points, 3), or as
+        lists of arrays (points_i, 3) of different sizes. Names and paths are loaded, as by
         :func:`~bispectral_ot.load`. For labels make a ``Dataset(images, labels)``.
     symmetry
         What the comparison should not see: ``"rotation"``, ``"rotation-reflection"`` (mirror images, too),
         ``"translation"``, ``"d4"`` (quarter turns and mirror images), ``"so3"`` (3-D rotation of signals on the
-        sphere, images being latitude by longitude), ``"so3-shapes"`` (3-D rotation of point clouds (n, points, 3))
-        or ``"none"``. None for what the features do not see: ``"rotation"`` where they are left to the default, too.
+        sphere, images being latitude by longitude), ``"so3-shapes"`` (3-D rotation of point clouds (n, points, 3) and
+        of voxel volumes (n, depth, height, width)) or ``"none"``. None for what the features do not see; where they are
+        left to the default, too, what suits the kind of the datasets: ``"rotation"`` for images, ``"so3-shapes"`` for
+        clouds and volumes.
     features
         A name (``"pixels"``, ``"coupled-bispectrum"``, the default for rotation, ``"ring-bispectrum"`` as in the paper,
         ``"aligned"``, which turns every pair to its best fit, ...; all of them in
@@ -73,6 +89,12 @@ def match(
         an approximation that ``settings["kept_variance"]`` measures. L1 is then taken between components.
     source_weights, target_weights
         Mass of each element, summing to one on each side; uniform by default.
+    marginals
+        What is known about the shares of classes in the source. ``"balanced"``: they are those of the target (or of the
+        weights), so that every target gets its weight. ``"estimated"``: they are estimated from the target's labels,
+        and held for classes as a whole. ``"relaxed"``: nothing is known, and targets get what comes. None chooses
+        ``"estimated"`` where the target has labels and ``"relaxed"`` where not, but ``"balanced"`` where weights,
+        another solver or penalties of its own are given.
     working_memory, storage
         Byte budget for features and cost (``"4GB"``), and how the cost is kept; see :class:`~bispectral_ot.Cost`.
     scratch
@@ -93,14 +115,21 @@ def match(
     >>> bot.match(bot.rotate_randomly(source), target, symmetry="rotation").converged
     True
     """
-    choice = choose_features(features, symmetry=symmetry, metric=metric)
     solver = check_solver(solver)
     sides = [_as_dataset(source, "source"), _as_dataset(target, "target")]
+    choice = choose_features(features, symmetry=symmetry, metric=metric, kind=sides[0].kind)
+    if choice.symmetry == "so3-shapes":
+        sides = [as_shapes(side) for side in sides]
     shape = len(sides[0]), len(sides[1])
     weights = (
         as_weights(source_weights, shape[0], "source_weights"),
         as_weights(target_weights, shape[1], "target_weights"),
     )
+    labels = label_names(sides[0]), label_names(sides[1])
+    weighted = source_weights is not None or target_weights is not None
+    way = choose_marginals(marginals, solver, labels[1], weighted=weighted)
+    if way == "balanced":
+        warn_of_different_shares(labels, weights)
     warn_of_shared(*sides)
     stages = Stages()
     with stages.measured("features"):
@@ -115,17 +144,30 @@ def match(
             scratch=scratch,
             progress=progress,
         )
-    with space, stages.measured("cost"):
-        cost = space.cost(0, 1, progress=progress)
+    estimate = None
+    with space:
+        with stages.measured("cost"):
+            cost = space.cost(0, 1, progress=progress)
+        unmatched = 0.0
+        if way != "balanced":
+            with stages.measured("novelty"):
+                unmatched = _unmatched_share(space, shape, cost.scale)
+        if way == "estimated":
+            assert labels[1] is not None
+            with stages.measured("shares"):
+                features = (lambda size: space.features[0][some_rows(shape[0], size)], lambda at: space.features[1][at])
+                estimate = estimate_for(space.feature_map, choice.metric, features, labels[1], scale=cost.scale)
     with stages.measured("transport"):
-        coupling = solver.solve(cost, *weights, progress=progress)
+        coupling = solve_marginals(way, solver, cost, weights, labels[1], estimate, progress)
     result = Match(
         coupling,
         source=sides[0],
         target=sides[1],
-        source_labels=label_names(sides[0]),
-        target_labels=label_names(sides[1]),
-        settings=match_settings(space, cost, solver) | {"normalize": normalize},
+        source_labels=labels[0],
+        target_labels=labels[1],
+        settings=match_settings(space, cost, solver)
+        | {"normalize": normalize, "marginals": way, "unmatched_share": unmatched},
+        share_estimate=estimate,
         seconds=stages.seconds,
         memory=stages.memory,
         feature_map=space.feature_map,
@@ -134,6 +176,21 @@ def match(
     with stages.measured("summary"):
         result.top_matches()
     return result
+
+
+def _unmatched_share(space: FeatureSpace, shape: tuple[int, int], scale: float) -> float:
+    """Estimated share of the sources without counterpart; a warning where most have none."""
+    few = [space.features[side][some_rows(shape[side], IMPRESSION)] for side in (0, 1)]
+    between, within = (space.feature_map.distance(side, few[1], space.choice.metric) for side in few)
+    share = unmatched_share(between, within, scale=scale)
+    if share > _MOST:
+        warn(
+            f"about {share:.0%} of the sources seem to have no counterpart: they are farther from the targets than "
+            "these are from each other. Either they are of another kind, and their labels and matches mean nothing, or "
+            "the two sets were made in different ways (another size, blur, background). Match.unmatched() lists them.",
+            DataWarning,
+        )
+    return share
 
 
 def match_settings(space: FeatureSpace, cost: Cost, solver: Solver) -> dict[str, Any]:

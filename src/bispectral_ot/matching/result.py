@@ -2,57 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bispectral_ot.checks import check_choice, check_integer
+from bispectral_ot.checks import check_choice, check_integer, check_share
+from bispectral_ot.costs import Cost
 from bispectral_ot.datasets import Dataset
+from bispectral_ot.datasets.dataset import as_dataset
 from bispectral_ot.errors import InputError
+from bispectral_ot.matching.novelty import Unmatched, own_distances, rank, relaxed_plan, soft_distances
+from bispectral_ot.matching.outcomes import ClassShares, LabelDetails, LabelTransfer, Prediction, TopMatches
+from bispectral_ot.matching.relaxation import estimate_for, some_rows
+from bispectral_ot.matching.shares import ShareEstimate
 from bispectral_ot.poses import Poses, estimate_poses, find_motions, upright_images
 from bispectral_ot.progress import Progress, silent
 from bispectral_ot.spaces import FeatureMap
-from bispectral_ot.transport import Coupling, Summary
+from bispectral_ot.transport import Coupling, EntropicCoupling, Summary
 
 Side = Literal["source", "target"]
 # Best matches that are kept from the first pass; asking for more costs another pass.
 KEPT_MATCHES = 10
-
-
-class TopMatches(NamedTuple):
-    """The best targets of each source.
-
-    Attributes
-    ----------
-    indices : (n, k) positions in the target set, best first; -1 where no mass goes to any further one
-    shares : (n, k) share of the source's mass that goes there; 0 where the index is -1
-    """
-
-    indices: NDArray[np.int64]
-    shares: NDArray[np.float64]
-
-    def __repr__(self) -> str:
-        n, k = self.indices.shape
-        return f"TopMatches(indices and shares of the {k} best targets of each of {n:,} sources)"
-
-
-class LabelTransfer(NamedTuple):
-    """Labels carried from one side to the other.
-
-    Attributes
-    ----------
-    labels : (n,) the label with the largest mass, one of the given labels
-    shares : (n,) share of the element's mass that agrees with it: a confidence between 0 and 1
-    """
-
-    labels: NDArray[Any]
-    shares: NDArray[np.float64]
-
-    def __repr__(self) -> str:
-        return f"LabelTransfer({len(self.labels):,} labels with shares, {self.shares.mean():.3f} on average)"
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +42,7 @@ class Match:
     seconds : time spent in each stage
     memory : peak memory of the process in bytes, by the end of each stage; in a study, during it
     feature_map : how images became features, where the match began with images
+    share_estimate : the shares that the target's weights come from, where they were estimated
 
     Examples
     --------
@@ -90,6 +64,7 @@ class Match:
     seconds: dict[str, float] = field(default_factory=dict)
     memory: dict[str, int] = field(default_factory=dict)
     feature_map: FeatureMap | None = None
+    share_estimate: ShareEstimate | None = field(default=None, repr=False)
     progress: Progress = silent
 
     def __repr__(self) -> str:
@@ -252,6 +227,157 @@ class Match:
         classes, shares = self.class_mass(labels, to=to)
         best = shares.argmax(axis=1)
         return LabelTransfer(classes[best], shares[np.arange(len(best)), best])
+
+    def label_details(self) -> LabelDetails:
+        """Label, runner-up and the label of the nearest target of each source, to sort out doubtful ones by.
+
+        Examples
+        --------
+        >>> import bispectral_ot as bot
+        >>> source, target = bot.split_halves(bot.load("digits"), per_class=10)
+        >>> bot.match(source, target).label_details().runner_up.shape
+        (100,)
+        """
+        classes, shares = self.class_mass(to="source")
+        second, best = (
+            np.argsort(shares, axis=1)[:, [-2, -1]].T if len(classes) > 1 else (np.zeros(len(shares), int),) * 2
+        )
+        rows, summary = np.arange(len(shares)), self._summary
+        assert self.target_labels is not None
+        nearest = self.target_labels[summary.nearest]
+        return LabelDetails(
+            classes[best], shares[rows, best], classes[second], shares[rows, second], nearest, summary.nearest_costs
+        )
+
+    def doubtful(self, share: float = 0.5) -> NDArray[np.int64]:
+        """Sources whose label gets less than ``share`` of their mass, or is not that of the nearest target.
+
+        Returns
+        -------
+        Positions, the least certain first.
+        """
+        check_share("share", share)
+        details = self.label_details()
+        found = np.flatnonzero((details.shares < share) | (details.labels != details.nearest))
+        return found[np.argsort(details.shares[found], kind="stable")]
+
+    def class_shares(self, *, level: float = 0.9, seed: int = 0) -> ClassShares:
+        """Estimated shares of the target's classes in the source, with bootstrap intervals.
+
+        Parameters
+        ----------
+        level
+            Of the intervals.
+        seed
+            Of the bootstrap.
+
+        Examples
+        --------
+        >>> import bispectral_ot as bot
+        >>> source, target = bot.split_halves(bot.load("digits"), per_class=20)
+        >>> shares = bot.match(source.select(source.labels < 5), target).class_shares()
+        >>> bool(shares.source[:5].sum() > 0.9)
+        True
+        """
+        check_share("level", level)
+        if self.target_labels is None:
+            raise InputError("the target set has no labels, of whose classes shares could be estimated.")
+        estimate = self.share_estimate
+        if estimate is None:
+            source, target = self._images("shares are")
+            see = self._seen
+            features = (
+                lambda size: see(source.images[some_rows(len(source), size)]),
+                lambda at: see(target.images[at]),
+            )
+            scale = self.coupling.cost.scale
+            estimate = estimate_for(see, self.settings["metric"], features, self.target_labels, scale=scale)
+        low, high = estimate.intervals(level=level, seed=seed)
+        classes, codes = np.unique(self.target_labels, return_inverse=True)
+        received = np.bincount(codes, weights=self._summary.column_sums)
+        return ClassShares(
+            classes, estimate.shares, low, high, estimate.counts / estimate.counts.sum(), received / received.sum()
+        )
+
+    def unmatched(self, share: float = 0.05, *, side: Side = "source") -> Unmatched:
+        """Elements without counterpart: fewer than ``share`` of the other set are as far from each other.
+
+        A plan that is relaxed on both sides gives each element a soft distance to the other set, and each element of
+        the other set the same distance to the rest of its own. Of elements with a counterpart, about ``share`` are
+        found, too.
+
+        Parameters
+        ----------
+        share
+            Share of the other set's elements that may be as far from the rest.
+        side
+            Whose elements are judged: ``"source"``, or ``"target"`` for targets that no source wants.
+
+        Examples
+        --------
+        >>> import bispectral_ot as bot
+        >>> source, target = bot.split_halves(bot.load("digits"), per_class=20)
+        >>> found = bot.match(source, target.select(target.labels < 5)).unmatched(0.1)
+        >>> bool((source.labels[found.indices] >= 5).mean() > 0.8)
+        True
+        """
+        check_share("share", share)
+        check_choice("side", side, get_args(Side))
+        source, target = self._images("distances within a set are")
+        other, plan = target if side == "source" else source, self._relaxed
+        potential = plan.target_potential if side == "source" else plan.source_potential
+        rows, at = self._seen(other.images), some_rows(len(other))
+        within = self._seen.distance(rows[at], rows, self.settings["metric"])
+        distances = soft_distances(plan, side)
+        scores = rank(distances, own_distances(within, at, potential, plan.epsilon))
+        found = np.flatnonzero(scores < share)
+        return Unmatched(found[np.argsort(-distances[found], kind="stable")], scores)
+
+    def predict(self, images: ArrayLike | Dataset, *, k: int = 5) -> Prediction:
+        """Labels, shares and best targets of new source images from the solved potentials, without a new solve.
+
+        The mass of an image goes to target j in proportion to ``exp((g_j - c_j) / epsilon)``, as it does for the images
+        that took part: the same image gets the same answer, up to rounding.
+
+        Examples
+        --------
+        >>> import bispectral_ot as bot
+        >>> source, target = bot.split_halves(bot.load("digits"), per_class=10)
+        >>> match = bot.match(source, target)
+        >>> bool((match.predict(source).labels == match.transfer_labels().labels).all())
+        True
+        """
+        if not isinstance(self.coupling, EntropicCoupling):
+            raise InputError("only an entropic match has potentials to predict by; solve with Sinkhorn.")
+        _, target = self._images("new ones are compared with them, and predictions are")
+        given = as_dataset(images, name="images")
+        if given.images.shape[1:3] != target.images.shape[1:3]:
+            raise InputError(
+                f"the images are {given.images.shape[1]} x {given.images.shape[2]} but those of the match "
+                f"{target.images.shape[1]} x {target.images.shape[2]}; give them that size with load(..., resize=...)."
+            )
+        distance = self._seen.distance(self._seen(given.images), self._seen(target.images), self.settings["metric"])
+        coupling = self.coupling.extended(Cost.from_distance(distance, scale=self.coupling.cost.scale))
+        found = replace(self, coupling=coupling, source=given, source_labels=None, share_estimate=None)
+        labels, shares = found.transfer_labels() if self.target_labels is not None else (None, None)
+        return Prediction(labels, shares, found.top_matches(k))
+
+    def _images(self, why: str) -> tuple[Dataset, Dataset]:
+        if self.source is None or self.target is None or self.feature_map is None:
+            raise InputError(
+                f"this match has no images, and {why} read off them; keep the Match that match() returned, or match "
+                "the two sets again."
+            )
+        return self.source, self.target
+
+    @property
+    def _seen(self) -> FeatureMap:
+        assert self.feature_map is not None
+        return self.feature_map
+
+    @cached_property
+    def _relaxed(self) -> EntropicCoupling:
+        return relaxed_plan(self.coupling.cost, progress=self.progress)
 
     @cached_property
     def _summary(self) -> Summary:

@@ -8,7 +8,8 @@ from bispectral_ot.errors import InputError
 from bispectral_ot.invariants.polar_spectrum import PolarSpectrum
 from bispectral_ot.invariants.shells import ShellBispectrum
 from bispectral_ot.invariants.sphere import SphereBispectrum
-from bispectral_ot.poses.motions import Floats, Motions
+from bispectral_ot.poses.centred import CentredMotions
+from bispectral_ot.poses.motions import Motions
 from bispectral_ot.poses.planar import PlanarMotions
 from bispectral_ot.poses.quarter import QuarterTurns
 from bispectral_ot.poses.shifts import Shifts
@@ -37,6 +38,8 @@ def find_motions(symmetry: str | None, signals: Any, transformer: Any = None) ->
     if symmetry in ("rotation", "rotation-reflection"):
         own = isinstance(transformer, PolarSpectrum)
         return PlanarMotions(transformer if own else PolarSpectrum(symmetry=symmetry).fit(signals[:1]))
+    if symmetry in ("rotation-translation", "rotation-reflection-translation"):
+        return CentredMotions(PolarSpectrum(symmetry=symmetry.removesuffix("-translation")).fit(signals[:1]))
     if symmetry == "d4":
         return QuarterTurns.of(signals)
     if symmetry == "translation":
@@ -46,11 +49,7 @@ def find_motions(symmetry: str | None, signals: Any, transformer: Any = None) ->
         return SpatialMotions(sphere.harmonic_coefficients, sphere.lmax)
     if symmetry == "so3-shapes":
         shells = transformer if isinstance(transformer, ShellBispectrum) else ShellBispectrum().fit(signals)
-
-        def of_shells(clouds: Any) -> Floats:
-            return shells.shell_coefficients(clouds).reshape(len(clouds), shells.n_shells, -1)
-
-        return SpatialMotions(of_shells, shells.lmax)
+        return SpatialMotions(shells.shell_coefficients, shells.lmax)
     seen = "no symmetry" if symmetry in (None, "none") else f"the symmetry {symmetry!r}"
     raise InputError(
         f"the features of this match have {seen}, so that there is no turn between its pairs to be found; match with "

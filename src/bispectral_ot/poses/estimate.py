@@ -65,7 +65,7 @@ class Poses:
 
     def _precision(self) -> str:
         known = self.uncertainty[np.isfinite(self.uncertainty)]
-        unit = "degrees" if self.shifts is None else "pixels"
+        unit = "pixels" if self.angles is None and self.shifts is not None else "degrees"
         return f"uncertainty {np.median(known):.1f} {unit}" if len(known) else "uncertainty not known"
 
     @property

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,9 +22,15 @@ _MARGIN = 2
 
 
 def turn_image(
-    image: NDArray[Any], angle: float, *, mirrored: bool = False, fill: ArrayLike | None = None, expand: bool = False
+    image: NDArray[Any],
+    angle: float,
+    *,
+    mirrored: bool = False,
+    shift: Sequence[float] = (0.0, 0.0),
+    fill: ArrayLike | None = None,
+    expand: bool = False,
 ) -> NDArray[Any]:
-    """Mirror an image left to right, if asked, and turn it counter-clockwise about its centre; keeps the type.
+    """Mirror an image left to right, if asked, turn it counter-clockwise about its centre, move it; keeps the type.
 
     Bicubic; quarter turns of what fits the canvas are exact.
 
@@ -35,10 +42,12 @@ def turn_image(
         Degrees, counter-clockwise as displayed.
     mirrored
         Whether to mirror it first.
+    shift
+        Pixels down and to the right, afterwards.
     fill
         What the corners get, one number or one per channel; the median of the border by default.
     expand
-        Enlarge the canvas so that nothing is cut off.
+        Enlarge the canvas so that nothing is cut off; there is no shift then.
 
     Examples
     --------
@@ -47,21 +56,26 @@ def turn_image(
     """
     image = image[:, ::-1] if mirrored else image
     quarters, rest = divmod(angle, 90.0)
-    if rest == 0 and (expand or quarters % 2 == 0 or image.shape[0] == image.shape[1]):
+    shift = (0.0, 0.0) if expand else (float(shift[0]), float(shift[1]))
+    if rest == 0 and shift == (0.0, 0.0) and (expand or quarters % 2 == 0 or image.shape[0] == image.shape[1]):
         return np.ascontiguousarray(np.rot90(image, int(quarters)))
     planes = image.reshape(*image.shape[:2], -1).astype(np.float32)
     levels = border_levels(planes[None])[0] if fill is None else np.asarray(fill, dtype=np.float64)
     turned = [
-        _turn_plane(plane, angle, float(level), expand=expand)
+        _turn_plane(plane, angle, shift, float(level), expand=expand)
         for plane, level in zip(np.moveaxis(planes, -1, 0), np.broadcast_to(levels, planes.shape[2]), strict=True)
     ]
     moved = np.stack(turned, axis=-1)
     return as_type(moved.reshape(*moved.shape[:2], *image.shape[2:]), image.dtype)
 
 
-def _turn_plane(plane: NDArray[np.float32], angle: float, level: float, *, expand: bool) -> NDArray[np.float32]:
+def _turn_plane(
+    plane: NDArray[np.float32], angle: float, shift: tuple[float, float], level: float, *, expand: bool
+) -> NDArray[np.float32]:
     padded = np.pad(plane, _MARGIN, constant_values=level)
-    turned = Image.fromarray(padded).rotate(angle, Image.Resampling.BICUBIC, expand=expand, fillcolor=level)
+    turned = Image.fromarray(padded).rotate(
+        angle, Image.Resampling.BICUBIC, expand=expand, translate=cast(Any, shift[::-1]), fillcolor=level
+    )
     return np.asarray(turned)[_MARGIN:-_MARGIN, _MARGIN:-_MARGIN]
 
 
@@ -109,26 +123,32 @@ def upright_images(
             raise InputError("rotations in space move point clouds (n, points, 3), not other signals.")
         turned = np.einsum("nij,npj->npi", poses.rotations.as_matrix(), images)
         return np.where(sure[:, None, None], turned, images).astype(images.dtype)
+    moves = np.zeros((len(images), 2))
     if poses.shifts is not None:
         moves = np.where(sure[:, None], poses.shifts, 0.0) * poses.scale_of(images.shape[1:3])
+    if poses.angles is None:
         return np.stack([shift_image(image, move) for image, move in zip(images, moves, strict=True)])
-    assert poses.angles is not None
     angles = np.where(sure, poses.angles, 0.0)
     mirrored = np.zeros(len(images), dtype=np.bool_) if poses.mirrored is None else sure & poses.mirrored
     if expand:
         images = _on_larger_canvas(images, fill)
     blocks = row_blocks(len(images), block_rows=32)
     parts = Threads().map(
-        _turn_block, blocks, rows=[images, angles, mirrored], shared=[fill], stage="upright", progress=progress
+        _turn_block, blocks, rows=[images, angles, mirrored, moves], shared=[fill], stage="upright", progress=progress
     )
     return np.concatenate(list(parts))
 
 
 def _turn_block(
-    _block: Block, images: NDArray[Any], angles: NDArray[np.float64], mirrored: NDArray[np.bool_], fill: float | None
+    _block: Block,
+    images: NDArray[Any],
+    angles: NDArray[np.float64],
+    mirrored: NDArray[np.bool_],
+    moves: NDArray[np.float64],
+    fill: float | None,
 ) -> NDArray[Any]:
-    each = zip(images, angles.tolist(), mirrored.tolist(), strict=True)
-    return np.stack([turn_image(image, angle, mirrored=mirror, fill=fill) for image, angle, mirror in each])
+    each = zip(images, angles.tolist(), mirrored.tolist(), moves.tolist(), strict=True)
+    return np.stack([turn_image(image, a, mirrored=mirror, shift=move, fill=fill) for image, a, mirror, move in each])
 
 
 def _on_larger_canvas(images: NDArray[Any], fill: float | None) -> NDArray[Any]:

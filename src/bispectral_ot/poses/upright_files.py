@@ -114,10 +114,11 @@ def _write_block(
                 shutil.copyfile(folder / file, partial)
                 continue
             picture = _read(folder / file, transparent=fill == "transparent")
-            if poses.shifts is not None:
-                pixels = shift_image(picture.pixels, shift * poses.scale_of(picture.pixels.shape))
+            move = shift * poses.scale_of(picture.pixels.shape)
+            if poses.angles is None:
+                pixels = shift_image(picture.pixels, move)
             else:
-                pixels = _turn(picture, angle, mirror, fill, expand)
+                pixels = _turn(picture, fill, angle=angle, mirrored=mirror, shift=tuple(move), expand=expand)
             _write(picture._replace(pixels=pixels), partial)
 
 
@@ -194,11 +195,11 @@ def _write(picture: _Picture, path: Path) -> None:
     image.save(path, format=picture.format, **picture.metadata, **quality)
 
 
-def _turn(picture: _Picture, angle: float, mirrored: bool, fill: str | float, expand: bool) -> NDArray[Any]:
+def _turn(picture: _Picture, fill: str | float, **motion: Any) -> NDArray[Any]:
     level = None if isinstance(fill, str) else float(fill)
     pixels = picture.pixels
     if not picture.has_alpha:
-        return turn_image(pixels, angle, mirrored=mirrored, fill=level, expand=expand)
+        return turn_image(pixels, fill=level, **motion)
     # colours count by their opacity, or hidden ones would shine through
     white = np.iinfo(pixels.dtype).max
     opacity = pixels[..., -1:].astype(np.float32) / white
@@ -208,7 +209,7 @@ def _turn(picture: _Picture, angle: float, mirrored: bool, fill: str | float, ex
         outside = np.zeros(pixels.shape[2])
     elif level is not None:
         outside = np.append(np.full(pixels.shape[2] - 1, level), white)
-    turned = turn_image(weighted, angle, mirrored=mirrored, fill=outside, expand=expand)
+    turned = turn_image(weighted, fill=outside, **motion)
     alpha = np.clip(turned[..., -1:], 0, white)
     colours = turned[..., :-1] * white / np.maximum(alpha, 0.5)
     return as_type(np.concatenate([colours, alpha], axis=-1), pixels.dtype)

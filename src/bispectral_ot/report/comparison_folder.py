@@ -126,7 +126,7 @@ def page(comparison: Comparison, classes: list[list[Any]], contrasts: Sequence[C
         names = list(contrasts[0].p_values)
         table = [[f"{c.source}, {c.target}", *(f"{c.p_values[n]:.3g}" for n in names)] for c in contrasts]
         parts += ["## Changed, or merely moved", _table(["p-value up to", *names], table)]
-        parts += [found.sentence for found in contrasts]
+        parts += [_one_line(found.sentence) for found in contrasts]
     if classes:
         strongest = sorted(classes, key=lambda row: -row[4] if np.isfinite(row[4]) else 0.0)[:20]
         table = [[f"{row[0]}, {row[1]}", row[2], row[3], f"{row[4]:.4g}", f"{row[5]:.1%}"] for row in strongest]
@@ -137,4 +137,9 @@ def page(comparison: Comparison, classes: list[list[Any]], contrasts: Sequence[C
 
 def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     lines = [header, ["---"] * len(header), *rows]
-    return "\n".join("| " + " | ".join(str(cell).replace("|", "/") for cell in line) + " |" for line in lines)
+    return "\n".join("| " + " | ".join(_one_line(cell).replace("|", "/") for cell in line) + " |" for line in lines)
+
+
+def _one_line(text: str) -> str:
+    """Names may have ends of lines in them, which Markdown would take for its own."""
+    return " ".join(text.split())

@@ -195,6 +195,7 @@ def _run_content(folder: Path, *, figures: str) -> dict[str, Any]:
 
 _TITLES = {
     "match": "Match of two datasets",
+    "compare": "Comparison of datasets",
     "upright": "Images put upright",
     "demo": "Turned digits matched with upright ones",
 }

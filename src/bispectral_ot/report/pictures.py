@@ -1,4 +1,4 @@
-"""Elements of a dataset as pictures: images scaled to what can be shown, clouds of points seen from aside."""
+"""Elements of a dataset as pictures: images scaled to what can be shown, shapes in 3-D seen from aside."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bispectral_ot.datasets import Dataset
+from bispectral_ot.datasets.clouds import cloud_points, volume_points
+
+_SIDE = 48  # pixels of a drawn shape
 
 
 class Pictures:
@@ -19,11 +22,16 @@ class Pictures:
 
     def __init__(self, dataset: Dataset) -> None:
         self.dataset = dataset
-        self.limits = float(dataset.images.min()), float(dataset.images.max())
+        if dataset.is_flat:
+            self.limits = float(dataset.images.min()), float(dataset.images.max())
 
     def __getitem__(self, index: int) -> NDArray[np.float64]:
         image = self.dataset.images[index]
-        return _draw_cloud(image) if self.dataset.kind == "clouds" else as_shown(image, self.limits)
+        if self.dataset.is_flat:
+            return as_shown(image, self.limits)
+        if self.dataset.kind == "clouds":
+            return draw_points(cloud_points(image))
+        return draw_points(*volume_points(image))
 
 
 def as_shown(image: NDArray[Any], limits: tuple[float, float]) -> NDArray[np.float64]:
@@ -35,14 +43,27 @@ def as_shown(image: NDArray[Any], limits: tuple[float, float]) -> NDArray[np.flo
     return shown.clip(0.0, 1.0)
 
 
-def _draw_cloud(points: NDArray[Any], *, side: int = 32) -> NDArray[np.float64]:
-    """Points (n, 3) scaled to fit and seen obliquely from above: (side, side), brighter where they are dense."""
-    centred = points - points.mean(axis=0, dtype=np.float64)
+def draw_points(
+    points: NDArray[Any], weights: NDArray[Any] | None = None, *, side: int = _SIDE, finer: int = 2
+) -> NDArray[np.float64]:
+    """Draw points (n, 3) as small dots, scaled to fit and seen obliquely from above: (side, side), black where empty.
+
+    Nearer dots hide farther ones and are brighter, as far as a light at the observer fades with the distance. What has
+    been drawn ``finer`` times as large is then averaged, so that edges are smooth.
+    """
+    centred = points.astype(np.float64) - np.average(points, axis=0, weights=weights)
     reach = np.linalg.norm(centred, axis=1).max() or 1.0
     turn, tilt = np.radians((35.0, 25.0))
     x, y, z = centred.T / reach
     right, behind = x * np.cos(turn) + y * np.sin(turn), y * np.cos(turn) - x * np.sin(turn)
     down = -(z * np.cos(tilt) + behind * np.sin(tilt))
-    counts, *_ = np.histogram2d(down, right, bins=side, range=[(-1, 1), (-1, 1)])
-    brightness: NDArray[np.float64] = np.sqrt(counts / counts.max())
+    depth = behind * np.cos(tilt) - z * np.sin(tilt)
+    shade = np.interp(depth, (depth.min(), depth.max()), (1.0, 0.25))
+    large = finer * side
+    columns, rows = (np.clip((axis + 1) / 2 * large, 0, large - 1).astype(np.int64) for axis in (right, down))
+    canvas = np.zeros((large + 2, large + 2))
+    for row in range(3):  # a dot is 3 x 3 pixels of the larger picture
+        for column in range(3):
+            np.maximum.at(canvas, (rows + row, columns + column), shade)
+    brightness: NDArray[np.float64] = canvas[1:-1, 1:-1].reshape(side, finer, side, finer).mean(axis=(1, 3))
     return brightness

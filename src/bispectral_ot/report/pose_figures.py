@@ -70,7 +70,8 @@ def _moved(pictures: Pictures, motions: MotionArray, i: int) -> NDArray[np.float
     image = pictures.dataset.images[i]
     if motions.angles is not None:
         mirrored = motions.mirrored is not None and bool(motions.mirrored[i])
-        return as_shown(turn_image(image, float(motions.angles[i]), mirrored=mirrored), pictures.limits)
+        shift = (0.0, 0.0) if motions.shifts is None else motions.shifts[i]
+        return as_shown(turn_image(image, float(motions.angles[i]), mirrored=mirrored, shift=shift), pictures.limits)
     if motions.shifts is not None:
         return as_shown(np.roll(image, np.rint(motions.shifts[i]).astype(int), axis=(0, 1)), pictures.limits)
     if pictures.dataset.kind == "clouds":

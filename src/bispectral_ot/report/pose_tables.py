@@ -58,5 +58,5 @@ def pose_summary(poses: Poses) -> dict[str, Any]:
         "ambiguous": int((poses.found & poses.ambiguous).sum()),
         "without": int((~poses.found).sum()),
         "median_uncertainty": float(np.median(known)) if len(known) else None,
-        "unit": "degrees" if poses.shifts is None else "pixels",
+        "unit": "pixels" if poses.angles is None and poses.shifts is not None else "degrees",
     }

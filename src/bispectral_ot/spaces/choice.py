@@ -43,19 +43,31 @@ class FeatureChoice:
             raise InputError(f"pca must be between 1 and the {n_columns} columns of the features, got {pca}.")
 
 
+# The symmetry that a kind of datasets has, where neither it nor features are asked for.
+_SYMMETRY_OF_KIND = {"images": "rotation", "sphere": "so3", "clouds": "so3-shapes", "volumes": "so3-shapes"}
+
+
 def choose_features(
-    features: Any = None, *, symmetry: str | None = None, metric: Metric | str | None = None
+    features: Any = None,
+    *,
+    symmetry: str | None = None,
+    metric: Metric | str | None = None,
+    kind: str = "images",
 ) -> FeatureChoice:
     """Resolve names and defaults; see :func:`~bispectral_ot.match` for the parameters.
+
+    ``kind`` is that of the datasets, which decides on the symmetry where neither it nor features are given.
 
     Examples
     --------
     >>> choose_features(symmetry="rotation").metric
     'sqeuclidean'
     """
+    if features is None:
+        symmetry = symmetry or _SYMMETRY_OF_KIND[kind]
     transformer = make_features(features, symmetry=symmetry)
     if features is None:
-        features = DEFAULT_FEATURES[symmetry or "rotation"]
+        features = DEFAULT_FEATURES[str(symmetry)]
     metric = metric or transformer.default_metric
     if transformer.aligns:
         metric = check_aligned_metric(metric)

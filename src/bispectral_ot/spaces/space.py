@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 from bispectral_ot.checks import check_integer
 from bispectral_ot.costs import Cost, Metric, Storage, plan_storage
 from bispectral_ot.datasets import Dataset
+from bispectral_ot.datasets.clouds import cloud_points, pack_clouds
+from bispectral_ot.datasets.dataset import KINDS
 from bispectral_ot.engines import Engine
 from bispectral_ot.errors import DataWarning, InputError, warn
 from bispectral_ot.invariants.base import warn_of_vanishing
@@ -41,11 +43,12 @@ class FeatureSpace:
     Parameters
     ----------
     datasets
-        Sets of images of one size and kind.
+        Sets of images of one size and kind; shapes in 3-D may differ in size.
     choice
         Features and metric, from :func:`choose_features`.
     normalize
-        Bring all pixels to mean 0 and standard deviation 1 first, with the same two numbers for all sets.
+        Bring all pixels to mean 0 and standard deviation 1 first, with the same two numbers for all sets; shapes in
+        3-D stay as they are.
     pca
         Reduce the features to this many principal components of all sets together.
     working_memory, storage
@@ -99,7 +102,7 @@ class FeatureSpace:
         _check_sizes(datasets)
         self.choice, self._engine = choice, engine
         self.statistics: list[PixelStatistics] = [measure_pixels(dataset) for dataset in datasets]
-        mean, std = common_scale(self.statistics) if normalize else (0.0, 1.0)
+        mean, std = common_scale(self.statistics) if normalize and datasets[0].is_flat else (0.0, 1.0)
         positions = sample_evenly([len(dataset) for dataset in datasets], _sample_size(datasets[0]))
         sample = _chosen(datasets, positions)
         unfitted = FeatureMap(choice.transformer, mean, std)
@@ -240,7 +243,10 @@ def _sample_size(dataset: Dataset) -> int:
     return max(1, min(SAMPLE, _SAMPLE_BYTES // (4 * int(dataset.images[0].size))))
 
 
-def _chosen(datasets: Sequence[Dataset], positions: Sequence[NDArray[np.int64]]) -> NDArray[Any]:
+def _chosen(datasets: Sequence[Dataset], positions: Sequence[NDArray[np.int64]]) -> Any:
+    if not datasets[0].is_flat:  # of different sizes
+        shapes = [dataset.images[i] for dataset, at in zip(datasets, positions, strict=True) for i in at]
+        return pack_clouds(list(map(cloud_points, shapes))) if datasets[0].kind == "clouds" else shapes
     shape = datasets[0].images.shape[1:]  # one channel may have an axis or not
     parts = [dataset.images[at].reshape(-1, *shape) for dataset, at in zip(datasets, positions, strict=True)]
     return np.concatenate(parts)
@@ -253,8 +259,16 @@ def _batches(dataset: Dataset) -> Iterator[slice]:
 
 
 def _check_sizes(datasets: Sequence[Dataset]) -> None:
-    """Refuse sets whose images differ in size or channels."""
+    """Refuse sets whose images differ in size or channels; shapes in 3-D may differ in size."""
     first = datasets[0]
+    for dataset in datasets[1:]:
+        if dataset.kind != first.kind and not (dataset.is_flat and first.is_flat):
+            raise InputError(
+                f"{first.name!r} has {KINDS[first.kind]} but {dataset.name!r} has {KINDS[dataset.kind]}, which cannot "
+                "be compared; give both sides as the same kind."
+            )
+    if not first.is_flat:
+        return
     one = (*first.images.shape[1:], 1)[:3]  # no channel axis: one channel
     for dataset in datasets[1:]:
         other = (*dataset.images.shape[1:], 1)[:3]

@@ -22,7 +22,9 @@ class PixelStatistics(NamedTuple):
 
 
 def measure_pixels(dataset: Dataset) -> PixelStatistics:
-    """Measure a dataset; warns of images that are constant."""
+    """Measure a dataset; warns of images that are constant. Shapes in 3-D have no pixels."""
+    if not dataset.is_flat:
+        return PixelStatistics(0, 0.0, 1.0, 0)
     pixels = dataset.images.reshape(len(dataset), -1)
     constant = int((pixels.max(axis=1) == pixels.min(axis=1)).sum())
     if constant:

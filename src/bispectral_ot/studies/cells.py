@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -42,12 +42,14 @@ class CellStore:
     verb : of the program, such as ``"study class-preservation"``
     outputs : what the study writes to its folder in addition to cells, ``run.json`` and the report
     names : entries of a config that name its cell
+    entries : what every cell must have, and of which types
     """
 
     folder: Path
     verb: str
     outputs: tuple[str, ...]
     names: tuple[str, ...] = ("dataset", "setting", "features", "metric")
+    entries: Mapping[str, Any] = field(default_factory=lambda: _ENTRIES)
 
     def __post_init__(self) -> None:
         """Refuse a folder that holds something else, or a damaged cell, before the first hour is spent."""
@@ -148,7 +150,7 @@ class CellStore:
     def _read(self, path: Path) -> dict[str, Any]:
         try:
             cell: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-            check_entries(cell, _ENTRIES | {"config": dict.fromkeys(self.names, (str, int, float))})
+            check_entries(cell, {**self.entries, "config": dict.fromkeys(self.names, (str, int, float))})
             if self.name(cell["config"]) != path.stem:
                 raise ValueError(f"its name would be {self.name(cell['config'])}.json")
         except (OSError, ValueError, RecursionError) as error:

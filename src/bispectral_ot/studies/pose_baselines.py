@@ -50,16 +50,23 @@ def by_axes(source: NDArray[Any], target: NDArray[Any], best: NDArray[np.int64])
     return wrapped(principal_axes(target)[best] - principal_axes(source))
 
 
+def load_scikit_image() -> tuple[Any, Any]:
+    """Its phase correlation and polar transform, or an :class:`InputError` where it is not installed."""
+    try:
+        # it may or may not have types
+        return (
+            import_module("skimage.registration").phase_cross_correlation,
+            import_module("skimage.transform").warp_polar,
+        )
+    except ImportError:
+        raise InputError("phase correlation is that of scikit-image: pip install scikit-image.") from None
+
+
 def by_phase_correlation(
     source: NDArray[Any], target: NDArray[Any], source_labels: NDArray[Any], target_labels: NDArray[Any]
 ) -> Angles:
     """Turns (n,) by phase correlation of a source with the mean of the targets that have its label, on a polar grid."""
-    try:
-        # it may or may not have types
-        phase_cross_correlation = import_module("skimage.registration").phase_cross_correlation
-        warp_polar = import_module("skimage.transform").warp_polar
-    except ImportError:
-        raise InputError("phase correlation is that of scikit-image: pip install scikit-image.") from None
+    phase_cross_correlation, warp_polar = load_scikit_image()
     contents_of = {"source": contents(source), "target": contents(target)}
     means = {
         label: warp_polar(contents_of["target"][target_labels == label].mean(axis=0), output_shape=(360, 32))

@@ -20,7 +20,7 @@ from bispectral_ot.report.pose_figures import ambiguous_figure, angles_figure, p
 from bispectral_ot.report.style import save
 from bispectral_ot.runs import new_run, run_record
 from bispectral_ot.studies.markdown import markdown_table
-from bispectral_ot.studies.pose_baselines import by_axes, by_phase_correlation
+from bispectral_ot.studies.pose_baselines import by_axes, by_phase_correlation, load_scikit_image
 
 VOTERS = (1, 3, 5, 10, 20)
 SIZES = (250, 500, 1000)
@@ -67,6 +67,7 @@ def run_poses(
         Of the halves and of the angles.
     """
     start = time.perf_counter()
+    load_scikit_image()  # or say so before any work is done
     results: dict[str, Any] = {}
     with new_run(out, verb="study poses", inputs=[*datasets, root], overwrite=overwrite) as folder:
         for number, name in enumerate(datasets):

@@ -199,8 +199,7 @@ def _sides(source: Dataset, config: dict[str, Any]) -> tuple[Dataset, Dataset]:
 def _shell_densities(shapes: Dataset) -> Dataset:
     """What the shell bispectrum is made of, before anything invariant is made: raw, but no order of points is in it."""
     shells = ShellBispectrum().fit(shapes.images)
-    rows = shells.shell_coefficients(shapes.images).astype(np.float32)
-    return replace(shapes, images=rows.reshape(len(shapes), shells.n_shells, -1), kind="images")
+    return replace(shapes, images=shells.shell_coefficients(shapes.images).astype(np.float32), kind="images")
 
 
 def _square_images(dataset: str | None, root: str | Path | None, per_class: int) -> Dataset:

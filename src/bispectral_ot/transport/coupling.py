@@ -236,6 +236,28 @@ class EntropicCoupling(Coupling):
         f, g, unit = self._exponents()
         return self.cost.plan_rows(f, g, start, stop, unit=unit)
 
+    def extended(self, cost: Cost) -> EntropicCoupling:
+        """The plan of other sources to the same targets, by the target potential that was solved for.
+
+        Each source has the same mass and sends all of it: ``P[i, j]`` is proportional to
+        ``exp((g[j] - C[i, j]) / epsilon)``.
+        """
+        n, m = cost.shape
+        if m != self.shape[1] or cost.scale != self.cost.scale:
+            raise InputError(f"the cost must have the {self.shape[1]} targets and the scale of the plan, got {cost!r}.")
+        _, g, unit = self._exponents()
+        weights = np.full(n, 1 / n)
+        f, sums = cost.sweep(np.zeros(n), g, weights, unit=unit)
+        return EntropicCoupling(
+            cost=cost,
+            source_weights=weights,
+            target_weights=sums,
+            tol=self.tol,
+            reg=self.reg,
+            source_potential=f / unit,
+            target_potential=self.target_potential,
+        )
+
     def _exponents(self) -> tuple[Vector, Vector, float]:
         """Potentials as exponents of 2, and the exponent for each unit of the cost."""
         unit = LOG2_E / self.epsilon

@@ -1,0 +1,113 @@
+"""What ``bispectral-ot compare`` writes and prints."""
+
+from __future__ import annotations
+
+import csv
+import json
+
+import numpy as np
+import pytest
+from PIL import Image
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """Three small sets: two of shapes, one of noise."""
+    folder = tmp_path_factory.mktemp("compared")
+    from bispectral_ot import load, split_halves
+
+    halves = split_halves(load("digits"), per_class=8)
+    for name, half in zip(("one", "two"), halves, strict=True):
+        np.savez(folder / f"{name}.npz", images=half.images, labels=half.labels)
+    noise = np.random.default_rng(0).integers(0, 17, size=(40, 8, 8)).astype(np.uint8)
+    np.savez(folder / "noise.npz", images=noise, labels=np.arange(40) % 2)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def run(program, files, tmp_path_factory):
+    out = tmp_path_factory.mktemp("runs") / "three"
+    words = ("compare", files / "one.npz", f"second={files / 'two.npz'}", files / "noise.npz")
+    outcome = program(*words, "--permutations", "19", "--bootstrap", "40", "--labels", "--report", "--out", out)
+    assert outcome.code == 0, outcome.stderr
+    return out, outcome, words
+
+
+def test_a_run_has_its_files(run):
+    out, outcome, _ = run
+    assert sorted(path.name for path in out.iterdir()) == [
+        *("cells", "class-distances.csv", "classes.csv", "comparison.md", "contributors.csv", "distances.csv"),
+        *("figures", "report.html", "results.json", "run.json"),
+    ]
+    pictures = sorted(path.name for path in (out / "figures").glob("*.png"))
+    assert pictures[:3] == ["class-distances.png", "dendrogram.png", "distances.png"]
+    assert "map.png" in pictures
+    assert sum(name.startswith("explanation") for name in pictures) == 3
+    for name in pictures:
+        with Image.open(out / "figures" / name) as picture:
+            assert np.asarray(picture.convert("L")).std() > 3
+    assert "second" in outcome.stdout
+
+
+def test_results_and_tables_agree(run):
+    out, _, _ = run
+    results = json.loads((out / "results.json").read_text("utf-8"))
+    assert results["names"] == ["one", "second", "noise"]
+    distances = np.array(results["distances"])
+    np.testing.assert_array_equal(distances, distances.T)
+    with open(out / "distances.csv", newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert [float(row["distance"]) for row in rows] == [distances[0, 1], distances[0, 2], distances[1, 2]]
+    assert all(float(row["low"]) < float(row["distance"]) < float(row["high"]) for row in rows)
+    with open(out / "classes.csv", newline="", encoding="utf-8") as file:
+        parts = [row for row in csv.DictReader(file) if row["target"] == "second"]
+    assert sum(float(row["contribution"]) for row in parts) == pytest.approx(distances[0, 1])
+
+
+def test_the_page_shows_the_table_and_the_figures(run):
+    out, _, _ = run
+    page = (out / "report.html").read_text(encoding="utf-8")
+    assert "Comparison of datasets" in page
+    assert "one population" in page
+    assert "dendrogram" in page
+
+
+def test_a_second_call_computes_nothing_again(run, program, monkeypatch):
+    out, _, words = run
+    monkeypatch.setattr("bispectral_ot.transport.Sinkhorn.solve", None)
+    outcome = program(*words, "--permutations", "19", "--bootstrap", "40", "--labels", "--json", "--out", out)
+    assert outcome.code == 0, outcome.stderr
+    assert outcome.json["names"] == ["one", "second", "noise"]
+
+
+def test_other_options_are_refused_in_the_same_folder(run, program):
+    out, _, words = run
+    outcome = program(*words, "--permutations", "39", "--out", out)
+    assert outcome.code == 2
+    assert "other options" in outcome.complaint
+
+
+def test_a_contrast_is_said_in_a_sentence(program, files, tmp_path):
+    words = ("compare", files / "one.npz", files / "two.npz", "--permutations", "39", "--contrast")
+    outcome = program(*words, "--out", tmp_path / "run")
+    assert outcome.code == 0, outcome.stderr
+    results = json.loads((tmp_path / "run" / "results.json").read_text("utf-8"))
+    assert list(results["contrasts"][0]["p_values"])[:2] == ["none", "mirrors"]
+    assert results["contrasts"][0]["sentence"] in outcome.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["one.npz"], "at least two sets"),
+        (["one.npz", "one.npz"], "two sets are called"),
+        (["one.npz", "two.npz", "--permutations", "3"], "19 at least"),
+        (["one.npz", "two.npz", "--reg", "-1"], "--reg must be"),
+        (["one.npz", "missing.npz"], "missing.npz"),
+    ],
+)
+def test_bad_input_is_one_line(program, files, tmp_path, words, message):
+    given = [files / word if word.endswith(".npz") else word for word in words]
+    outcome = program("compare", *given, "--out", tmp_path / "run")
+    assert outcome.code == 2
+    assert message in outcome.complaint

@@ -1,0 +1,139 @@
+"""Folders of meshes and clouds of points."""
+
+from __future__ import annotations
+
+import builtins
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import bispectral_ot as bot
+from bispectral_ot.datasets.clouds import cloud_points
+from bispectral_ot.errors import DatasetError, DataWarning, InputError
+
+trimesh = pytest.importorskip("trimesh")
+
+TRIANGLE = "OFF\n3 1 0\n0 0 0\n1 0 0\n0 1 0\n3 0 1 2\n"
+
+
+def write(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+@pytest.fixture
+def shapes(tmp_path: Path) -> Path:
+    """Boxes and spheres in all kinds of files, and a cloud of its own size."""
+    (tmp_path / "box").mkdir()
+    (tmp_path / "sphere").mkdir()
+    box, sphere = trimesh.creation.box((1, 2, 3)), trimesh.creation.icosphere(2, radius=2)
+    for number, suffix in enumerate(("obj", "off", "ply", "stl")):
+        box.export(tmp_path / "box" / f"{number}.{suffix}")
+    sphere.export(tmp_path / "sphere" / "a.OFF", file_type="off")
+    trimesh.PointCloud(sphere.vertices).export(tmp_path / "sphere" / "b.ply")
+    write(tmp_path / "sphere" / "c.xyz", "# x y z nx ny nz\n1 0 0 0 0 1\n0 1 0 1 1 1\n0 0 1 2 2 2\n")
+    return tmp_path
+
+
+def test_one_sub_folder_per_class(shapes: Path):
+    (shapes / "box" / "notes.txt").write_text("not a shape")
+    (shapes / "box" / ".hidden.off").write_text("damaged")
+    dataset = bot.load(shapes, n_points=200)
+    assert (dataset.kind, dataset.classes) == ("clouds", ("box", "sphere"))
+    np.testing.assert_array_equal(dataset.class_counts, [4, 3])
+    assert dataset.files[:2] == ("box/0.obj", "box/1.off")
+    points = [cloud_points(cloud) for cloud in dataset.images]
+    assert [len(part) for part in points] == [200, 200, 200, 200, 200, 162, 3]
+    for box in points[:4]:
+        np.testing.assert_allclose(np.abs(box).max(axis=0), [0.5, 1, 1.5], rtol=0.02)
+        assert np.isclose(np.abs(box), [0.5, 1, 1.5]).any(axis=1).all()  # on a side
+    assert np.linalg.norm(points[4], axis=1).min() > 1.9
+    np.testing.assert_array_equal(points[6], np.eye(3))
+
+
+def test_points_depend_on_the_seed_and_large_clouds_are_thinned_out(shapes: Path):
+    one, again, other = (bot.load(shapes, n_points=100, seed=seed).images for seed in (0, 0, 1))
+    np.testing.assert_array_equal(one, again)
+    assert (one[0] != other[0]).any()
+    assert (one[0] != one[1]).any()  # the same box, but a stream of its own
+    cloud = trimesh.load(shapes / "sphere" / "b.ply").vertices.astype(np.float32)
+    thinned = cloud_points(one[5])
+    assert len(np.unique(thinned, axis=0)) == 100
+    assert {tuple(point) for point in thinned.tolist()} <= {tuple(point) for point in cloud.tolist()}
+
+
+def test_parts_quads_and_headers_without_a_line(tmp_path: Path):
+    write(tmp_path / "a.off", TRIANGLE.replace("OFF\n", "OFF"))  # as ModelNet has it
+    write(tmp_path / "b.obj", "mtllib missing.mtl\nv 0 0 0\nv 1 0 0\nv 1 1 0\nv 0 1 0\nusemtl a\nf 1 2 3 4\n")
+    parts = "o one\nv 0 0 0\nv 1 0 0\nv 0 1 0\nusemtl a\nf 1 2 3\no two\nv 0 0 5\nv 1 0 5\nv 0 1 5\nusemtl b\nf 4 5 6\n"
+    write(tmp_path / "c.obj", parts)
+    dataset = bot.load(tmp_path, n_points=400)
+    assert dataset.labels is None
+    triangle, square, two = dataset.images
+    assert (triangle[:, :2].sum(axis=1) <= 1).all()
+    np.testing.assert_allclose(square.mean(axis=0), [0.5, 0.5, 0], atol=0.02)
+    assert (two[:, 2] == 5).sum() == pytest.approx(200, abs=1)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("a.off", "OFF\n3 0 0\n0 0 0\n1 0 0\n0 1 0\n", r"no faces \(points without faces are read from .ply and .xyz"),
+        ("a.obj", "v 0 0 0\nv 1 0 0\nv 0 1 0\n", "no faces"),
+        ("a.stl", "hello", "no faces"),
+        ("a.obj", "v 0 0 0\nv 0 0 0\nv 0 0 0\nf 1 2 3\n", "no area"),
+        ("a.off", TRIANGLE.replace("1 0 0", "nan 0 0", 1), "finite numbers"),
+        ("a.off", TRIANGLE.replace("3 0 1 2", "3 0 1 7"), "index"),
+        ("a.off", TRIANGLE[:20], ""),
+        ("a.ply", "hello", "Not a ply file"),
+        ("a.xyz", "", "it is empty"),
+        ("a.xyz", "1 2 3\n", r"1 point\(s\), which is no shape"),
+        ("a.xyz", "1 2 3\nnan 1 2\n", "NaN or infinite"),
+        ("a.xyz", "1 2 3\n1e300 1 2\n", "beyond float32"),
+        ("a.xyz", "1 2\n3 4\n", ""),
+        ("a.xyz", "12\nwater\nO 0 0 0\n", ""),
+    ],
+)
+def test_damaged_files_are_named(tmp_path: Path, name: str, text: str, message: str):
+    write(tmp_path / "c" / name, text)
+    with pytest.raises(DatasetError, match=f"(?s)cannot read the shape .*{name}: .*{message}.*repair or remove it"):
+        bot.load(tmp_path)
+
+
+def test_folders_that_are_no_dataset(tmp_path: Path):
+    path = write(tmp_path / "loose.off", TRIANGLE)
+    with pytest.raises(DatasetError, match="is a single shape; name the folder"):
+        bot.load(path)
+    with pytest.raises(DatasetError, match=r"x\.glb is of an unknown kind; expected .*\.obj, \.off"):
+        bot.load(write(tmp_path / "x.glb", "?"))
+    write(tmp_path / "c" / "a.off", TRIANGLE)
+    with pytest.raises(DatasetError, match="1 shapes next to 1 sub-folders with shapes"):
+        bot.load(tmp_path)
+    path.unlink()
+    with pytest.raises(InputError, match="resize and grey: for flat images only"):
+        bot.load(tmp_path, resize=32)
+    for wrong in ({"n_points": 1}, {"n_points": 2.5}, {"seed": -1}):
+        with pytest.raises(InputError, match="must be an integer"):
+            bot.load(tmp_path, **wrong)
+    Image.new("L", (5, 5)).save(tmp_path / "c" / "preview.png")
+    with pytest.warns(DataWarning, match="images and shapes in 3-D; the shapes are read"):
+        assert len(bot.load(tmp_path)) == 1
+
+
+def test_without_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    real = builtins.__import__
+
+    def without(name, *rest, **options):
+        if name == "trimesh":
+            raise ImportError(name)
+        return real(name, *rest, **options)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    write(tmp_path / "a.xyz", "1 2 3\n4 5 6\n")
+    assert len(bot.load(tmp_path)) == 1  # plain numbers need no reader
+    write(tmp_path / "a.off", TRIANGLE)
+    with pytest.raises(DatasetError, match=r'pip install "bispectral-ot\[meshes\]"'):
+        bot.load(tmp_path)

@@ -1,0 +1,27 @@
+"""The study of distances between sets, on few small images."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bispectral_ot.studies.comparison import mmd_p_value, run_comparison
+
+
+def test_the_study_writes_its_tables_and_goes_on(tmp_path):
+    options = {"datasets": ["digits"], "features": ["pixels"], "images": 40, "sizes": [20], "test_images": 20}
+    found = run_comparison(tmp_path / "run", **options, repeats=2)
+    assert (len(found["distances"]), len(found["sizes"])) == (3, 1)
+    assert len(found["rates"]) == 11
+    assert all(0 <= cell["divergence"] <= 1 for cell in found["rates"])
+    assert "class removed" in (tmp_path / "run" / "rates.md").read_text(encoding="utf-8")
+    again = run_comparison(tmp_path / "run", **options, repeats=2)
+    assert [cell["seconds"] for cell in again["rates"]] == [cell["seconds"] for cell in found["rates"]]
+
+
+def test_mmd_sees_a_shift_and_no_more():
+    random = np.random.default_rng(0)
+    points = np.concatenate([random.normal(size=(30, 2)), 2 + random.normal(size=(30, 2))])
+    costs = ((points[:, None] - points) ** 2).sum(axis=2)
+    assert mmd_p_value(costs, 30, random) == 1 / 100
+    mixed = random.permutation(60)
+    assert mmd_p_value(costs[np.ix_(mixed, mixed)], 30, random) > 0.05
