@@ -22,7 +22,7 @@ def sample(image: NDArray, radius: float, angle: float) -> float:
     return total
 
 
-def area_means(image: NDArray, cell: float) -> tuple[NDArray, NDArray]:
+def area_means(image: NDArray, cell: int) -> tuple[NDArray, NDArray]:
     """Means of one image (H, W) over the parts inside of it of cells about its centre, and the share of these parts."""
     shape = [math.ceil(size / cell) for size in image.shape]
 
@@ -39,7 +39,7 @@ def area_means(image: NDArray, cell: float) -> tuple[NDArray, NDArray]:
     return means / inside, inside / cell**2
 
 
-def polar_fields(image: NDArray, *, cell: float, radii: NDArray, spacing: float, n_angles: int) -> NDArray:
+def polar_fields(image: NDArray, *, cell: int, radii: NDArray, spacing: float, n_angles: int) -> NDArray:
     """Intensities of the channels and five edge fields of one image (H, W, C): (C + 5, n_rings, n_angles).
 
     The image is averaged over cells first; ``radii`` and ``spacing`` are in cells.
@@ -94,7 +94,7 @@ def coupled_bispectrum(
     n_angles: int,
     radius: float,
     edge_weight: float,
-    cell: float = 1,
+    cell: int = 1,
 ) -> NDArray[np.float64]:
     """The rotation features of one grey image (H, W) in the polar basis, by the columns of ``index_map``.
 

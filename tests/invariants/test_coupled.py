@@ -66,12 +66,12 @@ def test_matches_the_literal_formula(size: tuple[int, int]) -> None:
     np.testing.assert_allclose(transformer.transform(image[None])[0], expected, atol=2e-6)
 
 
-@pytest.mark.parametrize(("size", "cell"), [((24, 24), 1.65), ((27, 22), 1.5125)])
-def test_large_images_match_the_literal_formula_of_their_means(size: tuple[int, int], cell: float) -> None:
+@pytest.mark.parametrize(("size", "cell"), [((30, 30), 2), ((47, 45), 3)])
+def test_large_images_match_the_literal_formula_of_their_means(size: tuple[int, int], cell: int) -> None:
     image = np.random.default_rng(0).uniform(size=size)
-    options: dict[str, Any] = {"n_rings": 4, "n_angles": 11, "radius": 1.1, "edge_weight": 1.5}
+    options: dict[str, Any] = {"n_rings": 3, "n_angles": 11, "radius": 1.1, "edge_weight": 1.5}
     transformer = CoupledBispectrum(max_frequency=4, **options).fit(image[None])
-    assert transformer.means_.cell == pytest.approx(cell)
+    assert transformer.means_.cell == cell
     expected = coupled_bispectrum(image, transformer.index_map_, cell=cell, **options)
     np.testing.assert_allclose(transformer.transform(image[None])[0], expected, atol=2e-6)
 
@@ -106,7 +106,7 @@ def test_turning_the_polar_grid_changes_nothing(basis: str, symmetry: str, chann
 
 @pytest.mark.parametrize("basis", BOTH)
 @pytest.mark.parametrize(
-    "shape", [(28, 28), (21, 21), (20, 31), (20, 20, 3), (64, 64), (97, 97, 3), (90, 129), (301, 64)]
+    "shape", [(28, 28), (21, 21), (20, 31), (20, 20, 3), (97, 97, 3), (128, 128), (130, 171), (301, 145)]
 )
 def test_turns_of_the_pixel_grid_change_nothing(basis: str, shape: tuple[int, ...]) -> None:
     images = np.random.default_rng(0).uniform(size=(3, *shape))
@@ -119,19 +119,20 @@ def test_turns_of_the_pixel_grid_change_nothing(basis: str, shape: tuple[int, ..
 
 def test_large_images_are_worked_with_at_the_size_of_the_rings() -> None:
     assert CoupledBispectrum().fit(np.ones((1, 28, 28))).means_.cell == 1
-    cells = [CoupledBispectrum().fit(np.ones((1, size, size))).means_.shape[0] for size in (64, 256, 1000)]
-    assert cells == [39, 39, 39]
-    assert CoupledBispectrum(n_rings=20).fit(np.ones((1, 256, 256))).means_.shape == (77, 77)
+    fitted = [CoupledBispectrum().fit(np.ones((1, size, size))).means_ for size in (28, 64, 128, 256, 1030)]
+    assert [means.cell for means in fitted] == [1, 1, 2, 5, 21]
+    assert [means.shape[0] for means in fitted] == [28, 64, 64, 52, 50]
+    assert CoupledBispectrum(n_rings=20).fit(np.ones((1, 256, 256))).means_.cell == 2
 
 
 def test_an_enlarged_image_has_the_features_of_the_image() -> None:
-    """Measured: 0.03 of the distance to another image at most."""
-    images = scribbles(8, size=60)
+    """Measured: 0.10 of the distance to the nearest other image at most, for images 64 and 52 cells wide."""
+    images = scribbles(8, size=128)
     transformer = CoupledBispectrum().fit(images)
-    larger = np.repeat(np.repeat(images, 4, axis=1), 4, axis=2)
+    larger = np.repeat(np.repeat(images, 2, axis=1), 2, axis=2)
     x, y = transformer.transform(images), CoupledBispectrum().fit_transform(larger)
     others = np.array([distance(transformer, x, np.roll(x, shift, axis=0)) for shift in range(1, 8)])
-    assert distance(transformer, x, y).max() < 0.05 * others.min()
+    assert distance(transformer, x, y).max() < 0.12 * others.min()
 
 
 @pytest.mark.parametrize("basis", BOTH)

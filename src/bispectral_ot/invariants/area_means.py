@@ -37,7 +37,7 @@ class AreaMeans:
 
     height: int
     width: int
-    cell: float
+    cell: int
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -77,7 +77,7 @@ class AreaMeans:
         return out.reshape(len(rows), channels, -1)
 
 
-def _edges(size: int, n_cells: int, cell: float) -> list[tuple[float, float]]:
+def _edges(size: int, n_cells: int, cell: int) -> list[tuple[float, float]]:
     """Where cells along an axis start and stop, in pixels; those at the ends are cut off at the image's border."""
     first = (size - n_cells * cell) / 2
     return [(max(0.0, first + i * cell), min(float(size), first + (i + 1) * cell)) for i in range(n_cells)]

@@ -21,9 +21,9 @@ from bispectral_ot.invariants.disk_harmonics import BASES, RadialBasis, disk_har
 from bispectral_ot.invariants.polar_fields import N_EDGE_FIELDS, PolarFields
 from bispectral_ot.invariants.products import normalize_rows
 
-# Pixels that are worked with between two samples, along a ray or around the outermost ring: finer images are first
-# averaged over cells of that size, unless this would leave more than half of the pixels.
-_WORKING_PIXELS, _LEAST_CELL = 2.0, math.sqrt(2)
+# Finer images are averaged over cells of whole pixels, so that as many cells are left between two samples along a ray
+# or around the outermost ring: with fewer, interpolation would be seen under turns; more would only cost time.
+_LEAST_SPACING = 2.5
 # Fields that change sign in a mirror: sin 2p and sin 4p, counted from the first edge field.
 _ODD_EDGE_FIELDS = (2, 4)
 
@@ -71,8 +71,7 @@ class SteerableTransformer(BatchTransformer):
         radius = self.radius * min(height, width) / 2
         # the finer of the distances between two rings and between two samples of the outermost ring
         finest = radius * min(1 / n_rings, 2 * math.pi / n_angles)
-        cell = finest / _WORKING_PIXELS
-        self.means_ = AreaMeans(height, width, cell if cell >= _LEAST_CELL else 1)
+        self.means_ = AreaMeans(height, width, max(1, math.floor(finest / _LEAST_SPACING)))
         radius /= self.means_.cell
         make_basis = polar_basis if self.basis == "polar" else disk_harmonic_basis
         self.radial_ = make_basis(radius, n_rings=n_rings, max_frequency=max_frequency)
