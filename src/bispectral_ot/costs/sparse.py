@@ -33,7 +33,7 @@ class SparseCost:
     starts : (n + 1,) where each row begins
     columns : column of each entry
     exponents : cost times unit of each entry
-    engine : that works on it
+    engine : that works on it, on this machine
     """
 
     shape: tuple[int, int]
@@ -64,7 +64,7 @@ def gather_entries(
     if len(columns) < counts.sum():
         return None
     starts = np.concatenate([[0], np.cumsum(counts)])
-    return SparseCost(shape, starts, columns, exponents, engine)
+    return SparseCost(shape, starts, columns, exponents, engine.local)
 
 
 def _gather(

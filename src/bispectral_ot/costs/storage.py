@@ -11,7 +11,7 @@ from bispectral_ot.errors import MemoryBudgetError
 from bispectral_ot.memory import default_budget, format_bytes, parse_bytes
 
 STORAGES: tuple[Storage, ...] = get_args(Storage)
-_BYTES_PER_ENTRY: dict[Storage, int] = {"float32": 4, "compact": 2, "recompute": 0}
+BYTES_PER_ENTRY: dict[Storage, int] = {"float32": 4, "compact": 2, "recompute": 0}
 
 # Room for the solver's vectors, the interpreter and the libraries, in addition to what is counted exactly.
 _OVERHEAD = 64 * 2**20
@@ -68,7 +68,7 @@ def plan_storage(
     budget = default_budget() if working_memory is None else parse_bytes(working_memory)
     candidates = STORAGES if storage is None else (storage,)
     fixed = solver_bytes + _scratch_bytes(shape, block_rows)
-    needs = {candidate: fixed + _BYTES_PER_ENTRY[candidate] * shape[0] * shape[1] for candidate in candidates}
+    needs = {candidate: fixed + BYTES_PER_ENTRY[candidate] * shape[0] * shape[1] for candidate in candidates}
     for candidate in candidates:
         for mapped in (False, True) if may_map else (False,):
             if needs[candidate] + (0 if mapped else feature_bytes) <= budget:
@@ -79,7 +79,7 @@ def plan_storage(
 def storage_bytes(shape: tuple[int, int], *, feature_bytes: int, block_rows: int = 256) -> dict[Storage, int]:
     """Bytes that each storage needs, features and scratch included."""
     fixed = feature_bytes + _scratch_bytes(shape, block_rows)
-    return {storage: fixed + size * shape[0] * shape[1] for storage, size in _BYTES_PER_ENTRY.items()}
+    return {storage: fixed + size * shape[0] * shape[1] for storage, size in BYTES_PER_ENTRY.items()}
 
 
 def _scratch_bytes(shape: tuple[int, int], block_rows: int) -> int:
