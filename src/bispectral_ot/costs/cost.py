@@ -189,6 +189,7 @@ class Cost:
             block_rows=distance.rows_at_once,
             working_memory=working_memory,
             storage=storage,
+            engine=self.engine,
         ).storage
         self.storage = kept
         recomputed = kept == "recompute"

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import platform
 import re
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from bispectral_ot.engines.engine import Engine
 from bispectral_ot.errors import ClusterError, InputError
+from bispectral_ot.memory import available_memory
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -78,8 +80,8 @@ def connected(scheduler: str | None, *, seconds: float = 30.0) -> Iterator[Dask 
         yield Dask(client, wait=seconds)
 
 
-def check_cluster(client: Client, *, seconds: float = 30.0) -> dict[str, Any]:
-    """Threads and memory of each worker, once there is one and versions agree.
+def check_cluster(client: Client, *, seconds: float = 30.0) -> None:
+    """Wait for a worker, and compare versions.
 
     Raises
     ------
@@ -107,11 +109,19 @@ def check_cluster(client: Client, *, seconds: float = 30.0) -> dict[str, Any]:
         ]
     if different:
         raise ClusterError(f"the cluster cannot work with this process: {'; '.join(different)}. Install the same versions.")
-    workers = client.scheduler_info(n_workers=-1)["workers"]
-    return {
-        address: {"threads": worker["nthreads"], "memory_limit": worker["memory_limit"], "host": worker["host"]}
-        for address, worker in workers.items()
+
+
+def describe_workers(client: Client) -> dict[str, Any]:
+    """Threads, host and memory (its limit, or else a part of what its machine has) of each worker, by address."""
+    found = {
+        address: {"threads": worker["nthreads"], "host": worker["host"], "memory_limit": worker["memory_limit"]}
+        for address, worker in client.scheduler_info(n_workers=-1)["workers"].items()
     }
+    free = client.run(available_memory) if any(not worker["memory_limit"] for worker in found.values()) else {}
+    hosts = Counter(worker["host"] for worker in found.values())
+    for address, worker in found.items():
+        worker["memory_limit"] = worker["memory_limit"] or free[address] // hosts[worker["host"]]
+    return found
 
 
 def versions() -> dict[str, str]:

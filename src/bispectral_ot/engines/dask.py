@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
+from bispectral_ot.engines.cluster import check_cluster, describe_workers
 from bispectral_ot.engines.engine import Block, BlockFunction, Engine, Reduced, put_together
 from bispectral_ot.engines.threads import Threads, one_blas_thread, one_core
 from bispectral_ot.errors import ClusterError
@@ -94,9 +95,7 @@ class Dask(Engine):
     """
 
     def __init__(self, client: Client, *, timeout: float = 600.0, wait: float = 30.0) -> None:
-        from bispectral_ot.engines.cluster import check_cluster
-
-        self.workers = check_cluster(client, seconds=wait)
+        check_cluster(client, seconds=wait)
         self.client, self.timeout = client, timeout
         self.rounds: dict[str, dict[str, float]] = {}
         self._here = Threads()
@@ -106,6 +105,16 @@ class Dask(Engine):
     def local(self) -> Engine:
         """The engine for data that is on this machine."""
         return self._here
+
+    @property
+    def processes(self) -> int:
+        """How many workers there are."""
+        return len(self._threads())
+
+    def budget(self) -> int:
+        """60 % of the memory limits of all workers, where they would begin to write to their disks."""
+        limits = [worker["memory_limit"] for worker in describe_workers(self.client).values()]
+        return int(0.6 * len(limits) * min(limits))  # in equal parts
 
     @contextmanager
     def session(self) -> Iterator[None]:

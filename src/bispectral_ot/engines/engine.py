@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bispectral_ot.memory import default_budget
 from bispectral_ot.progress import Progress, silent
 
 BlockFunction = Callable[..., Any]
@@ -48,6 +49,15 @@ class Engine(ABC):
     def local(self) -> Engine:
         """The engine for data that is on this machine."""
         return self
+
+    @property
+    def processes(self) -> int:
+        """How many processes share the work; each has its own memory."""
+        return 1
+
+    def budget(self) -> int:
+        """Bytes that blocks and what they are made from may take, in all processes together."""
+        return default_budget()
 
     @abstractmethod
     def map(
