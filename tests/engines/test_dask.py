@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import threading
 import time
@@ -23,7 +24,7 @@ def client():
     import dask
 
     with (
-        dask.config.set({"distributed.scheduler.allowed-failures": 10}),
+        dask.config.set({"distributed.scheduler.allowed-failures": 2}),
         distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
         distributed.Client(cluster) as client,
     ):
@@ -106,3 +107,109 @@ def test_the_same_comparison(client):
     here, there = (bot.compare({"first": first, "second": second}, labels=True, client=c) for c in (None, client))
     pairs = [each.pair("first", "second") for each in (here, there)]
     assert pairs[1].distance == pytest.approx(pairs[0].distance, rel=1e-6, abs=1e-9)
+
+
+# Workers that die, stop or cannot be used
+
+
+@pytest.fixture(scope="module")
+def turned():
+    source, target = bot.split_halves(bot.load("digits"), per_class=60)
+    return bot.rotate_randomly(source), target
+
+
+def test_workers_that_are_killed_cost_nothing_but_time(client, turned):
+    client.wait_for_workers(2, timeout=30)
+    killed = {}
+
+    def kill_once(stage, done, total):
+        if done > 0 and stage not in killed:
+            killed[stage] = next(iter(client.run(os.getpid).values()))
+            os.kill(killed[stage], signal.SIGKILL)
+
+    options = {"solver": Sinkhorn(tol=1e-7), "storage": "float32", "pca": 20}
+    expected = bot.match(*turned, **options)
+    found = bot.match(*turned, client=client, progress=kill_once, **options)
+    assert set(killed) >= {"features", "cost", "transport", "summary"}
+    assert found.distance == pytest.approx(expected.distance, rel=1e-6)
+    np.testing.assert_array_equal(found.top_matches(1).indices, expected.top_matches(1).indices)
+
+
+def test_a_worker_that_stops_answering_is_named(client, pair):
+    from bispectral_ot.engines.dask import Dask
+
+    client.wait_for_workers(2, timeout=30)
+    engine = Dask(client, timeout=2.0)
+    cost = Cost(*pair, engine=engine, storage="float32")
+    address, process = next(iter(client.run(os.getpid).items()))
+    os.kill(process, signal.SIGSTOP)
+    try:
+        with pytest.raises(bot.ClusterError, match=r"sweep of rows \d+ to \d+ is on worker " + re.escape(address)):
+            cost.sweep(np.zeros(700), np.zeros(450), np.ones(700), unit=1.0)
+    finally:
+        os.kill(process, signal.SIGCONT)
+    assert np.isfinite(cost.sweep(np.zeros(700), np.zeros(450), np.ones(700), unit=1.0).column_sums).all()
+
+
+def test_a_block_that_ends_every_worker_is_named(client):
+    from bispectral_ot.engines.dask import Dask
+
+    client.wait_for_workers(2, timeout=30)
+    with pytest.raises(bot.ClusterError, match="die of rows 0 to 1 ended"):
+        list(Dask(client, timeout=60).map(die, row_blocks(1, block_rows=1)))
+    client.wait_for_workers(2, timeout=30)
+
+
+def die(block):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_errors_of_a_block_come_back_as_they_are(engine):
+    with pytest.raises(ZeroDivisionError):
+        list(engine.map(divide, row_blocks(4, block_rows=1)))
+
+
+def divide(block):
+    return 1 // (block.start - 2)
+
+
+def test_ctrl_c_takes_back_what_is_queued(engine):
+    threading.Timer(0.5, signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt):
+        list(engine.map(sleep, row_blocks(40, block_rows=1)))
+    time.sleep(1.1)
+    assert not any(engine.client.processing().values())
+
+
+def sleep(block):
+    time.sleep(0.5)
+
+
+def test_versions_that_differ_are_listed(client, monkeypatch):
+    from bispectral_ot.engines import cluster
+
+    monkeypatch.setattr("importlib.metadata.version", lambda name: "0.1")
+    with pytest.raises(bot.ClusterError, match=r"numba is 0\.1 here and \d+\.\d+.* on tcp://"):
+        cluster.check_cluster(client)
+
+
+def test_no_scheduler_no_worker_no_address():
+    from bispectral_ot.engines.cluster import as_engine, check_cluster, connected
+
+    with (
+        pytest.raises(bot.ClusterError, match=r"no scheduler at tcp://127\.0\.0\.1:9 .*dask scheduler"),
+        connected("tcp://127.0.0.1:9", seconds=1),
+    ):
+        pass
+    with pytest.raises(bot.InputError, match="tcp://HOST:PORT"), connected("somewhere"):
+        pass
+    with pytest.raises(bot.InputError, match=r"distributed\.Client"):
+        as_engine("tcp://127.0.0.1:8786")
+    empty = distributed.LocalCluster(n_workers=0, processes=False, dashboard_address=None)
+    with empty, distributed.Client(empty) as client, pytest.raises(bot.ClusterError, match="has no workers"):
+        check_cluster(client, seconds=0.5)
+
+
+def test_a_plan_that_cannot_fit_is_refused(client, turned):
+    with pytest.raises(bot.MemoryBudgetError, match="does not fit"):
+        bot.match(*turned, client=client, working_memory="10MB")

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 # What has to be the same here and on the workers: results would differ otherwise, or tasks could not be read.
 _COMPARED = ("numpy", "scipy", "numba", "scikit-learn", "cloudpickle", "dask", "distributed", "bispectral-ot")
 _HOW_TO_START = (
-    "Start one with `dask scheduler` and, on every machine, `dask worker tcp://HOST:8786`, or use local:2 for processes "
-    "on this machine."
+    "Start one with `dask scheduler` and, on every machine, `dask worker tcp://HOST:8786`, or use local:2 for "
+    "processes on this machine."
 )
 
 
@@ -71,7 +71,9 @@ def connected(scheduler: str | None, *, seconds: float = 30.0) -> Iterator[Dask 
         elif re.fullmatch(r"(tcp|tls|ws|wss|ucx)://.+:[0-9]+", scheduler):
             address = scheduler
         else:
-            raise InputError(f"a scheduler is given as tcp://HOST:PORT, or as local:4 for 4 processes, got {scheduler!r}.")
+            raise InputError(
+                f"a scheduler is given as tcp://HOST:PORT, or as local:4 for 4 processes, got {scheduler!r}."
+            )
         try:
             with dask.config.set({"distributed.comm.timeouts.connect": f"{seconds}s"}):
                 client = stack.enter_context(Client(address, timeout=seconds))
@@ -108,7 +110,9 @@ def check_cluster(client: Client, *, seconds: float = 30.0) -> None:
             if version != here[name]
         ]
     if different:
-        raise ClusterError(f"the cluster cannot work with this process: {'; '.join(different)}. Install the same versions.")
+        raise ClusterError(
+            f"the cluster cannot work with this process: {'; '.join(different)}. Install the same versions."
+        )
 
 
 def describe_workers(client: Client) -> dict[str, Any]:

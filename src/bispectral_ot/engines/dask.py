@@ -38,6 +38,8 @@ _GROUP_BYTES = 2**29
 _LARGE = 2**16
 # Results that are added up by one task.
 _FAN_IN = 16
+# Seconds without any task that ends, after which tasks may leave the worker that they were meant for.
+_PATIENCE = 3.0
 # Groups under way for each thread where results come back in order: too many that wait would fill the workers.
 _AHEAD = 4
 
@@ -122,6 +124,14 @@ class Dask(Engine):
         with self._here.session():
             yield
 
+    def record(self) -> dict[str, Any]:
+        """Who works, and what went to them and came back so far."""
+        return {
+            "scheduler": self.client.scheduler.address,
+            "workers": describe_workers(self.client),
+            "rounds": self.rounds,
+        }
+
     def place(
         self,
         make_content: BlockFunction,
@@ -147,6 +157,7 @@ class Dask(Engine):
                 home = homes[i * len(homes) // len(groups)]
                 futures.append(work.submit(_map_group, group, workers=[home], allow_other_workers=True))
             work.wait(futures)
+            work.leave_homes()
         return [
             Block(b.start, b.stop, _Handle(kept, i))
             for group, kept in zip(groups, futures, strict=True)
@@ -243,6 +254,7 @@ class _Round:
         self.key = f"{self.name}-{engine._name}{next(engine._count):x}"
         self.groups: dict[Future, _Group] = {}
         self.others: list[Future] = []
+        self.homes: list[str] = []
         self.record = engine.rounds.setdefault(self.name, dict.fromkeys(("count", "seconds", "sent", "received"), 0))
         self.record["count"] += 1
         self.begin = time.perf_counter()
@@ -256,6 +268,8 @@ class _Round:
         arguments = (self.function, blocks, group.kept, cut, len(references), shared, *references, *shared_references)
         future = self._submit(run, arguments, f"{self.key}-{start}", **where)
         self.groups[future] = group
+        if where:
+            self.homes.append(future.key)
         return future
 
     def add(self, parts: list[Future]) -> Future:
@@ -280,8 +294,12 @@ class _Round:
                 raise ClusterError(_GONE.format(self.client.scheduler.address if self.client.scheduler else "?"))
             if time.monotonic() - since > self.engine.timeout:
                 raise ClusterError(self._stuck())
+            if time.monotonic() - since > _PATIENCE:
+                self.leave_homes()
+            # being woken for every task takes time, and is only of use to somebody who looks
+            awaited = futures if self.progress is silent else [*self.groups, *futures]
             try:
-                wait([future for future in futures if not future.done()], timeout=1.0, return_when="FIRST_COMPLETED")
+                wait([each for each in awaited if not each.done()], timeout=1.0, return_when="FIRST_COMPLETED")
             except TimeoutError:
                 continue
         self.record["seconds"] += time.perf_counter() - self.begin
@@ -289,6 +307,11 @@ class _Round:
         for future in futures:
             if future.status == "error":
                 self._raise(future)
+
+    def leave_homes(self) -> None:
+        """Let tasks that have a worker of their own go to any other, from now on."""
+        if self.homes:
+            self.client.run_on_scheduler(_leave_homes, self.homes)
 
     def result(self, future: Future) -> Any:
         result = self.client.gather(future)
@@ -356,8 +379,8 @@ class _Round:
         return (
             f"no task of {self.name!r} ended within {self.engine.timeout:g} s: {self._named(first)} is "
             f"{'on worker ' + where[first.key] if first.key in where else 'waiting for a worker'}, {len(unfinished)} "
-            "tasks are not done. Look whether the worker is paused (memory), stopped or cut off; end it, so that others "
-            "take over, or allow a longer timeout."
+            "tasks are not done. Look whether the worker is paused (memory), stopped or cut off; end it, so that "
+            "others take over, or allow a longer timeout."
         )
 
 
@@ -397,6 +420,18 @@ class _Unpacker(pickle.Unpickler):
 
     def persistent_load(self, place: int) -> Any:
         return self.arrays[place]
+
+
+def _leave_homes(keys: list[str], dask_scheduler: Any) -> None:
+    """Forget which worker tasks were meant for.
+
+    Dask forgets it by itself (``allow_other_workers``) while there are other workers, but not if all are gone for a
+    moment: tasks would then wait for the address of a dead worker.
+    """
+    tasks = [dask_scheduler.tasks[key] for key in keys if key in dask_scheduler.tasks]
+    dask_scheduler.set_restrictions(worker={task.key: None for task in tasks})
+    waiting = {task.key: "processing" for task in tasks if task.state == "no-worker"}
+    dask_scheduler.transitions(waiting, stimulus_id="bispectral-ot")
 
 
 def _given(array: Any) -> Any:

@@ -266,7 +266,7 @@ def _chosen(datasets: Sequence[Dataset], positions: Sequence[NDArray[np.int64]])
 
 
 def _batch_size(dataset: Dataset) -> int:
-    return max(1, min(_BATCH_IMAGES, _BATCH_BYTES // (4 * dataset.images[0].size)))
+    return max(1, min(_BATCH_IMAGES, _BATCH_BYTES // (4 * int(dataset.images[0].size))))
 
 
 def _features(block: Block, images: NDArray[Any], see: FeatureMap) -> tuple[Rows, int]:
