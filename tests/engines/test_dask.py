@@ -109,6 +109,54 @@ def test_the_same_comparison(client):
     assert pairs[1].distance == pytest.approx(pairs[0].distance, rel=1e-6, abs=1e-9)
 
 
+# Images that are already out there
+
+
+def test_chunks_of_a_dask_array_are_read_by_the_workers(client, turned, monkeypatch):
+    import dask.array as da
+
+    options = {"solver": Sinkhorn(tol=1e-7), "pca": 20, "client": client}
+    expected = bot.match(*turned, **options)
+    images = da.map_blocks(read, da.from_array(turned[0].images, chunks=(170, 4, 8)), dtype=np.float32)
+    monkeypatch.setenv("NO_IMAGES_HERE", "1")  # the workers do not have it
+    source = bot.Dataset(images, turned[0].labels, classes=turned[0].classes)
+    found = bot.match(source, turned[1], **options)
+    assert found.distance == pytest.approx(expected.distance, rel=1e-6)
+    np.testing.assert_array_equal(found.top_matches(3).indices, expected.top_matches(3).indices)
+
+
+def read(chunk):
+    if "NO_IMAGES_HERE" in os.environ:
+        raise AssertionError("read by the client")
+    return chunk
+
+
+def test_chunks_without_a_cluster(turned):
+    import dask.array as da
+
+    images = da.from_array(turned[0].images, chunks=100)
+    few = bot.match(images[:50], turned[1].select(slice(80)))
+    assert few.distance == pytest.approx(bot.match(turned[0].images[:50], turned[1].select(slice(80))).distance)
+
+
+def test_chunks_that_cannot_be_used():
+    import dask.array as da
+
+    images = da.zeros((10, 8, 8), chunks=5)
+    with pytest.raises(bot.InputError, match="compute_chunk_sizes"):
+        bot.Dataset(images[images[:, 0, 0] >= 0])
+    with pytest.raises(bot.InputError, match="chunk 1 has no images"):
+        bot.Dataset(
+            da.concatenate([images, images[:0], images], axis=0, allow_unknown_chunksizes=True).rechunk(
+                ((5, 0, 15), 8, 8)
+            )
+        )
+    with pytest.raises(bot.InputError, match="expected images of shape"):
+        bot.Dataset(images[0])
+    with pytest.raises(bot.InputError, match="real numbers"):
+        bot.Dataset(images.astype(complex))
+
+
 # Workers that die, stop or cannot be used
 
 

@@ -253,8 +253,11 @@ class _Round:
         self.name = function.__name__.strip("_").replace("_", "-")
         self.key = f"{self.name}-{engine._name}{next(engine._count):x}"
         self.groups: dict[Future, _Group] = {}
+        self.arguments: dict[Future, list[Future]] = {}  # of each group, held until its result is here
         self.others: list[Future] = []
+        self.received_rows = 0
         self.homes: list[str] = []
+        self.number = itertools.count()
         self.record = engine.rounds.setdefault(self.name, dict.fromkeys(("count", "seconds", "sent", "received"), 0))
         self.record["count"] += 1
         self.begin = time.perf_counter()
@@ -267,13 +270,13 @@ class _Round:
         shared, shared_references = self.shared
         arguments = (self.function, blocks, group.kept, cut, len(references), shared, *references, *shared_references)
         future = self._submit(run, arguments, f"{self.key}-{start}", **where)
-        self.groups[future] = group
+        self.groups[future], self.arguments[future] = group, references
         if where:
             self.homes.append(future.key)
         return future
 
     def add(self, parts: list[Future]) -> Future:
-        future = self._submit(_add_parts, parts, f"add-{self.key}-{len(self.others)}")
+        future = self._submit(_add_parts, parts, f"add-{self.key}-{next(self.number)}")
         self.others.append(future)
         return future
 
@@ -283,11 +286,11 @@ class _Round:
 
         ended, since = -1, time.monotonic()
         while True:
-            now_ended = sum(future.done() for future in itertools.chain(self.groups, self.others))
+            now_ended = sum(future.done() for future in self._all())
             if now_ended != ended:
                 ended, since = now_ended, time.monotonic()
                 done = sum(g.stop - g.start for future, g in self.groups.items() if future.done())
-                self.progress(self.stage, done, self.total)
+                self.progress(self.stage, self.received_rows + done, self.total)
             if all(future.done() for future in futures):
                 break
             if self.client.status not in ("running", "connecting"):
@@ -316,7 +319,15 @@ class _Round:
     def result(self, future: Future) -> Any:
         result = self.client.gather(future)
         self.record["received"] += _size(result)
+        if future in self.groups:
+            group = self.groups.pop(future)
+            self.received_rows += group.stop - group.start
+            del self.arguments[future]
         return result
+
+    def _all(self) -> list[Future]:
+        arguments = itertools.chain.from_iterable(self.arguments.values())
+        return [*self.groups, *arguments, *self.shared[1], *self.others]
 
     @contextmanager
     def cancelled_on_error(self) -> Iterator[None]:
@@ -330,7 +341,7 @@ class _Round:
             raise ClusterError(_GONE.format(error)) from error
         except BaseException:
             if self.client.status == "running":
-                self.client.cancel([*self.groups, *self.others], force=True)
+                self.client.cancel(self._all(), force=True)
             raise
 
     def _submit(self, run: Any, arguments: Sequence[Any], key: str, **where: Any) -> Future:
@@ -348,10 +359,12 @@ class _Round:
         packer.dump(values)
         futures = []
         for array in packer.arrays:
-            future = self._submit(_given, [np.asarray(array)], f"send-{self.key}-{len(self.others)}")
-            self.others.append(future)
-            futures.append(future)
-        self.record["sent"] += len(file.getvalue()) + sum(array.nbytes for array in packer.arrays)
+            if isinstance(array, np.ndarray):
+                futures.append(self._submit(_given, [np.asarray(array)], f"send-{self.key}-{next(self.number)}"))
+                self.record["sent"] += array.nbytes
+            else:
+                futures.append(self.client.compute(array))
+        self.record["sent"] += len(file.getvalue())
         return file.getvalue(), futures
 
     def _raise(self, future: Future) -> None:
@@ -368,11 +381,13 @@ class _Round:
             ) from None
 
     def _named(self, future: Future) -> str:
-        group = self.groups.get(future)
-        return f"{self.name} of rows {group.start} to {group.stop}" if group else f"adding up of {self.name}"
+        for each, group in self.groups.items():
+            if future is each or future in self.arguments[each]:
+                return f"{self.name} of rows {group.start} to {group.stop}"
+        return f"what goes out or comes back of {self.name}"
 
     def _stuck(self) -> str:
-        unfinished = [future for future in (*self.groups, *self.others) if not future.done()]
+        unfinished = [future for future in self._all() if not future.done()]
         working = self.client.processing()
         where = {key: address for address, keys in working.items() for key in keys}
         first = next((future for future in unfinished if future.key in where), unfinished[0])
@@ -393,9 +408,10 @@ _GONE = (
 @cache
 def _packer() -> Any:
     import cloudpickle
+    from dask import is_dask_collection
 
     class Packer(cloudpickle.Pickler):
-        """Sets large arrays aside, each once."""
+        """Sets large arrays and those of Dask aside, each once."""
 
         def __init__(self, file: io.BytesIO) -> None:
             super().__init__(file)
@@ -403,7 +419,8 @@ def _packer() -> Any:
             self._places: dict[int, int] = {}
 
         def persistent_id(self, value: Any) -> int | None:
-            if not isinstance(value, np.ndarray) or value.nbytes < _LARGE or value.dtype.hasobject:
+            large = isinstance(value, np.ndarray) and value.nbytes >= _LARGE and not value.dtype.hasobject
+            if not large and not is_dask_collection(value):
                 return None
             if id(value) not in self._places:
                 self._places[id(value)] = len(self.arrays)

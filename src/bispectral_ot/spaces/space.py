@@ -15,7 +15,7 @@ from bispectral_ot.checks import check_integer
 from bispectral_ot.costs import Cost, Metric, Storage, plan_storage
 from bispectral_ot.datasets import Dataset
 from bispectral_ot.datasets.clouds import cloud_points, pack_clouds
-from bispectral_ot.datasets.dataset import KINDS
+from bispectral_ot.datasets.dataset import KINDS, is_chunked
 from bispectral_ot.engines import Block, Engine, Threads, row_blocks
 from bispectral_ot.engines.engine import BlockFunction
 from bispectral_ot.errors import DataWarning, InputError, warn
@@ -102,7 +102,10 @@ class FeatureSpace:
             check_integer("pca", pca, minimum=1)
         _check_sizes(datasets)
         self.choice, self.engine = choice, engine or Threads()
-        self.statistics: list[PixelStatistics] = [measure_pixels(dataset) for dataset in datasets]
+        self.statistics: list[PixelStatistics] = [
+            measure_pixels(dataset, self.engine if is_chunked(dataset.images) else self.engine.local)
+            for dataset in datasets
+        ]
         mean, std = common_scale(self.statistics) if normalize and datasets[0].is_flat else (0.0, 1.0)
         positions = sample_evenly([len(dataset) for dataset in datasets], _sample_size(datasets[0]))
         sample = _chosen(datasets, positions)
@@ -238,7 +241,7 @@ class FeatureSpace:
         low, high = int(np.argmin(deviations)), int(np.argmax(deviations))
         if deviations[low] == 0 or deviations[high] <= _SCALE_RATIO * deviations[low]:
             return
-        few = datasets[high].images[:: -(-len(datasets[high]) // 8)]
+        few = np.asarray(datasets[high].images[:: -(-len(datasets[high]) // 8)])
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             seen, on_one_scale = self.feature_map(few), self.feature_map(few * (deviations[low] / deviations[high]))
@@ -261,7 +264,9 @@ def _chosen(datasets: Sequence[Dataset], positions: Sequence[NDArray[np.int64]])
         shapes = [dataset.images[i] for dataset, at in zip(datasets, positions, strict=True) for i in at]
         return pack_clouds(list(map(cloud_points, shapes))) if datasets[0].kind == "clouds" else shapes
     shape = datasets[0].images.shape[1:]  # one channel may have an axis or not
-    parts = [dataset.images[at].reshape(-1, *shape) for dataset, at in zip(datasets, positions, strict=True)]
+    parts = [
+        np.asarray(dataset.images[at]).reshape(-1, *shape) for dataset, at in zip(datasets, positions, strict=True)
+    ]
     return np.concatenate(parts)
 
 
@@ -272,7 +277,7 @@ def _batch_size(dataset: Dataset) -> int:
 def _features(block: Block, images: NDArray[Any], see: FeatureMap) -> tuple[Rows, int]:
     """Features of some images, and how many of them vanish."""
     rows = np.empty((block.stop - block.start, see.transformer.n_features_out_), dtype=np.float32)
-    return rows, see.fill(images, rows)
+    return rows, see.fill(np.asarray(images), rows)
 
 
 def _projected_features(
