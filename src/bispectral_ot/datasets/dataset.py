@@ -167,7 +167,7 @@ def check_images(images: ArrayLike, *, what: str, has_channels: bool = True) -> 
     """
     _refuse_masked(images, f"{what}: images")
     if is_chunked(images):
-        return _check_chunked(images, what)
+        return cast(NDArray[Any], _check_chunked(images, what))
     try:
         batch = np.asarray(images)
     except ValueError as error:  # a list of arrays of different shapes
