@@ -22,7 +22,7 @@ def cost():
 
 @pytest.fixture(autouse=True)
 def write_every_time(monkeypatch):
-    monkeypatch.setattr(saved.SavedSolve, "every", 0.0)
+    monkeypatch.setattr(saved, "EVERY", 0.0)
 
 
 def cut_off(solver, cost, path, *, after):

@@ -17,6 +17,8 @@ from bispectral_ot.errors import InputError
 from bispectral_ot.files import whole_file
 from bispectral_ot.transport.coupling import Vector
 
+# Seconds between two writes.
+EVERY = 10.0
 # Relative differences of the cost that come from rounding on other machines.
 _ROUNDING = 1e-4
 
@@ -37,12 +39,10 @@ class SavedSolve:
     ----------
     path : of the file, an ``.npz``; it appears whole, and is removed when the solve has ended
     problem : what was solved for; a file of another problem is refused
-    every : seconds between two writes
     """
 
     path: Path
     problem: dict[str, Any]
-    every: float = 10.0
     _last: float = field(default_factory=time.monotonic)
 
     @classmethod
@@ -73,7 +73,7 @@ class SavedSolve:
 
     def write(self, reg: float, f: Vector, g: Vector) -> None:
         """Keep the potentials, unless that was done a moment ago."""
-        if time.monotonic() - self._last < self.every:
+        if time.monotonic() - self._last < EVERY:
             return
         with whole_file(self.path) as partial, open(partial, "wb") as file:
             np.savez(file, problem=json.dumps(self.problem), reg=reg, f=f, g=g)
