@@ -171,7 +171,7 @@ def test_a_limit_keeps_the_numbers_of_the_whole_set(program, sets, halves, tmp_p
 @pytest.mark.parametrize("options", [(), ("--limit", "4")])
 def test_one_set_is_compared_with_itself_in_disjoint_halves(program, sets, halves, tmp_path, options):
     words = ("match", sets / "a.npz", sets / "a.npz", "--split-halves", "--rotate-source", "--top", "9", "--json")
-    outcome = program(*words, *options, "--out", tmp_path / "run")
+    outcome = program(*words, *options, "--marginals", "balanced", "--out", tmp_path / "run")
     assert (outcome.code, outcome.stderr) == (0, "")
     rows = read_csv(tmp_path / "run" / "matches.csv")
     sources, targets = ({int(row[side]) for row in rows} for side in ("source", "target"))
@@ -193,7 +193,7 @@ def test_halves_are_of_one_set(program, sets, tmp_path):
 def test_images_on_both_sides_are_reported(program, sets, halves, tmp_path):
     """They match themselves, also where the source is turned afterwards."""
     words = ("match", sets / "a.npz", sets / "a.npz", "--rotate-source", "--limit", "8", "--json")
-    outcome = program(*words, "--out", tmp_path / "run")
+    outcome = program(*words, "--marginals", "relaxed", "--out", tmp_path / "run")
     assert "source images are also on the target side" in outcome.complaint
     assert "--split-halves" in outcome.complaint
     assert outcome.json["warnings"] == [outcome.complaint.removeprefix("warning: ")]

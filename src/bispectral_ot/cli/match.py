@@ -67,13 +67,14 @@ def match(
         ),
     ] = None,
     marginals: Annotated[
-        Marginals,
+        Marginals | None,
         typer.Option(
             help="Shares of the classes: balanced holds the target's, estimated finds those of the source by the "
             "target's labels, relaxed asks for none.",
+            show_default="estimated if TARGET has labels, else relaxed",
             rich_help_panel=_COMPARISON,
         ),
-    ] = "balanced",
+    ] = None,
     normalize: Annotated[
         bool,
         typer.Option(help="Bring all pixels to mean 0 and deviation 1.", rich_help_panel=_COMPARISON),
@@ -282,7 +283,7 @@ def check_options(config: dict[str, Any]) -> dict[str, Any]:
         "solver": SOLVERS[config["solver"]](**given),
         **{name: config[name] for name in ("symmetry", "features", "metric", "normalize")},
         **{name: config[name] for name in ("pca", "working_memory", "storage")},
-        "marginals": config.get("marginals", "balanced"),
+        "marginals": config.get("marginals"),
     }
 
 
@@ -422,6 +423,7 @@ def print_match(found: dict[str, Any], out: Path) -> None:
         f"{'yes' if found['converged'] else 'NO'}, marginal error {found['marginal_error']:.1e} "
         f"({found['tol']:g} asked for)"
     )
+    facts["shares"] = _shares_in_words(found)
     if found.get("accuracy") is not None:
         facts["accuracy"] = f"{found['accuracy']:.1%} of the source images keep their class"
         weak = [(share, name) for name, share in found["recall"].items() if share < 1]
@@ -443,6 +445,20 @@ def print_match(found: dict[str, Any], out: Path) -> None:
         style = {"accuracy": "bold", "converged": "" if found["converged"] else "bold red"}.get(name, "")
         table.add_row(name, Text(text), style=style)  # a folder may be called [bold]
     output.print(table)
+
+
+def _shares_in_words(found: dict[str, Any]) -> str:
+    words = {
+        "balanced": "balanced: every target gets its share",
+        "relaxed": "relaxed: targets get what comes",
+        "estimated": "estimated",
+    }[found["marginals"]]
+    if found.get("shares"):
+        differences = [(each["source"] - each["target"], name, each) for name, each in found["shares"].items()]
+        largest = [item for item in sorted(differences, key=lambda item: -abs(item[0]))[:3] if abs(item[0]) >= 0.01]
+        named = [f"{name} {each['source']:.0%} ({each['target']:.0%} of the target)" for _, name, each in largest]
+        words += f": {', '.join([*named, '...'] if named else ['as in the target'])}"
+    return f"{words}; {found['mass']:.1%} of the mass goes over"
 
 
 def _poses_in_words(poses: dict[str, Any]) -> str:

@@ -91,6 +91,11 @@ class Match:
         """``|P 1 - p|_1 + |P^T 1 - q|_1``, measured in float64."""
         return self.coupling.marginal_error
 
+    @property
+    def mass(self) -> float:
+        """Mass that goes over; 1 unless the solver relaxes the source's side or leaves a share behind."""
+        return float(self._summary.row_sums.sum())
+
     def top_matches(self, k: int = 5) -> TopMatches:
         """The k best targets of each source with their share of its mass, best first.
 

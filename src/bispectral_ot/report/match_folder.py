@@ -82,7 +82,8 @@ def write_match(
         save(drawn, folder / "figures" / "confusion.png")
     progress("report", 4, 4)
     page = collect(match, source, target, poses=poses, title=title, seed=seed, progress=progress)
-    content = tables.results(match, source, target, table) | dict(extra or {})
+    shares = None if match.share_estimate is None else match.class_shares(seed=seed)
+    content = tables.results(match, source, target, table, shares) | dict(extra or {})
     content["settings"] = {**match.settings, **(settings or {})}
     content["seconds"] = {**(seconds or {}), **match.seconds, "report": time.perf_counter() - start}
     if poses is not None:

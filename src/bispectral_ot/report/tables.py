@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from bispectral_ot.datasets import Dataset
 from bispectral_ot.matching import Match, class_preservation
+from bispectral_ot.matching.outcomes import ClassShares
 
 Row = list[Any]
 
@@ -137,7 +138,17 @@ def confusion_rows(table: ClassTable) -> tuple[list[str], list[Row]]:
     return header, [[name, *counts] for name, counts in zip(table.rows, table.counts.tolist(), strict=True)]
 
 
-def results(match: Match, source: Side, target: Side, table: ClassTable | None) -> dict[str, Any]:
+def true_shares(match: Match, shares: ClassShares) -> NDArray[np.float64]:
+    """Shares (classes,) of the target's classes among the sources, by their labels; NaN without labels."""
+    if match.source_labels is None:
+        return np.full(len(shares.classes), np.nan)
+    true: NDArray[np.float64] = np.equal.outer(shares.classes, match.source_labels).mean(axis=1)
+    return true
+
+
+def results(
+    match: Match, source: Side, target: Side, table: ClassTable | None, shares: ClassShares | None = None
+) -> dict[str, Any]:
     """The figures of a match, for ``results.json``."""
     coupling = match.coupling
     found: dict[str, Any] = {
@@ -147,6 +158,8 @@ def results(match: Match, source: Side, target: Side, table: ClassTable | None) 
         "tol": coupling.tol,
         "iterations": coupling.iterations,
         "reg": getattr(coupling, "reg", None),
+        "marginals": match.settings.get("marginals", "balanced"),
+        "mass": match.mass,
         "targets_per_source": float(np.exp(coupling.entropy) / coupling.shape[0]),
         "n": coupling.shape[0],
         "m": coupling.shape[1],
@@ -156,6 +169,13 @@ def results(match: Match, source: Side, target: Side, table: ClassTable | None) 
         "seconds": match.seconds,
         "memory": match.memory,
     }
+    if shares is not None:
+        columns = shares._asdict() | {"true": true_shares(match, shares)}
+        names = columns.pop("classes")
+        found["shares"] = {
+            str(name): dict(zip(columns, map(float, row), strict=True))
+            for name, row in zip(names, np.transpose(list(columns.values())), strict=True)
+        }
     if table is not None:
         found |= {
             "accuracy": table.accuracy,
