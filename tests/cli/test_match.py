@@ -15,6 +15,9 @@ from PIL import Image
 
 from bispectral_ot.datasets import synthetic_shapes
 
+# What labels.csv says for and against the label of a source.
+DETAILS = ["runner_up", "runner_up_share", "nearest_label", "nearest_distance"]
+
 
 @pytest.fixture(scope="module")
 def run(program, sets, tmp_path_factory):
@@ -37,6 +40,7 @@ def test_a_run_has_all_its_files_and_nothing_else(run):
         "figures",
         "labels.csv",
         "matches.csv",
+        "model.npz",
         "report-data.npz",
         "results.json",
         "run.json",
@@ -70,14 +74,18 @@ def test_results_say_what_was_measured_and_how(run):
 def test_the_tables_agree_with_each_other(run, halves):
     out, _ = run
     matches, labels = read_csv(out / "matches.csv"), read_csv(out / "labels.csv")
-    assert list(matches[0]) == ["source", "rank", "target", "share"]
+    assert list(matches[0]) == ["source", "rank", "target", "share", "distance"]
     assert [(row["source"], row["rank"]) for row in matches] == [
         (str(i), str(rank)) for i in range(12) for rank in (1, 2, 3)
     ]
     shares = np.array([float(row["share"]) for row in matches]).reshape(12, 3)
     assert (np.diff(shares, axis=1) <= 0).all()
     assert (shares.sum(axis=1) <= 1 + 1e-4).all()
-    assert list(labels[0]) == ["source", "label", "share", "true_label"]
+    assert list(labels[0]) == ["source", "label", "share", *DETAILS, "true_label"]
+    for i, row in enumerate(labels):
+        best = [each for each in matches if each["source"] == str(i)]
+        assert float(row["nearest_distance"]) <= min(float(each["distance"]) for each in best) * 1.00001
+        assert float(row["runner_up_share"]) <= float(row["share"])
     truth = [("zéro", "eins, zwei", '"deux"')[label] for label in halves[0].labels]
     assert [row["true_label"] for row in labels] == truth
     results = json.loads((out / "results.json").read_text("utf-8"))
@@ -135,7 +143,7 @@ def test_without_labels_on_one_side_the_other_side_gives_them(program, sets, tmp
     assert program("match", sets / "a.npz", sets / "plain.npz", "-q", "--out", tmp_path / "target").code == 0
     for side in ("source", "target"):
         rows = read_csv(tmp_path / side / "labels.csv")
-        assert list(rows[0]) == [side, "label", "share"]
+        assert list(rows[0]) == [side, "label", "share", *(DETAILS if side == "source" else [])]
         assert len(rows) == 12
         assert not (tmp_path / side / "confusion.csv").exists()
         assert not (tmp_path / side / "figures" / "confusion.png").exists()

@@ -173,6 +173,10 @@ def match(
     top: Annotated[
         int, typer.Option(min=1, help="Best targets of each source in matches.csv.", rich_help_panel=_OUTPUT)
     ] = 5,
+    model: Annotated[
+        bool,
+        typer.Option(help="Keep what `predict` needs, in model.npz.", rich_help_panel=_OUTPUT),
+    ] = True,
     overwrite: Annotated[
         bool,
         typer.Option("--overwrite", help="Replace an earlier run in that folder.", rich_help_panel=_OUTPUT),
@@ -206,10 +210,12 @@ def match(
     run.json (versions, machine), figures, and these tables:
 
     matches.csv: a row for each source image and each of its best targets,
-    with the share of the source's mass that goes there; images count from 0.
+    with the share of the source's mass that goes there, and the distance;
+    images count from 0.
 
     labels.csv: the label that each image gets from the other side, with its
     share of the mass: for the source, or for the target if only SOURCE has labels.
+    For sources also the runner-up, and label and distance of the nearest target.
 
     confusion.csv: where each source class went, if both sides have labels.
 
@@ -387,6 +393,7 @@ def match_sides(
         settings={name: config[name] for name in _SIDE_OPTIONS},
         seconds={"load": loading},
         extra={"warnings": told, **extra},
+        model=config.get("model", True),
         progress=progress,
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,10 @@ from bispectral_ot.report.page_data import collect
 from bispectral_ot.report.pose_tables import pose_rows, pose_summary
 from bispectral_ot.report.style import save
 from bispectral_ot.report.tables import ClassTable, Side
+from bispectral_ot.transport import EntropicCoupling
 
+# What predictions need.
+MODEL = "model.npz"
 # Targets of each source in the figure; the CSV file has as many as were asked for.
 _SHOWN_TARGETS = 5
 
@@ -35,6 +39,7 @@ def write_match(
     settings: Mapping[str, Any] | None = None,
     seconds: Mapping[str, float] | None = None,
     extra: Mapping[str, Any] | None = None,
+    model: bool = False,
     progress: Progress = silent,
 ) -> dict[str, Any]:
     """Write everything about a match to ``folder``.
@@ -59,6 +64,8 @@ def write_match(
         How the two sides were made, and the time that took: added to those of the match.
     extra
         More entries for ``results.json``.
+    model
+        Whether to keep what predictions for new images need (``model.npz``), where the plan has potentials.
     """
     start = time.perf_counter()
     write_csv(folder / "matches.csv", *tables.match_rows(match, source, target, k=k))
@@ -69,6 +76,8 @@ def write_match(
         write_csv(folder / "confusion.csv", *tables.confusion_rows(table))
     if poses is not None:
         _write_poses(folder, poses, match, source, target, seed=seed)
+    if model and isinstance(match.coupling, EntropicCoupling):
+        replace(match.predictor, positions=target.positions).save(folder / MODEL)
     progress("report", 1, 4)
     shown = min(k, _SHOWN_TARGETS)
     drawn = figures.matches_figure(match, source.dataset, target.dataset, k=shown, seed=seed)
