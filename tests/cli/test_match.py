@@ -16,7 +16,7 @@ from PIL import Image
 from bispectral_ot.datasets import synthetic_shapes
 
 # What labels.csv says for and against the label of a source.
-DETAILS = ["runner_up", "runner_up_share", "nearest_label", "nearest_distance"]
+DETAILS = ["runner_up", "runner_up_share", "nearest_label", "nearest_distance", "counterpart"]
 
 
 @pytest.fixture(scope="module")
@@ -44,10 +44,12 @@ def test_a_run_has_all_its_files_and_nothing_else(run):
         "report-data.npz",
         "results.json",
         "run.json",
+        "unmatched.csv",
     ]
     assert {path.suffix for path in (out / "figures").iterdir()} == {".png", ".svg"}
     pictures = sorted(path.name for path in (out / "figures").glob("*.png"))
-    assert pictures == ["confusion.png", "convergence.png", "matches.png"]
+    always = ["confusion.png", "convergence.png", "matches.png", "shares.png", "unmatched.png"]
+    assert [name for name in pictures if name != "doubtful.png"] == always
     for name in pictures:
         with Image.open(out / "figures" / name) as picture:
             assert np.asarray(picture.convert("L")).std() > 5
@@ -106,7 +108,7 @@ def test_the_printed_table_is_short_and_names_the_folder(run):
     for word in ("distance", "marginal error", "keep their class", "coupled-bispectrum"):
         assert word in text
     assert out.name in text
-    assert len(outcome.stdout.splitlines()) <= 12
+    assert len(outcome.stdout.splitlines()) <= 16
 
 
 def test_the_same_words_give_the_same_files_on_any_number_of_cores(program, sets, tmp_path, monkeypatch):

@@ -31,10 +31,10 @@ def test_images_that_took_part_get_the_rows_that_they_had(run, program, sets, tm
     assert len(read_csv(tmp_path / "new" / "poses.csv")) == 12
     for table in ("labels.csv", "matches.csv"):
         before, now = read_csv(run / table), read_csv(tmp_path / "new" / table)
-        assert list(before[0]) == list(now[0])
+        assert [name for name in before[0] if name != "counterpart"] == list(now[0])
         took_part = {row["source"] for row in before}
         again = [row for row in now if row["source"] in took_part]
-        for name in before[0]:
+        for name in now[0]:
             columns = [[row[name] for row in rows] for rows in (before, again)]
             if name.endswith(("share", "distance")):
                 np.testing.assert_allclose(*(np.array(column, dtype=float) for column in columns), atol=1e-4)

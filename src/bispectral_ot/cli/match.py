@@ -215,7 +215,10 @@ def match(
 
     labels.csv: the label that each image gets from the other side, with its
     share of the mass: for the source, or for the target if only SOURCE has labels.
-    For sources also the runner-up, and label and distance of the nearest target.
+    For sources also the runner-up, label and distance of the nearest target, and a
+    score for having a counterpart at all (a share of the targets are as far apart).
+
+    unmatched.csv: images of both sides without counterpart, unless --marginals balanced.
 
     confusion.csv: where each source class went, if both sides have labels.
 
@@ -436,6 +439,14 @@ def print_match(found: dict[str, Any], out: Path) -> None:
         weak = [(share, name) for name, share in found["recall"].items() if share < 1]
         if weak:
             facts["weakest"] = ", ".join(f"{name} {share:.0%}" for share, name in sorted(weak)[:3])
+    if found.get("unmatched"):
+        counts = found["unmatched"]
+        facts["unmatched"] = (
+            f"{counts['sources']:,} sources and {counts['targets']:,} targets have no counterpart "
+            f"({counts['share']:.0%} by chance)"
+        )
+    if found.get("doubtful"):
+        facts["doubtful"] = f"{found['doubtful']:,} labels: see labels.csv and figures/doubtful.png"
     if settings.get("kept_variance") is not None:
         facts["pca"] = f"{settings['columns']} components keep {settings['kept_variance']:.1%} of the variance"
     if found.get("poses"):

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from bispectral_ot.datasets import Dataset
 from bispectral_ot.matching import Match, class_preservation
-from bispectral_ot.matching.outcomes import ClassShares
 
 Row = list[Any]
 
@@ -108,11 +107,13 @@ def match_rows(match: Match, source: Side, target: Side, *, k: int) -> tuple[lis
     return header, rows()
 
 
-def label_rows(match: Match, source: Side, target: Side) -> tuple[list[str], Iterator[Row]] | None:
+def label_rows(
+    match: Match, source: Side, target: Side, *, scores: NDArray[np.float64] | None = None
+) -> tuple[list[str], Iterator[Row]] | None:
     """Header and rows of ``labels.csv``: the label of each image by the other side, and what speaks against it.
 
     The source gets labels, together with its own where it has some; the target does where only the source
-    has labels; nobody where there are none.
+    has labels; nobody where there are none. ``scores`` (n,) say how far sources have a counterpart.
     """
     if match.target_labels is not None:
         name, side = "source", source
@@ -126,6 +127,8 @@ def label_rows(match: Match, source: Side, target: Side) -> tuple[list[str], Ite
             "nearest_label": details.nearest,
             "nearest_distance": _short(details.nearest_costs),
         }
+        if scores is not None:
+            found["counterpart"] = [f"{score:.4g}" for score in scores]
         if match.source_labels is not None:
             found["true_label"] = match.source_labels
     elif match.source_labels is not None:
@@ -148,17 +151,7 @@ def confusion_rows(table: ClassTable) -> tuple[list[str], list[Row]]:
     return header, [[name, *counts] for name, counts in zip(table.rows, table.counts.tolist(), strict=True)]
 
 
-def true_shares(match: Match, shares: ClassShares) -> NDArray[np.float64]:
-    """Shares (classes,) of the target's classes among the sources, by their labels; NaN without labels."""
-    if match.source_labels is None:
-        return np.full(len(shares.classes), np.nan)
-    true: NDArray[np.float64] = np.equal.outer(shares.classes, match.source_labels).mean(axis=1)
-    return true
-
-
-def results(
-    match: Match, source: Side, target: Side, table: ClassTable | None, shares: ClassShares | None = None
-) -> dict[str, Any]:
+def results(match: Match, source: Side, target: Side, table: ClassTable | None) -> dict[str, Any]:
     """The figures of a match, for ``results.json``."""
     coupling = match.coupling
     found: dict[str, Any] = {
@@ -179,13 +172,6 @@ def results(
         "seconds": match.seconds,
         "memory": match.memory,
     }
-    if shares is not None:
-        columns = shares._asdict() | {"true": true_shares(match, shares)}
-        names = columns.pop("classes")
-        found["shares"] = {
-            str(name): dict(zip(columns, map(float, row), strict=True))
-            for name, row in zip(names, np.transpose(list(columns.values())), strict=True)
-        }
     if table is not None:
         found |= {
             "accuracy": table.accuracy,
