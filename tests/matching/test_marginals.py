@@ -242,3 +242,12 @@ def test_shares_are_estimated_by_any_features(options):
     source = source.select(np.flatnonzero(source.labels < 3))
     shares = bot.match(source, target, **options).class_shares()
     assert shares.source[:3].sum() > 0.75
+
+
+def test_intervals_are_not_certain_where_the_sets_cannot_be_told_apart(halves):
+    """The estimate is then the target's share, but that is not known."""
+    shares = bot.match(*halves).class_shares()
+    assert (shares.high - shares.low > 0.01).all()
+    assert ((shares.low <= 0.1) & (shares.high >= 0.1)).mean() >= 0.8
+    half = bot.match(halves[0].select(halves[0].labels < 5), halves[1]).class_shares()
+    assert (half.low[5:] == 0).mean() >= 0.6
