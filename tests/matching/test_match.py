@@ -223,7 +223,8 @@ def test_sets_on_different_scales_are_told_where_the_features_see_it(few, featur
     assert told[0].filename == __file__
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        bot.match(a, b.images * 2.5, features=features)  # brighter pictures are not of another range
+        # brighter pictures are not of another range
+        bot.match(a, b.images * 2.5, features=features, marginals="balanced")
         bot.match(bot.normalize(a), bot.normalize(wide), features=features)
 
 
@@ -471,7 +472,7 @@ def test_the_settings_say_how_it_was_done(few):
     assert match.settings["normalize"] is True
     assert "CoupledBispectrum" in match.settings["transformer"]
     assert "Sinkhorn" in match.settings["solver"]
-    assert set(match.seconds) == {"features", "cost", "transport", "summary"}
+    assert set(match.seconds) == {"features", "cost", "novelty", "shares", "transport", "summary"}
     assert all(seconds >= 0 for seconds in match.seconds.values())
 
 

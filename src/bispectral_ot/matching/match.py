@@ -47,7 +47,7 @@ def match(
     pca: int | None = None,
     source_weights: ArrayLike | None = None,
     target_weights: ArrayLike | None = None,
-    marginals: Marginals | None = "balanced",
+    marginals: Marginals | None = None,
     working_memory: str | int | float | None = None,
     storage: Storage | None = None,
     scratch: str | Path | None = None,
@@ -97,9 +97,9 @@ def match(
     marginals
         What is known about the shares of classes in the source. ``"balanced"``: they are those of the target (or of the
         weights), so that every target gets its weight. ``"estimated"``: they are estimated from the target's labels,
-        and held for classes as a whole. ``"relaxed"``: nothing is known, and targets get what comes. None chooses
-        ``"estimated"`` where the target has labels and ``"relaxed"`` where not, but ``"balanced"`` where weights,
-        another solver or penalties of its own are given.
+        and held for classes as a whole. ``"relaxed"``: nothing is known, and targets get what comes. None, the default,
+        chooses ``"estimated"`` where the target has labels and ``"relaxed"`` where not, but ``"balanced"`` where
+        weights, another solver or penalties of its own are given. See docs/shares.md.
     working_memory, storage
         Byte budget for features and cost (``"4GB"``), and how the cost is kept; see :class:`~bispectral_ot.Cost`.
     scratch
