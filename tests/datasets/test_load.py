@@ -94,7 +94,7 @@ def test_arrays_and_datasets_pass(images: np.ndarray):
 
 
 def test_wrong_split():
-    with pytest.raises(InputError, match="unknown split 'validation'; choose one of train, test"):
+    with pytest.raises(InputError, match="unknown split 'validation'; choose one of train, val, test"):
         load("digits", split="validation")
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 import re
 import zipfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
@@ -17,7 +15,8 @@ from numpy.typing import NDArray
 from bispectral_ot.datasets.dataset import Dataset
 from bispectral_ot.datasets.idx import is_idx_name, read_idx, read_idx_images
 from bispectral_ot.datasets.local import find_plain_or_packed
-from bispectral_ot.errors import DatasetError, InputError, MemoryBudgetError
+from bispectral_ot.datasets.reading import reading
+from bispectral_ot.errors import DatasetError
 from bispectral_ot.memory import check_fits
 
 _IMAGE_KEYS = ("images", "x", "data")
@@ -30,7 +29,7 @@ def read_npz(path: Path, *, split: str = "train") -> Dataset:
     Also understood, in either case: ``x``/``y``, ``data``/``targets``, the same with a split in the name
     (``x_train``, ``train_images``, ...), and a file with a single array.
     """
-    with _reading(path), zipfile.ZipFile(path) as archive:
+    with reading(path), zipfile.ZipFile(path) as archive:
         keys = [name.removesuffix(".npy") for name in archive.namelist()]
         images_key = _find_key(path, keys, _IMAGE_KEYS, split)
         if images_key is None and len(keys) == 1 and split == "train":
@@ -46,17 +45,17 @@ def read_npz(path: Path, *, split: str = "train") -> Dataset:
         classes = _read_member(path, archive, "classes") if labels_key and "classes" in keys else np.empty(0, dtype=str)
     if classes.ndim != 1:
         raise DatasetError(f"{path}: 'classes' has shape {classes.shape}; expected one name for each class, (n,).")
-    return Dataset(_without_single_channel(images), labels, name=path.stem, classes=tuple(map(str, classes)))
+    return Dataset(without_single_channel(images), labels, name=path.stem, classes=tuple(map(str, classes)))
 
 
 def read_npy(path: Path) -> Dataset:
     """Read an array of images, without labels."""
-    with _reading(path), open(path, "rb") as file:
+    with reading(path), open(path, "rb") as file:
         if zipfile.is_zipfile(file):
             raise DatasetError(f"{path} is an .npz archive; give it a name that ends with .npz.")
         file.seek(0)
         images = _read_array(file, str(path), "the array")
-    return Dataset(_without_single_channel(images), name=path.stem)
+    return Dataset(without_single_channel(images), name=path.stem)
 
 
 def read_idx_file(path: Path) -> Dataset:
@@ -131,18 +130,6 @@ def _read_array(file: IO[bytes], what: str, key: str) -> NDArray[Any]:
     return array
 
 
-@contextmanager
-def _reading(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except InputError:
-        raise
-    except MemoryError:
-        raise MemoryBudgetError(f"{path} needs more memory than there is; save a part of it.") from None
-    except Exception as error:  # zipfile, its decompressors and NumPy raise whatever they like on a damaged file
-        said = error.strerror if isinstance(error, OSError) and error.strerror else f"{type(error).__name__}: {error}"
-        raise DatasetError(f"cannot read {path} ({said}); the file is damaged, get or save it again.") from None
-
-
-def _without_single_channel(images: NDArray[Any]) -> NDArray[Any]:
+def without_single_channel(images: NDArray[Any]) -> NDArray[Any]:
+    """Images without an axis of one channel."""
     return images[..., 0] if images.ndim == 4 and images.shape[3] == 1 else images

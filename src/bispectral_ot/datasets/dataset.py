@@ -69,7 +69,7 @@ class Dataset:
             images = check_images(self.images, what=what, has_channels=self.kind != "volumes")
         if self.kind == "volumes":
             check_volumes(images, what=what)
-        labels, classes = _check_labels(self.labels, tuple(str(c) for c in self.classes), len(images))
+        labels, classes = check_labels(self.labels, tuple(str(c) for c in self.classes), len(images))
         if len(self.files) not in (0, len(images)):
             raise InputError(
                 f"files has {len(self.files)} entries but images has {len(images)}; "
@@ -132,7 +132,7 @@ class Dataset:
         )
 
 
-def check_flat(dataset: Dataset, what: str) -> None:
+def check_flat(dataset: Any, what: str) -> None:
     """Raise an :class:`InputError` where something that is done to flat images is asked for another kind."""
     if dataset.kind != "images":
         raise InputError(f"{what}: for flat images only, but {dataset.name!r} has {KINDS[dataset.kind]}.")
@@ -229,9 +229,10 @@ def _refuse_non_finite(images: NDArray[np.float32], what: str) -> None:
             )
 
 
-def _check_labels(
+def check_labels(
     labels: ArrayLike | None, classes: tuple[str, ...], n_images: int
 ) -> tuple[NDArray[np.int64] | None, tuple[str, ...]]:
+    """Labels as indices into classes, and the classes (see :class:`Dataset`), or an error that says what is wrong."""
     if labels is None:
         if classes:
             raise InputError(f"{len(classes)} classes are named but there are no labels; give labels too.")
