@@ -139,13 +139,18 @@ def check_flat(dataset: Any, what: str) -> None:
 
 
 def as_dataset(data: Dataset | ArrayLike | os.PathLike[str], *, name: str = "images") -> Dataset:
-    """Return a Dataset as it is, an array as one called ``name``, and what a name or a path stands for loaded."""
+    """Return a Dataset as it is, an array as one called ``name``, and all else as :func:`load` reads it."""
     if isinstance(data, Dataset):
         return data
-    if isinstance(data, (str, os.PathLike)):
-        from bispectral_ot.datasets.load import load  # which itself needs this module
+    if isinstance(data, (np.ndarray, list, tuple)):
+        return of_array(data, name=name)
+    from bispectral_ot.datasets.load import as_datasets  # which itself needs this module
 
-        return load(data)
+    return as_datasets([data], [name])[0]
+
+
+def of_array(data: ArrayLike, *, name: str) -> Dataset:
+    """An array, or a list of clouds, as a dataset without labels."""
     # checked there
     return Dataset(cast(NDArray[Any], data), name=name, kind="clouds" if are_clouds(data) else "images")
 

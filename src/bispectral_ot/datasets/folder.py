@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import os
 import unicodedata
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-from bispectral_ot.datasets.image_file import SUFFIXES
+from numpy.typing import NDArray
+
+from bispectral_ot.datasets.image_file import SUFFIXES, Look, decode_image, look_at_image
 from bispectral_ot.datasets.image_files import ImageFiles
 from bispectral_ot.datasets.listing import Listing
 from bispectral_ot.errors import DatasetError, DataWarning, warn
@@ -19,15 +23,19 @@ _SPLIT_FOLDERS = {
 }
 
 
-def list_folder(folder: Path) -> Listing:
+def list_folder(
+    folder: Path,
+    suffixes: tuple[str, ...] = SUFFIXES,
+    look: Callable[[Path, str], Look] = look_at_image,
+    decode: Callable[[Path, str], tuple[NDArray[Any], bool]] = decode_image,
+) -> Listing:
     """List all images of ``folder``: ``<class>/<image>`` with labels, or ``<image>`` without.
 
-    Files come in sorted order, class by class. Hidden files and files that are not PNG, JPEG, TIFF or BMP are
-    ignored.
+    Files come in sorted order, class by class. Hidden files and files with other suffixes are ignored.
     """
-    classes, paths, labels = list_files(folder, SUFFIXES, "images")
+    classes, paths, labels = list_files(folder, suffixes, "images")
     names = tuple(as_text(path.relative_to(folder).as_posix()) for path in paths)
-    content = ImageFiles(paths, names, str(folder))
+    content = ImageFiles(paths, names, str(folder), look, decode)
     return Listing(content, as_text(folder.resolve().name), labels if classes else None, tuple(classes), names)
 
 

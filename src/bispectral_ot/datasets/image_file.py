@@ -44,6 +44,12 @@ class Look(NamedTuple):
     width: int
     mode: str
 
+    @classmethod
+    def at(cls, pixels: NDArray[Any]) -> Look:
+        """Look at an image that is in memory."""
+        grey = "floating point" if pixels.dtype.kind == "f" else "grey"
+        return cls(pixels.shape[0], pixels.shape[1], "colour" if pixels.ndim == 3 else grey)
+
 
 def read_image(path: Path) -> NDArray[Any]:
     """Read one image file as (height, width) or (height, width, 3); uint8, uint16 or float32."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -12,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from bispectral_ot.datasets.dataset import Dataset, Kind, check_labels
 from bispectral_ot.datasets.grey import to_grey
 from bispectral_ot.datasets.image_file import Look
+from bispectral_ot.datasets.reading import reading
 from bispectral_ot.datasets.resize import Size, resize_images
 from bispectral_ot.errors import InputError
 from bispectral_ot.memory import check_fits
@@ -66,8 +68,8 @@ class Stack:
 
     def read(self, positions: Positions, size: Size | None, grey: bool, progress: Progress) -> NDArray[Any]:
         """Block by block, so that what is stored may be larger than memory."""
-        whole = len(positions) == len(self)
-        if isinstance(self.rows, np.ndarray):
+        if isinstance(self.rows, np.ndarray) and not isinstance(self.rows, np.memmap) and self.arrange is None:
+            whole = len(positions) == len(self)
             return _prepared(self.rows if whole else self.rows[positions], size, grey, progress)
         row_bytes = self.dtype.itemsize * int(np.prod(self.row_shape, dtype=np.int64))
         small = row_bytes if size is None else row_bytes * size[0] * size[1] // max(1, int(np.prod(self.row_shape[:2])))
@@ -81,11 +83,12 @@ class Stack:
         for start in range(0, len(self), step):
             kept = positions[np.searchsorted(positions, start) : np.searchsorted(positions, start + step)] - start
             if len(kept):
-                part = np.asarray(self.rows[start + kept[0] : start + kept[-1] + 1])
+                with reading(self.what):
+                    part = np.asarray(self.rows[start + kept[0] : start + kept[-1] + 1])
                 part = part if len(part) == len(kept) else part[kept - kept[0]]
                 parts.append(_prepared(self.arrange(part) if self.arrange else part, size, grey, silent))
                 done += len(kept)
-                progress(f"read {self.what}", done, len(positions))
+                progress(f"read {Path(self.what).name}", done, len(positions))
         return np.concatenate(parts)
 
 

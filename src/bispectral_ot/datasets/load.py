@@ -18,11 +18,15 @@ from bispectral_ot.choices import Split
 from bispectral_ot.datasets.arrays import find_idx_images, read_idx_file
 from bispectral_ot.datasets.bundled import BUNDLED
 from bispectral_ot.datasets.catalogue import named_folder
-from bispectral_ot.datasets.dataset import Dataset, Kind, as_dataset, check_flat
+from bispectral_ot.datasets.dataset import Dataset, Kind, as_dataset, check_flat, of_array
 from bispectral_ot.datasets.fetch import fetch
-from bispectral_ot.datasets.folder import list_folder, split_folders
+from bispectral_ot.datasets.folder import has_files, list_folder, split_folders
+from bispectral_ot.datasets.formats.fits import FITS_SUFFIXES, decode_fits, look_at_fits
+from bispectral_ot.datasets.formats.parquet import find_parts, list_parquet
+from bispectral_ot.datasets.image_file import SUFFIXES
 from bispectral_ot.datasets.listing import Listing, Positions
 from bispectral_ot.datasets.local import find_pair, read_local
+from bispectral_ot.datasets.objects import as_array, list_object
 from bispectral_ot.datasets.official import OFFICIAL, OfficialSet
 from bispectral_ot.datasets.readers import check_split, list_file
 from bispectral_ot.datasets.resize import Size, parse_size
@@ -57,8 +61,12 @@ def load(
           (no labels), or a folder with IDX files;
         - a folder of shapes in 3-D, with sub-folders likewise: OBJ, OFF, PLY and STL meshes (which need
           ``bispectral-ot[meshes]``), PLY and XYZ clouds of points;
-        - an ``.npz`` (keys ``images``, ``labels``, ``classes``; or ``x``, ``y``), ``.npy`` or IDX file;
-        - an array (n, height, width[, channels]) or a :class:`Dataset`.
+        - a file: ``.npz``, ``.npy``, IDX, HDF5, Zarr and OME-Zarr, Parquet with encoded images, MRC stacks and RELION
+          ``.star``, FITS, TIFF with several pages, ``.tar``, CSV or TSV with columns path and label (docs/files.md).
+          Arrays or columns that are not called ``images`` and ``labels`` are named as ``file.h5::IMAGES::LABELS``;
+        - an array (n, height, width[, channels]), of any library that shares arrays with NumPy, or a :class:`Dataset`;
+        - a data frame with a column of paths, a ``datasets.Dataset``, a dataset of torch or torchvision, an AnnData
+          with images in ``.obsm``.
     split
         ``"train"``, ``"val"`` or ``"test"``, where the source has several: an official set, an ``.npz`` file, or a
         folder with a folder for each of them.
@@ -108,12 +116,12 @@ def drawn(positions: Positions, limit: int, *, seed: int, stream: int = 0) -> Po
 
 def as_datasets(sets: Sequence[Any], names: Sequence[str], *, progress: Progress = silent) -> list[Dataset]:
     """Datasets as they are, arrays as ones with these names; names and paths loaded, with all others at one size."""
-    if not any(isinstance(data, (str, os.PathLike)) for data in sets):
+    if all(isinstance(data, (Dataset, np.ndarray, list)) for data in sets):
         return [as_dataset(data, name=name) for data, name in zip(sets, names, strict=True)]
     paths = {os.fspath(data) for data in sets if isinstance(data, (str, os.PathLike))}
     known = {path: list_set(path, progress=progress) for path in sorted(paths)}
     listings = [
-        known[os.fspath(data)] if isinstance(data, (str, os.PathLike)) else Listing.of(as_dataset(data, name=name))
+        known[os.fspath(data)] if isinstance(data, (str, os.PathLike)) else _list_object(data, name)
         for data, name in zip(sets, names, strict=True)
     ]
     return read_together(listings, progress=progress)
@@ -135,15 +143,21 @@ def list_set(
     check_integer("seed", seed, minimum=0)
     if not isinstance(source, (str, os.PathLike)):
         check_split(split, "an array or Dataset")
-        listing = Listing.of(as_dataset(source, name="array"))
+        listing = _list_object(source, "array")
     elif (name := os.fspath(source)) in OFFICIAL:
         listing = Listing.of(_read_official(OFFICIAL[name], split, root, progress))
     elif name in BUNDLED:
         check_split(split, name)
         listing = Listing.of(BUNDLED[name].read())
     else:
-        listing = _list_path(user_path(name), split, n_points, seed)
+        listing = _list_path(*_path_and_keys(name), split, n_points, seed)
     return listing if kind is None else replace(listing, kind=kind)
+
+
+def _list_object(data: Any, name: str) -> Listing:
+    if isinstance(data, Dataset):
+        return Listing.of(data)
+    return list_object(data) or Listing.of(of_array(as_array(data), name=name))
 
 
 def _read_official(
@@ -161,11 +175,22 @@ def _read_official(
     return read_local(official, named, split)
 
 
-def _list_path(path: Path, split: str, n_points: int, seed: int) -> Listing:
+def _path_and_keys(name: str) -> tuple[Path, list[str]]:
+    """``file.h5::images::labels`` names arrays in a file, unless there is a file of this very name."""
+    path = user_path(name)
+    if "::" not in name or path.exists():
+        return path, []
+    name, *keys = name.split("::")
+    return user_path(name), keys
+
+
+def _list_path(path: Path, keys: list[str], split: str, n_points: int, seed: int) -> Listing:
     try:
-        if path.is_dir():
+        if path.is_dir() and path.suffix.lower() != ".zarr":
+            if keys:
+                raise InputError(f"{path} is a folder, which has no arrays to name; leave ::{'::'.join(keys)} out.")
             return _list_folder(path, split, n_points, seed)
-        return list_file(path, split)
+        return list_file(path, split, keys)
     except OSError as error:
         what = "folder" if error.errno != errno.ENAMETOOLONG and path.is_dir() else "file"
         raise DatasetError(f"cannot read the {what} {path}: {error.strerror or error}.") from None
@@ -180,8 +205,12 @@ def _list_folder(path: Path, split: str, n_points: int, seed: int) -> Listing:
         if split not in splits:
             raise InputError(f"{path} has no {split} split; its splits are {', '.join(splits)}.")
         path = splits[split]
+    elif parts := find_parts(path, split):
+        return list_parquet(path, split, (), parts=parts)
     else:
         check_split(split, path)
     if has_shapes(path):
         return list_shape_folder(path, n_points=n_points, seed=seed)
+    if has_files(path, FITS_SUFFIXES) and not has_files(path, SUFFIXES):
+        return list_folder(path, FITS_SUFFIXES, look_at_fits, decode_fits)
     return list_folder(path)

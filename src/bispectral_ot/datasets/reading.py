@@ -21,6 +21,7 @@ def reading(what: object) -> Iterator[None]:
         raise MemoryBudgetError(f"{what} needs more memory than there is; save a part of it.") from None
     except Exception as error:  # decoders raise whatever they like
         said = error.strerror if isinstance(error, OSError) and error.strerror else f"{type(error).__name__}: {error}"
+        said = " ".join(said.split())
         raise DatasetError(f"cannot read {what} ({said}); the file is damaged, get or save it again.") from None
 
 
