@@ -126,8 +126,8 @@ def show(
             counts.add_row(f"and {len(dataset.classes) - _MOST_CLASSES} more classes", "")
         output.print(counts)
     if out is not None:
+        from bispectral_ot.datasets.pictures import Pictures
         from bispectral_ot.report.figures import contact_sheet
-        from bispectral_ot.report.pictures import Pictures
         from bispectral_ot.report.style import save
 
         rows = [np.arange(len(dataset))[:per_class]]

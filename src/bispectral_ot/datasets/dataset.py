@@ -10,6 +10,7 @@ from typing import Any, Literal, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bispectral_ot import display
 from bispectral_ot.checks import check_choice
 from bispectral_ot.datasets.clouds import are_clouds, check_clouds, check_volumes
 from bispectral_ot.errors import InputError
@@ -20,6 +21,7 @@ KINDS: dict[str, str] = {"images": "images", "sphere": "spheres", "clouds": "clo
 
 # Images that are looked at together.
 _BLOCK_ROWS = 4096
+_SHOWN = 8  # pictures in a notebook
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,6 +93,20 @@ class Dataset:
         labels = f"{len(self.classes)} classes" if self.labels is not None else "no labels"
         what = f"{len(self):,} {KINDS[self.kind]} of {self.size_in_words}"
         return f"Dataset({self.name!r}: {what} {self.images.dtype}, {labels})"
+
+    def _repr_html_(self) -> str:
+        from bispectral_ot.datasets.pictures import Pictures  # which itself needs this module
+
+        facts = {
+            KINDS[self.kind]: f"{len(self):,}",
+            "size": self.size_in_words,
+            "type": self.images.dtype,
+            "classes": len(self.classes) if self.labels is not None else "no labels",
+        }
+        pictures, shown = Pictures(self), np.linspace(0, len(self) - 1, min(len(self), _SHOWN)).astype(np.int64)
+        names = [i if self.labels is None else self.classes[self.labels[i]] for i in shown]
+        row = "".join(display.picture(pictures[i], caption=name) for i, name in zip(shown, names, strict=True))
+        return display.panel(f"Dataset {self.name!r}", facts, row)
 
     @property
     def is_flat(self) -> bool:
