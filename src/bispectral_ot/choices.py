@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-Split = Literal["train", "test"]
+Split = Literal["train", "val", "test"]
 Symmetry = Literal[
     "rotation",
     "rotation-reflection",

@@ -52,9 +52,9 @@ def split_halves(
 
 
 def half_positions(
-    dataset: Dataset, *, seed: int = 0, per_class: int | None = None
+    dataset: Any, *, seed: int = 0, per_class: int | None = None
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Where the images of the two halves of :func:`split_halves` stand in ``dataset``."""
+    """Where the images of the two halves of :func:`split_halves` stand in a :class:`Dataset`, or in the list of one."""
     per_class = None if per_class is None else check_integer("per_class", per_class, minimum=1)
     random = np.random.default_rng(check_integer("seed", seed, minimum=0))
     labels = np.zeros(len(dataset), dtype=np.int64) if dataset.labels is None else dataset.labels

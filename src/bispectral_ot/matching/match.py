@@ -12,7 +12,8 @@ from bispectral_ot.checks import check_choice
 from bispectral_ot.choices import Marginals
 from bispectral_ot.costs import Cost, Metric, Storage
 from bispectral_ot.datasets import Dataset
-from bispectral_ot.datasets.dataset import as_dataset, as_shapes
+from bispectral_ot.datasets.dataset import as_shapes
+from bispectral_ot.datasets.load import as_datasets
 from bispectral_ot.datasets.transforms import warn_of_shared
 from bispectral_ot.errors import DataWarning, InputError, warn
 from bispectral_ot.matching.novelty import IMPRESSION, unmatched_share
@@ -121,7 +122,8 @@ def match(
     True
     """
     solver = check_solver(solver)
-    sides = [_as_dataset(source, "source"), _as_dataset(target, "target")]
+    _refuse_pairs(source=source, target=target)
+    sides = as_datasets((source, target), ("source", "target"), progress=progress)
     choice = choose_features(features, symmetry=symmetry, metric=metric, kind=sides[0].kind, intensity=intensity)
     if choice.symmetry == "so3-shapes":
         sides = [as_shapes(side) for side in sides]
@@ -222,7 +224,7 @@ def check_solver(solver: Solver | str | None) -> Solver:
     return solver
 
 
-def _as_dataset(data: Any, name: str) -> Dataset:
-    if isinstance(data, tuple) and len(data) == 2 and getattr(data[0], "ndim", 0) > getattr(data[1], "ndim", 1):
-        raise InputError(f"{name} is a pair; images and their labels are given as Dataset(images, labels).")
-    return as_dataset(data, name=name)
+def _refuse_pairs(**sides: Any) -> None:
+    for name, data in sides.items():
+        if isinstance(data, tuple) and len(data) == 2 and getattr(data[0], "ndim", 0) > getattr(data[1], "ndim", 1):
+            raise InputError(f"{name} is a pair; images and their labels are given as Dataset(images, labels).")
