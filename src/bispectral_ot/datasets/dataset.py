@@ -188,7 +188,8 @@ def check_images(images: ArrayLike, *, what: str, has_channels: bool = True) -> 
     """
     _refuse_masked(images, f"{what}: images")
     if is_chunked(images):
-        return _check_chunked(images, what)
+        chunked: NDArray[Any] = _check_chunked(images, what)
+        return chunked
     try:
         batch = np.asarray(images)
     except ValueError as error:  # a list of arrays of different shapes
