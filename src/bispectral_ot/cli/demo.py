@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from bispectral_ot.progress import Progress
 
 # Named one by one, so that the comparison stays what it says whatever the default features become.
-FEATURES = ("pixels", "ring-bispectrum", "coupled-bispectrum")
+FEATURES = ("pixels", "ring-bispectrum", "combined-bispectrum")
 
 
 def demo(
