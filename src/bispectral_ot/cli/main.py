@@ -24,6 +24,7 @@ from bispectral_ot.cli.compare import compare
 from bispectral_ot.cli.console import complain
 from bispectral_ot.cli.demo import demo
 from bispectral_ot.cli.match import match
+from bispectral_ot.cli.predict import predict
 from bispectral_ot.cli.report import report
 from bispectral_ot.cli.streams import guard_streams
 from bispectral_ot.cli.upright import upright
@@ -172,6 +173,7 @@ def program(
 
 
 app.command()(match)
+app.command()(predict)
 app.command()(compare)
 app.command()(upright)
 app.command()(demo)

@@ -12,12 +12,12 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from bispectral_ot.choices import FeatureName, Marginals, Metric, SolverName, Split, Storage, Symmetry
+from bispectral_ot.choices import FeatureName, Intensity, Marginals, Metric, SolverName, Split, Storage, Symmetry
 from bispectral_ot.cli.console import output, progress_bars, shown_warnings
 from bispectral_ot.errors import DataWarning, InputError
 
 if TYPE_CHECKING:
-    from bispectral_ot.datasets import Dataset
+    from bispectral_ot.datasets.listing import Listing
     from bispectral_ot.poses import Poses
     from bispectral_ot.progress import Progress
     from bispectral_ot.report.tables import ClassTable, Side
@@ -44,8 +44,9 @@ def match(
     symmetry: Annotated[
         Symmetry | None,
         typer.Option(
-            help="What not to see; rotation-reflection and d4 (quarter turns) include mirror images, so3 is for "
-            "signals on the sphere, so3-shapes for shapes in 3-D.",
+            help="What not to see; rotation-reflection and d4 (quarter turns) include mirror images, "
+            "rotation-translation is for content that is not centred, so3 for signals on the "
+            "sphere, so3-shapes for shapes in 3-D.",
             show_default="that of the features, else rotation or, for shapes, so3-shapes",
             rich_help_panel=_COMPARISON,
         ),
@@ -63,7 +64,15 @@ def match(
         Metric | None,
         typer.Option(
             help="Distance between features.",
-            show_default="sqeuclidean for coupled-bispectrum and aligned, else l1",
+            show_default="sqeuclidean for combined, coupled, local and aligned, else l1",
+            rich_help_panel=_COMPARISON,
+        ),
+    ] = None,
+    intensity: Annotated[
+        Intensity | None,
+        typer.Option(
+            help="Whether brightness and contrast count; for combined-bispectrum and local-bispectrum.",
+            show_default="ignore",
             rich_help_panel=_COMPARISON,
         ),
     ] = None,
@@ -76,13 +85,14 @@ def match(
         ),
     ] = None,
     marginals: Annotated[
-        Marginals,
+        Marginals | None,
         typer.Option(
             help="Shares of the classes: balanced holds the target's, estimated finds those of the source by the "
             "target's labels, relaxed asks for none.",
+            show_default="estimated if TARGET has labels, else relaxed",
             rich_help_panel=_COMPARISON,
         ),
-    ] = "balanced",
+    ] = None,
     normalize: Annotated[
         bool,
         typer.Option(help="Bring all pixels to mean 0 and deviation 1.", rich_help_panel=_COMPARISON),
@@ -105,10 +115,10 @@ def match(
         typer.Option(help="Passes (or updates) at most.", show_default="the solver's own", rich_help_panel=_SOLVER),
     ] = None,
     source_split: Annotated[
-        Split, typer.Option(help="Which part of the source, where it has both.", rich_help_panel=_IMAGES)
+        Split, typer.Option(help="Which part of the source, where it has several.", rich_help_panel=_IMAGES)
     ] = "train",
     target_split: Annotated[
-        Split, typer.Option(help="Which part of the target, where it has both.", rich_help_panel=_IMAGES)
+        Split, typer.Option(help="Which part of the target, where it has several.", rich_help_panel=_IMAGES)
     ] = "train",
     root: Annotated[
         Path | None,
@@ -121,6 +131,7 @@ def match(
         str | None,
         typer.Option(
             help="Scale images to fit into this size, 32 or 32x48; the aspect ratio stays, background fills the rest.",
+            show_default="their own; 64 or less where sizes differ",
             rich_help_panel=_IMAGES,
         ),
     ] = None,
@@ -182,6 +193,10 @@ def match(
     top: Annotated[
         int, typer.Option(min=1, help="Best targets of each source in matches.csv.", rich_help_panel=_OUTPUT)
     ] = 5,
+    model: Annotated[
+        bool,
+        typer.Option(help="Keep what `predict` needs, in model.npz.", rich_help_panel=_OUTPUT),
+    ] = True,
     overwrite: Annotated[
         bool,
         typer.Option("--overwrite", help="Replace an earlier run in that folder.", rich_help_panel=_OUTPUT),
@@ -217,10 +232,15 @@ def match(
     run.json (versions, machine), figures, and these tables:
 
     matches.csv: a row for each source image and each of its best targets,
-    with the share of the source's mass that goes there; images count from 0.
+    with the share of the source's mass that goes there, and the distance;
+    images count from 0.
 
     labels.csv: the label that each image gets from the other side, with its
     share of the mass: for the source, or for the target if only SOURCE has labels.
+    For sources also the runner-up, label and distance of the nearest target, and a
+    score for having a counterpart at all (a share of the targets are as far apart).
+
+    unmatched.csv: images of both sides without counterpart, unless --marginals balanced.
 
     confusion.csv: where each source class went, if both sides have labels.
 
@@ -275,9 +295,13 @@ def check_options(config: dict[str, Any]) -> dict[str, Any]:
     check_free(config["out"], verb=config["verb"], inputs=inputs, overwrite=config["overwrite"])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)  # the match says it
-        choice = choose_features(config["features"], symmetry=config["symmetry"], metric=config["metric"])
-    one_set = (config["source"], config["source_split"]) == (config["target"], config["target_split"])
-    if config["split_halves"] and not one_set:
+        choice = choose_features(
+            config["features"],
+            symmetry=config["symmetry"],
+            metric=config["metric"],
+            intensity=config.get("intensity"),
+        )
+    if config["split_halves"] and not is_one_set(config):
         raise InputError(
             "--split-halves is for one set on both sides; give the same SOURCE and TARGET, or leave it out."
         )
@@ -302,53 +326,52 @@ def check_options(config: dict[str, Any]) -> dict[str, Any]:
     return {
         "solver": SOLVERS[config["solver"]](**given),
         **{name: config[name] for name in ("symmetry", "features", "metric", "normalize")},
+        "intensity": config.get("intensity"),
         **{name: config[name] for name in ("pca", "working_memory", "storage")},
-        "marginals": config.get("marginals", "balanced"),
+        "marginals": config.get("marginals"),
     }
 
 
 def read_sides(config: dict[str, Any], progress: Progress) -> tuple[Side, Side]:
-    """Both sets as they are compared: loaded, resized, drawn from, turned and centred."""
+    """Both sets as they are compared: drawn from, loaded at one size, turned and centred."""
     import numpy as np
 
-    from bispectral_ot.datasets import center, load, rotate_randomly
-    from bispectral_ot.datasets.dataset import as_shapes
+    from bispectral_ot.datasets import center, rotate_randomly
+    from bispectral_ot.datasets.dataset import as_shapes, check_flat
+    from bispectral_ot.datasets.load import drawn, list_set
+    from bispectral_ot.datasets.resize import parse_size
+    from bispectral_ot.datasets.together import read_together
     from bispectral_ot.datasets.transforms import half_positions, warn_of_shared
     from bispectral_ot.report.tables import Side
 
-    symmetry = _symmetry(config)
+    symmetry, seed = _symmetry(config), config["seed"]
 
-    def read(name: str) -> Dataset:
-        dataset = load(
+    def listed(name: str) -> Listing:
+        return list_set(
             config[name],
             split=config[f"{name}_split"],
             root=config["root"],
-            resize=config["resize"],
-            grey=config["grey"],
             kind="sphere" if symmetry == "so3" else None,
-            seed=config["seed"],
+            seed=seed,
             progress=progress,
         )
-        return as_shapes(dataset) if symmetry == "so3-shapes" else dataset
 
-    source = read("source")
+    first = listed("source")
+    listings = [first, first if is_one_set(config) else listed("target")]
     if config["split_halves"]:
-        target = source
-        positions = [np.sort(half) for half in half_positions(source, seed=config["seed"])]
+        positions = [np.sort(half) for half in half_positions(first, seed=seed)]
     else:
-        target = read("target")
-        positions = [np.arange(len(side)) for side in (source, target)]
+        positions = [np.arange(len(listing)) for listing in listings]
     if config["limit"] is not None:
         # a stream for each side, so that a set and itself do not give the same images
-        streams = [np.random.default_rng([config["seed"], number]) for number in range(2)]
-        positions = [
-            np.sort(random.choice(places, min(config["limit"], len(places)), replace=False))
-            for random, places in zip(streams, positions, strict=True)
-        ]
-    source, target = (
-        side if len(places) == len(side) else side.select(places)
-        for side, places in zip((source, target), positions, strict=True)
-    )
+        positions = [drawn(places, config["limit"], seed=seed, stream=side) for side, places in enumerate(positions)]
+    size = None if config["resize"] is None else parse_size(config["resize"])
+    if config["grey"] or size is not None:
+        for listing in listings:
+            check_flat(listing, "--resize and --grey")
+    source, target = read_together(listings, positions, size=size, grey=config["grey"], progress=progress)
+    if symmetry == "so3-shapes":
+        source, target = as_shapes(source), as_shapes(target)
     if config["rotate_source"]:  # else the match finds them
         warn_of_shared(source, target)
     if config["rotate_source"]:
@@ -356,6 +379,11 @@ def read_sides(config: dict[str, Any], progress: Progress) -> tuple[Side, Side]:
     if config["center"]:
         source, target = center(source, progress=progress), center(target, progress=progress)
     return Side(source, positions[0]), Side(target, positions[1])
+
+
+def is_one_set(config: dict[str, Any]) -> bool:
+    """Whether source and target are the same set, which is read once."""
+    return (config["source"], config["source_split"]) == (config["target"], config["target_split"])
 
 
 def _symmetry(config: dict[str, Any]) -> str | None:
@@ -407,6 +435,7 @@ def match_sides(
         settings={name: config[name] for name in _SIDE_OPTIONS},
         seconds={"load": loading},
         extra={"warnings": told, **extra},
+        model=config.get("model", True),
         progress=progress,
     )
 
@@ -443,11 +472,20 @@ def print_match(found: dict[str, Any], out: Path) -> None:
         f"{'yes' if found['converged'] else 'NO'}, marginal error {found['marginal_error']:.1e} "
         f"({found['tol']:g} asked for)"
     )
+    facts["shares"] = _shares_in_words(found)
     if found.get("accuracy") is not None:
         facts["accuracy"] = f"{found['accuracy']:.1%} of the source images keep their class"
         weak = [(share, name) for name, share in found["recall"].items() if share < 1]
         if weak:
             facts["weakest"] = ", ".join(f"{name} {share:.0%}" for share, name in sorted(weak)[:3])
+    if found.get("unmatched"):
+        counts = found["unmatched"]
+        facts["unmatched"] = (
+            f"{counts['sources']:,} sources and {counts['targets']:,} targets have no counterpart "
+            f"({counts['share']:.0%} by chance)"
+        )
+    if found.get("doubtful"):
+        facts["doubtful"] = f"{found['doubtful']:,} labels: see labels.csv and figures/doubtful.png"
     if settings.get("kept_variance") is not None:
         facts["pca"] = f"{settings['columns']} components keep {settings['kept_variance']:.1%} of the variance"
     if found.get("poses"):
@@ -464,6 +502,20 @@ def print_match(found: dict[str, Any], out: Path) -> None:
         style = {"accuracy": "bold", "converged": "" if found["converged"] else "bold red"}.get(name, "")
         table.add_row(name, Text(text), style=style)  # a folder may be called [bold]
     output.print(table)
+
+
+def _shares_in_words(found: dict[str, Any]) -> str:
+    words = {
+        "balanced": "balanced: every target gets its share",
+        "relaxed": "relaxed: targets get what comes",
+        "estimated": "estimated",
+    }[found["marginals"]]
+    if found.get("shares"):
+        differences = [(each["source"] - each["target"], name, each) for name, each in found["shares"].items()]
+        largest = [item for item in sorted(differences, key=lambda item: -abs(item[0]))[:3] if abs(item[0]) >= 0.01]
+        named = [f"{name} {each['source']:.0%} ({each['target']:.0%} of the target)" for _, name, each in largest]
+        words += f": {', '.join([*named, '...'] if named else ['as in the target'])}"
+    return f"{words}; {found['mass']:.1%} of the mass goes over"
 
 
 def _poses_in_words(poses: dict[str, Any]) -> str:

@@ -72,7 +72,11 @@ class ShareEstimate:
     source_scores: Vector = field(repr=False)
 
     def intervals(self, *, level: float = 0.9, draws: int = 100, seed: int = 0) -> tuple[Vector, Vector]:
-        """Bootstrap intervals (classes,) of the shares: sources and calibration targets drawn anew each time."""
+        """Bootstrap intervals (classes,) of the shares: sources and calibration targets drawn anew each time.
+
+        They are those of the likeliest shares, also where the sets cannot be told apart and the estimate is the
+        target's share: that is a choice, not knowledge. A lower end of less than half an image is 0.
+        """
         generator = np.random.default_rng(seed)
         n, m = len(self.source_scores), len(self.labels)
         counts = _count(self.labels, len(self.counts))
@@ -84,9 +88,9 @@ class ShareEstimate:
                 calibration = fit_calibration(self.scores, self.labels, counts, weights=drawn, start=start)
                 rows = generator.integers(n, size=n)
                 likelihoods = calibration.log_likelihoods(self.source_scores[rows], counts)
-                draw[:] = _final_shares(likelihoods, self.counts)[0]
+                draw[:] = likeliest_shares(likelihoods)
         low, high = np.quantile(found, [(1 - level) / 2, (1 + level) / 2], axis=0)
-        return np.minimum(low, self.shares), np.maximum(high, self.shares)
+        return np.minimum(np.where(low < 0.5 / n, 0.0, low), self.shares), np.maximum(high, self.shares)
 
 
 def estimate_shares(

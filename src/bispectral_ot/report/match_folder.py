@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,16 @@ from bispectral_ot.files import write_csv, write_json
 from bispectral_ot.matching import Match
 from bispectral_ot.poses import Poses
 from bispectral_ot.progress import Progress, silent
-from bispectral_ot.report import figures, pose_figures, tables
+from bispectral_ot.report import figures, pose_figures, review_figures, tables
 from bispectral_ot.report.page_data import collect
 from bispectral_ot.report.pose_tables import pose_rows, pose_summary
+from bispectral_ot.report.review import Review, unmatched_rows
 from bispectral_ot.report.style import save
 from bispectral_ot.report.tables import ClassTable, Side
+from bispectral_ot.transport import EntropicCoupling
 
+# What predictions need.
+MODEL = "model.npz"
 # Targets of each source in the figure; the CSV file has as many as were asked for.
 _SHOWN_TARGETS = 5
 
@@ -35,13 +40,14 @@ def write_match(
     settings: Mapping[str, Any] | None = None,
     seconds: Mapping[str, float] | None = None,
     extra: Mapping[str, Any] | None = None,
+    model: bool = False,
     progress: Progress = silent,
 ) -> dict[str, Any]:
     """Write everything about a match to ``folder``.
 
-    ``matches.csv``, ``labels.csv`` (if a side has labels), ``confusion.csv`` (if both have), ``poses.csv``, the
-    pictures in ``figures/``, ``report-data.npz`` for the browser report and, last, ``results.json``, whose content is
-    returned.
+    ``matches.csv``, ``labels.csv`` (if a side has labels), ``confusion.csv`` (if both have), ``unmatched.csv`` (unless
+    the plan is balanced), ``poses.csv``, the pictures in ``figures/``, ``report-data.npz`` for the browser report and,
+    last, ``results.json``, whose content is returned.
 
     Parameters
     ----------
@@ -59,16 +65,23 @@ def write_match(
         How the two sides were made, and the time that took: added to those of the match.
     extra
         More entries for ``results.json``.
+    model
+        Whether to keep what predictions for new images need (``model.npz``), where the plan has potentials.
     """
     start = time.perf_counter()
     write_csv(folder / "matches.csv", *tables.match_rows(match, source, target, k=k))
-    labels = tables.label_rows(match, source, target)
+    review = Review.of(match, seed=seed)
+    scores = None if review.sources is None else review.sources.scores
+    labels = tables.label_rows(match, source, target, scores=scores)
     if labels is not None:
         write_csv(folder / "labels.csv", *labels)
     if table is not None:
         write_csv(folder / "confusion.csv", *tables.confusion_rows(table))
     if poses is not None:
         _write_poses(folder, poses, match, source, target, seed=seed)
+    _write_review(folder, review, match, source, target)
+    if model and isinstance(match.coupling, EntropicCoupling):
+        replace(match.predictor, positions=target.positions).save(folder / MODEL)
     progress("report", 1, 4)
     shown = min(k, _SHOWN_TARGETS)
     drawn = figures.matches_figure(match, source.dataset, target.dataset, k=shown, seed=seed)
@@ -82,7 +95,7 @@ def write_match(
         save(drawn, folder / "figures" / "confusion.png")
     progress("report", 4, 4)
     page = collect(match, source, target, poses=poses, title=title, seed=seed, progress=progress)
-    content = tables.results(match, source, target, table) | dict(extra or {})
+    content = tables.results(match, source, target, table) | review.facts() | dict(extra or {})
     content["settings"] = {**match.settings, **(settings or {})}
     content["seconds"] = {**(seconds or {}), **match.seconds, "report": time.perf_counter() - start}
     if poses is not None:
@@ -90,6 +103,19 @@ def write_match(
     page.save(folder, facts=content)
     write_json(folder / "results.json", content)
     return content
+
+
+def _write_review(folder: Path, review: Review, match: Match, source: Side, target: Side) -> None:
+    sides = source.dataset, target.dataset
+    if review.shares is not None:
+        save(review_figures.shares_figure(review.shares, review.true_shares), folder / "figures" / "shares.png")
+    if review.sources is not None and review.targets is not None:
+        write_csv(folder / "unmatched.csv", *unmatched_rows(review, source, target))
+        found = list(zip(("source", "target"), sides, (review.sources, review.targets), strict=True))
+        save(review_figures.unmatched_figure(found), folder / "figures" / "unmatched.png")
+    if review.doubtful is not None and len(review.doubtful):
+        drawn = review_figures.doubtful_figure(match, review.doubtful, *sides)
+        save(drawn, folder / "figures" / "doubtful.png")
 
 
 def _write_poses(folder: Path, poses: Poses, match: Match, source: Side, target: Side, *, seed: int) -> None:

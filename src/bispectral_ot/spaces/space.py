@@ -107,8 +107,7 @@ class FeatureSpace:
             for dataset in datasets
         ]
         mean, std = common_scale(self.statistics) if normalize and datasets[0].is_flat else (0.0, 1.0)
-        positions = sample_evenly([len(dataset) for dataset in datasets], _sample_size(datasets[0]))
-        sample = _chosen(datasets, positions)
+        sample = fit_sample(chosen_evenly(datasets))
         unfitted = FeatureMap(choice.transformer, mean, std)
         transformer = fitted(choice.transformer, unfitted.normalized(sample))
         self.feature_map = FeatureMap(transformer, mean, std, transformer.feature_weights_)
@@ -259,15 +258,19 @@ def _sample_size(dataset: Dataset) -> int:
     return max(1, min(SAMPLE, _SAMPLE_BYTES // (4 * int(dataset.images[0].size))))
 
 
-def _chosen(datasets: Sequence[Dataset], positions: Sequence[NDArray[np.int64]]) -> Any:
+def chosen_evenly(datasets: Sequence[Dataset]) -> list[Dataset]:
+    """Some images of each set, those that decide a fit."""
+    positions = sample_evenly([len(dataset) for dataset in datasets], _sample_size(datasets[0]))
+    return [dataset.select(at) for dataset, at in zip(datasets, positions, strict=True)]
+
+
+def fit_sample(datasets: Sequence[Dataset]) -> Any:
+    """All images of some sets together, as a transformer is fitted to them."""
     if not datasets[0].is_flat:  # of different sizes
-        shapes = [dataset.images[i] for dataset, at in zip(datasets, positions, strict=True) for i in at]
+        shapes = [shape for dataset in datasets for shape in dataset.images]
         return pack_clouds(list(map(cloud_points, shapes))) if datasets[0].kind == "clouds" else shapes
     shape = datasets[0].images.shape[1:]  # one channel may have an axis or not
-    parts = [
-        np.asarray(dataset.images[at]).reshape(-1, *shape) for dataset, at in zip(datasets, positions, strict=True)
-    ]
-    return np.concatenate(parts)
+    return np.concatenate([np.asarray(dataset.images).reshape(-1, *shape) for dataset in datasets])
 
 
 def _batch_size(dataset: Dataset) -> int:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from bispectral_ot import display
 from bispectral_ot.checks import check_integer
 from bispectral_ot.costs import Cost, Reading, RowsRead
 from bispectral_ot.engines import row_blocks
@@ -82,6 +83,16 @@ class Coupling(ABC):
             f"{type(self).__name__}({n:,} x {m:,}, transport cost {self.transport_cost:.6g}, {state}: "
             f"marginal error {self.marginal_error:.1e})"
         )
+
+    def _repr_html_(self) -> str:
+        n, m = self.shape
+        state = "yes" if self.converged else "NO"
+        facts = {
+            "transport cost": f"{self.transport_cost:.6g} ({self.cost.metric})",
+            "converged": f"{state}, marginal error {self.marginal_error:.1e} ({self.tol:g} asked for)",
+            "iterations": self.iterations,
+        }
+        return display.panel(f"{type(self).__name__} {n:,} x {m:,}", facts, display.curve([e for _, e in self.history]))
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -246,26 +257,27 @@ class EntropicCoupling(Coupling):
         labels = _as_labels(target_labels, self.shape[1], "target_labels")
         return self.cost.read_rows(f, g, unit=unit, k=k, target_labels=labels, progress=progress)
 
-    def extended(self, cost: Cost) -> EntropicCoupling:
-        """The plan of other sources to the same targets, by the target potential that was solved for.
+    @classmethod
+    def of_potential(cls, cost: Cost, potential: Vector, *, reg: float, tol: float) -> EntropicCoupling:
+        """The plan of any sources by a target potential (m,) that was solved for with others, at the same scale.
 
         Each source has the same mass and sends all of it: ``P[i, j]`` is proportional to
         ``exp((g[j] - C[i, j]) / epsilon)``.
         """
         n, m = cost.shape
-        if m != self.shape[1] or cost.scale != self.cost.scale:
-            raise InputError(f"the cost must have the {self.shape[1]} targets and the scale of the plan, got {cost!r}.")
-        _, g, unit = self._exponents()
+        if potential.shape != (m,):
+            raise InputError(f"the potential must have an entry for each of the {m} targets, got {potential.shape}.")
+        unit = LOG2_E / (reg * cost.scale)
         weights = np.full(n, 1 / n)
-        f, sums = cost.sweep(np.zeros(n), g, weights, unit=unit)
-        return EntropicCoupling(
+        f, sums = cost.sweep(np.zeros(n), finite(potential * unit), weights, unit=unit)
+        return cls(
             cost=cost,
             source_weights=weights,
             target_weights=sums,
-            tol=self.tol,
-            reg=self.reg,
+            tol=tol,
+            reg=reg,
             source_potential=f / unit,
-            target_potential=self.target_potential,
+            target_potential=potential,
         )
 
     def _exponents(self) -> tuple[Vector, Vector, float]:
