@@ -46,7 +46,8 @@ def measure(n: int, m: int, *, out: Path, reg: float = 0.01, tol: float = 1e-4, 
 
     with stages.measured("features"):
         few = turned(slice(0, min(n, _SAMPLE)))
-        space = FeatureSpace([Dataset(few), Dataset(images[at])], choose_features("coupled-bispectrum"), pca=_COMPONENTS)
+        choice = choose_features("coupled-bispectrum")
+        space = FeatureSpace([Dataset(few), Dataset(images[at])], choice, pca=_COMPONENTS)
         features = reserved_memory_map((n, _COMPONENTS), folder=out)
         for start in range(0, n, _BATCH):
             part = slice(start, min(start + _BATCH, n))

@@ -379,6 +379,11 @@ class _Round:
                 f"{error.last_worker.address}: probably there was not enough memory. Give workers more, or say a "
                 "smaller working_memory."
             ) from None
+        except FileNotFoundError as error:
+            raise ClusterError(
+                f"{self._named(future)}: a worker cannot see a file ({error}). Put it on a file system that all "
+                "workers share, under the same path."
+            ) from error
 
     def _named(self, future: Future) -> str:
         for each, group in self.groups.items():
