@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -271,7 +272,10 @@ class Cost:
             Precision of the work: ``np.float32`` is twice as fast.
         """
         columns: NDArray[Any] = g.astype(dtype)
-        found = self.engine.reduce(_sweep, self._blocks, rows=(f, weights), shared=(columns, unit, damping, ceiling))
+        # what may have to travel is made short
+        equal = bool((weights == weights[0]).all())
+        rows = (f.astype(dtype), _Equal(float(weights[0]), len(weights)) if equal else weights)
+        found = self.engine.reduce(_sweep, self._blocks, rows=rows, shared=(columns, unit, damping, ceiling))
         return Sweep(found.rows[0], found.totals[0])
 
     def gather(
@@ -470,14 +474,29 @@ def _plan_part(block: Block, f: Vector, g: Vector, unit: float, start: int, stop
     return out
 
 
+@dataclass(frozen=True)
+class _Equal:
+    """``size`` times the same number."""
+
+    value: float
+    size: int
+
+    def __getitem__(self, rows: slice) -> _Equal:
+        start, stop, _ = rows.indices(self.size)
+        return _Equal(self.value, stop - start)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Vector:
+        return np.full(self.size, self.value)
+
+
 def _sweep(
     block: Block, f: Vector, weights: Vector, g: NDArray[Any], unit: float, damping: float, ceiling: float
 ) -> tuple[tuple[Vector], tuple[Vector]]:
     # numba takes half a second to load, and only work needs it
     from bispectral_ot.costs import pass_kernels
 
-    new_f, column_sums = f.copy(), np.zeros(len(g))
-    pass_kernels.sweep(_encoded(block), unit, g, weights, damping, ceiling, new_f, column_sums)
+    new_f, column_sums = f.astype(np.float64), np.zeros(len(g))
+    pass_kernels.sweep(_encoded(block), unit, g, np.asarray(weights), damping, ceiling, new_f, column_sums)
     return (new_f,), (column_sums,)
 
 

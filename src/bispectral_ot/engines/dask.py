@@ -10,13 +10,14 @@ from __future__ import annotations
 import io
 import itertools
 import pickle
+import threading
 import time
 import uuid
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -29,15 +30,15 @@ from bispectral_ot.progress import Progress, silent
 if TYPE_CHECKING:
     from distributed import Client, Future
 
-# Tasks of a round for each thread of the cluster: few, because each takes some milliseconds in addition to its work;
-# more than one, so that the blocks of a dead worker spread over the others.
-_TASKS_PER_THREAD = 2
+# Groups for each thread of the cluster: of what is kept, few, because each takes milliseconds in every round; of what
+# is mapped once, more, so that results come one after the other and a dead worker costs little.
+_KEPT_PER_THREAD, _MAPPED_PER_THREAD = 1, 8
 # Bytes of arguments, or of what is kept, beyond which a group is cut further.
-_GROUP_BYTES = 2**29
+_GROUP_BYTES = 2**30
 # Arrays of at least this size go out once for all tasks of a round.
 _LARGE = 2**16
-# Results that are added up by one task.
-_FAN_IN = 16
+# Results that are added up by one task; so few that the client adds them up itself, which saves a round of messages.
+_FAN_IN, _FEW = 16, 2
 # Seconds without any task that ends, after which tasks may leave the worker that they were meant for.
 _PATIENCE = 3.0
 # Groups under way for each thread where results come back in order: too many that wait would fill the workers.
@@ -147,7 +148,7 @@ class Dask(Engine):
 
         Each worker gets its part in one piece and in proportion to its threads; when it dies, others take it over.
         """
-        groups = self._groups(blocks, rows, row_bytes)
+        groups = self._groups(blocks, rows, row_bytes, per_thread=_KEPT_PER_THREAD)
         work = _Round(self, make_content, rows, shared, stage, progress, sum(g.stop - g.start for g in groups))
         threads = self._threads()
         homes = [address for address, n in sorted(threads.items()) for _ in range(n)]
@@ -204,10 +205,10 @@ class Dask(Engine):
         work = _Round(self, function, rows, shared, stage, progress, sum(g.stop - g.start for g in groups))
         with work.cancelled_on_error():
             parts = [work.submit(_reduce_group, group) for group in groups]
-            while len(parts) > 1:
+            while len(parts) > _FEW:
                 parts = [work.add(parts[i : i + _FAN_IN]) for i in range(0, len(parts), _FAN_IN)]
             work.wait(parts)
-            return cast(Reduced, work.result(parts[0]))
+            return put_together([work.result(part) for part in parts])
 
     def _threads(self) -> dict[str, int]:
         threads: dict[str, int] = self.client.nthreads()
@@ -215,7 +216,14 @@ class Dask(Engine):
             raise ClusterError("the cluster has no workers left; start some, and begin again.")
         return threads
 
-    def _groups(self, blocks: Sequence[Block], rows: Sequence[Any], row_bytes: int = 0) -> list[_Group]:
+    def _groups(
+        self,
+        blocks: Sequence[Block],
+        rows: Sequence[Any],
+        row_bytes: int = 0,
+        *,
+        per_thread: int = _MAPPED_PER_THREAD,
+    ) -> list[_Group]:
         """Blocks that are kept together; others in groups of about the same number of rows."""
         if blocks and isinstance(blocks[0].content, _Handle):
             return [
@@ -226,7 +234,7 @@ class Dask(Engine):
         size = sum(getattr(values, "nbytes", 0) for values in rows) + row_bytes * n_rows
         n_threads = sum(self._threads().values())
         # whole rounds of tasks for all threads
-        n_groups = n_threads * max(_TASKS_PER_THREAD, -(-size // (_GROUP_BYTES * n_threads)))
+        n_groups = n_threads * max(per_thread, -(-size // (_GROUP_BYTES * n_threads)))
         groups: dict[int, list[Block]] = {}
         done = 0
         for block in blocks:
@@ -282,9 +290,12 @@ class _Round:
 
     def wait(self, futures: Sequence[Future]) -> None:
         """Wait until all have ended, or for too long without any task of this round that ends."""
-        from distributed import wait
-
         ended, since = -1, time.monotonic()
+        # Dask's own wait leaves tracebacks that refer to futures when it times out, and nothing would be freed
+        woken = threading.Event()
+        # being woken for every task takes time, and is only of use to somebody who looks
+        for future in futures if self.progress is silent else [*self.groups, *futures]:
+            future.add_done_callback(lambda _: woken.set())
         while True:
             now_ended = sum(future.done() for future in self._all())
             if now_ended != ended:
@@ -299,12 +310,8 @@ class _Round:
                 raise ClusterError(self._stuck())
             if time.monotonic() - since > _PATIENCE:
                 self.leave_homes()
-            # being woken for every task takes time, and is only of use to somebody who looks
-            awaited = futures if self.progress is silent else [*self.groups, *futures]
-            try:
-                wait([each for each in awaited if not each.done()], timeout=1.0, return_when="FIRST_COMPLETED")
-            except TimeoutError:
-                continue
+            woken.wait(timeout=1.0)
+            woken.clear()
         self.record["seconds"] += time.perf_counter() - self.begin
         self.begin = time.perf_counter()
         for future in futures:
