@@ -274,7 +274,7 @@ class Cost:
         columns: NDArray[Any] = g.astype(dtype)
         # what may have to travel is made short
         equal = bool((weights == weights[0]).all())
-        rows = (f.astype(dtype), _Equal(float(weights[0]), len(weights)) if equal else weights)
+        rows: tuple[Any, ...] = (f.astype(dtype), _Equal(float(weights[0]), len(weights)) if equal else weights)
         found = self.engine.reduce(_sweep, self._blocks, rows=rows, shared=(columns, unit, damping, ceiling))
         return Sweep(found.rows[0], found.totals[0])
 
