@@ -402,12 +402,13 @@ class _Round:
         unfinished = [future for future in self._all() if not future.done()]
         working = self.client.processing()
         where = {key: address for address, keys in working.items() for key in keys}
-        first = next((future for future in unfinished if future.key in where), unfinished[0])
+        address = next((where[future.key] for future in unfinished if future.key in where), None)
+        first = next((future for future in unfinished if future in self.groups), unfinished[0])
         return (
-            f"no task of {self.name!r} ended within {self.engine.timeout:g} s: {self._named(first)} is "
-            f"{'on worker ' + where[first.key] if first.key in where else 'waiting for a worker'}, {len(unfinished)} "
-            "tasks are not done. Look whether the worker is paused (memory), stopped or cut off; end it, so that "
-            "others take over, or allow a longer timeout."
+            f"no task of {self.name!r} ended within {self.engine.timeout:g} s: {self._named(first)} waits for "
+            f"{'a worker' if address is None else f'worker {address}'}, {len(unfinished)} tasks are not done. Look "
+            "whether the worker is paused (memory), stopped or cut off; end it, so that others take over, or allow a "
+            "longer timeout."
         )
 
 
