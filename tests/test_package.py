@@ -33,6 +33,7 @@ HEAVY = (
 # A room or shared file imports only what stands before it. Rooms that are still to come may be listed.
 WAY = (
     *("_version", "errors", "progress", "checks", "memory", "cache", "choices", "temporary", "files", "compiled"),
+    *("display", "plots"),
     *("engines", "runs", "groups"),
     *("datasets", "invariants", "costs", "spaces", "transport", "poses", "matching", "comparing", "report"),
     *("studies", "cli"),

@@ -36,6 +36,9 @@ from .matching import (
     class_preservation as class_preservation,
     match as match,
 )
+from .progress import (
+    ProgressBar as ProgressBar,
+)
 from .transport import (
     ExactTransport as ExactTransport,
     Sinkhorn as Sinkhorn,

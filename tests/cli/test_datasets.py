@@ -81,3 +81,12 @@ def test_show_refuses_other_pictures_and_places_it_cannot_write(tmp_path: Path):
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="cannot write"):
         run("show", "digits", "--out", str(tmp_path / "file" / "a.png"))
+
+
+def test_show_gives_ranges_of_sizes_and_modes(tmp_path: Path):
+    for name, size, mode in (("a", (40, 30), "L"), ("b", (80, 90), "RGB"), ("c", (60, 50), "RGB")):
+        Image.new(mode, size).save(tmp_path / f"{name}.png")
+    text = " ".join(run("show", str(tmp_path)).split())
+    assert "30 x 40 to 90 x 80, read at 64x64x3" in text
+    assert "2 colour, 1 grey" in text
+    assert "read at 20x20x3" in " ".join(run("show", str(tmp_path), "--resize", "20").split())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import itertools
 import json
 import os
 import subprocess
@@ -354,3 +355,21 @@ def test_colours_become_grey(program, sets, halves, tmp_path):
     ).json
     assert same["distance"] == grey["distance"]
     assert (grey["settings"]["grey"], same["settings"]["grey"]) == (False, True)
+
+
+def test_folders_of_mixed_sizes_and_of_splits(program, tmp_path):
+    random = np.random.default_rng(0)
+    for split, kind, number in itertools.product(("train", "val"), ("x", "y"), range(4)):
+        place = tmp_path / "set" / split / kind
+        place.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(random.integers(0, 256, random.integers(20, 40, 2), dtype=np.uint8)).save(
+            place / f"{number}.png"
+        )
+    words = ("match", tmp_path / "set", tmp_path / "set", "--source-split", "val", "--limit", "6", "--json")
+    outcome = program(*words, "--out", tmp_path / "run")
+    assert outcome.code == 0, outcome.stderr
+    side = max(outcome.json["source"]["shape"])
+    assert outcome.json["source"]["shape"] == outcome.json["target"]["shape"] == [side, side]
+    assert [outcome.json[side]["images"] for side in ("source", "target")] == [6, 6]
+    assert outcome.stderr.count("warning: images have different sizes") == 1
+    assert f"are compared at {side} x {side}" in outcome.stderr

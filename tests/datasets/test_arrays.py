@@ -46,7 +46,7 @@ def test_npz_with_one_array_and_a_single_channel(tmp_path: Path, images: np.ndar
 
 def test_npz_says_which_keys_it_has(tmp_path: Path, images: np.ndarray):
     np.savez(tmp_path / "set.npz", photos=images, kinds=LABELS)
-    with pytest.raises(DatasetError, match=r"its keys are photos, kinds; expected 'images'"):
+    with pytest.raises(DatasetError, match=r"its arrays are photos, kinds; expected 'images'"):
         load(tmp_path / "set.npz")
     np.savez(tmp_path / "set.npz", images=images)
     with pytest.raises(DatasetError, match="no images for the test split"):

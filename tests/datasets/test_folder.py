@@ -95,17 +95,6 @@ def test_whole_and_floating_point_pixels_do_not_mix(tmp_path: Path):
         load(tmp_path)
 
 
-def test_different_sizes_name_two_files_and_the_way_out(tmp_path: Path):
-    save(tmp_path / "x" / "a.png", GREY)
-    save(tmp_path / "x" / "b.png", GREY[:4])
-    with pytest.raises(DatasetError) as caught:
-        load(tmp_path)
-    for part in ("a.png is 6 x 5", "b.png is 4 x 5", "resize=6", "--resize 6"):
-        assert part in str(caught.value)
-    assert load(tmp_path, resize=(6, 5)).images.shape == (2, 6, 5)
-    np.testing.assert_array_equal(load(tmp_path, resize=(6, 5)).images[0], GREY)
-
-
 @pytest.mark.parametrize("name", ["a.png", "a.jpg", "a.tif", "a.bmp"])
 def test_truncated_and_unreadable_files_are_named(tmp_path: Path, name: str):
     path = save(tmp_path / name, RANDOM.integers(0, 256, (64, 64), dtype=np.uint8))
@@ -136,11 +125,11 @@ def test_a_folder_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.Monke
 def test_folders_that_are_no_dataset(tmp_path: Path):
     with pytest.raises(DatasetError, match="has no images"):
         load(tmp_path)
-    save(tmp_path / "train" / "cat" / "a.png", GREY)
-    with pytest.raises(DatasetError, match=r"Name the folder that holds the classes: .*train"):
+    save(tmp_path / "pets" / "cat" / "a.png", GREY)
+    with pytest.raises(DatasetError, match=r"Name the folder that holds the classes: .*pets"):
         load(tmp_path)
     save(tmp_path / "dog" / "a.png", GREY)
-    with pytest.warns(DataWarning, match="1 sub-folders have no images and were left out: train"):
+    with pytest.warns(DataWarning, match="1 sub-folders have no images and were left out: pets"):
         assert load(tmp_path).classes == ("dog",)
     save(tmp_path / "loose.png", GREY)
     with pytest.raises(DatasetError, match="1 images next to 1 sub-folders"):

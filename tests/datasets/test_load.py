@@ -74,7 +74,7 @@ def test_paths_that_cannot_be_loaded(tmp_path: Path):
         load(tmp_path / "nothing")
     with pytest.raises(DatasetError, match="there is no file or folder"):
         load("nothing.npz")
-    for name in ("a.csv", "a.gif"):
+    for name in ("a.xlsx", "a.gif"):
         (tmp_path / name).write_text("1,2")
         with pytest.raises(DatasetError, match=r"unknown kind; expected a folder of images \(\.png, .*\.npz"):
             load(tmp_path / name)
@@ -94,7 +94,7 @@ def test_arrays_and_datasets_pass(images: np.ndarray):
 
 
 def test_wrong_split():
-    with pytest.raises(InputError, match="unknown split 'validation'; choose one of train, test"):
+    with pytest.raises(InputError, match="unknown split 'validation'; choose one of train, val, test"):
         load("digits", split="validation")
 
 

@@ -8,7 +8,7 @@ from scipy.spatial.transform import Rotation
 
 import bispectral_ot as bot
 from bispectral_ot.datasets import synthetic_shapes
-from bispectral_ot.report.pictures import Pictures
+from bispectral_ot.datasets.pictures import Pictures
 
 
 def of_different_sizes(shapes, seed):

@@ -14,9 +14,9 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from bispectral_ot import Cost, Dataset, Match, Sinkhorn
+from bispectral_ot.datasets.pictures import Pictures
 from bispectral_ot.report import figures
 from bispectral_ot.report.overview import overview_figure
-from bispectral_ot.report.pictures import Pictures
 from bispectral_ot.report.study_figures import (
     Panel,
     angle_distance_figure,

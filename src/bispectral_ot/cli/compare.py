@@ -18,6 +18,7 @@ from bispectral_ot.errors import DataWarning, InputError
 
 if TYPE_CHECKING:
     from bispectral_ot.datasets import Dataset
+    from bispectral_ot.datasets.listing import Listing
     from bispectral_ot.progress import Progress
 
 _COMPARISON, _IMAGES, _TESTS, _MEMORY, _OUTPUT = "Comparison", "Images", "Tests", "Memory", "Output"
@@ -89,14 +90,19 @@ def compare(
         ),
     ] = False,
     split: Annotated[
-        Split, typer.Option(help="Which part of the sets that have both.", rich_help_panel=_IMAGES)
+        Split, typer.Option(help="Which part of the sets that have several.", rich_help_panel=_IMAGES)
     ] = "train",
     root: Annotated[
         Path | None,
         typer.Option(help="Folder that has the official IDX files: nothing is downloaded.", rich_help_panel=_IMAGES),
     ] = None,
     resize: Annotated[
-        str | None, typer.Option(help="Scale images to fit into this size, 32 or 32x48.", rich_help_panel=_IMAGES)
+        str | None,
+        typer.Option(
+            help="Scale images to fit into this size, 32 or 32x48.",
+            show_default="their own; 64 or less where sizes differ",
+            rich_help_panel=_IMAGES,
+        ),
     ] = None,
     grey: Annotated[bool, typer.Option("--grey", help="Turn colours into grey.", rich_help_panel=_IMAGES)] = False,
     center: Annotated[
@@ -214,32 +220,39 @@ def _read_sets(config: dict[str, Any], progress: Progress) -> dict[str, Dataset]
     """All sets as they are compared, by their names."""
     import numpy as np
 
-    from bispectral_ot.datasets import center, load
+    from bispectral_ot.datasets import center
+    from bispectral_ot.datasets.dataset import check_flat
+    from bispectral_ot.datasets.load import drawn, list_set
+    from bispectral_ot.datasets.resize import parse_size
+    from bispectral_ot.datasets.together import read_together
 
-    found: dict[str, Dataset] = {}
-    for number, word in enumerate(config["sets"]):
+    found: dict[str, Listing] = {}
+    known: dict[str, Listing] = {}
+    for word in config["sets"]:
         title, given, path = word.partition("=")
         if not given or Path(word).exists():
             title, path = "", word
-        dataset = load(
-            path,
-            split=config["split"],
-            root=config["root"],
-            resize=config["resize"],
-            grey=config["grey"],
-            seed=config["seed"],
-            progress=progress,
-        )
-        if config["limit"] is not None and config["limit"] < len(dataset):
-            random = np.random.default_rng([config["seed"], number])
-            dataset = dataset.select(np.sort(random.choice(len(dataset), config["limit"], replace=False)))
-        if config["center"]:
-            dataset = center(dataset, progress=progress)
-        name = title or dataset.name
+        if path not in known:
+            known[path] = list_set(
+                path, split=config["split"], root=config["root"], seed=config["seed"], progress=progress
+            )
+        name = title or known[path].name
         if name in found:
             raise InputError(f"two sets are called {name!r}; name them, as in first={path}.")
-        found[name] = dataset
-    return found
+        found[name] = known[path]
+    size = None if config["resize"] is None else parse_size(config["resize"])
+    if config["grey"] or size is not None:
+        for listing in found.values():
+            check_flat(listing, "--resize and --grey")
+    places = [np.arange(len(listing)) for listing in found.values()]
+    if config["limit"] is not None:
+        places = [
+            drawn(each, config["limit"], seed=config["seed"], stream=number) for number, each in enumerate(places)
+        ]
+    datasets = read_together(list(found.values()), places, size=size, grey=config["grey"], progress=progress)
+    if config["center"]:
+        datasets = [center(dataset, progress=progress) for dataset in datasets]
+    return dict(zip(found, datasets, strict=True))
 
 
 def _compare_sets(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Annotated
 
@@ -9,6 +10,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from bispectral_ot.choices import Split
 from bispectral_ot.cli.console import output, progress_bars, say, shown_warnings
 from bispectral_ot.errors import DatasetError, InputError
 
@@ -71,31 +73,42 @@ def fetch(
 @app.command()
 def show(
     source: Annotated[str, typer.Argument(metavar="NAME_OR_PATH", help="A named dataset, a folder or a file.")],
-    split: Annotated[str, typer.Option(help="train or test, where the source has both.")] = "train",
+    split: Annotated[Split, typer.Option(help="Which part, where the source has several.")] = "train",
     root: Annotated[Path | None, typer.Option(help="Folder that has the official IDX files.")] = None,
     resize: Annotated[str | None, typer.Option(help="Scale images to fit into this size: 32 or 32x48.")] = None,
     out: Annotated[Path | None, typer.Option(help="Write a contact sheet, a row per class, as PNG.")] = None,
     per_class: Annotated[int, typer.Option(min=1, help="Images per class on the contact sheet.")] = 10,
 ) -> None:
-    """Say what a dataset holds: size, type of the pixels, classes and their counts.
+    """Say what a dataset holds: sizes, modes, type of the pixels, classes and their counts.
 
     Example: bispectral-ot datasets show digits --out digits.png
     """
     import numpy as np
 
-    from bispectral_ot.datasets import load
-    from bispectral_ot.datasets.dataset import KINDS
+    from bispectral_ot.datasets.dataset import KINDS, check_flat
+    from bispectral_ot.datasets.load import list_set
+    from bispectral_ot.datasets.resize import parse_size
+    from bispectral_ot.datasets.together import read_together, size_range
 
     if out is not None and out.suffix.lower() != ".png":
         raise InputError(f"--out writes a PNG picture, but {out} does not end with .png.")
     with shown_warnings(), progress_bars() as progress:
-        dataset = load(source, split=split, root=root, resize=resize, progress=progress)
+        listing = list_set(source, split=split, root=root, progress=progress)
+        if resize is not None:
+            check_flat(listing, "--resize")
+        places = np.arange(len(listing))
+        looks = listing.content.looks(places, progress) if listing.kind == "images" else []
+        size = None if resize is None else parse_size(resize)
+        dataset = read_together([listing], size=size, progress=progress)[0]
     images = dataset.images
+    stored = {(look.height, look.width) for look in looks}
+    modes = Counter(look.mode for look in looks)
     facts = Table(box=None, show_header=False)
     for title, value in {
         "name": dataset.name,
         KINDS[dataset.kind]: f"{len(dataset):,}",
-        "size": dataset.size_in_words,
+        "size": dataset.size_in_words if len(stored) < 2 else f"{size_range(stored)}, read at {dataset.size_in_words}",
+        **({"modes": ", ".join(f"{n:,} {mode}" for mode, n in modes.most_common())} if len(looks) > 1 else {}),
         "coordinates" if dataset.kind == "clouds" else "pixels": (
             f"{images.dtype}, {np.nanmin(images):g} to {np.nanmax(images):g}"
         ),
@@ -113,8 +126,8 @@ def show(
             counts.add_row(f"and {len(dataset.classes) - _MOST_CLASSES} more classes", "")
         output.print(counts)
     if out is not None:
+        from bispectral_ot.datasets.pictures import Pictures
         from bispectral_ot.report.figures import contact_sheet
-        from bispectral_ot.report.pictures import Pictures
         from bispectral_ot.report.style import save
 
         rows = [np.arange(len(dataset))[:per_class]]

@@ -12,12 +12,12 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from bispectral_ot.choices import FeatureName, Marginals, Metric, SolverName, Split, Storage, Symmetry
+from bispectral_ot.choices import FeatureName, Intensity, Marginals, Metric, SolverName, Split, Storage, Symmetry
 from bispectral_ot.cli.console import output, progress_bars, shown_warnings
 from bispectral_ot.errors import DataWarning, InputError
 
 if TYPE_CHECKING:
-    from bispectral_ot.datasets import Dataset
+    from bispectral_ot.datasets.listing import Listing
     from bispectral_ot.poses import Poses
     from bispectral_ot.progress import Progress
     from bispectral_ot.report.tables import ClassTable, Side
@@ -35,8 +35,9 @@ def match(
     symmetry: Annotated[
         Symmetry | None,
         typer.Option(
-            help="What not to see; rotation-reflection and d4 (quarter turns) include mirror images, so3 is for "
-            "signals on the sphere, so3-shapes for shapes in 3-D.",
+            help="What not to see; rotation-reflection and d4 (quarter turns) include mirror images, "
+            "rotation-translation is for content that is not centred, so3 for signals on the "
+            "sphere, so3-shapes for shapes in 3-D.",
             show_default="that of the features, else rotation or, for shapes, so3-shapes",
             rich_help_panel=_COMPARISON,
         ),
@@ -54,7 +55,15 @@ def match(
         Metric | None,
         typer.Option(
             help="Distance between features.",
-            show_default="sqeuclidean for coupled-bispectrum and aligned, else l1",
+            show_default="sqeuclidean for combined, coupled, local and aligned, else l1",
+            rich_help_panel=_COMPARISON,
+        ),
+    ] = None,
+    intensity: Annotated[
+        Intensity | None,
+        typer.Option(
+            help="Whether brightness and contrast count; for combined-bispectrum and local-bispectrum.",
+            show_default="ignore",
             rich_help_panel=_COMPARISON,
         ),
     ] = None,
@@ -97,10 +106,10 @@ def match(
         typer.Option(help="Passes (or updates) at most.", show_default="the solver's own", rich_help_panel=_SOLVER),
     ] = None,
     source_split: Annotated[
-        Split, typer.Option(help="Which part of the source, where it has both.", rich_help_panel=_IMAGES)
+        Split, typer.Option(help="Which part of the source, where it has several.", rich_help_panel=_IMAGES)
     ] = "train",
     target_split: Annotated[
-        Split, typer.Option(help="Which part of the target, where it has both.", rich_help_panel=_IMAGES)
+        Split, typer.Option(help="Which part of the target, where it has several.", rich_help_panel=_IMAGES)
     ] = "train",
     root: Annotated[
         Path | None,
@@ -113,6 +122,7 @@ def match(
         str | None,
         typer.Option(
             help="Scale images to fit into this size, 32 or 32x48; the aspect ratio stays, background fills the rest.",
+            show_default="their own; 64 or less where sizes differ",
             rich_help_panel=_IMAGES,
         ),
     ] = None,
@@ -264,9 +274,13 @@ def check_options(config: dict[str, Any]) -> dict[str, Any]:
     check_free(config["out"], verb=config["verb"], inputs=inputs, overwrite=config["overwrite"])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)  # the match says it
-        choice = choose_features(config["features"], symmetry=config["symmetry"], metric=config["metric"])
-    one_set = (config["source"], config["source_split"]) == (config["target"], config["target_split"])
-    if config["split_halves"] and not one_set:
+        choice = choose_features(
+            config["features"],
+            symmetry=config["symmetry"],
+            metric=config["metric"],
+            intensity=config.get("intensity"),
+        )
+    if config["split_halves"] and not is_one_set(config):
         raise InputError(
             "--split-halves is for one set on both sides; give the same SOURCE and TARGET, or leave it out."
         )
@@ -291,53 +305,52 @@ def check_options(config: dict[str, Any]) -> dict[str, Any]:
     return {
         "solver": SOLVERS[config["solver"]](**given),
         **{name: config[name] for name in ("symmetry", "features", "metric", "normalize")},
+        "intensity": config.get("intensity"),
         **{name: config[name] for name in ("pca", "working_memory", "storage")},
         "marginals": config.get("marginals"),
     }
 
 
 def read_sides(config: dict[str, Any], progress: Progress) -> tuple[Side, Side]:
-    """Both sets as they are compared: loaded, resized, drawn from, turned and centred."""
+    """Both sets as they are compared: drawn from, loaded at one size, turned and centred."""
     import numpy as np
 
-    from bispectral_ot.datasets import center, load, rotate_randomly
-    from bispectral_ot.datasets.dataset import as_shapes
+    from bispectral_ot.datasets import center, rotate_randomly
+    from bispectral_ot.datasets.dataset import as_shapes, check_flat
+    from bispectral_ot.datasets.load import drawn, list_set
+    from bispectral_ot.datasets.resize import parse_size
+    from bispectral_ot.datasets.together import read_together
     from bispectral_ot.datasets.transforms import half_positions, warn_of_shared
     from bispectral_ot.report.tables import Side
 
-    symmetry = _symmetry(config)
+    symmetry, seed = _symmetry(config), config["seed"]
 
-    def read(name: str) -> Dataset:
-        dataset = load(
+    def listed(name: str) -> Listing:
+        return list_set(
             config[name],
             split=config[f"{name}_split"],
             root=config["root"],
-            resize=config["resize"],
-            grey=config["grey"],
             kind="sphere" if symmetry == "so3" else None,
-            seed=config["seed"],
+            seed=seed,
             progress=progress,
         )
-        return as_shapes(dataset) if symmetry == "so3-shapes" else dataset
 
-    source = read("source")
+    first = listed("source")
+    listings = [first, first if is_one_set(config) else listed("target")]
     if config["split_halves"]:
-        target = source
-        positions = [np.sort(half) for half in half_positions(source, seed=config["seed"])]
+        positions = [np.sort(half) for half in half_positions(first, seed=seed)]
     else:
-        target = read("target")
-        positions = [np.arange(len(side)) for side in (source, target)]
+        positions = [np.arange(len(listing)) for listing in listings]
     if config["limit"] is not None:
         # a stream for each side, so that a set and itself do not give the same images
-        streams = [np.random.default_rng([config["seed"], number]) for number in range(2)]
-        positions = [
-            np.sort(random.choice(places, min(config["limit"], len(places)), replace=False))
-            for random, places in zip(streams, positions, strict=True)
-        ]
-    source, target = (
-        side if len(places) == len(side) else side.select(places)
-        for side, places in zip((source, target), positions, strict=True)
-    )
+        positions = [drawn(places, config["limit"], seed=seed, stream=side) for side, places in enumerate(positions)]
+    size = None if config["resize"] is None else parse_size(config["resize"])
+    if config["grey"] or size is not None:
+        for listing in listings:
+            check_flat(listing, "--resize and --grey")
+    source, target = read_together(listings, positions, size=size, grey=config["grey"], progress=progress)
+    if symmetry == "so3-shapes":
+        source, target = as_shapes(source), as_shapes(target)
     if config["rotate_source"]:  # else the match finds them
         warn_of_shared(source, target)
     if config["rotate_source"]:
@@ -345,6 +358,11 @@ def read_sides(config: dict[str, Any], progress: Progress) -> tuple[Side, Side]:
     if config["center"]:
         source, target = center(source, progress=progress), center(target, progress=progress)
     return Side(source, positions[0]), Side(target, positions[1])
+
+
+def is_one_set(config: dict[str, Any]) -> bool:
+    """Whether source and target are the same set, which is read once."""
+    return (config["source"], config["source_split"]) == (config["target"], config["target_split"])
 
 
 def _symmetry(config: dict[str, Any]) -> str | None:

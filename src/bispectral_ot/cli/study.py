@@ -546,6 +546,62 @@ def compare(
             say((out / f"{part}.md").read_text(encoding="utf-8"))
 
 
+@app.command()
+def real(
+    folders: Annotated[
+        list[str], typer.Argument(metavar="FOLDER...", help="Folders of images, with a folder for each class.")
+    ],
+    out: Out,
+    features: Annotated[
+        str,
+        typer.Option(
+            help="Kinds of features, with commas between; also default, default-translation and lbp.",
+            rich_help_panel=_CHOICES,
+        ),
+    ] = "pixels,ring-bispectrum,coupled-bispectrum,aligned,lbp,local-bispectrum,default,default-translation",
+    conditions: Annotated[
+        str, typer.Option(help="Of turned, upright and shifted, with commas between.", rich_help_panel=_CHOICES)
+    ] = "turned,upright,shifted",
+    sizes: Annotated[str, typer.Option(help="Sides that images are brought to.", rich_help_panel=_CHOICES)] = "64",
+    per_class: Annotated[
+        int, typer.Option(min=1, help="Images of each class on each side at most.", rich_help_panel=_CHOICES)
+    ] = 100,
+    seeds: Annotated[int, typer.Option(min=1, help="Draws of halves and turns.", rich_help_panel=_CHOICES)] = 5,
+    overwrite: Again = False,
+    page: Page = False,
+    quiet: Quiet = False,
+) -> None:
+    """Folders of your own: how many images get their own class, by all features and by what else one would take.
+
+    One half of each folder is turned at random (or left upright, or shifted
+    and turned) and matched with the other half, by transport and by the
+    nearest target; local binary patterns (lbp, scikit-image) are the rival.
+
+    Example: bispectral-ot study real cells/ grains/ --seeds 2 --out runs/real
+
+    Cells are saved as they end; started again, it goes on where it was.
+    RUN gets results.json, table.md, nearest.md, run.json, figures/ and cells/.
+    """
+    from bispectral_ot.studies.real import run_real
+
+    with shown_warnings(), cell_bars(quiet=quiet) as progress:
+        run_real(
+            out,
+            folders,
+            features=_listed(features),
+            conditions=_listed(conditions),
+            sizes=[_integer("--sizes", word) for word in _listed(sizes)],
+            per_class=per_class,
+            seeds=seeds,
+            overwrite=overwrite,
+            progress=progress,
+        )
+    _write_page(out, page)
+    if not quiet:
+        for part in ("table", "nearest"):
+            say((out / f"{part}.md").read_text(encoding="utf-8"))
+
+
 def _integer(option: str, word: str) -> int:
     if not word.isdigit() or int(word) < 1:
         raise InputError(f"{option} takes integers with commas between, such as 1,10; got {word!r}.")

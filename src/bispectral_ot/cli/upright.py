@@ -104,7 +104,7 @@ def upright(
 ) -> None:
     """Turn the images of SOURCE to stand like their counterparts in TARGET.
 
-    Example: bispectral-ot upright scans/ samples/ --resize 64 --out runs/upright
+    Example: bispectral-ot upright scans/ samples/ --out runs/upright
 
     Example: bispectral-ot upright parts/ catalogue/ --fill transparent --expand --out runs/parts
 
@@ -172,7 +172,7 @@ def _write_upright(
     from bispectral_ot.files import whole_file
     from bispectral_ot.poses import upright_files, upright_images
 
-    if side.dataset.files:
+    if Path(source).is_dir():
         return upright_files(poses, source, side.dataset.files, folder, **placed, progress=progress)
     fill = placed["fill"]
     if fill == "transparent":

@@ -21,7 +21,8 @@ from bispectral_ot.comparing.pooled import PooledKernel
 from bispectral_ot.comparing.result import Comparison, Contributors, Pair
 from bispectral_ot.comparing.sampling import SamplingLaw, bootstrap_deviations, permutation_test, sampling_law
 from bispectral_ot.datasets import Dataset
-from bispectral_ot.datasets.dataset import as_dataset, as_shapes
+from bispectral_ot.datasets.dataset import as_shapes
+from bispectral_ot.datasets.load import as_datasets
 from bispectral_ot.errors import InputError
 from bispectral_ot.matching.result import label_names
 from bispectral_ot.matching.stages import Stages
@@ -110,7 +111,11 @@ def compare(
     check_integer("seed", seed, minimum=0)
     check_integer("test_images", test_images, minimum=2)
     check_repeats(permutations, bootstrap, level)
-    names, datasets = named_sets(sets)
+    names, datasets = named_sets(sets, progress=progress)
+    if features is None and datasets[0].kind == "images" and symmetry in (None, "rotation", "rotation-reflection"):
+        # the combined features of a match are weighted by the sets at hand: distances of two comparisons would have
+        # different units
+        features, symmetry = "coupled-bispectrum", symmetry or "rotation"
     choice = choose_features(features, symmetry=symmetry, metric=metric, kind=datasets[0].kind)
     if choice.symmetry == "so3-shapes":
         datasets = [as_shapes(dataset) for dataset in datasets]
@@ -306,7 +311,9 @@ class _Work:
         return f"{what}-{i}-{j}"
 
 
-def named_sets(sets: Mapping[str, AnySet] | Sequence[AnySet]) -> tuple[tuple[str, ...], list[Dataset]]:
+def named_sets(
+    sets: Mapping[str, AnySet] | Sequence[AnySet], *, progress: Progress = silent
+) -> tuple[tuple[str, ...], list[Dataset]]:
     """Names and datasets, or an :class:`InputError` that says why they cannot be compared."""
     if isinstance(sets, (str, os.PathLike, Dataset)) or not isinstance(sets, (Mapping, Sequence)):
         raise InputError(
@@ -315,9 +322,9 @@ def named_sets(sets: Mapping[str, AnySet] | Sequence[AnySet]) -> tuple[tuple[str
         )
     if isinstance(sets, Mapping):
         names = [str(name) for name in sets]
-        datasets = [as_dataset(data, name=name) for name, data in zip(names, sets.values(), strict=True)]
+        datasets = as_datasets(list(sets.values()), names, progress=progress)
     else:
-        datasets = [as_dataset(data, name=f"set {place}") for place, data in enumerate(sets)]
+        datasets = as_datasets(sets, [f"set {place}" for place in range(len(sets))], progress=progress)
         names = [dataset.name for dataset in datasets]
     if len(names) < 2:
         raise InputError(f"at least two sets are needed for a comparison, got {len(names)}.")

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bispectral_ot import display, plots
 from bispectral_ot.comparing.classes import ClassDistances
 from bispectral_ot.comparing.sampling import SamplingLaw
 from bispectral_ot.errors import InputError
 from bispectral_ot.files import write_csv
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 Vector = NDArray[np.float64]
+_MOST_ROWS = 45  # pairs of ten sets
 COLUMNS = ("source", "target", "distance", "error", "reference", "ratio", "p_value", "low", "high")
 
 
@@ -113,12 +118,36 @@ class Comparison:
     def __str__(self) -> str:
         rows = [["", "", "distance", "+-", "one population", "p"]]
         for pair in self.pairs:
-            p = "" if pair.p_value is None else f"{pair.p_value:.3g}"
-            figures = [f"{pair.distance:.4g}", f"{pair.error:.0e}", f"{pair.reference:.4g}", p]
-            rows.append([pair.source, pair.target, *figures])
+            rows.append([pair.source, pair.target, *_figures(pair)])
         widths = [max(len(row[column]) for row in rows) for column in range(6)]
         lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        rows = [[pair.source, pair.target, *_figures(pair)] for pair in self.pairs]
+        facts = {"sets": len(self.names), "unit": f"{self.scale:.4g} ({self.settings.get('metric', 'cost')})"}
+        header = ["", "", "distance", "±", "one population", "p"]
+        return display.panel("Comparison", facts, display.table(header, rows[:_MOST_ROWS]))
+
+    def plot(self, *, ax: Axes | None = None) -> Axes:
+        """Draw the distances as a heat map on matplotlib axes, which are returned.
+
+        Parameters
+        ----------
+        ax
+            Axes to draw on; those of a new figure by default.
+
+        Examples
+        --------
+        >>> import bispectral_ot as bot
+        >>> first, second = bot.split_halves(bot.load("digits"), per_class=10)
+        >>> bot.compare([first, second.images]).plot().images[0].get_array().shape
+        (2, 2)
+        """
+        side = 2 + 0.6 * len(self.names)
+        title = "distance, relative to the largest cost within a set"
+        ax = plots.axes_for(ax, side, side)
+        return plots.draw_matrix(ax, self.distances, self.names, self.names, form=".3g", title=title)
 
     @property
     def distances(self) -> Vector:
@@ -210,3 +239,8 @@ class Comparison:
         if diagonal is not None:
             np.fill_diagonal(matrix, diagonal)
         return matrix
+
+
+def _figures(pair: Pair) -> list[str]:
+    p = "" if pair.p_value is None else f"{pair.p_value:.3g}"
+    return [f"{pair.distance:.4g}", f"{pair.error:.0e}", f"{pair.reference:.4g}", p]

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 import re
 import zipfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -16,47 +15,42 @@ from numpy.typing import NDArray
 
 from bispectral_ot.datasets.dataset import Dataset
 from bispectral_ot.datasets.idx import is_idx_name, read_idx, read_idx_images
+from bispectral_ot.datasets.keys import check_label_rows, find_keys, without_single_channel
 from bispectral_ot.datasets.local import find_plain_or_packed
-from bispectral_ot.errors import DatasetError, InputError, MemoryBudgetError
+from bispectral_ot.datasets.reading import reading
+from bispectral_ot.errors import DatasetError
 from bispectral_ot.memory import check_fits
 
-_IMAGE_KEYS = ("images", "x", "data")
-_LABEL_KEYS = ("labels", "y", "targets")
 
-
-def read_npz(path: Path, *, split: str = "train") -> Dataset:
+def read_npz(path: Path, *, split: str = "train", asked: Sequence[str] = ()) -> Dataset:
     """Read ``images`` and, where there are any, ``labels`` and ``classes``.
 
     Also understood, in either case: ``x``/``y``, ``data``/``targets``, the same with a split in the name
-    (``x_train``, ``train_images``, ...), and a file with a single array.
+    (``x_train``, ``train_images``, ...), a file with a single array, and the names that are ``asked`` for.
     """
-    with _reading(path), zipfile.ZipFile(path) as archive:
-        keys = [name.removesuffix(".npy") for name in archive.namelist()]
-        images_key = _find_key(path, keys, _IMAGE_KEYS, split)
-        if images_key is None and len(keys) == 1 and split == "train":
-            images_key = keys[0]
-        if images_key is None:
-            raise DatasetError(
-                f"{path} has no images for the {split} split; its keys are {', '.join(keys) or 'none'}; "
-                f"expected 'images' (and 'labels', 'classes'), 'x' (and 'y') or 'x_{split}' (and 'y_{split}')."
-            )
-        labels_key = _find_key(path, keys, _LABEL_KEYS, split)
-        images = _read_member(path, archive, images_key)
-        labels = _read_member(path, archive, labels_key) if labels_key else None
-        classes = _read_member(path, archive, "classes") if labels_key and "classes" in keys else np.empty(0, dtype=str)
+    with reading(path), zipfile.ZipFile(path) as archive:
+        names = [name.removesuffix(".npy") for name in archive.namelist()]
+        alone = names[0] if len(names) == 1 and split == "train" else None
+        examples = f"'images' (and 'labels', 'classes'), 'x' (and 'y') or 'x_{split}' (and 'y_{split}')"
+        asked = asked or ([alone] if alone else [])
+        keys = find_keys(path, dict.fromkeys(names, ()), asked, split=split, examples=examples)
+        images = _read_member(path, archive, keys.images)
+        labels = check_label_rows(path, _read_member(path, archive, keys.labels)) if keys.labels else None
+        named = keys.labels and keys.classes
+        classes = _read_member(path, archive, named) if named else np.empty(0, dtype=str)
     if classes.ndim != 1:
         raise DatasetError(f"{path}: 'classes' has shape {classes.shape}; expected one name for each class, (n,).")
-    return Dataset(_without_single_channel(images), labels, name=path.stem, classes=tuple(map(str, classes)))
+    return Dataset(without_single_channel(images), labels, name=path.stem, classes=tuple(map(str, classes)))
 
 
 def read_npy(path: Path) -> Dataset:
     """Read an array of images, without labels."""
-    with _reading(path), open(path, "rb") as file:
+    with reading(path), open(path, "rb") as file:
         if zipfile.is_zipfile(file):
             raise DatasetError(f"{path} is an .npz archive; give it a name that ends with .npz.")
         file.seek(0)
         images = _read_array(file, str(path), "the array")
-    return Dataset(_without_single_channel(images), name=path.stem)
+    return Dataset(without_single_channel(images), name=path.stem)
 
 
 def read_idx_file(path: Path) -> Dataset:
@@ -93,20 +87,6 @@ def find_idx_images(folder: Path, *, split: str) -> Path | None:
     return found[0]
 
 
-def _find_key(path: Path, keys: list[str], words: tuple[str, ...], split: str) -> str | None:
-    """The key that names ``words`` for ``split``; a key without a split counts as the training one."""
-    wanted = [form for word in words for form in (f"{word}_{split}", f"{split}_{word}")]
-    if split == "train":
-        wanted += words
-    for form in wanted:
-        found = [key for key in keys if key.lower() == form]
-        if len(found) > 1:
-            raise DatasetError(f"{path} has {' and '.join(map(repr, found))}; keep the one that is meant.")
-        if found:
-            return found[0]
-    return None
-
-
 def _read_member(path: Path, archive: zipfile.ZipFile, key: str) -> NDArray[Any]:
     member = f"{key}.npy" if f"{key}.npy" in archive.namelist() else key
     with archive.open(member) as file:
@@ -129,20 +109,3 @@ def _read_array(file: IO[bytes], what: str, key: str) -> NDArray[Any]:
     file.seek(0)
     array: NDArray[Any] = npy.read_array(file, allow_pickle=False)
     return array
-
-
-@contextmanager
-def _reading(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except InputError:
-        raise
-    except MemoryError:
-        raise MemoryBudgetError(f"{path} needs more memory than there is; save a part of it.") from None
-    except Exception as error:  # zipfile, its decompressors and NumPy raise whatever they like on a damaged file
-        said = error.strerror if isinstance(error, OSError) and error.strerror else f"{type(error).__name__}: {error}"
-        raise DatasetError(f"cannot read {path} ({said}); the file is damaged, get or save it again.") from None
-
-
-def _without_single_channel(images: NDArray[Any]) -> NDArray[Any]:
-    return images[..., 0] if images.ndim == 4 and images.shape[3] == 1 else images

@@ -10,6 +10,7 @@ from typing import Any, Literal, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bispectral_ot import display
 from bispectral_ot.checks import check_choice
 from bispectral_ot.datasets.clouds import are_clouds, check_clouds, check_volumes
 from bispectral_ot.errors import InputError
@@ -20,6 +21,7 @@ KINDS: dict[str, str] = {"images": "images", "sphere": "spheres", "clouds": "clo
 
 # Images that are looked at together.
 _BLOCK_ROWS = 4096
+_SHOWN = 8  # pictures in a notebook
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +71,7 @@ class Dataset:
             images = check_images(self.images, what=what, has_channels=self.kind != "volumes")
         if self.kind == "volumes":
             check_volumes(images, what=what)
-        labels, classes = _check_labels(self.labels, tuple(str(c) for c in self.classes), len(images))
+        labels, classes = check_labels(self.labels, tuple(str(c) for c in self.classes), len(images))
         if len(self.files) not in (0, len(images)):
             raise InputError(
                 f"files has {len(self.files)} entries but images has {len(images)}; "
@@ -91,6 +93,20 @@ class Dataset:
         labels = f"{len(self.classes)} classes" if self.labels is not None else "no labels"
         what = f"{len(self):,} {KINDS[self.kind]} of {self.size_in_words}"
         return f"Dataset({self.name!r}: {what} {self.images.dtype}, {labels})"
+
+    def _repr_html_(self) -> str:
+        from bispectral_ot.datasets.pictures import Pictures  # which itself needs this module
+
+        facts = {
+            KINDS[self.kind]: f"{len(self):,}",
+            "size": self.size_in_words,
+            "type": self.images.dtype,
+            "classes": len(self.classes) if self.labels is not None else "no labels",
+        }
+        pictures, shown = Pictures(self), np.linspace(0, len(self) - 1, min(len(self), _SHOWN)).astype(np.int64)
+        names = [i if self.labels is None else self.classes[self.labels[i]] for i in shown]
+        row = "".join(display.picture(pictures[i], caption=name) for i, name in zip(shown, names, strict=True))
+        return display.panel(f"Dataset {self.name!r}", facts, row)
 
     @property
     def is_flat(self) -> bool:
@@ -132,20 +148,25 @@ class Dataset:
         )
 
 
-def check_flat(dataset: Dataset, what: str) -> None:
+def check_flat(dataset: Any, what: str) -> None:
     """Raise an :class:`InputError` where something that is done to flat images is asked for another kind."""
     if dataset.kind != "images":
         raise InputError(f"{what}: for flat images only, but {dataset.name!r} has {KINDS[dataset.kind]}.")
 
 
 def as_dataset(data: Dataset | ArrayLike | os.PathLike[str], *, name: str = "images") -> Dataset:
-    """Return a Dataset as it is, an array as one called ``name``, and what a name or a path stands for loaded."""
+    """Return a Dataset as it is, an array as one called ``name``, and all else as :func:`load` reads it."""
     if isinstance(data, Dataset):
         return data
-    if isinstance(data, (str, os.PathLike)):
-        from bispectral_ot.datasets.load import load  # which itself needs this module
+    if isinstance(data, (np.ndarray, list, tuple)):
+        return of_array(data, name=name)
+    from bispectral_ot.datasets.load import as_datasets  # which itself needs this module
 
-        return load(data)
+    return as_datasets([data], [name])[0]
+
+
+def of_array(data: ArrayLike, *, name: str) -> Dataset:
+    """An array, or a list of clouds, as a dataset without labels."""
     # checked there
     return Dataset(cast(NDArray[Any], data), name=name, kind="clouds" if are_clouds(data) else "images")
 
@@ -229,9 +250,10 @@ def _refuse_non_finite(images: NDArray[np.float32], what: str) -> None:
             )
 
 
-def _check_labels(
+def check_labels(
     labels: ArrayLike | None, classes: tuple[str, ...], n_images: int
 ) -> tuple[NDArray[np.int64] | None, tuple[str, ...]]:
+    """Labels as indices into classes, and the classes (see :class:`Dataset`), or an error that says what is wrong."""
     if labels is None:
         if classes:
             raise InputError(f"{len(classes)} classes are named but there are no labels; give labels too.")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import io
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,26 +31,68 @@ CAMERA_TURNS: dict[int, Callable[[NDArray[Any]], NDArray[Any]]] = {
 }
 
 
+_MODES = {
+    **{"1": "black and white", "L": "grey", "LA": "grey", "P": "palette", "RGB": "colour", "RGBA": "colour"},
+    **{"RGBX": "colour", "CMYK": "colour", "YCbCr": "colour", "LAB": "colour", "F": "floating point"},
+}
+
+
+class Look(NamedTuple):
+    """What the head of an image file says."""
+
+    height: int
+    width: int
+    mode: str
+
+    @classmethod
+    def at(cls, pixels: NDArray[Any]) -> Look:
+        """Look at an image that is in memory."""
+        grey = "floating point" if pixels.dtype.kind == "f" else "grey"
+        return cls(pixels.shape[0], pixels.shape[1], "colour" if pixels.ndim == 3 else grey)
+
+
 def read_image(path: Path) -> NDArray[Any]:
     """Read one image file as (height, width) or (height, width, 3); uint8, uint16 or float32."""
-    return read_image_and_alpha(path)[0]
+    return decode_image(path, path)[0]
 
 
-def read_image_and_alpha(path: Path) -> tuple[NDArray[Any], bool]:
-    """Read one image file, and say whether it has transparent pixels, which become black as far as they are that."""
+def look_at_image(content: Path | bytes, name: str | Path) -> Look:
+    """Size (as it is displayed) and mode of an image, from the head of its file."""
+    with _opened(content, name) as image:
+        # Pillow would read a whole PNG in search of the tag
+        known = image.format != "PNG" or "exif" in image.info
+        turned = known and image.getexif().get(ORIENTATION, 1) >= 5
+        mode = "16 bits" if is_deep_colour(image) or image.mode.startswith("I") else _MODES.get(image.mode, image.mode)
+        return Look(*(image.size if turned else image.size[::-1]), mode)
+
+
+def decode_image(content: Path | bytes, name: str | Path) -> tuple[NDArray[Any], bool]:
+    """Read an image from a file or from the bytes of one, and say whether it has transparent pixels.
+
+    These become black as far as they are transparent.
+    """
+    with _opened(content, name) as opened:
+        pages = getattr(opened, "n_frames", 1)
+        if opened.format == "TIFF" and pages > 1:
+            raise DatasetError(
+                f"{name} has {pages} pages; save the one you mean, or each, as a file of its own. (Where the pages are "
+                "the images of a set, name this file instead of its folder.)"
+            )
+        if is_deep_colour(opened):
+            return _deep_pixels(opened, content, name)
+        return _pixels(ImageOps.exif_transpose(opened))
+
+
+@contextmanager
+def _opened(content: Path | bytes, name: str | Path) -> Iterator[Image.Image]:
     try:
-        with Image.open(path, formats=FORMATS) as opened:
-            pages = getattr(opened, "n_frames", 1)
-            if opened.format == "TIFF" and pages > 1:
-                raise DatasetError(f"{path} has {pages} pages; save the one you mean, or each, as a file of its own.")
-            if is_deep_colour(opened):
-                return _deep_pixels(opened, path)
-            return _pixels(ImageOps.exif_transpose(opened))
+        with Image.open(io.BytesIO(content) if isinstance(content, bytes) else content, formats=FORMATS) as image:
+            yield image
     except (DatasetError, MemoryError):
         raise
     except Exception as error:  # decoders raise whatever they like on a damaged file
         raise DatasetError(
-            f"cannot read the image {path} ({error}): damaged, or of an unknown kind; repair or remove it."
+            f"cannot read the image {name} ({error}): damaged, or of an unknown kind; repair or remove it."
         ) from None
 
 
@@ -81,19 +125,20 @@ def is_deep_colour(image: Image.Image) -> bool:
     return several and any(";16" in str(tile[3]) for tile in image.tile)  # type: ignore[attr-defined]
 
 
-def _deep_pixels(image: Image.Image, path: Path) -> tuple[NDArray[np.uint16], bool]:
+def _deep_pixels(image: Image.Image, content: Path | bytes, name: str | Path) -> tuple[NDArray[np.uint16], bool]:
     """Colour, or grey with alpha, of 16 bits, upright and on black: (height, width, 3) or (height, width)."""
     import imagecodecs
 
     pixels: NDArray[Any]
+    encoded = content if isinstance(content, bytes) else content.read_bytes()
     if image.format == "PNG":
-        pixels, extra = imagecodecs.png_decode(path.read_bytes()), _TRANSPARENCY
+        pixels, extra = imagecodecs.png_decode(encoded), _TRANSPARENCY
     else:
-        pixels = imagecodecs.tiff_decode(path.read_bytes())
+        pixels = imagecodecs.tiff_decode(encoded)
         extra = image.tag_v2.get(_EXTRA_SAMPLES, (0,))[0]  # type: ignore[attr-defined]
     size, channels = image.size[::-1], pixels.shape[-1]
     if image.mode not in ("RGB", "RGBA", "RGBX") or pixels.shape[:-1] != size or channels not in (2, 3, 4):
-        raise DatasetError(f"{path} has 16 bits in {image.mode} channels; save it as grey or RGB.")
+        raise DatasetError(f"{name} has 16 bits in {image.mode} channels; save it as grey or RGB.")
     colours = pixels[..., : 1 if channels == 2 else 3]
     has_alpha = channels != 3 and extra == _TRANSPARENCY  # else nothing, or multiplied with it already
     is_transparent = bool(has_alpha and pixels[..., -1].min() < _WHITE)

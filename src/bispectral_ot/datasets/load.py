@@ -4,38 +4,36 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, get_args
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from bispectral_ot.cache import cache_folder
-from bispectral_ot.checks import advise, check_choice, check_integer, user_path
-from bispectral_ot.datasets import arrays, folder
+from bispectral_ot.checks import check_choice, check_integer, user_path
+from bispectral_ot.choices import Split
+from bispectral_ot.datasets.arrays import find_idx_images, read_idx_file
 from bispectral_ot.datasets.bundled import BUNDLED
 from bispectral_ot.datasets.catalogue import named_folder
-from bispectral_ot.datasets.dataset import Dataset, Kind, as_dataset, check_flat
+from bispectral_ot.datasets.dataset import Dataset, Kind, as_dataset, check_flat, of_array
 from bispectral_ot.datasets.fetch import fetch
-from bispectral_ot.datasets.grey import to_grey
-from bispectral_ot.datasets.idx import is_idx_name
+from bispectral_ot.datasets.folder import has_files, list_folder, split_folders
+from bispectral_ot.datasets.formats.fits import FITS_SUFFIXES, decode_fits, look_at_fits
+from bispectral_ot.datasets.formats.parquet import find_parts, list_parquet
 from bispectral_ot.datasets.image_file import SUFFIXES
+from bispectral_ot.datasets.listing import Listing, Positions
 from bispectral_ot.datasets.local import find_pair, read_local
+from bispectral_ot.datasets.objects import as_array, list_object
 from bispectral_ot.datasets.official import OFFICIAL, OfficialSet
-from bispectral_ot.datasets.resize import Size, parse_size, resize_images
-from bispectral_ot.datasets.shape_file import SHAPE_SUFFIXES
-from bispectral_ot.datasets.shape_folder import has_shapes, read_shape_folder
+from bispectral_ot.datasets.readers import check_split, list_file
+from bispectral_ot.datasets.resize import Size, parse_size
+from bispectral_ot.datasets.shape_folder import has_shapes, list_shape_folder
+from bispectral_ot.datasets.together import read_together
 from bispectral_ot.errors import DatasetError, InputError
 from bispectral_ot.progress import Progress, silent
-
-
-class _Reading(NamedTuple):
-    """How files are read."""
-
-    size: Size | None
-    grey: bool
-    n_points: int
-    seed: int
 
 
 def load(
@@ -46,6 +44,7 @@ def load(
     resize: int | Size | str | None = None,
     grey: bool = False,
     kind: Kind | None = None,
+    limit: int | None = None,
     n_points: int = 4096,
     seed: int = 0,
     progress: Progress = silent,
@@ -62,25 +61,33 @@ def load(
           (no labels), or a folder with IDX files;
         - a folder of shapes in 3-D, with sub-folders likewise: OBJ, OFF, PLY and STL meshes (which need
           ``bispectral-ot[meshes]``), PLY and XYZ clouds of points;
-        - an ``.npz`` (keys ``images``, ``labels``, ``classes``; or ``x``, ``y``), ``.npy`` or IDX file;
-        - an array (n, height, width[, channels]) or a :class:`Dataset`.
+        - a file: ``.npz``, ``.npy``, IDX, HDF5, Zarr and OME-Zarr, Parquet with encoded images, MRC stacks and RELION
+          ``.star``, FITS, TIFF with several pages, ``.tar``, CSV or TSV with columns path and label (docs/files.md).
+          Arrays or columns that are not called ``images`` and ``labels`` are named as ``file.h5::IMAGES::LABELS``;
+        - an array (n, height, width[, channels]), of any library that shares arrays with NumPy, or a :class:`Dataset`;
+        - a data frame with a column of paths, a ``datasets.Dataset``, a dataset of torch or torchvision, an AnnData
+          with images in ``.obsm``.
     split
-        ``"train"`` or ``"test"``, where the source has both.
+        ``"train"``, ``"val"`` or ``"test"``, where the source has several: an official set, an ``.npz`` file, or a
+        folder with a folder for each of them.
     root
         Folder that already has the IDX files of the official sets; nothing is downloaded then. The variable
         ``BISPECTRAL_OT_DATA`` does the same for all calls (and what was fetched before is used as well).
     resize
         One side, (height, width), or a string such as ``"32x48"``: scale every image to fit into that size. The aspect
-        ratio stays; the rest is filled with the image's own background, the median of its border per channel.
+        ratio stays; the rest is filled with the image's own background, the median of its border per channel. Without
+        it, images of one size keep it, and images of different sizes become squares of at most 64 pixels.
     grey
         Turn RGB (or RGBA) images into their luminance, for a comparison with grey ones.
     kind
         What the arrays are: ``"images"``, ``"sphere"``, ``"clouds"`` or ``"volumes"`` (see :class:`Dataset`); by
         default that of a Dataset, clouds for files of shapes, else images.
+    limit
+        Read only so many images, drawn at random.
     n_points
         Points that are drawn from each mesh, evenly by area; clouds in files with more points are thinned out to this.
     seed
-        Of these points.
+        Of these points, and of ``limit``.
     progress
         Called while files are fetched, read or resized.
 
@@ -89,43 +96,75 @@ def load(
     >>> load("digits")
     Dataset('digits': 1,797 images of 8x8 uint8, 10 classes)
     """
-    check_choice("split", split, ("train", "test"))
     size = None if resize is None else parse_size(resize)
-    how = _Reading(size, grey, check_integer("n_points", n_points, minimum=2), check_integer("seed", seed, minimum=0))
-    dataset = _read(name_or_path, split, root, how, progress)
-    if kind is not None and kind != dataset.kind:
-        dataset = replace(dataset, kind=kind)
+    if isinstance(name_or_path, Dataset) and size is None and not grey and limit is None and kind is None:
+        check_split(split, "a Dataset")
+        return name_or_path
+    listing = list_set(name_or_path, split=split, root=root, kind=kind, n_points=n_points, seed=seed, progress=progress)
     if grey or size is not None:
-        check_flat(dataset, "resize and grey")
-    if grey:
-        dataset = replace(dataset, images=to_grey(dataset.images, progress=progress))
-    if size is not None:
-        dataset = replace(dataset, images=resize_images(dataset.images, size, progress=progress))
-    return dataset
+        check_flat(listing, "resize and grey")
+    kept = None if limit is None else drawn(np.arange(len(listing)), limit, seed=seed)
+    return read_together([listing], [kept], size=size, grey=grey, progress=progress)[0]
 
 
-def _read(
+def drawn(positions: Positions, limit: int, *, seed: int, stream: int = 0) -> Positions:
+    """Draw ``limit`` of the positions, in increasing order; another ``stream`` draws others."""
+    check_integer("limit", limit, minimum=1)
+    random = np.random.default_rng([check_integer("seed", seed, minimum=0), stream])
+    return np.sort(random.choice(positions, min(limit, len(positions)), replace=False))
+
+
+def as_datasets(sets: Sequence[Any], names: Sequence[str], *, progress: Progress = silent) -> list[Dataset]:
+    """Datasets as they are, arrays as ones with these names; names and paths loaded, with all others at one size."""
+    if all(isinstance(data, (Dataset, np.ndarray, list)) for data in sets):
+        return [as_dataset(data, name=name) for data, name in zip(sets, names, strict=True)]
+    paths = {os.fspath(data) for data in sets if isinstance(data, (str, os.PathLike))}
+    known = {path: list_set(path, progress=progress) for path in sorted(paths)}
+    listings = [
+        known[os.fspath(data)] if isinstance(data, (str, os.PathLike)) else _list_object(data, name)
+        for data, name in zip(sets, names, strict=True)
+    ]
+    return read_together(listings, progress=progress)
+
+
+def list_set(
     source: str | os.PathLike[str] | ArrayLike | Dataset,
-    split: str,
-    root: str | os.PathLike[str] | None,
-    how: _Reading,
-    progress: Progress,
-) -> Dataset:
-    if isinstance(source, (str, os.PathLike)):
-        name = os.fspath(source)
-        if name in OFFICIAL:
-            return _read_official(OFFICIAL[name], split, root, progress)
-        if name in BUNDLED:
-            _refuse_test_split(split, name)
-            return BUNDLED[name].read()
-        return _read_path(user_path(name), split, how, progress)
-    _refuse_test_split(split, "an array or Dataset")
-    return as_dataset(source, name="array")
+    *,
+    split: str = "train",
+    root: str | os.PathLike[str] | None = None,
+    kind: Kind | None = None,
+    n_points: int = 4096,
+    seed: int = 0,
+    progress: Progress = silent,
+) -> Listing:
+    """What a set holds (see :func:`load` for the parameters); images in files are not read yet."""
+    check_choice("split", split, get_args(Split))
+    check_integer("n_points", n_points, minimum=2)
+    check_integer("seed", seed, minimum=0)
+    if not isinstance(source, (str, os.PathLike)):
+        check_split(split, "an array or Dataset")
+        listing = _list_object(source, "array")
+    elif (name := os.fspath(source)) in OFFICIAL:
+        listing = Listing.of(_read_official(OFFICIAL[name], split, root, progress))
+    elif name in BUNDLED:
+        check_split(split, name)
+        listing = Listing.of(BUNDLED[name].read())
+    else:
+        listing = _list_path(*_path_and_keys(name), split, n_points, seed)
+    return listing if kind is None else replace(listing, kind=kind)
+
+
+def _list_object(data: Any, name: str) -> Listing:
+    if isinstance(data, Dataset):
+        return Listing.of(data)
+    return list_object(data) or Listing.of(of_array(as_array(data), name=name))
 
 
 def _read_official(
     official: OfficialSet, split: str, root: str | os.PathLike[str] | None, progress: Progress
 ) -> Dataset:
+    if split not in official.files:
+        raise InputError(f"{official.name} has no {split} split; its splits are {', '.join(official.files)}.")
     named, cache = named_folder(root), cache_folder(official.name).parent
     if named is None:
         fetch(official, splits=(split,), progress=progress)
@@ -136,52 +175,42 @@ def _read_official(
     return read_local(official, named, split)
 
 
-def _read_path(path: Path, split: str, how: _Reading, progress: Progress) -> Dataset:
+def _path_and_keys(name: str) -> tuple[Path, list[str]]:
+    """``file.h5::images::labels`` names arrays in a file, unless there is a file of this very name."""
+    path = user_path(name)
+    if "::" not in name or path.exists():
+        return path, []
+    name, *keys = name.split("::")
+    return user_path(name), keys
+
+
+def _list_path(path: Path, keys: list[str], split: str, n_points: int, seed: int) -> Listing:
     try:
-        if path.is_dir():
-            return _read_folder(path, split, how, progress)
-        return _read_file(path, split)
+        if path.is_dir() and path.suffix.lower() != ".zarr":
+            if keys:
+                raise InputError(f"{path} is a folder, which has no arrays to name; leave ::{'::'.join(keys)} out.")
+            return _list_folder(path, split, n_points, seed)
+        return list_file(path, split, keys)
     except OSError as error:
         what = "folder" if error.errno != errno.ENAMETOOLONG and path.is_dir() else "file"
         raise DatasetError(f"cannot read the {what} {path}: {error.strerror or error}.") from None
 
 
-def _read_file(path: Path, split: str) -> Dataset:
-    suffix = path.suffix.lower()
-    if not path.exists():
-        if suffix or len(path.parts) > 1:
-            raise DatasetError(f"there is no file or folder {path}; check the path.")
-        known = advise(path, (*OFFICIAL, *BUNDLED))
-        raise DatasetError(f"{str(path)!r} is neither a known dataset nor a file or folder here; {known}")
-    if not path.is_file():
-        raise DatasetError(f"{path} is neither a file nor a folder; save the data to a file first.")
-    if suffix == ".npz":
-        return arrays.read_npz(path, split=split)
-    _refuse_test_split(split, str(path))
-    if suffix == ".npy":
-        return arrays.read_npy(path)
-    if is_idx_name(path.name):
-        return arrays.read_idx_file(path)
-    if suffix in SUFFIXES:
-        raise DatasetError(f"{path} is a single image; name the folder that holds the images.")
-    if suffix in SHAPE_SUFFIXES:
-        raise DatasetError(f"{path} is a single shape; name the folder that holds the shapes.")
-    raise DatasetError(
-        f"{path} is of an unknown kind; expected a folder of images ({', '.join(SUFFIXES)}) or of shapes "
-        f"({', '.join(SHAPE_SUFFIXES)}), .npz, .npy or IDX."
-    )
-
-
-def _read_folder(path: Path, split: str, how: _Reading, progress: Progress) -> Dataset:
-    idx_images = arrays.find_idx_images(path, split=split)
+def _list_folder(path: Path, split: str, n_points: int, seed: int) -> Listing:
+    idx_images = find_idx_images(path, split=split)
     if idx_images is not None:
-        return arrays.read_idx_file(idx_images)
-    _refuse_test_split(split, str(path))
+        return Listing.of(read_idx_file(idx_images))
+    splits = split_folders(path)
+    if splits:
+        if split not in splits:
+            raise InputError(f"{path} has no {split} split; its splits are {', '.join(splits)}.")
+        path = splits[split]
+    elif parts := find_parts(path, split):
+        return list_parquet(path, split, (), parts=parts)
+    else:
+        check_split(split, path)
     if has_shapes(path):
-        return read_shape_folder(path, n_points=how.n_points, seed=how.seed, progress=progress)
-    return folder.read_folder(path, size=how.size, grey=how.grey, progress=progress)
-
-
-def _refuse_test_split(split: str, what: str) -> None:
-    if split == "test":
-        raise InputError(f"{what} has no test split; leave the split out to have all of it.")
+        return list_shape_folder(path, n_points=n_points, seed=seed)
+    if has_files(path, FITS_SUFFIXES) and not has_files(path, SUFFIXES):
+        return list_folder(path, FITS_SUFFIXES, look_at_fits, decode_fits)
+    return list_folder(path)

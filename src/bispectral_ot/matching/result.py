@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,10 +18,14 @@ from bispectral_ot.matching.outcomes import ClassShares, LabelDetails, LabelTran
 from bispectral_ot.matching.predictor import VOTERS, Predictor
 from bispectral_ot.matching.relaxation import estimate_for, some_rows
 from bispectral_ot.matching.shares import ShareEstimate
+from bispectral_ot.matching.views import PlotKind, match_html, plot_match
 from bispectral_ot.poses import Poses, estimate_poses, find_motions, practice_rows, upright_images
 from bispectral_ot.progress import Progress, silent
 from bispectral_ot.spaces import FeatureMap, chosen_evenly
 from bispectral_ot.transport import Coupling, EntropicCoupling, Summary
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 Side = Literal["source", "target"]
 # Best matches that are kept from the first pass; asking for more costs another pass.
@@ -75,6 +79,32 @@ class Match:
             f"Match({n:,} x {m:,}{features}, distance {self.distance:.6g} ({self.coupling.cost.metric}), {state}: "
             f"marginal error {self.marginal_error:.1e})"
         )
+
+    def _repr_html_(self) -> str:
+        return match_html(self)
+
+    def plot(self, kind: PlotKind | None = None, *, n: int = 6, k: int = 5, ax: Axes | None = None) -> Axes:
+        """Draw the match on matplotlib axes, which are returned.
+
+        Parameters
+        ----------
+        kind
+            ``"pairs"``: some sources, each with its best targets and their share of its mass; ``"classes"``: where each
+            source class went. Pairs by default, where the match has images.
+        n, k
+            Sources that are drawn, and targets of each.
+        ax
+            Axes to draw on; those of a new figure by default.
+
+        Examples
+        --------
+        >>> import bispectral_ot as bot
+        >>> source, target = bot.split_halves(bot.load("digits"), per_class=10)
+        >>> axes = bot.match(source, target).plot("classes")
+        >>> axes.images[0].get_array().shape
+        (10, 10)
+        """
+        return plot_match(self, kind, n=n, k=k, ax=ax)
 
     @property
     def distance(self) -> float:

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from bispectral_ot.comparing import Comparison, Pair
 from bispectral_ot.datasets import Dataset
+from bispectral_ot.datasets.pictures import Pictures
 from bispectral_ot.report.embedding import scale_to_plane
 from bispectral_ot.report.figures import canvas, draw_tile
-from bispectral_ot.report.pictures import Pictures
 from bispectral_ot.report.style import INK, MUTED, RIGHT, RIGHT_SHADES, WRONG, house_style
 
 # More sets than this have no room for numbers in a heat map.

@@ -14,8 +14,8 @@ from matplotlib.patches import Rectangle
 from numpy.typing import NDArray
 
 from bispectral_ot.datasets import Dataset
+from bispectral_ot.datasets.pictures import Pictures, as_shown
 from bispectral_ot.matching import Match
-from bispectral_ot.report.pictures import Pictures, as_shown
 from bispectral_ot.report.sampling import class_by_class
 from bispectral_ot.report.style import (
     FAINT,

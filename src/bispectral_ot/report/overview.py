@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from bispectral_ot.datasets import Dataset
+from bispectral_ot.datasets.pictures import Pictures
 from bispectral_ot.matching import Match
 from bispectral_ot.report.figures import (
     canvas,
@@ -18,7 +19,6 @@ from bispectral_ot.report.figures import (
     pick_examples,
     same_class,
 )
-from bispectral_ot.report.pictures import Pictures
 from bispectral_ot.report.style import FAINT, MUTED, RIGHT, WRONG, house_style
 from bispectral_ot.report.tables import ClassTable
 

@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 
 from bispectral_ot.checks import check_entries
 from bispectral_ot.datasets import Dataset
+from bispectral_ot.datasets.pictures import Pictures
 from bispectral_ot.errors import InputError
 from bispectral_ot.files import to_json, whole_file
 from bispectral_ot.matching import Match
 from bispectral_ot.poses import Poses
 from bispectral_ot.progress import Progress, silent
 from bispectral_ot.report.embedding import embed
-from bispectral_ot.report.pictures import Pictures
 from bispectral_ot.report.sampled_distances import SampledDistances, sample_distances
 from bispectral_ot.report.sampling import Indices, cell_by_cell, class_by_class, interleave
 from bispectral_ot.report.tables import Side

@@ -10,9 +10,9 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from bispectral_ot.datasets import Dataset
+from bispectral_ot.datasets.pictures import Pictures, as_shown
 from bispectral_ot.poses import MotionArray, Poses, turn_image
 from bispectral_ot.report.figures import canvas, draw_tile, pick_examples
-from bispectral_ot.report.pictures import Pictures, as_shown
 from bispectral_ot.report.style import MUTED, RIGHT, WRONG, house_style
 
 _BINS = 36

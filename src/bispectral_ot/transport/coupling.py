@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from bispectral_ot import display
 from bispectral_ot.checks import check_integer
 from bispectral_ot.costs import Cost, Reading
 from bispectral_ot.engines import row_blocks
@@ -81,6 +82,16 @@ class Coupling(ABC):
             f"{type(self).__name__}({n:,} x {m:,}, transport cost {self.transport_cost:.6g}, {state}: "
             f"marginal error {self.marginal_error:.1e})"
         )
+
+    def _repr_html_(self) -> str:
+        n, m = self.shape
+        state = "yes" if self.converged else "NO"
+        facts = {
+            "transport cost": f"{self.transport_cost:.6g} ({self.cost.metric})",
+            "converged": f"{state}, marginal error {self.marginal_error:.1e} ({self.tol:g} asked for)",
+            "iterations": self.iterations,
+        }
+        return display.panel(f"{type(self).__name__} {n:,} x {m:,}", facts, display.curve([e for _, e in self.history]))
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bispectral_ot.datasets import Dataset
 from bispectral_ot.datasets.clouds import cloud_points, volume_points
+from bispectral_ot.datasets.dataset import Dataset
 
 _SIDE = 48  # pixels of a drawn shape
 

@@ -1,0 +1,82 @@
+"""FITS: a cube of images, one image in each extension, or a folder of cut-outs."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bispectral_ot.checks import advise
+from bispectral_ot.datasets.image_file import Look
+from bispectral_ot.datasets.image_files import ImageFiles
+from bispectral_ot.datasets.keys import stack_of
+from bispectral_ot.datasets.listing import Listing
+from bispectral_ot.datasets.reading import library, reading
+from bispectral_ot.errors import DatasetError
+from bispectral_ot.memory import check_fits
+
+FITS_SUFFIXES = (".fits", ".fit", ".fts")
+
+
+def list_fits(path: Path, split: str, keys: Sequence[str]) -> Listing:
+    """A cube (n, height, width), that of the extension named by ``keys``; or all extensions with one image each."""
+    with reading(path), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # astropy tells of every card that it repairs
+        units = _image_units(path)
+        if keys:
+            units = {name: unit for name, unit in units.items() if name == keys[0]} or _unknown(path, keys[0], units)
+        cubes = {name: unit for name, unit in units.items() if len(unit.shape) >= 3}
+        if len(cubes) > 1:
+            raise DatasetError(f"{path} has several cubes: {', '.join(cubes)}; name one as {path.name}::NAME.")
+        for name, unit in cubes.items():
+            return Listing(stack_of(_pixels(unit, path), f"{path}::{name}"), path.stem)
+        if not units:
+            raise DatasetError(f"{path} has no images; tables are not read.")
+        names = tuple(units)
+        images = [_pixels(unit, path) for unit in units.values()]
+    content = ImageFiles(images, names, str(path), lambda image, _: Look.at(image), lambda image, _: (image, False))
+    return Listing(content, path.stem, files=names)
+
+
+def look_at_fits(path: Path, what: str) -> Look:
+    """Size of a cut-out."""
+    return Look.at(decode_fits(path, what)[0])
+
+
+def decode_fits(path: Path, what: str) -> tuple[NDArray[Any], bool]:
+    """The one image of a file, float32."""
+    with reading(what), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        units = list(_image_units(path).values())
+        if not units or len(units[0].shape) != 2:
+            shapes = ", ".join(str(unit.shape) for unit in units) or "none"
+            raise DatasetError(f"{what} is no cut-out: expected one image (height, width), found {shapes}.")
+        return _pixels(units[0], path), False
+
+
+def _image_units(path: Path) -> dict[str, Any]:
+    """Units with pixels, by name, or by number where they have none."""
+    fits = library("astropy.io.fits", extra="fits", what=path)
+    found = {}
+    with fits.open(path, memmap=False, lazy_load_hdus=False) as units:
+        for number, unit in enumerate(units):
+            if unit.is_image and len(unit.shape) >= 2 and 0 not in unit.shape:
+                check_fits(math.prod(unit.shape) * abs(unit.header["BITPIX"]) // 8, str(path), "save a part of it")
+                unit.data  # noqa: B018 (read while the file is open)
+                name = unit.name or str(number)
+                found[name if name not in found else f"{name} {number}"] = unit
+    return found
+
+
+def _pixels(unit: Any, path: Path) -> NDArray[Any]:
+    pixels = np.asarray(unit.data)
+    return pixels.astype(pixels.dtype.newbyteorder("=")) if pixels.ndim > 2 else pixels.astype(np.float32)
+
+
+def _unknown(path: Path, name: str, units: dict[str, Any]) -> dict[str, Any]:
+    raise DatasetError(f"{path} has no image extension {name!r}; {advise(name, units)}")

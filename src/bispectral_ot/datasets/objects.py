@@ -1,0 +1,139 @@
+"""Sets that other libraries hold in memory, known by what they can do: none of these libraries is imported here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bispectral_ot.datasets.formats.table import PATH_WORDS, list_table
+from bispectral_ot.datasets.image_file import Look
+from bispectral_ot.datasets.image_files import ImageFiles
+from bispectral_ot.datasets.keys import IMAGE_WORDS, LABEL_WORDS, find_key, stack_of
+from bispectral_ot.datasets.listing import Listing
+from bispectral_ot.errors import InputError
+
+_OBS_WORDS = (*LABEL_WORDS, "cell_type", "celltype", "cluster", "leiden", "louvain")
+
+
+def list_object(data: Any) -> Listing | None:
+    """The set that an object of another library holds; None where it is none that is known.
+
+    A data frame with a column of paths (``columns``, ``iloc``), an AnnData (``obsm``, ``obs``), a ``datasets.Dataset``
+    (``column_names``, ``features``), a map-style dataset of torch or torchvision (``__len__``, ``__getitem__``).
+    """
+    if hasattr(data, "iloc") and hasattr(data, "columns"):
+        columns = {str(name): data[name].tolist() for name in data.columns}
+        return list_table(columns, Path(), "the data frame", "frame") if _has_paths(columns) else None
+    if hasattr(data, "obsm") and hasattr(data, "obs"):
+        return _list_annotated(data)
+    if hasattr(data, "column_names") and hasattr(data, "features"):
+        return _list_columns(data)
+    plain = (
+        isinstance(data, (list, tuple, dict, np.ndarray)) or hasattr(data, "__array__") or hasattr(data, "__dlpack__")
+    )
+    if not plain and hasattr(data, "__getitem__") and hasattr(data, "__len__"):
+        return _list_items(data)
+    return None
+
+
+def as_array(data: Any) -> Any:
+    """An array of another library as one of NumPy, without a copy where it allows that; anything else as it is."""
+    if isinstance(data, (np.ndarray, list, tuple)) or not hasattr(data, "__dlpack__"):
+        return data
+    try:
+        return np.from_dlpack(data)
+    except Exception as error:  # on a GPU, with a gradient, or of a type that NumPy does not have
+        with suppress(Exception):
+            array = np.asarray(data)
+            if array.dtype.kind != "O":
+                return array
+        raise InputError(
+            f"cannot read the {type(data).__name__} as an array ({error}); bring it to the CPU and detach it first, as "
+            "with tensor.detach().cpu()."
+        ) from None
+
+
+def _has_paths(columns: dict[str, Any]) -> bool:
+    return any(name.lower() in PATH_WORDS for name in columns)
+
+
+def _list_annotated(data: Any) -> Listing:
+    """Arrays of ``.obsm`` that are images: one with three axes or four, or the one called ``images``."""
+    batches = {key: value for key, value in data.obsm.items() if len(getattr(value, "shape", ())) in (3, 4)}
+    key = find_key("the AnnData", list(batches), IMAGE_WORDS, "train") or (
+        next(iter(batches)) if len(batches) == 1 else None
+    )
+    if key is None:
+        raise InputError(
+            f"the AnnData has {len(batches)} arrays of images (n, height, width) in .obsm, among "
+            f"{', '.join(map(str, data.obsm)) or 'none'}; give the one that is meant: Dataset(adata.obsm[KEY], labels)."
+        )
+    column = find_key("the AnnData", list(map(str, data.obs.columns)), _OBS_WORDS, "train")
+    labels = None if column is None else np.asarray(data.obs[column].astype(str).tolist())
+    return Listing(stack_of(np.asarray(batches[key]), f"obsm[{key!r}]"), str(key), labels)
+
+
+def _list_columns(data: Any) -> Listing:
+    names = list(data.column_names)
+    images = find_key("the dataset", names, IMAGE_WORDS, "train")
+    if images is None:
+        raise InputError(f"the dataset has the columns {', '.join(names)}; expected one called image.")
+    column = find_key("the dataset", [name for name in names if name != images], LABEL_WORDS, "train")
+    labels = None if column is None else list(data[column])
+    classes = () if column is None else tuple(getattr(data.features[column], "names", None) or ())
+    return Listing(_items(lambda i: data[i][images], len(data)), "dataset", labels, classes)
+
+
+def _list_items(data: Any) -> Listing:
+    """Items are images, or pairs of an image and a label."""
+    pairs = len(data) > 0 and isinstance(data[0], (tuple, list)) and len(data[0]) >= 2
+    labels = [_plain(label) for label in _all_labels(data)] if pairs else None
+    classes: Sequence[Any] = getattr(data, "classes", None) or ()
+    name = type(data).__name__.lower()
+    named = bool(classes) and labels is not None and all(isinstance(each, int) for each in labels)
+    content = _items((lambda i: data[i][0]) if pairs else (lambda i: data[i]), len(data))
+    return Listing(content, name, labels, tuple(map(str, classes)) if named else ())
+
+
+def _all_labels(data: Any) -> list[Any]:
+    """Those that torchvision keeps in ``targets``, which saves reading all images; else from the items."""
+    targets = getattr(data, "targets", None)
+    return (
+        list(targets) if targets is not None and len(targets) == len(data) else [data[i][1] for i in range(len(data))]
+    )
+
+
+def _plain(label: Any) -> Any:
+    return label.item() if hasattr(label, "item") else label
+
+
+def _items(get: Any, count: int) -> ImageFiles:
+    def decode(number: int, what: str) -> tuple[NDArray[Any], bool]:
+        return _pixels(get(number), what), False
+
+    def look(number: int, what: str) -> Look:
+        return Look.at(decode(number, what)[0])
+
+    return ImageFiles(range(count), [f"item {number}" for number in range(count)], "the dataset", look, decode)
+
+
+def _pixels(image: Any, what: str) -> NDArray[Any]:
+    """A picture of Pillow, an array, or a tensor, whose channels come first as those of torch do."""
+    if hasattr(image, "convert") and getattr(image, "mode", "L") not in ("L", "I;16", "I", "F", "RGB"):
+        image = image.convert("RGB")
+    pixels = np.asarray(as_array(image))
+    if pixels.ndim == 3 and pixels.shape[0] <= 4 < pixels.shape[2]:
+        pixels = np.moveaxis(pixels, 0, -1)
+    if pixels.ndim == 3 and pixels.shape[2] == 1:
+        pixels = pixels[..., 0]
+    if pixels.ndim not in (2, 3) or 0 in pixels.shape or pixels.dtype.kind not in "buif":
+        raise InputError(
+            f"{what} is no image: expected (height, width[, channels]), got {type(image).__name__} of "
+            f"shape {pixels.shape} and type {pixels.dtype}."
+        )
+    return pixels if pixels.dtype in (np.uint8, np.uint16) else pixels.astype(np.float32)

@@ -1,0 +1,477 @@
+"""Files of other libraries, written by them: what is in them comes back, and what is missing or odd is named."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from bispectral_ot import Dataset, load
+from bispectral_ot.errors import DatasetError, DataWarning, InputError, MemoryBudgetError
+
+RANDOM = np.random.default_rng(4)
+IMAGES = RANDOM.integers(0, 256, (6, 9, 7), dtype=np.uint8)
+COLOURS = RANDOM.integers(0, 256, (6, 9, 7, 3), dtype=np.uint8)
+FLOATS = RANDOM.normal(size=(6, 9, 7)).astype(np.float32)
+LABELS = np.array([3, 1, 1, 0, 3, 1])
+
+
+def png(image: np.ndarray, kind: str = "PNG") -> bytes:
+    file = io.BytesIO()
+    Image.fromarray(image).save(file, format=kind)
+    return file.getvalue()
+
+
+def assert_same(dataset: Dataset, images: np.ndarray, labels: np.ndarray | None = LABELS) -> None:
+    np.testing.assert_array_equal(dataset.images, images)
+    if labels is None:
+        assert dataset.labels is None
+    else:
+        np.testing.assert_array_equal(np.array(dataset.classes)[dataset.labels], labels.astype(str))
+
+
+def write_hdf5(path: Path) -> Path:
+    import h5py
+
+    with h5py.File(path, "w") as file:
+        file["images"], file["ans"] = COLOURS, LABELS.astype(np.uint8)
+        file["other/planes"], file["other/kinds"] = IMAGES, np.array([f"k{n}" for n in LABELS], dtype="S")
+    return path
+
+
+def write_zarr(path: Path) -> Path:
+    import zarr
+
+    group = zarr.open_group(str(path), mode="w")
+    group.create_array("images", data=COLOURS, chunks=(2, 9, 7, 3))
+    group.create_array("labels", data=LABELS)
+    return path
+
+
+def write_parquet(path: Path) -> Path:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    rows = [{"bytes": png(image), "path": f"{i}.png"} for i, image in enumerate(COLOURS)]
+    table = pa.table({"image": rows, "label": LABELS})
+    features = {"label": {"names": ["a", "b", "c", "d"], "_type": "ClassLabel"}, "image": {"_type": "Image"}}
+    metadata = {"huggingface": json.dumps({"info": {"features": features}})}
+    pq.write_table(table.replace_schema_metadata(metadata), path, row_group_size=2)
+    return path
+
+
+def write_mrcs(path: Path) -> Path:
+    import mrcfile
+
+    with mrcfile.new(path, overwrite=True) as file:
+        file.set_data(FLOATS)
+        file.set_image_stack()
+    return path
+
+
+def write_star(path: Path) -> Path:
+    import pandas
+    import starfile
+
+    (path.parent / "stacks").mkdir(exist_ok=True)
+    write_mrcs(path.parent / "stacks" / "one.mrcs")
+    names = [f"{i:06}@stacks/one.mrcs" for i in (4, 1, 6)]
+    particles = pandas.DataFrame({"rlnImageName": names, "rlnClassNumber": [2, 1, 2]})
+    optics = pandas.DataFrame({"rlnOpticsGroup": [1], "rlnImagePixelSize": [1.2]})
+    starfile.write({"optics": optics, "particles": particles}, path, overwrite=True)
+    return path
+
+
+def write_fits(path: Path) -> Path:
+    from astropy.io import fits
+
+    fits.HDUList([fits.PrimaryHDU(), fits.ImageHDU(FLOATS, name="CUBE")]).writeto(path, overwrite=True)
+    return path
+
+
+def write_tiff(path: Path) -> Path:
+    import tifffile
+
+    tifffile.imwrite(path, IMAGES, photometric="minisblack")
+    return path
+
+
+def write_tar(path: Path) -> Path:
+    with tarfile.open(path, "w") as archive:
+        for i, (image, label) in enumerate(zip(COLOURS, LABELS, strict=True)):
+            for name, content in ((f"s/{i:03}.png", png(image)), (f"s/{i:03}.cls", str(label).encode())):
+                member = tarfile.TarInfo(name)
+                member.size = len(content)
+                archive.addfile(member, io.BytesIO(content))
+    return path
+
+
+def write_csv(path: Path) -> Path:
+    (path.parent / "pictures").mkdir(exist_ok=True)
+    lines = ["path,label"]
+    for i, (image, label) in enumerate(zip(COLOURS, LABELS, strict=True)):
+        (path.parent / "pictures" / f"{i}.png").write_bytes(png(image))
+        lines.append(f"pictures/{i}.png,{label}")
+    path.write_text("\n".join(lines))
+    return path
+
+
+WRITERS: dict[str, tuple[Callable[[Path], Path], str, str]] = {
+    "set.h5": (write_hdf5, "h5py", "hdf5"),
+    "set.zarr": (write_zarr, "zarr", "zarr"),
+    "set.parquet": (write_parquet, "pyarrow.parquet", "parquet"),
+    "set.mrcs": (write_mrcs, "mrcfile", "cryoem"),
+    "set.star": (write_star, "starfile", "cryoem"),
+    "set.fits": (write_fits, "astropy.io.fits", "fits"),
+    "set.tif": (write_tiff, "tifffile", "tiff"),
+    "set.tar": (write_tar, "", ""),
+    "set.csv": (write_csv, "", ""),
+}
+
+
+@pytest.mark.parametrize("name", [name for name, (_, library, _) in WRITERS.items() if library])
+def test_a_library_that_is_not_there_is_named_with_its_extra(tmp_path: Path, monkeypatch, name: str):
+    write, library, extra = WRITERS[name]
+    path = write(tmp_path / name)
+    monkeypatch.setitem(sys.modules, library, None)
+    with pytest.raises(
+        InputError, match=rf"is read with {library.split('.')[0]}.*pip install 'bispectral-ot\[{extra}\]'"
+    ):
+        load(path)
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_a_limit_gives_the_same_rows_as_the_whole_set(tmp_path: Path, name: str):
+    path = WRITERS[name][0](tmp_path / name)
+    whole, some = load(path), load(path, limit=2, seed=1)
+    assert len(some) == 2
+    rows = [bytes(image) for image in whole.images]
+    places = [rows.index(bytes(image)) for image in some.images]
+    assert places == sorted(places)
+    if whole.labels is not None:
+        np.testing.assert_array_equal(some.labels, whole.labels[places])
+    assert load(path, resize=5).images.shape[1:3] == (5, 5)
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_damaged_files_are_a_dataset_or_an_error(tmp_path: Path, name: str):
+    """Flipped bits and lost ends, the same in every run."""
+    place = WRITERS[name][0](tmp_path / name)
+    path = (
+        max((each for each in place.rglob("*") if each.is_file()), key=lambda each: each.stat().st_size)
+        if place.is_dir()
+        else place
+    )
+    whole, random, refused = path.read_bytes(), np.random.default_rng(7), 0
+    for number in range(60):
+        damaged = bytearray(whole)
+        for at in random.integers(0, len(whole) if number % 2 else min(len(whole), 400), random.integers(1, 4)):
+            damaged[at] ^= 1 << random.integers(8)
+        path.write_bytes(damaged[: random.integers(len(whole))] if number % 5 == 0 else damaged)
+        try:
+            assert isinstance(load(place), Dataset)
+        except InputError:
+            refused += 1
+    assert refused
+
+
+def test_hdf5_finds_galaxy10_and_reads_what_is_named(tmp_path: Path):
+    path = write_hdf5(tmp_path / "set.h5")
+    assert_same(load(path), COLOURS)
+    assert_same(load(f"{path}::images"), COLOURS, None)
+    named = load(f"{path}::other/planes::other/kinds")
+    np.testing.assert_array_equal(named.images, IMAGES)
+    assert named.classes == ("k0", "k1", "k3")
+    with pytest.raises(DatasetError, match="has no array 'image'; did you mean 'images'"):
+        load(f"{path}::image")
+    with pytest.raises(DatasetError, match=r"has shape \(6,\) and type uint8; expected numbers \(n, height, width\)"):
+        load(f"{path}::ans")
+
+
+def test_hdf5_with_splits_and_channels_first(tmp_path: Path):
+    import h5py
+
+    with h5py.File(tmp_path / "a.hdf5", "w") as file:
+        file["train/images"], file["train/labels"] = np.moveaxis(COLOURS, 3, 1), LABELS
+        file["val/images"], file["val/labels"] = np.moveaxis(COLOURS[:2], 3, 1), LABELS[:2]
+        file["class_names"] = np.array([b"n0", b"n1", b"n2", "n3 é".encode()])
+    assert load(tmp_path / "a.hdf5").classes == ("n0", "n1", "n2", "n3 é")
+    np.testing.assert_array_equal(load(tmp_path / "a.hdf5", split="val").images, COLOURS[:2])
+    with pytest.raises(DatasetError, match="no images for the test split; its arrays are class_names, train/images"):
+        load(tmp_path / "a.hdf5", split="test")
+
+
+def test_hdf5_does_not_follow_other_files(tmp_path: Path):
+    """An array may say that its numbers are in /etc/passwd."""
+    import h5py
+
+    (tmp_path / "secret").write_bytes(bytes(100))
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("images", (1, 5, 5), dtype="u1", external=[(str(tmp_path / "secret"), 0, 25)])
+        file["link"] = h5py.ExternalLink(str(tmp_path / "b.h5"), "images")
+    with pytest.raises(DatasetError, match="its arrays are none"):
+        load(tmp_path / "a.h5")
+
+
+@pytest.mark.parametrize("name", ["a.h5", "a.zarr"])
+def test_arrays_larger_than_memory_are_refused_or_made_smaller(tmp_path: Path, monkeypatch, name: str):
+    if name == "a.h5":
+        import h5py
+
+        with h5py.File(tmp_path / name, "w") as file:
+            file.create_dataset("images", (100, 100, 100), dtype="u1", chunks=(10, 100, 100))
+    else:
+        import zarr
+
+        zarr.create_array(str(tmp_path / name), shape=(100, 100, 100), dtype="u1", chunks=(10, 100, 100))
+    monkeypatch.setattr("bispectral_ot.memory.available_memory", lambda: 10**6)
+    monkeypatch.setattr("bispectral_ot.datasets.listing._BLOCK_BYTES", 10**5)
+    with pytest.raises(MemoryBudgetError, match=r"with 100 images needs 1\.0 MB .*--limit.*--resize"):
+        load(tmp_path / name)
+    assert load(tmp_path / name, limit=5).images.shape == (5, 100, 100)
+    monkeypatch.setattr("bispectral_ot.memory.available_memory", lambda: 4 * 10**6)
+    assert load(tmp_path / name, resize=8).images.shape == (100, 8, 8)
+
+
+def test_zarr_arrays_and_groups(tmp_path: Path):
+    import zarr
+
+    assert_same(load(write_zarr(tmp_path / "a.zarr")), COLOURS)
+    assert_same(load(f"{tmp_path / 'a.zarr'}::images"), COLOURS, None)
+    zarr.create_array(str(tmp_path / "b.zarr"), data=IMAGES)
+    assert_same(load(tmp_path / "b.zarr"), IMAGES, None)
+    zarr.open_group(str(tmp_path / "c.zarr"), mode="w")
+    with pytest.raises(DatasetError, match="its arrays are none"):
+        load(tmp_path / "c.zarr")
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_ome_zarr(tmp_path: Path, version: int):
+    """Time and depth count images; up to four channels are channels."""
+    import zarr
+
+    data = RANDOM.integers(0, 256, (3, 2, 2, 9, 7), dtype=np.uint8)  # t, c, z, y, x
+    group = zarr.open_group(str(tmp_path / "a.ome.zarr"), mode="w", zarr_format=version)
+    group.create_array("0", data=data)
+    group.create_array("1", data=data[..., ::2, ::2])
+    axes = [{"name": name} for name in "tczyx"]
+    scales = {"multiscales": [{"axes": axes, "datasets": [{"path": "0"}, {"path": "1"}]}]}
+    group.attrs.update(scales if version == 2 else {"ome": {"version": "0.5", **scales}})
+    dataset = load(tmp_path / "a.ome.zarr")
+    assert dataset.name == "a"
+    np.testing.assert_array_equal(dataset.images, np.moveaxis(data, 1, -1).reshape(6, 9, 7, 2))
+
+
+def test_ome_zarr_plate(tmp_path: Path):
+    import zarr
+
+    plate = zarr.open_group(str(tmp_path / "p.zarr"), mode="w", zarr_format=2)
+    plate.attrs["plate"] = {"wells": [{"path": "A/1"}, {"path": "B/2"}]}
+    for well, images in (("A/1", IMAGES[:2]), ("B/2", IMAGES[2:3])):
+        group = plate.create_group(well)
+        group.attrs["well"] = {"images": [{"path": str(i)} for i in range(len(images))]}
+        for i, image in enumerate(images):
+            field = group.create_group(str(i))
+            field.create_array("0", data=image)
+            axes = [{"name": "y"}, {"name": "x"}]
+            field.attrs["multiscales"] = [{"axes": axes, "datasets": [{"path": "0"}]}]
+    dataset = load(tmp_path / "p.zarr")
+    assert dataset.files == ("A/1/0", "A/1/1", "B/2/0")
+    np.testing.assert_array_equal(dataset.images, IMAGES[:3])
+
+
+def test_parquet_of_the_hub(tmp_path: Path):
+    dataset = load(write_parquet(tmp_path / "set.parquet"))
+    np.testing.assert_array_equal(dataset.images, COLOURS)
+    assert dataset.classes == ("a", "b", "c", "d")
+    np.testing.assert_array_equal(dataset.labels, LABELS)
+    assert dataset.files[2] == "2/2.png"
+    hub = tmp_path / "hub"
+    hub.mkdir()
+    for name in ("train-00000-of-00002.parquet", "train-00001-of-00002.parquet", "validation-00000-of-00001.parquet"):
+        write_parquet(hub / name)
+    assert (len(load(hub)), len(load(hub, split="val"))) == (12, 6)
+    with pytest.raises(InputError, match="has no test split"):
+        load(hub, split="test")
+
+
+def test_parquet_without_images(tmp_path: Path):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    pq.write_table(pa.table({"text": ["a"], "label": [1]}), tmp_path / "a.parquet")
+    with pytest.raises(DatasetError, match=r"no column of encoded images .* its columns are text, label"):
+        load(tmp_path / "a.parquet")
+    pq.write_table(pa.table({"image": [{"bytes": png(IMAGES[0])}, {"bytes": None}]}), tmp_path / "b.parquet")
+    with pytest.raises(DatasetError, match="1 of 2 rows have no image"):
+        load(tmp_path / "b.parquet")
+
+
+def test_mrc_stacks_and_volumes(tmp_path: Path):
+    import mrcfile
+
+    assert_same(load(write_mrcs(tmp_path / "a.mrcs")), FLOATS, None)
+    with mrcfile.new(tmp_path / "v.mrc") as file:
+        file.set_data(FLOATS)
+        file.set_volume()
+    with pytest.raises(DatasetError, match=r"is one volume of shape \(6, 9, 7\)"):
+        load(tmp_path / "v.mrc")
+
+
+def test_relion_particles(tmp_path: Path):
+    project = tmp_path / "project"
+    (project / "Extract").mkdir(parents=True)
+    dataset = load(write_star(project / "set.star"))
+    np.testing.assert_array_equal(dataset.images, FLOATS[[3, 0, 5]])
+    assert_same(dataset, FLOATS[[3, 0, 5]], np.array([2, 1, 2]))
+    # stacks are relative to the project, wherever in it the .star file is
+    (project / "set.star").rename(project / "Extract" / "particles.star")
+    assert len(load(project / "Extract" / "particles.star")) == 3
+    (project / "stacks" / "one.mrcs").unlink()
+    with pytest.raises(DatasetError, match=r"names the stack stacks/one\.mrcs, which is neither in its folder"):
+        load(project / "Extract" / "particles.star")
+
+
+def test_fits_cubes_extensions_and_folders(tmp_path: Path):
+    from astropy.io import fits
+
+    assert_same(load(write_fits(tmp_path / "a.fits")), FLOATS, None)
+    assert_same(load(f"{tmp_path / 'a.fits'}::CUBE"), FLOATS, None)
+    with pytest.raises(DatasetError, match="no image extension 'cub'; did you mean 'CUBE'"):
+        load(f"{tmp_path / 'a.fits'}::cub")
+    units = [fits.PrimaryHDU(), *(fits.ImageHDU(image) for image in FLOATS)]
+    fits.HDUList(units).writeto(tmp_path / "b.fits")
+    assert_same(load(tmp_path / "b.fits"), FLOATS, None)
+    for i, (image, label) in enumerate(zip(FLOATS, LABELS, strict=True)):
+        (tmp_path / "cut" / f"{label}").mkdir(parents=True, exist_ok=True)
+        fits.PrimaryHDU(image).writeto(tmp_path / "cut" / f"{label}" / f"{i}.fits")
+    dataset = load(tmp_path / "cut")
+    np.testing.assert_array_equal(dataset.images, FLOATS[np.argsort(LABELS, kind="stable")])
+    assert dataset.classes == ("0", "1", "3")
+
+
+def test_fits_integers_that_are_stored_with_an_offset(tmp_path: Path):
+    from astropy.io import fits
+
+    deep = RANDOM.integers(0, 65536, (4, 5, 6), dtype=np.uint16)
+    fits.PrimaryHDU(deep).writeto(tmp_path / "a.fits")
+    np.testing.assert_array_equal(load(tmp_path / "a.fits").images, deep)
+
+
+def test_tiff_pages(tmp_path: Path):
+    import tifffile
+
+    assert_same(load(write_tiff(tmp_path / "a.tif")), IMAGES, None)
+    stack = RANDOM.integers(0, 65536, (3, 2, 9, 7), dtype=np.uint16)
+    tifffile.imwrite(tmp_path / "b.tif", stack, imagej=True, metadata={"axes": "TCYX"})
+    np.testing.assert_array_equal(load(tmp_path / "b.tif").images, np.moveaxis(stack, 1, -1))
+    tifffile.imwrite(tmp_path / "c.ome.tif", stack, metadata={"axes": "TCYX"})
+    np.testing.assert_array_equal(load(tmp_path / "c.ome.tif").images, np.moveaxis(stack, 1, -1))
+    with tifffile.TiffWriter(tmp_path / "d.tif") as writer:
+        for size in ((9, 7), (20, 12), (8, 8)):
+            writer.write(np.full(size, 3, dtype=np.uint8), photometric="minisblack")
+    with pytest.warns(DataWarning, match="9 x 7 to 20 x 12"):
+        assert load(tmp_path / "d.tif").images.shape == (3, 20, 20)
+    Image.fromarray(IMAGES[0]).save(tmp_path / "e.tif")
+    with pytest.raises(DatasetError, match="single image"):
+        load(tmp_path / "e.tif")
+
+
+def test_tar_of_webdataset_and_of_folders(tmp_path: Path):
+    assert_same(load(write_tar(tmp_path / "a.tar")), COLOURS)
+    with tarfile.open(tmp_path / "b.tar", "w") as archive:
+        for i, (image, label) in enumerate(zip(COLOURS, LABELS, strict=True)):
+            (tmp_path / f"{i}.png").write_bytes(png(image))
+            archive.add(tmp_path / f"{i}.png", f"./set/{label}/{i}.png")
+    order = np.argsort(LABELS, kind="stable")
+    assert_same(load(tmp_path / "b.tar"), COLOURS[order], LABELS[order])
+    with tarfile.open(tmp_path / "c.tar", "w") as archive:
+        archive.add(tmp_path / "0.png", "a.png")
+        (tmp_path / "a.json").write_text('{"label": "cat"}')
+        archive.add(tmp_path / "a.json", "a.json")
+        archive.add(tmp_path / "1.png", "b.png")
+    with pytest.raises(DatasetError, match=r"1 of 2 images have no label \(b\.png\)"):
+        load(tmp_path / "c.tar")
+
+
+def test_tar_links_are_not_followed(tmp_path: Path):
+    with tarfile.open(tmp_path / "a.tar", "w") as archive:
+        link = tarfile.TarInfo("a.png")
+        link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
+        archive.addfile(link)
+    with pytest.raises(DatasetError, match="has no images"):
+        load(tmp_path / "a.tar")
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+def test_tables_with_paths_and_labels(tmp_path: Path, delimiter: str):
+    path = write_csv(tmp_path / "set.csv")
+    assert_same(load(path), COLOURS)
+    path.write_text("\ufeff" + path.read_text().replace(",", delimiter).replace("path", "Filename"), encoding="utf-8")
+    dataset = load(path)
+    assert_same(dataset, COLOURS)
+    assert dataset.files[1] == "pictures/1.png"
+
+
+def test_tables_with_splits_and_other_names(tmp_path: Path):
+    write_csv(tmp_path / "set.csv")
+    rows = [
+        f"pictures/{i}.png,{label},{split}"
+        for i, (label, split) in enumerate(zip("xyxyxy", ["train", "val"] * 3, strict=True))
+    ]
+    path = tmp_path / "other.csv"
+    path.write_text("\n".join(["where,what,split", *rows]))
+    with pytest.raises(DatasetError, match="has the columns where, what, split; expected one called path"):
+        load(path)
+    dataset = load(f"{path}::where::what", split="val")
+    assert_same(dataset, COLOURS[1::2], np.array(list("yyy")))
+    with pytest.raises(DatasetError, match="no rows of the test split"):
+        load(f"{path}::where", split="test")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("path,label\n", "has no rows"),
+        ("path,label\nnone.png,1\n", r"1 of 1 files are not there, such as .*none\.png"),
+        ("path,label\npictures/0.png\n", "row 1 has 1 fields"),
+        ("path,label\npictures/0.png,\n", "row 0 has no label"),
+        ("path\nset.csv\n", "expected image files"),
+        ("path\n\x00\n", "set.csv"),
+        ('path\n"pictures/0.png\n', "cannot read .*set.csv"),
+    ],
+)
+def test_tables_that_cannot_be_read(tmp_path: Path, text: str, words: str):
+    path = write_csv(tmp_path / "set.csv")
+    path.write_text(text)
+    with pytest.raises(DatasetError, match=words):
+        load(path)
+
+
+def test_medmnist_with_splits_and_with_several_labels(tmp_path: Path):
+    sets = {f"{split}_images": IMAGES[:count] for split, count in (("train", 6), ("val", 3), ("test", 2))}
+    one = {f"{split}_labels": LABELS[:count, None] for split, count in (("train", 6), ("val", 3), ("test", 2))}
+    np.savez(tmp_path / "bloodmnist.npz", **sets, **one)
+    assert_same(load(tmp_path / "bloodmnist.npz", split="val"), IMAGES[:3], LABELS[:3])
+    several = {name.replace("images", "labels"): np.ones((len(images), 14), np.uint8) for name, images in sets.items()}
+    np.savez(tmp_path / "chestmnist.npz", **sets, **several)
+    with pytest.raises(DatasetError, match=r"has 14 labels for each image, .* Read the images alone as FILE::IMAGES"):
+        load(tmp_path / "chestmnist.npz")
+    assert_same(load(f"{tmp_path / 'chestmnist.npz'}::train_images"), IMAGES, None)
+
+
+def test_names_that_have_no_meaning(tmp_path: Path):
+    np.save(tmp_path / "a.npy", IMAGES)
+    with pytest.raises(InputError, match=r"a\.npy has no arrays or columns to name, so leave ::images out"):
+        load(f"{tmp_path / 'a.npy'}::images")
+    with pytest.raises(InputError, match="is a folder, which has no arrays to name"):
+        load(f"{tmp_path}::images")
+    np.save(tmp_path / "b::c.npy", IMAGES)
+    assert len(load(tmp_path / "b::c.npy")) == 6

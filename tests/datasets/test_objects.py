@@ -1,0 +1,174 @@
+"""Sets that other libraries hold; those that are heavy to install are stood in for by classes with the same methods."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import bispectral_ot as bot
+from bispectral_ot import DataWarning, InputError, load
+
+RANDOM = np.random.default_rng(4)
+COLOURS = RANDOM.integers(0, 256, (6, 9, 7, 3), dtype=np.uint8)
+LABELS = [2, 0, 1, 0, 2, 1]
+CLASSES = ["x", "y", "z"]
+
+
+class Shared:
+    """An array of a library that knows NumPy by DLPack only."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self.array = array
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self.array.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> Any:
+        return self.array.__dlpack_device__()
+
+
+class OnDevice(Shared):
+    """One that NumPy cannot reach."""
+
+    def __dlpack__(self, **options: Any) -> Any:
+        raise BufferError("on another device")
+
+
+class Tensor(Shared):
+    """With channels first, as images of torchvision are after ToTensor."""
+
+
+class MapStyle:
+    """A torch dataset of pairs."""
+
+    def __init__(self, make: Any, labels: list[Any]) -> None:
+        self.make, self.labels, self.read = make, labels, 0
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def __getitem__(self, i: int) -> Any:
+        if not 0 <= i < len(self):
+            raise IndexError(i)
+        self.read += 1
+        return self.make(COLOURS[i]), self.labels[i]
+
+
+def test_arrays_of_other_libraries():
+    np.testing.assert_array_equal(load(Shared(COLOURS)).images, COLOURS)
+
+    class WithArray:
+        def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+            return COLOURS
+
+    np.testing.assert_array_equal(load(WithArray()).images, COLOURS)
+    with pytest.raises(InputError, match=r"cannot read the OnDevice as an array .*tensor\.detach\(\)\.cpu\(\)"):
+        load(OnDevice(COLOURS))
+
+
+def test_they_are_taken_wherever_a_set_is_taken():
+    data = RANDOM.normal(size=(8, 6, 6)).astype(np.float32)
+    assert bot.match(Shared(data[:4]), Shared(data[4:])).distance == bot.match(data[:4], data[4:]).distance
+    assert len(bot.center(Shared(data))) == 8
+
+
+@pytest.mark.parametrize("make", [Image.fromarray, np.asarray, lambda image: Tensor(np.moveaxis(image, -1, 0).copy())])
+def test_torch_datasets(make: Any):
+    dataset = load(MapStyle(make, LABELS))
+    np.testing.assert_array_equal(dataset.images, COLOURS)
+    np.testing.assert_array_equal(dataset.labels, LABELS)
+    assert (dataset.name, dataset.classes) == ("mapstyle", ("0", "1", "2"))
+
+
+def test_torchvision_datasets_have_classes_and_targets():
+    data: Any = MapStyle(Image.fromarray, LABELS)
+    data.classes, data.targets = CLASSES, LABELS
+    some = load(data, limit=2)
+    assert some.classes == ("x", "y", "z")
+    assert data.read < 12  # not every image for the sake of its label
+    np.testing.assert_array_equal(load(data).labels, LABELS)
+
+
+def test_torch_itself():
+    torch = pytest.importorskip("torch")
+    from torch.utils.data import TensorDataset
+
+    tensors = torch.from_numpy(np.moveaxis(COLOURS, -1, 1).astype(np.float32))
+    dataset = load(TensorDataset(tensors, torch.tensor(LABELS)))
+    np.testing.assert_array_equal(dataset.images, COLOURS)
+    np.testing.assert_array_equal(dataset.labels, LABELS)
+    assert len(load(tensors[:, 0])) == 6
+    with pytest.raises(InputError, match="detach"):
+        load(tensors.clone().requires_grad_())
+
+
+def test_datasets_of_the_hub():
+    class Feature:
+        names = CLASSES
+
+    class Hub:
+        column_names, features = ["image", "label"], {"image": None, "label": Feature()}
+
+        def __len__(self) -> int:
+            return 6
+
+        def __getitem__(self, key: Any) -> Any:
+            if key == "label":
+                return LABELS
+            return {"image": Image.fromarray(COLOURS[key]), "label": LABELS[key]}
+
+    dataset = load(Hub())
+    np.testing.assert_array_equal(dataset.images, COLOURS)
+    assert (dataset.classes, dataset.labels.tolist()) == (("x", "y", "z"), LABELS)
+
+
+def test_data_frames_with_paths(tmp_path: Path):
+    import pandas
+
+    for i, image in enumerate(COLOURS):
+        Image.fromarray(image).save(tmp_path / f"{i}.png")
+    frame = pandas.DataFrame({"path": [str(tmp_path / f"{i}.png") for i in range(6)], "label": LABELS})
+    dataset = load(frame)
+    np.testing.assert_array_equal(dataset.images, COLOURS)
+    np.testing.assert_array_equal(dataset.labels, LABELS)
+    frame.loc[2, "path"] = str(tmp_path / "none.png")
+    with pytest.raises(InputError, match=r"the data frame: 1 of 6 files are not there, such as .*none\.png"):
+        load(frame)
+    with pytest.raises(InputError, match="expected images of shape"):
+        load(pandas.DataFrame({"a": [1.0, 2.0]}))
+
+
+def test_annotated_data():
+    anndata = pytest.importorskip("anndata")
+    import pandas
+
+    table = pandas.DataFrame({"cell_type": list("abcabc")}, index=list(map(str, range(6))))
+    cells = anndata.AnnData(np.zeros((6, 2), np.float32), obs=table)
+    cells.obsm["X_pca"] = np.zeros((6, 5))
+    with pytest.raises(InputError, match=r"has 0 arrays of images .* among X_pca"):
+        load(cells)
+    cells.obsm["crops"] = COLOURS
+    dataset = load(cells)
+    np.testing.assert_array_equal(dataset.images, COLOURS)
+    assert (dataset.name, dataset.classes) == ("crops", ("a", "b", "c"))
+
+
+def test_items_of_mixed_sizes_and_items_that_are_no_images():
+    data = MapStyle(lambda image: image[: 4 + int(image[0, 0, 0]) % 4], LABELS)
+    with pytest.warns(DataWarning, match="and are compared at 7 x 7"):
+        assert load(data).images.shape == (6, 7, 7, 3)
+    data.make = lambda image: "text"
+    with pytest.raises(InputError, match=r"item 0 is no image"):
+        load(data)
+
+
+def test_no_library_is_imported_for_the_user():
+    before = set(sys.modules)
+    load(MapStyle(Image.fromarray, LABELS))
+    new = {name.partition(".")[0] for name in set(sys.modules) - before}
+    assert not new & {"torch", "torchvision", "datasets", "anndata", "pandas", "pyarrow", "h5py", "zarr"}

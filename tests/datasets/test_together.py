@@ -1,0 +1,149 @@
+"""Sets that are compared are read at one size, each of them once, and only what is kept of them."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import bispectral_ot as bot
+from bispectral_ot import DataWarning, InputError, load
+from bispectral_ot.datasets.image_files import ImageFiles
+from bispectral_ot.datasets.load import as_datasets, drawn, list_set
+from bispectral_ot.datasets.together import read_together
+
+RANDOM = np.random.default_rng(3)
+
+
+def folder_of(place: Path, *sizes: tuple[int, int], **options: object) -> Path:
+    """A folder with an image of noise of each size, called 0.png, 1.png, ..."""
+    place.mkdir(parents=True, exist_ok=True)
+    for number, size in enumerate(sizes):
+        Image.fromarray(RANDOM.integers(0, 256, size, dtype=np.uint8)).save(place / f"{number}.png", **options)
+    return place
+
+
+def test_a_folder_of_mixed_sizes_is_read_at_a_modest_one(tmp_path: Path):
+    folder = folder_of(tmp_path / "mixed", (90, 120), (300, 200), (80, 80))
+    with pytest.warns(DataWarning, match=r"mixed 80 x 80 to 300 x 200\) and are compared at 64 x 64") as caught:
+        dataset = load(folder)
+    assert (len(caught), dataset.images.shape) == (1, (3, 64, 64))
+    np.testing.assert_array_equal(dataset.images, load(folder, resize=64).images)
+    assert load(folder, resize=(20, 30)).images.shape == (3, 20, 30)
+
+
+def test_small_images_of_mixed_sizes_are_not_enlarged(tmp_path: Path):
+    folder = folder_of(tmp_path, (6, 5), (4, 9))
+    with pytest.warns(DataWarning, match="are compared at 9 x 9"):
+        assert load(folder).images.shape == (2, 9, 9)
+
+
+def test_images_of_one_size_keep_it_however_large(tmp_path: Path):
+    folder = folder_of(tmp_path, (100, 70), (100, 70))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert load(folder).images.shape == (2, 100, 70)
+
+
+def test_cameras_that_were_turned_give_images_of_one_size(tmp_path: Path):
+    """The tag of a file says that it is displayed as 40 x 60, as the other is stored."""
+    turned = Image.Exif()
+    turned[0x0112] = 6
+    Image.new("L", (40, 60), 9).save(tmp_path / "a.jpg", exif=turned)
+    Image.new("L", (60, 40), 9).save(tmp_path / "b.jpg")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert load(tmp_path).images.shape == (2, 40, 60)
+
+
+def test_sizes_that_differ_by_more_than_eight_times(tmp_path: Path):
+    folder = folder_of(tmp_path, (10, 8), (90, 20))
+    for size in (None, 30):
+        with pytest.warns(DataWarning, match="differ by a factor of 9: the smallest image is 10 x 8, the largest 90 x"):
+            load(folder, resize=size)
+    folder = folder_of(tmp_path, (10, 8), (80, 20))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        load(folder, resize=30)
+
+
+def test_both_sides_have_the_same_size(tmp_path: Path):
+    mixed, even = folder_of(tmp_path / "m", (90, 120), (70, 80)), folder_of(tmp_path / "e", (40, 50), (40, 50))
+    with pytest.warns(DataWarning, match=r"m 70 x 80 to 90 x 120, e 40 x 50\) and are compared at 50 x 50"):
+        sides = read_together([list_set(mixed), list_set(even)])
+    assert [side.images.shape for side in sides] == [(2, 50, 50)] * 2
+    array = np.zeros((3, 28, 28), dtype=np.uint8)
+    with pytest.warns(DataWarning, match="source 28 x 28"):
+        sides = as_datasets([array, mixed], ["source", "target"])
+    assert [side.images.shape for side in sides] == [(3, 28, 28), (2, 28, 28)]
+
+
+def test_a_match_and_a_comparison_of_folders_of_mixed_sizes(tmp_path: Path):
+    places = [folder_of(tmp_path / name, *RANDOM.integers(20, 40, (6, 2)).tolist()) for name in "ab"]
+    with pytest.warns(DataWarning, match="images have different sizes"):
+        assert bot.match(*places).coupling.shape == (6, 6)
+    with pytest.warns(DataWarning, match="images have different sizes"):
+        assert bot.compare(places).names == ("a", "b")
+
+
+@pytest.fixture
+def read_files(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the files that are decoded."""
+    read: list[str] = []
+    prepared = ImageFiles._prepared
+
+    def watched(self: ImageFiles, i: int, *options: object) -> object:
+        read.append(self.names[i])
+        return prepared(self, i, *options)
+
+    monkeypatch.setattr(ImageFiles, "_prepared", watched)
+    return read
+
+
+def test_a_limit_reads_only_what_it_keeps(tmp_path: Path, read_files: list[str]):
+    folder = folder_of(tmp_path, *[(8, 8)] * 40)
+    dataset = load(folder, limit=5, seed=2)
+    first = dataset.files[0]  # looked at once more, for the memory that all will take
+    assert sorted(read_files) == sorted([first, *dataset.files])
+    assert len(dataset) == 5
+    whole = load(folder)
+    np.testing.assert_array_equal(dataset.images, whole.select(drawn(np.arange(40), 5, seed=2)).images)
+    assert load(folder, limit=99).files == whole.files
+    with pytest.raises(InputError, match="limit must be an integer of at least 1"):
+        load(folder, limit=0)
+
+
+def test_a_set_that_is_given_twice_is_read_once(tmp_path: Path, read_files: list[str]):
+    folder = folder_of(tmp_path, *[(8, 8)] * 40)
+    listing = list_set(folder)
+    one, other = read_together([listing, listing], [np.array([3, 5, 9]), np.array([5, 8])])
+    assert len(read_files) == 1 + 4  # the first is looked at once more
+    whole = load(folder)
+    np.testing.assert_array_equal(one.images, whole.select([3, 5, 9]).images)
+    np.testing.assert_array_equal(other.images, whole.select([5, 8]).images)
+    first, second = as_datasets([folder, str(folder)], ["source", "target"])
+    assert first is second
+
+
+def test_a_folder_of_splits(tmp_path: Path):
+    for split, count in (("train", 3), ("Validation", 2), ("test", 1)):
+        for kind in ("cat", "dog"):
+            folder_of(tmp_path / split / kind, *[(8, 8)] * count)
+    (tmp_path / "README.txt").write_text("about it")
+    sizes = {split: len(load(tmp_path, split=split)) for split in ("train", "val", "test")}
+    assert sizes == {"train": 6, "val": 4, "test": 2}
+    assert load(tmp_path, split="val").classes == ("cat", "dog")
+    for child in (tmp_path / "train").rglob("*.png"):
+        child.unlink()
+    (tmp_path / "train" / "cat").rmdir()
+    (tmp_path / "train" / "dog").rmdir()
+    (tmp_path / "train").rmdir()
+    with pytest.raises(InputError, match="has no train split; its splits are val, test"):
+        load(tmp_path)
+    with pytest.raises(InputError, match="has no val split; leave the split out"):
+        load(tmp_path / "test", split="val")
+    with pytest.raises(InputError, match="mnist has no val split; its splits are train, test"):
+        load("mnist", split="val")
