@@ -42,7 +42,9 @@ def test_whitening_is_the_power_of_the_covariance():
     both = np.cov(rows.T, bias=True) + 1000 / 2 * changes.T @ changes / len(changes)
     literal = rows @ scipy.linalg.fractional_matrix_power(both, -3 / 8)
     literal /= np.sqrt(literal.var(axis=0).sum())
-    np.testing.assert_allclose(euclidean_distances(whitened[:9]), euclidean_distances(literal[:9]), rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(
+        euclidean_distances(whitened[:9]), euclidean_distances(literal[:9]), rtol=1e-3, atol=1e-4
+    )
 
 
 def test_components_are_those_of_the_covariance():

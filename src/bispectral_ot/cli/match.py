@@ -25,6 +25,15 @@ if TYPE_CHECKING:
 _COMPARISON, _IMAGES, _SOLVER, _MEMORY, _OUTPUT = "Comparison", "Images", "Solver", "Memory", "Output"
 # What is done to the sides before they are compared.
 _SIDE_OPTIONS = ("split_halves", "rotate_source", "center", "resize", "grey", "limit", "seed")
+Scheduler = Annotated[
+    str | None,
+    typer.Option(
+        help="Work on a Dask cluster: the address of its scheduler, such as tcp://host:8786, or local:4 for 4 "
+        "processes on this machine.",
+        show_default="the cores of this machine",
+        rich_help_panel=_MEMORY,
+    ),
+]
 _SET_HELP = "A name from `datasets list`, a folder of images or of 3-D shapes, an .npz, .npy or IDX file"
 
 
@@ -176,6 +185,7 @@ def match(
             rich_help_panel=_MEMORY,
         ),
     ] = None,
+    scheduler: Scheduler = None,
     poses: Annotated[
         bool,
         typer.Option("--poses", help="Say how each source is turned, in poses.csv.", rich_help_panel=_OUTPUT),
@@ -216,6 +226,8 @@ def match(
 
     Example: bispectral-ot match scans.npz mnist --features ring-bispectrum --metric l1 --out runs/paper
 
+    Example: bispectral-ot match survey.npz atlas.npz --scheduler tcp://head:8786 --out runs/survey
+
     RUN gets results.json (distance, convergence, settings, accuracy),
     run.json (versions, machine), figures, and these tables:
 
@@ -237,19 +249,23 @@ def match(
     config = {"verb": "match"} | locals()
     start = time.perf_counter()
     options = check_options(config)
+    from bispectral_ot.engines.cluster import connected
     from bispectral_ot.files import to_json, write_json
     from bispectral_ot.runs import new_run, run_record
 
     with (
         shown_warnings() as told,
+        connected(scheduler) as engine,
         new_run(out, verb="match", inputs=(source, target, root), overwrite=overwrite) as folder,
         progress_bars(quiet=quiet) as progress,
     ):
+        options["client"] = engine
         reading = time.perf_counter()
         sides = read_sides(config, progress)
         loading = time.perf_counter() - reading
         found = match_sides(folder, sides, options, config, loading, told, progress)
-        write_json(folder / "run.json", run_record(config, seconds=time.perf_counter() - start))
+        record = run_record(config, seconds=time.perf_counter() - start)
+        write_json(folder / "run.json", record | ({"cluster": engine.record()} if engine else {}))
         if report:
             from bispectral_ot.report.html import write_report
 

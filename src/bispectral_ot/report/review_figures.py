@@ -7,9 +7,9 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from bispectral_ot.datasets import Dataset
+from bispectral_ot.datasets.pictures import Pictures
 from bispectral_ot.matching import ClassShares, Match, Unmatched
 from bispectral_ot.report.figures import canvas, class_ticks, draw_tile, name_of, shortened
-from bispectral_ot.report.pictures import Pictures
 from bispectral_ot.report.style import FAINT, MUTED, RIGHT, WRONG, house_style
 
 _TILE, _STEP, _LINE = 0.78, 0.92, 1.12

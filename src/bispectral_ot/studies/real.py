@@ -106,7 +106,7 @@ def run_real(
                 if key not in halves:
                     halves = {key: _sides(task)}  # features of one pair of sides are made one after the other
                 start = time.perf_counter()
-                found = _match(*halves[key], task["features"])
+                found = _match(*halves[key], str(task["features"]))
                 cell = {"config": config, **_figures(found), "seconds": time.perf_counter() - start}
                 if task["features"] == DEFAULT and task["seed"] == 0:
                     assert found.source is not None
