@@ -17,6 +17,7 @@ OPTIONS = [
     {"features": "aligned"},
     {"pca": 12, "normalize": False},
     {"symmetry": "d4"},
+    {"intensity": "keep"},
 ]
 
 
