@@ -63,7 +63,7 @@ def test_results_say_what_was_measured_and_how(run):
     assert results["converged"] is True
     assert results["marginal_error"] <= results["tol"] == 1e-4
     assert (results["n"], results["m"]) == (12, 12)
-    assert results["settings"]["features"] == "coupled-bispectrum"
+    assert results["settings"]["features"] == "combined-bispectrum"
     assert results["settings"]["metric"] == "sqeuclidean"
     assert results["settings"]["rotate_source"] is True
     assert {"load", "features", "cost", "transport", "report"} <= set(results["seconds"])
@@ -106,7 +106,7 @@ def test_the_printed_table_is_short_and_names_the_folder(run):
     out, outcome = run
     assert outcome.stderr == ""
     text = "".join(line.strip() for line in outcome.stdout.splitlines())
-    for word in ("distance", "marginal error", "keep their class", "coupled-bispectrum"):
+    for word in ("distance", "marginal error", "keep their class", "combined-bispectrum"):
         assert word in text
     assert out.name in text
     assert len(outcome.stdout.splitlines()) <= 16

@@ -38,7 +38,7 @@ def test_a_review_counts_what_it_lists(match, sides):
     _, rows = unmatched_rows(review, *map(Side.whole, sides))
     listed = [row[0] for row in rows]
     assert facts["unmatched"] == {"sources": listed.count("source"), "targets": listed.count("target"), "share": 0.05}
-    assert (sides[0].labels[review.sources.indices] > 6).mean() > 0.8
+    assert (sides[0].labels[review.sources.indices] > 6).mean() > 0.7
     assert (sides[1].labels[review.targets.indices] < 3).mean() > 0.7
     assert facts["doubtful"] == len(match.doubtful())
 

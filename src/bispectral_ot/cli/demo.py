@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from bispectral_ot.progress import Progress
 
 # Named one by one, so that the comparison stays what it says whatever the default features become.
-FEATURES = ("pixels", "ring-bispectrum", "coupled-bispectrum")
+FEATURES = ("pixels", "ring-bispectrum", "combined-bispectrum")
 
 
 def demo(
@@ -29,7 +29,7 @@ def demo(
     """Turn half of 5,000 MNIST digits at random and match them with the other half, in three ways.
 
     Pixels compare what is where; bispectra do not see the turn, ring by ring
-    (as the paper has them) or with all rings coupled. The first two hold the
+    (as the paper has them) or whole and pixel by pixel. The first two hold the
     shares of the classes, as the paper does; the last estimates them, as
     `match` does. The table shows how many digits each of them maps to their
     own class; the run folder has the figures.
