@@ -13,7 +13,7 @@ from bispectral_ot.checks import check_choice, check_integer
 from bispectral_ot.datasets.transforms import border_levels, center_clear
 from bispectral_ot.datasets.warp import rotation_maps, shift_maps, warp
 from bispectral_ot.errors import DataWarning
-from bispectral_ot.invariants.base import BatchTransformer, columns_table
+from bispectral_ot.invariants.base import BatchTransformer, block_rows_for, columns_table
 from bispectral_ot.invariants.coupled import CoupledBispectrum
 from bispectral_ot.invariants.local import INTENSITIES, LocalBispectrum
 
@@ -85,7 +85,7 @@ class CombinedBispectrum(BatchTransformer):
     coupled_weight_: float
     centred_share_: float
 
-    def __init__(self, *, symmetry: str = "rotation", n_components: int = 512, intensity: str = "ignore") -> None:
+    def __init__(self, *, symmetry: str = "rotation", n_components: int = 384, intensity: str = "ignore") -> None:
         self.symmetry = symmetry
         self.n_components = n_components
         self.intensity = intensity
@@ -130,6 +130,8 @@ class CombinedBispectrum(BatchTransformer):
             *(rows @ self.coupled_projection_ for rows in (seen_moved[1], seen[1])),
         )
         self.coupled_projection_ *= np.float32(np.sqrt(self.coupled_weight_))
+        for part, projection in ((local, self.local_projection_), (coupled, self.coupled_projection_)):
+            projection *= np.sqrt(part.feature_weights_)[:, None]  # taken up once for all
         self.index_map_, self.feature_weights_ = self._prepare()
         self.n_features_out_ = len(self.index_map_)
         return self
@@ -163,19 +165,19 @@ class CombinedBispectrum(BatchTransformer):
         return centred.reshape(len(rows), -1), clear
 
     def _scratch_per_row(self) -> int:
-        parts = self.local_, self.coupled_
-        return sum(part._scratch_per_row() + 4 * part.n_features_out_ for part in parts)
+        return 8 * self.n_features_in_ + 4 * (self.local_.n_features_out_ + self.coupled_.n_features_out_)
 
     def _fill(self, rows: NDArray[Any], out: NDArray[np.float32]) -> int:
         rows, _ = self._centred(rows)
-        n_local = self.local_projection_.shape[1]
-        local = np.empty((len(rows), self.local_.n_features_out_), dtype=np.float32)
-        coupled = np.empty((len(rows), self.coupled_.n_features_out_), dtype=np.float32)
-        vanishing = self.local_._fill(rows, local)
-        self.coupled_._fill(rows, coupled)
-        coupled *= np.sqrt(self.coupled_.feature_weights_)
-        np.matmul(local, self.local_projection_, out=out[:, :n_local])
-        np.matmul(coupled, self.coupled_projection_, out=out[:, n_local:])
+        vanishing, column = 0, 0
+        for part, projection in ((self.local_, self.local_projection_), (self.coupled_, self.coupled_projection_)):
+            features = np.empty((len(rows), part.n_features_out_), dtype=np.float32)
+            # a part's own blocks fit into the cache; the projection does not, and is read once for all of them
+            step = block_rows_for(part._scratch_per_row())
+            empty = [part._fill(rows[i : i + step], features[i : i + step]) for i in range(0, len(rows), step)]
+            vanishing = max(vanishing, sum(empty))
+            np.matmul(features, projection, out=out[:, column : column + projection.shape[1]])
+            column += projection.shape[1]
         return vanishing
 
 
