@@ -25,7 +25,7 @@ _WHITENING, _MOTION = 0.75, 1000.0
 _SHIFT = 0.125  # of the width: how far content is moved by fit, where translations should not be seen
 _NEIGHBOURS = 5
 # The coupled part weighs as much as the local one where it explains this many times as much of it as it leaves open.
-_EVEN_ODDS, _STEEPNESS, _WEIGHTS = 4.7, 3, (0.05, 6.0)
+_EVEN_ODDS, _STEEPNESS, _WEIGHTS = 4.2, 3, (0.05, 8.0)
 
 
 class CombinedBispectrum(BatchTransformer):
@@ -39,7 +39,7 @@ class CombinedBispectrum(BatchTransformer):
       disturb count little.
     - *coupled*: :class:`CoupledBispectrum` on its principal components, with total variance 1, times a weight. Its
       neighbours among moved images explain a share e of what local neighbours explain of the local part; the weight is
-      ``(e / (1 - e) / 4.7)^3``, within 1/20 and 6. Where shapes lie on a background, e is about 0.9;
+      ``(e / (1 - e) / 4.2)^3``, within 1/20 and 8. Where shapes lie on a background, e is about 0.9;
       on textures it is small, since there is no place that things belong to.
 
     Parameters
