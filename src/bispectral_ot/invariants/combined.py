@@ -18,7 +18,8 @@ from bispectral_ot.invariants.coupled import CoupledBispectrum
 from bispectral_ot.invariants.local import INTENSITIES, LocalBispectrum
 
 LOCAL, COUPLED = 0, 1  # kinds of columns
-_SAMPLE, _MOVED = 2048, 1024  # images that are looked at, and how many of these are moved
+# Images that are looked at (fewer where they are large), and how many of these are moved.
+_SAMPLE, _SAMPLE_BYTES, _MOVED = 2048, 2**29, 1024
 # Whitening: eigenvalues of the covariance are raised to -_WHITENING / 2; 0 would leave columns as they are, 1 would
 # make all directions equal. Directions in which a moved image differs from itself count _MOTION times more.
 _WHITENING, _MOTION = 0.75, 1000.0
@@ -107,7 +108,8 @@ class CombinedBispectrum(BatchTransformer):
         check_integer("n_components", self.n_components, minimum=1)
         rows, shape = self._read(X, reset=True)
         self.image_shape_ = shape or self._shape_of_row(rows.shape[1])
-        images = rows[np.unique(np.linspace(0, len(rows) - 1, min(len(rows), _SAMPLE)).astype(int))]
+        most = max(1, min(len(rows), _SAMPLE, _SAMPLE_BYTES // (4 * rows.shape[1])))
+        images = rows[np.unique(np.linspace(0, len(rows) - 1, most).astype(int))]
         images, clear = self._centred(images)
         self.centred_share_ = float(clear.mean())
         images = images.reshape(len(images), *self.image_shape_)
@@ -119,9 +121,9 @@ class CombinedBispectrum(BatchTransformer):
             seen = _weighted(local, images), _weighted(coupled, images)
             # in one order, whatever order the images came in: motions below are drawn image by image
             order = np.argsort(seen[1] @ np.linspace(-1, 1, seen[1].shape[1]), kind="stable")
-            images, seen = images[order], (seen[0][order], seen[1][order])
+            seen = seen[0][order], seen[1][order]
             which = slice(None, None, -(-len(images) // _MOVED))
-            moved = self._moved(images[which])
+            moved = self._moved(images[order[which]])
             seen_moved = _weighted(local, moved), _weighted(coupled, moved)
         self.local_projection_ = whitening(seen[0], seen_moved[0] - seen[0][which], self.n_components)
         self.coupled_projection_ = components(seen[1], self.n_components)
