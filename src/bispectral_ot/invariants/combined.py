@@ -9,7 +9,7 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from bispectral_ot.checks import check_choice, check_integer
+from bispectral_ot.checks import check_choice
 from bispectral_ot.datasets.transforms import border_levels, center_clear
 from bispectral_ot.datasets.warp import rotation_maps, shift_maps, warp
 from bispectral_ot.errors import DataWarning
@@ -25,6 +25,7 @@ _SAMPLE, _SAMPLE_BYTES, _MOVED = 2048, 2**29, 1024
 _WHITENING, _MOTION = 0.75, 1000.0
 _SHIFT = 0.125  # of the width: how far content is moved by fit, where translations should not be seen
 _NEIGHBOURS = 5
+_MOST_COMPONENTS = 1024  # of the coupled part
 # The coupled part weighs as much as the local one where it explains this many times as much of it as it leaves open.
 _EVEN_ODDS, _STEEPNESS, _WEIGHTS = 4.2, 3, (0.05, 8.0)
 
@@ -49,8 +50,9 @@ class CombinedBispectrum(BatchTransformer):
         What is not seen. With translations, images that show content on a background are centred first
         (:func:`~bispectral_ot.datasets.transforms.has_background` says which), and ``fit`` also shifts images, by up to
         an eighth of their width: a coupled part that does not bear that gets little weight.
-    n_components : int
-        Largest number of columns of each part.
+    kept_variance : float
+        Of the whole row: directions of less variance are left out as long as this share is kept. A part of little
+        weight then has few columns.
     intensity : {"ignore", "keep"}
         Whether brightness and contrast count in the local part.
 
@@ -86,9 +88,9 @@ class CombinedBispectrum(BatchTransformer):
     coupled_weight_: float
     centred_share_: float
 
-    def __init__(self, *, symmetry: str = "rotation", n_components: int = 384, intensity: str = "ignore") -> None:
+    def __init__(self, *, symmetry: str = "rotation", kept_variance: float = 0.99, intensity: str = "ignore") -> None:
         self.symmetry = symmetry
-        self.n_components = n_components
+        self.kept_variance = kept_variance
         self.intensity = intensity
 
     def fit(self, X: Any, y: Any = None) -> Self:
@@ -105,7 +107,8 @@ class CombinedBispectrum(BatchTransformer):
         """
         check_choice("symmetry", self.symmetry, self.symmetries)
         check_choice("intensity", self.intensity, INTENSITIES)
-        check_integer("n_components", self.n_components, minimum=1)
+        if not 0 < self.kept_variance <= 1:
+            raise InputError(f"kept_variance must be above 0 and at most 1, got {self.kept_variance!r}.")
         rows, shape = self._read(X, reset=True)
         self.image_shape_ = shape or self._shape_of_row(rows.shape[1])
         most = max(1, min(len(rows), _SAMPLE, _SAMPLE_BYTES // (4 * rows.shape[1])))
@@ -125,13 +128,14 @@ class CombinedBispectrum(BatchTransformer):
             which = slice(None, None, -(-len(images) // _MOVED))
             moved = self._moved(images[order[which]])
             seen_moved = _weighted(local, moved), _weighted(coupled, moved)
-        self.local_projection_ = whitening(seen[0], seen_moved[0] - seen[0][which], self.n_components)
-        self.coupled_projection_ = components(seen[1], self.n_components)
+        self.local_projection_ = whitening(seen[0], seen_moved[0] - seen[0][which])
+        self.coupled_projection_ = components(seen[1])
         self.coupled_weight_ = coupled_weight(
             *(rows @ self.local_projection_ for rows in (seen_moved[0], seen[0])),
             *(rows @ self.coupled_projection_ for rows in (seen_moved[1], seen[1])),
         )
         self.coupled_projection_ *= np.float32(np.sqrt(self.coupled_weight_))
+        self._leave_out(seen)
         for part, projection in ((local, self.local_projection_), (coupled, self.coupled_projection_)):
             projection *= np.sqrt(part.feature_weights_)[:, None]  # taken up once for all
         self.index_map_, self.feature_weights_ = self._prepare()
@@ -142,6 +146,19 @@ class CombinedBispectrum(BatchTransformer):
         counts = self.local_projection_.shape[1], self.coupled_projection_.shape[1]
         parts = [columns_table(kind=np.array(kind), component=np.arange(n)) for kind, n in enumerate(counts)]
         return np.concatenate(parts), np.ones(sum(counts), dtype=np.float32)
+
+    def _leave_out(self, seen: tuple[NDArray[np.float32], NDArray[np.float32]]) -> None:
+        """Directions of least variance, of both parts together; one is kept of each."""
+        projections = self.local_projection_, self.coupled_projection_
+        variances = [(rows @ matrix).var(axis=0) for rows, matrix in zip(seen, projections, strict=True)]
+        ascending = np.sort(np.concatenate(variances))
+        total = 1 + self.coupled_weight_  # what lies beyond the largest number of components is lost already
+        spare = (1 - self.kept_variance) * total - max(0.0, total - float(ascending.sum()))
+        threshold = ascending[min(int(np.searchsorted(np.cumsum(ascending), spare)), len(ascending) - 1)]
+        kept = [each >= min(threshold, each.max()) for each in variances]
+        self.local_projection_, self.coupled_projection_ = (
+            np.ascontiguousarray(matrix[:, columns]) for matrix, columns in zip(projections, kept, strict=True)
+        )
 
     def _moved(self, images: NDArray[Any]) -> NDArray[np.float32]:
         """Each image after a random motion of the symmetry, on its own background."""
@@ -189,7 +206,7 @@ def _weighted(part: LocalBispectrum | CoupledBispectrum, images: NDArray[Any]) -
     return rows
 
 
-def whitening(rows: NDArray[np.float32], changes: NDArray[np.float32], n_components: int) -> NDArray[np.float32]:
+def whitening(rows: NDArray[np.float32], changes: NDArray[np.float32]) -> NDArray[np.float32]:
     """The matrix (columns, components) that rows (n, columns) are multiplied by; total variance is 1 then.
 
     ``changes`` (m, columns) are differences between rows that should be the same.
@@ -203,11 +220,11 @@ def whitening(rows: NDArray[np.float32], changes: NDArray[np.float32], n_compone
     matrix = vectors[:, kept] * values[kept] ** (-_WHITENING / 2)
     variances, directions = np.linalg.eigh(matrix.T @ covariance @ matrix)
     total = variances.sum()
-    matrix = matrix @ directions[:, : -n_components - 1 : -1]
+    matrix = matrix @ directions[:, ::-1]
     return np.ascontiguousarray(matrix / np.sqrt(total) if total > 0 else matrix, dtype=np.float32)
 
 
-def components(rows: NDArray[np.float32], n_components: int) -> NDArray[np.float32]:
+def components(rows: NDArray[np.float32], n_components: int = _MOST_COMPONENTS) -> NDArray[np.float32]:
     """Principal components (columns, components) of rows (n, columns), which have total variance 1 on all columns.
 
     From the products of rows, of which there are fewer than columns: several times faster than scikit-learn's PCA.
