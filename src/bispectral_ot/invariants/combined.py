@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from bispectral_ot.checks import check_choice
 from bispectral_ot.datasets.transforms import border_levels, center_clear
 from bispectral_ot.datasets.warp import rotation_maps, shift_maps, warp
-from bispectral_ot.errors import DataWarning
+from bispectral_ot.errors import DataWarning, InputError
 from bispectral_ot.invariants.base import BatchTransformer, block_rows_for, columns_table
 from bispectral_ot.invariants.coupled import CoupledBispectrum
 from bispectral_ot.invariants.local import INTENSITIES, LocalBispectrum
