@@ -5,9 +5,21 @@ from __future__ import annotations
 from typing import Literal
 
 Split = Literal["train", "val", "test"]
-Symmetry = Literal["rotation", "rotation-reflection", "translation", "d4", "so3", "so3-shapes", "none"]
+Symmetry = Literal[
+    "rotation",
+    "rotation-reflection",
+    "rotation-translation",
+    "rotation-reflection-translation",
+    "translation",
+    "d4",
+    "so3",
+    "so3-shapes",
+    "none",
+]
 FeatureName = Literal[
+    "combined-bispectrum",
     "coupled-bispectrum",
+    "local-bispectrum",
     "ring-bispectrum",
     "aligned",
     "ring-power",
@@ -18,6 +30,7 @@ FeatureName = Literal[
     "pixels",
 ]
 Metric = Literal["l1", "l2", "sqeuclidean", "cosine"]
+Intensity = Literal["ignore", "keep"]
 Storage = Literal["float32", "compact", "recompute"]
 SolverName = Literal["sinkhorn", "greenkhorn", "exact"]
 Marginals = Literal["balanced", "relaxed", "estimated"]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import scipy.ndimage
 
-import bispectral_ot as bot
+from bispectral_ot.datasets import rotate
 from bispectral_ot.errors import DataWarning, InputError
 from bispectral_ot.invariants.local import HISTOGRAM, MAGNITUDE, PAIR, LocalBispectrum
 
@@ -160,7 +160,7 @@ def test_shifts_and_real_turns_change_little():
     distances = np.sqrt(np.square(features[:, None] - features).sum(axis=2))
     between = np.median(distances[np.triu_indices(len(images), 1)])
     shifted = local.transform(np.roll(images, (3, -2), axis=(1, 2)))
-    turned = local.transform(bot.rotate(images, np.linspace(10, 350, len(images))))
+    turned = local.transform(rotate(images, np.linspace(10, 350, len(images))).images)
     moved = [np.median(np.sqrt(np.square(other - features).sum(axis=1))) / between for other in (shifted, turned)]
     assert moved[0] < 0.2
     assert moved[1] < 0.3

@@ -18,7 +18,7 @@ from bispectral_ot.groups import CyclicGroup
 from bispectral_ot.invariants import (
     DEFAULT_FEATURES,
     FEATURES,
-    CoupledBispectrum,
+    CombinedBispectrum,
     CyclicBispectrum,
     GroupBispectrum,
     Pixels,
@@ -40,8 +40,8 @@ def test_names(name: str) -> None:
     ("symmetry", "kind"),
     [
         ("none", Pixels),
-        ("rotation", CoupledBispectrum),
-        ("rotation-reflection", CoupledBispectrum),
+        ("rotation", CombinedBispectrum),
+        ("rotation-reflection", CombinedBispectrum),
         ("translation", TranslationBispectrum),
     ],
 )
@@ -62,8 +62,12 @@ def test_features_that_know_mirrors_are_told_the_symmetry(name: str) -> None:
     [
         ("aligned", "none", "pixels"),
         ("ring-power", "translation", "translation-bispectrum"),
-        ("ring-bispectrum", "rotation-reflection", "coupled-bispectrum, aligned, ring-power"),
-        ("pixels", "rotation", "coupled-bispectrum, aligned, ring-bispectrum"),
+        (
+            "ring-bispectrum",
+            "rotation-reflection",
+            "combined-bispectrum, coupled-bispectrum, local-bispectrum, aligned, ring-power",
+        ),
+        ("pixels", "rotation", "combined-bispectrum, coupled-bispectrum, local-bispectrum, aligned, ring-bispectrum"),
         (RingBispectrum(), "d4", "d4-bispectrum"),
     ],
 )
@@ -170,7 +174,7 @@ def test_unknown_names_get_suggestions() -> None:
         make_features("ring-bispectrm", symmetry="rotation")
     with pytest.raises(InputError, match="did you mean 'rotation'"):
         make_features(symmetry="rotations")
-    with pytest.raises(InputError, match=r"unknown features 'xyz'; choose one of pixels, coupled-bispectrum"):
+    with pytest.raises(InputError, match=r"unknown features 'xyz'; choose one of pixels, combined-bispectrum"):
         make_features("xyz", symmetry="none")
     for wrong in (RingBispectrum, 3):
         with pytest.raises(InputError, match="must be a transformer with fit and transform"):

@@ -12,7 +12,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from bispectral_ot.choices import FeatureName, Marginals, Metric, SolverName, Split, Storage, Symmetry
+from bispectral_ot.choices import FeatureName, Intensity, Marginals, Metric, SolverName, Split, Storage, Symmetry
 from bispectral_ot.cli.console import output, progress_bars, shown_warnings
 from bispectral_ot.errors import DataWarning, InputError
 
@@ -35,8 +35,9 @@ def match(
     symmetry: Annotated[
         Symmetry | None,
         typer.Option(
-            help="What not to see; rotation-reflection and d4 (quarter turns) include mirror images, so3 is for "
-            "signals on the sphere, so3-shapes for shapes in 3-D.",
+            help="What not to see; rotation-reflection and d4 (quarter turns) include mirror images, "
+            "rotation-translation is for content that is not centred, so3 for signals on the "
+            "sphere, so3-shapes for shapes in 3-D.",
             show_default="that of the features, else rotation or, for shapes, so3-shapes",
             rich_help_panel=_COMPARISON,
         ),
@@ -54,7 +55,15 @@ def match(
         Metric | None,
         typer.Option(
             help="Distance between features.",
-            show_default="sqeuclidean for coupled-bispectrum and aligned, else l1",
+            show_default="sqeuclidean for combined, coupled, local and aligned, else l1",
+            rich_help_panel=_COMPARISON,
+        ),
+    ] = None,
+    intensity: Annotated[
+        Intensity | None,
+        typer.Option(
+            help="Whether brightness and contrast count; for combined-bispectrum and local-bispectrum.",
+            show_default="ignore",
             rich_help_panel=_COMPARISON,
         ),
     ] = None,
@@ -255,7 +264,12 @@ def check_options(config: dict[str, Any]) -> dict[str, Any]:
     check_free(config["out"], verb=config["verb"], inputs=inputs, overwrite=config["overwrite"])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)  # the match says it
-        choice = choose_features(config["features"], symmetry=config["symmetry"], metric=config["metric"])
+        choice = choose_features(
+            config["features"],
+            symmetry=config["symmetry"],
+            metric=config["metric"],
+            intensity=config.get("intensity"),
+        )
     if config["split_halves"] and not is_one_set(config):
         raise InputError(
             "--split-halves is for one set on both sides; give the same SOURCE and TARGET, or leave it out."
@@ -281,6 +295,7 @@ def check_options(config: dict[str, Any]) -> dict[str, Any]:
     return {
         "solver": SOLVERS[config["solver"]](**given),
         **{name: config[name] for name in ("symmetry", "features", "metric", "normalize")},
+        "intensity": config.get("intensity"),
         **{name: config[name] for name in ("pca", "working_memory", "storage")},
         "marginals": config.get("marginals", "balanced"),
     }

@@ -112,6 +112,10 @@ def compare(
     check_integer("test_images", test_images, minimum=2)
     check_repeats(permutations, bootstrap, level)
     names, datasets = named_sets(sets, progress=progress)
+    if features is None and datasets[0].kind == "images" and symmetry in (None, "rotation", "rotation-reflection"):
+        # the combined features of a match are weighted by the sets at hand: distances of two comparisons would have
+        # different units
+        features, symmetry = "coupled-bispectrum", symmetry or "rotation"
     choice = choose_features(features, symmetry=symmetry, metric=metric, kind=datasets[0].kind)
     if choice.symmetry == "so3-shapes":
         datasets = [as_shapes(dataset) for dataset in datasets]

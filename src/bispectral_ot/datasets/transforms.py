@@ -20,6 +20,7 @@ from bispectral_ot.progress import Progress, silent
 _BLOCK_ROWS = 2048
 # Of the float64 copy of a block of images, small enough that one for each core does not matter.
 BLOCK_BYTES = 32 * 2**20
+_NOISES = 4  # standard deviations of the background that are no content
 
 
 def split_halves(
@@ -256,12 +257,16 @@ def content_shifts(images: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[n
 def _find_content(
     block: Block, planes: NDArray[Any]
 ) -> tuple[tuple[NDArray[np.float64], NDArray[np.float64]], tuple[()]]:
-    """Background (n, channels) of some images, and the shift (n, 2) that brings their content to the centre."""
+    return find_content(planes), ()
+
+
+def find_content(planes: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Background (n, channels) of images (n, height, width, channels), and shifts (n, 2) that centre their content."""
     height, width = planes.shape[1:3]
     pixels = planes.astype(np.float64)
     background, shifts = border_levels(pixels), np.zeros((len(planes), 2))
     border = pixels[:, _border(height, width)]
-    noise = 4 * 1.4826 * np.median(np.abs(border - background[:, None]), axis=1)
+    noise = _NOISES * 1.4826 * np.median(np.abs(border - background[:, None]), axis=1)
     pixels -= background[:, None, None]
     np.abs(pixels, out=pixels)
     pixels[pixels <= noise[:, None, None]] = 0
@@ -271,7 +276,39 @@ def _find_content(
     row_mass, column_mass = content[filled].sum(axis=2), content[filled].sum(axis=1)
     shifts[filled, 0] = (height - 1) / 2 - row_mass @ np.arange(height) / mass[filled]
     shifts[filled, 1] = (width - 1) / 2 - column_mass @ np.arange(width) / mass[filled]
-    return (background, shifts), ()
+    return background, shifts
+
+
+def center_clear(planes: NDArray[Any]) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+    """Centre those images (n, height, width, channels) that show content on a background; says which these are."""
+    clear = has_background(planes)
+    background, shifts = find_content(planes)
+    shifts[~clear] = 0
+    return warp(planes, shift_maps(shifts[:, 0], shifts[:, 1]), fill=background), clear
+
+
+def has_background(planes: NDArray[Any]) -> NDArray[np.bool_]:
+    """Which images (n, height, width, channels) show content on a background, as far as their rim tells: (n,).
+
+    The rim is the last pixels of the largest disk, whose median is the background, so that turned images have the same
+    answer. Content is on it where at most a third of the rim differs from that by more than four times the rim's noise
+    (and a twentieth of the largest difference), and the image as a whole differs by at least three times the noise.
+    Textures fail at the latter, large content at the former.
+    """
+    height, width = planes.shape[1:3]
+    y, x = np.ogrid[:height, :width]
+    distance = np.hypot(y - (height - 1) / 2, x - (width - 1) / 2) - (min(height, width) - 1) / 2
+    pixels = planes.astype(np.float32)
+    rim = pixels[:, np.abs(distance) <= 1]
+    level = np.median(rim, axis=1)
+    rim = np.abs(rim - level[:, None])
+    noise = np.float32(1.4826) * np.median(rim, axis=1)
+    inside = pixels[:, distance <= 0] - level[:, None]
+    largest = np.abs(inside).max(axis=1)
+    foreign = (rim > np.maximum(_NOISES * noise, largest / 20)[:, None]).any(axis=2).mean(axis=1)
+    strength = np.sqrt(np.square(inside).mean(axis=1).sum(axis=1))
+    clear: NDArray[np.bool_] = (foreign <= 1 / 3) & (strength > 3 * np.sqrt(np.square(noise).sum(axis=1)))
+    return clear
 
 
 def _fill_value(images: NDArray[Any], fill: str | ArrayLike) -> ArrayLike:

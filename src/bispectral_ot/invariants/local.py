@@ -22,7 +22,6 @@ from bispectral_ot.invariants.local_levels import (
     make_levels,
     shrinking,
 )
-from bispectral_ot.invariants.polar_spectrum import SYMMETRIES
 
 HISTOGRAM, MAGNITUDE, PAIR, TRIPLE = 0, 1, 2, 3  # kinds of columns
 INTENSITIES = ("keep", "ignore")
@@ -59,8 +58,9 @@ class LocalBispectrum(BatchTransformer):
 
     Parameters
     ----------
-    symmetry : {"rotation", "rotation-reflection"}
-        With the latter, means of imaginary parts, whose signs change in a mirror, enter as magnitudes.
+    symmetry : {"rotation-translation", "rotation-reflection-translation", "rotation", "rotation-reflection"}
+        Translations are not seen in any case. With reflections, means of imaginary parts, whose signs change in a
+        mirror, enter as magnitudes.
     n_levels : int, optional
         L; by default so many that the coarsest filter is about an eighth of the image wide.
     max_order : int
@@ -93,7 +93,9 @@ class LocalBispectrum(BatchTransformer):
     True
     """
 
+    symmetries = ("rotation-translation", "rotation-reflection-translation", "rotation", "rotation-reflection")
     default_metric = "sqeuclidean"
+    symmetry: str = symmetries[0]
 
     levels_: tuple[Level, ...]
     channel_ladder_: Ladder
@@ -112,7 +114,7 @@ class LocalBispectrum(BatchTransformer):
     def __init__(
         self,
         *,
-        symmetry: str = "rotation",
+        symmetry: str = "rotation-translation",
         n_levels: int | None = None,
         max_order: int = 4,
         n_bins: int = 16,
@@ -174,7 +176,7 @@ class LocalBispectrum(BatchTransformer):
         return max(self.n_bins - 1, 0)
 
     def _prepare(self) -> tuple[NDArray[np.void], NDArray[np.float32]]:
-        check_choice("symmetry", self.symmetry, SYMMETRIES)
+        check_choice("symmetry", self.symmetry, self.symmetries)
         check_choice("intensity", self.intensity, INTENSITIES)
         max_order = check_integer("max_order", self.max_order, minimum=1)
         check_integer("n_bins", self.n_bins, minimum=0)
@@ -281,7 +283,7 @@ class LocalBispectrum(BatchTransformer):
                 if level in self._edge_levels:
                     blocks.append(_pooled(planes, self.levels_[level], self.edge_ladder_))
         features = np.concatenate(blocks, axis=1)
-        if self.symmetry == "rotation-reflection":
+        if "reflection" in self.symmetry:
             odd = (self.index_map_["part"] == 1) & (self.index_map_["spread"] == 0)
             features[:, odd] = np.abs(features[:, odd])
         np.subtract(features, self.means_, out=out)

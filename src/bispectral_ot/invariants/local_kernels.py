@@ -1,7 +1,8 @@
 """Compiled loops of local bispectra: planes with a margin of zeros, one image at a time, so that all stays in cache.
 
 They release the interpreter lock. Fast maths reorders sums only: features change by rounding, as they do under quarter
-turns.
+turns. Planes are walked as one flat stretch of memory, margins between rows included, and divisions do not check for
+zero (``error_model``): only then does the compiler use vector instructions.
 """
 
 from __future__ import annotations
@@ -9,47 +10,55 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from bispectral_ot.compiled import njit
+
 Plane = NDArray[np.float32]
-_FAST = {"contract", "reassoc", "nsz", "arcp"}
+_OPTIONS: dict[str, Any] = {
+    "nogil": True,
+    "cache": True,
+    "error_model": "numpy",
+    "fastmath": {"contract", "reassoc", "nsz", "arcp"},
+}
 # Added to squares before roots: far below the rounding of any response, and keeps quotients finite.
 _TINY = np.float32(1e-20)
 
 
-@njit(nogil=True, cache=True, fastmath=_FAST)
+@njit(**_OPTIONS)
+def _weighted_taps(line: Plane, first: int, count: int, step: int, out: Plane) -> None:
+    """``out[p]`` is (1, 4, 6, 4, 1) / 16 of the five taps ``step`` apart about ``line[p]``, for a stretch of p."""
+    near, far, mid = np.float32(0.25), np.float32(0.0625), np.float32(0.375)
+    a, b = line[first - 2 * step : first - 2 * step + count], line[first - step : first - step + count]
+    c = line[first : first + count]
+    d, e = line[first + step : first + step + count], line[first + 2 * step : first + 2 * step + count]
+    filtered = out[first : first + count]
+    for p in range(count):
+        filtered[p] = mid * c[p] + near * (b[p] + d[p]) + far * (a[p] + e[p])
+
+
+@njit(**_OPTIONS)
+def _clear_sides(plane: Plane, margin: int) -> None:
+    plane[:, :margin] = 0
+    plane[:, plane.shape[1] - margin :] = 0
+
+
+@njit(**_OPTIONS)
 def smooth(planes: Plane, step: int, margin: int, out: Plane) -> None:
     """Filter with (1, 4, 6, 4, 1) / 16 along both axes, its taps ``step`` pixels apart.
 
     ``planes`` and ``out`` are (n, height + 2 margin, width + 2 margin); margins are zero and at least ``2 step``.
     """
     n, height, width = planes.shape
-    near, far, mid = np.float32(0.25), np.float32(0.0625), np.float32(0.375)
+    first, count = margin * width + margin, (height - 2 * margin) * width - 2 * margin
     across = np.zeros((height, width), dtype=np.float32)
     for i in range(n):
-        for y in range(margin, height - margin):
-            row, line = planes[i, y], across[y]
-            for x in range(margin, width - margin):
-                line[x] = (
-                    mid * row[x]
-                    + near * (row[x - step] + row[x + step])
-                    + far * (row[x - 2 * step] + row[x + 2 * step])
-                )
-        for y in range(margin, height - margin):
-            line = out[i, y]
-            above2, above, here, below, below2 = (
-                across[y - 2 * step],
-                across[y - step],
-                across[y],
-                across[y + step],
-                across[y + 2 * step],
-            )
-            for x in range(margin, width - margin):
-                line[x] = mid * here[x] + near * (above[x] + below[x]) + far * (above2[x] + below2[x])
+        _weighted_taps(planes[i].ravel(), first, count, step, across.ravel())
+        _weighted_taps(across.ravel(), first, count, step * width, out[i].ravel())
+        _clear_sides(out[i], margin)
 
 
-@njit(nogil=True, cache=True, fastmath=_FAST)
+@njit(**_OPTIONS)
 def halve(planes: Plane, margin: int, out: Plane, out_margin: int) -> None:
     """Sample at every second pixel, symmetrically about the centre, so that turned images have turned samples.
 
@@ -70,7 +79,35 @@ def halve(planes: Plane, margin: int, out: Plane, out_margin: int) -> None:
                 )
 
 
-@njit(nogil=True, cache=True, fastmath=_FAST)
+@njit(**_OPTIONS)
+def _add_differences(
+    along: Plane, across: Plane, sign: np.float32, width: int, step: int, first: int, count: int, out: Plane
+) -> None:
+    """``out = d/dx along + sign d/dy across`` of flat planes, for a stretch of pixels."""
+    corner, side = np.float32(1 / 12), np.float32(1 / 3)
+    down = step * width
+    al, ar = along[first - down - step :][:count], along[first - down + step :][:count]
+    left, right = along[first - step :][:count], along[first + step :][:count]
+    bl, br = along[first + down - step :][:count], along[first + down + step :][:count]
+    result = out[first : first + count]
+    for p in range(count):
+        result[p] = side * (right[p] - left[p]) + corner * ((ar[p] + br[p]) - (al[p] + bl[p]))
+    side, corner = sign * side, sign * corner
+    al, a, ar = (
+        across[first - down - step :][:count],
+        across[first - down :][:count],
+        across[first - down + step :][:count],
+    )
+    bl, b, br = (
+        across[first + down - step :][:count],
+        across[first + down :][:count],
+        across[first + down + step :][:count],
+    )
+    for p in range(count):
+        result[p] += side * (b[p] - a[p]) + corner * ((bl[p] + br[p]) - (al[p] + ar[p]))
+
+
+@njit(**_OPTIONS)
 def derive(real: Plane, imag: Plane, sign: int, step: int, margin: int, out_real: Plane, out_imag: Plane) -> None:
     """``(d/dx + i sign d/dy)`` of one complex plane, (height + 2 margin, width + 2 margin).
 
@@ -78,50 +115,94 @@ def derive(real: Plane, imag: Plane, sign: int, step: int, margin: int, out_real
     direction up to fourth order.
     """
     height, width = real.shape
-    corner, side, s = np.float32(1 / 12), np.float32(1 / 3), np.float32(sign)
-    for y in range(margin, height - margin):
-        ra, rh, rb = real[y - step], real[y], real[y + step]
-        ia, ih, ib = imag[y - step], imag[y], imag[y + step]
-        line, other = out_real[y], out_imag[y]
-        for x in range(margin, width - margin):
-            left, right = x - step, x + step
-            real_x = side * (rh[right] - rh[left]) + corner * ((ra[right] + rb[right]) - (ra[left] + rb[left]))
-            real_y = side * (rb[x] - ra[x]) + corner * ((rb[left] + rb[right]) - (ra[left] + ra[right]))
-            imag_x = side * (ih[right] - ih[left]) + corner * ((ia[right] + ib[right]) - (ia[left] + ib[left]))
-            imag_y = side * (ib[x] - ia[x]) + corner * ((ib[left] + ib[right]) - (ia[left] + ia[right]))
-            line[x] = real_x - s * imag_y
-            other[x] = imag_x + s * real_y
+    first, count = margin * width + margin, (height - 2 * margin) * width - 2 * margin
+    s = np.float32(sign)
+    _add_differences(real.ravel(), imag.ravel(), -s, width, step, first, count, out_real.ravel())
+    _add_differences(imag.ravel(), real.ravel(), s, width, step, first, count, out_imag.ravel())
+    _clear_sides(out_real, margin)
+    _clear_sides(out_imag, margin)
 
 
-@njit(nogil=True, cache=True, fastmath=_FAST)
+@njit(**_OPTIONS)
 def edge_fields(planes: Plane, margin: int, out: Plane) -> None:
     """Planes (n, channels, height, width) to ``m^(1/2)`` times 1, cos 2p, sin 2p, cos 4p, sin 4p: (n, 5, ...).
 
-    ``m e^{ip}`` is the gradient; channels are added up. All with margins.
+    ``m e^{ip}`` is the gradient; channels are added up. All with margins, whose content is not used.
     """
     n, channels, height, width = planes.shape
     zero = np.zeros((height, width), dtype=np.float32)
     across, down = zero.copy(), zero.copy()
+    roots, cosines, sines = np.empty((3, height * width), dtype=np.float32)
     out[:] = 0
     for i in range(n):
-        strength, cos2, sin2, cos4, sin4 = out[i, 0], out[i, 1], out[i, 2], out[i, 3], out[i, 4]
         for channel in range(channels):
             derive(planes[i, channel], zero, 1, 1, margin, across, down)
-            for y in range(margin, height - margin):
-                for x in range(margin, width - margin):
-                    dx, dy = across[y, x], down[y, x]
-                    squares = dx * dx + dy * dy + _TINY
-                    root = np.sqrt(np.sqrt(squares))
-                    cosine = (dx * dx - dy * dy) / squares
-                    sine = 2 * dx * dy / squares
-                    strength[y, x] += root
-                    cos2[y, x] += root * cosine
-                    sin2[y, x] += root * sine
-                    cos4[y, x] += root * (cosine * cosine - sine * sine)
-                    sin4[y, x] += root * 2 * sine * cosine
+            _directions(across.ravel(), down.ravel(), roots, cosines, sines)
+            _add_edges(roots, cosines, sines, out[i])
 
 
-@njit(nogil=True, cache=True, fastmath=_FAST)
+@njit(**_OPTIONS)
+def _directions(across: Plane, down: Plane, roots: Plane, cosines: Plane, sines: Plane) -> None:
+    """Root of the gradient's magnitude, and cosine and sine of twice its angle."""
+    # one result a loop: the compiler checks for overlaps of a few arrays only
+    for p in range(len(across)):
+        roots[p] = np.sqrt(np.sqrt(across[p] * across[p] + down[p] * down[p] + _TINY))
+    for p in range(len(across)):
+        dx, dy = across[p], down[p]
+        cosines[p] = (dx * dx - dy * dy) / (dx * dx + dy * dy + _TINY)
+    for p in range(len(across)):
+        dx, dy = across[p], down[p]
+        sines[p] = np.float32(2) * dx * dy / (dx * dx + dy * dy + _TINY)
+
+
+@njit(**_OPTIONS)
+def _add_edges(roots: Plane, cosines: Plane, sines: Plane, out: Plane) -> None:
+    """Add the five fields (5, height, width) of one channel."""
+    strength, cos2, sin2, cos4, sin4 = out[0].ravel(), out[1].ravel(), out[2].ravel(), out[3].ravel(), out[4].ravel()
+    for p in range(len(roots)):
+        strength[p] += roots[p]
+    for p in range(len(roots)):
+        cos2[p] += roots[p] * cosines[p]
+    for p in range(len(roots)):
+        sin2[p] += roots[p] * sines[p]
+    for p in range(len(roots)):
+        cos4[p] += roots[p] * (cosines[p] * cosines[p] - sines[p] * sines[p])
+    for p in range(len(roots)):
+        sin4[p] += np.float32(2) * roots[p] * sines[p] * cosines[p]
+
+
+@njit(**_OPTIONS)
+def _gather(plane: Plane, start: NDArray[Any], stop: NDArray[Any], margin: int, out: Plane) -> None:
+    """The pixels of the disk, row after row."""
+    at = 0
+    for y in range(len(start)):
+        count = stop[y] - start[y]
+        out[at : at + count] = plane[margin + y, margin + start[y] : margin + stop[y]]
+        at += count
+
+
+@njit(**_OPTIONS)
+def _magnitudes(real: Plane, imag: Plane, out: Plane) -> None:
+    for p in range(len(real)):
+        out[p] = np.sqrt(real[p] * real[p] + imag[p] * imag[p] + _TINY)
+
+
+@njit(**_OPTIONS)
+def _rooted(real: Plane, imag: Plane, sizes: Plane, out_real: Plane, out_imag: Plane) -> None:
+    """Numbers divided by the root of ``sizes``."""
+    for p in range(len(real)):
+        factor = np.float32(1) / np.sqrt(sizes[p])
+        out_real[p] = real[p] * factor
+        out_imag[p] = imag[p] * factor
+
+
+@njit(**_OPTIONS)
+def _square_roots(values: Plane, out: Plane) -> None:
+    for p in range(len(values)):
+        out[p] = np.sqrt(values[p])
+
+
+@njit(**_OPTIONS)
 def _pool(
     real: Plane,
     imag: Plane,
@@ -132,38 +213,22 @@ def _pool(
     triples: NDArray[Any],
     halves: Plane,
     quarters: Plane,
-    sizes: Plane,
+    scratch: Plane,
     out: Plane,
 ) -> None:
     """Means and spreads over the disk of magnitudes, pairs and triples of responses (n_responses, height, width)."""
-    n_responses, n_rows = len(real), len(start)
-    n_pixels = 0
-    for y in range(n_rows):
-        n_pixels += stop[y] - start[y]
+    n_responses, n_pixels = len(real), scratch.shape[1]
     one_over = np.float32(1) / np.float32(n_pixels)
     width = n_responses + 2 * len(pairs) + 2 * len(triples)
+    re, im, size, root = scratch[0], scratch[1], scratch[2], scratch[3]
     for r in range(n_responses):
-        at = 0
-        for y in range(n_rows):
-            count = stop[y] - start[y]
-            re = real[r, margin + y, margin + start[y] : margin + stop[y]]
-            im = imag[r, margin + y, margin + start[y] : margin + stop[y]]
-            size = sizes[r, at : at + count]
-            hr, hi = halves[0, r, at : at + count], halves[1, r, at : at + count]
-            qr, qi = quarters[0, r, at : at + count], quarters[1, r, at : at + count]
-            for x in range(count):
-                magnitude = np.sqrt(re[x] * re[x] + im[x] * im[x] + _TINY)
-                root = np.sqrt(magnitude)
-                fourth = np.sqrt(root)
-                factor = np.float32(1) / (root * fourth)
-                size[x] = magnitude
-                qr[x] = re[x] * factor
-                qi[x] = im[x] * factor
-                hr[x] = qr[x] * fourth
-                hi[x] = qi[x] * fourth
-            at += count
-    for r in range(n_responses):
-        size = sizes[r, :n_pixels]
+        _gather(real[r], start, stop, margin, re)
+        _gather(imag[r], start, stop, margin, im)
+        _magnitudes(re, im, size)
+        _rooted(re, im, size, halves[0, r], halves[1, r])
+        if len(triples):
+            _square_roots(size, root)
+            _rooted(halves[0, r], halves[1, r], root, quarters[0, r], quarters[1, r])
         total, squares = np.float32(0), np.float32(0)
         for p in range(n_pixels):
             total += size[p]
@@ -171,12 +236,7 @@ def _pool(
         _write(total * one_over, squares * one_over, r, width, out)
     for t in range(len(pairs)):
         a, b = pairs[t, 0], pairs[t, 1]
-        ar, ai, br, bi = (
-            halves[0, a, :n_pixels],
-            halves[1, a, :n_pixels],
-            halves[0, b, :n_pixels],
-            halves[1, b, :n_pixels],
-        )
+        ar, ai, br, bi = halves[0, a], halves[1, a], halves[0, b], halves[1, b]
         total, squares, other, other_squares = np.float32(0), np.float32(0), np.float32(0), np.float32(0)
         for p in range(n_pixels):
             u = ar[p] * br[p] + ai[p] * bi[p]
@@ -190,13 +250,8 @@ def _pool(
         _write(other * one_over, other_squares * one_over, column + 1, width, out)
     for t in range(len(triples)):
         a, b, c = triples[t, 0], triples[t, 1], triples[t, 2]
-        ar, ai, br, bi = (
-            quarters[0, a, :n_pixels],
-            quarters[1, a, :n_pixels],
-            quarters[0, b, :n_pixels],
-            quarters[1, b, :n_pixels],
-        )
-        cr, ci = halves[0, c, :n_pixels], halves[1, c, :n_pixels]
+        ar, ai, br, bi = quarters[0, a], quarters[1, a], quarters[0, b], quarters[1, b]
+        cr, ci = halves[0, c], halves[1, c]
         total, squares, other, other_squares = np.float32(0), np.float32(0), np.float32(0), np.float32(0)
         for p in range(n_pixels):
             re2 = ar[p] * br[p] - ai[p] * bi[p]
@@ -212,13 +267,13 @@ def _pool(
         _write(other * one_over, other_squares * one_over, column + 1, width, out)
 
 
-@njit(nogil=True, cache=True)
+@njit(**_OPTIONS)
 def _write(mean: np.float32, square: np.float32, column: int, width: int, out: Plane) -> None:
     out[column] = mean
     out[width + column] = np.sqrt(max(square - mean * mean, np.float32(0)))
 
 
-@njit(nogil=True, cache=True)
+@njit(**_OPTIONS)
 def pool_ladder(
     planes: Plane,
     steps: NDArray[Any],
@@ -247,7 +302,7 @@ def pool_ladder(
     imag = np.zeros((n_slots, height, width), dtype=np.float32)
     halves = np.empty((2, n_responses, n_pixels), dtype=np.float32)
     quarters = np.empty((2, n_responses, n_pixels), dtype=np.float32)
-    sizes = np.empty((n_responses, n_pixels), dtype=np.float32)
+    scratch = np.empty((4, n_pixels), dtype=np.float32)
     for i in range(n):
         for t in range(n_slots):
             slot, source, other, sign = steps[t]
@@ -258,11 +313,21 @@ def pool_ladder(
             else:
                 derive(real[source], imag[source], sign, step, margin, real[slot], imag[slot])
         _pool(
-            real[:n_responses], imag[:n_responses], start, stop, margin, pairs, triples, halves, quarters, sizes, out[i]
+            real[:n_responses],
+            imag[:n_responses],
+            start,
+            stop,
+            margin,
+            pairs,
+            triples,
+            halves,
+            quarters,
+            scratch,
+            out[i],
         )
 
 
-@njit(nogil=True, cache=True, fastmath=_FAST)
+@njit(**_OPTIONS)
 def shares_above(values: Plane, levels: Plane, slopes: Plane, out: Plane) -> None:
     """Share of the values (n, channels, pixels) above each level (channels, m), with a soft step: (n, channels, m)."""
     n, channels, n_pixels = values.shape

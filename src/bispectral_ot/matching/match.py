@@ -42,6 +42,7 @@ def match(
     symmetry: str | None = None,
     features: Any = None,
     metric: Metric | None = None,
+    intensity: str | None = None,
     solver: Solver | str | None = None,
     normalize: bool = True,
     pca: int | None = None,
@@ -64,20 +65,24 @@ def match(
         :func:`~bispectral_ot.load`. For labels make a ``Dataset(images, labels)``.
     symmetry
         What the comparison should not see: ``"rotation"``, ``"rotation-reflection"`` (mirror images, too),
+        ``"rotation-translation"`` and ``"rotation-reflection-translation"`` (content that is not centred, too),
         ``"translation"``, ``"d4"`` (quarter turns and mirror images), ``"so3"`` (3-D rotation of signals on the
         sphere, images being latitude by longitude), ``"so3-shapes"`` (3-D rotation of point clouds (n, points, 3) and
         of voxel volumes (n, depth, height, width)) or ``"none"``. None for what the features do not see; where they are
         left to the default, too, what suits the kind of the datasets: ``"rotation"`` for images, ``"so3-shapes"`` for
         clouds and volumes.
     features
-        A name (``"pixels"``, ``"coupled-bispectrum"``, the default for rotation, ``"ring-bispectrum"`` as in the paper,
-        ``"aligned"``, which turns every pair to its best fit, ...; all of them in
-        ``bispectral_ot.invariants.FEATURES``), any scikit-learn transformer or pipeline, or None for the symmetry's
-        default. Transformers are fitted to both sets together (to 4,096 images at most, evenly taken); those that
-        want rows get flattened images.
+        A name (``"pixels"``, ``"combined-bispectrum"``, the default for rotation, made of ``"coupled-bispectrum"``
+        and ``"local-bispectrum"``, ``"ring-bispectrum"`` as in the paper, ``"aligned"``, which turns every pair to its
+        best fit, ...; all of them in ``bispectral_ot.invariants.FEATURES``), any scikit-learn transformer or pipeline,
+        or None for the symmetry's default. Transformers are fitted to both sets together (to 4,096 images at most,
+        evenly taken); those that want rows get flattened images.
     metric
         ``"l1"``, ``"l2"``, ``"sqeuclidean"`` or ``"cosine"``; None for what suits the features (``"sqeuclidean"`` for
-        coupled and aligned ones, else ``"l1"``).
+        combined, coupled, local and aligned ones, else ``"l1"``).
+    intensity
+        Whether brightness and contrast count, for combined and local features: ``"ignore"`` (the default) or
+        ``"keep"``.
     solver
         ``Sinkhorn()`` by default; also ``Greenkhorn()`` or ``ExactTransport()``, or the program's names for them
         (``"sinkhorn"``, ``"greenkhorn"``, ``"exact"``).
@@ -119,7 +124,7 @@ def match(
     solver = check_solver(solver)
     _refuse_pairs(source=source, target=target)
     sides = as_datasets((source, target), ("source", "target"), progress=progress)
-    choice = choose_features(features, symmetry=symmetry, metric=metric, kind=sides[0].kind)
+    choice = choose_features(features, symmetry=symmetry, metric=metric, kind=sides[0].kind, intensity=intensity)
     if choice.symmetry == "so3-shapes":
         sides = [as_shapes(side) for side in sides]
     shape = len(sides[0]), len(sides[1])

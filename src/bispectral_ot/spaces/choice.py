@@ -53,6 +53,7 @@ def choose_features(
     symmetry: str | None = None,
     metric: Metric | str | None = None,
     kind: str = "images",
+    intensity: str | None = None,
 ) -> FeatureChoice:
     """Resolve names and defaults; see :func:`~bispectral_ot.match` for the parameters.
 
@@ -65,7 +66,7 @@ def choose_features(
     """
     if features is None:
         symmetry = symmetry or _SYMMETRY_OF_KIND[kind]
-    transformer = make_features(features, symmetry=symmetry)
+    transformer = make_features(features, symmetry=symmetry, intensity=intensity)
     if features is None:
         features = DEFAULT_FEATURES[str(symmetry)]
     metric = metric or transformer.default_metric

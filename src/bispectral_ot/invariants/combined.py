@@ -1,0 +1,243 @@
+"""The default for images: what lies where (coupled bispectra) and what it is made of (local bispectra), in one row."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, Self
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import NDArray
+
+from bispectral_ot.checks import check_choice, check_integer
+from bispectral_ot.datasets.transforms import border_levels, center_clear
+from bispectral_ot.datasets.warp import rotation_maps, shift_maps, warp
+from bispectral_ot.errors import DataWarning
+from bispectral_ot.invariants.base import BatchTransformer, columns_table
+from bispectral_ot.invariants.coupled import CoupledBispectrum
+from bispectral_ot.invariants.local import INTENSITIES, LocalBispectrum
+
+LOCAL, COUPLED = 0, 1  # kinds of columns
+_SAMPLE, _MOVED = 2048, 1024  # images that are looked at, and how many of these are moved
+# Whitening: eigenvalues of the covariance are raised to -_WHITENING / 2; 0 would leave columns as they are, 1 would
+# make all directions equal. Directions in which a moved image differs from itself count _MOTION times more.
+_WHITENING, _MOTION = 0.75, 1000.0
+_SHIFT = 0.125  # of the width: how far content is moved by fit, where translations should not be seen
+_NEIGHBOURS = 5
+# The coupled part weighs as much as the local one where it explains seven times as much of it as it leaves open.
+_EVEN_ODDS, _WEIGHTS = 7.0, (0.05, 4.0)
+
+
+class CombinedBispectrum(BatchTransformer):
+    """Local and coupled bispectra, weighted by what the images are like.
+
+    The row of an image has two parts, compared by their squared Euclidean distance:
+
+    - *local*: :class:`LocalBispectrum`, whitened. ``fit`` moves some images by random elements of the symmetry and
+      measures what changes: with C the covariance of the columns and N that of the changes, the part is multiplied by
+      ``(C + 1000 N)^(-3/8)``. So columns that repeat each other count once, and those that interpolation or the border
+      disturb count little.
+    - *coupled*: :class:`CoupledBispectrum` on its principal components, with total variance 1, times a weight. Its
+      neighbours among moved images explain a share e of what local neighbours explain of the local part; the weight is
+      ``(e / (1 - e) / 7)^2``, within 1/20 and 4. Where shapes lie on a background, e is about 0.9 and both parts count;
+      on textures it is small, since there is no place that things belong to.
+
+    Parameters
+    ----------
+    symmetry : {"rotation", "rotation-reflection", "rotation-translation", "rotation-reflection-translation"}
+        What is not seen. With translations, images that show content on a background are centred first
+        (:func:`~bispectral_ot.datasets.transforms.has_background` says which), and ``fit`` also shifts images, by up to
+        an eighth of their width: a coupled part that does not bear that gets little weight.
+    n_components : int
+        Largest number of columns of each part.
+    intensity : {"ignore", "keep"}
+        Whether brightness and contrast count in the local part.
+
+    Attributes
+    ----------
+    local_, coupled_ : the fitted parts
+    coupled_weight_ : the weight of the coupled part; the local one has 1
+    centred_share_ : of the images of ``fit``: those whose content was brought to the centre (with translations only)
+
+    Notes
+    -----
+    ``index_map_`` has the fields kind (0 local, 1 coupled) and component.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bispectral_ot.invariants import CombinedBispectrum
+    >>> images = np.random.default_rng(0).random((20, 32, 32))
+    >>> combined = CombinedBispectrum().fit(images)
+    >>> turned = np.rot90(images, axes=(1, 2))
+    >>> bool(np.allclose(combined.transform(images), combined.transform(turned), atol=1e-3))
+    True
+    """
+
+    symmetries = ("rotation", "rotation-reflection", "rotation-translation", "rotation-reflection-translation")
+    metrics = ("sqeuclidean", "l2")
+    default_metric = "sqeuclidean"
+    symmetry: str = symmetries[0]
+
+    local_: LocalBispectrum
+    coupled_: CoupledBispectrum
+    local_projection_: NDArray[np.float32]
+    coupled_projection_: NDArray[np.float32]
+    coupled_weight_: float
+    centred_share_: float
+
+    def __init__(self, *, symmetry: str = "rotation", n_components: int = 512, intensity: str = "ignore") -> None:
+        self.symmetry = symmetry
+        self.n_components = n_components
+        self.intensity = intensity
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn the image size, both parts, and how they are weighted.
+
+        At most 2,048 images are looked at, taken evenly from X: give images of all sets that will be compared.
+
+        Parameters
+        ----------
+        X : array of shape (n, height, width), (n, height, width, channels) or (n, height * width)
+            Images of one size.
+        y
+            Ignored.
+        """
+        check_choice("symmetry", self.symmetry, self.symmetries)
+        check_choice("intensity", self.intensity, INTENSITIES)
+        check_integer("n_components", self.n_components, minimum=1)
+        rows, shape = self._read(X, reset=True)
+        self.image_shape_ = shape or self._shape_of_row(rows.shape[1])
+        images = rows[np.unique(np.linspace(0, len(rows) - 1, min(len(rows), _SAMPLE)).astype(int))]
+        images, clear = self._centred(images)
+        self.centred_share_ = float(clear.mean())
+        images = images.reshape(len(images), *self.image_shape_)
+        local = LocalBispectrum(symmetry=self.symmetry, intensity=self.intensity).fit(images)
+        coupled = CoupledBispectrum(symmetry=self.symmetry.removesuffix("-translation")).fit(images)
+        self.local_, self.coupled_ = local, coupled
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DataWarning)  # transform will warn
+            seen = _weighted(local, images), _weighted(coupled, images)
+            # in one order, whatever order the images came in: motions below are drawn image by image
+            order = np.lexsort(seen[1][:, : min(8, seen[1].shape[1])].T)
+            images, seen = images[order], (seen[0][order], seen[1][order])
+            which = slice(None, None, -(-len(images) // _MOVED))
+            moved = self._moved(images[which])
+            seen_moved = _weighted(local, moved), _weighted(coupled, moved)
+        self.local_projection_ = whitening(seen[0], seen_moved[0] - seen[0][which], self.n_components)
+        self.coupled_projection_ = components(seen[1], self.n_components)
+        self.coupled_weight_ = coupled_weight(
+            *(rows @ self.local_projection_ for rows in (seen_moved[0], seen[0])),
+            *(rows @ self.coupled_projection_ for rows in (seen_moved[1], seen[1])),
+        )
+        self.coupled_projection_ *= np.float32(np.sqrt(self.coupled_weight_))
+        self.index_map_, self.feature_weights_ = self._prepare()
+        self.n_features_out_ = len(self.index_map_)
+        return self
+
+    def _prepare(self) -> tuple[NDArray[np.void], NDArray[np.float32]]:
+        counts = self.local_projection_.shape[1], self.coupled_projection_.shape[1]
+        parts = [columns_table(kind=np.array(kind), component=np.arange(n)) for kind, n in enumerate(counts)]
+        return np.concatenate(parts), np.ones(sum(counts), dtype=np.float32)
+
+    def _moved(self, images: NDArray[Any]) -> NDArray[np.float32]:
+        """Each image after a random motion of the symmetry, on its own background."""
+        random = np.random.default_rng(0)
+        n, (height, width) = len(images), self.image_shape_[:2]
+        fill = border_levels(images.reshape(n, height, width, -1))
+        if self._moves:
+            directions, lengths = random.uniform(0, 2 * np.pi, n), _SHIFT * np.sqrt(random.uniform(0, 1, n))
+            shifts = lengths * np.sin(directions) * height, lengths * np.cos(directions) * width
+            images = warp(images, shift_maps(*shifts), fill=fill)
+        moved = warp(images, rotation_maps(random.uniform(0, 360, n), height, width), fill=fill)
+        return self._centred(moved)[0].reshape(moved.shape)
+
+    @property
+    def _moves(self) -> bool:
+        return self.symmetry.endswith("-translation")
+
+    def _centred(self, rows: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+        """Rows with their content in the centre, where translations should not be seen, and which were centred."""
+        if not self._moves:
+            return rows, np.zeros(len(rows), dtype=np.bool_)
+        centred, clear = center_clear(rows.reshape(len(rows), *self.image_shape_[:2], self._channels))
+        return centred.reshape(len(rows), -1), clear
+
+    def _scratch_per_row(self) -> int:
+        parts = self.local_, self.coupled_
+        return sum(part._scratch_per_row() + 4 * part.n_features_out_ for part in parts)
+
+    def _fill(self, rows: NDArray[Any], out: NDArray[np.float32]) -> int:
+        rows, _ = self._centred(rows)
+        n_local = self.local_projection_.shape[1]
+        local = np.empty((len(rows), self.local_.n_features_out_), dtype=np.float32)
+        coupled = np.empty((len(rows), self.coupled_.n_features_out_), dtype=np.float32)
+        vanishing = self.local_._fill(rows, local)
+        self.coupled_._fill(rows, coupled)
+        coupled *= np.sqrt(self.coupled_.feature_weights_)
+        np.matmul(local, self.local_projection_, out=out[:, :n_local])
+        np.matmul(coupled, self.coupled_projection_, out=out[:, n_local:])
+        return vanishing
+
+
+def _weighted(part: LocalBispectrum | CoupledBispectrum, images: NDArray[Any]) -> NDArray[np.float32]:
+    rows = part.transform(images)
+    rows *= np.sqrt(part.feature_weights_)
+    return rows
+
+
+def whitening(rows: NDArray[np.float32], changes: NDArray[np.float32], n_components: int) -> NDArray[np.float32]:
+    """The matrix (columns, components) that rows (n, columns) are multiplied by; total variance is 1 then.
+
+    ``changes`` (m, columns) are differences between rows that should be the same.
+    """
+    centred = rows - rows.mean(axis=0)
+    covariance = (centred.T @ centred).astype(np.float64) / len(rows)
+    values, vectors = np.linalg.eigh(covariance + _MOTION / 2 * (changes.T @ changes) / len(changes))
+    kept = values > 1e-6 * values[-1]
+    matrix = vectors[:, kept] * values[kept] ** (-_WHITENING / 2)
+    variances, directions = np.linalg.eigh(matrix.T @ covariance @ matrix)
+    total = variances.sum()
+    matrix = matrix @ directions[:, : -n_components - 1 : -1]
+    return np.ascontiguousarray(matrix / np.sqrt(total) if total > 0 else matrix, dtype=np.float32)
+
+
+def components(rows: NDArray[np.float32], n_components: int) -> NDArray[np.float32]:
+    """Principal components (columns, components) of rows (n, columns), which have total variance 1 on all columns.
+
+    From the products of rows, of which there are fewer than columns: several times faster than scikit-learn's PCA.
+    """
+    centred = rows - rows.mean(axis=0)
+    products = (centred @ centred.T).astype(np.float64)
+    n = len(products)
+    values, vectors = scipy.linalg.eigh(products, subset_by_index=(max(0, n - n_components), n - 1))
+    kept = values > 1e-6 * max(values[-1], np.finfo(np.float64).tiny)
+    total = np.trace(products) / n
+    matrix = centred.T @ (vectors[:, kept][:, ::-1] / np.sqrt(values[kept][::-1] * total)).astype(np.float32)
+    return np.ascontiguousarray(matrix, dtype=np.float32)
+
+
+def coupled_weight(
+    moved_local: NDArray[np.float32],
+    local: NDArray[np.float32],
+    moved_coupled: NDArray[np.float32],
+    coupled: NDArray[np.float32],
+) -> float:
+    """How much the coupled part should count, from rows of images (n, columns) and of some, evenly taken, moved."""
+    from sklearn.metrics.pairwise import euclidean_distances
+
+    if len(local) <= 4 * _NEIGHBOURS:
+        return 1.0
+    parts = (moved_local, local), (moved_coupled, coupled)
+    distances = [euclidean_distances(moved, rows, squared=True) for moved, rows in parts]
+    itself = np.arange(len(moved_local)), -(-len(local) // len(moved_local)) * np.arange(len(moved_local))
+    overall = distances[0].mean()
+    explained = []
+    for each in distances:
+        each[itself] = np.inf
+        nearest = np.argpartition(each, _NEIGHBOURS, axis=1)[:, :_NEIGHBOURS]
+        explained.append(overall - np.take_along_axis(distances[0], nearest, axis=1).mean())
+    if explained[0] <= 0:
+        return 1.0
+    share = float(np.clip(explained[1] / explained[0], 0, 0.99))
+    return float(np.clip((share / (1 - share) / _EVEN_ODDS) ** 2, *_WEIGHTS))

@@ -1,0 +1,162 @@
+"""Local and coupled bispectra in one row: how the parts are scaled and weighed, and what is not seen."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.linalg
+import scipy.ndimage
+from sklearn.metrics.pairwise import euclidean_distances
+
+import bispectral_ot as bot
+from bispectral_ot.datasets import rotate
+from bispectral_ot.datasets.transforms import has_background
+from bispectral_ot.datasets.warp import shift_maps, warp
+from bispectral_ot.errors import InputError
+from bispectral_ot.invariants import CombinedBispectrum, make_features
+from bispectral_ot.invariants.combined import COUPLED, LOCAL, components, whitening
+
+
+def shapes(n=60, side=32, seed=0):
+    """Smooth blobs near the centre of a background of zeros."""
+    random = np.random.default_rng(seed)
+    y, x = np.mgrid[:side, :side] - (side - 1) / 2
+    centres = random.uniform(-0.2 * side, 0.2 * side, (n, 3, 2, 1, 1))
+    widths = random.uniform(1.5, 4, (n, 3, 1, 1))
+    return np.exp(-((y - centres[:, :, 0]) ** 2 + (x - centres[:, :, 1]) ** 2) / (2 * widths**2)).sum(axis=1)
+
+
+def textures(n=60, side=32, seed=0):
+    """Noise of different grain, which has no place in the image."""
+    random = np.random.default_rng(seed)
+    grains = random.uniform(0.6, 2.5, n)
+    return np.stack([scipy.ndimage.gaussian_filter(random.normal(size=(side, side)), grain) for grain in grains])
+
+
+def test_whitening_is_the_power_of_the_covariance():
+    random = np.random.default_rng(0)
+    rows = (random.normal(size=(500, 6)) @ random.normal(size=(6, 6))).astype(np.float32)
+    changes = (0.1 * random.normal(size=(200, 6)) * np.arange(6)).astype(np.float32)
+    whitened = rows @ whitening(rows, changes, 6)
+    assert whitened.var(axis=0).sum() == pytest.approx(1, rel=1e-4)
+    both = np.cov(rows.T, bias=True) + 1000 / 2 * changes.T @ changes / len(changes)
+    literal = rows @ scipy.linalg.fractional_matrix_power(both, -3 / 8)
+    literal /= np.sqrt(literal.var(axis=0).sum())
+    np.testing.assert_allclose(
+        euclidean_distances(whitened[:9]), euclidean_distances(literal[:9]), rtol=1e-3, atol=1e-4
+    )
+
+
+def test_components_are_those_of_the_covariance():
+    rows = np.random.default_rng(0).normal(size=(30, 50)).astype(np.float32) * np.linspace(1, 3, 50, dtype=np.float32)
+    found = components(rows, 4)
+    values, vectors = np.linalg.eigh(np.cov(rows.T, bias=True))
+    literal = vectors[:, :-5:-1] / np.sqrt(values.sum())
+    np.testing.assert_allclose(np.abs(found.T @ literal) * values.sum(), np.eye(4), atol=1e-3)
+
+
+def test_a_row_is_the_two_parts_projected_and_weighted():
+    images = shapes()
+    combined = CombinedBispectrum().fit(images)
+    rows = combined.transform(images)
+    local = combined.local_.transform(images) @ combined.local_projection_
+    coupled = combined.coupled_.transform(images) * np.sqrt(combined.coupled_.feature_weights_)
+    kind = combined.index_map_["kind"]
+    np.testing.assert_allclose(rows[:, kind == LOCAL], local, atol=1e-4)
+    np.testing.assert_allclose(rows[:, kind == COUPLED], coupled @ combined.coupled_projection_, atol=1e-4)
+    assert rows[:, kind == LOCAL].var(axis=0).sum() == pytest.approx(1, rel=1e-3)
+    assert rows[:, kind == COUPLED].var(axis=0).sum() == pytest.approx(combined.coupled_weight_, rel=1e-3)
+
+
+def test_the_coupled_part_counts_for_shapes_and_not_for_textures():
+    on_background = CombinedBispectrum().fit(bot.load("digits").images[:600]).coupled_weight_
+    everywhere = CombinedBispectrum().fit(textures(200)).coupled_weight_
+    assert on_background > 0.3
+    assert everywhere < 0.1
+
+
+@pytest.mark.parametrize("symmetry", CombinedBispectrum.symmetries)
+@pytest.mark.parametrize("channels", [1, 3])
+def test_quarter_turns_change_nothing(symmetry, channels):
+    images = shapes(30) if channels == 1 else np.stack([shapes(30, seed=seed) for seed in range(3)], axis=3)
+    combined = CombinedBispectrum(symmetry=symmetry).fit(images)
+    rows = combined.transform(images)
+    np.testing.assert_allclose(combined.transform(np.rot90(images, axes=(1, 2))), rows, atol=2e-3)
+    if "reflection" in symmetry:
+        np.testing.assert_allclose(combined.transform(images[:, ::-1]), rows, atol=2e-3)
+
+
+def test_other_turns_change_less_than_other_images_differ():
+    images = shapes(60)
+    combined = CombinedBispectrum().fit(images)
+    turned = rotate(images, np.linspace(5, 355, len(images))).images
+    distances = euclidean_distances(combined.transform(turned), combined.transform(images))
+    assert (distances.argmin(axis=1) == np.arange(len(images))).mean() > 0.95
+
+
+def test_content_may_lie_anywhere_where_translations_are_not_seen():
+    images = shapes(60, side=48)
+    random = np.random.default_rng(1)
+    moved = warp(images, shift_maps(random.uniform(-7, 7, 60), random.uniform(-7, 7, 60)))
+    found = {}
+    for symmetry in ("rotation", "rotation-translation"):
+        combined = CombinedBispectrum(symmetry=symmetry).fit(images)
+        distances = euclidean_distances(combined.transform(moved), combined.transform(images))
+        found[symmetry] = np.diag(distances).mean() / distances.mean()
+        assert combined.centred_share_ == (symmetry == "rotation-translation")
+    assert found["rotation-translation"] < 0.05 < 0.1 < found["rotation"]
+
+
+def test_textures_are_not_centred():
+    assert not has_background(textures()[..., None]).any()
+    assert has_background(shapes()[..., None]).all()
+    assert CombinedBispectrum(symmetry="rotation-translation").fit(textures()).centred_share_ == 0
+
+
+def test_the_order_of_images_does_not_matter():
+    images = shapes(40)
+    one, other = CombinedBispectrum().fit(images), CombinedBispectrum().fit(images[::-1])
+    distances = [euclidean_distances(each.transform(images)) for each in (one, other)]
+    np.testing.assert_allclose(*distances, atol=1e-3)
+
+
+def test_intensity_can_be_kept():
+    images = shapes(40)
+    bright = np.concatenate([images, 3 * images])
+    for intensity, differ in (("ignore", False), ("keep", True)):
+        combined = make_features("combined-bispectrum", intensity=intensity).fit(bright)
+        rows = combined.transform(bright)
+        change = np.linalg.norm(rows[:40] - rows[40:], axis=1).mean() / np.sqrt(rows.var(axis=0).sum())
+        assert (change > 0.3) == differ, change
+
+
+def test_intensity_where_there_is_none():
+    with pytest.raises(InputError, match="no choice of intensity"):
+        make_features("pixels", intensity="keep")
+    with pytest.raises(InputError, match="did you mean 'keep'"):
+        make_features("combined-bispectrum", intensity="kep")
+    with pytest.raises(InputError, match="on the transformer"):
+        make_features(CombinedBispectrum(), intensity="keep")
+
+
+@pytest.mark.parametrize("n", [1, 2, 7])
+def test_few_images_are_enough(n):
+    images = shapes(n)
+    combined = CombinedBispectrum().fit(images)
+    assert np.isfinite(combined.transform(images)).all()
+    assert combined.coupled_weight_ == 1
+
+
+def test_blank_images_among_others():
+    images = shapes(20)
+    images[3] = 0
+    with pytest.warns(bot.DataWarning, match="1 of 20"):
+        rows = CombinedBispectrum().fit(images).transform(images)
+    assert np.isfinite(rows).all()
+
+
+def test_match_uses_it_and_finds_turned_digits():
+    source, target = bot.split_halves(bot.load("digits"), per_class=20)
+    found = bot.match(bot.rotate_randomly(source), target)
+    assert "CombinedBispectrum" in found.settings["transformer"]
+    assert bot.class_preservation(found).accuracy > 0.8
