@@ -12,6 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from bispectral_ot import Dataset, load, split_halves
+from bispectral_ot.cli.console import STAGE
 from bispectral_ot.cli.main import app
 
 CLASSES = ("zéro", "eins, zwei", '"deux"')
@@ -25,10 +26,11 @@ class Outcome:
 
     @property
     def complaint(self) -> str:
-        """The single line of an error."""
+        """The single line of an error; lines that name stages may stand before it."""
         assert "Traceback" not in self.stderr
-        assert self.stderr.count("\n") == 1, self.stderr
-        return self.stderr.strip()
+        lines = [line for line in self.stderr.splitlines() if not line.startswith(STAGE)]
+        assert len(lines) == 1, self.stderr
+        return lines[0].strip()
 
     @property
     def json(self) -> Any:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bispectral_ot.files import write_csv, write_json
 from bispectral_ot.matching import Match
@@ -16,6 +17,9 @@ from bispectral_ot.report.page_data import collect
 from bispectral_ot.report.pose_tables import pose_rows, pose_summary
 from bispectral_ot.report.style import save
 from bispectral_ot.report.tables import ClassTable, Side
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 # Targets of each source in the figure; the CSV file has as many as were asked for.
 _SHOWN_TARGETS = 5
@@ -32,6 +36,7 @@ def write_match(
     k: int = 5,
     poses: Poses | None = None,
     seed: int = 0,
+    draw: bool = True,
     settings: Mapping[str, Any] | None = None,
     seconds: Mapping[str, float] | None = None,
     extra: Mapping[str, Any] | None = None,
@@ -55,6 +60,8 @@ def write_match(
         What :meth:`Match.poses` gave, for ``poses.csv`` and its figures.
     seed
         Of the choice of examples in the figures.
+    draw
+        Whether to draw figures.
     settings, seconds
         How the two sides were made, and the time that took: added to those of the match.
     extra
@@ -68,23 +75,20 @@ def write_match(
     if table is not None:
         write_csv(folder / "confusion.csv", *tables.confusion_rows(table))
     if poses is not None:
-        _write_poses(folder, poses, match, source, target, seed=seed)
-    progress("report", 1, 4)
-    shown = min(k, _SHOWN_TARGETS)
-    drawn = figures.matches_figure(match, source.dataset, target.dataset, k=shown, seed=seed)
-    save(drawn, folder / "figures" / "matches.png")
-    progress("report", 2, 4)
-    if match.coupling.history:
-        save(figures.convergence_figure(match.coupling), folder / "figures" / "convergence.png")
-    progress("report", 3, 4)
-    if table is not None:
-        drawn = figures.confusion_figure(table, source.dataset, target.dataset)
-        save(drawn, folder / "figures" / "confusion.png")
-    progress("report", 4, 4)
+        write_csv(folder / "poses.csv", *pose_rows(poses, source))
+    written = time.perf_counter() - start
+    drawing = _figures(folder, match, source, target, table, poses, k=k, seed=seed) if draw else []
+    start = time.perf_counter()
+    for number, write in enumerate(drawing):
+        progress("figures", number, len(drawing))
+        write()
+        progress("figures", number + 1, len(drawing))
+    spent = {"tables": written, **({"figures": time.perf_counter() - start} if draw else {})}
+    start = time.perf_counter()
     page = collect(match, source, target, poses=poses, title=title, seed=seed, progress=progress)
     content = tables.results(match, source, target, table) | dict(extra or {})
     content["settings"] = {**match.settings, **(settings or {})}
-    content["seconds"] = {**(seconds or {}), **match.seconds, "report": time.perf_counter() - start}
+    content["seconds"] = {**(seconds or {}), **match.seconds, **spent, "page": time.perf_counter() - start}
     if poses is not None:
         content["poses"] = pose_summary(poses)
     page.save(folder, facts=content)
@@ -92,14 +96,41 @@ def write_match(
     return content
 
 
-def _write_poses(folder: Path, poses: Poses, match: Match, source: Side, target: Side, *, seed: int) -> None:
-    write_csv(folder / "poses.csv", *pose_rows(poses, source))
-    sides = source.dataset, target.dataset
-    save(pose_figures.poses_figure(poses, *sides, seed=seed), folder / "figures" / "poses.png")
-    if (poses.found & poses.ambiguous).any():
-        save(pose_figures.ambiguous_figure(poses, *sides), folder / "figures" / "poses-ambiguous.png")
-    if poses.angles is not None:
-        names = match.source_labels
-        if names is None and match.target_labels is not None:
-            names = match.transfer_labels(to="source").labels
-        save(pose_figures.angles_figure(poses, names), folder / "figures" / "poses-angles.png")
+def _figures(
+    folder: Path,
+    match: Match,
+    source: Side,
+    target: Side,
+    table: ClassTable | None,
+    poses: Poses | None,
+    *,
+    k: int,
+    seed: int,
+) -> list[Callable[[], None]]:
+    """What draws and saves each figure of a match."""
+    sides, shown = (source.dataset, target.dataset), min(k, _SHOWN_TARGETS)
+    drawn: dict[str, Callable[[], Figure]] = {
+        "matches": lambda: figures.matches_figure(match, *sides, k=shown, seed=seed)
+    }
+    if match.coupling.history:
+        drawn["convergence"] = lambda: figures.convergence_figure(match.coupling)
+    if table is not None:
+        drawn["confusion"] = lambda: figures.confusion_figure(table, *sides)
+    if poses is not None:
+        drawn["poses"] = lambda: pose_figures.poses_figure(poses, *sides, seed=seed)
+        if (poses.found & poses.ambiguous).any():
+            drawn["poses-ambiguous"] = lambda: pose_figures.ambiguous_figure(poses, *sides)
+        if poses.angles is not None:
+            drawn["poses-angles"] = lambda: pose_figures.angles_figure(poses, _names(match))
+    return [partial(_save, draw, folder / "figures" / f"{name}.png") for name, draw in drawn.items()]
+
+
+def _save(draw: Callable[[], Figure], path: Path) -> None:
+    save(draw(), path)
+
+
+def _names(match: Match) -> Any:
+    """Classes of the sources: their own, or those that the targets give them; None without any."""
+    if match.source_labels is None and match.target_labels is not None:
+        return match.transfer_labels(to="source").labels
+    return match.source_labels

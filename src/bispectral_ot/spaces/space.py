@@ -100,6 +100,7 @@ class FeatureSpace:
         if pca is not None:
             check_integer("pca", pca, minimum=1)
         _check_sizes(datasets)
+        progress("prepare", 0, 1)
         self.choice, self._engine = choice, engine
         self.statistics: list[PixelStatistics] = [measure_pixels(dataset) for dataset in datasets]
         mean, std = common_scale(self.statistics) if normalize and datasets[0].is_flat else (0.0, 1.0)
@@ -121,6 +122,7 @@ class FeatureSpace:
             working_memory=working_memory,
             storage=storage,
         )
+        progress("prepare", 1, 1)
         self.storage: Storage = plan.storage
         self.settings: dict[str, Any] = {"transformer": repr(transformer), "pca": pca}
         if pca is None:
