@@ -22,15 +22,17 @@ class Outcome:
     """What a run of the program left behind."""
 
     def __init__(self, code: int, stdout: str, stderr: str) -> None:
-        self.code, self.stdout, self.stderr = code, stdout, stderr
+        self.code, self.stdout = code, stdout
+        lines = stderr.splitlines(keepends=True)
+        self.stderr = "".join(line for line in lines if not line.startswith(STAGE))
+        self.stages = [line.removeprefix(STAGE).strip() for line in lines if line.startswith(STAGE)]
 
     @property
     def complaint(self) -> str:
-        """The single line of an error; lines that name stages may stand before it."""
+        """The single line of an error."""
         assert "Traceback" not in self.stderr
-        lines = [line for line in self.stderr.splitlines() if not line.startswith(STAGE)]
-        assert len(lines) == 1, self.stderr
-        return lines[0].strip()
+        assert self.stderr.count("\n") == 1, self.stderr
+        return self.stderr.strip()
 
     @property
     def json(self) -> Any:

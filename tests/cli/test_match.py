@@ -368,7 +368,7 @@ def test_folders_of_mixed_sizes_and_of_splits(program, tmp_path):
 def test_a_run_is_repeated_from_its_run_json(program, sets, run, tmp_path):
     out, _ = run
     outcome = program("match", "--config", out / "run.json", "--out", tmp_path / "again", "-q")
-    assert (outcome.code, outcome.stderr) == (0, "")
+    assert (outcome.code, outcome.stderr, outcome.stages) == (0, "", [])
     for name in ("matches.csv", "labels.csv", "confusion.csv"):
         assert (tmp_path / "again" / name).read_bytes() == (out / name).read_bytes()
     configs = [json.loads((folder / "run.json").read_text())["config"] for folder in (out, tmp_path / "again")]
@@ -390,7 +390,7 @@ def test_a_run_is_repeated_from_its_run_json(program, sets, run, tmp_path):
         ('{"config": {"verb": "compare"}}', "is of 'compare', not of 'match'"),
         ('{"config": {"verb": "match", "sourc": "a"}}', "has the option 'sourc', which is unknown here; did you mean"),
         ('{"config": {"verb": "match", "seed": {}}}', "the option 'seed' is {}; expected a word or a number"),
-        ('{"config": {"verb": "match", "seed": "x", "source": "a", "target": "b"}}', "'x' is not a valid int"),
+        ('{"config": {"verb": "match", "seed": "x", "source": "a", "target": "b"}}', "Invalid value for '--seed'"),
     ],
 )
 def test_files_that_are_no_configuration(program, tmp_path, content, words):
@@ -418,11 +418,11 @@ def test_a_dry_run_plans_and_writes_nothing(program, sets, tmp_path):
 
 def test_a_line_for_each_stage_off_a_terminal(program, sets, tmp_path):
     words = ("match", sets / "a.npz", sets / "b.npz", "--limit", "9", "--out", tmp_path / "run")
-    stages = [line.removeprefix("stage: ").partition(" (")[0] for line in program(*words).stderr.splitlines()]
+    stages = [stage.partition(" (")[0] for stage in program(*words).stages]
     assert stages[0] == "prepare"
     assert {"features", "cost", "transport", "summary", "figures"} <= set(stages)
     assert len(set(stages)) == len(stages)
-    assert program(*words, "--overwrite", "-q").stderr == ""
+    assert program(*words, "--overwrite", "-q").stages == []
 
 
 def test_the_accuracy_stands_next_to_that_of_the_largest_class(program, tmp_path):
