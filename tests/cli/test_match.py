@@ -314,6 +314,16 @@ def test_names_that_are_no_utf_8_do_not_lose_the_run(halves, tmp_path, locale):
     if locale == "ascii":
         environment |= {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
     words = ["match", tmp_path / "left", tmp_path / "right", "--features", "pixels", "--symmetry", "none", "--report"]
+        "match",
+        tmp_path / "left",
+        tmp_path / "right",
+        "--features",
+        "pixels",
+        "--symmetry",
+        "none",
+        "--report",
+        "-q",
+    ]
     program = "from bispectral_ot.cli import run; run()"
     command = [sys.executable, "-c", program, *words, "--out", tmp_path / "run"]
     done = subprocess.run(command, capture_output=True, env=environment)
