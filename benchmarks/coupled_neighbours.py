@@ -63,7 +63,8 @@ ROWS_OF_INTEREST = [
 
 def accuracy(features: Any, metric: Any, source: bot.Dataset, target: bot.Dataset) -> float:
     """Class preservation with the features of a row."""
-    match = bot.match(source, target, features=features, metric=metric, solver=bot.Sinkhorn(tol=1e-3))
+    options = {"features": features, "metric": metric, "marginals": "balanced"}
+    match = bot.match(source, target, **options, solver=bot.Sinkhorn(tol=1e-3))
     return bot.class_preservation(match).accuracy
 
 

@@ -59,6 +59,7 @@ def _against_recipe(source: Dataset, target: Dataset, *, time_box: float) -> lis
             source,
             target,
             features=_FEATURES,
+            marginals="balanced",
             solver=Sinkhorn(reg=_REG, tol=facts["marginal error"]),
         )
     )
@@ -163,7 +164,7 @@ def _growth(setting: Setting) -> Table:
         loaded = time.perf_counter() - start
         if rows and len(source) <= rows[-1]["n"]:
             break  # there are no more digits
-        result = match(source, target, features=_FEATURES, solver=Sinkhorn(reg=_REG))
+        result = match(source, target, features=_FEATURES, marginals="balanced", solver=Sinkhorn(reg=_REG))
         accuracy = class_preservation(result).accuracy
         rows.append(
             {"n": len(source), "load": loaded, **{stage: result.seconds[stage] for stage in _STAGES}}

@@ -18,6 +18,7 @@ from .datasets import (
     split_halves as split_halves,
 )
 from .errors import (
+    ClusterError as ClusterError,
     DataWarning as DataWarning,
     DatasetError as DatasetError,
     InputError as InputError,

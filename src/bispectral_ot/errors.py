@@ -19,6 +19,10 @@ class MemoryBudgetError(InputError):
     """The work cannot be done within the memory budget; the message says what would be needed."""
 
 
+class ClusterError(InputError):
+    """A cluster cannot be reached or used, or was lost during the work; the message says what to do."""
+
+
 class RunExistsError(InputError):
     """The output folder contains something that a run may not replace."""
 

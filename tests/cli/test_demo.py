@@ -19,18 +19,18 @@ def demo(program, tmp_path_factory):
 def test_bispectra_keep_classes_that_pixels_lose(demo):
     out, outcome = demo
     found = json.loads((out / "results.json").read_text())["features"]
-    assert list(found) == ["pixels", "ring-bispectrum", "coupled-bispectrum"]
+    assert list(found) == ["pixels", "ring-bispectrum", "combined-bispectrum"]
     assert all(result["converged"] for result in found.values())
     assert found["pixels"]["accuracy"] < 0.4
     assert found["ring-bispectrum"]["accuracy"] > found["pixels"]["accuracy"] + 0.2
-    assert found["coupled-bispectrum"]["accuracy"] > found["ring-bispectrum"]["accuracy"] + 0.1
+    assert found["combined-bispectrum"]["accuracy"] > found["ring-bispectrum"]["accuracy"] + 0.1
     for result in found.values():
         assert f"{result['accuracy']:.1%}" in outcome.stdout
 
 
 def test_the_folder_has_all_runs_and_the_overview(demo):
     out, outcome = demo
-    for features in ("pixels", "ring-bispectrum", "coupled-bispectrum"):
+    for features in ("pixels", "ring-bispectrum", "combined-bispectrum"):
         assert (out / features / "matches.csv").is_file()
         assert (out / features / "figures" / "confusion.png").is_file()
     with Image.open(out / "figures" / "overview.png") as picture:

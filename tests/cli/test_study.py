@@ -69,3 +69,9 @@ def test_time_left_counts_the_cells_of_this_session_only() -> None:
     began = [(0.0, 40), (600.0, 41), (1200.0, 42)]
     assert time_left(began[:1], 40, 48) == "40 of 48"
     assert time_left(began, 42, 48) == "42 of 48, about 1 h 00 min left"
+
+
+def test_shares_wants_rates_that_are_shares(program, tmp_path):
+    outcome = program("study", "shares", "--rates", "0.9,1.5", "--out", tmp_path / "run")
+    assert outcome.code == 2
+    assert "between 0 and 1, got '1.5'" in outcome.complaint

@@ -184,10 +184,11 @@ def test_blocks_are_placed_and_worked_on_by_the_engine_that_is_given(pair, stora
 
     engine = Counting()
     cost = Cost(*pair, storage=storage, engine=engine)
-    assert engine.used == 1
+    used = engine.used
+    assert used > 0
     assert cost.engine is engine
     cost.sweep(np.zeros(150), np.zeros(97), np.ones(150), unit=1.0)
-    assert engine.used == 2
+    assert engine.used == used + 1
 
 
 # From a matrix

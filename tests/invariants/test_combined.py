@@ -104,7 +104,7 @@ def test_content_may_lie_anywhere_where_translations_are_not_seen():
         distances = euclidean_distances(combined.transform(moved), combined.transform(images))
         found[symmetry] = np.diag(distances).mean() / distances.mean()
         assert combined.centred_share_ == (symmetry == "rotation-translation")
-    assert found["rotation-translation"] < 0.05 < 0.1 < found["rotation"]
+    assert found["rotation-translation"] < 0.08 < 0.16 < found["rotation"]
 
 
 def test_textures_are_not_centred():

@@ -270,7 +270,7 @@ def test_everything_is_shown_in_one_short_line():
         assert repr(each).startswith(type(each).__name__)
         assert len(repr(each)) < 160
         assert "\n" not in repr(each)
-    assert "80 x 80 by coupled-bispectrum, distance" in repr(match)
+    assert "80 x 80 by combined-bispectrum, distance" in repr(match)
     assert "(sqeuclidean), converged: marginal error" in repr(match)
     with pytest.warns(bot.NotConvergedWarning):
         poor = bot.Sinkhorn(max_iter=1).solve(match.coupling.cost)

@@ -60,11 +60,14 @@ def test_rows_use_the_positions_and_files_of_the_whole_set(known_match):
     named = Dataset(source.images, name="left", files=("x/1.png", "x/2.png"))
     left, right = Side(named, np.array([7, 9])), Side(target, np.array([3, 4]))
     header, rows = match_rows(match, left, right, k=1)
-    assert header == ["source", "source_file", "rank", "target", "share"]
-    assert [list(map(str, row)) for row in rows] == [["7", "x/1.png", "1", "4", "1"], ["9", "x/2.png", "1", "3", "1"]]
+    assert header == ["source", "source_file", "rank", "target", "share", "distance"]
+    best = [["7", "x/1.png", "1", "4", "1", "0"], ["9", "x/2.png", "1", "3", "1", "0"]]
+    assert [list(map(str, row)) for row in rows] == best
     header, rows = label_rows(match, left, right)
-    assert header == ["source", "file", "label", "share"]
-    assert [list(map(str, row)) for row in rows] == [["7", "x/1.png", "b", "1"], ["9", "x/2.png", "a", "1"]]
+    details = ["runner_up", "runner_up_share", "nearest_label", "nearest_distance"]
+    assert header == ["source", "file", "label", "share", *details]
+    given = [["7", "x/1.png", "b", "1", "", "0", "b", "0"], ["9", "x/2.png", "a", "1", "", "0", "a", "0"]]
+    assert [list(map(str, row)) for row in rows] == given
 
 
 def test_targets_that_get_nothing_are_no_matches(known_match):

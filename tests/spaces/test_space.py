@@ -12,6 +12,7 @@ from sklearn.preprocessing import StandardScaler
 
 import bispectral_ot as bot
 from bispectral_ot.costs.storage import storage_bytes
+from bispectral_ot.engines import Threads
 from bispectral_ot.invariants import RingPowerSpectrum
 from bispectral_ot.invariants.transformer import as_transformer
 from bispectral_ot.spaces import FeatureSpace, choose_features
@@ -105,7 +106,9 @@ def test_statistics_of_all_sets_together():
     random = np.random.default_rng(0)
     sets = [bot.Dataset(random.normal(size=(n, 4, 4))) for n in (3, 20)]
     pixels = np.concatenate([each.images for each in sets]).astype(np.float64)
-    assert common_scale([measure_pixels(each) for each in sets]) == pytest.approx((pixels.mean(), pixels.std()))
+    assert common_scale([measure_pixels(each, Threads()) for each in sets]) == pytest.approx(
+        (pixels.mean(), pixels.std())
+    )
 
 
 def test_a_sample_takes_its_share_of_every_set():

@@ -56,7 +56,7 @@ def test_a_cell_is_what_the_parts_give(tmp_path: Path) -> None:
     (cell,) = run(tmp_path, metrics=["l1"])
     a, b = bot.split_halves(bot.normalize(bot.load("digits")), seed=0, per_class=5)
     a = bot.rotate_randomly(a, seed=0, fill=0.0)
-    match = bot.match(a, b, features=bot.RingBispectrum(sampling="nearest"), normalize=False)
+    match = bot.match(a, b, features=bot.RingBispectrum(sampling="nearest"), normalize=False, marginals="balanced")
     expected = bot.class_preservation(match, a.labels, b.labels)
     assert cell["accuracy"] == expected.accuracy
     assert cell["confusion"] == expected.confusion.tolist()
@@ -179,7 +179,7 @@ def test_classes_keep_the_order_of_the_dataset(tmp_path: Path) -> None:
     (cell,) = run_class_preservation([str(tmp_path / "twelve.npz")], tmp_path / "out", **options)
     assert cell["classes"] == [str(label) for label in range(12)]
     a, b = Preset().halves(bot.load(tmp_path / "twelve.npz"), "baseline")
-    match = bot.match(a, b, features="pixels", metric="l2", normalize=False)
+    match = bot.match(a, b, features="pixels", metric="l2", normalize=False, marginals="balanced")
     expected = bot.class_preservation(match, a.labels, b.labels)
     assert 0 < expected.accuracy < 1
     assert cell["confusion"] == expected.confusion.tolist()
@@ -237,7 +237,7 @@ def test_coupled_features_whole_reduced_and_aligned(tmp_path: Path) -> None:
         (reduced, {"features": "coupled-bispectrum", "pca": 20}),
         (aligned, {"features": "aligned"}),
     ):
-        match = bot.match(a, b, normalize=False, **options)
+        match = bot.match(a, b, normalize=False, **options, marginals="balanced")
         assert cell["transport_cost"] == pytest.approx(match.distance, rel=1e-4)
         assert cell["columns"] == match.settings["columns"]
         assert cell["kept_variance"] == pytest.approx(match.settings.get("kept_variance"))
@@ -255,7 +255,8 @@ def test_a_match_of_a_study_tells_what_any_match_tells() -> None:
     list(compute_cells(group, configs, inspect=lambda match, a, b, config: found.append(match)))
     (match,) = found
     features = RingPowerSpectrum(sampling="nearest")  # the paper's grid
-    expected = bot.match(*preset.halves(digits, "rotated"), features=features, metric="l2", pca=4, normalize=False)
+    options = {"features": features, "metric": "l2", "pca": 4, "normalize": False, "marginals": "balanced"}
+    expected = bot.match(*preset.halves(digits, "rotated"), **options)
     own = {"marginals", "unmatched_share"}  # studies solve for balanced plans themselves
     assert match.settings.keys() == expected.settings.keys() - own | {"rotate_source"}
     for name in ("symmetry", "transformer", "metric", "pca", "kept_variance", "columns", "storage"):

@@ -42,7 +42,7 @@ def test_a_cell_is_what_match_gives(tmp_path: Path) -> None:
     cells = run(tmp_path, symmetries=["so3-shapes"])
     (cell,) = (c for c in cells if (c["features"], c["setting"]) == ("shell-bispectrum", "turned"))
     a, b = bot.split_halves(synthetic_shapes(8, turned=False, seed=0), seed=0)
-    match = bot.match(turn_shapes(a, 0), b, symmetry="so3-shapes", metric="l2", normalize=False)
+    match = bot.match(turn_shapes(a, 0), b, symmetry="so3-shapes", metric="l2", normalize=False, marginals="balanced")
     assert cell["transport_cost"] == pytest.approx(match.distance, rel=1e-5)
     assert cell["accuracy"] == bot.class_preservation(match, a.labels, b.labels).accuracy
 

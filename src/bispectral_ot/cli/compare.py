@@ -15,6 +15,7 @@ from rich.text import Text
 from bispectral_ot.choices import FeatureName, Metric, Split, Storage, Symmetry
 from bispectral_ot.cli.config import ConfigFile
 from bispectral_ot.cli.console import output, progress_bars, say, shown_warnings
+from bispectral_ot.cli.match import Scheduler
 from bispectral_ot.errors import DataWarning, InputError
 
 if TYPE_CHECKING:
@@ -129,6 +130,7 @@ def compare(
             help="How to keep the distances.", show_default="the most exact that fits", rich_help_panel=_MEMORY
         ),
     ] = None,
+    scheduler: Scheduler = None,
     overwrite: Annotated[
         bool,
         typer.Option(
@@ -169,13 +171,14 @@ def compare(
     config = {"verb": "compare"} | locals()
     del config["config_file"]
     from bispectral_ot.comparing.store import FolderStore, fingerprints
+    from bispectral_ot.engines.cluster import connected
     from bispectral_ot.files import to_json
     from bispectral_ot.report.comparison_folder import OUTPUTS, write_comparison
     from bispectral_ot.runs import check_resumable, resumed_run
 
     options = _check_options(config)
     check_resumable(out, verb="compare", outputs=("cells", "report.html", *OUTPUTS))
-    with shown_warnings() as shown, progress_bars(quiet=quiet) as progress:
+    with shown_warnings() as shown, connected(scheduler) as engine, progress_bars(quiet=quiet) as progress:
         start = time.perf_counter()
         datasets = _read_sets(config, progress)
         loading = time.perf_counter() - start
@@ -183,6 +186,7 @@ def compare(
             "sets": dict(zip(datasets, fingerprints(list(datasets.values())), strict=True)),
             "options": {name: value for name, value in options.items() if name not in ("working_memory", "storage")},
         }
+        options["client"] = engine
         with resumed_run(out, config):
             store = FolderStore(out / "cells", recipe, overwrite=overwrite)
             content = _compare_sets(out, datasets, options, config, loading, store, shown, progress, write_comparison)

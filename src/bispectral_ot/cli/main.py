@@ -25,6 +25,7 @@ from bispectral_ot.cli.console import complain
 from bispectral_ot.cli.demo import demo
 from bispectral_ot.cli.info import info
 from bispectral_ot.cli.match import match
+from bispectral_ot.cli.predict import predict
 from bispectral_ot.cli.report import report
 from bispectral_ot.cli.streams import guard_streams
 from bispectral_ot.cli.upright import upright
@@ -173,6 +174,7 @@ def program(
 
 
 app.command()(match)
+app.command()(predict)
 app.command()(compare)
 app.command()(upright)
 app.command()(demo)

@@ -30,6 +30,15 @@ if TYPE_CHECKING:
 _COMPARISON, _IMAGES, _SOLVER, _MEMORY, _OUTPUT = "Comparison", "Images", "Solver", "Memory", "Output"
 # What is done to the sides before they are compared.
 _SIDE_OPTIONS = ("split_halves", "rotate_source", "center", "resize", "grey", "limit", "seed")
+Scheduler = Annotated[
+    str | None,
+    typer.Option(
+        help="Work on a Dask cluster: the address of its scheduler, such as tcp://host:8786, or local:4 for 4 "
+        "processes on this machine.",
+        show_default="the cores of this machine",
+        rich_help_panel=_MEMORY,
+    ),
+]
 _SET_HELP = "A name from `datasets list`, a folder of images or of 3-D shapes, an .npz, .npy or IDX file"
 
 
@@ -81,13 +90,14 @@ def match(
         ),
     ] = None,
     marginals: Annotated[
-        Marginals,
+        Marginals | None,
         typer.Option(
             help="Shares of the classes: balanced holds the target's, estimated finds those of the source by the "
             "target's labels, relaxed asks for none.",
+            show_default="estimated if TARGET has labels, else relaxed",
             rich_help_panel=_COMPARISON,
         ),
-    ] = "balanced",
+    ] = None,
     normalize: Annotated[
         bool,
         typer.Option(help="Bring all pixels to mean 0 and deviation 1.", rich_help_panel=_COMPARISON),
@@ -180,6 +190,7 @@ def match(
             rich_help_panel=_MEMORY,
         ),
     ] = None,
+    scheduler: Scheduler = None,
     poses: Annotated[
         bool,
         typer.Option("--poses", help="Say how each source is turned, in poses.csv.", rich_help_panel=_OUTPUT),
@@ -187,6 +198,10 @@ def match(
     top: Annotated[
         int, typer.Option(min=1, help="Best targets of each source in matches.csv.", rich_help_panel=_OUTPUT)
     ] = 5,
+    model: Annotated[
+        bool,
+        typer.Option(help="Keep what `predict` needs, in model.npz.", rich_help_panel=_OUTPUT),
+    ] = True,
     overwrite: Annotated[
         bool,
         typer.Option("--overwrite", help="Replace an earlier run in that folder.", rich_help_panel=_OUTPUT),
@@ -233,14 +248,21 @@ def match(
 
     Example: bispectral-ot match --config runs/first/run.json --out runs/again
 
+    Example: bispectral-ot match survey.npz atlas.npz --scheduler tcp://head:8786 --out runs/survey
+
     RUN gets results.json (distance, convergence, settings, accuracy),
     run.json (versions, machine), figures, and these tables:
 
     matches.csv: a row for each source image and each of its best targets,
-    with the share of the source's mass that goes there; images count from 0.
+    with the share of the source's mass that goes there, and the distance;
+    images count from 0.
 
     labels.csv: the label that each image gets from the other side, with its
     share of the mass: for the source, or for the target if only SOURCE has labels.
+    For sources also the runner-up, label and distance of the nearest target, and a
+    score for having a counterpart at all (a share of the targets are as far apart).
+
+    unmatched.csv: images of both sides without counterpart, unless --marginals balanced.
 
     confusion.csv: where each source class went, if both sides have labels.
 
@@ -253,19 +275,23 @@ def match(
     if dry_run:
         _print_plan(config, options)
         return
+    from bispectral_ot.engines.cluster import connected
     from bispectral_ot.files import to_json, write_json
     from bispectral_ot.runs import new_run, run_record
 
     with (
         shown_warnings() as told,
+        connected(scheduler) as engine,
         new_run(out, verb="match", inputs=(source, target, root), overwrite=overwrite) as folder,
         progress_bars(quiet=quiet) as progress,
     ):
+        options["client"] = engine
         reading = time.perf_counter()
         sides = read_sides(config, progress)
         loading = time.perf_counter() - reading
         found = match_sides(folder, sides, options, config, loading, told, progress)
-        write_json(folder / "run.json", run_record(config, seconds=time.perf_counter() - start))
+        record = run_record(config, seconds=time.perf_counter() - start)
+        write_json(folder / "run.json", record | ({"cluster": engine.record()} if engine else {}))
         if report:
             from bispectral_ot.report.html import write_report
 
@@ -335,7 +361,7 @@ def check_options(config: dict[str, Any]) -> dict[str, Any]:
         **{name: config[name] for name in ("symmetry", "features", "metric", "normalize")},
         "intensity": config.get("intensity"),
         **{name: config[name] for name in ("pca", "working_memory", "storage")},
-        "marginals": config.get("marginals", "balanced"),
+        "marginals": config.get("marginals"),
     }
 
 
@@ -462,6 +488,7 @@ def match_sides(
         settings={name: config[name] for name in _SIDE_OPTIONS},
         seconds={"load": loading},
         extra={"warnings": told, **extra},
+        model=config.get("model", True),
         progress=progress,
     )
 
@@ -498,6 +525,7 @@ def print_match(found: dict[str, Any], out: Path) -> None:
         f"{'yes' if found['converged'] else 'NO'}, marginal error {found['marginal_error']:.1e} "
         f"({found['tol']:g} asked for)"
     )
+    facts["shares"] = _shares_in_words(found)
     if found.get("accuracy") is not None:
         facts["accuracy"] = (
             f"{found['accuracy']:.1%} of the source images keep their class "
@@ -506,6 +534,14 @@ def print_match(found: dict[str, Any], out: Path) -> None:
         weak = [(share, name) for name, share in found["recall"].items() if share < 1]
         if weak:
             facts["weakest"] = ", ".join(f"{name} {share:.0%}" for share, name in sorted(weak)[:3])
+    if found.get("unmatched"):
+        counts = found["unmatched"]
+        facts["unmatched"] = (
+            f"{counts['sources']:,} sources and {counts['targets']:,} targets have no counterpart "
+            f"({counts['share']:.0%} by chance)"
+        )
+    if found.get("doubtful"):
+        facts["doubtful"] = f"{found['doubtful']:,} labels: see labels.csv and figures/doubtful.png"
     if settings.get("kept_variance") is not None:
         facts["pca"] = f"{settings['columns']} components keep {settings['kept_variance']:.1%} of the variance"
     if found.get("poses"):
@@ -522,6 +558,20 @@ def print_match(found: dict[str, Any], out: Path) -> None:
         style = {"accuracy": "bold", "converged": "" if found["converged"] else "bold red"}.get(name, "")
         table.add_row(name, Text(text), style=style)  # a folder may be called [bold]
     output.print(table)
+
+
+def _shares_in_words(found: dict[str, Any]) -> str:
+    words = {
+        "balanced": "balanced: every target gets its share",
+        "relaxed": "relaxed: targets get what comes",
+        "estimated": "estimated",
+    }[found["marginals"]]
+    if found.get("shares"):
+        differences = [(each["source"] - each["target"], name, each) for name, each in found["shares"].items()]
+        largest = [item for item in sorted(differences, key=lambda item: -abs(item[0]))[:3] if abs(item[0]) >= 0.01]
+        named = [f"{name} {each['source']:.0%} ({each['target']:.0%} of the target)" for _, name, each in largest]
+        words += f": {', '.join([*named, '...'] if named else ['as in the target'])}"
+    return f"{words}; {found['mass']:.1%} of the mass goes over"
 
 
 def _poses_in_words(poses: dict[str, Any]) -> str:

@@ -23,6 +23,7 @@ from bispectral_ot.comparing.sampling import SamplingLaw, bootstrap_deviations, 
 from bispectral_ot.datasets import Dataset
 from bispectral_ot.datasets.dataset import as_shapes
 from bispectral_ot.datasets.load import as_datasets
+from bispectral_ot.engines.cluster import as_engine
 from bispectral_ot.errors import InputError
 from bispectral_ot.matching.result import label_names
 from bispectral_ot.matching.stages import Stages
@@ -59,6 +60,7 @@ def compare(
     storage: Storage | None = None,
     scratch: str | Path | None = None,
     done: MutableMapping[str, Any] | None = None,
+    client: Any = None,
     progress: Progress = silent,
 ) -> Comparison:
     """Compare any number of sets by content, whatever the symmetry did to their images.
@@ -95,6 +97,8 @@ def compare(
         Byte budget for all features and one cost at a time, and how that is kept; see :class:`~bispectral_ot.Cost`.
     done
         What an earlier call with the same sets and options has computed; what is missing is added.
+    client
+        A ``distributed.Client``, to compute on its Dask cluster; as for :func:`~bispectral_ot.match`.
     progress
         Called as ``progress(stage, done, total)``; the stage ``"pairs"`` counts solves.
 
@@ -130,6 +134,7 @@ def compare(
             storage=storage,
             within=True,
             scratch=scratch,
+            engine=as_engine(client),
             progress=progress,
         )
     _refuse_blank(space, names, datasets)

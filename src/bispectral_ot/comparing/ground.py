@@ -51,6 +51,10 @@ class LabelledDistance(Distance):
         total: NDArray[np.float32] = self._distance.rows(start, stop) + classes
         return total
 
+    def __getitem__(self, rows: slice) -> LabelledDistance:
+        """The distances of some sources."""
+        return LabelledDistance(self._distance[rows], self._classes, self._source_labels[rows], self._target_labels)
+
     def check_finite(self) -> None:
         """Name the element at fault where a distance came out NaN or infinite."""
         self._distance.check_finite()
@@ -84,7 +88,9 @@ class Ground:
     def cost(self, source: int, target: int, *, progress: Progress = silent) -> Cost:
         """The cost between two of the sets, by their places."""
         distance = self.distance(source, target, self.space.features[source], self.space.features[target])
-        return Cost.from_distance(distance, scale=self.scale, storage=self.space.storage, progress=progress)
+        return Cost.from_distance(
+            distance, scale=self.scale, storage=self.space.storage, engine=self.space.engine, progress=progress
+        )
 
     def distance(
         self,

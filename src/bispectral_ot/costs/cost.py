@@ -13,7 +13,7 @@ from bispectral_ot.costs._typing import Floats
 from bispectral_ot.costs.distances import Distance, FeatureDistance
 from bispectral_ot.costs.encoded import EncodedRows, plain, quantized, shifted
 from bispectral_ot.costs.sparse import SparseCost, gather_entries
-from bispectral_ot.costs.storage import plan_storage
+from bispectral_ot.costs.storage import BYTES_PER_ENTRY, plan_storage
 from bispectral_ot.engines import Block, Engine, Threads, row_blocks
 from bispectral_ot.errors import InputError
 from bispectral_ot.progress import Progress, silent
@@ -167,8 +167,9 @@ class Cost:
         cost.metric, cost.shape, cost.engine = "precomputed", values.shape, engine or Threads()
         cost.storage, cost.storage_error = str(values.dtype), 0.0
         cost.maximum, cost.scale = float(values.max()), _check_scale(scale, float(values.max()))
-        encode = plain if values.dtype == np.float32 else shifted
-        cost._blocks = [Block(b.start, b.stop, encode(values[b.start : b.stop])) for b in _stored_blocks(cost.shape)]
+        cost._blocks = cost.engine.place(
+            _keep_given, _stored_blocks(cost.shape), rows=(values,), row_bytes=values.itemsize * values.shape[1]
+        )
         return cost
 
     def _keep(
@@ -188,16 +189,20 @@ class Cost:
             block_rows=distance.rows_at_once,
             working_memory=working_memory,
             storage=storage,
+            engine=self.engine,
         ).storage
         self.storage = kept
-        work: dict[str, Any] = {"shared": (distance, kept), "stage": "cost", "progress": progress}
-        if kept == "recompute":
-            self._blocks = [Block(b.start, b.stop, distance) for b in _recomputed_blocks(distance)]
-            found = list(self.engine.map(_measure, self._blocks, **work))
-        else:
-            placed = self.engine.place(_encode, _stored_blocks(self.shape), **work)
-            found = [b.content[1:] for b in placed]
-            self._blocks = [Block(b.start, b.stop, b.content[0]) for b in placed]
+        recomputed = kept == "recompute"
+        self._blocks = self.engine.place(
+            _keep,
+            _recomputed_blocks(distance) if recomputed else _stored_blocks(self.shape),
+            rows=(distance,),
+            shared=(kept,),
+            row_bytes=BYTES_PER_ENTRY[kept] * self.shape[1],
+            stage="cost",
+            progress=progress,
+        )
+        found = list(self.engine.map(_extent, self._blocks))
         self.maximum = float(np.max([largest for largest, _ in found]))
         if not np.isfinite(self.maximum):
             distance.check_finite()
@@ -215,14 +220,13 @@ class Cost:
         """Distances (stop - start, m) of the sources ``start`` to ``stop``, in their own units; never a view."""
         if not 0 <= start <= stop <= self.shape[0]:
             raise InputError(f"rows {start} to {stop} are not within 0 to {self.shape[0]}.")
-        parts = [
-            _encoded_part(b, max(start, b.start), min(stop, b.stop)).decoded()
-            for b in self._blocks
-            if b.start < stop and start < b.stop
-        ]
-        if not parts:
+        if start == stop:
             return np.empty((0, self.shape[1]), dtype=np.float64 if self.storage == "float64" else np.float32)
+        parts = list(self.engine.map(_decoded_part, self._blocks_of(start, stop), shared=(start, stop)))
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    def _blocks_of(self, start: int, stop: int) -> list[Block]:
+        return [b for b in self._blocks if b.start < stop and start < b.stop]
 
     def sweep(
         self,
@@ -327,15 +331,10 @@ class Cost:
 
     def plan_rows(self, f: Vector, g: Vector, start: int, stop: int, *, unit: float) -> Vector:
         """Rows ``start`` to ``stop`` of the plan of these potentials, (stop - start, m)."""
-        from bispectral_ot.costs import pass_kernels
-
-        out = np.empty((stop - start, self.shape[1]))
-        for b in self._blocks:
-            first, last = max(start, b.start), min(stop, b.stop)
-            if first < last:
-                rows = _encoded_part(b, first, last)
-                pass_kernels.plan_rows(rows, unit, f[first:last], g, out[first - start : last - start])
-        return out
+        if start == stop:
+            return np.empty((0, self.shape[1]))
+        parts = self.engine.map(_plan_part, self._blocks_of(start, stop), rows=(f,), shared=(g, unit, start, stop))
+        return np.concatenate(list(parts))
 
 
 def as_cost(cost: Cost | ArrayLike) -> Cost:
@@ -389,28 +388,55 @@ def _recomputed_blocks(distance: Distance) -> list[Block]:
     return row_blocks(n, block_rows=min(few, distance.rows_at_once))
 
 
+class _Kept(NamedTuple):
+    """Rows of a block as they are kept (or their distance, to compute them again), largest entry, largest step."""
+
+    rows: EncodedRows | Distance
+    largest: float
+    step: float
+
+
+def _keep(block: Block, distance: Distance, storage: Storage) -> _Kept:
+    rows = distance.rows(0, block.stop - block.start)
+    if storage == "recompute":
+        return _Kept(distance, float(rows.max()), 0.0)
+    encoded = plain(rows) if storage == "float32" else quantized(rows)
+    return _Kept(encoded, float(rows.max()), float(encoded.steps.max()))
+
+
+def _keep_given(block: Block, values: NDArray[Any]) -> _Kept:
+    return _Kept(plain(values) if values.dtype == np.float32 else shifted(values), float(values.max()), 0.0)
+
+
+def _extent(block: Block) -> tuple[float, float]:
+    return block.content.largest, block.content.step
+
+
 def _encoded(block: Block) -> EncodedRows:
-    return _encoded_part(block, block.start, block.stop)
+    """Rows of a block as they are kept, or computed again."""
+    kept = block.content.rows
+    return kept if isinstance(kept, EncodedRows) else plain(kept.rows(0, block.stop - block.start))
 
 
 def _encoded_part(block: Block, start: int, stop: int) -> EncodedRows:
-    """Rows of a block as they are kept, or computed again."""
-    if isinstance(block.content, EncodedRows):
-        return block.content.part(start - block.start, stop - block.start)
-    return plain(block.content.rows(start, stop))
+    """The rows of a block that are between ``start`` and ``stop``."""
+    first, last = max(start, block.start) - block.start, min(stop, block.stop) - block.start
+    kept = block.content.rows
+    return kept.part(first, last) if isinstance(kept, EncodedRows) else plain(kept.rows(first, last))
 
 
-def _encode(block: Block, distance: Distance, storage: Storage) -> tuple[EncodedRows, float, float]:
-    """Rows to keep, their largest entry, and the largest step of their codes."""
-    rows = distance.rows(block.start, block.stop)
-    if storage == "float32":
-        return plain(rows), float(rows.max()), 0.0
-    encoded = quantized(rows)
-    return encoded, float(rows.max()), float(encoded.steps.max())
+def _decoded_part(block: Block, start: int, stop: int) -> NDArray[Any]:
+    return _encoded_part(block, start, stop).decoded()
 
 
-def _measure(block: Block, distance: Distance, storage: Storage) -> tuple[float, float]:
-    return float(distance.rows(block.start, block.stop).max()), 0.0
+def _plan_part(block: Block, f: Vector, g: Vector, unit: float, start: int, stop: int) -> Vector:
+    from bispectral_ot.costs import pass_kernels
+
+    rows = _encoded_part(block, start, stop)
+    out = np.empty(rows.codes.shape)
+    first = max(start - block.start, 0)
+    pass_kernels.plan_rows(rows, unit, f[first : first + len(out)], g, out)
+    return out
 
 
 def _sweep(

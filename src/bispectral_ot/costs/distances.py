@@ -6,6 +6,7 @@ features once. Memory-mapped features are read a tile at a time and let go again
 
 from __future__ import annotations
 
+import copy
 import mmap
 import warnings
 from abc import ABC, abstractmethod
@@ -56,8 +57,23 @@ class Distance(ABC):
     def rows(self, start: int, stop: int) -> NDArray[np.float32]:
         """Distances (stop - start, m) of the sources ``start`` to ``stop``; called from several threads."""
 
+    def __getitem__(self, rows: slice) -> Distance:
+        """The distances of some sources, which can be sent elsewhere without the others."""
+        return _SomeRows(self, *rows.indices(self.shape[0])[:2])
+
     def check_finite(self) -> None:  # noqa: B027 (a subclass may do without)
         """Raise an :class:`InputError` that names the element at fault where a distance came out NaN or infinite."""
+
+
+class _SomeRows(Distance):
+    """Some rows of a distance that does not say how to be cut."""
+
+    def __init__(self, whole: Distance, start: int, stop: int) -> None:
+        self.whole, self.start, self.shape = whole, start, (stop - start, whole.shape[1])
+        self.metric, self.rows_at_once = whole.metric, whole.rows_at_once
+
+    def rows(self, start: int, stop: int) -> NDArray[np.float32]:
+        return self.whole.rows(self.start + start, self.start + stop)
 
 
 class FeatureDistance(Distance):
@@ -99,6 +115,15 @@ class FeatureDistance(Distance):
                 target = _read(self.target, columns.start, columns.stop)
                 self._tile(source, target, rows, columns, out[rows.start - start : rows.stop - start, columns])
         return out
+
+    def __getitem__(self, rows: slice) -> FeatureDistance:
+        """The distances of some sources, without the features of the others."""
+        part = copy.copy(self)
+        part.source = self.source[rows]
+        part.shape = len(part.source), self.shape[1]
+        if self.metric != "l1":
+            part._source_norms = self._source_norms[rows]
+        return part
 
     def check_finite(self) -> None:
         """Name the first row with a NaN or infinite feature in an :class:`InputError`, if there is one.

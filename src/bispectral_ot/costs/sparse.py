@@ -33,7 +33,7 @@ class SparseCost:
     starts : (n + 1,) where each row begins
     columns : column of each entry
     exponents : cost times unit of each entry
-    engine : that works on it
+    engine : that works on it, on this machine
     """
 
     shape: tuple[int, int]
@@ -64,7 +64,7 @@ def gather_entries(
     if len(columns) < counts.sum():
         return None
     starts = np.concatenate([[0], np.cumsum(counts)])
-    return SparseCost(shape, starts, columns, exponents, engine)
+    return SparseCost(shape, starts, columns, exponents, engine.local)
 
 
 def _gather(
@@ -83,6 +83,8 @@ def _gather(
     counts = np.zeros(n, dtype=np.int64)
     columns, exponents = np.empty(n * limit, dtype=np.int32), np.empty(n * limit)
     n_found = pass_kernels.gather(encoded(block), unit, f, g, low_rows, low_columns, counts, columns, exponents)
+    if n_found < counts.sum():  # too many: nobody will use them
+        n_found = 0
     return (counts, columns[:n_found].copy(), exponents[:n_found].copy()), ()
 
 

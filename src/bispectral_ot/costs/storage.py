@@ -6,12 +6,12 @@ from typing import NamedTuple, get_args
 
 from bispectral_ot.checks import check_choice
 from bispectral_ot.choices import Storage
-from bispectral_ot.engines import core_count
+from bispectral_ot.engines import Engine, core_count
 from bispectral_ot.errors import MemoryBudgetError
 from bispectral_ot.memory import default_budget, format_bytes, parse_bytes
 
 STORAGES: tuple[Storage, ...] = get_args(Storage)
-_BYTES_PER_ENTRY: dict[Storage, int] = {"float32": 4, "compact": 2, "recompute": 0}
+BYTES_PER_ENTRY: dict[Storage, int] = {"float32": 4, "compact": 2, "recompute": 0}
 
 # Room for the solver's vectors, the interpreter and the libraries, in addition to what is counted exactly.
 _OVERHEAD = 64 * 2**20
@@ -33,6 +33,7 @@ def plan_storage(
     block_rows: int = 256,
     working_memory: str | int | float | None = None,
     storage: Storage | None = None,
+    engine: Engine | None = None,
 ) -> StoragePlan:
     """The most exact storage that fits the budget together with the features.
 
@@ -50,6 +51,9 @@ def plan_storage(
         Rows of a block that is being worked on.
     working_memory
         The budget; 70 % of what is free by default. A ``storage`` that is asked for by name needs no budget.
+        On a cluster, that of each worker; 60 % of its limit by default.
+    engine
+        Where blocks are kept: on a cluster every worker has the features, and all together the cost.
 
     Raises
     ------
@@ -65,10 +69,15 @@ def plan_storage(
         check_choice("storage", storage, STORAGES)
         if working_memory is None and not solver_bytes and not may_map:
             return StoragePlan(storage, False)
-    budget = default_budget() if working_memory is None else parse_bytes(working_memory)
+    processes = 1 if engine is None else engine.processes
+    if working_memory is None:
+        budget = default_budget() if engine is None else engine.budget()
+    else:
+        budget = processes * parse_bytes(working_memory)
     candidates = STORAGES if storage is None else (storage,)
-    fixed = solver_bytes + _scratch_bytes(shape, block_rows)
-    needs = {candidate: fixed + _BYTES_PER_ENTRY[candidate] * shape[0] * shape[1] for candidate in candidates}
+    feature_bytes *= processes
+    fixed = solver_bytes + processes * _scratch_bytes(shape, block_rows)
+    needs = {candidate: fixed + BYTES_PER_ENTRY[candidate] * shape[0] * shape[1] for candidate in candidates}
     for candidate in candidates:
         for mapped in (False, True) if may_map else (False,):
             if needs[candidate] + (0 if mapped else feature_bytes) <= budget:
@@ -79,7 +88,7 @@ def plan_storage(
 def storage_bytes(shape: tuple[int, int], *, feature_bytes: int, block_rows: int = 256) -> dict[Storage, int]:
     """Bytes that each storage needs, features and scratch included."""
     fixed = feature_bytes + _scratch_bytes(shape, block_rows)
-    return {storage: fixed + size * shape[0] * shape[1] for storage, size in _BYTES_PER_ENTRY.items()}
+    return {storage: fixed + size * shape[0] * shape[1] for storage, size in BYTES_PER_ENTRY.items()}
 
 
 def _scratch_bytes(shape: tuple[int, int], block_rows: int) -> int:

@@ -32,7 +32,8 @@ class Dataset:
     ----------
     images
         (n, height, width) or (n, height, width, channels). uint8, uint16 and float32 stay as they are;
-        other real types become float32 (booleans become uint8).
+        other real types become float32 (booleans become uint8). A ``dask.array`` is not read here, but where and
+        when features are made of its chunks.
     labels
         One label per image, or None. With ``classes``: indices into it. Without: any integers or strings; the
         distinct ones, sorted, become ``classes``, and ``labels`` the int64 indices into them.
@@ -103,6 +104,8 @@ class Dataset:
             "type": self.images.dtype,
             "classes": len(self.classes) if self.labels is not None else "no labels",
         }
+        if is_chunked(self.images):  # what is stored elsewhere is not read for this
+            return display.panel(f"Dataset {self.name!r}", facts)
         pictures, shown = Pictures(self), np.linspace(0, len(self) - 1, min(len(self), _SHOWN)).astype(np.int64)
         names = [i if self.labels is None else self.classes[self.labels[i]] for i in shown]
         row = "".join(display.picture(pictures[i], caption=name) for i, name in zip(shown, names, strict=True))
@@ -186,6 +189,9 @@ def check_images(images: ArrayLike, *, what: str, has_channels: bool = True) -> 
     ``has_channels`` is whether a fourth axis would be that of the channels.
     """
     _refuse_masked(images, f"{what}: images")
+    if is_chunked(images):
+        chunked: NDArray[Any] = _check_chunked(images, what)
+        return chunked
     try:
         batch = np.asarray(images)
     except ValueError as error:  # a list of arrays of different shapes
@@ -216,6 +222,31 @@ def check_images(images: ArrayLike, *, what: str, has_channels: bool = True) -> 
         batch = batch.astype(np.float32, copy=False)
     _refuse_non_finite(batch, what)
     return batch
+
+
+def is_chunked(images: Any) -> bool:
+    """Whether images are a ``dask.array``, whose chunks are read where the work is done."""
+    return hasattr(images, "__dask_graph__") and hasattr(images, "chunks")
+
+
+def _check_chunked(images: Any, what: str) -> Any:
+    """Check what is known of a ``dask.array`` without reading it; its pixels are checked as features are made."""
+    if images.ndim not in (3, 4):
+        raise InputError(f"{what}: {_shape_advice(images.shape)}")
+    if any(math.isnan(size) for size in images.shape):
+        raise InputError(f"{what}: chunks of unknown sizes, {images.chunks}; call images.compute_chunk_sizes() first.")
+    if len(images) == 0 or 0 in images.shape:
+        raise InputError(f"{what} has no images; at least one is needed.")
+    if 0 in images.chunks[0]:
+        raise InputError(
+            f"{what}: chunk {images.chunks[0].index(0)} has no images; leave it out, or use images.rechunk()."
+        )
+    if images.dtype.kind not in "buif":
+        raise InputError(f"{what}: pixels must be real numbers, but the array has type {images.dtype}.")
+    images = images.rechunk(dict.fromkeys(range(1, images.ndim), -1))  # whole images
+    if images.dtype in (np.uint8, np.uint16, np.float32):
+        return images
+    return images.astype(np.uint8 if images.dtype == np.bool_ else np.float32)
 
 
 def _refuse_masked(values: Any, what: str) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bispectral_ot.checks import check_integer
-from bispectral_ot.datasets.dataset import Dataset, as_dataset, check_flat
+from bispectral_ot.datasets.dataset import Dataset, as_dataset, check_flat, is_chunked
 from bispectral_ot.datasets.warp import rotation_maps, shift_maps, warp
 from bispectral_ot.engines import Block, Threads, row_blocks
 from bispectral_ot.errors import DataWarning, InputError, warn
@@ -81,7 +81,7 @@ def count_shared(source: Dataset, target: Dataset) -> int:
     1
     """
     one, other = source.images, target.images
-    if one.shape[1:] != other.shape[1:]:
+    if one.shape[1:] != other.shape[1:] or is_chunked(one) or is_chunked(other):  # chunks are not read for this
         return 0
     dtype = np.result_type(one, other)
 

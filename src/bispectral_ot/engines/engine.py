@@ -7,20 +7,24 @@ It writes into nothing that it is given, so that it can run on another thread, i
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bispectral_ot.memory import default_budget
 from bispectral_ot.progress import Progress, silent
 
 BlockFunction = Callable[..., Any]
 
 
 class Block(NamedTuple):
-    """Rows ``start`` to ``stop``, and what an engine keeps for them: a cache that can be made again."""
+    """Rows ``start`` to ``stop``, and what an engine keeps for them: a cache that can be made again.
+
+    Only block functions see the content itself; outside of them it may be a handle to another machine.
+    """
 
     start: int
     stop: int
@@ -41,6 +45,20 @@ class Engine(ABC):
     def session(self) -> AbstractContextManager[None]:
         """Keep what is needed for many short rounds (threads, connections) until the context ends; may be nested."""
 
+    @property
+    def local(self) -> Engine:
+        """The engine for data that is on this machine."""
+        return self
+
+    @property
+    def processes(self) -> int:
+        """How many processes share the work; each has its own memory."""
+        return 1
+
+    def budget(self) -> int:
+        """Bytes that blocks and what they are made from may take, in all processes together."""
+        return default_budget()
+
     @abstractmethod
     def map(
         self,
@@ -54,21 +72,48 @@ class Engine(ABC):
     ) -> Iterator[Any]:
         """Results of ``function(block, *rows, *shared)`` in the order of the blocks; ``rows`` are cut to each block."""
 
-    def place(self, make_content: BlockFunction, blocks: Sequence[Block], **options: Any) -> list[Block]:
-        """Blocks whose content is ``make_content(block, *rows, *shared)``, kept where the engine works."""
-        contents = self.map(make_content, blocks, **options)
+    def place(
+        self,
+        make_content: BlockFunction,
+        blocks: Sequence[Block],
+        *,
+        rows: Sequence[Any] = (),
+        shared: Sequence[Any] = (),
+        row_bytes: int = 0,
+        stage: str = "",
+        progress: Progress = silent,
+    ) -> list[Block]:
+        """Blocks whose content is ``make_content(block, *rows, *shared)``, kept where the engine works.
+
+        ``row_bytes`` is the memory that the content of a row takes.
+        """
+        contents = self.map(make_content, blocks, rows=rows, shared=shared, stage=stage, progress=progress)
         return [Block(b.start, b.stop, content) for b, content in zip(blocks, contents, strict=True)]
 
-    def reduce(self, function: BlockFunction, blocks: Sequence[Block], **options: Any) -> Reduced:
+    def reduce(
+        self,
+        function: BlockFunction,
+        blocks: Sequence[Block],
+        *,
+        rows: Sequence[Any] = (),
+        shared: Sequence[Any] = (),
+        stage: str = "",
+        progress: Progress = silent,
+    ) -> Reduced:
         """Put together the results ``(rows, totals)``, two tuples, of all blocks; see :class:`Reduced`."""
-        parts: list[tuple[Any, ...]] = []
-        totals: list[Any] = []
-        for rows, added in self.map(function, blocks, **options):
-            parts.append(rows)
-            # a copy to begin with: a result may be kept by whoever computed it
-            totals = [np.array(value) for value in added] if len(parts) == 1 else _add(totals, added)
-        columns = [list(column) for column in zip(*parts, strict=True)]
-        return Reduced(tuple(c[0] if len(c) == 1 else np.concatenate(c) for c in columns), tuple(totals))
+        return put_together(self.map(function, blocks, rows=rows, shared=shared, stage=stage, progress=progress))
+
+
+def put_together(results: Iterable[tuple[Any, Any]]) -> Reduced:
+    """Concatenate the rows and add up the totals of some ``(rows, totals)``, at least one."""
+    parts: list[tuple[Any, ...]] = []
+    totals: list[Any] = []
+    for rows, added in results:
+        parts.append(rows)
+        # a copy to begin with: a result may be kept by whoever computed it
+        totals = [np.array(value) for value in added] if len(parts) == 1 else _add(totals, added)
+    columns = [list(column) for column in zip(*parts, strict=True)]
+    return Reduced(tuple(c[0] if len(c) == 1 else np.concatenate(c) for c in columns), tuple(totals))
 
 
 def row_blocks(n_rows: int, *, block_rows: int) -> list[Block]:

@@ -25,8 +25,23 @@ from bispectral_ot.progress import Progress, silent
 _AHEAD = 4
 
 
+_one_core = threading.local()
+
+
+@contextmanager
+def one_core() -> Iterator[None]:
+    """Within this context :func:`core_count` is 1 for this thread: others have the other cores."""
+    before, _one_core.here = getattr(_one_core, "here", False), True
+    try:
+        yield
+    finally:
+        _one_core.here = before
+
+
 def core_count() -> int:
     """How many cores this process may use, container quotas included (``BISPECTRAL_OT_THREADS`` overrides)."""
+    if getattr(_one_core, "here", False):
+        return 1
     asked = os.environ.get("BISPECTRAL_OT_THREADS", "")
     if asked:
         if not (asked.isdecimal() and int(asked) > 0):

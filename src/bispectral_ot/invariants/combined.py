@@ -13,7 +13,7 @@ from bispectral_ot.checks import check_choice, check_integer
 from bispectral_ot.datasets.transforms import border_levels, center_clear
 from bispectral_ot.datasets.warp import rotation_maps, shift_maps, warp
 from bispectral_ot.errors import DataWarning
-from bispectral_ot.invariants.base import BatchTransformer, columns_table
+from bispectral_ot.invariants.base import BatchTransformer, block_rows_for, columns_table
 from bispectral_ot.invariants.coupled import CoupledBispectrum
 from bispectral_ot.invariants.local import INTENSITIES, LocalBispectrum
 
@@ -24,8 +24,8 @@ _SAMPLE, _MOVED = 2048, 1024  # images that are looked at, and how many of these
 _WHITENING, _MOTION = 0.75, 1000.0
 _SHIFT = 0.125  # of the width: how far content is moved by fit, where translations should not be seen
 _NEIGHBOURS = 5
-# The coupled part weighs as much as the local one where it explains seven times as much of it as it leaves open.
-_EVEN_ODDS, _WEIGHTS = 7.0, (0.05, 4.0)
+# The coupled part weighs as much as the local one where it explains this many times as much of it as it leaves open.
+_EVEN_ODDS, _STEEPNESS, _WEIGHTS = 4.7, 3, (0.05, 6.0)
 
 
 class CombinedBispectrum(BatchTransformer):
@@ -39,7 +39,7 @@ class CombinedBispectrum(BatchTransformer):
       disturb count little.
     - *coupled*: :class:`CoupledBispectrum` on its principal components, with total variance 1, times a weight. Its
       neighbours among moved images explain a share e of what local neighbours explain of the local part; the weight is
-      ``(e / (1 - e) / 7)^2``, within 1/20 and 4. Where shapes lie on a background, e is about 0.9 and both parts count;
+      ``(e / (1 - e) / 4.7)^3``, within 1/20 and 6. Where shapes lie on a background, e is about 0.9;
       on textures it is small, since there is no place that things belong to.
 
     Parameters
@@ -75,7 +75,6 @@ class CombinedBispectrum(BatchTransformer):
     """
 
     symmetries = ("rotation", "rotation-reflection", "rotation-translation", "rotation-reflection-translation")
-    metrics = ("sqeuclidean", "l2")
     default_metric = "sqeuclidean"
     symmetry: str = symmetries[0]
 
@@ -86,7 +85,7 @@ class CombinedBispectrum(BatchTransformer):
     coupled_weight_: float
     centred_share_: float
 
-    def __init__(self, *, symmetry: str = "rotation", n_components: int = 512, intensity: str = "ignore") -> None:
+    def __init__(self, *, symmetry: str = "rotation", n_components: int = 384, intensity: str = "ignore") -> None:
         self.symmetry = symmetry
         self.n_components = n_components
         self.intensity = intensity
@@ -119,7 +118,7 @@ class CombinedBispectrum(BatchTransformer):
             warnings.simplefilter("ignore", DataWarning)  # transform will warn
             seen = _weighted(local, images), _weighted(coupled, images)
             # in one order, whatever order the images came in: motions below are drawn image by image
-            order = np.lexsort(seen[1][:, : min(8, seen[1].shape[1])].T)
+            order = np.argsort(seen[1] @ np.linspace(-1, 1, seen[1].shape[1]), kind="stable")
             images, seen = images[order], (seen[0][order], seen[1][order])
             which = slice(None, None, -(-len(images) // _MOVED))
             moved = self._moved(images[which])
@@ -131,6 +130,8 @@ class CombinedBispectrum(BatchTransformer):
             *(rows @ self.coupled_projection_ for rows in (seen_moved[1], seen[1])),
         )
         self.coupled_projection_ *= np.float32(np.sqrt(self.coupled_weight_))
+        for part, projection in ((local, self.local_projection_), (coupled, self.coupled_projection_)):
+            projection *= np.sqrt(part.feature_weights_)[:, None]  # taken up once for all
         self.index_map_, self.feature_weights_ = self._prepare()
         self.n_features_out_ = len(self.index_map_)
         return self
@@ -164,19 +165,19 @@ class CombinedBispectrum(BatchTransformer):
         return centred.reshape(len(rows), -1), clear
 
     def _scratch_per_row(self) -> int:
-        parts = self.local_, self.coupled_
-        return sum(part._scratch_per_row() + 4 * part.n_features_out_ for part in parts)
+        return 8 * self.n_features_in_ + 4 * (self.local_.n_features_out_ + self.coupled_.n_features_out_)
 
     def _fill(self, rows: NDArray[Any], out: NDArray[np.float32]) -> int:
         rows, _ = self._centred(rows)
-        n_local = self.local_projection_.shape[1]
-        local = np.empty((len(rows), self.local_.n_features_out_), dtype=np.float32)
-        coupled = np.empty((len(rows), self.coupled_.n_features_out_), dtype=np.float32)
-        vanishing = self.local_._fill(rows, local)
-        self.coupled_._fill(rows, coupled)
-        coupled *= np.sqrt(self.coupled_.feature_weights_)
-        np.matmul(local, self.local_projection_, out=out[:, :n_local])
-        np.matmul(coupled, self.coupled_projection_, out=out[:, n_local:])
+        vanishing, column = 0, 0
+        for part, projection in ((self.local_, self.local_projection_), (self.coupled_, self.coupled_projection_)):
+            features = np.empty((len(rows), part.n_features_out_), dtype=np.float32)
+            # a part's own blocks fit into the cache; the projection does not, and is read once for all of them
+            step = block_rows_for(part._scratch_per_row())
+            empty = [part._fill(rows[i : i + step], features[i : i + step]) for i in range(0, len(rows), step)]
+            vanishing = max(vanishing, sum(empty))
+            np.matmul(features, projection, out=out[:, column : column + projection.shape[1]])
+            column += projection.shape[1]
         return vanishing
 
 
@@ -195,6 +196,8 @@ def whitening(rows: NDArray[np.float32], changes: NDArray[np.float32], n_compone
     covariance = (centred.T @ centred).astype(np.float64) / len(rows)
     values, vectors = np.linalg.eigh(covariance + _MOTION / 2 * (changes.T @ changes) / len(changes))
     kept = values > 1e-6 * values[-1]
+    if not kept.any():  # all images are the same
+        return np.zeros((rows.shape[1], 1), dtype=np.float32)
     matrix = vectors[:, kept] * values[kept] ** (-_WHITENING / 2)
     variances, directions = np.linalg.eigh(matrix.T @ covariance @ matrix)
     total = variances.sum()
@@ -211,7 +214,9 @@ def components(rows: NDArray[np.float32], n_components: int) -> NDArray[np.float
     products = (centred @ centred.T).astype(np.float64)
     n = len(products)
     values, vectors = scipy.linalg.eigh(products, subset_by_index=(max(0, n - n_components), n - 1))
-    kept = values > 1e-6 * max(values[-1], np.finfo(np.float64).tiny)
+    kept = values > 1e-6 * values[-1]
+    if not kept.any():
+        return np.zeros((rows.shape[1], 1), dtype=np.float32)
     total = np.trace(products) / n
     matrix = centred.T @ (vectors[:, kept][:, ::-1] / np.sqrt(values[kept][::-1] * total)).astype(np.float32)
     return np.ascontiguousarray(matrix, dtype=np.float32)
@@ -240,4 +245,4 @@ def coupled_weight(
     if explained[0] <= 0:
         return 1.0
     share = float(np.clip(explained[1] / explained[0], 0, 0.99))
-    return float(np.clip((share / (1 - share) / _EVEN_ODDS) ** 2, *_WEIGHTS))
+    return float(np.clip((share / (1 - share) / _EVEN_ODDS) ** _STEEPNESS, *_WEIGHTS))

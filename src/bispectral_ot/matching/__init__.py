@@ -3,6 +3,7 @@
 from bispectral_ot.matching.match import match
 from bispectral_ot.matching.novelty import Unmatched
 from bispectral_ot.matching.outcomes import ClassShares, LabelDetails, LabelTransfer, Prediction, TopMatches
+from bispectral_ot.matching.predictor import Predictor
 from bispectral_ot.matching.preservation import ClassPreservation, class_preservation
 from bispectral_ot.matching.result import Match
 
@@ -13,6 +14,7 @@ __all__ = [
     "LabelTransfer",
     "Match",
     "Prediction",
+    "Predictor",
     "TopMatches",
     "Unmatched",
     "class_preservation",

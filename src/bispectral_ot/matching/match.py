@@ -15,6 +15,7 @@ from bispectral_ot.datasets import Dataset
 from bispectral_ot.datasets.dataset import as_shapes
 from bispectral_ot.datasets.load import as_datasets
 from bispectral_ot.datasets.transforms import warn_of_shared
+from bispectral_ot.engines.cluster import as_engine
 from bispectral_ot.errors import DataWarning, InputError, warn
 from bispectral_ot.matching.novelty import IMPRESSION, unmatched_share
 from bispectral_ot.matching.relaxation import (
@@ -48,10 +49,11 @@ def match(
     pca: int | None = None,
     source_weights: ArrayLike | None = None,
     target_weights: ArrayLike | None = None,
-    marginals: Marginals | None = "balanced",
+    marginals: Marginals | None = None,
     working_memory: str | int | float | None = None,
     storage: Storage | None = None,
     scratch: str | Path | None = None,
+    client: Any = None,
     progress: Progress = silent,
 ) -> Match:
     """Pair the elements of two datasets by content, whatever the symmetry did to them.
@@ -98,13 +100,16 @@ def match(
     marginals
         What is known about the shares of classes in the source. ``"balanced"``: they are those of the target (or of the
         weights), so that every target gets its weight. ``"estimated"``: they are estimated from the target's labels,
-        and held for classes as a whole. ``"relaxed"``: nothing is known, and targets get what comes. None chooses
-        ``"estimated"`` where the target has labels and ``"relaxed"`` where not, but ``"balanced"`` where weights,
-        another solver or penalties of its own are given.
+        and held for classes as a whole. ``"relaxed"``: nothing is known, and targets get what comes. None, the default,
+        chooses ``"estimated"`` where the target has labels and ``"relaxed"`` where not, but ``"balanced"`` where
+        weights, another solver or penalties of its own are given. See docs/shares.md.
     working_memory, storage
         Byte budget for features and cost (``"4GB"``), and how the cost is kept; see :class:`~bispectral_ot.Cost`.
     scratch
         Folder for memory-mapped features, where the budget asks for them; the system's temporary folder by default.
+    client
+        A ``distributed.Client``: features, cost and passes are then computed on the workers of its Dask cluster, and
+        ``working_memory`` is that of each worker. The result is the same. See docs/scale.md.
     progress
         Called as ``progress(stage, done, total)``.
 
@@ -149,6 +154,7 @@ def match(
             storage=storage,
             solver_bytes=solver.extra_bytes(shape),
             scratch=scratch,
+            engine=as_engine(client),
             progress=progress,
         )
     estimate = None

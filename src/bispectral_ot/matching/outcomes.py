@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bispectral_ot.poses import Poses
+
 Vector = NDArray[np.float64]
 
 
@@ -91,8 +93,10 @@ class Prediction(NamedTuple):
     ----------
     labels, shares : (n,) label of each image and the share of its mass that agrees; None without labels of the target
     matches : best targets of each image
+    poses : how each image has to be moved to stand like its targets, if that was asked for
     """
 
     labels: NDArray[Any] | None
     shares: Vector | None
     matches: TopMatches
+    poses: Poses | None = None

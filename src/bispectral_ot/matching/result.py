@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -10,18 +10,18 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bispectral_ot.checks import check_choice, check_integer, check_share
-from bispectral_ot.costs import Cost
 from bispectral_ot.datasets import Dataset
 from bispectral_ot.datasets.dataset import as_dataset
 from bispectral_ot.errors import InputError
 from bispectral_ot.matching.novelty import Unmatched, own_distances, rank, relaxed_plan, soft_distances
 from bispectral_ot.matching.outcomes import ClassShares, LabelDetails, LabelTransfer, Prediction, TopMatches
+from bispectral_ot.matching.predictor import VOTERS, Predictor
 from bispectral_ot.matching.relaxation import estimate_for, some_rows
 from bispectral_ot.matching.shares import ShareEstimate
 from bispectral_ot.matching.views import PlotKind, match_html, plot_match
-from bispectral_ot.poses import Poses, estimate_poses, find_motions, upright_images
+from bispectral_ot.poses import Poses, estimate_poses, find_motions, practice_rows, upright_images
 from bispectral_ot.progress import Progress, silent
-from bispectral_ot.spaces import FeatureMap
+from bispectral_ot.spaces import FeatureMap, chosen_evenly
 from bispectral_ot.transport import Coupling, EntropicCoupling, Summary
 
 if TYPE_CHECKING:
@@ -121,15 +121,32 @@ class Match:
         """``|P 1 - p|_1 + |P^T 1 - q|_1``, measured in float64."""
         return self.coupling.marginal_error
 
+    @property
+    def mass(self) -> float:
+        """Mass that goes over; 1 unless the solver relaxes the source's side or leaves a share behind."""
+        return float(self._summary.row_sums.sum())
+
     def top_matches(self, k: int = 5) -> TopMatches:
         """The k best targets of each source with their share of its mass, best first.
 
         Exact transport gives mass to one or two targets of each source: there is no third best, and its index is -1.
         """
-        check_integer("k", k, minimum=1)
-        summary = self._summary if k <= KEPT_MATCHES else self.coupling.summary(k=k, progress=self.progress)
+        summary = self._best(k)
         shares = summary.top_masses[:, :k] / _positive(self.coupling.source_weights)[:, None]
         return TopMatches(np.where(shares > 0, summary.top_indices[:, :k], -1), shares)
+
+    def top_distances(self, k: int = 5) -> NDArray[np.float64]:
+        """Distances (n, k) to the targets of :meth:`top_matches`, in the units of the metric; NaN where there is none.
+
+        Examples
+        --------
+        >>> import bispectral_ot as bot
+        >>> source, target = bot.split_halves(bot.load("digits"), per_class=10)
+        >>> bot.match(source, target).top_distances(k=3).shape
+        (100, 3)
+        """
+        summary = self._best(k)
+        return np.where(summary.top_masses[:, :k] > 0, summary.top_costs[:, :k], np.nan)
 
     def poses(self, k: int = 10, *, symmetry: str | None = None, seed: int = 0) -> Poses:
         """How each source has to be turned, mirrored or moved to stand like its k best targets.
@@ -363,11 +380,22 @@ class Match:
         found = np.flatnonzero(scores < share)
         return Unmatched(found[np.argsort(-distances[found], kind="stable")], scores)
 
-    def predict(self, images: ArrayLike | Dataset, *, k: int = 5) -> Prediction:
+    def predict(self, images: ArrayLike | Dataset, *, k: int = 5, poses: bool = False, seed: int = 0) -> Prediction:
         """Labels, shares and best targets of new source images from the solved potentials, without a new solve.
 
         The mass of an image goes to target j in proportion to ``exp((g_j - c_j) / epsilon)``, as it does for the images
         that took part: the same image gets the same answer, up to rounding.
+
+        Parameters
+        ----------
+        images
+            Of the size of those that took part.
+        k
+            Best targets of each image.
+        poses
+            Whether to find how each image has to be turned, too, as :meth:`poses` does.
+        seed
+            Of the turns that scores and uncertainties of poses are learnt from.
 
         Examples
         --------
@@ -377,20 +405,33 @@ class Match:
         >>> bool((match.predict(source).labels == match.transfer_labels().labels).all())
         True
         """
+        given = as_dataset(images, name="images")
+        found = self.predictor.match(given, progress=self.progress)
+        labels, shares = found.transfer_labels() if self.target_labels is not None else (None, None)
+        posed = None
+        if poses:
+            posed = self.predictor.poses(given, found.top_matches(VOTERS), seed=seed, progress=self.progress)
+        return Prediction(labels, shares, found.top_matches(k), posed)
+
+    @cached_property
+    def predictor(self) -> Predictor:
+        """What :meth:`predict` uses, which can be saved."""
         if not isinstance(self.coupling, EntropicCoupling):
             raise InputError("only an entropic match has potentials to predict by; solve with Sinkhorn.")
-        _, target = self._images("new ones are compared with them, and predictions are")
-        given = as_dataset(images, name="images")
-        if given.images.shape[1:3] != target.images.shape[1:3]:
-            raise InputError(
-                f"the images are {given.images.shape[1]} x {given.images.shape[2]} but those of the match "
-                f"{target.images.shape[1]} x {target.images.shape[2]}; give them that size with load(..., resize=...)."
-            )
-        distance = self._seen.distance(self._seen(given.images), self._seen(target.images), self.settings["metric"])
-        coupling = self.coupling.extended(Cost.from_distance(distance, scale=self.coupling.cost.scale))
-        found = replace(self, coupling=coupling, source=given, source_labels=None, share_estimate=None)
-        labels, shares = found.transfer_labels() if self.target_labels is not None else (None, None)
-        return Prediction(labels, shares, found.top_matches(k))
+        source, target = self._images("new ones are compared with them, and predictions are")
+        top = self.top_matches(VOTERS)
+        rows = practice_rows(top.indices)
+        return Predictor(
+            target=target,
+            potential=self.coupling.target_potential,
+            reg=self.coupling.reg,
+            scale=self.coupling.cost.scale,
+            tol=self.coupling.tol,
+            feature_map=self._seen,
+            settings=self.settings,
+            practice=TopMatches(top.indices[rows], top.shares[rows]),
+            sample=chosen_evenly([source, target]),
+        )
 
     def _images(self, why: str) -> tuple[Dataset, Dataset]:
         if self.source is None or self.target is None or self.feature_map is None:
@@ -408,6 +449,10 @@ class Match:
     @cached_property
     def _relaxed(self) -> EntropicCoupling:
         return relaxed_plan(self.coupling.cost, progress=self.progress)
+
+    def _best(self, k: int) -> Summary:
+        check_integer("k", k, minimum=1)
+        return self._summary if k <= KEPT_MATCHES else self.coupling.summary(k=k, progress=self.progress)
 
     @cached_property
     def _summary(self) -> Summary:

@@ -34,6 +34,9 @@ _FIRMNESS_OF_SAME = 0.9
 _EM_STEPS, _EM_TOL = 1000, 1e-7
 _POTENTIAL_STEPS, _POTENTIAL_TOL = 100, 1e-3
 _TINY = 1e-30
+# Images that evidence is counted from: likelihoods are calibrated among the targets, from which sources differ a little
+# by how they were made, and with enough images that alone would be evidence.
+_MOST_EVIDENCE = 2000
 
 
 class Calibration(NamedTuple):
@@ -72,7 +75,11 @@ class ShareEstimate:
     source_scores: Vector = field(repr=False)
 
     def intervals(self, *, level: float = 0.9, draws: int = 100, seed: int = 0) -> tuple[Vector, Vector]:
-        """Bootstrap intervals (classes,) of the shares: sources and calibration targets drawn anew each time."""
+        """Bootstrap intervals (classes,) of the shares: sources and calibration targets drawn anew each time.
+
+        They are those of the likeliest shares, also where the sets cannot be told apart and the estimate is the
+        target's share: that is a choice, not knowledge. A lower end of less than half an image is 0.
+        """
         generator = np.random.default_rng(seed)
         n, m = len(self.source_scores), len(self.labels)
         counts = _count(self.labels, len(self.counts))
@@ -84,9 +91,9 @@ class ShareEstimate:
                 calibration = fit_calibration(self.scores, self.labels, counts, weights=drawn, start=start)
                 rows = generator.integers(n, size=n)
                 likelihoods = calibration.log_likelihoods(self.source_scores[rows], counts)
-                draw[:] = _final_shares(likelihoods, self.counts)[0]
+                draw[:] = likeliest_shares(likelihoods)
         low, high = np.quantile(found, [(1 - level) / 2, (1 + level) / 2], axis=0)
-        return np.minimum(low, self.shares), np.maximum(high, self.shares)
+        return np.minimum(np.where(low < 0.5 / n, 0.0, low), self.shares), np.maximum(high, self.shares)
 
 
 def estimate_shares(
@@ -218,7 +225,7 @@ def _final_shares(log_likelihoods: Vector, counts: Vector) -> tuple[Vector, Vect
         return own, certainty * _FIRMNESS_OF_SAME, 0.0
     best = likeliest_shares(log_likelihoods)
     gain = _log_likelihood(log_likelihoods, best) - _log_likelihood(log_likelihoods, own)
-    evidence = 2 * gain / n_free
+    evidence = 2 * gain / n_free * min(1, _MOST_EVIDENCE / len(log_likelihoods))
     trust = float(np.clip((evidence - _SAME) / (_DIFFERENT - _SAME), 0, 1))
     shares = likeliest_shares(log_likelihoods, prior=_PRIOR_IMAGES)
     shares = _blend(_blend(shares, known / known.sum(), certainty), own, trust)

@@ -105,6 +105,7 @@ def estimate_poses(
     indices: NDArray[np.int64],
     shares: Floats,
     *,
+    practice: tuple[NDArray[np.int64], Floats] | None = None,
     k: int | None = None,
     seed: int = 0,
     progress: Progress = silent,
@@ -120,18 +121,21 @@ def estimate_poses(
     indices, shares
         (n, at least k) the best targets of each source, best first, and their share of its mass; -1 is no target.
         With fewer than two, there is nothing to learn scores and uncertainties from.
+    practice
+        The same of other sources, from which scores and uncertainties are learnt instead.
     k
         Targets that vote; all by default.
     seed
         Of the turns that scores and uncertainties are learnt from.
     """
-    voters, positions = np.unique(indices[indices >= 0], return_inverse=True)
-    local = np.full(indices.shape, -1)
-    local[indices >= 0] = positions
+    known = (indices, shares) if practice is None else practice
+    voters = np.unique(np.concatenate([indices.ravel(), known[0].ravel()]))
+    voters = voters[voters >= 0]
     if len(voters) == 0:  # one row that nobody points to
         voters = np.zeros(1, dtype=np.int64)
+    local, practised = (np.where(at >= 0, np.searchsorted(voters, at), -1) for at in (indices, known[0]))
     rows = motions.coefficients(target[voters], progress=progress)
-    calibration = _practise(motions, target, rows, indices, local, shares, seed=seed)
+    calibration = _practise(motions, target, rows, known[0], practised, known[1], seed=seed)
     parts = []
     for start in range(0, len(source), _BATCH):
         batch = slice(start, start + _BATCH)
@@ -153,6 +157,12 @@ def estimate_poses(
     )
 
 
+def practice_rows(indices: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The sources that scores and uncertainties are learnt from: at most 2,000, evenly taken, with two targets each."""
+    able = np.flatnonzero((indices[:, :2] >= 0).all(axis=1)) if indices.shape[1] > 1 else np.zeros(0, dtype=np.int64)
+    return able[np.linspace(0, len(able) - 1, min(_PRACTICE, len(able))).astype(np.int64)]
+
+
 def _practise(
     motions: Motions,
     target: Any,
@@ -164,12 +174,9 @@ def _practise(
     seed: int,
 ) -> Calibration:
     """Let the best target of some sources, moved at random, be voted on by their other targets."""
-    if indices.shape[1] < 2:
+    chosen = practice_rows(indices)
+    if len(chosen) == 0:
         return Calibration(None)
-    able = np.flatnonzero((indices[:, :2] >= 0).all(axis=1))
-    if len(able) == 0:
-        return Calibration(None)
-    chosen = able[np.linspace(0, len(able) - 1, min(_PRACTICE, len(able))).astype(np.int64)]
     moved, truth = motions.practice(target[indices[chosen, 0]], seed=seed)
     coefficients = motions.coefficients(moved, progress=silent)
     votes = _vote_in_blocks(motions, coefficients, rows, local[chosen, 1:], shares[chosen, 1:])

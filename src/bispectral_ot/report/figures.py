@@ -91,8 +91,8 @@ def draw_confusion(
         for j, image in enumerate(_class_samples(target, table.columns)):
             draw_image(axes, image, (j - 0.475, -1.65, 0.95))
     axes.set(xlim=(left, n_columns - 0.48), ylim=(n_rows - 0.48, top), aspect="equal")
-    axes.set_yticks(*_ticks(table.rows))
-    axes.set_xticks(*_ticks(table.columns), rotation=90 if max(map(len, table.columns)) > 3 else 0)
+    axes.set_yticks(*class_ticks(table.rows))
+    axes.set_xticks(*class_ticks(table.columns), rotation=90 if max(map(len, table.columns)) > 3 else 0)
     axes.xaxis.tick_top()
     axes.tick_params(length=0, pad=2)
     axes.spines[:].set_visible(False)
@@ -123,7 +123,7 @@ def matches_figure(match: Match, source: Dataset, target: Dataset, *, k: int = 5
             if row == 0:
                 axes.text(left, 0.72, "source", color=MUTED)
                 axes.text(left + tile + 0.28, 0.72, "best targets", color=MUTED)
-            draw_tile(axes, sources[i], (left, top_edge, tile), caption=_caption(source, i))
+            draw_tile(axes, sources[i], (left, top_edge, tile), caption=name_of(source, i))
             for rank, (j, share) in enumerate(zip(top.indices[i], top.shares[i], strict=True)):
                 if share == 0 or share < _LEAST_OF_BEST * top.shares[i, 0]:
                     break
@@ -133,7 +133,7 @@ def matches_figure(match: Match, source: Dataset, target: Dataset, *, k: int = 5
                     targets[j],
                     (left + tile + 0.28 + rank * step, top_edge, tile),
                     right=None if right is None else bool(right[i, rank]),
-                    caption=f"{_caption(target, j)}{between}{percent}" if target.classes else percent,
+                    caption=f"{name_of(target, j)}{between}{percent}" if target.classes else percent,
                 )
     return figure
 
@@ -288,20 +288,21 @@ def _class_samples(dataset: Dataset, names: Sequence[str]) -> list[NDArray[np.fl
     return [pictures[int(np.argmax(dataset.labels == dataset.classes.index(name)))] for name in names]
 
 
-def _ticks(names: Sequence[str]) -> tuple[list[int], list[str]]:
+def class_ticks(names: Sequence[str]) -> tuple[list[int], list[str]]:
     """Positions and names on an axis; only some of them where there are very many."""
     step = -(-len(names) // 50)
-    return list(range(0, len(names), step)), [_shortened(name, _LONGEST_NAME) for name in names[::step]]
+    return list(range(0, len(names), step)), [shortened(name, _LONGEST_NAME) for name in names[::step]]
 
 
-def _caption(dataset: Dataset, index: int) -> str:
+def name_of(dataset: Dataset, index: int) -> str:
+    """What a picture of an element is called: its class, its file or its place, shortened."""
     longest = _LONGEST_CAPTION - 2  # the mark
     if dataset.labels is not None:
-        return _shortened(dataset.classes[dataset.labels[index]], longest)
-    return _shortened(dataset.files[index].rsplit("/", 1)[-1], longest) if dataset.files else f"#{index}"
+        return shortened(dataset.classes[dataset.labels[index]], longest)
+    return shortened(dataset.files[index].rsplit("/", 1)[-1], longest) if dataset.files else f"#{index}"
 
 
-def _shortened(name: str, longest: int) -> str:
+def shortened(name: str, longest: int) -> str:
     """A name of at most ``longest`` letters, wide ones (CJK, m, w) counting twice; the middle is left out.
 
     Names that begin alike, as those of strains or of numbered files do, stay different.

@@ -8,7 +8,7 @@ import html
 import json
 import re
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, TypeVar
@@ -31,6 +31,8 @@ Result = TypeVar("Result")
 _MOST_BYTES = 9_500_000
 _MOST_FIGURE_BYTES = 6_000_000
 _SCRIPTS = ("dom.js", "pictures.js", "gallery.js", "flow.js", "map.js", "convergence.js", "page.js")
+# The page draws matches itself, but not these.
+_NOT_DRAWN = ("shares.png", "unmatched.png", "doubtful.png", "poses*.png")
 # What a script element must not contain, as JSON's own escapes.
 _UNSAFE = {ord(letter): f"\\u{ord(letter):04x}" for letter in "<>&\u2028\u2029"}
 
@@ -57,8 +59,7 @@ def write_report(run: str | Path, *, most_bytes: int = _MOST_BYTES) -> Path:
         raise InputError(f"{folder / REPORT} is a folder, but the page goes there; move it away.")
     kept = _kept_matches(folder)
     matches = _readable(PageData.load, kept)
-    # the page draws matches itself, but not what is said of poses
-    content = _run_content(folder, figures="poses*.png" if matches else "[!.]*.png")
+    content = _run_content(folder, figures=_NOT_DRAWN if matches else ("[!.]*.png",))
     if not (matches or content["figures"] or content["tables"]):
         if kept:
             PageData.load(kept[0])  # says what is wrong with it
@@ -167,7 +168,7 @@ def _group(members: list[PageData]) -> dict[str, Any]:
     return {"panels": panels, "sheet": fields | {"png": base64.b64encode(sheet.png).decode()}}
 
 
-def _run_content(folder: Path, *, figures: str) -> dict[str, Any]:
+def _run_content(folder: Path, *, figures: Sequence[str]) -> dict[str, Any]:
     """Title, origin, warnings, tables and figures of a run."""
     record, results = (_read_entries(folder / name) for name in ("run.json", "results.json"))
     config, machine = (entry if isinstance(entry, dict) else {} for entry in map(record.get, ("config", "machine")))
@@ -212,10 +213,10 @@ def _read_entries(path: Path) -> dict[str, Any]:
     return next(iter(_readable(read, [path] if path.exists() else [])), {})
 
 
-def _figures(folder: Path, pattern: str) -> tuple[list[dict[str, str]], list[str]]:
+def _figures(folder: Path, patterns: Sequence[str]) -> tuple[list[dict[str, str]], list[str]]:
     """Pictures of the run as far as they fit, and the names of the others."""
     kept, left_out, used = [], [], 0
-    pictures = sorted((folder / "figures").glob(pattern))
+    pictures = [path for pattern in patterns for path in sorted((folder / "figures").glob(pattern))]
     for path, content in _readable(lambda path: (path, path.read_bytes()), pictures):
         if used + len(content) > _MOST_FIGURE_BYTES:
             left_out.append(path.name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,15 +13,19 @@ from bispectral_ot.files import write_csv, write_json
 from bispectral_ot.matching import Match
 from bispectral_ot.poses import Poses
 from bispectral_ot.progress import Progress, silent
-from bispectral_ot.report import figures, pose_figures, tables
+from bispectral_ot.report import figures, pose_figures, review_figures, tables
 from bispectral_ot.report.page_data import collect
 from bispectral_ot.report.pose_tables import pose_rows, pose_summary
+from bispectral_ot.report.review import Review, unmatched_rows
 from bispectral_ot.report.style import save
 from bispectral_ot.report.tables import ClassTable, Side
+from bispectral_ot.transport import EntropicCoupling
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+# What predictions need.
+MODEL = "model.npz"
 # Targets of each source in the figure; the CSV file has as many as were asked for.
 _SHOWN_TARGETS = 5
 
@@ -40,13 +45,14 @@ def write_match(
     settings: Mapping[str, Any] | None = None,
     seconds: Mapping[str, float] | None = None,
     extra: Mapping[str, Any] | None = None,
+    model: bool = False,
     progress: Progress = silent,
 ) -> dict[str, Any]:
     """Write everything about a match to ``folder``.
 
-    ``matches.csv``, ``labels.csv`` (if a side has labels), ``confusion.csv`` (if both have), ``poses.csv``, the
-    pictures in ``figures/``, ``report-data.npz`` for the browser report and, last, ``results.json``, whose content is
-    returned.
+    ``matches.csv``, ``labels.csv`` (if a side has labels), ``confusion.csv`` (if both have), ``unmatched.csv`` (unless
+    the plan is balanced), ``poses.csv``, the pictures in ``figures/``, ``report-data.npz`` for the browser report and,
+    last, ``results.json``, whose content is returned.
 
     Parameters
     ----------
@@ -66,18 +72,26 @@ def write_match(
         How the two sides were made, and the time that took: added to those of the match.
     extra
         More entries for ``results.json``.
+    model
+        Whether to keep what predictions for new images need (``model.npz``), where the plan has potentials.
     """
     start = time.perf_counter()
     write_csv(folder / "matches.csv", *tables.match_rows(match, source, target, k=k))
-    labels = tables.label_rows(match, source, target)
+    review = Review.of(match, seed=seed)
+    scores = None if review.sources is None else review.sources.scores
+    labels = tables.label_rows(match, source, target, scores=scores)
     if labels is not None:
         write_csv(folder / "labels.csv", *labels)
     if table is not None:
         write_csv(folder / "confusion.csv", *tables.confusion_rows(table))
     if poses is not None:
         write_csv(folder / "poses.csv", *pose_rows(poses, source))
+    if review.sources is not None and review.targets is not None:
+        write_csv(folder / "unmatched.csv", *unmatched_rows(review, source, target))
+    if model and isinstance(match.coupling, EntropicCoupling):
+        replace(match.predictor, positions=target.positions).save(folder / MODEL)
     written = time.perf_counter() - start
-    drawing = _figures(folder, match, source, target, table, poses, k=k, seed=seed) if draw else []
+    drawing = _figures(folder, match, source, target, table, poses, review, k=k, seed=seed) if draw else []
     start = time.perf_counter()
     for number, write in enumerate(drawing):
         progress("figures", number, len(drawing))
@@ -86,7 +100,7 @@ def write_match(
     spent = {"tables": written, **({"figures": time.perf_counter() - start} if draw else {})}
     start = time.perf_counter()
     page = collect(match, source, target, poses=poses, title=title, seed=seed, progress=progress)
-    content = tables.results(match, source, target, table) | dict(extra or {})
+    content = tables.results(match, source, target, table) | review.facts() | dict(extra or {})
     content["settings"] = {**match.settings, **(settings or {})}
     content["seconds"] = {**(seconds or {}), **match.seconds, **spent, "page": time.perf_counter() - start}
     if poses is not None:
@@ -103,6 +117,7 @@ def _figures(
     target: Side,
     table: ClassTable | None,
     poses: Poses | None,
+    review: Review,
     *,
     k: int,
     seed: int,
@@ -122,6 +137,15 @@ def _figures(
             drawn["poses-ambiguous"] = lambda: pose_figures.ambiguous_figure(poses, *sides)
         if poses.angles is not None:
             drawn["poses-angles"] = lambda: pose_figures.angles_figure(poses, _names(match))
+    if review.shares is not None:
+        shares = review.shares
+        drawn["shares"] = lambda: review_figures.shares_figure(shares, review.true_shares)
+    if review.sources is not None and review.targets is not None:
+        found = list(zip(("source", "target"), sides, (review.sources, review.targets), strict=True))
+        drawn["unmatched"] = lambda: review_figures.unmatched_figure(found)
+    if review.doubtful is not None and len(review.doubtful):
+        doubtful = review.doubtful
+        drawn["doubtful"] = lambda: review_figures.doubtful_figure(match, doubtful, *sides)
     return [partial(_save, draw, folder / "figures" / f"{name}.png") for name, draw in drawn.items()]
 
 

@@ -83,7 +83,7 @@ def class_table(match: Match, source: Dataset, target: Dataset) -> ClassTable | 
 
 def match_rows(match: Match, source: Side, target: Side, *, k: int) -> tuple[list[str], Iterator[Row]]:
     """Header and rows of ``matches.csv``: one row for each source and each of its k best targets that get mass."""
-    top = match.top_matches(k)
+    top, distances = match.top_matches(k), match.top_distances(k)
     with_files = bool(source.dataset.files), bool(target.dataset.files)
     header = [
         "source",
@@ -92,43 +92,57 @@ def match_rows(match: Match, source: Side, target: Side, *, k: int) -> tuple[lis
         "target",
         *["target_file"] * with_files[1],
         "share",
+        "distance",
     ]
 
     def rows() -> Iterator[Row]:
         for i, (indices, shares) in enumerate(zip(top.indices, top.shares, strict=True)):
             first = [source.positions[i], *([source.dataset.files[i]] if with_files[0] else [])]
-            best = zip(indices[shares > 0], shares[shares > 0], strict=True)
-            for rank, (j, share) in enumerate(best, start=1):
+            kept = shares > 0
+            best = zip(indices[kept], shares[kept], distances[i, kept], strict=True)
+            for rank, (j, share, distance) in enumerate(best, start=1):
                 file = [target.dataset.files[j]] if with_files[1] else []
-                yield [*first, rank, target.positions[j], *file, f"{share:.6g}"]
+                yield [*first, rank, target.positions[j], *file, f"{share:.6g}", f"{distance:.6g}"]
 
     return header, rows()
 
 
-def label_rows(match: Match, source: Side, target: Side) -> tuple[list[str], Iterator[Row]] | None:
-    """Header and rows of ``labels.csv``: the label that each image gets from the other side, and its share.
+def label_rows(
+    match: Match, source: Side, target: Side, *, scores: NDArray[np.float64] | None = None
+) -> tuple[list[str], Iterator[Row]] | None:
+    """Header and rows of ``labels.csv``: the label of each image by the other side, and what speaks against it.
 
     The source gets labels, together with its own where it has some; the target does where only the source
-    has labels; nobody where there are none.
+    has labels; nobody where there are none. ``scores`` (n,) say how far sources have a counterpart.
     """
     if match.target_labels is not None:
-        name, side, true_labels = "source", source, match.source_labels
+        name, side = "source", source
+        details = match.label_details()
+        rivalled = (details.runner_up != details.labels) & (details.runner_up_shares > 0)
+        found: dict[str, Iterable[Any]] = {
+            "label": details.labels,
+            "share": _short(details.shares),
+            "runner_up": np.where(rivalled, details.runner_up, ""),
+            "runner_up_share": _short(np.where(rivalled, details.runner_up_shares, 0.0)),
+            "nearest_label": details.nearest,
+            "nearest_distance": _short(details.nearest_costs),
+        }
+        if scores is not None:
+            found["counterpart"] = [f"{score:.4g}" for score in scores]
+        if match.source_labels is not None:
+            found["true_label"] = match.source_labels
     elif match.source_labels is not None:
-        name, side, true_labels = "target", target, None
+        name, side = "target", target
+        transfer = match.transfer_labels(to="target")
+        found = {"label": transfer.labels, "share": _short(transfer.shares)}
     else:
         return None
-    transfer = match.transfer_labels(to="source" if side is source else "target")
-    columns: list[Iterable[Any]] = [side.positions]
-    header = [name]
-    if side.dataset.files:
-        columns.append(side.dataset.files)
-        header.append("file")
-    columns += [transfer.labels, [f"{share:.6g}" for share in transfer.shares]]
-    header += ["label", "share"]
-    if true_labels is not None:
-        columns.append(true_labels)
-        header.append("true_label")
-    return header, (list(row) for row in zip(*columns, strict=True))
+    columns = {name: side.positions, **({"file": side.dataset.files} if side.dataset.files else {}), **found}
+    return list(columns), (list(row) for row in zip(*columns.values(), strict=True))
+
+
+def _short(numbers: NDArray[np.float64]) -> list[str]:
+    return [f"{number:.6g}" for number in numbers]
 
 
 def confusion_rows(table: ClassTable) -> tuple[list[str], list[Row]]:
@@ -147,6 +161,8 @@ def results(match: Match, source: Side, target: Side, table: ClassTable | None) 
         "tol": coupling.tol,
         "iterations": coupling.iterations,
         "reg": getattr(coupling, "reg", None),
+        "marginals": match.settings.get("marginals", "balanced"),
+        "mass": match.mass,
         "targets_per_source": float(np.exp(coupling.entropy) / coupling.shape[0]),
         "n": coupling.shape[0],
         "m": coupling.shape[1],

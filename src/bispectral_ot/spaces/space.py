@@ -15,8 +15,9 @@ from bispectral_ot.checks import check_integer
 from bispectral_ot.costs import Cost, Metric, Storage, plan_storage
 from bispectral_ot.datasets import Dataset
 from bispectral_ot.datasets.clouds import cloud_points, pack_clouds
-from bispectral_ot.datasets.dataset import KINDS
-from bispectral_ot.engines import Engine
+from bispectral_ot.datasets.dataset import KINDS, is_chunked
+from bispectral_ot.engines import Block, Engine, Threads, row_blocks
+from bispectral_ot.engines.engine import BlockFunction
 from bispectral_ot.errors import DataWarning, InputError, warn
 from bispectral_ot.invariants.base import warn_of_vanishing
 from bispectral_ot.memory import reserved_memory_map
@@ -60,7 +61,7 @@ class FeatureSpace:
     scratch
         Folder for memory-mapped features, where the budget asks for them.
     engine
-        Where costs are computed.
+        Where features and costs are computed; the cores of this machine by default.
     progress
         Called as features are computed.
 
@@ -101,11 +102,13 @@ class FeatureSpace:
             check_integer("pca", pca, minimum=1)
         _check_sizes(datasets)
         progress("prepare", 0, 1)
-        self.choice, self._engine = choice, engine
-        self.statistics: list[PixelStatistics] = [measure_pixels(dataset) for dataset in datasets]
+        self.choice, self.engine = choice, engine or Threads()
+        self.statistics: list[PixelStatistics] = [
+            measure_pixels(dataset, self.engine if is_chunked(dataset.images) else self.engine.local)
+            for dataset in datasets
+        ]
         mean, std = common_scale(self.statistics) if normalize and datasets[0].is_flat else (0.0, 1.0)
-        positions = sample_evenly([len(dataset) for dataset in datasets], _sample_size(datasets[0]))
-        sample = _chosen(datasets, positions)
+        sample = fit_sample(chosen_evenly(datasets))
         unfitted = FeatureMap(choice.transformer, mean, std)
         transformer = fitted(choice.transformer, unfitted.normalized(sample))
         self.feature_map = FeatureMap(transformer, mean, std, transformer.feature_weights_)
@@ -116,11 +119,12 @@ class FeatureSpace:
         plan = plan_storage(
             (sizes[0], sizes[0 if within else min(1, len(sizes) - 1)]),
             feature_bytes=4 * (pca or columns) * sum(sizes),
-            may_map=True,
+            may_map=self.engine.local is self.engine,
             solver_bytes=solver_bytes,
             block_rows=512,
             working_memory=working_memory,
             storage=storage,
+            engine=self.engine,
         )
         progress("prepare", 1, 1)
         self.storage: Storage = plan.storage
@@ -168,7 +172,7 @@ class FeatureSpace:
         """
         metric = metric or self.choice.metric
         distance = self.feature_map.distance(self.features[source], self.features[target], metric)
-        return Cost.from_distance(distance, scale=scale, storage=self.storage, engine=self._engine, progress=progress)
+        return Cost.from_distance(distance, scale=scale, storage=self.storage, engine=self.engine, progress=progress)
 
     def distances_within(
         self, place: int, *, metric: Metric | None = None, progress: Progress = silent
@@ -189,10 +193,10 @@ class FeatureSpace:
         for dataset in datasets:
             shape = (len(dataset), columns)
             out = reserved_memory_map(shape, folder=scratch) if mapped else np.empty(shape, dtype=np.float32)
-            for part in _batches(dataset):
-                images = dataset.images[part]
-                vanishing += self.feature_map.fill(images, out[part])
-                done += len(images)
+            for block, (rows, count) in self._over_batches(_features, dataset):
+                out[block.start : block.stop] = rows
+                vanishing += count
+                done += len(rows)
                 progress("features", done, total)
             features.append(out)
         warn_of_vanishing(self.feature_map.transformer, vanishing, total)
@@ -206,20 +210,31 @@ class FeatureSpace:
         see = self.feature_map
         assert see.projection is not None
         out = [np.empty((len(dataset), see.projection.shape[1]), dtype=np.float32) for dataset in datasets]
-        count, done = sum(map(len, datasets)), 0
+        count, done, vanishing = sum(map(len, datasets)), 0, 0
         total, squares = np.zeros(len(see.projection)), 0.0
-        for dataset, rows in zip(datasets, out, strict=True):
-            for part in _batches(dataset):
-                seen = see.weighted(see.transform(dataset.images[part]))
-                rows[part] = seen @ see.projection
-                total += seen.sum(axis=0, dtype=np.float64)
-                squares += float(np.einsum("ij,ij->", seen, seen, dtype=np.float64))
-                done += len(seen)
+        for dataset, features in zip(datasets, out, strict=True):
+            for block, (rows, sums, added_squares, added) in self._over_batches(_projected_features, dataset):
+                features[block.start : block.stop] = rows
+                total += sums
+                squares += added_squares
+                vanishing += added
+                done += len(rows)
                 progress("features", done, count)
+        warn_of_vanishing(see.transformer, vanishing, count)
         variance = squares / count - float(np.square(total / count).sum())
         means = sum(rows.sum(axis=0, dtype=np.float64) for rows in out) / count
         kept = sum(float(np.square(rows - means, dtype=np.float64).sum()) for rows in out) / count
         return out, min(kept / variance, 1.0) if variance > 0 else 1.0
+
+    def _over_batches(self, function: BlockFunction, dataset: Dataset) -> Iterator[tuple[Block, Any]]:
+        """Blocks of images and what a block function gives for them."""
+        blocks = row_blocks(len(dataset), block_rows=_batch_size(dataset))
+        if self.engine.local is self.engine:  # a batch uses all cores itself
+            for block in blocks:
+                yield block, function(block, dataset.images[block.start : block.stop], self.feature_map)
+        else:
+            found = self.engine.map(function, blocks, rows=(dataset.images,), shared=(self.feature_map,))
+            yield from zip(blocks, found, strict=True)
 
     def _warn_of_scales(self, datasets: Sequence[Dataset]) -> None:
         """Warn where pixels of two sets are on different scales, and the features see that."""
@@ -227,7 +242,7 @@ class FeatureSpace:
         low, high = int(np.argmin(deviations)), int(np.argmax(deviations))
         if deviations[low] == 0 or deviations[high] <= _SCALE_RATIO * deviations[low]:
             return
-        few = datasets[high].images[:: -(-len(datasets[high]) // 8)]
+        few = np.asarray(datasets[high].images[:: -(-len(datasets[high]) // 8)])
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             seen, on_one_scale = self.feature_map(few), self.feature_map(few * (deviations[low] / deviations[high]))
@@ -245,19 +260,40 @@ def _sample_size(dataset: Dataset) -> int:
     return max(1, min(SAMPLE, _SAMPLE_BYTES // (4 * int(dataset.images[0].size))))
 
 
-def _chosen(datasets: Sequence[Dataset], positions: Sequence[NDArray[np.int64]]) -> Any:
+def chosen_evenly(datasets: Sequence[Dataset]) -> list[Dataset]:
+    """Some images of each set, those that decide a fit."""
+    positions = sample_evenly([len(dataset) for dataset in datasets], _sample_size(datasets[0]))
+    return [dataset.select(at) for dataset, at in zip(datasets, positions, strict=True)]
+
+
+def fit_sample(datasets: Sequence[Dataset]) -> Any:
+    """All images of some sets together, as a transformer is fitted to them."""
     if not datasets[0].is_flat:  # of different sizes
-        shapes = [dataset.images[i] for dataset, at in zip(datasets, positions, strict=True) for i in at]
+        shapes = [shape for dataset in datasets for shape in dataset.images]
         return pack_clouds(list(map(cloud_points, shapes))) if datasets[0].kind == "clouds" else shapes
     shape = datasets[0].images.shape[1:]  # one channel may have an axis or not
-    parts = [dataset.images[at].reshape(-1, *shape) for dataset, at in zip(datasets, positions, strict=True)]
-    return np.concatenate(parts)
+    return np.concatenate([np.asarray(dataset.images).reshape(-1, *shape) for dataset in datasets])
 
 
-def _batches(dataset: Dataset) -> Iterator[slice]:
-    step = max(1, min(_BATCH_IMAGES, _BATCH_BYTES // (4 * dataset.images[0].size)))
-    for start in range(0, len(dataset), step):
-        yield slice(start, min(start + step, len(dataset)))
+def _batch_size(dataset: Dataset) -> int:
+    return max(1, min(_BATCH_IMAGES, _BATCH_BYTES // (4 * int(dataset.images[0].size))))
+
+
+def _features(block: Block, images: NDArray[Any], see: FeatureMap) -> tuple[Rows, int]:
+    """Features of some images, and how many of them vanish."""
+    rows = np.empty((block.stop - block.start, see.transformer.n_features_out_), dtype=np.float32)
+    return rows, see.fill(np.asarray(images), rows)
+
+
+def _projected_features(
+    block: Block, images: NDArray[Any], see: FeatureMap
+) -> tuple[Rows, NDArray[np.float64], float, int]:
+    """Features on the principal components; sums and squares of those before the projection, how many vanish."""
+    rows, vanishing = _features(block, images, see)
+    rows = see.weighted(rows)
+    assert see.projection is not None
+    squares = float(np.einsum("ij,ij->", rows, rows, dtype=np.float64))
+    return rows @ see.projection, rows.sum(axis=0, dtype=np.float64), squares, vanishing
 
 
 def _check_sizes(datasets: Sequence[Dataset]) -> None:

@@ -101,7 +101,7 @@ def _measure(folder: Path, source: Dataset, target: Dataset, *, voters: int, see
     """All methods on one set, and the vote with fewer targets and fewer images."""
     degrees = np.random.default_rng(seed).uniform(0.0, 360.0, len(source))
     turned = rotate(source, degrees)
-    found = match(turned, target)
+    found = match(turned, target, marginals="balanced")
     assert found.source_labels is not None
     assert found.target_labels is not None
     start = time.perf_counter()
@@ -140,7 +140,7 @@ def _angles(poses: Poses) -> NDArray[np.float64]:
 def _fewer(turned: Dataset, target: Dataset, degrees: NDArray[np.float64], n: int, voters: int) -> dict[str, float]:
     """The vote on the first n of all sources and targets, which are in the order of their classes: evenly taken."""
     some, others = (np.linspace(0, len(side) - 1, n).astype(np.int64) for side in (turned, target))
-    poses = match(turned.select(some), target.select(others)).poses(voters)
+    poses = match(turned.select(some), target.select(others), marginals="balanced").poses(voters)
     return figures_of(np.abs(wrapped(_angles(poses) + degrees[some])))
 
 

@@ -247,26 +247,27 @@ class EntropicCoupling(Coupling):
         f, g, unit = self._exponents()
         return self.cost.plan_rows(f, g, start, stop, unit=unit)
 
-    def extended(self, cost: Cost) -> EntropicCoupling:
-        """The plan of other sources to the same targets, by the target potential that was solved for.
+    @classmethod
+    def of_potential(cls, cost: Cost, potential: Vector, *, reg: float, tol: float) -> EntropicCoupling:
+        """The plan of any sources by a target potential (m,) that was solved for with others, at the same scale.
 
         Each source has the same mass and sends all of it: ``P[i, j]`` is proportional to
         ``exp((g[j] - C[i, j]) / epsilon)``.
         """
         n, m = cost.shape
-        if m != self.shape[1] or cost.scale != self.cost.scale:
-            raise InputError(f"the cost must have the {self.shape[1]} targets and the scale of the plan, got {cost!r}.")
-        _, g, unit = self._exponents()
+        if potential.shape != (m,):
+            raise InputError(f"the potential must have an entry for each of the {m} targets, got {potential.shape}.")
+        unit = LOG2_E / (reg * cost.scale)
         weights = np.full(n, 1 / n)
-        f, sums = cost.sweep(np.zeros(n), g, weights, unit=unit)
-        return EntropicCoupling(
+        f, sums = cost.sweep(np.zeros(n), finite(potential * unit), weights, unit=unit)
+        return cls(
             cost=cost,
             source_weights=weights,
             target_weights=sums,
-            tol=self.tol,
-            reg=self.reg,
+            tol=tol,
+            reg=reg,
             source_potential=f / unit,
-            target_potential=self.target_potential,
+            target_potential=potential,
         )
 
     def _exponents(self) -> tuple[Vector, Vector, float]:

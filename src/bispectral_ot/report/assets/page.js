@@ -56,6 +56,10 @@ function factsTable(panels) {
   row("Components", ({ settings }) => settings.pca && `${settings.columns} principal components keep ${percent(settings.kept_variance)} of the variance`);
   row("Metric", ({ settings }) => settings.metric);
   row("Regularisation", ({ reg }) => (reg == null ? "none (exact transport)" : `${reg} of the largest distance`));
+  row("Shares of classes", ({ settings, mass, shares }) => settings.marginals && [settings.marginals, mass == null ? null : `${percent(mass)} of the mass goes over`,
+    shares && Object.entries(shares).map(([name, each]) => `${name} ${percent(each.source)} (target ${percent(each.target)})`).slice(0, 12).join(", ")].filter(Boolean).join("; "));
+  row("Without counterpart", ({ unmatched }) => unmatched && `${plural(unmatched.sources, "source")} and ${plural(unmatched.targets, "target")}; of those that have one, ${percent(unmatched.share)} are expected`);
+  row("Doubtful labels", ({ doubtful }) => doubtful == null ? null : count(doubtful));
   row("Solver", ({ settings }) => settings.solver);
   row("Distance", ({ distance }) => figure(distance, 6));
   row("Class preservation", ({ accuracy, majority }) => accuracy == null ? null : `${(100 * accuracy).toFixed(2)} % of the source images${majority == null ? "" : ` (${tenths(majority)} if all were given the largest class)`}`);

@@ -1,0 +1,54 @@
+"""What ``bispectral-ot predict`` writes and prints."""
+
+from __future__ import annotations
+
+import csv
+
+import numpy as np
+import pytest
+
+
+@pytest.fixture(scope="module")
+def run(program, sets, tmp_path_factory):
+    """A match of two labelled sets, the second by its odd images only."""
+    out = tmp_path_factory.mktemp("runs") / "first"
+    words = ("match", sets / "a.npz", sets / "b.npz", "--limit", "8", "--center", "--resize", "10", "-q")
+    assert program(*words, "--out", out).code == 0
+    return out
+
+
+def read_csv(path):
+    with open(path, newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def test_images_that_took_part_get_the_rows_that_they_had(run, program, sets, tmp_path):
+    outcome = program("predict", run, sets / "a.npz", "--poses", "--json", "--out", tmp_path / "new")
+    assert outcome.code == 0, outcome.stderr
+    assert outcome.json["images"] == 12
+    assert outcome.json["targets"] == 8
+    assert 0 <= outcome.json["accuracy"] <= 1
+    assert len(read_csv(tmp_path / "new" / "poses.csv")) == 12
+    for table in ("labels.csv", "matches.csv"):
+        before, now = read_csv(run / table), read_csv(tmp_path / "new" / table)
+        assert [name for name in before[0] if name != "counterpart"] == list(now[0])
+        took_part = {row["source"] for row in before}
+        again = [row for row in now if row["source"] in took_part]
+        for name in now[0]:
+            columns = [[row[name] for row in rows] for rows in (before, again)]
+            if name.endswith(("share", "distance")):
+                np.testing.assert_allclose(*(np.array(column, dtype=float) for column in columns), atol=1e-4)
+            else:
+                assert columns[0] == columns[1]
+
+
+def test_it_says_what_is_missing(run, program, sets, tmp_path):
+    outcome = program("predict", sets, sets / "a.npz", "--out", tmp_path / "new")
+    assert outcome.code == 2
+    assert "not the folder of a match" in outcome.complaint
+    words = ("match", sets / "a.npz", sets / "b.npz", "-q", "--no-model", "--out", tmp_path / "bare")
+    assert program(*words).code == 0
+    outcome = program("predict", tmp_path / "bare", sets / "a.npz", "--out", tmp_path / "new")
+    assert outcome.code == 2
+    assert "--no-model" in outcome.complaint
+    assert not (tmp_path / "new").exists()

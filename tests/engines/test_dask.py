@@ -1,0 +1,263 @@
+"""The Dask engine on real processes: the same results as threads, and workers that die, stop or do not fit."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import bispectral_ot as bot
+from bispectral_ot.costs import Cost
+from bispectral_ot.engines import Threads, row_blocks
+from bispectral_ot.transport import Sinkhorn
+
+distributed = pytest.importorskip("distributed")
+
+
+@pytest.fixture(scope="module")
+def client():
+    import dask
+
+    with (
+        dask.config.set({"distributed.scheduler.allowed-failures": 2}),
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        yield client
+
+
+@pytest.fixture
+def engine(client):
+    from bispectral_ot.engines.dask import Dask
+
+    client.wait_for_workers(2, timeout=30)
+    return Dask(client, timeout=60)
+
+
+@pytest.fixture(scope="module")
+def pair():
+    random = np.random.default_rng(0)
+    return random.normal(size=(700, 12)).astype(np.float32), random.normal(size=(450, 12)).astype(np.float32)
+
+
+def test_map_gives_the_results_in_order(engine):
+    values = np.arange(103.0)
+    found = engine.map(times, row_blocks(103, block_rows=10), rows=[values], shared=[3.0])
+    np.testing.assert_array_equal(np.concatenate(list(found)), 3 * values)
+
+
+def test_large_arrays_are_shared_and_cut(engine):
+    rows, shared = np.random.default_rng(1).random((2, 100_000))
+    blocks = row_blocks(len(rows), block_rows=1000)
+    here, there = (each.reduce(row_and_total, blocks, rows=[rows], shared=[shared]) for each in (Threads(), engine))
+    np.testing.assert_array_equal(there.rows[0], here.rows[0])
+    np.testing.assert_allclose(there.totals[0], here.totals[0], rtol=1e-12)
+
+
+def times(block, values, factor):
+    return factor * values
+
+
+def row_and_total(block, values, weights):
+    return (values * weights[block.start : block.stop],), (values.sum() * weights,)
+
+
+@pytest.mark.parametrize("metric", ["l1", "sqeuclidean"])
+@pytest.mark.parametrize("storage", ["float32", "compact", "recompute"])
+def test_the_same_plan_as_with_threads(engine, pair, metric, storage):
+    here, there = (Cost(*pair, metric, storage=storage, engine=each) for each in (Threads(), engine))
+    assert there.maximum == pytest.approx(here.maximum, rel=1e-6)
+    assert there.storage_error == pytest.approx(here.storage_error, rel=1e-6)
+    np.testing.assert_allclose(there.block(130, 400), here.block(130, 400), rtol=1e-5, atol=1e-5)
+    solver = Sinkhorn(reg=0.02, tol=1e-6)
+    one, other = solver.solve(here), solver.solve(there)
+    assert other.transport_cost == pytest.approx(one.transport_cost, rel=1e-6)
+    np.testing.assert_allclose(other.rows(333, 402), one.rows(333, 402), atol=1e-9)
+    np.testing.assert_array_equal(other.summary(k=3).top_indices, one.summary(k=3).top_indices)
+
+
+def test_a_given_matrix_and_newton_steps(engine, pair):
+    matrix = np.abs(pair[0][:200, :1] - pair[1][:180, 0])
+    solver = Sinkhorn(reg=5e-4, tol=1e-8)
+    one, other = solver.solve(matrix), solver.solve(Cost.from_matrix(matrix, engine=engine))
+    assert other.converged
+    assert other.transport_cost == pytest.approx(one.transport_cost, rel=1e-6)
+
+
+@pytest.mark.parametrize("options", [{}, {"pca": 16}, {"marginals": "estimated"}, {"features": "aligned"}], ids=str)
+def test_the_same_match(client, options):
+    source, target = bot.split_halves(bot.load("digits"), per_class=20)
+    source = bot.rotate_randomly(source)
+    options = {"solver": Sinkhorn(tol=1e-7)} | options  # rounding decides on the last pass
+    here, there = bot.match(source, target, **options), bot.match(source, target, client=client, **options)
+    assert there.distance == pytest.approx(here.distance, rel=1e-6)
+    np.testing.assert_array_equal(there.top_matches(3).indices, here.top_matches(3).indices)
+    assert {k: v for k, v in there.settings.items() if k != "kept_variance"} == {
+        k: v for k, v in here.settings.items() if k != "kept_variance"
+    }
+
+
+def test_the_same_comparison(client):
+    first, second = bot.split_halves(bot.load("digits"), per_class=10)
+    here, there = (bot.compare({"first": first, "second": second}, labels=True, client=c) for c in (None, client))
+    pairs = [each.pair("first", "second") for each in (here, there)]
+    assert pairs[1].distance == pytest.approx(pairs[0].distance, rel=1e-6, abs=1e-9)
+
+
+# Images that are already out there
+
+
+def test_chunks_of_a_dask_array_are_read_by_the_workers(client, turned, monkeypatch):
+    import dask.array as da
+
+    options = {"solver": Sinkhorn(tol=1e-7), "pca": 20, "client": client}
+    expected = bot.match(*turned, **options)
+    images = da.map_blocks(read, da.from_array(turned[0].images, chunks=(170, 4, 8)), dtype=np.float32)
+    monkeypatch.setenv("NO_IMAGES_HERE", "1")  # the workers do not have it
+    source = bot.Dataset(images, turned[0].labels, classes=turned[0].classes)
+    found = bot.match(source, turned[1], **options)
+    assert found.distance == pytest.approx(expected.distance, rel=1e-6)
+    np.testing.assert_array_equal(found.top_matches(3).indices, expected.top_matches(3).indices)
+
+
+def read(chunk):
+    if "NO_IMAGES_HERE" in os.environ:
+        raise AssertionError("read by the client")
+    return chunk
+
+
+def test_chunks_without_a_cluster(turned):
+    import dask.array as da
+
+    images = da.from_array(turned[0].images, chunks=100)
+    few = bot.match(images[:50], turned[1].select(slice(80)))
+    assert few.distance == pytest.approx(bot.match(turned[0].images[:50], turned[1].select(slice(80))).distance)
+
+
+def test_chunks_that_cannot_be_used():
+    import dask.array as da
+
+    images = da.zeros((10, 8, 8), chunks=5)
+    with pytest.raises(bot.InputError, match="compute_chunk_sizes"):
+        bot.Dataset(images[images[:, 0, 0] >= 0])
+    with pytest.raises(bot.InputError, match="chunk 1 has no images"):
+        bot.Dataset(
+            da.concatenate([images, images[:0], images], axis=0, allow_unknown_chunksizes=True).rechunk(
+                ((5, 0, 15), 8, 8)
+            )
+        )
+    with pytest.raises(bot.InputError, match="expected images of shape"):
+        bot.Dataset(images[0])
+    with pytest.raises(bot.InputError, match="real numbers"):
+        bot.Dataset(images.astype(complex))
+
+
+# Workers that die, stop or cannot be used
+
+
+@pytest.fixture(scope="module")
+def turned():
+    source, target = bot.split_halves(bot.load("digits"), per_class=60)
+    return bot.rotate_randomly(source), target
+
+
+def test_workers_that_are_killed_cost_nothing_but_time(client, turned):
+    client.wait_for_workers(2, timeout=30)
+    killed = {}
+
+    def kill_once(stage, done, total):
+        if done > 0 and stage not in killed:
+            killed[stage] = next(iter(client.run(os.getpid).values()))
+            os.kill(killed[stage], signal.SIGKILL)
+
+    options = {"solver": Sinkhorn(tol=1e-7), "storage": "float32", "pca": 20}
+    expected = bot.match(*turned, **options)
+    found = bot.match(*turned, client=client, progress=kill_once, **options)
+    assert set(killed) >= {"features", "cost", "transport", "summary"}
+    assert found.distance == pytest.approx(expected.distance, rel=1e-6)
+    np.testing.assert_array_equal(found.top_matches(1).indices, expected.top_matches(1).indices)
+
+
+def test_a_worker_that_stops_answering_is_named(client, pair):
+    from bispectral_ot.engines.dask import Dask
+
+    client.wait_for_workers(2, timeout=30)
+    engine = Dask(client, timeout=2.0)
+    cost = Cost(*pair, engine=engine, storage="float32")
+    address, process = next(iter(client.run(os.getpid).items()))
+    os.kill(process, signal.SIGSTOP)
+    try:
+        with pytest.raises(bot.ClusterError, match=r"sweep of rows \d+ to \d+ is on worker " + re.escape(address)):
+            cost.sweep(np.zeros(700), np.zeros(450), np.ones(700), unit=1.0)
+    finally:
+        os.kill(process, signal.SIGCONT)
+    assert np.isfinite(cost.sweep(np.zeros(700), np.zeros(450), np.ones(700), unit=1.0).column_sums).all()
+
+
+def test_a_block_that_ends_every_worker_is_named(client):
+    from bispectral_ot.engines.dask import Dask
+
+    client.wait_for_workers(2, timeout=30)
+    with pytest.raises(bot.ClusterError, match="die of rows 0 to 1 ended"):
+        list(Dask(client, timeout=60).map(die, row_blocks(1, block_rows=1)))
+    client.wait_for_workers(2, timeout=30)
+
+
+def die(block):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_errors_of_a_block_come_back_as_they_are(engine):
+    with pytest.raises(ZeroDivisionError):
+        list(engine.map(divide, row_blocks(4, block_rows=1)))
+
+
+def divide(block):
+    return 1 // (block.start - 2)
+
+
+def test_ctrl_c_takes_back_what_is_queued(engine):
+    threading.Timer(0.5, signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt):
+        list(engine.map(sleep, row_blocks(40, block_rows=1)))
+    time.sleep(1.1)
+    assert not any(engine.client.processing().values())
+
+
+def sleep(block):
+    time.sleep(0.5)
+
+
+def test_versions_that_differ_are_listed(client, monkeypatch):
+    from bispectral_ot.engines import cluster
+
+    monkeypatch.setattr("importlib.metadata.version", lambda name: "0.1")
+    with pytest.raises(bot.ClusterError, match=r"numba is 0\.1 here and \d+\.\d+.* on tcp://"):
+        cluster.check_cluster(client)
+
+
+def test_no_scheduler_no_worker_no_address():
+    from bispectral_ot.engines.cluster import as_engine, check_cluster, connected
+
+    with (
+        pytest.raises(bot.ClusterError, match=r"no scheduler at tcp://127\.0\.0\.1:9 .*dask scheduler"),
+        connected("tcp://127.0.0.1:9", seconds=1),
+    ):
+        pass
+    with pytest.raises(bot.InputError, match="tcp://HOST:PORT"), connected("somewhere"):
+        pass
+    with pytest.raises(bot.InputError, match=r"distributed\.Client"):
+        as_engine("tcp://127.0.0.1:8786")
+    empty = distributed.LocalCluster(n_workers=0, processes=False, dashboard_address=None)
+    with empty, distributed.Client(empty) as client, pytest.raises(bot.ClusterError, match="has no workers"):
+        check_cluster(client, seconds=0.5)
+
+
+def test_a_plan_that_cannot_fit_is_refused(client, turned):
+    with pytest.raises(bot.MemoryBudgetError, match="does not fit"):
+        bot.match(*turned, client=client, working_memory="10MB")
