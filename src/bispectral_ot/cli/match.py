@@ -267,6 +267,9 @@ def match(
     confusion.csv: where each source class went, if both sides have labels.
 
     poses.csv: with --poses, how each source has to be turned to stand like its targets.
+
+    With --scheduler, RUN.solve.npz has the state of the solve until it ends: where the
+    cluster is lost, the same command goes on from there.
     """
     config = {"verb": "match"} | locals()
     del config["config_file"]
@@ -286,6 +289,8 @@ def match(
         progress_bars(quiet=quiet) as progress,
     ):
         options["client"] = engine
+        if engine and solver == "sinkhorn":  # a run on a cluster that is lost goes on from here
+            options["state"] = Path(f"{out}.solve.npz")
         reading = time.perf_counter()
         sides = read_sides(config, progress)
         loading = time.perf_counter() - reading
