@@ -16,6 +16,7 @@ from bispectral_ot.memory import available_memory, format_bytes
 # The modules that each extra of pyproject.toml brings.
 EXTRAS = {
     "demo": ("mlxtend",),
+    "dask": ("dask", "distributed"),
     "meshes": ("trimesh",),
     "hdf5": ("h5py",),
     "zarr": ("zarr",),
