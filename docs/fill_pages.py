@@ -45,6 +45,7 @@ KEPT = {
     "distances": ("results.json", "run.json", "figures/*-l1.png"),
     "symmetries": ("results.json", "table.md"),
     "compare": ("results.json", "*.md"),
+    "shares": ("results.json", "run.json", "*.md", "figures/sweep-mnist-*.png", "figures/sweep-kmnist-*.png"),
     "poses": (
         *("results.json", "run.json", "*.md"),
         *("figures/upright-fashion-mnist.png", "figures/upright-silhouettes.png"),

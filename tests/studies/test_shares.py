@@ -19,7 +19,7 @@ def digits():
 
 @pytest.fixture(scope="module")
 def whole(digits):
-    return prepare(digits, "coupled-bispectrum", per_class=40, seed=1)
+    return prepare(digits, features="coupled-bispectrum", per_class=40, seed=1)
 
 
 def test_regimes_cut_the_classes_as_they_say(whole):
@@ -81,3 +81,15 @@ def test_it_wants_labels_and_rates(tmp_path):
     np.save(tmp_path / "images.npy", np.zeros((4, 8, 8)))
     with pytest.raises(bot.InputError, match="has no labels"):
         run_shares(tmp_path / "run", [str(tmp_path / "images.npy")])
+
+
+def test_strangers_are_found_among_others(digits, tmp_path):
+    random = np.random.default_rng(0)
+    noise = random.integers(0, 17, (90, 8, 8)).astype(np.uint8)
+    np.savez(tmp_path / "noise.npz", images=noise, labels=np.arange(90) % 2)
+    np.savez(tmp_path / "digits.npz", images=digits.images[:400], labels=digits.labels[:400])
+    sets = [str(tmp_path / "digits.npz"), str(tmp_path / "noise.npz")]
+    cells = run_shares(tmp_path / "run", sets, per_class=15, seeds=1, strangers=True)
+    found = {cell["config"]["dataset"]: cell["regimes"][0]["unmatched"] for cell in cells}
+    assert found["noise.npz among digits.npz"]["auc"] > 0.95
+    assert "noise.npz among digits.npz" in (tmp_path / "run" / "unmatched.md").read_text()

@@ -34,9 +34,9 @@ def predict(
 
     Example: bispectral-ot predict runs/first new-photos/ --out runs/new
 
-    Images are read as those of the match were: with its --resize, --grey
-    and --center. An image that took part in the match gets the same answer
-    again.
+    Images are brought to the size and colours of those of the match, and
+    centred where these were (--center). An image that took part in the match
+    gets the same answer again.
 
     OUT gets matches.csv and labels.csv with the columns that `match` gives
     them, poses.csv with --poses, results.json and run.json.
@@ -92,7 +92,7 @@ def _read_config(run: Path) -> dict[str, Any]:
     """How the images of the match were read."""
     try:
         config: dict[str, Any] = json.loads((run / "run.json").read_text(encoding="utf-8"))["config"]
-        return {name: config[name] for name in ("resize", "grey", "center", "symmetry")}
+        return {"center": config["center"]}
     except (OSError, ValueError, KeyError, TypeError):
         raise InputError(f"{run} is not the folder of a match; give the RUN of `bispectral-ot match`.") from None
 
@@ -100,13 +100,15 @@ def _read_config(run: Path) -> dict[str, Any]:
 def _read_images(config: dict[str, Any], made: dict[str, Any], predictor: Predictor, progress: Any) -> Any:
     from bispectral_ot.datasets import center, load
 
+    target = predictor.target
+    plain = target.kind == "images"
     dataset = load(
         config["images"],
         split=config["split"],
         root=config["root"],
-        resize=made["resize"],
-        grey=made["grey"],
-        kind=predictor.target.kind if predictor.target.kind == "sphere" else None,
+        resize=target.images.shape[1:3] if plain else None,
+        grey=plain and target.images.ndim == 3,
+        kind="sphere" if target.kind == "sphere" else None,
         seed=config["seed"],
         progress=progress,
     )

@@ -430,11 +430,15 @@ def shares(
     rates: Annotated[
         str, typer.Option(help="Skews: class c keeps rate^c of its images.", rich_help_panel=_CHOICES)
     ] = "0.95,0.9,0.8,0.7,0.5",
+    strangers: Annotated[
+        bool,
+        typer.Option("--strangers", help="Look for images of each set among the others.", rich_help_panel=_CHOICES),
+    ] = False,
     first: Annotated[
         int | None, typer.Option(min=8, help="Use the first images of each set only.", rich_help_panel=_CHOICES)
     ] = None,
     resize: Annotated[
-        int, typer.Option(min=2, help="Side that the images of folders are brought to.", rich_help_panel=_CHOICES)
+        int, typer.Option(min=2, help="Side that images of folders are brought to, in grey.", rich_help_panel=_CHOICES)
     ] = 64,
     root: Root = None,
     overwrite: Again = False,
@@ -466,6 +470,7 @@ def shares(
             per_class=per_class,
             seeds=seeds,
             rates=skews,
+            strangers=strangers,
             first=first,
             resize=resize,
             root=root,

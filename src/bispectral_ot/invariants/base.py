@@ -141,7 +141,7 @@ class BatchTransformer(TransformerMixin, BaseEstimator, ABC):
 
     def _fill_rows(self, rows: NDArray[Any], out: NDArray[np.float32], progress: Progress) -> int:
         vanishing = 0
-        blocks = row_blocks(len(rows), block_rows=_block_rows(self._scratch_per_row()))
+        blocks = row_blocks(len(rows), block_rows=block_rows_for(self._scratch_per_row()))
         results = Threads().map(_features_of, blocks, rows=(rows,), shared=(self,), stage="features", progress=progress)
         for block, (features, count) in zip(blocks, results, strict=True):
             out[block.start : block.stop] = features
@@ -228,7 +228,8 @@ def _features_of(block: Block, rows: NDArray[Any], transformer: BatchTransformer
     return features, transformer._fill(rows, features)
 
 
-def _block_rows(bytes_per_row: int) -> int:
+def block_rows_for(bytes_per_row: int) -> int:
+    """Rows of a block whose working set stays in a core's cache."""
     return max(1, SCRATCH_BYTES // bytes_per_row)
 
 
@@ -236,7 +237,7 @@ def _check_finite(rows: NDArray[Any]) -> None:
     """Refuse NaN and infinity, naming the image; block by block, before any work is done."""
     if rows.dtype.kind != "f":
         return
-    for block in row_blocks(len(rows), block_rows=_block_rows(rows[:1].nbytes)):
+    for block in row_blocks(len(rows), block_rows=block_rows_for(rows[:1].nbytes)):
         finite = np.isfinite(rows[block.start : block.stop])
         if not finite.all():
             bad = block.start + int(np.argmin(finite.all(axis=1)))

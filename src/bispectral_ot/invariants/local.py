@@ -231,9 +231,8 @@ class LocalBispectrum(BatchTransformer):
     def _scratch_per_row(self) -> int:
         level = self.levels_[0]
         height, width = (side + 2 * level.margin for side in level.shape)
-        slots = len(self.edge_ladder_.steps)
-        planes = 4 * height * width * (4 * self._channels + 3 * _N_EDGE_PLANES + 2 * slots)
-        return 8 * self.n_features_in_ + planes + 20 * slots * len(self.disk_) + 4 * self.n_features_out_
+        planes = 4 * height * width * (4 * self._channels + 2 * _N_EDGE_PLANES)
+        return 8 * self.n_features_in_ + planes + 4 * self.n_features_out_
 
     def _contents(self, rows: NDArray[Any]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Grey values in the disk (n, channels, pixels), for histograms, and contents (n, channels, height, width)."""

@@ -110,6 +110,7 @@ class Predictor:
             **{name: self.settings[name] for name in ("features", "symmetry", "metric")},
             **{name: getattr(self, name) for name in ("reg", "scale", "tol")},
             **{name: getattr(self.feature_map, name) for name in ("mean", "std")},
+            "intensity": getattr(self.feature_map.transformer, "intensity", None),
             **{name: getattr(self.target, name) for name in ("name", "classes", "files", "kind")},
         }
         arrays: dict[str, Any] = {
@@ -141,7 +142,8 @@ class Predictor:
             sides = (arrays[name] for name in ("source_sample", "target_sample"))
             sample = [Dataset(images, kind=words["kind"]) for images in sides]
             settings = {name: words[name] for name in ("features", "symmetry", "metric")}
-            choice = choose_features(settings["features"], symmetry=settings["symmetry"], metric=settings["metric"])
+            named = {name: words[name] for name in ("features", "symmetry", "metric", "intensity")}
+            choice = choose_features(named.pop("features"), **named)
             unfitted = FeatureMap(choice.transformer, words["mean"], words["std"])
             transformer = fitted(choice.transformer, unfitted.normalized(fit_sample(sample)))
             weights, projection = transformer.feature_weights_, arrays.get("projection")

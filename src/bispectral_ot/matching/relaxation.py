@@ -20,8 +20,9 @@ Vector = NDArray[np.float64]
 Index = NDArray[np.int64]
 
 # Penalties on the mass of single targets, relative to the regularisation of the plan: within classes whose totals are
-# held, and where nothing is known.
-_WITHIN_CLASSES, _UNKNOWN = 2.0, 0.5
+# held, and where nothing is known. The former grows with the images of a class: many show how these are distributed, a
+# few do not.
+_WITHIN_CLASSES, _PER_IMAGE, _UNKNOWN = 2.0, 1 / 150, 0.5
 # Sources that an estimate of shares looks at.
 _SOURCES = 8192
 # Total variation between the shares of two labelled sets, beyond chance, that makes a balanced plan doubtful.
@@ -103,7 +104,7 @@ def solve_marginals(
     assert estimate is not None
     assert target_labels is not None
     codes = np.unique(target_labels, return_inverse=True)[1].astype(np.int64)
-    penalty = _WITHIN_CLASSES * solver.reg
+    penalty = max(_WITHIN_CLASSES, _PER_IMAGE * float(np.median(estimate.counts))) * solver.reg
     # firmness is lam / (lam + penalty + reg)
     firm = estimate.firmness / (1 - estimate.firmness) * (penalty + solver.reg)
     solver = replace(solver, unbalanced=(None, penalty))

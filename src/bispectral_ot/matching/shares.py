@@ -34,6 +34,9 @@ _FIRMNESS_OF_SAME = 0.9
 _EM_STEPS, _EM_TOL = 1000, 1e-7
 _POTENTIAL_STEPS, _POTENTIAL_TOL = 100, 1e-3
 _TINY = 1e-30
+# Images that evidence is counted from: likelihoods are calibrated among the targets, from which sources differ a little
+# by how they were made, and with enough images that alone would be evidence.
+_MOST_EVIDENCE = 2000
 
 
 class Calibration(NamedTuple):
@@ -222,7 +225,7 @@ def _final_shares(log_likelihoods: Vector, counts: Vector) -> tuple[Vector, Vect
         return own, certainty * _FIRMNESS_OF_SAME, 0.0
     best = likeliest_shares(log_likelihoods)
     gain = _log_likelihood(log_likelihoods, best) - _log_likelihood(log_likelihoods, own)
-    evidence = 2 * gain / n_free
+    evidence = 2 * gain / n_free * min(1, _MOST_EVIDENCE / len(log_likelihoods))
     trust = float(np.clip((evidence - _SAME) / (_DIFFERENT - _SAME), 0, 1))
     shares = likeliest_shares(log_likelihoods, prior=_PRIOR_IMAGES)
     shares = _blend(_blend(shares, known / known.sum(), certainty), own, trust)

@@ -31,11 +31,15 @@ Found = dict[str, Any]
 def write_tables(folder: Path, cells: list[Cell]) -> None:
     """Write everything that is said of the cells."""
     write_json(folder / "results.json", {"cells": cells})
-    write_text(folder / "table.md", regime_table(cells))
-    write_text(folder / "sweep.md", sweep_table(cells))
-    write_text(folder / "shares.md", share_table(cells))
-    write_text(folder / "passes.md", pass_table(cells))
     write_text(folder / "unmatched.md", unmatched_table(cells))
+    cells = [cell for cell in cells if len(cell["regimes"]) > 1]
+    for name, table in (
+        ("table", regime_table),
+        ("sweep", sweep_table),
+        ("shares", share_table),
+        ("passes", pass_table),
+    ):
+        write_text(folder / f"{name}.md", table(cells))
     for name, features in _pairs(cells):
         drawn = sweep_figure([cell for cell in cells if _key(cell) == (name, features)], f"{name}, {features}")
         save(drawn, folder / "figures" / f"sweep-{name}-{features}.png")
@@ -90,9 +94,15 @@ def unmatched_table(cells: list[Cell]) -> str:
     """How well sources of classes that the target lacks are found."""
     rows = []
     for name, features in _pairs(cells):
-        found = [each["unmatched"] for each in _select(cells, name, features, "half target", 1.0)]
+        own = [cell for cell in cells if _key(cell) == (name, features)]
+        found = [each["unmatched"] for cell in own for each in cell["regimes"] if "unmatched" in each]
+        title = (
+            f"{name}, {features}"
+            if own[0]["regimes"][0]["regime"] == "strangers"
+            else f"{name}, {features}: half of the classes"
+        )
         columns = ("auc", "nearest_auc", "unknown_found", "known_found")
-        rows.append([f"{name}, {features}", *(_with_spread(each[column] for each in found) for column in columns)])
+        rows.append([title, *(_with_spread(each[column] for each in found) for column in columns)])
     header = ["", "AUC, relaxed plan", "AUC, nearest distance", "unknown with a score below 0.05", "known with one"]
     return markdown_table(header, rows)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,6 +30,7 @@ RATES = (0.95, 0.9, 0.8, 0.7, 0.5)
 # The rate of the four regimes.
 RATE = 0.7
 _LEVEL, _UNMATCHED = 0.9, 0.05
+_AMONG = " among "
 Index = NDArray[np.int64]
 Vector = NDArray[np.float64]
 
@@ -80,6 +82,7 @@ def run_shares(
     per_class: int = 200,
     seeds: int = 5,
     rates: Sequence[float] = RATES,
+    strangers: bool = False,
     first: int | None = None,
     resize: int = 64,
     root: str | Path | None = None,
@@ -105,10 +108,12 @@ def run_shares(
     rates
         Skews: of ten classes, class c keeps ``rate ** c`` of its images; with other numbers of classes the last one
         keeps as much as the last of ten.
+    strangers
+        Look for images of each set among those of each other instead, by the plan that shows what has a counterpart.
     first
         Use so many images at the start of each set only: those that choices were made on.
     resize
-        Side that images of folders are brought to.
+        Side that images of folders are brought to, in grey.
     """
     for name, value in (("per_class", per_class), ("seeds", seeds)):
         check_integer(name, value, minimum=1)
@@ -116,25 +121,29 @@ def run_shares(
     names = ("dataset", "features", "seed")
     store = CellStore(Path(out), VERB, outputs, names=names, entries={"regimes": list, "seconds": (int, float)})
     common = {"per_class": per_class, "rates": list(rates), "first": first}
+    paths = {Path(name).name: name for name in datasets}
+    pairs = [f"{one}{_AMONG}{other}" for other in paths for one in paths if one != other]
     configs: list[dict[str, Any]] = [
-        {"dataset": Path(name).name, "features": kind, "seed": seed, **common}
-        for name in datasets
+        {"dataset": name, "features": kind, "seed": seed, **common}
+        for name in (pairs if strangers else paths)
         for kind in features
         for seed in range(seeds)
     ]
-    paths = {Path(name).name: name for name in datasets}
-    loaded: dict[str, Dataset] = {}
+
+    @lru_cache(maxsize=None if strangers else 1)
+    def loaded(name: str) -> Dataset:
+        return _read(paths[name], first=first, resize=resize, root=root)
+
     with store.recorded({"datasets": list(paths), "features": list(features), "seeds": seeds, **common}):
         for number, config in enumerate(configs):
             progress("cells", number, len(configs))
             if store.find(config, overwrite=overwrite) is not None:
                 continue
             start = time.perf_counter()
-            name = config["dataset"]
-            if name not in loaded:
-                loaded = {name: _read(paths[name], first=first, resize=resize, root=root)}
-            whole = prepare(loaded[name], config["features"], per_class=per_class, seed=config["seed"])
-            cell = {"config": config, **measure(whole, rates), "seconds": time.perf_counter() - start}
+            sets = [loaded(name) for name in reversed(config["dataset"].split(_AMONG))]
+            whole = prepare(*sets, features=config["features"], per_class=per_class, seed=config["seed"])
+            found = measure_strangers(whole) if strangers else measure(whole, rates)
+            cell = {"config": config, "regimes": found, "seconds": time.perf_counter() - start}
             store.save(cell)
         progress("cells", len(configs), len(configs))
         cells = store.all()
@@ -143,22 +152,30 @@ def run_shares(
 
 
 def _read(name: str, *, first: int | None, resize: int, root: str | Path | None) -> Dataset:
-    dataset = load(name, root=root, resize=resize if Path(name).is_dir() else None)
+    folder = Path(name).is_dir()
+    dataset = load(name, root=root, resize=resize if folder else None, grey=folder)
     if dataset.labels is None:
         raise InputError(f"{dataset.name!r} has no labels, and this study cuts its classes to different shares.")
     return dataset if first is None else dataset.select(slice(0, first))
 
 
-def prepare(dataset: Dataset, features: str, *, per_class: int, seed: int) -> Task:
-    """Distances between a turned half and an upright one, and within the upright one."""
+def prepare(dataset: Dataset, *strangers: Dataset, features: str, per_class: int, seed: int) -> Task:
+    """Distances between a turned half and an upright one, and within the upright one.
+
+    As many turned ``strangers`` come after the sources, with the label -1.
+    """
     source, target = split_halves(dataset, seed=seed, per_class=per_class)
     assert source.labels is not None
     assert target.labels is not None
+    random = np.random.default_rng(seed)
+    others = [other.select(random.permutation(len(other))[: len(source)]) for other in strangers]
+    turned = [rotate_randomly(side, seed=seed + number) for number, side in enumerate([source, *others])]
+    labels = np.concatenate([source.labels, *(np.full(len(other), -1) for other in others)])
     choice = choose_features(features, symmetry="rotation")
-    with FeatureSpace([rotate_randomly(source, seed=seed), target], choice) as space:
-        distances = [space.feature_map.distance(rows, space.features[1], choice.metric) for rows in space.features]
-        costs, within = (distance.rows(0, distance.shape[0]) for distance in distances)
-    return Task(costs, within, source.labels, target.labels)
+    with FeatureSpace([*turned, target], choice, storage="float32") as space:
+        last = len(turned)
+        *costs, within = (space.cost(place, last).block(0, len(space.features[place])) for place in range(last + 1))
+    return Task(np.concatenate(costs), within, labels, target.labels)
 
 
 def find_regimes(whole: Task, rates: Sequence[float]) -> list[Regime]:
@@ -187,7 +204,7 @@ def find_regimes(whole: Task, rates: Sequence[float]) -> list[Regime]:
     return found
 
 
-def measure(whole: Task, rates: Sequence[float]) -> dict[str, Any]:
+def measure(whole: Task, rates: Sequence[float]) -> list[dict[str, Any]]:
     """All regimes of one pair of sets."""
     regimes = []
     for regime in find_regimes(whole, rates):
@@ -199,7 +216,13 @@ def measure(whole: Task, rates: Sequence[float]) -> dict[str, Any]:
         else:
             found |= compare_ways(task, intervals=regime.rate in (RATE, 1.0))
         regimes.append(found)
-    return {"regimes": regimes}
+    return regimes
+
+
+def measure_strangers(whole: Task) -> list[dict[str, Any]]:
+    """Sources of which half are of another set."""
+    n, m = whole.costs.shape
+    return [{"regime": "strangers", "rate": 1.0, "n": n, "m": m, "unmatched": find_unmatched(whole)}]
 
 
 def compare_ways(task: Task, *, intervals: bool = True) -> dict[str, Any]:
