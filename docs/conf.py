@@ -1,0 +1,82 @@
+"""The site: ``make docs``. What is generated goes to docs/_generated, and the site itself to build/site."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+DOCS = Path(__file__).resolve().parent
+os.environ["MPLBACKEND"] = "Agg"
+sys.path.insert(0, str(DOCS))  # site_pages
+sys.path.insert(0, str(DOCS.parent / "src"))
+
+from site_pages import write_program, write_reference  # noqa: E402
+
+from bispectral_ot import __version__  # noqa: E402
+
+project = "bispectral-ot"
+author = "The bispectral-ot developers"
+copyright = f"2026, {author}"
+release = version = __version__
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.napoleon",
+    "sphinx_gallery.gen_gallery",
+]
+# names of public results stand where they are defined, whether or not a module lists them
+exclude_patterns = ["results", "**/README.md", "**/*.ipynb", "_generated/gallery/*.zip"]
+nitpicky = False
+html_theme = "furo"
+html_title = "bispectral-ot"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_copy_source = False
+html_show_sourcelink = False
+html_theme_options = {"top_of_page_buttons": []}
+templates_path: list[str] = []
+
+myst_heading_anchors = 4
+myst_enable_extensions = ["colon_fence", "deflist"]
+
+autosummary_generate = True
+autodoc_typehints = "none"  # docstrings have the types that matter to a reader; signatures stay short
+autodoc_default_options = {"members": True, "inherited-members": "BaseEstimator,Exception"}
+autodoc_preserve_defaults = True
+napoleon_google_docstring = False
+napoleon_use_rtype = False
+napoleon_use_ivar = True
+
+sphinx_gallery_conf = {
+    "examples_dirs": "gallery",
+    "gallery_dirs": "_generated/gallery",
+    "filename_pattern": r"\.py$",
+    "within_subsection_order": "FileNameSortKey",
+    "download_all_examples": False,
+    "remove_config_comments": True,
+    "show_memory": False,
+    "plot_gallery": True,
+    "abort_on_example_error": True,
+    "min_reported_time": 1,
+    "write_computation_times": False,
+    "show_signature": False,
+}
+
+
+def as_markdown(app: Any, page: str, source: list[str]) -> None:
+    """Pages are also read on a code host, where they link to files outside of the site: such links become plain text."""
+    source[0] = re.sub(r"\[([^]]+)\]\(\.\./[^)]*\)", r"\1", source[0])
+
+
+def setup(app: Any) -> None:
+    """Generate what is generated, and listen for pages."""
+    generated = DOCS / "_generated"
+    generated.mkdir(exist_ok=True)
+    write_reference(DOCS.parent / "src" / "bispectral_ot" / "__init__.pyi", generated / "reference.md")
+    write_program(generated / "program.md")
+    app.connect("source-read", as_markdown)
