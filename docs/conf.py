@@ -29,9 +29,8 @@ extensions = [
     "sphinx.ext.napoleon",
     "sphinx_gallery.gen_gallery",
 ]
-# names of public results stand where they are defined, whether or not a module lists them
-exclude_patterns = ["results", "**/README.md", "**/*.ipynb", "_generated/gallery/*.zip"]
-nitpicky = False
+templates_path = ["_templates"]  # a class and its methods on one page, without a table of inherited ones
+exclude_patterns = ["gallery", "results", "**/README.md", "**/*.ipynb", "_generated/gallery/*.zip"]
 html_theme = "furo"
 html_title = "bispectral-ot"
 html_static_path = ["_static"]
@@ -39,18 +38,17 @@ html_css_files = ["site.css"]
 html_copy_source = False
 html_show_sourcelink = False
 html_theme_options = {"top_of_page_buttons": []}
-templates_path: list[str] = []
 
 myst_heading_anchors = 4
-myst_enable_extensions = ["colon_fence", "deflist"]
 
 autosummary_generate = True
 autodoc_typehints = "none"  # docstrings have the types that matter to a reader; signatures stay short
-autodoc_default_options = {"members": True, "inherited-members": "BaseEstimator,Exception"}
+autodoc_default_options = {"members": True}
 autodoc_preserve_defaults = True
 napoleon_google_docstring = False
 napoleon_use_rtype = False
 napoleon_use_ivar = True
+suppress_warnings = ["ref.python"]  # words of an attribute's description that are also names of attributes
 
 sphinx_gallery_conf = {
     "examples_dirs": "gallery",
@@ -68,9 +66,11 @@ sphinx_gallery_conf = {
 }
 
 
-def as_markdown(app: Any, page: str, source: list[str]) -> None:
-    """Pages are also read on a code host, where they link to files outside of the site: such links become plain text."""
-    source[0] = re.sub(r"\[([^]]+)\]\(\.\./[^)]*\)", r"\1", source[0])
+def for_the_site(app: Any, page: str, source: list[str]) -> None:
+    """Pages are also read on a code host: there a script of the gallery is a file, and other folders are at hand."""
+    text = re.sub(r"\]\(gallery/(plot_\w+)\.py\)", r"](_generated/gallery/\1.rst)", source[0])
+    text = text.replace("](gallery/)", "](_generated/gallery/index.rst)")
+    source[0] = re.sub(r"\[([^]]+)\]\(\.\./(?!promises)[^)]*\)", r"\1", text)
 
 
 def setup(app: Any) -> None:
@@ -79,4 +79,4 @@ def setup(app: Any) -> None:
     generated.mkdir(exist_ok=True)
     write_reference(DOCS.parent / "src" / "bispectral_ot" / "__init__.pyi", generated / "reference.md")
     write_program(generated / "program.md")
-    app.connect("source-read", as_markdown)
+    app.connect("source-read", for_the_site)

@@ -38,6 +38,7 @@ FURTHER = {
     "comparing": ("comparing.Pair", "comparing.contrast", "comparing.Contrast"),
     "datasets": ("datasets.available", "datasets.rotate", "datasets.synthetic_shapes"),
     "invariants": (
+        "invariants.BatchTransformer",
         "invariants.CombinedBispectrum",
         "invariants.LocalBispectrum",
         "invariants.DihedralImageBispectrum",
