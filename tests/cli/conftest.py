@@ -12,6 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from bispectral_ot import Dataset, load, split_halves
+from bispectral_ot.cli.console import STAGE
 from bispectral_ot.cli.main import app
 
 CLASSES = ("zéro", "eins, zwei", '"deux"')
@@ -21,7 +22,10 @@ class Outcome:
     """What a run of the program left behind."""
 
     def __init__(self, code: int, stdout: str, stderr: str) -> None:
-        self.code, self.stdout, self.stderr = code, stdout, stderr
+        self.code, self.stdout = code, stdout
+        lines = stderr.splitlines(keepends=True)
+        self.stderr = "".join(line for line in lines if not line.startswith(STAGE))
+        self.stages = [line.removeprefix(STAGE).strip() for line in lines if line.startswith(STAGE)]
 
     @property
     def complaint(self) -> str:

@@ -111,3 +111,11 @@ def test_bad_input_is_one_line(program, files, tmp_path, words, message):
     outcome = program("compare", *given, "--out", tmp_path / "run")
     assert outcome.code == 2
     assert message in outcome.complaint
+
+
+def test_a_comparison_is_repeated_from_its_run_json(program, run, tmp_path):
+    out, _, _ = run
+    outcome = program("compare", "--config", out, "--no-figures", "--out", tmp_path / "again", "-q")
+    assert (outcome.code, outcome.stderr) == (0, "")
+    assert (tmp_path / "again" / "distances.csv").read_bytes() == (out / "distances.csv").read_bytes()
+    assert not (tmp_path / "again" / "figures").exists()

@@ -89,7 +89,7 @@ def test_the_installed_script_prints_its_version():
 def test_the_installed_script_matches(sets, tmp_path):
     """Whatever a user's Python is told about warnings, the program decides what to show."""
     np.savez(tmp_path / "blank.npz", images=np.zeros((2, 12, 12)))
-    words = ("match", tmp_path / "blank.npz", "b.npz", "--json", "--features", "pixels", "--max-iter", "1")
+    words = ("match", tmp_path / "blank.npz", "b.npz", "--json", "-q", "--features", "pixels", "--max-iter", "1")
     out = ("--out", tmp_path / "blank")
     process = start(*words, *out, cwd=sets, env=os.environ | {"PYTHONWARNINGS": "always"})
     stdout, stderr = process.communicate()
@@ -115,7 +115,7 @@ def start_endless(sets: Path, out: Path) -> subprocess.Popen[str]:
     """A match that would take hours, in its middle; at ``out`` is an older run."""
     out.mkdir(exist_ok=True)
     (out / "run.json").write_text(OLD)
-    process = start("match", sets / "a.npz", sets / "b.npz", *ENDLESS, "--json", "--out", out)
+    process = start("match", sets / "a.npz", sets / "b.npz", *ENDLESS, "--json", "-q", "--out", out)
     deadline = time.monotonic() + 60
     while not list(out.parent.glob(f".{out.name}-partial-*")):
         assert process.poll() is None, process.communicate()
@@ -171,7 +171,7 @@ def test_two_runs_with_one_place_are_both_kept(sets, tmp_path):
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 def test_output_to_a_full_device(sets, tmp_path, unbuffered):
     """The run is kept, the message is true, and there is no traceback."""
-    words = [SCRIPT, "match", sets / "a.npz", sets / "b.npz", "--json", "--out", tmp_path / "run"]
+    words = [SCRIPT, "match", sets / "a.npz", sets / "b.npz", "--json", "-q", "--out", tmp_path / "run"]
     environment = os.environ | {"PYTHONUNBUFFERED": unbuffered}
     with open("/dev/full", "w") as full:
         done = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, text=True, env=environment)

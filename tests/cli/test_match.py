@@ -66,7 +66,7 @@ def test_results_say_what_was_measured_and_how(run):
     assert results["settings"]["features"] == "combined-bispectrum"
     assert results["settings"]["metric"] == "sqeuclidean"
     assert results["settings"]["rotate_source"] is True
-    assert {"load", "features", "cost", "transport", "report"} <= set(results["seconds"])
+    assert {"load", "features", "cost", "transport", "tables", "figures", "page"} <= set(results["seconds"])
     assert 0 <= results["accuracy"] <= 1
     assert set(results["recall"]) == {"zéro", "eins, zwei", '"deux"'}
     record = json.loads((out / "run.json").read_text("utf-8"))
@@ -325,7 +325,7 @@ def test_names_that_are_no_utf_8_do_not_lose_the_run(halves, tmp_path, locale):
         environment |= {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
     words = ["match", tmp_path / "left", tmp_path / "right", "--features", "pixels", "--symmetry", "none", "--report"]
     program = "from bispectral_ot.cli import run; run()"
-    command = [sys.executable, "-c", program, *words, "--out", tmp_path / "run"]
+    command = [sys.executable, "-c", program, *words, "-q", "--out", tmp_path / "run"]
     done = subprocess.run(command, capture_output=True, env=environment)
     assert (done.returncode, done.stderr) == (0, b"")
     results = json.loads((tmp_path / "run" / "results.json").read_text("utf-8"))
@@ -373,3 +373,73 @@ def test_folders_of_mixed_sizes_and_of_splits(program, tmp_path):
     assert [outcome.json[side]["images"] for side in ("source", "target")] == [6, 6]
     assert outcome.stderr.count("warning: images have different sizes") == 1
     assert f"are compared at {side} x {side}" in outcome.stderr
+
+
+def test_a_run_is_repeated_from_its_run_json(program, sets, run, tmp_path):
+    out, _ = run
+    outcome = program("match", "--config", out / "run.json", "--out", tmp_path / "again", "-q")
+    assert (outcome.code, outcome.stderr, outcome.stages) == (0, "", [])
+    for name in ("matches.csv", "labels.csv", "confusion.csv"):
+        assert (tmp_path / "again" / name).read_bytes() == (out / name).read_bytes()
+    configs = [json.loads((folder / "run.json").read_text())["config"] for folder in (out, tmp_path / "again")]
+    changed = {name for name, value in configs[0].items() if configs[1][name] != value}
+    assert changed <= {"out", "quiet"}
+    # options that are given go before; the folder of a run does as well as its file
+    outcome = program("match", "--config", out, "--limit", "7", "--no-figures", "--out", tmp_path / "few", "--json")
+    assert outcome.json["source"]["images"] == 7
+    assert outcome.json["settings"]["rotate_source"] is True
+    assert not (tmp_path / "few" / "figures").exists()
+    assert "figures" not in outcome.json["seconds"]
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("{}", "is no run.json of this program"),
+        ("[1", "is no run.json of this program"),
+        ('{"config": {"verb": "compare"}}', "is of 'compare', not of 'match'"),
+        ('{"config": {"verb": "match", "sourc": "a"}}', "has the option 'sourc', which is unknown here; did you mean"),
+        ('{"config": {"verb": "match", "seed": {}}}', "the option 'seed' is {}; expected a word or a number"),
+        ('{"config": {"verb": "match", "seed": "x", "source": "a", "target": "b"}}', "Invalid value for '--seed'"),
+    ],
+)
+def test_files_that_are_no_configuration(program, tmp_path, content, words):
+    (tmp_path / "run.json").write_text(content)
+    outcome = program("match", "--config", tmp_path / "run.json", "--out", tmp_path / "run")
+    assert outcome.code == 2
+    assert words in outcome.stderr
+    missing = program("match", "--config", tmp_path / "none.json", "--out", tmp_path / "run")
+    assert "No such file" in missing.complaint
+
+
+def test_a_dry_run_plans_and_writes_nothing(program, sets, tmp_path):
+    words = ("match", sets / "a.npz", sets / "b.npz", "--pca", "5", "--out", tmp_path / "run", "--dry-run")
+    outcome = program(*words)
+    assert outcome.code == 0, outcome.stderr
+    for word in ("5 columns", "kept as float32", "memory", "time", "nothing was written"):
+        assert word in outcome.stdout
+    assert not (tmp_path / "run").exists()
+    plan = program(*words, "--json").json
+    assert plan["memory_bytes"] > 0
+    assert {"load", "features", "cost", "transport"} <= set(plan["seconds"])
+    refused = program(*words, "--working-memory", "1kB")
+    assert refused.code == 2
+
+
+def test_a_line_for_each_stage_off_a_terminal(program, sets, tmp_path):
+    words = ("match", sets / "a.npz", sets / "b.npz", "--limit", "9", "--out", tmp_path / "run")
+    stages = [stage.partition(" (")[0] for stage in program(*words).stages]
+    assert stages[0] == "prepare"
+    assert {"features", "cost", "transport", "summary", "figures"} <= set(stages)
+    assert len(set(stages)) == len(stages)
+    assert program(*words, "--overwrite", "-q").stages == []
+
+
+def test_the_accuracy_stands_next_to_that_of_the_largest_class(program, tmp_path):
+    images = np.random.default_rng(0).normal(size=(12, 8, 8))
+    for name in "ab":
+        np.savez(tmp_path / f"{name}.npz", images=images, labels=["x"] * 9 + ["y"] * 3)
+    words = ("match", tmp_path / "a.npz", tmp_path / "b.npz", "--no-figures", "--out", tmp_path / "run")
+    outcome = program(*words)
+    assert "(75.0% if all were given the largest class)" in " ".join(outcome.stdout.split())
+    assert json.loads((tmp_path / "run" / "results.json").read_text())["majority"] == 0.75

@@ -54,7 +54,7 @@ def test_nothing_but_the_output_needs_to_be_writable(restricted, sets):
     before, out, environment = restricted
     shutil.copytree(sets, out / "sets")
     program = "from bispectral_ot.cli import run; run()"
-    words = ["match", out / "sets" / "a.npz", out / "sets" / "b.npz", "--rotate-source", "--json", "--report"]
+    words = ["match", out / "sets" / "a.npz", out / "sets" / "b.npz", "--rotate-source", "--json", "-q", "--report"]
     options = ["--features", "pixels", "--symmetry", "none", "--out", out / "run"]
     done = subprocess.run(
         [*before, sys.executable, "-c", program, *words, *options],

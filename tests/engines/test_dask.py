@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -89,7 +90,15 @@ def test_a_given_matrix_and_newton_steps(engine, pair):
     assert other.transport_cost == pytest.approx(one.transport_cost, rel=1e-6)
 
 
-@pytest.mark.parametrize("options", [{}, {"pca": 16}, {"marginals": "estimated"}, {"features": "aligned"}], ids=str)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"features": "coupled-bispectrum", "pca": 16},
+        {"features": "pixels", "marginals": "estimated"},
+        {"features": "aligned"},
+    ],
+    ids=str,
+)
 def test_the_same_match(client, options):
     source, target = bot.split_halves(bot.load("digits"), per_class=20)
     source = bot.rotate_randomly(source)
@@ -104,7 +113,10 @@ def test_the_same_match(client, options):
 
 def test_the_same_comparison(client):
     first, second = bot.split_halves(bot.load("digits"), per_class=10)
-    here, there = (bot.compare({"first": first, "second": second}, labels=True, client=c) for c in (None, client))
+    here, there = (
+        bot.compare({"first": first, "second": second}, features="pixels", labels=True, client=c)
+        for c in (None, client)
+    )
     pairs = [each.pair("first", "second") for each in (here, there)]
     assert pairs[1].distance == pytest.approx(pairs[0].distance, rel=1e-6, abs=1e-9)
 
@@ -115,7 +127,7 @@ def test_the_same_comparison(client):
 def test_chunks_of_a_dask_array_are_read_by_the_workers(client, turned, monkeypatch):
     import dask.array as da
 
-    options = {"solver": Sinkhorn(tol=1e-7), "pca": 20, "client": client}
+    options = {"solver": Sinkhorn(tol=1e-7), "features": "coupled-bispectrum", "client": client}
     expected = bot.match(*turned, **options)
     images = da.map_blocks(read, da.from_array(turned[0].images, chunks=(170, 4, 8)), dtype=np.float32)
     monkeypatch.setenv("NO_IMAGES_HERE", "1")  # the workers do not have it
@@ -135,8 +147,9 @@ def test_chunks_without_a_cluster(turned):
     import dask.array as da
 
     images = da.from_array(turned[0].images, chunks=100)
-    few = bot.match(images[:50], turned[1].select(slice(80)))
-    assert few.distance == pytest.approx(bot.match(turned[0].images[:50], turned[1].select(slice(80))).distance)
+    few, target = images[:50], turned[1].select(slice(80))
+    found, expected = (bot.match(source, target, features="pixels") for source in (few, turned[0].images[:50]))
+    assert found.distance == pytest.approx(expected.distance)
 
 
 def test_chunks_that_cannot_be_used():
@@ -162,7 +175,7 @@ def test_chunks_that_cannot_be_used():
 
 @pytest.fixture(scope="module")
 def turned():
-    source, target = bot.split_halves(bot.load("digits"), per_class=60)
+    source, target = bot.split_halves(bot.load("digits"), per_class=40)
     return bot.rotate_randomly(source), target
 
 
@@ -175,7 +188,7 @@ def test_workers_that_are_killed_cost_nothing_but_time(client, turned):
             killed[stage] = next(iter(client.run(os.getpid).values()))
             os.kill(killed[stage], signal.SIGKILL)
 
-    options = {"solver": Sinkhorn(tol=1e-7), "storage": "float32", "pca": 20}
+    options = {"solver": Sinkhorn(tol=1e-7), "features": "coupled-bispectrum", "pca": 20}
     expected = bot.match(*turned, **options)
     found = bot.match(*turned, client=client, progress=kill_once, **options)
     assert set(killed) >= {"features", "cost", "transport", "summary"}
@@ -219,6 +232,33 @@ def test_errors_of_a_block_come_back_as_they_are(engine):
 
 def divide(block):
     return 1 // (block.start - 2)
+
+
+def test_a_file_that_workers_cannot_see(engine):
+    with pytest.raises(bot.ClusterError, match=r"rows 0 to 2: a worker cannot see a file .*here\.npy"):
+        list(engine.map(read_file, row_blocks(2, block_rows=2)))
+
+
+def read_file(block):
+    return np.load("not-here.npy")
+
+
+def test_the_program_with_a_scheduler(client, tmp_path, monkeypatch):
+    from typer.testing import CliRunner
+
+    from bispectral_ot.cli.main import app
+
+    monkeypatch.setattr("bispectral_ot.report.match_folder.save", lambda figure, path: None)
+    words = ["match", "digits", "digits", "--split-halves", "--limit", "60", "--features", "pixels", "--json", "--out"]
+    here = CliRunner().invoke(app, [*words, str(tmp_path / "here")])
+    there = CliRunner().invoke(app, [*words, str(tmp_path / "there"), "--scheduler", client.scheduler.address])
+    assert (here.exit_code, there.exit_code) == (0, 0)
+    one, other = (json.loads(found.stdout) for found in (here, there))
+    assert other["distance"] == pytest.approx(one["distance"], rel=1e-5)
+    cluster = json.loads((tmp_path / "there" / "run.json").read_text())["cluster"]
+    assert len(cluster["workers"]) == 2
+    assert cluster["rounds"]["sweep"]["count"] >= other["iterations"] > 0
+    assert not (tmp_path / "there.solve.npz").exists()
 
 
 def test_ctrl_c_takes_back_what_is_queued(engine):

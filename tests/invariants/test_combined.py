@@ -37,7 +37,7 @@ def test_whitening_is_the_power_of_the_covariance():
     random = np.random.default_rng(0)
     rows = (random.normal(size=(500, 6)) @ random.normal(size=(6, 6))).astype(np.float32)
     changes = (0.1 * random.normal(size=(200, 6)) * np.arange(6)).astype(np.float32)
-    whitened = rows @ whitening(rows, changes, 6)
+    whitened = rows @ whitening(rows, changes)
     assert whitened.var(axis=0).sum() == pytest.approx(1, rel=1e-4)
     both = np.cov(rows.T, bias=True) + 1000 / 2 * changes.T @ changes / len(changes)
     literal = rows @ scipy.linalg.fractional_matrix_power(both, -3 / 8)
@@ -57,15 +57,30 @@ def test_components_are_those_of_the_covariance():
 
 def test_a_row_is_the_two_parts_projected_and_weighted():
     images = shapes()
-    combined = CombinedBispectrum().fit(images)
+    combined = CombinedBispectrum(kept_variance=1.0).fit(images)
     rows = combined.transform(images)
-    local = combined.local_.transform(images) @ combined.local_projection_
-    coupled = combined.coupled_.transform(images) * np.sqrt(combined.coupled_.feature_weights_)
     kind = combined.index_map_["kind"]
-    np.testing.assert_allclose(rows[:, kind == LOCAL], local, atol=1e-4)
+    np.testing.assert_allclose(
+        rows[:, kind == LOCAL], combined.local_.transform(images) @ combined.local_projection_, atol=1e-4
+    )
+    coupled = combined.coupled_.transform(images)
     np.testing.assert_allclose(rows[:, kind == COUPLED], coupled @ combined.coupled_projection_, atol=1e-4)
     assert rows[:, kind == LOCAL].var(axis=0).sum() == pytest.approx(1, rel=1e-3)
     assert rows[:, kind == COUPLED].var(axis=0).sum() == pytest.approx(combined.coupled_weight_, rel=1e-3)
+    # the weighted distance of coupled rows, as long as nothing is left out
+    literal = euclidean_distances(coupled * np.sqrt(combined.coupled_.feature_weights_))
+    scale = np.sqrt(
+        combined.coupled_weight_ / (coupled * np.sqrt(combined.coupled_.feature_weights_)).var(axis=0).sum()
+    )
+    np.testing.assert_allclose(euclidean_distances(rows[:, kind == COUPLED]), scale * literal, atol=2e-3)
+
+
+def test_what_is_left_out_has_little_variance():
+    images = bot.load("digits").images[:300]
+    full, less = (CombinedBispectrum(kept_variance=share).fit(images) for share in (1.0, 0.9))
+    assert less.n_features_out_ < full.n_features_out_ / 2
+    kept = less.transform(images).var(axis=0).sum() / full.transform(images).var(axis=0).sum()
+    assert 0.9 <= kept < 0.95
 
 
 def test_the_coupled_part_counts_for_shapes_and_not_for_textures():

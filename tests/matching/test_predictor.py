@@ -36,6 +36,7 @@ def test_images_that_took_part_get_the_same_answer(sides, options, tmp_path):
     match.predictor.save(tmp_path / "model.npz")
     kept = Predictor.load(tmp_path / "model.npz")
     found = match.predict(source.select(some), poses=True)
+    assert repr(found) == "Prediction(labels and shares, best targets, poses of 22 images)"
     np.testing.assert_array_equal(found.labels, labels.labels[some])
     np.testing.assert_allclose(found.shares, labels.shares[some], atol=1e-4)
     np.testing.assert_allclose(found.poses.angles, poses.angles[some], atol=1e-3)

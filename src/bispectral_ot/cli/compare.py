@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from bispectral_ot.choices import FeatureName, Metric, Split, Storage, Symmetry
+from bispectral_ot.cli.config import ConfigFile
 from bispectral_ot.cli.console import output, progress_bars, say, shown_warnings
 from bispectral_ot.cli.match import Scheduler
 from bispectral_ot.errors import DataWarning, InputError
@@ -140,12 +141,19 @@ def compare(
         bool,
         typer.Option("--report", help="Write report.html, which opens in a browser.", rich_help_panel=_OUTPUT),
     ] = False,
+    figures: Annotated[
+        bool,
+        typer.Option(
+            "--figures/--no-figures", help="Draw figures; without them small runs are faster.", rich_help_panel=_OUTPUT
+        ),
+    ] = True,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print results.json, and nothing else.", rich_help_panel=_OUTPUT)
     ] = False,
     quiet: Annotated[
         bool, typer.Option("--quiet", "-q", help="Print warnings and errors only.", rich_help_panel=_OUTPUT)
     ] = False,
+    config_file: ConfigFile = None,
 ) -> None:
     """Measure distances between sets: 0 for a set and itself, and what sampling alone would give for comparison.
 
@@ -161,6 +169,7 @@ def compare(
     classes.csv, figures, results.json, run.json, and the saved pairs in cells/.
     """
     config = {"verb": "compare"} | locals()
+    del config["config_file"]
     from bispectral_ot.comparing.store import FolderStore, fingerprints
     from bispectral_ot.engines.cluster import connected
     from bispectral_ot.files import to_json
@@ -288,7 +297,17 @@ def _compare_sets(
     asked = {name: config[name] for name in ("limit", "center", "resize", "grey", "split")}
     found = replace(found, settings=found.settings | asked)
     extra = {"warnings": shown}
-    return dict(write_comparison(out, found, list(datasets.values()), contrasts=contrasts, extra=extra))
+    return dict(
+        write_comparison(
+            out,
+            found,
+            list(datasets.values()),
+            contrasts=contrasts,
+            draw=config["figures"],
+            extra=extra,
+            progress=progress,
+        )
+    )
 
 
 def _print(content: dict[str, Any], out: Path) -> None:

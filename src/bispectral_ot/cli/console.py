@@ -24,6 +24,7 @@ from bispectral_ot.errors import DataWarning, NotConvergedWarning
 from bispectral_ot.progress import Progress as ProgressCallback
 from bispectral_ot.progress import silent
 
+STAGE = "stage: "  # how such a line begins
 output = Console(highlight=False)
 errors = Console(stderr=True, highlight=False)
 
@@ -59,9 +60,12 @@ def shown_warnings() -> Iterator[list[str]]:
 
 @contextmanager
 def progress_bars(*, quiet: bool = False) -> Iterator[ProgressCallback]:
-    """A progress callback that draws one bar per stage while the block runs; silent off a terminal."""
-    if quiet or not errors.is_terminal:
+    """A progress callback that draws one bar per stage while the block runs; off a terminal, a line per stage."""
+    if quiet:
         yield silent
+        return
+    if not errors.is_terminal:
+        yield _lines()
         return
     columns = (
         SpinnerColumn(finished_text="[green]✓"),
@@ -81,6 +85,18 @@ def progress_bars(*, quiet: bool = False) -> Iterator[ProgressCallback]:
             bars.update(tasks[stage], completed=done, total=total or None)
 
         yield show
+
+
+def _lines() -> ProgressCallback:
+    """Print a line when a stage begins, for logs."""
+    begun: set[str] = set()
+
+    def show(stage: str, done: int, total: int) -> None:
+        if stage not in begun:
+            begun.add(stage)
+            errors.print(Text(f"{STAGE}{stage}{f' ({total:,})' if total > 1 else ''}"), soft_wrap=True)
+
+    return show
 
 
 class _TimeLeft(ProgressColumn):

@@ -113,7 +113,7 @@ def _print(found: dict[str, dict[str, Any]], out: Path) -> None:
         table.add_column(title, justify="right")
     best = max(result["accuracy"] for result in found.values())
     for name, result in found.items():
-        working = sum(s for stage, s in result["seconds"].items() if stage != "report")
+        working = sum(s for stage, s in result["seconds"].items() if stage not in ("tables", "figures", "page"))
         table.add_row(
             name,
             result["settings"]["marginals"],

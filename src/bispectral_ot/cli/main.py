@@ -23,6 +23,7 @@ from bispectral_ot.cli import datasets, study
 from bispectral_ot.cli.compare import compare
 from bispectral_ot.cli.console import complain
 from bispectral_ot.cli.demo import demo
+from bispectral_ot.cli.info import info
 from bispectral_ot.cli.match import match
 from bispectral_ot.cli.predict import predict
 from bispectral_ot.cli.report import report
@@ -178,6 +179,7 @@ app.command()(compare)
 app.command()(upright)
 app.command()(demo)
 app.command()(report)
+app.command()(info)
 app.add_typer(datasets.app, name="datasets")
 app.add_typer(study.app, name="study")
 

@@ -13,10 +13,15 @@ from rich.table import Table
 from rich.text import Text
 
 from bispectral_ot.choices import FeatureName, Intensity, Marginals, Metric, SolverName, Split, Storage, Symmetry
+from bispectral_ot.cli.config import ConfigFile
 from bispectral_ot.cli.console import output, progress_bars, shown_warnings
 from bispectral_ot.errors import DataWarning, InputError
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from bispectral_ot.datasets import Dataset
     from bispectral_ot.datasets.listing import Listing
     from bispectral_ot.poses import Poses
     from bispectral_ot.progress import Progress
@@ -205,6 +210,20 @@ def match(
         bool,
         typer.Option("--report", help="Write report.html, which opens in a browser.", rich_help_panel=_OUTPUT),
     ] = False,
+    figures: Annotated[
+        bool,
+        typer.Option(
+            "--figures/--no-figures", help="Draw figures; without them small runs are faster.", rich_help_panel=_OUTPUT
+        ),
+    ] = True,
+    dry_run: Annotated[
+        bool,
+        typer.Option(
+            "--dry-run",
+            help="Say what would be done, with memory and time from a trial with 200 images; write nothing.",
+            rich_help_panel=_OUTPUT,
+        ),
+    ] = False,
     as_json: Annotated[
         bool,
         typer.Option("--json", help="Print results.json, and nothing else.", rich_help_panel=_OUTPUT),
@@ -213,6 +232,7 @@ def match(
         bool,
         typer.Option("--quiet", "-q", help="Print warnings and errors only.", rich_help_panel=_OUTPUT),
     ] = False,
+    config_file: ConfigFile = None,
 ) -> None:
     """Match the images of SOURCE with those of TARGET by content.
 
@@ -225,6 +245,8 @@ def match(
     Example: bispectral-ot match scanned-parts/ cad-models/ --out runs/parts
 
     Example: bispectral-ot match scans.npz mnist --features ring-bispectrum --metric l1 --out runs/paper
+
+    Example: bispectral-ot match --config runs/first/run.json --out runs/again
 
     Example: bispectral-ot match survey.npz atlas.npz --scheduler tcp://head:8786 --out runs/survey
 
@@ -245,10 +267,17 @@ def match(
     confusion.csv: where each source class went, if both sides have labels.
 
     poses.csv: with --poses, how each source has to be turned to stand like its targets.
+
+    With --scheduler, RUN.solve.npz has the state of the solve until it ends: where the
+    cluster is lost, the same command goes on from there.
     """
     config = {"verb": "match"} | locals()
+    del config["config_file"]
     start = time.perf_counter()
     options = check_options(config)
+    if dry_run:
+        _print_plan(config, options)
+        return
     from bispectral_ot.engines.cluster import connected
     from bispectral_ot.files import to_json, write_json
     from bispectral_ot.runs import new_run, run_record
@@ -260,6 +289,8 @@ def match(
         progress_bars(quiet=quiet) as progress,
     ):
         options["client"] = engine
+        if engine and solver == "sinkhorn":  # a run on a cluster that is lost goes on from here
+            options["state"] = Path(f"{out}.solve.npz")
         reading = time.perf_counter()
         sides = read_sides(config, progress)
         loading = time.perf_counter() - reading
@@ -276,6 +307,18 @@ def match(
         print_match(found, out)
     if not found["converged"]:
         raise typer.Exit(1)
+
+
+def _print_plan(config: dict[str, Any], options: dict[str, Any]) -> None:
+    from bispectral_ot.cli.plan import plan_match, print_plan
+    from bispectral_ot.files import to_json
+
+    with shown_warnings(), progress_bars(quiet=config["quiet"]) as progress:
+        plan = plan_match(config, options, progress)
+    if config["as_json"]:
+        typer.echo(to_json(plan))
+    else:
+        print_plan(plan)
 
 
 def check_options(config: dict[str, Any]) -> dict[str, Any]:
@@ -329,15 +372,25 @@ def check_options(config: dict[str, Any]) -> dict[str, Any]:
 
 def read_sides(config: dict[str, Any], progress: Progress) -> tuple[Side, Side]:
     """Both sets as they are compared: drawn from, loaded at one size, turned and centred."""
+    from bispectral_ot.datasets.together import read_together
+    from bispectral_ot.report.tables import Side
+
+    listings, positions, reading = list_sides(config, progress)
+    read = read_together(listings, positions, progress=progress, **reading)
+    source, target = prepare_sides(config, read, progress)
+    return Side(source, positions[0]), Side(target, positions[1])
+
+
+def list_sides(
+    config: dict[str, Any], progress: Progress
+) -> tuple[list[Listing], list[NDArray[np.int64]], dict[str, Any]]:
+    """What both sets hold, which of their images are compared, and how these are read."""
     import numpy as np
 
-    from bispectral_ot.datasets import center, rotate_randomly
-    from bispectral_ot.datasets.dataset import as_shapes, check_flat
+    from bispectral_ot.datasets.dataset import check_flat
     from bispectral_ot.datasets.load import drawn, list_set
     from bispectral_ot.datasets.resize import parse_size
-    from bispectral_ot.datasets.together import read_together
-    from bispectral_ot.datasets.transforms import half_positions, warn_of_shared
-    from bispectral_ot.report.tables import Side
+    from bispectral_ot.datasets.transforms import half_positions
 
     symmetry, seed = _symmetry(config), config["seed"]
 
@@ -364,16 +417,24 @@ def read_sides(config: dict[str, Any], progress: Progress) -> tuple[Side, Side]:
     if config["grey"] or size is not None:
         for listing in listings:
             check_flat(listing, "--resize and --grey")
-    source, target = read_together(listings, positions, size=size, grey=config["grey"], progress=progress)
-    if symmetry == "so3-shapes":
+    return listings, positions, {"size": size, "grey": config["grey"]}
+
+
+def prepare_sides(config: dict[str, Any], sides: Iterable[Dataset], progress: Progress) -> tuple[Dataset, Dataset]:
+    """Both sets turned and centred, where that is asked for."""
+    from bispectral_ot.datasets import center, rotate_randomly
+    from bispectral_ot.datasets.dataset import as_shapes
+    from bispectral_ot.datasets.transforms import warn_of_shared
+
+    source, target = sides
+    if _symmetry(config) == "so3-shapes":
         source, target = as_shapes(source), as_shapes(target)
-    if config["rotate_source"]:  # else the match finds them
-        warn_of_shared(source, target)
     if config["rotate_source"]:
+        warn_of_shared(source, target)  # the match would not find them
         source = rotate_randomly(source, seed=config["seed"], progress=progress)
     if config["center"]:
         source, target = center(source, progress=progress), center(target, progress=progress)
-    return Side(source, positions[0]), Side(target, positions[1])
+    return source, target
 
 
 def is_one_set(config: dict[str, Any]) -> bool:
@@ -403,6 +464,7 @@ def match_sides(
     use_poses: Callable[[Poses], dict[str, Any]] | None = None,
 ) -> dict[str, Any]:
     """Match, write the folder, and return the content of ``results.json``, to which ``use_poses`` may add."""
+    progress("prepare", 0, 1)  # libraries are loaded now
     from bispectral_ot.matching import match as match_datasets
     from bispectral_ot.report.match_folder import write_match
     from bispectral_ot.report.tables import class_table
@@ -427,6 +489,7 @@ def match_sides(
         poses=posed,
         k=config["top"],
         seed=config["seed"],
+        draw=config["figures"],
         settings={name: config[name] for name in _SIDE_OPTIONS},
         seconds={"load": loading},
         extra={"warnings": told, **extra},
@@ -469,7 +532,10 @@ def print_match(found: dict[str, Any], out: Path) -> None:
     )
     facts["shares"] = _shares_in_words(found)
     if found.get("accuracy") is not None:
-        facts["accuracy"] = f"{found['accuracy']:.1%} of the source images keep their class"
+        facts["accuracy"] = (
+            f"{found['accuracy']:.1%} of the source images keep their class "
+            f"({found['majority']:.1%} if all were given the largest class)"
+        )
         weak = [(share, name) for name, share in found["recall"].items() if share < 1]
         if weak:
             facts["weakest"] = ", ".join(f"{name} {share:.0%}" for share, name in sorted(weak)[:3])

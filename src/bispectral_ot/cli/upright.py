@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from bispectral_ot.choices import FeatureName
+from bispectral_ot.cli.config import ConfigFile
 from bispectral_ot.cli.console import progress_bars, shown_warnings
 from bispectral_ot.cli.match import check_options, match_sides, print_match, read_sides
 from bispectral_ot.errors import InputError
@@ -93,6 +94,12 @@ def upright(
         bool,
         typer.Option("--report", help="Write report.html, which opens in a browser.", rich_help_panel=_OUTPUT),
     ] = False,
+    figures: Annotated[
+        bool,
+        typer.Option(
+            "--figures/--no-figures", help="Draw figures; without them small runs are faster.", rich_help_panel=_OUTPUT
+        ),
+    ] = True,
     as_json: Annotated[
         bool,
         typer.Option("--json", help="Print results.json, and nothing else.", rich_help_panel=_OUTPUT),
@@ -101,6 +108,7 @@ def upright(
         bool,
         typer.Option("--quiet", "-q", help="Print warnings and errors only.", rich_help_panel=_OUTPUT),
     ] = False,
+    config_file: ConfigFile = None,
 ) -> None:
     """Turn the images of SOURCE to stand like their counterparts in TARGET.
 
@@ -119,7 +127,9 @@ def upright(
     own names. unsure/: those that are ambiguous or have no counterpart, as
     they are. For a source that is not a folder, upright.npz.
     """
-    config = {"verb": "upright"} | locals() | _DEFAULTS
+    own = {"verb": "upright"} | locals()
+    del own["config_file"]
+    config = own | _DEFAULTS
     start = time.perf_counter()
     filling = _check_fill(fill)
     options = check_options(config)
@@ -140,7 +150,7 @@ def upright(
             return {"upright": _write_upright(folder, source, sides[0], poses, placed, progress)}
 
         found = match_sides(folder, sides, options, config, loading, told, progress, use_poses=write)
-        write_json(folder / "run.json", run_record(config, seconds=time.perf_counter() - start))
+        write_json(folder / "run.json", run_record(own, seconds=time.perf_counter() - start))
         if report:
             from bispectral_ot.report.html import write_report
 

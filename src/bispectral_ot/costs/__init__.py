@@ -2,7 +2,7 @@
 
 from bispectral_ot.choices import Metric, Storage
 from bispectral_ot.costs.aligned import ALIGNED_METRICS, AlignedDistance
-from bispectral_ot.costs.cost import Cost, Reading, Sweep, as_cost
+from bispectral_ot.costs.cost import Cost, Reading, RowsRead, Sweep, as_cost
 from bispectral_ot.costs.distances import METRICS, Distance, FeatureDistance
 from bispectral_ot.costs.sparse import SparseCost
 from bispectral_ot.costs.storage import STORAGES, plan_storage
@@ -17,6 +17,7 @@ __all__ = [
     "FeatureDistance",
     "Metric",
     "Reading",
+    "RowsRead",
     "SparseCost",
     "Storage",
     "Sweep",

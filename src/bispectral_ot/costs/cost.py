@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -58,6 +59,19 @@ class Reading(NamedTuple):
     nearest_costs: Vector
     source_class_mass: Vector
     target_class_mass: Vector
+
+
+class RowsRead(NamedTuple):
+    """What one pass reads off the rows of a plan from ``start`` on; see :class:`Reading`."""
+
+    start: int
+    row_sums: Vector
+    top_indices: NDArray[np.int64]
+    top_masses: Vector
+    top_costs: Vector
+    nearest: NDArray[np.int64]
+    nearest_costs: Vector
+    source_class_mass: Vector
 
 
 class Cost:
@@ -329,6 +343,23 @@ class Cost:
             target_mass,
         )
 
+    def read_rows(
+        self,
+        f: Vector,
+        g: Vector,
+        *,
+        unit: float,
+        k: int,
+        target_labels: NDArray[np.int64] | None = None,
+        progress: Progress = silent,
+    ) -> Iterator[RowsRead]:
+        """What :meth:`read` says of the sources, block by block in their order: nothing is held of those before."""
+        targets = np.full(self.shape[1], -1) if target_labels is None else target_labels
+        shared = (g, unit, targets, k, int(targets.max()) + 1)
+        found = self.engine.map(_read_rows, self._blocks, rows=(f,), shared=shared, stage="summary", progress=progress)
+        for block, rows in zip(self._blocks, found, strict=True):
+            yield RowsRead(block.start, *rows)
+
     def plan_rows(self, f: Vector, g: Vector, start: int, stop: int, *, unit: float) -> Vector:
         """Rows ``start`` to ``stop`` of the plan of these potentials, (stop - start, m)."""
         if start == stop:
@@ -486,3 +517,10 @@ def _read(
         places.source_class_mass,
     )
     return rows, (transported, places.column_sums, places.target_class_mass)
+
+
+def _read_rows(
+    block: Block, f: Vector, g: Vector, unit: float, target_labels: NDArray[np.int64], k: int, n_target_classes: int
+) -> tuple[NDArray[Any], ...]:
+    none = np.full(len(f), -1)
+    return _read(block, f, none, g, unit, target_labels, k, 0, n_target_classes)[0]

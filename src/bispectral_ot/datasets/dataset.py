@@ -104,6 +104,8 @@ class Dataset:
             "type": self.images.dtype,
             "classes": len(self.classes) if self.labels is not None else "no labels",
         }
+        if is_chunked(self.images):  # what is stored elsewhere is not read for this
+            return display.panel(f"Dataset {self.name!r}", facts)
         pictures, shown = Pictures(self), np.linspace(0, len(self) - 1, min(len(self), _SHOWN)).astype(np.int64)
         names = [i if self.labels is None else self.classes[self.labels[i]] for i in shown]
         row = "".join(display.picture(pictures[i], caption=name) for i, name in zip(shown, names, strict=True))

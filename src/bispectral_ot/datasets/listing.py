@@ -107,6 +107,7 @@ class Listing:
     classes: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
     kind: Kind = "images"
+    dataset: Dataset | None = None  # where it was read before
 
     def __post_init__(self) -> None:
         """Turn labels into indices into the classes."""
@@ -120,7 +121,7 @@ class Listing:
     def of(cls, dataset: Dataset) -> Listing:
         """A dataset that is in memory already."""
         content = Stack(dataset.images, dataset.name)
-        return cls(content, dataset.name, dataset.labels, dataset.classes, dataset.files, dataset.kind)
+        return cls(content, dataset.name, dataset.labels, dataset.classes, dataset.files, dataset.kind, dataset)
 
     def __len__(self) -> int:
         return len(self.content)
@@ -135,6 +136,8 @@ class Listing:
     ) -> Dataset:
         """The images at ``positions``, which are increasing, as a dataset; all by default."""
         places = np.arange(len(self)) if positions is None else positions
+        if self.dataset is not None and size is None and not grey and len(places) == len(self):
+            return self.dataset
         labels: Any = self.labels
         return Dataset(
             self.content.read(places, size, grey, progress),

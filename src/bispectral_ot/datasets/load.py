@@ -18,7 +18,7 @@ from bispectral_ot.choices import Split
 from bispectral_ot.datasets.arrays import find_idx_images, read_idx_file
 from bispectral_ot.datasets.bundled import BUNDLED
 from bispectral_ot.datasets.catalogue import named_folder
-from bispectral_ot.datasets.dataset import Dataset, Kind, as_dataset, check_flat, of_array
+from bispectral_ot.datasets.dataset import Dataset, Kind, check_flat, of_array
 from bispectral_ot.datasets.fetch import fetch
 from bispectral_ot.datasets.folder import has_files, list_folder, split_folders
 from bispectral_ot.datasets.formats.fits import FITS_SUFFIXES, decode_fits, look_at_fits
@@ -97,9 +97,6 @@ def load(
     Dataset('digits': 1,797 images of 8x8 uint8, 10 classes)
     """
     size = None if resize is None else parse_size(resize)
-    if isinstance(name_or_path, Dataset) and size is None and not grey and limit is None and kind is None:
-        check_split(split, "a Dataset")
-        return name_or_path
     listing = list_set(name_or_path, split=split, root=root, kind=kind, n_points=n_points, seed=seed, progress=progress)
     if grey or size is not None:
         check_flat(listing, "resize and grey")
@@ -116,15 +113,14 @@ def drawn(positions: Positions, limit: int, *, seed: int, stream: int = 0) -> Po
 
 def as_datasets(sets: Sequence[Any], names: Sequence[str], *, progress: Progress = silent) -> list[Dataset]:
     """Datasets as they are, arrays as ones with these names; names and paths loaded, with all others at one size."""
-    if all(isinstance(data, (Dataset, np.ndarray, list)) for data in sets):
-        return [as_dataset(data, name=name) for data, name in zip(sets, names, strict=True)]
     paths = {os.fspath(data) for data in sets if isinstance(data, (str, os.PathLike))}
     known = {path: list_set(path, progress=progress) for path in sorted(paths)}
     listings = [
         known[os.fspath(data)] if isinstance(data, (str, os.PathLike)) else _list_object(data, name)
         for data, name in zip(sets, names, strict=True)
     ]
-    return read_together(listings, progress=progress)
+    in_memory = [listing.dataset for listing in listings if listing.dataset is not None]
+    return in_memory if len(in_memory) == len(sets) else read_together(listings, progress=progress)
 
 
 def list_set(
@@ -151,7 +147,7 @@ def list_set(
         listing = Listing.of(BUNDLED[name].read())
     else:
         listing = _list_path(*_path_and_keys(name), split, n_points, seed)
-    return listing if kind is None else replace(listing, kind=kind)
+    return listing if kind in (None, listing.kind) else replace(listing, kind=kind, dataset=None)
 
 
 def _list_object(data: Any, name: str) -> Listing:

@@ -66,7 +66,7 @@ def connected(scheduler: str | None, *, seconds: float = 30.0) -> Iterator[Dask 
     with ExitStack() as stack:
         local = re.fullmatch(r"local:([1-9][0-9]*)", scheduler)
         if local:
-            cluster = LocalCluster(n_workers=int(local[1]), threads_per_worker=1, dashboard_address=None)
+            cluster = LocalCluster(n_workers=int(local[1]), threads_per_worker=1, dashboard_address=":0")
             address: Any = stack.enter_context(cluster)
         elif re.fullmatch(r"(tcp|tls|ws|wss|ucx)://.+:[0-9]+", scheduler):
             address = scheduler

@@ -22,7 +22,7 @@ import numpy as np
 
 from bispectral_ot.engines.cluster import check_cluster, describe_workers
 from bispectral_ot.engines.engine import Block, BlockFunction, Engine, Reduced, put_together
-from bispectral_ot.engines.threads import Threads, one_blas_thread, one_core
+from bispectral_ot.engines.threads import Threads, one_core
 from bispectral_ot.errors import ClusterError
 from bispectral_ot.progress import Progress, silent
 
@@ -379,6 +379,11 @@ class _Round:
                 f"{error.last_worker.address}: probably there was not enough memory. Give workers more, or say a "
                 "smaller working_memory."
             ) from None
+        except FileNotFoundError as error:
+            raise ClusterError(
+                f"{self._named(future)}: a worker cannot see a file ({error}). Put it on a file system that all "
+                "workers share, under the same path."
+            ) from error
 
     def _named(self, future: Future) -> str:
         for each, group in self.groups.items():
@@ -460,12 +465,12 @@ def _add_parts(*parts: Reduced) -> Reduced:
 
 
 def _map_group(*task: Any) -> list[Any]:
-    with one_core():
+    with one_core(), _blas().limit(limits=1, user_api="blas"):
         return list(_results(*task))
 
 
 def _reduce_group(*task: Any) -> Reduced:
-    with one_core():
+    with one_core(), _blas().limit(limits=1, user_api="blas"):
         return put_together(_results(*task))
 
 
@@ -479,7 +484,6 @@ def _results(
     *references: Any,
 ) -> Iterator[Any]:
     """Results of a group of blocks, one after the other."""
-    _limit_blas()
     rows = _Unpacker(packed_rows, references[:n_row_references]).load()
     shared = _Unpacker(packed_shared, references[n_row_references:]).load()
     first = blocks[0][0]
@@ -489,9 +493,11 @@ def _results(
 
 
 @cache
-def _limit_blas() -> None:
-    """One thread for BLAS as long as this worker lives: each of its own threads runs a task."""
-    one_blas_thread().__enter__()
+def _blas() -> Any:
+    """The BLAS libraries of this process; each of its threads runs a task, and needs no more of theirs."""
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
 
 
 def _size(result: Any) -> int:

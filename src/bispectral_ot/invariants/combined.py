@@ -9,23 +9,25 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from bispectral_ot.checks import check_choice, check_integer
+from bispectral_ot.checks import check_choice
 from bispectral_ot.datasets.transforms import border_levels, center_clear
 from bispectral_ot.datasets.warp import rotation_maps, shift_maps, warp
-from bispectral_ot.errors import DataWarning
+from bispectral_ot.errors import DataWarning, InputError
 from bispectral_ot.invariants.base import BatchTransformer, block_rows_for, columns_table
 from bispectral_ot.invariants.coupled import CoupledBispectrum
 from bispectral_ot.invariants.local import INTENSITIES, LocalBispectrum
 
 LOCAL, COUPLED = 0, 1  # kinds of columns
-_SAMPLE, _MOVED = 2048, 1024  # images that are looked at, and how many of these are moved
+# Images that are looked at (fewer where they are large), and how many of these are moved.
+_SAMPLE, _SAMPLE_BYTES, _MOVED = 2048, 2**29, 1024
 # Whitening: eigenvalues of the covariance are raised to -_WHITENING / 2; 0 would leave columns as they are, 1 would
 # make all directions equal. Directions in which a moved image differs from itself count _MOTION times more.
 _WHITENING, _MOTION = 0.75, 1000.0
 _SHIFT = 0.125  # of the width: how far content is moved by fit, where translations should not be seen
 _NEIGHBOURS = 5
+_MOST_COMPONENTS = 1024  # of the coupled part
 # The coupled part weighs as much as the local one where it explains this many times as much of it as it leaves open.
-_EVEN_ODDS, _STEEPNESS, _WEIGHTS = 4.7, 3, (0.05, 6.0)
+_EVEN_ODDS, _STEEPNESS, _WEIGHTS = 4.2, 3, (0.05, 8.0)
 
 
 class CombinedBispectrum(BatchTransformer):
@@ -39,7 +41,7 @@ class CombinedBispectrum(BatchTransformer):
       disturb count little.
     - *coupled*: :class:`CoupledBispectrum` on its principal components, with total variance 1, times a weight. Its
       neighbours among moved images explain a share e of what local neighbours explain of the local part; the weight is
-      ``(e / (1 - e) / 4.7)^3``, within 1/20 and 6. Where shapes lie on a background, e is about 0.9;
+      ``(e / (1 - e) / 4.2)^3``, within 1/20 and 8. Where shapes lie on a background, e is about 0.9;
       on textures it is small, since there is no place that things belong to.
 
     Parameters
@@ -48,8 +50,9 @@ class CombinedBispectrum(BatchTransformer):
         What is not seen. With translations, images that show content on a background are centred first
         (:func:`~bispectral_ot.datasets.transforms.has_background` says which), and ``fit`` also shifts images, by up to
         an eighth of their width: a coupled part that does not bear that gets little weight.
-    n_components : int
-        Largest number of columns of each part.
+    kept_variance : float
+        Of the whole row: directions of less variance are left out as long as this share is kept. A part of little
+        weight then has few columns.
     intensity : {"ignore", "keep"}
         Whether brightness and contrast count in the local part.
 
@@ -85,9 +88,9 @@ class CombinedBispectrum(BatchTransformer):
     coupled_weight_: float
     centred_share_: float
 
-    def __init__(self, *, symmetry: str = "rotation", n_components: int = 384, intensity: str = "ignore") -> None:
+    def __init__(self, *, symmetry: str = "rotation", kept_variance: float = 0.99, intensity: str = "ignore") -> None:
         self.symmetry = symmetry
-        self.n_components = n_components
+        self.kept_variance = kept_variance
         self.intensity = intensity
 
     def fit(self, X: Any, y: Any = None) -> Self:
@@ -104,10 +107,12 @@ class CombinedBispectrum(BatchTransformer):
         """
         check_choice("symmetry", self.symmetry, self.symmetries)
         check_choice("intensity", self.intensity, INTENSITIES)
-        check_integer("n_components", self.n_components, minimum=1)
+        if not 0 < self.kept_variance <= 1:
+            raise InputError(f"kept_variance must be above 0 and at most 1, got {self.kept_variance!r}.")
         rows, shape = self._read(X, reset=True)
         self.image_shape_ = shape or self._shape_of_row(rows.shape[1])
-        images = rows[np.unique(np.linspace(0, len(rows) - 1, min(len(rows), _SAMPLE)).astype(int))]
+        most = max(1, min(len(rows), _SAMPLE, _SAMPLE_BYTES // (4 * rows.shape[1])))
+        images = rows[np.unique(np.linspace(0, len(rows) - 1, most).astype(int))]
         images, clear = self._centred(images)
         self.centred_share_ = float(clear.mean())
         images = images.reshape(len(images), *self.image_shape_)
@@ -119,17 +124,18 @@ class CombinedBispectrum(BatchTransformer):
             seen = _weighted(local, images), _weighted(coupled, images)
             # in one order, whatever order the images came in: motions below are drawn image by image
             order = np.argsort(seen[1] @ np.linspace(-1, 1, seen[1].shape[1]), kind="stable")
-            images, seen = images[order], (seen[0][order], seen[1][order])
+            seen = seen[0][order], seen[1][order]
             which = slice(None, None, -(-len(images) // _MOVED))
-            moved = self._moved(images[which])
+            moved = self._moved(images[order[which]])
             seen_moved = _weighted(local, moved), _weighted(coupled, moved)
-        self.local_projection_ = whitening(seen[0], seen_moved[0] - seen[0][which], self.n_components)
-        self.coupled_projection_ = components(seen[1], self.n_components)
+        self.local_projection_ = whitening(seen[0], seen_moved[0] - seen[0][which])
+        self.coupled_projection_ = components(seen[1])
         self.coupled_weight_ = coupled_weight(
             *(rows @ self.local_projection_ for rows in (seen_moved[0], seen[0])),
             *(rows @ self.coupled_projection_ for rows in (seen_moved[1], seen[1])),
         )
         self.coupled_projection_ *= np.float32(np.sqrt(self.coupled_weight_))
+        self._leave_out(seen)
         for part, projection in ((local, self.local_projection_), (coupled, self.coupled_projection_)):
             projection *= np.sqrt(part.feature_weights_)[:, None]  # taken up once for all
         self.index_map_, self.feature_weights_ = self._prepare()
@@ -140,6 +146,19 @@ class CombinedBispectrum(BatchTransformer):
         counts = self.local_projection_.shape[1], self.coupled_projection_.shape[1]
         parts = [columns_table(kind=np.array(kind), component=np.arange(n)) for kind, n in enumerate(counts)]
         return np.concatenate(parts), np.ones(sum(counts), dtype=np.float32)
+
+    def _leave_out(self, seen: tuple[NDArray[np.float32], NDArray[np.float32]]) -> None:
+        """Directions of least variance, of both parts together; one is kept of each."""
+        projections = self.local_projection_, self.coupled_projection_
+        variances = [(rows @ matrix).var(axis=0) for rows, matrix in zip(seen, projections, strict=True)]
+        ascending = np.sort(np.concatenate(variances))
+        total = 1 + self.coupled_weight_  # what lies beyond the largest number of components is lost already
+        spare = (1 - self.kept_variance) * total - max(0.0, total - float(ascending.sum()))
+        threshold = ascending[min(int(np.searchsorted(np.cumsum(ascending), spare)), len(ascending) - 1)]
+        kept = [each >= min(threshold, each.max()) for each in variances]
+        self.local_projection_, self.coupled_projection_ = (
+            np.ascontiguousarray(matrix[:, columns]) for matrix, columns in zip(projections, kept, strict=True)
+        )
 
     def _moved(self, images: NDArray[Any]) -> NDArray[np.float32]:
         """Each image after a random motion of the symmetry, on its own background."""
@@ -187,7 +206,7 @@ def _weighted(part: LocalBispectrum | CoupledBispectrum, images: NDArray[Any]) -
     return rows
 
 
-def whitening(rows: NDArray[np.float32], changes: NDArray[np.float32], n_components: int) -> NDArray[np.float32]:
+def whitening(rows: NDArray[np.float32], changes: NDArray[np.float32]) -> NDArray[np.float32]:
     """The matrix (columns, components) that rows (n, columns) are multiplied by; total variance is 1 then.
 
     ``changes`` (m, columns) are differences between rows that should be the same.
@@ -201,11 +220,11 @@ def whitening(rows: NDArray[np.float32], changes: NDArray[np.float32], n_compone
     matrix = vectors[:, kept] * values[kept] ** (-_WHITENING / 2)
     variances, directions = np.linalg.eigh(matrix.T @ covariance @ matrix)
     total = variances.sum()
-    matrix = matrix @ directions[:, : -n_components - 1 : -1]
+    matrix = matrix @ directions[:, ::-1]
     return np.ascontiguousarray(matrix / np.sqrt(total) if total > 0 else matrix, dtype=np.float32)
 
 
-def components(rows: NDArray[np.float32], n_components: int) -> NDArray[np.float32]:
+def components(rows: NDArray[np.float32], n_components: int = _MOST_COMPONENTS) -> NDArray[np.float32]:
     """Principal components (columns, components) of rows (n, columns), which have total variance 1 on all columns.
 
     From the products of rows, of which there are fewer than columns: several times faster than scikit-learn's PCA.

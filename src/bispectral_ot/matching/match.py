@@ -29,7 +29,7 @@ from bispectral_ot.matching.result import Match, label_names
 from bispectral_ot.matching.stages import Stages
 from bispectral_ot.progress import Progress, silent
 from bispectral_ot.spaces import FeatureSpace, choose_features
-from bispectral_ot.transport import SOLVERS, Solver
+from bispectral_ot.transport import SOLVERS, Sinkhorn, Solver
 from bispectral_ot.transport.weights import as_weights
 
 # Share of sources without counterpart that makes a match doubtful as a whole.
@@ -54,6 +54,7 @@ def match(
     storage: Storage | None = None,
     scratch: str | Path | None = None,
     client: Any = None,
+    state: str | Path | None = None,
     progress: Progress = silent,
 ) -> Match:
     """Pair the elements of two datasets by content, whatever the symmetry did to them.
@@ -110,6 +111,8 @@ def match(
     client
         A ``distributed.Client``: features, cost and passes are then computed on the workers of its Dask cluster, and
         ``working_memory`` is that of each worker. The result is the same. See docs/scale.md.
+    state
+        File for the state of the solve: a call that was cut off goes on from it; see :meth:`Sinkhorn.solve`.
     progress
         Called as ``progress(stage, done, total)``.
 
@@ -127,6 +130,11 @@ def match(
     True
     """
     solver = check_solver(solver)
+    solving: dict[str, Any] = {"progress": progress}
+    if state is not None:
+        if not isinstance(solver, Sinkhorn):
+            raise InputError(f"the state of a solve is kept by Sinkhorn only, got {solver!r}; leave state out.")
+        solving["state"] = state
     _refuse_pairs(source=source, target=target)
     sides = as_datasets((source, target), ("source", "target"), progress=progress)
     choice = choose_features(features, symmetry=symmetry, metric=metric, kind=sides[0].kind, intensity=intensity)
@@ -171,7 +179,7 @@ def match(
                 features = (lambda size: space.features[0][some_rows(shape[0], size)], lambda at: space.features[1][at])
                 estimate = estimate_for(space.feature_map, choice.metric, features, labels[1], scale=cost.scale)
     with stages.measured("transport"):
-        coupling = solve_marginals(way, solver, cost, weights, labels[1], estimate, progress)
+        coupling = solve_marginals(way, solver, cost, weights, labels[1], estimate, **solving)
     result = Match(
         coupling,
         source=sides[0],

@@ -100,3 +100,8 @@ class Prediction(NamedTuple):
     shares: Vector | None
     matches: TopMatches
     poses: Poses | None = None
+
+    def __repr__(self) -> str:
+        labels = "" if self.labels is None else "labels and shares, "
+        poses = "" if self.poses is None else ", poses"
+        return f"Prediction({labels}best targets{poses} of {len(self.matches.indices):,} images)"

@@ -13,7 +13,6 @@ from bispectral_ot.choices import Marginals
 from bispectral_ot.costs import Cost, Metric
 from bispectral_ot.errors import DataWarning, InputError, warn
 from bispectral_ot.matching.shares import SAMPLE, ShareEstimate, estimate_shares, sample_classes
-from bispectral_ot.progress import Progress
 from bispectral_ot.spaces import FeatureMap
 from bispectral_ot.transport import Coupling, Sinkhorn, Solver, TargetGroups
 
@@ -21,8 +20,9 @@ Vector = NDArray[np.float64]
 Index = NDArray[np.int64]
 
 # Penalties on the mass of single targets, relative to the regularisation of the plan: within classes whose totals are
-# held, and where nothing is known.
-_WITHIN_CLASSES, _UNKNOWN = 2.0, 0.5
+# held, and where nothing is known. The former grows with the images of a class: many show how these are distributed, a
+# few do not.
+_WITHIN_CLASSES, _PER_IMAGE, _UNKNOWN = 2.0, 1 / 150, 0.5
 # Sources that an estimate of shares looks at.
 _SOURCES = 8192
 # Total variation between the shares of two labelled sets, beyond chance, that makes a balanced plan doubtful.
@@ -89,25 +89,28 @@ def solve_marginals(
     weights: tuple[Vector, Vector],
     target_labels: NDArray[Any] | None,
     estimate: ShareEstimate | None,
-    progress: Progress,
+    **options: Any,
 ) -> Coupling:
-    """Solve with the weights as they are, with loose targets, or with firm classes of loose targets."""
+    """Solve with the weights as they are, with loose targets, or with firm classes of loose targets.
+
+    ``options`` are those of ``solver.solve``.
+    """
     if marginals == "balanced":
-        coupling: Coupling = solver.solve(cost, *weights, progress=progress)
+        coupling: Coupling = solver.solve(cost, *weights, **options)
         return coupling
     if marginals == "relaxed":
         solver = replace(solver, unbalanced=(None, _UNKNOWN * solver.reg))
-        return solver.solve(cost, *weights, progress=progress)  # type: ignore[no-any-return]
+        return solver.solve(cost, *weights, **options)  # type: ignore[no-any-return]
     assert estimate is not None
     assert target_labels is not None
     codes = np.unique(target_labels, return_inverse=True)[1].astype(np.int64)
-    penalty = _WITHIN_CLASSES * solver.reg
+    penalty = max(_WITHIN_CLASSES, _PER_IMAGE * float(np.median(estimate.counts))) * solver.reg
     # firmness is lam / (lam + penalty + reg)
     firm = estimate.firmness / (1 - estimate.firmness) * (penalty + solver.reg)
     solver = replace(solver, unbalanced=(None, penalty))
     target_weights = (estimate.shares / estimate.counts)[codes]
     groups = TargetGroups(codes, firm)
-    return solver.solve(cost, weights[0], target_weights, target_groups=groups, progress=progress)  # type: ignore[no-any-return]
+    return solver.solve(cost, weights[0], target_weights, target_groups=groups, **options)  # type: ignore[no-any-return]
 
 
 def warn_of_different_shares(

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bispectral_ot.comparing import Comparison, Contrast
 from bispectral_ot.datasets import Dataset
 from bispectral_ot.files import write_csv, write_json, write_text
+from bispectral_ot.progress import Progress, silent
 from bispectral_ot.report import comparison_figures as figures
 from bispectral_ot.report.style import save
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 # Pairs that get a picture of their own; results.json has all of them.
 _MOST_PICTURES = 15
@@ -29,13 +34,15 @@ def write_comparison(
     datasets: Sequence[Dataset],
     *,
     contrasts: Sequence[Contrast] = (),
+    draw: bool = True,
     extra: dict[str, Any] | None = None,
+    progress: Progress = silent,
 ) -> dict[str, Any]:
     """Write everything about a comparison to ``folder``, and return the content of ``results.json``.
 
     ``distances.csv``, ``contributors.csv`` (the images that contribute most), ``classes.csv`` (what each class
     contributes, if all sets have labels), ``class-distances.csv`` (if labels count), ``comparison.md``
-    for the page, the pictures in ``figures/`` and, last, ``results.json``.
+    for the page, the pictures in ``figures/`` (unless ``draw`` is False) and, last, ``results.json``.
     """
     comparison.to_csv(folder / "distances.csv")
     write_csv(folder / "contributors.csv", *contributor_rows(comparison, datasets))
@@ -47,16 +54,8 @@ def write_comparison(
         names = [f"{name}: {title}" for name, title in comparison.class_distances.names]
         rows = [[name, *map(float, row)] for name, row in zip(names, comparison.class_distances.matrix, strict=True)]
         write_csv(folder / "class-distances.csv", ["class", *names], rows)
-        save(figures.class_distance_heat_map(comparison), folder / "figures" / "class-distances.png")
-    save(figures.heat_map_figure(comparison), folder / "figures" / "distances.png")
-    if len(comparison.names) > 2:
-        save(figures.dendrogram_figure(comparison), folder / "figures" / "dendrogram.png")
-        save(figures.map_figure(comparison), folder / "figures" / "map.png")
-    if datasets[0].kind == "images":
-        for number, pair in enumerate(comparison.pairs[:_MOST_PICTURES]):
-            sides = [datasets[comparison.names.index(name)] for name in (pair.source, pair.target)]
-            name = re.sub(r"[^A-Za-z0-9.]+", "-", f"explanation-{number}-{pair.source}-{pair.target}")
-            save(figures.explanation_figure(pair, *sides), folder / "figures" / f"{name}.png", kinds=("png",))
+    if draw:
+        _save_figures(folder / "figures", comparison, datasets, progress)
     write_text(folder / "comparison.md", page(comparison, classes, contrasts))
     content = {
         "names": comparison.names,
@@ -78,6 +77,26 @@ def write_comparison(
     }
     write_json(folder / "results.json", content)
     return content
+
+
+def _save_figures(folder: Path, comparison: Comparison, datasets: Sequence[Dataset], progress: Progress) -> None:
+    drawn: dict[str, Callable[[], Figure]] = {"distances": lambda: figures.heat_map_figure(comparison)}
+    if comparison.class_distances is not None:
+        drawn["class-distances"] = lambda: figures.class_distance_heat_map(comparison)
+    if len(comparison.names) > 2:
+        drawn |= {
+            "dendrogram": lambda: figures.dendrogram_figure(comparison),
+            "map": lambda: figures.map_figure(comparison),
+        }
+    for number, pair in enumerate(comparison.pairs[:_MOST_PICTURES] if datasets[0].kind == "images" else ()):
+        sides = [datasets[comparison.names.index(name)] for name in (pair.source, pair.target)]
+        name = re.sub(r"[^A-Za-z0-9.]+", "-", f"explanation-{number}-{pair.source}-{pair.target}")
+        drawn[name] = partial(figures.explanation_figure, pair, *sides)
+    for number, (name, draw) in enumerate(drawn.items()):
+        progress("figures", number, len(drawn))
+        kinds = ("png",) if name.startswith("explanation") else ("png", "svg")
+        save(draw(), folder / f"{name}.png", kinds=kinds)
+        progress("figures", number + 1, len(drawn))
 
 
 def contributor_rows(comparison: Comparison, datasets: Sequence[Dataset]) -> tuple[list[str], list[list[Any]]]:

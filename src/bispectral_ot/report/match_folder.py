@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bispectral_ot.files import write_csv, write_json
 from bispectral_ot.matching import Match
@@ -19,6 +20,9 @@ from bispectral_ot.report.review import Review, unmatched_rows
 from bispectral_ot.report.style import save
 from bispectral_ot.report.tables import ClassTable, Side
 from bispectral_ot.transport import EntropicCoupling
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 # What predictions need.
 MODEL = "model.npz"
@@ -37,6 +41,7 @@ def write_match(
     k: int = 5,
     poses: Poses | None = None,
     seed: int = 0,
+    draw: bool = True,
     settings: Mapping[str, Any] | None = None,
     seconds: Mapping[str, float] | None = None,
     extra: Mapping[str, Any] | None = None,
@@ -61,6 +66,8 @@ def write_match(
         What :meth:`Match.poses` gave, for ``poses.csv`` and its figures.
     seed
         Of the choice of examples in the figures.
+    draw
+        Whether to draw figures.
     settings, seconds
         How the two sides were made, and the time that took: added to those of the match.
     extra
@@ -78,26 +85,24 @@ def write_match(
     if table is not None:
         write_csv(folder / "confusion.csv", *tables.confusion_rows(table))
     if poses is not None:
-        _write_poses(folder, poses, match, source, target, seed=seed)
-    _write_review(folder, review, match, source, target)
+        write_csv(folder / "poses.csv", *pose_rows(poses, source))
+    if review.sources is not None and review.targets is not None:
+        write_csv(folder / "unmatched.csv", *unmatched_rows(review, source, target))
     if model and isinstance(match.coupling, EntropicCoupling):
         replace(match.predictor, positions=target.positions).save(folder / MODEL)
-    progress("report", 1, 4)
-    shown = min(k, _SHOWN_TARGETS)
-    drawn = figures.matches_figure(match, source.dataset, target.dataset, k=shown, seed=seed)
-    save(drawn, folder / "figures" / "matches.png")
-    progress("report", 2, 4)
-    if match.coupling.history:
-        save(figures.convergence_figure(match.coupling), folder / "figures" / "convergence.png")
-    progress("report", 3, 4)
-    if table is not None:
-        drawn = figures.confusion_figure(table, source.dataset, target.dataset)
-        save(drawn, folder / "figures" / "confusion.png")
-    progress("report", 4, 4)
+    written = time.perf_counter() - start
+    drawing = _figures(folder, match, source, target, table, poses, review, k=k, seed=seed) if draw else []
+    start = time.perf_counter()
+    for number, write in enumerate(drawing):
+        progress("figures", number, len(drawing))
+        write()
+        progress("figures", number + 1, len(drawing))
+    spent = {"tables": written, **({"figures": time.perf_counter() - start} if draw else {})}
+    start = time.perf_counter()
     page = collect(match, source, target, poses=poses, title=title, seed=seed, progress=progress)
     content = tables.results(match, source, target, table) | review.facts() | dict(extra or {})
     content["settings"] = {**match.settings, **(settings or {})}
-    content["seconds"] = {**(seconds or {}), **match.seconds, "report": time.perf_counter() - start}
+    content["seconds"] = {**(seconds or {}), **match.seconds, **spent, "page": time.perf_counter() - start}
     if poses is not None:
         content["poses"] = pose_summary(poses)
     page.save(folder, facts=content)
@@ -105,27 +110,51 @@ def write_match(
     return content
 
 
-def _write_review(folder: Path, review: Review, match: Match, source: Side, target: Side) -> None:
-    sides = source.dataset, target.dataset
+def _figures(
+    folder: Path,
+    match: Match,
+    source: Side,
+    target: Side,
+    table: ClassTable | None,
+    poses: Poses | None,
+    review: Review,
+    *,
+    k: int,
+    seed: int,
+) -> list[Callable[[], None]]:
+    """What draws and saves each figure of a match."""
+    sides, shown = (source.dataset, target.dataset), min(k, _SHOWN_TARGETS)
+    drawn: dict[str, Callable[[], Figure]] = {
+        "matches": lambda: figures.matches_figure(match, *sides, k=shown, seed=seed)
+    }
+    if match.coupling.history:
+        drawn["convergence"] = lambda: figures.convergence_figure(match.coupling)
+    if table is not None:
+        drawn["confusion"] = lambda: figures.confusion_figure(table, *sides)
+    if poses is not None:
+        drawn["poses"] = lambda: pose_figures.poses_figure(poses, *sides, seed=seed)
+        if (poses.found & poses.ambiguous).any():
+            drawn["poses-ambiguous"] = lambda: pose_figures.ambiguous_figure(poses, *sides)
+        if poses.angles is not None:
+            drawn["poses-angles"] = lambda: pose_figures.angles_figure(poses, _names(match))
     if review.shares is not None:
-        save(review_figures.shares_figure(review.shares, review.true_shares), folder / "figures" / "shares.png")
+        shares = review.shares
+        drawn["shares"] = lambda: review_figures.shares_figure(shares, review.true_shares)
     if review.sources is not None and review.targets is not None:
-        write_csv(folder / "unmatched.csv", *unmatched_rows(review, source, target))
         found = list(zip(("source", "target"), sides, (review.sources, review.targets), strict=True))
-        save(review_figures.unmatched_figure(found), folder / "figures" / "unmatched.png")
+        drawn["unmatched"] = lambda: review_figures.unmatched_figure(found)
     if review.doubtful is not None and len(review.doubtful):
-        drawn = review_figures.doubtful_figure(match, review.doubtful, *sides)
-        save(drawn, folder / "figures" / "doubtful.png")
+        doubtful = review.doubtful
+        drawn["doubtful"] = lambda: review_figures.doubtful_figure(match, doubtful, *sides)
+    return [partial(_save, draw, folder / "figures" / f"{name}.png") for name, draw in drawn.items()]
 
 
-def _write_poses(folder: Path, poses: Poses, match: Match, source: Side, target: Side, *, seed: int) -> None:
-    write_csv(folder / "poses.csv", *pose_rows(poses, source))
-    sides = source.dataset, target.dataset
-    save(pose_figures.poses_figure(poses, *sides, seed=seed), folder / "figures" / "poses.png")
-    if (poses.found & poses.ambiguous).any():
-        save(pose_figures.ambiguous_figure(poses, *sides), folder / "figures" / "poses-ambiguous.png")
-    if poses.angles is not None:
-        names = match.source_labels
-        if names is None and match.target_labels is not None:
-            names = match.transfer_labels(to="source").labels
-        save(pose_figures.angles_figure(poses, names), folder / "figures" / "poses-angles.png")
+def _save(draw: Callable[[], Figure], path: Path) -> None:
+    save(draw(), path)
+
+
+def _names(match: Match) -> Any:
+    """Classes of the sources: their own, or those that the targets give them; None without any."""
+    if match.source_labels is None and match.target_labels is not None:
+        return match.transfer_labels(to="source").labels
+    return match.source_labels

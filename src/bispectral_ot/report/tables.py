@@ -175,6 +175,7 @@ def results(match: Match, source: Side, target: Side, table: ClassTable | None) 
     if table is not None:
         found |= {
             "accuracy": table.accuracy,
+            "majority": float(source.dataset.class_counts.max() / len(source.dataset)),
             "recall": table.recall,
             "confusion": {
                 row: {column: int(count) for column, count in zip(table.columns, counts, strict=True) if count}

@@ -101,6 +101,7 @@ class FeatureSpace:
         if pca is not None:
             check_integer("pca", pca, minimum=1)
         _check_sizes(datasets)
+        progress("prepare", 0, 1)
         self.choice, self.engine = choice, engine or Threads()
         self.statistics: list[PixelStatistics] = [
             measure_pixels(dataset, self.engine if is_chunked(dataset.images) else self.engine.local)
@@ -125,6 +126,7 @@ class FeatureSpace:
             storage=storage,
             engine=self.engine,
         )
+        progress("prepare", 1, 1)
         self.storage: Storage = plan.storage
         self.settings: dict[str, Any] = {"transformer": repr(transformer), "pca": pca}
         if pca is None:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bispectral_ot.datasets import Dataset
-from bispectral_ot.engines import Block, Engine, row_blocks
+from bispectral_ot.engines import Block, Engine, Threads, row_blocks
 from bispectral_ot.errors import DataWarning, warn
 
 # Images that are looked at together.
@@ -26,12 +26,12 @@ class PixelStatistics(NamedTuple):
     constant_images: int
 
 
-def measure_pixels(dataset: Dataset, engine: Engine) -> PixelStatistics:
-    """Measure a dataset; warns of images that are constant. Shapes in 3-D have no pixels."""
+def measure_pixels(dataset: Dataset, engine: Engine | None = None) -> PixelStatistics:
+    """Measure a dataset, on this machine by default; warns of constant images. Shapes in 3-D have no pixels."""
     if not dataset.is_flat:
         return PixelStatistics(0, 0.0, 1.0, 0)
     blocks = row_blocks(len(dataset), block_rows=_BLOCK_ROWS)
-    found = np.array(list(engine.map(_measure, blocks, rows=(dataset.images,))))
+    found = np.array(list((engine or Threads()).map(_measure, blocks, rows=(dataset.images,))))
     means, squares = found[:, 0], found[:, 1]
     shares = np.array([block.stop - block.start for block in blocks]) / len(dataset)
     mean = float(shares @ means)

@@ -245,7 +245,7 @@ def compare_ways(task: Task, *, intervals: bool = True) -> dict[str, Any]:
         ("oracle", "estimated", oracle),
     ]
     for name, way, shares in ways:
-        coupling = solve_marginals(way, Sinkhorn(), cost, weights, task.target_labels, shares, silent)
+        coupling = solve_marginals(way, Sinkhorn(), cost, weights, task.target_labels, shares)
         accuracy[name] = _accuracy(classes[_class_mass(coupling, codes).argmax(axis=1)], task)
         passes[name] = coupling.iterations
     found: dict[str, Any] = {"accuracy": accuracy, "passes": passes, "evidence": estimate.evidence}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -12,7 +13,7 @@ from scipy.sparse import csr_array
 
 from bispectral_ot import display
 from bispectral_ot.checks import check_integer
-from bispectral_ot.costs import Cost, Reading
+from bispectral_ot.costs import Cost, Reading, RowsRead
 from bispectral_ot.engines import row_blocks
 from bispectral_ot.errors import InputError
 from bispectral_ot.progress import Progress, silent
@@ -246,6 +247,15 @@ class EntropicCoupling(Coupling):
         """Rows ``start`` to ``stop`` of the plan, (stop - start, m) in float64."""
         f, g, unit = self._exponents()
         return self.cost.plan_rows(f, g, start, stop, unit=unit)
+
+    def read_rows(
+        self, *, k: int = 5, target_labels: NDArray[np.int64] | None = None, progress: Progress = silent
+    ) -> Iterator[RowsRead]:
+        """Best targets and class masses of the sources as in :meth:`summary`, block by block in their order."""
+        f, g, unit = self._exponents()
+        k = min(check_integer("k", k, minimum=1), self.shape[1])
+        labels = _as_labels(target_labels, self.shape[1], "target_labels")
+        return self.cost.read_rows(f, g, unit=unit, k=k, target_labels=labels, progress=progress)
 
     @classmethod
     def of_potential(cls, cost: Cost, potential: Vector, *, reg: float, tol: float) -> EntropicCoupling:

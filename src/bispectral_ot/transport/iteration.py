@@ -12,6 +12,7 @@ from bispectral_ot.transport.anderson import Anderson
 from bispectral_ot.transport.constraints import LOG2_E, Constraints
 from bispectral_ot.transport.coupling import EntropicCoupling, Vector, finite
 from bispectral_ot.transport.newton import newton
+from bispectral_ot.transport.saved import SavedSolve
 
 # Passes after which Newton steps are tried even at an easy regularisation: some plans fall nearly into parts.
 PATIENCE = 200
@@ -45,9 +46,17 @@ class Iteration:
     """The state of a solve: potentials (in the units of the cost) and error, moved on by passes over the cost."""
 
     def __init__(
-        self, goal: Goal, cost: Cost, constraints: Constraints, f: Vector, g: Vector, progress: Progress
+        self,
+        goal: Goal,
+        cost: Cost,
+        constraints: Constraints,
+        f: Vector,
+        g: Vector,
+        progress: Progress,
+        saved: SavedSolve | None = None,
     ) -> None:
         self.goal, self.cost, self.constraints, self.progress = goal, cost, constraints, progress
+        self.saved = saved
         self.p, self.q = constraints.source.weights, constraints.target.weights
         self.f, self.g, self.reg = f, g, np.inf
         self.history: list[tuple[float, float]] = []
@@ -78,6 +87,8 @@ class Iteration:
             if error < self.best[0]:
                 self.constraints, g = self.constraints.end(state, unit=unit)
                 self.best = (error, np.where(self.p > 0, f / unit, -np.inf), g)
+                if self.saved is not None:
+                    self.saved.write(reg, *self.best[1:])
             elif anderson is not None and error > 2 * self.best[0]:
                 anderson.reset()  # the extrapolation went astray: plain steps are safe
             if error <= tol or self.exhausted or len(self.history) >= limit:
@@ -88,15 +99,16 @@ class Iteration:
             state = anderson.next(state, image) if anderson is not None else image
         _, self.f, self.g = self.best
 
-    def approach(self, regs: list[float], *, careful: bool) -> None:
+    def approach(self, regs: list[float], *, careful: bool, resumed: bool = False) -> None:
         """Follow the solution down through some regularisations, each half of the one before.
 
         Where few elements have nearly all mass, or the plan falls into parts that hardly touch, an error of
         ``STAGE_TOL`` says nothing of the light ones: their potentials go astray, in exponents twice as far with every
         halving. Newton steps keep all of them on the way; they are made where they cost little, and wherever
-        possible if ``careful``. On that way potentials are nearly linear in the regularisation.
+        possible if ``careful``. On that way potentials are nearly linear in the regularisation. It begins at 0, or
+        at the potentials that are there if it is ``resumed``.
         """
-        self.g, earlier = np.zeros_like(self.g), None
+        self.g, earlier = self.g if resumed else np.zeros_like(self.g), None
         for reg in regs:
             self.reg, here = reg, self.g
             if self.exhausted:

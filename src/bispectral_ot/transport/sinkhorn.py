@@ -5,6 +5,7 @@ from __future__ import annotations
 import numbers
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from bispectral_ot.transport.constraints import Constraints, PartialConstraints
 from bispectral_ot.transport.coupling import EntropicCoupling, Vector
 from bispectral_ot.transport.iteration import PATIENCE, STAGE_TOL, Iteration
 from bispectral_ot.transport.marginals import AtMost, Exact, Grouped, Marginal, Relaxed
+from bispectral_ot.transport.saved import SavedSolve
 from bispectral_ot.transport.solver import warn_unless_converged
 from bispectral_ot.transport.weights import as_weights
 
@@ -140,6 +142,7 @@ class Sinkhorn:
         *,
         target_groups: TargetGroups | None = None,
         potentials: tuple[ArrayLike, ArrayLike] | None = None,
+        state: str | Path | None = None,
         progress: Progress = silent,
     ) -> EntropicCoupling:
         """Find the plan; where ``tol`` is not met a :class:`NotConvergedWarning` is given, and the best plan returned.
@@ -154,19 +157,28 @@ class Sinkhorn:
             Totals to ask for in addition, where the target side is relaxed.
         potentials
             A warm start: ``(source_potential, target_potential)`` of an earlier, similar solve.
+        state
+            File that gets the potentials every few seconds. A solve that was cut off goes on from it; one that ends
+            removes it.
         progress
             Called after each pass.
         """
         cost = as_cost(cost)
         constraints = self._constraints(cost, source_weights, target_weights, target_groups)
+        weights = constraints.source.weights, constraints.target.weights
+        saved = None if state is None else SavedSolve.of(state, cost, self, weights)
+        stages = self._stages() if self.anneal else []
+        earlier = None if saved is None else saved.read()
+        if earlier is not None:
+            potentials = (earlier.f, earlier.g)
+            stages = [reg for reg in stages if reg < earlier.reg]
         f, g = _starting_potentials(
             potentials, self.reg * cost.scale, cost.scale, constraints.target.weights, cost.shape[0]
         )
         with cost.engine.session():
-            iteration = Iteration(self, cost, constraints, f, g, progress)
-            stages = self._stages() if self.anneal else []
-            if potentials is None:
-                iteration.approach(stages, careful=iteration.is_small)
+            iteration = Iteration(self, cost, constraints, f, g, progress, saved)
+            if potentials is None or earlier is not None:
+                iteration.approach(stages, careful=iteration.is_small, resumed=earlier is not None)
             aim = 0.9 * self.tol
             # Potentials of size 1/reg in float32 leave about this error; below it float64 has to take over.
             float32_aim = max(aim, 2.0**-22 / self.reg)
@@ -193,6 +205,8 @@ class Sinkhorn:
                     break
                 go_on()
                 coupling = min(coupling, iteration.coupling(), key=lambda each: each.marginal_error)
+        if saved is not None:
+            saved.remove()
         return warn_unless_converged(coupling)
 
     def _constraints(

@@ -25,7 +25,7 @@ function matchItem(panel, slot) {
   const { sources } = panel;
   const right = panel.right(slot);
   const item = make("li", { class: `match ${verdictClass(right)}${sources.poses ? " posed" : ""}` });
-  const name = panel.labelled.source ? panel.rowName(sources.label[slot]) : (sources.file[slot] ?? "");
+  const name = panel.labelled.source ? panel.rowName(sources.label[slot]) : "";
   item.append(
     make("figure", { class: "source" },
       panel.sourcePicture(slot, "4rem"),
@@ -49,6 +49,8 @@ function matchItem(panel, slot) {
     ? `${verdictMark(right)}mapped to ${panel.columnName(sources.mapped[slot])} with ${percent(sources.confidence[slot])} of its mass`
     : `best match has ${percent(sources.confidence[slot])} of its mass`;
   item.append(make("p", { class: "verdict" }, said));
+  const files = [sources.file[slot], panel.targets.file[sources.matches[slot][0]]].filter(Boolean);
+  if (files.length) item.append(make("p", { class: "file" }, files.join(" → ")));
   return item;
 }
 

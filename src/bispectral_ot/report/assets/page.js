@@ -28,6 +28,7 @@ function headline(panel, several) {
   const words = facts.accuracy == null ? "distance" : "keep their class";
   return make("div", { class: "headline" }, several ? make("h3", {}, panel.title) : null,
     make("p", { class: "number" }, make("strong", {}, number), " ", words),
+    facts.majority == null || facts.accuracy == null ? null : make("p", { class: "muted" }, `${tenths(facts.majority)} if all were given the largest class`),
     facts.accuracy == null ? null : make("div", { class: "gauge", "aria-hidden": "true", style: { "--share": facts.accuracy } }),
     make("p", {}, facts.accuracy == null ? null : `distance ${figure(facts.distance)} · `,
       make("span", { class: facts.converged ? "good" : "bad" }, facts.converged ? "✓ converged" : "✗ NOT converged"),
@@ -61,7 +62,7 @@ function factsTable(panels) {
   row("Doubtful labels", ({ doubtful }) => doubtful == null ? null : count(doubtful));
   row("Solver", ({ settings }) => settings.solver);
   row("Distance", ({ distance }) => figure(distance, 6));
-  row("Class preservation", ({ accuracy }) => accuracy == null ? null : `${(100 * accuracy).toFixed(2)} % of the source images`);
+  row("Class preservation", ({ accuracy, majority }) => accuracy == null ? null : `${(100 * accuracy).toFixed(2)} % of the source images${majority == null ? "" : ` (${tenths(majority)} if all were given the largest class)`}`);
   row("Targets per source", ({ targets_per_source }) => targets_per_source == null ? null : `${figure(targets_per_source, 3)} (effective number)`);
   row("Converged", (facts) => `${facts.converged ? "yes" : "NO"}: measured marginal error ${facts.marginal_error.toExponential(2)}, ${facts.tol} asked for, ${plural(facts.iterations, "pass", "passes")}`);
   row("Distances kept as", ({ settings }) => settings.storage && `${settings.storage}${settings.storage_error ? `, rounded by at most ${settings.storage_error.toExponential(1)} of the largest` : ""}`);

@@ -1,0 +1,80 @@
+"""What a release consists of says the same everywhere: versions, requirements, supported Pythons."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import bispectral_ot
+
+ROOT = Path(__file__).resolve().parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+# Names that conda-forge has for packages of PyPI.
+CONDA_NAMES = {"matplotlib": "matplotlib-base"}
+
+
+@pytest.fixture(scope="module")
+def recipe() -> dict:
+    jinja2, yaml = pytest.importorskip("jinja2"), pytest.importorskip("yaml")
+    text = (ROOT / "recipe" / "meta.yaml").read_text(encoding="utf-8")
+    return yaml.safe_load(jinja2.Template(text).render(PYTHON="python"))
+
+
+def split_requirement(requirement: str) -> tuple[str, str]:
+    name, version = re.fullmatch(r"([\w.-]+)\s*(>=[\d.]+)", requirement).groups()
+    return name.lower(), version
+
+
+def test_the_recipe_asks_for_what_the_package_asks_for(recipe):
+    wanted = {split_requirement(each) for each in PROJECT["dependencies"]}
+    wanted = {(CONDA_NAMES.get(name, name), version) for name, version in wanted}
+    run = {split_requirement(each) for each in recipe["requirements"]["run"]}
+    assert run == wanted | {("python", PROJECT["requires-python"])}
+
+
+def test_the_recipe_builds_this_version_and_runs_its_program(recipe):
+    assert recipe["package"] == {"name": PROJECT["name"], "version": bispectral_ot.__version__}
+    (script,) = PROJECT["scripts"].items()
+    assert recipe["build"]["entry_points"] == [" = ".join(script)]
+    assert (ROOT / recipe["about"]["license_file"]).is_file()
+    verbs = [command.split()[1] for command in recipe["test"]["commands"]]
+    from bispectral_ot.cli.main import app
+
+    known = {each.name or each.callback.__name__ for each in app.registered_commands}
+    assert set(verbs) <= known
+
+
+def test_the_changelog_begins_with_this_version():
+    heading = re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert heading[1] == bispectral_ot.__version__
+
+
+def test_everything_is_there_that_a_repository_should_have():
+    for name in ("LICENSE", "RELEASING.md", "SECURITY.md", "CODE_OF_CONDUCT.md", "CONTRIBUTING.md", "CITATION.cff"):
+        assert (ROOT / name).stat().st_size > 300
+
+
+def test_forms_for_issues_can_be_read():
+    folder = ROOT / ".github" / "ISSUE_TEMPLATE"
+    if not folder.is_dir():
+        pytest.skip("not a checkout")
+    yaml = pytest.importorskip("yaml")
+    for path in folder.glob("*.yml"):
+        form = yaml.safe_load(path.read_text(encoding="utf-8"))
+        assert {"name", "description", "body"} <= set(form)
+        assert all(part["attributes"]["label"] for part in form["body"])
+
+
+def test_the_built_files_are_fit_for_the_index(tmp_path):
+    pytest.importorskip("twine")
+    pytest.importorskip("build")
+    build = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(tmp_path), str(ROOT)]
+    assert subprocess.run(build, capture_output=True).returncode == 0
+    check = [sys.executable, "-m", "twine", "check", "--strict", *map(str, tmp_path.iterdir())]
+    done = subprocess.run(check, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout

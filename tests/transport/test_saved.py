@@ -1,0 +1,67 @@
+"""Solves that are cut off and go on from a file."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from bispectral_ot import InputError, Sinkhorn
+from bispectral_ot.costs import Cost
+from bispectral_ot.transport import saved
+
+
+class CutOffError(Exception):
+    pass
+
+
+@pytest.fixture
+def cost():
+    random = np.random.default_rng(0)
+    return Cost(random.normal(size=(90, 3)), random.normal(size=(70, 3)), "sqeuclidean")
+
+
+@pytest.fixture(autouse=True)
+def write_every_time(monkeypatch):
+    monkeypatch.setattr(saved, "EVERY", 0.0)
+
+
+def cut_off(solver, cost, path, *, after):
+    passes = []
+
+    def stop(stage, done, total):
+        passes.append(done)
+        if len(passes) == after:
+            raise CutOffError
+
+    with pytest.raises(CutOffError):
+        solver.solve(cost, state=path, progress=stop)
+
+
+@pytest.mark.parametrize("after", [2, 9])
+@pytest.mark.parametrize("options", [{"reg": 0.05}, {"reg": 1e-3}, {"reg": 0.01, "unbalanced": (None, 0.02)}], ids=str)
+def test_a_solve_that_was_cut_off_goes_on(tmp_path, cost, options, after):
+    solver, path = Sinkhorn(tol=1e-9, **options), tmp_path / "solve.npz"
+    cut_off(solver, cost, path, after=after)
+    assert path.exists()
+    whole, rest = solver.solve(cost), solver.solve(cost, state=path)
+    assert rest.converged
+    assert rest.transport_cost == pytest.approx(whole.transport_cost, rel=1e-6)
+    assert not path.exists()
+
+
+def test_it_takes_fewer_passes(tmp_path, cost):
+    solver, path = Sinkhorn(reg=0.05, tol=1e-9), tmp_path / "solve.npz"
+    cut_off(solver, cost, path, after=9)
+    assert solver.solve(cost, state=path).iterations < solver.solve(cost).iterations
+
+
+def test_a_file_of_another_problem_is_refused(tmp_path, cost):
+    path = tmp_path / "solve.npz"
+    cut_off(Sinkhorn(reg=0.05, tol=1e-9), cost, path, after=3)
+    with pytest.raises(InputError, match="another solve"):
+        Sinkhorn(reg=0.04).solve(cost, state=path)
+    with pytest.raises(InputError, match="another solve"):
+        Sinkhorn(reg=0.05, tol=1e-9).solve(np.ones((90, 70)), state=path)
+    path.write_bytes(b"something else")
+    with pytest.raises(InputError, match="not the state of a solve"):
+        Sinkhorn(reg=0.05).solve(cost, state=path)
