@@ -13,7 +13,7 @@ os.environ["MPLBACKEND"] = "Agg"
 sys.path.insert(0, str(DOCS))  # site_pages
 sys.path.insert(0, str(DOCS.parent / "src"))
 
-from site_pages import write_program, write_reference  # noqa: E402
+from site_pages import write_reference, write_verbs  # noqa: E402
 
 from bispectral_ot import __version__  # noqa: E402
 
@@ -70,7 +70,7 @@ def for_the_site(app: Any, page: str, source: list[str]) -> None:
     """Pages are also read on a code host: there a script of the gallery is a file, and other folders are at hand."""
     text = re.sub(r"\]\(gallery/(plot_\w+)\.py\)", r"](_generated/gallery/\1.rst)", source[0])
     text = text.replace("](gallery/)", "](_generated/gallery/index.rst)")
-    source[0] = re.sub(r"\[([^]]+)\]\(\.\./(?!promises)[^)]*\)", r"\1", text)
+    source[0] = re.sub(r"\[([^]]+)\]\(\.\./(?!program)[^)]*\)", r"\1", text)
 
 
 def setup(app: Any) -> None:
@@ -78,5 +78,5 @@ def setup(app: Any) -> None:
     generated = DOCS / "_generated"
     generated.mkdir(exist_ok=True)
     write_reference(DOCS.parent / "src" / "bispectral_ot" / "__init__.pyi", generated / "reference.md")
-    write_program(generated / "program.md")
+    write_verbs(generated / "verbs.md")
     app.connect("source-read", for_the_site)

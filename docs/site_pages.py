@@ -106,15 +106,15 @@ def _find(name: str) -> Any:
     return found
 
 
-def write_program(page: Path) -> None:
+def write_verbs(page: Path) -> None:
     """A section for each verb of the program: its help text, and a table of its options."""
     group: Any = typer.main.get_command(app)
     lines = [
-        "# The program",
+        "# The verbs, with all options",
         "",
         f"`{PROGRAM} VERB --help` prints what is on this page, which is made of the same texts.",
         "",
-        "Exit codes: 0 done; 1 not converged, or kept under another name; 2 bad input; 3 a bug ([more](../promises.md#the-program)).",
+        "What all verbs share is on [another page](../program.md).",
         "",
     ]
     for name, command in group.commands.items():
