@@ -66,9 +66,8 @@ PROGRAM = "bispectral-ot"
 def public_names(stub: Path) -> dict[str, list[str]]:
     """The public names of each room, as ``__init__.pyi`` lists them."""
     text = stub.read_text(encoding="utf-8")
-    return {
-        room: re.findall(r"(\w+) as \1", names) for room, names in re.findall(r"from \.(\w+) import \((.*?)\)", text, re.S)
-    }
+    statements = re.findall(r"from \.(\w+) import \((.*?)\)", text, re.DOTALL)
+    return {room: re.findall(r"(\w+) as \1", names) for room, names in statements}
 
 
 def write_reference(stub: Path, page: Path) -> None:
@@ -80,9 +79,9 @@ def write_reference(stub: Path, page: Path) -> None:
     lines = [
         "# Reference",
         "",
-        "Every public name, with the problem it solves, its shapes, and an example that the tests run. Names of the first",
-        "list of a section are at the top of the package: `import bispectral_ot as bot; bot.match(...)`. The others are",
-        "results, or imported from where their page says.",
+        "Every public name, with the problem it solves, its shapes, and an example that the tests run. Names of the",
+        "first list of a section are at the top of the package: `import bispectral_ot as bot; bot.match(...)`. The",
+        "others are results, or imported from where their page says.",
         "",
     ]
     for room, title in ROOMS.items():
@@ -96,7 +95,16 @@ def write_reference(stub: Path, page: Path) -> None:
 def _summary(names: list[str]) -> list[str]:
     for name in names:
         _find(name)
-    return ["```{eval-rst}", ".. autosummary::", "   :toctree: api", "   :nosignatures:", "", *(f"   {n}" for n in names), "```", ""]
+    return [
+        "```{eval-rst}",
+        ".. autosummary::",
+        "   :toctree: api",
+        "   :nosignatures:",
+        "",
+        *(f"   {n}" for n in names),
+        "```",
+        "",
+    ]
 
 
 def _find(name: str) -> Any:

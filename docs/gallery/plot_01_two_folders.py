@@ -2,8 +2,8 @@
 Match two folders
 =================
 
-Two folders of image files, one with a sub-folder for each class, one without labels and turned at random. The match
-gives the unlabelled files the names of the classes.
+Two folders of image files, one with a sub-folder for each class, one without labels and turned at random. The
+match gives the unlabelled files the names of the classes.
 """
 
 # %%
@@ -33,14 +33,14 @@ for number, (image, label) in enumerate(zip(catalogue.images, catalogue.labels, 
     write(image, folder / "catalogue" / catalogue.classes[label] / f"{number:03d}.png")
 
 # %%
-# ``match`` takes the folders as they are. The program does the same:
-# ``bispectral-ot match photos/ catalogue/ --out runs/first``.
+# ``match`` takes the folders as they are. The program does the same: ``bispectral-ot match photos/ catalogue/
+# --out runs/first``.
 match = bot.match(folder / "photos", folder / "catalogue")
 print(match)
 
 # %%
-# Some photos with their best targets. The figure below a target is its *share*: the part of the photo's mass that goes
-# there.
+# Some photos with their best targets. The figure below a target is its *share*: the part of the photo's mass
+# that goes there.
 axes = match.plot(n=6, k=5)
 
 # %%

@@ -2,8 +2,8 @@
 Labels, and which of them to doubt
 ==================================
 
-A transferred label comes with its share of the source's mass. The larger the share, the more often the label is right:
-so look at the smallest ones yourself.
+A transferred label comes with its share of the source's mass. The larger the share, the more often the label is
+right: so look at the smallest ones yourself.
 """
 
 import matplotlib.pyplot as plt
@@ -29,7 +29,8 @@ axes.set(xlabel="part of the sources that get a label, largest shares first", yl
 axes.grid(alpha=0.3)
 
 # %%
-# ``doubtful`` lists the sources whose label has a share below one half, or differs from the label of the nearest target.
+# ``doubtful`` lists the sources whose label has a share below one half, or differs from the label of the
+# nearest target.
 doubtful = match.doubtful()
 print(f"{len(doubtful)} of {len(source)} labels are doubtful")
 print(f"wrong among the doubtful {(~right[doubtful]).mean():.0%}, among all {(~right).mean():.0%}")

@@ -2,8 +2,8 @@
 Sets that have their classes in different shares
 ================================================
 
-The source has ten times as many nines as zeros, the target as many of each. A balanced plan has to send nines to zeros;
-the default estimates the shares first, and holds those.
+The source has ten times as many nines as zeros, the target as many of each. A balanced plan has to send nines
+to zeros; the default estimates the shares first, and holds those.
 """
 
 import matplotlib.pyplot as plt
@@ -20,7 +20,8 @@ shares = match.class_shares()
 print(match.settings["marginals"])
 
 # %%
-# What was estimated, with its 90 % intervals, next to what is true. The method never sees the labels of the source.
+# What was estimated, with its 90 % intervals, next to what is true. The method never sees the labels of the
+# source.
 true = source.class_counts / len(source)
 places = np.arange(10)
 figure, axes = plt.subplots(figsize=(7, 3.2), layout="constrained")

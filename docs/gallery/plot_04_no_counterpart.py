@@ -2,8 +2,8 @@
 Images without counterpart
 ==========================
 
-The source has classes that the target lacks. ``unmatched`` finds images that are farther from the target than the
-targets are from each other.
+The source has classes that the target lacks. ``unmatched`` finds images that are farther from the target than
+the targets are from each other.
 """
 
 import matplotlib.pyplot as plt
@@ -18,7 +18,8 @@ target = target.select(np.isin(target.labels, [0, 1, 6, 7, 9]))  # no 2, 3, 4, 5
 match = bot.match(source, target)
 found = match.unmatched(0.05)
 missing = ~np.isin(source.labels, [0, 1, 6, 7, 9])
-print(f"{len(found.indices)} images without counterpart; {missing[found.indices].mean():.0%} of them are 2, 3, 4, 5 or 8")
+print(f"{len(found.indices)} images without counterpart")
+print(f"{missing[found.indices].mean():.0%} of them are 2, 3, 4, 5 or 8")
 
 # %%
 # The score of a source is the share of targets that are at least as far from the others. Sources that do have a

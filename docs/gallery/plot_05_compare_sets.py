@@ -2,8 +2,8 @@
 Compare five sets, and test for drift
 =====================================
 
-Four batches of the same digits and one that has drifted: a class is missing and noise was added. One distance for each
-pair, what sampling alone would give, and a permutation test.
+Four batches of the same digits and one that has drifted: a class is missing and noise was added. One distance
+for each pair, what sampling alone would give, and a permutation test.
 """
 
 import numpy as np
@@ -23,8 +23,8 @@ comparison = bot.compare(week, permutations=99)
 print(comparison)
 
 # %%
-# The distance is 0 between a set and itself. Two samples of one population are not at 0: "one population" says what
-# they would be at on average.
+# The distance is 0 between a set and itself. Two samples of one population are not at 0: "one population" says
+# what they would be at on average.
 axes = comparison.plot()
 
 # %%

@@ -2,8 +2,8 @@
 Changed, or merely turned?
 ==========================
 
-Two sets differ pixel by pixel. Did their content change, or were the images only moved? ``contrast`` tests by pixels, and
-up to each symmetry.
+Two sets differ pixel by pixel. Did their content change, or were the images only moved? ``contrast`` tests by
+pixels, and up to each symmetry.
 """
 
 import matplotlib.pyplot as plt

@@ -2,8 +2,8 @@
 Content that is not centred
 ===========================
 
-Rotation is about the centre of an image. Where the content lies elsewhere, use ``symmetry="rotation-translation"``: images
-that show something on a background are centred first.
+Rotation is about the centre of an image. Where the content lies elsewhere, use
+``symmetry="rotation-translation"``: images that show something on a background are centred first.
 """
 
 import matplotlib.pyplot as plt
@@ -19,7 +19,9 @@ def scatter(dataset, seed):
     """Place every image somewhere on a canvas of 44 x 44 pixels."""
     random = np.random.default_rng(seed)
     canvas = np.zeros((len(dataset), 44, 44), dtype=np.float32)
-    for empty, image, (top, left) in zip(canvas, dataset.images, random.integers(0, 17, (len(dataset), 2)), strict=True):
+    for empty, image, (top, left) in zip(
+        canvas, dataset.images, random.integers(0, 17, (len(dataset), 2)), strict=True
+    ):
         empty[top : top + 28, left : left + 28] = image
     return bot.Dataset(canvas, dataset.labels, classes=dataset.classes)
 

@@ -2,8 +2,9 @@
 Colour images of cells
 ======================
 
-Synthetic cells as a microscope shows them: round ones, long ones, dividing ones and ones with a large nucleus, in two
-stains, turned and a little off centre. A cell has no upright position, and its mirror image is the same cell.
+Synthetic cells as a microscope shows them: round ones, long ones, dividing ones and ones with a large nucleus,
+in two stains, turned and a little off centre. A cell has no upright position, and its mirror image is the same
+cell.
 """
 
 import matplotlib.pyplot as plt
@@ -11,7 +12,12 @@ import numpy as np
 
 import bispectral_ot as bot
 
-KINDS = {"round": (1.0, 0.35, 0.0), "long": (1.9, 0.35, 0.0), "dividing": (1.6, 0.25, 0.55), "large nucleus": (1.1, 0.75, 0.0)}
+KINDS = {
+    "round": (1.0, 0.35, 0.0),
+    "long": (1.9, 0.35, 0.0),
+    "dividing": (1.6, 0.25, 0.55),
+    "large nucleus": (1.1, 0.75, 0.0),
+}
 y, x = np.mgrid[-1:1:48j, -1:1:48j]
 
 
@@ -22,7 +28,9 @@ def cell(kind, random):
     u = (np.cos(angle) * x + np.sin(angle) * y - random.normal(0, 0.05)) / (size * np.sqrt(stretch))
     v = (np.cos(angle) * y - np.sin(angle) * x - random.normal(0, 0.05)) / (size / np.sqrt(stretch))
     body = 1 / (1 + np.exp(12 * (np.hypot(u, v) - 1)))
-    core = sum(1 / (1 + np.exp(20 * (np.hypot(u - side * apart, v) - nucleus * random.uniform(0.9, 1.1)))) for side in (-1, 1))
+    core = sum(
+        1 / (1 + np.exp(20 * (np.hypot(u - side * apart, v) - nucleus * random.uniform(0.9, 1.1)))) for side in (-1, 1)
+    )
     image = np.array([0.95, 0.92, 0.93]) - body[..., None] * [0.08, 0.40, 0.20] - core[..., None] * [0.25, 0.15, 0.05]
     return (image + random.normal(0, 0.02, image.shape)).clip(0, 1).astype(np.float32)
 

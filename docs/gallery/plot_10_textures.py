@@ -2,8 +2,8 @@
 Textures
 ========
 
-Grain, stripes, dots and cracks have no centre and no upright position. The default features notice that: products around
-the centre of the image get little weight, and what the image is made of gets most.
+Grain, stripes, dots and cracks have no centre and no upright position. The default features notice that:
+products around the centre of the image get little weight, and what the image is made of gets most.
 """
 
 import matplotlib.pyplot as plt

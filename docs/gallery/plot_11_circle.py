@@ -2,8 +2,8 @@
 Signals on a circle
 ===================
 
-A heart beat, a tide, a day of traffic: periodic signals that begin anywhere. The bispectrum on a circle forgets the
-beginning and nothing else.
+A heart beat, a tide, a day of traffic: periodic signals that begin anywhere. The bispectrum on a circle forgets
+the beginning and nothing else.
 """
 
 import matplotlib.pyplot as plt

@@ -2,8 +2,8 @@
 Any finite group
 ================
 
-Colourings of the 24 rotations of a cube: two are the same if a rotation of the cube brings the one to the other. The group
-may be one with a name, or any product table.
+Colourings of the 24 rotations of a cube: two are the same if a rotation of the cube brings the one to the
+other. The group may be one with a name, or any product table.
 """
 
 import matplotlib.pyplot as plt
@@ -26,7 +26,9 @@ moved += random.normal(0, 0.02, moved.shape)
 # Who belongs to whom? By raw values nobody can say; by bispectra everybody finds their own.
 bispectrum = GroupBispectrum(group).fit(signals)
 figure, several = plt.subplots(1, 2, figsize=(8, 3.8), layout="constrained")
-for axes, title, transform in zip(several, ("raw values", "bispectrum"), (np.asarray, bispectrum.transform), strict=True):
+for axes, title, transform in zip(
+    several, ("raw values", "bispectrum"), (np.asarray, bispectrum.transform), strict=True
+):
     cost = bot.Cost(transform(moved), transform(signals), metric="l2")
     plan = bot.Sinkhorn(reg=0.01).solve(cost).rows(0, 30)
     axes.imshow(plan, cmap="Blues")

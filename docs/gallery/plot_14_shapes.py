@@ -2,7 +2,8 @@
 Shapes in three dimensions
 ==========================
 
-Point clouds of solids, turned at random in space. Meshes and clouds from files are read by ``bot.load("folder")``.
+Point clouds of solids, turned at random in space. Meshes and clouds from files are read by
+``bot.load("folder")``.
 """
 
 import matplotlib.pyplot as plt

@@ -2,8 +2,8 @@
 In a scikit-learn pipeline
 ==========================
 
-Every invariant is a transformer. In front of a classifier it makes a model that does not care how its images are turned,
-without a single turned image in training.
+Every invariant is a transformer. In front of a classifier it makes a model that does not care how its images
+are turned, without a single turned image in training.
 """
 
 import matplotlib.pyplot as plt

@@ -2,8 +2,8 @@
 Invert a bispectrum
 ===================
 
-The bispectrum loses the shift and nothing else: the signal comes back from it. The power spectrum, with the same
-magnitudes and no phases, does not determine it.
+The bispectrum loses the shift and nothing else: the signal comes back from it. The power spectrum, with the
+same magnitudes and no phases, does not determine it.
 """
 
 import matplotlib.pyplot as plt

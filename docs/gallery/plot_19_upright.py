@@ -2,7 +2,8 @@
 Put images upright
 ==================
 
-A match says what an image is; the same coefficients say how it is turned. The targets only have to stand upright.
+A match says what an image is; the same coefficients say how it is turned. The targets only have to stand
+upright.
 """
 
 import matplotlib.pyplot as plt
@@ -25,11 +26,16 @@ for column, index in zip(several.T, range(0, 600, 60), strict=True):
         axes.set_axis_off()
 
 # %%
-# How far off the angles are. A pose is *ambiguous* if another turn may as well be right; ``upright`` leaves such images as
-# they are, unless ``guess=True``.
+# How far off the angles are. A pose is *ambiguous* if another turn may as well be right; ``upright`` leaves
+# such images as they are, unless ``guess=True``.
 errors = abs((poses.angles + angles + 180) % 360 - 180)
 figure, axes = plt.subplots(figsize=(6, 3), layout="constrained")
-axes.hist([errors[~poses.ambiguous], errors[poses.ambiguous]], np.arange(0, 181, 10), stacked=True, label=["sure", "ambiguous"])
+axes.hist(
+    [errors[~poses.ambiguous], errors[poses.ambiguous]],
+    np.arange(0, 181, 10),
+    stacked=True,
+    label=["sure", "ambiguous"],
+)
 axes.set(xlabel="error of the angle (degrees)", ylabel="images")
 axes.legend()
 sure = errors[~poses.ambiguous]
