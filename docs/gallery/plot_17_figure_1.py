@@ -8,12 +8,12 @@ scatter; by bispectra they fall together.
 
 import matplotlib.pyplot as plt
 import numpy as np
-from sklearn.manifold import MDS
 from sklearn.metrics import pairwise_distances
 
 import bispectral_ot as bot
 from bispectral_ot.datasets import rotate
 from bispectral_ot.invariants import Pixels
+from bispectral_ot.report.embedding import scale_to_plane
 
 digits = bot.load("mnist-5k")
 chosen = digits.select([np.flatnonzero(digits.labels == c)[3] for c in range(6)])
@@ -32,8 +32,8 @@ for axes, title, features in zip(
 ):
     rows = features.fit_transform(turned)
     rows = rows * np.sqrt(getattr(features, "feature_weights_", 1.0))
-    distances = pairwise_distances(rows)
-    plane = MDS(metric="precomputed", n_init=1, init="classical_mds", random_state=0).fit_transform(distances)
+    distances = pairwise_distances(rows.astype(float))
+    plane, _ = scale_to_plane(distances)
     axes.scatter(*plane.T, c=labels, cmap="tab10", vmax=9, s=12)
     axes.set(title=title, xticks=[], yticks=[], aspect="equal")
     same = labels[:, None] == labels
