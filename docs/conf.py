@@ -40,6 +40,7 @@ html_show_sourcelink = False
 html_theme_options = {"top_of_page_buttons": []}
 
 myst_heading_anchors = 4
+myst_enable_extensions = ["attrs_inline"]
 
 autosummary_generate = True
 autodoc_typehints = "none"  # docstrings have the types that matter to a reader; signatures stay short
@@ -47,8 +48,7 @@ autodoc_default_options = {"members": True}
 autodoc_preserve_defaults = True
 napoleon_google_docstring = False
 napoleon_use_rtype = False
-napoleon_use_ivar = True
-suppress_warnings = ["ref.python"]  # words of an attribute's description that are also names of attributes
+suppress_warnings = ["ref.python"]  # words of a description that are also names of attributes
 
 sphinx_gallery_conf = {
     "examples_dirs": "gallery",
@@ -73,6 +73,23 @@ def for_the_site(app: Any, page: str, source: list[str]) -> None:
     source[0] = re.sub(r"\[([^]]+)\]\(\.\./(?!program)[^)]*\)", r"\1", text)
 
 
+def list_attributes(app: Any, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
+    """Make a list of ``name, name : what they are``: napoleon takes one name, and what follows it for a type."""
+    if "Attributes" not in lines:
+        return
+    start = lines.index("Attributes")
+    later = (at for at in range(start + 2, len(lines) - 1) if re.fullmatch("-{3,}", lines[at + 1]))
+    end = next(later, len(lines))
+    listed = []
+    for line in lines[start + 2 : end]:
+        names, colon, text = line.partition(" : ")
+        if line and not line.startswith(" "):
+            listed += ["", f"- **{names}**{colon and ': '}{text}".replace("_**", "\\_**").replace("_,", "\\_,")]
+        else:
+            listed.append("  " + line.strip())
+    lines[start:end] = [".. rubric:: Attributes", *listed, ""]
+
+
 def setup(app: Any) -> None:
     """Generate what is generated, and listen for pages."""
     generated = DOCS / "_generated"
@@ -80,3 +97,4 @@ def setup(app: Any) -> None:
     write_reference(DOCS.parent / "src" / "bispectral_ot" / "__init__.pyi", generated / "reference.md")
     write_verbs(generated / "verbs.md")
     app.connect("source-read", for_the_site)
+    app.connect("autodoc-process-docstring", list_attributes, priority=400)  # before napoleon

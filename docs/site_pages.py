@@ -101,7 +101,7 @@ def _summary(names: list[str]) -> list[str]:
         "   :toctree: api",
         "   :nosignatures:",
         "",
-        *(f"   {n}" for n in names),
+        *(f"   ~{n}" for n in names),
         "```",
         "",
     ]
@@ -169,7 +169,7 @@ def _option(each: Any) -> str:
         parts.append(f"Default: `{each.default}`.")
     if each.required:
         parts.append("Required.")
-    return f"| `{_name(each)}` | {' '.join(part for part in parts if part)} |"
+    return f"| `{_name(each)}`{{.option}} | {' '.join(part for part in parts if part)} |"
 
 
 def _text(text: str) -> str:
