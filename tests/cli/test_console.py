@@ -45,10 +45,13 @@ def test_no_bars_off_a_terminal_or_when_quiet(terminal, capsys):
     assert terminal.getvalue() == ""
 
 
-def test_no_bars_where_standard_error_is_a_file(capsys):
+def test_a_line_for_each_stage_where_standard_error_is_a_file(capsys):
     with console.progress_bars() as progress:
-        assert progress is silent
-    assert capsys.readouterr().err == ""
+        for done in range(3):
+            progress("cost", done, 2)
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert "cost" in said
 
 
 def test_one_bar_for_each_stage_with_the_time_left(terminal):
