@@ -68,6 +68,23 @@ def test_links_and_pictures_of_a_page_are_there(page: Path):
     assert not missing
 
 
+def test_figures_of_the_decision_guide_stand_on_the_pages_that_it_links_to():
+    lines = (ROOT / "docs" / "choose.md").read_text(encoding="utf-8").splitlines()
+    rows = [(line, re.findall(r"\]\((\w+\.md)", line)) for line in lines if line.startswith("|")]
+    found = [(figure, pages[-1]) for line, pages in rows if pages for figure in re.findall(r"\d+\.\d+|\d+x\b", line)]
+    assert len(found) > 30
+    assert not [
+        (figure, page) for figure, page in found if figure not in (ROOT / "docs" / page).read_text(encoding="utf-8")
+    ]
+
+
+def test_every_public_name_has_a_section_of_the_reference():
+    pages = runpy.run_path(str(ROOT / "docs" / "site_pages.py"))
+    listed = pages["public_names"](ROOT / "src" / "bispectral_ot" / "__init__.pyi")
+    assert set(listed) - {"_version"} == set(pages["ROOMS"])
+    assert all(listed.values())
+
+
 def test_every_promise_names_tests_that_exist():
     page = (ROOT / "docs" / "promises.md").read_text(encoding="utf-8")
     named = re.findall(r"`([\w/]+\.py)(?: -k (?:\"([^\"]+)\"|(\w+)))?`", page)

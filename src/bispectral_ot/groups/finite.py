@@ -214,7 +214,7 @@ class FiniteGroup:
         return self._check_signal(signal)[..., self.table[back] if is_left else self.table[:, back]]
 
     def action_on_cosets(self, subgroup: Sequence[int]) -> IntArray:
-        """How the group moves the cosets ``x * H`` of a subgroup H: shape (order, order / |H|).
+        """How the group moves the cosets ``x * H`` of a subgroup H: shape ``(order, order / |H|)``.
 
         ``action[g, i]`` is the index of ``g * coset_i``; coset 0 is H itself. Use it as the ``space`` of
         :class:`~bispectral_ot.invariants.group.GroupBispectrum`.

@@ -42,7 +42,7 @@ class CyclicGroup(FiniteGroup):
 class ProductGroup(FiniteGroup):
     """G1 x G2 x ...: tuples, multiplied place by place; an integer n stands for Z/n.
 
-    Elements are numbered like the entries of a C-ordered array of shape (|G1|, |G2|, ...), so a signal on
+    Elements are numbered like the entries of a C-ordered array of shape ``(|G1|, |G2|, ...)``, so a signal on
     ``ProductGroup(4, 6)`` is a flattened 4 x 6 array on the torus. The irreps are the products of the
     factors' irreps, in the same order.
 

@@ -40,11 +40,11 @@ class BatchTransformer(TransformerMixin, BaseEstimator, ABC):
         Numbers in one signal.
     n_features_out_ : int
         Columns of the feature matrix.
-    feature_weights_ : ndarray of shape (n_features_out_,), float32
+    feature_weights_ : ndarray of shape (columns,), float32
         How many entries of the unfolded invariant each column stands for; ones where nothing is folded.
         With these weights ``sum w |x - y|``, ``sqrt(sum w (x - y)^2)`` and the cosine of ``sum w x y`` are
         the distances between the unfolded invariants.
-    index_map_ : structured ndarray of shape (n_features_out_,)
+    index_map_ : structured ndarray of shape (columns,)
         What each column is: integer fields such as channel, ring, i, j, part (0 real, 1 imaginary).
     """
 
@@ -119,14 +119,14 @@ class BatchTransformer(TransformerMixin, BaseEstimator, ABC):
         ----------
         X : array
             Signals of the fitted size.
-        out : ndarray of shape (n, n_features_out_), float32, optional
+        out : ndarray of shape (n, columns), float32, optional
             Filled block by block; may be memory-mapped, for features that do not fit in memory.
         progress : callable
             Called as ``progress("features", done, total)``.
 
         Returns
         -------
-        ndarray of shape (n, n_features_out_), float32
+        ndarray of shape (n, columns), float32
             ``out`` where it is given.
         """
         check_is_fitted(self)

@@ -97,7 +97,7 @@ class CyclicBispectrum(BatchTransformer):
 
         Parameters
         ----------
-        features : array of shape (n_signals, n_features_out_)
+        features : array of shape (n_signals, columns)
             What ``transform`` gave with ``coefficients="selective"``.
 
         Returns

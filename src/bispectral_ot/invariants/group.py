@@ -215,7 +215,7 @@ class GroupBispectrum(_GroupTransformer):
 
         Parameters
         ----------
-        features : array of shape (n, n_features_out_)
+        features : array of shape (n, columns)
             What ``transform`` gave with ``coefficients="selective"`` for signals on the group itself.
 
         Returns

@@ -169,7 +169,7 @@ class ShellBispectrum(BatchTransformer):
     def transform(
         self, X: Any, *, out: NDArray[np.float32] | None = None, progress: Progress = silent
     ) -> NDArray[np.float32]:
-        """Compute the features of shapes, as described above: (n, n_features_out_) float32.
+        """Compute the features of shapes, as described above: (n, columns) float32.
 
         ``progress`` hears of two stages: "shells", which takes most of the time, and "features".
         """

@@ -35,7 +35,7 @@ class LabelTransfer(NamedTuple):
     Attributes
     ----------
     labels : (n,) the label with the largest mass, one of the given labels
-    shares : (n,) share of the element's mass that agrees with it: a confidence between 0 and 1
+    shares : (n,) share of the element's mass that agrees with it, between 0 and 1: how far to trust it
     """
 
     labels: NDArray[Any]

@@ -1,0 +1,100 @@
+"""The site: ``make docs``. What is generated goes to docs/_generated, and the site itself to build/site."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+DOCS = Path(__file__).resolve().parent
+os.environ["MPLBACKEND"] = "Agg"
+sys.path.insert(0, str(DOCS))  # site_pages
+sys.path.insert(0, str(DOCS.parent / "src"))
+
+from site_pages import write_reference, write_verbs  # noqa: E402
+
+from bispectral_ot import __version__  # noqa: E402
+
+project = "bispectral-ot"
+author = "The bispectral-ot developers"
+copyright = f"2026, {author}"
+release = version = __version__
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.napoleon",
+    "sphinx_gallery.gen_gallery",
+]
+templates_path = ["_templates"]  # a class and its methods on one page, without a table of inherited ones
+exclude_patterns = ["gallery", "results", "**/README.md", "**/*.ipynb", "_generated/gallery/*.zip"]
+html_theme = "furo"
+html_title = "bispectral-ot"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_copy_source = False
+html_show_sourcelink = False
+html_theme_options = {"top_of_page_buttons": []}
+
+myst_heading_anchors = 4
+myst_enable_extensions = ["attrs_inline"]
+
+autosummary_generate = True
+autodoc_typehints = "none"  # docstrings have the types that matter to a reader; signatures stay short
+autodoc_default_options = {"members": True}
+autodoc_preserve_defaults = True
+napoleon_google_docstring = False
+napoleon_use_rtype = False
+suppress_warnings = ["ref.python"]  # words of a description that are also names of attributes
+
+sphinx_gallery_conf = {
+    "examples_dirs": "gallery",
+    "gallery_dirs": "_generated/gallery",
+    "filename_pattern": r"\.py$",
+    "within_subsection_order": "FileNameSortKey",
+    "download_all_examples": False,
+    "remove_config_comments": True,
+    "show_memory": False,
+    "plot_gallery": True,
+    "abort_on_example_error": True,
+    "min_reported_time": 1,
+    "write_computation_times": False,
+    "show_signature": False,
+}
+
+
+def for_the_site(app: Any, page: str, source: list[str]) -> None:
+    """Pages are also read on a code host: there a script of the gallery is a file, and other folders are at hand."""
+    text = re.sub(r"\]\(gallery/(plot_\w+)\.py\)", r"](_generated/gallery/\1.rst)", source[0])
+    text = text.replace("](gallery/)", "](_generated/gallery/index.rst)")
+    source[0] = re.sub(r"\[([^]]+)\]\(\.\./(?!program)[^)]*\)", r"\1", text)
+
+
+def list_attributes(app: Any, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
+    """Make a list of ``name, name : what they are``: napoleon takes one name, and what follows it for a type."""
+    if "Attributes" not in lines:
+        return
+    start = lines.index("Attributes")
+    later = (at for at in range(start + 2, len(lines) - 1) if re.fullmatch("-{3,}", lines[at + 1]))
+    end = next(later, len(lines))
+    listed = []
+    for line in lines[start + 2 : end]:
+        names, colon, text = line.partition(" : ")
+        if line and not line.startswith(" "):
+            listed += ["", f"- **{names}**{colon and ': '}{text}".replace("_**", "\\_**").replace("_,", "\\_,")]
+        else:
+            listed.append("  " + line.strip())
+    lines[start:end] = [".. rubric:: Attributes", *listed, ""]
+
+
+def setup(app: Any) -> None:
+    """Generate what is generated, and listen for pages."""
+    generated = DOCS / "_generated"
+    generated.mkdir(exist_ok=True)
+    write_reference(DOCS.parent / "src" / "bispectral_ot" / "__init__.pyi", generated / "reference.md")
+    write_verbs(generated / "verbs.md")
+    app.connect("source-read", for_the_site)
+    app.connect("autodoc-process-docstring", list_attributes, priority=400)  # before napoleon

@@ -1,0 +1,52 @@
+"""
+Match two folders
+=================
+
+Two folders of image files, one with a sub-folder for each class, one without labels and turned at random. The
+match gives the unlabelled files the names of the classes.
+"""
+
+# %%
+# First the folders: small digits from scikit-learn, written as PNG files.
+import tempfile
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+import bispectral_ot as bot
+
+photos, catalogue = bot.split_halves(bot.load("digits"), per_class=25)
+photos = bot.rotate_randomly(photos)
+folder = Path(tempfile.mkdtemp())
+
+
+def write(image, path):
+    """Write an image, enlarged to 32 x 32 pixels."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.fromarray(np.uint8(image.clip(0, 16) * 15)).resize((32, 32)).save(path)
+
+
+for number, image in enumerate(photos.images):
+    write(image, folder / "photos" / f"{number:03d}.png")
+for number, (image, label) in enumerate(zip(catalogue.images, catalogue.labels, strict=True)):
+    write(image, folder / "catalogue" / catalogue.classes[label] / f"{number:03d}.png")
+
+# %%
+# ``match`` takes the folders as they are. The program does the same: ``bispectral-ot match photos/ catalogue/
+# --out runs/first``.
+match = bot.match(folder / "photos", folder / "catalogue")
+print(match)
+
+# %%
+# Some photos with their best targets. The figure below a target is its *share*: the part of the photo's mass
+# that goes there.
+axes = match.plot(n=6, k=5)
+
+# %%
+# The label of a photo is the class that gets the largest share of its mass.
+labels, shares = match.transfer_labels()
+for name, label, share in list(zip(match.source.files, labels, shares, strict=True))[:4]:
+    print(f"{name}: {label} ({share:.0%})")
+names = np.array(photos.classes)[photos.labels]
+print(f"right: {(labels == names).mean():.0%}")

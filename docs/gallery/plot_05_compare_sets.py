@@ -1,0 +1,34 @@
+"""
+Compare five sets, and test for drift
+=====================================
+
+Four batches of the same digits and one that has drifted: a class is missing and noise was added. One distance
+for each pair, what sampling alone would give, and a permutation test.
+"""
+
+import numpy as np
+
+import bispectral_ot as bot
+
+digits = bot.load("digits")
+batches = np.random.default_rng(0).permutation(len(digits))[:500].reshape(5, 100)
+days = ["monday", "tuesday", "wednesday", "thursday", "friday"]
+week = {day: bot.rotate_randomly(digits.select(rows), seed=k) for k, (day, rows) in enumerate(zip(days, batches))}
+
+friday = digits.select(batches[-1])
+friday = friday.select(friday.labels != 1).images
+week["friday"] = friday + 3 * np.random.default_rng(1).standard_normal(friday.shape)
+
+comparison = bot.compare(week, permutations=99)
+print(comparison)
+
+# %%
+# The distance is 0 between a set and itself. Two samples of one population are not at 0: "one population" says
+# what they would be at on average.
+axes = comparison.plot()
+
+# %%
+# Only pairs with friday differ by more than chance.
+for pair in comparison.pairs:
+    if pair.p_value is not None and pair.p_value <= 0.01:
+        print(f"{pair.source} and {pair.target}: {pair.ratio:.1f} times the reference, p = {pair.p_value:.2f}")

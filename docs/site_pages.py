@@ -1,0 +1,183 @@
+"""Pages that are made from the package itself: the public names, and the program's verbs from their help texts."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from pathlib import Path
+from typing import Any, get_args
+
+import typer
+
+import bispectral_ot
+from bispectral_ot.cli.main import app
+
+# What each room of the package is for; the public names of a room stand in __init__.pyi.
+ROOMS = {
+    "matching": "Match two sets",
+    "comparing": "Compare sets",
+    "datasets": "Read and prepare images",
+    "invariants": "Features that do not see a symmetry",
+    "costs": "Distances between features",
+    "transport": "Solve the transport problem",
+    "progress": "Progress",
+    "errors": "Errors and warnings",
+}
+# Not at the top of the package, but what a user meets: results, and features for other symmetries.
+FURTHER = {
+    "matching": (
+        "matching.outcomes.TopMatches",
+        "matching.outcomes.LabelTransfer",
+        "matching.outcomes.LabelDetails",
+        "matching.outcomes.ClassShares",
+        "matching.outcomes.Prediction",
+        "matching.novelty.Unmatched",
+        "matching.predictor.Predictor",
+        "poses.Poses",
+    ),
+    "comparing": ("comparing.Pair", "comparing.contrast", "comparing.Contrast"),
+    "datasets": ("datasets.available", "datasets.rotate", "datasets.synthetic_shapes"),
+    "invariants": (
+        "invariants.BatchTransformer",
+        "invariants.CombinedBispectrum",
+        "invariants.LocalBispectrum",
+        "invariants.DihedralImageBispectrum",
+        "invariants.GroupBispectrum",
+        "invariants.GroupPowerSpectrum",
+        "invariants.PolarSpectrum",
+        "invariants.RingPowerSpectrum",
+        "invariants.SphereBispectrum",
+        "invariants.ShellBispectrum",
+        "invariants.project_to_sphere",
+        "invariants.Pixels",
+        "groups.FiniteGroup",
+        "groups.CyclicGroup",
+        "groups.ProductGroup",
+        "groups.DihedralGroup",
+        "groups.OctahedralGroup",
+        "groups.SymmetricGroup",
+    ),
+    "costs": ("costs.AlignedDistance", "costs.Distance"),
+    "transport": ("transport.Greenkhorn", "transport.Coupling"),
+}
+PROGRAM = "bispectral-ot"
+
+
+def public_names(stub: Path) -> dict[str, list[str]]:
+    """The public names of each room, as ``__init__.pyi`` lists them."""
+    text = stub.read_text(encoding="utf-8")
+    statements = re.findall(r"from \.(\w+) import \((.*?)\)", text, re.DOTALL)
+    return {room: re.findall(r"(\w+) as \1", names) for room, names in statements}
+
+
+def write_reference(stub: Path, page: Path) -> None:
+    """A summary of the public names, room by room; Sphinx makes a page of each."""
+    listed = public_names(stub)
+    missing = set(listed) - set(ROOMS) - {"_version"}
+    if missing:
+        raise ValueError(f"ROOMS in {Path(__file__).name} has no title for {sorted(missing)}")
+    lines = [
+        "# Reference",
+        "",
+        "Every public name, with the problem it solves, its shapes, and an example that the tests run. Names of the",
+        "first list of a section are at the top of the package: `import bispectral_ot as bot; bot.match(...)`. The",
+        "others are results, or imported from where their page says.",
+        "",
+    ]
+    for room, title in ROOMS.items():
+        top = [f"bispectral_ot.{name}" for name in listed[room]]
+        lines += [f"## {title}", "", *_summary(top)]
+        if room in FURTHER:
+            lines += [*_summary([f"bispectral_ot.{name}" for name in FURTHER[room]])]
+    _write(page, lines)
+
+
+def _summary(names: list[str]) -> list[str]:
+    for name in names:
+        _find(name)
+    return [
+        "```{eval-rst}",
+        ".. autosummary::",
+        "   :toctree: api",
+        "   :nosignatures:",
+        "",
+        *(f"   ~{n}" for n in names),
+        "```",
+        "",
+    ]
+
+
+def _find(name: str) -> Any:
+    found: Any = bispectral_ot
+    for part in name.split(".")[1:]:
+        found = getattr(found, part)
+    return found
+
+
+def write_verbs(page: Path) -> None:
+    """A section for each verb of the program: its help text, and a table of its options."""
+    group: Any = typer.main.get_command(app)
+    lines = [
+        "# The verbs, with all options",
+        "",
+        f"`{PROGRAM} VERB --help` prints what is on this page, which is made of the same texts.",
+        "",
+        "What all verbs share is on [another page](../program.md).",
+        "",
+    ]
+    for name, command in group.commands.items():
+        lines += _verb(f"{PROGRAM} {name}", command)
+    _write(page, lines)
+
+
+def _verb(path: str, command: Any, level: int = 2) -> list[str]:
+    lines = ["#" * level + f" `{path}`", "", *_help(command.help or "")]
+    if hasattr(command, "commands"):
+        for name, each in command.commands.items():
+            lines += _verb(f"{path} {name}", each, level + 1)
+        return lines
+    shown = [each for each in command.params if not getattr(each, "hidden", False) and each.name != "help"]
+    arguments = [_name(each) for each in shown if each.param_type_name == "argument"]
+    usage = " ".join([path, *arguments, "[OPTIONS]"])
+    lines += ["```sh", usage, "```", ""]
+    rows = [_option(each) for each in shown]
+    return [*lines, "| | what it is |", "|---|---|", *rows, ""] if rows else lines
+
+
+def _name(each: Any) -> str:
+    if each.param_type_name == "argument":
+        return str(each.metavar or each.name.upper())
+    return " ".join([*each.opts, *each.secondary_opts])
+
+
+def _help(text: str) -> list[str]:
+    """Paragraphs; those that begin with "Example:" become one block of commands."""
+    paragraphs = [" ".join(part.replace("\b", "").split()) for part in inspect.cleandoc(text).split("\n\n")]
+    examples = [part.removeprefix("Example: ") for part in paragraphs if part.startswith("Example: ")]
+    lines = [line for part in paragraphs if not part.startswith("Example: ") for line in (_text(part), "")]
+    return [*lines, "```sh", *examples, "```", ""] if examples else lines
+
+
+def _option(each: Any) -> str:
+    parts = [_text(" ".join((each.help or "").split()))]
+    choices = [choice for choice in get_args(each.type_descriptor.annotation) if isinstance(choice, str)]
+    if choices:
+        parts.append("One of " + ", ".join(f"`{choice}`" for choice in choices) + ".")
+    if isinstance(each.show_default, str):
+        parts.append(f"Default: {_text(each.show_default)}.")
+    elif each.default not in (None, False, True, (), []) and not callable(each.default):
+        parts.append(f"Default: `{each.default}`.")
+    if each.required:
+        parts.append("Required.")
+    return f"| `{_name(each)}`{{.option}} | {' '.join(part for part in parts if part)} |"
+
+
+def _text(text: str) -> str:
+    return re.sub(r"(?<!`)(--[\w-]+)(?![\w`-])", r"`\1`", text.replace("|", r"\|").replace("<", "&lt;"))
+
+
+def _write(page: Path, lines: list[str]) -> None:
+    """Write only what changed, so that Sphinx reads nothing again for nothing."""
+    text = "\n".join(lines).rstrip() + "\n"
+    if not page.exists() or page.read_text(encoding="utf-8") != text:
+        page.write_text(text, encoding="utf-8")
