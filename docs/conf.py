@@ -37,7 +37,7 @@ html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_copy_source = False
 html_show_sourcelink = False
-html_theme_options = {"top_of_page_buttons": []}
+html_theme_options: dict[str, object] = {"top_of_page_buttons": []}
 
 myst_heading_anchors = 4
 myst_enable_extensions = ["attrs_inline"]

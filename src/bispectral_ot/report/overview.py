@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from textwrap import fill
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -28,7 +29,7 @@ Outcomes = Mapping[str, tuple[Match, ClassTable]]
 _WIDTH, _MARGIN = 11.0, 0.3
 _TILE, _STEP, _ROW_STEP, _TILES_LEFT, _TILES_TOP = 0.8, 0.9, 0.94, 1.8, 1.1
 _PANELS_LEFT, _PANEL_GAP, _PANEL_HEAD, _PANEL_FOOT = 0.7, 0.4, 0.95, 0.45
-_EXAMPLES = 10
+_EXAMPLES, _NAME_LETTERS = 10, 18
 
 
 def overview_figure(outcomes: Outcomes, source: Dataset, target: Dataset, *, seed: int = 0) -> Figure:
@@ -81,7 +82,8 @@ def _draw_examples(axes: Axes, outcomes: Outcomes, source: Dataset, target: Data
     best = {name: match.top_matches(1).indices for name, (match, _) in outcomes.items()}
     right = {name: same_class(match, best[name]) for name, (match, _) in outcomes.items()}
     chosen = _representative(source, [hits for hits in right.values() if hits is not None], seed)
-    rows = {"turned image": None} | {f"best match by\n{name}": name for name in outcomes}
+    # long names of features break at their hyphens
+    rows = {"turned image": None} | {f"best match by\n{fill(name, _NAME_LETTERS)}": name for name in outcomes}
     sources, targets = Pictures(source), Pictures(target)
     for row, (title, name) in enumerate(rows.items()):
         top = _TILES_TOP + row * _ROW_STEP
