@@ -36,7 +36,7 @@ def client():
 def engine(client):
     from bispectral_ot.engines.dask import Dask
 
-    client.wait_for_workers(2, timeout=30)
+    client.wait_for_workers(2, timeout=180)
     return Dask(client, timeout=60)
 
 
@@ -180,7 +180,7 @@ def turned():
 
 
 def test_workers_that_are_killed_cost_nothing_but_time(client, turned):
-    client.wait_for_workers(2, timeout=30)
+    client.wait_for_workers(2, timeout=180)
     killed = {}
 
     def kill_once(stage, done, total):
@@ -199,7 +199,7 @@ def test_workers_that_are_killed_cost_nothing_but_time(client, turned):
 def test_a_worker_that_stops_answering_is_named(client, pair):
     from bispectral_ot.engines.dask import Dask
 
-    client.wait_for_workers(2, timeout=30)
+    client.wait_for_workers(2, timeout=180)
     engine = Dask(client, timeout=2.0)
     cost = Cost(*pair, engine=engine, storage="float32")
     address, process = next(iter(client.run(os.getpid).items()))
@@ -215,10 +215,10 @@ def test_a_worker_that_stops_answering_is_named(client, pair):
 def test_a_block_that_ends_every_worker_is_named(client):
     from bispectral_ot.engines.dask import Dask
 
-    client.wait_for_workers(2, timeout=30)
+    client.wait_for_workers(2, timeout=180)
     with pytest.raises(bot.ClusterError, match="die of rows 0 to 1 ended"):
         list(Dask(client, timeout=60).map(die, row_blocks(1, block_rows=1)))
-    client.wait_for_workers(2, timeout=30)
+    client.wait_for_workers(2, timeout=180)
 
 
 def die(block):

@@ -113,7 +113,7 @@ def pictures_shown(browser: Browser, selector: str) -> int:
 
 def test_a_confusion_cell_shows_its_images(browser: Browser, demo: Path) -> None:
     browser.open(demo)
-    assert [title.text for title in browser.all(".headline h3")] == ["coupled-bispectrum", "pixels"]
+    assert [title.text for title in browser.all(".headline h3")] == ["combined-bispectrum", "pixels"]
     panel = "#flow article:nth-child(1)"
     cell = browser.all(f"{panel} td.own button")[0]
     words = cell.get_attribute("aria-label")
