@@ -45,13 +45,17 @@ def test_no_bars_off_a_terminal_or_when_quiet(terminal, capsys):
     assert terminal.getvalue() == ""
 
 
-def test_a_line_for_each_stage_where_standard_error_is_a_file(capsys):
+def test_a_line_for_each_stage_where_standard_error_is_a_file(monkeypatch):
+    text = io.StringIO()
+    monkeypatch.setattr(console, "errors", Console(file=text, width=20, highlight=False))
     with console.progress_bars() as progress:
         for done in range(3):
-            progress("cost", done, 2)
-    said = capsys.readouterr().err
-    assert said.count("\n") == 1
-    assert "cost" in said
+            progress("read [bold] " + "long " * 5, done, 2000)
+        progress("prepare", 0, 1)
+        progress("prepare", 1, 1)
+    assert text.getvalue() == f"stage: read [bold] {'long ' * 5} (2,000)\nstage: prepare\n"
+    with console.progress_bars(quiet=True) as progress:
+        assert progress is silent
 
 
 def test_one_bar_for_each_stage_with_the_time_left(terminal):
