@@ -8,7 +8,7 @@ scatter; by bispectra they fall together.
 
 import matplotlib.pyplot as plt
 import numpy as np
-from sklearn.metrics import pairwise_distances
+from scipy.spatial.distance import pdist, squareform
 
 import bispectral_ot as bot
 from bispectral_ot.datasets import rotate
@@ -32,7 +32,7 @@ for axes, title, features in zip(
 ):
     rows = features.fit_transform(turned)
     rows = rows * np.sqrt(getattr(features, "feature_weights_", 1.0))
-    distances = pairwise_distances(rows.astype(float))
+    distances = squareform(pdist(rows))
     plane, _ = scale_to_plane(distances)
     axes.scatter(*plane.T, c=labels, cmap="tab10", vmax=9, s=12)
     axes.set(title=title, xticks=[], yticks=[], aspect="equal")
