@@ -84,7 +84,7 @@ def list_attributes(app: Any, what: str, name: str, thing: Any, options: Any, li
     for line in lines[start + 2 : end]:
         names, colon, text = line.partition(" : ")
         if line and not line.startswith(" "):
-            listed += ["", f"- **{names}**{colon and ': '}{text}".replace("_**", "\\_**").replace("_,", "\\_,")]
+            listed += ["", f"- ``{names}``{colon and ': '}{text}"]
         else:
             listed.append("  " + line.strip())
     lines[start:end] = [".. rubric:: Attributes", *listed, ""]
