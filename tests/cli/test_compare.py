@@ -85,6 +85,7 @@ def test_other_options_are_refused_in_the_same_folder(run, program):
     outcome = program(*words, "--permutations", "39", "--out", out)
     assert outcome.code == 2
     assert "other options" in outcome.complaint
+    assert json.loads((out / "run.json").read_text("utf-8"))["config"]["permutations"] == 19
 
 
 def test_a_contrast_is_said_in_a_sentence(program, files, tmp_path):

@@ -187,8 +187,8 @@ def compare(
             "options": {name: value for name, value in options.items() if name not in ("working_memory", "storage")},
         }
         options["client"] = engine
+        store = FolderStore(out / "cells", recipe, overwrite=overwrite)  # refused before run.json is written
         with resumed_run(out, config):
-            store = FolderStore(out / "cells", recipe, overwrite=overwrite)
             content = _compare_sets(out, datasets, options, config, loading, store, shown, progress, write_comparison)
         if report:
             from bispectral_ot.report.html import write_report
