@@ -60,7 +60,7 @@ class CombinedBispectrum(BatchTransformer):
     ----------
     local_, coupled_ : the fitted parts
     coupled_weight_ : the weight of the coupled part; the local one has 1
-    centred_share_ : of the images of ``fit``: those whose content was brought to the centre (with translations only)
+    centred_share_ : share of the fitted images whose content was brought to the centre (with translations only)
 
     Notes
     -----
