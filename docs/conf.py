@@ -48,6 +48,8 @@ autodoc_default_options = {"members": True}
 autodoc_preserve_defaults = True
 napoleon_google_docstring = False
 napoleon_use_rtype = False
+_LISTED = "Properties"
+napoleon_custom_sections = [_LISTED]
 suppress_warnings = ["ref.python"]  # words of a description that are also names of attributes
 
 sphinx_gallery_conf = {
@@ -87,7 +89,8 @@ def list_attributes(app: Any, what: str, name: str, thing: Any, options: Any, li
             listed += ["", f"- ``{names}``{colon and ': '}{text}"]
         else:
             listed.append("  " + line.strip())
-    lines[start:end] = [".. rubric:: Attributes", *listed, ""]
+    # a section of its own kind: napoleon would take a rubric here for one more parameter
+    lines[start:end] = [_LISTED, "-" * len(_LISTED), *listed, ""]
 
 
 def setup(app: Any) -> None:
