@@ -26,6 +26,7 @@ _WHITENING, _MOTION = 0.75, 1000.0
 _SHIFT = 0.125  # of the width: how far content is moved by fit, where translations should not be seen
 _NEIGHBOURS = 5
 _MOST_COMPONENTS = 1024  # of the coupled part
+_LEAST_ROWS = 8  # of a block: fewer cost more in calls than a cache gains
 # The coupled part weighs as much as the local one where it explains this many times as much of it as it leaves open.
 _EVEN_ODDS, _STEEPNESS, _WEIGHTS = 4.2, 3, (0.05, 8.0)
 
@@ -192,7 +193,7 @@ class CombinedBispectrum(BatchTransformer):
         for part, projection in ((self.local_, self.local_projection_), (self.coupled_, self.coupled_projection_)):
             features = np.empty((len(rows), part.n_features_out_), dtype=np.float32)
             # a part's own blocks fit into the cache; the projection does not, and is read once for all of them
-            step = block_rows_for(part._scratch_per_row())
+            step = max(_LEAST_ROWS, block_rows_for(part._scratch_per_row()))
             empty = [part._fill(rows[i : i + step], features[i : i + step]) for i in range(0, len(rows), step)]
             vanishing = max(vanishing, sum(empty))
             np.matmul(features, projection, out=out[:, column : column + projection.shape[1]])
