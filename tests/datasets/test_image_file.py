@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image, ImageOps
 
-from bispectral_ot.datasets.image_file import read_image
+from bispectral_ot.datasets.image_file import decode_image
 from bispectral_ot.errors import DatasetError
 
 RANDOM = np.random.default_rng(3)
@@ -19,6 +19,10 @@ GREY = RANDOM.integers(0, 256, (6, 5), dtype=np.uint8)
 COLOUR = RANDOM.integers(0, 256, (6, 5, 3), dtype=np.uint8)
 DEEP = RANDOM.integers(0, 65536, (6, 5), dtype=np.uint16)
 DEEP_COLOUR = RANDOM.integers(0, 65536, (6, 5, 3), dtype=np.uint16)
+
+
+def read_image(path):
+    return decode_image(path, path)[0]
 
 
 def save(path: Path, pixels: np.ndarray, **options: object) -> Path:

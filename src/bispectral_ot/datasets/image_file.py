@@ -51,11 +51,6 @@ class Look(NamedTuple):
         return cls(pixels.shape[0], pixels.shape[1], "colour" if pixels.ndim == 3 else grey)
 
 
-def read_image(path: Path) -> NDArray[Any]:
-    """Read one image file as (height, width) or (height, width, 3); uint8, uint16 or float32."""
-    return decode_image(path, path)[0]
-
-
 def look_at_image(content: Path | bytes, name: str | Path) -> Look:
     """Size (as it is displayed) and mode of an image, from the head of its file."""
     with _opened(content, name) as image:
@@ -69,7 +64,8 @@ def look_at_image(content: Path | bytes, name: str | Path) -> Look:
 def decode_image(content: Path | bytes, name: str | Path) -> tuple[NDArray[Any], bool]:
     """Read an image from a file or from the bytes of one, and say whether it has transparent pixels.
 
-    These become black as far as they are transparent.
+    It is (height, width) or (height, width, 3); uint8, uint16 or float32. Transparent pixels become
+    black as far as they are transparent.
     """
     with _opened(content, name) as opened:
         pages = getattr(opened, "n_frames", 1)

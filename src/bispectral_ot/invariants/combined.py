@@ -42,7 +42,7 @@ class CombinedBispectrum(BatchTransformer):
       disturb count little.
     - *coupled*: :class:`CoupledBispectrum` on its principal components, with total variance 1, times a weight. Its
       neighbours among moved images explain a share e of what local neighbours explain of the local part; the weight is
-      ``(e / (1 - e) / 4.2)^3``, within 1/20 and 8. Where shapes lie on a background, e is about 0.9;
+      ``(e / (1 - e) / 4.2)^3``, within 1/20 and 8. Where shapes lie on a background, e is high;
       on textures it is small, since there is no place that things belong to.
 
     Parameters
