@@ -32,14 +32,13 @@ _COMPARISON, _IMAGES, _SOLVER, _MEMORY, _OUTPUT = "Comparison", "Images", "Solve
 _SIDE_OPTIONS = ("split_halves", "rotate_source", "center", "resize", "grey", "limit", "seed")
 # What cannot be had of images that workers read.
 _NEED_IMAGES = ("rotate_source", "center", "poses", "report")
+SCHEDULER_HELP = (
+    "Work on a Dask cluster: the address of its scheduler, such as tcp://host:8786, or local:4 for 4 processes on this "
+    "machine."
+)
 Scheduler = Annotated[
     str | None,
-    typer.Option(
-        help="Work on a Dask cluster: the address of its scheduler, such as tcp://host:8786, or local:4 for 4 "
-        "processes on this machine.",
-        show_default="the cores of this machine",
-        rich_help_panel=_MEMORY,
-    ),
+    typer.Option(help=SCHEDULER_HELP, show_default="the cores of this machine", rich_help_panel=_MEMORY),
 ]
 _SET_HELP = "A name from `datasets list`, a folder of images or of 3-D shapes, an .npz, .npy or IDX file"
 

@@ -99,9 +99,8 @@ def write_match(
     if model and isinstance(match.coupling, EntropicCoupling) and not elsewhere:
         replace(match.predictor, positions=target.positions).save(folder / MODEL)
     written = time.perf_counter() - start
-    drawing = (
-        _figures(folder, match, source, target, table, poses, review, k=k, seed=seed) if draw and not elsewhere else []
-    )
+    draw = draw and not elsewhere
+    drawing = _figures(folder, match, source, target, table, poses, review, k=k, seed=seed) if draw else []
     start = time.perf_counter()
     for number, write in enumerate(drawing):
         progress("figures", number, len(drawing))

@@ -18,6 +18,7 @@ from bispectral_ot.comparing.ground import Ground
 from bispectral_ot.comparing.pooled import PooledKernel
 from bispectral_ot.comparing.sampling import permutation_test
 from bispectral_ot.datasets import Dataset, load, rotate_randomly
+from bispectral_ot.engines.cluster import as_engine
 from bispectral_ot.files import write_json, write_text
 from bispectral_ot.progress import Progress, silent
 from bispectral_ot.spaces import FeatureSpace, choose_features
@@ -49,6 +50,7 @@ def run_comparison(
     first: int | None = None,
     seed: int = 0,
     root: str | Path | None = None,
+    client: Any = None,
     overwrite: bool = False,
     progress: Progress = silent,
 ) -> dict[str, list[dict[str, Any]]]:
@@ -71,6 +73,8 @@ def run_comparison(
         Images of each side of a test, and how many tests a rate is counted from.
     first
         Use only so many images at the beginning of each set.
+    client
+        A ``distributed.Client`` to work on a Dask cluster, as for :func:`~bispectral_ot.match`. Tests stay here.
     """
     for name, value in (("images", images), ("test_images", test_images), ("repeats", repeats)):
         check_integer(name, value, minimum=2)
@@ -100,6 +104,7 @@ def run_comparison(
     found: dict[str, list[dict[str, Any]]] = {"distances": [], "sizes": [], "rates": []}
     options = {"datasets": list(datasets), "features": list(features), "images": images, "repeats": repeats, **common}
     sets: dict[str, Dataset] = {}
+    engine = as_engine(client)
 
     def loaded(name: str) -> Dataset:
         if name not in sets:
@@ -113,7 +118,7 @@ def run_comparison(
             if cell is None:
                 start = time.perf_counter()
                 chosen = [loaded(name) for name in config["datasets"].split("+")]
-                cell = {"config": config, **measure({**config, "sets": chosen})}
+                cell = {"config": config, **measure({**config, "sets": chosen, "client": engine})}
                 cell["seconds"] = time.perf_counter() - start
                 store.save(cell)
             found[config["part"]].append(cell)
@@ -131,14 +136,16 @@ def _distances(config: dict[str, Any]) -> dict[str, Any]:
         one, other = _disjoint(dataset, config["size"], seed=[config["seed"], place])
         turned = rotate_randomly(other, seed=config["seed"])
         sets |= {f"{dataset.name}": one, f"{dataset.name}, other half": other, f"{dataset.name}, turned": turned}
-    found = compare(sets, features=config["features"], reg=config["reg"], seed=config["seed"])
+    choices = {name: config[name] for name in ("features", "reg", "seed", "client")}
+    found = compare(sets, **choices)
     return {"names": found.names, "distances": found.distances, "references": found.references, "errors": found.errors}
 
 
 def _halves(config: dict[str, Any]) -> dict[str, Any]:
     """The distance of two halves of some size, and what was expected."""
     halves = _disjoint(config["sets"][0], config["size"], seed=[config["seed"], config["size"]])
-    found = compare(dict(zip(("one", "other"), halves, strict=True)), features=config["features"]).pairs[0]
+    sets = dict(zip(("one", "other"), halves, strict=True))
+    found = compare(sets, features=config["features"], client=config["client"]).pairs[0]
     return {"distance": found.distance, "reference": found.reference}
 
 
