@@ -109,7 +109,7 @@ def model(found: dict[str, Any], *, round_seconds: float, rates: dict[str, float
     """Seconds of a pass by docs/scale.md, from what a round takes and what one core computes in a second."""
     pairs = found["n"] ** 2 / found["workers"]
     recomputed = _COLUMNS / rates["products"] if found["storage"] == "recompute" else 0.0
-    return pairs * (1 / rates["exponentials"] + recomputed) + round_seconds
+    return float(pairs * (1 / rates["exponentials"] + recomputed) + round_seconds)
 
 
 @contextmanager
@@ -127,7 +127,7 @@ def threads_of_this_process(count: int) -> Iterator[None]:
 
 def _cpu_seconds() -> float:
     """CPU seconds of this process and of the workers, which are its children."""
-    import psutil
+    import psutil  # type: ignore[import-untyped]
 
     me = psutil.Process()
     return float(sum(sum(each.cpu_times()[:2]) for each in [me, *me.children(recursive=True)]))
@@ -135,7 +135,7 @@ def _cpu_seconds() -> float:
 
 def _loopback_bytes() -> int:
     """What the loopback interface has carried so far: everything that goes through the scheduler counts twice."""
-    import psutil
+    import psutil  # type: ignore[import-untyped]
 
     interfaces = psutil.net_io_counters(pernic=True)
     return int(next((count.bytes_recv for name, count in interfaces.items() if name in ("lo", "lo0")), 0))
