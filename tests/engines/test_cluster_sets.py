@@ -13,7 +13,8 @@ from typer.testing import CliRunner
 
 import bispectral_ot as bot
 from bispectral_ot.datasets.dataset import is_chunked
-from bispectral_ot.datasets.load import as_datasets
+from bispectral_ot.datasets.load import as_datasets, list_set
+from bispectral_ot.datasets.together import read_together
 from bispectral_ot.transport import Sinkhorn
 
 pytest.importorskip("distributed")
@@ -76,13 +77,12 @@ def test_chunks_that_cannot_be_used():
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Digits of two sizes as files, class by class; one of them in colour."""
-    place = tmp_path_factory.mktemp("sets") / "digits"
+    """Digits of two sizes as files, class by class."""
+    place = tmp_path_factory.mktemp("sets") / "glyphs"
     digits = bot.load("digits", limit=60)
     for i, (image, label) in enumerate(zip(digits.images, digits.labels, strict=True)):
         (place / str(label)).mkdir(parents=True, exist_ok=True)
-        picture = Image.fromarray(np.pad(image, i % 2) * 15)
-        (picture.convert("RGB") if i == 7 else picture).save(place / str(label) / f"{i:02d}.png")
+        Image.fromarray(np.pad(image, i % 2) * 15).save(place / str(label) / f"{i:02d}.png")
     return place
 
 
@@ -101,8 +101,8 @@ def store(tmp_path_factory):
 def test_paths_are_read_by_the_workers(client, folder, store, monkeypatch):
     monkeypatch.setattr("bispectral_ot.datasets.chunks._CHUNK_IMAGES", 25)
     monkeypatch.chdir(folder.parent)  # workers have another
-    expected = bot.match("digits", store, **OPTIONS)
-    found = bot.match("digits", store, client=client, **OPTIONS)
+    expected = bot.match("glyphs", store, **OPTIONS)
+    found = bot.match("glyphs", store, client=client, **OPTIONS)
     assert is_chunked(found.source.images)
     assert is_chunked(found.target.images)
     assert [len(found.source), *found.source.images.chunks[0]] == [60, 25, 25, 10]
@@ -111,6 +111,18 @@ def test_paths_are_read_by_the_workers(client, folder, store, monkeypatch):
     np.testing.assert_array_equal(found.source_labels, expected.source_labels)
     assert found.distance == pytest.approx(expected.distance, rel=1e-6)
     np.testing.assert_array_equal(found.top_matches(3).indices, expected.top_matches(3).indices)
+
+
+@pytest.mark.parametrize("grey", [False, True])
+def test_files_of_several_kinds_become_one_in_all_chunks(tmp_path, monkeypatch, grey):
+    monkeypatch.setattr("bispectral_ot.datasets.chunks._CHUNK_IMAGES", 2)
+    for i in range(7):
+        picture = Image.fromarray(np.full((8, 8), 30 * i + np.arange(8), dtype=np.uint8))
+        deep = Image.fromarray(np.full((8, 8), 9000 * i + np.arange(8), dtype=np.uint16))
+        {4: deep, 5: picture.convert("RGB")}.get(i, picture).save(tmp_path / f"{i}.png")
+    expected, found = (read_together([list_set(tmp_path)], grey=grey, stay=stay)[0] for stay in (False, True))
+    assert found.images.dtype == expected.images.dtype
+    np.testing.assert_array_equal(found.images.compute(scheduler="synchronous"), expected.images)
 
 
 def test_a_folder_that_workers_cannot_see_is_named_with_the_worker(client, folder, tmp_path):
