@@ -121,7 +121,7 @@ def compiled_sweeps():
 
 
 def test_what_all_groups_need_goes_out_once(engine):
-    source, target = np.zeros((4, 1), dtype=np.float32), np.zeros((40_000, 8), dtype=np.float32)
+    source, target = np.zeros((40, 8), dtype=np.float32), np.zeros((40_000, 8), dtype=np.float32)
     engine.rounds.clear()
     Cost(source, target, engine=engine, storage="recompute")
     assert target.nbytes < engine.rounds["keep"]["sent"] < 1.5 * target.nbytes
