@@ -108,8 +108,9 @@ def killed(passes: Passes, engine: Dask) -> dict[str, float]:
 def model(found: dict[str, Any], *, round_seconds: float, rates: dict[str, float]) -> float:
     """Seconds of a pass by docs/scale.md, from what a round takes and what one core computes in a second."""
     pairs = found["n"] ** 2 / found["workers"]
-    recomputed = _COLUMNS / rates["products"] if found["storage"] == "recompute" else 0.0
-    return float(pairs * (1 / rates["exponentials"] + recomputed) + round_seconds)
+    if found["storage"] == "recompute":
+        return float(pairs * (1 / rates["exponentials"] + _COLUMNS / rates["products"]) + round_seconds)
+    return float(pairs / rates["stored"] + round_seconds)
 
 
 @contextmanager
@@ -162,10 +163,13 @@ def main() -> None:
             for n, storage in [(n, "float32") for n in asked.sizes] + [(n, "recompute") for n in asked.recomputed]:
                 repeats = max(2, min(asked.repeats, int(4e10 / n**2)))  # long passes are measured less often
                 found = measure(n, engine, workers, storage=storage, repeats=repeats, kill=workers > 1)
+                # a stored cost comes from memory, which all cores share: the rate is that of threads at the first size
+                rates.setdefault("stored", n**2 / workers / found["seconds_a_pass"]["threads"])
                 found |= {"round_seconds": latency, "model_seconds": model(found, round_seconds=latency, rates=rates)}
                 results.append(found)
                 print(found, flush=True)
-    config = {**vars(asked), "load": load, "versions": versions()}
+    config = {name: value for name, value in vars(asked).items() if name != "out"}
+    config |= {"load": load, "versions": versions()}
     record = run_record(config, seconds=time.perf_counter() - start)
     write_json(asked.out / "cluster.json", record | {"rates_of_a_core": rates, "results": results})
 
