@@ -136,7 +136,7 @@ def _cpu_seconds() -> float:
 
 def _loopback_bytes() -> int:
     """What the loopback interface has carried so far: everything that goes through the scheduler counts twice."""
-    import psutil  # type: ignore[import-untyped]
+    import psutil
 
     interfaces = psutil.net_io_counters(pernic=True)
     return int(next((count.bytes_recv for name, count in interfaces.items() if name in ("lo", "lo0")), 0))
