@@ -270,8 +270,10 @@ class _Work:
         random = np.random.default_rng([self.seed, 2, i, j])
         found: dict[str, Any] = {}
         if permutations:
-            repeats = {"permutations": permutations, "random": random, "progress": self.progress}
-            found["p_value"] = permutation_test(costs, pool, sizes, **repeats).p_value
+            tested = permutation_test(
+                costs, pool, sizes, permutations=permutations, random=random, progress=self.progress
+            )
+            found["p_value"] = tested.p_value
         if bootstrap:
             moved = bootstrap_deviations(pool, sizes, repeats=bootstrap, random=random, progress=self.progress)
             # deviations of a sample of test_images are wider than those of the whole set

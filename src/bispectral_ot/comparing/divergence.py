@@ -216,7 +216,8 @@ class PlainTransport:
         """Solve the linear programme; the potentials are its dual variables."""
         coupling = ExactTransport().solve(cost, progress=progress)
         f, g = coupling.source_potential, coupling.target_potential
-        assert f is not None and g is not None
+        assert f is not None
+        assert g is not None
         error = abs(coupling.transport_cost - float(f.mean() + g.mean())) + cost.storage_error
         return CrossTerm(f, g, f, g, error, coupling.converged)
 

@@ -102,12 +102,12 @@ class PooledKernel:
         """The dual value (k,) of potentials of which u is the image of v, in units of epsilon."""
         if self._penalty is None:
             # relative to the potential of the pool, which adds as much to what is subtracted
-            return (source * u).sum(axis=0) + (target * v).sum(axis=0)
+            return np.asarray((source * u).sum(axis=0) + (target * v).sum(axis=0))
         lam = self._penalty
         # the plan has the mass of its rows, which are exact
         rows = -(lam + 1) * np.expm1(-(u + self._potential) / lam)
         columns = -lam * np.expm1(-(v + self._potential) / lam)
-        return (source * rows).sum(axis=0) + (target * columns).sum(axis=0)
+        return np.asarray((source * rows).sum(axis=0) + (target * columns).sum(axis=0))
 
     def _own_potentials(self, weights: Matrix) -> tuple[Matrix, Matrix]:
         """Potentials (N, k) of weightings against themselves, in units of epsilon and relative to the pool's.

@@ -105,8 +105,8 @@ def permutation_test(
     orders = np.stack([np.arange(total), *(random.permutation(total) for _ in range(permutations))])
     source, target = _uniform(total, orders[:, :n]), _uniform(total, orders[:, n:])
     found = [pool.divergences(source, target, progress=progress), *mean_embeddings(costs, source - target, WIDTHS)]
-    statistics = np.max([_standardized(each) for each in found], axis=0)
-    observed, permuted = float(statistics[0]), statistics[1:]
+    largest = statistic(found)
+    observed, permuted = float(largest[0]), largest[1:]
     # relabellings that are the same up to equal images must count as reached
     reached = int((permuted >= observed - 1e-9).sum())
     return PermutationTest((reached + 1) / (permutations + 1), observed, permuted)
@@ -123,6 +123,12 @@ def mean_embeddings(costs: NDArray[np.floating], differences: Vector, widths: Se
         kernel = np.exp(-costs / (width * median))
         found.append((differences * (kernel @ differences)).sum(axis=0))
     return found
+
+
+def statistic(found: Sequence[Vector]) -> Vector:
+    """The largest of several statistics of each relabelling, relative to the spread of each over all of them."""
+    largest: Vector = np.max([_standardized(each) for each in found], axis=0)
+    return largest
 
 
 def _standardized(values: Vector) -> Vector:
