@@ -88,6 +88,17 @@ def test_other_options_are_refused_in_the_same_folder(run, program):
     assert json.loads((out / "run.json").read_text("utf-8"))["config"]["permutations"] == 19
 
 
+def test_options_of_the_transport_reach_the_result(program, files, tmp_path):
+    words = ("compare", files / "one.npz", files / "two.npz", "--no-figures", "--json")
+    options = {"plain": (), "relaxed": ("--marginals", "relaxed"), "gaussian": ("--gaussian-classes",)}
+    options |= {"exact": ("--reg", "0")}
+    found = {name: program(*words, *given, "--out", tmp_path / name) for name, given in options.items()}
+    distances = {name: outcome.json["distances"][0][1] for name, outcome in found.items()}
+    assert 0 < distances["relaxed"] < distances["plain"] < distances["exact"]
+    assert found["gaussian"].json["settings"]["labels"] == "gaussian"
+    assert (tmp_path / "gaussian" / "class-distances.csv").is_file()
+
+
 def test_a_contrast_is_said_in_a_sentence(program, files, tmp_path):
     words = ("compare", files / "one.npz", files / "two.npz", "--permutations", "39", "--contrast")
     outcome = program(*words, "--out", tmp_path / "run")
@@ -95,6 +106,7 @@ def test_a_contrast_is_said_in_a_sentence(program, files, tmp_path):
     results = json.loads((tmp_path / "run" / "results.json").read_text("utf-8"))
     assert list(results["contrasts"][0]["p_values"])[:2] == ["none", "mirrors"]
     assert results["contrasts"][0]["sentence"] in outcome.stdout
+    assert (tmp_path / "run" / "cells" / "contrast-0-1" / "quarter-turns.npz").is_file()
 
 
 @pytest.mark.parametrize(
@@ -103,7 +115,7 @@ def test_a_contrast_is_said_in_a_sentence(program, files, tmp_path):
         (["one.npz"], "at least two sets"),
         (["one.npz", "one.npz"], "two sets are called"),
         (["one.npz", "two.npz", "--permutations", "3"], "19 at least"),
-        (["one.npz", "two.npz", "--reg", "-1"], "--reg must be"),
+        (["one.npz", "two.npz", "--reg", "-1"], "reg must be"),
         (["one.npz", "missing.npz"], "missing.npz"),
     ],
 )
