@@ -192,7 +192,7 @@ def pair_sentence(pair: Pair, *, level: float) -> str:
 
 def _sample_slots(datasets: Sequence[Dataset], *, seed: int) -> tuple[dict[Key, int], list[list[int]]]:
     """Slots of a few images of every set, one of each first, and the slots by set."""
-    orders = [class_by_class(dataset, seed=seed)[:_SAMPLES_OF_A_SET] for dataset in datasets]
+    orders = [_in_class_order(dataset, class_by_class(dataset, seed=seed)[:_SAMPLES_OF_A_SET]) for dataset in datasets]
     slots: dict[Key, int] = {}
     samples: list[list[int]] = [[] for _ in datasets]
     for rank in range(_SAMPLES_OF_A_SET):
@@ -200,6 +200,11 @@ def _sample_slots(datasets: Sequence[Dataset], *, seed: int) -> tuple[dict[Key, 
             if rank < len(order):
                 samples[place].append(slots.setdefault((place, int(order[rank])), len(slots)))
     return slots, samples
+
+
+def _in_class_order(dataset: Dataset, chosen: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Sets with the same classes begin with the same class, and are compared at a glance."""
+    return chosen if dataset.labels is None else chosen[np.argsort(dataset.labels[chosen], kind="stable")]
 
 
 def _contributors(comparison: Comparison, slots: dict[Key, int], *, room: int) -> list[list[list[list[Any]]]]:

@@ -114,8 +114,6 @@ class HeatView {
 
   draw() {
     const { sets } = this;
-    const { order, names } = sets;
-    const quantity = this.shown.get(sets.state.show);
     this.tools.replaceChildren(choiceButtons("Show", [...this.shown].map(([name, { title }]) => [name, title]), sets.state.show, (value) => {
       sets.set("show", value);
       this.drawTable();
@@ -195,7 +193,7 @@ class PairsView {
     const { sets } = this;
     const { sort, filter, verdict } = sets.state;
     const wanted = filter.trim().toLowerCase();
-    const name = (pair) => `${sets.names[pair.source]}, ${sets.names[pair.target]}`;
+    const name = (pair) => `${sets.names[pair.source]} and ${sets.names[pair.target]}`;
     const pairs = sets.pairs.filter((pair) => name(pair).toLowerCase().includes(wanted) && (verdict === "all" || sets.differs(pair) === (verdict === "different")));
     const [key, direction] = sort.startsWith("-") ? [sort.slice(1), -1] : [sort, 1];
     if (key === "name") pairs.sort((one, other) => direction * name(one).localeCompare(name(other)));
@@ -273,7 +271,7 @@ function findings(sets) {
 function showComparison(main, sets) {
   const heat = new HeatView(sets), pair = new PairView(sets), list = new PairsView(sets);
   const several = sets.names.length > 2;
-  const views = several ? [heat, new TreeView(sets), new PlaneView(sets), pair, list] : [pair, list];
+  const views = several ? [heat, new TreeView(sets), new PlaneView(sets), pair, list] : [pair];
   sets.recall(heat.shown);
   sets.views = views;
   main.append(section("sets", "Sets", findings(sets), setCards(sets)));
@@ -287,7 +285,7 @@ function showComparison(main, sets) {
   }
   main.append(section("pair", several ? "The chosen pair" : "The two sets", null, pair.element));
   if (several && sets.contrasts.length) main.append(section("contrasts", "Changed, or merely moved", "All images of both sides are moved at random by each group before a test. ≠ marks a difference.", contrastTable(sets.contrasts, sets.level, true)));
-  main.append(section("pairs", "All pairs", null, list.element));
+  if (several) main.append(section("pairs", "All pairs", null, list.element));
   main.append(section("about", "How it was computed", sets.facts.class_distances_left_out ? "Distances between classes are in class-distances.csv; there are too many for the page." : null, comparisonFacts(sets)));
   for (const view of views) charts.add(view);
   drawCharts();

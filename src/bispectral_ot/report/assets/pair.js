@@ -139,6 +139,6 @@ function contrastTable(contrasts, level, sentences = false) {
   const cell = (p, ratio) => make("td", { title: `${figure(ratio, 3)} times what one population would be at` }, make(p <= level ? "b" : "span", {}, p <= level ? `${figure(p, 2)} ≠` : figure(p, 2)));
   return make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "p-values up to each symmetry" }, make("table", { class: "facts figures" }, make("caption", {}, "p-values up to each symmetry"),
     make("thead", {}, make("tr", {}, make("th", { scope: "col" }, "p-value up to"), ...groups.map((name) => make("th", { scope: "col" }, name)), sentences ? make("th", { scope: "col" }, "what follows") : null)),
-    make("tbody", {}, ...contrasts.map((found) => make("tr", {}, make("th", { scope: "row" }, `${found.source}, ${found.target}`), ...groups.map((name) => cell(found.p_values[name], found.ratios[name])),
+    make("tbody", {}, ...contrasts.map((found) => make("tr", {}, make("th", { scope: "row" }, `${found.source} and ${found.target}`), ...groups.map((name) => cell(found.p_values[name], found.ratios[name])),
       sentences ? make("td", { class: "words" }, found.sentence) : null)))));
 }
