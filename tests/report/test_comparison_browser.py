@@ -1,4 +1,4 @@
-"""The page of a comparison in a real browser: pressed, walked with keys, sorted, printed, on a phone and in the dark."""
+"""The page of a comparison in a real browser: pressed, walked with keys, sorted, printed, on a phone, in the dark."""
 
 from __future__ import annotations
 
@@ -145,7 +145,9 @@ def test_print_has_all_pairs_and_the_chosen_one(browser: Browser, page: Path) ->
     visible = "return [...document.querySelectorAll(arguments[0])].filter((part) => part.offsetHeight > 0).length"
     try:
         assert browser.run(visible, "#pairs tbody tr") == 6
-        assert browser.run("const box = document.querySelector('.tall'); return box.scrollHeight - box.clientHeight") == 0
+        assert (
+            browser.run("const box = document.querySelector('.tall'); return box.scrollHeight - box.clientHeight") == 0
+        )
         assert browser.run(visible, "#pair .contributors li") == 24
         assert browser.run(visible, "nav, .tools") == 0
     finally:

@@ -1,4 +1,4 @@
-"""What a page of a comparison is made of: figures of every pair, images within a budget, and a file that may be damaged."""
+"""What the page of a comparison is made of: figures of pairs, images within a budget, a file that may be damaged."""
 
 from __future__ import annotations
 
@@ -43,7 +43,9 @@ def test_figures_are_those_of_the_comparison(compared: Any, collected: Compariso
     for shown, pair in zip(content["pairs"], comparison.pairs, strict=True):
         assert (NAMES[shown["source"]], NAMES[shown["target"]]) == (pair.source, pair.target)
         expected = (pair.distance, pair.reference, pair.ratio, *pair.interval)
-        np.testing.assert_allclose([shown[n] for n in ("distance", "reference", "ratio", "low", "high")], expected, 1e-4)
+        np.testing.assert_allclose(
+            [shown[n] for n in ("distance", "reference", "ratio", "low", "high")], expected, 1e-4
+        )
         assert shown["p_value"] == pair.p_value
         _, _, between = comparison.class_distances.between(pair.source, pair.target)
         np.testing.assert_allclose(shown["class_distances"], between, rtol=6e-3)
@@ -103,7 +105,7 @@ def test_a_budget_of_pictures_is_shared_rank_by_rank(compared: Any, monkeypatch:
     assert all(len(slots) == 8 for slots in data.content["samples"])
     few = data.reduced(0.01)
     assert len(few.pictures) == 4
-    assert [slots for slots in few.content["samples"]] == [[0], [1], [2], [3]]
+    assert few.content["samples"] == [[0], [1], [2], [3]]
     assert [top for pair in few.content["pairs"] for top in pair["top"] if top] == []
     few._check()
 
