@@ -58,7 +58,9 @@ def test_a_cell_shows_what_its_distance_is_made_of(browser: Browser, page: Path)
     assert chosen(browser) == "monday and tuesday"
     assert browser.texts("#distances .chosen b") == ["monday and tuesday: "]
     assert len(browser.all('#distances td button[aria-pressed="true"]')) == 2
-    assert pictures_shown(browser, "#pair .contributors .picture") == 4 * 12
+    assert pictures_shown(browser, "#pair .contributors .picture") == 4 * 8
+    browser.click(browser.all("#pair .images .more")[0])
+    assert pictures_shown(browser, "#pair .contributors .picture") == 2 * 8 + 2 * 12
     assert len(browser.all("#pair .bars tbody tr")) == 3
     assert len(browser.all("#pair .heat td")) == 9
     assert browser.texts("#pair .sentence")[1].startswith("monday and tuesday differ as they are")
@@ -148,7 +150,7 @@ def test_print_has_all_pairs_and_the_chosen_one(browser: Browser, page: Path) ->
         assert (
             browser.run("const box = document.querySelector('.tall'); return box.scrollHeight - box.clientHeight") == 0
         )
-        assert browser.run(visible, "#pair .contributors li") == 24
+        assert browser.run(visible, "#pair .contributors li") == 16
         assert browser.run(visible, "nav, .tools") == 0
     finally:
         browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})

@@ -9,7 +9,7 @@ function quantities(sets) {
   const found = [["distance", { title: "Distance", caption: `Distance${unit.words}: the stronger the colour, the farther.`,
     text: (pair) => unit.text(pair.distance), shade: (pair) => strength(Math.sqrt(Math.max(0, pair.distance)), Math.sqrt(farthest)) }]];
   if (sets.pairs.some((pair) => pair.ratio !== null))
-    found.push(["ratio", { title: "Ratio to one population", caption: "Distance in multiples of what two samples of one population would be at.",
+    found.push(["ratio", { title: "Ratio", caption: "Distance in multiples of what two samples of one population would be at.",
       text: (pair) => (pair.ratio === null ? "–" : short(pair.ratio)), shade: (pair) => strength(Math.log(Math.max(1, pair.ratio)), Math.log(ratio)) }]);
   if (sets.tested)
     found.push(["p", { title: "p-value", caption: "p-value of the permutation test: the stronger the colour, the smaller.",
@@ -126,10 +126,10 @@ class HeatView {
     const { order } = sets;
     const quantity = this.shown.get(sets.state.show);
     const names = order.map((place) => sets.names[place]);
-    const pictures = () => order.map((place) => sets.picture(sets.samples[place][0], "var(--cell)", true));
+    const pictures = order.map((place) => sets.picture(sets.samples[place][0], "var(--cell)", true));
     const marked = sets.tested ? ` A corner marks p ≤ ${sets.level}.` : "";
     this.box.replaceChildren(heatTable({
-      caption: `${quantity.caption}${marked} Press a cell for its pair.`, rows: names, columns: names, rowTitle: "set", columnTitle: "set", rowPictures: pictures(), columnPictures: pictures(),
+      caption: `${quantity.caption}${marked} Press a cell for its pair.`, rows: names, columns: names, rowPictures: pictures,
       cell: (i, j) => {
         if (i === j) return null;
         const pair = sets.between(order[i], order[j]);

@@ -9,8 +9,8 @@ function heatTable({ caption, rows, columns, rowTitle, columnTitle, rowPictures,
   const letters = Math.min(LONGEST_NAME, Math.max(...columns.map((name) => [...name].length)));
   const table = make("table", { class: `heat ${size}${letters > 3 ? " upright" : ""}`, style: { "--columns": columns.length, "--letters": letters, "--names": Math.min(2 * LONGEST_NAME, Math.max(...rows.map((name) => [...name].length))) } });
   table.append(make("caption", {}, caption));
-  const header = make("tr", {}, make("th", { class: "corner", scope: "col" },
-    make("span", { class: "axis" }, `${rowTitle} ↓`), make("span", { class: "axis" }, `${columnTitle} →`)));
+  const header = make("tr", {}, rowTitle ? make("th", { class: "corner", scope: "col" },
+    make("span", { class: "axis" }, `${rowTitle} ↓`), make("span", { class: "axis" }, `${columnTitle} →`)) : make("td"));
   columns.forEach((name, j) => header.append(make("th", { scope: "col", title: name }, columnPictures?.[j], make("span", { class: "name" }, shortened(name, LONGEST_NAME)))));
   const body = make("tbody");
   rows.forEach((name, i) => {

@@ -1,6 +1,17 @@
 // One pair of sets: its figures in words, and the classes and images that its distance is made of.
 
-const MOST_BARS = 12;
+const MOST_BARS = 12, MOST_IMAGES = 8;
+
+// A button that shows the further elements of a list, or nothing where all are shown.
+function moreButton(list, first, words) {
+  [...list.children].forEach((child, place) => { child.hidden = place >= first; });
+  if (list.children.length <= first) return null;
+  const button = make("button", { type: "button", class: "more", on: { click: () => {
+    for (const child of list.children) child.hidden = false;
+    button.remove();
+  } } }, words);
+  return button;
+}
 
 class PairView {
   constructor(sets) {
@@ -75,14 +86,10 @@ class PairView {
       make("span", { class: "amount" }, part === null ? "–" : shares(part)));
     const table = make("table", { class: "bars" }, make("caption", {}, pair.distance > pair.error ? "Share of the distance" : "Contribution to the distance"),
       make("thead", {}, make("tr", {}, make("th", { scope: "col" }, "class"), ...sides.map((side) => make("th", { scope: "col", title: sets.names[side] }, shortened(sets.names[side], 20))))));
-    const body = make("tbody", {}, ...rows.map(([name, parts], place) => make("tr", { hidden: place >= MOST_BARS }, make("th", { scope: "row", title: name }, shortened(name, 24)), ...parts.map(bar))));
+    const body = make("tbody", {}, ...rows.map(([name, parts]) => make("tr", {}, make("th", { scope: "row", title: name }, shortened(name, 24)), ...parts.map(bar))));
     table.append(body);
-    const more = rows.length <= MOST_BARS ? null : make("button", { type: "button", class: "more", on: { click: () => {
-      for (const line of body.children) line.hidden = false;
-      more.remove();
-    } } }, `Show all ${count(rows.length)} classes`);
     const negative = rows.some(([, parts]) => parts.some((part) => part < 0)) ? " Negative: nearer to the other set than to its own." : "";
-    return make("article", {}, make("h3", {}, "Classes"), make("p", { class: "muted" }, `All classes of both sides sum to the distance.${negative}`), table, more);
+    return make("article", {}, make("h3", {}, "Classes"), make("p", { class: "muted" }, `All classes of both sides sum to the distance.${negative}`), table, moreButton(body, MOST_BARS, `Show all ${count(rows.length)} classes`));
   }
 
   contributors(pair) {
@@ -93,11 +100,13 @@ class PairView {
       sets.picture(slot, "4rem"), make("span", { class: "label", title: sets.className(slot) }, shortened(sets.className(slot), LONGEST_NAME)),
       make("span", { class: "share" }, shares(part)), make("span", { class: "arrow", "aria-label": "best counterpart" }, "↓"),
       sets.picture(counterpart, "4rem"), make("span", { class: "label", title: sets.className(counterpart) }, shortened(sets.className(counterpart), LONGEST_NAME)));
-    const lists = pair.top.map((top, side) => top.length === 0 ? null : make("article", {},
-      make("h4", {}, names[side]), make("p", { class: "muted" }, `with the best counterpart in ${names[1 - side]}`), make("ol", { class: "contributors" }, ...top.map(item))));
-    if (!lists.some(Boolean)) return make("p", { class: "muted" }, "No images of this pair are in the page, to keep it small: contributors.csv names them.");
+    const list = (top, side) => {
+      const images = make("ol", { class: "contributors" }, ...top.map(item));
+      return make("article", {}, make("h4", {}, names[side]), make("p", { class: "muted" }, `with the best counterpart in ${names[1 - side]}`), images, moreButton(images, MOST_IMAGES, `Show all ${top.length}`));
+    };
+    if (!pair.top.some((top) => top.length)) return make("p", { class: "muted" }, "No images of this pair are in the page, to keep it small: contributors.csv names them.");
     const sampling = pair.p_value !== null && pair.p_value > sets.level ? " No difference is found here: what contributes is mostly what two samples of one population have, too." : "";
-    return make("div", { class: "images" }, make("h3", {}, "Images that contribute most"), make("p", { class: "muted" }, `${sets.shownWords(pair)}${sampling}`), make("div", { class: "pair" }, ...lists.filter(Boolean)));
+    return make("div", { class: "images" }, make("h3", {}, "Images that contribute most"), make("p", { class: "muted" }, `${sets.shownWords(pair)}${sampling}`), make("div", { class: "pair" }, ...pair.top.map(list)));
   }
 
   classDistances(pair) {
@@ -116,7 +125,7 @@ class PairView {
 }
 
 const sum = (parts) => parts.reduce((total, part) => total + (part ?? 0), 0);
-const note = (text) => make("small", { class: "muted" }, ` ${text}`);
+const note = (text) => make("small", { class: "note" }, text);
 
 // A table of short numbers: thousandths or millionths where that saves zeros.
 function unitOf(highest) {

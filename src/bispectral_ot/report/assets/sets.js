@@ -29,27 +29,25 @@ class TreeView {
 
   draw() {
     const { names, order, tree, chosen } = this.sets;
-    const longest = this.element.clientWidth < 480 ? 14 : 24;
+    const letters = names.length > 16 ? 11 : 12;
+    const labels = names.map((name) => shortened(oneLine(name), this.element.clientWidth < 480 ? 14 : 24));
+    const room = Math.max(...labels.map((label) => measured(label, letters)));
     this.chart?.dispose();
     this.chart = echarts.init(this.element, null, { renderer: "svg" });
     const highest = tree.at(-1)[2] || 1;
     const strong = (place) => chosen.source === order[place] || chosen.target === order[place];
     this.chart.setOption({
       animation: false,
-      grid: { left: 4, right: 12, top: 4, bottom: 40, containLabel: true },
+      grid: { left: Math.ceil(room) + 10, right: 12, top: 4, bottom: 40 },
       xAxis: { type: "value", min: 0, max: highest * 1.04, name: "square root of the distance, averaged", nameLocation: "middle", nameGap: 26, nameTextStyle: chartText(),
-        axisLabel: { ...chartText(), showMaxLabel: false, formatter: (value) => figure(value, 3) }, splitLine: { lineStyle: { color: colour("faint"), opacity: 0.5 } } },
+        axisLine: { show: false }, axisTick: { show: false }, axisLabel: { ...chartText(), showMaxLabel: false, formatter: (value) => figure(value, 3) }, splitLine: { lineStyle: { color: colour("faint"), opacity: 0.5 } } },
       yAxis: { type: "value", min: -0.6, max: names.length - 0.4, inverse: true, interval: 1, axisLine: { show: false }, axisTick: { show: false }, splitLine: { show: false }, axisLabel: { show: false } },
       series: [
         { type: "lines", coordinateSystem: "cartesian2d", polyline: true, silent: true, data: this.lines().map((coords) => ({ coords })), lineStyle: { color: colour("right"), width: 1.6, opacity: 1 } },
-        { type: "scatter", symbolSize: 1, silent: true, itemStyle: { opacity: 0 }, data: order.map((leaf, place) => ({ value: [0, place], name: leaf,
-          label: { show: true, position: "left", distance: 4, color: colour("ink"), fontFamily: "inherit", fontSize: names.length > 16 ? 11 : 12, fontWeight: strong(place) ? "bold" : "normal",
-            formatter: () => shortened(oneLine(names[leaf]), longest) } })) },
+        { type: "scatter", symbolSize: 0.1, silent: true, itemStyle: { color: "transparent" }, data: order.map((leaf, place) => ({ value: [0, place],
+          label: { show: true, position: "left", distance: 4, color: colour("ink"), fontFamily: "inherit", fontSize: letters, fontWeight: strong(place) ? "bold" : "normal", formatter: () => labels[leaf] } })) },
       ],
     });
-    // names stand left of the axis: room for the longest that is drawn
-    const room = Math.max(...names.map((name) => measured(shortened(oneLine(name), longest), names.length > 16 ? 11 : 12)));
-    this.chart.setOption({ grid: { left: Math.ceil(room) + 10, containLabel: false } });
   }
 
   update() {
