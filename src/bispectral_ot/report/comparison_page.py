@@ -24,7 +24,7 @@ from bispectral_ot.report.thumbnails import thumbnails
 
 FILE = "comparison-data.npz"
 # Bytes of uncompressed thumbnails; many pairs, large images and colour mean fewer images of each pair.
-_PICTURE_BYTES = 4_000_000
+_PICTURE_BYTES = 2_500_000
 _SAMPLES_OF_A_SET = 8
 # Numbers of all pairs together: beyond, classes that contribute least are one entry, and distances are left to the CSV.
 _MOST_CLASS_PARTS = 40_000

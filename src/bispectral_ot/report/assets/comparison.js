@@ -4,10 +4,13 @@
 function quantities(sets) {
   const largest = (value) => Math.max(...sets.pairs.map(value).filter(Number.isFinite), 1e-12);
   const farthest = largest(({ distance }) => distance), ratio = Math.max(1.5, largest(({ ratio }) => ratio));
+  // shades begin at the nearest pair, but nearly equal distances stay nearly equal
+  const length = ({ distance }) => Math.sqrt(Math.max(0, distance)), longest = Math.sqrt(farthest);
+  const start = Math.min(longest / 1.5, ...sets.pairs.map(length));
   const unit = unitOf(farthest);
   const strength = (value, end) => 0.03 + 0.92 * Math.min(1, Math.max(0, value / end));
   const found = [["distance", { title: "Distance", caption: `Distance${unit.words}: the stronger the colour, the farther.`,
-    text: (pair) => unit.text(pair.distance), shade: (pair) => strength(Math.sqrt(Math.max(0, pair.distance)), Math.sqrt(farthest)) }]];
+    text: (pair) => unit.text(pair.distance), shade: (pair) => strength(length(pair) - start, longest - start) }]];
   if (sets.pairs.some((pair) => pair.ratio !== null))
     found.push(["ratio", { title: "Ratio", caption: "Distance in multiples of what two samples of one population would be at.",
       text: (pair) => (pair.ratio === null ? "–" : short(pair.ratio)), shade: (pair) => strength(Math.log(Math.max(1, pair.ratio)), Math.log(ratio)) }]);
@@ -129,7 +132,7 @@ class HeatView {
     const pictures = order.map((place) => sets.picture(sets.samples[place][0], "var(--cell)", true));
     const marked = sets.tested ? ` A corner marks p ≤ ${sets.level}.` : "";
     this.box.replaceChildren(heatTable({
-      caption: `${quantity.caption}${marked} Press a cell for its pair.`, rows: names, columns: names, rowPictures: pictures,
+      caption: `${quantity.caption}${marked} Press a cell for its pair.`, rows: names, columns: names, rowPictures: pictures, longest: LONGEST_SET,
       cell: (i, j) => {
         if (i === j) return null;
         const pair = sets.between(order[i], order[j]);
@@ -272,6 +275,7 @@ function showComparison(main, sets) {
   const heat = new HeatView(sets), pair = new PairView(sets), list = new PairsView(sets);
   const several = sets.names.length > 2;
   const views = several ? [heat, new TreeView(sets), new PlaneView(sets), pair, list] : [pair];
+  main.classList.add("comparison");
   sets.recall(heat.shown);
   sets.views = views;
   main.append(section("sets", "Sets", findings(sets), setCards(sets)));

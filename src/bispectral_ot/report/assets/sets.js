@@ -1,5 +1,6 @@
 // The sets as a tree and on a plane.
 
+const LONGEST_SET = 20;  // letters of a name in tables and charts
 const oneLine = (text) => text.replace(/\s+/g, " ").trim();
 
 const chartText = () => ({ color: colour("muted"), fontFamily: "inherit" });
@@ -30,7 +31,7 @@ class TreeView {
   draw() {
     const { names, order, tree, chosen } = this.sets;
     const letters = names.length > 16 ? 11 : 12;
-    const labels = names.map((name) => shortened(oneLine(name), this.element.clientWidth < 480 ? 14 : 24));
+    const labels = names.map((name) => shortened(oneLine(name), LONGEST_SET));
     const room = Math.max(...labels.map((label) => measured(label, letters)));
     this.chart?.dispose();
     this.chart = echarts.init(this.element, null, { renderer: "svg" });
@@ -98,18 +99,44 @@ class PlaneView {
     return [middle[0] - scale * width / 2, middle[0] + scale * width / 2, middle[1] - scale * height / 2, middle[1] + scale * height / 2];
   }
 
+  label({ place }) {
+    return shortened(oneLine(this.sets.names[place]), LONGEST_SET);
+  }
+
+  // On which side of its dot each name stands, the first points first; those that would cover something have none.
+  labelSides(points, letters) {
+    const [left, right, bottom, top] = this.window();
+    const { clientWidth: width, clientHeight: height } = this.element;
+    const dots = points.map(({ x, y }) => [(x - left) / (right - left) * width, (top - y) / (top - bottom) * height]);
+    const taken = dots.map(([x, y]) => [x - 5, y - 5, x + 5, y + 5]);
+    const free = ([l, t, r, b]) => l > 0 && t > 0 && r < width && b < height && taken.every(([l2, t2, r2, b2]) => r < l2 || r2 < l || b < t2 || b2 < t);
+    const sides = new Map();
+    points.forEach((point, i) => {
+      const [x, y] = dots[i], wide = measured(this.label(point), letters), half = 0.6 * letters, gap = 7;
+      const boxes = { right: [x + gap, y - half, x + gap + wide, y + half], left: [x - gap - wide, y - half, x - gap, y + half],
+        top: [x - wide / 2, y - gap - 2 * half, x + wide / 2, y - gap], bottom: [x - wide / 2, y + gap, x + wide / 2, y + gap + 2 * half] };
+      const side = Object.keys(boxes).find((name) => free(boxes[name]));
+      if (!side) return;
+      sides.set(point, side);
+      taken.push(boxes[side]);
+    });
+    return sides;
+  }
+
   draw() {
     const { sets, points } = this;
     const [left, right, bottom, top] = this.window();
     const { source, target } = sets.chosen;
     const strong = ({ place }) => place === source || place === target;
+    const letters = points.length > 16 ? 11 : 12;
+    const sides = this.labelSides([...points].sort((one, other) => strong(other) - strong(one)), letters);
     this.chart?.dispose();
     this.chart = echarts.init(this.element, null, { renderer: "svg" });
     const circle = (params, api) => {
       const point = points[params.dataIndex];
       const [x, y] = api.coord([point.x, point.y]);
       const radius = sets.map.radii[point.place];
-      return radius === null ? null : { type: "circle", silent: true, shape: { cx: x, cy: y, r: api.size([radius, 0])[0] }, style: { fill: colour("right"), opacity: 0.12 } };
+      return radius === null ? null : { type: "circle", silent: true, shape: { cx: x, cy: y, r: api.size([radius, 0])[0] }, style: points.length > 12 ? { fill: "none", stroke: colour("right"), opacity: 0.3 } : { fill: colour("right"), opacity: 0.12 } };
     };
     this.chart.setOption({
       animation: false,
@@ -119,10 +146,9 @@ class PlaneView {
       series: [
         { type: "custom", silent: true, data: points.map(({ x, y }) => [x, y]), renderItem: circle, z: 1 },
         { type: "lines", coordinateSystem: "cartesian2d", silent: true, z: 2, data: [{ coords: [source, target].map((place) => sets.map.positions[place]) }], lineStyle: { color: colour("wrong"), width: 2, type: "dashed", opacity: 1 } },
-        { type: "scatter", z: 3, cursor: "pointer", symbolSize: points.length > 16 ? 8 : 11, labelLayout: { hideOverlap: true, moveOverlap: "shiftY" },
+        { type: "scatter", z: 3, cursor: "pointer", symbolSize: points.length > 16 ? 8 : 11,
           data: points.map((point) => ({ value: [point.x, point.y], point, itemStyle: { color: colour(strong(point) ? "wrong" : "right") },
-            label: { show: true, position: "right", color: colour("ink"), fontFamily: "inherit", fontSize: points.length > 16 ? 11 : 12, fontWeight: strong(point) ? "bold" : "normal",
-              formatter: () => shortened(oneLine(sets.names[point.place]), 14) } })) },
+            label: { show: sides.has(point), position: sides.get(point), color: colour("ink"), fontFamily: "inherit", fontSize: letters, fontWeight: strong(point) ? "bold" : "normal", formatter: () => this.label(point) } })) },
       ],
     });
     this.chart.on("mouseover", ({ data }) => this.hover(data.point));
