@@ -39,7 +39,7 @@ _ENTRIES = {
     "facts": {"scale": _NUMBER, **dict.fromkeys(("settings", "seconds"), dict)},
 }
 _PAIR = {
-    **dict.fromkeys(("source", "target"), int),
+    **dict.fromkeys(("source", "target", "contributors"), int),
     **dict.fromkeys(("distance", "error"), _NUMBER),
     **dict.fromkeys(("reference", "ratio", "p_value", "low", "high"), (*_NUMBER, type(None))),
     "converged": bool,
@@ -142,6 +142,7 @@ def collect_comparison(
                 "classes": [_class_parts(classes[side], each, most) for side, each in zip(sides, parts, strict=True)],
                 "class_distances": distances,
                 "top": top,
+                "contributors": len(pair.source_top.indices) + len(pair.target_top.indices),
             }
         )
     tree = tree_of_sets(comparison)

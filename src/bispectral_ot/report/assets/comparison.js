@@ -97,8 +97,8 @@ class Sets {
   }
 
   shownWords(pair) {
-    const shown = Math.max(...pair.top.map((top) => top.length));
-    const few = this.pairs.length > 1 && shown < 16 ? ` The page shows ${shown === 1 ? "one" : shown} of each side for a pair like this, because there are ${count(this.pairs.length)} pairs; contributors.csv names more.` : "";
+    const shown = pair.top.reduce((sum, top) => sum + top.length, 0);
+    const few = shown < pair.contributors ? ` The page shows ${shown} of ${pair.contributors} that are known, because there are ${plural(this.pairs.length, "pair")}; contributors.csv has all.` : "";
     return `Below each, its share of the distance.${few}`;
   }
 }
@@ -283,7 +283,7 @@ function showComparison(main, sets) {
     const [, tree, plane] = views;
     main.append(section("distances", "Distances", null, make("div", { class: `overview ${sets.names.length > 12 ? "many" : "few"}` }, heat.element,
       make("div", { class: "charts" },
-        make("article", {}, make("h3", {}, "Which sets are close"), tree.element),
+        make("article", {}, make("h3", {}, "Which sets are close"), tree.element, make("p", { class: "muted" }, "Joined at the mean square root of their distances.")),
         make("article", {}, make("h3", {}, "Map of the sets"), plane.element,
           make("p", { class: "muted" }, `Multidimensional scaling, stress ${figure(sets.map.stress, 2)}. Circles: as far as sampling alone would move a set. Press two sets for their pair.`))))));
   }

@@ -39,8 +39,8 @@ class TreeView {
     const strong = (place) => chosen.source === order[place] || chosen.target === order[place];
     this.chart.setOption({
       animation: false,
-      grid: { left: Math.ceil(room) + 10, right: 12, top: 4, bottom: 40 },
-      xAxis: { type: "value", min: 0, max: highest * 1.04, name: "square root of the distance, averaged", nameLocation: "middle", nameGap: 26, nameTextStyle: chartText(),
+      grid: { left: Math.ceil(room) + 10, right: 12, top: 4, bottom: 24 },
+      xAxis: { type: "value", min: 0, max: highest * 1.04,
         axisLine: { show: false }, axisTick: { show: false }, axisLabel: { ...chartText(), showMaxLabel: false, formatter: (value) => figure(value, 3) }, splitLine: { lineStyle: { color: colour("faint"), opacity: 0.5 } } },
       yAxis: { type: "value", min: -0.6, max: names.length - 0.4, inverse: true, interval: 1, axisLine: { show: false }, axisTick: { show: false }, splitLine: { show: false }, axisLabel: { show: false } },
       series: [
