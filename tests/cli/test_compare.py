@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from report_runs import page_content
+
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
@@ -36,8 +38,8 @@ def run(program, files, tmp_path_factory):
 def test_a_run_has_its_files(run):
     out, outcome, _ = run
     assert sorted(path.name for path in out.iterdir()) == [
-        *("cells", "class-distances.csv", "classes.csv", "comparison.md", "contributors.csv", "distances.csv"),
-        *("figures", "report.html", "results.json", "run.json"),
+        *("cells", "class-distances.csv", "classes.csv", "comparison-data.npz", "comparison.md", "contributors.csv"),
+        *("distances.csv", "figures", "report.html", "results.json", "run.json"),
     ]
     pictures = sorted(path.name for path in (out / "figures").glob("*.png"))
     assert pictures[:3] == ["class-distances.png", "dendrogram.png", "distances.png"]
@@ -64,12 +66,17 @@ def test_results_and_tables_agree(run):
     assert sum(float(row["contribution"]) for row in parts) == pytest.approx(distances[0, 1])
 
 
-def test_the_page_shows_the_table_and_the_figures(run):
+def test_the_page_shows_every_pair_and_is_made_again(run, program):
     out, _, _ = run
-    page = (out / "report.html").read_text(encoding="utf-8")
-    assert "Comparison of datasets" in page
-    assert "one population" in page
-    assert "dendrogram" in page
+    content = page_content(out / "report.html")
+    assert content["title"] == "Comparison of datasets"
+    assert content["comparison"]["names"] == ["one", "second", "noise"]
+    results = json.loads((out / "results.json").read_text("utf-8"))
+    expected = [pair["distance"] for pair in results["pairs"]]
+    np.testing.assert_allclose([pair["distance"] for pair in content["comparison"]["pairs"]], expected, rtol=1e-4)
+    (out / "report.html").unlink()
+    assert program("report", out).code == 0
+    assert page_content(out / "report.html") == content
 
 
 def test_a_second_call_computes_nothing_again(run, program, monkeypatch):
