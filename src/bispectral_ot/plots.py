@@ -52,7 +52,7 @@ def draw_matrix(
     ax.tick_params(axis="x", rotation=90 if max(map(len, columns)) > 3 else 0)
     for label in (*ax.get_xticklabels(), *ax.get_yticklabels()):
         label.set_parse_math(False)  # a class may be called $x
-    ax.set_title(title, fontsize="medium")
+    ax.set_title(title, fontsize="medium", wrap=True)
     if values.size <= 20 * 20:
         middle = float(np.nanmax(values)) / 2
         for (y, x), value in np.ndenumerate(values):
