@@ -12,6 +12,7 @@ from typing import Any
 
 DOCS = Path(__file__).resolve().parent
 os.environ["MPLBACKEND"] = "Agg"
+os.environ["DASK_LOGGING__DISTRIBUTED"] = "error"  # every worker that starts and ends is news to it
 sys.path.insert(0, str(DOCS))  # site_pages
 sys.path.insert(0, str(DOCS.parent / "src"))
 

@@ -162,7 +162,7 @@ def _help(text: str, path: str) -> list[str]:
 def _option(each: Any) -> str:
     parts = [_text(" ".join((each.help or "").split()))]
     choices = [choice for choice in get_args(each.type_descriptor.annotation) if isinstance(choice, str)]
-    if choices:
+    if choices and each.metavar is None:  # long lists of choices are in the text
         parts.append("One of " + ", ".join(f"`{choice}`" for choice in choices) + ".")
     if isinstance(each.show_default, str):
         parts.append(f"Default: {_text(each.show_default)}.")

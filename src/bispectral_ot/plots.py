@@ -52,13 +52,14 @@ def draw_matrix(
     ax.tick_params(axis="x", rotation=90 if max(map(len, columns)) > 3 else 0)
     for label in (*ax.get_xticklabels(), *ax.get_yticklabels()):
         label.set_parse_math(False)  # a class may be called $x
-    ax.set_title(title, fontsize="medium", wrap=True)
+    ax.set_title(title, fontsize="medium")
     if values.size <= 20 * 20:
         middle = float(np.nanmax(values)) / 2
         for (y, x), value in np.ndenumerate(values):
-            if np.isfinite(value):
+            text = format(value, form)
+            if np.isfinite(value) and (float(text) or not value):  # what is rounded to nothing is left out
                 colour = "white" if value > middle else "black"
-                ax.text(x, y, format(value, form), ha="center", va="center", fontsize=7, color=colour)
+                ax.text(x, y, text, ha="center", va="center", fontsize=7, color=colour)
     else:
         ax.figure.colorbar(shown, ax=ax)
     return ax
