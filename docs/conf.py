@@ -73,7 +73,7 @@ sphinx_gallery_conf = {
 }
 
 
-def show_warning(message: Warning | str, category: type[Warning], *_: object) -> str:
+def show_warning(message: Warning | str, category: type[Warning], *_: object, **__: object) -> str:
     """A warning of a gallery script, without the place of the script on this machine."""
     return f"{category.__name__}: {message}\n"
 

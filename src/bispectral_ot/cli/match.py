@@ -40,8 +40,8 @@ Scheduler = Annotated[
     ),
 ]
 _SET_HELP = (
-    "A name from `datasets list`, a folder of images or of 3-D shapes, or a file: arrays (.npz, .npy, IDX, HDF5, Zarr), "
-    "a .csv of paths and labels, and others (docs/files.md)"
+    "A name from `datasets list`, a folder of images or of 3-D shapes, or a file: arrays (.npz, .npy, IDX, HDF5, "
+    "Zarr), a .csv of paths and labels, and others (docs/files.md)"
 )
 
 
@@ -223,7 +223,7 @@ def match(
         bool,
         typer.Option(
             "--dry-run",
-            help="Say what would be done, with memory and time from a trial with 200 images; write nothing.",
+            help="Say what would be done, with memory and time from a trial with 600 images; write nothing.",
             rich_help_panel=_OUTPUT,
         ),
     ] = False,

@@ -45,7 +45,8 @@ def list_fits(path: Path, split: str, keys: Sequence[str]) -> Listing:
 
 def look_at_fits(path: Path, what: str) -> Look:
     """Size of a cut-out, from the head of its file."""
-    return Look(*_cut_out(path, what, read=False).shape, "floating point")
+    height, width = _cut_out(path, what, read=False).shape
+    return Look(height, width, "floating point")
 
 
 def decode_fits(path: Path, what: str) -> tuple[NDArray[Any], bool]:
