@@ -39,7 +39,7 @@ _ENTRIES = {
     "title": str,
     "group": str,
     "flow": {"rows": list, "columns": list, "counts": list, "labelled": dict},
-    "sources": dict.fromkeys(("index", "label", "file", "mapped", "confidence", "matches", "shares"), list),
+    "sources": dict.fromkeys(("index", "label", "file", "mapped", "share", "matches", "shares"), list),
     "targets": dict.fromkeys(("index", "label", "file"), list),
     "map": (dict, type(None)),
     "distances": (dict, type(None)),
@@ -157,7 +157,7 @@ def collect(
     a, b = source.dataset, target.dataset
     row_names, row_codes = _classes(a)
     column_names, column_codes = _classes(b, first=row_names)
-    mapped, confidence = _mapped(match, column_names)
+    mapped, share = _mapped(match, column_names)
     progress("report data", 1, 4)
     sample = sample_distances(match, a, b, seed=seed)
     progress("report data", 2, 4)
@@ -181,7 +181,7 @@ def collect(
         "sources": _elements(source, rows, row_codes)
         | {
             "mapped": mapped[rows],
-            "confidence": _rounded(confidence[rows]),
+            "share": _rounded(share[rows]),
             "matches": [[place[int(j)] for j in top.indices[i, kept]] for i, kept in zip(rows, with_mass, strict=True)],
             "shares": [_rounded(line[kept]) for line, kept in zip(shares, with_mass, strict=True)],
         }

@@ -169,7 +169,7 @@ class MapView {
     const lines = [make("p", {}, make("b", {}, words))];
     if (point.side === "sources" && panel.labelled.target) {
       const right = panel.right(point.slot);
-      lines.push(make("p", { class: verdictClass(right) }, `${verdictMark(right)}mapped to ${panel.columnName(panel.sources.mapped[point.slot])}, ${percent(panel.sources.confidence[point.slot])}`));
+      lines.push(make("p", { class: verdictClass(right) }, `${verdictMark(right)}mapped to ${panel.columnName(panel.sources.mapped[point.slot])}, ${percent(panel.sources.share[point.slot])}`));
     }
     card.show([this.pointPicture(point, "5.5rem"), make("div", {}, ...lines)], box.left + x, box.top + y);
   }
