@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
 DOCS = Path(__file__).resolve().parent
 os.environ["MPLBACKEND"] = "Agg"
+os.environ["DASK_LOGGING__DISTRIBUTED"] = "error"  # every worker that starts and ends is news to it
 sys.path.insert(0, str(DOCS))  # site_pages
 sys.path.insert(0, str(DOCS.parent / "src"))
 
@@ -38,6 +41,7 @@ html_css_files = ["site.css"]
 html_copy_source = False
 html_show_sourcelink = False
 html_theme_options: dict[str, object] = {"top_of_page_buttons": []}
+pygments_dark_style = "github-dark"  # furo's own underlines names of modules like links
 
 myst_heading_anchors = 4
 myst_enable_extensions = ["attrs_inline"]
@@ -65,18 +69,34 @@ sphinx_gallery_conf = {
     "min_reported_time": 1,
     "write_computation_times": False,
     "show_signature": False,
+    "capture_repr": (),  # what is printed, not what the last line of a block happens to return
 }
+
+
+def show_warning(message: Warning | str, category: type[Warning], *_: object, **__: object) -> str:
+    """A warning of a gallery script, without the place of the script on this machine."""
+    return f"{category.__name__}: {message}\n"
+
+
+warnings.formatwarning = show_warning
 
 
 def for_the_site(app: Any, page: str, source: list[str]) -> None:
     """Pages are also read on a code host: there a script of the gallery is a file, and other folders are at hand."""
     text = re.sub(r"\]\(gallery/(plot_\w+)\.py\)", r"](_generated/gallery/\1.rst)", source[0])
     text = text.replace("](gallery/)", "](_generated/gallery/index.rst)")
+    text = re.sub(r"\[\w+\.md\](\(\w+\.md[^)]*\))", r"[]\1", text)  # the title of a page instead of its file's name
     source[0] = re.sub(r"\[([^]]+)\]\(\.\./(?!program)[^)]*\)", r"\1", text)
+
+
+def skip_defaults(app: Any, what: str, name: str, thing: Any, skip: bool, options: Any) -> bool | None:
+    """Leave out fields of a class whose default is a function: they are no methods."""
+    return True if inspect.isfunction(thing) and thing.__name__ != name else None
 
 
 def list_attributes(app: Any, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
     """Make a list of ``name, name : what they are``: napoleon takes one name, and what follows it for a type."""
+    lines[:] = [re.sub(r"docs/(\w+)\.md", r":doc:`/\1`", line) for line in lines]
     if "Attributes" not in lines:
         return
     start = lines.index("Attributes")
@@ -100,4 +120,5 @@ def setup(app: Any) -> None:
     write_reference(DOCS.parent / "src" / "bispectral_ot" / "__init__.pyi", generated / "reference.md")
     write_verbs(generated / "verbs.md")
     app.connect("source-read", for_the_site)
+    app.connect("autodoc-skip-member", skip_defaults)
     app.connect("autodoc-process-docstring", list_attributes, priority=400)  # before napoleon

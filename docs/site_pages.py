@@ -131,14 +131,14 @@ def write_verbs(page: Path) -> None:
 
 
 def _verb(path: str, command: Any, level: int = 2) -> list[str]:
-    lines = ["#" * level + f" `{path}`", "", *_help(command.help or "")]
+    lines = ["#" * level + f" `{path}`", "", *_help(command.help or "", path)]
     if hasattr(command, "commands"):
         for name, each in command.commands.items():
             lines += _verb(f"{path} {name}", each, level + 1)
         return lines
     shown = [each for each in command.params if not getattr(each, "hidden", False) and each.name != "help"]
     arguments = [_name(each) for each in shown if each.param_type_name == "argument"]
-    usage = " ".join([path, *arguments, "[OPTIONS]"])
+    usage = " ".join([path, *arguments, "[OPTIONS]"] if shown else [path])
     lines += ["```sh", usage, "```", ""]
     rows = [_option(each) for each in shown]
     return [*lines, "| | what it is |", "|---|---|", *rows, ""] if rows else lines
@@ -150,10 +150,11 @@ def _name(each: Any) -> str:
     return " ".join([*each.opts, *each.secondary_opts])
 
 
-def _help(text: str) -> list[str]:
-    """Paragraphs; those that begin with "Example:" become one block of commands."""
+def _help(text: str, path: str) -> list[str]:
+    """Paragraphs; those that begin with "Example:" become one block of commands, without the bare verb."""
     paragraphs = [" ".join(part.replace("\b", "").split()) for part in inspect.cleandoc(text).split("\n\n")]
     examples = [part.removeprefix("Example: ") for part in paragraphs if part.startswith("Example: ")]
+    examples = [example for example in examples if example != path]
     lines = [line for part in paragraphs if not part.startswith("Example: ") for line in (_text(part), "")]
     return [*lines, "```sh", *examples, "```", ""] if examples else lines
 
@@ -161,7 +162,7 @@ def _help(text: str) -> list[str]:
 def _option(each: Any) -> str:
     parts = [_text(" ".join((each.help or "").split()))]
     choices = [choice for choice in get_args(each.type_descriptor.annotation) if isinstance(choice, str)]
-    if choices:
+    if choices and each.metavar is None:  # long lists of choices are in the text
         parts.append("One of " + ", ".join(f"`{choice}`" for choice in choices) + ".")
     if isinstance(each.show_default, str):
         parts.append(f"Default: {_text(each.show_default)}.")

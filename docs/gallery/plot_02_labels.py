@@ -25,7 +25,10 @@ accuracy = np.cumsum(right[order]) / np.arange(1, len(order) + 1)
 
 figure, axes = plt.subplots(figsize=(6, 3.2), layout="constrained")
 axes.plot(kept[20:], accuracy[20:])
-axes.set(xlabel="part of the sources that get a label, largest shares first", ylabel="labels that are right")
+axes.set(
+    xlabel="part of the sources that get a label, largest shares first",
+    ylabel="labels that are right",
+)
 axes.grid(alpha=0.3)
 
 # %%
@@ -33,7 +36,9 @@ axes.grid(alpha=0.3)
 # nearest target.
 doubtful = match.doubtful()
 print(f"{len(doubtful)} of {len(source)} labels are doubtful")
-print(f"wrong among the doubtful {(~right[doubtful]).mean():.0%}, among all {(~right).mean():.0%}")
+print(
+    f"wrong among the doubtful {(~right[doubtful]).mean():.0%}, among all {(~right).mean():.0%}"
+)
 
 # %%
 # The least certain ones, with the two classes that compete.

@@ -29,7 +29,9 @@ axes.bar(places, true, color="lightgray", label="true")
 error = np.clip([shares.source - shares.low, shares.high - shares.source], 0, None)
 axes.errorbar(places, shares.source, error, fmt="o", capsize=3, label="estimated")
 axes.plot(places, shares.target, "k--", lw=1, label="share in the target")
-axes.set(xticks=places, xticklabels=shares.classes, xlabel="class", ylabel="share of the source")
+axes.set(
+    xticks=places, xticklabels=shares.classes, xlabel="class", ylabel="share of the source"
+)
 axes.legend()
 
 # %%

@@ -26,7 +26,12 @@ print(f"{missing[found.indices].mean():.0%} of them are 2, 3, 4, 5 or 8")
 # counterpart are spread evenly between 0 and 1; the others pile up at 0.
 figure, axes = plt.subplots(figsize=(6, 3), layout="constrained")
 bins = np.linspace(0, 1, 21)
-axes.hist([found.scores[~missing], found.scores[missing]], bins, stacked=True, label=["has one", "has none"])
+axes.hist(
+    [found.scores[~missing], found.scores[missing]],
+    bins,
+    stacked=True,
+    label=["has one", "has none"],
+)
 axes.axvline(0.05, color="black", lw=1)
 axes.set(xlabel="score", ylabel="sources")
 axes.legend()

@@ -13,19 +13,20 @@ import bispectral_ot as bot
 from bispectral_ot.comparing import contrast
 
 first, second = bot.split_halves(bot.load("digits"), per_class=15)
-quarter_turns = np.rot90(second.images, axes=(1, 2))
-other = bot.load("digits")
-changed = other.select(other.labels < 5).select(slice(0, 150)).images
+turned_set = bot.Dataset(np.rot90(second.images, axes=(1, 2)), name="second")
+digits = bot.load("digits")
+other = bot.Dataset(digits.images[digits.labels < 3][:150], name="other")
+first = bot.Dataset(first.images, name="first")
 
 # %%
 # All images of the one set were turned by 90 degrees.
 symmetries = ["mirrors", "quarter turns", "rotation"]
-turned = contrast(first, quarter_turns, symmetries=symmetries, permutations=99)
+turned = contrast(first, turned_set, symmetries=symmetries, permutations=99)
 print(turned.sentence)
 
 # %%
-# The other set has the digits 0 to 4 only.
-different = contrast(first, changed, symmetries=symmetries, permutations=99)
+# The other set has the digits 0, 1 and 2 only.
+different = contrast(first, other, symmetries=symmetries, permutations=99)
 print(different.sentence)
 
 # %%

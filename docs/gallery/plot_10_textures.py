@@ -36,7 +36,9 @@ def textures(per_class, seed):
     """A dataset of all kinds."""
     random = np.random.default_rng(seed)
     labels = np.repeat(np.arange(len(KINDS)), per_class)
-    return bot.Dataset([texture(KINDS[label], random) for label in labels], labels, classes=KINDS)
+    return bot.Dataset(
+        [texture(KINDS[label], random) for label in labels], labels, classes=KINDS
+    )
 
 
 source, target = textures(40, seed=0), textures(40, seed=1)
@@ -52,7 +54,8 @@ for column, kind in zip(several.T, range(5), strict=True):
 match = bot.match(source, target)
 print(f"weight of what lies where: {match.feature_map.transformer.coupled_weight_:.2f}")
 print(f"keep their kind: {bot.class_preservation(match).accuracy:.1%}")
-print(f"by pixels:       {bot.class_preservation(bot.match(source, target, symmetry='none')).accuracy:.1%}")
+pixels = bot.match(source, target, symmetry="none")
+print(f"by pixels:       {bot.class_preservation(pixels).accuracy:.1%}")
 
 # %%
 axes = match.plot("classes")

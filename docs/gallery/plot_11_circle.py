@@ -45,7 +45,9 @@ for name, transform in (
     ("bispectrum", bot.CyclicBispectrum().fit(x).transform),
 ):
     cost = bot.Cost(transform(x), transform(y), metric="l1")
-    match = bot.Match(bot.Sinkhorn().solve(cost), source_labels=x_labels, target_labels=y_labels)
+    match = bot.Match(
+        bot.Sinkhorn().solve(cost), source_labels=x_labels, target_labels=y_labels
+    )
     names[name] = bot.class_preservation(match).accuracy
     print(f"{name:15} {names[name]:.1%}")
 

@@ -19,7 +19,9 @@ print(f"{len(group.table)} elements, irreps of dimensions {group.dimensions}")
 random = np.random.default_rng(0)
 signals = random.random((30, 24))
 moves = random.integers(24, size=30)
-moved = np.array([group.translate(signal, move) for signal, move in zip(signals, moves, strict=True)])
+moved = np.array(
+    [group.translate(signal, move) for signal, move in zip(signals, moves, strict=True)]
+)
 moved += random.normal(0, 0.02, moved.shape)
 
 # %%

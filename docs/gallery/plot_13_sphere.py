@@ -6,34 +6,46 @@ Panoramas, planets, whole-sky maps: images by latitude and longitude that may be
 """
 
 import matplotlib.pyplot as plt
+import numpy as np
 
 import bispectral_ot as bot
 from bispectral_ot.invariants import project_to_sphere
 
 source, target = bot.split_halves(bot.load("mnist-5k"), per_class=30)
-turned = project_to_sphere(source.images, seed=0)  # each digit somewhere on the sphere, turned at random
+turned = project_to_sphere(
+    source.images, seed=0
+)  # each digit somewhere on the sphere, turned at random
 upright = project_to_sphere(target.images)  # around the north pole
 
 figure, several = plt.subplots(2, 3, figsize=(8, 2.9), layout="constrained")
-for row, title, images in zip(several, ("turned", "at the pole"), (turned, upright), strict=True):
+for row, title, images in zip(
+    several, ("turned", "at the pole"), (turned, upright), strict=True
+):
     for axes, index in zip(row, (0, 95, 215), strict=True):
         axes.imshow(images[index], cmap="gray", extent=(0, 360, 180, 0))
         axes.set(xticks=(0, 180, 360), yticks=(0, 90, 180))
     row[0].set_ylabel(title)
 
 # %%
-# Rows are colatitudes, columns longitudes.
+# Rows are colatitudes, columns longitudes. Without the symmetry, the warning is right: images at other places have no
+# counterpart.
 labels = source.labels, target.labels
 for symmetry in ("none", "so3"):
     match = bot.match(turned, upright, symmetry=symmetry)
-    print(f"{symmetry:5} keep their class: {bot.class_preservation(match, *labels).accuracy:.1%}")
+    print(
+        f"{symmetry:5} keep their class: {bot.class_preservation(match, *labels).accuracy:.1%}"
+    )
 
 # %%
-# One digit at three places: its features hardly change.
+# Two digits, each at three places: features of the same digit fall on one line.
 from bispectral_ot.invariants import SphereBispectrum
 
 bispectrum = SphereBispectrum(lmax=10).fit(upright)
 figure, axes = plt.subplots(figsize=(7, 2.6), layout="constrained")
-for seed in range(3):
-    axes.plot(bispectrum.transform(project_to_sphere(source.images[95:96], seed=seed))[0, :60], lw=1)
+for index, colour in ((0, "C0"), (95, "C1")):
+    copies = np.repeat(source.images[index : index + 1], 3, axis=0)
+    features = bispectrum.transform(project_to_sphere(copies, seed=1))
+    axes.plot(features[:, :40].T, color=colour, lw=1, alpha=0.6)
+    axes.plot([], color=colour, label=f"a {source.classes[source.labels[index]]}, three times")
+axes.legend()
 axes.set(xlabel="column", ylabel="SO(3) bispectrum")

@@ -16,7 +16,9 @@ turned = synthetic_shapes(8, n_points=512, seed=0)
 upright = synthetic_shapes(8, n_points=512, turned=False, seed=1)
 print(turned)
 
-figure, several = plt.subplots(2, 4, figsize=(8, 4), layout="constrained", subplot_kw={"projection": "3d"})
+figure, several = plt.subplots(
+    2, 4, figsize=(8, 4), layout="constrained", subplot_kw={"projection": "3d"}
+)
 for axes, index in zip(several.flat, range(0, 88, 11), strict=True):
     cloud = turned.images[index]
     axes.scatter(*cloud.T, s=1, c=cloud[:, 2], cmap="viridis")

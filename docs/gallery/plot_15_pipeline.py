@@ -20,7 +20,9 @@ turned = bot.rotate_randomly(test)
 
 scores = {}
 for name, features in (("pixels", Pixels()), ("coupled bispectra", bot.CoupledBispectrum())):
-    model = make_pipeline(features, PCA(60, random_state=0), StandardScaler(), LogisticRegression(max_iter=500))
+    model = make_pipeline(
+        features, PCA(60, random_state=0), StandardScaler(), LogisticRegression(max_iter=500)
+    )
     model.fit(train.images, train.labels)
     scores[name] = [model.score(each.images, each.labels) for each in (test, turned)]
     print(f"{name:18} upright {scores[name][0]:.1%}, turned {scores[name][1]:.1%}")
@@ -30,4 +32,4 @@ figure, axes = plt.subplots(figsize=(5.5, 2.6), layout="constrained")
 for place, (_, pair) in enumerate(scores.items()):
     axes.bar([place - 0.2, place + 0.2], pair, 0.4, color=["lightgray", "C0"])
 axes.set(xticks=[0, 1], xticklabels=list(scores), ylabel="accuracy", ylim=(0, 1))
-axes.legend(axes.containers[0].patches, ["upright", "turned"], loc="lower right")
+figure.legend(axes.containers[0].patches, ["upright", "turned"], loc="outside right upper")

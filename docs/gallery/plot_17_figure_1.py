@@ -18,7 +18,9 @@ from bispectral_ot.report.embedding import scale_to_plane
 digits = bot.load("mnist-5k")
 chosen = digits.select([np.flatnonzero(digits.labels == c)[3] for c in range(6)])
 angles = np.arange(0, 360, 18)
-turned = np.concatenate([rotate(chosen.images[k : k + 1].repeat(len(angles), 0), angles).images for k in range(6)])
+turned = np.concatenate(
+    [rotate(chosen.images[k : k + 1].repeat(len(angles), 0), angles).images for k in range(6)]
+)
 labels = np.repeat(np.arange(6), len(angles))
 
 # %%

@@ -15,7 +15,12 @@ import bispectral_ot as bot
 source, target = bot.split_halves(bot.load("digits"), per_class=40)
 source = bot.rotate_randomly(source)
 
-options = {"n_workers": 2, "threads_per_worker": 1, "processes": False, "dashboard_address": None}
+options = {
+    "n_workers": 2,
+    "threads_per_worker": 1,
+    "processes": False,
+    "dashboard_address": None,
+}
 with LocalCluster(**options) as cluster, Client(cluster) as client:
     far = bot.match(source, target, client=client)
     far_labels, far_shares = far.transfer_labels()
@@ -30,4 +35,8 @@ print(f"largest difference of a share: {abs(shares - far_shares).max():.1e}")
 figure, axes = plt.subplots(figsize=(3.4, 3.2), layout="constrained")
 axes.scatter(shares, far_shares, s=6)
 axes.plot([0, 1], [0, 1], "k--", lw=1)
-axes.set(xlabel="share of the label, this process", ylabel="share, cluster", xticks=np.linspace(0, 1, 3))
+axes.set(
+    xlabel="share of the label, this process",
+    ylabel="share, cluster",
+    xticks=np.linspace(0, 1, 3),
+)

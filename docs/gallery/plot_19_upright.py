@@ -39,4 +39,6 @@ axes.hist(
 axes.set(xlabel="error of the angle (degrees)", ylabel="images")
 axes.legend()
 sure = errors[~poses.ambiguous]
-print(f"sure of {len(sure)} of {len(errors)}; of these {(sure < 15).mean():.0%} are within 15 degrees")
+print(
+    f"sure of {len(sure)} of {len(errors)}; {(sure < 15).mean():.0%} of these are within 15 degrees"
+)

@@ -56,9 +56,10 @@ def draw_matrix(
     if values.size <= 20 * 20:
         middle = float(np.nanmax(values)) / 2
         for (y, x), value in np.ndenumerate(values):
-            if np.isfinite(value):
+            text = format(value, form)
+            if np.isfinite(value) and (float(text) or not value):  # what is rounded to nothing is left out
                 colour = "white" if value > middle else "black"
-                ax.text(x, y, format(value, form), ha="center", va="center", fontsize=7, color=colour)
+                ax.text(x, y, text, ha="center", va="center", fontsize=7, color=colour)
     else:
         ax.figure.colorbar(shown, ax=ax)
     return ax

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from bispectral_ot.cli.plan import extrapolate
 from bispectral_ot.datasets import synthetic_shapes
 
 # What labels.csv says for and against the label of a source.
@@ -443,3 +444,13 @@ def test_the_accuracy_stands_next_to_that_of_the_largest_class(program, tmp_path
     outcome = program(*words)
     assert "(75.0% if all were given the largest class)" in " ".join(outcome.stdout.split())
     assert json.loads((tmp_path / "run" / "results.json").read_text())["majority"] == 0.75
+
+
+def test_the_time_of_a_plan_is_on_a_line_through_two_trials():
+    trials = [((10, 10), {"features": 1.1, "cost": 1.0}), ((20, 20), {"features": 1.2, "cost": 1.3})]
+    assert extrapolate("features", trials, (100, 100)) == pytest.approx(2.0)  # 0.005 an image, and 1 s whatever it is
+    assert extrapolate("cost", trials, (100, 100)) == pytest.approx(1.3 + 0.001 * 9600)  # 0.001 a pair
+    same = [trials[1], trials[1]]  # sets that are smaller than the first trial
+    assert extrapolate("cost", same, (20, 20)) == pytest.approx(1.3)
+    faster = [((10, 10), {"cost": 2.0}), ((20, 20), {"cost": 1.0})]  # noise
+    assert extrapolate("cost", faster, (40, 40)) == pytest.approx(1.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from pathlib import Path
 from typing import Annotated
@@ -93,6 +94,7 @@ def show(
     if out is not None and out.suffix.lower() != ".png":
         raise InputError(f"--out writes a PNG picture, but {out} does not end with .png.")
     with shown_warnings(), progress_bars() as progress:
+        warnings.filterwarnings("ignore", "images have different sizes")  # the table says it
         listing = list_set(source, split=split, root=root, progress=progress)
         if resize is not None:
             check_flat(listing, "--resize")

@@ -48,7 +48,7 @@ def info(
     table.add_column(overflow="fold")
     for name, value in found.items():
         text = ", ".join(f"{key} {each}" for key, each in value.items()) if isinstance(value, dict) else str(value)
-        table.add_row(name.replace("_", " "), Text(text))
+        table.add_row(name.replace("_", "-"), Text(text or "none"))
     output.print(table)
 
 

@@ -23,6 +23,7 @@ from bispectral_ot.cli import datasets, study
 from bispectral_ot.cli.compare import compare
 from bispectral_ot.cli.console import complain
 from bispectral_ot.cli.demo import demo
+from bispectral_ot.cli.help import tidy
 from bispectral_ot.cli.info import info
 from bispectral_ot.cli.match import match
 from bispectral_ot.cli.predict import predict
@@ -47,6 +48,10 @@ class Program(TyperGroup):
     """
 
     as_json = False
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        tidy(self)
 
     def main(self, args: Sequence[str] | None = None, *rest: Any, **options: Any) -> Any:
         """Run the program."""

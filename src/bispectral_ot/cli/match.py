@@ -40,7 +40,10 @@ Scheduler = Annotated[
     str | None,
     typer.Option(help=SCHEDULER_HELP, show_default="the cores of this machine", rich_help_panel=_MEMORY),
 ]
-_SET_HELP = "A name from `datasets list`, a folder of images or of 3-D shapes, an .npz, .npy or IDX file"
+_SET_HELP = (
+    "A name from `datasets list`, a folder of images or of 3-D shapes, or a file: arrays (.npz, .npy, IDX, HDF5, "
+    "Zarr), a .csv of paths and labels, and others (docs/files.md)"
+)
 
 
 def match(
@@ -221,7 +224,7 @@ def match(
         bool,
         typer.Option(
             "--dry-run",
-            help="Say what would be done, with memory and time from a trial with 200 images; write nothing.",
+            help="Say what would be done, with memory and time from a trial with 600 images; write nothing.",
             rich_help_panel=_OUTPUT,
         ),
     ] = False,
@@ -552,7 +555,7 @@ def print_match(found: dict[str, Any], out: Path) -> None:
         counts = found["unmatched"]
         facts["unmatched"] = (
             f"{counts['sources']:,} sources and {counts['targets']:,} targets have no counterpart "
-            f"({counts['share']:.0%} by chance)"
+            f"(of those that have one, about {counts['share']:.0%} are listed, too)"
         )
     if found.get("doubtful"):
         facts["doubtful"] = f"{found['doubtful']:,} labels: see labels.csv and figures/doubtful.png"
@@ -565,6 +568,8 @@ def print_match(found: dict[str, Any], out: Path) -> None:
     stages = ", ".join(f"{stage} {spent:.1f}" for stage, spent in seconds.items() if spent >= 0.05)
     facts["seconds"] = f"{sum(seconds.values()):.1f} ({stages})"
     facts["run folder"] = str(out)
+    if (out / "report.html").exists():
+        facts["in a browser"] = str(out / "report.html")
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")
@@ -585,7 +590,8 @@ def _shares_in_words(found: dict[str, Any]) -> str:
         largest = [item for item in sorted(differences, key=lambda item: -abs(item[0]))[:3] if abs(item[0]) >= 0.01]
         named = [f"{name} {each['source']:.0%} ({each['target']:.0%} of the target)" for _, name, each in largest]
         words += f": {', '.join([*named, '...'] if named else ['as in the target'])}"
-    return f"{words}; {found['mass']:.1%} of the mass goes over"
+    moved = found["mass"]
+    return words if moved > 0.9995 else f"{words}; {moved:.1%} of the source's mass finds a target"
 
 
 def _poses_in_words(poses: dict[str, Any]) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import time
 import warnings
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,8 +18,9 @@ from bispectral_ot.memory import format_bytes
 if TYPE_CHECKING:
     from bispectral_ot.progress import Progress
 
-_TRIAL = 200  # images of each side
-_PER_IMAGE = ("features",)  # stages whose time grows with the images; that of others grows with the pairs
+_TRIALS = 200, 600  # images of each side; two, so that what a stage takes whatever its size is not scaled up
+# Stages whose time grows with the images; that of others grows with the pairs.
+_PER_IMAGE = ("load", "features", "novelty", "shares")
 
 
 def plan_match(config: dict[str, Any], options: dict[str, Any], progress: Progress) -> dict[str, Any]:
@@ -26,18 +29,27 @@ def plan_match(config: dict[str, Any], options: dict[str, Any], progress: Progre
     from bispectral_ot.costs.storage import plan_storage, storage_bytes
     from bispectral_ot.datasets.together import read_together
     from bispectral_ot.matching import match
+    from bispectral_ot.spaces.projection import SAMPLE
 
     listings, positions, reading = list_sides(config, progress)
     shape = len(positions[0]), len(positions[1])
-    some = [places[spread(len(places))] for places in positions]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about the trial's few images
+        trials = []
+        for most in (_TRIALS[0], *_TRIALS):  # the first one compiles what is not compiled yet
+            start = time.perf_counter()
+            some = [places[spread(len(places), most)] for places in positions]
+            sides = prepare_sides(config, read_together(listings, some, progress=progress, **reading), progress)
+            load = time.perf_counter() - start
+            found = match(*sides, **options, progress=progress)
+            trials.append(([len(side) for side in sides], {"load": load, **found.seconds}))
+    seconds = {stage: extrapolate(stage, trials[1:], shape) for stage in trials[-1][1]}
+    beyond = sum(shape) - SAMPLE
+    if beyond > 0 and found.feature_map is not None:  # transformers are fitted to no more than a sample
         start = time.perf_counter()
-        read = read_together(listings, some, progress=progress, **reading)
-        sides = prepare_sides(config, read, progress)
-        load = time.perf_counter() - start
-        match(*(side.select(slice(0, 20)) for side in sides), **options)  # compiles what is not compiled yet
-        found = match(*sides, **options, progress=progress)
+        found.feature_map(sides[0].images)
+        each = (time.perf_counter() - start) / len(sides[0])
+        seconds["features"] = extrapolate("features", trials[1:], (SAMPLE,)) + each * beyond
     columns = int(found.settings["columns"])
     feature_bytes = 4 * columns * sum(shape)
     asked = {name: options[name] for name in ("working_memory", "storage")}
@@ -47,8 +59,6 @@ def plan_match(config: dict[str, Any], options: dict[str, Any], progress: Progre
     )
     work = storage_bytes(shape, feature_bytes=0 if chosen.mapped_features else feature_bytes)[chosen.storage]
     images = sum(side.images[0].nbytes * count for side, count in zip(sides, shape, strict=True))
-    more = sum(shape) / sum(map(len, sides)), shape[0] * shape[1] / (len(sides[0]) * len(sides[1]))
-    seconds = {stage: spent * more[stage not in _PER_IMAGE] for stage, spent in found.seconds.items()}
     return {
         "source": f"{listings[0].name}: {shape[0]:,} images",
         "target": f"{listings[1].name}: {shape[1]:,} images",
@@ -57,13 +67,21 @@ def plan_match(config: dict[str, Any], options: dict[str, Any], progress: Progre
         "storage": chosen.storage,
         "memory_bytes": images + work + solver_bytes,
         "disk_bytes": feature_bytes if chosen.mapped_features else 0,
-        "seconds": {"load": load * more[0], **seconds},
+        "seconds": seconds,
     }
 
 
-def spread(count: int) -> Any:
-    """Positions of the trial, spread evenly."""
-    return np.unique(np.linspace(0, count - 1, min(count, _TRIAL)).round().astype(np.int64))
+def extrapolate(stage: str, trials: Sequence[tuple[Sequence[int], dict[str, float]]], shape: Sequence[int]) -> float:
+    """Seconds of a stage for a match of this shape, on a line through two trials (their shape and seconds)."""
+    size = sum if stage in _PER_IMAGE else math.prod
+    (few, before), (some, after) = ((size(each), seconds.get(stage, 0.0)) for each, seconds in trials)
+    slope = max(0.0, (after - before) / (some - few)) if some > few else after / some
+    return after + slope * (size(shape) - some)
+
+
+def spread(count: int, most: int) -> Any:
+    """Positions of a trial, spread evenly."""
+    return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(np.int64))
 
 
 def print_plan(plan: dict[str, Any]) -> None:
@@ -77,7 +95,8 @@ def print_plan(plan: dict[str, Any]) -> None:
         "distances": f"kept as {plan['storage']}",
         "memory": f"about {format_bytes(plan['memory_bytes'])}"
         + (f", and {format_bytes(plan['disk_bytes'])} of disk for features" if plan["disk_bytes"] else ""),
-        "time": f"about {_about(sum(seconds.values()))}{stages and f' ({stages})'}, and some seconds for figures",
+        "time": f"about {_about(sum(seconds.values()))}{stages and f' ({stages})'}, "
+        "and 3 to 10 s for tables and figures",
     }
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(style="dim", no_wrap=True)

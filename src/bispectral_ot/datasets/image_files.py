@@ -52,7 +52,7 @@ class ImageFiles:
 
     def looks(self, positions: Positions, progress: Progress) -> list[Look]:
         """Size and mode of each."""
-        return self._map(self._look_block, positions, (), f"look at {Path(self.place).name}", progress)
+        return self._map(self._look_block, positions, (), f"look at {self._short_name}", progress)
 
     def read(self, positions: Positions, size: Size | None, grey: bool, progress: Progress) -> NDArray[Any]:
         """Decode all, then make them alike."""
@@ -62,7 +62,7 @@ class ImageFiles:
             f"{self.place} with {len(positions):,} images",
             "make them smaller with resize=... (--resize)",
         )
-        read = self._map(self._read_block, positions, (size, grey), f"read {Path(self.place).name}", progress)
+        read = self._map(self._read_block, positions, (size, grey), f"read {self._short_name}", progress)
         images = [image for image, _ in read]
         names = [self.names[i] for i in positions]
         self._refuse_different_sizes(images, names)
@@ -75,6 +75,10 @@ class ImageFiles:
                 DataWarning,
             )
         return np.stack(self._to_one_kind(images, names))
+
+    @property
+    def _short_name(self) -> str:
+        return Path(self.place).resolve().name  # of the current folder, too
 
     def _map(
         self,

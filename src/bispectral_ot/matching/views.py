@@ -56,8 +56,10 @@ def plot_match(match: Match, kind: PlotKind | None, *, n: int, k: int, ax: Axes 
     if kind == "classes":
         rows, columns, shares = class_flow(match)
         side = 1.5 + 0.35 * max(len(rows), len(columns))
-        title = "share of each source class (rows) that goes to a target class"
-        return plots.draw_matrix(plots.axes_for(ax, side, side), shares, rows, columns, form=".2f", title=title)
+        ax = plots.axes_for(ax, side, side)
+        plots.draw_matrix(ax, shares, rows, columns, form=".2f", title="share of each class")
+        ax.set(xlabel="class of the target", ylabel="class of the source")
+        return ax
     if match.source is None or match.target is None:
         raise InputError("this match has no images to draw; plot('classes') needs none.")
     n, k = check_integer("n", n, minimum=1), check_integer("k", k, minimum=1)

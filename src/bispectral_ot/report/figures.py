@@ -299,7 +299,10 @@ def name_of(dataset: Dataset, index: int) -> str:
     longest = _LONGEST_CAPTION - 2  # the mark
     if dataset.labels is not None:
         return shortened(dataset.classes[dataset.labels[index]], longest)
-    return shortened(dataset.files[index].rsplit("/", 1)[-1], longest) if dataset.files else f"#{index}"
+    if not dataset.files:
+        return f"#{index}"
+    file = printable(dataset.files[index].rsplit("/", 1)[-1])
+    return file if _width(file) <= longest else shortened(file.rsplit(".", 1)[0], longest)
 
 
 def shortened(name: str, longest: int) -> str:

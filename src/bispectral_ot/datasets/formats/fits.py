@@ -44,30 +44,36 @@ def list_fits(path: Path, split: str, keys: Sequence[str]) -> Listing:
 
 
 def look_at_fits(path: Path, what: str) -> Look:
-    """Size of a cut-out."""
-    return Look.at(decode_fits(path, what)[0])
+    """Size of a cut-out, from the head of its file."""
+    height, width = _cut_out(path, what, read=False).shape
+    return Look(height, width, "floating point")
 
 
 def decode_fits(path: Path, what: str) -> tuple[NDArray[Any], bool]:
     """The one image of a file, float32."""
+    return _pixels(_cut_out(path, what), path), False
+
+
+def _cut_out(path: Path, what: str, *, read: bool = True) -> Any:
     with reading(what), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        units = list(_image_units(path).values())
+        units = list(_image_units(path, read=read).values())
         if not units or len(units[0].shape) != 2:
             shapes = ", ".join(str(unit.shape) for unit in units) or "none"
             raise DatasetError(f"{what} is no cut-out: expected one image (height, width), found {shapes}.")
-        return _pixels(units[0], path), False
+        return units[0]
 
 
-def _image_units(path: Path) -> dict[str, Any]:
-    """Units with pixels, by name, or by number where they have none."""
+def _image_units(path: Path, *, read: bool = True) -> dict[str, Any]:
+    """Units with pixels, by name, or by number where they have none; with ``read``, they have their data."""
     fits = library("astropy.io.fits", extra="fits", what=path)
     found = {}
     with fits.open(path, memmap=False, lazy_load_hdus=False) as units:
         for number, unit in enumerate(units):
             if unit.is_image and len(unit.shape) >= 2 and 0 not in unit.shape:
                 check_fits(math.prod(unit.shape) * abs(unit.header["BITPIX"]) // 8, str(path), "save a part of it")
-                unit.data  # noqa: B018 (read while the file is open)
+                if read:
+                    unit.data  # noqa: B018 (while the file is open)
                 name = unit.name or str(number)
                 found[name if name not in found else f"{name} {number}"] = unit
     return found

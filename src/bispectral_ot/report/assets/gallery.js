@@ -46,8 +46,8 @@ function matchItem(panel, slot) {
   });
   item.append(best);
   const said = panel.labelled.target
-    ? `${verdictMark(right)}mapped to ${panel.columnName(sources.mapped[slot])} with ${percent(sources.confidence[slot])} of its mass`
-    : `best match has ${percent(sources.confidence[slot])} of its mass`;
+    ? `${verdictMark(right)}mapped to ${panel.columnName(sources.mapped[slot])} with ${percent(sources.share[slot])} of its mass`
+    : `best match has ${percent(sources.share[slot])} of its mass`;
   item.append(make("p", { class: "verdict" }, said));
   const files = [sources.file[slot], panel.targets.file[sources.matches[slot][0]]].filter(Boolean);
   if (files.length) item.append(make("p", { class: "file" }, files.join(" → ")));
@@ -70,10 +70,10 @@ class Gallery {
 
   draw() {
     const { panel } = this;
-    const confidence = panel.sources.confidence;
+    const { share } = panel.sources;
     const wanted = this.slots.filter((slot) => this.filter === "all" || panel.right(slot) === (this.filter === "right"));
     const direction = this.order === "sure" ? -1 : 1;
-    wanted.sort((one, other) => direction * (confidence[one] - confidence[other]));
+    wanted.sort((one, other) => direction * (share[one] - share[other]));
     const sampled = this.slots.length < this.total ? ` Shown is a sample of ${count(this.slots.length)}.` : "";
     const heading = make("h4", { tabindex: "-1" }, this.title);
     const list = make("ol", { class: "matches" }, ...wanted.slice(0, this.shown).map((slot) => matchItem(panel, slot)));

@@ -24,13 +24,15 @@ const size = ({ images, shape }) => `${plural(images, "image")} of ${shape.join(
 
 function headline(panel, several) {
   const { facts } = panel;
-  const number = facts.accuracy == null ? figure(facts.distance) : tenths(facts.accuracy);
-  const words = facts.accuracy == null ? "distance" : "keep their class";
+  // What a reader wants to know first: how many are right, or else which labels to trust, or else the distance.
+  const [part, words] = facts.accuracy != null ? [facts.accuracy, "keep their class"] : facts.doubtful != null ? [1 - facts.doubtful / facts.n, "of the labels are not doubtful"] : [null, "distance"];
+  const lacking = facts.accuracy == null && facts.unmatched ? `${plural(facts.unmatched.sources, "source")} of ${count(facts.n)} without counterpart` : null;
   return make("div", { class: "headline" }, several ? make("h3", {}, panel.title) : null,
-    make("p", { class: "number" }, make("strong", {}, number), " ", words),
+    make("p", { class: "number" }, make("strong", {}, part == null ? figure(facts.distance) : tenths(part)), " ", words),
     facts.majority == null || facts.accuracy == null ? null : make("p", { class: "muted" }, `${tenths(facts.majority)} if all were given the largest class`),
-    facts.accuracy == null ? null : make("div", { class: "gauge", "aria-hidden": "true", style: { "--share": facts.accuracy } }),
-    make("p", {}, facts.accuracy == null ? null : `distance ${figure(facts.distance)} · `,
+    lacking ? make("p", { class: "muted" }, lacking) : null,
+    part == null ? null : make("div", { class: "gauge", "aria-hidden": "true", style: { "--share": part } }),
+    make("p", {}, part == null ? null : `distance ${figure(facts.distance)} · `,
       make("span", { class: facts.converged ? "good" : "bad" }, facts.converged ? "✓ converged" : "✗ NOT converged"),
       " ", make("span", { class: "nowrap" }, `(error ${facts.marginal_error.toExponential(1)})`)));
 }
@@ -56,7 +58,7 @@ function factsTable(panels) {
   row("Components", ({ settings }) => settings.pca && `${settings.columns} principal components keep ${percent(settings.kept_variance)} of the variance`);
   row("Metric", ({ settings }) => settings.metric);
   row("Regularisation", ({ reg }) => (reg == null ? "none (exact transport)" : `${reg} of the largest distance`));
-  row("Shares of classes", ({ settings, mass, shares }) => settings.marginals && [settings.marginals, mass == null ? null : `${percent(mass)} of the mass goes over`,
+  row("Shares of classes", ({ settings, mass, shares }) => settings.marginals && [settings.marginals, mass == null ? null : `${percent(mass)} of the source's mass finds a target`,
     shares && Object.entries(shares).map(([name, each]) => `${name} ${percent(each.source)} (target ${percent(each.target)})`).slice(0, 12).join(", ")].filter(Boolean).join("; "));
   row("Without counterpart", ({ unmatched }) => unmatched && `${plural(unmatched.sources, "source")} and ${plural(unmatched.targets, "target")}; of those that have one, ${percent(unmatched.share)} are expected`);
   row("Doubtful labels", ({ doubtful }) => doubtful == null ? null : count(doubtful));
@@ -183,10 +185,12 @@ function start() {
     const sheet = new Sheet(group.sheet, number);
     group.panels = group.panels.map((content) => new Panel(content, sheet));
   });
-  if (data.groups.length) showGroup(main, data.groups[0]);
+  const sheet = data.comparison && new Sheet(data.comparison.sheet, "sets");
+  if (data.comparison) showComparison(main, new Sets(data.comparison, sheet));
+  else if (data.groups.length) showGroup(main, data.groups[0]);
   else if (data.tables.length) main.append(tablesSection());
   if (data.figures.length) main.append(figuresSection());
-  Promise.all(data.groups.flatMap(({ panels }) => panels[0].sheet.ready)).then(() => document.documentElement.setAttribute("data-ready", ""));
+  Promise.all([sheet?.ready, ...data.groups.flatMap(({ panels }) => panels[0].sheet.ready)]).then(() => document.documentElement.setAttribute("data-ready", ""));
   addEventListener("beforeprint", () => { for (const part of document.querySelectorAll("details")) part.open = true; });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawCharts);
   let waiting = null;
