@@ -21,5 +21,10 @@ def cluster_client():
 @pytest.fixture
 def client(cluster_client):
     """With both workers, whatever a test did to them before."""
-    cluster_client.wait_for_workers(2, timeout=180)
+    try:
+        cluster_client.wait_for_workers(2, timeout=30)
+    except TimeoutError:  # on a busy machine a nanny may give up the worker that it starts again
+        cluster_client.cluster.scale(0)
+        cluster_client.cluster.scale(2)
+        cluster_client.wait_for_workers(2, timeout=180)
     return cluster_client
