@@ -93,3 +93,15 @@ def test_after_a_dead_scheduler_the_solve_goes_on_with_another(client, mortal, t
     assert found.distance == pytest.approx(expected.distance, rel=1e-6)
     assert found.coupling.iterations < expected.coupling.iterations
     assert not (tmp_path / "solve.npz").exists()
+
+
+def test_the_benchmark_of_a_cluster(client):
+    from benchmarks.cluster import measure, model
+    from bispectral_ot.engines.dask import Dask
+
+    found = measure(300, Dask(client), 2, storage="recompute", repeats=2)
+    assert found["distance_differs"] < 1e-6
+    assert found["potentials_differ"] < 1e-4
+    assert found["client_bytes_a_pass"]["received"] == 2 * 8 * 300 + 8 * 300  # sums of columns, potentials of rows
+    rates = {"exponentials": 1e9, "products": 1e10}
+    assert model(found, round_seconds=0.01, rates=rates) == pytest.approx(0.01 + 300**2 / 2 * (1e-9 + 128e-10))
