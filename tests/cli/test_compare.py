@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from report_runs import page_content
+
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
@@ -36,8 +38,8 @@ def run(program, files, tmp_path_factory):
 def test_a_run_has_its_files(run):
     out, outcome, _ = run
     assert sorted(path.name for path in out.iterdir()) == [
-        *("cells", "class-distances.csv", "classes.csv", "comparison.md", "contributors.csv", "distances.csv"),
-        *("figures", "report.html", "results.json", "run.json"),
+        *("cells", "class-distances.csv", "classes.csv", "comparison-data.npz", "comparison.md", "contributors.csv"),
+        *("distances.csv", "figures", "report.html", "results.json", "run.json"),
     ]
     pictures = sorted(path.name for path in (out / "figures").glob("*.png"))
     assert pictures[:3] == ["class-distances.png", "dendrogram.png", "distances.png"]
@@ -64,12 +66,17 @@ def test_results_and_tables_agree(run):
     assert sum(float(row["contribution"]) for row in parts) == pytest.approx(distances[0, 1])
 
 
-def test_the_page_shows_the_table_and_the_figures(run):
+def test_the_page_shows_every_pair_and_is_made_again(run, program):
     out, _, _ = run
-    page = (out / "report.html").read_text(encoding="utf-8")
-    assert "Comparison of datasets" in page
-    assert "one population" in page
-    assert "dendrogram" in page
+    content = page_content(out / "report.html")
+    assert content["title"] == "Comparison of datasets"
+    assert content["comparison"]["names"] == ["one", "second", "noise"]
+    results = json.loads((out / "results.json").read_text("utf-8"))
+    expected = [pair["distance"] for pair in results["pairs"]]
+    np.testing.assert_allclose([pair["distance"] for pair in content["comparison"]["pairs"]], expected, rtol=1e-4)
+    (out / "report.html").unlink()
+    assert program("report", out).code == 0
+    assert page_content(out / "report.html") == content
 
 
 def test_a_second_call_computes_nothing_again(run, program, monkeypatch):
@@ -88,6 +95,17 @@ def test_other_options_are_refused_in_the_same_folder(run, program):
     assert json.loads((out / "run.json").read_text("utf-8"))["config"]["permutations"] == 19
 
 
+def test_options_of_the_transport_reach_the_result(program, files, tmp_path):
+    words = ("compare", files / "one.npz", files / "two.npz", "--no-figures", "--json")
+    options = {"plain": (), "relaxed": ("--marginals", "relaxed"), "gaussian": ("--gaussian-classes",)}
+    options |= {"exact": ("--reg", "0")}
+    found = {name: program(*words, *given, "--out", tmp_path / name) for name, given in options.items()}
+    distances = {name: outcome.json["distances"][0][1] for name, outcome in found.items()}
+    assert 0 < distances["relaxed"] < distances["plain"] < distances["exact"]
+    assert found["gaussian"].json["settings"]["labels"] == "gaussian"
+    assert (tmp_path / "gaussian" / "class-distances.csv").is_file()
+
+
 def test_a_contrast_is_said_in_a_sentence(program, files, tmp_path):
     words = ("compare", files / "one.npz", files / "two.npz", "--permutations", "39", "--contrast")
     outcome = program(*words, "--out", tmp_path / "run")
@@ -95,6 +113,7 @@ def test_a_contrast_is_said_in_a_sentence(program, files, tmp_path):
     results = json.loads((tmp_path / "run" / "results.json").read_text("utf-8"))
     assert list(results["contrasts"][0]["p_values"])[:2] == ["none", "mirrors"]
     assert results["contrasts"][0]["sentence"] in outcome.stdout
+    assert (tmp_path / "run" / "cells" / "contrast-0-1" / "quarter-turns.npz").is_file()
 
 
 @pytest.mark.parametrize(
@@ -103,7 +122,7 @@ def test_a_contrast_is_said_in_a_sentence(program, files, tmp_path):
         (["one.npz"], "at least two sets"),
         (["one.npz", "one.npz"], "two sets are called"),
         (["one.npz", "two.npz", "--permutations", "3"], "19 at least"),
-        (["one.npz", "two.npz", "--reg", "-1"], "--reg must be"),
+        (["one.npz", "two.npz", "--reg", "-1"], "reg must be"),
         (["one.npz", "missing.npz"], "missing.npz"),
     ],
 )

@@ -7,7 +7,7 @@ import pytest
 
 import bispectral_ot as bot
 from bispectral_ot.comparing.compare import DEFAULT_REG
-from bispectral_ot.comparing.divergence import solve_cross, solve_self
+from bispectral_ot.comparing.divergence import EntropicTransport, PlainTransport
 from bispectral_ot.costs import Cost
 
 
@@ -37,14 +37,17 @@ def points(n, seed, shift=0.0):
     return np.random.default_rng(seed).normal(size=(n, 3)) + shift
 
 
+def divergence(transport, costs):
+    first, last = (transport.within(cost) for cost in (costs[0], costs[2]))
+    return transport.across(costs[1]).value - first.value / 2 - last.value / 2
+
+
 def test_the_divergence_is_that_of_pot():
     ot = pytest.importorskip("ot")
     x, y = points(500, 0), points(400, 1, shift=0.5)
     scale = float(((x[:, None] - y) ** 2).sum(axis=2).max())
     costs = [Cost(one, other, "sqeuclidean", scale=scale) for one, other in ((x, x), (x, y), (y, y))]
-    first, last = (solve_self(cost, reg=0.1, tol=1e-9) for cost in (costs[0], costs[2]))
-    cross = solve_cross(costs[1], bot.Sinkhorn(reg=0.1, tol=1e-9))
-    found = cross.value - first.value / 2 - last.value / 2
+    found = divergence(EntropicTransport(reg=0.1, tol=1e-9), costs)
 
     try:
         expected = ot.solve_sample(x, y, reg=0.1 * scale, debias=True, tol=1e-11, max_iter=20_000).value
@@ -53,22 +56,66 @@ def test_the_divergence_is_that_of_pot():
     assert found == pytest.approx(expected, rel=1e-7)
 
 
-def test_bounds_hold_for_solves_that_stop_early():
+@pytest.mark.parametrize("penalty", [None, 0.02, 0.5])
+def test_bounds_hold_for_solves_that_stop_early(penalty):
     x, y = points(60, 2), points(50, 3, shift=1.0)
     cost, own = Cost(x, y, "sqeuclidean"), Cost(x, x, "sqeuclidean")
-    exact, exact_self = solve_cross(cost, bot.Sinkhorn(reg=0.05, tol=1e-11)), solve_self(own, reg=0.05, tol=1e-11)
+    exact = EntropicTransport(reg=0.05, tol=1e-11, penalty=penalty)
     for tol in (1e-1, 1e-2, 1e-3):
-        early, early_self = solve_cross(cost, bot.Sinkhorn(reg=0.05, tol=tol)), solve_self(own, reg=0.05, tol=tol)
-        assert -1e-9 <= exact.value - early.value <= early.error
-        assert -1e-9 <= exact_self.value - early_self.value <= early_self.error
+        early = EntropicTransport(reg=0.05, tol=tol, penalty=penalty)
+        for best, found in ((exact.across(cost), early.across(cost)), (exact.within(own), early.within(own))):
+            assert -1e-9 <= best.value - found.value <= found.error + 1e-12
 
 
-def test_a_self_term_is_that_of_two_potentials():
+@pytest.mark.parametrize("penalty", [None, 0.03])
+def test_a_self_term_is_that_of_two_potentials(penalty):
     x = points(80, 4)
     cost = Cost(x, x, "sqeuclidean")
-    own, two = solve_self(cost, reg=0.02, tol=1e-10), solve_cross(cost, bot.Sinkhorn(reg=0.02, tol=1e-10))
-    assert own.value == pytest.approx(two.value, abs=own.error + two.error)
-    assert own.value == pytest.approx(2 * own.potential.mean())
+    transport = EntropicTransport(reg=0.02, tol=1e-10, penalty=penalty)
+    own, two = transport.within(cost), transport.across(cost)
+    assert own.value == pytest.approx(two.value, abs=own.error + two.error + 1e-12)
+
+
+def test_the_relaxed_value_is_that_of_pot():
+    ot = pytest.importorskip("ot")
+    x, y = points(40, 0), points(30, 1, shift=0.5)
+    cost = Cost(x, y, "sqeuclidean")
+    found = EntropicTransport(reg=0.1, tol=1e-10, penalty=0.2).across(cost)
+    matrix, p, q = cost.block(0, 40).astype(float), np.full(40, 1 / 40), np.full(30, 1 / 30)
+    unit = cost.scale
+    plan = ot.sinkhorn_unbalanced(p, q, matrix, 0.1 * unit, 0.2 * unit, reg_type="kl", stopThr=1e-14, numItermax=10**5)
+
+    def kl(mass, weights):
+        return (mass * np.log(mass / weights) - mass + weights).sum()
+
+    expected = (plan * matrix).sum() + 0.1 * unit * kl(plan, np.outer(p, q))
+    expected += 0.2 * unit * (kl(plan.sum(axis=1), p) + kl(plan.sum(axis=0), q))
+    assert found.value == pytest.approx(expected, rel=1e-8)
+
+
+@pytest.mark.parametrize("transport", [EntropicTransport(reg=0.1, penalty=0.1), PlainTransport()])
+def test_pooled_divergences_are_those_of_single_solves(transport):
+    x, y = points(40, 0), points(40, 1, shift=0.5)
+    both = np.concatenate([x, y])
+    costs = ((both[:, None] - both) ** 2).sum(axis=2)
+    scale = float(costs.max())
+    weights = np.where(np.arange(80) < 40, 1 / 40, 0.0)[:, None]
+    pooled = transport.pool(costs, scale=scale).divergences(weights, weights[::-1])
+    single = [Cost(one, other, "sqeuclidean", scale=scale) for one, other in ((x, x), (x, y), (y, y))]
+    assert pooled[0] == pytest.approx(divergence(transport, single), rel=1e-5)
+
+
+def test_exact_transport_is_that_of_scipy(digits):
+    from scipy.optimize import linear_sum_assignment
+
+    one, other = (digits.images[part].astype(np.float64) for part in (slice(60), slice(60, 120)))
+    sets = {"one": one, "other": other}
+    found = bot.compare(sets, features="pixels", metric="sqeuclidean", normalize=False, reg=0, permutations=19)
+    pair = found.pairs[0]
+    costs = ((one.reshape(60, 1, -1) - other.reshape(60, -1)) ** 2).sum(axis=2)
+    assert pair.distance * found.scale == pytest.approx(costs[linear_sum_assignment(costs)].mean(), rel=1e-6)
+    assert pair.error < 1e-6 * pair.distance
+    assert pair.source_contributions.sum() == pytest.approx(pair.distance / 2)
 
 
 def test_matrices_are_symmetric_with_a_zero_diagonal(comparison):
@@ -220,7 +267,9 @@ def test_the_default_is_relative_to_the_spread_of_the_sets(halves):
         ({"one": 0, "other": 1}, {"permutations": 19, "level": 0.01}, "99 at least"),
         ({"one": 0, "other": 1}, {"bootstrap": 3}, "too few"),
         ({"one": 0, "other": 1}, {"level": 2}, "between 0 and 1"),
-        ({"one": 0, "other": 1}, {"reg": 0}, "reg must be"),
+        ({"one": 0, "other": 1}, {"reg": -1}, "reg must be"),
+        ({"one": 0, "other": 1}, {"reg": 0, "marginals": "relaxed"}, "need a regularisation"),
+        ({"one": 0, "other": 1}, {"marginals": "estimated"}, "unknown marginals"),
         ({"one": 0, "other": np.random.default_rng(0).random((5, 8, 8))}, {"labels": True}, "'other' has none"),
     ],
 )

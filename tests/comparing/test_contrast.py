@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 
@@ -67,3 +69,11 @@ def test_bad_input_is_explained(halves):
         contrast(*halves, symmetries=["scaling"])
     with pytest.raises(bot.InputError, match="square"):
         contrast(halves[0].images[:, :6], halves[1].images[:, :6], symmetries=["d4"])
+
+
+def test_a_contrast_goes_on_where_it_was(halves, monkeypatch):
+    done = {}
+    first = contrast(*halves, symmetries=["mirrors"], permutations=19, done=done)
+    assert set(done) == {"none", "mirrors"}
+    monkeypatch.setattr(sys.modules[contrast.__module__], "compare", None)
+    assert contrast(*halves, symmetries=["mirrors"], permutations=19, done=done) == first

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bispectral_ot.comparing.classes import GaussianPool
 from bispectral_ot.comparing.pooled import PooledKernel
-from bispectral_ot.comparing.sampling import bootstrap_deviations, permutation_test, sampling_law
+from bispectral_ot.comparing.sampling import bootstrap_deviations, mean_embeddings, permutation_test, sampling_law
 
 
 def squared(points):
@@ -78,24 +79,51 @@ def test_a_divergence_is_symmetric_not_negative_and_zero_for_equal_weights(seed,
 
 def test_p_values_count_the_observed_statistic():
     points = np.concatenate([np.zeros((10, 1)), np.ones((10, 1))]) + np.linspace(0, 0.1, 20)[:, None]
-    kernel = PooledKernel(squared(points), epsilon=0.1)
-    found = permutation_test(kernel, (10, 10), permutations=99, random=np.random.default_rng(1))
+    costs = squared(points)
+    pool = PooledKernel(costs, epsilon=0.1)
+    found = permutation_test(costs, pool, (10, 10), permutations=99, random=np.random.default_rng(1))
     assert found.p_value == 1 / 100
     assert found.observed > found.permuted.max()
     assert found.permuted.shape == (99,)
 
 
 def test_identical_images_give_a_p_value_of_one():
-    kernel = PooledKernel(np.zeros((8, 8)), epsilon=1.0)
-    assert permutation_test(kernel, (4, 4), permutations=19, random=np.random.default_rng(0)).p_value == 1.0
+    costs = np.zeros((8, 8))
+    pool = PooledKernel(costs, epsilon=1.0)
+    assert permutation_test(costs, pool, (4, 4), permutations=19, random=np.random.default_rng(0)).p_value == 1.0
+
+
+def test_mean_embeddings_are_those_of_their_definition():
+    costs = squared(np.random.default_rng(5).normal(size=(9, 2)))
+    difference = np.array([[0.25] * 4 + [-0.2] * 5]).T
+    (found,) = mean_embeddings(costs, difference, [0.5])
+    kernel = np.exp(-costs / (0.5 * np.median(costs[np.triu_indices(9, 1)])))
+    expected = kernel[:4, :4].mean() + kernel[4:, 4:].mean() - 2 * kernel[:4, 4:].mean()
+    assert found == pytest.approx([expected])
+
+
+def test_gaussian_distances_are_those_of_means_and_covariances():
+    from scipy.linalg import sqrtm
+
+    random = np.random.default_rng(6)
+    one, other = random.normal(size=(30, 4)), random.normal(size=(20, 4)) * [1, 2, 3, 4] + 1
+    weights = np.zeros((50, 2))
+    weights[:30, 0], weights[30:, 1] = 1 / 30, 1 / 20
+    found = GaussianPool(squared(np.concatenate([one, other]))).divergences(weights[:, :1], weights[:, 1:])
+    a, b = (np.cov(each.T, bias=True) for each in (one, other))
+    root = sqrtm(a)
+    expected = ((one.mean(axis=0) - other.mean(axis=0)) ** 2).sum()
+    expected += np.trace(a + b - 2 * np.real(sqrtm(root @ b @ root)))
+    assert found == pytest.approx([expected])
 
 
 def test_false_alarms_are_as_frequent_as_the_level():
     random = np.random.default_rng(2)
     p_values = []
     for _ in range(100):
-        kernel = PooledKernel(squared(random.normal(size=(40, 2))), epsilon=1.0)
-        p_values.append(permutation_test(kernel, (20, 20), permutations=19, random=random).p_value)
+        costs = squared(random.normal(size=(40, 2)))
+        pool = PooledKernel(costs, epsilon=1.0)
+        p_values.append(permutation_test(costs, pool, (20, 20), permutations=19, random=random).p_value)
     assert 0.0 < np.mean(np.array(p_values) <= 0.1) < 0.2
     assert 0.4 < np.mean(p_values) < 0.62
 

@@ -1,8 +1,9 @@
-"""A match whose plan is known by heart."""
+"""A match whose plan is known by heart, and a browser."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -39,3 +40,13 @@ def known_match() -> Callable[..., tuple[Match, Dataset, Dataset]]:
         return match, source, target
 
     return make
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    from chromium import Browser
+
+    browser = Browser(tmp_path_factory.mktemp("profile"))
+    yield browser
+    assert browser.logs() == ([], [])
+    browser.driver.quit()

@@ -3,13 +3,8 @@
 from __future__ import annotations
 
 import io
-import json
-import os
-import shutil
 import time
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -19,77 +14,8 @@ from typer.testing import CliRunner
 from bispectral_ot import load, rotate_randomly, split_halves
 from bispectral_ot.cli.main import app
 from bispectral_ot.report.html import write_report
+from chromium import PHONE, ActionChains, Browser, By, Keys, WebDriverWait, pictures_shown
 from report_runs import HOSTILE, blobs, make_run
-
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-DRIVER = shutil.which("chromedriver")
-if not (CHROMIUM and DRIVER) and os.environ.get("CI") != "true":
-    pytest.skip("needs chromium and chromedriver (Debian: chromium, chromium-driver)", allow_module_level=True)
-
-from selenium import webdriver  # noqa: E402
-from selenium.webdriver import ActionChains, Keys  # noqa: E402
-from selenium.webdriver.common.by import By  # noqa: E402
-from selenium.webdriver.support.ui import WebDriverWait  # noqa: E402
-
-FLAGS = (
-    "--headless=new --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-    "--disable-component-update --disable-sync --disable-dev-shm-usage --window-size=1300,1000"
-)
-WIDE, PHONE = (1300, 1000), (390, 844)
-
-
-class Browser:
-    """A page of Chromium, and what happened in it."""
-
-    def __init__(self, profile: Path) -> None:
-        assert CHROMIUM, "chromium is missing; .ci/run installs it"
-        assert DRIVER, "chromedriver is missing; .ci/run installs it"
-        options = webdriver.ChromeOptions()
-        options.binary_location = CHROMIUM
-        for flag in FLAGS.split():
-            options.add_argument(flag)
-        options.add_argument(f"--user-data-dir={profile}")
-        options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-        self.driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
-
-    def open(self, path: Path, size: tuple[int, int] = WIDE, *, dark: bool = False) -> None:
-        self.logs()
-        metrics = {"width": size[0], "height": size[1], "deviceScaleFactor": 1, "mobile": size == PHONE}
-        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
-        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
-        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme]})
-        self.driver.get(path.resolve().as_uri())
-        WebDriverWait(self.driver, 60).until(lambda _: self.all("html[data-ready]"))
-
-    def all(self, selector: str) -> list[Any]:
-        return self.driver.find_elements(By.CSS_SELECTOR, selector)
-
-    def texts(self, selector: str) -> list[str]:
-        """Texts as they are now; elements that are drawn anew meanwhile do no harm."""
-        script = "return [...document.querySelectorAll(arguments[0])].map((element) => element.textContent)"
-        return list(self.run(script, selector))
-
-    def run(self, script: str, *values: Any) -> Any:
-        return self.driver.execute_script(script, *values)
-
-    def click(self, element: Any) -> None:
-        self.run("arguments[0].scrollIntoView({block: 'center', behavior: 'instant'})", element)
-        element.click()
-
-    def logs(self) -> tuple[list[str], list[str]]:
-        """Messages of the console, and addresses that were asked for beside the file itself."""
-        console = [entry["message"] for entry in self.driver.get_log("browser")]
-        events = [json.loads(entry["message"])["message"] for entry in self.driver.get_log("performance")]
-        urls = [e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"]
-        return console, [url for url in urls if not url.startswith(("file:", "data:", "blob:"))]
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    browser = Browser(tmp_path_factory.mktemp("profile"))
-    yield browser
-    assert browser.logs() == ([], [])
-    browser.driver.quit()
 
 
 @pytest.fixture(scope="module")
@@ -98,17 +24,6 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
     done = CliRunner().invoke(app, ["demo", "--per-class", "8", "--report", "--out", str(out)])
     assert done.exit_code == 0, done.output
     return out / "report.html"
-
-
-def pictures_shown(browser: Browser, selector: str) -> int:
-    """Pictures that have a size and the loaded sheet behind them."""
-    return int(
-        browser.run(
-            "return [...document.querySelectorAll(arguments[0])].filter((picture) => picture.offsetWidth > 8 && "
-            "getComputedStyle(picture).backgroundImage.startsWith('url(\"blob:')).length",
-            selector,
-        )
-    )
 
 
 def test_a_confusion_cell_shows_its_images(browser: Browser, demo: Path) -> None:
@@ -284,24 +199,3 @@ def test_a_study_without_matches_opens(browser: Browser, tmp_path: Path) -> None
     (tmp_path / "table1.md").write_text("# Title\n\n| a | b |\n|---|---|\n| x | 2 |\n")
     browser.open(write_report(tmp_path))
     assert [cell.text for cell in browser.all("#tables tbody tr *")] == ["x", "2"]
-
-
-@pytest.mark.parametrize("count", [2, 12])
-def test_a_comparison_is_shown_whatever_its_sets_are_called(browser, tmp_path, count):
-    from bispectral_ot import compare
-    from bispectral_ot.files import write_json
-    from bispectral_ot.report.comparison_folder import write_comparison
-
-    names = [*HOSTILE, *(f"set {place}" for place in range(count))][:count]
-    datasets = [blobs(6, ("left", "right"), seed=place) for place in range(count)]
-    found = compare(dict(zip(names, datasets, strict=True)), features="pixels")
-    write_comparison(tmp_path, found, datasets)
-    write_json(tmp_path / "run.json", {"config": {"verb": "compare"}})
-    for size, dark in ((WIDE, False), (PHONE, True)):
-        browser.open(write_report(tmp_path), size, dark=dark)
-        rows = browser.run("return document.querySelectorAll('table')[0].querySelectorAll('tbody tr').length")
-        assert rows == count * (count - 1) // 2
-        assert browser.run("return document.documentElement.scrollWidth <= window.innerWidth + 1")
-        assert browser.run("return window.hacked") is None
-        loaded = "return [...document.images].filter((image) => image.complete && image.naturalWidth > 50).length"
-        assert browser.run(loaded) >= (2 if count == 2 else 3)

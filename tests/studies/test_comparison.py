@@ -10,11 +10,13 @@ from bispectral_ot.studies.comparison import mmd_p_value, run_comparison
 def test_the_study_writes_its_tables_and_goes_on(tmp_path):
     options = {"datasets": ["digits"], "features": ["pixels"], "images": 40, "sizes": [20], "test_images": 20}
     found = run_comparison(tmp_path / "run", **options, repeats=2)
-    assert (len(found["distances"]), len(found["sizes"])) == (3, 1)
-    assert len(found["rates"]) == 11
-    assert all(0 <= cell["divergence"] <= 1 for cell in found["rates"])
+    assert {part: len(cells) for part, cells in found.items()} == {
+        **{"distances": 3, "sets": 1, "labels": 1, "sizes": 1, "rates": 11}
+    }
+    assert all(0 <= cell[name] <= 1 for cell in found["rates"] for name in ("ours", "mmd", "mmd_median"))
+    assert "digits, turned" in (tmp_path / "run" / "sets.md").read_text(encoding="utf-8")
     assert "class removed" in (tmp_path / "run" / "rates.md").read_text(encoding="utf-8")
-    again = run_comparison(tmp_path / "run", **options, repeats=2)
+    again = run_comparison(tmp_path / "run", **options, repeats=2, parts=["rates"])
     assert [cell["seconds"] for cell in again["rates"]] == [cell["seconds"] for cell in found["rates"]]
 
 

@@ -6,7 +6,7 @@ import time
 import warnings
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.table import Table
@@ -60,6 +60,21 @@ def compare(
         bool,
         typer.Option("--labels", help="Add the distance between classes to the cost.", rich_help_panel=_COMPARISON),
     ] = False,
+    gaussian_classes: Annotated[
+        bool,
+        typer.Option(
+            "--gaussian-classes",
+            help="Like --labels, with classes taken for Gaussian distributions.",
+            rich_help_panel=_COMPARISON,
+        ),
+    ] = False,
+    marginals: Annotated[
+        Literal["balanced", "relaxed"],
+        typer.Option(
+            help="relaxed lets mass without a counterpart stay behind: less of the distance is due to other shares.",
+            rich_help_panel=_COMPARISON,
+        ),
+    ] = "balanced",
     pca: Annotated[
         int | None,
         typer.Option(min=1, help="Reduce the features to this many principal components.", rich_help_panel=_COMPARISON),
@@ -67,7 +82,7 @@ def compare(
     reg: Annotated[
         float | None,
         typer.Option(
-            help="Regularisation, relative to the largest cost within a set.",
+            help="Regularisation, relative to the largest cost within a set; 0 for exact transport of small sets.",
             show_default="0.13",
             rich_help_panel=_COMPARISON,
         ),
@@ -204,8 +219,7 @@ def compare(
 
 def _check_options(config: dict[str, Any]) -> dict[str, Any]:
     """Options for the library; whatever is wrong with them is said before any work is done."""
-    from bispectral_ot.checks import check_positive
-    from bispectral_ot.comparing.compare import DEFAULT_REG, check_repeats
+    from bispectral_ot.comparing.compare import DEFAULT_REG, as_transport, check_repeats
     from bispectral_ot.datasets.resize import parse_size
     from bispectral_ot.memory import parse_bytes
     from bispectral_ot.spaces import choose_features
@@ -217,14 +231,15 @@ def _check_options(config: dict[str, Any]) -> dict[str, Any]:
         raise InputError("at least two sets are needed for a comparison; give their names or paths.")
     check_repeats(config["permutations"], config["bootstrap"], config["level"])
     reg = DEFAULT_REG if config["reg"] is None else config["reg"]
-    check_positive("--reg", reg, "it is relative to the largest cost within a set")
+    as_transport(reg, marginals=config["marginals"])
     if config["working_memory"] is not None:
         parse_bytes(config["working_memory"])
     if config["resize"] is not None:
         parse_size(config["resize"])
-    names = ("symmetry", "features", "metric", "labels", "pca", "permutations", "bootstrap", "level", "test_images")
+    names = ("symmetry", "features", "metric", "marginals", "pca", "permutations", "bootstrap", "level", "test_images")
     return {
         "reg": reg,
+        "labels": "gaussian" if config["gaussian_classes"] else config["labels"],
         **{name: config[name] for name in (*names, "seed", "working_memory", "storage")},
     }
 
@@ -288,11 +303,12 @@ def _compare_sets(
     found = compare_sets(datasets, done=store, progress=progress, **options)
     contrasts = []
     if config["contrast"]:
-        for one, other in combinations(datasets, 2):
+        for (i, one), (j, other) in combinations(enumerate(datasets), 2):
             sides = [replace(datasets[name], name=name) for name in (one, other)]
+            done = store.within(f"contrast-{i}-{j}")
             permutations = config["permutations"] or 199
             chosen = {name: options[name] for name in ("level", "test_images", "seed", "working_memory")}
-            contrasts.append(contrast_sets(*sides, permutations=permutations, progress=progress, **chosen))
+            contrasts.append(contrast_sets(*sides, permutations=permutations, done=done, progress=progress, **chosen))
     found = replace(found, seconds={"load": loading, **found.seconds})
     asked = {name: config[name] for name in ("limit", "center", "resize", "grey", "split")}
     found = replace(found, settings=found.settings | asked)

@@ -12,12 +12,13 @@ from bispectral_ot.memory import format_bytes
 
 
 def report(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder that match, demo or study has written.")],
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder that match, compare, demo or study has written.")],
 ) -> None:
     """Write RUN/report.html: one page that opens in a browser and needs no network.
 
     It shows which classes flow into which, the images behind every cell, a
-    map of both sets, distances between classes and the solver's convergence.
+    map of both sets, distances between classes and the solver's convergence;
+    of a comparison, all distances, a tree, a map, and what explains each pair.
 
     Example: bispectral-ot report runs/demo
     """

@@ -495,21 +495,27 @@ def _share(word: str) -> float:
 @app.command("compare")
 def compare(
     out: Out,
+    parts: Annotated[
+        str, typer.Option(help="What to measure, with commas between; parts of one folder may be run one by one.")
+    ] = "distances,sets,labels,sizes,rates",
     datasets: Annotated[
         str, typer.Option(help="Names from `datasets list` or paths, with commas between.")
     ] = "mnist,fashion-mnist",
     features: Features = "coupled-bispectrum,pixels,ring-bispectrum",
-    images: Annotated[int, typer.Option(min=4, help="Images of each half.", rich_help_panel=_CHOICES)] = 2000,
+    images: Annotated[int, typer.Option(min=4, help="Images of each half or set.", rich_help_panel=_CHOICES)] = 2000,
     sizes: Annotated[
         str, typer.Option(help="Images of each half, for the dependence on size.", rich_help_panel=_CHOICES)
     ] = "250,500,1000,2000",
+    regs: Annotated[
+        str, typer.Option(help="Regularisations of the distances of halves.", rich_help_panel=_CHOICES)
+    ] = "0.05,0.13,0.3",
     test_images: Annotated[
         int, typer.Option(min=4, help="Images of each side of a test.", rich_help_panel=_CHOICES)
     ] = 100,
     repeats: Annotated[int, typer.Option(min=2, help="Tests of each kind.", rich_help_panel=_CHOICES)] = 200,
-    first: Annotated[
-        int | None, typer.Option(min=8, help="Use the first images of each set only.", rich_help_panel=_CHOICES)
-    ] = None,
+    skip: Annotated[
+        int, typer.Option(min=0, help="Leave out the first images of each set.", rich_help_panel=_CHOICES)
+    ] = 0,
     seed: Seed = 0,
     root: Root = None,
     overwrite: Again = False,
@@ -520,21 +526,25 @@ def compare(
 
     Example: bispectral-ot study compare --images 500 --repeats 50 --out runs/compare
 
+    Example: bispectral-ot study compare --parts sets --images 10000 --datasets mnist,kmnist --out runs/compare
+
     Cells are saved as they end; started again, it goes on where it was.
-    RUN gets results.json, distances.md, sizes.md, rates.md, run.json, and the cells in cells/.
+    RUN gets a table and a JSON file for each part, run.json, and the cells in cells/.
     """
     from bispectral_ot.studies.comparison import run_comparison
 
     with shown_warnings(), cell_bars(quiet=quiet) as progress:
-        run_comparison(
+        found = run_comparison(
             out,
+            parts=_listed(parts),
             datasets=_listed(datasets),
             features=_listed(features),
             images=images,
             sizes=[_integer("--sizes", word) for word in _listed(sizes)],
+            regs=[_number("--regs", word) for word in _listed(regs)],
             test_images=test_images,
             repeats=repeats,
-            first=first,
+            skip=skip,
             seed=seed,
             root=root,
             overwrite=overwrite,
@@ -542,7 +552,7 @@ def compare(
         )
     _write_page(out, page)
     if not quiet:
-        for part in ("distances", "sizes", "rates"):
+        for part in found:
             say((out / f"{part}.md").read_text(encoding="utf-8"))
 
 
@@ -606,6 +616,13 @@ def _integer(option: str, word: str) -> int:
     if not word.isdigit() or int(word) < 1:
         raise InputError(f"{option} takes integers with commas between, such as 1,10; got {word!r}.")
     return int(word)
+
+
+def _number(option: str, word: str) -> float:
+    try:
+        return float(word)
+    except ValueError:
+        raise InputError(f"{option} takes numbers with commas between, such as 0.1,0.2; got {word!r}.") from None
 
 
 def _write_page(out: Path, page: bool) -> None:

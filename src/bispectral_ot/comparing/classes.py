@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bispectral_ot.comparing.ground import Ground
-from bispectral_ot.comparing.pooled import PooledKernel
+from bispectral_ot.comparing.pooled import Matrix, Pool
 from bispectral_ot.comparing.sampling import sampling_law
 from bispectral_ot.datasets import Dataset
 from bispectral_ot.errors import InputError
@@ -23,7 +23,7 @@ _SPLITS = 8
 
 @dataclass(frozen=True)
 class ClassDistances:
-    """Debiased divergences between all classes of all sets.
+    """Divergences between all classes of all sets.
 
     The part that sampling alone gives is subtracted, so that two samples of one class are at 0 on average; small
     negative figures stay as they are.
@@ -49,16 +49,56 @@ class ClassDistances:
         )
 
 
+class GaussianPool:
+    """Squared Bures distances: those of the Gaussian distributions that have the means and covariances of the images.
+
+    With C their squared distances, ``|m - m'|^2 + tr(A + B - 2 (A^1/2 B A^1/2)^1/2)`` is the mean of C less the
+    sum of the singular values of C, centred by rows and columns and multiplied by the roots of the weights: no
+    covariance matrix is needed, however many features there are.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> points = np.array([-1.0, 1.0, 1.0, 7.0])  # means 0 and 4, standard deviations 1 and 3
+    >>> first, second = np.array([[0.5, 0.5, 0, 0]]).T, np.array([[0, 0, 0.5, 0.5]]).T
+    >>> GaussianPool((points[:, None] - points) ** 2).divergences(first, second).round(6)
+    array([20.])
+    """
+
+    def __init__(self, cost: NDArray[np.floating]) -> None:
+        self._cost = cost
+
+    def divergences(self, source: Matrix, target: Matrix, *, progress: Progress = silent) -> NDArray[np.float64]:
+        """Between the columns of two matrices of weights (N, k)."""
+        return np.array([self._bures(p, q) for p, q in zip(source.T, target.T, strict=True)])
+
+    def _bures(self, p: NDArray[np.float64], q: NDArray[np.float64]) -> float:
+        rows, columns = np.flatnonzero(p), np.flatnonzero(q)
+        p, q = p[rows], q[columns]
+        cost = self._cost[np.ix_(rows, columns)].astype(np.float64)
+        mean = p @ cost @ q
+        centred = cost - (cost @ q)[:, None] - p @ cost + mean
+        return float(mean - np.linalg.norm(np.sqrt(p)[:, None] * centred * np.sqrt(q), "nuc"))
+
+
+def bures_pool(costs: NDArray[np.floating], *, scale: float) -> GaussianPool:
+    """A :class:`GaussianPool`; it needs no scale."""
+    return GaussianPool(costs)
+
+
 def class_distances(
     ground: Ground,
     names: Sequence[str],
     datasets: Sequence[Dataset],
+    pool: Callable[..., Pool],
     *,
-    reg: float,
     seed: int,
     progress: Progress = silent,
 ) -> tuple[ClassDistances, list[NDArray[np.int64]]]:
-    """Distances between classes, and the row of each image's class in them."""
+    """Distances between classes, and the row of each image's class in them.
+
+    ``pool(costs, scale=...)`` gives the divergences between parts of some images.
+    """
     members: list[tuple[int, NDArray[np.int64]]] = []
     titles: list[tuple[str, str]] = []
     codes = []
@@ -80,14 +120,14 @@ def class_distances(
     for i, one in enumerate(members):
         size = len(one[1])
         if size > 3:
-            kernel = PooledKernel(ground.among([one]), epsilon=reg * ground.scale)
-            sampling[i] = sampling_law(kernel, size, splits=_SPLITS, random=random).part(size)
+            images = pool(ground.among([one]), scale=ground.scale)
+            sampling[i] = sampling_law(images, size, splits=_SPLITS, random=random).part(size)
         for j, other in enumerate(members[:i]):
             sizes = size, len(other[1])
-            kernel = PooledKernel(ground.among([one, other]), epsilon=reg * ground.scale)
+            images = pool(ground.among([one, other]), scale=ground.scale)
             source, target = np.zeros((sum(sizes), 1)), np.zeros((sum(sizes), 1))
             source[: sizes[0]], target[sizes[0] :] = 1 / sizes[0], 1 / sizes[1]
-            matrix[i, j] = matrix[j, i] = kernel.divergences(source, target)[0] - sampling[i] - sampling[j]
+            matrix[i, j] = matrix[j, i] = images.divergences(source, target)[0] - sampling[i] - sampling[j]
         done += i + 1
         progress("classes", done, total)
     return ClassDistances(matrix, tuple(titles)), codes

@@ -7,17 +7,16 @@ from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bispectral_ot.checks import check_integer, check_positive
+from bispectral_ot.checks import check_choice, check_integer, check_positive
 from bispectral_ot.choices import Metric, Storage
-from bispectral_ot.comparing.classes import ClassDistances, class_distances
-from bispectral_ot.comparing.divergence import solve_cross, solve_self
+from bispectral_ot.comparing.classes import ClassDistances, bures_pool, class_distances
+from bispectral_ot.comparing.divergence import EntropicTransport, PlainTransport, Transport
 from bispectral_ot.comparing.ground import Ground
-from bispectral_ot.comparing.pooled import PooledKernel
 from bispectral_ot.comparing.result import Comparison, Contributors, Pair
 from bispectral_ot.comparing.sampling import SamplingLaw, bootstrap_deviations, permutation_test, sampling_law
 from bispectral_ot.datasets import Dataset
@@ -29,11 +28,12 @@ from bispectral_ot.matching.result import label_names
 from bispectral_ot.matching.stages import Stages
 from bispectral_ot.progress import Progress, silent
 from bispectral_ot.spaces import FeatureSpace, choose_features
-from bispectral_ot.transport import Sinkhorn
 
 AnySet = Dataset | ArrayLike | os.PathLike[str]
 # Relative to the scale of the ground cost; why it is this is in docs/compare.md.
 DEFAULT_REG = 0.13
+# On marginals that differ from the weights where they are relaxed; likewise.
+PENALTY = 0.13
 # Random halves that a reference comes from, and the images of a set that they are taken of.
 _SPLITS, _SPLIT_IMAGES = 8, 2000
 # Images that are named as contributing most, on each side.
@@ -46,7 +46,8 @@ def compare(
     symmetry: str | None = None,
     features: Any = None,
     metric: Metric | None = None,
-    labels: bool = False,
+    labels: bool | Literal["gaussian"] = False,
+    marginals: Literal["balanced", "relaxed"] = "balanced",
     permutations: int = 0,
     bootstrap: int = 0,
     level: float = 0.05,
@@ -78,7 +79,10 @@ def compare(
         What the sets are compared by, as for :func:`~bispectral_ot.match`.
     labels
         Add the distance between the classes of two images to the cost between them; class names need not agree.
-        All sets need labels.
+        All sets need labels. ``"gaussian"`` takes classes for Gaussian distributions (the Bures distance).
+    marginals
+        ``"relaxed"`` for sets that hold the same classes in other shares: mass that has no counterpart stays behind
+        and is paid for, so that less of the distance is due to shares.
     permutations
         Random relabellings of a permutation test for each pair; 0 for none. 199 are enough at the 5 % level.
     bootstrap
@@ -86,7 +90,8 @@ def compare(
     level
         Of the tests and intervals: 0.05 for 95 % intervals.
     reg
-        Regularisation relative to the scale: the largest cost within a set, but for the uppermost 1 %.
+        Regularisation relative to the scale: the largest cost within a set, but for the uppermost 1 %. 0 for the exact
+        transport distance, for sets of some thousands of images at most.
     tol
         Marginal error to reach; ``errors`` follow from what was reached.
     test_images
@@ -110,8 +115,7 @@ def compare(
     >>> bool(comparison.pair("first", "second").p_value > 0.05)
     True
     """
-    check_positive("reg", reg, "it is relative to the largest cost within a set")
-    check_positive("tol", tol, "give the marginal error to reach, such as 1e-6")
+    transport = as_transport(reg, tol=tol, marginals=marginals)
     check_integer("seed", seed, minimum=0)
     check_integer("test_images", test_images, minimum=2)
     check_repeats(permutations, bootstrap, level)
@@ -124,6 +128,7 @@ def compare(
     if choice.symmetry == "so3-shapes":
         datasets = [as_shapes(dataset) for dataset in datasets]
     stages = Stages()
+    largest = max(map(len, datasets))
     with stages.measured("features"):
         space = FeatureSpace(
             datasets,
@@ -132,6 +137,7 @@ def compare(
             pca=pca,
             working_memory=working_memory,
             storage=storage,
+            solver_bytes=transport.extra_bytes((largest, largest)),
             within=True,
             scratch=scratch,
             engine=as_engine(client),
@@ -142,10 +148,11 @@ def compare(
         classes, ground = None, Ground(space)
         if labels:
             with stages.measured("classes"):
-                classes, codes = class_distances(ground, names, datasets, reg=reg, seed=seed, progress=progress)
+                between = bures_pool if labels == "gaussian" else transport.pool
+                classes, codes = class_distances(ground, names, datasets, between, seed=seed, progress=progress)
                 ground = Ground(space, labels=codes, classes=classes.matrix)
                 classes = ClassDistances(classes.matrix / ground.scale, classes.names)
-        work = _Work(ground, names, reg, tol, seed, test_images, {} if done is None else done, progress)
+        work = _Work(ground, names, transport, seed, test_images, {} if done is None else done, progress)
         with stages.measured("transport"):
             work.solve_all()
         with stages.measured("reference"):
@@ -166,6 +173,7 @@ def compare(
             "features": choice.name,
             "metric": choice.metric,
             "labels": labels,
+            "marginals": marginals,
             "reg": reg,
             "tol": tol,
             "normalize": normalize,
@@ -187,16 +195,11 @@ class _Work:
 
     ground: Ground
     names: tuple[str, ...]
-    reg: float
-    tol: float
+    transport: Transport
     seed: int
     test_images: int
     done: MutableMapping[str, Any]
     progress: Progress
-
-    @property
-    def epsilon(self) -> float:
-        return self.reg * self.ground.scale
 
     def solve_all(self) -> None:
         """All self-terms and cross terms, one cost at a time."""
@@ -210,18 +213,17 @@ class _Work:
         self.progress("pairs", len(tasks), len(tasks))
 
     def _solve_self(self, place: int) -> dict[str, Any]:
-        found = solve_self(self.ground.cost(place, place), reg=self.reg, tol=self.tol, progress=self.progress)
-        return {"potential": found.potential, "error": found.error, "converged": found.converged}
+        return vars(self.transport.within(self.ground.cost(place, place), progress=self.progress))
 
     def _solve_cross(self, i: int, j: int) -> dict[str, Any]:
-        cross = solve_cross(self.ground.cost(i, j), Sinkhorn(reg=self.reg, tol=self.tol), progress=self.progress)
+        cross = self.transport.across(self.ground.cost(i, j), progress=self.progress)
         found: dict[str, Any] = {"error": cross.error, "converged": cross.converged}
         parts = []
-        for place, potential in ((i, cross.source_potential), (j, cross.target_potential)):
-            own = self.done[self._key("transport", place, place)]["potential"]
-            parts.append((potential - own) / len(own))
+        for place, values in ((i, cross.source_values), (j, cross.target_values)):
+            own = self.done[self._key("transport", place, place)]["values"]
+            parts.append((values - own) / len(own))
         # potentials are known up to a constant that moves from one side to the other: both sides get the same sum
-        shift = (parts[0].sum() - parts[1].sum()) / 2
+        shift = (parts[0].sum() - parts[1].sum()) / 2 if self.transport.floating else 0.0
         parts = [parts[0] - shift / len(parts[0]), parts[1] + shift / len(parts[1])]
         sides = ((i, j, parts[0], cross.target_potential), (j, i, parts[1], cross.source_potential))
         for side, (here, there, contributions, potential) in zip(("source", "target"), sides, strict=True):
@@ -239,9 +241,9 @@ class _Work:
             at = self._draw(place, _SPLIT_IMAGES)
             if len(at) < 4:
                 return SamplingLaw(np.nan, 0.0)
-            kernel = PooledKernel(self.ground.among([(place, at)]), epsilon=self.epsilon)
+            pool = self.transport.pool(self.ground.among([(place, at)]), scale=self.ground.scale)
             random = np.random.default_rng([self.seed, 1, place])
-            found = sampling_law(kernel, len(at), splits=_SPLITS, random=random)
+            found = sampling_law(pool, len(at), splits=_SPLITS, random=random)
             self.done[key] = {"constant": found.constant / self.ground.scale, "offset": found.offset}
         return SamplingLaw(*(float(self.done[key][name]) for name in ("constant", "offset")))
 
@@ -263,14 +265,17 @@ class _Work:
     def _test(self, i: int, j: int, permutations: int, bootstrap: int, level: float) -> dict[str, Any]:
         chosen = [(place, self._draw(place, self.test_images)) for place in (i, j)]
         sizes = len(chosen[0][1]), len(chosen[1][1])
-        kernel = PooledKernel(self.ground.among(chosen), epsilon=self.epsilon)
+        costs = self.ground.among(chosen)
+        pool = self.transport.pool(costs, scale=self.ground.scale)
         random = np.random.default_rng([self.seed, 2, i, j])
         found: dict[str, Any] = {}
         if permutations:
-            tested = permutation_test(kernel, sizes, permutations=permutations, random=random, progress=self.progress)
+            tested = permutation_test(
+                costs, pool, sizes, permutations=permutations, random=random, progress=self.progress
+            )
             found["p_value"] = tested.p_value
         if bootstrap:
-            moved = bootstrap_deviations(kernel, sizes, repeats=bootstrap, random=random, progress=self.progress)
+            moved = bootstrap_deviations(pool, sizes, repeats=bootstrap, random=random, progress=self.progress)
             # deviations of a sample of test_images are wider than those of the whole set
             shrink = np.sqrt((1 / self._size(i) + 1 / self._size(j)) / (1 / sizes[0] + 1 / sizes[1]))
             found["deviations"] = np.quantile(moved, [level / 2, 1 - level / 2]) * shrink / self.ground.scale
@@ -314,6 +319,18 @@ class _Work:
 
     def _key(self, what: str, i: int, j: int) -> str:
         return f"{what}-{i}-{j}"
+
+
+def as_transport(reg: float, *, tol: float = 1e-6, marginals: str = "balanced") -> Transport:
+    """The transport that a regularisation asks for: exact where it is 0."""
+    check_choice("marginals", marginals, ("balanced", "relaxed"))
+    check_positive("tol", tol, "give the marginal error to reach, such as 1e-6")
+    if isinstance(reg, (int, float)) and not isinstance(reg, bool) and reg == 0:
+        if marginals == "relaxed":
+            raise InputError("relaxed marginals need a regularisation; give reg above 0, such as 0.13.")
+        return PlainTransport()
+    check_positive("reg", reg, "it is relative to the largest cost within a set; 0 is exact transport")
+    return EntropicTransport(reg=reg, tol=tol, penalty=PENALTY if marginals == "relaxed" else None)
 
 
 def named_sets(

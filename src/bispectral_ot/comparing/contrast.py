@@ -7,7 +7,7 @@ one population, and a permutation test between them is exact.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, MutableMapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -136,6 +136,7 @@ def contrast(
     permutations: int = 199,
     level: float = 0.05,
     seed: int = 0,
+    done: MutableMapping[str, Any] | None = None,
     progress: Progress = silent,
     **options: Any,
 ) -> Contrast:
@@ -151,6 +152,8 @@ def contrast(
         Move all images of both sides at random by each group first, which makes the null hypothesis exact.
     permutations, level, seed
         Of the tests, as for :func:`~bispectral_ot.compare`. Each symmetry is a test of its own at this level.
+    done
+        What an earlier call with the same sets and options has computed; what is missing is added.
     options
         Further options of :func:`~bispectral_ot.compare`, such as ``pca`` or ``test_images``.
 
@@ -174,26 +177,30 @@ def contrast(
     titles = [dataset.name for dataset in sets]
     if titles[0] == titles[1]:
         titles = ["source", "target"]
-    p_values, ratios = {}, {}
+    done = {} if done is None else done
     tested = [name for name in allowed if name in {"none", *asked}]
     for number, name in enumerate(tested):
         progress("symmetries", number, len(tested))
-        chosen = SYMMETRIES[name]
-        random = np.random.default_rng([seed, number])
-        moved = [_moved(dataset, chosen.moves if randomize else (), random) for dataset in sets]
-        found = compare(
-            {"source": moved[0], "target": moved[1]},
-            features=chosen.features,
-            symmetry=chosen.invariance,
-            permutations=permutations,
-            level=level,
-            seed=seed,
-            progress=progress,
-            **options,
-        ).pairs[0]
-        assert found.p_value is not None
-        p_values[name], ratios[name] = found.p_value, found.ratio
+        key = name.replace(" ", "-")
+        if key not in done:
+            chosen = SYMMETRIES[name]
+            random = np.random.default_rng([seed, number])
+            moved = [_moved(dataset, chosen.moves if randomize else (), random) for dataset in sets]
+            found = compare(
+                {"source": moved[0], "target": moved[1]},
+                features=chosen.features,
+                symmetry=chosen.invariance,
+                permutations=permutations,
+                level=level,
+                seed=seed,
+                progress=progress,
+                **options,
+            ).pairs[0]
+            done[key] = {"p_value": found.p_value, "ratio": found.ratio}
     progress("symmetries", len(tested), len(tested))
+    p_values, ratios = (
+        {name: float(done[name.replace(" ", "-")][figure]) for name in tested} for figure in ("p_value", "ratio")
+    )
     return Contrast(titles[0], titles[1], p_values, ratios, level)
 
 

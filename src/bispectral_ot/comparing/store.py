@@ -32,7 +32,7 @@ class FolderStore(MutableMapping[str, dict[str, Any]]):
     """
 
     def __init__(self, folder: Path, recipe: dict[str, Any], *, overwrite: bool = False) -> None:
-        self.folder = folder
+        self.folder, self._recipe, self._overwrite = folder, recipe, overwrite
         given = json.loads(to_json(recipe))
         path = folder / _RECIPE
         if path.is_file():
@@ -46,6 +46,10 @@ class FolderStore(MutableMapping[str, dict[str, Any]]):
             if differing:
                 self.clear()
         write_json(path, given)
+
+    def within(self, name: str) -> FolderStore:
+        """A store of the same recipe in a folder of this one."""
+        return FolderStore(self.folder / name, self._recipe, overwrite=self._overwrite)
 
     def __getitem__(self, key: str) -> dict[str, Any]:
         if key not in self:

@@ -15,6 +15,7 @@ from bispectral_ot.datasets import Dataset
 from bispectral_ot.files import write_csv, write_json, write_text
 from bispectral_ot.progress import Progress, silent
 from bispectral_ot.report import comparison_figures as figures
+from bispectral_ot.report.comparison_page import collect_comparison
 from bispectral_ot.report.style import save
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 _MOST_PICTURES = 15
 OUTPUTS = (
     *("results.json", "distances.csv", "classes.csv", "contributors.csv", "class-distances.csv"),
-    *("comparison.md", "figures"),
+    *("comparison.md", "comparison-data.npz", "figures"),
 )
 
 
@@ -42,7 +43,8 @@ def write_comparison(
 
     ``distances.csv``, ``contributors.csv`` (the images that contribute most), ``classes.csv`` (what each class
     contributes, if all sets have labels), ``class-distances.csv`` (if labels count), ``comparison.md``
-    for the page, the pictures in ``figures/`` (unless ``draw`` is False) and, last, ``results.json``.
+    to read, ``comparison-data.npz`` for the page, the pictures in ``figures/`` (unless ``draw`` is False) and, last,
+    ``results.json``.
     """
     comparison.to_csv(folder / "distances.csv")
     write_csv(folder / "contributors.csv", *contributor_rows(comparison, datasets))
@@ -57,6 +59,7 @@ def write_comparison(
     if draw:
         _save_figures(folder / "figures", comparison, datasets, progress)
     write_text(folder / "comparison.md", page(comparison, classes, contrasts))
+    collect_comparison(comparison, datasets, contrasts=contrasts, seed=comparison.settings.get("seed", 0)).save(folder)
     content = {
         "names": comparison.names,
         "sizes": comparison.sizes,
@@ -126,7 +129,7 @@ def class_rows(comparison: Comparison) -> list[list[Any]]:
 
 
 def page(comparison: Comparison, classes: list[list[Any]], contrasts: Sequence[Contrast] = ()) -> str:
-    """The comparison in Markdown, which the report shows."""
+    """The comparison in Markdown."""
     header = ["sets", "distance", "error", "one population", "ratio", "p", "interval"]
     rows = []
     for pair in comparison.pairs:

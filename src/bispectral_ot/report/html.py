@@ -21,6 +21,8 @@ from bispectral_ot.checks import check_entries
 from bispectral_ot.errors import DataWarning, InputError
 from bispectral_ot.files import to_json, write_text
 from bispectral_ot.memory import format_bytes
+from bispectral_ot.report.comparison_page import FILE as COMPARISON
+from bispectral_ot.report.comparison_page import ComparisonData
 from bispectral_ot.report.page_data import FILE, PageData
 from bispectral_ot.report.style import CLASS_COLOURS, FAINT, INK, MUTED, RIGHT, WRONG
 from bispectral_ot.report.thumbnails import sprite_sheet
@@ -30,7 +32,10 @@ Result = TypeVar("Result")
 # One page is at most this large; pictures are left out until it is.
 _MOST_BYTES = 9_500_000
 _MOST_FIGURE_BYTES = 6_000_000
-_SCRIPTS = ("dom.js", "pictures.js", "gallery.js", "flow.js", "map.js", "convergence.js", "page.js")
+_SCRIPTS = (
+    *("dom.js", "pictures.js", "gallery.js", "flow.js", "map.js", "convergence.js"),
+    *("sets.js", "pair.js", "comparison.js", "page.js"),
+)
 # The page draws matches itself, but not these.
 _NOT_DRAWN = ("shares.png", "unmatched.png", "doubtful.png", "poses*.png")
 # What a script element must not contain, as JSON's own escapes.
@@ -43,7 +48,7 @@ def write_report(run: str | Path, *, most_bytes: int = _MOST_BYTES) -> Path:
     Parameters
     ----------
     run
-        Folder that ``match``, ``demo`` or ``study`` has written.
+        Folder that ``match``, ``compare``, ``demo`` or ``study`` has written.
     most_bytes
         Size of the page at most; fewer images are shown until it fits.
 
@@ -54,19 +59,22 @@ def write_report(run: str | Path, *, most_bytes: int = _MOST_BYTES) -> Path:
     """
     folder = Path(run)
     if not folder.is_dir():
-        raise InputError(f"{folder} is not a folder; give the folder that match, demo or study has written.")
+        raise InputError(f"{folder} is not a folder; give the folder that match, compare, demo or study has written.")
     if (folder / REPORT).is_dir():
         raise InputError(f"{folder / REPORT} is a folder, but the page goes there; move it away.")
     kept = _kept_matches(folder)
     matches = _readable(PageData.load, kept)
-    content = _run_content(folder, figures=_NOT_DRAWN if matches else ("[!.]*.png",))
-    if not (matches or content["figures"] or content["tables"]):
+    comparisons = _readable(ComparisonData.load, [path for path in [folder / COMPARISON] if path.is_file()])
+    figures = _NOT_DRAWN if matches else () if comparisons else ("[!.]*.png",)
+    content = _run_content(folder, figures=figures, without=("comparison.md",) if comparisons else ())
+    if not (matches or comparisons or content["figures"] or content["tables"]):
         if kept:
             PageData.load(kept[0])  # says what is wrong with it
         raise InputError(f"{folder} is no run, or one without {FILE}, tables and figures; make it again with --report.")
     share = 1.0
     while True:
-        page = build_page(content | {"groups": _groups(matches, share)})
+        comparison = _shown(comparisons[0].reduced(share)) if comparisons else None
+        page = build_page(content | {"groups": _groups(matches, share), "comparison": comparison})
         if len(page.encode()) <= most_bytes or share < 0.01:
             break
         share *= 0.7
@@ -163,13 +171,21 @@ def _group(members: list[PageData]) -> dict[str, Any]:
                 places.append(slots[side, index])
             panel[side] = panel[side] | {"picture": places}
         panels.append(panel)
-    sheet = sprite_sheet(np.stack(pictures))
+    return {"panels": panels, "sheet": _sheet(np.stack(pictures))}
+
+
+def _shown(comparison: ComparisonData) -> dict[str, Any]:
+    return comparison.content | {"sheet": _sheet(comparison.pictures)}
+
+
+def _sheet(pictures: NDArray[np.uint8]) -> dict[str, Any]:
+    sheet = sprite_sheet(pictures)
     fields = {"columns": sheet.columns, "width": sheet.width, "height": sheet.height}
-    return {"panels": panels, "sheet": fields | {"png": base64.b64encode(sheet.png).decode()}}
+    return fields | {"png": base64.b64encode(sheet.png).decode()}
 
 
-def _run_content(folder: Path, *, figures: Sequence[str]) -> dict[str, Any]:
-    """Title, origin, warnings, tables and figures of a run."""
+def _run_content(folder: Path, *, figures: Sequence[str], without: Sequence[str] = ()) -> dict[str, Any]:
+    """Title, origin, warnings, figures and tables of a run, ``without`` those that its page draws itself."""
     record, results = (_read_entries(folder / name) for name in ("run.json", "results.json"))
     config, machine = (entry if isinstance(entry, dict) else {} for entry in map(record.get, ("config", "machine")))
     seconds, memory = record.get("wall_seconds"), record.get("peak_memory_bytes")
@@ -183,7 +199,7 @@ def _run_content(folder: Path, *, figures: Sequence[str]) -> dict[str, Any]:
         about.append(f"on {machine.get('processor')} ({machine.get('cores')} cores)")
     told = results.get("warnings")
     pictures, left_out = _figures(folder, figures)
-    tables = [path for path in sorted(folder.glob("*.md")) if path.name[0] != "."]
+    tables = [path for path in sorted(folder.glob("*.md")) if path.name[0] != "." and path.name not in without]
     return {
         "title": _TITLES.get(verb, f"Report of {folder.resolve().name}"),
         "about": " ".join(about) + ".",

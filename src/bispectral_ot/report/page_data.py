@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 from bispectral_ot.checks import check_entries
 from bispectral_ot.datasets import Dataset
 from bispectral_ot.datasets.pictures import Pictures
-from bispectral_ot.errors import InputError
-from bispectral_ot.files import to_json, whole_file
+from bispectral_ot.files import to_json
 from bispectral_ot.matching import Match
 from bispectral_ot.poses import Poses
 from bispectral_ot.progress import Progress, silent
 from bispectral_ot.report.embedding import embed
+from bispectral_ot.report.kept import load_kept, save_kept
 from bispectral_ot.report.sampled_distances import SampledDistances, sample_distances
 from bispectral_ot.report.sampling import Indices, cell_by_cell, class_by_class, interleave
 from bispectral_ot.report.tables import Side
@@ -71,28 +71,19 @@ class PageData:
 
     def save(self, folder: Path, *, facts: dict[str, Any]) -> None:
         """Write ``report-data.npz``, whole or not at all; ``facts`` are the figures of the match (``results.json``)."""
-        text = to_json(self.content | {"facts": facts}).encode("utf-8", "backslashreplace")
-        with whole_file(folder / FILE) as partial, partial.open("wb") as file:
-            np.savez_compressed(
-                file,
-                content=np.frombuffer(text, dtype=np.uint8),
-                source=self.source_pictures,
-                target=self.target_pictures,
-            )
+        pictures = {"source": self.source_pictures, "target": self.target_pictures}
+        save_kept(folder / FILE, self.content | {"facts": facts}, **pictures)
 
     @classmethod
     def load(cls, path: Path) -> PageData:
         """Read what :meth:`save` has written."""
-        try:
-            with np.load(path, allow_pickle=False) as arrays:
-                data = cls(json.loads(arrays["content"].tobytes()), arrays["source"], arrays["target"])
+
+        def build(content: dict[str, Any], *pictures: NDArray[np.uint8]) -> PageData:
+            data = cls(content, *pictures)
             data._check()
-        except Exception as error:  # NumPy, zipfile and its decompressors raise whatever they like on a damaged file
-            raise InputError(
-                f"{path} is damaged, or not the data of a report ({error}); make the run again for it. Its "
-                "results.json, tables and figures are not affected."
-            ) from error
-        return data
+            return data
+
+        return load_kept(path, build, "source", "target")
 
     def _check(self) -> None:
         """Raise an error where a page could not be made of it."""

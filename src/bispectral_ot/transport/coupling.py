@@ -308,10 +308,14 @@ class SparseCoupling(Coupling):
     Attributes
     ----------
     plan : (n, m) masses
+    source_potential, target_potential : (n,) and (m,) dual variables in the units of the cost, where they are known:
+        ``f_i + g_j <= C_ij``, with equality where mass goes
     optimal : whether it is known to be the best plan
     """
 
     plan: csr_array
+    source_potential: Vector | None = None
+    target_potential: Vector | None = None
     optimal: bool = True
 
     @property

@@ -73,8 +73,10 @@ class ExactTransport:
             warnings.simplefilter("ignore")  # POT warns where we measure
             # shifted and scaled, which does not change the plan, so that POT's tolerances suit any numbers
             matrix = cost.block(0, n).astype(np.float64)
-            matrix -= matrix.min()
-            matrix /= matrix.max() or 1.0
+            least = matrix.min()
+            matrix -= least
+            range_of_costs = matrix.max() or 1.0
+            matrix /= range_of_costs
             plan, log = ot.emd(p, q, matrix, numItermax=self.max_iter, log=True)
         optimal = log["warning"] is None  # the marginals are right long before the plan is the best
         coupling = SparseCoupling(
@@ -84,6 +86,8 @@ class ExactTransport:
             tol=self.tol,
             iterations=0 if optimal else self.max_iter,
             plan=csr_array(plan),
+            source_potential=log["u"] * range_of_costs + least,
+            target_potential=log["v"] * range_of_costs,
             optimal=optimal,
         )
         return warn_unless_converged(coupling)

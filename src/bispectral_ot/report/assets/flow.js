@@ -3,18 +3,18 @@
 const LONGEST_NAME = 14;  // letters of a name beside the cells
 
 // `cell(i, j)` gives { text, label, shade (0 to 1), kind, press }, or null for an empty cell; `press` makes it a button.
-function heatTable({ caption, rows, columns, rowTitle, columnTitle, rowPictures, columnPictures, cell, pressRow }) {
+function heatTable({ caption, rows, columns, rowTitle, columnTitle, rowPictures, columnPictures, cell, pressRow, longest = LONGEST_NAME }) {
   const many = Math.max(rows.length, columns.length);
   const size = many <= 12 ? "large" : many <= 30 ? "medium" : "small";
-  const letters = Math.min(LONGEST_NAME, Math.max(...columns.map((name) => [...name].length)));
-  const table = make("table", { class: `heat ${size}${letters > 3 ? " upright" : ""}`, style: { "--columns": columns.length, "--letters": letters, "--names": Math.min(2 * LONGEST_NAME, Math.max(...rows.map((name) => [...name].length))) } });
+  const letters = Math.min(longest, Math.max(...columns.map((name) => [...name].length)));
+  const table = make("table", { class: `heat ${size}${letters > 3 ? " upright" : ""}`, style: { "--columns": columns.length, "--letters": letters, "--names": Math.min(Math.max(longest, 2 * LONGEST_NAME), Math.max(...rows.map((name) => [...name].length))) } });
   table.append(make("caption", {}, caption));
-  const header = make("tr", {}, make("th", { class: "corner", scope: "col" },
-    make("span", { class: "axis" }, `${rowTitle} ↓`), make("span", { class: "axis" }, `${columnTitle} →`)));
-  columns.forEach((name, j) => header.append(make("th", { scope: "col", title: name }, columnPictures?.[j], make("span", { class: "name" }, shortened(name, LONGEST_NAME)))));
+  const header = make("tr", {}, rowTitle ? make("th", { class: "corner", scope: "col" },
+    make("span", { class: "axis" }, `${rowTitle} ↓`), make("span", { class: "axis" }, `${columnTitle} →`)) : make("td"));
+  columns.forEach((name, j) => header.append(make("th", { scope: "col", title: name }, columnPictures?.[j], make("span", { class: "name" }, shortened(name, longest)))));
   const body = make("tbody");
   rows.forEach((name, i) => {
-    const label = make("span", { class: "name" }, shortened(name, size === "large" ? 2 * LONGEST_NAME : LONGEST_NAME));
+    const label = make("span", { class: "name" }, shortened(name, size === "large" ? Math.max(longest, 2 * LONGEST_NAME) : longest));
     const inside = pressRow
       ? make("button", { type: "button", class: "row", tabindex: "-1", on: { click: (event) => pressRow(i, event.currentTarget) } }, label, rowPictures?.[i])
       : make("span", { class: "row" }, label, rowPictures?.[i]);

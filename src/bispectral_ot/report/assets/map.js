@@ -11,7 +11,6 @@ class MapView {
     this.names = [...new Set([...(panel.labelled.source ? panel.flow.rows : []), ...(panel.labelled.target ? panel.flow.columns : [])])];
     // every point of the map: side, place in panel.sources or panel.targets, position
     this.points = ["sources", "targets"].flatMap((side) => panel.map[side].map(([slot, x, y]) => ({ side, slot, x, y })));
-    this.chosen = null;
     this.build();
   }
 
@@ -39,7 +38,7 @@ class MapView {
     tools.append(make("div", { class: "choices" }, this.brushButton, this.zoomButton, this.clearButton));
     this.legend = make("ul", { class: "legend", "aria-label": "Classes: press one to select its images" });
     this.element = make("div", { class: "map-view" }, tools, this.legend, this.canvas, this.list);
-    this.walk();
+    walkPoints(this.canvas, this.points, (point) => this.hover(point), (point) => this.press(point));
   }
 
   // Called once the element is in the page, and again when colours change.
@@ -243,27 +242,28 @@ class MapView {
     this.brushButton.setAttribute("aria-pressed", String(on));
     this.chart?.dispatchAction({ type: "takeGlobalCursor", key: "brush", brushOption: { brushType: on ? "rect" : false, brushMode: "single" } });
   }
+}
 
-  // Keys: from image to image by where they lie.
-  walk() {
-    const step = { ArrowRight: [1, 0], ArrowLeft: [-1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] };
-    this.canvas.addEventListener("keydown", (event) => {
-      if (event.key === "Enter" && this.chosen) this.press(this.chosen);
-      const direction = step[event.key];
-      if (!direction) return;
-      event.preventDefault();
-      const from = this.chosen ?? { x: 0, y: 0 };
-      let nearest = null, best = Infinity;
-      for (const point of this.points) {
-        const [dx, dy] = [point.x - from.x, point.y - from.y];
-        const along = dx * direction[0] + dy * direction[1], across = Math.abs(dx * direction[1]) + Math.abs(dy * direction[0]);
-        const cost = along + 2 * across;
-        if (along > 1e-9 && cost < best) [nearest, best] = [point, cost];
-      }
-      if (!nearest) return;
-      this.chosen = nearest;
-      this.hover(nearest);
-    });
-    this.canvas.addEventListener("blur", () => card.hide());
-  }
+// Keys: from point to point by where they lie.
+function walkPoints(canvas, points, hover, press) {
+  const step = { ArrowRight: [1, 0], ArrowLeft: [-1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] };
+  let chosen = null;
+  canvas.addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && chosen) press(chosen);
+    const direction = step[event.key];
+    if (!direction) return;
+    event.preventDefault();
+    const from = chosen ?? { x: 0, y: 0 };
+    let nearest = null, best = Infinity;
+    for (const point of points) {
+      const [dx, dy] = [point.x - from.x, point.y - from.y];
+      const along = dx * direction[0] + dy * direction[1], across = Math.abs(dx * direction[1]) + Math.abs(dy * direction[0]);
+      const cost = along + 2 * across;
+      if (along > 1e-9 && cost < best) [nearest, best] = [point, cost];
+    }
+    if (!nearest) return;
+    chosen = nearest;
+    hover(chosen);
+  });
+  canvas.addEventListener("blur", () => card.hide());
 }

@@ -185,10 +185,12 @@ function start() {
     const sheet = new Sheet(group.sheet, number);
     group.panels = group.panels.map((content) => new Panel(content, sheet));
   });
-  if (data.groups.length) showGroup(main, data.groups[0]);
+  const sheet = data.comparison && new Sheet(data.comparison.sheet, "sets");
+  if (data.comparison) showComparison(main, new Sets(data.comparison, sheet));
+  else if (data.groups.length) showGroup(main, data.groups[0]);
   else if (data.tables.length) main.append(tablesSection());
   if (data.figures.length) main.append(figuresSection());
-  Promise.all(data.groups.flatMap(({ panels }) => panels[0].sheet.ready)).then(() => document.documentElement.setAttribute("data-ready", ""));
+  Promise.all([sheet?.ready, ...data.groups.flatMap(({ panels }) => panels[0].sheet.ready)]).then(() => document.documentElement.setAttribute("data-ready", ""));
   addEventListener("beforeprint", () => { for (const part of document.querySelectorAll("details")) part.open = true; });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawCharts);
   let waiting = null;

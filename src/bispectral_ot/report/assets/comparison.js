@@ -1,0 +1,304 @@
+// A comparison: all pairs as a table with shades and as a list, and whatever is chosen kept in the address.
+
+// What the cells of the table show: a text, a shade from 0 to 1, and the words above.
+function quantities(sets) {
+  const largest = (value) => Math.max(...sets.pairs.map(value).filter(Number.isFinite), 1e-12);
+  const farthest = largest(({ distance }) => distance), ratio = Math.max(1.5, largest(({ ratio }) => ratio));
+  // shades begin at the nearest pair, but nearly equal distances stay nearly equal
+  const length = ({ distance }) => Math.sqrt(Math.max(0, distance)), longest = Math.sqrt(farthest);
+  const start = Math.min(longest / 1.5, ...sets.pairs.map(length));
+  const unit = unitOf(farthest);
+  const strength = (value, end) => 0.03 + 0.92 * Math.min(1, Math.max(0, value / end));
+  const found = [["distance", { title: "Distance", caption: `Distance${unit.words}: the stronger the colour, the farther.`,
+    text: (pair) => unit.text(pair.distance), shade: (pair) => strength(length(pair) - start, longest - start) }]];
+  if (sets.pairs.some((pair) => pair.ratio !== null))
+    found.push(["ratio", { title: "Ratio", caption: "Distance in multiples of what two samples of one population would be at.",
+      text: (pair) => (pair.ratio === null ? "–" : short(pair.ratio)), shade: (pair) => strength(Math.log(Math.max(1, pair.ratio)), Math.log(ratio)) }]);
+  if (sets.tested)
+    found.push(["p", { title: "p-value", caption: "p-value of the permutation test: the stronger the colour, the smaller.",
+      text: (pair) => (pair.p_value === null ? "–" : figure(pair.p_value, 2).replace(/^0\./, ".")), shade: (pair) => (pair.p_value === null ? 0 : strength(Math.log(pair.p_value), Math.log(0.001))) }]);
+  return new Map(found);
+}
+
+// The comparison's data, the chosen pair, and words for its images.
+class Sets {
+  constructor(content, sheet) {
+    Object.assign(this, content);
+    this.sheet = sheet;
+    this.level = content.facts.settings.level ?? 0.05;
+    this.tested = this.pairs.some((pair) => pair.p_value !== null);
+    this.lookup = new Map(this.pairs.map((pair) => [`${pair.source} ${pair.target}`, pair]));
+    this.views = [];
+    this.chosen = this.farthest = this.pairs.reduce((best, pair) => ((pair.ratio ?? 0) > (best.ratio ?? 0) ? pair : best));
+    this.pressed = this.chosen.target;
+    this.state = { show: "distance", sort: "", filter: "", verdict: "all" };
+  }
+
+  between(one, other) {
+    return this.lookup.get(`${Math.min(one, other)} ${Math.max(one, other)}`);
+  }
+
+  choose(pair) {
+    if (!pair) return;
+    this.chosen = pair;
+    for (const view of this.views) view.update();
+    this.keep();
+  }
+
+  // Two sets that are pressed one after the other are a pair.
+  press(place) {
+    const before = this.pressed;
+    this.pressed = place;
+    this.choose(this.between(before, place));
+  }
+
+  set(name, value) {
+    this.state[name] = value;
+    this.keep();
+  }
+
+  keep() {
+    const words = new URLSearchParams({ source: this.names[this.chosen.source], target: this.names[this.chosen.target] });
+    for (const [name, value] of Object.entries(this.state)) if (value && !["distance", "all"].includes(value)) words.set(name, value);
+    history.replaceState(null, "", `#${words}`);
+  }
+
+  // What the address asks for, as far as it can be done.
+  recall(shown) {
+    const words = new URLSearchParams(location.hash.slice(1));
+    const pair = this.between(this.names.indexOf(words.get("source")), this.names.indexOf(words.get("target")));
+    if (pair) this.chosen = pair;
+    this.state = { show: shown.has(words.get("show")) ? words.get("show") : "distance", sort: words.get("sort") ?? "", filter: words.get("filter") ?? "",
+      verdict: ["different", "alike"].includes(words.get("verdict")) ? words.get("verdict") : "all" };
+  }
+
+  differs(pair) {
+    return pair.p_value !== null && pair.p_value <= this.level;
+  }
+
+  verdictMark(pair) {
+    return pair.p_value === null ? null : make("b", { class: this.differs(pair) ? "bad" : "good", "aria-hidden": "true" }, this.differs(pair) ? "≠ " : "≈ ");
+  }
+
+  // A contribution as a share of the distance, where that means something.
+  sharesOf(pair) {
+    return pair.distance > pair.error ? (part) => percent(part / pair.distance).replace("-", "−") : (part) => figure(part, 2).replace("-", "−");
+  }
+
+  className(slot) {
+    const { set, label } = this.images;
+    return label[slot] < 0 ? `#${this.images.index[slot]}` : this.classes[set[slot]][label[slot]];
+  }
+
+  picture(slot, size, decorative = false) {
+    const { set, label, index, file } = this.images;
+    const name = label[slot] < 0 ? "" : `${this.className(slot)}, `;
+    return this.sheet.picture(slot, size, `${this.names[set[slot]]}: ${name}${file[slot] || `number ${index[slot]}`}`, decorative);
+  }
+
+  shownWords(pair) {
+    const shown = pair.top.reduce((sum, top) => sum + top.length, 0);
+    const few = shown < pair.contributors ? ` The page shows ${shown} of ${pair.contributors} that are known, because there are ${plural(this.pairs.length, "pair")}; contributors.csv has all.` : "";
+    return `Below each, its share of the distance.${few}`;
+  }
+}
+
+class HeatView {
+  constructor(sets) {
+    this.sets = sets;
+    this.shown = quantities(sets);
+    this.box = make("div");
+    this.summary = make("p", { class: "chosen", "aria-live": "polite" });
+    this.tools = make("div", { class: "tools" });
+    this.element = make("div", { class: "heat-view" }, this.shown.size > 1 ? this.tools : null, this.box, this.summary);
+  }
+
+  resize() {}
+
+  draw() {
+    const { sets } = this;
+    this.tools.replaceChildren(choiceButtons("Show", [...this.shown].map(([name, { title }]) => [name, title]), sets.state.show, (value) => {
+      sets.set("show", value);
+      this.drawTable();
+    }));
+    this.drawTable();
+  }
+
+  drawTable() {
+    const { sets } = this;
+    const { order } = sets;
+    const quantity = this.shown.get(sets.state.show);
+    const names = order.map((place) => sets.names[place]);
+    const pictures = order.map((place) => sets.picture(sets.samples[place][0], "var(--cell)", true));
+    const marked = sets.tested ? ` A corner marks p ≤ ${sets.level}.` : "";
+    this.box.replaceChildren(heatTable({
+      caption: `${quantity.caption}${marked} Press a cell for its pair.`, rows: names, columns: names, rowPictures: pictures, longest: LONGEST_SET,
+      cell: (i, j) => {
+        if (i === j) return null;
+        const pair = sets.between(order[i], order[j]);
+        return { text: quantity.text(pair), label: `${names[i]} and ${names[j]}: ${figure(pair.distance)}. ${pair.sentence}`, shade: quantity.shade(pair), kind: sets.differs(pair) ? "plain differs" : "plain", press: () => sets.choose(pair) };
+      },
+    }));
+    this.update();
+  }
+
+  update() {
+    const { sets } = this;
+    const { source, target } = sets.chosen;
+    const places = [sets.order.indexOf(source), sets.order.indexOf(target)];
+    for (const button of this.box.querySelectorAll("button[aria-pressed]")) button.removeAttribute("aria-pressed");
+    for (const [i, j] of [places, [...places].reverse()]) this.box.querySelector(`button[data-row="${i}"][data-column="${j}"]`)?.setAttribute("aria-pressed", "true");
+    this.summary.replaceChildren(make("b", {}, `${sets.names[source]} and ${sets.names[target]}: `), sets.chosen.sentence, " ", make("a", { href: "#pair" }, "What it is made of"));
+  }
+}
+
+const COLUMNS = [["name", "sets"], ["distance", "distance"], ["error", "error"], ["reference", "one population"], ["ratio", "ratio"], ["p_value", "p"], ["low", "interval"]];
+
+// All pairs, to sort and to filter.
+class PairsView {
+  constructor(sets) {
+    this.sets = sets;
+    const known = ([key]) => key === "name" || sets.pairs.some((pair) => pair[key] !== null);
+    this.columns = COLUMNS.filter(known);
+    this.input = make("input", { type: "search", id: "filter", autocomplete: "off", on: { input: () => {
+      sets.set("filter", this.input.value);
+      this.fill();
+    } } });
+    this.tools = make("div", { class: "tools" });
+    this.said = make("p", { class: "muted", "aria-live": "polite" });
+    this.head = make("tr");
+    this.body = make("tbody");
+    this.element = make("div", { class: "pairs-view" }, this.tools, this.said, make("div", { class: "scroll tall", tabindex: "0", role: "region", "aria-label": "All pairs" },
+      make("table", { class: "facts figures" }, make("caption", {}, "All pairs"), make("thead", {}, this.head), this.body)));
+  }
+
+  resize() {}
+
+  draw() {
+    const { sets } = this;
+    this.input.value = sets.state.filter;
+    this.tools.replaceChildren(make("span", { class: "dropdown" }, make("label", { for: "filter" }, "Find a set"), " ", this.input));
+    if (sets.tested)
+      this.tools.append(choiceButtons("Which pairs", [["all", "All"], ["different", "≠ Difference found"], ["alike", "≈ None found"]], sets.state.verdict, (value) => {
+        sets.set("verdict", value);
+        this.fill();
+      }));
+    this.head.replaceChildren(...this.columns.map(([key, title]) => make("th", { scope: "col", "data-key": key }, make("button", { type: "button", on: { click: () => this.sort(key) } }, title))));
+    this.fill();
+  }
+
+  sort(key) {
+    this.sets.set("sort", this.sets.state.sort === key ? `-${key}` : key);
+    this.fill();
+  }
+
+  fill() {
+    const { sets } = this;
+    const { sort, filter, verdict } = sets.state;
+    const wanted = filter.trim().toLowerCase();
+    const name = (pair) => `${sets.names[pair.source]} and ${sets.names[pair.target]}`;
+    const pairs = sets.pairs.filter((pair) => name(pair).toLowerCase().includes(wanted) && (verdict === "all" || sets.differs(pair) === (verdict === "different")));
+    const [key, direction] = sort.startsWith("-") ? [sort.slice(1), -1] : [sort, 1];
+    if (key === "name") pairs.sort((one, other) => direction * name(one).localeCompare(name(other)));
+    else if (this.columns.some(([column]) => column === key)) pairs.sort((one, other) => (one[key] === null) - (other[key] === null) || direction * (one[key] - other[key]));
+    for (const cell of this.head.children) {
+      const here = cell.dataset.key === key;
+      if (here) cell.setAttribute("aria-sort", direction > 0 ? "ascending" : "descending");
+      else cell.removeAttribute("aria-sort");
+    }
+    const texts = { name, distance: (pair) => figure(pair.distance), error: (pair) => pair.error.toExponential(1), reference: (pair) => figure(pair.reference), ratio: (pair) => figure(pair.ratio, 3),
+      p_value: (pair) => figure(pair.p_value, 3), low: (pair) => (pair.low === null ? "–" : `${figure(pair.low, 3)} to ${figure(pair.high, 3)}`) };
+    this.rows = new Map();
+    this.body.replaceChildren(...pairs.map((pair) => {
+      const button = make("button", { type: "button", class: "link", on: { click: () => {
+        sets.choose(pair);
+        document.getElementById("pair").scrollIntoView();
+      } } }, sets.verdictMark(pair), name(pair));
+      const row = make("tr", { class: sets.differs(pair) ? "differs" : null }, make("th", { scope: "row" }, button), ...this.columns.slice(1).map(([column]) => make("td", {}, texts[column](pair))));
+      this.rows.set(pair, row);
+      return row;
+    }));
+    this.said.textContent = pairs.length === sets.pairs.length ? `${plural(pairs.length, "pair")}. Press a title to sort by it.` : `${count(pairs.length)} of ${plural(sets.pairs.length, "pair")}.`;
+    this.update();
+  }
+
+  update() {
+    for (const [pair, row] of this.rows) {
+      if (pair === this.sets.chosen) row.setAttribute("aria-current", "true");
+      else row.removeAttribute("aria-current");
+    }
+  }
+}
+
+function setCards(sets) {
+  const words = (place) => `${plural(sets.sizes[place], sets.facts.kind === "images" ? "image" : "shape")}${sets.classes[place].length ? `, ${plural(sets.classes[place].length, "class", "classes")}` : ""}`;
+  const samples = sets.names.length > 12 ? 5 : 8;
+  return make("ul", { class: "set-cards" }, ...sets.names.map((name, place) => make("li", {}, make("h3", {}, name), make("p", { class: "muted" }, words(place)),
+    make("div", { class: "strip" }, ...sets.samples[place].slice(0, samples).map((slot) => sets.picture(slot, "2.4rem"))))));
+}
+
+function comparisonFacts(sets) {
+  const { settings, seconds: spent, scale, shape } = sets.facts;
+  const body = make("tbody");
+  const row = (name, value) => value && body.append(make("tr", {}, make("th", { scope: "row" }, name), make("td", {}, value)));
+  row("Distance", "debiased Sinkhorn divergence; 0 between a set and itself, never clamped");
+  row("Unit", `${figure(scale)} (${settings.metric ?? "cost"}): the largest cost within a set, but for the uppermost 1 %`);
+  row("One population", "what two samples of these sizes would be at on average if they were of one population, estimated from random halves and quarters of each set");
+  row("Images", sets.facts.kind === "images" ? shape.join(" × ") : null);
+  row("Changed first", [settings.center && "contents centred", settings.resize && `resized to ${settings.resize}`, settings.grey && "made grey", settings.limit && `at most ${count(settings.limit)} of each set`, settings.normalize && "pixels brought to mean 0, deviation 1"].filter(Boolean).join("; "));
+  row("Symmetry", settings.symmetry);
+  row("Features", settings.features && `${settings.features}${settings.columns ? `, ${plural(settings.columns, "column")}` : ""}`);
+  row("Metric", settings.metric);
+  row("Labels", settings.labels ? "the distance between classes is added to the cost between their images" : null);
+  row("Regularisation", settings.reg && `${settings.reg} of the unit`);
+  row("Marginals", settings.marginals);
+  row("Test", settings.permutations ? `${plural(settings.permutations, "permutation")}, at most ${count(settings.test_images)} images of a set` : "none");
+  row("Interval", settings.bootstrap ? `bootstrap of ${settings.bootstrap}; unreliable where two sets are of one population` : null);
+  row("Converged", sets.pairs.every(({ converged }) => converged) ? "yes, all pairs" : `NO: ${count(sets.pairs.filter(({ converged }) => !converged).length)} of ${plural(sets.pairs.length, "pair")} missed the tolerance`);
+  row("Seed", String(settings.seed ?? ""));
+  row("Time", Object.entries(spent).map(([stage, time]) => `${stage} ${seconds(time)}`).join(", "));
+  return make("details", { open: innerWidth > 800 }, make("summary", {}, "Settings and time"), make("div", { class: "scroll" }, make("table", { class: "facts" }, make("caption", {}, "How it was computed"), body)));
+}
+
+function findings(sets) {
+  const { pairs, names } = sets;
+  if (pairs.length === 1) return null;
+  const pairWords = (pair) => `${names[pair.source]} and ${names[pair.target]}`;
+  const nearest = pairs.reduce((best, pair) => (pair.distance < best.distance ? pair : best)), farthest = pairs.reduce((best, pair) => (pair.distance > best.distance ? pair : best));
+  const different = pairs.filter((pair) => sets.differs(pair)).length;
+  const chance = sets.level * pairs.length;
+  return [`${pairWords(nearest)} are nearest to each other (${figure(nearest.distance, 3)}), ${pairWords(farthest)} farthest (${figure(farthest.distance, 3)}).`,
+    sets.tested ? `The test finds a difference in ${count(different)} of ${plural(pairs.length, "pair")}; if there were none, about ${figure(chance, chance < 10 ? 1 : 2)} would be found by chance (p ≤ ${sets.level}).` : "No tests were asked for (--permutations)."].join(" ");
+}
+
+function showComparison(main, sets) {
+  const heat = new HeatView(sets), pair = new PairView(sets), list = new PairsView(sets);
+  const several = sets.names.length > 2;
+  const views = several ? [heat, new TreeView(sets), new PlaneView(sets), pair, list] : [pair];
+  main.classList.add("comparison");
+  sets.recall(heat.shown);
+  sets.views = views;
+  main.append(section("sets", "Sets", findings(sets), setCards(sets)));
+  if (several) {
+    const [, tree, plane] = views;
+    main.append(section("distances", "Distances", null, make("div", { class: `overview ${sets.names.length > 12 ? "many" : "few"}` }, heat.element,
+      make("div", { class: "charts" },
+        make("article", {}, make("h3", {}, "Which sets are close"), tree.element, make("p", { class: "muted" }, "Joined at the mean square root of their distances.")),
+        make("article", {}, make("h3", {}, "Map of the sets"), plane.element,
+          make("p", { class: "muted" }, `Multidimensional scaling, stress ${figure(sets.map.stress, 2)}. Circles: as far as sampling alone would move a set. Press two sets for their pair.`))))));
+  }
+  main.append(section("pair", several ? "The chosen pair" : "The two sets", null, pair.element));
+  if (several && sets.contrasts.length) main.append(section("contrasts", "Changed, or merely moved", "All images of both sides are moved at random by each group before a test. ≠ marks a difference.", contrastTable(sets.contrasts, sets.level, true)));
+  if (several) main.append(section("pairs", "All pairs", null, list.element));
+  main.append(section("about", "How it was computed", sets.facts.class_distances_left_out ? "Distances between classes are in class-distances.csv; there are too many for the page." : null, comparisonFacts(sets)));
+  for (const view of views) charts.add(view);
+  drawCharts();
+  addEventListener("hashchange", () => {
+    if (!location.hash.includes("=")) {  // a jump to a section, which has happened
+      sets.keep();
+      return;
+    }
+    sets.recall(heat.shown);
+    drawCharts();
+  });
+}

@@ -1,0 +1,173 @@
+"""The page of a comparison in a real browser: pressed, walked with keys, sorted, printed, on a phone, in the dark."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from bispectral_ot import compare
+from bispectral_ot.comparing import Contrast
+from bispectral_ot.files import write_json
+from bispectral_ot.report.comparison_folder import write_comparison
+from bispectral_ot.report.html import write_report
+from chromium import PHONE, WIDE, Browser, Keys, pictures_shown
+from report_runs import HOSTILE, blobs
+
+NAMES = ("monday", "tuesday", "wednesday", "lacking")
+
+
+def make_page(folder: Path, names: tuple[str, ...], *, tested: bool = True) -> Path:
+    """Sets of three classes, of which the last lacks two."""
+    datasets = [blobs(12, ("a", "b", "c"), seed=place) for place in range(len(names) - 1)]
+    datasets.append(blobs(12, ("a",), seed=99))
+    sets = dict(zip(names, datasets, strict=True))
+    found = compare(sets, features="pixels", labels=tested, permutations=19 if tested else 0)
+    contrasts = [Contrast(one, two, {"none": 0.05, "rotation": 0.6}, {"none": 2.0, "rotation": 1.0}, 0.05)
+                 for one, two in list(combinations(names, 2))[: 3 if tested else 0]]  # fmt: skip
+    write_comparison(folder, found, datasets, contrasts=contrasts, draw=False)
+    write_json(folder / "run.json", {"config": {"verb": "compare"}})
+    return write_report(folder)
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_page(tmp_path_factory.mktemp("runs") / "four", NAMES)
+
+
+def chosen(browser: Browser) -> str:
+    (title,) = browser.texts("#pair .pair-view .pair-view > .pair:first-child article:first-child h3")
+    return title
+
+
+def cell(browser: Browser, one: str, other: str) -> object:
+    (found,) = browser.all(f'#distances td button[aria-label^="{one} and {other}:"]')
+    return found
+
+
+def address(browser: Browser) -> dict[str, list[str]]:
+    return parse_qs(urlsplit(browser.driver.current_url).fragment)
+
+
+def test_a_cell_shows_what_its_distance_is_made_of(browser: Browser, page: Path) -> None:
+    browser.open(page)
+    assert "lacking" in chosen(browser)  # the largest ratio is shown first
+    browser.click(cell(browser, "tuesday", "monday"))
+    assert chosen(browser) == "monday and tuesday"
+    assert browser.texts("#distances .chosen b") == ["monday and tuesday: "]
+    assert len(browser.all('#distances td button[aria-pressed="true"]')) == 2
+    assert pictures_shown(browser, "#pair .contributors .picture") == 4 * 8
+    browser.click(browser.all("#pair .images .more")[0])
+    assert pictures_shown(browser, "#pair .contributors .picture") == 2 * 8 + 2 * 12
+    assert len(browser.all("#pair .bars tbody tr")) == 3
+    assert len(browser.all("#pair .heat td")) == 9
+    assert browser.texts("#pair .sentence")[1].startswith("monday and tuesday differ as they are")
+    assert browser.logs() == ([], [])
+
+
+def test_cells_are_reached_with_keys(browser: Browser, page: Path) -> None:
+    browser.open(page)
+    assert len(browser.all('#distances .heat button[tabindex="0"]')) == 1
+    first = browser.all("#distances .heat td button")[0]
+    browser.run("arguments[0].focus()", first)
+    first.send_keys(Keys.ARROW_DOWN)
+    here = browser.driver.switch_to.active_element
+    assert here.get_attribute("data-column") == first.get_attribute("data-column")
+    here.send_keys(Keys.ENTER)
+    assert here.get_attribute("aria-pressed") == "true"
+    assert set(chosen(browser).split(" and ")) == set(here.get_attribute("aria-label").split(":")[0].split(" and "))
+
+
+def test_the_address_keeps_what_is_chosen(browser: Browser, page: Path) -> None:
+    browser.open(page)
+    browser.click(cell(browser, "wednesday", "monday"))
+    browser.click(browser.all("#distances [data-value=p]")[0])
+    browser.click(browser.all('#pairs [data-key="ratio"] button')[0])
+    assert address(browser) == {"source": ["monday"], "target": ["wednesday"], "show": ["p"], "sort": ["ratio"]}
+    browser.click(browser.all('#sections a[href="#pairs"]')[0])
+    assert address(browser)["show"] == ["p"]
+    browser.driver.refresh()
+    assert chosen(browser) == "monday and wednesday"
+    assert browser.all('#distances [data-value=p][aria-pressed="true"]')
+    assert browser.all('#pairs [data-key="ratio"][aria-sort="ascending"]')
+    browser.run("location.hash = '#source=lacking&target=monday&show=nothing&sort=nothing'")
+    browser.run("return new Promise((done) => requestAnimationFrame(() => setTimeout(done, 50)))")
+    assert chosen(browser) == "monday and lacking"
+    assert browser.all('#distances [data-value=distance][aria-pressed="true"]')
+    assert browser.logs() == ([], [])
+
+
+def test_pairs_are_sorted_and_filtered(browser: Browser, page: Path) -> None:
+    browser.open(page)
+    rows = "#pairs tbody tr"
+    assert len(browser.all(rows)) == 6
+    for direction in (1, -1):
+        browser.click(browser.all('#pairs [data-key="distance"] button')[0])
+        distances = [float(text) for text in browser.texts(f"{rows} td:nth-child(2)")]
+        assert distances == sorted(distances)[::direction]
+    browser.all("#filter")[0].send_keys("LACK")
+    assert len(browser.all(rows)) == 3
+    assert browser.texts("#pairs .pairs-view > .muted") == ["3 of 6 pairs."]
+    browser.click(browser.all("#pairs [data-value=different]")[0])
+    assert len(browser.all(rows)) == len(browser.all(f"{rows}.differs")) > 0
+    browser.click(browser.all(f"{rows} button")[0])
+    assert "lacking" in chosen(browser)
+    assert len(browser.all(f"{rows}[aria-current]")) == 1
+
+
+def test_two_sets_of_the_map_are_a_pair(browser: Browser, page: Path) -> None:
+    browser.open(page)
+    canvas = browser.all("#distances .plane")[0]
+    browser.run("arguments[0].scrollIntoView({block: 'center', behavior: 'instant'}); arguments[0].focus()", canvas)
+    visited = []
+    for key in (Keys.ARROW_RIGHT, Keys.ARROW_LEFT):
+        canvas.send_keys(key)
+        visited += browser.texts("#card b")
+        canvas.send_keys(Keys.ENTER)
+    assert set(chosen(browser).split(" and ")) == set(visited)
+    assert len(browser.all("#distances .tree svg path")) >= 3
+    assert browser.logs() == ([], [])
+
+
+def test_another_pair_is_selected_by_name(browser: Browser, page: Path) -> None:
+    browser.open(page)
+    browser.click(cell(browser, "monday", "tuesday"))
+    select = browser.all("#pair select")[1]
+    browser.run("arguments[0].focus()", select)
+    select.send_keys("wed")
+    assert chosen(browser) == "monday and wednesday"
+    assert browser.driver.switch_to.active_element.get_attribute("data-side") == "1"
+
+
+def test_print_has_all_pairs_and_the_chosen_one(browser: Browser, page: Path) -> None:
+    browser.open(page)
+    browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    visible = "return [...document.querySelectorAll(arguments[0])].filter((part) => part.offsetHeight > 0).length"
+    try:
+        assert browser.run(visible, "#pairs tbody tr") == 6
+        assert (
+            browser.run("const box = document.querySelector('.tall'); return box.scrollHeight - box.clientHeight") == 0
+        )
+        assert browser.run(visible, "#pair .contributors li") == 16
+        assert browser.run(visible, "nav, .tools") == 0
+    finally:
+        browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+
+
+@pytest.mark.parametrize("count", [2, 5, 30])
+def test_any_number_of_sets_whatever_they_are_called(browser: Browser, tmp_path: Path, count: int) -> None:
+    names = (*HOSTILE, *(f"set {place}" for place in range(count)))[:count]
+    path = make_page(tmp_path, names, tested=count == 5)
+    assert path.stat().st_size < 3_000_000
+    for size, dark in ((WIDE, False), (PHONE, True)):
+        browser.open(path, size, dark=dark)
+        assert len(browser.all("#pairs tbody tr")) == (count * (count - 1) // 2 if count > 2 else 0)
+        assert browser.texts("#sets h3") == list(names)
+        assert browser.run("return document.documentElement.scrollWidth") <= size[0]
+        assert pictures_shown(browser, "#pair .contributors .picture") >= 4
+        ground = browser.run("return getComputedStyle(document.body).backgroundColor")
+        assert (max(map(int, ground.removeprefix("rgb(").rstrip(")").split(","))) < 60) == dark
+        assert browser.run("return window.hacked") is None
+        assert browser.logs() == ([], [])
