@@ -15,7 +15,7 @@ from selenium import webdriver
 from selenium.webdriver.support.ui import WebDriverWait
 
 IMAGES = Path(__file__).resolve().parent / "images"
-SIZES = {"report-wide": (1280, 2900), "report-phone": (390, 1700)}
+SIZES = {"report-wide": (1280, 1900), "report-phone": (390, 1700)}
 PRESS_A_WRONG_CELL = """
 for (const flow of document.querySelectorAll("#flow article"))
   flow.querySelector("tbody tr:nth-child(6) td:not(.own) button")?.click();

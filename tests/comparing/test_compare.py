@@ -295,3 +295,12 @@ def test_kinds_that_differ_are_refused():
 def test_an_unknown_pair_is_an_error(comparison):
     with pytest.raises(bot.InputError, match="there is no pair"):
         comparison.pair("first", "third")
+
+
+def test_labels_say_nothing_of_the_set_in_a_test(halves):
+    plain, labelled = (
+        bot.compare({"one": halves[0], "other": halves[1]}, permutations=19, labels=labels).pairs[0]
+        for labels in (False, True)
+    )
+    assert labelled.distance != plain.distance
+    assert labelled.p_value == plain.p_value

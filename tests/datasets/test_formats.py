@@ -475,3 +475,21 @@ def test_names_that_have_no_meaning(tmp_path: Path):
         load(f"{tmp_path}::images")
     np.save(tmp_path / "b::c.npy", IMAGES)
     assert len(load(tmp_path / "b::c.npy")) == 6
+
+
+def test_the_size_of_a_fits_cut_out_is_read_from_its_head(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    fits = pytest.importorskip("astropy.io.fits")
+    from bispectral_ot.datasets.formats.fits import look_at_fits
+
+    fits.writeto(tmp_path / "a.fits", np.zeros((5, 7), dtype=np.int16))
+    monkeypatch.setattr(fits.PrimaryHDU, "data", property(lambda _: pytest.fail("the pixels were read")))
+    assert look_at_fits(tmp_path / "a.fits", "a.fits") == (5, 7, "floating point")
+
+
+def test_stages_of_a_table_in_the_current_folder_have_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    Image.new("L", (8, 8)).save("a.png")
+    Path("list.csv").write_text("path,label\na.png,x\n")
+    stages: list[str] = []
+    load("list.csv", progress=lambda stage, _done, _total: stages.append(stage))
+    assert f"read {tmp_path.name}" in stages

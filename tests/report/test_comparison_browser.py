@@ -13,7 +13,7 @@ from bispectral_ot.comparing import Contrast
 from bispectral_ot.files import write_json
 from bispectral_ot.report.comparison_folder import write_comparison
 from bispectral_ot.report.html import write_report
-from chromium import PHONE, WIDE, Browser, Keys, pictures_shown
+from chromium import PHONE, WIDE, Browser, Keys, WebDriverWait, pictures_shown
 from report_runs import HOSTILE, blobs
 
 NAMES = ("monday", "tuesday", "wednesday", "lacking")
@@ -87,14 +87,14 @@ def test_the_address_keeps_what_is_chosen(browser: Browser, page: Path) -> None:
     browser.click(browser.all('#pairs [data-key="ratio"] button')[0])
     assert address(browser) == {"source": ["monday"], "target": ["wednesday"], "show": ["p"], "sort": ["ratio"]}
     browser.click(browser.all('#sections a[href="#pairs"]')[0])
-    assert address(browser)["show"] == ["p"]
+    WebDriverWait(browser.driver, 20).until(lambda _: address(browser).get("show") == ["p"])
     browser.driver.refresh()
+    WebDriverWait(browser.driver, 20).until(lambda _: browser.all("html[data-ready]"))
     assert chosen(browser) == "monday and wednesday"
     assert browser.all('#distances [data-value=p][aria-pressed="true"]')
     assert browser.all('#pairs [data-key="ratio"][aria-sort="ascending"]')
     browser.run("location.hash = '#source=lacking&target=monday&show=nothing&sort=nothing'")
-    browser.run("return new Promise((done) => requestAnimationFrame(() => setTimeout(done, 50)))")
-    assert chosen(browser) == "monday and lacking"
+    WebDriverWait(browser.driver, 20).until(lambda _: chosen(browser) == "monday and lacking")
     assert browser.all('#distances [data-value=distance][aria-pressed="true"]')
     assert browser.logs() == ([], [])
 

@@ -558,7 +558,8 @@ def print_match(found: dict[str, Any], out: Path) -> None:
             f"(of those that have one, about {counts['share']:.0%} are listed, too)"
         )
     if found.get("doubtful"):
-        facts["doubtful"] = f"{found['doubtful']:,} labels: see labels.csv and figures/doubtful.png"
+        drawn = " and figures/doubtful.png" if (out / "figures" / "doubtful.png").exists() else ""
+        facts["doubtful"] = f"{found['doubtful']:,} labels: see labels.csv{drawn}"
     if settings.get("kept_variance") is not None:
         facts["pca"] = f"{settings['columns']} components keep {settings['kept_variance']:.1%} of the variance"
     if found.get("poses"):

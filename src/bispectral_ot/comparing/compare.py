@@ -84,7 +84,8 @@ def compare(
         ``"relaxed"`` for sets that hold the same classes in other shares: mass that has no counterpart stays behind
         and is paid for, so that less of the distance is due to shares.
     permutations
-        Random relabellings of a permutation test for each pair; 0 for none. 199 are enough at the 5 % level.
+        Random relabellings of a permutation test for each pair; 0 for none. 199 are enough at the 5 % level. The test
+        looks at the images, not at their labels.
     bootstrap
         Resamplings for an interval of each distance; 0 for none.
     level
@@ -145,14 +146,15 @@ def compare(
         )
     _refuse_blank(space, names, datasets)
     with space:
-        classes, ground = None, Ground(space)
+        unlabelled = Ground(space)
+        classes, ground = None, unlabelled
         if labels:
             with stages.measured("classes"):
                 between = bures_pool if labels == "gaussian" else transport.pool
                 classes, codes = class_distances(ground, names, datasets, between, seed=seed, progress=progress)
                 ground = Ground(space, labels=codes, classes=classes.matrix)
                 classes = ClassDistances(classes.matrix / ground.scale, classes.names)
-        work = _Work(ground, names, transport, seed, test_images, {} if done is None else done, progress)
+        work = _Work(ground, unlabelled, names, transport, seed, test_images, {} if done is None else done, progress)
         with stages.measured("transport"):
             work.solve_all()
         with stages.measured("reference"):
@@ -194,6 +196,7 @@ class _Work:
     """The solves of a comparison; each is done once, and kept in ``done``."""
 
     ground: Ground
+    unlabelled: Ground
     names: tuple[str, ...]
     transport: Transport
     seed: int
@@ -265,16 +268,18 @@ class _Work:
     def _test(self, i: int, j: int, permutations: int, bootstrap: int, level: float) -> dict[str, Any]:
         chosen = [(place, self._draw(place, self.test_images)) for place in (i, j)]
         sizes = len(chosen[0][1]), len(chosen[1][1])
-        costs = self.ground.among(chosen)
-        pool = self.transport.pool(costs, scale=self.ground.scale)
         random = np.random.default_rng([self.seed, 2, i, j])
         found: dict[str, Any] = {}
         if permutations:
+            # classes are those of a set: with their distances in the cost, each image would say which set it is of
+            costs = self.unlabelled.among(chosen)
+            pool = self.transport.pool(costs, scale=self.unlabelled.scale)
             tested = permutation_test(
                 costs, pool, sizes, permutations=permutations, random=random, progress=self.progress
             )
             found["p_value"] = tested.p_value
         if bootstrap:
+            pool = self.transport.pool(self.ground.among(chosen), scale=self.ground.scale)
             moved = bootstrap_deviations(pool, sizes, repeats=bootstrap, random=random, progress=self.progress)
             # deviations of a sample of test_images are wider than those of the whole set
             shrink = np.sqrt((1 / self._size(i) + 1 / self._size(j)) / (1 / sizes[0] + 1 / sizes[1]))

@@ -241,7 +241,7 @@ function comparisonFacts(sets) {
   const { settings, seconds: spent, scale, shape } = sets.facts;
   const body = make("tbody");
   const row = (name, value) => value && body.append(make("tr", {}, make("th", { scope: "row" }, name), make("td", {}, value)));
-  row("Distance", "debiased Sinkhorn divergence; 0 between a set and itself, never clamped");
+  row("Distance", settings.reg === 0 ? "exact transport; 0 between a set and itself" : "debiased Sinkhorn divergence; 0 between a set and itself, never clamped");
   row("Unit", `${figure(scale)} (${settings.metric ?? "cost"}): the largest cost within a set, but for the uppermost 1 %`);
   row("One population", "what two samples of these sizes would be at on average if they were of one population, estimated from random halves and quarters of each set");
   row("Images", sets.facts.kind === "images" ? shape.join(" × ") : null);
@@ -250,7 +250,7 @@ function comparisonFacts(sets) {
   row("Features", settings.features && `${settings.features}${settings.columns ? `, ${plural(settings.columns, "column")}` : ""}`);
   row("Metric", settings.metric);
   row("Labels", settings.labels ? "the distance between classes is added to the cost between their images" : null);
-  row("Regularisation", settings.reg && `${settings.reg} of the unit`);
+  row("Regularisation", settings.reg === 0 ? "none (exact transport)" : settings.reg && `${settings.reg} of the unit`);
   row("Marginals", settings.marginals);
   row("Test", settings.permutations ? `${plural(settings.permutations, "permutation")}, at most ${count(settings.test_images)} images of a set` : "none");
   row("Interval", settings.bootstrap ? `bootstrap of ${settings.bootstrap}; unreliable where two sets are of one population` : null);
