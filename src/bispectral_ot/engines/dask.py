@@ -183,6 +183,9 @@ class Dask(Engine):
         work = self._round(function, groups, rows=rows, shared=shared, stage=stage, progress=progress)
         with work.cancelled_on_error():
             parts = [work.submit(tasks.reduce_group, group) for group in groups]
+            if len(parts) > _FEW:  # first what is on one worker, as neighbours are: one sum of each travels
+                each = -(-len(parts) // self.processes)
+                parts = [work.add(parts[i : i + each]) for i in range(0, len(parts), each)]
             while len(parts) > _FEW:
                 parts = [work.add(parts[i : i + _FAN_IN]) for i in range(0, len(parts), _FAN_IN)]
             work.wait(parts)

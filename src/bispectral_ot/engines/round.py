@@ -20,9 +20,9 @@ from bispectral_ot.progress import Progress, silent
 if TYPE_CHECKING:
     from distributed import Client, Future
 
-# An array that all tasks refer to is a part of each if it takes no more than this in all of them together: it would
-# arrive later from another worker. Larger ones than the second go out once in any case.
-_IN_TASKS, _LARGE = 2**20, 2**16
+# An array of so many bytes goes out once, and workers pass it on; where there are few tasks it may be larger and still
+# be a part of each, since it would arrive later from another worker.
+_LARGE, _FEW_TASKS, _LARGE_FOR_FEW = 2**16, 4, 2**19
 # Seconds without any task that ends, after which tasks may leave the worker that they were meant for.
 _PATIENCE = 3.0
 _GONE = (
@@ -85,7 +85,7 @@ class Round:
         self.client, self.function, self.rows = client, function, rows
         self.stage, self.progress, self.timeout, self.direct = stage, progress, timeout, direct
         self.total = sum(group.stop - group.start for group in groups)
-        self.large = max(_LARGE, _IN_TASKS // max(1, len(groups)))
+        self.large = _LARGE_FOR_FEW if len(groups) <= _FEW_TASKS else _LARGE
         self.name = function_name(function)
         self.key = f"{self.name}-{name}"
         self.groups: dict[Future, Group] = {}
