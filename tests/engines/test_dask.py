@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import signal
@@ -20,23 +19,10 @@ from bispectral_ot.transport import Sinkhorn
 distributed = pytest.importorskip("distributed")
 
 
-@pytest.fixture(scope="module")
-def client():
-    import dask
-
-    with (
-        dask.config.set({"distributed.scheduler.allowed-failures": 2}),
-        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
-        distributed.Client(cluster) as client,
-    ):
-        yield client
-
-
 @pytest.fixture
 def engine(client):
     from bispectral_ot.engines.dask import Dask
 
-    client.wait_for_workers(2, timeout=180)
     return Dask(client, timeout=300)
 
 
@@ -121,53 +107,24 @@ def test_the_same_comparison(client):
     assert pairs[1].distance == pytest.approx(pairs[0].distance, rel=1e-6, abs=1e-9)
 
 
-# Images that are already out there
+def test_kernels_are_there_before_the_first_pass(engine, pair):
+    Cost(*pair, engine=engine, storage="compact")
+    found = engine.client.run(compiled_sweeps)
+    assert len(found) == 2
+    assert min(found.values()) >= 2  # in both precisions
 
 
-def test_chunks_of_a_dask_array_are_read_by_the_workers(client, turned, monkeypatch):
-    import dask.array as da
+def compiled_sweeps():
+    from bispectral_ot.costs import pass_kernels
 
-    options = {"solver": Sinkhorn(tol=1e-7), "features": "coupled-bispectrum", "client": client}
-    expected = bot.match(*turned, **options)
-    images = da.map_blocks(read, da.from_array(turned[0].images, chunks=(170, 4, 8)), dtype=np.float32)
-    monkeypatch.setenv("NO_IMAGES_HERE", "1")  # the workers do not have it
-    source = bot.Dataset(images, turned[0].labels, classes=turned[0].classes)
-    found = bot.match(source, turned[1], **options)
-    assert found.distance == pytest.approx(expected.distance, rel=1e-6)
-    np.testing.assert_array_equal(found.top_matches(3).indices, expected.top_matches(3).indices)
+    return sum(signature[0].types[0].dtype.name == "uint16" for signature in pass_kernels.sweep.signatures)
 
 
-def read(chunk):
-    if "NO_IMAGES_HERE" in os.environ:
-        raise AssertionError("read by the client")
-    return chunk
-
-
-def test_chunks_without_a_cluster(turned):
-    import dask.array as da
-
-    images = da.from_array(turned[0].images, chunks=100)
-    few, target = images[:50], turned[1].select(slice(80))
-    found, expected = (bot.match(source, target, features="pixels") for source in (few, turned[0].images[:50]))
-    assert found.distance == pytest.approx(expected.distance)
-
-
-def test_chunks_that_cannot_be_used():
-    import dask.array as da
-
-    images = da.zeros((10, 8, 8), chunks=5)
-    with pytest.raises(bot.InputError, match="compute_chunk_sizes"):
-        bot.Dataset(images[images[:, 0, 0] >= 0])
-    with pytest.raises(bot.InputError, match="chunk 1 has no images"):
-        bot.Dataset(
-            da.concatenate([images, images[:0], images], axis=0, allow_unknown_chunksizes=True).rechunk(
-                ((5, 0, 15), 8, 8)
-            )
-        )
-    with pytest.raises(bot.InputError, match="expected images of shape"):
-        bot.Dataset(images[0])
-    with pytest.raises(bot.InputError, match="real numbers"):
-        bot.Dataset(images.astype(complex))
+def test_what_all_groups_need_goes_out_once(engine):
+    source, target = np.zeros((40, 8), dtype=np.float32), np.zeros((40_000, 8), dtype=np.float32)
+    engine.rounds.clear()
+    Cost(source, target, engine=engine, storage="recompute")
+    assert target.nbytes < engine.rounds["keep"]["sent"] < 1.5 * target.nbytes
 
 
 # Workers that die, stop or cannot be used
@@ -180,7 +137,6 @@ def turned():
 
 
 def test_workers_that_are_killed_cost_nothing_but_time(client, turned):
-    client.wait_for_workers(2, timeout=180)
     killed = {}
 
     def kill_once(stage, done, total):
@@ -199,7 +155,6 @@ def test_workers_that_are_killed_cost_nothing_but_time(client, turned):
 def test_a_worker_that_stops_answering_is_named(client, pair):
     from bispectral_ot.engines.dask import Dask
 
-    client.wait_for_workers(2, timeout=180)
     engine = Dask(client)
     cost = Cost(*pair, engine=engine, storage="float32")
     cost.sweep(np.zeros(700), np.zeros(450), np.ones(700), unit=1.0)  # whatever has to be compiled is
@@ -218,10 +173,8 @@ def test_a_worker_that_stops_answering_is_named(client, pair):
 def test_a_block_that_ends_every_worker_is_named(client):
     from bispectral_ot.engines.dask import Dask
 
-    client.wait_for_workers(2, timeout=180)
     with pytest.raises(bot.ClusterError, match="die of rows 0 to 1 ended"):
         list(Dask(client, timeout=300).map(die, row_blocks(1, block_rows=1)))
-    client.wait_for_workers(2, timeout=180)
 
 
 def die(block):
@@ -244,24 +197,6 @@ def test_a_file_that_workers_cannot_see(engine):
 
 def read_file(block):
     return np.load("not-here.npy")
-
-
-def test_the_program_with_a_scheduler(client, tmp_path, monkeypatch):
-    from typer.testing import CliRunner
-
-    from bispectral_ot.cli.main import app
-
-    monkeypatch.setattr("bispectral_ot.report.match_folder.save", lambda figure, path: None)
-    words = ["match", "digits", "digits", "--split-halves", "--limit", "60", "--features", "pixels", "--json", "--out"]
-    here = CliRunner().invoke(app, [*words, str(tmp_path / "here")])
-    there = CliRunner().invoke(app, [*words, str(tmp_path / "there"), "--scheduler", client.scheduler.address])
-    assert (here.exit_code, there.exit_code) == (0, 0)
-    one, other = (json.loads(found.stdout) for found in (here, there))
-    assert other["distance"] == pytest.approx(one["distance"], rel=1e-5)
-    cluster = json.loads((tmp_path / "there" / "run.json").read_text())["cluster"]
-    assert len(cluster["workers"]) == 2
-    assert cluster["rounds"]["sweep"]["count"] >= other["iterations"] > 0
-    assert not (tmp_path / "there.solve.npz").exists()
 
 
 def test_ctrl_c_takes_back_what_is_queued(engine):

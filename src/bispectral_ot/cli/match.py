@@ -30,14 +30,15 @@ if TYPE_CHECKING:
 _COMPARISON, _IMAGES, _SOLVER, _MEMORY, _OUTPUT = "Comparison", "Images", "Solver", "Memory", "Output"
 # What is done to the sides before they are compared.
 _SIDE_OPTIONS = ("split_halves", "rotate_source", "center", "resize", "grey", "limit", "seed")
+# What cannot be had of images that workers read.
+_NEED_IMAGES = ("rotate_source", "center", "poses", "report")
+SCHEDULER_HELP = (
+    "Work on a Dask cluster: the address of its scheduler, such as tcp://host:8786, or local:4 for 4 processes on this "
+    "machine."
+)
 Scheduler = Annotated[
     str | None,
-    typer.Option(
-        help="Work on a Dask cluster: the address of its scheduler, such as tcp://host:8786, or local:4 for 4 "
-        "processes on this machine.",
-        show_default="the cores of this machine",
-        rich_help_panel=_MEMORY,
-    ),
+    typer.Option(help=SCHEDULER_HELP, show_default="the cores of this machine", rich_help_panel=_MEMORY),
 ]
 _SET_HELP = (
     "A name from `datasets list`, a folder of images or of 3-D shapes, or a file: arrays (.npz, .npy, IDX, HDF5, "
@@ -272,7 +273,10 @@ def match(
     poses.csv: with --poses, how each source has to be turned to stand like its targets.
 
     With --scheduler, RUN.solve.npz has the state of the solve until it ends: where the
-    cluster is lost, the same command goes on from there.
+    cluster is lost, the same command goes on from there. Folders and Zarr stores are
+    read by the workers of tcp://..., which must see them under the same path; the run
+    then has no figures, unmatched.csv and model.npz, unless --report or --poses asks
+    for the images.
     """
     config = {"verb": "match"} | locals()
     del config["config_file"]
@@ -295,7 +299,9 @@ def match(
         if engine and solver == "sinkhorn":  # a run on a cluster that is lost goes on from here
             options["state"] = Path(f"{out}.solve.npz")
         reading = time.perf_counter()
-        sides = read_sides(config, progress)
+        # what workers share with this machine is read by them, unless something is done to the images here
+        here = engine is None or str(scheduler).startswith("local:") or any(config[name] for name in _NEED_IMAGES)
+        sides = read_sides(config, progress, stay=not here)
         loading = time.perf_counter() - reading
         found = match_sides(folder, sides, options, config, loading, told, progress)
         record = run_record(config, seconds=time.perf_counter() - start)
@@ -373,13 +379,16 @@ def check_options(config: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def read_sides(config: dict[str, Any], progress: Progress) -> tuple[Side, Side]:
-    """Both sets as they are compared: drawn from, loaded at one size, turned and centred."""
+def read_sides(config: dict[str, Any], progress: Progress, *, stay: bool = False) -> tuple[Side, Side]:
+    """Both sets as they are compared: drawn from, loaded at one size, turned and centred.
+
+    ``stay`` is as for :func:`~bispectral_ot.datasets.together.read_together`.
+    """
     from bispectral_ot.datasets.together import read_together
     from bispectral_ot.report.tables import Side
 
     listings, positions, reading = list_sides(config, progress)
-    read = read_together(listings, positions, progress=progress, **reading)
+    read = read_together(listings, positions, stay=stay, progress=progress, **reading)
     source, target = prepare_sides(config, read, progress)
     return Side(source, positions[0]), Side(target, positions[1])
 

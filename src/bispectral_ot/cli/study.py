@@ -9,6 +9,7 @@ import typer
 
 from bispectral_ot.cli.cell_bars import cell_bars
 from bispectral_ot.cli.console import progress_bars, say, shown_warnings
+from bispectral_ot.cli.match import SCHEDULER_HELP
 from bispectral_ot.errors import InputError
 
 if TYPE_CHECKING:
@@ -76,6 +77,11 @@ Clean = Annotated[
     ),
 ]
 
+Scheduler = Annotated[
+    str | None,
+    typer.Option(help=SCHEDULER_HELP, show_default="the cores of this machine", rich_help_panel=_RUN),
+]
+
 _ALL_FEATURES = "pixels,ring-bispectrum"
 _ALL_METRICS = "l1,l2,sqeuclidean,cosine"
 
@@ -105,6 +111,7 @@ def class_preservation(
     clean: Clean = False,
     root: Root = None,
     working_memory: Memory = None,
+    scheduler: Scheduler = None,
     overwrite: Again = False,
     page: Page = False,
     quiet: Quiet = False,
@@ -125,6 +132,7 @@ def class_preservation(
     run.json (versions, machine). With --report, report.html shows the images
     of the cells that are computed now.
     """
+    from bispectral_ot.engines.cluster import connected
     from bispectral_ot.studies.class_preservation import run_class_preservation
     from bispectral_ot.studies.markdown import beside_paper
 
@@ -136,7 +144,7 @@ def class_preservation(
         paper = beside_paper(cell)
         _say_cell(cell, f" (paper {paper})" if paper else "", quiet=quiet)
 
-    with shown_warnings(), cell_bars(quiet=quiet) as progress:
+    with shown_warnings(), connected(scheduler) as engine, cell_bars(quiet=quiet) as progress:
         cells = run_class_preservation(
             _listed(datasets),
             out,
@@ -150,6 +158,7 @@ def class_preservation(
             pages=page,
             progress=progress,
             report=report,
+            client=engine,
         )
     _write_page(out, page)
     if not quiet:
@@ -277,6 +286,7 @@ def ablation(
     seed: Seed = 0,
     root: Root = None,
     working_memory: Memory = None,
+    scheduler: Scheduler = None,
     page: Page = False,
     quiet: Quiet = False,
 ) -> None:
@@ -287,9 +297,10 @@ def ablation(
     Experiments are saved as they end; started again, it goes on where it was.
     RUN gets a table (.md) and its cells (.json) for each question, and run.json.
     """
+    from bispectral_ot.engines.cluster import connected
     from bispectral_ot.studies.ablation import run_ablation
 
-    with shown_warnings(), cell_bars(quiet=quiet) as progress:
+    with shown_warnings(), connected(scheduler) as engine, cell_bars(quiet=quiet) as progress:
         answers = run_ablation(
             out,
             dataset=dataset,
@@ -299,6 +310,7 @@ def ablation(
             working_memory=working_memory,
             progress=progress,
             report=lambda cell: _say_cell(cell, f" ({cell['variant']})", quiet=quiet),
+            client=engine,
         )
     _write_page(out, page)
     if not quiet:
@@ -326,6 +338,7 @@ def symmetries(
     ] = 60,
     seed: Seed = 0,
     root: Root = None,
+    scheduler: Scheduler = None,
     overwrite: Again = False,
     page: Page = False,
     quiet: Quiet = False,
@@ -341,9 +354,10 @@ def symmetries(
     Cells are saved as they end; started again, it goes on where it was.
     RUN gets results.json, table.md, run.json, and the cells in cells/.
     """
+    from bispectral_ot.engines.cluster import connected
     from bispectral_ot.studies.symmetries import run_symmetries
 
-    with shown_warnings(), cell_bars(quiet=quiet) as progress:
+    with shown_warnings(), connected(scheduler) as engine, cell_bars(quiet=quiet) as progress:
         cells = run_symmetries(
             out,
             dataset=dataset,
@@ -356,6 +370,7 @@ def symmetries(
             overwrite=overwrite,
             progress=progress,
             report=lambda cell: _say_cell(cell, f" ({cell['config']['symmetry']})", quiet=quiet),
+            client=engine,
         )
     _write_page(out, page)
     if not quiet:
@@ -381,6 +396,7 @@ def poses(
     voters: Annotated[int, typer.Option(min=1, help="Targets that vote on a pose.", rich_help_panel=_CHOICES)] = 10,
     seed: Seed = 0,
     root: Root = None,
+    scheduler: Scheduler = None,
     overwrite: Replace = False,
     page: Page = False,
     quiet: Quiet = False,
@@ -395,9 +411,10 @@ def poses(
     RUN gets results.json, table.md, certainty.md (scores and intervals),
     voters.md, images.md, classes-<set>.md, run.json, and figures.
     """
+    from bispectral_ot.engines.cluster import connected
     from bispectral_ot.studies.poses import run_poses
 
-    with shown_warnings(), progress_bars(quiet=quiet) as progress:
+    with shown_warnings(), connected(scheduler) as engine, progress_bars(quiet=quiet) as progress:
         run_poses(
             out,
             _listed(datasets),
@@ -409,6 +426,7 @@ def poses(
             root=root,
             overwrite=overwrite,
             progress=progress,
+            client=engine,
         )
     _write_page(out, page)
     if not quiet:
@@ -518,6 +536,7 @@ def compare(
     ] = 0,
     seed: Seed = 0,
     root: Root = None,
+    scheduler: Scheduler = None,
     overwrite: Again = False,
     page: Page = False,
     quiet: Quiet = False,
@@ -531,9 +550,10 @@ def compare(
     Cells are saved as they end; started again, it goes on where it was.
     RUN gets a table and a JSON file for each part, run.json, and the cells in cells/.
     """
+    from bispectral_ot.engines.cluster import connected
     from bispectral_ot.studies.comparison import run_comparison
 
-    with shown_warnings(), cell_bars(quiet=quiet) as progress:
+    with shown_warnings(), connected(scheduler) as engine, cell_bars(quiet=quiet) as progress:
         found = run_comparison(
             out,
             parts=_listed(parts),
@@ -549,6 +569,7 @@ def compare(
             root=root,
             overwrite=overwrite,
             progress=progress,
+            client=engine,
         )
     _write_page(out, page)
     if not quiet:
@@ -577,6 +598,7 @@ def real(
         int, typer.Option(min=1, help="Images of each class on each side at most.", rich_help_panel=_CHOICES)
     ] = 100,
     seeds: Annotated[int, typer.Option(min=1, help="Draws of halves and turns.", rich_help_panel=_CHOICES)] = 5,
+    scheduler: Scheduler = None,
     overwrite: Again = False,
     page: Page = False,
     quiet: Quiet = False,
@@ -592,9 +614,10 @@ def real(
     Cells are saved as they end; started again, it goes on where it was.
     RUN gets results.json, table.md, nearest.md, run.json, figures/ and cells/.
     """
+    from bispectral_ot.engines.cluster import connected
     from bispectral_ot.studies.real import run_real
 
-    with shown_warnings(), cell_bars(quiet=quiet) as progress:
+    with shown_warnings(), connected(scheduler) as engine, cell_bars(quiet=quiet) as progress:
         run_real(
             out,
             folders,
@@ -605,6 +628,7 @@ def real(
             seeds=seeds,
             overwrite=overwrite,
             progress=progress,
+            client=engine,
         )
     _write_page(out, page)
     if not quiet:

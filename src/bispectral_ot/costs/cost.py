@@ -182,6 +182,7 @@ class Cost:
         cost.metric, cost.shape, cost.engine = "precomputed", values.shape, engine or Threads()
         cost.storage, cost.storage_error = str(values.dtype), 0.0
         cost.maximum, cost.scale = float(values.max()), _check_scale(scale, float(values.max()))
+        cost.engine.warm_up(_warm_up, cost.storage)
         cost._blocks = cost.engine.place(
             _keep_given, _stored_blocks(cost.shape), rows=(values,), row_bytes=values.itemsize * values.shape[1]
         )
@@ -208,6 +209,7 @@ class Cost:
         ).storage
         self.storage = kept
         recomputed = kept == "recompute"
+        self.engine.warm_up(_warm_up, kept)
         self._blocks = self.engine.place(
             _keep,
             _recomputed_blocks(distance) if recomputed else _stored_blocks(self.shape),
@@ -437,6 +439,16 @@ def _keep(block: Block, distance: Distance, storage: Storage) -> _Kept:
         return _Kept(distance, float(rows.max()), 0.0)
     encoded = plain(rows) if storage == "float32" else quantized(rows)
     return _Kept(encoded, float(rows.max()), float(encoded.steps.max()))
+
+
+def _warm_up(storage: str) -> None:
+    """Load or compile the kernels of all passes over rows that are kept in this way."""
+    rows = np.zeros((1, 1), dtype=np.float64 if storage == "float64" else np.float32)
+    block = Block(0, 1, _Kept(quantized(rows) if storage == "compact" else plain(rows), 0.0, 0.0))
+    f, labels = np.zeros(1), np.zeros(1, dtype=np.int64)
+    for dtype in (np.float32, np.float64):
+        _sweep(block, f, np.ones(1), f.astype(dtype), 1.0, 1.0, np.inf)
+    _read(block, f, labels, f, 1.0, labels, 1, 1, 1)
 
 
 def _keep_given(block: Block, values: NDArray[Any]) -> _Kept:

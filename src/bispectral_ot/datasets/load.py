@@ -111,8 +111,13 @@ def drawn(positions: Positions, limit: int, *, seed: int, stream: int = 0) -> Po
     return np.sort(random.choice(positions, min(limit, len(positions)), replace=False))
 
 
-def as_datasets(sets: Sequence[Any], names: Sequence[str], *, progress: Progress = silent) -> list[Dataset]:
-    """Datasets as they are, arrays as ones with these names; names and paths loaded, with all others at one size."""
+def as_datasets(
+    sets: Sequence[Any], names: Sequence[str], *, stay: bool = False, progress: Progress = silent
+) -> list[Dataset]:
+    """Datasets as they are, arrays as ones with these names; names and paths loaded, with all others at one size.
+
+    ``stay`` is as for :func:`~bispectral_ot.datasets.together.read_together`.
+    """
     paths = {os.fspath(data) for data in sets if isinstance(data, (str, os.PathLike))}
     known = {path: list_set(path, progress=progress) for path in sorted(paths)}
     listings = [
@@ -120,7 +125,7 @@ def as_datasets(sets: Sequence[Any], names: Sequence[str], *, progress: Progress
         for data, name in zip(sets, names, strict=True)
     ]
     in_memory = [listing.dataset for listing in listings if listing.dataset is not None]
-    return in_memory if len(in_memory) == len(sets) else read_together(listings, progress=progress)
+    return in_memory if len(in_memory) == len(sets) else read_together(listings, stay=stay, progress=progress)
 
 
 def list_set(

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from bispectral_ot.datasets.chunks import can_stay, stay_in_files
 from bispectral_ot.datasets.dataset import Dataset
 from bispectral_ot.datasets.listing import Listing, Positions
 from bispectral_ot.datasets.resize import Size
@@ -24,12 +25,14 @@ def read_together(
     *,
     size: Size | None = None,
     grey: bool = False,
+    stay: bool = False,
     progress: Progress = silent,
 ) -> list[Dataset]:
     """Read the images at ``positions`` of each set, all by default.
 
     Where sizes differ, within a set or between sets, all images are brought to one: ``size``, else squares of 64
     pixels, or of the longest side of the set whose images are smallest. A listing that is given twice is read once.
+    With ``stay``, images in folders and Zarr stores stay there, to be read by workers that see the same files.
     """
     places = positions or [None] * len(listings)
     wanted: dict[Listing, Positions] = {}
@@ -37,13 +40,21 @@ def read_together(
         kept = np.arange(len(listing)) if kept is None else kept
         wanted[listing] = np.union1d(wanted[listing], kept) if listing in wanted else kept
     size = _one_size(wanted, size, progress)
-    read = {listing: listing.read(kept, size=size, grey=grey, progress=progress) for listing, kept in wanted.items()}
-    return [
-        read[listing]
-        if kept is None or len(kept) == len(read[listing])
-        else read[listing].select(np.searchsorted(wanted[listing], kept))
-        for listing, kept in zip(listings, places, strict=True)
-    ]
+    staying = {listing for listing in wanted if stay and can_stay(listing)}
+    read = {
+        listing: listing.read(kept, size=size, grey=grey, progress=progress)
+        for listing, kept in wanted.items()
+        if listing not in staying
+    }
+
+    def dataset(listing: Listing, kept: Positions | None) -> Dataset:
+        if listing in staying:
+            return stay_in_files(listing, np.arange(len(listing)) if kept is None else kept, size=size, grey=grey)
+        if kept is None or len(kept) == len(read[listing]):
+            return read[listing]
+        return read[listing].select(np.searchsorted(wanted[listing], kept))
+
+    return [dataset(listing, kept) for listing, kept in zip(listings, places, strict=True)]
 
 
 def _one_size(wanted: dict[Listing, Positions], size: Size | None, progress: Progress) -> Size | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import platform
 import re
 from collections import Counter
@@ -113,6 +114,27 @@ def check_cluster(client: Client, *, seconds: float = 30.0) -> None:
         raise ClusterError(
             f"the cluster cannot work with this process: {'; '.join(different)}. Install the same versions."
         )
+
+
+def can_reach_workers(client: Client, *, seconds: float = 3.0) -> bool:
+    """Whether workers can be asked for results without the scheduler in between, which then need not carry them.
+
+    They cannot where this machine is outside of the cluster's network.
+    """
+    from distributed.comm import connect
+
+    async def reach(address: str) -> None:
+        options = client.security.get_connection_args("client")
+        await (await connect(address, timeout=seconds, **options)).close()
+
+    async def reach_all() -> None:
+        await asyncio.gather(*map(reach, client.scheduler_info(n_workers=-1)["workers"]))
+
+    try:
+        client.sync(reach_all)
+    except OSError:
+        return False
+    return True
 
 
 def describe_workers(client: Client) -> dict[str, Any]:

@@ -7,23 +7,18 @@ out and results come back, which are added up on the workers; large arrays go ou
 
 from __future__ import annotations
 
-import io
 import itertools
-import pickle
-import threading
-import time
 import uuid
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
-from bispectral_ot.engines.cluster import check_cluster, describe_workers
+from bispectral_ot.engines import tasks
+from bispectral_ot.engines.cluster import can_reach_workers, check_cluster, describe_workers
 from bispectral_ot.engines.engine import Block, BlockFunction, Engine, Reduced, put_together
-from bispectral_ot.engines.threads import Threads, one_core
+from bispectral_ot.engines.round import Group, Round, function_name
+from bispectral_ot.engines.threads import Threads
 from bispectral_ot.errors import ClusterError
 from bispectral_ot.progress import Progress, silent
 
@@ -35,29 +30,10 @@ if TYPE_CHECKING:
 _KEPT_PER_THREAD, _MAPPED_PER_THREAD = 1, 8
 # Bytes of arguments, or of what is kept, beyond which a group is cut further.
 _GROUP_BYTES = 2**30
-# Arrays of at least this size go out once for all tasks of a round.
-_LARGE = 2**16
 # Results that are added up by one task; so few that the client adds them up itself, which saves a round of messages.
 _FAN_IN, _FEW = 16, 2
-# Seconds without any task that ends, after which tasks may leave the worker that they were meant for.
-_PATIENCE = 3.0
 # Groups under way for each thread where results come back in order: too many that wait would fill the workers.
 _AHEAD = 4
-
-
-class _Group(NamedTuple):
-    """Neighbouring blocks that are worked on together, and the future of the list of what is kept for them."""
-
-    blocks: list[Block]
-    kept: Future | None
-
-    @property
-    def start(self) -> int:
-        return self.blocks[0].start
-
-    @property
-    def stop(self) -> int:
-        return self.blocks[-1].stop
 
 
 class _Handle(NamedTuple):
@@ -103,6 +79,8 @@ class Dask(Engine):
         self.rounds: dict[str, dict[str, float]] = {}
         self._here = Threads()
         self._name, self._count = uuid.uuid4().hex, itertools.count()
+        self._direct = can_reach_workers(client)
+        self._warm: set[tuple[Any, ...]] = set()
 
     @property
     def local(self) -> Engine:
@@ -149,14 +127,14 @@ class Dask(Engine):
         Each worker gets its part in one piece and in proportion to its threads; when it dies, others take it over.
         """
         groups = self._groups(blocks, rows, row_bytes, per_thread=_KEPT_PER_THREAD)
-        work = _Round(self, make_content, rows, shared, stage, progress, sum(g.stop - g.start for g in groups))
+        work = self._round(make_content, groups, rows=rows, shared=shared, stage=stage, progress=progress)
         threads = self._threads()
         homes = [address for address, n in sorted(threads.items()) for _ in range(n)]
         futures = []
         with work.cancelled_on_error():
             for i, group in enumerate(groups):
                 home = homes[i * len(homes) // len(groups)]
-                futures.append(work.submit(_map_group, group, workers=[home], allow_other_workers=True))
+                futures.append(work.submit(tasks.map_group, group, workers=[home], allow_other_workers=True))
             work.wait(futures)
             work.leave_homes()
         return [
@@ -177,18 +155,18 @@ class Dask(Engine):
     ) -> Iterator[Any]:
         """Results of ``function(block, *rows, *shared)`` in the order of the blocks; ``rows`` are cut to each block."""
         groups = self._groups(blocks, rows)
-        work = _Round(self, function, rows, shared, stage, progress, sum(g.stop - g.start for g in groups))
+        work = self._round(function, groups, rows=rows, shared=shared, stage=stage, progress=progress)
         ahead = _AHEAD * sum(self._threads().values())
         pending: deque[Future] = deque()
         waiting = iter(groups)
         with work.cancelled_on_error():
             while True:
                 for group in itertools.islice(waiting, ahead - len(pending)):
-                    pending.append(work.submit(_map_group, group))
+                    pending.append(work.submit(tasks.map_group, group))
                 if not pending:
                     return
                 work.wait([pending[0]])
-                yield from work.result(pending.popleft())
+                yield from work.results([pending.popleft()])[0]
 
     def reduce(
         self,
@@ -202,13 +180,44 @@ class Dask(Engine):
     ) -> Reduced:
         """Put together the results ``(rows, totals)`` of all blocks, in a tree of tasks."""
         groups = self._groups(blocks, rows)
-        work = _Round(self, function, rows, shared, stage, progress, sum(g.stop - g.start for g in groups))
+        work = self._round(function, groups, rows=rows, shared=shared, stage=stage, progress=progress)
         with work.cancelled_on_error():
-            parts = [work.submit(_reduce_group, group) for group in groups]
+            parts = [work.submit(tasks.reduce_group, group) for group in groups]
+            if len(parts) > _FEW:  # first what is on one worker, as neighbours are: one sum of each travels
+                each = -(-len(parts) // self.processes)
+                parts = [work.add(parts[i : i + each]) for i in range(0, len(parts), each)]
             while len(parts) > _FEW:
                 parts = [work.add(parts[i : i + _FAN_IN]) for i in range(0, len(parts), _FAN_IN)]
             work.wait(parts)
-            return put_together([work.result(part) for part in parts])
+            return put_together(work.results(parts))
+
+    def warm_up(self, function: Callable[..., None], *arguments: Any) -> None:
+        """Call a function in every worker that has not done so yet: what it compiles is then at hand."""
+        new = [address for address in self._threads() if (function, *arguments, address) not in self._warm]
+        if not new:
+            return
+        groups = [Group([Block(i, i + 1)], None) for i in range(len(new))]
+        work = self._round(_call, groups, rows=(), shared=(function, arguments), stage="prepare", progress=silent)
+        with work.cancelled_on_error():
+            calls = [
+                work.submit(tasks.map_group, group, workers=[address], allow_other_workers=True)
+                for group, address in zip(groups, new, strict=True)
+            ]
+            work.wait(calls)
+        self._warm |= {(function, *arguments, address) for address in new}
+
+    def _round(self, function: BlockFunction, groups: Sequence[Group], **options: Any) -> Round:
+        empty: dict[str, float] = dict.fromkeys(("count", "seconds", "sent", "received"), 0)
+        return Round(
+            self.client,
+            f"{self._name}{next(self._count):x}",
+            function,
+            groups,
+            timeout=self.timeout,
+            direct=self._direct,
+            record=self.rounds.setdefault(function_name(function), empty),
+            **options,
+        )
 
     def _threads(self) -> dict[str, int]:
         threads: dict[str, int] = self.client.nthreads()
@@ -223,11 +232,11 @@ class Dask(Engine):
         row_bytes: int = 0,
         *,
         per_thread: int = _MAPPED_PER_THREAD,
-    ) -> list[_Group]:
+    ) -> list[Group]:
         """Blocks that are kept together; others in groups of about the same number of rows."""
         if blocks and isinstance(blocks[0].content, _Handle):
             return [
-                _Group(list(kept), future)
+                Group(list(kept), future)
                 for future, kept in itertools.groupby(blocks, key=lambda block: block.content.kept)
             ]
         n_rows = sum(b.stop - b.start for b in blocks)
@@ -240,275 +249,8 @@ class Dask(Engine):
         for block in blocks:
             groups.setdefault(done * n_groups // n_rows, []).append(block)
             done += block.stop - block.start
-        return [_Group(together, None) for together in groups.values()]
+        return [Group(together, None) for together in groups.values()]
 
 
-class _Round:
-    """One call of a function on all blocks: its tasks, from the first to the last result."""
-
-    def __init__(
-        self,
-        engine: Dask,
-        function: BlockFunction,
-        rows: Sequence[Any],
-        shared: Sequence[Any],
-        stage: str,
-        progress: Progress,
-        total: int,
-    ) -> None:
-        self.engine, self.client, self.function, self.rows = engine, engine.client, function, rows
-        self.stage, self.progress, self.total = stage, progress, total
-        self.name = function.__name__.strip("_").replace("_", "-")
-        self.key = f"{self.name}-{engine._name}{next(engine._count):x}"
-        self.groups: dict[Future, _Group] = {}
-        self.arguments: dict[Future, list[Future]] = {}  # of each group, held until its result is here
-        self.others: list[Future] = []
-        self.received_rows = 0
-        self.homes: list[str] = []
-        self.number = itertools.count()
-        self.record = engine.rounds.setdefault(self.name, dict.fromkeys(("count", "seconds", "sent", "received"), 0))
-        self.record["count"] += 1
-        self.begin = time.perf_counter()
-        self.shared = self._pack(tuple(shared))
-
-    def submit(self, run: Any, group: _Group, **where: Any) -> Future:
-        start, stop = group.start, group.stop
-        cut, references = self._pack(tuple(values[start:stop] for values in self.rows))
-        blocks = [(b.start, b.stop, b.content.place if group.kept else 0) for b in group.blocks]
-        shared, shared_references = self.shared
-        arguments = (self.function, blocks, group.kept, cut, len(references), shared, *references, *shared_references)
-        future = self._submit(run, arguments, f"{self.key}-{start}", **where)
-        self.groups[future], self.arguments[future] = group, references
-        if where:
-            self.homes.append(future.key)
-        return future
-
-    def add(self, parts: list[Future]) -> Future:
-        future = self._submit(_add_parts, parts, f"add-{self.key}-{next(self.number)}")
-        self.others.append(future)
-        return future
-
-    def wait(self, futures: Sequence[Future]) -> None:
-        """Wait until all have ended, or for too long without any task of this round that ends."""
-        ended, since = -1, time.monotonic()
-        # Dask's own wait leaves tracebacks that refer to futures when it times out, and nothing would be freed
-        woken = threading.Event()
-        # being woken for every task takes time, and is only of use to somebody who looks
-        for future in futures if self.progress is silent else [*self.groups, *futures]:
-            future.add_done_callback(lambda _: woken.set())
-        while True:
-            now_ended = sum(future.done() for future in self._all())
-            if now_ended != ended:
-                ended, since = now_ended, time.monotonic()
-                done = sum(g.stop - g.start for future, g in self.groups.items() if future.done())
-                self.progress(self.stage, self.received_rows + done, self.total)
-            if all(future.done() for future in futures):
-                break
-            if self.client.status not in ("running", "connecting"):
-                raise ClusterError(_GONE.format(self.client.scheduler.address if self.client.scheduler else "?"))
-            if time.monotonic() - since > self.engine.timeout:
-                raise ClusterError(self._stuck())
-            if time.monotonic() - since > _PATIENCE:
-                self.leave_homes()
-            woken.wait(timeout=1.0)
-            woken.clear()
-        self.record["seconds"] += time.perf_counter() - self.begin
-        self.begin = time.perf_counter()
-        for future in futures:
-            if future.status == "error":
-                self._raise(future)
-
-    def leave_homes(self) -> None:
-        """Let tasks that have a worker of their own go to any other, from now on."""
-        if self.homes:
-            self.client.run_on_scheduler(_leave_homes, self.homes)
-
-    def result(self, future: Future) -> Any:
-        result = self.client.gather(future)
-        self.record["received"] += _size(result)
-        if future in self.groups:
-            group = self.groups.pop(future)
-            self.received_rows += group.stop - group.start
-            del self.arguments[future]
-        return result
-
-    def _all(self) -> list[Future]:
-        arguments = itertools.chain.from_iterable(self.arguments.values())
-        return [*self.groups, *arguments, *self.shared[1], *self.others]
-
-    @contextmanager
-    def cancelled_on_error(self) -> Iterator[None]:
-        """Take back what is queued where anything goes wrong, Ctrl-C included."""
-        from distributed import CancelledError
-        from distributed.comm.core import CommClosedError
-
-        try:
-            yield
-        except (CancelledError, CommClosedError) as error:
-            raise ClusterError(_GONE.format(error)) from error
-        except BaseException:
-            if self.client.status == "running":
-                self.client.cancel(self._all(), force=True)
-            raise
-
-    def _submit(self, run: Any, arguments: Sequence[Any], key: str, **where: Any) -> Future:
-        import dask
-
-        # data is in the tasks on purpose: from there the scheduler can make everything again
-        with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 TiB"}):
-            future: Future = self.client.submit(run, *arguments, key=key, pure=False, **where)
-        return future
-
-    def _pack(self, values: tuple[Any, ...]) -> tuple[bytes, list[Future]]:
-        """Values as bytes, and futures of the large arrays that they refer to."""
-        file = io.BytesIO()
-        packer = _packer()(file)
-        packer.dump(values)
-        futures = []
-        for array in packer.arrays:
-            if isinstance(array, np.ndarray):
-                futures.append(self._submit(_given, [np.asarray(array)], f"send-{self.key}-{next(self.number)}"))
-                self.record["sent"] += array.nbytes
-            else:
-                futures.append(self.client.compute(array))
-        self.record["sent"] += len(file.getvalue())
-        return file.getvalue(), futures
-
-    def _raise(self, future: Future) -> None:
-        """Raise the error of a task; what killed its workers is said in other words."""
-        from distributed import KilledWorker
-
-        try:
-            future.result()
-        except KilledWorker as error:
-            raise ClusterError(
-                f"{self._named(future)} ended {error.allowed_failures + 1} workers, the last of them "
-                f"{error.last_worker.address}: probably there was not enough memory. Give workers more, or say a "
-                "smaller working_memory."
-            ) from None
-        except FileNotFoundError as error:
-            raise ClusterError(
-                f"{self._named(future)}: a worker cannot see a file ({error}). Put it on a file system that all "
-                "workers share, under the same path."
-            ) from error
-
-    def _named(self, future: Future) -> str:
-        for each, group in self.groups.items():
-            if future is each or future in self.arguments[each]:
-                return f"{self.name} of rows {group.start} to {group.stop}"
-        return f"what goes out or comes back of {self.name}"
-
-    def _stuck(self) -> str:
-        unfinished = [future for future in self._all() if not future.done()]
-        working = self.client.processing()
-        where = {key: address for address, keys in working.items() for key in keys}
-        address = next((where[future.key] for future in unfinished if future.key in where), None)
-        first = next((future for future in unfinished if future in self.groups), unfinished[0])
-        return (
-            f"no task of {self.name!r} ended within {self.engine.timeout:g} s: {self._named(first)} waits for "
-            f"{'a worker' if address is None else f'worker {address}'}, {len(unfinished)} tasks are not done. Look "
-            "whether the worker is paused (memory), stopped or cut off; end it, so that others take over, or allow a "
-            "longer timeout."
-        )
-
-
-_GONE = (
-    "the connection to the scheduler was lost ({}). Start it again, and repeat the call: what is written to a run "
-    "folder is taken up."
-)
-
-
-@cache
-def _packer() -> Any:
-    import cloudpickle
-    from dask import is_dask_collection
-
-    class Packer(cloudpickle.Pickler):
-        """Sets large arrays and those of Dask aside, each once."""
-
-        def __init__(self, file: io.BytesIO) -> None:
-            super().__init__(file)
-            self.arrays: list[Any] = []
-            self._places: dict[int, int] = {}
-
-        def persistent_id(self, value: Any) -> int | None:
-            large = isinstance(value, np.ndarray) and value.nbytes >= _LARGE and not value.dtype.hasobject
-            if not large and not is_dask_collection(value):
-                return None
-            if id(value) not in self._places:
-                self._places[id(value)] = len(self.arrays)
-                self.arrays.append(value)
-            return self._places[id(value)]
-
-    return Packer
-
-
-class _Unpacker(pickle.Unpickler):
-    def __init__(self, packed: bytes, arrays: Sequence[Any]) -> None:
-        super().__init__(io.BytesIO(packed))
-        self.arrays = arrays
-
-    def persistent_load(self, place: int) -> Any:
-        return self.arrays[place]
-
-
-def _leave_homes(keys: list[str], dask_scheduler: Any) -> None:
-    """Forget which worker tasks were meant for.
-
-    Dask forgets it by itself (``allow_other_workers``) while there are other workers, but not if all are gone for a
-    moment: tasks would then wait for the address of a dead worker.
-    """
-    tasks = [dask_scheduler.tasks[key] for key in keys if key in dask_scheduler.tasks]
-    dask_scheduler.set_restrictions(worker={task.key: None for task in tasks})
-    waiting = {task.key: "processing" for task in tasks if task.state == "no-worker"}
-    dask_scheduler.transitions(waiting, stimulus_id="bispectral-ot")
-
-
-def _given(array: Any) -> Any:
-    return array
-
-
-def _add_parts(*parts: Reduced) -> Reduced:
-    return put_together(parts)
-
-
-def _map_group(*task: Any) -> list[Any]:
-    with one_core(), _blas().limit(limits=1, user_api="blas"):
-        return list(_results(*task))
-
-
-def _reduce_group(*task: Any) -> Reduced:
-    with one_core(), _blas().limit(limits=1, user_api="blas"):
-        return put_together(_results(*task))
-
-
-def _results(
-    function: BlockFunction,
-    blocks: list[tuple[int, int, int]],
-    kept: list[Any] | None,
-    packed_rows: bytes,
-    n_row_references: int,
-    packed_shared: bytes,
-    *references: Any,
-) -> Iterator[Any]:
-    """Results of a group of blocks, one after the other."""
-    rows = _Unpacker(packed_rows, references[:n_row_references]).load()
-    shared = _Unpacker(packed_shared, references[n_row_references:]).load()
-    first = blocks[0][0]
-    for start, stop, place in blocks:
-        block = Block(start, stop, None if kept is None else kept[place])
-        yield function(block, *(values[start - first : stop - first] for values in rows), *shared)
-
-
-@cache
-def _blas() -> Any:
-    """The BLAS libraries of this process; each of its threads runs a task, and needs no more of theirs."""
-    from threadpoolctl import ThreadpoolController
-
-    return ThreadpoolController()
-
-
-def _size(result: Any) -> int:
-    if isinstance(result, (tuple, list)):
-        return sum(map(_size, result))
-    return int(getattr(result, "nbytes", 8))
+def _call(block: Block, function: Callable[..., None], arguments: tuple[Any, ...]) -> None:
+    function(*arguments)

@@ -59,6 +59,9 @@ class Engine(ABC):
         """Bytes that blocks and what they are made from may take, in all processes together."""
         return default_budget()
 
+    def warm_up(self, function: Callable[..., None], *arguments: Any) -> None:  # noqa: B027 (here the first round does it)
+        """Call a function in every process that will work, if these are others: what it compiles is then at hand."""
+
     @abstractmethod
     def map(
         self,

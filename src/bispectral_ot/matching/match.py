@@ -15,6 +15,7 @@ from bispectral_ot.datasets import Dataset
 from bispectral_ot.datasets.dataset import as_shapes
 from bispectral_ot.datasets.load import as_datasets
 from bispectral_ot.datasets.transforms import warn_of_shared
+from bispectral_ot.engines import Threads
 from bispectral_ot.engines.cluster import as_engine
 from bispectral_ot.errors import DataWarning, InputError, warn
 from bispectral_ot.matching.novelty import IMPRESSION, unmatched_share
@@ -110,7 +111,8 @@ def match(
         Folder for memory-mapped features, where the budget asks for them; the system's temporary folder by default.
     client
         A ``distributed.Client``: features, cost and passes are then computed on the workers of its Dask cluster, and
-        ``working_memory`` is that of each worker. The result is the same. See docs/scale.md.
+        ``working_memory`` is that of each worker. The result is the same. Folders of images and Zarr stores that are
+        given by their path are read by the workers, which must see them. See docs/scale.md.
     state
         File for the state of the solve: a call that was cut off goes on from it; see :meth:`Sinkhorn.solve`.
     progress
@@ -136,7 +138,9 @@ def match(
             raise InputError(f"the state of a solve is kept by Sinkhorn only, got {solver!r}; leave state out.")
         solving["state"] = state
     _refuse_pairs(source=source, target=target)
-    sides = as_datasets((source, target), ("source", "target"), progress=progress)
+    engine = as_engine(client) or Threads()
+    elsewhere = engine.local is not engine
+    sides = as_datasets((source, target), ("source", "target"), stay=elsewhere, progress=progress)
     choice = choose_features(features, symmetry=symmetry, metric=metric, kind=sides[0].kind, intensity=intensity)
     if choice.symmetry == "so3-shapes":
         sides = [as_shapes(side) for side in sides]
@@ -162,7 +166,7 @@ def match(
             storage=storage,
             solver_bytes=solver.extra_bytes(shape),
             scratch=scratch,
-            engine=as_engine(client),
+            engine=engine,
             progress=progress,
         )
     estimate = None

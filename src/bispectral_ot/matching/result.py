@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from bispectral_ot.checks import check_choice, check_integer, check_share
 from bispectral_ot.datasets import Dataset
-from bispectral_ot.datasets.dataset import as_dataset
+from bispectral_ot.datasets.dataset import as_dataset, is_chunked
 from bispectral_ot.errors import InputError
 from bispectral_ot.matching.novelty import Unmatched, own_distances, rank, relaxed_plan, soft_distances
 from bispectral_ot.matching.outcomes import ClassShares, LabelDetails, LabelTransfer, Prediction, TopMatches
@@ -105,6 +105,11 @@ class Match:
         (10, 10)
         """
         return plot_match(self, kind, n=n, k=k, ax=ax)
+
+    @property
+    def images_elsewhere(self) -> bool:
+        """Whether images of a side are a ``dask.array``, of which not all are to be read here."""
+        return any(side is not None and is_chunked(side.images) for side in (self.source, self.target))
 
     @property
     def distance(self) -> float:

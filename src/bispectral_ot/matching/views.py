@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from bispectral_ot import display, plots
 from bispectral_ot.checks import check_choice, check_integer
-from bispectral_ot.datasets.dataset import is_chunked
 from bispectral_ot.datasets.pictures import Pictures
 from bispectral_ot.errors import InputError
 
@@ -39,7 +38,7 @@ def match_html(match: Match) -> str:
 
 
 def _pairs_html(match: Match) -> str:
-    if match.source is None or match.target is None or any(is_chunked(s.images) for s in (match.source, match.target)):
+    if match.source is None or match.target is None or match.images_elsewhere:
         return ""
     sources, targets, top = Pictures(match.source), Pictures(match.target), match.top_matches(_BEST)
     lines = []

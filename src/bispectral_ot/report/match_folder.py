@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bispectral_ot.errors import DataWarning, warn
 from bispectral_ot.files import write_csv, write_json
 from bispectral_ot.matching import Match
 from bispectral_ot.poses import Poses
@@ -88,9 +89,17 @@ def write_match(
         write_csv(folder / "poses.csv", *pose_rows(poses, source))
     if review.sources is not None and review.targets is not None:
         write_csv(folder / "unmatched.csv", *unmatched_rows(review, source, target))
-    if model and isinstance(match.coupling, EntropicCoupling):
+    elsewhere = match.images_elsewhere
+    if elsewhere:
+        warn(
+            "the images stay where the workers read them, so that the run has no figures, unmatched.csv and model.npz; "
+            "--report or --poses read them here.",
+            DataWarning,
+        )
+    if model and isinstance(match.coupling, EntropicCoupling) and not elsewhere:
         replace(match.predictor, positions=target.positions).save(folder / MODEL)
     written = time.perf_counter() - start
+    draw = draw and not elsewhere
     drawing = _figures(folder, match, source, target, table, poses, review, k=k, seed=seed) if draw else []
     start = time.perf_counter()
     for number, write in enumerate(drawing):
@@ -99,13 +108,16 @@ def write_match(
         progress("figures", number + 1, len(drawing))
     spent = {"tables": written, **({"figures": time.perf_counter() - start} if draw else {})}
     start = time.perf_counter()
-    page = collect(match, source, target, poses=poses, title=title, seed=seed, progress=progress)
+    page = None
+    if not elsewhere:
+        page = collect(match, source, target, poses=poses, title=title, seed=seed, progress=progress)
     content = tables.results(match, source, target, table) | review.facts() | dict(extra or {})
     content["settings"] = {**match.settings, **(settings or {})}
     content["seconds"] = {**(seconds or {}), **match.seconds, **spent, "page": time.perf_counter() - start}
     if poses is not None:
         content["poses"] = pose_summary(poses)
-    page.save(folder, facts=content)
+    if page is not None:
+        page.save(folder, facts=content)
     write_json(folder / "results.json", content)
     return content
 

@@ -38,7 +38,8 @@ class Review:
     def of(cls, match: Match, *, seed: int = 0) -> Review:
         """Look a match over; ``seed`` is that of the bootstrap of shares."""
         shares = None if match.share_estimate is None else match.class_shares(seed=seed)
-        looked = match.feature_map is not None and match.settings.get("marginals", "balanced") != "balanced"
+        known = match.feature_map is not None and not match.images_elsewhere
+        looked = known and match.settings.get("marginals", "balanced") != "balanced"
         return cls(
             shares=shares,
             true_shares=None if shares is None else _true_shares(match, shares),

@@ -27,6 +27,7 @@ def run_ablation(
     preset: Preset | None = None,
     root: str | Path | None = None,
     working_memory: str | int | float | None = None,
+    client: Any = None,
     progress: Progress = silent,
     report: Report = lambda cell: None,
 ) -> dict[str, list[Answer]]:
@@ -42,6 +43,8 @@ def run_ablation(
         Names in :data:`~bispectral_ot.studies.questions.QUESTIONS`; all by default.
     preset
         The choices that are not varied; 1,000 images a class by default.
+    client
+        A ``distributed.Client`` to work on a Dask cluster, as for :func:`~bispectral_ot.match`.
     report
         Called with each cell as it ends, and what it varies as ``cell["variant"]``.
     """
@@ -63,6 +66,7 @@ def run_ablation(
     work = store.run(
         [_group(source, members) for members in shared],
         working_memory=working_memory,
+        client=client,
         progress=progress,
         report=lambda cell: report(cell | {"variant": titles[cell["config"]["digest"]]}),
     )

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from bispectral_ot.checks import check_entries
+from bispectral_ot.engines.cluster import as_engine
 from bispectral_ot.errors import InputError, RunExistsError
 from bispectral_ot.files import write_json
 from bispectral_ot.progress import Progress, silent
@@ -67,6 +68,7 @@ class CellStore:
         *,
         overwrite: bool = False,
         working_memory: str | int | float | None = None,
+        client: Any = None,
         inspect: Inspect = lambda match, a, b, config: None,
         summarise: Callable[[], None] = lambda: None,
         progress: Progress = silent,
@@ -78,6 +80,7 @@ class CellStore:
         is saved, ``summarise()``, ``progress("cells", done, total)`` and ``report(cell)`` are called; for
         ``working_memory`` and ``inspect`` see :func:`~bispectral_ot.studies.experiment.compute_cells`.
         """
+        engine = as_engine(client)
         missing: list[list[Config]] = []
         pending: set[str] = set()
         for group in groups:
@@ -91,7 +94,7 @@ class CellStore:
             progress("cells", done, total)
             for group, configs in zip(groups, missing, strict=True):
                 options: dict[str, Any] = {"working_memory": working_memory, "inspect": inspect, "progress": progress}
-                for cell in compute_cells(group, configs, **options) if configs else ():
+                for cell in compute_cells(group, configs, engine=engine, **options) if configs else ():
                     self.save(cell)
                     summarise()
                     done += 1

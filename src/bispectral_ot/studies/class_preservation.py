@@ -39,6 +39,7 @@ def run_class_preservation(
     preset: Preset | None = None,
     root: str | Path | None = None,
     working_memory: str | int | float | None = None,
+    client: Any = None,
     overwrite: bool = False,
     pages: bool = False,
     progress: Progress = silent,
@@ -60,6 +61,8 @@ def run_class_preservation(
         Names; settings are ``"rotated"`` and ``"baseline"``.
     preset
         Every other choice; the paper's by default.
+    client
+        A ``distributed.Client`` to work on a Dask cluster, as for :func:`~bispectral_ot.match`.
     overwrite
         Compute again what was saved with other choices, which is refused otherwise.
     pages
@@ -99,6 +102,7 @@ def run_class_preservation(
         [group for *_, group in groups],
         overwrite=overwrite,
         working_memory=working_memory,
+        client=client,
         inspect=inspect,
         summarise=lambda: write_summary(folder, store.all()),
         progress=progress,

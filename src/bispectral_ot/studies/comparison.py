@@ -17,6 +17,7 @@ from bispectral_ot.comparing.compare import DEFAULT_REG, as_transport
 from bispectral_ot.comparing.ground import Ground
 from bispectral_ot.comparing.sampling import mean_embeddings, permutation_test, statistic
 from bispectral_ot.datasets import Dataset, load, rotate_randomly
+from bispectral_ot.engines.cluster import as_engine
 from bispectral_ot.files import write_json, write_text
 from bispectral_ot.progress import Progress, silent
 from bispectral_ot.spaces import FeatureSpace, choose_features
@@ -52,6 +53,7 @@ def run_comparison(
     skip: int = 0,
     seed: int = 0,
     root: str | Path | None = None,
+    client: Any = None,
     overwrite: bool = False,
     progress: Progress = silent,
 ) -> dict[str, list[Cell]]:
@@ -78,6 +80,8 @@ def run_comparison(
         Images of each side of a test, and how many tests a rate is counted from.
     skip
         Leave out so many images at the beginning of each set: those on which parameters were chosen.
+    client
+        A ``distributed.Client`` to work on a Dask cluster, as for :func:`~bispectral_ot.match`. Tests stay here.
     """
     for name, value in (("images", images), ("test_images", test_images), ("repeats", repeats)):
         check_integer(name, value, minimum=2)
@@ -110,6 +114,7 @@ def run_comparison(
     options = {"parts": parts, "datasets": list(datasets), "features": list(features), "images": images}
     options |= {"sizes": list(sizes), "test_images": test_images, "repeats": repeats, "skip": skip, "seed": seed}
     sets: dict[str, Dataset] = {}
+    engine = as_engine(client)
 
     def loaded(name: str) -> Dataset:
         if name not in sets:
@@ -124,7 +129,7 @@ def run_comparison(
             if cell is None:
                 start = time.perf_counter()
                 chosen = [loaded(name) for name in config["datasets"].split("+")]
-                cell = {"config": config, **_MEASURES[config["part"]](config, chosen)}
+                cell = {"config": config, **_MEASURES[config["part"]](config | {"client": engine}, chosen)}
                 cell["seconds"] = time.perf_counter() - start
                 store.save(cell)
             found[config["part"]].append(cell)
@@ -142,18 +147,17 @@ def _distances(config: Cell, datasets: list[Dataset]) -> Cell:
         one, other = _disjoint(dataset, config["size"], seed=[config["seed"], place])
         turned = rotate_randomly(other, seed=config["seed"])
         sets |= {f"{dataset.name}": one, f"{dataset.name}, other half": other, f"{dataset.name}, turned": turned}
-    return _entries(compare(sets, features=config["features"], reg=config["reg"], seed=config["seed"]))
+    return _entries(compare(sets, reg=config["reg"], **_options(config)))
 
 
 def _sets(config: Cell, datasets: list[Dataset]) -> Cell:
     """Distances between all sets, and another half of the first one, turned."""
-    return _entries(compare(_drawn(config, datasets), features=config["features"], seed=config["seed"]))
+    return _entries(compare(_drawn(config, datasets), **_options(config)))
 
 
 def _labels(config: Cell, datasets: list[Dataset]) -> Cell:
     """The same with the distance between classes in the cost, by transport and as between Gaussian distributions."""
-    sets = _drawn(config, datasets)
-    options = {"features": config["features"], "seed": config["seed"]}
+    sets, options = _drawn(config, datasets), _options(config)
     return _entries(compare(sets, labels=True, **options)) | {
         "gaussian": compare(sets, labels="gaussian", **options).distances
     }
@@ -163,6 +167,10 @@ def _drawn(config: Cell, datasets: list[Dataset]) -> dict[str, Dataset]:
     halves = [_disjoint(each, config["size"], seed=[config["seed"], place]) for place, each in enumerate(datasets)]
     sets = {each.name: half[0] for each, half in zip(datasets, halves, strict=True)}
     return sets | {f"{datasets[0].name}, turned": rotate_randomly(halves[0][1], seed=config["seed"])}
+
+
+def _options(config: Cell) -> dict[str, Any]:
+    return {name: config[name] for name in ("features", "seed", "client")}
 
 
 def _entries(found: Comparison) -> Cell:
@@ -178,7 +186,8 @@ def _entries(found: Comparison) -> Cell:
 def _halves(config: Cell, datasets: list[Dataset]) -> Cell:
     """The distance of two halves of some size, and what was expected."""
     halves = _disjoint(datasets[0], config["size"], seed=[config["seed"], config["size"]])
-    found = compare(dict(zip(("one", "other"), halves, strict=True)), features=config["features"]).pairs[0]
+    sets = dict(zip(("one", "other"), halves, strict=True))
+    found = compare(sets, features=config["features"], client=config["client"]).pairs[0]
     return {"distance": found.distance, "reference": found.reference}
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from bispectral_ot.costs import Cost
 from bispectral_ot.datasets import Dataset
+from bispectral_ot.engines import Engine
 from bispectral_ot.matching import Match
 from bispectral_ot.matching.match import match_settings
 from bispectral_ot.matching.result import label_names
@@ -48,6 +49,7 @@ def compute_cells(
     configs: list[Config],
     *,
     working_memory: str | int | float | None = None,
+    engine: Engine | None = None,
     inspect: Inspect = lambda match, source, target, config: None,
     progress: Progress = silent,
 ) -> Iterator[dict[str, Any]]:
@@ -56,7 +58,8 @@ def compute_cells(
     ``accuracy`` gives each source image the class with most of its mass, the paper's rule; ``best_match_accuracy`` the
     class of its single best match. ``seconds`` has the time for features and cost in every cell that shares them.
     ``peak_memory`` is the largest resident size of the process during these stages; where the system cannot measure
-    it anew (not Linux), since the process began. ``inspect`` is called with each match before its cell is given.
+    it anew (not Linux), since the process began. ``inspect`` is called with each match before its cell is given;
+    ``engine`` is where features, costs and passes are computed.
     """
     stages = Stages(fresh=True)
     with stages.measured("features"):
@@ -69,6 +72,7 @@ def compute_cells(
             pca=group.pca,
             working_memory=working_memory,
             solver_bytes=max(_solver(config).extra_bytes(shape) for config in configs),
+            engine=engine,
             progress=progress,
         )
     with space:

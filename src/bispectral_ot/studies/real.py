@@ -14,6 +14,8 @@ from bispectral_ot.checks import check_choice, check_integer
 from bispectral_ot.datasets import Dataset, load, rotate_randomly, split_halves
 from bispectral_ot.datasets.transforms import background_level
 from bispectral_ot.datasets.warp import shift_maps, warp
+from bispectral_ot.engines import Engine
+from bispectral_ot.engines.cluster import as_engine
 from bispectral_ot.errors import InputError
 from bispectral_ot.files import write_json, write_text
 from bispectral_ot.matching import Match, match
@@ -50,6 +52,7 @@ def run_real(
     sizes: Sequence[int] = (64,),
     per_class: int = 100,
     seeds: int = 5,
+    client: Any = None,
     overwrite: bool = False,
     progress: Progress = silent,
 ) -> list[dict[str, Any]]:
@@ -73,6 +76,8 @@ def run_real(
         Images of each class on each side at most.
     seeds
         Halves, angles and shifts are drawn so many times.
+    client
+        A ``distributed.Client`` to work on a Dask cluster, as for :func:`~bispectral_ot.match`.
     """
     for condition in conditions:
         check_choice("conditions", condition, CONDITIONS)
@@ -96,6 +101,7 @@ def run_real(
     ]
     cells: list[dict[str, Any]] = []
     halves: dict[tuple[Any, ...], tuple[Dataset, Dataset]] = {}
+    engine = as_engine(client)
     with store.recorded({"folders": [Path(folder).name for folder in folders], "seeds": seeds, "per_class": per_class}):
         for number, task in enumerate(tasks):
             progress("cells", number, len(tasks))
@@ -106,7 +112,7 @@ def run_real(
                 if key not in halves:
                     halves = {key: _sides(task)}  # features of one pair of sides are made one after the other
                 start = time.perf_counter()
-                found = _match(*halves[key], str(task["features"]))
+                found = _match(*halves[key], str(task["features"]), engine)
                 cell = {"config": config, **_figures(found), "seconds": time.perf_counter() - start}
                 if task["features"] == DEFAULT and task["seed"] == 0:
                     assert found.source is not None
@@ -139,12 +145,12 @@ def _sides(task: dict[str, Any]) -> tuple[Dataset, Dataset]:
     return rotate_randomly(source, seed=task["seed"]), target
 
 
-def _match(source: Dataset, target: Dataset, features: str) -> Match:
+def _match(source: Dataset, target: Dataset, features: str, engine: Engine | None) -> Match:
     if features == PATTERNS:
-        return match(source, target, features=LocalBinaryPatterns(), metric="l1", normalize=False)
+        return match(source, target, features=LocalBinaryPatterns(), metric="l1", normalize=False, client=engine)
     if features == MOVED_DEFAULT:
-        return match(source, target, symmetry="rotation-translation")
-    return match(source, target, features=None if features == DEFAULT else features)
+        return match(source, target, symmetry="rotation-translation", client=engine)
+    return match(source, target, features=None if features == DEFAULT else features, client=engine)
 
 
 def _figures(found: Match) -> dict[str, Any]:

@@ -107,6 +107,7 @@ def run_symmetries(
     shapes_per_class: int = 60,
     seed: int = 0,
     root: str | Path | None = None,
+    client: Any = None,
     overwrite: bool = False,
     progress: Progress = silent,
     report: Report = lambda cell: None,
@@ -127,6 +128,8 @@ def run_symmetries(
         Images and synthetic shapes of each class in each half.
     seed
         Of the halves, of the shapes and of how they are moved.
+    client
+        A ``distributed.Client`` to work on a Dask cluster, as for :func:`~bispectral_ot.match`.
 
     Returns
     -------
@@ -165,6 +168,7 @@ def run_symmetries(
     work = store.run(
         groups,
         overwrite=overwrite,
+        client=client,
         summarise=lambda: _write_summary(folder, store.all()),
         progress=progress,
         report=report,

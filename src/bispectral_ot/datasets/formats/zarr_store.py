@@ -26,7 +26,7 @@ def list_zarr(path: Path, split: str, keys: Sequence[str]) -> Listing:
     zarr = library("zarr", extra="zarr", what=path)
     with reading(path), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about files that are no part of the store
-        node = zarr.open(str(path), mode="r")
+        node = zarr.open(str(path.absolute()), mode="r")  # workers have other current folders
         if not hasattr(node, "members") and not hasattr(node, "arrays"):  # a store that is one array
             return list_arrays(str(path), path.stem, {"images": node}, (), split)
         attributes = _ome_attributes(node)

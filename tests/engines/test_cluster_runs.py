@@ -1,0 +1,107 @@
+"""The program and the studies on a cluster, and a scheduler that dies."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+import bispectral_ot as bot
+from bispectral_ot.cli.main import app
+from bispectral_ot.transport import Sinkhorn
+
+distributed = pytest.importorskip("distributed")
+
+
+def test_the_program_with_a_scheduler(client, tmp_path, monkeypatch):
+    monkeypatch.setattr("bispectral_ot.report.match_folder.save", lambda figure, path: None)
+    words = ["match", "digits", "digits", "--split-halves", "--limit", "60", "--features", "pixels", "--json", "--out"]
+    here = CliRunner().invoke(app, [*words, str(tmp_path / "here")])
+    there = CliRunner().invoke(app, [*words, str(tmp_path / "there"), "--scheduler", client.scheduler.address])
+    assert (here.exit_code, there.exit_code) == (0, 0)
+    one, other = (json.loads(found.stdout) for found in (here, there))
+    assert other["distance"] == pytest.approx(one["distance"], rel=1e-5)
+    cluster = json.loads((tmp_path / "there" / "run.json").read_text())["cluster"]
+    assert len(cluster["workers"]) == 2
+    assert cluster["rounds"]["sweep"]["count"] >= other["iterations"] > 0
+    assert not (tmp_path / "there.solve.npz").exists()
+
+
+def test_a_study_with_a_scheduler(client, tmp_path, monkeypatch):
+    monkeypatch.setattr("bispectral_ot.studies.class_preservation.save", lambda figure, path: None)
+    words = ["study", "class-preservation", "--datasets", "digits", "--per-class", "10", "--metrics", "l1"]
+    words += ["--features", "pixels", "--settings", "rotated", "--quiet", "--out"]
+    cells = []
+    for name, options in (("here", []), ("there", ["--scheduler", client.scheduler.address])):
+        done = CliRunner().invoke(app, [*words, str(tmp_path / name), *options])
+        assert done.exit_code == 0, done.output
+        cells += json.loads((tmp_path / name / "results.json").read_text())["cells"]
+    one, other = cells
+    assert other["accuracy"] == one["accuracy"]
+    assert other["transport_cost"] == pytest.approx(one["transport_cost"], rel=1e-4)
+
+
+SCHEDULER = """
+import sys
+from distributed import LocalCluster
+
+if __name__ == "__main__":
+    options = {"processes": False, "protocol": "tcp", "dashboard_address": None}
+    with LocalCluster(n_workers=1, threads_per_worker=1, **options) as cluster:
+        print(cluster.scheduler_address, flush=True)
+        sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def mortal():
+    """A process with a scheduler and a worker, and the address of the scheduler."""
+    options = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True}
+    with subprocess.Popen([sys.executable, "-c", SCHEDULER], **options) as process:
+        yield process, process.stdout.readline().strip()
+        process.kill()
+
+
+def test_after_a_dead_scheduler_the_solve_goes_on_with_another(client, mortal, tmp_path, monkeypatch):
+    monkeypatch.setattr("bispectral_ot.transport.saved.EVERY", 0.0)
+    source, target = bot.split_halves(bot.load("digits"), per_class=10)
+    solver = Sinkhorn(reg=0.005, tol=1e-7, lookback=0)
+    options = {"features": "pixels", "marginals": "balanced", "solver": solver, "state": tmp_path / "solve.npz"}
+    process, address = mortal
+    passes = 0
+
+    def kill_later(stage, done, total):
+        nonlocal passes
+        passes += stage == "transport"
+        if passes == 12:
+            os.kill(process.pid, signal.SIGKILL)
+            process.wait()
+
+    with (
+        distributed.Client(address, timeout=2, set_as_default=False) as doomed,
+        pytest.raises(bot.ClusterError, match="connection to the scheduler was lost"),
+    ):
+        bot.match(source, target, client=doomed, progress=kill_later, **options)
+    assert (tmp_path / "solve.npz").exists()
+    expected = bot.match(source, target, **options | {"state": None})
+    found = bot.match(source, target, client=client, **options)
+    assert found.distance == pytest.approx(expected.distance, rel=1e-6)
+    assert found.coupling.iterations < expected.coupling.iterations
+    assert not (tmp_path / "solve.npz").exists()
+
+
+def test_the_benchmark_of_a_cluster(client):
+    from benchmarks.cluster import measure, model
+    from bispectral_ot.engines.dask import Dask
+
+    found = measure(300, Dask(client), 2, storage="recompute", repeats=2)
+    assert found["distance_differs"] < 1e-6
+    assert found["potentials_differ"] < 1e-4
+    assert found["client_bytes_a_pass"]["received"] == 2 * 8 * 300 + 8 * 300  # sums of columns, potentials of rows
+    rates = {"exponentials": 1e9, "products": 1e10}
+    assert model(found, round_seconds=0.01, rates=rates) == pytest.approx(0.01 + 300**2 / 2 * (1e-9 + 128e-10))
