@@ -117,14 +117,16 @@ def class_distances(
     sampling = np.zeros(count)
     total, done = count * (count + 1) // 2, 0
     random = np.random.default_rng(seed)
+    within = [ground.block(one, one) for one in members]
     for i, one in enumerate(members):
         size = len(one[1])
         if size > 3:
-            images = pool(ground.among([one]), scale=ground.scale)
+            images = pool(within[i], scale=ground.scale)
             sampling[i] = sampling_law(images, size, splits=_SPLITS, random=random).part(size)
         for j, other in enumerate(members[:i]):
             sizes = size, len(other[1])
-            images = pool(ground.among([one, other]), scale=ground.scale)
+            across = ground.block(one, other)
+            images = pool(np.block([[within[i], across], [across.T, within[j]]]), scale=ground.scale)
             source, target = np.zeros((sum(sizes), 1)), np.zeros((sum(sizes), 1))
             source[: sizes[0]], target[sizes[0] :] = 1 / sizes[0], 1 / sizes[1]
             matrix[i, j] = matrix[j, i] = images.divergences(source, target)[0] - sampling[i] - sampling[j]

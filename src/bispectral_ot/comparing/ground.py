@@ -18,6 +18,8 @@ Positions = NDArray[np.int64]
 _SAMPLE = 1000
 # Of the costs within a set: the very largest would depend on single images.
 _QUANTILE = 0.99
+# Costs of so few entries take less time than starting threads.
+_ONE_CORE = 2**17
 
 
 class LabelledDistance(Distance):
@@ -113,6 +115,14 @@ class Ground:
         some = [(place, at, np.asarray(self.space.features[place][at])) for place, at in chosen]
         return np.block([[self._block(*one, *other) for other in some] for one in some])
 
+    def block(self, one: tuple[int, Positions], other: tuple[int, Positions]) -> NDArray[np.float32]:
+        """Costs (n, m) between some images of one set and some of another."""
+        (source, at), (target, others) = one, other
+        features = self.space.features
+        return self._block(
+            source, at, np.asarray(features[source][at]), target, others, np.asarray(features[target][others])
+        )
+
     def between(self, source: int, source_at: Positions, target: int) -> NDArray[np.float32]:
         """Costs (k, m) from some images of one set to all of another."""
         rows = np.asarray(self.space.features[source][source_at])
@@ -129,6 +139,8 @@ class Ground:
         other_rows: NDArray[np.float32],
     ) -> NDArray[np.float32]:
         distance = self.distance(i, j, rows, other_rows, at, others)
+        if len(rows) * len(others) <= _ONE_CORE:
+            return distance.rows(0, len(rows))
         return Cost.from_distance(distance, storage="float32").block(0, len(rows))
 
     def _spread(self) -> float:
