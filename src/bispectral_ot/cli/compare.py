@@ -12,10 +12,28 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from bispectral_ot.choices import FeatureName, Metric, Split, Storage, Symmetry
+from bispectral_ot.choices import Split, Symmetry
 from bispectral_ot.cli.config import ConfigFile
 from bispectral_ot.cli.console import output, progress_bars, say, shown_warnings
-from bispectral_ot.cli.match import Scheduler
+from bispectral_ot.cli.options import (
+    COMPARISON,
+    IMAGES,
+    OUTPUT,
+    AsJson,
+    Center,
+    Components,
+    CostStorage,
+    FeatureMetric,
+    Features,
+    Figures,
+    Grey,
+    Quiet,
+    Report,
+    Resize,
+    Root,
+    Scheduler,
+    WorkingMemory,
+)
 from bispectral_ot.errors import DataWarning, InputError
 
 if TYPE_CHECKING:
@@ -23,7 +41,8 @@ if TYPE_CHECKING:
     from bispectral_ot.datasets.listing import Listing
     from bispectral_ot.progress import Progress
 
-_COMPARISON, _IMAGES, _TESTS, _MEMORY, _OUTPUT = "Comparison", "Images", "Tests", "Memory", "Output"
+
+_TESTS = "Tests"
 
 
 def compare(
@@ -41,50 +60,37 @@ def compare(
         typer.Option(
             help="What not to see.",
             show_default="that of the features, else rotation",
-            rich_help_panel=_COMPARISON,
+            rich_help_panel=COMPARISON,
         ),
     ] = None,
-    features: Annotated[
-        FeatureName | None,
-        typer.Option(
-            help="What images are compared by.", show_default="what suits the symmetry", rich_help_panel=_COMPARISON
-        ),
-    ] = None,
-    metric: Annotated[
-        Metric | None,
-        typer.Option(
-            help="Distance between features.", show_default="what suits the features", rich_help_panel=_COMPARISON
-        ),
-    ] = None,
+    features: Features = None,
+    metric: FeatureMetric = None,
     labels: Annotated[
         bool,
-        typer.Option("--labels", help="Add the distance between classes to the cost.", rich_help_panel=_COMPARISON),
+        typer.Option("--labels", help="Add the distance between classes to the cost.", rich_help_panel=COMPARISON),
     ] = False,
     gaussian_classes: Annotated[
         bool,
         typer.Option(
             "--gaussian-classes",
             help="Like --labels, with classes taken for Gaussian distributions.",
-            rich_help_panel=_COMPARISON,
+            rich_help_panel=COMPARISON,
         ),
     ] = False,
     marginals: Annotated[
         Literal["balanced", "relaxed"],
         typer.Option(
             help="relaxed lets mass without a counterpart stay behind: less of the distance is due to other shares.",
-            rich_help_panel=_COMPARISON,
+            rich_help_panel=COMPARISON,
         ),
     ] = "balanced",
-    pca: Annotated[
-        int | None,
-        typer.Option(min=1, help="Reduce the features to this many principal components.", rich_help_panel=_COMPARISON),
-    ] = None,
+    pca: Components = None,
     reg: Annotated[
         float | None,
         typer.Option(
             help="Regularisation, relative to the largest cost within a set; 0 for exact transport of small sets.",
             show_default="0.13",
-            rich_help_panel=_COMPARISON,
+            rich_help_panel=COMPARISON,
         ),
     ] = None,
     permutations: Annotated[
@@ -107,67 +113,30 @@ def compare(
         ),
     ] = False,
     split: Annotated[
-        Split, typer.Option(help="Which part of the sets that have several.", rich_help_panel=_IMAGES)
+        Split, typer.Option(help="Which part of the sets that have several.", rich_help_panel=IMAGES)
     ] = "train",
-    root: Annotated[
-        Path | None,
-        typer.Option(help="Folder that has the official IDX files: nothing is downloaded.", rich_help_panel=_IMAGES),
-    ] = None,
-    resize: Annotated[
-        str | None,
-        typer.Option(
-            help="Scale images to fit into this size, 32 or 32x48.",
-            show_default="their own; 64 or less where sizes differ",
-            rich_help_panel=_IMAGES,
-        ),
-    ] = None,
-    grey: Annotated[bool, typer.Option("--grey", help="Turn colours into grey.", rich_help_panel=_IMAGES)] = False,
-    center: Annotated[
-        bool,
-        typer.Option("--center", help="Move the content of every image to its centre.", rich_help_panel=_IMAGES),
-    ] = False,
+    root: Root = None,
+    resize: Resize = None,
+    grey: Grey = False,
+    center: Center = False,
     limit: Annotated[
         int | None,
-        typer.Option(min=2, help="Use so many images of each set, drawn at random.", rich_help_panel=_IMAGES),
+        typer.Option(min=2, help="Use so many images of each set, drawn at random.", rich_help_panel=IMAGES),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of everything random.", rich_help_panel=_IMAGES)] = 0,
-    working_memory: Annotated[
-        str | None,
-        typer.Option(
-            help="Budget for features and distances, such as 4GB.",
-            show_default="70 % of what is free",
-            rich_help_panel=_MEMORY,
-        ),
-    ] = None,
-    storage: Annotated[
-        Storage | None,
-        typer.Option(
-            help="How to keep the distances.", show_default="the most exact that fits", rich_help_panel=_MEMORY
-        ),
-    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Of everything random.", rich_help_panel=IMAGES)] = 0,
+    working_memory: WorkingMemory = None,
+    storage: CostStorage = None,
     scheduler: Scheduler = None,
     overwrite: Annotated[
         bool,
         typer.Option(
-            "--overwrite", help="Compute again what the folder has of other sets or options.", rich_help_panel=_OUTPUT
+            "--overwrite", help="Compute again what the folder has of other sets or options.", rich_help_panel=OUTPUT
         ),
     ] = False,
-    report: Annotated[
-        bool,
-        typer.Option("--report", help="Write report.html, which opens in a browser.", rich_help_panel=_OUTPUT),
-    ] = False,
-    figures: Annotated[
-        bool,
-        typer.Option(
-            "--figures/--no-figures", help="Draw figures; without them small runs are faster.", rich_help_panel=_OUTPUT
-        ),
-    ] = True,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print results.json, and nothing else.", rich_help_panel=_OUTPUT)
-    ] = False,
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Print warnings and errors only.", rich_help_panel=_OUTPUT)
-    ] = False,
+    report: Report = False,
+    figures: Figures = True,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
     config_file: ConfigFile = None,
 ) -> None:
     """Measure distances between sets: 0 for a set and itself, and what sampling alone would give for comparison.

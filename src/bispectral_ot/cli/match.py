@@ -12,9 +12,31 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from bispectral_ot.choices import FeatureName, Intensity, Marginals, Metric, SolverName, Split, Storage, Symmetry
+from bispectral_ot.choices import Intensity, Marginals, SolverName, Split, Symmetry
 from bispectral_ot.cli.config import ConfigFile
 from bispectral_ot.cli.console import output, progress_bars, shown_warnings
+from bispectral_ot.cli.options import (
+    COMPARISON,
+    IMAGES,
+    OUTPUT,
+    SOLVER,
+    AsJson,
+    Center,
+    Components,
+    CostStorage,
+    FeatureMetric,
+    Features,
+    Figures,
+    Grey,
+    NewRun,
+    Quiet,
+    Replace,
+    Report,
+    Resize,
+    Root,
+    Scheduler,
+    WorkingMemory,
+)
 from bispectral_ot.errors import DataWarning, InputError
 
 if TYPE_CHECKING:
@@ -27,19 +49,10 @@ if TYPE_CHECKING:
     from bispectral_ot.progress import Progress
     from bispectral_ot.report.tables import ClassTable, Side
 
-_COMPARISON, _IMAGES, _SOLVER, _MEMORY, _OUTPUT = "Comparison", "Images", "Solver", "Memory", "Output"
 # What is done to the sides before they are compared.
 _SIDE_OPTIONS = ("split_halves", "rotate_source", "center", "resize", "grey", "limit", "seed")
 # What cannot be had of images that workers read.
 _NEED_IMAGES = ("rotate_source", "center", "poses", "report")
-SCHEDULER_HELP = (
-    "Work on a Dask cluster: the address of its scheduler, such as tcp://host:8786, or local:4 for 4 processes on this "
-    "machine."
-)
-Scheduler = Annotated[
-    str | None,
-    typer.Option(help=SCHEDULER_HELP, show_default="the cores of this machine", rich_help_panel=_MEMORY),
-]
 _SET_HELP = (
     "A name from `datasets list`, a folder of images or of 3-D shapes, or a file: arrays (.npz, .npy, IDX, HDF5, "
     "Zarr), a .csv of paths and labels, and others (docs/files.md)"
@@ -49,7 +62,7 @@ _SET_HELP = (
 def match(
     source: Annotated[str, typer.Argument(metavar="SOURCE", help=f"{_SET_HELP}; labels are optional.")],
     target: Annotated[str, typer.Argument(metavar="TARGET", help="The set to match it with, given likewise.")],
-    out: Annotated[Path, typer.Option(metavar="RUN", help="Folder for the run; it appears when it is whole.")],
+    out: NewRun,
     symmetry: Annotated[
         Symmetry | None,
         typer.Option(
@@ -57,111 +70,70 @@ def match(
             "rotation-translation is for content that is not centred, so3 for signals on the "
             "sphere, so3-shapes for shapes in 3-D.",
             show_default="that of the features, else rotation or, for shapes, so3-shapes",
-            rich_help_panel=_COMPARISON,
+            rich_help_panel=COMPARISON,
         ),
     ] = None,
-    features: Annotated[
-        FeatureName | None,
-        typer.Option(
-            help="What images are compared by; ring-bispectrum is the paper's, aligned turns every pair to its best "
-            "fit.",
-            show_default="what suits the symmetry",
-            rich_help_panel=_COMPARISON,
-        ),
-    ] = None,
-    metric: Annotated[
-        Metric | None,
-        typer.Option(
-            help="Distance between features.",
-            show_default="sqeuclidean for combined, coupled, local and aligned, else l1",
-            rich_help_panel=_COMPARISON,
-        ),
-    ] = None,
+    features: Features = None,
+    metric: FeatureMetric = None,
     intensity: Annotated[
         Intensity | None,
         typer.Option(
             help="Whether brightness and contrast count; for combined-bispectrum and local-bispectrum.",
             show_default="ignore",
-            rich_help_panel=_COMPARISON,
+            rich_help_panel=COMPARISON,
         ),
     ] = None,
-    pca: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            help="Reduce the features to this many principal components: faster, approximate.",
-            rich_help_panel=_COMPARISON,
-        ),
-    ] = None,
+    pca: Components = None,
     marginals: Annotated[
         Marginals | None,
         typer.Option(
             help="Shares of the classes: balanced holds the target's, estimated finds those of the source by the "
             "target's labels, relaxed asks for none.",
             show_default="estimated if TARGET has labels, else relaxed",
-            rich_help_panel=_COMPARISON,
+            rich_help_panel=COMPARISON,
         ),
     ] = None,
     normalize: Annotated[
         bool,
-        typer.Option(help="Bring all pixels to mean 0 and deviation 1.", rich_help_panel=_COMPARISON),
+        typer.Option(help="Bring all pixels to mean 0 and deviation 1.", rich_help_panel=COMPARISON),
     ] = True,
-    solver: Annotated[SolverName, typer.Option(help="How the plan is found.", rich_help_panel=_SOLVER)] = "sinkhorn",
+    solver: Annotated[SolverName, typer.Option(help="How the plan is found.", rich_help_panel=SOLVER)] = "sinkhorn",
     reg: Annotated[
         float | None,
         typer.Option(
             help="Regularisation, as a share of the largest distance.",
             show_default="0.01",
-            rich_help_panel=_SOLVER,
+            rich_help_panel=SOLVER,
         ),
     ] = None,
     tol: Annotated[
         float | None,
-        typer.Option(help="Marginal error to reach.", show_default="1e-4, exact: 1e-9", rich_help_panel=_SOLVER),
+        typer.Option(help="Marginal error to reach.", show_default="1e-4, exact: 1e-9", rich_help_panel=SOLVER),
     ] = None,
     max_iter: Annotated[
         int | None,
-        typer.Option(help="Passes (or updates) at most.", show_default="the solver's own", rich_help_panel=_SOLVER),
+        typer.Option(help="Passes (or updates) at most.", show_default="the solver's own", rich_help_panel=SOLVER),
     ] = None,
     source_split: Annotated[
-        Split, typer.Option(help="Which part of the source, where it has several.", rich_help_panel=_IMAGES)
+        Split, typer.Option(help="Which part of the source, where it has several.", rich_help_panel=IMAGES)
     ] = "train",
     target_split: Annotated[
-        Split, typer.Option(help="Which part of the target, where it has several.", rich_help_panel=_IMAGES)
+        Split, typer.Option(help="Which part of the target, where it has several.", rich_help_panel=IMAGES)
     ] = "train",
-    root: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder that has the official IDX files, so that nothing is downloaded.",
-            rich_help_panel=_IMAGES,
-        ),
-    ] = None,
-    resize: Annotated[
-        str | None,
-        typer.Option(
-            help="Scale images to fit into this size, 32 or 32x48; the aspect ratio stays, background fills the rest.",
-            show_default="their own; 64 or less where sizes differ",
-            rich_help_panel=_IMAGES,
-        ),
-    ] = None,
-    grey: Annotated[
-        bool,
-        typer.Option("--grey", help="Turn colours into grey, to compare with grey images.", rich_help_panel=_IMAGES),
-    ] = False,
-    center: Annotated[
-        bool,
-        typer.Option("--center", help="Move the content of every image to its centre.", rich_help_panel=_IMAGES),
-    ] = False,
+    root: Root = None,
+    resize: Resize = None,
+    grey: Grey = False,
+    center: Center = False,
     limit: Annotated[
         int | None,
-        typer.Option(min=1, help="Use so many images of each side, drawn at random.", rich_help_panel=_IMAGES),
+        typer.Option(min=1, help="Use so many images of each side, drawn at random.", rich_help_panel=IMAGES),
     ] = None,
     split_halves: Annotated[
         bool,
         typer.Option(
             "--split-halves",
             help="Where SOURCE and TARGET are one set: compare two disjoint halves of it, class by class.",
-            rich_help_panel=_IMAGES,
+            rich_help_panel=IMAGES,
         ),
     ] = False,
     rotate_source: Annotated[
@@ -169,73 +141,42 @@ def match(
         typer.Option(
             "--rotate-source",
             help="For a trial: turn every source image by a random angle.",
-            rich_help_panel=_IMAGES,
+            rich_help_panel=IMAGES,
         ),
     ] = False,
     seed: Annotated[
         int,
         typer.Option(
-            min=0, help="Of --split-halves, --limit, --rotate-source and the examples shown.", rich_help_panel=_IMAGES
+            min=0, help="Of --split-halves, --limit, --rotate-source and the examples shown.", rich_help_panel=IMAGES
         ),
     ] = 0,
-    working_memory: Annotated[
-        str | None,
-        typer.Option(
-            help="Budget for features and distances, such as 4GB.",
-            show_default="70 % of what is free",
-            rich_help_panel=_MEMORY,
-        ),
-    ] = None,
-    storage: Annotated[
-        Storage | None,
-        typer.Option(
-            help="How to keep the distances; compact has 16 bits, recompute keeps none.",
-            show_default="the most exact that fits",
-            rich_help_panel=_MEMORY,
-        ),
-    ] = None,
+    working_memory: WorkingMemory = None,
+    storage: CostStorage = None,
     scheduler: Scheduler = None,
     poses: Annotated[
         bool,
-        typer.Option("--poses", help="Say how each source is turned, in poses.csv.", rich_help_panel=_OUTPUT),
+        typer.Option("--poses", help="Say how each source is turned, in poses.csv.", rich_help_panel=OUTPUT),
     ] = False,
     top: Annotated[
-        int, typer.Option(min=1, help="Best targets of each source in matches.csv.", rich_help_panel=_OUTPUT)
+        int, typer.Option(min=1, help="Best targets of each source in matches.csv.", rich_help_panel=OUTPUT)
     ] = 5,
     model: Annotated[
         bool,
-        typer.Option(help="Keep what `predict` needs, in model.npz.", rich_help_panel=_OUTPUT),
+        typer.Option(help="Keep what `predict` needs, in model.npz.", rich_help_panel=OUTPUT),
     ] = True,
-    overwrite: Annotated[
-        bool,
-        typer.Option("--overwrite", help="Replace an earlier run in that folder.", rich_help_panel=_OUTPUT),
-    ] = False,
-    report: Annotated[
-        bool,
-        typer.Option("--report", help="Write report.html, which opens in a browser.", rich_help_panel=_OUTPUT),
-    ] = False,
-    figures: Annotated[
-        bool,
-        typer.Option(
-            "--figures/--no-figures", help="Draw figures; without them small runs are faster.", rich_help_panel=_OUTPUT
-        ),
-    ] = True,
+    overwrite: Replace = False,
+    report: Report = False,
+    figures: Figures = True,
     dry_run: Annotated[
         bool,
         typer.Option(
             "--dry-run",
             help="Say what would be done, with memory and time from a trial with 600 images; write nothing.",
-            rich_help_panel=_OUTPUT,
+            rich_help_panel=OUTPUT,
         ),
     ] = False,
-    as_json: Annotated[
-        bool,
-        typer.Option("--json", help="Print results.json, and nothing else.", rich_help_panel=_OUTPUT),
-    ] = False,
-    quiet: Annotated[
-        bool,
-        typer.Option("--quiet", "-q", help="Print warnings and errors only.", rich_help_panel=_OUTPUT),
-    ] = False,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
     config_file: ConfigFile = None,
 ) -> None:
     """Match the images of SOURCE with those of TARGET by content.

@@ -9,7 +9,7 @@ import typer
 
 from bispectral_ot.cli.cell_bars import cell_bars
 from bispectral_ot.cli.console import progress_bars, say, shown_warnings
-from bispectral_ot.cli.match import SCHEDULER_HELP
+from bispectral_ot.cli.options import SCHEDULER_HELP
 from bispectral_ot.errors import InputError
 
 if TYPE_CHECKING:

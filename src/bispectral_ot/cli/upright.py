@@ -8,10 +8,23 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from bispectral_ot.choices import FeatureName
 from bispectral_ot.cli.config import ConfigFile
 from bispectral_ot.cli.console import progress_bars, shown_warnings
 from bispectral_ot.cli.match import check_options, match_sides, print_match, read_sides
+from bispectral_ot.cli.options import (
+    COMPARISON,
+    IMAGES,
+    OUTPUT,
+    AsJson,
+    Features,
+    Figures,
+    NewRun,
+    Quiet,
+    Replace,
+    Report,
+    Root,
+    WorkingMemory,
+)
 from bispectral_ot.errors import InputError
 
 if TYPE_CHECKING:
@@ -19,7 +32,6 @@ if TYPE_CHECKING:
     from bispectral_ot.progress import Progress
     from bispectral_ot.report.tables import Side
 
-_COMPARISON, _IMAGES, _OUTPUT = "Comparison", "Images", "Output"
 # Options of the verb match that this one leaves at their defaults.
 _DEFAULTS: dict[str, Any] = {
     **dict.fromkeys(("metric", "pca", "reg", "tol", "max_iter", "storage", "limit")),
@@ -31,83 +43,49 @@ _DEFAULTS: dict[str, Any] = {
 def upright(
     source: Annotated[str, typer.Argument(metavar="SOURCE", help="Images to turn: a folder, a file or a name.")],
     target: Annotated[str, typer.Argument(metavar="TARGET", help="Upright images of the same kinds of things.")],
-    out: Annotated[Path, typer.Option(metavar="RUN", help="Folder for the run; it appears when it is whole.")],
+    out: NewRun,
     symmetry: Annotated[
         Literal["rotation", "rotation-reflection", "d4", "translation"],
-        typer.Option(
-            help="What was done to the sources; d4 is quarter turns and mirrors.", rich_help_panel=_COMPARISON
-        ),
+        typer.Option(help="What was done to the sources; d4 is quarter turns and mirrors.", rich_help_panel=COMPARISON),
     ] = "rotation",
-    features: Annotated[
-        FeatureName | None,
-        typer.Option(
-            help="What images are compared by.", show_default="what suits the symmetry", rich_help_panel=_COMPARISON
-        ),
-    ] = None,
+    features: Features = None,
     voters: Annotated[
-        int, typer.Option(min=1, help="Targets that vote on the pose of a source.", rich_help_panel=_COMPARISON)
+        int, typer.Option(min=1, help="Targets that vote on the pose of a source.", rich_help_panel=COMPARISON)
     ] = 10,
     fill: Annotated[
         str,
         typer.Option(
             help="Corners: background (the median of an image's border), transparent, or a grey value.",
-            rich_help_panel=_OUTPUT,
+            rich_help_panel=OUTPUT,
         ),
     ] = "background",
     expand: Annotated[
         bool,
-        typer.Option("--expand", help="Enlarge the canvas so that nothing is cut off.", rich_help_panel=_OUTPUT),
+        typer.Option("--expand", help="Enlarge the canvas so that nothing is cut off.", rich_help_panel=OUTPUT),
     ] = False,
     guess: Annotated[
-        bool, typer.Option("--guess", help="Turn images with an ambiguous pose, too.", rich_help_panel=_OUTPUT)
+        bool, typer.Option("--guess", help="Turn images with an ambiguous pose, too.", rich_help_panel=OUTPUT)
     ] = False,
     resize: Annotated[
         str | None,
         typer.Option(
-            help="Compare images at this size, 64 or 64x48; files are turned at their own.", rich_help_panel=_IMAGES
+            help="Compare images at this size, 64 or 64x48; files are turned at their own.", rich_help_panel=IMAGES
         ),
     ] = None,
     grey: Annotated[
-        bool, typer.Option("--grey", help="Compare without colours; files keep theirs.", rich_help_panel=_IMAGES)
+        bool, typer.Option("--grey", help="Compare without colours; files keep theirs.", rich_help_panel=IMAGES)
     ] = False,
     center: Annotated[
-        bool, typer.Option("--center", help="Move the content to the centre before comparing.", rich_help_panel=_IMAGES)
+        bool, typer.Option("--center", help="Move the content to the centre before comparing.", rich_help_panel=IMAGES)
     ] = False,
-    root: Annotated[
-        Path | None,
-        typer.Option(help="Folder that has the official IDX files.", rich_help_panel=_IMAGES),
-    ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of what is drawn at random.", rich_help_panel=_IMAGES)] = 0,
-    working_memory: Annotated[
-        str | None,
-        typer.Option(
-            help="Budget for features and distances, such as 4GB.",
-            show_default="70 % of what is free",
-            rich_help_panel=_OUTPUT,
-        ),
-    ] = None,
-    overwrite: Annotated[
-        bool,
-        typer.Option("--overwrite", help="Replace an earlier run in that folder.", rich_help_panel=_OUTPUT),
-    ] = False,
-    report: Annotated[
-        bool,
-        typer.Option("--report", help="Write report.html, which opens in a browser.", rich_help_panel=_OUTPUT),
-    ] = False,
-    figures: Annotated[
-        bool,
-        typer.Option(
-            "--figures/--no-figures", help="Draw figures; without them small runs are faster.", rich_help_panel=_OUTPUT
-        ),
-    ] = True,
-    as_json: Annotated[
-        bool,
-        typer.Option("--json", help="Print results.json, and nothing else.", rich_help_panel=_OUTPUT),
-    ] = False,
-    quiet: Annotated[
-        bool,
-        typer.Option("--quiet", "-q", help="Print warnings and errors only.", rich_help_panel=_OUTPUT),
-    ] = False,
+    root: Root = None,
+    seed: Annotated[int, typer.Option(min=0, help="Of what is drawn at random.", rich_help_panel=IMAGES)] = 0,
+    working_memory: WorkingMemory = None,
+    overwrite: Replace = False,
+    report: Report = False,
+    figures: Figures = True,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
     config_file: ConfigFile = None,
 ) -> None:
     """Turn the images of SOURCE to stand like their counterparts in TARGET.
