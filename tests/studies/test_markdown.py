@@ -52,7 +52,7 @@ def test_the_table_has_the_papers_layout() -> None:
     ]
     lines = [line for line in accuracy_table(cells, "rotated").splitlines() if line.startswith("|")]
     assert lines == [
-        "| dataset, features | A x B | L1 | cos |",
+        "| dataset, features | source x target | L1 | cos |",
         "| --- | ---: | ---: | ---: |",
         "| MNIST, pixels | 29,997 x 29,997 | 0.3300 (0.3297, +0.0003) |  |",
         "| MNIST, bispectrum | 29,997 x 29,997 | 0.8406 (0.8405, +0.0001) | 0.8000 (0.8155, -0.0155) |",

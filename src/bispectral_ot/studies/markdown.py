@@ -41,7 +41,7 @@ def accuracy_table(cells: list[dict[str, Any]], setting: str) -> str:
         heading += " Ours (the paper's, difference)."
     if any(cell["config"]["per_class"] is not None for cell in compared):
         heading += " The paper's are of all images: to those of fewer, no difference is given."
-    table = markdown_table(["dataset, features", "A x B", *(METRIC_TITLES[m] for m in metrics)], rows)
+    table = markdown_table(["dataset, features", "source x target", *(METRIC_TITLES[m] for m in metrics)], rows)
     missed = any(not cell["converged"] for cell in chosen)
     note = "\n`*`: the transport missed its tolerance.\n" if missed else ""
     return f"{heading}\n\n{table}{note}\n{_settings(chosen)}"

@@ -223,7 +223,7 @@ def _write_summary(folder: Path, cells: list[dict[str, Any]]) -> None:
 def symmetry_table(cells: list[dict[str, Any]]) -> str:
     """Share of A mapped to its own class: a row for each kind of features, columns for settings and metrics."""
     metrics = [metric for metric in METRIC_TITLES if any(cell["metric"] == metric for cell in cells)]
-    header = ["dataset, features", "A x B", "columns"]
+    header = ["dataset, features", "source x target", "columns"]
     header += [f"{setting} {METRIC_TITLES[metric]}" for setting in SETTINGS for metric in metrics]
     rows = []
     for symmetry, experiment in EXPERIMENTS.items():
