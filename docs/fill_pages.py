@@ -44,7 +44,8 @@ KEPT = {
     "geometry": ("run.json", "figures/*.png"),
     "distances": ("results.json", "run.json", "figures/*-l1.png"),
     "symmetries": ("results.json", "table.md"),
-    "compare": ("results.json", "*.md"),
+    "compare": ("*.json", "*.md"),
+    "compare-two": ("*.json", "*.md"),
     "shares": ("results.json", "run.json", "*.md", "figures/sweep-mnist-*.png", "figures/sweep-kmnist-*.png"),
     "poses": (
         *("results.json", "run.json", "*.md"),
