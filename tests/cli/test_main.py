@@ -146,14 +146,16 @@ def test_what_a_killed_run_leaves_is_removed_by_the_next_one(sets, tmp_path):
     process.kill()
     process.communicate(timeout=60)
     assert len(list(tmp_path.iterdir())) == 2
-    process = start("match", sets / "a.npz", sets / "b.npz", "-q", "--overwrite", "--out", tmp_path / "run")
+    process = start(
+        "match", sets / "a.npz", sets / "b.npz", "-q", "--no-figures", "--overwrite", "--out", tmp_path / "run"
+    )
     assert process.communicate(timeout=60) == ("", "")
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
 
 
 def test_two_runs_with_one_place_are_both_kept(sets, tmp_path):
     """What is at --out by the end of a run is never replaced; the run gets another name and exit code 1."""
-    words = ("match", sets / "a.npz", sets / "b.npz", "--out", tmp_path / "run", "--json")
+    words = ("match", sets / "a.npz", sets / "b.npz", "--out", tmp_path / "run", "--json", "--no-figures")
     first, second = start(*words), start(*words)
     outcomes = sorted((json.loads(process.communicate(timeout=100)[0]) for process in (first, second)), key=len)
     if "already contains" in outcomes[0]["error"]:
@@ -171,7 +173,7 @@ def test_two_runs_with_one_place_are_both_kept(sets, tmp_path):
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 def test_output_to_a_full_device(sets, tmp_path, unbuffered):
     """The run is kept, the message is true, and there is no traceback."""
-    words = [SCRIPT, "match", sets / "a.npz", sets / "b.npz", "--json", "-q", "--out", tmp_path / "run"]
+    words = [SCRIPT, "match", sets / "a.npz", sets / "b.npz", "--json", "-q", "--no-figures", "--out", tmp_path / "run"]
     environment = os.environ | {"PYTHONUNBUFFERED": unbuffered}
     with open("/dev/full", "w") as full:
         done = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, text=True, env=environment)
