@@ -276,7 +276,7 @@ def _compare_sets(
             sides = [replace(datasets[name], name=name) for name in (one, other)]
             done = store.within(f"contrast-{i}-{j}")
             permutations = config["permutations"] or 199
-            chosen = {name: options[name] for name in ("level", "test_images", "seed", "working_memory")}
+            chosen = {name: options[name] for name in ("level", "test_images", "seed", "working_memory", "client")}
             contrasts.append(contrast_sets(*sides, permutations=permutations, done=done, progress=progress, **chosen))
     found = replace(found, seconds={"load": loading, **found.seconds})
     asked = {name: config[name] for name in ("limit", "center", "resize", "grey", "split")}

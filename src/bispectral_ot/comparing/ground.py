@@ -112,36 +112,22 @@ class Ground:
 
     def among(self, chosen: Sequence[tuple[int, Positions]]) -> NDArray[np.float32]:
         """Costs (N, N) between all of some images, given as places of sets and positions in them; not symmetrised."""
-        some = [(place, at, np.asarray(self.space.features[place][at])) for place, at in chosen]
-        return np.block([[self._block(*one, *other) for other in some] for one in some])
+        return np.block([[self.block(one, other) for other in chosen] for one in chosen])
 
     def block(self, one: tuple[int, Positions], other: tuple[int, Positions]) -> NDArray[np.float32]:
         """Costs (n, m) between some images of one set and some of another."""
         (source, at), (target, others) = one, other
-        features = self.space.features
-        return self._block(
-            source, at, np.asarray(features[source][at]), target, others, np.asarray(features[target][others])
-        )
+        rows, other_rows = (np.asarray(self.space.features[place][where]) for place, where in (one, other))
+        distance = self.distance(source, target, rows, other_rows, at, others)
+        if len(rows) * len(others) <= _ONE_CORE:
+            return distance.rows(0, len(rows))
+        return Cost.from_distance(distance, storage="float32").block(0, len(rows))
 
     def between(self, source: int, source_at: Positions, target: int) -> NDArray[np.float32]:
         """Costs (k, m) from some images of one set to all of another."""
         rows = np.asarray(self.space.features[source][source_at])
         distance = self.distance(source, target, rows, self.space.features[target], source_at)
         return np.concatenate([distance.rows(i, i + 1) for i in range(len(rows))])
-
-    def _block(
-        self,
-        i: int,
-        at: Positions,
-        rows: NDArray[np.float32],
-        j: int,
-        others: Positions,
-        other_rows: NDArray[np.float32],
-    ) -> NDArray[np.float32]:
-        distance = self.distance(i, j, rows, other_rows, at, others)
-        if len(rows) * len(others) <= _ONE_CORE:
-            return distance.rows(0, len(rows))
-        return Cost.from_distance(distance, storage="float32").block(0, len(rows))
 
     def _spread(self) -> float:
         spreads = []
