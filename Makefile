@@ -4,11 +4,13 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 DEMO_OUT ?= runs/demo
 
-.PHONY: help demo test lint types pytest coverage docs bench clean
+.PHONY: help demo tables test test-all lint types kernels coverage docs bench clean
 
 help:
 	@echo "make demo      install and match 2,500 turned digits with 2,500 upright ones"
-	@echo "make test      ruff, mypy and pytest: everything that CI runs"
+	@echo "make tables    tables 1 and 2 of the paper, full size: hours; DATA=folder with the IDX files, else downloaded"
+	@echo "make test      ruff, mypy and pytest without the slow tests: minutes"
+	@echo "make test-all  the same with all tests and the site: everything that CI runs"
 	@echo "make coverage  pytest, and which lines it ran"
 	@echo "make docs      the site, with its gallery run: build/site/index.html"
 	@echo "make bench     speed side by side with other libraries, small sizes: minutes"
@@ -24,7 +26,16 @@ $(VENV)/.installed: pyproject.toml
 demo: $(VENV)/.installed
 	$(BIN)/bispectral-ot demo --report --out $(DEMO_OUT) --overwrite
 
-test: lint types pytest
+# Resumable: cells that the folder has are not computed again.
+tables: $(VENV)/.installed
+	$(BIN)/python -m studies class-preservation --out runs/tables $(if $(DATA),--root $(DATA))
+
+test: lint types kernels
+	$(BIN)/pytest -n auto -m "not slow"
+
+test-all: lint types kernels
+	$(BIN)/pytest -n auto --dist worksteal
+	$(MAKE) docs
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .
@@ -33,8 +44,9 @@ lint: $(VENV)/.installed
 types: $(VENV)/.installed
 	$(BIN)/mypy
 
-pytest: $(VENV)/.installed
-	$(BIN)/pytest -n auto
+# Without it every test process would compile the same kernels.
+kernels: $(VENV)/.installed
+	$(BIN)/python tests/compile_kernels.py
 
 coverage: $(VENV)/.installed
 	$(BIN)/pytest -n auto --cov --cov-report=term:skip-covered

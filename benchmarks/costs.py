@@ -15,7 +15,7 @@ from benchmarks.tables import Table
 from benchmarks.timing import median_seconds, missing
 from bispectral_ot.costs import Cost, Metric
 from bispectral_ot.engines import core_count
-from bispectral_ot.invariants import RingBispectrum
+from bispectral_ot.features import RingBispectrum
 
 Features = NDArray[np.float32]
 Distances = Callable[[Features, Features], Any]

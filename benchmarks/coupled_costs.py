@@ -13,8 +13,7 @@ from benchmarks.tables import Table
 from benchmarks.timing import median_seconds, timed
 from bispectral_ot.costs import AlignedDistance
 from bispectral_ot.datasets import Dataset
-from bispectral_ot.invariants import PolarSpectrum
-from bispectral_ot.spaces import FeatureSpace, choose_features
+from bispectral_ot.features import FittedFeatures, PolarSpectrum, choose_features
 
 _RING, _COUPLED, _REDUCED, _ALIGNED = (
     "ring bispectrum, L1",
@@ -30,13 +29,11 @@ def measure(setting: Setting) -> Iterator[Table]:
     digits = np.asarray(bot.load("mnist-5k").images)
     images = digits[np.arange(2 * n) % len(digits)]  # some twice
     source, target = images[:n], images[n:]
-    ring, coupled, spectrum = (
-        kind().fit(source) for kind in (bot.RingBispectrum, bot.CoupledBispectrum, PolarSpectrum)
-    )
+    ring, coupled, spectrum = (kind().fit(source) for kind in (bot.RingBispectrum, bot.GlobalBispectrum, PolarSpectrum))
     kinds = {_RING: ring, _COUPLED: coupled, _ALIGNED: spectrum}
     sides = {name: (kind.transform(source), kind.transform(target)) for name, kind in kinds.items()}
     sets = [Dataset(source), Dataset(target)]
-    reduction, space = timed(lambda: FeatureSpace(sets, choose_features("coupled-bispectrum"), pca=128))
+    reduction, space = timed(lambda: FittedFeatures(sets, choose_features("global-bispectrum"), pca=128))
     features = median_seconds({name: partial(kind.transform, images) for name, kind in kinds.items()}, repeats=repeats)
     costs = median_seconds(
         {

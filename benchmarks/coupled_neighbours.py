@@ -15,7 +15,7 @@ import numpy as np
 import bispectral_ot as bot
 from benchmarks.setting import Setting
 from benchmarks.tables import Table
-from bispectral_ot.invariants import Pixels, PolarSpectrum
+from bispectral_ot.features import Pixels, PolarSpectrum
 
 DATASETS = ("mnist", "fashion-mnist")
 SEEDS = (11, 12)
@@ -32,7 +32,6 @@ COUPLED: dict[str, dict[str, Any]] = {
     "radius 1.2": {"radius": 1.2, "n_rings": 12},
     "8 rings, frequency 7": {"n_rings": 8, "max_frequency": 7},
     "12 rings, frequency 12": {"n_rings": 12, "max_frequency": 12},
-    "disk-harmonic": {"basis": "disk-harmonic"},
     "up to mirror images": {"symmetry": "rotation-reflection"},
 }
 # name: features, metric, whether the sources are turned
@@ -41,12 +40,10 @@ ROWS: dict[str, tuple[Any, str, bool]] = {
     "pixels, nothing turned": (Pixels(), "sqeuclidean", False),
     "pixels, L1": (Pixels(), "l1", True),
     "ring bispectrum, L1": (bot.RingBispectrum(), "l1", True),
-    "coupled bispectrum": (bot.CoupledBispectrum(), "sqeuclidean", True),
-    "coupled, L1": (bot.CoupledBispectrum(), "l1", True),
-    **{
-        f"coupled, {name}": (bot.CoupledBispectrum(**options), "sqeuclidean", True) for name, options in COUPLED.items()
-    },
-    "aligned": (PolarSpectrum(), "sqeuclidean", True),
+    "coupled bispectrum": (bot.GlobalBispectrum(), "sqeuclidean", True),
+    "coupled, L1": (bot.GlobalBispectrum(), "l1", True),
+    **{f"coupled, {name}": (bot.GlobalBispectrum(**options), "sqeuclidean", True) for name, options in COUPLED.items()},
+    "best-rotation": (PolarSpectrum(), "sqeuclidean", True),
     "aligned, without edges": (PolarSpectrum(edge_weight=0.0), "sqeuclidean", True),
     "aligned in L1": (PolarSpectrum(), "l1", True),
     "aligned in L1, without edges": (PolarSpectrum(edge_weight=0.0), "l1", True),
@@ -57,7 +54,7 @@ ROWS_OF_INTEREST = [
     "coupled, triples times 1",
     "coupled, power 0.6",
     "coupled, power 0.7",
-    *(name for name in ROWS if name.startswith("aligned")),
+    *(name for name in ROWS if name.startswith("best-rotation")),
 ]
 
 

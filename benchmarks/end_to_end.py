@@ -19,7 +19,7 @@ from benchmarks.timing import missing, timed
 from bispectral_ot.costs import Cost
 from bispectral_ot.datasets import Dataset
 from bispectral_ot.datasets.transforms import mean_and_std, rescale
-from bispectral_ot.invariants import RingBispectrum
+from bispectral_ot.features import RingBispectrum
 from bispectral_ot.matching import class_preservation, match
 from bispectral_ot.transport import Sinkhorn
 

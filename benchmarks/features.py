@@ -11,7 +11,7 @@ from benchmarks.setting import Setting
 from benchmarks.tables import Table
 from benchmarks.timing import median_seconds
 from bispectral_ot.datasets import normalize
-from bispectral_ot.invariants import RingBispectrum
+from bispectral_ot.features import RingBispectrum
 
 
 def measure(setting: Setting) -> Iterator[Table]:

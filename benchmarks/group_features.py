@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -15,7 +12,14 @@ import bispectral_ot as bot
 from benchmarks.setting import Setting
 from benchmarks.tables import Table
 from benchmarks.timing import best_seconds, timed
-from bispectral_ot.datasets.shapes import synthetic_shapes
+from bispectral_ot.features import (
+    D4Bispectrum,
+    GroupBispectrum,
+    RingBispectrum,
+    ShellBispectrum,
+    SphereBispectrum,
+    project_to_sphere,
+)
 from bispectral_ot.groups import (
     CyclicGroup,
     DihedralGroup,
@@ -24,15 +28,8 @@ from bispectral_ot.groups import (
     ProductGroup,
     SymmetricGroup,
 )
-from bispectral_ot.invariants import (
-    DihedralImageBispectrum,
-    GroupBispectrum,
-    GroupPowerSpectrum,
-    RingBispectrum,
-    ShellBispectrum,
-    SphereBispectrum,
-    project_to_sphere,
-)
+from studies.baselines import GroupPowerSpectrum
+from studies.synthetic_shapes import synthetic_shapes
 
 Row = dict[str, Any]
 
@@ -41,8 +38,7 @@ def measure(setting: Setting) -> Iterator[Table]:
     """Features, groups from their bare tables, inversion, and signals sampled again after a rotation."""
     sizes = setting.sizes
     groups = {name: group for name, group in named_groups().items() if group.order <= sizes.largest_group}
-    with _empty_cache():
-        rows = feature_rows(groups, values=sizes.signal_values, lmaxes=sizes.lmax)
+    rows = feature_rows(groups, values=sizes.signal_values, lmaxes=sizes.lmax)
     yield Table("Features", "Best of three runs on all cores.", list(rows[0]), rows)
     rows = group_rows(sizes.largest_group)
     note = "What it takes to find the irreps of a group from its bare table, with an empty cache."
@@ -96,9 +92,9 @@ def feature_rows(groups: dict[str, FiniteGroup], *, values: int, lmaxes: tuple[i
             rows.append(feature_row(f"{name}: {label}", f"{group.order} values", transformer, signals))
     images = rng.random((values // 28**2, 28, 28), dtype=np.float32)
     rows.append(feature_row("ring bispectrum (for comparison)", "28 x 28 image", RingBispectrum(), images))
-    rows.append(feature_row("D_4 image bispectrum", "28 x 28 image", DihedralImageBispectrum(), images))
+    rows.append(feature_row("D_4 image bispectrum", "28 x 28 image", D4Bispectrum(), images))
     colour = rng.random((values // (3 * 32**2), 32, 32, 3), dtype=np.float32)
-    rows.append(feature_row("D_4 image bispectrum", "32 x 32 x 3 image", DihedralImageBispectrum(), colour))
+    rows.append(feature_row("D_4 image bispectrum", "32 x 32 x 3 image", D4Bispectrum(), colour))
     grid = rng.random((values // (32 * 64), 32, 64), dtype=np.float32)
     for lmax in lmaxes:
         for kind in ("full", "selective"):
@@ -120,8 +116,7 @@ def group_rows(largest: int) -> list[Row]:
     }
     rows = []
     for name, table in ((name, group.table) for name, group in groups.items() if group.order <= largest):
-        with _empty_cache():
-            rows.append({"group": name, **_group_row(table)})
+        rows.append({"group": name, **_group_row(table)})
     return rows
 
 
@@ -180,18 +175,3 @@ def resampling_rows(lmaxes: tuple[int, ...]) -> list[Row]:
         change = np.linalg.norm(after - before, axis=1) / np.linalg.norm(before, axis=1)
         rows.append({"lmax": lmax, "median change": float(np.median(change)), "largest": float(change.max())})
     return rows
-
-
-@contextmanager
-def _empty_cache() -> Iterator[None]:
-    """Nothing that an earlier run has computed."""
-    name = "BISPECTRAL_OT_CACHE"
-    before = os.environ.get(name)
-    with tempfile.TemporaryDirectory() as folder:
-        os.environ[name] = folder
-        try:
-            yield
-        finally:
-            os.environ.pop(name)
-            if before is not None:
-                os.environ[name] = before

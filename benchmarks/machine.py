@@ -129,7 +129,7 @@ def _pass_seconds(n: int, storage: Storage, *, repeats: int) -> tuple[float, flo
 
     def solve(passes: int) -> Callable[[], object]:
         # the smallest regularisation that starts with plain passes: they stay far from where float64 would take over
-        solver = Sinkhorn(reg=0.01, tol=1e-15, max_iter=passes, lookback=0, anneal=False)
+        solver = Sinkhorn(reg=0.01, tol=1e-15, max_iter=passes)
         return lambda: solver.solve(cost)
 
     with warnings.catch_warnings():

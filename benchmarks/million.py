@@ -17,17 +17,18 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.streamed import write_matches
+from bispectral_ot import runtime
 from bispectral_ot.costs import Cost, FeatureDistance
 from bispectral_ot.costs.encoded import plain
 from bispectral_ot.datasets import Dataset, load
 from bispectral_ot.datasets.transforms import rotate
 from bispectral_ot.engines import core_count, one_blas_thread
+from bispectral_ot.features import FittedFeatures, choose_features
 from bispectral_ot.files import write_json
-from bispectral_ot.matching.stages import Stages
-from bispectral_ot.matching.streamed import write_matches
+from bispectral_ot.matching.timing import Stages
 from bispectral_ot.memory import peak_memory, reserved_memory_map
 from bispectral_ot.runs import run_record
-from bispectral_ot.spaces import FeatureSpace, choose_features
 from bispectral_ot.transport import Sinkhorn
 
 _COMPONENTS, _BATCH, _SAMPLE = 128, 2048, 4096
@@ -50,20 +51,20 @@ def measure(n: int, m: int, *, out: Path, reg: float = 0.01, tol: float = 1e-4, 
 
     with stages.measured("features"), _cpu_measured("features", used):
         few = turned(slice(0, min(n, _SAMPLE)))
-        choice = choose_features("coupled-bispectrum")
-        space = FeatureSpace([Dataset(few), Dataset(images[at])], choice, pca=_COMPONENTS)
+        choice = choose_features("global-bispectrum")
+        space = FittedFeatures([Dataset(few), Dataset(images[at])], choice, pca=_COMPONENTS)
         features = reserved_memory_map((n, _COMPONENTS), folder=out)
         for start in range(0, n, _BATCH):
             part = slice(start, min(start + _BATCH, n))
             features[part] = space.feature_map(turned(part))
             _say("features", part.stop, n)
     memory["features"] = peak_memory()
-    with stages.measured("cost"), _cpu_measured("cost", used):
-        cost = Cost(features, space.features[1], "sqeuclidean", storage="recompute", progress=_say)
-    with stages.measured("transport"), _cpu_measured("transport", used):
-        coupling = Sinkhorn(reg=reg, tol=tol, unbalanced=(None, 0.5 * reg)).solve(cost, progress=_say)
-    with stages.measured("write"), _cpu_measured("write", used):
-        write_matches(coupling, out / "matches.parquet", k=5, target_labels=names[at], progress=_say)
+    with stages.measured("cost"), _cpu_measured("cost", used), runtime.running(progress=_say):
+        cost = Cost(features, space.features[1], "sqeuclidean", storage="recompute")
+    with stages.measured("transport"), _cpu_measured("transport", used), runtime.running(progress=_say):
+        coupling = Sinkhorn(reg=reg, tol=tol, unbalanced=(None, 0.5 * reg)).solve(cost)
+    with stages.measured("write"), _cpu_measured("write", used), runtime.running(progress=_say):
+        write_matches(coupling, out / "matches.parquet", k=5, target_labels=names[at])
     memory["all"] = peak_memory()
     # a measurement in float64 follows the passes in float32: both are passes over all pairs
     passes = coupling.iterations + 1

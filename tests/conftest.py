@@ -12,6 +12,31 @@ from hypothesis import settings
 settings.register_profile("patient", deadline=None)
 settings.load_profile("patient")
 
+# Run by `make test-all` only.
+SLOW = (
+    "benchmarks/",
+    "studies/",
+    "engines/test_cluster_runs.py",
+    "engines/test_cluster_sets.py",
+    "engines/test_dask.py",
+    "report/test_browser.py",
+    "report/test_comparison_browser.py",
+    "datasets/test_damaged_files.py",
+    "cli/test_demo.py",
+    "cli/test_other_users.py",
+    "test_distribution.py",
+    "test_docs.py",
+    "test_notebook.py",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests of slow files."""
+    folder = Path(__file__).parent
+    for item in items:
+        if item.path.is_relative_to(folder) and item.path.relative_to(folder).as_posix().startswith(SLOW):
+            item.add_marker(pytest.mark.slow)
+
 
 @pytest.fixture(scope="session")
 def shared_data() -> Path:

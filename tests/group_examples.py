@@ -102,9 +102,7 @@ def same_power_signal(group: FiniteGroup, signal: NDArray[np.float64], *, seed: 
     return moved.real
 
 
-def is_translate(
-    group: FiniteGroup, first: NDArray[np.float64], second: NDArray[np.float64], *, side: str = "left"
-) -> bool:
+def is_translate(group: FiniteGroup, first: NDArray[np.float64], second: NDArray[np.float64]) -> bool:
     """Whether some element moves one signal to the other."""
-    moved = (group.translate(first, element, side=side) for element in range(group.order))
+    moved = (group.translate(first, element) for element in range(group.order))
     return any(np.allclose(candidate, second, atol=1e-6) for candidate in moved)

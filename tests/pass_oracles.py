@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 from bispectral_ot.costs import STORAGES, Cost
 
 KINDS = [*STORAGES, "float64"]
-SHAPES = [(40, 31), (300, 130)]  # one block, and several
+# one block of each kind, and several blocks
+COSTS = [*((kind, (40, 31)) for kind in KINDS), ("float32", (300, 130))]
 
 
 def random_cost(kind: str, shape: tuple[int, int]) -> Cost:
@@ -31,14 +32,14 @@ def exponent_error(cost: Cost, unit: float) -> float:
     return unit * 2.0**-21 * cost.maximum if cost.storage in ("compact", "recompute") else 1e-12
 
 
-def sweep(costs, f, g, weights, unit, damping=1.0, ceiling=np.inf):
-    """``f = log2(w) - damping * log2(sum 2^(g - unit C))``, at most the ceiling; sums of ``2^(f + g - unit C)``."""
+def sweep(costs, f, g, weights, unit, damping=1.0):
+    """``f = log2(w) - damping * log2(sum 2^(g - unit C))``; sums of ``2^(f + g - unit C)``."""
     n, m = costs.shape
     new, sums = f.copy(), np.zeros(m)
     for i in range(n):
         if weights[i] > 0:
             exponents = [g[j] - unit * costs[i, j] for j in range(m)]
-            new[i] = min(ceiling, np.log2(weights[i]) - damping * np.logaddexp2.reduce(exponents))
+            new[i] = np.log2(weights[i]) - damping * np.logaddexp2.reduce(exponents)
             for j in range(m):
                 sums[j] += 2.0 ** (new[i] + exponents[j])
     return new, sums

@@ -12,9 +12,11 @@ import numpy as np
 import bispectral_ot as bot
 from bispectral_ot.datasets import Dataset
 from bispectral_ot.files import write_json
-from bispectral_ot.matching import Match
-from bispectral_ot.report.page_data import PageData, collect
-from bispectral_ot.report.tables import Side, class_table, results
+from bispectral_ot.matching import Match, class_table
+from bispectral_ot.report.page_data import MatchPage, collect_match
+from bispectral_ot.report.records import save_record
+from bispectral_ot.report.run_folder import MATCH_DATA
+from bispectral_ot.report.tables import Diagnostics, results
 
 HOSTILE = (
     "</script><script>window.hacked=1</script>",
@@ -43,18 +45,17 @@ def blobs(n: int, classes: tuple[str, ...], *, seed: int, channels: int | None =
     )
 
 
-def gather(a: Dataset, b: Dataset, title: str = "pixels", **options: Any) -> tuple[Match, PageData, dict[str, Any]]:
-    """A match, what its report shows, and its facts."""
-    found = bot.match(a, b, **{"symmetry": "none", **options})
-    sides = Side.whole(a), Side.whole(b)
-    return found, collect(found, *sides, title=title), results(found, *sides, class_table(found, a, b))
+def gather(a: Dataset, b: Dataset, title: str = "pixels", **options: Any) -> tuple[Match, MatchPage]:
+    """A match, and its page data."""
+    match = bot.match(a, b, **{"symmetry": "none", **options})
+    found = Diagnostics.of(match)
+    return match, collect_match(match, results(match, class_table(match), found), found, title=title)
 
 
 def make_run(folder: Path, a: Dataset, b: Dataset, *titles: str, **options: Any) -> Path:
     """A run folder with a match for each title."""
     for title in titles or ("pixels",):
-        _, page, facts = gather(a, b, title, **options)
-        page.save(folder / title, facts=facts)
+        save_record(folder / title / MATCH_DATA, gather(a, b, title, **options)[1])
     write_json(folder / "run.json", {"config": {"verb": "match"}})
     return folder
 

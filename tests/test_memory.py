@@ -84,49 +84,63 @@ def test_what_is_written_can_be_read_back(count):
     assert parse_bytes(format_bytes(count)) == pytest.approx(count, rel=0.051)
 
 
-@pytest.fixture
-def container(monkeypatch):
-    """A machine with 8 GiB free, in a container with the given limit, use and file cache (in MiB)."""
+MB = 2**20
 
-    def make(limit: str, used: int, cached: int) -> None:
-        files = {
-            "/proc/meminfo": "MemTotal: 16777216 kB\nMemAvailable: 8388608 kB\n",
-            "/sys/fs/cgroup/memory.max": limit,
-            "/sys/fs/cgroup/memory.current": f"{used * 2**20}\n",
-            "/sys/fs/cgroup/memory.stat": f"anon 5\ninactive_file {cached * 2**20}\nactive_file 7\n",
-        }
-        monkeypatch.setattr(memory, "open", lambda path: io.StringIO(files[path]), raising=False)
+
+@pytest.fixture
+def cgroup(tmp_path, monkeypatch):
+    """A machine with 8 GB free, and this process in the control groups that are given."""
+    (tmp_path / "root").mkdir()
+    monkeypatch.setattr(memory, "_CGROUPS", str(tmp_path / "root"))
+    monkeypatch.setattr(memory, "_OWN_CGROUPS", str(tmp_path / "own"))
+    files = {"/proc/meminfo": "MemTotal: 16777216 kB\nMemAvailable: 8388608 kB\n"}
+    monkeypatch.setattr(memory, "open", lambda path: io.StringIO(files[path]), raising=False)
+
+    def make(
+        own: str, groups: dict[str, tuple[str, int, int]], names=("memory.max", "memory.current", "inactive_file")
+    ):
+        (tmp_path / "own").write_text(own)
+        for group, (limit, used, cached) in groups.items():
+            place = tmp_path / "root" / group
+            place.mkdir(parents=True, exist_ok=True)
+            (place / names[0]).write_text(f"{limit}\n")
+            (place / names[1]).write_text(f"{used * MB}\n")
+            (place / "memory.stat").write_text(f"anon 5\n{names[2]} {cached * MB}\nactive_file 7\n")
+        return available_memory() // MB
 
     return make
 
 
-def test_a_container_without_a_limit_has_what_the_machine_has(container):
-    container("max\n", 3000, 0)
-    assert available_memory() == 8 * 2**30
+V1 = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
 
 
-def test_a_containers_limit_counts(container):
-    container(f"{2 * 2**30}\n", 1024, 0)
-    assert available_memory() == 2**30
+def test_the_limits_of_the_own_control_group_and_of_those_above_count(cgroup):
+    job = "system.slice/slurmstepd.scope/job_7"
+    own = f"0::/{job}/step_0\n"
+    root, free = {"": ("max", 9000, 0)}, {f"{job}/step_0": ("max", 900, 0)}
+    assert cgroup(own, root | free) == 8192  # no limit anywhere
+    assert cgroup(own, {job: (2048 * MB, 1024, 0)}) == 1024
+    assert cgroup(own, {f"{job}/step_0": (1024 * MB, 900, 100)}) == 224  # pages of files can be had
+    assert default_budget() == int(0.7 * 224 * MB)
 
 
-def test_a_containers_file_cache_is_memory_that_can_be_had(container):
-    container(f"{2 * 2**30}\n", 2048, 1024)  # full, but half of it are pages of files read before
-    assert available_memory() == 2**30
+def test_limits_of_version_1_count(cgroup):
+    own = "5:cpu,cpuacct:/x\n4:memory:/slurm/uid_1/job_7\n0::/\n"
+    assert cgroup(own, {"memory/slurm/uid_1/job_7": (2048 * MB, 1024, 0)}, V1) == 1024
+    assert cgroup(own, {"memory/slurm/uid_1/job_7": (2**63 - 4096, 1024, 0)}, V1) == 8192  # "no limit"
 
 
-def test_the_default_budget_leaves_a_part_of_what_is_free(container):
-    container(f"{2 * 2**30}\n", 1024, 0)
-    assert default_budget() == int(0.7 * 2**30)
+def test_a_container_that_sees_the_path_of_its_host(cgroup):
+    assert cgroup("0::/docker/abc\n", {"": (3072 * MB, 1024, 0)}) == 2048
+    assert cgroup("4:memory:/docker/abc\n", {"memory": (1024 * MB, 512, 0)}, V1) == 512
+
+
+def test_without_control_groups_there_is_what_the_machine_has(cgroup):
+    assert cgroup("", {}) == 8192
 
 
 def test_what_is_free_on_this_machine_is_less_than_all_of_it():
     assert 10**6 < available_memory() < os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-
-
-def test_a_large_limit_does_not_hide_a_full_machine(container):
-    container(f"{64 * 2**30}\n", 0, 0)
-    assert available_memory() == 8 * 2**30
 
 
 def test_the_peak_is_that_of_this_process_and_stays_after_the_memory_is_given_back():

@@ -78,3 +78,15 @@ def test_the_built_files_are_fit_for_the_index(tmp_path):
     check = [sys.executable, "-m", "twine", "check", "--strict", *map(str, tmp_path.iterdir())]
     done = subprocess.run(check, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
+
+
+def test_the_extra_all_installs_every_extra():
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    found, waiting = set(), ["all"]
+    while waiting:
+        name = waiting.pop()
+        found.add(name)
+        for requirement in extras[name]:
+            if inner := re.fullmatch(r"bispectral-ot\[(.*)\]", requirement):
+                waiting += inner[1].split(",")
+    assert found == set(extras)

@@ -44,9 +44,8 @@ print(match)
 axes = match.plot(n=6, k=5)
 
 # %%
-# The label of a photo is the class that gets the largest share of its mass.
-labels, shares = match.transfer_labels()
-for name, label, share in list(zip(match.source.files, labels, shares, strict=True))[:4]:
-    print(f"{name}: {label} ({share:.0%})")
+# The label of a photo is its most probable class.
+labels = match.labels().label.to_numpy()
+print(match.labels().head())
 names = np.array(photos.classes)[photos.labels]
 print(f"right: {(labels == names).mean():.0%}")

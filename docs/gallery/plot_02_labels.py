@@ -16,35 +16,34 @@ source = bot.rotate_randomly(source)
 match = bot.match(source, target)
 
 # %%
-# Keep only labels with at least a given share: fewer labels, and more of them right.
-labels, shares = match.transfer_labels()
-right = labels == np.array(source.classes)[source.labels]
-order = np.argsort(-shares)
+# Keep only labels with at least a given probability: fewer labels, and more of them right.
+labels = match.labels()
+right = labels.label.to_numpy() == np.array(source.classes)[source.labels]
+order = np.argsort(-labels.probability.to_numpy())
 kept = np.arange(1, len(order) + 1) / len(order)
 accuracy = np.cumsum(right[order]) / np.arange(1, len(order) + 1)
 
 figure, axes = plt.subplots(figsize=(6, 3.2), layout="constrained")
 axes.plot(kept[20:], accuracy[20:])
 axes.set(
-    xlabel="part of the sources that get a label, largest shares first",
+    xlabel="part of the sources that get a label, most probable first",
     ylabel="labels that are right",
 )
 axes.grid(alpha=0.3)
 
 # %%
-# ``doubtful`` lists the sources whose label has a share below one half, or differs from the label of the
-# nearest target.
-doubtful = match.doubtful()
-print(f"{len(doubtful)} of {len(source)} labels are doubtful")
+# Probabilities are calibrated: their mean is the expected accuracy. ``to_check`` lists the least probable labels, as
+# many as must be checked so that 99 % of all are right.
+print(f"expected {match.expected_accuracy()}, true {right.mean():.1%}")
+check = match.to_check(0.99)
 print(
-    f"wrong among the doubtful {(~right[doubtful]).mean():.0%}, among all {(~right).mean():.0%}"
+    f"{len(check)} of {len(source)} labels to check, of which {(~right[check]).mean():.0%} are wrong"
 )
 
 # %%
 # The least certain ones, with the two classes that compete.
-details = match.label_details()
 figure, several = plt.subplots(1, 8, figsize=(8, 1.6), layout="constrained")
-for axes, index in zip(several, doubtful, strict=False):
+for axes, index in zip(several, check, strict=False):
     axes.imshow(source.images[index], cmap="gray")
-    axes.set_title(f"{details.labels[index]} or {details.runner_up[index]}?", fontsize=8)
+    axes.set_title(f"{labels.label[index]} or {labels.runner_up[index]}?", fontsize=8)
     axes.set_axis_off()

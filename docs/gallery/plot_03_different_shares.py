@@ -16,7 +16,7 @@ few = np.concatenate([np.flatnonzero(source.labels == c)[: 10 * (c + 1)] for c i
 source = bot.rotate_randomly(source.select(few))
 
 match = bot.match(source, target)
-shares = match.class_shares()
+shares = match.class_proportions()
 print(match.settings["marginals"])
 
 # %%

@@ -16,7 +16,7 @@ source = bot.rotate_randomly(source)
 target = target.select(np.isin(target.labels, [0, 1, 6, 7, 9]))  # no 2, 3, 4, 5, 8
 
 match = bot.match(source, target)
-found = match.unmatched(0.05)
+found = match.outliers(0.05)
 missing = ~np.isin(source.labels, [0, 1, 6, 7, 9])
 print(f"{len(found.indices)} images without counterpart")
 print(f"{missing[found.indices].mean():.0%} of them are 2, 3, 4, 5 or 8")

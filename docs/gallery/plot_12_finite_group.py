@@ -10,8 +10,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import bispectral_ot as bot
+from bispectral_ot.features import GroupBispectrum
 from bispectral_ot.groups import OctahedralGroup
-from bispectral_ot.invariants import GroupBispectrum
 
 group = OctahedralGroup()
 print(f"{len(group.table)} elements, irreps of dimensions {group.dimensions}")

@@ -9,7 +9,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import bispectral_ot as bot
-from bispectral_ot.invariants import project_to_sphere
+from bispectral_ot.features import project_to_sphere
 
 source, target = bot.split_halves(bot.load("mnist-5k"), per_class=30)
 turned = project_to_sphere(
@@ -38,7 +38,7 @@ for symmetry in ("none", "so3"):
 
 # %%
 # Two digits, each at three places: features of the same digit fall on one line.
-from bispectral_ot.invariants import SphereBispectrum
+from bispectral_ot.features import SphereBispectrum
 
 bispectrum = SphereBispectrum(lmax=10).fit(upright)
 figure, axes = plt.subplots(figsize=(7, 2.6), layout="constrained")

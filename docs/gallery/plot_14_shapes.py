@@ -10,7 +10,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import bispectral_ot as bot
-from bispectral_ot.datasets import synthetic_shapes
+from studies.synthetic_shapes import synthetic_shapes
 
 turned = synthetic_shapes(8, n_points=512, seed=0)
 upright = synthetic_shapes(8, n_points=512, turned=False, seed=1)
@@ -37,7 +37,7 @@ axes = match.plot("classes")
 
 # %%
 # Left and right helices are mirror images of each other, and do not fit each other by any rotation.
-labels, shares = match.transfer_labels()
+labels = match.labels().label.to_numpy()
 for name in turned.classes:
     if "helix" in name:
         mine = np.array(turned.classes)[turned.labels] == name

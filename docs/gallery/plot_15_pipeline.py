@@ -13,13 +13,13 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import bispectral_ot as bot
-from bispectral_ot.invariants import Pixels
+from bispectral_ot.features import Pixels
 
 train, test = bot.split_halves(bot.load("mnist-5k"), per_class=100)
 turned = bot.rotate_randomly(test)
 
 scores = {}
-for name, features in (("pixels", Pixels()), ("coupled bispectra", bot.CoupledBispectrum())):
+for name, features in (("pixels", Pixels()), ("coupled bispectra", bot.GlobalBispectrum())):
     model = make_pipeline(
         features, PCA(60, random_state=0), StandardScaler(), LogisticRegression(max_iter=500)
     )

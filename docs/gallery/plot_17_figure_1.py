@@ -12,8 +12,8 @@ from scipy.spatial.distance import pdist, squareform
 
 import bispectral_ot as bot
 from bispectral_ot.datasets import rotate
-from bispectral_ot.invariants import Pixels
-from bispectral_ot.report.embedding import scale_to_plane
+from bispectral_ot.features import Pixels
+from bispectral_ot.report.figures import scale_to_plane
 
 digits = bot.load("mnist-5k")
 chosen = digits.select([np.flatnonzero(digits.labels == c)[3] for c in range(6)])
@@ -29,7 +29,7 @@ figure, several = plt.subplots(1, 3, figsize=(10, 3.6), layout="constrained")
 for axes, title, features in zip(
     several,
     ("pixels", "ring bispectra (the paper's)", "coupled bispectra"),
-    (Pixels(), bot.RingBispectrum(), bot.CoupledBispectrum()),
+    (Pixels(), bot.RingBispectrum(), bot.GlobalBispectrum()),
     strict=True,
 ):
     rows = features.fit_transform(turned)

@@ -23,17 +23,18 @@ options = {
 }
 with LocalCluster(**options) as cluster, Client(cluster) as client:
     far = bot.match(source, target, client=client)
-    far_labels, far_shares = far.transfer_labels()
+    far_weights = far.top_matches(1).weights[:, 0]
+    far_labels = far.labels().label
     print(far)
 
 here = bot.match(source, target)
-labels, shares = here.transfer_labels()
+labels, weights = here.labels().label, here.top_matches(1).weights[:, 0]
 print(f"labels that are the same: {(labels == far_labels).mean():.0%}")
-print(f"largest difference of a share: {abs(shares - far_shares).max():.1e}")
+print(f"largest difference of a weight: {abs(weights - far_weights).max():.1e}")
 
 # %%
 figure, axes = plt.subplots(figsize=(3.4, 3.2), layout="constrained")
-axes.scatter(shares, far_shares, s=6)
+axes.scatter(weights, far_weights, s=6)
 axes.plot([0, 1], [0, 1], "k--", lw=1)
 axes.set(
     xlabel="share of the label, this process",

@@ -26,19 +26,23 @@ from .errors import (
     NotConvergedWarning as NotConvergedWarning,
     RunExistsError as RunExistsError,
 )
-from .invariants import (
-    CoupledBispectrum as CoupledBispectrum,
+from .features import (
+    GlobalBispectrum as GlobalBispectrum,
     CyclicBispectrum as CyclicBispectrum,
     RingBispectrum as RingBispectrum,
     TranslationBispectrum as TranslationBispectrum,
 )
 from .matching import (
+    LabelTransfer as LabelTransfer,
     Match as Match,
     class_preservation as class_preservation,
     match as match,
 )
 from .progress import (
     ProgressBar as ProgressBar,
+)
+from .report import (
+    open_run as open_run,
 )
 from .transport import (
     ExactTransport as ExactTransport,

@@ -1,4 +1,4 @@
-"""Where this machine keeps what took long to get: fetched datasets, irreps of groups."""
+"""Cache folder of this machine: fetched datasets, irreps of groups, compiled kernels."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from bispectral_ot.checks import user_path
 
 
 def cache_folder(name: str) -> Path:
-    """The folder ``name`` in ``$BISPECTRAL_OT_CACHE`` where that is set, else in the user's cache folder."""
+    """Folder ``name`` in ``$BISPECTRAL_OT_CACHE`` where that is set, else in the user's cache folder."""
     asked = os.environ.get("BISPECTRAL_OT_CACHE")
     if asked:
         return user_path(asked) / name
-    import pooch
+    import platformdirs
 
-    return Path(pooch.os_cache("bispectral-ot")) / name
+    return Path(platformdirs.user_cache_dir("bispectral-ot", appauthor=False)) / name

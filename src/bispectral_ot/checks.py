@@ -1,15 +1,16 @@
-"""Checks of what users give; errors say what was expected, what came, and what is near it."""
+"""Argument validation with suggestions."""
 
 from __future__ import annotations
 
 import difflib
 import numbers
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from bispectral_ot.errors import InputError
+from bispectral_ot.literals import FRAMES
 
 
 def advise(name: Any, known: Iterable[str]) -> str:
@@ -79,3 +80,33 @@ def check_share(name: str, value: Any) -> None:
     """Raise an :class:`InputError` unless ``value`` is a number above 0 and below 1."""
     if not (isinstance(value, numbers.Real) and 0 < float(value) < 1):
         raise InputError(f"{name} must be a share above 0 and below 1, got {value!r}.")
+
+
+def parse_size(size: int | tuple[int, int] | str) -> tuple[int, int]:
+    """Height and width from one side, (height, width), or a string such as ``"32"`` or ``"32x48"``."""
+    parts: list[Any]
+    parts = size.lower().split("x") if isinstance(size, str) else list(size) if isinstance(size, Iterable) else [size]
+    try:
+        sides = [int(part) for part in parts if float(part) == int(part)]
+    except (ValueError, TypeError, OverflowError):
+        sides = []
+    if len(sides) != len(parts) or len(sides) not in (1, 2) or min(sides) < 1:
+        raise InputError(f"resize must be one side or (height, width) in whole pixels, got {size!r}.")
+    return sides[0], sides[-1]
+
+
+def parse_frames(frame: str | Sequence[str]) -> tuple[str, ...]:
+    """Frames from a name, a string with commas, or a sequence of names.
+
+    Examples
+    --------
+    >>> from bispectral_ot.checks import parse_frames
+    >>> parse_frames("content, canvas")
+    ('content', 'canvas')
+    """
+    names = [each.strip() for each in frame.split(",")] if isinstance(frame, str) else list(frame)
+    for name in names:
+        check_choice("frame", name, ("auto", *FRAMES))
+    if not names or ("auto" in names and len(names) > 1):
+        raise InputError(f"frame 'auto' is for all sets together; give one frame for each set instead, got {frame!r}.")
+    return tuple(names)

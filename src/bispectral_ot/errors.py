@@ -1,4 +1,4 @@
-"""The errors a user meets: each says what was expected, what came, and what to do."""
+"""Exception classes and warnings."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 class InputError(ValueError):
-    """Something the caller gave cannot be used; the program exits with code 2."""
+    """Invalid input; the program exits with code 2."""
 
 
 class DatasetError(InputError):
@@ -16,19 +16,19 @@ class DatasetError(InputError):
 
 
 class MemoryBudgetError(InputError):
-    """The work cannot be done within the memory budget; the message says what would be needed."""
+    """The memory budget is too small; the message says how much is needed."""
 
 
 class ClusterError(InputError):
-    """A cluster cannot be reached or used, or was lost during the work; the message says what to do."""
+    """A cluster cannot be reached or used, or was lost; the message says what to do."""
 
 
 class RunExistsError(InputError):
-    """The output folder contains something that a run may not replace."""
+    """The output folder contains files that a run must not replace."""
 
 
 class RunKeptError(RuntimeError):
-    """A finished run could not be put in its place and is kept under another name; the program exits with code 1.
+    """The output folder was taken; the run was saved under another name. The program exits with code 1.
 
     Attributes
     ----------
@@ -45,7 +45,7 @@ class NotConvergedWarning(UserWarning):
 
 
 class DataWarning(UserWarning):
-    """The input can be used, but the user should know something about it (constant images, ...)."""
+    """The input is valid but unusual, such as constant images."""
 
 
 def warn(message: str, category: type[Warning]) -> None:

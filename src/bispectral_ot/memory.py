@@ -1,4 +1,4 @@
-"""Byte budgets: reading them, choosing one, and measuring what a run really used."""
+"""Memory: sizes as text, available memory, and peak memory of a run."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ import re
 import resource
 import sys
 import tempfile
+from pathlib import Path
 from typing import Any
 
 from bispectral_ot.errors import InputError, MemoryBudgetError
 
+_OWN_CGROUPS, _CGROUPS = "/proc/self/cgroup", "/sys/fs/cgroup"
 _UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12} | {
     "kib": 2**10,
     "mib": 2**20,
@@ -51,15 +53,37 @@ def available_memory() -> int:
         free = int(fields["MemAvailable"].split()[0]) * 1024
     except (OSError, KeyError, ValueError):
         free //= 2  # not Linux: assume that half of the machine is free
+    return max(1, min([free, *_cgroup_memory()]))
+
+
+def _cgroup_memory() -> list[int]:
+    """Bytes left in the memory control groups (v2 and v1) of this process, from its own group up to the root."""
+    left = []
     try:
-        with open("/sys/fs/cgroup/memory.max") as limit, open("/sys/fs/cgroup/memory.current") as used:
-            left = int(limit.read()) - int(used.read())
-        with open("/sys/fs/cgroup/memory.stat") as lines:
-            counts = dict(line.split() for line in lines)
-        free = min(free, left + int(counts["inactive_file"]))  # cached files give way to whoever asks
-    except (OSError, KeyError, ValueError):
-        pass  # no limit ("max") or no such file
-    return max(free, 1)
+        lines = Path(_OWN_CGROUPS).read_text().splitlines()
+    except OSError:
+        return []  # not Linux
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        if controllers == "":
+            roots, names = ["", "unified"], ("memory.max", "memory.current", "inactive_file")
+        elif "memory" in controllers.split(","):
+            roots, names = ["memory"], ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+        else:
+            continue
+        for root in (Path(_CGROUPS, name) for name in roots):
+            own = root / path.lstrip("/")
+            # in a container the path may be that of the host; the mounted root is then the group itself
+            for group in [own, *own.parents]:
+                if not group.is_relative_to(root):
+                    break
+                try:
+                    limit, used = (int((group / name).read_text()) for name in names[:2])
+                    counts = dict(each.split() for each in (group / "memory.stat").read_text().splitlines())
+                    left.append(limit - used + int(counts[names[2]]))  # cached files give way to whoever asks
+                except (OSError, KeyError, ValueError):
+                    pass  # no limit ("max") or no such file
+    return left
 
 
 def default_budget() -> int:

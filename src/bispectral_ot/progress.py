@@ -1,11 +1,9 @@
-"""Progress is a callback: the library calls it, the program turns it into a bar with time left."""
+"""Progress callbacks, and progress bars for terminals and notebooks."""
 
 from __future__ import annotations
 
-import html
-import importlib
-import sys
-import time
+import warnings
+from types import TracebackType
 from typing import Any, Protocol
 
 
@@ -21,7 +19,12 @@ def silent(stage: str, done: int, total: int) -> None:
 
 
 class ProgressBar:
-    """A bar for each stage of what is running: in a notebook below its cell, else a line on standard error.
+    """Progress bar for each stage, drawn by tqdm on standard error or, in a notebook, below the cell.
+
+    Parameters
+    ----------
+    leave
+        Whether the bars of finished stages stay visible.
 
     Examples
     --------
@@ -31,39 +34,39 @@ class ProgressBar:
     True
     """
 
-    def __init__(self) -> None:
-        self._stages: dict[str, tuple[int, int]] = {}
-        self._shown = 0.0
-        self._handle: Any = None
+    def __init__(self, *, leave: bool = True) -> None:
+        self._leave = leave
+        self._bars: dict[str, Any] = {}
+        self._finished: set[str] = set()
 
     def __call__(self, stage: str, done: int, total: int) -> None:
-        """Take note, and draw; at most ten times a second, and whenever a stage ends."""
-        self._stages[stage] = done, total
-        now = time.monotonic()
-        if done < total and now - self._shown < 0.1:
-            return
-        self._shown = now
-        if _in_notebook():
-            self._draw()
+        """Draw the bar of a stage; one that begins again, for the other side, gets a new bar."""
+        finished = done >= total > 0
+        if stage not in self._bars:
+            if finished and stage in self._finished:
+                return
+            self._bars[stage] = _bar(desc=stage, total=total or None, leave=self._leave)
+        bar = self._bars[stage]
+        bar.total = total or None
+        bar.update(max(0, done - bar.n))
+        if finished:
+            self._finished.add(stage)
+            self._bars.pop(stage).close()
         else:
-            share = f"{done / total:4.0%}" if total else f"{done:,}"
-            print(f"\r{stage}: {share}", end="\n" if done >= total > 0 else "", file=sys.stderr, flush=True)
+            self._finished.discard(stage)
 
-    def _draw(self) -> None:
-        notebook: Any = importlib.import_module("IPython.display")
-        rows = "".join(
-            f"<tr><td>{html.escape(stage)}</td><td><progress value='{done}' max='{max(total, 1)}'></progress></td>"
-            f"<td>{done:,}{f' of {total:,}' if total else ''}</td></tr>"
-            for stage, (done, total) in self._stages.items()
-        )
-        shown = notebook.HTML(f"<table>{rows}</table>")
-        if self._handle is None:
-            self._handle = notebook.display(shown, display_id=True)
-        else:
-            self._handle.update(shown)
+    def __enter__(self) -> ProgressBar:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        for bar in self._bars.values():
+            bar.close()
+        self._bars.clear()
 
 
-def _in_notebook() -> bool:
-    """Whether a Jupyter kernel runs this; IPython is not loaded to find out."""
-    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
-    return hasattr(shell, "kernel")
+def _bar(**options: Any) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about missing ipywidgets: the bar is then text
+        from tqdm.auto import tqdm
+
+    return tqdm(**options)

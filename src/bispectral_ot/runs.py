@@ -15,7 +15,7 @@ import platform
 import shutil
 import time
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -182,7 +182,7 @@ def _files(folder: Path) -> set[str]:
     return found
 
 
-def _foreign_files(folder: Path, record: dict[str, Any] | None = None) -> list[str]:
+def _foreign_files(folder: Path, record: Mapping[str, object] | None = None) -> list[str]:
     """What the run in ``folder`` did not write, by the list in its ``run.json``."""
     record = record or _read_record(folder) or {}
     written = record.get("files")
@@ -190,7 +190,7 @@ def _foreign_files(folder: Path, record: dict[str, Any] | None = None) -> list[s
     return sorted(_files(folder) - known - {RECORD, REPORT})
 
 
-def _read_record(folder: Path) -> dict[str, Any] | None:
+def _read_record(folder: Path) -> Mapping[str, object] | None:
     """The content of ``run.json``; None where there is none, or a damaged one."""
     try:
         record = json.loads((folder / RECORD).read_text(encoding="utf-8"))
@@ -199,7 +199,7 @@ def _read_record(folder: Path) -> dict[str, Any] | None:
     return record if isinstance(record, dict) and _verb(record) is not None else None
 
 
-def _verb(record: dict[str, Any]) -> str | None:
+def _verb(record: Mapping[str, object]) -> str | None:
     config = record.get("config")
     verb = config.get("verb") if isinstance(config, dict) else None
     return verb if isinstance(verb, str) else None
@@ -210,7 +210,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 @contextmanager
-def resumed_run(folder: str | Path, config: dict[str, Any]) -> Iterator[None]:
+def resumed_run(folder: str | Path, config: Mapping[str, object]) -> Iterator[None]:
     """Keep ``run.json`` in a folder that is filled bit by bit: written at the start, and again however the block ends.
 
     It is the record of the latest call that worked on the folder.
@@ -276,9 +276,9 @@ def provenance() -> dict[str, Any]:
     }
 
 
-def run_record(config: dict[str, Any], *, seconds: float) -> dict[str, Any]:
+def run_record(config: Mapping[str, object], *, seconds: float) -> dict[str, object]:
     """The content of ``run.json``: configuration, provenance, wall time and peak memory of this process."""
-    return {"config": config, "wall_seconds": seconds, "peak_memory_bytes": peak_memory(), **provenance()}
+    return {"config": dict(config), "wall_seconds": seconds, "peak_memory_bytes": peak_memory(), **provenance()}
 
 
 def _processor() -> str:

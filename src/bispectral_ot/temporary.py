@@ -15,7 +15,7 @@ from pathlib import Path
 
 
 def temporary_name(target: Path, purpose: str) -> Path:
-    """A hidden path in the same folder that nobody can guess, and so nobody can prepare."""
+    """Hidden path in the same folder, unpredictable, so that another user cannot create it beforehand."""
     return target.with_name(f".{target.stem[:40]}-{purpose}-{secrets.token_hex(8)}{target.suffix}")
 
 

@@ -5,7 +5,7 @@ import numpy as np
 from benchmarks.end_to_end import growth_exponent
 from benchmarks.literal import literal_features
 from benchmarks.tables import Table
-from bispectral_ot.invariants import RingBispectrum
+from bispectral_ot.features import RingBispectrum
 
 
 def test_markdown_has_aligned_columns_and_readable_numbers():

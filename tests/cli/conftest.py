@@ -42,9 +42,11 @@ class Outcome:
 
 @pytest.fixture(scope="session")
 def program() -> Callable[..., Outcome]:
-    """Call the program with words, without starting a process."""
+    """Call the program with words, without starting a process; figures are drawn only for tests of figures."""
 
-    def call(*words: str | Path) -> Outcome:
+    def call(*words: str | Path, figures: bool = False) -> Outcome:
+        draws = words and words[0] in ("match", "compare", "upright", "demo") and "--help" not in words
+        words = (*words, "--no-figures") if draws and not figures else words
         result = CliRunner().invoke(app, [str(word) for word in words])
         if result.exception is not None and not isinstance(result.exception, SystemExit):
             raise result.exception
@@ -69,11 +71,3 @@ def sets(halves: tuple[Dataset, Dataset], tmp_path_factory: pytest.TempPathFacto
         np.savez(folder / f"{name}.npz", images=half.images, labels=half.labels, classes=np.array(CLASSES))
     np.savez(folder / "plain.npz", images=halves[1].images)
     return folder
-
-
-@pytest.fixture
-def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leave the drawing out, which takes most of the time of a small run."""
-    for figure in ("matches_figure", "convergence_figure", "confusion_figure"):
-        monkeypatch.setattr(f"bispectral_ot.report.figures.{figure}", lambda *_, **__: None)
-    monkeypatch.setattr("bispectral_ot.report.match_folder.save", lambda figure, path: None)

@@ -30,7 +30,9 @@ def files(tmp_path_factory):
 def run(program, files, tmp_path_factory):
     out = tmp_path_factory.mktemp("runs") / "three"
     words = ("compare", files / "one.npz", f"second={files / 'two.npz'}", files / "noise.npz")
-    outcome = program(*words, "--permutations", "19", "--bootstrap", "40", "--labels", "--report", "--out", out)
+    outcome = program(
+        *words, "--permutations", "19", "--bootstrap", "40", "--labels", "--report", "--out", out, figures=True
+    )
     assert outcome.code == 0, outcome.stderr
     return out, outcome, words
 
@@ -38,13 +40,11 @@ def run(program, files, tmp_path_factory):
 def test_a_run_has_its_files(run):
     out, outcome, _ = run
     assert sorted(path.name for path in out.iterdir()) == [
-        *("cells", "class-distances.csv", "classes.csv", "comparison-data.npz", "comparison.md", "contributors.csv"),
+        *("cells", "class-distances.csv", "classes.csv", "comparison-data.json", "contributors.csv"),
         *("distances.csv", "figures", "report.html", "results.json", "run.json"),
     ]
-    pictures = sorted(path.name for path in (out / "figures").glob("*.png"))
-    assert pictures[:3] == ["class-distances.png", "dendrogram.png", "distances.png"]
-    assert "map.png" in pictures
-    assert sum(name.startswith("explanation") for name in pictures) == 3
+    pictures = sorted(path.name for path in (out / "figures").iterdir())
+    assert pictures == ["distances.png", "map.png", "tree.png"]
     for name in pictures:
         with Image.open(out / "figures" / name) as picture:
             assert np.asarray(picture.convert("L")).std() > 3
@@ -87,39 +87,52 @@ def test_a_second_call_computes_nothing_again(run, program, monkeypatch):
     assert outcome.json["names"] == ["one", "second", "noise"]
 
 
+def test_sets_in_another_order_have_the_same_distances(run, program):
+    out, _, words = run
+    before = json.loads((out / "results.json").read_text("utf-8"))
+    options = ("--permutations", "19", "--bootstrap", "40", "--labels", "--no-figures", "--json", "--out", out)
+    after = program(words[0], words[3], words[1], words[2], *options).json
+    order = [before["names"].index(name) for name in after["names"]]
+    assert order == [2, 0, 1]
+    for name in ("distances", "errors", "p_values", "intervals", "references"):
+        np.testing.assert_array_equal(
+            np.array(after[name], float), np.array(before[name], float)[np.ix_(order, order)], err_msg=name
+        )
+    assert program(*words, *options).code == 0
+
+
 def test_other_options_are_refused_in_the_same_folder(run, program):
     out, _, words = run
     outcome = program(*words, "--permutations", "39", "--out", out)
     assert outcome.code == 2
-    assert "other options" in outcome.complaint
+    assert "other sets or options" in outcome.complaint
     assert json.loads((out / "run.json").read_text("utf-8"))["config"]["permutations"] == 19
 
 
 def test_options_of_the_transport_reach_the_result(program, files, tmp_path):
     words = ("compare", files / "one.npz", files / "two.npz", "--no-figures", "--json")
-    options = {"plain": (), "relaxed": ("--marginals", "relaxed"), "gaussian": ("--gaussian-classes",)}
+    options = {"plain": (), "gaussian": ("--gaussian-classes",)}
     options |= {"exact": ("--reg", "0")}
     found = {name: program(*words, *given, "--out", tmp_path / name) for name, given in options.items()}
     distances = {name: outcome.json["distances"][0][1] for name, outcome in found.items()}
-    assert 0 < distances["relaxed"] < distances["plain"] < distances["exact"]
-    assert found["gaussian"].json["settings"]["labels"] == "gaussian"
+    assert 0 < distances["plain"] < distances["exact"]
+    assert found["gaussian"].json["settings"]["gaussian_classes"] is True
     assert (tmp_path / "gaussian" / "class-distances.csv").is_file()
 
 
-def test_a_contrast_is_said_in_a_sentence(program, files, tmp_path):
-    words = ("compare", files / "one.npz", files / "two.npz", "--permutations", "39", "--contrast")
+def test_symmetry_tests_are_summed_up_in_a_sentence(program, files, tmp_path):
+    words = ("compare", files / "one.npz", files / "two.npz", "--symmetry-tests")
     outcome = program(*words, "--out", tmp_path / "run")
     assert outcome.code == 0, outcome.stderr
     results = json.loads((tmp_path / "run" / "results.json").read_text("utf-8"))
-    assert list(results["contrasts"][0]["p_values"])[:2] == ["none", "mirrors"]
-    assert results["contrasts"][0]["sentence"] in outcome.stdout
-    assert (tmp_path / "run" / "cells" / "contrast-0-1" / "quarter-turns.npz").is_file()
+    assert list(results["symmetry_tests"][0]["p_values"])[:2] == ["nothing", "intensity"]
+    assert results["symmetry_tests"][0]["sentence"] in outcome.stdout
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["one.npz"], "at least two sets"),
+        (["one.npz"], "at least two datasets"),
         (["one.npz", "one.npz"], "two sets are called"),
         (["one.npz", "two.npz", "--permutations", "3"], "19 at least"),
         (["one.npz", "two.npz", "--reg", "-1"], "reg must be"),

@@ -3,20 +3,12 @@ from __future__ import annotations
 import io
 import warnings
 
-import pytest
 from rich.console import Console
 
+from bispectral_ot import runtime
 from bispectral_ot.cli import console
 from bispectral_ot.errors import DataWarning, NotConvergedWarning
-from bispectral_ot.progress import silent
-
-
-@pytest.fixture
-def terminal(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
-    """What a user at a terminal would see on standard error."""
-    text = io.StringIO()
-    monkeypatch.setattr(console, "errors", Console(file=text, force_terminal=True, width=100, highlight=False))
-    return text
+from bispectral_ot.progress import ProgressBar
 
 
 def test_warnings_of_ours_are_shown_once_and_others_never(capsys):
@@ -39,39 +31,58 @@ def test_long_messages_stay_on_one_line(capsys):
     assert shown.out == "path/" * 100 + "\n"
 
 
-def test_no_bars_off_a_terminal_or_when_quiet(terminal, capsys):
-    with console.progress_bars(quiet=True) as progress:
-        assert progress is silent
-    assert terminal.getvalue() == ""
+def test_control_characters_of_names_are_escaped(capsys):
+    """File and class names may hold sequences that clear the screen or change its title."""
+    name = "a\x1b[2J\x9b1m\u202eb\nc"
+    shown = r"a\x1b[2J\x9b1m\u202eb\nc"
+    console.say(name)
+    console.complain("error", name)
+    console.print_facts({"name": name})
+    console.print_table(("class",), [(name,)], left=["class"])
+    with console.progress_bars():
+        runtime.progress(name, 0, 1)
+    found = capsys.readouterr()
+    assert found.out.count(shown) == 3
+    assert found.err.count(shown) == 2
+    assert not {"\x1b", "\x9b", "\u202e"} & set(found.out + found.err)
+
+
+def test_nothing_is_shown_when_quiet(capsys):
+    with console.progress_bars(quiet=True):
+        runtime.progress("features", 0, 1)
+    assert capsys.readouterr().err == ""
 
 
 def test_a_line_for_each_stage_where_standard_error_is_a_file(monkeypatch):
     text = io.StringIO()
     monkeypatch.setattr(console, "errors", Console(file=text, width=20, highlight=False))
-    with console.progress_bars() as progress:
+    with console.progress_bars():
         for done in range(3):
-            progress("read [bold] " + "long " * 5, done, 2000)
-        progress("prepare", 0, 1)
-        progress("prepare", 1, 1)
+            runtime.progress("read [bold] " + "long " * 5, done, 2000)
+        runtime.progress("prepare", 0, 1)
+        runtime.progress("prepare", 1, 1)
     assert text.getvalue() == f"stage: read [bold] {'long ' * 5} (2,000)\nstage: prepare\n"
-    with console.progress_bars(quiet=True) as progress:
-        assert progress is silent
 
 
-def test_one_bar_for_each_stage_with_the_time_left(terminal):
-    with console.progress_bars() as progress:
-        progress("features", 3, 10)
-        progress("features", 10, 10)
-        progress("features", 2, 20)  # the other side: the same bar starts again
-        progress("features", 20, 20)
-        progress("transport", 0, 0)  # no end in sight
-    shown = terminal.getvalue()
+def test_one_bar_for_each_stage(capsys):
+    bar = ProgressBar()
+    for done, total in ((3, 10), (10, 10), (10, 10), (2, 20), (20, 20)):  # the other side begins again
+        bar("features", done, total)
+    bar("transport", 4, 0)  # no end in sight
+    with bar:
+        pass
+    shown = capsys.readouterr().err
+    assert "10/10" in shown
+    assert "20/20" in shown
+    assert "transport: 4it" in shown
+
+
+def test_bars_on_a_terminal_give_way_to_warnings(monkeypatch, capsys):
+    monkeypatch.setattr(console, "errors", Console(stderr=True, force_terminal=True, width=100, highlight=False))
+    with console.progress_bars():
+        runtime.progress("features", 3, 10)
+        console.complain("warning", "careful")
+    shown = capsys.readouterr().err
     assert "features" in shown
-    assert "100%" in shown
-    assert "so far" in shown
-    assert "✓" in shown
-
-
-@pytest.mark.parametrize(("seconds", "text"), [(0.2, "0:00"), (75.0, "1:15"), (3725.0, "1:02:05")])
-def test_clock(seconds: float, text: str):
-    assert console._clock(seconds) == text
+    assert "\ncareful" not in shown
+    assert "careful\n" in shown.replace("\x1b[0m", "")

@@ -16,7 +16,7 @@ def no_machine_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None
     """Neither this machine's data folder nor its cache may decide a test."""
     for variable in ("BISPECTRAL_OT_DATA", "BISPECTRAL_OT_CACHE"):
         monkeypatch.delenv(variable, raising=False)
-    monkeypatch.setattr("pooch.os_cache", lambda name: tmp_path / "cache" / name)
+    monkeypatch.setattr("platformdirs.user_cache_dir", lambda name, **_: str(tmp_path / "cache" / name))
 
 
 def run(*words: str) -> str:
@@ -87,6 +87,6 @@ def test_show_gives_ranges_of_sizes_and_modes(tmp_path: Path):
     for name, size, mode in (("a", (40, 30), "L"), ("b", (80, 90), "RGB"), ("c", (60, 50), "RGB")):
         Image.new(mode, size).save(tmp_path / f"{name}.png")
     text = " ".join(run("show", str(tmp_path)).split())
-    assert "30 x 40 to 90 x 80, read at 64x64x3" in text
+    assert "30 x 40 to 90 x 80, read at 90x90x3" in text
     assert "2 colour, 1 grey" in text
     assert "read at 20x20x3" in " ".join(run("show", str(tmp_path), "--resize", "20").split())

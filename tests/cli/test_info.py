@@ -23,5 +23,5 @@ def test_info(program, monkeypatch, tmp_path):
 
 
 def test_every_extra_for_users_is_listed():
-    sums = {"dev", "docs", "files"}  # for developers, and of other extras
+    sums = {"all", "dev", "docs", "files"}  # for developers, and of other extras
     assert set(EXTRAS) == set(PROJECT["optional-dependencies"]) - sums

@@ -31,12 +31,12 @@ def test_images_that_took_part_get_the_rows_that_they_had(run, program, sets, tm
     assert len(read_csv(tmp_path / "new" / "poses.csv")) == 12
     for table in ("labels.csv", "matches.csv"):
         before, now = read_csv(run / table), read_csv(tmp_path / "new" / table)
-        assert [name for name in before[0] if name != "counterpart"] == list(now[0])
+        assert [name for name in before[0] if name != "outlier_score"] == list(now[0])
         took_part = {row["source"] for row in before}
         again = [row for row in now if row["source"] in took_part]
         for name in now[0]:
             columns = [[row[name] for row in rows] for rows in (before, again)]
-            if name.endswith(("share", "distance")):
+            if name.endswith(("weight", "probability", "distance")):
                 np.testing.assert_allclose(*(np.array(column, dtype=float) for column in columns), atol=1e-4)
             else:
                 assert columns[0] == columns[1]
@@ -45,10 +45,17 @@ def test_images_that_took_part_get_the_rows_that_they_had(run, program, sets, tm
 def test_it_says_what_is_missing(run, program, sets, tmp_path):
     outcome = program("predict", sets, sets / "a.npz", "--out", tmp_path / "new")
     assert outcome.code == 2
-    assert "not the folder of a match" in outcome.complaint
-    words = ("match", sets / "a.npz", sets / "b.npz", "-q", "--no-model", "--out", tmp_path / "bare")
+    assert "is not a run" in outcome.complaint
+    words = ("match", sets / "a.npz", sets / "b.npz", "-q", "--solver", "exact", "--out", tmp_path / "bare")
     assert program(*words).code == 0
     outcome = program("predict", tmp_path / "bare", sets / "a.npz", "--out", tmp_path / "new")
     assert outcome.code == 2
-    assert "--no-model" in outcome.complaint
+    assert "entropic solver" in outcome.complaint
     assert not (tmp_path / "new").exists()
+
+
+def test_a_run_json_that_is_nested_too_deeply(run, program, sets, tmp_path):
+    (tmp_path / "run.json").write_text("[" * 100_000)
+    (tmp_path / "results.json").write_text("{}")
+    outcome = program("predict", tmp_path, sets / "a.npz", "--out", tmp_path / "new")
+    assert "is not a run" in outcome.complaint

@@ -8,8 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bispectral_ot.comparing.classes import GaussianPool
-from bispectral_ot.comparing.pooled import PooledKernel
-from bispectral_ot.comparing.sampling import bootstrap_deviations, mean_embeddings, permutation_test, sampling_law
+from bispectral_ot.comparing.null_distribution import (
+    bootstrap_deviations,
+    mean_embeddings,
+    permutation_test,
+    sampling_bias,
+)
+from bispectral_ot.transport.batched_sinkhorn import BatchedSinkhorn
 
 
 def squared(points):
@@ -38,7 +43,7 @@ def test_divergences_are_those_of_the_literal_iteration(epsilon):
     random = np.random.default_rng(0)
     cost = squared(random.normal(size=(12, 2)))
     weights = random.dirichlet(np.ones(12), size=6).T
-    found = PooledKernel(cost, epsilon=epsilon).divergences(weights[:, :3], weights[:, 3:])
+    found = BatchedSinkhorn(cost, epsilon=epsilon).divergences(weights[:, :3], weights[:, 3:])
     expected = [literal_divergence(cost, weights[:, k], weights[:, k + 3], epsilon) for k in range(3)]
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-7)
 
@@ -49,7 +54,7 @@ def test_disjoint_parts_are_compared_like_two_sets():
     source = np.r_[np.full(8, 1 / 8), np.zeros(5)]
     target = np.r_[np.zeros(8), np.full(5, 1 / 5)]
     cost = squared(points)
-    (found,) = PooledKernel(cost, epsilon=0.5).divergences(source[:, None], target[:, None])
+    (found,) = BatchedSinkhorn(cost, epsilon=0.5).divergences(source[:, None], target[:, None])
     expected = (
         literal_value(cost[:8, 8:], source[:8], target[8:], 0.5)
         - literal_value(cost[:8, :8], source[:8], source[:8], 0.5) / 2
@@ -61,7 +66,7 @@ def test_disjoint_parts_are_compared_like_two_sets():
 def test_sets_so_far_apart_that_float32_underflows():
     points = np.concatenate([np.linspace(0, 1, 10), 30 + np.linspace(0, 1, 10)])[:, None]
     source = np.repeat([0.1, 0.0], 10)[:, None]
-    (found,) = PooledKernel(squared(points), epsilon=2.0).divergences(source, 0.1 - source)
+    (found,) = BatchedSinkhorn(squared(points), epsilon=2.0).divergences(source, 0.1 - source)
     assert found == pytest.approx(900.0, rel=1e-6)  # equal shapes: the squared shift
 
 
@@ -69,7 +74,7 @@ def test_sets_so_far_apart_that_float32_underflows():
 @given(st.integers(0, 10_000), st.floats(0.2, 5.0))
 def test_a_divergence_is_symmetric_not_negative_and_zero_for_equal_weights(seed, epsilon):
     random = np.random.default_rng(seed)
-    kernel = PooledKernel(squared(random.normal(size=(9, 3))), epsilon=epsilon)
+    kernel = BatchedSinkhorn(squared(random.normal(size=(9, 3))), epsilon=epsilon)
     p, q = random.dirichlet(np.ones(9), size=2)[:, :, None]
     forth, back = kernel.divergences(p, q)[0], kernel.divergences(q, p)[0]
     assert forth == pytest.approx(back, abs=1e-5 * epsilon)
@@ -80,7 +85,7 @@ def test_a_divergence_is_symmetric_not_negative_and_zero_for_equal_weights(seed,
 def test_p_values_count_the_observed_statistic():
     points = np.concatenate([np.zeros((10, 1)), np.ones((10, 1))]) + np.linspace(0, 0.1, 20)[:, None]
     costs = squared(points)
-    pool = PooledKernel(costs, epsilon=0.1)
+    pool = BatchedSinkhorn(costs, epsilon=0.1)
     found = permutation_test(costs, pool, (10, 10), permutations=99, random=np.random.default_rng(1))
     assert found.p_value == 1 / 100
     assert found.observed > found.permuted.max()
@@ -89,7 +94,7 @@ def test_p_values_count_the_observed_statistic():
 
 def test_identical_images_give_a_p_value_of_one():
     costs = np.zeros((8, 8))
-    pool = PooledKernel(costs, epsilon=1.0)
+    pool = BatchedSinkhorn(costs, epsilon=1.0)
     assert permutation_test(costs, pool, (4, 4), permutations=19, random=np.random.default_rng(0)).p_value == 1.0
 
 
@@ -122,21 +127,21 @@ def test_false_alarms_are_as_frequent_as_the_level():
     p_values = []
     for _ in range(100):
         costs = squared(random.normal(size=(40, 2)))
-        pool = PooledKernel(costs, epsilon=1.0)
+        pool = BatchedSinkhorn(costs, epsilon=1.0)
         p_values.append(permutation_test(costs, pool, (20, 20), permutations=19, random=random).p_value)
     assert 0.0 < np.mean(np.array(p_values) <= 0.1) < 0.2
     assert 0.4 < np.mean(p_values) < 0.62
 
 
 @pytest.mark.parametrize(("epsilon", "dimensions"), [(2.0, 2), (0.5, 5)])
-def test_the_sampling_law_foretells_what_other_sizes_are_at(epsilon, dimensions):
+def test_the_sampling_bias_foretells_what_other_sizes_are_at(epsilon, dimensions):
     random = np.random.default_rng(3)
     expected, seen = [], []
     for _ in range(60):
-        kernel = PooledKernel(squared(random.normal(size=(160, dimensions))), epsilon=epsilon)
-        law = sampling_law(kernel, 160, splits=4, random=random)
+        kernel = BatchedSinkhorn(squared(random.normal(size=(160, dimensions))), epsilon=epsilon)
+        law = sampling_bias(kernel, 160, splits=4, random=random)
         expected.append(law.part(120) + law.part(30))
-        pool = PooledKernel(squared(random.normal(size=(150, dimensions))), epsilon=epsilon)
+        pool = BatchedSinkhorn(squared(random.normal(size=(150, dimensions))), epsilon=epsilon)
         source, target = np.repeat([1 / 120, 0], [120, 30])[:, None], np.repeat([0, 1 / 30], [120, 30])[:, None]
         seen.append(pool.divergences(source, target)[0])
     assert np.mean(expected) == pytest.approx(np.mean(seen), rel=0.15)
@@ -147,7 +152,7 @@ def test_bootstrap_deviations_have_mean_zero_and_the_spread_of_repeated_samples(
 
     def pool():
         points = np.concatenate([random.normal(size=(60, 1)), 2 + random.normal(size=(60, 1))])
-        return PooledKernel(squared(points), epsilon=1.0)
+        return BatchedSinkhorn(squared(points), epsilon=1.0)
 
     source, target = np.repeat([1 / 60, 0], 60)[:, None], np.repeat([0, 1 / 60], 60)[:, None]
     repeated = np.std([pool().divergences(source, target)[0] for _ in range(60)])

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bispectral_ot.costs import METRICS, STORAGES, Cost, Distance, as_cost
+from bispectral_ot import runtime
+from bispectral_ot.costs import METRICS, STORAGES, Cost, Distance, FeatureDistance, as_cost
 from bispectral_ot.engines import Threads
 from bispectral_ot.errors import InputError
 
@@ -71,17 +72,6 @@ def test_rows_outside_are_refused(pair, start, stop):
         Cost(*pair).block(start, stop)
 
 
-def test_swapping_the_sides_transposes(pair):
-    source, target = pair
-    for metric in METRICS:
-        np.testing.assert_allclose(
-            Cost(target, source, metric).block(0, 97).T,
-            Cost(source, target, metric).block(0, 150),
-            rtol=1e-5,
-            atol=1e-5,
-        )
-
-
 def test_the_result_does_not_depend_on_the_number_of_threads(pair, monkeypatch):
     blocks = []
     for threads in ("1", "3"):
@@ -100,7 +90,8 @@ def test_equal_features_give_a_zero_cost_of_scale_one():
 
 def test_progress_ends_at_the_number_of_rows(pair):
     calls = []
-    Cost(*pair, progress=lambda *call: calls.append(call))
+    with runtime.running(progress=lambda *call: calls.append(call)):
+        Cost(*pair)
     assert calls[-1] == ("cost", 150, 150)
 
 
@@ -149,15 +140,11 @@ def words(n, seed):
 @pytest.mark.parametrize("storage", STORAGES)
 def test_a_distance_of_ones_own_is_kept_like_any_other(storage):
     source, target = words(300, 0), words(200, 1)
-    calls = []
-    cost = Cost.from_distance(
-        Hamming(source, target), storage=storage, scale=5, progress=lambda *call: calls.append(call)
-    )
+    cost = Cost.from_distance(Hamming(source, target), storage=storage, scale=5)
     expected = [[sum(a != b for a, b in zip(x, y, strict=True)) for y in target] for x in source[100:110]]
     np.testing.assert_allclose(cost.block(100, 110), expected, atol=cost.storage_error)
     assert (cost.metric, cost.storage, cost.shape, cost.scale) == ("hamming", storage, (300, 200), 5)
     assert cost.maximum == 5
-    assert calls[-1] == ("cost", 300, 300)
 
 
 @pytest.mark.parametrize("storage", STORAGES)
@@ -166,11 +153,6 @@ def test_a_distance_that_is_not_a_number_is_refused(storage):
         Cost.from_distance(Hamming(words(90, 0), words(8, 1), bad_row=70), storage=storage)
     with pytest.raises(InputError, match="word 3 has no letters"):
         Cost.from_distance(Places(words(90, 0), words(8, 1), bad_row=70), storage=storage)
-
-
-def test_a_distance_without_rows_cannot_be_made():
-    with pytest.raises(TypeError, match="rows"):
-        Distance()
 
 
 @pytest.mark.parametrize("storage", STORAGES)
@@ -182,13 +164,17 @@ def test_blocks_are_placed_and_worked_on_by_the_engine_that_is_given(pair, stora
             self.used += 1
             return super().map(*work, **options)
 
+        def reduce(self, *work, **options):
+            self.used += 100
+            return super().reduce(*work, **options)
+
     engine = Counting()
-    cost = Cost(*pair, storage=storage, engine=engine)
+    cost = Cost.from_distance(FeatureDistance(*pair, "l1"), storage=storage, engine=engine)
     used = engine.used
     assert used > 0
     assert cost.engine is engine
     cost.sweep(np.zeros(150), np.zeros(97), np.ones(150), unit=1.0)
-    assert engine.used == used + 1
+    assert engine.used >= used + 100
 
 
 # From a matrix
@@ -226,13 +212,13 @@ def test_float32_numbers_near_the_ends_of_their_range_are_kept_in_float64(size):
     np.testing.assert_allclose(cost.block(0, 2), matrix, rtol=1e-15)
 
 
-def test_what_is_done_to_a_given_matrix_or_its_block_afterwards():
-    for dtype in (np.float32, np.float64):
-        matrix = np.arange(12, dtype=dtype).reshape(3, 4)
-        cost = Cost.from_matrix(matrix)
-        block = cost.block(0, 3)
-        block += 1
-        np.testing.assert_array_equal(cost.block(0, 3), matrix)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_cost_shares_no_memory_with_a_given_matrix_or_its_block(dtype):
+    matrix = np.arange(12, dtype=dtype).reshape(3, 4)
+    cost, before = Cost.from_matrix(matrix), matrix.copy()
+    cost.block(0, 3)[:] = 100
+    matrix += 1
+    np.testing.assert_array_equal(cost.block(0, 3), before)
 
 
 def test_a_cost_is_its_own_cost(pair):
@@ -287,7 +273,6 @@ def bad_rows(value):
         (np.ones((2, 3)), np.ones((2, 3)), {"weights": [1, np.nan, 1]}, "finite"),
         (np.ones((2, 3)), np.ones((2, 3)), {"weights": [1, 1]}, "3 columns"),
         (np.ones((2, 3)), np.ones((2, 3)), {"storage": "float16"}, "float32, compact, recompute"),
-        (np.ones((2, 3)), np.ones((2, 3)), {"working_memory": "lots"}, "lots"),
         (np.ones((2, 3)), np.ones((2, 3)), {"scale": 0}, "scale must be a positive number, got 0"),
         (np.ones((2, 3)), np.ones((2, 3)), {"scale": float("inf")}, "scale must be a positive number"),
     ],
@@ -297,10 +282,15 @@ def test_bad_input_is_named(source, target, options, words):
         Cost(source, target, **options)
 
 
-@pytest.mark.parametrize("metric", METRICS)
-@pytest.mark.parametrize("storage", STORAGES)
-@pytest.mark.parametrize("value", [np.nan, np.inf])
-@pytest.mark.parametrize("side", ["source", "target"])
+@pytest.mark.parametrize(
+    ("metric", "storage", "value", "side"),
+    [
+        ("l1", "float32", np.nan, "source"),
+        ("l2", "compact", np.inf, "target"),
+        ("sqeuclidean", "recompute", np.nan, "target"),
+        ("cosine", "float32", np.inf, "source"),
+    ],
+)
 def test_bad_rows_of_memory_maps_are_named_too(metric, storage, value, side, tmp_path):
     good = np.ones((300, 3), np.float32)
     bad = good.copy()

@@ -30,8 +30,9 @@ def whole(cost):
 
 
 @pytest.mark.parametrize("metric", METRICS)
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("shape", [(130, 71, 33), (70, 150, 1), (65, 3, 200), (1, 1, 1), (1, 90, 7)])
+@pytest.mark.parametrize(
+    ("weighted", "shape"), [(True, (130, 71, 33)), (False, (70, 150, 1)), (True, (5, 2100, 9)), (False, (1, 1, 1))]
+)
 def test_distances_are_scipys(metric, weighted, shape):
     n, m, k = shape
     source, target = random_features(n, k, 1), random_features(m, k, 2)
@@ -44,7 +45,7 @@ def test_distances_are_scipys(metric, weighted, shape):
 
 
 @pytest.mark.parametrize("metric", METRICS)
-@pytest.mark.parametrize("n", range(1, 10))
+@pytest.mark.parametrize("n", [1, 3, 4, 6])
 def test_rows_that_fill_no_tile_are_computed_too(metric, n):
     for m in range(1, 10):
         source, target = random_features(n, 5, n), random_features(m, 5, m + 20)
@@ -70,8 +71,7 @@ def test_small_whole_numbers_give_the_literal_formula(metric, data):
 
 
 @pytest.mark.parametrize("metric", METRICS)
-@pytest.mark.parametrize("storage", STORAGES)
-@pytest.mark.parametrize("offset", [0.0, 1e3, 1e6])
+@pytest.mark.parametrize(("storage", "offset"), [("float32", 1e6), ("compact", 0.0), ("recompute", 1e3)])
 def test_equal_rows_have_distance_zero_whatever_their_common_offset(metric, storage, offset):
     x = random_features(90, 64, 4, offset=offset)
     cost = whole(Cost(x, x[::-1], metric, storage=storage))
@@ -81,7 +81,7 @@ def test_equal_rows_have_distance_zero_whatever_their_common_offset(metric, stor
 
 
 @pytest.mark.parametrize("metric", ["l2", "sqeuclidean", "cosine"])
-@pytest.mark.parametrize("nearness", [1e-7, 1e-5, 1e-3, 1e-2, 0.025, 0.04, 0.1, 1.0])
+@pytest.mark.parametrize("nearness", [1e-7, 1e-3, 0.025, 0.04, 1.0])
 def test_near_duplicates_keep_their_digits(metric, nearness):
     """Where ``|x|^2 - 2 x.y + |y|^2`` cancels, and just above where another formula takes over."""
     source = random_features(40, 500, 5, offset=3.0)
@@ -94,7 +94,7 @@ def test_near_duplicates_keep_their_digits(metric, nearness):
 
 
 @pytest.mark.parametrize("metric", ["l1", "l2", "cosine"])
-@pytest.mark.parametrize("scale", [1e-30, 1e-20, 1e-12, 1e12, 1e18, 1e30])
+@pytest.mark.parametrize("scale", [1e-30, 1e-12, 1e18, 1e30])
 def test_very_small_and_very_large_features_do_not_underflow_or_overflow(metric, scale):
     source, target = random_features(20, 30, 7), random_features(15, 30, 8)
     target[4] = source[3]
@@ -143,8 +143,7 @@ def test_columns_without_weight_do_not_count(metric):
 
 
 @pytest.mark.parametrize("metric", METRICS)
-@pytest.mark.parametrize("storage", STORAGES)
-@pytest.mark.parametrize("mapped", ["source", "target", "source and target"])
+@pytest.mark.parametrize(("storage", "mapped"), [("float32", "source"), ("compact", "source and target")])
 def test_memory_mapped_features_give_the_same(metric, storage, mapped, tmp_path, monkeypatch):
     monkeypatch.setattr(distances, "_MAPPED_BYTES", 4 * 17 * 40)  # 40 targets at a time
     source, target = random_features(530, 17, 14), random_features(95, 17, 15)
@@ -182,14 +181,6 @@ def test_features_of_any_layout_and_type_are_read(metric):
         np.testing.assert_allclose(whole(Cost(source, target, metric)), expected, rtol=1e-5, atol=1e-6)
 
 
-def test_features_that_may_not_be_written_are_read_and_left_alone():
-    x = random_features(12, 5, 18)
-    before = x.copy()
-    x.flags.writeable = False
-    np.testing.assert_allclose(whole(Cost(x, x)), by_scipy(x, x, "l1"), rtol=1e-5, atol=1e-5)
-    np.testing.assert_array_equal(x, before)
-
-
 # Float64 features that float32 cannot hold
 
 
@@ -198,13 +189,12 @@ METRICS_BLIND_TO_SHIFTS = ["l1", "l2", "sqeuclidean"]
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("metric", METRICS_BLIND_TO_SHIFTS)
-@pytest.mark.parametrize("offset", [0.0, 1e4, 1e8, -1e12, np.array([1e8, 0.0, -3e6, 1e-3, 1e10])], ids=str)
-@pytest.mark.parametrize("storage", STORAGES)
-def test_features_far_from_zero_keep_their_distances(metric, offset, storage):
+@pytest.mark.parametrize("offset", [0.0, -1e12, np.array([1e8, 0.0, -3e6, 1e-3, 1e10])], ids=str)
+def test_features_far_from_zero_keep_their_distances(metric, offset):
     generator = np.random.default_rng(19)
     source, target = generator.integers(-50, 50, (40, 5)) / 16, generator.integers(-50, 50, (30, 5)) / 16
     weights = np.array([1.0, 2, 0.5, 3, 1])
-    cost = Cost(source + offset, target + offset, metric, weights=weights, storage=storage)
+    cost = Cost(source + offset, target + offset, metric, weights=weights, storage="compact")
     expected = by_scipy(source, target, metric, weights)
     rounding = 2e-4 if np.any(np.abs(offset) > 1e11) else 1e-6  # of the numbers themselves, in float64
     np.testing.assert_allclose(whole(cost), expected, rtol=rounding, atol=2e-6 * expected.max() + cost.storage_error)
@@ -216,37 +206,6 @@ def test_numbers_of_any_kind_keep_their_differences(kind):
     source, target = np.array([[10**8, 3], [10**8 + 1, 3]]), np.array([[10**8 + 5, 3]])
     sides = (source.tolist(), target.tolist()) if kind is list else (source.astype(kind), target.astype(kind))
     assert whole(Cost(*sides)).tolist() == [[5], [4]]
-
-
-@pytest.mark.filterwarnings("error")
-def test_one_side_in_float64_is_enough():
-    source, target = np.float32([[2**27], [2**27 + 16]]), np.array([[2.0**27 + 1]])
-    assert whole(Cost(source, target)).tolist() == [[1], [15]]
-
-
-@pytest.mark.parametrize("metric", METRICS)
-def test_rows_that_float32_cannot_tell_apart_are_reported(metric):
-    x = np.array([[0.0, 1.0], [1e8, 1.0], [1e8 + 1, 1.0]])  # too wide for a shift to help
-    with pytest.warns(DataWarning, match="1 rows of the features differ from others by less than float32") as caught:
-        cost = whole(Cost(x, x[:1], metric))
-    assert np.isfinite(cost).all()
-    assert caught[0].filename == __file__
-    with pytest.warns(DataWarning, match="2 rows"):
-        Cost(x[:2], np.repeat(x[2:], 2, axis=0), metric)  # also between the two sides
-
-
-@pytest.mark.parametrize("metric", METRICS)
-def test_numbers_below_float32_are_reported(metric):
-    with pytest.warns(DataWarning, match="float32"):
-        Cost(np.array([[1e-50, 2e-50]]), np.array([[3e-50, 1e-50]]), metric)
-
-
-@pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("metric", METRICS)
-def test_rows_that_are_equal_but_for_float64_rounding_are_not_reported(metric):
-    x = np.random.default_rng(20).normal(size=(20, 4))
-    assert whole(Cost(x, x / 3 * 3 + 1e-15, metric)).diagonal().max() == 0
-    Cost(np.vstack([x, x]), x, metric)
 
 
 @pytest.mark.parametrize("offset", [1e5, 1e8])

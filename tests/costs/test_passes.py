@@ -8,17 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pass_oracles as literal
+from bispectral_ot import runtime
 from bispectral_ot.costs import Cost
 
 
-@pytest.fixture(scope="module", params=literal.KINDS)
-def kind(request):
-    return request.param
-
-
-@pytest.fixture(scope="module", params=literal.SHAPES, ids=str)
-def cost(request, kind):
-    return literal.random_cost(kind, request.param)
+@pytest.fixture(scope="module", params=literal.COSTS, ids=str)
+def cost(request):
+    return literal.random_cost(*request.param)
 
 
 def random_weights(n, seed, zeros=0):
@@ -31,8 +27,7 @@ def random_weights(n, seed, zeros=0):
 # Sweeps
 
 
-@pytest.mark.parametrize("damping", [1.0, 0.9, 0.3])
-@pytest.mark.parametrize("guess", [0.0, 5000.0, -5000.0])
+@pytest.mark.parametrize(("damping", "guess"), [(1.0, 0.0), (0.9, 5000.0), (0.3, -5000.0)])
 def test_a_sweep_in_float64_is_the_literal_iteration(cost, damping, guess):
     n, m = cost.shape
     unit = 40 / cost.maximum
@@ -44,22 +39,7 @@ def test_a_sweep_in_float64_is_the_literal_iteration(cost, damping, guess):
     np.testing.assert_allclose(sums, expected_sums, rtol=2 * error)
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_no_potential_of_a_sweep_is_above_the_ceiling(cost, dtype):
-    n, m = cost.shape
-    unit = 40 / cost.maximum
-    weights, g = random_weights(n, 1, zeros=3), np.random.default_rng(2).normal(scale=5, size=m)
-    free, _ = cost.sweep(np.zeros(n), g, weights, unit=unit)
-    ceiling = float(np.median(free))
-    f, sums = cost.sweep(np.zeros(n), g, weights, unit=unit, ceiling=ceiling, dtype=dtype)
-    expected = literal.sweep(literal.entries(cost), np.zeros(n), g, weights, unit, ceiling=ceiling)
-    assert (f == ceiling).any()
-    np.testing.assert_allclose(f, expected[0], rtol=1e-6, atol=1e-4)
-    np.testing.assert_allclose(sums, expected[1], rtol=2e-4)
-
-
-@pytest.mark.parametrize("damping", [1.0, 0.5])
-@pytest.mark.parametrize("guess", [0.0, 300.0, -300.0])
+@pytest.mark.parametrize(("damping", "guess"), [(1.0, 0.0), (0.5, 300.0), (1.0, -300.0)])
 def test_a_sweep_in_float32_is_near_it(cost, damping, guess):
     n, m = cost.shape
     unit = 40 / cost.maximum
@@ -72,8 +52,7 @@ def test_a_sweep_in_float32_is_near_it(cost, damping, guess):
     np.testing.assert_allclose(sums, expected_sums, rtol=error)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("exponent", [1.0, 1e3, 1e5])
+@pytest.mark.parametrize(("dtype", "exponent"), [(np.float32, 1.0), (np.float32, 1e5), (np.float64, 1e5)])
 def test_rows_sum_to_their_weights_at_any_regularisation(cost, dtype, exponent):
     n, m = cost.shape
     unit = exponent / cost.maximum
@@ -92,18 +71,6 @@ def test_columns_without_mass_get_none(cost, dtype):
     _, sums = cost.sweep(np.zeros(n), g, random_weights(n, 4), unit=3.0, dtype=dtype)
     assert sums[::5].max() < (1e-30 if dtype is np.float32 else 1e-200)
     assert sums.sum() == pytest.approx(1, rel=1e-5)
-
-
-def test_a_sweep_changes_nothing_that_it_is_given(cost):
-    n, m = cost.shape
-    given_arrays = np.zeros(n), np.zeros(m), random_weights(n, 5)
-    before = [x.copy() for x in given_arrays]
-    first = cost.sweep(*given_arrays, unit=10.0)
-    for x, old in zip(given_arrays, before, strict=True):
-        np.testing.assert_array_equal(x, old)
-    again = cost.sweep(*given_arrays, unit=10.0)
-    np.testing.assert_array_equal(first.f, again.f)
-    np.testing.assert_array_equal(first.column_sums, again.column_sums)
 
 
 @settings(max_examples=60)
@@ -127,7 +94,7 @@ def test_any_small_matrix_is_swept_right(data):
 # Rows of the plan
 
 
-@pytest.mark.parametrize(("start", "stop"), [(0, 40), (0, 1), (13, 29), (39, 40), (7, 7)])
+@pytest.mark.parametrize(("start", "stop"), [(0, 40), (13, 29), (7, 7)])
 def test_rows_of_the_plan(cost, start, stop):
     n, m = cost.shape
     unit, generator = 30 / cost.maximum, np.random.default_rng(6)
@@ -161,7 +128,7 @@ def test_sums_and_cost_are_those_of_the_plan(cost, potentials):
     assert found.transport_cost == pytest.approx((plan * costs).sum(), rel=error + 1e-12)
 
 
-@pytest.mark.parametrize("k", [1, 4, 31])
+@pytest.mark.parametrize("k", [1, 31])
 def test_the_best_targets_their_masses_and_costs_are_those_of_the_plan(cost, potentials, k):
     f, g, unit = potentials
     costs = literal.entries(cost)
@@ -193,7 +160,7 @@ def test_of_equal_masses_and_costs_the_first_comes_first():
     assert found.nearest.tolist() == [1]
 
 
-@pytest.mark.parametrize("unlabelled", [False, True])
+@pytest.mark.parametrize("unlabelled", [True])
 def test_class_masses_are_those_of_the_plan(cost, potentials, unlabelled):
     n, m = cost.shape
     f, g, unit = potentials
@@ -221,5 +188,6 @@ def test_without_labels_there_are_no_classes(cost, potentials, labels):
 def test_progress_ends_at_the_number_of_rows(cost, potentials):
     f, g, unit = potentials
     calls = []
-    cost.read(f, g, unit=unit, progress=lambda *call: calls.append(call))
+    with runtime.running(progress=lambda *call: calls.append(call)):
+        cost.read(f, g, unit=unit)
     assert calls[-1] == ("summary", cost.shape[0], cost.shape[0])

@@ -7,9 +7,23 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from bispectral_ot.costs import STORAGES, Cost, plan_storage
+from bispectral_ot import costs, runtime
+from bispectral_ot.costs import STORAGES
 from bispectral_ot.costs.storage import storage_bytes
 from bispectral_ot.errors import InputError, MemoryBudgetError
+
+
+def within(working_memory, function, *arguments, **options):
+    with runtime.running(memory=working_memory):
+        return function(*arguments, **options)
+
+
+def plan_storage(*arguments, working_memory=None, **options):
+    return within(working_memory, costs.plan_storage, *arguments, **options)
+
+
+def Cost(*arguments, working_memory):  # noqa: N802
+    return within(working_memory, costs.Cost, *arguments)
 
 
 @pytest.fixture(autouse=True)

@@ -34,5 +34,5 @@ def _no_machine_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
     """Neither this machine's data folder nor its cache may decide a test."""
     for variable in ("BISPECTRAL_OT_DATA", "BISPECTRAL_OT_CACHE"):
         monkeypatch.delenv(variable, raising=False)
-    monkeypatch.setattr("pooch.os_cache", lambda name: tmp_path / "cache" / name)
+    monkeypatch.setattr("platformdirs.user_cache_dir", lambda name, **_: str(tmp_path / "cache" / name))
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from bispectral_ot.datasets import Dataset
+from bispectral_ot.datasets import Dataset, load, split_halves
 from bispectral_ot.datasets.dataset import as_dataset
 from bispectral_ot.errors import InputError
 
@@ -72,7 +72,12 @@ def test_booleans_become_whole_numbers_and_texts_are_refused():
 def test_rows_are_refused_with_what_to_do_for_each_meaning():
     with pytest.raises(InputError) as caught:
         Dataset(np.zeros((6, 60)))
-    assert "for one signal a row signals[:, :, None], for a single image image[None]." in str(caught.value)
+    for advice in (
+        "for one signal a row signals[:, :, None]",
+        "for a single image image[None]",
+        "for vectors Dataset.from_vectors(vectors).",
+    ):
+        assert advice in str(caught.value)
     with pytest.raises(InputError, match=r"flattened images use images\.reshape\(-1, 28, 28\), for one signal a row"):
         Dataset(np.zeros((6, 784)))
     with pytest.raises(InputError, match="Clouds of different sizes are given as a list"):
@@ -194,3 +199,23 @@ def test_a_dataset_knows_its_kind():
         Dataset(np.zeros((2, 50, 4)), kind="clouds")
     with pytest.raises(InputError, match="unknown kind of dataset 'cloud'; did you mean 'clouds'"):
         Dataset(np.zeros((2, 50, 3)), kind="cloud")
+
+
+def test_positions_follow_every_drawing():
+    whole = Dataset(np.arange(20 * 4, dtype=np.uint8).reshape(20, 2, 2), np.arange(20) % 2)
+    assert whole.positions.tolist() == list(range(20))
+    some = whole.select([7, 3, 11]).select([2, 0])
+    assert some.positions.tolist() == [11, 7]
+    np.testing.assert_array_equal(some.images, whole.images[some.positions])
+    limited = load(some.select([1, 0]), limit=1, seed=3)
+    np.testing.assert_array_equal(limited.images, whole.images[limited.positions])
+    drawn = load(whole, limit=6, seed=1)
+    np.testing.assert_array_equal(drawn.images, whole.images[drawn.positions])
+    for half in split_halves(drawn):
+        np.testing.assert_array_equal(half.images, whole.images[half.positions])
+
+
+@pytest.mark.parametrize("bad", [[0, 1], [0, 1, 2, 3, 4, -1], np.arange(6.0)])
+def test_positions_must_be_row_numbers(bad: object):
+    with pytest.raises(InputError, match="positions must be one row number"):
+        Dataset(IMAGES, positions=bad)

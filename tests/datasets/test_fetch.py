@@ -18,8 +18,7 @@ import pytest
 
 from bispectral_ot.cache import cache_folder
 from bispectral_ot.datasets import load
-from bispectral_ot.datasets.fetch import fetch
-from bispectral_ot.datasets.official import OFFICIAL, OfficialSet
+from bispectral_ot.datasets.named_sets import NAMED, NamedSet, fetch
 from bispectral_ot.errors import DatasetError
 from idx_files import idx_bytes
 
@@ -66,19 +65,19 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
 
 
 @pytest.fixture
-def published(server: Server, images: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> OfficialSet:
+def published(server: Server, images: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> NamedSet:
     """A tiny MNIST on the server, in place of the real one."""
     labels = np.arange(7, dtype=np.uint8)
     for split in ("train", "t10k"):
         server.files[f"{split}-images-idx3-ubyte.gz"] = gzip.compress(idx_bytes(images))
         server.files[f"{split}-labels-idx1-ubyte.gz"] = gzip.compress(idx_bytes(labels))
     sums = {name: hashlib.sha256(content).hexdigest() for name, content in server.files.items()}
-    tiny = replace(OFFICIAL["mnist"], mirrors=(server.url,), sha256=sums, counts={"train": 7, "test": 7})
-    monkeypatch.setitem(OFFICIAL, "mnist", tiny)
+    tiny = replace(NAMED["mnist"], mirrors=(server.url,), sha256=sums, counts={"train": 7, "test": 7})
+    monkeypatch.setitem(NAMED, "mnist", tiny)
     return tiny
 
 
-def test_fetched_once_then_taken_from_the_cache(published: OfficialSet, server: Server, images: np.ndarray):
+def test_fetched_once_then_taken_from_the_cache(published: NamedSet, server: Server, images: np.ndarray):
     calls: list[tuple[str, int, int]] = []
     dataset = load("mnist", progress=lambda *call: calls.append(call))
     np.testing.assert_array_equal(dataset.images, images)
@@ -91,37 +90,37 @@ def test_fetched_once_then_taken_from_the_cache(published: OfficialSet, server: 
     assert len(server.requests) == 2
 
 
-def test_the_cache_can_be_elsewhere(published: OfficialSet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_the_cache_can_be_elsewhere(published: NamedSet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("BISPECTRAL_OT_CACHE", str(tmp_path / "elsewhere"))
     assert fetch(published) == tmp_path / "elsewhere" / "mnist"
     assert len(load("mnist")) == 7
 
 
-def test_a_passing_failure_is_retried(published: OfficialSet, server: Server):
+def test_a_passing_failure_is_retried(published: NamedSet, server: Server):
     server.failures = 1
     assert len(load("mnist", split="test")) == 7
     assert server.requests.count("t10k-images-idx3-ubyte.gz") == 2
 
 
-def test_the_next_mirror_is_tried(published: OfficialSet, server: Server):
+def test_the_next_mirror_is_tried(published: NamedSet, server: Server):
     folder = fetch(replace(published, mirrors=(NOWHERE, server.url)))
     assert len(list(folder.iterdir())) == 4
 
 
-def test_wrong_checksum_leaves_nothing_in_the_cache(published: OfficialSet, server: Server):
+def test_wrong_checksum_leaves_nothing_in_the_cache(published: NamedSet, server: Server):
     server.files["train-images-idx3-ubyte.gz"] += b"!"
     with pytest.raises(DatasetError, match="wrong checksum, the download was removed"):
         load("mnist")
     assert list(cache_folder(published.name).iterdir()) == []
 
 
-def test_a_damaged_cached_file_is_fetched_again(published: OfficialSet, server: Server, images: np.ndarray):
+def test_a_damaged_cached_file_is_fetched_again(published: NamedSet, server: Server, images: np.ndarray):
     damaged = fetch(published) / "train-images-idx3-ubyte.gz"
     damaged.write_bytes(damaged.read_bytes()[:-9])
     np.testing.assert_array_equal(load("mnist").images, images)
 
 
-def test_a_damaged_cached_file_is_removed_also_without_network(published: OfficialSet):
+def test_a_damaged_cached_file_is_removed_also_without_network(published: NamedSet):
     damaged = fetch(published) / "train-images-idx3-ubyte.gz"
     damaged.write_bytes(b"damaged")
     with pytest.raises(DatasetError, match="had a wrong checksum and was removed"):
@@ -129,8 +128,8 @@ def test_a_damaged_cached_file_is_removed_also_without_network(published: Offici
     assert not damaged.exists()
 
 
-def test_no_network_says_which_file_to_put_where(published: OfficialSet, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setitem(OFFICIAL, "mnist", replace(published, mirrors=(NOWHERE, NOWHERE)))
+def test_no_network_says_which_file_to_put_where(published: NamedSet, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(NAMED, "mnist", replace(published, mirrors=(NOWHERE, NOWHERE)))
     with pytest.raises(DatasetError) as caught:
         load("mnist")
     message = str(caught.value)
@@ -139,22 +138,22 @@ def test_no_network_says_which_file_to_put_where(published: OfficialSet, monkeyp
     assert "BISPECTRAL_OT_DATA" in message
 
 
-def test_a_file_that_was_put_there_is_used(published: OfficialSet, server: Server, monkeypatch: pytest.MonkeyPatch):
+def test_a_file_that_was_put_there_is_used(published: NamedSet, server: Server, monkeypatch: pytest.MonkeyPatch):
     folder = cache_folder(published.name)
     folder.mkdir(parents=True)
     for name, content in server.files.items():
         (folder / name).write_bytes(content)
-    monkeypatch.setitem(OFFICIAL, "mnist", replace(published, mirrors=(NOWHERE,)))
+    monkeypatch.setitem(NAMED, "mnist", replace(published, mirrors=(NOWHERE,)))
     assert len(load("mnist")) == 7
 
 
-def test_a_missing_file_on_the_server_is_said(published: OfficialSet, server: Server):
+def test_a_missing_file_on_the_server_is_said(published: NamedSet, server: Server):
     del server.files["train-labels-idx1-ubyte.gz"]
     with pytest.raises(DatasetError, match=r"train-labels-idx1-ubyte\.gz: the server answered 404"):
         load("mnist")
 
 
-def test_full_disk(published: OfficialSet, monkeypatch: pytest.MonkeyPatch):
+def test_full_disk(published: NamedSet, monkeypatch: pytest.MonkeyPatch):
     def write(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -164,7 +163,7 @@ def test_full_disk(published: OfficialSet, monkeypatch: pytest.MonkeyPatch):
     assert list(cache_folder(published.name).iterdir()) == []
 
 
-def test_interrupt_leaves_no_half_file(published: OfficialSet, monkeypatch: pytest.MonkeyPatch):
+def test_interrupt_leaves_no_half_file(published: NamedSet, monkeypatch: pytest.MonkeyPatch):
     def interrupted(self: object, url: str, output_file: str, pooch: object) -> None:
         Path(output_file).write_bytes(b"half")
         raise KeyboardInterrupt
@@ -176,7 +175,7 @@ def test_interrupt_leaves_no_half_file(published: OfficialSet, monkeypatch: pyte
 
 
 def test_a_named_folder_is_never_completed_by_a_download(
-    published: OfficialSet, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    published: NamedSet, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("BISPECTRAL_OT_DATA", str(tmp_path))
     with pytest.raises(DatasetError, match="no train split of mnist"):
@@ -187,7 +186,7 @@ def test_a_named_folder_is_never_completed_by_a_download(
 
 
 @pytest.fixture
-def letters(server: Server, images: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> OfficialSet:
+def letters(server: Server, images: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> NamedSet:
     """Tiny EMNIST letters on the server, in place of the real ones."""
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
@@ -199,12 +198,12 @@ def letters(server: Server, images: np.ndarray, monkeypatch: pytest.MonkeyPatch)
         archive.writestr("gzip/emnist-digits-train-images-idx3-ubyte.gz", b"not wanted")
     server.files["gzip.zip"] = packed.getvalue()
     sums = {"gzip.zip": hashlib.sha256(packed.getvalue()).hexdigest()}
-    tiny = replace(OFFICIAL["emnist-letters"], mirrors=(server.url,), sha256=sums, counts={"train": 7, "test": 7})
-    monkeypatch.setitem(OFFICIAL, "emnist-letters", tiny)
+    tiny = replace(NAMED["emnist-letters"], mirrors=(server.url,), sha256=sums, counts={"train": 7, "test": 7})
+    monkeypatch.setitem(NAMED, "emnist-letters", tiny)
     return tiny
 
 
-def test_letters_come_out_of_their_archive(letters: OfficialSet, server: Server, images: np.ndarray):
+def test_letters_come_out_of_their_archive(letters: NamedSet, server: Server, images: np.ndarray):
     for split in ("train", "test"):
         dataset = load("emnist-letters", split=split)
         np.testing.assert_array_equal(dataset.images, images)
@@ -226,13 +225,13 @@ def damage(file: Path, how: str) -> None:
 
 
 @pytest.mark.parametrize("how", ["cut short", "one bit", "text", "empty"])
-def test_damaged_letters_are_fetched_again(letters: OfficialSet, server: Server, images: np.ndarray, how: str):
+def test_damaged_letters_are_fetched_again(letters: NamedSet, server: Server, images: np.ndarray, how: str):
     damage(fetch(letters) / "emnist-letters-train-images-idx3-ubyte.gz", how)
     np.testing.assert_array_equal(load("emnist-letters").images, images)
     assert server.requests == ["gzip.zip", "gzip.zip"]
 
 
-def test_damaged_letters_are_removed_also_without_network(letters: OfficialSet):
+def test_damaged_letters_are_removed_also_without_network(letters: NamedSet):
     damaged = fetch(letters) / "emnist-letters-train-labels-idx1-ubyte.gz"
     damage(damaged, "one bit")
     with pytest.raises(DatasetError, match=r"train-labels-idx1-ubyte\.gz had a wrong checksum and was removed"):
@@ -241,7 +240,7 @@ def test_damaged_letters_are_removed_also_without_network(letters: OfficialSet):
 
 
 def test_checksums_are_complete():
-    for official in OFFICIAL.values():
+    for official in NAMED.values():
         files = {f"{stem}.gz" for pair in official.files.values() for stem in pair}
         assert set(official.sha256) == ({official.archive} if official.archive else files)
         assert all(len(bytes.fromhex(value)) == 32 for value in official.sha256.values())

@@ -91,7 +91,7 @@ def test_eight_and_sixteen_bits_become_sixteen(tmp_path: Path):
 def test_whole_and_floating_point_pixels_do_not_mix(tmp_path: Path):
     save(tmp_path / "a.png", GREY)
     save(tmp_path / "b.tif", GREY.astype(np.float32))
-    with pytest.raises(DatasetError, match=r"b\.tif has floating-point pixels but .*a\.png has uint8"):
+    with pytest.raises(DatasetError, match=r"b\.tif has float32 pixels but .*a\.png has uint8"):
         load(tmp_path)
 
 

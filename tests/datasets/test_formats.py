@@ -127,7 +127,7 @@ WRITERS: dict[str, tuple[Callable[[Path], Path], str, str]] = {
     "set.h5": (write_hdf5, "h5py", "hdf5"),
     "set.zarr": (write_zarr, "zarr", "zarr"),
     "set.parquet": (write_parquet, "pyarrow.parquet", "parquet"),
-    "set.mrcs": (write_mrcs, "mrcfile", "cryoem"),
+    "set.mrcs": (write_mrcs, "", ""),
     "set.star": (write_star, "starfile", "cryoem"),
     "set.fits": (write_fits, "astropy.io.fits", "fits"),
     "set.tif": (write_tiff, "tifffile", "tiff"),
@@ -191,7 +191,7 @@ def test_hdf5_finds_galaxy10_and_reads_what_is_named(tmp_path: Path):
     assert named.classes == ("k0", "k1", "k3")
     with pytest.raises(DatasetError, match="has no array 'image'; did you mean 'images'"):
         load(f"{path}::image")
-    with pytest.raises(DatasetError, match=r"has shape \(6,\) and type uint8; expected numbers \(n, height, width\)"):
+    with pytest.raises(DatasetError, match=r"expected images of shape \(n, height, width\) .*got \(6,\)"):
         load(f"{path}::ans")
 
 
@@ -232,7 +232,7 @@ def test_arrays_larger_than_memory_are_refused_or_made_smaller(tmp_path: Path, m
 
         zarr.create_array(str(tmp_path / name), shape=(100, 100, 100), dtype="u1", chunks=(10, 100, 100))
     monkeypatch.setattr("bispectral_ot.memory.available_memory", lambda: 10**6)
-    monkeypatch.setattr("bispectral_ot.datasets.listing._BLOCK_BYTES", 10**5)
+    monkeypatch.setattr("bispectral_ot.datasets.sources._BLOCK_BYTES", 10**5)
     with pytest.raises(MemoryBudgetError, match=r"with 100 images needs 1\.0 MB .*--limit.*--resize"):
         load(tmp_path / name)
     assert load(tmp_path / name, limit=5).images.shape == (5, 100, 100)
@@ -310,7 +310,7 @@ def test_parquet_without_images(tmp_path: Path):
     with pytest.raises(DatasetError, match=r"no column of encoded images .* its columns are text, label"):
         load(tmp_path / "a.parquet")
     pq.write_table(pa.table({"image": [{"bytes": png(IMAGES[0])}, {"bytes": None}]}), tmp_path / "b.parquet")
-    with pytest.raises(DatasetError, match="1 of 2 rows have no image"):
+    with pytest.raises(DatasetError, match=r"row 1 .* has no image"):
         load(tmp_path / "b.parquet")
 
 
@@ -321,7 +321,7 @@ def test_mrc_stacks_and_volumes(tmp_path: Path):
     with mrcfile.new(tmp_path / "v.mrc") as file:
         file.set_data(FLOATS)
         file.set_volume()
-    with pytest.raises(DatasetError, match=r"is one volume of shape \(6, 9, 7\)"):
+    with pytest.raises(DatasetError, match=r"has volumes \(6 x 9 x 7\)"):
         load(tmp_path / "v.mrc")
 
 
@@ -479,11 +479,11 @@ def test_names_that_have_no_meaning(tmp_path: Path):
 
 def test_the_size_of_a_fits_cut_out_is_read_from_its_head(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     fits = pytest.importorskip("astropy.io.fits")
-    from bispectral_ot.datasets.formats.fits import look_at_fits
+    from bispectral_ot.datasets.formats.fits import fits_header
 
     fits.writeto(tmp_path / "a.fits", np.zeros((5, 7), dtype=np.int16))
     monkeypatch.setattr(fits.PrimaryHDU, "data", property(lambda _: pytest.fail("the pixels were read")))
-    assert look_at_fits(tmp_path / "a.fits", "a.fits") == (5, 7, "floating point")
+    assert fits_header(tmp_path / "a.fits", "a.fits") == (5, 7, "floating point")
 
 
 def test_stages_of_a_table_in_the_current_folder_have_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

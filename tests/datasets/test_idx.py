@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from bispectral_ot.datasets.idx import is_idx_name, read_idx, read_idx_images
+from bispectral_ot.datasets.formats.idx import is_idx_name, read_idx, read_idx_images
 from bispectral_ot.errors import DatasetError
 from idx_files import idx_bytes, write_idx
 

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from PIL import Image, ImageOps
 
-from bispectral_ot.datasets.image_file import decode_image
+from bispectral_ot.datasets.image_file import decode_image, image_header
+from bispectral_ot.datasets.resize import Canvas
 from bispectral_ot.errors import DatasetError
 
 RANDOM = np.random.default_rng(3)
@@ -168,3 +169,22 @@ def test_sixteen_bits_of_cmyk_are_refused(tmp_path: Path):
     )
     with pytest.raises(DatasetError, match=r"a\.tif"):
         read_image(path)
+
+
+@pytest.mark.parametrize("suffix", ["png", "jpg", "tif", "bmp"])
+def test_quick_headers_are_those_of_pillow(tmp_path: Path, suffix: str):
+    for number, pixels in enumerate((GREY, COLOUR, DEEP, np.dstack([COLOUR, GREY]))):
+        if (suffix == "jpg" and number > 1) or (suffix == "bmp" and number == 2):
+            continue
+        path = save(tmp_path / f"{number}.{suffix}", pixels)
+        assert image_header(path, path) == image_header(path.read_bytes(), path)
+
+
+def test_large_jpegs_are_decoded_at_a_fraction_of_their_size(tmp_path: Path):
+    y, x = np.mgrid[:960, :1280] / 64
+    path = save(tmp_path / "a.jpg", (127 + 100 * np.sin(x) * np.cos(y)).astype(np.uint8), quality=95)
+    canvas = Canvas((96, 128))
+    small, whole = decode_image(path, path, canvas)[0], decode_image(path, path)[0]
+    assert (small.shape, whole.shape) == ((240, 320), (960, 1280))
+    difference = canvas(small[None]).astype(int) - canvas(whole[None])
+    assert np.abs(difference).max() <= 3

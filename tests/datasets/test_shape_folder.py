@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import builtins
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -124,16 +124,9 @@ def test_folders_that_are_no_dataset(tmp_path: Path):
 
 
 def test_without_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    real = builtins.__import__
-
-    def without(name, *rest, **options):
-        if name == "trimesh":
-            raise ImportError(name)
-        return real(name, *rest, **options)
-
-    monkeypatch.setattr(builtins, "__import__", without)
+    monkeypatch.setitem(sys.modules, "trimesh", None)
     write(tmp_path / "a.xyz", "1 2 3\n4 5 6\n")
     assert len(bot.load(tmp_path)) == 1  # plain numbers need no reader
     write(tmp_path / "a.off", TRIANGLE)
-    with pytest.raises(DatasetError, match=r'pip install "bispectral-ot\[meshes\]"'):
+    with pytest.raises(DatasetError, match=r"pip install 'bispectral-ot\[meshes\]'"):
         bot.load(tmp_path)

@@ -11,9 +11,9 @@ from PIL import Image
 
 import bispectral_ot as bot
 from bispectral_ot import DataWarning, InputError, load
-from bispectral_ot.datasets.image_files import ImageFiles
+from bispectral_ot.datasets.common_size import read_together
 from bispectral_ot.datasets.load import as_datasets, drawn, list_set
-from bispectral_ot.datasets.together import read_together
+from bispectral_ot.datasets.sources import FileSource
 
 RANDOM = np.random.default_rng(3)
 
@@ -26,12 +26,12 @@ def folder_of(place: Path, *sizes: tuple[int, int], **options: object) -> Path:
     return place
 
 
-def test_a_folder_of_mixed_sizes_is_read_at_a_modest_one(tmp_path: Path):
+def test_a_folder_of_mixed_sizes_is_read_at_128_pixels(tmp_path: Path):
     folder = folder_of(tmp_path / "mixed", (90, 120), (300, 200), (80, 80))
-    with pytest.warns(DataWarning, match=r"mixed 80 x 80 to 300 x 200\) and are compared at 64 x 64") as caught:
+    with pytest.warns(DataWarning, match=r"mixed 80 x 80 to 300 x 200\) and are compared at 128 x 128") as caught:
         dataset = load(folder)
-    assert (len(caught), dataset.images.shape) == (1, (3, 64, 64))
-    np.testing.assert_array_equal(dataset.images, load(folder, resize=64).images)
+    assert (len(caught), dataset.images.shape) == (1, (3, 128, 128))
+    np.testing.assert_array_equal(dataset.images, load(folder, resize=128).images)
     assert load(folder, resize=(20, 30)).images.shape == (3, 20, 30)
 
 
@@ -41,11 +41,19 @@ def test_small_images_of_mixed_sizes_are_not_enlarged(tmp_path: Path):
         assert load(folder).images.shape == (2, 9, 9)
 
 
-def test_images_of_one_size_keep_it_however_large(tmp_path: Path):
-    folder = folder_of(tmp_path, (100, 70), (100, 70))
+def test_images_of_one_size_keep_it_up_to_128_pixels(tmp_path: Path):
+    folder = folder_of(tmp_path / "small", (128, 70), (128, 70))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert load(folder).images.shape == (2, 100, 70)
+        assert load(folder).images.shape == (2, 128, 70)
+    folder = folder_of(tmp_path / "large", (400, 200), (400, 200))
+    with pytest.warns(DataWarning, match=r"images \(large 400 x 200\) are reduced to 128 x 64; choose another size"):
+        assert load(folder).images.shape == (2, 128, 64)
+    assert load(folder, resize=(400, 200)).images.shape == (2, 400, 200)
+    np.save(tmp_path / "a.npy", np.zeros((2, 200, 200), dtype=np.uint8))
+    with pytest.warns(DataWarning, match="are reduced to 128 x 128"):
+        assert load(tmp_path / "a.npy").images.shape == (2, 128, 128)
+    assert load(np.zeros((2, 200, 200))).images.shape == (2, 200, 200)  # an array in memory
 
 
 def test_cameras_that_were_turned_give_images_of_one_size(tmp_path: Path):
@@ -93,13 +101,13 @@ def test_a_match_and_a_comparison_of_folders_of_mixed_sizes(tmp_path: Path):
 def read_files(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of the files that are decoded."""
     read: list[str] = []
-    prepared = ImageFiles._prepared
+    decoded = FileSource._decoded
 
-    def watched(self: ImageFiles, i: int, *options: object) -> object:
+    def watched(self: FileSource, i: int, *options: object) -> object:
         read.append(self.names[i])
-        return prepared(self, i, *options)
+        return decoded(self, i, *options)
 
-    monkeypatch.setattr(ImageFiles, "_prepared", watched)
+    monkeypatch.setattr(FileSource, "_decoded", watched)
     return read
 
 

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import ndimage
 
+from bispectral_ot import runtime
 from bispectral_ot.datasets import Dataset, center, load, normalize, rotate, rotate_randomly, split_halves
 from bispectral_ot.datasets.transforms import count_shared
 from bispectral_ot.errors import InputError
@@ -76,7 +77,8 @@ def test_many_blocks_give_what_one_gives():
     degrees = np.linspace(0, 360, 40)
     seen = []
     report = lambda stage, done, total: seen.append((stage, done, total))  # noqa: E731
-    turned = rotate(images, degrees, fill=0, progress=report).images
+    with runtime.running(progress=report):
+        turned = rotate(images, degrees, fill=0).images
     np.testing.assert_array_equal(turned[33], rotate(images[33:34], degrees[33], fill=0).images[0])
     assert seen[-1] == ("rotate", 40, 40)
 
@@ -278,7 +280,7 @@ def test_images_on_both_sides_are_counted():
     source, target = split_halves(digits)
     assert count_shared(source, target) == 0
     assert count_shared(digits, target) == len(target)
-    both = replace(source, images=np.concatenate([source.images[:5], target.images[:3]]), labels=None, classes=())
+    both = Dataset(np.concatenate([source.images[:5], target.images[:3]]))
     assert count_shared(both, replace(target, images=target.images.astype(np.float32))) == 3
     blank = Dataset(np.zeros((4, 8, 8), np.uint8))
     assert count_shared(blank, blank) == 0

@@ -2,7 +2,32 @@
 
 from __future__ import annotations
 
+import signal
+import threading
+
 import pytest
+
+# Far above what any of these tests takes.
+_SECONDS = 300
+
+
+@pytest.fixture(autouse=True)
+def no_hang(request):
+    """A test that waits for ever fails instead, where the system has alarms."""
+    if not hasattr(signal, "SIGALRM") or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def fail(*_):
+        raise TimeoutError(f"{request.node.name} took more than {_SECONDS} s")
+
+    before = signal.signal(signal.SIGALRM, fail)
+    signal.alarm(_SECONDS)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
 
 
 @pytest.fixture(scope="session")
@@ -19,12 +44,22 @@ def cluster_client():
 
 
 @pytest.fixture
-def client(cluster_client):
-    """With both workers, whatever a test did to them before."""
-    try:
-        cluster_client.wait_for_workers(2, timeout=30)
-    except TimeoutError:  # on a busy machine a nanny may give up the worker that it starts again
-        cluster_client.cluster.scale(0)
-        cluster_client.cluster.scale(2)
-        cluster_client.wait_for_workers(2, timeout=180)
+def all_workers(cluster_client):
+    """Function that waits until both workers are there, whatever was done to them before."""
+
+    def wait():
+        try:
+            cluster_client.wait_for_workers(2, timeout=30)
+        except TimeoutError:  # on a busy machine a nanny may give up the worker that it starts again
+            cluster_client.cluster.scale(0)
+            cluster_client.cluster.scale(2)
+            cluster_client.wait_for_workers(2, timeout=180)
+
+    return wait
+
+
+@pytest.fixture
+def client(cluster_client, all_workers):
+    """With both workers."""
+    all_workers()
     return cluster_client

@@ -18,9 +18,20 @@ from bispectral_ot.transport import Sinkhorn
 distributed = pytest.importorskip("distributed")
 
 
-def test_the_program_with_a_scheduler(client, tmp_path, monkeypatch):
-    monkeypatch.setattr("bispectral_ot.report.match_folder.save", lambda figure, path: None)
-    words = ["match", "digits", "digits", "--split-halves", "--limit", "60", "--features", "pixels", "--json", "--out"]
+def test_the_program_with_a_scheduler(client, tmp_path):
+    words = [
+        "match",
+        "digits",
+        "digits",
+        "--split-halves",
+        "--limit",
+        "60",
+        "--features",
+        "pixels",
+        "--json",
+        "--no-figures",
+        "--out",
+    ]
     here = CliRunner().invoke(app, [*words, str(tmp_path / "here")])
     there = CliRunner().invoke(app, [*words, str(tmp_path / "there"), "--scheduler", client.scheduler.address])
     assert (here.exit_code, there.exit_code) == (0, 0)
@@ -30,20 +41,6 @@ def test_the_program_with_a_scheduler(client, tmp_path, monkeypatch):
     assert len(cluster["workers"]) == 2
     assert cluster["rounds"]["sweep"]["count"] >= other["iterations"] > 0
     assert not (tmp_path / "there.solve.npz").exists()
-
-
-def test_a_study_with_a_scheduler(client, tmp_path, monkeypatch):
-    monkeypatch.setattr("bispectral_ot.studies.class_preservation.save", lambda figure, path: None)
-    words = ["study", "class-preservation", "--datasets", "digits", "--per-class", "10", "--metrics", "l1"]
-    words += ["--features", "pixels", "--settings", "rotated", "--quiet", "--out"]
-    cells = []
-    for name, options in (("here", []), ("there", ["--scheduler", client.scheduler.address])):
-        done = CliRunner().invoke(app, [*words, str(tmp_path / name), *options])
-        assert done.exit_code == 0, done.output
-        cells += json.loads((tmp_path / name / "results.json").read_text())["cells"]
-    one, other = cells
-    assert other["accuracy"] == one["accuracy"]
-    assert other["transport_cost"] == pytest.approx(one["transport_cost"], rel=1e-4)
 
 
 SCHEDULER = """
@@ -70,7 +67,7 @@ def mortal():
 def test_after_a_dead_scheduler_the_solve_goes_on_with_another(client, mortal, tmp_path, monkeypatch):
     monkeypatch.setattr("bispectral_ot.transport.saved.EVERY", 0.0)
     source, target = bot.split_halves(bot.load("digits"), per_class=10)
-    solver = Sinkhorn(reg=0.005, tol=1e-7, lookback=0)
+    solver = Sinkhorn(reg=0.005, tol=1e-7)
     options = {"features": "pixels", "marginals": "balanced", "solver": solver, "state": tmp_path / "solve.npz"}
     process, address = mortal
     passes = 0
@@ -92,6 +89,7 @@ def test_after_a_dead_scheduler_the_solve_goes_on_with_another(client, mortal, t
     found = bot.match(source, target, client=client, **options)
     assert found.distance == pytest.approx(expected.distance, rel=1e-6)
     assert found.coupling.iterations < expected.coupling.iterations
+    assert found.coupling.resumed_at > 0
     assert not (tmp_path / "solve.npz").exists()
 
 
@@ -102,6 +100,5 @@ def test_the_benchmark_of_a_cluster(client):
     found = measure(300, Dask(client), 2, storage="recompute", repeats=2)
     assert found["distance_differs"] < 1e-6
     assert found["potentials_differ"] < 1e-4
-    assert found["client_bytes_a_pass"]["received"] == 2 * 8 * 300 + 8 * 300  # sums of columns, potentials of rows
     rates = {"exponentials": 1e9, "products": 1e10}
     assert model(found, round_seconds=0.01, rates=rates) == pytest.approx(0.01 + 300**2 / 2 * (1e-9 + 128e-10))

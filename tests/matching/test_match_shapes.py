@@ -7,8 +7,8 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 import bispectral_ot as bot
-from bispectral_ot.datasets import synthetic_shapes
 from bispectral_ot.datasets.pictures import Pictures
+from studies.synthetic_shapes import synthetic_shapes
 
 
 def of_different_sizes(shapes, seed):

@@ -39,12 +39,12 @@ def match_of(plan, **labels):
 # Pairs
 
 
-def test_the_best_targets_come_first_with_their_share():
+def test_the_best_targets_come_first_with_their_weight():
     top = match_of(PLAN).top_matches(2)
     assert top.indices.tolist() == [[0, -1], [1, 2], [3, 0], [3, 1], [1, 2]]
-    np.testing.assert_allclose(top.shares, [[1, 0], [0.5, 0.5], [0.5, 0.25], [0.5, 0.25], [0.5, 0.5]])
-    assert match_of(PLAN).top_matches(50).shares.shape == (5, 4)
-    np.testing.assert_allclose(match_of(PLAN).top_matches(4).shares.sum(axis=1), 1)
+    np.testing.assert_allclose(top.weights, [[1, 0], [0.5, 0.5], [0.5, 0.25], [0.5, 0.25], [0.5, 0.5]])
+    assert match_of(PLAN).top_matches(50).weights.shape == (5, 4)
+    np.testing.assert_allclose(match_of(PLAN).top_matches(4).weights.sum(axis=1), 1)
 
 
 @pytest.mark.parametrize("k", [0, -2, 2.5, "3"])
@@ -59,70 +59,79 @@ def test_many_targets_are_the_same_as_few():
     np.testing.assert_array_equal(match.top_matches(25).indices[:, :8], match.top_matches(8).indices)
 
 
-def test_an_element_without_mass_has_shares_of_zero():
+def test_an_element_without_mass_has_weights_of_zero():
     match = match_of([[0.5, 0.5], [0.0, 0.0]], target_labels=["x", "y"])
-    np.testing.assert_array_equal(match.top_matches(2).shares[1], [0, 0])
+    np.testing.assert_array_equal(match.top_matches(2).weights[1], [0, 0])
     np.testing.assert_array_equal(match.top_matches(2).indices, [[0, 1], [-1, -1]])
-    np.testing.assert_array_equal(match.class_mass()[1][1], [0, 0])
+    np.testing.assert_array_equal(match.class_weights()[1][1], [0, 0])
 
 
 # Labels
 
 
-def test_labels_go_both_ways():
+def test_labels_are_those_of_the_plan_where_there_is_no_class_model():
     match = match_of(PLAN, source_labels=["cat", "dog", "cat", "owl", "dog"], target_labels=[3, 1, 1, 2])
-    to_source = match.transfer_labels(to="source")
-    assert to_source.labels.tolist() == [3, 1, 2, 1, 1]  # a tie (source 3: half 1, half 2) goes to the first label
-    np.testing.assert_allclose(to_source.shares, [1, 1, 0.5, 0.5, 1])
-    to_target = match.transfer_labels(to="target")
-    assert to_target.labels.tolist() == ["cat", "dog", "dog", "cat"]
-    np.testing.assert_allclose(to_target.shares, [1, 2 / 3, 0.8, 0.5])
+    table = match.labels()
+    assert list(table) == [
+        "label",
+        "probability",
+        "runner_up",
+        "runner_up_probability",
+        "nearest_label",
+        "outlier_score",
+    ]
+    assert table.label.tolist() == [3, 1, 2, 1, 1]  # a tie (source 3: half 1, half 2) goes to the first label
+    np.testing.assert_allclose(table.probability, [1, 1, 0.5, 0.5, 1])
+    assert not match.label_details().calibrated
+    for ask in (match.expected_accuracy, match.shift, match.to_check, match.class_proportions):
+        with pytest.raises(bot.InputError, match="no class probabilities"):
+            ask()
+    assert match.headline() is None
+    with pytest.raises(bot.InputError, match="no labels"):
+        match_of(PLAN).labels()
 
 
-def test_the_side_without_labels_gets_them():
-    assert match_of(PLAN, target_labels=[0, 0, 1, 1]).transfer_labels().labels.shape == (5,)
-    assert match_of(PLAN, source_labels=[0, 0, 1, 1, 1]).transfer_labels().labels.shape == (4,)
-    assert match_of(PLAN).transfer_labels(["b", "a", "a", "a"]).labels.tolist() == ["b", "a", "a", "a", "a"]
-    given = match_of(PLAN, target_labels=[0, 0, 1, 1]).transfer_labels([9, 9, 9, 8])
-    assert given.labels.tolist() == [9, 9, 8, 8, 9]
+def test_classes_weigh_on_either_side_by_labels_of_ones_own():
+    match = match_of(PLAN, source_labels=["cat", "dog", "cat", "owl", "dog"], target_labels=[3, 1, 1, 2])
+    classes, weights = match.class_weights(to="target")
+    assert classes[weights.argmax(axis=1)].tolist() == ["cat", "dog", "dog", "cat"]
+    np.testing.assert_allclose(weights.max(axis=1), [1, 2 / 3, 0.8, 0.5])
+    classes, weights = match.class_weights([9, 9, 9, 8])
+    assert classes[weights.argmax(axis=1)].tolist() == [9, 9, 8, 8, 9]
 
 
-def test_masses_by_class_are_shares():
-    classes, shares = match_of(PLAN, target_labels=["b", "a", "b", "c"]).class_mass()
+def test_masses_by_class_are_weights():
+    classes, weights = match_of(PLAN, target_labels=["b", "a", "b", "c"]).class_weights()
     assert classes.tolist() == ["a", "b", "c"]
-    np.testing.assert_allclose(shares, [[0, 1, 0], [0.5, 0.5, 0], [0.25, 0.25, 0.5], [0.25, 0.25, 0.5], [0.5, 0.5, 0]])
-    classes, shares = match_of(PLAN).class_mass([1, 1, 1, 0, 0], to="target")
+    np.testing.assert_allclose(weights, [[0, 1, 0], [0.5, 0.5, 0], [0.25, 0.25, 0.5], [0.25, 0.25, 0.5], [0.5, 0.5, 0]])
+    classes, weights = match_of(PLAN).class_weights([1, 1, 1, 0, 0], to="target")
     assert classes.tolist() == [0, 1]
-    np.testing.assert_allclose(shares, [[0, 1], [0.5, 0.5], [0.6, 0.4], [0.5, 0.5]])
+    np.testing.assert_allclose(weights, [[0, 1], [0.5, 0.5], [0.6, 0.4], [0.5, 0.5]])
 
 
 @settings(max_examples=40)
 @given(data=st.data())
-def test_shares_sum_to_one_on_both_sides(data):
+def test_weights_sum_to_one_on_both_sides(data):
     n, m = data.draw(st.integers(1, 8)), data.draw(st.integers(1, 8))
     entries = data.draw(st.lists(st.integers(1, 9), min_size=n * m, max_size=n * m))
     plan = np.array(entries, float).reshape(n, m) / sum(entries)
     match = match_of(plan)
     for side, size in (("source", m), ("target", n)):
         labels = data.draw(st.lists(st.text("abc", max_size=2), min_size=size, max_size=size))
-        classes, shares = match.class_mass(labels, to=side)
+        classes, weights = match.class_weights(labels, to=side)
         assert classes.tolist() == sorted(set(labels))
-        np.testing.assert_allclose(shares.sum(axis=1), 1)
-        transferred = match.transfer_labels(labels, to=side)
-        np.testing.assert_allclose(transferred.shares, shares.max(axis=1))
-        assert set(transferred.labels.tolist()) <= set(labels)
+        np.testing.assert_allclose(weights.sum(axis=1), 1)
 
 
-def test_shares_sum_to_one_also_where_the_marginals_are_off():
+def test_weights_sum_to_one_also_where_the_marginals_are_off():
     generator = np.random.default_rng(1)
     cost = Cost.from_matrix(generator.uniform(size=(30, 200)))
     with pytest.warns(bot.NotConvergedWarning):
         coupling = bot.Sinkhorn(max_iter=2, tol=1e-9).solve(cost)
     match = Match(coupling)
     for side, size in (("source", 200), ("target", 30)):
-        _, shares = match.class_mass(generator.integers(0, 3, size), to=side)
-        np.testing.assert_allclose(shares.sum(axis=1), 1, rtol=1e-9)
-        assert match.transfer_labels(generator.integers(0, 3, size), to=side).shares.max() <= 1
+        _, weights = match.class_weights(generator.integers(0, 3, size), to=side)
+        np.testing.assert_allclose(weights.sum(axis=1), 1, rtol=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -142,7 +151,7 @@ def test_shares_sum_to_one_also_where_the_marginals_are_off():
 def test_labels_that_do_not_fit_are_refused(arguments, words):
     given_labels, options = arguments
     with pytest.raises(bot.InputError, match=words):
-        match_of(PLAN).transfer_labels(*given_labels, **options)
+        match_of(PLAN).class_weights(*given_labels, **options)
 
 
 # Class preservation
@@ -243,8 +252,8 @@ def test_datasets_with_different_class_lists_are_compared_by_name():
     names = np.array(digits.classes)
     other = bot.Dataset(b.images, labels=9 - b.labels, classes=tuple(names[::-1]))
     plain, reordered = bot.match(a, b), bot.match(a, other)
-    np.testing.assert_array_equal(plain.transfer_labels().labels, reordered.transfer_labels().labels)
-    assert plain.transfer_labels().labels.dtype.kind == "U"
+    np.testing.assert_array_equal(plain.labels().label, reordered.labels().label)
+    assert plain.label_details().labels.dtype.kind == "U"
     assert plain.distance == reordered.distance == plain.coupling.transport_cost
     assert plain.marginal_error == plain.coupling.marginal_error
 
@@ -259,9 +268,8 @@ def test_everything_is_shown_in_one_short_line():
         match,
         match.coupling,
         match.coupling.cost,
-        match.coupling.summary(),
         match.top_matches(),
-        match.transfer_labels(),
+        match.label_details(),
         match.feature_map,
         bot.class_preservation(match),
         bot.ExactTransport().solve(np.ones((3, 4))),
@@ -270,7 +278,7 @@ def test_everything_is_shown_in_one_short_line():
         assert repr(each).startswith(type(each).__name__)
         assert len(repr(each)) < 160
         assert "\n" not in repr(each)
-    assert "80 x 80 by combined-bispectrum, distance" in repr(match)
+    assert "80 x 80 by bispectrum, distance" in repr(match)
     assert "(sqeuclidean), converged: marginal error" in repr(match)
     with pytest.warns(bot.NotConvergedWarning):
         poor = bot.Sinkhorn(max_iter=1).solve(match.coupling.cost)

@@ -71,7 +71,7 @@ def test_the_winner_maximizes_the_weighted_fit_over_all_angles(turned_digits):
     motions = find_motions("rotation", images)
     source, target = motions.coefficients(images), motions.coefficients(others)
     top = match.top_matches(4)
-    votes = vote(motions, source, target, top.indices[:20], top.shares[:20])
+    votes = vote(motions, source, target, top.indices[:20], top.weights[:20])
     frequency, part = (motions.spectrum.index_map_[name] for name in ("frequency", "part"))
     for i, chosen in enumerate(top.indices[:20]):
         # literally: turn the coefficients of the source to every tenth of a degree, and take inner products
@@ -80,7 +80,7 @@ def test_the_winner_maximizes_the_weighted_fit_over_all_angles(turned_digits):
         y = target[chosen][:, part == 0] + 1j * target[chosen][:, part == 1]
         turns = np.exp(1j * np.outer(angles, frequency[part == 0]))
         fits = ((turns * x) @ y.conj().T).real
-        weights = np.sqrt(top.shares[i]) * (1 - fits.max(axis=0)) ** -3.0
+        weights = np.sqrt(top.weights[i]) * (1 - fits.max(axis=0)) ** -3.0
         pooled = fits @ weights / weights.sum()
         assert abs(wrapped(votes.motions[i, 0] - np.degrees(angles[pooled.argmax()]))) < 0.1
         assert votes.fits[i] == pytest.approx(pooled.max(), abs=1e-4)
@@ -145,7 +145,7 @@ def test_other_symmetries_of_a_match_give_their_own_poses(symmetry):
 
 def test_the_best_turn_of_a_pair_is_that_of_the_aligned_cost():
     source, target = bot.split_halves(bot.load("digits"), per_class=10)
-    match = bot.match(bot.rotate_randomly(source), target, features="aligned")
+    match = bot.match(bot.rotate_randomly(source), target, features="best-rotation")
     motions = find_motions("rotation", match.source.images, match.feature_map.transformer)
     rows = [motions.coefficients(side.images) for side in (match.source, match.target)]
     poses = match.poses(3)
@@ -200,3 +200,11 @@ def test_calibration_needs_enough_votes_and_two_outcomes():
     untaught = Calibration(None)
     np.testing.assert_array_equal(untaught.ambiguous(votes), votes.margins < np.log(1.1))
     assert np.isnan(untaught.uncertainty(votes)).all()
+
+
+def test_poses_of_a_best_rotation_match_have_mirrors_where_they_are_asked_for():
+    digits = bot.load("digits")
+    source, target = digits.select(np.arange(40)), digits.select(np.arange(40, 80))
+    match = bot.match(source.images[:, :, ::-1], target.images, features="best-rotation")
+    assert match.poses().mirrored is None
+    assert match.poses(symmetry="rotation-reflection").mirrored.any()

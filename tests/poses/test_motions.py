@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.spatial.transform import Rotation
 
 from bispectral_ot.datasets import rotate
-from bispectral_ot.invariants import PolarSpectrum, ShellBispectrum, SphereBispectrum, project_to_sphere
+from bispectral_ot.features import PolarSpectrum, ShellBispectrum, SphereBispectrum, project_to_sphere
 from bispectral_ot.poses import estimate_poses, find_motions, turn_image, upright_images
 from bispectral_ot.poses.kernels import cross_spectra
 from bispectral_ot.poses.motions import wrapped

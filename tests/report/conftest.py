@@ -12,32 +12,25 @@ from bispectral_ot import Cost, Dataset, ExactTransport, Match
 
 
 @pytest.fixture
-def known_match() -> Callable[..., tuple[Match, Dataset, Dataset]]:
+def known_match() -> Callable[..., Match]:
     """Make n sources and n targets where source i goes to target ``goes_to[i]``, with these class names."""
 
-    def make(
-        goes_to: list[int],
-        source_names: list[str] | None,
-        target_names: list[str] | None,
-        *,
-        shape: tuple[int, ...] = (6, 6),
-    ) -> tuple[Match, Dataset, Dataset]:
+    def make(goes_to: list[int], source_names: list[str] | None, target_names: list[str] | None) -> Match:
         n = len(goes_to)
         cost = np.ones((n, n))
         cost[np.arange(n), goes_to] = 0.0
         random = np.random.default_rng(0)
-        source, target = (
-            Dataset(random.uniform(size=(n, *shape)), None if names is None else np.array(names), name=name)
-            for name, names in (("left", source_names), ("right", target_names))
-        )
-        match = Match(
+        labels = [None if names is None else np.array(names) for names in (source_names, target_names)]
+        images = random.uniform(size=(2, n, 6, 6))
+        return Match(
             ExactTransport().solve(Cost.from_matrix(cost)),
-            source_labels=None if source_names is None else np.array(source_names),
-            target_labels=None if target_names is None else np.array(target_names),
+            source=Dataset(images[0], labels[0], name="left"),
+            target=Dataset(images[1], labels[1], name="right"),
+            source_labels=labels[0],
+            target_labels=labels[1],
             settings={"metric": "l1", "features": "pixels"},
             seconds={"transport": 0.5},
         )
-        return match, source, target
 
     return make
 

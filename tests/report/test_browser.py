@@ -1,20 +1,21 @@
-"""The report in a real browser: headless Chromium opens the file, presses, brushes, and fetches nothing."""
+"""Pages of matches in headless Chromium: pressed, corrected, brushed, walked with keys, on a phone, in the dark."""
 
 from __future__ import annotations
 
+import csv
 import io
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from PIL import Image
 from typer.testing import CliRunner
 
 from bispectral_ot import load, rotate_randomly, split_halves
 from bispectral_ot.cli.main import app
-from bispectral_ot.report.html import write_report
-from chromium import PHONE, ActionChains, Browser, By, Keys, WebDriverWait, pictures_shown
+from bispectral_ot.report.page import write_report
+from chromium import PHONE, WIDE, ActionChains, Browser, By, Keys, WebDriverWait, pictures_shown
 from report_runs import HOSTILE, blobs, make_run
 
 
@@ -26,84 +27,119 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out / "report.html"
 
 
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A match of digits with estimated proportions, seven classes among the sources."""
+    source, target = split_halves(load("digits"), per_class=12)
+    folder = tmp_path_factory.mktemp("runs")
+    run = make_run(folder, source.select(source.labels > 2), target, symmetry="rotation")
+    return write_report(run)
+
+
+def laid_out(browser: Browser, view: str) -> Any:
+    """The canvas of a map, when its layout is done."""
+    canvas = browser.all(f"{view} .map")[0]
+    browser.run("arguments[0].scrollIntoView({block: 'center', behavior: 'instant'})", canvas)
+    WebDriverWait(browser.driver, 60).until(lambda _: browser.all(f"{view} .map[data-laid-out]"))
+    return canvas
+
+
+def test_answers_come_first_and_settings_last(browser: Browser, plain: Path) -> None:
+    browser.open(plain)
+    sections = [section.get_attribute("id") for section in browser.all("main > section")]
+    assert sections == ["overview", "check", "outliers", "classes", "flow", "map", "about"]
+    assert not browser.all("details[open]")
+    number = browser.texts("#overview .answer .number")[0]
+    share = browser.run("return document.querySelector('.gauge').style.getPropertyValue('--share')")
+    assert number == f"{100 * float(share):.1f}\u00a0%"
+    browser.click(browser.all("#about summary")[0])
+    WebDriverWait(browser.driver, 20).until(lambda _: browser.all("#about .curve svg"))
+    assert browser.logs() == ([], [])
+
+
+def test_bars_and_sentences_show_the_same_numbers(browser: Browser, plain: Path) -> None:
+    browser.open(plain)
+    shown = browser.run(
+        "return [...document.querySelectorAll('.probability')].map((element) => "
+        "[element.firstChild.style.getPropertyValue('--share'), element.textContent])"
+    )
+    assert len(shown) >= 4
+    for share, text in shown:
+        assert abs(100 * float(share) - float(text.replace("< ", "").removesuffix("\u00a0%"))) <= 0.51
+
+
+def test_a_label_is_corrected_by_keys_and_by_name_and_exported(browser: Browser, plain: Path, tmp_path: Path) -> None:
+    browser.driver.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)})
+    browser.open(plain)
+    assert browser.all(".export")[0].get_attribute("disabled")
+    view = browser.all(".check")[0]
+    browser.run("arguments[0].focus()", view)
+    second = browser.texts(".candidate:not(x) .label")[1]
+    images = [browser.texts(".large figcaption")[0]]
+    ActionChains(browser.driver).send_keys("2").perform()
+    assert browser.texts(".answers p b") == ["2 of 60"]
+    images.append(browser.texts(".large figcaption")[0])
+    menu = browser.all(".answers select")[0]
+    menu.find_element(By.CSS_SELECTOR, "option:nth-child(5)").click()  # the fourth class by name
+    assert browser.texts(".answers p b") == ["3 of 60"]
+    browser.run("arguments[0].focus()", view)
+    ActionChains(browser.driver).send_keys(Keys.ARROW_LEFT).perform()
+    assert browser.texts(".answers p .good") == ["You said 3."]
+    browser.click(browser.all(".export")[0])
+    path = tmp_path / "corrections.csv"
+    WebDriverWait(browser.driver, 20).until(lambda _: path.exists())
+    rows = list(csv.DictReader(io.StringIO(path.read_text())))
+    assert [row["label"] for row in rows] == [second, "3"]
+    assert [f"image {row['source']}" for row in rows] == [caption.split(" ✓")[0].split(" ✗")[0] for caption in images]
+    browser.driver.refresh()
+    WebDriverWait(browser.driver, 20).until(lambda _: browser.all("html[data-ready]"))
+    assert browser.texts(".export") == ["Export corrections.csv (2)"]
+    browser.run("localStorage.clear()")
+    assert browser.logs() == ([], [])
+
+
+def test_classes_are_found_sorted_and_pressed(browser: Browser, tmp_path: Path) -> None:
+    names = tuple(f"species {i}" for i in range(73))
+    run = make_run(tmp_path / "run", blobs(146, (), seed=0), blobs(146, names, seed=1), marginals="balanced")
+    for size in (WIDE, PHONE):
+        browser.open(write_report(run), size)
+        assert "#flow" not in browser.texts("nav a")
+        assert len(browser.all("#classes tbody tr")) == 15
+        browser.all("#classes input")[0].send_keys("SPECIES 7")
+        assert len(browser.all("#classes tbody tr")) == 4  # 7, 70, 71 and 72
+        browser.click(browser.all("#classes tbody .link")[0])
+        assert browser.texts("#classes .gallery h4")[0].startswith("Label species 7")
+        assert browser.run("return document.documentElement.scrollWidth") <= size[0]
+
+
+def test_a_thousand_classes_open_with_most_errors_first(browser: Browser, tmp_path: Path) -> None:
+    names = tuple(f"class {i}" for i in range(1000))
+    run = make_run(tmp_path / "run", *(blobs(1000, names, seed=seed) for seed in (0, 1)), marginals="balanced")
+    browser.open(write_report(run))
+    assert len(browser.all("#flow tbody tr")) == 30
+    browser.all("#flow input")[0].send_keys("class 99")
+    assert len(browser.all("#flow tbody tr")) == 11
+    assert browser.logs() == ([], [])
+
+
 def test_a_confusion_cell_shows_its_images(browser: Browser, demo: Path) -> None:
     browser.open(demo)
-    assert [title.text for title in browser.all(".headline h3")] == ["combined-bispectrum", "pixels"]
+    assert browser.texts(".panel-title") == ["bispectrum", "pixels"]
     panel = "#flow article:nth-child(1)"
     cell = browser.all(f"{panel} td.own button")[0]
     words = cell.get_attribute("aria-label")
     browser.click(cell)
-    assert browser.all(f"{panel} .gallery h4")[0].text == "0 → 0"
+    assert browser.texts(f"{panel} .gallery h4") == ["0 → 0"]
     number = int(words.split(": ")[1].split()[0])
     assert len(browser.all(f"{panel} .match")) == min(number, 6)
     assert pictures_shown(browser, f"{panel} .match .picture") >= 2 * min(number, 6)
     browser.click(browser.all(f"{panel} .gallery [data-value=wrong]")[0])
     assert browser.all(f"{panel} .match") == []
-    assert browser.logs() == ([], [])
-
-
-def test_images_are_filtered_and_sorted(browser: Browser, demo: Path) -> None:
-    browser.open(demo)
-    panel = "#flow article:nth-child(1)"
     browser.click(browser.all(f"{panel} .reset")[0])
-    browser.click(browser.all(f"{panel} .gallery [data-value=wrong]")[0])
-    browser.click(browser.all(f"{panel} .gallery [data-value=unsure]")[0])
-    shown = [verdict.text for verdict in browser.all(f"{panel} .verdict")]
-    assert shown
-    assert all(text.startswith("✗ mapped to") for text in shown)
-    shares = [float(text.split(" with ")[1].split(" %")[0]) for text in shown]
-    assert shares == sorted(shares)
-
-
-def test_the_map_is_brushed(browser: Browser, demo: Path) -> None:
-    browser.open(demo)
-    view = "#map article:nth-child(1)"
-    brush = browser.all(f"{view} button.brush")[0]
-    if brush.get_attribute("aria-pressed") == "false":
-        browser.click(brush)
-    canvas = browser.all(f"{view} .map")[0]
-    browser.run("arguments[0].scrollIntoView({block: 'center', behavior: 'instant'})", canvas)
-    width, height = canvas.size["width"], canvas.size["height"]
-    drag = ActionChains(browser.driver).move_to_element_with_offset(canvas, -width // 2 + 6, -height // 2 + 6)
-    drag.click_and_hold().move_by_offset(width // 2, height // 2).move_by_offset(width // 2 - 12, height // 2 - 12)
-    drag.release().perform()
-    everything = "80 source images and 80 target images in the selected area"
-    WebDriverWait(browser.driver, 20).until(lambda _: browser.texts(f"{view} .selection h4") == [everything])
-    time.sleep(0.5)  # the last movement of the brush is told a moment later
-    assert pictures_shown(browser, f"{view} .picks .picture") == 80
-    browser.click(browser.all(f"{view} .picks button")[0])
-    assert pictures_shown(browser, f"{view} .selection .match .picture") >= 2
-    browser.click(browser.all(f"{view} button.clear")[0])
-    assert browser.all(f"{view} .picks li") == []
-    browser.click(browser.all(f"{view} [data-value=pictures]")[0])
-    assert browser.logs() == ([], [])
-
-
-def test_a_point_of_the_map_is_hovered_and_walked_to(browser: Browser, demo: Path) -> None:
-    browser.open(demo)
-    canvas = browser.all("#map article:nth-child(1) .map")[0]
-    browser.run("arguments[0].scrollIntoView({block: 'center', behavior: 'instant'}); arguments[0].focus()", canvas)
-    canvas.send_keys(Keys.ARROW_RIGHT)
-    assert pictures_shown(browser, "#card .picture") == 1
-    canvas.send_keys(Keys.ENTER)
-    assert browser.all("#map article:nth-child(1) .selection h4")
-
-
-def test_a_class_of_the_map_stands_out(browser: Browser, demo: Path) -> None:
-    browser.open(demo)
-    view = "#map article:nth-child(1)"
-    browser.click(browser.all(f"{view} [data-value=pictures]")[0])
-    canvas = browser.all(f"{view} .map")[0]
-
-    def dark_pixels() -> int:
-        time.sleep(0.3)  # the map is drawn a moment later
-        picture = Image.open(io.BytesIO(canvas.screenshot_as_png)).convert("L")
-        return sum(picture.histogram()[:60])
-
-    everything = dark_pixels()
-    browser.click(browser.all(f"{view} .legend button")[0])
-    assert dark_pixels() < everything / 2
-    assert browser.texts(f"{view} .selection h4") == ["8 source images and 8 target images of class 0"]
+    shown = [float(text.split("probability ")[1].split("\u00a0%")[0]) for text in browser.texts(f"{panel} .verdict")]
+    assert shown == sorted(shown)
+    browser.click(browser.all(f"{panel} .match .open")[0])
+    assert browser.driver.switch_to.active_element.get_attribute("class") == "check"
 
 
 def test_cells_are_reached_with_keys(browser: Browser, demo: Path) -> None:
@@ -115,61 +151,77 @@ def test_cells_are_reached_with_keys(browser: Browser, demo: Path) -> None:
     cell.send_keys(Keys.ARROW_RIGHT)
     focused = browser.driver.switch_to.active_element
     assert focused.get_attribute("data-row") == "0"
-    assert focused.get_attribute("data-column") != "0"
     focused.send_keys(Keys.ENTER)
-    title = browser.all("#flow article:nth-child(2) .gallery h4")[0].text
-    assert title == f"0 → {focused.get_attribute('data-column')}"
+    assert browser.texts("#flow article:nth-child(2) .gallery h4") == [f"0 → {focused.get_attribute('data-column')}"]
+
+
+def test_the_map_keeps_classes_together_and_is_brushed(browser: Browser, demo: Path) -> None:
+    browser.open(demo)
+    view = "#map article:nth-child(1)"
+    canvas = laid_out(browser, view)
+    brush = browser.all(f"{view} button.brush")[0]
+    if brush.get_attribute("aria-pressed") == "false":
+        browser.click(brush)
+    width, height = canvas.size["width"], canvas.size["height"]
+    browser.run("arguments[0].scrollIntoView({block: 'center', behavior: 'instant'})", canvas)
+    drag = ActionChains(browser.driver).move_to_element_with_offset(canvas, -width // 2 + 6, -height // 2 + 6)
+    drag.click_and_hold().move_by_offset(width // 2, height // 2).move_by_offset(width // 2 - 12, height // 2 - 12)
+    drag.release().perform()
+    everything = "80 source images and 80 target images in the selected area"
+    WebDriverWait(browser.driver, 20).until(lambda _: browser.texts(f"{view} .selection h4") == [everything])
+    time.sleep(0.5)  # the last movement of the brush is told a moment later
+    assert pictures_shown(browser, f"{view} .picks .picture") == 80
+    browser.click(browser.all(f"{view} .picks button")[0])
+    assert pictures_shown(browser, f"{view} .selection .match .picture") >= 2
+    browser.click(browser.all(f"{view} button.clear")[0])
+    assert browser.all(f"{view} .picks li") == []
+    browser.run("arguments[0].focus()", canvas)
+    canvas.send_keys(Keys.ARROW_RIGHT)
+    assert pictures_shown(browser, "#card .picture") == 1
+    canvas.send_keys(Keys.ENTER)
+    assert browser.all(f"{view} .selection h4")
+    assert browser.logs() == ([], [])
 
 
 @pytest.mark.parametrize("dark", [False, True])
-def test_nothing_is_wider_than_a_phone(browser: Browser, demo: Path, dark: bool) -> None:
+def test_nothing_is_wider_than_a_phone_and_charts_follow_the_window(browser: Browser, demo: Path, dark: bool) -> None:
     browser.open(demo, PHONE, dark=dark)
     assert browser.run("return document.documentElement.scrollWidth") <= PHONE[0]
     ground = browser.run("return getComputedStyle(document.body).backgroundColor")
     assert (max(map(int, ground.removeprefix("rgb(").rstrip(")").split(","))) < 60) == dark
-
-
-def test_distances_of_ten_classes_fit_on_a_phone(browser: Browser, demo: Path) -> None:
-    browser.open(demo, PHONE)
-    assert max(map(len, browser.texts("#distances td"))) <= 4
-    script = (
-        "return [...document.querySelectorAll('#distances .scroll')].map((box) => box.scrollWidth - box.clientWidth)"
+    laid_out(browser, "#map article:nth-child(1)")
+    metrics = {"width": 700, "height": 800, "deviceScaleFactor": 1, "mobile": False}
+    browser.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    fits = (
+        "const box = document.querySelector('.map');"
+        "return box.querySelector('canvas').offsetWidth === box.clientWidth && box.clientWidth > 400"
     )
-    assert max(browser.run(script)) <= 0
+    WebDriverWait(browser.driver, 20).until(lambda _: browser.run(fits))
 
 
-def test_hostile_names_are_shown_and_not_run(browser: Browser, tmp_path: Path) -> None:
-    run = make_run(tmp_path / "run", blobs(16, HOSTILE, seed=0), blobs(16, HOSTILE, seed=1))
-    browser.open(write_report(run))
-    browser.click(browser.all("#flow .reset")[0])
+def test_hostile_names_are_words_and_do_not_break(browser: Browser, tmp_path: Path) -> None:
+    names = (*HOSTILE, "a\x1b[31m\u202eb", "Staphylococcus-epidermidis-epidermidis")
+    browser.open(write_report(make_run(tmp_path / "run", blobs(24, names, seed=0), blobs(24, names, seed=1))), PHONE)
     assert browser.run("return window.hacked") is None
-    names = browser.run("return [...document.querySelectorAll('#flow thead th:not(.corner)')].map((th) => th.title)")
-    assert names == list(HOSTILE)
+    assert not set("\x1b\u202e") & set(browser.run("return document.querySelector('main').textContent"))
+    heights = browser.run(
+        "return [...document.querySelectorAll('.targets .label, .candidate .label')].map((e) => e.offsetHeight)"
+    )
+    assert max(heights) < 1.6 * min(heights)
     assert browser.logs() == ([], [])
 
 
-def test_pictures_above_names_of_any_length_stand_in_line(browser: Browser, tmp_path: Path) -> None:
-    names = ("a", "bar", "long bar", "Staphylococcus aureus 12", "Staphylococcus aureus 13")
-    run = make_run(tmp_path / "run", blobs(20, names, seed=0), blobs(20, names, seed=1))
-    browser.open(write_report(run))
-    place = "return [...document.querySelectorAll(arguments[0])].map((part) => part.getBoundingClientRect().%s)"
-    tops = browser.run(place % "bottom", "#flow thead .picture")
-    assert len(tops) == 5
-    assert len(set(tops)) == 1
-    assert min(browser.run(place % "top", "#flow thead .name")) >= tops[0]
-    for part in ("#flow thead .name", "#flow tbody .name"):
-        assert len(set(browser.texts(part))) == 5
-
-
-@pytest.mark.parametrize(("classes", "channels"), [(0, None), (26, 3), (100, None)])
-def test_other_kinds_of_sets_open(browser: Browser, tmp_path: Path, classes: int, channels: int | None) -> None:
+@pytest.mark.parametrize(("classes", "channels", "size"), [(0, None, 8), (26, 3, 80)])
+def test_other_kinds_of_sets_open(
+    browser: Browser, tmp_path: Path, classes: int, channels: int | None, size: int
+) -> None:
     names = tuple(f"class {i}" for i in range(classes))
-    n = max(20, 2 * classes)
-    a, b = (blobs(n, names, seed=seed, channels=channels) for seed in (0, 1))
-    run = make_run(tmp_path / "run", a, b)
+    run = make_run(tmp_path / "run", *(blobs(52, names, seed=seed, channels=channels, size=size) for seed in (0, 1)))
     browser.open(write_report(run))
-    assert len(browser.all("#flow tbody tr")) == classes
     assert pictures_shown(browser, "#flow .match .picture") >= 2
+    if classes:
+        assert len(browser.all("#flow tbody tr")) == classes
+        assert pictures_shown(browser, ".large .picture.fine") == 1
     assert browser.logs() == ([], [])
 
 
@@ -184,18 +236,9 @@ def test_sources_are_shown_upright(browser: Browser, tmp_path: Path) -> None:
     browser.click(browser.all("#flow .reset")[0])
     items = browser.all("#flow .match.posed")
     assert len(items) == 6
-    assert pictures_shown(browser, "#flow .turned .picture") == 6
     turns = [picture.get_attribute("style") for picture in browser.all("#flow .turned .picture")]
-    assert all("rotate(" in turn for turn in turns)
     degrees = [float(turn.split("rotate(")[1].split("deg")[0]) for turn in turns]
     said = [float(item.find_element(By.CSS_SELECTOR, ".upright b").text[:-1]) for item in items]
     assert all(abs(angle + turn) <= 0.5 for angle, turn in zip(said, degrees, strict=True))
-    shown = {figure.get_attribute("alt") for figure in browser.all("#figures img")}
-    assert {"poses", "poses-angles"} <= shown
+    assert {"poses", "poses-angles"} <= {figure.get_attribute("alt") for figure in browser.all("#figures img")}
     assert browser.logs() == ([], [])
-
-
-def test_a_study_without_matches_opens(browser: Browser, tmp_path: Path) -> None:
-    (tmp_path / "table1.md").write_text("# Title\n\n| a | b |\n|---|---|\n| x | 2 |\n")
-    browser.open(write_report(tmp_path))
-    assert [cell.text for cell in browser.all("#tables tbody tr *")] == ["x", "2"]

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from bispectral_ot.errors import InputError, MemoryBudgetError
-from bispectral_ot.studies import Preset, run_ablation
-from bispectral_ot.studies.questions import QUESTIONS
+from studies import Preset, run_ablation
+from studies.questions import QUESTIONS
 
 SMALL = Preset(per_class=10)
 
@@ -64,7 +64,7 @@ def test_every_variant_of_a_question_is_another_experiment(tmp_path: Path) -> No
     assert len(set(radii)) == len(radii) / 2
     accuracies = {(a.variant.row, a.variant.column): a.cell["accuracy"] for a in answers["floor"]}
     assert accuracies["pixels", "baseline"] > accuracies["pixels", "rotated"]
-    assert accuracies["aligned", "rotated"] > accuracies["pixels", "rotated"]
+    assert accuracies["best-rotation", "rotated"] > accuracies["pixels", "rotated"]
 
 
 def test_unknown_questions_are_refused(tmp_path: Path) -> None:

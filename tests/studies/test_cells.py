@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from bispectral_ot.errors import DataWarning, InputError, RunExistsError
-from bispectral_ot.studies import Preset, run_class_preservation
+from studies import Preset, run_class_preservation
 
 
 def run(out: Path, report: Callable[[dict[str, Any]], None] = lambda cell: None) -> list[dict[str, Any]]:

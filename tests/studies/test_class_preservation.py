@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 
 import bispectral_ot as bot
+from bispectral_ot import runtime
 from bispectral_ot.errors import InputError, RunExistsError
 from bispectral_ot.files import write_json
-from bispectral_ot.invariants import RingPowerSpectrum
 from bispectral_ot.memory import peak_memory, recent_peak
-from bispectral_ot.studies import Preset, run_ablation, run_class_preservation, run_symmetries
-from bispectral_ot.studies.experiment import compute_cells
+from studies import Preset, run_ablation, run_class_preservation, run_symmetries
+from studies.baselines import RingPowerSpectrum
+from studies.experiment import compute_cells
 
 SMALL = Preset(per_class=5)
 
@@ -84,7 +85,8 @@ def test_an_interrupted_run_goes_on_where_it_was(tmp_path: Path) -> None:
         if stage == "cells":
             counts.append((done, total))
 
-    cells = run(tmp_path, report=lambda cell: computed.append(cell["metric"]), progress=progress)
+    with runtime.running(progress=progress):
+        cells = run(tmp_path, report=lambda cell: computed.append(cell["metric"]))
     assert len(cells) == 2
     assert computed == ["cosine"]
     assert counts == [(1, 2), (2, 2)]
@@ -223,28 +225,28 @@ def test_a_small_budget_changes_nothing_but_memory(tmp_path: Path) -> None:
 def test_coupled_features_whole_reduced_and_aligned(tmp_path: Path) -> None:
     metrics = ["sqeuclidean"]
     whole, aligned = sorted(
-        run(tmp_path, features=["coupled-bispectrum", "aligned"], metrics=metrics),
+        run(tmp_path, features=["global-bispectrum", "best-rotation"], metrics=metrics),
         key=lambda cell: cell["features"],
         reverse=True,
     )
-    assert (whole["features"], aligned["features"]) == ("coupled-bispectrum", "aligned")
-    assert whole["config"]["parameters"]["power"] == bot.CoupledBispectrum().power
-    cells = run(tmp_path, features=["coupled-bispectrum"], metrics=metrics, preset=Preset(per_class=5, pca=20))
-    reduced = next(cell for cell in cells if cell["features"] == "coupled-bispectrum, PCA 20")
+    assert (whole["features"], aligned["features"]) == ("global-bispectrum", "best-rotation")
+    assert whole["config"]["parameters"]["power"] == bot.GlobalBispectrum().power
+    cells = run(tmp_path, features=["global-bispectrum"], metrics=metrics, preset=Preset(per_class=5, pca=20))
+    reduced = next(cell for cell in cells if cell["features"] == "global-bispectrum, PCA 20")
     a, b = Preset(per_class=5).halves(bot.load("digits"), "rotated")
     for cell, options in (
-        (whole, {"features": "coupled-bispectrum"}),
-        (reduced, {"features": "coupled-bispectrum", "pca": 20}),
-        (aligned, {"features": "aligned"}),
+        (whole, {"features": "global-bispectrum"}),
+        (reduced, {"features": "global-bispectrum", "pca": 20}),
+        (aligned, {"features": "best-rotation"}),
     ):
         match = bot.match(a, b, normalize=False, **options, marginals="balanced")
         assert cell["transport_cost"] == pytest.approx(match.distance, rel=1e-4)
         assert cell["columns"] == match.settings["columns"]
         assert cell["kept_variance"] == pytest.approx(match.settings.get("kept_variance"))
     with pytest.raises(InputError, match="no aligned form"):
-        run(tmp_path, features=["aligned"], metrics=["l1"])
+        run(tmp_path, features=["best-rotation"], metrics=["l1"])
     with pytest.raises(InputError, match="cannot be turned to fit"):
-        run(tmp_path, features=["aligned"], metrics=metrics, preset=Preset(per_class=5, pca=20))
+        run(tmp_path, features=["best-rotation"], metrics=metrics, preset=Preset(per_class=5, pca=20))
 
 
 def test_a_match_of_a_study_tells_what_any_match_tells() -> None:
@@ -257,7 +259,7 @@ def test_a_match_of_a_study_tells_what_any_match_tells() -> None:
     features = RingPowerSpectrum(sampling="nearest")  # the paper's grid
     options = {"features": features, "metric": "l2", "pca": 4, "normalize": False, "marginals": "balanced"}
     expected = bot.match(*preset.halves(digits, "rotated"), **options)
-    own = {"marginals", "unmatched_share"}  # studies solve for balanced plans themselves
+    own = {"marginals", "outlier_fraction"}  # studies solve for balanced plans themselves
     assert match.settings.keys() == expected.settings.keys() - own | {"rotate_source"}
     for name in ("symmetry", "transformer", "metric", "pca", "kept_variance", "columns", "storage"):
         assert match.settings[name] == pytest.approx(expected.settings[name])

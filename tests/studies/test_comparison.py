@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from bispectral_ot.studies.comparison import mmd_p_value, run_comparison
+from studies.comparison import mmd_p_value, run_comparison
 
 
 def test_the_study_writes_its_tables_and_goes_on(tmp_path):
@@ -27,3 +27,22 @@ def test_mmd_sees_a_shift_and_no_more():
     assert mmd_p_value(costs, 30, random) == 1 / 100
     mixed = random.permutation(60)
     assert mmd_p_value(costs[np.ix_(mixed, mixed)], 30, random) > 0.05
+
+
+def test_cells_carry_a_checksum_of_their_images(tmp_path):
+    found = run_comparison(
+        tmp_path, parts=["rates"], datasets=["digits"], features=["pixels"], images=40, test_images=20, repeats=2
+    )
+    checksums = {cell["config"]["checksum"] for cell in found["rates"]}
+    assert len(checksums) == 1
+    other = run_comparison(
+        tmp_path,
+        parts=["rates"],
+        datasets=["digits"],
+        features=["pixels"],
+        test_images=20,
+        repeats=2,
+        overwrite=True,
+        skip=7,
+    )
+    assert other["rates"][0]["config"]["checksum"] not in checksums

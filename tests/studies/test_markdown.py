@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from bispectral_ot.studies.markdown import accuracy_table
-from bispectral_ot.studies.paper import paper_accuracy
+from studies.markdown import accuracy_table
+from studies.paper import paper_accuracy
 
 
 def cell(**changes: Any) -> dict[str, Any]:

@@ -10,8 +10,8 @@ import pytest
 import bispectral_ot as bot
 from bispectral_ot.datasets import rotate
 from bispectral_ot.poses.motions import wrapped
-from bispectral_ot.studies.pose_baselines import by_axes, by_phase_correlation, principal_axes
-from bispectral_ot.studies.poses import METHODS, figures_of, run_poses
+from studies.pose_baselines import by_axes, by_phase_correlation, principal_axes
+from studies.poses import METHODS, figures_of, run_poses
 
 
 def arrows(n):

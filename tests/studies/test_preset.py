@@ -6,8 +6,8 @@ import pytest
 import bispectral_ot as bot
 from bispectral_ot.datasets import rotate
 from bispectral_ot.errors import InputError
-from bispectral_ot.studies import Preset
-from bispectral_ot.studies.preset import checksum
+from studies import Preset
+from studies.preset import checksum
 
 DIGITS = bot.load("digits")
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import numpy as np
 import pytest
 from PIL import Image
 
 import bispectral_ot as bot
-from bispectral_ot.errors import InputError
-from bispectral_ot.studies.local_binary_patterns import LocalBinaryPatterns
-from bispectral_ot.studies.real import run_real
+from bispectral_ot.errors import InputError, RunExistsError
+from studies.baselines import LocalBinaryPatterns
+from studies.preset import file_checksum
+from studies.real import run_real
 
 
 @pytest.fixture(scope="module")
@@ -60,3 +62,14 @@ def test_patterns_are_histograms_that_quarter_turns_leave():
     assert rows.shape == (3, 10 + 18 + 26 + 3 * 16)
     np.testing.assert_allclose(rows.sum(axis=1), 6, atol=1e-5)
     np.testing.assert_allclose(patterns.transform(np.rot90(images, axes=(1, 2))), rows, atol=0.02)
+
+
+def test_cells_of_a_folder_that_changed_are_refused(folder, tmp_path):
+    copy = tmp_path / "set"
+    shutil.copytree(folder, copy)
+    options = {"features": ["pixels"], "conditions": ["upright"], "sizes": [24], "seeds": 1}
+    run_real(tmp_path / "run", [str(copy)], **options)
+    Image.fromarray(np.zeros((24, 24), dtype=np.uint8)).save(copy / "0" / "0.png")
+    file_checksum.cache_clear()
+    with pytest.raises(RunExistsError, match="checksum"):
+        run_real(tmp_path / "run", [str(copy)], **options)

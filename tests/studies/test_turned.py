@@ -9,9 +9,9 @@ from sklearn.metrics import pairwise_distances as sklearn_distances
 
 import bispectral_ot as bot
 from bispectral_ot.errors import InputError
-from bispectral_ot.studies import Preset, run_distances, run_geometry
-from bispectral_ot.studies.distances import angle_means, class_means
-from bispectral_ot.studies.turned import pairwise_distances, turned_images
+from studies import Preset, run_distances, run_geometry
+from studies.distances import angle_means, class_means
+from studies.turned import pairwise_distances, turned_images
 
 DIGITS = bot.load("digits")
 

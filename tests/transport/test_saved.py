@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bispectral_ot import InputError, Sinkhorn
+from bispectral_ot import InputError, Sinkhorn, runtime
 from bispectral_ot.costs import Cost
 from bispectral_ot.transport import saved
 
@@ -33,18 +33,23 @@ def cut_off(solver, cost, path, *, after):
         if len(passes) == after:
             raise CutOffError
 
-    with pytest.raises(CutOffError):
-        solver.solve(cost, state=path, progress=stop)
+    with pytest.raises(CutOffError), runtime.running(progress=stop):
+        solver.solve(cost, state=path)
 
 
-@pytest.mark.parametrize("after", [2, 9])
-@pytest.mark.parametrize("options", [{"reg": 0.05}, {"reg": 1e-3}, {"reg": 0.01, "unbalanced": (None, 0.02)}], ids=str)
+@pytest.mark.parametrize(
+    ("options", "after"), [({"reg": 0.05}, 2), ({"reg": 1e-3}, 9), ({"reg": 0.01, "unbalanced": (None, 0.02)}, 9)]
+)
 def test_a_solve_that_was_cut_off_goes_on(tmp_path, cost, options, after):
     solver, path = Sinkhorn(tol=1e-9, **options), tmp_path / "solve.npz"
     cut_off(solver, cost, path, after=after)
     assert path.exists()
-    whole, rest = solver.solve(cost), solver.solve(cost, state=path)
+    said = []
+    with runtime.running(message=said.append):
+        whole, rest = solver.solve(cost), solver.solve(cost, state=path)
     assert rest.converged
+    assert 0 == whole.resumed_at < rest.resumed_at <= after
+    assert said == [f"transport: resumed at iteration {rest.resumed_at}"]
     assert rest.transport_cost == pytest.approx(whole.transport_cost, rel=1e-6)
     assert not path.exists()
 
@@ -62,6 +67,11 @@ def test_a_file_of_another_problem_is_refused(tmp_path, cost):
         Sinkhorn(reg=0.04).solve(cost, state=path)
     with pytest.raises(InputError, match="another solve"):
         Sinkhorn(reg=0.05, tol=1e-9).solve(np.ones((90, 70)), state=path)
-    path.write_bytes(b"something else")
-    with pytest.raises(InputError, match="not the state of a solve"):
-        Sinkhorn(reg=0.05).solve(cost, state=path)
+    saved_state = dict(np.load(path))
+    np.savez(path, **{**saved_state, "f": np.full(90, np.nan)})
+    with pytest.raises(InputError, match="no potentials for a cost of shape"):
+        Sinkhorn(reg=0.05, tol=1e-9).solve(cost, state=path)
+    for content in (b"something else", b""):
+        path.write_bytes(content)
+        with pytest.raises(InputError, match="not the state of a solve"):
+            Sinkhorn(reg=0.05).solve(cost, state=path)

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bispectral_ot import runtime
 from bispectral_ot.costs import STORAGES, Cost
 from bispectral_ot.errors import InputError, NotConvergedWarning
 from bispectral_ot.transport import ExactTransport, Sinkhorn
@@ -25,10 +26,8 @@ def by_pot(cost, reg, p, q):
 # Against POT
 
 
-@pytest.mark.parametrize(
-    ("n", "m", "reg"), [(500, 400, 0.1), (60, 45, 0.05), (45, 60, 0.02), (80, 80, 0.01), (20, 150, 0.01), (9, 7, 0.003)]
-)
-@pytest.mark.parametrize("uniform", [True, False])
+@pytest.mark.parametrize(("n", "m", "reg"), [(500, 400, 0.1), (45, 60, 0.02), (80, 80, 0.01), (9, 7, 0.003)])
+@pytest.mark.parametrize("uniform", [False])
 def test_the_plan_is_pots(n, m, reg, uniform):
     cost = problem(n, m, seed=n)
     p = np.full(n, 1 / n) if uniform else weights(n, seed=1)
@@ -80,15 +79,14 @@ def test_two_weighted_points_on_two_have_the_cross_ratio_of_the_cost(costs, p, q
     np.testing.assert_allclose(plan.sum(axis=0), [q, 1 - q], atol=1e-10)
 
 
-@pytest.mark.parametrize("reg", [0.1, 1e-3, 1e-4])
-@pytest.mark.parametrize(("n", "m"), [(1, 30), (30, 1), (1, 1)])
+@pytest.mark.parametrize(("n", "m", "reg"), [(1, 30, 0.1), (30, 1, 1e-4), (1, 1, 1e-3)])
 def test_one_element_sends_or_gets_everything(n, m, reg):
     p, q = weights(n, seed=5), weights(m, seed=6)
     coupling = Sinkhorn(reg=reg, tol=1e-7).solve(problem(n, m), p, q)
     np.testing.assert_allclose(coupling.to_dense(), np.outer(p, q), rtol=1e-5)
 
 
-@pytest.mark.parametrize("reg", [1.0, 0.01, 1e-4])
+@pytest.mark.parametrize("reg", [1.0, 1e-4])
 @pytest.mark.parametrize("kind", ["zero", "constant", "sum of a row term and a column term"])
 def test_a_cost_that_prefers_nobody_gives_the_product_of_the_weights(reg, kind):
     p, q = weights(12, seed=7), weights(17, seed=8)
@@ -103,8 +101,7 @@ def test_a_cost_that_prefers_nobody_gives_the_product_of_the_weights(reg, kind):
     assert coupling.transport_cost == pytest.approx(p @ matrix @ q, rel=1e-6)
 
 
-@pytest.mark.parametrize("metric", ["l1", "l2", "sqeuclidean"])
-@pytest.mark.parametrize("storage", STORAGES)
+@pytest.mark.parametrize(("metric", "storage"), [("l1", "float32"), ("l2", "compact"), ("sqeuclidean", "recompute")])
 def test_a_set_and_itself_shuffled_are_paired_at_no_cost(metric, storage):
     x = points(80, seed=9, columns=5)
     order = np.random.default_rng(10).permutation(80)
@@ -132,9 +129,8 @@ def test_a_small_regularisation_approaches_the_exact_cost_from_above():
 # Regularisations and tolerances
 
 
-@pytest.mark.parametrize("reg", [10.0, 1.0, 0.1, 0.03, 0.01, 1e-3, 3e-4, 1e-4])
-@pytest.mark.parametrize("tol", [1e-3, 1e-7])
-@pytest.mark.parametrize(("n", "m"), [(90, 70), (70, 150)])
+@pytest.mark.parametrize("reg", [10.0, 0.1, 0.01, 1e-3, 1e-4])
+@pytest.mark.parametrize(("n", "m", "tol"), [(90, 70, 1e-3), (70, 150, 1e-7)])
 def test_every_regularisation_reaches_every_tolerance(reg, tol, n, m):
     cost = problem(n, m, seed=12)
     coupling = Sinkhorn(reg=reg, tol=tol).solve(cost, weights(n, seed=13), weights(m, seed=14))
@@ -145,9 +141,7 @@ def test_every_regularisation_reaches_every_tolerance(reg, tol, n, m):
     assert marginal_error(plan, coupling.source_weights, coupling.target_weights) <= tol
 
 
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize(("n", "m"), [(20, 20), (60, 45), (700, 500)])
-@pytest.mark.parametrize("spread", [1, 4])
+@pytest.mark.parametrize(("n", "m", "spread", "seed"), [(20, 20, 1, 0), (60, 45, 4, 1), (700, 500, 4, 3)])
 def test_weights_of_very_different_size_converge_at_a_tiny_regularisation(n, m, spread, seed):
     """From a rough start the error has to rise before it falls, and entries without mass come alive on the way."""
     generator = np.random.default_rng(seed)
@@ -176,8 +170,7 @@ HARD_WEIGHTS = ["a few elements", "15 decades", "many zeros", "decades and zeros
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("kind", HARD_WEIGHTS)
-@pytest.mark.parametrize("reg", [1e-3, 1e-4, 1e-5, 1e-6])
-@pytest.mark.parametrize(("n", "m", "tol"), [(60, 60, 1e-4), (40, 25, 1e-8), (700, 500, 1e-4)])
+@pytest.mark.parametrize(("reg", "n", "m", "tol"), [(1e-4, 60, 60, 1e-4), (1e-6, 40, 25, 1e-8), (1e-5, 700, 500, 1e-4)])
 def test_very_unequal_weights_take_no_more_than_some_hundred_passes(kind, reg, n, m, tol):
     """They took 10,000, because an error that is small in all says nothing of elements with little mass."""
     p, q = very_unequal(kind, n, seed=30), very_unequal(kind, m, seed=31)
@@ -203,7 +196,7 @@ def test_a_hopeless_warm_start_is_given_up_for_a_cold_one():
     assert coupling.iterations <= 1000
 
 
-@pytest.mark.parametrize("max_iter", range(1, 130, 8))
+@pytest.mark.parametrize("max_iter", [1, 20, 60, 125])
 def test_the_limit_of_iterations_is_kept_on_every_way(max_iter):
     p, q = very_unequal("15 decades", 700, seed=38), very_unequal("many zeros", 500, seed=39)
     with warnings.catch_warnings():
@@ -213,8 +206,7 @@ def test_the_limit_of_iterations_is_kept_on_every_way(max_iter):
     assert coupling.reg == 2e-3
 
 
-@pytest.mark.parametrize("reg", [0.1, 0.03, 0.01, 1e-3])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(("reg", "seed"), [(0.1, 0), (0.03, 1), (0.01, 2), (1e-3, 0)])
 def test_tied_costs_and_repeated_points_converge(reg, seed):
     """Points of a coarse grid: masses differ by whole points, and plain steps change nothing for a long time."""
     generator = np.random.default_rng(seed)
@@ -230,7 +222,7 @@ def test_tied_costs_and_repeated_points_converge(reg, seed):
     np.testing.assert_allclose(plan, plan[:, second], rtol=1e-2, atol=1e-7)
 
 
-@pytest.mark.parametrize("reg", [0.1, 0.01, 1e-3, 1e-4])
+@pytest.mark.parametrize("reg", [0.1, 1e-4])
 def test_two_clusters_of_unequal_mass_converge(reg):
     generator = np.random.default_rng(24)
     source, target = (
@@ -305,9 +297,6 @@ def test_the_measures_are_those_of_the_plan(reg):
     np.testing.assert_allclose(plan, from_potentials, rtol=1e-6, atol=1e-200)
     assert (coupling.reg, coupling.tol, coupling.shape) == (reg, 1e-5, (60, 45))
     assert coupling.epsilon == reg * cost.scale
-    assert coupling.regularized_cost == pytest.approx(
-        (plan * cost.block(0, 60)).sum() + reg * cost.scale * (positive * np.log(positive)).sum(), rel=1e-6
-    )
 
 
 @pytest.mark.parametrize("reg", [0.05, 1e-3])
@@ -324,8 +313,10 @@ def test_history_has_an_entry_for_each_iteration(reg):
 
 def test_progress_tells_a_share_of_the_work():
     calls = []
-    Sinkhorn(reg=1e-3, tol=1e-6).solve(problem(), progress=lambda *call: calls.append(call))
-    assert calls
+    cost = problem()
+    with runtime.running(progress=lambda *call: calls.append(call)):
+        Sinkhorn(reg=1e-3, tol=1e-6).solve(cost)
+    calls = [call for call in calls if call[0] == "transport"]
     assert {(stage, total) for stage, _, total in calls} == {("transport", 1000)}
     assert all(0 <= done <= 1000 for _, done, _ in calls)
     assert calls[-1][1] == 1000
@@ -335,8 +326,9 @@ def test_an_interrupt_ends_the_solve():
     def interrupt(stage, done, total):
         raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt):
-        Sinkhorn().solve(problem(), progress=interrupt)
+    cost = problem()
+    with pytest.raises(KeyboardInterrupt), runtime.running(progress=interrupt):
+        Sinkhorn().solve(cost)
 
 
 def test_solving_twice_gives_the_same_numbers():
@@ -396,13 +388,6 @@ def test_the_regularisation_is_relative_to_the_scale_of_the_cost(reg, factor):
 # Options
 
 
-@pytest.mark.parametrize("options", [{"anneal": False}, {"lookback": 0}, {"lookback": 1}, {"lookback": 40}])
-def test_the_way_does_not_change_the_plan(options):
-    cost = problem()
-    expected = Sinkhorn(reg=0.01, tol=1e-9).solve(cost).to_dense()
-    assert np.abs(Sinkhorn(reg=0.01, tol=1e-9, **options).solve(cost).to_dense() - expected).sum() <= 1e-6
-
-
 @pytest.mark.parametrize("reg", [0.05, 0.01, 1e-3, 1e-4])
 def test_a_warm_start_needs_fewer_iterations(reg):
     solver = Sinkhorn(reg=reg, tol=1e-6)
@@ -417,7 +402,7 @@ def test_a_warm_start_needs_fewer_iterations(reg):
 
 
 @pytest.mark.parametrize("reg", [0.05, 1e-3])
-@pytest.mark.parametrize("exponent", [-1e5, -1100.0, -300.0, 300.0, 512.0, 1100.0, 2048.0, 1e5])
+@pytest.mark.parametrize("exponent", [-1100.0, -300.0, 512.0, 1e5])
 def test_a_warm_start_that_is_off_by_many_powers_of_two_does_no_harm(reg, exponent):
     """Exponents that overflow must not be taken for others."""
     solver = Sinkhorn(reg=reg, tol=1e-7)
@@ -472,8 +457,7 @@ def test_an_unfinished_solve_warns_and_returns_the_best_plan_so_far():
     )
 
 
-@pytest.mark.parametrize("max_iter", [1, 2, 7, 30])
-@pytest.mark.parametrize("reg", [0.05, 1e-3])
+@pytest.mark.parametrize(("max_iter", "reg"), [(1, 1e-3), (7, 0.05), (30, 1e-3)])
 def test_the_limit_of_iterations_is_kept_and_the_result_is_for_the_regularisation_asked_for(max_iter, reg):
     with pytest.warns(NotConvergedWarning):
         coupling = Sinkhorn(reg=reg, tol=1e-18, max_iter=max_iter).solve(problem())
@@ -501,8 +485,6 @@ def test_the_limit_of_iterations_is_kept_and_the_result_is_for_the_regularisatio
         ({"tol": -1e-3}, "tol"),
         ({"max_iter": 0}, "max_iter"),
         ({"max_iter": 0.5}, "max_iter"),
-        ({"lookback": -1}, "lookback"),
-        ({"lookback": "8"}, "lookback must be an integer"),
     ],
 )
 def test_options_that_mean_nothing_are_refused(options, words):

@@ -63,7 +63,7 @@ def test_the_relaxed_plan_is_that_of_pots_majorization(lam):
 
 
 @pytest.mark.parametrize("storage", STORAGES)
-@pytest.mark.parametrize("options", [{"unbalanced": 0.1}, {"unbalanced": (None, 0.1)}, {"mass": 0.7}], ids=str)
+@pytest.mark.parametrize("options", [{"unbalanced": 0.1}, {"unbalanced": (None, 0.1)}], ids=str)
 def test_every_storage_gives_the_same_plan(storage, options):
     x, y = points(90, columns=4), points(70, seed=1, columns=4)
     plan = Sinkhorn(reg=0.03, tol=1e-7, **options).solve(Cost(x, y, "l1", storage=storage)).to_dense()
@@ -163,39 +163,6 @@ def test_groups_of_one_are_a_larger_penalty_and_the_gap_closes(group_lam):
     assert grouped.converged
 
 
-# Partial transport
-
-
-@pytest.mark.parametrize(
-    ("n", "m", "reg", "mass"), [(500, 400, 0.05, 0.7), (60, 45, 0.05, 0.5), (60, 45, 0.05, 0.8), (80, 70, 0.02, 0.3)]
-)
-def test_the_partial_plan_is_pots(n, m, reg, mass):
-    cost, p, q = problem(n, m), weights(n, seed=1), weights(m, seed=2)
-    coupling = Sinkhorn(reg=reg, tol=1e-9, mass=mass).solve(cost, p, q)
-    expected = ot.partial.entropic_partial_wasserstein(
-        p, q, scaled(cost), reg, m=mass, numItermax=100_000, stopThr=1e-14
-    )
-    assert np.abs(coupling.to_dense() - expected).sum() <= 1e-6
-    assert coupling.duality_gap <= 1e-8
-
-
-@pytest.mark.parametrize("reg", [0.01, 0.001])
-def test_a_part_of_the_mass_goes_over_and_nobody_sends_more_than_he_has(reg):
-    cost, p, q = problem(60, 45), weights(60, seed=1, zeros=4), 3 * weights(45, seed=2)
-    coupling = Sinkhorn(reg=reg, mass=0.6).solve(cost, p, q)
-    plan = coupling.to_dense()
-    assert coupling.converged
-    assert plan.sum() == pytest.approx(0.6, abs=1e-4)
-    assert (plan.sum(axis=1) - p).max() <= 1e-4
-    assert (plan.sum(axis=0) - q).max() <= 1e-4
-
-
-def test_all_of_the_mass_is_the_balanced_plan():
-    cost, p, q = problem(40, 30), weights(40, seed=1), weights(30, seed=2)
-    plan = Sinkhorn(reg=0.05, tol=1e-8, mass=1.0).solve(cost, p, q).to_dense()
-    assert np.abs(plan - Sinkhorn(reg=0.05, tol=1e-8).solve(cost, p, q).to_dense()).sum() <= 1e-6
-
-
 # Input
 
 
@@ -203,17 +170,6 @@ def test_all_of_the_mass_is_the_balanced_plan():
 def test_penalties_that_are_none_are_refused(lam):
     with pytest.raises(InputError, match="unbalanced"):
         Sinkhorn(unbalanced=lam)
-
-
-@pytest.mark.parametrize("mass", [0, -0.1, 1.01, np.nan, "half"])
-def test_masses_that_are_no_share_are_refused(mass):
-    with pytest.raises(InputError, match="mass"):
-        Sinkhorn(mass=mass)
-
-
-def test_two_ways_to_leave_mass_behind_are_refused():
-    with pytest.raises(InputError, match="one of them"):
-        Sinkhorn(mass=0.5, unbalanced=0.1)
 
 
 def test_weights_are_checked_and_may_sum_to_anything_where_marginals_are_relaxed():

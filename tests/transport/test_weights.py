@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bispectral_ot.errors import InputError
-from bispectral_ot.transport import ExactTransport, Greenkhorn, Sinkhorn
+from bispectral_ot.transport import ExactTransport, Sinkhorn
 from bispectral_ot.transport.weights import as_weights
 from transport_problems import problem, weights
 
@@ -53,7 +53,7 @@ def test_weights_that_are_none_are_refused_by_name(given, words):
     assert "source_weights" in str(raised.value)
 
 
-@pytest.mark.parametrize("solver", [Sinkhorn(), Greenkhorn(), ExactTransport()])
+@pytest.mark.parametrize("solver", [Sinkhorn(), ExactTransport()])
 def test_every_solver_checks_its_weights(solver):
     with pytest.raises(InputError, match="source_weights"):
         solver.solve(problem(), np.ones(60))

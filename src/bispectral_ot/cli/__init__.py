@@ -1,16 +1,37 @@
-"""The program ``bispectral-ot``: one file per verb."""
+"""The program ``bispectral-ot``: one file per command."""
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
+import threading
+from types import FrameType
+
+INTERRUPTED, TERMINATED = 130, 143
+# Exit codes of the signals that came; compiled code may turn the exception that one raises into another.
+received: list[int] = []
+_PATIENCE = 3.0  # seconds until a signal whose exception was swallowed, as in a destructor, is sent again
+
+
+def _stop(number: int, frame: FrameType | None) -> None:
+    received.append(128 + number)
+    again = threading.Timer(_PATIENCE, os.kill, (os.getpid(), number))
+    again.daemon = True
+    again.start()
+    raise KeyboardInterrupt if number == signal.SIGINT else SystemExit(TERMINATED)
 
 
 def run() -> None:
     """Entry point of the program."""
     try:
+        # a shell that starts a job in the background ignores SIGINT for it; whoever sends one still means it
+        signal.signal(signal.SIGINT, _stop)
+        signal.signal(signal.SIGTERM, _stop)
         from bispectral_ot.cli import main
-    except KeyboardInterrupt:  # during the imports, before anybody handles it
-        sys.exit(130)
-    except (MemoryError, OSError) as error:
-        sys.exit(f"error: the program cannot be loaded ({error or 'not enough memory'}).")
-    main.run()
+
+        main.run()
+    except KeyboardInterrupt:  # while modules are loaded or unloaded
+        sys.exit(INTERRUPTED)
+    except (MemoryError, OSError, ImportError) as error:
+        sys.exit(received[0] if received else f"error: the program cannot be loaded ({error or 'no memory'}).")

@@ -1,48 +1,102 @@
-"""What the program shows: results on standard output; progress, warnings and errors on standard error."""
+"""Output of the program: results on standard output; progress, warnings and errors on standard error."""
 
 from __future__ import annotations
 
+import os
+import sys
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from typing import Any, TextIO
 
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    Progress,
-    ProgressColumn,
-    SpinnerColumn,
-    Task,
-    TaskID,
-    TaskProgressColumn,
-    TextColumn,
-)
+from rich.table import Table
 from rich.text import Text
 
-from bispectral_ot.errors import DataWarning, NotConvergedWarning
-from bispectral_ot.progress import Progress as ProgressCallback
-from bispectral_ot.progress import silent
+from bispectral_ot import runtime
+from bispectral_ot.errors import DataWarning, InputError, NotConvergedWarning
+from bispectral_ot.progress import Progress, ProgressBar
 
-STAGE = "stage: "  # how such a line begins
+STAGE = "stage: "  # beginning of a line that names a stage, where there is no terminal
 output = Console(highlight=False)
 errors = Console(stderr=True, highlight=False)
 
 
-def say(text: str) -> None:
-    """Print a line of results as it is, however long, so that paths can be copied."""
-    output.print(text, soft_wrap=True, markup=False)
+def printable(text: object) -> str:
+    r"""Text with control characters escaped: names of files and classes may hold sequences that steer a terminal.
+
+    Examples
+    --------
+    >>> print(printable("a\x1b[2Jb"))
+    a\x1b[2Jb
+    """
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in str(text))
+
+
+def say(text: object) -> None:
+    """Print a line of results without wrapping, so that paths can be copied."""
+    output.print(Text(printable(text)), soft_wrap=True)
+
+
+@contextmanager
+def printing() -> Iterator[None]:
+    """Raise an :class:`InputError` where standard output cannot be written in the block, such as on a full device."""
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError:
+        _forget(sys.stdout)
+        raise InputError("cannot write to standard output (is the device full?); the run is complete.") from None
+
+
+def _forget(stream: TextIO) -> None:
+    """Lead a stream that cannot be written nowhere, with what is still in its buffer."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def _print_error(line: Text) -> None:
+    """Print a line on standard error; a full device is no reason to stop."""
+    bars = getattr(sys.modules.get("tqdm"), "tqdm", None)
+    try:
+        with bars.external_write_mode(file=sys.stderr) if bars else nullcontext():
+            errors.print(line, soft_wrap=True)
+    except OSError:
+        _forget(sys.stderr)
 
 
 def complain(kind: str, message: str) -> None:
     """Print ``kind: message`` on standard error, in one line."""
-    line = Text.assemble((f"{kind}: ", "bold red" if kind == "error" else "bold yellow"), message)
-    errors.print(line, soft_wrap=True)
+    style = "bold red" if kind == "error" else "bold yellow"
+    _print_error(Text.assemble((f"{kind}: ", style), printable(message)))
+
+
+def print_facts(facts: Mapping[str, object], styles: Mapping[str, str] | None = None) -> None:
+    """Print names and values in two columns."""
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, value in facts.items():
+        table.add_row(printable(name), Text(printable(value)), style=(styles or {}).get(name, ""))
+    output.print(table)
+
+
+def print_table(
+    header: Sequence[str], rows: Iterable[Sequence[object]], *, left: Sequence[str], bold: int = -1
+) -> None:
+    """Print a table; the columns ``left`` are aligned to the left, the row ``bold`` is emphasized."""
+    table = Table(box=None, header_style="dim", pad_edge=False, padding=(0, 2, 0, 0))
+    for title in header:
+        table.add_column(title, justify="left" if title in left else "right")
+    for number, row in enumerate(rows):
+        table.add_row(*(Text(printable(cell)) for cell in row), style="bold green" if number == bold else "")
+    output.print(table)
 
 
 @contextmanager
 def shown_warnings() -> Iterator[list[str]]:
-    """Show the library's warnings once each, in plain words, and nobody else's; gives the list of them."""
+    """Show the library's warnings once each, in one line, and no others; gives the list of them."""
     shown: list[str] = []
 
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
@@ -59,59 +113,29 @@ def shown_warnings() -> Iterator[list[str]]:
 
 
 @contextmanager
-def progress_bars(*, quiet: bool = False) -> Iterator[ProgressCallback]:
-    """A progress callback that draws one bar per stage while the block runs; off a terminal, a line per stage."""
+def progress_bars(*, quiet: bool = False) -> Iterator[None]:
+    """Draw a progress bar per stage while the block runs; without a terminal, print a line per stage."""
     if quiet:
-        yield silent
-        return
-    if not errors.is_terminal:
-        yield _lines()
-        return
-    columns = (
-        SpinnerColumn(finished_text="[green]✓"),
-        TextColumn("{task.description:<26}", markup=False),
-        BarColumn(),
-        TaskProgressColumn(),
-        _TimeLeft(),
-    )
-    with Progress(*columns, console=errors, transient=True) as bars:
-        tasks: dict[str, TaskID] = {}
-
-        def show(stage: str, done: int, total: int) -> None:
-            if stage not in tasks:
-                tasks[stage] = bars.add_task(stage, total=total or None)
-            elif bars.tasks[tasks[stage]].finished and done < total:
-                bars.reset(tasks[stage])  # the stage begins again, for the other side
-            bars.update(tasks[stage], completed=done, total=total or None)
-
-        yield show
+        yield
+    elif not errors.is_terminal:
+        with runtime.running(progress=_lines(), message=_inform):
+            yield
+    else:
+        with ProgressBar(leave=False) as bar, runtime.running(progress=bar, message=_inform):
+            yield
 
 
-def _lines() -> ProgressCallback:
+def _inform(text: str) -> None:
+    _print_error(Text(printable(text)))
+
+
+def _lines() -> Progress:
     """Print a line when a stage begins, for logs."""
     begun: set[str] = set()
 
     def show(stage: str, done: int, total: int) -> None:
-        if stage not in begun:
+        if stage and stage not in begun:
             begun.add(stage)
-            errors.print(Text(f"{STAGE}{stage}{f' ({total:,})' if total > 1 else ''}"), soft_wrap=True)
+            _print_error(Text(f"{STAGE}{printable(stage)}{f' ({total:,})' if total > 1 else ''}"))
 
     return show
-
-
-class _TimeLeft(ProgressColumn):
-    """``0:12 left`` while a stage runs and can be foreseen, ``0:07`` when it is done."""
-
-    def render(self, task: Task) -> Text:
-        """Draw one cell."""
-        if task.finished:
-            return Text(_clock(task.finished_time or 0.0), style="progress.elapsed")
-        if task.time_remaining is None:
-            return Text(f"{_clock(task.elapsed or 0.0)} so far", style="progress.elapsed")
-        return Text(f"{_clock(task.time_remaining)} left", style="progress.remaining")
-
-
-def _clock(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -1,131 +1,110 @@
-"""The verb ``demo``: the main job on real digits, in seconds and without a download."""
+"""Command ``demo``: rotated digits matched with upright ones, in seconds and without a download."""
 
 from __future__ import annotations
 
-import time
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
-from rich.table import Table
 
-from bispectral_ot.choices import Marginals
-from bispectral_ot.cli.console import output, progress_bars, say, shown_warnings
+from bispectral_ot import runtime
+from bispectral_ot.cli.console import output as screen
+from bispectral_ot.cli.console import print_table, say
+from bispectral_ot.cli.job import Context, Job, Result
+from bispectral_ot.options import DemoOptions, ReportOptions
 
 if TYPE_CHECKING:
-    from bispectral_ot.progress import Progress
+    from bispectral_ot.matching import Match
 
-# Named one by one, so that the comparison stays what it says whatever the default features become.
-FEATURES = ("pixels", "ring-bispectrum", "combined-bispectrum")
+# Named one by one, so that the table stays the same whatever the default features become.
+FEATURES = ("pixels", "ring-bispectrum", "bispectrum")
 
 
 def demo(
-    out: Annotated[Path, typer.Option(metavar="RUN", help="Folder for the run.")] = Path("runs/demo"),
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an earlier run in that folder.")] = False,
-    seed: Annotated[int, typer.Option(min=0, help="Of the split, the angles and the examples shown.")] = 0,
-    per_class: Annotated[int, typer.Option(min=1, max=250, help="Digits of each class on each side.")] = 250,
-    report: Annotated[bool, typer.Option("--report", help="Write report.html, which opens in a browser.")] = False,
+    options: DemoOptions,
+    output: ReportOptions,
+    out: Annotated[Path, typer.Option(metavar="RUN", help="Output folder.")] = Path("runs/demo"),
 ) -> None:
-    """Turn half of 5,000 MNIST digits at random and match them with the other half, in three ways.
+    """Match 2,500 rotated MNIST digits with 2,500 upright ones, by three kinds of features.
 
-    Pixels compare what is where; bispectra do not see the turn, ring by ring
-    (as the paper has them) or whole and pixel by pixel. The first two hold the
-    shares of the classes, as the paper does; the last estimates them, as
-    `match` does. The table shows how many digits each of them maps to their
-    own class; the run folder has the figures.
+    Pixels are not rotation invariant; ring bispectra (as in the paper) and the
+    default bispectrum are. The first two keep the target marginal fixed, as the
+    paper does; the last estimates class proportions, as `match` does. The table
+    shows how many digits are mapped to their own class; the run folder has the figures.
 
     Example: bispectral-ot demo --out runs/demo
     """
-    from bispectral_ot.files import write_json
-    from bispectral_ot.runs import new_run, run_record
-
-    start = time.perf_counter()
-    config = {"verb": "demo", "dataset": "mnist-5k", "seed": seed, "per_class": per_class}
-    with (
-        shown_warnings() as told,
-        new_run(out, verb="demo", overwrite=overwrite) as folder,
-        progress_bars() as progress,
-    ):
-        found = _compare(folder, seed=seed, per_class=per_class, progress=progress)
-        write_json(folder / "results.json", {"features": found, "warnings": told})
-        write_json(folder / "run.json", run_record(config, seconds=time.perf_counter() - start))
-        if report:
-            from bispectral_ot.report.html import write_report
-
-            write_report(folder)
-    _print(found, out)
-    if report:
-        say(f"in a browser {out / 'report.html'}")
-    if not all(result["converged"] for result in found.values()):
-        raise typer.Exit(1)
+    DemoJob(out=out, options=options, output=output).execute()
 
 
-def _compare(folder: Path, *, seed: int, per_class: int, progress: Progress) -> dict[str, dict[str, Any]]:
-    """Match with each kind of features; write a folder for each and the overview."""
-    from bispectral_ot.datasets import load, rotate_randomly, split_halves
-    from bispectral_ot.invariants import RingBispectrum
+@dataclass(frozen=True, kw_only=True)
+class DemoJob(Job):
+    """Matches of the same digits by several features."""
+
+    verb: ClassVar[str] = "demo"
+    options: DemoOptions
+    output: ReportOptions
+
+    def work(self, folder: Path, context: Context) -> Result:
+        """Match with each kind of features; write a folder for each, and the overview."""
+        from bispectral_ot.datasets import load, rotate_randomly, split_halves
+        from bispectral_ot.drawing import save
+        from bispectral_ot.report.figures import overview_figure
+        from bispectral_ot.report.run_folder import decorate, write_match
+
+        seed = self.options.seed
+        runtime.progress("read the digits", 0, 1)
+        digits = load("mnist-5k")
+        runtime.progress("read the digits", 1, 1)
+        source, target = split_halves(digits, seed=seed, per_class=self.options.per_class)
+        source = rotate_randomly(source, seed=seed)
+        found: dict[str, Any] = {}
+        matches: dict[str, Match] = {}
+        outer = runtime.current().progress
+        for name in FEATURES:
+
+            def named_progress(stage: str, done: int, total: int, name: str = name) -> None:
+                outer(f"{name}: {stage}", done, total)
+
+            with runtime.running(progress=named_progress):
+                matches[name] = _matched(name, source, target)
+                found[name] = write_match(
+                    folder / name,
+                    matches[name],
+                    title=name,
+                    figures=self.output.figures and name == FEATURES[-1],  # the overview has those of the others
+                    settings={"rotate_source": True, "seed": seed},
+                )
+        if self.output.figures:
+            path = folder / "figures" / "overview.png"
+            decorate({"overview.png": lambda: save(overview_figure(matches), path)})
+        converged = all(match.converged for match in matches.values())
+        return Result({"features": found}, converged, lambda: self._show(found))
+
+    def _show(self, found: dict[str, Any]) -> None:
+        first = next(iter(found.values()))
+        screen.print(f"\n[bold]{first['n']:,} rotated digits matched with {first['m']:,} upright ones[/]\n")
+        rows = []
+        for name, each in found.items():
+            working = sum(s for stage, s in each["seconds"].items() if stage not in ("tables", "figures", "page"))
+            figures = f"{each['accuracy']:.1%}", f"{each['distance']:.4g}", f"{each['marginal_error']:.1e}"
+            rows.append((name, each["settings"]["marginals"], *figures, f"{working:.1f} s"))
+        best = max(range(len(rows)), key=lambda row: found[FEATURES[row]]["accuracy"])
+        header = ("features", "marginals", "own class", "distance", "marginal error", "time")
+        print_table(header, rows, left=header[:2], bold=best)
+        screen.print("\n[dim](distances are in units of the features and cannot be compared)[/]\n")
+        say(f"run folder   {self.out}")
+        for path in (Path("figures/overview.png"), Path(FEATURES[-1], "figures/matches.png"), Path("report.html")):
+            if (self.out / path).exists():
+                say(f"look at      {self.out / path}")
+        say("then try     bispectral-ot match SOURCE TARGET --out RUN   with two folders of your own images")
+
+
+def _matched(name: str, source: Any, target: Any) -> Match:
+    from bispectral_ot.features import RingBispectrum
     from bispectral_ot.matching import match
-    from bispectral_ot.report.match_folder import write_match
-    from bispectral_ot.report.overview import overview_figure
-    from bispectral_ot.report.style import save
-    from bispectral_ot.report.tables import Side, class_table
 
-    progress("read the digits", 0, 1)
-    digits = load("mnist-5k")
-    progress("read the digits", 1, 1)
-    source, target = split_halves(digits, seed=seed, per_class=per_class)
-    source = rotate_randomly(source, seed=seed)
-    found, outcomes = {}, {}
-    for name in FEATURES:
-
-        def named_progress(stage: str, done: int, total: int, name: str = name) -> None:
-            progress(f"{name}: {stage}", done, total)
-
-        # rings as the paper samples them, half a pixel off the centre: the table is a comparison with it
-        features = RingBispectrum(sampling="nearest") if name == "ring-bispectrum" else name
-        # the rows to compare with hold the shares of the target, as the paper does; the last is what a match does
-        marginals: Marginals | None = None if name == FEATURES[-1] else "balanced"
-        outcome = match(source, target, features=features, marginals=marginals, progress=named_progress)
-        table = class_table(outcome, source, target)
-        assert table is not None
-        outcomes[name] = (outcome, table)
-        found[name] = write_match(
-            folder / name,
-            outcome,
-            Side.whole(source),
-            Side.whole(target),
-            table=table,
-            title=name,
-            settings={"rotate_source": True, "seed": seed},
-            progress=named_progress,
-        )
-    save(overview_figure(outcomes, source, target, seed=seed), folder / "figures" / "overview.png")
-    return found
-
-
-def _print(found: dict[str, dict[str, Any]], out: Path) -> None:
-    first = next(iter(found.values()))
-    output.print(f"\n[bold]{first['n']:,} turned digits matched with {first['m']:,} upright ones[/]\n")
-    table = Table(box=None, header_style="dim", pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column("features")
-    table.add_column("shares")
-    for title in ("keep class", "distance", "marginal error", "time"):
-        table.add_column(title, justify="right")
-    best = max(result["accuracy"] for result in found.values())
-    for name, result in found.items():
-        working = sum(s for stage, s in result["seconds"].items() if stage not in ("tables", "figures", "page"))
-        table.add_row(
-            name,
-            result["settings"]["marginals"],
-            f"{result['accuracy']:.1%}",
-            f"{result['distance']:.4g}",
-            f"{result['marginal_error']:.1e}",
-            f"{working:.1f} s",
-            style="bold green" if result["accuracy"] == best else "",
-        )
-    output.print(table)
-    output.print("\n[dim](distances are in the units of the features, so they cannot be compared)[/]\n")
-    say(f"run folder   {out}")
-    say(f"look at      {out / 'figures' / 'overview.png'}")
-    say(f"             {out / FEATURES[-1] / 'figures' / 'matches.png'}")
-    say("then try     bispectral-ot match SOURCE TARGET --out RUN   with two folders of images of your own")
+    # rings as the paper samples them, half a pixel off the centre
+    features = RingBispectrum(sampling="nearest") if name == "ring-bispectrum" else name
+    return match(source, target, features=features, marginals=None if name == FEATURES[-1] else "balanced")

@@ -1,16 +1,15 @@
-"""The verb ``info``: versions, threads, folders and extras, for a report of a problem."""
+"""Command ``info``: versions, threads, folders and extras, for bug reports."""
 
 from __future__ import annotations
 
 import importlib.util
 import os
-from typing import Annotated, Any
+from collections.abc import Mapping
+from typing import Annotated
 
 import typer
-from rich.table import Table
-from rich.text import Text
 
-from bispectral_ot.cli.console import output
+from bispectral_ot.cli.console import print_facts
 from bispectral_ot.memory import available_memory, format_bytes
 
 # The modules that each extra of pyproject.toml brings.
@@ -21,9 +20,11 @@ EXTRAS = {
     "hdf5": ("h5py",),
     "zarr": ("zarr",),
     "parquet": ("pyarrow",),
-    "cryoem": ("mrcfile", "starfile"),
+    "cryoem": ("starfile",),
     "fits": ("astropy",),
-    "tiff": ("tifffile",),
+    "tiff": ("tifffile", "imagecodecs"),
+    "torch": ("torch",),
+    "onnx": ("onnxruntime",),
     "studies": ("skimage",),
     "bench": ("jax", "ott"),
 }
@@ -31,9 +32,9 @@ _VARIABLES = ("BISPECTRAL_OT_CACHE", "BISPECTRAL_OT_DATA", "NUMBA_NUM_THREADS", 
 
 
 def info(
-    as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Say which versions, threads, folders and extras there are.
+    """Show versions, threads, folders and extras.
 
     Example: bispectral-ot info
     """
@@ -43,17 +44,15 @@ def info(
 
         typer.echo(to_json(found))
         return
-    table = Table.grid(padding=(0, 2, 0, 0))
-    table.add_column(style="dim", no_wrap=True)
-    table.add_column(overflow="fold")
+    shown = {}
     for name, value in found.items():
         text = ", ".join(f"{key} {each}" for key, each in value.items()) if isinstance(value, dict) else str(value)
-        table.add_row(name.replace("_", "-"), Text(text or "none"))
-    output.print(table)
+        shown[name.replace("_", "-")] = text or "none"
+    print_facts(shown)
 
 
-def facts() -> dict[str, Any]:
-    """What is printed."""
+def facts() -> Mapping[str, object]:
+    """Versions, machine, folders and extras."""
     from bispectral_ot.cache import cache_folder
     from bispectral_ot.runs import provenance
 

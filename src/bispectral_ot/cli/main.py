@@ -1,119 +1,96 @@
-"""The program: its verbs, and the exit code that each error becomes."""
+"""The program: its commands, and the exit code of each error."""
 
 from __future__ import annotations
 
 import errno
 import json
 import logging
-import re
+import os
 import resource
-import signal
 import sys
-import threading
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
 from bispectral_ot._version import __version__
-from bispectral_ot.checks import advise
-from bispectral_ot.cli import datasets, study
+from bispectral_ot.cli import INTERRUPTED, datasets, received
+from bispectral_ot.cli.command import add_command, tidy
 from bispectral_ot.cli.compare import compare
 from bispectral_ot.cli.console import complain
 from bispectral_ot.cli.demo import demo
-from bispectral_ot.cli.help import tidy
 from bispectral_ot.cli.info import info
 from bispectral_ot.cli.match import match
+from bispectral_ot.cli.monitor import monitor
 from bispectral_ot.cli.predict import predict
 from bispectral_ot.cli.report import report
-from bispectral_ot.cli.streams import guard_streams
 from bispectral_ot.cli.upright import upright
 from bispectral_ot.errors import InputError, RunKeptError
 from bispectral_ot.memory import format_bytes
 
-KEPT_ELSEWHERE, BAD_INPUT, BUG, INTERRUPTED, TERMINATED = 1, 2, 3, 130, 143
+KEPT_ELSEWHERE, BAD_INPUT, BUG = 1, 2, 3
 _DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
-# What the system's loader and Python say where a library or a thread does not fit into memory.
+# Messages of the system's loader and of Python where a library or a thread does not fit into memory.
 _NO_ROOM = ("failed to map segment", "cannot allocate memory", "can't start new thread")
-
 _LEAST_ADDRESS_SPACE = 10**9
 
 
 class Program(TyperGroup):
-    """The group of all verbs; turns the errors a user can do something about into one line and a code.
+    """All commands. Every error is one line on standard error and an exit code.
 
-    With ``--json`` the error is on standard output as well: ``{"error": ..., "exit_code": ...}``.
+    With ``--json`` it is on standard output as well: ``{"error": ..., "exit_code": ...}``.
     """
 
-    as_json = False
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Parameters with tidy help texts."""
+        return tidy(self, super().get_params(ctx))
 
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
-        tidy(self)
-
-    def main(self, args: Sequence[str] | None = None, *rest: Any, **options: Any) -> Any:
-        """Run the program."""
-        words = sys.argv[1:] if args is None else list(args)
-        self.as_json = "--json" in words
-        return super().main(words, *rest, **options)
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Read the words before the verb."""
+    def main(self, args: Sequence[str] | None = None, *_: Any, **options: Any) -> Any:
+        """Run a command and exit."""
+        words = list(sys.argv[1:] if args is None else args)
+        options["standalone_mode"] = False
+        if self.name == "bispectral-ot":
+            options["prog_name"] = self.name
+        more: dict[str, str] = {}
         try:
-            return super().parse_args(ctx, args)
-        except typer.TyperException as error:
-            self.stop(error.exit_code, usage_message(error))
-            raise
-
-    def invoke(self, ctx: Any) -> Any:
-        """Run the verb."""
-        try:
-            if not {"-h", "--help"} & set(sys.argv):
+            if not {"-h", "--help"} & set(words):
                 check_address_space()
-            return super().invoke(ctx)
-        except typer.TyperException as error:  # a word that is no option, and the like
-            self.stop(error.exit_code, usage_message(error))
-        except InputError as error:
-            self.stop(BAD_INPUT, str(error))
-        except RunKeptError as error:
-            self.stop(KEPT_ELSEWHERE, str(error), run=str(error.folder))
-        except KeyboardInterrupt:
-            self.stop(INTERRUPTED, "interrupted; nothing half-written was left behind.")
+            check_folder()
+            code, message = super().main(words, **options), ""
         except SystemExit as stop:
-            if stop.code == TERMINATED:
-                self.stop(TERMINATED, "terminated, so no run was kept (a study keeps the cells that were finished).")
-            raise
-        except BrokenPipeError:
-            raise
-        except (MemoryError, ImportError, RuntimeError, OSError) as error:
-            message = explain(error)
-            if message is None:
-                raise
-            self.stop(BAD_INPUT, message)
-
-    def stop(self, code: int, message: str, **more: str) -> None:
-        """Print an error and leave."""
-        complain("error", message)
-        self.print_json(code, message, **more)
-        raise typer.Exit(code) from None
-
-    def print_json(self, code: int, message: str, **more: str) -> None:
-        """Print an error on standard output, where ``--json`` was asked for."""
-        if self.as_json:
-            typer.echo(json.dumps({"error": message, "exit_code": code, **more}))
+            code, message = stop.code, ""
+        except typer.TyperException as error:
+            code, message = error.exit_code, usage_message(error)
+        except RunKeptError as error:
+            code, message, more = KEPT_ELSEWHERE, str(error), {"run": str(error.folder)}
+        except Exception as error:
+            code, message = BAD_INPUT, explain(error)
+            if not message and not received:
+                traceback.print_exc()
+                code, message = BUG, "this is a bug in bispectral-ot; please report it with the traceback."
+        if received:
+            code, word = received[0], "interrupted" if received[0] == INTERRUPTED else "terminated"
+            message = f"{word}; no output was written (finished parts of a comparison are kept)."
+        if message:
+            complain("error", message)
+            if "--json" in words:
+                with suppress(OSError):
+                    typer.echo(json.dumps({"error": message, "exit_code": code, **more}))
+        sys.exit(code or 0)
 
 
 def usage_message(error: Any) -> str:
-    """What is wrong with the command line, in one line, with the nearest of the words that would do."""
+    """Error of the command line in one line, and which help to read."""
     message = " ".join(str(error.format_message()).replace("Value error, ", "").split())
-    found = re.match(r"(.*): '([^']*)' is not one of (.*)\.$", message)
-    if found:
-        known = re.findall("'([^']*)'", found[3])
-        message = f"{found[1]}: {found[2]!r} is unknown; {advise(found[2], known)}"
     context = getattr(error, "ctx", None)
-    return message if context is None else f"{message.rstrip('.')}. See {context.command_path} --help."
+    if context is None:
+        return message
+    if type(error).__name__ == "NoArgsIsHelpError":
+        message = "no command was given"
+    return f"{message.rstrip('.')}. See {context.command_path} --help."
 
 
 def check_address_space() -> None:
@@ -126,23 +103,28 @@ def check_address_space() -> None:
         )
 
 
-def explain(error: Exception) -> str | None:
-    """What the user can do about an error of the system; None where the program is to blame."""
+def check_folder() -> None:
+    """Refuse to work in a folder that was deleted: relative paths lead nowhere."""
+    try:
+        os.getcwd()
+    except OSError:
+        raise InputError("the current folder does not exist any more; change to another one.") from None
+
+
+def explain(error: Exception) -> str:
+    """Message for an error that the user can do something about; empty for a bug."""
     text = str(error).lower()
+    if isinstance(error, InputError):
+        return str(error)
     importing = any("importlib" in frame.filename for frame in traceback.extract_tb(error.__traceback__))
     if any(words in text for words in _NO_ROOM) or (importing and isinstance(error, MemoryError)):
-        return (
-            "not enough memory to load the libraries; raise the limit of this shell (ulimit -v), or free some memory."
-        )
+        return "not enough memory to load the libraries; raise the limit of this shell (ulimit -v), or free memory."
     if isinstance(error, MemoryError):
-        return "out of memory; allow less with --working-memory, or use --pca or fewer images."
+        return "out of memory; set a smaller --working-memory, or use --pca or fewer images."
     if not isinstance(error, OSError):
-        return None
+        return ""
     if error.errno in _DISK_FULL:
-        return (
-            "the disk is full (that of --out, or of the temporary folder, which TMPDIR names), so nothing was kept; "
-            "free some space, or use another one."
-        )
+        return "the disk of --out or of the temporary folder (TMPDIR) is full, and no output was written; free space."
     return f"{error.filename or 'a file'}: {error.strerror or error}."
 
 
@@ -164,74 +146,36 @@ def _print_version(asked: bool) -> None:
 @app.callback()
 def program(
     version: Annotated[
-        bool,
-        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and leave."),
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
-    """Match and compare two datasets up to a symmetry: optimal transport between bispectra.
+    """Match and compare datasets up to a symmetry, by optimal transport between bispectra.
 
     Example: bispectral-ot demo --out runs/demo
 
-    Exit codes: 0 done; 1 not converged (results are written and say so), or
-    kept under another name because --out was taken meanwhile; 2 bad input;
-    3 a bug; 130 Ctrl-C; 143 SIGTERM.
+    Exit codes: 0 success; 1 not converged (results are written and say so), or
+    saved under another name because --out was taken during the run; 2 invalid
+    input; 3 a bug; 4 an alarm of monitor; 130 Ctrl-C; 143 SIGTERM.
     """
 
 
-app.command()(match)
-app.command()(predict)
-app.command()(compare)
-app.command()(upright)
-app.command()(demo)
-app.command()(report)
-app.command()(info)
+for each in (match, predict, compare, monitor, upright, demo, report, info):
+    add_command(app, each)
 app.add_typer(datasets.app, name="datasets")
-app.add_typer(study.app, name="study")
 
 
 def run() -> None:
-    """Run the verb that the command line names."""
-    # A request to end, as a batch system sends it, cleans up like Ctrl-C does.
-    for sign, stop in ((signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, SystemExit(TERMINATED))):
-        signal.signal(sign, _stopper(stop))
-    sys.unraisablehook = _come_again
-    logging.getLogger("matplotlib").setLevel(logging.ERROR)  # it tells of every home that it cannot write to
-    output = guard_streams()
-    try:
-        app()
-    except SystemExit:
-        output.flush()
-        if output.failed:
-            complain("error", "cannot write to standard output (a full device?); a finished run is where --out put it.")
-            sys.exit(BAD_INPUT)
-        raise
-    except Exception as error:
-        code, message = BAD_INPUT, explain(error)
-        if message is None:
-            code, message = BUG, "this is a bug in bispectral-ot; please report it with the traceback."
-            traceback.print_exc()
-        complain("error", message)
-        if "--json" in sys.argv:
-            typer.echo(json.dumps({"error": message, "exit_code": code}))
-        sys.exit(code)
+    """Run the command that the command line names."""
+    sys.unraisablehook = _ignored
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)  # it warns about read-only home directories
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 (open to the end)
+        getattr(sys, name).reconfigure(errors="backslashreplace")  # file names need not be text
+    app()
 
 
-def _stopper(stop: BaseException | type[BaseException]) -> Callable[..., None]:
-    def handle(*_: object) -> None:
-        raise stop
-
-    return handle
-
-
-def _come_again(dropped: Any) -> None:
-    """Report what Python drops; a request to stop is sent again.
-
-    Python drops what is raised in a destructor or in a callback from compiled code, and every import runs some.
-    """
-    sign = {KeyboardInterrupt: signal.SIGINT, SystemExit: signal.SIGTERM}.get(dropped.exc_type)
-    if sign is None:
+def _ignored(dropped: Any) -> None:
+    """Report an exception that Python drops, unless a signal raised it: that is sent again."""
+    if not received:
         sys.__unraisablehook__(dropped)
-        return
-    main = threading.main_thread().ident
-    if main is not None:
-        threading.Timer(0.1, signal.pthread_kill, (main, sign)).start()

@@ -1,115 +1,89 @@
-"""The verb ``predict``: new images for a match that was solved before."""
+"""Command ``predict``: labels and matches of new images by an earlier match."""
 
 from __future__ import annotations
 
-import json
-import time
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, ClassVar
 
 import typer
 
-from bispectral_ot.choices import Split
-from bispectral_ot.cli.console import progress_bars, say, shown_warnings
-from bispectral_ot.errors import InputError
-
-if TYPE_CHECKING:
-    from bispectral_ot.matching import Predictor
+from bispectral_ot.cli.command import NewRun
+from bispectral_ot.cli.console import say
+from bispectral_ot.cli.job import Context, Job, Result
+from bispectral_ot.options import OutputOptions, PredictOptions
 
 
 def predict(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a match, with its model.npz.")],
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a match, with its model.npz.")],
     images: Annotated[str, typer.Argument(metavar="IMAGES", help="New images: a folder, a file or a name.")],
-    out: Annotated[Path, typer.Option(metavar="OUT", help="Folder for the answers; it appears when it is whole.")],
-    top: Annotated[int, typer.Option(min=1, help="Best targets of each image in matches.csv.")] = 5,
-    poses: Annotated[bool, typer.Option("--poses", help="Say how each image is turned, in poses.csv.")] = False,
-    split: Annotated[Split, typer.Option(help="Which half of a named dataset.")] = "train",
-    root: Annotated[Path | None, typer.Option(help="Folder that has the official IDX files.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of what is drawn at random.")] = 0,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace earlier answers in that folder.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print results.json, and nothing else.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print warnings and errors only.")] = False,
+    out: NewRun,
+    options: PredictOptions,
+    output: OutputOptions,
 ) -> None:
-    """Give new images labels and matches by a match that was solved before, without solving again.
+    """Predict labels and matches of new images from an earlier match, without solving again.
 
     Example: bispectral-ot predict runs/first new-photos/ --out runs/new
 
-    Images are brought to the size and colours of those of the match, and
-    centred where these were (--center). An image that took part in the match
-    gets the same answer again.
+    Images are resized, converted to grey and centred as those of the match. An
+    image that took part in the match gets the same answer again.
 
-    OUT gets matches.csv and labels.csv with the columns that `match` gives
-    them, poses.csv with --poses, results.json and run.json.
+    The output folder gets matches.csv and labels.csv with the columns of
+    `match`, poses.csv with --poses, results.json and run.json.
     """
-    config = {"verb": "predict"} | locals()
-    start = time.perf_counter()
-    made = _read_config(run)
-    from bispectral_ot.files import to_json, write_csv, write_json
-    from bispectral_ot.matching import Predictor
-    from bispectral_ot.report import tables
-    from bispectral_ot.report.match_folder import MODEL
-    from bispectral_ot.report.pose_tables import pose_rows, pose_summary
-    from bispectral_ot.runs import new_run, run_record
+    PredictJob(run=run, images=images, out=out, options=options, output=output).execute()
 
-    if not (run / MODEL).is_file():
-        raise InputError(f"{run} has no {MODEL}; match again, without --no-model and with an entropic solver.")
-    with (
-        shown_warnings() as told,
-        new_run(out, verb="predict", inputs=(run, images, root), overwrite=overwrite) as folder,
-        progress_bars(quiet=quiet) as progress,
-    ):
-        predictor = Predictor.load(run / MODEL)
-        source = tables.Side.whole(_read_images(config, made, predictor, progress))
-        target = tables.Side.whole(predictor.target)
-        if predictor.positions is not None:
-            target = tables.Side(predictor.target, predictor.positions)
-        found = predictor.match(source.dataset, progress=progress)
-        write_csv(folder / "matches.csv", *tables.match_rows(found, source, target, k=top))
-        labels = tables.label_rows(found, source, target)
+
+@dataclass(frozen=True, kw_only=True)
+class PredictJob(Job):
+    """Predictions of a match for new images."""
+
+    verb: ClassVar[str] = "predict"
+    run: Path
+    images: str
+    options: PredictOptions
+
+    @property
+    def inputs(self) -> list[str]:
+        """Paths and names of datasets that the run reads."""
+        return [str(self.run), self.images, *([str(self.options.root)] if self.options.root else [])]
+
+    def check(self) -> None:
+        """Raise an error about options and folders before any work is done."""
+        from bispectral_ot.report import open_run
+
+        open_run(self.run).predictor  # noqa: B018 (raises where there is none)
+        super().check()
+
+    def work(self, folder: Path, context: Context) -> Result:
+        """Read the images, predict, and write the tables."""
+        from bispectral_ot.files import write_csv
+        from bispectral_ot.matching import class_table
+        from bispectral_ot.report import open_run, tables
+
+        run = open_run(self.run)
+        predictor, options = run.predictor, self.options
+        target = predictor.target
+        source = run.read(self.images, predictor, split=options.split, root=options.root, seed=options.seed)
+        found = predictor.match(source)
+        write_csv(folder / "matches.csv", *tables.match_rows(found, k=self.options.n_matches))
+        labels = tables.label_rows(found)
         if labels is not None:
             write_csv(folder / "labels.csv", *labels)
-        content: dict[str, Any] = {"images": len(source.dataset), "targets": len(target.dataset), "warnings": told}
-        if poses:
-            posed = predictor.poses(source.dataset, found.top_matches(10), seed=seed, progress=progress)
-            write_csv(folder / "poses.csv", *pose_rows(posed, source))
-            content["poses"] = pose_summary(posed)
+        content: dict[str, object] = {"images": len(source), "targets": len(target)}
+        if self.options.poses:
+            posed = predictor.poses(source, found.top_matches(10), seed=self.options.seed)
+            write_csv(folder / "poses.csv", *tables.pose_rows(posed, source))
+            content["poses"] = tables.pose_summary(posed)
         if found.target_labels is not None:
-            given, shares = found.transfer_labels()
+            given, probabilities = found.label_details()[:2]
             content["labels"] = {str(name): int((given == name).sum()) for name in dict.fromkeys(given)}
-            content["mean_share"] = float(shares.mean())
-            table = tables.class_table(found, source.dataset, target.dataset)
+            content["expected_accuracy"] = float(probabilities.mean())
+            table = class_table(found)
             content |= {} if table is None else {"accuracy": table.accuracy, "recall": table.recall}
-        write_json(folder / "results.json", content)
-        write_json(folder / "run.json", run_record(config, seconds=time.perf_counter() - start))
-    if as_json:
-        typer.echo(to_json({"run": str(out), **content}))
-    elif not quiet:
-        say(f"{content['images']:,} images by {content['targets']:,} targets of {run}")
-        say(f"run folder   {out}")
 
+        def show() -> None:
+            say(f"{len(source):,} images matched with {len(target):,} targets of {self.run}")
+            say(f"run folder   {self.out}")
 
-def _read_config(run: Path) -> dict[str, Any]:
-    """How the images of the match were read."""
-    try:
-        config: dict[str, Any] = json.loads((run / "run.json").read_text(encoding="utf-8"))["config"]
-        return {"center": config["center"]}
-    except (OSError, ValueError, KeyError, TypeError):
-        raise InputError(f"{run} is not the folder of a match; give the RUN of `bispectral-ot match`.") from None
-
-
-def _read_images(config: dict[str, Any], made: dict[str, Any], predictor: Predictor, progress: Any) -> Any:
-    from bispectral_ot.datasets import center, load
-
-    target = predictor.target
-    plain = target.kind == "images"
-    dataset = load(
-        config["images"],
-        split=config["split"],
-        root=config["root"],
-        resize=target.images.shape[1:3] if plain else None,
-        grey=plain and target.images.ndim == 3,
-        kind="sphere" if target.kind == "sphere" else None,
-        seed=config["seed"],
-        progress=progress,
-    )
-    return center(dataset, progress=progress) if made["center"] else dataset
+        return Result(content, True, show)

@@ -1,4 +1,4 @@
-"""The verb ``report``: a page for the browser, made from what a run has kept."""
+"""Command ``report``: a page for the browser, from the files of a run."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from bispectral_ot.memory import format_bytes
 
 
 def report(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder that match, compare, demo or study has written.")],
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of match, compare, upright or demo.")],
 ) -> None:
-    """Write RUN/report.html: one page that opens in a browser and needs no network.
+    """Write RUN/report.html: an interactive page that needs no network.
 
-    It shows which classes flow into which, the images behind every cell, a
-    map of both sets, distances between classes and the solver's convergence;
-    of a comparison, all distances, a tree, a map, and what explains each pair.
+    For a match: confusion of classes, images of every cell, a map of both sets,
+    distances between classes and convergence. For a comparison: all distances,
+    a tree, a map, and the images that contribute most to each distance.
 
     Example: bispectral-ot report runs/demo
     """
-    from bispectral_ot.report.html import write_report
+    from bispectral_ot.report.page import write_report
 
     with shown_warnings():
         path = write_report(run)

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bispectral_ot.comparing.ground import Ground
-from bispectral_ot.comparing.pooled import Matrix, Pool
-from bispectral_ot.comparing.sampling import sampling_law
+from bispectral_ot import runtime
+from bispectral_ot.comparing.ground_cost import GroundCost
+from bispectral_ot.comparing.null_distribution import sampling_bias
 from bispectral_ot.datasets import Dataset
 from bispectral_ot.errors import InputError
-from bispectral_ot.progress import Progress, silent
-from bispectral_ot.spaces.projection import sample_evenly
+from bispectral_ot.sampling import evenly_spaced
+from bispectral_ot.transport.batched_sinkhorn import Matrix, Pool
 
 # Images of a class that its distances are taken from.
 _SAMPLE = 200
@@ -36,6 +36,11 @@ class ClassDistances:
 
     matrix: NDArray[np.float64]
     names: tuple[tuple[str, str], ...]
+
+    def ordered(self, sets: Sequence[str], scale: float) -> ClassDistances:
+        """Distances relative to a scale, with the classes in the order of the sets."""
+        order = sorted(range(len(self.names)), key=lambda place: sets.index(self.names[place][0]))
+        return ClassDistances(self.matrix[np.ix_(order, order)] / scale, tuple(self.names[place] for place in order))
 
     def between(self, source: str, target: str) -> tuple[list[str], list[str], NDArray[np.float64]]:
         """Class names of two sets, and the distances between them."""
@@ -68,7 +73,7 @@ class GaussianPool:
     def __init__(self, cost: NDArray[np.floating]) -> None:
         self._cost = cost
 
-    def divergences(self, source: Matrix, target: Matrix, *, progress: Progress = silent) -> NDArray[np.float64]:
+    def divergences(self, source: Matrix, target: Matrix) -> NDArray[np.float64]:
         """Between the columns of two matrices of weights (N, k)."""
         return np.array([self._bures(p, q) for p, q in zip(source.T, target.T, strict=True)])
 
@@ -87,13 +92,12 @@ def bures_pool(costs: NDArray[np.floating], *, scale: float) -> GaussianPool:
 
 
 def class_distances(
-    ground: Ground,
+    ground: GroundCost,
     names: Sequence[str],
     datasets: Sequence[Dataset],
     pool: Callable[..., Pool],
     *,
     seed: int,
-    progress: Progress = silent,
 ) -> tuple[ClassDistances, list[NDArray[np.int64]]]:
     """Distances between classes, and the row of each image's class in them.
 
@@ -109,7 +113,7 @@ def class_distances(
         codes.append(code.astype(np.int64) + len(members))
         for label in present:
             positions = np.flatnonzero(dataset.labels == label)
-            (at,) = sample_evenly([len(positions)], _SAMPLE)
+            at = evenly_spaced(len(positions), _SAMPLE)
             members.append((place, positions[at]))
             titles.append((name, dataset.classes[label]))
     count = len(members)
@@ -122,7 +126,7 @@ def class_distances(
         size = len(one[1])
         if size > 3:
             images = pool(within[i], scale=ground.scale)
-            sampling[i] = sampling_law(images, size, splits=_SPLITS, random=random).part(size)
+            sampling[i] = sampling_bias(images, size, splits=_SPLITS, random=random).part(size)
         for j, other in enumerate(members[:i]):
             sizes = size, len(other[1])
             across = ground.block(one, other)
@@ -131,5 +135,5 @@ def class_distances(
             source[: sizes[0]], target[sizes[0] :] = 1 / sizes[0], 1 / sizes[1]
             matrix[i, j] = matrix[j, i] = images.divergences(source, target)[0] - sampling[i] - sampling[j]
         done += i + 1
-        progress("classes", done, total)
+        runtime.progress("classes", done, total)
     return ClassDistances(matrix, tuple(titles)), codes

@@ -1,10 +1,11 @@
-"""The front door: any number of sets in, a comparison out."""
+"""Compare any number of sets: distances, their sampling bias, tests and intervals."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, MutableMapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 from typing import Any, Literal
@@ -12,31 +13,41 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bispectral_ot.checks import check_choice, check_integer, check_positive
-from bispectral_ot.choices import Metric, Storage
-from bispectral_ot.comparing.classes import ClassDistances, bures_pool, class_distances
-from bispectral_ot.comparing.divergence import EntropicTransport, PlainTransport, Transport
-from bispectral_ot.comparing.ground import Ground
-from bispectral_ot.comparing.result import Comparison, Contributors, Pair
-from bispectral_ot.comparing.sampling import SamplingLaw, bootstrap_deviations, permutation_test, sampling_law
+from bispectral_ot import runtime
+from bispectral_ot._version import __version__
+from bispectral_ot.comparing.classes import bures_pool, class_distances
+from bispectral_ot.comparing.comparison import Comparison, Contributors, Pair
+from bispectral_ot.comparing.divergence import Divergence, ExactDivergence, SelfTerm, SinkhornDivergence
+from bispectral_ot.comparing.ground_cost import GroundCost, cost_scale
+from bispectral_ot.comparing.null_distribution import (
+    SamplingBias,
+    bootstrap_deviations,
+    permutation_test,
+    sampling_bias,
+)
+from bispectral_ot.comparing.symmetry_tests import DEFAULT_PERMUTATIONS, SymmetryTests
+from bispectral_ot.comparing.symmetry_tests import symmetry_tests as test_changes
 from bispectral_ot.datasets import Dataset
-from bispectral_ot.datasets.dataset import as_shapes
+from bispectral_ot.datasets.dataset import Kind, as_shapes
+from bispectral_ot.datasets.frames import FrameChoice
 from bispectral_ot.datasets.load import as_datasets
 from bispectral_ot.engines.cluster import as_engine
 from bispectral_ot.errors import InputError
+from bispectral_ot.features import FeatureSpec, FittedFeatures, choose_features
+from bispectral_ot.features.fitted import SAMPLE, stacked
+from bispectral_ot.literals import Metric, Storage
 from bispectral_ot.matching.result import label_names
-from bispectral_ot.matching.stages import Stages
-from bispectral_ot.progress import Progress, silent
-from bispectral_ot.spaces import FeatureSpace, choose_features
+from bispectral_ot.matching.timing import Stages
+from bispectral_ot.options import CompareOptions
+from bispectral_ot.progress import Progress
+from bispectral_ot.store import Store, content_hash, dataset_hash
 
 AnySet = Dataset | ArrayLike | os.PathLike[str]
-# Relative to the scale of the ground cost; why it is this is in docs/compare.md.
+# Relative to the scale of the ground cost; docs/compare.md has the measurements.
 DEFAULT_REG = 0.13
-# On marginals that differ from the weights where they are relaxed; likewise.
-PENALTY = 0.13
-# Random halves that a reference comes from, and the images of a set that they are taken of.
+# Random halves for the sampling bias, and the images of a set that they are drawn from.
 _SPLITS, _SPLIT_IMAGES = 8, 2000
-# Images that are named as contributing most, on each side.
+# Images with the largest contributions, on each side.
 _TOP = 16
 
 
@@ -46,10 +57,12 @@ def compare(
     symmetry: str | None = None,
     features: Any = None,
     metric: Metric | None = None,
+    intensity: str | None = None,
+    frame: str | Sequence[str] = "auto",
     labels: bool | Literal["gaussian"] = False,
-    marginals: Literal["balanced", "relaxed"] = "balanced",
     permutations: int = 0,
     bootstrap: int = 0,
+    symmetry_tests: bool = False,
     level: float = 0.05,
     reg: float = DEFAULT_REG,
     tol: float = 1e-6,
@@ -59,50 +72,52 @@ def compare(
     seed: int = 0,
     working_memory: str | int | float | None = None,
     storage: Storage | None = None,
-    scratch: str | Path | None = None,
-    done: MutableMapping[str, Any] | None = None,
+    store: str | Path | None = None,
     client: Any = None,
-    progress: Progress = silent,
+    progress: Progress | None = None,
 ) -> Comparison:
-    """Compare any number of sets by content, whatever the symmetry did to their images.
+    """Compare any number of sets by content, up to a symmetry.
 
     The distance of two sets is the debiased Sinkhorn divergence ``OT(p, q) - OT(p, p) / 2 - OT(q, q) / 2`` with
-    ``OT(p, q) = min <P, C> + epsilon KL(P | p x q)``: on one feature space, with one unit and one ``epsilon`` for all
-    pairs. It is 0 between a set and itself, and is never clamped.
+    ``OT(p, q) = min <P, C> + epsilon KL(P | p x q)``, on one feature space, with one unit and one ``epsilon`` for all
+    pairs. It is 0 between a set and itself and is never clamped. The order of the sets has no effect.
 
     Parameters
     ----------
     sets
-        Names and what they stand for: Datasets, arrays (n, height, width), names or paths to load. In a sequence,
-        datasets keep their own names.
-    symmetry, features, metric, normalize, pca
-        What the sets are compared by, as for :func:`~bispectral_ot.match`.
+        Names and sets: Datasets, arrays (n, height, width), names or paths to load. In a sequence, datasets keep their
+        own names.
+    symmetry, features, metric, intensity, normalize, pca
+        Features, as for :func:`~bispectral_ot.match`.
+    frame
+        Placement of images, as for :func:`~bispectral_ot.match`, one for all sets or one for each. ``"auto"`` cuts off
+        margins that an editor filled where most images of one set have them and those of another have none; it does not
+        look at how well sets agree, since that is what a comparison measures.
     labels
         Add the distance between the classes of two images to the cost between them; class names need not agree.
-        All sets need labels. ``"gaussian"`` takes classes for Gaussian distributions (the Bures distance).
-    marginals
-        ``"relaxed"`` for sets that hold the same classes in other shares: mass that has no counterpart stays behind
-        and is paid for, so that less of the distance is due to shares.
+        All sets need labels. ``"gaussian"`` approximates classes by Gaussian distributions (Bures distance).
     permutations
-        Random relabellings of a permutation test for each pair; 0 for none. 199 are enough at the 5 % level. The test
-        looks at the images, not at their labels.
+        Number of permutations of a test for each pair; 0 for no test, 199 recommended. Labels play no part in it.
     bootstrap
-        Resamplings for an interval of each distance; 0 for none.
+        Number of bootstrap samples for an interval of each distance; 0 for none.
+    symmetry_tests
+        Test which changes explain the difference of each pair: intensity, mirrors, turns, position, size, class
+        proportions; see :func:`~bispectral_ot.comparing.symmetry_tests`.
     level
-        Of the tests and intervals: 0.05 for 95 % intervals.
+        Significance level of tests and intervals.
     reg
-        Regularisation relative to the scale: the largest cost within a set, but for the uppermost 1 %. 0 for the exact
-        transport distance, for sets of some thousands of images at most.
+        Regularisation relative to the scale (:attr:`Comparison.scale`); 0 for exact transport, for sets of some
+        thousands of images at most.
     tol
-        Marginal error to reach; ``errors`` follow from what was reached.
+        Tolerance on the marginal error; :attr:`Comparison.errors` bounds its effect.
     test_images
-        Images of each set at most that permutations and bootstrap look at, drawn at random.
+        Maximum number of images per set, drawn at random, used in tests and intervals.
     seed
-        Of everything random.
-    working_memory, storage, scratch
-        Byte budget for all features and one cost at a time, and how that is kept; see :class:`~bispectral_ot.Cost`.
-    done
-        What an earlier call with the same sets and options has computed; what is missing is added.
+        Random seed.
+    working_memory, storage
+        Memory budget for all features and one cost, and storage of the cost; see :class:`~bispectral_ot.Cost`.
+    store
+        Folder in which finished parts are kept under a hash of pixels, labels and options, for a later call to reuse.
     client
         A ``distributed.Client``, to compute on its Dask cluster; as for :func:`~bispectral_ot.match`.
     progress
@@ -116,242 +131,369 @@ def compare(
     >>> bool(comparison.pair("first", "second").p_value > 0.05)
     True
     """
-    transport = as_transport(reg, tol=tol, marginals=marginals)
-    check_integer("seed", seed, minimum=0)
-    check_integer("test_images", test_images, minimum=2)
-    check_repeats(permutations, bootstrap, level)
-    names, datasets = named_sets(sets, progress=progress)
-    if features is None and datasets[0].kind == "images" and symmetry in (None, "rotation", "rotation-reflection"):
-        # the combined features of a match are weighted by the sets at hand: distances of two comparisons would have
-        # different units
-        features, symmetry = "coupled-bispectrum", symmetry or "rotation"
-    choice = choose_features(features, symmetry=symmetry, metric=metric, kind=datasets[0].kind)
+    options = CompareOptions(
+        symmetry=symmetry,
+        features=features,
+        metric=metric,
+        intensity=intensity,  # type: ignore[arg-type]
+        normalize=normalize,
+        pca=pca,
+        labels=bool(labels),
+        gaussian_classes=labels == "gaussian",
+        permutations=permutations,
+        bootstrap=bootstrap,
+        symmetry_tests=symmetry_tests,
+        level=level,
+        reg=reg,
+        tol=tol,
+        test_images=test_images,
+        seed=seed,
+        storage=storage,
+    )
+    with runtime.running(progress=progress, memory=working_memory, engine=as_engine(client)):
+        kind: Kind | None = "sphere" if symmetry == "so3" or features == "sphere-bispectrum" else None
+        return compare_sets(*named_sets(sets, kind, frame), options, Store(store))
+
+
+def compare_sets(names: Sequence[str], sets: Sequence[Dataset], options: CompareOptions, store: Store) -> Comparison:
+    """Comparison of named datasets; progress, memory budget and engine are those of the execution context."""
+    check_repeats(options.permutations, options.bootstrap, options.level)
+    choice = feature_spec(options, sets[0].kind)
     if choice.symmetry == "so3-shapes":
-        datasets = [as_shapes(dataset) for dataset in datasets]
-    stages = Stages()
-    largest = max(map(len, datasets))
+        sets = [as_shapes(dataset) for dataset in sets]
+    # all work is done in an order that only content decides: the order of the arguments changes no digit
+    hashes = [dataset_hash(dataset) for dataset in sets]
+    order = sorted(range(len(names)), key=lambda place: hashes[place])
+    rank = {place: number for number, place in enumerate(order)}
+    datasets = [sets[place] for place in order]
+    divergence = divergence_of(options.reg, tol=options.tol)
+    stages, largest = Stages(), max(map(len, datasets))
     with stages.measured("features"):
-        space = FeatureSpace(
+        space = FittedFeatures(
             datasets,
             choice,
-            normalize=normalize,
-            pca=pca,
-            working_memory=working_memory,
-            storage=storage,
-            solver_bytes=transport.extra_bytes((largest, largest)),
+            normalize=options.normalize,
+            pca=options.pca,
+            storage=options.storage,
+            solver_bytes=divergence.extra_bytes((largest, largest)),
             within=True,
-            scratch=scratch,
-            engine=as_engine(client),
-            progress=progress,
+            sample=pooled_sample(datasets, seed=options.seed),
         )
-    _refuse_blank(space, names, datasets)
+    _refuse_blank(space, datasets)
     with space:
-        unlabelled = Ground(space)
+        unlabelled = GroundCost(space)
         classes, ground = None, unlabelled
-        if labels:
+        if options.labels or options.gaussian_classes:
             with stages.measured("classes"):
-                between = bures_pool if labels == "gaussian" else transport.pool
-                classes, codes = class_distances(ground, names, datasets, between, seed=seed, progress=progress)
-                ground = Ground(space, labels=codes, classes=classes.matrix)
-                classes = ClassDistances(classes.matrix / ground.scale, classes.names)
-        work = _Work(ground, unlabelled, names, transport, seed, test_images, {} if done is None else done, progress)
+                between = bures_pool if options.gaussian_classes else divergence.pool
+                titles = [names[place] for place in order]
+                classes, codes = class_distances(ground, titles, datasets, between, seed=options.seed)
+                ground = GroundCost(space, labels=codes, classes=classes.matrix)
+                classes = classes.ordered(names, ground.scale)
+        context = content_hash(
+            [__version__, sorted(hashes), options.to_json(), space.storage, choice.name, repr(choice.transformer)],
+            # the representation of a custom transformer need not tell what it computes
+            [] if options.features is None or isinstance(options.features, str) else list(space.features),
+        )
+        keys = [hashes[place] for place in order]
+        work = PairwiseSolver(ground, unlabelled, keys, divergence, options, store, context)
         with stages.measured("transport"):
-            work.solve_all()
+            parts = work.solve_all()
         with stages.measured("reference"):
-            laws = [work.law(place) for place in range(len(names))]
+            biases = [work.bias(place) for place in range(len(names))]
         with stages.measured("tests"):
-            tests = work.test_all(permutations, bootstrap, level)
-        pairs = [work.pair(i, j, laws, tests[i, j]) for i, j in combinations(range(len(names)), 2)]
+            tests = work.test_all()
+    with stages.measured("symmetry tests"):
+        changes = _symmetry_tests(names, sets, hashes, options, store) if options.symmetry_tests else ()
+    pairs = []
+    for i, j in combinations(range(len(names)), 2):
+        one, other = sorted((rank[i], rank[j]))
+        found = parts[one, other] if rank[i] < rank[j] else parts[one, other].reversed()
+        reference = biases[one].part(len(datasets[one])) + biases[other].part(len(datasets[other]))
+        pairs.append(_pair(names[i], names[j], found, tests[one, other], reference))
     return Comparison(
-        names=names,
-        sizes=tuple(map(len, datasets)),
+        names=tuple(names),
+        sizes=tuple(map(len, sets)),
         pairs=tuple(pairs),
-        laws=tuple(laws),
+        biases=tuple(biases[rank[i]] for i in range(len(names))),
         scale=ground.scale,
-        labels=tuple(map(label_names, datasets)),
+        labels=tuple(map(label_names, sets)),
         class_distances=classes,
+        symmetry_tests=changes,
+        options=options,
         settings={
+            "frame": [dataset.frame for dataset in sets],
+            **options.to_json(),
             "symmetry": choice.symmetry,
             "features": choice.name,
             "metric": choice.metric,
-            "labels": labels,
-            "marginals": marginals,
-            "reg": reg,
-            "tol": tol,
-            "normalize": normalize,
             **space.settings,
             "storage": space.storage,
-            "permutations": permutations,
-            "bootstrap": bootstrap,
-            "level": level,
-            "test_images": test_images,
-            "seed": seed,
+            "reused": store.reused,
         },
         seconds=stages.seconds,
     )
 
 
+def _symmetry_tests(
+    names: Sequence[str], sets: Sequence[Dataset], hashes: Sequence[str], options: CompareOptions, store: Store
+) -> tuple[SymmetryTests, ...]:
+    """Tests of what changed, for all pairs."""
+    found = []
+    asked = options.permutations or DEFAULT_PERMUTATIONS, options.level, options.test_images, options.seed
+    for i, j in combinations(range(len(names)), 2):
+        compute = partial(test_changes, sets[i], sets[j], *asked)
+        parts = ["symmetry tests", __version__, hashes[i], hashes[j], asked]
+        result = store.result(parts, SymmetryTests, compute)
+        found.append(replace(result, source=names[i], target=names[j]))
+    return tuple(found)
+
+
+def pooled_sample(datasets: Sequence[Dataset], *, seed: int) -> list[Dataset]:
+    """Images that decide a fit: drawn at random from all sets together, and in an order that no set decides.
+
+    With a fixed number of images of each set, permutation tests on the fitted features would not be exact.
+    """
+    sizes = [len(dataset) for dataset in datasets]
+    chosen = np.sort(np.random.default_rng(seed).permutation(sum(sizes))[:SAMPLE])
+    ends = np.cumsum(sizes)
+    parts = [
+        dataset.select(at)
+        for dataset, end in zip(datasets, ends, strict=True)
+        if len(at := chosen[(chosen >= end - len(dataset)) & (chosen < end)] - (end - len(dataset)))
+    ]
+    if (
+        len({dataset.images.shape[1:] for dataset in datasets}) > 1
+    ):  # shapes in 3-D, or an error that the fit will raise
+        return parts
+    images = stacked(parts)
+    mixed = images[np.random.default_rng([seed, 1]).permutation(len(images))]
+    return [Dataset.from_vectors(mixed) if datasets[0].kind == "vectors" else Dataset(mixed, kind=datasets[0].kind)]
+
+
+def feature_spec(options: CompareOptions, kind: str) -> FeatureSpec:
+    """Features and metric that the options ask for, for sets of a kind."""
+    return choose_features(
+        options.features, symmetry=options.symmetry, metric=options.metric, kind=kind, intensity=options.intensity
+    )
+
+
 @dataclass(frozen=True)
-class _Work:
-    """The solves of a comparison; each is done once, and kept in ``done``."""
+class PairTerms:
+    """Divergence of a pair by its images, relative to the scale.
 
-    ground: Ground
-    unlabelled: Ground
-    names: tuple[str, ...]
-    transport: Transport
-    seed: int
-    test_images: int
-    done: MutableMapping[str, Any]
-    progress: Progress
+    Attributes
+    ----------
+    source_contributions, target_contributions : (n,) and (m,); they sum to the divergence
+    source_top, target_top : positions of the largest of them
+    source_counterparts, target_counterparts : position in the other set to which most mass of each of these goes
+    error : bound on the error of the divergence
+    converged : whether all solves met their tolerance
+    """
 
-    def solve_all(self) -> None:
-        """All self-terms and cross terms, one cost at a time."""
-        count = len(self.names)
-        tasks = [(i, i) for i in range(count)] + list(combinations(range(count), 2))
-        for number, (i, j) in enumerate(tasks):
-            self.progress("pairs", number, len(tasks))
-            key = self._key("transport", i, j)
-            if key not in self.done:
-                self.done[key] = self._solve_self(i) if i == j else self._solve_cross(i, j)
-        self.progress("pairs", len(tasks), len(tasks))
+    source_contributions: NDArray[np.float64]
+    target_contributions: NDArray[np.float64]
+    source_top: NDArray[np.int64]
+    target_top: NDArray[np.int64]
+    source_counterparts: NDArray[np.int64]
+    target_counterparts: NDArray[np.int64]
+    error: float
+    converged: bool
 
-    def _solve_self(self, place: int) -> dict[str, Any]:
-        return vars(self.transport.within(self.ground.cost(place, place), progress=self.progress))
+    def reversed(self) -> PairTerms:
+        """Same pair with source and target exchanged."""
+        return PairTerms(
+            self.target_contributions,
+            self.source_contributions,
+            self.target_top,
+            self.source_top,
+            self.target_counterparts,
+            self.source_counterparts,
+            self.error,
+            self.converged,
+        )
 
-    def _solve_cross(self, i: int, j: int) -> dict[str, Any]:
-        cross = self.transport.across(self.ground.cost(i, j), progress=self.progress)
-        found: dict[str, Any] = {"error": cross.error, "converged": cross.converged}
-        parts = []
-        for place, values in ((i, cross.source_values), (j, cross.target_values)):
-            own = self.done[self._key("transport", place, place)]["values"]
-            parts.append((values - own) / len(own))
-        # potentials are known up to a constant that moves from one side to the other: both sides get the same sum
-        shift = (parts[0].sum() - parts[1].sum()) / 2 if self.transport.floating else 0.0
-        parts = [parts[0] - shift / len(parts[0]), parts[1] + shift / len(parts[1])]
-        sides = ((i, j, parts[0], cross.target_potential), (j, i, parts[1], cross.source_potential))
-        for side, (here, there, contributions, potential) in zip(("source", "target"), sides, strict=True):
-            top = np.argsort(-contributions, kind="stable")[:_TOP]
-            # the most mass goes where potential - cost is largest
-            counterparts = (potential - self.ground.between(here, top, there)).argmax(axis=1)
-            found |= {f"{side}_contributions": contributions / self.ground.scale}
-            found |= {f"{side}_top": top, f"{side}_counterparts": counterparts}
-        return found
 
-    def law(self, place: int) -> SamplingLaw:
-        """What sampling alone gives for a set, relative to the scale."""
-        key = self._key("halves", place, place)
-        if key not in self.done:
-            at = self._draw(place, _SPLIT_IMAGES)
-            if len(at) < 4:
-                return SamplingLaw(np.nan, 0.0)
-            pool = self.transport.pool(self.ground.among([(place, at)]), scale=self.ground.scale)
-            random = np.random.default_rng([self.seed, 1, place])
-            found = sampling_law(pool, len(at), splits=_SPLITS, random=random)
-            self.done[key] = {"constant": found.constant / self.ground.scale, "offset": found.offset}
-        return SamplingLaw(*(float(self.done[key][name]) for name in ("constant", "offset")))
+@dataclass(frozen=True)
+class PairTest:
+    """Permutation test and bootstrap of a pair; None where they were not asked for.
 
-    def test_all(self, permutations: int, bootstrap: int, level: float) -> dict[tuple[int, int], dict[str, Any]]:
-        """Permutation tests and bootstrap deviations of all pairs."""
-        tasks = list(combinations(range(len(self.names)), 2))
-        if not (permutations or bootstrap):
-            return {task: {} for task in tasks}
+    Attributes
+    ----------
+    p_value : of the permutation test
+    low, high : deviations from the distance, relative to the scale
+    """
+
+    p_value: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True)
+class PairwiseSolver:
+    """Solves of a comparison, each made once and kept in a store.
+
+    Attributes
+    ----------
+    ground, unlabelled : costs with and without the distances between classes
+    keys : hash of the content of each set
+    divergence : of two sets
+    options : as for :func:`compare`
+    store : finished parts
+    context : hash of everything else that decides a result: all sets and options
+    """
+
+    ground: GroundCost
+    unlabelled: GroundCost
+    keys: list[str]
+    divergence: Divergence
+    options: CompareOptions
+    store: Store
+    context: str
+
+    def solve_all(self) -> dict[tuple[int, int], PairTerms]:
+        """Divergences of all pairs, one cost at a time."""
+        count = len(self.keys)
+        tasks = list(combinations(range(count), 2))
+        total, own = count + len(tasks), []
+        for place in range(count):
+            runtime.progress("pairs", place, total)
+            parts = ["self-term", self.context, self.keys[place]]
+            own.append(self.store.result(parts, SelfTerm, partial(self._self_term, place)))
         found = {}
         for number, (i, j) in enumerate(tasks):
-            self.progress("tests", number, len(tasks))
-            key = self._key("test", i, j)
-            if key not in self.done:
-                self.done[key] = self._test(i, j, permutations, bootstrap, level)
-            found[i, j] = dict(self.done[key])
-        self.progress("tests", len(tasks), len(tasks))
+            runtime.progress("pairs", count + number, total)
+            parts = ["pair", self.context, self.keys[i], self.keys[j]]
+            found[i, j] = self.store.result(parts, PairTerms, partial(self._solve, i, j, own))
+        runtime.progress("pairs", total, total)
         return found
 
-    def _test(self, i: int, j: int, permutations: int, bootstrap: int, level: float) -> dict[str, Any]:
-        chosen = [(place, self._draw(place, self.test_images)) for place in (i, j)]
+    def _self_term(self, place: int) -> SelfTerm:
+        return self.divergence.self_term(self.ground.cost(place, place))
+
+    def _solve(self, i: int, j: int, own: Sequence[SelfTerm]) -> PairTerms:
+        cross = self.divergence.cross_term(self.ground.cost(i, j))
+        source = (cross.source_potential - own[i].values) / self._size(i)
+        target = (cross.target_potential - own[j].values) / self._size(j)
+        # potentials are known up to a constant that moves from one side to the other: both sides get the same sum
+        shift = (source.sum() - target.sum()) / 2
+        source, target = source - shift / len(source), target + shift / len(target)
+        tops = [np.argsort(-values, kind="stable")[:_TOP] for values in (source, target)]
+        # most mass of i goes to the j where potential - cost is largest
+        source_counterparts = (cross.target_potential - self.ground.between(i, tops[0], j)).argmax(axis=1)
+        target_counterparts = (cross.source_potential - self.ground.between(j, tops[1], i)).argmax(axis=1)
+        scale = self.ground.scale
+        error = (cross.error + own[i].error / 2 + own[j].error / 2) / scale
+        converged = cross.converged and own[i].converged and own[j].converged
+        counterparts = source_counterparts, target_counterparts
+        return PairTerms(source / scale, target / scale, tops[0], tops[1], *counterparts, error, converged)
+
+    def bias(self, place: int) -> SamplingBias:
+        """Sampling bias of a set, relative to the scale."""
+
+        def compute() -> SamplingBias:
+            at = self._draw(place, _SPLIT_IMAGES)
+            if len(at) < 4:
+                return SamplingBias(float("nan"), 0.0)
+            pool = self.divergence.pool(self.ground.among([(place, at)]), scale=self.ground.scale)
+            found = sampling_bias(pool, len(at), splits=_SPLITS, random=self._random("halves", place))
+            return SamplingBias(found.constant / self.ground.scale, found.offset)
+
+        return self.store.result(["bias", self.context, self.keys[place]], SamplingBias, compute)
+
+    def test_all(self) -> dict[tuple[int, int], PairTest]:
+        """Permutation tests and bootstrap deviations of all pairs."""
+        tasks = list(combinations(range(len(self.keys)), 2))
+        if not (self.options.permutations or self.options.bootstrap):
+            return dict.fromkeys(tasks, PairTest())
+        found = {}
+        for number, (i, j) in enumerate(tasks):
+            runtime.progress("tests", number, len(tasks))
+            parts = ["test", self.context, self.keys[i], self.keys[j]]
+            found[i, j] = self.store.result(parts, PairTest, partial(self._test, i, j))
+        runtime.progress("tests", len(tasks), len(tasks))
+        return found
+
+    def _test(self, i: int, j: int) -> PairTest:
+        chosen = [(place, self._draw(place, self.options.test_images)) for place in (i, j)]
         sizes = len(chosen[0][1]), len(chosen[1][1])
-        random = np.random.default_rng([self.seed, 2, i, j])
-        found: dict[str, Any] = {}
-        if permutations:
-            # classes are those of a set: with their distances in the cost, each image would say which set it is of
+        random = self._random("test", i, j)
+        p_value = low = high = None
+        if self.options.permutations:
+            # without labels, which would reveal the set of an image; the scale is that of the pool: both sets
+            # enter every part of the test alike
             costs = self.unlabelled.among(chosen)
-            pool = self.transport.pool(costs, scale=self.unlabelled.scale)
-            tested = permutation_test(
-                costs, pool, sizes, permutations=permutations, random=random, progress=self.progress
-            )
-            found["p_value"] = tested.p_value
-        if bootstrap:
-            pool = self.transport.pool(self.ground.among(chosen), scale=self.ground.scale)
-            moved = bootstrap_deviations(pool, sizes, repeats=bootstrap, random=random, progress=self.progress)
+            pool = self.divergence.pool(costs, scale=cost_scale(costs))
+            p_value = permutation_test(
+                costs, pool, sizes, permutations=self.options.permutations, random=random
+            ).p_value
+        if self.options.bootstrap:
+            pool = self.divergence.pool(self.ground.among(chosen), scale=self.ground.scale)
+            moved = bootstrap_deviations(pool, sizes, repeats=self.options.bootstrap, random=random)
             # deviations of a sample of test_images are wider than those of the whole set
             shrink = np.sqrt((1 / self._size(i) + 1 / self._size(j)) / (1 / sizes[0] + 1 / sizes[1]))
-            found["deviations"] = np.quantile(moved, [level / 2, 1 - level / 2]) * shrink / self.ground.scale
-        return found
-
-    def pair(self, i: int, j: int, laws: Sequence[SamplingLaw], test: dict[str, Any]) -> Pair:
-        """Everything about a pair, relative to the scale."""
-        cross = self.done[self._key("transport", i, j)]
-        terms = [self.done[self._key("transport", place, place)] for place in (i, j)]
-        parts = cross["source_contributions"], cross["target_contributions"]
-        distance = float(parts[0].sum() + parts[1].sum())
-        error = float(cross["error"]) + sum(float(term["error"]) for term in terms) / 2
-        p_value, deviations = test.get("p_value"), test.get("deviations")
-        tops = [
-            Contributors(cross[f"{side}_top"], values[cross[f"{side}_top"]], cross[f"{side}_counterparts"])
-            for side, values in zip(("source", "target"), parts, strict=True)
-        ]
-        return Pair(
-            self.names[i],
-            self.names[j],
-            distance=distance,
-            error=error / self.ground.scale,
-            reference=laws[i].part(self._size(i)) + laws[j].part(self._size(j)),
-            source_contributions=parts[0],
-            target_contributions=parts[1],
-            source_top=tops[0],
-            target_top=tops[1],
-            p_value=None if p_value is None else float(p_value),
-            interval=None if deviations is None else (distance + float(deviations[0]), distance + float(deviations[1])),
-            converged=bool(cross["converged"]) and all(bool(term["converged"]) for term in terms),
-        )
+            ends = [self.options.level / 2, 1 - self.options.level / 2]
+            low, high = (float(end) for end in np.quantile(moved, ends) * shrink / self.ground.scale)
+        return PairTest(p_value, low, high)
 
     def _size(self, place: int) -> int:
         return len(self.ground.space.features[place])
 
     def _draw(self, place: int, most: int) -> NDArray[np.int64]:
-        """Positions of at most so many images of a set, drawn at random."""
+        """Positions of at most ``most`` images of a set, drawn at random."""
         size = self._size(place)
-        random = np.random.default_rng([self.seed, 0, place])
-        return np.arange(size) if size <= most else np.sort(random.choice(size, most, replace=False))
+        if size <= most:
+            return np.arange(size)
+        return np.sort(self._random("draw", place).choice(size, most, replace=False))
 
-    def _key(self, what: str, i: int, j: int) -> str:
-        return f"{what}-{i}-{j}"
+    def _random(self, purpose: str, *places: int) -> np.random.Generator:
+        return np.random.default_rng(int(content_hash(purpose, self.options.seed, [self.keys[i] for i in places]), 16))
 
 
-def as_transport(reg: float, *, tol: float = 1e-6, marginals: str = "balanced") -> Transport:
-    """The transport that a regularisation asks for: exact where it is 0."""
-    check_choice("marginals", marginals, ("balanced", "relaxed"))
-    check_positive("tol", tol, "give the marginal error to reach, such as 1e-6")
-    if isinstance(reg, (int, float)) and not isinstance(reg, bool) and reg == 0:
-        if marginals == "relaxed":
-            raise InputError("relaxed marginals need a regularisation; give reg above 0, such as 0.13.")
-        return PlainTransport()
-    check_positive("reg", reg, "it is relative to the largest cost within a set; 0 is exact transport")
-    return EntropicTransport(reg=reg, tol=tol, penalty=PENALTY if marginals == "relaxed" else None)
+def _pair(source: str, target: str, found: PairTerms, test: PairTest, reference: float) -> Pair:
+    parts = found.source_contributions, found.target_contributions
+    distance = float(parts[0].sum() + parts[1].sum())
+    low, high = test.low, test.high
+    return Pair(
+        source,
+        target,
+        distance=distance,
+        error=found.error,
+        reference=reference,
+        source_contributions=parts[0],
+        target_contributions=parts[1],
+        source_top=Contributors(found.source_top, parts[0][found.source_top], found.source_counterparts),
+        target_top=Contributors(found.target_top, parts[1][found.target_top], found.target_counterparts),
+        p_value=test.p_value,
+        interval=None if low is None or high is None else (distance + low, distance + high),
+        converged=found.converged,
+    )
+
+
+def divergence_of(reg: float, *, tol: float = 1e-6) -> Divergence:
+    """Divergence of a regularisation: exact transport where it is 0."""
+    return SinkhornDivergence(reg=reg, tol=tol) if reg else ExactDivergence()
 
 
 def named_sets(
-    sets: Mapping[str, AnySet] | Sequence[AnySet], *, progress: Progress = silent
+    sets: Mapping[str, AnySet] | Sequence[AnySet], kind: Kind | None = None, frame: str | Sequence[str] = "canvas"
 ) -> tuple[tuple[str, ...], list[Dataset]]:
-    """Names and datasets, or an :class:`InputError` that says why they cannot be compared."""
+    """Names and datasets, or an :class:`InputError` that says why they cannot be compared.
+
+    ``kind`` is that of sets that are loaded, ``frame`` their placement.
+    """
     if isinstance(sets, (str, os.PathLike, Dataset)) or not isinstance(sets, (Mapping, Sequence)):
         raise InputError(
             f"sets must be a mapping from names to sets, or a list of them, got {type(sets).__name__}; "
             "write compare({'first': one, 'second': other})."
         )
+    frames = FrameChoice(frame)
     if isinstance(sets, Mapping):
         names = [str(name) for name in sets]
-        datasets = as_datasets(list(sets.values()), names, progress=progress)
+        found = as_datasets(list(sets.values()), names, kind=kind, frames=frames)
+        datasets = [replace(dataset, name=name) for dataset, name in zip(found, names, strict=True)]
     else:
-        datasets = as_datasets(sets, [f"set {place}" for place in range(len(sets))], progress=progress)
+        datasets = as_datasets(sets, [f"set {place}" for place in range(len(sets))], kind=kind, frames=frames)
         names = [dataset.name for dataset in datasets]
     if len(names) < 2:
         raise InputError(f"at least two sets are needed for a comparison, got {len(names)}.")
@@ -371,10 +513,6 @@ def named_sets(
 
 def check_repeats(permutations: int, bootstrap: int, level: float) -> None:
     """Refuse numbers of repeats that cannot give a result at the level."""
-    check_integer("permutations", permutations, minimum=0)
-    check_integer("bootstrap", bootstrap, minimum=0)
-    if not (isinstance(level, (int, float)) and 0 < level < 1):
-        raise InputError(f"level must be between 0 and 1, such as 0.05, got {level!r}.")
     fewest = int(np.ceil(1 / level - 1e-9)) - 1
     if 0 < permutations < fewest:
         raise InputError(
@@ -387,11 +525,7 @@ def check_repeats(permutations: int, bootstrap: int, level: float) -> None:
         )
 
 
-def _refuse_blank(space: FeatureSpace, names: Sequence[str], datasets: Sequence[Dataset]) -> None:
-    blank = [
-        name
-        for name, each, dataset in zip(names, space.statistics, datasets, strict=True)
-        if each.constant_images == len(dataset)
-    ]
-    if blank:
-        raise InputError(f"all images of {', '.join(map(repr, blank))} are constant (blank); leave the set out.")
+def _refuse_blank(space: FittedFeatures, datasets: Sequence[Dataset]) -> None:
+    for found, dataset in zip(space.statistics, datasets, strict=True):
+        if found.constant_images == len(dataset):
+            raise InputError(f"all images of {dataset.name!r} are constant (blank); leave the set out.")

@@ -1,4 +1,4 @@
-"""The distance between orbits: every pair at its best rotation."""
+"""Distance at the best rotation of each pair."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bispectral_ot.checks import check_choice, check_integer
-from bispectral_ot.choices import Metric
-from bispectral_ot.costs._typing import Floats
-from bispectral_ot.costs.distances import CANCELLATION, METRICS, FeatureDistance
+from bispectral_ot.costs._typing import Floats, Pairs
+from bispectral_ot.costs.distances import METRICS, FeatureDistance, Rows, Vector
 from bispectral_ot.errors import InputError
+from bispectral_ot.literals import Metric
 
 ALIGNED_METRICS: tuple[Metric, ...] = ("l2", "sqeuclidean", "cosine")
 # Targets at a time: correlations of a tile with all rotations then stay near the core.
@@ -23,7 +23,7 @@ class AlignedDistance(FeatureDistance):
     """Distances ``min over g of |x - g y|``, g the rotations of the plane, with or without mirrors.
 
     x and y are steerable coefficients: a rotation by an angle multiplies those of frequency k by
-    ``e^{-i k angle}``, and a mirror conjugates them all (:class:`~bispectral_ot.invariants.PolarSpectrum` makes them).
+    ``e^{-i k angle}``, and a mirror conjugates them all (:class:`~bispectral_ot.features.PolarSpectrum` makes them).
     So ``<x, g y> = sum over k of Re(e^{i k angle} sum x_k conj(y_k))``: a matrix product for each frequency, and
     one more for all angles.
 
@@ -32,12 +32,12 @@ class AlignedDistance(FeatureDistance):
     source, target
         Coefficients (n, c) and (m, c), one row per element.
     index_map
-        What the columns are, (c,) with the fields frequency and part: ordered by frequency, then part (real,
-        imaginary), with as many imaginary columns as real ones.
+        Frequency and part of the columns (c,): ordered by frequency, then part (real, imaginary), with as many
+        imaginary columns as real ones.
     metric
         ``"sqeuclidean"``, ``"l2"`` or ``"cosine"``, each at its best rotation.
     reflections
-        Whether y may be mirrored, too.
+        Whether mirror images of y count as well.
     n_rotations
         Angles that are tried, evenly spaced; by default 4 for each frequency (:func:`default_rotations`).
 
@@ -46,7 +46,7 @@ class AlignedDistance(FeatureDistance):
     >>> import numpy as np
     >>> from bispectral_ot import Cost
     >>> from bispectral_ot.costs import AlignedDistance
-    >>> from bispectral_ot.invariants import PolarSpectrum
+    >>> from bispectral_ot.features import PolarSpectrum
     >>> image = np.random.default_rng(0).random((1, 16, 16))
     >>> spectrum = PolarSpectrum().fit(image)
     >>> source, target = (spectrum.transform(x) for x in (image, np.rot90(image, axes=(1, 2))))
@@ -75,6 +75,7 @@ class AlignedDistance(FeatureDistance):
         check_integer("n_rotations", n_rotations, minimum=1)
         self.reflections = reflections
         self.rows_at_once = 512 if isinstance(self.target, np.memmap) else 64
+        self._columns_at_once = min(self._columns_at_once, _COLUMNS_AT_ONCE)
         # of x_real y_real + x_imag y_imag, and of x_imag y_real - x_real y_imag
         self._partners = np.concatenate([np.roll(np.arange(i, j), (j - i) // 2) for i, j in self._blocks])
         self._signs = np.where(index_map["part"] == 0, 1, -1).astype(np.float32)
@@ -87,44 +88,20 @@ class AlignedDistance(FeatureDistance):
     def _blocks(self) -> list[tuple[int, int]]:
         return list(itertools.pairwise(self.starts.tolist()))
 
-    def _tile(
-        self,
-        source: NDArray[np.float32],
-        target: NDArray[np.float32],
-        rows: slice,
-        columns: slice,
-        out: NDArray[np.float32],
-    ) -> None:
+    def _products(self, source: Rows, target: Rows) -> Rows:
+        partners = source[:, self._partners]
+        products = self._best_products(source, partners * self._signs, target)
+        if self.reflections:
+            mirrored = self._best_products(source * self._signs, partners, target)
+            np.maximum(products, mirrored, out=products)
+        return products
+
+    def _squared(self, source: Rows, target: Rows, pairs: Pairs) -> Vector:
         from bispectral_ot.costs import aligned_kernels
 
-        partners = source[:, self._partners]
-        sides = [(source, partners * self._signs)]
-        if self.reflections:
-            sides.append((source * self._signs, partners))
-        target_norms = self._target_norms[columns]
-        for first in range(0, len(target), _COLUMNS_AT_ONCE):
-            part = slice(first, min(first + _COLUMNS_AT_ONCE, len(target)))
-            products = self._best_products(*sides[0], target[part])
-            for mirrored in sides[1:]:
-                np.maximum(products, self._best_products(*mirrored, target[part]), out=products)
-            aligned_kernels.finish_aligned(
-                products,
-                source,
-                target[part],
-                self._source_norms[rows],
-                target_norms[part],
-                self.starts,
-                self.phases,
-                self.reflections,
-                CANCELLATION,
-                self.metric == "cosine",
-                self.metric == "l2",
-            )
-            out[:, part] = products
+        return aligned_kernels.squared_pairs(source, target, pairs, self.starts, self.phases, self.reflections)  # type: ignore[no-any-return]
 
-    def _best_products(
-        self, real_side: NDArray[np.float32], imaginary_side: NDArray[np.float32], target: NDArray[np.float32]
-    ) -> NDArray[np.float32]:
+    def _best_products(self, real_side: Rows, imaginary_side: Rows, target: Rows) -> Rows:
         """``max over g of <x, g y>`` for rows x of a tile and rows y of ``target``."""
         shape = (len(self.starts) - 1, len(real_side), len(target))
         real, imaginary = np.empty(shape, dtype=np.float32), np.empty(shape, dtype=np.float32)
@@ -134,7 +111,7 @@ class AlignedDistance(FeatureDistance):
         products = self._cosines @ real.reshape(shape[0], -1)
         odd = self._sines @ imaginary.reshape(shape[0], -1)
         products += np.abs(odd, out=odd)
-        best: NDArray[np.float32] = products.max(axis=0).reshape(shape[1:])
+        best: Rows = products.max(axis=0).reshape(shape[1:])
         return best
 
 

@@ -1,4 +1,4 @@
-"""Compiled end of the aligned distance: inner products at the best rotation become distances."""
+"""Compiled kernels of the distance at the best rotation."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bispectral_ot.compiled import njit
-from bispectral_ot.costs._typing import Floats
+from bispectral_ot.costs._typing import Floats, Pairs
 
 
 @njit(nogil=True, cache=True)
@@ -48,50 +48,18 @@ def _squared_at(a, b, a_scale, b_scale, starts, phases, rotation, mirror):  # ty
 
 
 @njit(nogil=True, cache=True)
-def _squared_pair(a, b, a_scale, b_scale, starts, phases, mirrors):  # type: ignore[no-untyped-def]
-    """``min over g of |x - g y|^2``."""
-    product, rotation = _best_rotation(a, b, starts, phases, False)
-    squared = _squared_at(a, b, a_scale, b_scale, starts, phases, rotation, False)
-    if mirrors:
-        mirrored, rotation = _best_rotation(a, b, starts, phases, True)
-        if mirrored > product:
-            squared = _squared_at(a, b, a_scale, b_scale, starts, phases, rotation, True)
-    return squared
-
-
-@njit(nogil=True, cache=True)
-def finish_aligned(
-    products: Floats,
-    a: Floats,
-    b: Floats,
-    a_norms: Floats,
-    b_norms: Floats,
-    starts: NDArray[np.int64],
-    phases: NDArray[Any],
-    mirrors: bool,
-    small: float,
-    cosine: bool,
-    root: bool,
-) -> None:
-    """Turn the largest inner products ``<x, g y>`` (n, m) into distances in place: cosine, or squared L2 or its root.
-
-    Norms are squared. What is below the share ``small`` of the norms has cancelled and is summed again term by term,
-    so that equal rows get exactly 0. For cosine, a zero row has distance 1 to every other row and 0 to a zero row.
-    """
-    for i in range(products.shape[0]):
-        for j in range(products.shape[1]):
-            if cosine:
-                if a_norms[i] == 0.0 or b_norms[j] == 0.0:
-                    products[i, j] = 0.0 if a_norms[i] == b_norms[j] else 1.0
-                    continue
-                distance = 1.0 - products[i, j] / np.sqrt(a_norms[i] * b_norms[j])
-                if not distance >= small:
-                    a_scale, b_scale = 1.0 / np.sqrt(a_norms[i]), 1.0 / np.sqrt(b_norms[j])
-                    distance = 0.5 * _squared_pair(a[i], b[j], a_scale, b_scale, starts, phases, mirrors)
-                products[i, j] = min(distance, 2.0)
-            else:
-                norms = a_norms[i] + b_norms[j]
-                squared = norms - 2.0 * products[i, j]
-                if not squared >= small * norms:
-                    squared = _squared_pair(a[i], b[j], 1.0, 1.0, starts, phases, mirrors)
-                products[i, j] = np.sqrt(squared) if root else squared
+def squared_pairs(
+    a: Floats, b: Floats, pairs: Pairs, starts: NDArray[np.int64], phases: NDArray[Any], mirrors: bool
+) -> NDArray[np.float64]:
+    """``min over g of |x - g y|^2`` of some pairs of scaled rows, term by term in float64."""
+    out = np.empty(len(pairs.rows))
+    for n in range(len(out)):
+        x, y = a[pairs.rows[n]], b[pairs.columns[n]]
+        scales = pairs.row_scales[n], pairs.column_scales[n]
+        product, rotation = _best_rotation(x, y, starts, phases, False)
+        out[n] = _squared_at(x, y, scales[0], scales[1], starts, phases, rotation, False)
+        if mirrors:
+            mirrored, rotation = _best_rotation(x, y, starts, phases, True)
+            if mirrored > product:
+                out[n] = _squared_at(x, y, scales[0], scales[1], starts, phases, rotation, True)
+    return out

@@ -1,16 +1,14 @@
-"""The cost of moving each source to each target: blocks of rows, and the passes that solvers make over them."""
+"""Cost matrices in blocks of rows, and the passes that solvers make over them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bispectral_ot.checks import check_positive
-from bispectral_ot.choices import Metric, Storage
 from bispectral_ot.costs._typing import Floats
 from bispectral_ot.costs.distances import Distance, FeatureDistance
 from bispectral_ot.costs.encoded import EncodedRows, plain, quantized, shifted
@@ -18,7 +16,7 @@ from bispectral_ot.costs.sparse import SparseCost, gather_entries
 from bispectral_ot.costs.storage import BYTES_PER_ENTRY, plan_storage
 from bispectral_ot.engines import Block, Engine, Threads, row_blocks
 from bispectral_ot.errors import InputError
-from bispectral_ot.progress import Progress, silent
+from bispectral_ot.literals import Metric, Storage
 
 Vector = NDArray[np.float64]
 
@@ -37,42 +35,37 @@ class Sweep(NamedTuple):
     column_sums: Vector
 
 
-class Reading(NamedTuple):
-    """What one pass reads off a plan P (n, m).
+class PlanSummary(NamedTuple):
+    """Statistics of a plan P (n, m) from one pass; those of its rows first, then sums over all rows.
 
     Attributes
     ----------
-    transport_cost : ``sum P * C``
-    row_sums, column_sums : (n,) and (m,)
-    top_indices, top_masses, top_costs : (n, k) targets that get most of each source, their mass and their cost
-    nearest, nearest_costs : (n,) the target of lowest cost and that cost; zeros where k is 0
-    source_class_mass : (n, classes) mass that each source sends to each target class
-    target_class_mass : (classes, m) mass that each target gets from each source class
+    row_sums, row_costs : (n,) ``sum_j P_ij`` and ``sum_j P_ij C_ij``
+    top_indices, top_masses, top_costs : (n, k) best targets of each source, best first, their mass and their cost
+    nearest, nearest_costs : (n,) target of lowest cost and that cost; zeros where k is 0
+    source_class_mass : (n, classes) mass that each source sends to each target class; (n, 0) without target labels
+    column_sums : (m,) ``sum_i P_ij``
+    target_class_mass : (classes, m) mass that each target gets from each source class; (0, m) without source labels
     """
 
-    transport_cost: float
     row_sums: Vector
-    column_sums: Vector
+    row_costs: Vector
     top_indices: NDArray[np.int64]
     top_masses: Vector
     top_costs: Vector
     nearest: NDArray[np.int64]
     nearest_costs: Vector
     source_class_mass: Vector
+    column_sums: Vector
     target_class_mass: Vector
 
+    @property
+    def transport_cost(self) -> float:
+        """``sum P * C`` in the units of the cost."""
+        return float(self.row_costs.sum())
 
-class RowsRead(NamedTuple):
-    """What one pass reads off the rows of a plan from ``start`` on; see :class:`Reading`."""
 
-    start: int
-    row_sums: Vector
-    top_indices: NDArray[np.int64]
-    top_masses: Vector
-    top_costs: Vector
-    nearest: NDArray[np.int64]
-    nearest_costs: Vector
-    source_class_mass: Vector
+_N_ROW_FIELDS = 8
 
 
 class Cost:
@@ -85,20 +78,13 @@ class Cost:
     metric
         ``"l1"``, ``"l2"``, ``"sqeuclidean"`` or ``"cosine"``.
     weights
-        A weight for each column (the multiplicities of folded features, ``feature_weights_``).
+        Weight of each column (the multiplicities of folded features, ``feature_weights_``).
     scale
-        What a regularisation is relative to: ``reg=0.01`` means ``0.01 * scale``. The largest distance by default;
-        give one number to several costs to make their distances comparable.
-    working_memory
-        Byte budget for features and cost together, as ``"4GB"`` or a number. It decides how the cost is kept:
-        ``float32`` if that fits, else ``compact`` (16 bits, see ``storage_error``), else ``recompute``.
-        By default 70 % of the memory that is free now.
+        Unit of a regularisation: ``reg=0.01`` means ``0.01 * scale``. The largest distance by default; give one number
+        to several costs to make their distances comparable.
     storage
-        Ask for one of the three by name instead.
-    engine
-        Where blocks are kept and worked on; the cores of this machine by default.
-    progress
-        Called as blocks are computed.
+        How the cost is kept: ``float32``, ``compact`` (16 bits, see ``storage_error``) or ``recompute``; by default the
+        first of them that fits the memory budget (:func:`bispectral_ot.runtime.running`).
 
     Attributes
     ----------
@@ -135,13 +121,9 @@ class Cost:
         *,
         weights: Floats | None = None,
         scale: float | None = None,
-        working_memory: str | int | float | None = None,
         storage: Storage | None = None,
-        engine: Engine | None = None,
-        progress: Progress = silent,
     ) -> None:
-        distance = FeatureDistance(source, target, metric, weights)
-        self._keep(distance, scale, working_memory, storage, engine, progress)
+        self._keep(FeatureDistance(source, target, metric, weights), scale, storage, None)
 
     @classmethod
     def from_distance(
@@ -149,12 +131,12 @@ class Cost:
         distance: Distance,
         *,
         scale: float | None = None,
-        working_memory: str | int | float | None = None,
         storage: Storage | None = None,
         engine: Engine | None = None,
-        progress: Progress = silent,
     ) -> Cost:
-        """A cost of distances of any kind, such as an :class:`~bispectral_ot.costs.AlignedDistance`.
+        """Cost of distances of any kind, such as an :class:`~bispectral_ot.costs.AlignedDistance`.
+
+        Blocks are kept and worked on by ``engine``; by the threads of this machine by default.
 
         Examples
         --------
@@ -171,53 +153,40 @@ class Cost:
         [[0.0, 2.0], [2.0, 0.0]]
         """
         cost = cls.__new__(cls)
-        cost._keep(distance, scale, working_memory, storage, engine, progress)
+        cost._keep(distance, scale, storage, engine)
         return cost
 
     @classmethod
     def from_matrix(cls, matrix: ArrayLike, *, scale: float | None = None, engine: Engine | None = None) -> Cost:
-        """Use a cost matrix (n, m) that the caller has computed; float64 numbers keep their digits."""
+        """Cost from a matrix (n, m), which is copied; float64 numbers keep their digits."""
         values = _as_matrix(matrix)
         cost = cls.__new__(cls)
         cost.metric, cost.shape, cost.engine = "precomputed", values.shape, engine or Threads()
         cost.storage, cost.storage_error = str(values.dtype), 0.0
         cost.maximum, cost.scale = float(values.max()), _check_scale(scale, float(values.max()))
-        cost.engine.warm_up(_warm_up, cost.storage)
         cost._blocks = cost.engine.place(
             _keep_given, _stored_blocks(cost.shape), rows=(values,), row_bytes=values.itemsize * values.shape[1]
         )
         return cost
 
-    def _keep(
-        self,
-        distance: Distance,
-        scale: float | None,
-        working_memory: str | int | float | None,
-        storage: Storage | None,
-        engine: Engine | None,
-        progress: Progress,
-    ) -> None:
+    def _keep(self, distance: Distance, scale: float | None, storage: Storage | None, engine: Engine | None) -> None:
         """Choose a storage for the distances, and compute every row once: to keep it, and to find the maximum."""
         self.metric, self.shape, self.engine = distance.metric, distance.shape, engine or Threads()
         kept = plan_storage(
             self.shape,
             feature_bytes=distance.feature_bytes,
             block_rows=distance.rows_at_once,
-            working_memory=working_memory,
             storage=storage,
             engine=self.engine,
         ).storage
         self.storage = kept
         recomputed = kept == "recompute"
-        self.engine.warm_up(_warm_up, kept)
         self._blocks = self.engine.place(
             _keep,
             _recomputed_blocks(distance) if recomputed else _stored_blocks(self.shape),
-            rows=(distance,),
-            shared=(kept,),
+            shared=(distance, kept),
             row_bytes=BYTES_PER_ENTRY[kept] * self.shape[1],
             stage="cost",
-            progress=progress,
         )
         found = list(self.engine.map(_extent, self._blocks))
         self.maximum = float(np.max([largest for largest, _ in found]))
@@ -246,17 +215,9 @@ class Cost:
         return [b for b in self._blocks if b.start < stop and start < b.stop]
 
     def sweep(
-        self,
-        f: Vector,
-        g: Vector,
-        weights: Vector,
-        *,
-        unit: float,
-        damping: float = 1.0,
-        ceiling: float = np.inf,
-        dtype: type = np.float64,
+        self, f: Vector, g: Vector, weights: Vector, *, unit: float, damping: float = 1.0, dtype: type = np.float64
     ) -> Sweep:
-        """One Sinkhorn iteration: both half-steps of a row, while its costs are at hand.
+        """One Sinkhorn iteration: both half-steps of a row, while its costs are in the cache.
 
         Parameters
         ----------
@@ -268,22 +229,17 @@ class Cost:
             Exponent of 2 for each unit of the cost: ``P = 2 ** (f + g - unit * C)``.
         damping
             1 makes rows sum to their weights; less relaxes them: ``f = log2(w) - damping * log2(sum 2^(g - unit C))``.
-        ceiling
-            ``f`` is at most this: rows then sum to less than their weights where that is enough.
         dtype
             Precision of the work: ``np.float32`` is twice as fast.
         """
-        columns: NDArray[Any] = g.astype(dtype)
-        # what may have to travel is made short
-        equal = bool((weights == weights[0]).all())
-        rows: tuple[Any, ...] = (f.astype(dtype), _Equal(float(weights[0]), len(weights)) if equal else weights)
-        found = self.engine.reduce(_sweep, self._blocks, rows=rows, shared=(columns, unit, damping, ceiling))
+        shared: tuple[Any, ...] = (g.astype(dtype), unit, damping)
+        found = self.engine.reduce(_sweep, self._blocks, rows=(f.astype(dtype), weights), shared=shared)
         return Sweep(found.rows[0], found.totals[0])
 
     def gather(
         self, f: Vector, g: Vector, low_rows: Vector, low_columns: Vector, *, unit: float, max_density: float
     ) -> SparseCost | None:
-        """The entries whose exponent is above the mark of their row or column; None if they are too many to pay off.
+        """Entries whose exponent is above the mark of their row or column; None if they are too many.
 
         Parameters
         ----------
@@ -292,7 +248,7 @@ class Cost:
         low_rows, low_columns
             Exponents (n,) and (m,) below which an entry does not matter.
         max_density
-            Share of all entries that pays off.
+            Maximum density for which the sparse path is used.
         """
         limit = int(max_density * self.shape[1]) + 8
         return gather_entries(
@@ -308,63 +264,32 @@ class Cost:
         k: int = 0,
         source_labels: NDArray[np.int64] | None = None,
         target_labels: NDArray[np.int64] | None = None,
-        progress: Progress = silent,
-    ) -> Reading:
-        """Read sums, best targets and class masses off the plan of these potentials in one streamed pass.
+    ) -> PlanSummary:
+        """Sums, best targets and class masses of the plan of these potentials, in one pass.
 
         Parameters
         ----------
         f, g, unit
             As for :meth:`sweep`; -inf in ``f`` where an element has no mass.
         k
-            How many best targets to keep for each source; 0 leaves out the nearest ones, too.
+            Number of best targets of each source; 0 also leaves out the nearest ones.
         source_labels, target_labels
             Integer classes (n,) and (m,) from 0; -1 where there is none.
-        progress
-            Called as row blocks are done.
         """
-        n, m = self.shape
-        sources = np.full(n, -1) if source_labels is None else source_labels
-        targets = np.full(m, -1) if target_labels is None else target_labels
-        found = self.engine.reduce(
-            _read,
-            self._blocks,
-            rows=(f, sources),
-            shared=(g, unit, targets, k, int(sources.max()) + 1, int(targets.max()) + 1),
-            stage="summary",
-            progress=progress,
-        )
-        row_sums, top_indices, top_masses, top_costs, nearest, nearest_costs, source_mass = found.rows
-        transported, column_sums, target_mass = found.totals
-        return Reading(
-            float(transported),
-            row_sums,
-            column_sums,
-            top_indices,
-            top_masses,
-            top_costs,
-            nearest,
-            nearest_costs,
-            source_mass,
-            target_mass,
-        )
+        sources, targets = _labels(source_labels, self.shape[0]), _labels(target_labels, self.shape[1])
+        shared = (g, unit, targets, k, int(sources.max()) + 1, int(targets.max()) + 1)
+        found = self.engine.reduce(_read, self._blocks, rows=(f, sources), shared=shared, stage="summary")
+        return PlanSummary(*found.rows, *found.totals)
 
     def read_rows(
-        self,
-        f: Vector,
-        g: Vector,
-        *,
-        unit: float,
-        k: int,
-        target_labels: NDArray[np.int64] | None = None,
-        progress: Progress = silent,
-    ) -> Iterator[RowsRead]:
-        """What :meth:`read` says of the sources, block by block in their order: nothing is held of those before."""
-        targets = np.full(self.shape[1], -1) if target_labels is None else target_labels
-        shared = (g, unit, targets, k, int(targets.max()) + 1)
-        found = self.engine.map(_read_rows, self._blocks, rows=(f,), shared=shared, stage="summary", progress=progress)
-        for block, rows in zip(self._blocks, found, strict=True):
-            yield RowsRead(block.start, *rows)
+        self, f: Vector, g: Vector, *, unit: float, k: int, target_labels: NDArray[np.int64] | None = None
+    ) -> Iterator[PlanSummary]:
+        """What :meth:`read` finds, block by block of the sources, of which nothing is held."""
+        targets = _labels(target_labels, self.shape[1])
+        shared = (g, unit, targets, k, 0, int(targets.max()) + 1)
+        rows = (f, _labels(None, self.shape[0]))
+        for found in self.engine.map(_read, self._blocks, rows=rows, shared=shared, stage="summary"):
+            yield PlanSummary(*found[0], *found[1])
 
     def plan_rows(self, f: Vector, g: Vector, start: int, stop: int, *, unit: float) -> Vector:
         """Rows ``start`` to ``stop`` of the plan of these potentials, (stop - start, m)."""
@@ -434,25 +359,20 @@ class _Kept(NamedTuple):
 
 
 def _keep(block: Block, distance: Distance, storage: Storage) -> _Kept:
-    rows = distance.rows(0, block.stop - block.start)
+    rows = distance.rows(block.start, block.stop)
     if storage == "recompute":
         return _Kept(distance, float(rows.max()), 0.0)
     encoded = plain(rows) if storage == "float32" else quantized(rows)
     return _Kept(encoded, float(rows.max()), float(encoded.steps.max()))
 
 
-def _warm_up(storage: str) -> None:
-    """Load or compile the kernels of all passes over rows that are kept in this way."""
-    rows = np.zeros((1, 1), dtype=np.float64 if storage == "float64" else np.float32)
-    block = Block(0, 1, _Kept(quantized(rows) if storage == "compact" else plain(rows), 0.0, 0.0))
-    f, labels = np.zeros(1), np.zeros(1, dtype=np.int64)
-    for dtype in (np.float32, np.float64):
-        _sweep(block, f, np.ones(1), f.astype(dtype), 1.0, 1.0, np.inf)
-    _read(block, f, labels, f, 1.0, labels, 1, 1, 1)
+def _labels(labels: NDArray[np.int64] | None, size: int) -> NDArray[np.int64]:
+    return np.full(size, -1) if labels is None else labels
 
 
 def _keep_given(block: Block, values: NDArray[Any]) -> _Kept:
-    return _Kept(plain(values) if values.dtype == np.float32 else shifted(values), float(values.max()), 0.0)
+    # a copy, because the matrix is the caller's
+    return _Kept(plain(values.copy()) if values.dtype == np.float32 else shifted(values), float(values.max()), 0.0)
 
 
 def _extent(block: Block) -> tuple[float, float]:
@@ -462,14 +382,16 @@ def _extent(block: Block) -> tuple[float, float]:
 def _encoded(block: Block) -> EncodedRows:
     """Rows of a block as they are kept, or computed again."""
     kept = block.content.rows
-    return kept if isinstance(kept, EncodedRows) else plain(kept.rows(0, block.stop - block.start))
+    return kept if isinstance(kept, EncodedRows) else plain(kept.rows(block.start, block.stop))
 
 
 def _encoded_part(block: Block, start: int, stop: int) -> EncodedRows:
     """The rows of a block that are between ``start`` and ``stop``."""
-    first, last = max(start, block.start) - block.start, min(stop, block.stop) - block.start
+    first, last = max(start, block.start), min(stop, block.stop)
     kept = block.content.rows
-    return kept.part(first, last) if isinstance(kept, EncodedRows) else plain(kept.rows(first, last))
+    if isinstance(kept, EncodedRows):
+        return kept.part(first - block.start, last - block.start)
+    return plain(kept.rows(first, last))
 
 
 def _decoded_part(block: Block, start: int, stop: int) -> NDArray[Any]:
@@ -486,29 +408,14 @@ def _plan_part(block: Block, f: Vector, g: Vector, unit: float, start: int, stop
     return out
 
 
-@dataclass(frozen=True)
-class _Equal:
-    """``size`` times the same number."""
-
-    value: float
-    size: int
-
-    def __getitem__(self, rows: slice) -> _Equal:
-        start, stop, _ = rows.indices(self.size)
-        return _Equal(self.value, stop - start)
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Vector:
-        return np.full(self.size, self.value)
-
-
 def _sweep(
-    block: Block, f: Vector, weights: Vector, g: NDArray[Any], unit: float, damping: float, ceiling: float
+    block: Block, f: Vector, weights: Vector, g: NDArray[Any], unit: float, damping: float
 ) -> tuple[tuple[Vector], tuple[Vector]]:
     # numba takes half a second to load, and only work needs it
     from bispectral_ot.costs import pass_kernels
 
     new_f, column_sums = f.astype(np.float64), np.zeros(len(g))
-    pass_kernels.sweep(_encoded(block), unit, g, np.asarray(weights), damping, ceiling, new_f, column_sums)
+    pass_kernels.sweep(_encoded(block), unit, g, weights, damping, new_f, column_sums)
     return (new_f,), (column_sums,)
 
 
@@ -522,36 +429,21 @@ def _read(
     k: int,
     n_source_classes: int,
     n_target_classes: int,
-) -> tuple[tuple[NDArray[Any], ...], tuple[Any, ...]]:
+) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     from bispectral_ot.costs import pass_kernels
 
     n, m = len(f), len(g)
-    places = pass_kernels.Places(
+    found = PlanSummary(
         row_sums=np.empty(n),
-        column_sums=np.zeros(m),
+        row_costs=np.empty(n),
         top_indices=np.zeros((n, k), dtype=np.int64),
         top_masses=np.zeros((n, k)),
         top_costs=np.zeros((n, k)),
         nearest=np.zeros(n, dtype=np.int64),
         nearest_costs=np.zeros(n),
         source_class_mass=np.zeros((n, n_target_classes)),
+        column_sums=np.zeros(m),
         target_class_mass=np.zeros((n_source_classes, m)),
     )
-    transported = pass_kernels.read(_encoded(block), unit, f, g, source_labels, target_labels, places)
-    rows = (
-        places.row_sums,
-        places.top_indices,
-        places.top_masses,
-        places.top_costs,
-        places.nearest,
-        places.nearest_costs,
-        places.source_class_mass,
-    )
-    return rows, (transported, places.column_sums, places.target_class_mass)
-
-
-def _read_rows(
-    block: Block, f: Vector, g: Vector, unit: float, target_labels: NDArray[np.int64], k: int, n_target_classes: int
-) -> tuple[NDArray[Any], ...]:
-    none = np.full(len(f), -1)
-    return _read(block, f, none, g, unit, target_labels, k, 0, n_target_classes)[0]
+    pass_kernels.read(_encoded(block), unit, f, g, source_labels, target_labels, found)
+    return found[:_N_ROW_FIELDS], found[_N_ROW_FIELDS:]

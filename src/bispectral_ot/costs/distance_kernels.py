@@ -1,4 +1,4 @@
-"""Compiled distance kernels: what NumPy and BLAS lack.
+"""Compiled distance kernels.
 
 SciPy and scikit-learn compute L1 distances a pair at a time and stay far below the speed of the cores. Here
 a register tile of 4 x 2 pairs shares each load, and the feature weight rides on the multiply-add for free.
@@ -8,9 +8,10 @@ The tile is a small function over contiguous rows: that form vectorises, and one
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bispectral_ot.compiled import njit
-from bispectral_ot.costs._typing import Codes, Floats
+from bispectral_ot.costs._typing import Codes, Floats, Pairs
 
 # Between these products of squared norms, float32 inner products neither underflow nor overflow.
 _SMALLEST, _LARGEST = 1e-60, 1e70
@@ -68,89 +69,45 @@ def l1_block(a: Floats, b: Floats, weights: Floats, out: Floats) -> None:
             out[i, j] = _l1_pair(a[i], b[j], weights)
 
 
-@njit(nogil=True, cache=True)
-def _squared_pair(a, b, a_scale, b_scale, weights):  # type: ignore[no-untyped-def]
-    total = 0.0
-    for k in range(a.shape[0]):
-        difference = np.float64(a[k]) * a_scale - np.float64(b[k]) * b_scale
-        total += weights[k] * difference * difference
-    return total
-
-
 @njit(nogil=True, cache=True, error_model="numpy")
-def _finish_squared_row(products, a_norm, b_norms, small, take_root):  # type: ignore[no-untyped-def]
+def _finish_row(products, a_norm, b_norms, small, cosine, root):  # type: ignore[no-untyped-def]
     """Finish a row without branches, so that it vectorises; entries to sum again become NaN and are counted."""
     doubtful = 0
     for j in range(products.shape[0]):
-        norms = a_norm + b_norms[j]
-        squared = norms - 2.0 * products[j]
         both = a_norm * b_norms[j]
-        good = (squared >= small * norms) & (both > _SMALLEST) & (both < _LARGEST)
-        value = np.sqrt(squared) if take_root else squared
+        norms = 1.0 if cosine else a_norm + b_norms[j]
+        value = 1.0 - products[j] / np.sqrt(both) if cosine else norms - 2.0 * products[j]
+        good = (value >= small * norms) & (both > _SMALLEST) & (both < _LARGEST)
+        value = np.sqrt(value) if root else min(value, 2.0) if cosine else value
         products[j] = value if good else np.nan
         doubtful += not good
     return doubtful
 
 
 @njit(nogil=True, cache=True)
-def finish_squared(
-    products: Floats,
-    a: Floats,
-    b: Floats,
-    a_norms: Floats,
-    b_norms: Floats,
-    weights: Floats,
-    small: float,
-    take_root: bool,
-) -> None:
-    """Turn inner products into (squared) distances in place: ``|x|^2 - 2 x.y + |y|^2``.
+def finish(products: Floats, a_norms: Floats, b_norms: Floats, small: float, cosine: bool, root: bool) -> int:
+    """Turn inner products (n, m) into distances in place, and count the doubtful ones, which become NaN.
 
-    The difference cancels for near-duplicates, so where less than ``small`` of the norms is left (or the
-    products are beyond float32) the distance is summed again term by term: equal rows get exactly 0, and
-    nothing becomes negative or NaN.
+    Squared distances ``|x|^2 - 2 x.y + |y|^2``, their root, or ``1 - x.y / (|x| |y|)`` for cosine; norms are squared.
+    Doubtful are those of which cancellation leaves less than the fraction ``small`` of the norms, those whose products
+    are beyond float32, and those of zero rows.
     """
-    for i in range(products.shape[0]):
-        if _finish_squared_row(products[i], a_norms[i], b_norms, small, take_root) == 0:
-            continue
-        for j in range(products.shape[1]):
-            if np.isnan(products[i, j]):
-                squared = _squared_pair(a[i], b[j], 1.0, 1.0, weights)
-                products[i, j] = np.sqrt(squared) if take_root else squared
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _finish_cosine_row(products, a_norm, b_norms, small):  # type: ignore[no-untyped-def]
-    """As :func:`_finish_squared_row`; zero rows are doubtful, too."""
     doubtful = 0
-    for j in range(products.shape[0]):
-        both = a_norm * b_norms[j]
-        distance = 1.0 - products[j] / np.sqrt(both)
-        good = (distance >= small) & (both > _SMALLEST) & (both < _LARGEST)
-        products[j] = min(distance, 2.0) if good else np.nan
-        doubtful += not good
+    for i in range(products.shape[0]):
+        doubtful += _finish_row(products[i], a_norms[i], b_norms, small, cosine, root)
     return doubtful
 
 
 @njit(nogil=True, cache=True)
-def finish_cosine(
-    products: Floats, a: Floats, b: Floats, a_norms: Floats, b_norms: Floats, weights: Floats, small: float
-) -> None:
-    """Turn inner products into ``1 - x.y / (|x| |y|)`` in place.
-
-    A zero row has distance 1 to every other row and 0 to another zero row. Near 0, or where the products are
-    beyond float32, the distance is summed again as ``|x/|x| - y/|y||^2 / 2``, which does not cancel.
-    """
-    for i in range(products.shape[0]):
-        if _finish_cosine_row(products[i], a_norms[i], b_norms, small) == 0:
-            continue
-        for j in range(products.shape[1]):
-            if not np.isnan(products[i, j]):
-                continue
-            if a_norms[i] == 0.0 or b_norms[j] == 0.0:
-                products[i, j] = 0.0 if a_norms[i] == b_norms[j] else 1.0
-            else:
-                a_scale, b_scale = 1.0 / np.sqrt(a_norms[i]), 1.0 / np.sqrt(b_norms[j])
-                products[i, j] = min(0.5 * _squared_pair(a[i], b[j], a_scale, b_scale, weights), 2.0)
+def squared_pairs(a: Floats, b: Floats, pairs: Pairs, weights: Floats) -> NDArray[np.float64]:
+    """``sum_k weights[k] (x_k - y_k)^2`` of some pairs of scaled rows, term by term in float64."""
+    out = np.zeros(len(pairs.rows))
+    for n in range(len(out)):
+        x, y = a[pairs.rows[n]], b[pairs.columns[n]]
+        for k in range(a.shape[1]):
+            difference = np.float64(x[k]) * pairs.row_scales[n] - np.float64(y[k]) * pairs.column_scales[n]
+            out[n] += weights[k] * difference * difference
+    return out
 
 
 @njit(nogil=True, cache=True)

@@ -1,14 +1,12 @@
-"""A distance between two feature matrices, tile by tile.
+"""Pairwise distances between two feature matrices, tile by tile.
 
-Features are never copied or scaled as a whole: weights ride along in the kernels, so that memory holds the
-features once. Memory-mapped features are read a tile at a time and let go again.
+Features are never copied or scaled as a whole: weights are applied in the kernels, so that memory holds the features
+once. Memory-mapped features are read a tile at a time and released again.
 """
 
 from __future__ import annotations
 
-import copy
 import mmap
-import warnings
 from abc import ABC, abstractmethod
 from typing import Any, get_args
 
@@ -16,19 +14,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bispectral_ot.checks import check_choice
-from bispectral_ot.choices import Metric
-from bispectral_ot.costs._typing import Floats
-from bispectral_ot.errors import DataWarning, InputError
+from bispectral_ot.costs._typing import Floats, Pairs
+from bispectral_ot.errors import DataWarning, InputError, warn
+from bispectral_ot.literals import Metric
 
 METRICS: tuple[Metric, ...] = get_args(Metric)
+Rows = NDArray[np.float32]
+Vector = NDArray[np.float64]
 
 # Below this share of the norms, float32 inner products have lost half of their digits to cancellation.
 CANCELLATION = 1e-3
 # Features further from 0 than so many times their spread are shifted before they are rounded to float32.
 _LOST_IN_FLOAT32 = 1e3
-# Differences between float64 numbers, relative to the largest of a column, that are taken for rounding.
-_FLOAT64_NOISE = 1e-12
-# Rows of the target read at a time from a memory map.
+# Size of the rows of the target that are read at a time from a memory map.
 _MAPPED_BYTES = 64 * 2**20
 # Rows whose norms or finiteness are found at a time.
 _ROWS_AT_ONCE = 1024
@@ -57,23 +55,8 @@ class Distance(ABC):
     def rows(self, start: int, stop: int) -> NDArray[np.float32]:
         """Distances (stop - start, m) of the sources ``start`` to ``stop``; called from several threads."""
 
-    def __getitem__(self, rows: slice) -> Distance:
-        """The distances of some sources, which can be sent elsewhere without the others."""
-        return _SomeRows(self, *rows.indices(self.shape[0])[:2])
-
     def check_finite(self) -> None:  # noqa: B027 (a subclass may do without)
         """Raise an :class:`InputError` that names the element at fault where a distance came out NaN or infinite."""
-
-
-class _SomeRows(Distance):
-    """Some rows of a distance that does not say how to be cut."""
-
-    def __init__(self, whole: Distance, start: int, stop: int) -> None:
-        self.whole, self.start, self.shape = whole, start, (stop - start, whole.shape[1])
-        self.metric, self.rows_at_once = whole.metric, whole.rows_at_once
-
-    def rows(self, start: int, stop: int) -> NDArray[np.float32]:
-        return self.whole.rows(self.start + start, self.start + stop)
 
 
 class FeatureDistance(Distance):
@@ -82,12 +65,14 @@ class FeatureDistance(Distance):
     ``l1``: ``sum_k w_k |x_k - y_k|``; ``l2``: ``sqrt(sum_k w_k (x_k - y_k)^2)``; ``sqeuclidean``: its square;
     ``cosine``: ``1 - <x, y>_w / (|x|_w |y|_w)``.
 
-    Features are rounded to float32. Those that lie far from 0 are shifted together first, where the distance does not
-    see that; a :class:`~bispectral_ot.DataWarning` says where float32 cannot distinguish rows.
+    Features are rounded to float32. Columns far from 0 are shifted first, where that does not change the distance;
+    else a :class:`~bispectral_ot.DataWarning` is given.
     """
 
     # Whether a row that is added to all sources and targets changes nothing (but for cosine, which it always changes).
     _ignores_shifts = True
+    # Targets of a tile: product and conversion are done while it is in the cache.
+    _columns_at_once = 1024
 
     def __init__(self, source: Floats, target: Floats, metric: Metric, weights: Floats | None = None) -> None:
         check_choice("metric", metric, METRICS)
@@ -100,30 +85,24 @@ class FeatureDistance(Distance):
             self._target_norms = _squared_norms(self.target, self.weights)
         self.feature_bytes = sum(x.nbytes for x in (self.source, self.target) if not isinstance(x, np.memmap))
         # BLAS and memory maps gain from more rows; for L1 the rows of a block stay in the cache
-        self.rows_at_once = 512 if isinstance(self.target, np.memmap) else 64 if metric == "l1" else 256
+        mapped = isinstance(self.target, np.memmap)
+        self.rows_at_once = 512 if mapped else 64 if metric == "l1" else 256
+        if mapped:
+            self._columns_at_once = max(1, _MAPPED_BYTES // (4 * self.target.shape[1]))
+        elif metric == "l1":
+            self._columns_at_once = self.shape[1]
 
-    def rows(self, start: int, stop: int) -> NDArray[np.float32]:
+    def rows(self, start: int, stop: int) -> Rows:
         """Distances (stop - start, m) of the sources ``start`` to ``stop``."""
-        m = self.shape[1]
-        out = np.empty((stop - start, m), dtype=np.float32)
-        step = max(1, _MAPPED_BYTES // (4 * self.target.shape[1])) if isinstance(self.target, np.memmap) else m
+        m, out = self.shape[1], np.empty((stop - start, self.shape[1]), dtype=np.float32)
         for first in range(start, stop, self.rows_at_once):
             rows = slice(first, min(first + self.rows_at_once, stop))
             source = _read(self.source, rows.start, rows.stop)
-            for left in range(0, m, step):
-                columns = slice(left, min(left + step, m))
-                target = _read(self.target, columns.start, columns.stop)
-                self._tile(source, target, rows, columns, out[rows.start - start : rows.stop - start, columns])
+            part = out[rows.start - start : rows.stop - start]
+            for left in range(0, m, self._columns_at_once):
+                columns = slice(left, min(left + self._columns_at_once, m))
+                self._tile(source, _read(self.target, columns.start, columns.stop), rows, columns, part[:, columns])
         return out
-
-    def __getitem__(self, rows: slice) -> FeatureDistance:
-        """The distances of some sources, without the features of the others."""
-        part = copy.copy(self)
-        part.source = self.source[rows]
-        part.shape = len(part.source), self.shape[1]
-        if self.metric != "l1":
-            part._source_norms = self._source_norms[rows]
-        return part
 
     def check_finite(self) -> None:
         """Name the first row with a NaN or infinite feature in an :class:`InputError`, if there is one.
@@ -134,14 +113,7 @@ class FeatureDistance(Distance):
             for start in range(0, x.shape[0], _ROWS_AT_ONCE):
                 _check_finite(_read(x, start, min(start + _ROWS_AT_ONCE, x.shape[0])), name, first_row=start)
 
-    def _tile(
-        self,
-        source: NDArray[np.float32],
-        target: NDArray[np.float32],
-        rows: slice,
-        columns: slice,
-        out: NDArray[np.float32],
-    ) -> None:
+    def _tile(self, source: Rows, target: Rows, rows: slice, columns: slice, out: Rows) -> None:
         """Distances between some ``rows`` of the source and ``columns``, which are rows of the target."""
         # numba takes half a second to load, and only work needs it
         from bispectral_ot.costs import distance_kernels
@@ -149,16 +121,39 @@ class FeatureDistance(Distance):
         if self.metric == "l1":
             distance_kernels.l1_block(source, target, self.weights, out)
             return
-        with np.errstate(over="ignore", invalid="ignore"):  # what overflows is summed again by the kernels
-            products = np.matmul(source * self.weights, target.T, out=out if out.flags.c_contiguous else None)
-        norms = self._source_norms[rows], self._target_norms[columns]
-        if self.metric == "cosine":
-            distance_kernels.finish_cosine(products, source, target, *norms, self.weights, CANCELLATION)
-        else:
-            root = self.metric == "l2"
-            distance_kernels.finish_squared(products, source, target, *norms, self.weights, CANCELLATION, root)
-        if products is not out:
-            out[:] = products
+        with np.errstate(over="ignore", invalid="ignore"):  # what overflows is summed again
+            products = self._products(source, target)
+        a_norms, b_norms = self._source_norms[rows], self._target_norms[columns]
+        cosine, root = self.metric == "cosine", self.metric == "l2"
+        if distance_kernels.finish(products, a_norms, b_norms, CANCELLATION, cosine, root):
+            self._sum_again(products, source, target, a_norms, b_norms)
+        out[:] = products
+
+    def _products(self, source: Rows, target: Rows) -> Rows:
+        """Inner products (n, m) of some rows."""
+        products: Rows = np.matmul(source * self.weights, target.T)
+        return products
+
+    def _squared(self, source: Rows, target: Rows, pairs: Pairs) -> Vector:
+        """Squared distances (k,) of some pairs of scaled rows, term by term in float64."""
+        from bispectral_ot.costs import distance_kernels
+
+        return distance_kernels.squared_pairs(source, target, pairs, self.weights)  # type: ignore[no-any-return]
+
+    def _sum_again(self, distances: Rows, source: Rows, target: Rows, a_norms: Vector, b_norms: Vector) -> None:
+        """Replace NaN by distances that are summed term by term: equal rows get exactly 0, nothing becomes negative.
+
+        For cosine, ``|x/|x| - y/|y||^2 / 2``; a zero row has distance 1 to every other row and 0 to another zero row.
+        """
+        i, j = np.nonzero(np.isnan(distances))
+        a, b = a_norms[i], b_norms[j]
+        if self.metric != "cosine":
+            squared = self._squared(source, target, Pairs(i, j, np.ones(len(i)), np.ones(len(i))))
+            distances[i, j] = np.sqrt(squared) if self.metric == "l2" else squared
+            return
+        a_scales, b_scales = (1 / np.sqrt(np.where(norms > 0, norms, 1.0)) for norms in (a, b))
+        halves = np.minimum(self._squared(source, target, Pairs(i, j, a_scales, b_scales)) / 2, 2.0)
+        distances[i, j] = np.where((a == 0) | (b == 0), a != b, halves)
 
 
 def as_float32(x: Any, name: str) -> NDArray[np.float32]:
@@ -187,39 +182,17 @@ def _as_features(source: Floats, target: Floats, may_shift: bool) -> tuple[NDArr
     exact = np.asarray(source, dtype=np.float64), np.asarray(target, dtype=np.float64)
     low, high = (find([find(x, axis=0) for x in exact], axis=0) for find in (np.min, np.max))
     size, spread = np.maximum(np.abs(low), np.abs(high)), high - low
-    far_from_zero = size > _LOST_IN_FLOAT32 * spread
-    if may_shift and far_from_zero.any():
-        middle = np.where(far_from_zero, low / 2 + high / 2, 0.0)
-        rounded = (exact[0] - middle).astype(np.float32), (exact[1] - middle).astype(np.float32)
-    elif not may_shift and np.linalg.norm(size) > _LOST_IN_FLOAT32 * np.linalg.norm(spread) > 0:
-        warnings.warn(
+    far = size > _LOST_IN_FLOAT32 * spread
+    if may_shift and far.any():
+        middle = np.where(far, low / 2 + high / 2, 0.0)
+        return (exact[0] - middle).astype(np.float32), (exact[1] - middle).astype(np.float32)
+    if not may_shift and np.linalg.norm(size) > _LOST_IN_FLOAT32 * np.linalg.norm(spread) > 0:
+        warn(
             "the features are so much further from 0 than from each other that float32 loses what distinguishes them; "
             "subtract what they have in common first, or take the metric l2.",
             DataWarning,
-            stacklevel=4,
         )
-        return rounded
-    _warn_of_merged_rows(exact, rounded, _FLOAT64_NOISE * size)
     return rounded
-
-
-def _warn_of_merged_rows(
-    exact: tuple[NDArray[np.float64], ...], rounded: tuple[NDArray[np.float32], ...], noise: NDArray[np.float64]
-) -> None:
-    """Warn where rows that differ by more than ``noise`` (k,) are identical in float32."""
-    seen: dict[int, NDArray[np.float64]] = {}
-    merged = 0
-    for exact_rows, rounded_rows in zip(exact, rounded, strict=True):
-        for row, key in zip(exact_rows, rounded_rows, strict=True):
-            first = seen.setdefault(hash(key.tobytes()), row)
-            merged += first is not row and bool((np.abs(row - first) > noise).any())
-    if merged:
-        warnings.warn(
-            f"{merged} rows of the features differ from others by less than float32 can hold and have distance 0 to "
-            "them; subtract what all have in common, or scale the columns.",
-            DataWarning,
-            stacklevel=5,
-        )
 
 
 def _as_matrix(x: Floats, name: str) -> NDArray[np.float32]:

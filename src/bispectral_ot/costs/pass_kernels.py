@@ -9,7 +9,7 @@ not vectorise.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numba import types
@@ -19,6 +19,9 @@ from numpy.typing import NDArray
 
 from bispectral_ot.compiled import njit
 from bispectral_ot.costs.encoded import EncodedRows
+
+if TYPE_CHECKING:
+    from bispectral_ot.costs.cost import PlanSummary
 
 
 def _exp2_coefficients(degree: int) -> list[float]:
@@ -105,16 +108,14 @@ def sweep(
     g: NDArray[Any],
     weights: NDArray[np.float64],
     damping: float,
-    ceiling: float,
     f: NDArray[np.float64],
     column_sums: NDArray[np.float64],
 ) -> None:
     """One Sinkhorn iteration over some rows, reading each cost once.
 
     Sets ``f[i] = log2(weights[i]) - damping * log2(sum_j 2 ** (g[j] - c[i, j]))``, which makes these rows of the plan
-    sum to ``weights`` where ``damping`` is 1 (the ``f`` that comes in only gives its order of magnitude), or to
-    ``ceiling`` where that is lower, and adds the plan's columns to ``column_sums``. ``g`` (m,) is float32 or float64
-    and sets the precision of the work.
+    sum to ``weights`` where ``damping`` is 1 (the ``f`` that comes in only gives its order of magnitude), and adds the
+    plan's columns to ``column_sums``. ``g`` (m,) is float32 or float64 and sets the precision of the work.
     """
     real = g.dtype.type
     n, m = rows.codes.shape
@@ -130,7 +131,7 @@ def sweep(
                 shift = -_largest_exponent(rows.codes[i], g, step)
                 total = np.float64(_plan_row(rows.codes[i], g, step, shift, row))
             start = np.float64(shift) + offset
-            f[i] = min(ceiling, np.log2(weights[i]) - damping * (np.log2(total) - start))
+            f[i] = np.log2(weights[i]) - damping * (np.log2(total) - start)
             _add_scaled(real(2.0 ** (f[i] - start)), row, partial)
         if (i + 1) % _ROWS_PER_FLUSH == 0 or i + 1 == n:
             for j in range(m):
@@ -240,30 +241,6 @@ def _largest(row, indices, masses):  # type: ignore[no-untyped-def]
             masses[place], indices[place] = row[j], j
 
 
-class Places(NamedTuple):
-    """Where :func:`read` writes what it finds in some rows of the plan.
-
-    Attributes
-    ----------
-    row_sums : (n,) mass that each row sends
-    column_sums : (m,) mass that each column gets from these rows; added to
-    top_indices, top_masses, top_costs : (n, k) columns that get most of a row, their mass and their cost
-    nearest, nearest_costs : (n,) the column of lowest cost
-    source_class_mass : (n, target classes) mass that a row sends to each class; no classes, nothing written
-    target_class_mass : (source classes, m) mass that a column gets from each class; added to, likewise
-    """
-
-    row_sums: NDArray[np.float64]
-    column_sums: NDArray[np.float64]
-    top_indices: NDArray[np.int64]
-    top_masses: NDArray[np.float64]
-    top_costs: NDArray[np.float64]
-    nearest: NDArray[np.int64]
-    nearest_costs: NDArray[np.float64]
-    source_class_mass: NDArray[np.float64]
-    target_class_mass: NDArray[np.float64]
-
-
 @njit(nogil=True, cache=True)
 def read(
     rows: EncodedRows,
@@ -272,37 +249,35 @@ def read(
     g: NDArray[np.float64],
     source_labels: NDArray[np.int64],
     target_labels: NDArray[np.int64],
-    places: Places,
-) -> float:
-    """Read everything of interest off some rows of the plan, each of which lives in the cache only.
+    found: PlanSummary,
+) -> None:
+    """Fill ``found`` from some rows of the plan, each of which lives in the cache only. Labels of -1 are not counted.
 
-    Returns ``sum P * C``. Labels of -1 are not counted.
+    Column sums and class masses of the targets are added to.
     """
     row = np.zeros(rows.codes.shape[1])
-    transported = 0.0
     for i in range(rows.codes.shape[0]):
         codes, offset, step = rows.codes[i], rows.offsets[i], rows.steps[i]
         if f[i] == -np.inf:
             row[:] = 0.0
-            places.row_sums[i] = 0.0
+            found.row_sums[i] = 0.0
         else:
-            places.row_sums[i] = _plan_row(codes, g, step * unit, f[i] - offset * unit, row)
-        transported += offset * places.row_sums[i] + step * _dot(row, codes)
-        _add_scaled(1.0, row, places.column_sums)
-        if places.top_masses.shape[1] > 0:
-            _largest(row, places.top_indices[i], places.top_masses[i])
-            for k in range(places.top_masses.shape[1]):
-                places.top_costs[i, k] = offset + step * np.float64(codes[places.top_indices[i, k]])
+            found.row_sums[i] = _plan_row(codes, g, step * unit, f[i] - offset * unit, row)
+        found.row_costs[i] = offset * found.row_sums[i] + step * _dot(row, codes)
+        _add_scaled(1.0, row, found.column_sums)
+        if found.top_masses.shape[1] > 0:
+            _largest(row, found.top_indices[i], found.top_masses[i])
+            for k in range(found.top_masses.shape[1]):
+                found.top_costs[i, k] = offset + step * np.float64(codes[found.top_indices[i, k]])
             nearest = 0
             for j in range(codes.shape[0]):
                 if codes[j] < codes[nearest]:
                     nearest = j
-            places.nearest[i] = nearest
-            places.nearest_costs[i] = offset + step * np.float64(codes[nearest])
-        if places.source_class_mass.shape[1] > 0:
+            found.nearest[i] = nearest
+            found.nearest_costs[i] = offset + step * np.float64(codes[nearest])
+        if found.source_class_mass.shape[1] > 0:
             for j in range(row.shape[0]):
                 if target_labels[j] >= 0:
-                    places.source_class_mass[i, target_labels[j]] += row[j]
-        if places.target_class_mass.shape[0] > 0 and source_labels[i] >= 0:
-            _add_scaled(1.0, row, places.target_class_mass[source_labels[i]])
-    return transported
+                    found.source_class_mass[i, target_labels[j]] += row[j]
+        if found.target_class_mass.shape[0] > 0 and source_labels[i] >= 0:
+            _add_scaled(1.0, row, found.target_class_mass[source_labels[i]])

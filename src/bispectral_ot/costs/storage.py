@@ -1,14 +1,15 @@
-"""How a cost is kept within a byte budget, decided before any work is done."""
+"""Storage of a cost within a memory budget."""
 
 from __future__ import annotations
 
 from typing import NamedTuple, get_args
 
+from bispectral_ot import runtime
 from bispectral_ot.checks import check_choice
-from bispectral_ot.choices import Storage
 from bispectral_ot.engines import Engine, core_count
 from bispectral_ot.errors import MemoryBudgetError
-from bispectral_ot.memory import default_budget, format_bytes, parse_bytes
+from bispectral_ot.literals import Storage
+from bispectral_ot.memory import default_budget, format_bytes
 
 STORAGES: tuple[Storage, ...] = get_args(Storage)
 BYTES_PER_ENTRY: dict[Storage, int] = {"float32": 4, "compact": 2, "recompute": 0}
@@ -31,11 +32,12 @@ def plan_storage(
     may_map: bool = False,
     solver_bytes: int = 0,
     block_rows: int = 256,
-    working_memory: str | int | float | None = None,
     storage: Storage | None = None,
     engine: Engine | None = None,
 ) -> StoragePlan:
-    """The most exact storage that fits the budget together with the features.
+    """Most exact storage that fits the memory budget together with the features.
+
+    The budget is that of :func:`bispectral_ot.runtime.current`; on a cluster, that of each worker.
 
     Parameters
     ----------
@@ -49,9 +51,8 @@ def plan_storage(
         What the solver takes in addition to features and cost.
     block_rows
         Rows of a block that is being worked on.
-    working_memory
-        The budget; 70 % of what is free by default. A ``storage`` that is asked for by name needs no budget.
-        On a cluster, that of each worker; 60 % of its limit by default.
+    storage
+        Storage by name, which needs no budget unless features may be mapped or the solver takes memory.
     engine
         Where blocks are kept: on a cluster every worker has the features, and all together the cost.
 
@@ -62,18 +63,19 @@ def plan_storage(
 
     Examples
     --------
-    >>> plan_storage((1000, 1000), feature_bytes=0, working_memory="1GB").storage
+    >>> from bispectral_ot import runtime
+    >>> with runtime.running(memory="1GB"):
+    ...     plan_storage((1000, 1000), feature_bytes=0).storage
     'float32'
     """
+    memory = runtime.current().memory
     if storage is not None:
         check_choice("storage", storage, STORAGES)
-        if working_memory is None and not solver_bytes and not may_map:
+        if memory is None and not solver_bytes and not may_map:
             return StoragePlan(storage, False)
     processes = 1 if engine is None else engine.processes
-    if working_memory is None:
-        budget = default_budget() if engine is None else engine.budget()
-    else:
-        budget = processes * parse_bytes(working_memory)
+    free = default_budget() if engine is None else engine.budget()
+    budget = free if memory is None else processes * memory
     candidates = STORAGES if storage is None else (storage,)
     feature_bytes *= processes
     fixed = solver_bytes + processes * _scratch_bytes(shape, block_rows)

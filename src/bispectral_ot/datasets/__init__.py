@@ -1,9 +1,8 @@
 """Datasets: a name, a folder, a file or an array in, a checked :class:`Dataset` out."""
 
-from bispectral_ot.datasets.catalogue import NamedSet, available
 from bispectral_ot.datasets.dataset import Dataset
 from bispectral_ot.datasets.load import load
-from bispectral_ot.datasets.shapes import synthetic_shapes
+from bispectral_ot.datasets.named_sets import NamedSet, available
 from bispectral_ot.datasets.transforms import center, normalize, rotate, rotate_randomly, split_halves
 
 __all__ = [
@@ -16,5 +15,4 @@ __all__ = [
     "rotate",
     "rotate_randomly",
     "split_halves",
-    "synthetic_shapes",
 ]

@@ -6,10 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from bispectral_ot.checks import check_integer
 from bispectral_ot.errors import InputError
 from bispectral_ot.memory import check_fits
+
+# 1 / p and 1 / p^2, p^3 = p + 1: multiples of these modulo 1 cover the square evenly, however many there are
+_PLASTIC = np.array([0.7548776662466927, 0.5698402909980532])
 
 
 def pack_clouds(clouds: Sequence[Any], *, what: str = "clouds") -> NDArray[np.float32]:
@@ -127,3 +131,49 @@ def _as_points(cloud: Any, what: str) -> NDArray[np.float32]:
             f"{what} has {wrong} points that are NaN or infinite (or beyond float32); repair it or leave it out."
         )
     return points
+
+
+def sample_surface(
+    vertices: ArrayLike, faces: ArrayLike, n_points: int, *, rng: np.random.Generator
+) -> NDArray[np.float64]:
+    """Draw points evenly by area from a triangle mesh, in random order.
+
+    Each triangle gets its share of the points up to one, and those of a triangle cover it by a low-discrepancy sequence
+    (the additive recurrence of the plastic number): sums over the points are much nearer to integrals over the
+    surface than with independent points.
+
+    Parameters
+    ----------
+    vertices : array of shape (n_vertices, 3)
+        Corners.
+    faces : integer array of shape (n_faces, 3)
+        Corners of each triangle.
+    n_points : int
+        How many points to draw.
+    rng : numpy.random.Generator
+        Where chance comes from.
+
+    Returns
+    -------
+    ndarray of shape (n_points, 3)
+    """
+    check_integer("n_points", n_points, minimum=1)
+    corners, numbers = np.asarray(vertices, dtype=np.float64), np.asarray(faces)
+    if corners.ndim != 2 or corners.shape[1] != 3 or not np.isfinite(corners).all():
+        raise InputError(f"vertices must be finite numbers of shape (n_vertices, 3); got {corners.shape}.")
+    if numbers.ndim != 2 or numbers.shape[1] != 3 or numbers.dtype.kind not in "iu" or len(numbers) == 0:
+        raise InputError(f"faces must be integers of shape (n_faces, 3); got {numbers.dtype} {numbers.shape}.")
+    if numbers.min() < 0 or numbers.max() >= len(corners):
+        raise InputError(f"faces name vertices {numbers.min()} to {numbers.max()}, but there are {len(corners)}.")
+    a, b, c = corners[numbers].swapaxes(0, 1)
+    areas = np.linalg.norm(np.cross(b - a, c - a), axis=1)
+    if not areas.sum() > 0:
+        raise InputError("the faces have no area, so there is nothing to draw points from.")
+    numbers_drawn = np.arange(n_points)
+    places = (numbers_drawn + rng.random()) / n_points  # evenly along the triangles, laid end to end
+    face = np.searchsorted(np.cumsum(areas) / areas.sum(), places, side="right").clip(max=len(areas) - 1)
+    u, v = (rng.random((2, 1)) + _PLASTIC[:, None] * numbers_drawn)[..., None] % 1
+    fold = u + v > 1  # the other half of the parallelogram, folded back into the triangle
+    u, v = np.where(fold, 1 - u, u), np.where(fold, 1 - v, v)
+    points: NDArray[np.float64] = a[face] + u * (b - a)[face] + v * (c - a)[face]
+    return rng.permutation(points)

@@ -10,9 +10,9 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from bispectral_ot.datasets.image_file import SUFFIXES, Look, decode_image, look_at_image
-from bispectral_ot.datasets.image_files import ImageFiles
-from bispectral_ot.datasets.listing import Listing
+from bispectral_ot.datasets.image_file import SUFFIXES, ImageInfo, decode_image, image_header
+from bispectral_ot.datasets.resize import Canvas
+from bispectral_ot.datasets.sources import FileSource, LazyDataset
 from bispectral_ot.errors import DatasetError, DataWarning, warn
 
 # What a sub-folder may be called that holds a part of a set.
@@ -23,20 +23,20 @@ _SPLIT_FOLDERS = {
 }
 
 
-def list_folder(
+def scan_folder(
     folder: Path,
     suffixes: tuple[str, ...] = SUFFIXES,
-    look: Callable[[Path, str], Look] = look_at_image,
-    decode: Callable[[Path, str], tuple[NDArray[Any], bool]] = decode_image,
-) -> Listing:
-    """List all images of ``folder``: ``<class>/<image>`` with labels, or ``<image>`` without.
+    header: Callable[[Path, str], ImageInfo] = image_header,
+    decode: Callable[[Path, str, Canvas], tuple[NDArray[Any], bool]] = decode_image,
+) -> LazyDataset:
+    """All images of ``folder``: ``<class>/<image>`` with labels, or ``<image>`` without.
 
     Files come in sorted order, class by class. Hidden files and files with other suffixes are ignored.
     """
     classes, paths, labels = list_files(folder, suffixes, "images")
     names = tuple(as_text(path.relative_to(folder).as_posix()) for path in paths)
-    content = ImageFiles(paths, names, str(folder), look, decode)
-    return Listing(content, as_text(folder.resolve().name), labels if classes else None, tuple(classes), names)
+    source = FileSource(paths, names, str(folder), header, decode)
+    return LazyDataset(source, as_text(folder.resolve().name), labels if classes else None, tuple(classes), names)
 
 
 def split_folders(folder: Path) -> dict[str, Path]:

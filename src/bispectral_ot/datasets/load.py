@@ -5,35 +5,32 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bispectral_ot.cache import cache_folder
+from bispectral_ot import runtime
 from bispectral_ot.checks import check_choice, check_integer, user_path
-from bispectral_ot.choices import Split
-from bispectral_ot.datasets.arrays import find_idx_images, read_idx_file
-from bispectral_ot.datasets.bundled import BUNDLED
-from bispectral_ot.datasets.catalogue import named_folder
+from bispectral_ot.datasets.common_size import check_grids, read_together
 from bispectral_ot.datasets.dataset import Dataset, Kind, check_flat, of_array
-from bispectral_ot.datasets.fetch import fetch
-from bispectral_ot.datasets.folder import has_files, list_folder, split_folders
-from bispectral_ot.datasets.formats.fits import FITS_SUFFIXES, decode_fits, look_at_fits
-from bispectral_ot.datasets.formats.parquet import find_parts, list_parquet
+from bispectral_ot.datasets.folder import has_files, scan_folder, split_folders
+from bispectral_ot.datasets.formats import parquet
+from bispectral_ot.datasets.formats.fits import FITS_SUFFIXES, decode_fits, fits_header
+from bispectral_ot.datasets.formats.idx import find_idx_images
+from bispectral_ot.datasets.frames import FrameChoice, Placement
 from bispectral_ot.datasets.image_file import SUFFIXES
-from bispectral_ot.datasets.listing import Listing, Positions
-from bispectral_ot.datasets.local import find_pair, read_local
-from bispectral_ot.datasets.objects import as_array, list_object
-from bispectral_ot.datasets.official import OFFICIAL, OfficialSet
-from bispectral_ot.datasets.readers import check_split, list_file
+from bispectral_ot.datasets.named_sets import NAMED, read_named
+from bispectral_ot.datasets.objects import as_array, scan_object
+from bispectral_ot.datasets.readers import check_split, scan_file
 from bispectral_ot.datasets.resize import Size, parse_size
-from bispectral_ot.datasets.shape_folder import has_shapes, list_shape_folder
-from bispectral_ot.datasets.together import read_together
-from bispectral_ot.errors import DatasetError, InputError
-from bispectral_ot.progress import Progress, silent
+from bispectral_ot.datasets.shape_files import SHAPE_SUFFIXES, scan_shapes
+from bispectral_ot.datasets.sources import LazyDataset, Positions
+from bispectral_ot.errors import DatasetError, DataWarning, InputError, warn
+from bispectral_ot.literals import Split
+from bispectral_ot.progress import Progress
+from bispectral_ot.sampling import random_rows
 
 
 def load(
@@ -43,11 +40,12 @@ def load(
     root: str | os.PathLike[str] | None = None,
     resize: int | Size | str | None = None,
     grey: bool = False,
+    frame: str | Placement = "canvas",
     kind: Kind | None = None,
     limit: int | None = None,
     n_points: int = 4096,
     seed: int = 0,
-    progress: Progress = silent,
+    progress: Progress | None = None,
 ) -> Dataset:
     """Load a dataset.
 
@@ -76,9 +74,15 @@ def load(
     resize
         One side, (height, width), or a string such as ``"32x48"``: scale every image to fit into that size. The aspect
         ratio stays; the rest is filled with the image's own background, the median of its border per channel. Without
-        it, images of one size keep it, and images of different sizes become squares of at most 64 pixels.
+        it, images in files that are larger than 128 pixels are reduced to 128, and images of different sizes become
+        squares of at most 128 pixels; arrays in memory keep their size.
     grey
         Turn RGB (or RGBA) images into their luminance, for a comparison with grey ones.
+    frame
+        How images are placed on their canvas: ``"canvas"`` fits the whole image; ``"picture"`` the picture inside a
+        margin that an editor filled, as when a photograph is turned on an enlarged canvas; ``"content"`` brings what
+        differs from the colour of the border to the centre and to one size; ``"common"`` shows all images at one scale
+        in pixels. See docs/frames.md; :func:`~bispectral_ot.match` can choose for two sets.
     kind
         What the arrays are: ``"images"``, ``"sphere"``, ``"clouds"`` or ``"volumes"`` (see :class:`Dataset`); by
         default that of a Dataset, clouds for files of shapes, else images.
@@ -96,36 +100,51 @@ def load(
     >>> load("digits")
     Dataset('digits': 1,797 images of 8x8 uint8, 10 classes)
     """
-    size = None if resize is None else parse_size(resize)
-    listing = list_set(name_or_path, split=split, root=root, kind=kind, n_points=n_points, seed=seed, progress=progress)
-    if grey or size is not None:
-        check_flat(listing, "resize and grey")
-    kept = None if limit is None else drawn(np.arange(len(listing)), limit, seed=seed)
-    return read_together([listing], [kept], size=size, grey=grey, progress=progress)[0]
+    with runtime.running(progress=progress):
+        size = None if resize is None else parse_size(resize)
+        lazy = list_set(name_or_path, split=split, root=root, kind=kind, n_points=n_points, seed=seed)
+        if grey or size is not None:
+            check_flat(lazy, "resize and grey")
+        kept = None if limit is None else drawn(np.arange(len(lazy)), limit, seed=seed)
+        return read_together([lazy], [kept], size=size, grey=grey, frames=FrameChoice(frame))[0]
 
 
 def drawn(positions: Positions, limit: int, *, seed: int, stream: int = 0) -> Positions:
     """Draw ``limit`` of the positions, in increasing order; another ``stream`` draws others."""
     check_integer("limit", limit, minimum=1)
-    random = np.random.default_rng([check_integer("seed", seed, minimum=0), stream])
-    return np.sort(random.choice(positions, min(limit, len(positions)), replace=False))
+    return positions[random_rows(len(positions), limit, seed=[check_integer("seed", seed, minimum=0), stream])]
 
 
 def as_datasets(
-    sets: Sequence[Any], names: Sequence[str], *, stay: bool = False, progress: Progress = silent
+    sets: Sequence[Any],
+    names: Sequence[str],
+    *,
+    stay: bool = False,
+    kind: Kind | None = None,
+    frames: FrameChoice | None = None,
 ) -> list[Dataset]:
-    """Datasets as they are, arrays as ones with these names; names and paths loaded, with all others at one size.
+    """Datasets as they are, arrays as ones with these names; names and paths are loaded, with all others at one size.
 
-    ``stay`` is as for :func:`~bispectral_ot.datasets.together.read_together`.
+    ``stay`` and ``frames`` are as for :func:`~bispectral_ot.datasets.common_size.read_together`; ``kind`` is that of
+    loaded sets.
     """
     paths = {os.fspath(data) for data in sets if isinstance(data, (str, os.PathLike))}
-    known = {path: list_set(path, progress=progress) for path in sorted(paths)}
-    listings = [
-        known[os.fspath(data)] if isinstance(data, (str, os.PathLike)) else _list_object(data, name)
+    known = {path: list_set(path) for path in sorted(paths)}
+    found = [
+        known[os.fspath(data)] if isinstance(data, (str, os.PathLike)) else _scan_object(data, name)
         for data, name in zip(sets, names, strict=True)
     ]
-    in_memory = [listing.dataset for listing in listings if listing.dataset is not None]
-    return in_memory if len(in_memory) == len(sets) else read_together(listings, stay=stay, progress=progress)
+    if kind is not None:
+        found = [lazy if lazy.dataset is not None else lazy.of_kind(kind) for lazy in found]
+    in_memory = [lazy.dataset for lazy in found if lazy.dataset is not None]
+    as_given = frames is None or not frames.looks_at(found)
+    if len(in_memory) == len(sets) and as_given:
+        datasets = in_memory
+    else:
+        datasets = read_together(found, stay=stay, frames=None if as_given else frames)
+    if kind == "sphere":
+        check_grids((dataset.name, dataset.images.shape[1:3]) for dataset in datasets)
+    return datasets
 
 
 def list_set(
@@ -136,44 +155,25 @@ def list_set(
     kind: Kind | None = None,
     n_points: int = 4096,
     seed: int = 0,
-    progress: Progress = silent,
-) -> Listing:
-    """What a set holds (see :func:`load` for the parameters); images in files are not read yet."""
+) -> LazyDataset:
+    """A set of which labels and files are known, but no images in files are read yet; see :func:`load`."""
     check_choice("split", split, get_args(Split))
     check_integer("n_points", n_points, minimum=2)
     check_integer("seed", seed, minimum=0)
     if not isinstance(source, (str, os.PathLike)):
         check_split(split, "an array or Dataset")
-        listing = _list_object(source, "array")
-    elif (name := os.fspath(source)) in OFFICIAL:
-        listing = Listing.of(_read_official(OFFICIAL[name], split, root, progress))
-    elif name in BUNDLED:
-        check_split(split, name)
-        listing = Listing.of(BUNDLED[name].read())
+        lazy = _scan_object(source, "array")
+    elif (name := os.fspath(source)) in NAMED:
+        lazy = LazyDataset.of(read_named(name, split, root))
     else:
-        listing = _list_path(*_path_and_keys(name), split, n_points, seed)
-    return listing if kind in (None, listing.kind) else replace(listing, kind=kind, dataset=None)
+        lazy = _scan_path(*_path_and_keys(name), split, n_points, seed)
+    return lazy if kind in (None, lazy.kind) else lazy.of_kind(kind)
 
 
-def _list_object(data: Any, name: str) -> Listing:
+def _scan_object(data: Any, name: str) -> LazyDataset:
     if isinstance(data, Dataset):
-        return Listing.of(data)
-    return list_object(data) or Listing.of(of_array(as_array(data), name=name))
-
-
-def _read_official(
-    official: OfficialSet, split: str, root: str | os.PathLike[str] | None, progress: Progress
-) -> Dataset:
-    if split not in official.files:
-        raise InputError(f"{official.name} has no {split} split; its splits are {', '.join(official.files)}.")
-    named, cache = named_folder(root), cache_folder(official.name).parent
-    if named is None:
-        fetch(official, splits=(split,), progress=progress)
-        return read_local(official, cache, split)
-    # a folder named by the variable adds to the cache, one named in the call replaces it
-    if root is None and not find_pair(official, named, split) and find_pair(official, cache, split):
-        return read_local(official, cache, split)
-    return read_local(official, named, split)
+        return LazyDataset.of(data)
+    return scan_object(data) or LazyDataset.of(of_array(as_array(data), name=name))
 
 
 def _path_and_keys(name: str) -> tuple[Path, list[str]]:
@@ -185,33 +185,35 @@ def _path_and_keys(name: str) -> tuple[Path, list[str]]:
     return user_path(name), keys
 
 
-def _list_path(path: Path, keys: list[str], split: str, n_points: int, seed: int) -> Listing:
+def _scan_path(path: Path, keys: list[str], split: str, n_points: int, seed: int) -> LazyDataset:
     try:
         if path.is_dir() and path.suffix.lower() != ".zarr":
             if keys:
                 raise InputError(f"{path} is a folder, which has no arrays to name; leave ::{'::'.join(keys)} out.")
-            return _list_folder(path, split, n_points, seed)
-        return list_file(path, split, keys)
+            return _scan_folder(path, split, n_points, seed)
+        return scan_file(path, split, keys)
     except OSError as error:
         what = "folder" if error.errno != errno.ENAMETOOLONG and path.is_dir() else "file"
         raise DatasetError(f"cannot read the {what} {path}: {error.strerror or error}.") from None
 
 
-def _list_folder(path: Path, split: str, n_points: int, seed: int) -> Listing:
+def _scan_folder(path: Path, split: str, n_points: int, seed: int) -> LazyDataset:
     idx_images = find_idx_images(path, split=split)
     if idx_images is not None:
-        return Listing.of(read_idx_file(idx_images))
+        return scan_file(idx_images, "train")
     splits = split_folders(path)
     if splits:
         if split not in splits:
             raise InputError(f"{path} has no {split} split; its splits are {', '.join(splits)}.")
         path = splits[split]
-    elif parts := find_parts(path, split):
-        return list_parquet(path, split, (), parts=parts)
+    elif parts := parquet.find_parts(path, split):
+        if not has_files(path, SUFFIXES):
+            return parquet.scan(path, split, (), parts=parts)
+        warn(f"{path} has images and Parquet files; the images are read. Name {parts[0]} to read that.", DataWarning)
     else:
         check_split(split, path)
-    if has_shapes(path):
-        return list_shape_folder(path, n_points=n_points, seed=seed)
+    if has_files(path, SHAPE_SUFFIXES):
+        return scan_shapes(path, n_points=n_points, seed=seed)
     if has_files(path, FITS_SUFFIXES) and not has_files(path, SUFFIXES):
-        return list_folder(path, FITS_SUFFIXES, look_at_fits, decode_fits)
-    return list_folder(path)
+        return scan_folder(path, FITS_SUFFIXES, fits_header, decode_fits)
+    return scan_folder(path)

@@ -10,17 +10,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bispectral_ot.datasets.array_names import IMAGE_WORDS, LABEL_WORDS, array_source, find_key
 from bispectral_ot.datasets.formats.table import PATH_WORDS, list_table
-from bispectral_ot.datasets.image_file import Look
-from bispectral_ot.datasets.image_files import ImageFiles
-from bispectral_ot.datasets.keys import IMAGE_WORDS, LABEL_WORDS, find_key, stack_of
-from bispectral_ot.datasets.listing import Listing
+from bispectral_ot.datasets.image_file import ImageInfo
+from bispectral_ot.datasets.resize import Canvas
+from bispectral_ot.datasets.sources import FileSource, LazyDataset
 from bispectral_ot.errors import InputError
 
 _OBS_WORDS = (*LABEL_WORDS, "cell_type", "celltype", "cluster", "leiden", "louvain")
 
 
-def list_object(data: Any) -> Listing | None:
+def scan_object(data: Any) -> LazyDataset | None:
     """The set that an object of another library holds; None where it is none that is known.
 
     A data frame with a column of paths (``columns``, ``iloc``), an AnnData (``obsm``, ``obs``), a ``datasets.Dataset``
@@ -30,14 +30,14 @@ def list_object(data: Any) -> Listing | None:
         columns = {str(name): data[name].tolist() for name in data.columns}
         return list_table(columns, Path(), "the data frame", "frame") if _has_paths(columns) else None
     if hasattr(data, "obsm") and hasattr(data, "obs"):
-        return _list_annotated(data)
+        return _scan_annotated(data)
     if hasattr(data, "column_names") and hasattr(data, "features"):
-        return _list_columns(data)
+        return _scan_columns(data)
     plain = (
         isinstance(data, (list, tuple, dict, np.ndarray)) or hasattr(data, "__array__") or hasattr(data, "__dlpack__")
     )
     if not plain and hasattr(data, "__getitem__") and hasattr(data, "__len__"):
-        return _list_items(data)
+        return _scan_items(data)
     return None
 
 
@@ -62,7 +62,7 @@ def _has_paths(columns: dict[str, Any]) -> bool:
     return any(name.lower() in PATH_WORDS for name in columns)
 
 
-def _list_annotated(data: Any) -> Listing:
+def _scan_annotated(data: Any) -> LazyDataset:
     """Arrays of ``.obsm`` that are images: one with three axes or four, or the one called ``images``."""
     batches = {key: value for key, value in data.obsm.items() if len(getattr(value, "shape", ())) in (3, 4)}
     key = find_key("the AnnData", list(batches), IMAGE_WORDS, "train") or (
@@ -75,10 +75,10 @@ def _list_annotated(data: Any) -> Listing:
         )
     column = find_key("the AnnData", list(map(str, data.obs.columns)), _OBS_WORDS, "train")
     labels = None if column is None else np.asarray(data.obs[column].astype(str).tolist())
-    return Listing(stack_of(np.asarray(batches[key]), f"obsm[{key!r}]"), str(key), labels)
+    return LazyDataset(array_source(np.asarray(batches[key]), f"obsm[{key!r}]"), str(key), labels)
 
 
-def _list_columns(data: Any) -> Listing:
+def _scan_columns(data: Any) -> LazyDataset:
     names = list(data.column_names)
     images = find_key("the dataset", names, IMAGE_WORDS, "train")
     if images is None:
@@ -86,10 +86,10 @@ def _list_columns(data: Any) -> Listing:
     column = find_key("the dataset", [name for name in names if name != images], LABEL_WORDS, "train")
     labels = None if column is None else list(data[column])
     classes = () if column is None else tuple(getattr(data.features[column], "names", None) or ())
-    return Listing(_items(lambda i: data[i][images], len(data)), "dataset", labels, classes)
+    return LazyDataset(_items(lambda i: data[i][images], len(data)), "dataset", labels, classes)
 
 
-def _list_items(data: Any) -> Listing:
+def _scan_items(data: Any) -> LazyDataset:
     """Items are images, or pairs of an image and a label."""
     pairs = len(data) > 0 and isinstance(data[0], (tuple, list)) and len(data[0]) >= 2
     labels = [_plain(label) for label in _all_labels(data)] if pairs else None
@@ -97,7 +97,7 @@ def _list_items(data: Any) -> Listing:
     name = type(data).__name__.lower()
     named = bool(classes) and labels is not None and all(isinstance(each, int) for each in labels)
     content = _items((lambda i: data[i][0]) if pairs else (lambda i: data[i]), len(data))
-    return Listing(content, name, labels, tuple(map(str, classes)) if named else ())
+    return LazyDataset(content, name, labels, tuple(map(str, classes)) if named else ())
 
 
 def _all_labels(data: Any) -> list[Any]:
@@ -112,14 +112,14 @@ def _plain(label: Any) -> Any:
     return label.item() if hasattr(label, "item") else label
 
 
-def _items(get: Any, count: int) -> ImageFiles:
-    def decode(number: int, what: str) -> tuple[NDArray[Any], bool]:
+def _items(get: Any, count: int) -> FileSource:
+    def decode(number: int, what: str, canvas: Canvas) -> tuple[NDArray[Any], bool]:
         return _pixels(get(number), what), False
 
-    def look(number: int, what: str) -> Look:
-        return Look.at(decode(number, what)[0])
+    def header(number: int, what: str) -> ImageInfo:
+        return ImageInfo.of(_pixels(get(number), what))
 
-    return ImageFiles(range(count), [f"item {number}" for number in range(count)], "the dataset", look, decode)
+    return FileSource(range(count), [f"item {number}" for number in range(count)], "the dataset", header, decode)
 
 
 def _pixels(image: Any, what: str) -> NDArray[Any]:
@@ -136,4 +136,4 @@ def _pixels(image: Any, what: str) -> NDArray[Any]:
             f"{what} is no image: expected (height, width[, channels]), got {type(image).__name__} of "
             f"shape {pixels.shape} and type {pixels.dtype}."
         )
-    return pixels if pixels.dtype in (np.uint8, np.uint16) else pixels.astype(np.float32)
+    return pixels.astype(np.uint8) if pixels.dtype == np.bool_ else pixels

@@ -11,10 +11,11 @@ from bispectral_ot.datasets.clouds import cloud_points, volume_points
 from bispectral_ot.datasets.dataset import Dataset
 
 _SIDE = 48  # pixels of a drawn shape
+_SAMPLE = 256  # images that the range of pixels is taken from
 
 
 class Pictures:
-    """The elements of a dataset, by position, as pixels from 0 (the smallest of the set) to 1 (the largest).
+    """The elements of a dataset, by position, as pixels from 0 (the smallest of a sample of the set) to 1.
 
     ``pictures[i]`` is (height, width) or, in colour, (height, width, 3); where there are other channels it is their
     mean.
@@ -22,12 +23,14 @@ class Pictures:
 
     def __init__(self, dataset: Dataset) -> None:
         self.dataset = dataset
-        if dataset.is_flat:
-            self.limits = float(dataset.images.min()), float(dataset.images.max())
+        self.has_pixels = dataset.is_flat or dataset.kind == "vectors"
+        if self.has_pixels:  # by a sample: no pass over all pixels
+            some = np.asarray(dataset.images[:: -(-len(dataset) // _SAMPLE)])
+            self.limits = float(some.min()), float(some.max())
 
     def __getitem__(self, index: int) -> NDArray[np.float64]:
         image = self.dataset.images[index]
-        if self.dataset.is_flat:
+        if self.has_pixels:
             return as_shown(image, self.limits)
         if self.dataset.kind == "clouds":
             return draw_points(cloud_points(image))

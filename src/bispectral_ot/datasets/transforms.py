@@ -15,7 +15,6 @@ from bispectral_ot.datasets.dataset import Dataset, as_dataset, check_flat, is_c
 from bispectral_ot.datasets.warp import rotation_maps, shift_maps, warp
 from bispectral_ot.engines import Block, Threads, row_blocks
 from bispectral_ot.errors import DataWarning, InputError, warn
-from bispectral_ot.progress import Progress, silent
 
 _BLOCK_ROWS = 2048
 # Of the float64 copy of a block of images, small enough that one for each core does not matter.
@@ -80,7 +79,7 @@ def count_shared(source: Dataset, target: Dataset) -> int:
     >>> count_shared(digits, digits.select([1]))
     1
     """
-    one, other = source.images, target.images
+    one, other = source.signals, target.signals
     if one.shape[1:] != other.shape[1:] or is_chunked(one) or is_chunked(other):  # chunks are not read for this
         return 0
     dtype = np.result_type(one, other)
@@ -111,7 +110,6 @@ def rotate(
     degrees: ArrayLike,
     *,
     fill: str | ArrayLike = "background",
-    progress: Progress = silent,
 ) -> Dataset:
     """Turn each image counter-clockwise (as displayed) by its own angle about the exact centre; they become float32.
 
@@ -142,7 +140,7 @@ def rotate(
         raise InputError("degrees has entries that are NaN or infinite; give finite angles.")
     images = dataset.images
     maps = rotation_maps(np.broadcast_to(angles, len(images)), *images.shape[1:3])
-    turned = warp(images, maps, fill=_fill_value(images, fill), stage="rotate", progress=progress)
+    turned = warp(images, maps, fill=_fill_value(images, fill), stage="rotate")
     return replace(dataset, images=turned)
 
 
@@ -151,7 +149,6 @@ def rotate_randomly(
     *,
     seed: int = 0,
     fill: str | ArrayLike = "background",
-    progress: Progress = silent,
 ) -> Dataset:
     """Turn every image by an angle drawn uniformly from [0, 360) degrees; see :func:`rotate`.
 
@@ -171,7 +168,7 @@ def rotate_randomly(
     """
     dataset = as_dataset(dataset)
     degrees = np.random.default_rng(check_integer("seed", seed, minimum=0)).uniform(0.0, 360.0, len(dataset))
-    return rotate(dataset, degrees, fill=fill, progress=progress)
+    return rotate(dataset, degrees, fill=fill)
 
 
 def normalize(dataset: Dataset | ArrayLike, *, mean: float | None = None, std: float | None = None) -> Dataset:
@@ -222,7 +219,7 @@ def mean_and_std(*batches: NDArray[Any]) -> tuple[float, float]:
     return mean, float(np.sqrt(squares / count))
 
 
-def center(dataset: Dataset | ArrayLike, *, progress: Progress = silent) -> Dataset:
+def center(dataset: Dataset | ArrayLike) -> Dataset:
     """Move the content of every image to its centre; images become float32.
 
     The content is ``|image - background|`` summed over channels, where that is beyond the noise. Background and
@@ -243,7 +240,7 @@ def center(dataset: Dataset | ArrayLike, *, progress: Progress = silent) -> Data
     check_flat(dataset, "center")
     background, shifts = content_shifts(dataset.images)
     maps = shift_maps(shifts[:, 0], shifts[:, 1])
-    return replace(dataset, images=warp(dataset.images, maps, fill=background, stage="center", progress=progress))
+    return replace(dataset, images=warp(dataset.images, maps, fill=background, stage="center"))
 
 
 def content_shifts(images: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -324,7 +321,9 @@ def _fill_value(images: NDArray[Any], fill: str | ArrayLike) -> ArrayLike:
 
 def border_levels(planes: NDArray[Any]) -> NDArray[np.float64]:
     """Median of the border pixels of each image (n, height, width, channels), per channel: shape (n, channels)."""
-    levels: NDArray[np.float64] = np.median(planes[:, _border(*planes.shape[1:3])], axis=1)
+    sides = (planes[:, 0], planes[:, -1], planes[:, 1:-1, 0], planes[:, 1:-1, -1])
+    kept = sides if min(planes.shape[1:3]) > 1 else (planes.reshape(len(planes), -1, planes.shape[3]),)
+    levels: NDArray[np.float64] = np.median(np.concatenate(kept, axis=1), axis=1)
     return levels
 
 

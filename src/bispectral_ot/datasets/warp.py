@@ -9,7 +9,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from bispectral_ot.engines import Block, fill_rows
 from bispectral_ot.errors import InputError
-from bispectral_ot.progress import Progress, silent
 
 _BLOCK_PIXELS = 2**20
 
@@ -20,7 +19,6 @@ def warp(
     *,
     fill: ArrayLike = 0.0,
     stage: str = "resample",
-    progress: Progress = silent,
 ) -> NDArray[np.float32]:
     """Sample ``images`` at ``maps @ (row, column, 1)`` for every output pixel (row, column).
 
@@ -44,7 +42,6 @@ def warp(
         block_rows=max(1, _BLOCK_PIXELS // max(1, images[0].size)),
         rows=(planes, np.ascontiguousarray(maps, dtype=np.float64), outside),
         stage=stage,
-        progress=progress,
     )
     return out.reshape(images.shape)
 
@@ -52,7 +49,7 @@ def warp(
 def _warp(
     block: Block, planes: NDArray[Any], maps: NDArray[np.float64], outside: NDArray[np.float32]
 ) -> NDArray[np.float32]:
-    from bispectral_ot.datasets.warp_kernel import warp_block
+    from bispectral_ot.datasets.image_kernels import warp_block
 
     out = np.empty(planes.shape, dtype=np.float32)
     warp_block(np.ascontiguousarray(planes, dtype=np.float32), maps, outside, out)

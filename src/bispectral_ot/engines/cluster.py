@@ -1,9 +1,8 @@
-"""Connections to a Dask cluster, and whether its workers can do the work."""
+"""Connections to a Dask cluster."""
 
 from __future__ import annotations
 
-import asyncio
-import platform
+import logging
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -19,8 +18,9 @@ if TYPE_CHECKING:
 
     from bispectral_ot.engines.dask import Dask
 
-# What has to be the same here and on the workers: results would differ otherwise, or tasks could not be read.
-_COMPARED = ("numpy", "scipy", "numba", "scikit-learn", "cloudpickle", "dask", "distributed", "bispectral-ot")
+# Packages of the same version everywhere, because tasks travel, and on workers, because results would differ.
+_WIRE = ("python", "cloudpickle", "dask", "distributed")
+_COMPARED = ("numpy", "scipy", "numba", "scikit-learn", "bispectral-ot")
 _HOW_TO_START = (
     "Start one with `dask scheduler` and, on every machine, `dask worker tcp://HOST:8786`, or use local:2 for "
     "processes on this machine."
@@ -67,7 +67,8 @@ def connected(scheduler: str | None, *, seconds: float = 30.0) -> Iterator[Dask 
     with ExitStack() as stack:
         local = re.fullmatch(r"local:([1-9][0-9]*)", scheduler)
         if local:
-            cluster = LocalCluster(n_workers=int(local[1]), threads_per_worker=1, dashboard_address=":0")
+            stack.enter_context(_quiet_nannies())
+            cluster = LocalCluster(n_workers=int(local[1]), threads_per_worker=1, dashboard_address="127.0.0.1:0")
             address: Any = stack.enter_context(cluster)
         elif re.fullmatch(r"(tcp|tls|ws|wss|ucx)://.+:[0-9]+", scheduler):
             address = scheduler
@@ -77,10 +78,33 @@ def connected(scheduler: str | None, *, seconds: float = 30.0) -> Iterator[Dask 
             )
         try:
             with dask.config.set({"distributed.comm.timeouts.connect": f"{seconds}s"}):
-                client = stack.enter_context(Client(address, timeout=seconds))
+                client = stack.enter_context(Client(address, timeout=seconds, direct_to_workers=bool(local)))
         except OSError as error:  # time-outs included
             raise ClusterError(f"there is no scheduler at {scheduler} ({error}). {_HOW_TO_START}") from None
         yield Dask(client, wait=seconds)
+
+
+@contextmanager
+def _quiet_nannies() -> Iterator[None]:
+    """Within this context nannies do not log that they kill workers which take long to end."""
+    logger = logging.getLogger("distributed.nanny")
+    before = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
+
+
+def wait_for_worker(client: Client, *, seconds: float) -> None:
+    """Wait for a worker, or raise a :class:`ClusterError`."""
+    try:
+        client.wait_for_workers(1, timeout=seconds)
+    except TimeoutError:
+        raise ClusterError(
+            f"the scheduler at {client.scheduler.address} has no workers, and none came within {seconds:g} s. "
+            f"{_HOW_TO_START}"
+        ) from None
 
 
 def check_cluster(client: Client, *, seconds: float = 30.0) -> None:
@@ -91,50 +115,20 @@ def check_cluster(client: Client, *, seconds: float = 30.0) -> None:
     ClusterError
         If no worker comes within some seconds, or a version differs.
     """
-    try:
-        client.wait_for_workers(1, timeout=seconds)
-    except TimeoutError:
-        raise ClusterError(
-            f"the scheduler at {client.scheduler.address} has no workers, and none came within {seconds:g} s. "
-            f"{_HOW_TO_START}"
-        ) from None
-    found = client.run(versions, on_error="return")
-    found["scheduler"] = client.run_on_scheduler(versions)
-    here, different = versions(), []
-    for place, theirs in found.items():
-        if isinstance(theirs, BaseException):
-            different.append(f"{place} cannot load bispectral_ot ({theirs})")
-            continue
+    wait_for_worker(client, seconds=seconds)
+    found = client.get_versions(packages=list(_COMPARED))
+    here, different = found["client"]["packages"], []
+    for place, theirs in {"the scheduler": found["scheduler"], **found["workers"]}.items():
+        there = theirs["packages"] if theirs else {}
         different += [
-            f"{name} is {here[name]} here and {version} on {place}"
-            for name, version in theirs.items()
-            if version != here[name]
+            f"{name} is {here[name]} here and {there.get(name)} on {place}"
+            for name in (_WIRE if place == "the scheduler" else (*_WIRE, *_COMPARED))
+            if here[name] != there.get(name)
         ]
     if different:
         raise ClusterError(
             f"the cluster cannot work with this process: {'; '.join(different)}. Install the same versions."
         )
-
-
-def can_reach_workers(client: Client, *, seconds: float = 3.0) -> bool:
-    """Whether workers can be asked for results without the scheduler in between, which then need not carry them.
-
-    They cannot where this machine is outside of the cluster's network.
-    """
-    from distributed.comm import connect
-
-    async def reach(address: str) -> None:
-        options = client.security.get_connection_args("client")
-        await (await connect(address, timeout=seconds, **options)).close()
-
-    async def reach_all() -> None:
-        await asyncio.gather(*map(reach, client.scheduler_info(n_workers=-1)["workers"]))
-
-    try:
-        client.sync(reach_all)
-    except OSError:
-        return False
-    return True
 
 
 def describe_workers(client: Client) -> dict[str, Any]:
@@ -147,19 +141,6 @@ def describe_workers(client: Client) -> dict[str, Any]:
     hosts = Counter(worker["host"] for worker in found.values())
     for address, worker in found.items():
         worker["memory_limit"] = worker["memory_limit"] or free[address] // hosts[worker["host"]]
-    return found
-
-
-def versions() -> dict[str, str]:
-    """Versions of Python and of what the work depends on."""
-    from importlib.metadata import PackageNotFoundError, version
-
-    found = {"python": platform.python_version()}
-    for name in _COMPARED:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            found[name] = "missing"
     return found
 
 

@@ -1,4 +1,4 @@
-"""What an engine does: it places blocks of rows, and maps pure functions over them.
+"""Engine interface: placing blocks of rows, and mapping pure functions over them.
 
 A block function is defined at module level and has the form ``function(block, *row_arguments, *shared_arguments)``.
 It writes into nothing that it is given, so that it can run on another thread, in another process, or a second time.
@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bispectral_ot.memory import default_budget
-from bispectral_ot.progress import Progress, silent
 
 BlockFunction = Callable[..., Any]
 
@@ -29,6 +28,10 @@ class Block(NamedTuple):
     start: int
     stop: int
     content: Any = None
+
+
+Blocks = Sequence[Block]
+Values = Sequence[Any]
 
 
 class Reduced(NamedTuple):
@@ -59,52 +62,34 @@ class Engine(ABC):
         """Bytes that blocks and what they are made from may take, in all processes together."""
         return default_budget()
 
-    def warm_up(self, function: Callable[..., None], *arguments: Any) -> None:  # noqa: B027 (here the first round does it)
-        """Call a function in every process that will work, if these are others: what it compiles is then at hand."""
-
     @abstractmethod
     def map(
-        self,
-        function: BlockFunction,
-        blocks: Sequence[Block],
-        *,
-        rows: Sequence[Any] = (),
-        shared: Sequence[Any] = (),
-        stage: str = "",
-        progress: Progress = silent,
+        self, function: BlockFunction, blocks: Blocks, *, rows: Values = (), shared: Values = (), stage: str = ""
     ) -> Iterator[Any]:
         """Results of ``function(block, *rows, *shared)`` in the order of the blocks; ``rows`` are cut to each block."""
 
     def place(
         self,
         make_content: BlockFunction,
-        blocks: Sequence[Block],
+        blocks: Blocks,
         *,
-        rows: Sequence[Any] = (),
-        shared: Sequence[Any] = (),
+        rows: Values = (),
+        shared: Values = (),
         row_bytes: int = 0,
         stage: str = "",
-        progress: Progress = silent,
     ) -> list[Block]:
         """Blocks whose content is ``make_content(block, *rows, *shared)``, kept where the engine works.
 
         ``row_bytes`` is the memory that the content of a row takes.
         """
-        contents = self.map(make_content, blocks, rows=rows, shared=shared, stage=stage, progress=progress)
+        contents = self.map(make_content, blocks, rows=rows, shared=shared, stage=stage)
         return [Block(b.start, b.stop, content) for b, content in zip(blocks, contents, strict=True)]
 
+    @abstractmethod
     def reduce(
-        self,
-        function: BlockFunction,
-        blocks: Sequence[Block],
-        *,
-        rows: Sequence[Any] = (),
-        shared: Sequence[Any] = (),
-        stage: str = "",
-        progress: Progress = silent,
+        self, function: BlockFunction, blocks: Blocks, *, rows: Values = (), shared: Values = (), stage: str = ""
     ) -> Reduced:
-        """Put together the results ``(rows, totals)``, two tuples, of all blocks; see :class:`Reduced`."""
-        return put_together(self.map(function, blocks, rows=rows, shared=shared, stage=stage, progress=progress))
+        """Combined results ``(rows, totals)``, two tuples, of all blocks; see :class:`Reduced`."""
 
 
 def put_together(results: Iterable[tuple[Any, Any]]) -> Reduced:

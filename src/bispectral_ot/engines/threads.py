@@ -10,16 +10,16 @@ import itertools
 import os
 import threading
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from numpy.typing import NDArray
 
-from bispectral_ot.engines.engine import Block, BlockFunction, Engine, row_blocks
+from bispectral_ot import runtime
+from bispectral_ot.engines.engine import Block, BlockFunction, Blocks, Engine, Reduced, Values, put_together, row_blocks
 from bispectral_ot.errors import InputError
-from bispectral_ot.progress import Progress, silent
 
 # Blocks under way for each thread: results wait for those before them, and too many waiting ones fill the memory.
 _AHEAD = 4
@@ -53,7 +53,7 @@ def core_count() -> int:
 
 
 class Threads(Engine):
-    """The engine of this machine: a pool of threads, one per core.
+    """Engine of this machine: a pool of threads, one per core.
 
     Examples
     --------
@@ -98,29 +98,23 @@ class Threads(Engine):
         with self._lock:
             if self._pool is None:
                 self._n_threads = core_count()
-                self._pool, self._blas = ThreadPoolExecutor(self._n_threads), one_blas_thread()
+                context = runtime.current()
+                self._pool = ThreadPoolExecutor(self._n_threads, initializer=runtime.adopt, initargs=(context,))
+                self._blas = runtime.one_blas_thread()
                 self._blas.__enter__()
             return self._pool
 
     def map(
-        self,
-        function: BlockFunction,
-        blocks: Sequence[Block],
-        *,
-        rows: Sequence[Any] = (),
-        shared: Sequence[Any] = (),
-        stage: str = "",
-        progress: Progress = silent,
+        self, function: BlockFunction, blocks: Blocks, *, rows: Values = (), shared: Values = (), stage: str = ""
     ) -> Iterator[Any]:
         """Results of ``function(block, *rows, *shared)`` in the order of the blocks; ``rows`` are cut to each block.
 
-        The first exception (Ctrl-C included) cancels what has not started and is raised again.
+        The first exception (Ctrl-C included) cancels blocks that have not started and is raised again.
         """
         total = sum(block.stop - block.start for block in blocks)
         if len(blocks) == 1:  # a thread of its own would only cost time
-            block = blocks[0]
-            result = function(block, *(values[block.start : block.stop] for values in rows), *shared)
-            progress(stage, total, total)
+            result = function(blocks[0], *_cut(rows, blocks[0]), *shared)
+            runtime.progress(stage, total, total)
             yield result
             return
         with self.session():
@@ -132,18 +126,31 @@ class Threads(Engine):
             try:
                 while True:
                     for block in itertools.islice(waiting, ahead - len(pending)):
-                        cut = (values[block.start : block.stop] for values in rows)
-                        pending.append((block, pool.submit(function, block, *cut, *shared)))
+                        pending.append((block, pool.submit(function, block, *_cut(rows, block), *shared)))
                     if not pending:
                         return
                     block, future = pending.popleft()
                     result = _wait_for(future)
                     done += block.stop - block.start
-                    progress(stage, done, total)
+                    runtime.progress(stage, done, total)
                     yield result
             finally:
                 for _, future in pending:
                     future.cancel()
+
+    def reduce(
+        self, function: BlockFunction, blocks: Blocks, *, rows: Values = (), shared: Values = (), stage: str = ""
+    ) -> Reduced:
+        """Combined results ``(rows, totals)`` of all blocks; see :class:`Reduced`."""
+        if len(blocks) == 1:
+            found = Reduced(*function(blocks[0], *_cut(rows, blocks[0]), *shared))
+            runtime.progress(stage, blocks[0].stop, blocks[0].stop)
+            return found
+        return put_together(self.map(function, blocks, rows=rows, shared=shared, stage=stage))
+
+
+def _cut(rows: Values, block: Block) -> list[Any]:
+    return [values[block.start : block.stop] for values in rows]
 
 
 def _wait_for(future: Future[Any]) -> Any:
@@ -152,16 +159,8 @@ def _wait_for(future: Future[Any]) -> Any:
             # woken now and then, because a signal that comes just before a wait does not end it
             return future.result(timeout=0.5)
         except TimeoutError:
-            if future.done():  # the function itself timed out
-                raise
-
-
-def one_blas_thread() -> AbstractContextManager[Any]:
-    """Within this context BLAS uses one thread: row blocks keep every core busy, and its threads would only wait."""
-    from threadpoolctl import threadpool_limits
-
-    limits: AbstractContextManager[Any] = threadpool_limits(limits=1, user_api="blas")
-    return limits
+            if future.done():  # the function itself timed out, or ended between the time-out and this line
+                return future.result()
 
 
 def fill_rows(
@@ -169,14 +168,13 @@ def fill_rows(
     out: NDArray[Any],
     *,
     block_rows: int,
-    rows: Sequence[Any] = (),
-    shared: Sequence[Any] = (),
+    rows: Values = (),
+    shared: Values = (),
     stage: str = "",
-    progress: Progress = silent,
 ) -> NDArray[Any]:
     """Write the results of a block function to ``out``, one row for each row, on all cores; returns ``out``."""
     blocks = row_blocks(len(out), block_rows=block_rows)
-    results = Threads().map(function, blocks, rows=rows, shared=shared, stage=stage, progress=progress)
+    results = Threads().map(function, blocks, rows=rows, shared=shared, stage=stage)
     for block, result in zip(blocks, results, strict=True):
         out[block.start : block.stop] = result
     return out

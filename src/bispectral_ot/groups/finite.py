@@ -9,23 +9,19 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from bispectral_ot.checks import check_choice, check_integer
+from bispectral_ot.checks import check_integer
 from bispectral_ot.engines import one_blas_thread
 from bispectral_ot.errors import InputError
-from bispectral_ot.groups.array_store import content_key, load_arrays, save_arrays
-from bispectral_ot.groups.clebsch_gordan import clebsch_gordan_matrix
-from bispectral_ot.groups.irreps import TOLERANCE, Irrep, decompose, defect
+from bispectral_ot.groups.irreps import Irrep, clebsch_gordan_matrix, decompose
 from bispectral_ot.groups.table import IntArray, check_table, conjugacy_classes, find_identity, inverses
 
 Signal = NDArray[Any]  # real or complex
-SIDES = ("left", "right")  # from which a group moves signals on itself
 
 
 class FiniteGroup:
-    """Any finite group, given by its Cayley table; make one with :meth:`from_table` or take a named subclass.
+    """Finite group, given by its Cayley table; make one with :meth:`from_table` or take a named subclass.
 
-    Irreps and Clebsch-Gordan matrices are computed when first asked for and kept on disk, in the user's cache
-    folder or in ``$BISPECTRAL_OT_CACHE``.
+    Irreps and Clebsch-Gordan matrices are computed when first asked for.
 
     Attributes
     ----------
@@ -42,7 +38,7 @@ class FiniteGroup:
 
     Examples
     --------
-    >>> from bispectral_ot.groups import FiniteGroup
+    >>> from bispectral_ot.groups.finite import FiniteGroup
     >>> group = FiniteGroup.from_table([[0, 1, 2], [1, 2, 0], [2, 0, 1]])
     >>> group.is_commutative, group.inverse.tolist(), group.dimensions.tolist()
     (True, [0, 2, 1], [1, 1, 1])
@@ -98,18 +94,8 @@ class FiniteGroup:
         return self._find_irreps()
 
     def _find_irreps(self) -> list[Irrep]:
-        key = content_key("irreps-1", self.table)
-        stored = load_arrays(key)
-        if stored is not None:
-            irreps = [array for _, array in sorted(stored.items())]
-            if all(array.ndim == 3 and len(array) == self.order for array in irreps) and (
-                defect(irreps, self.table) < TOLERANCE
-            ):
-                return irreps
         with one_blas_thread():  # many small products: more threads only wait
-            irreps = decompose(self.table, self.inverse)
-        save_arrays(key, {f"{number:06d}": irrep for number, irrep in enumerate(irreps)})
-        return irreps
+            return decompose(self.table, self.inverse)
 
     @cached_property
     def dimensions(self) -> IntArray:
@@ -148,32 +134,11 @@ class FiniteGroup:
         parts = [int(t) for t in np.repeat(np.arange(len(counts)), counts)]
         if self.dimensions[r] * self.dimensions[s] == 1:
             return np.ones((1, 1), dtype=np.complex128), parts
-        return self._clebsch_gordan_row(r)[s], parts
-
-    def _clebsch_gordan_row(self, r: int) -> list[NDArray[np.complex128]]:
-        """The matrices of r with every irrep: one file a row in the cache."""
-        rows: dict[int, list[NDArray[np.complex128]]] = self.__dict__.setdefault("_rows", {})
-        if r not in rows:
-            key = f"{self._irreps_key}-{r}"
-            sizes = self.dimensions[r] * self.dimensions
-            stored = load_arrays(key)
-            if stored is not None and [stored[name].shape for name in sorted(stored)] == [(n, n) for n in sizes]:
-                rows[r] = [stored[name] for name in sorted(stored)]
-            else:
-                with one_blas_thread():
-                    rows[r] = [self._compute_clebsch_gordan(r, s) for s in range(len(self.irreps))]
-                save_arrays(key, {f"{s:06d}": matrix for s, matrix in enumerate(rows[r])})
-        return rows[r]
-
-    def _compute_clebsch_gordan(self, r: int, s: int) -> NDArray[np.complex128]:
-        counts = self.multiplicities(r, s)
-        parts = [(self.irreps[t], int(counts[t])) for t in np.flatnonzero(counts)]
-        return clebsch_gordan_matrix(self.irreps[r], self.irreps[s], parts)
-
-    @cached_property
-    def _irreps_key(self) -> str:
-        """Clebsch-Gordan matrices depend on the basis of each irrep, so they are kept under its content."""
-        return content_key("clebsch-gordan-1", *self.irreps)
+        found: dict[tuple[int, int], NDArray[np.complex128]] = self.__dict__.setdefault("_clebsch_gordan", {})
+        if (r, s) not in found:
+            irreps = [(self.irreps[t], int(counts[t])) for t in np.flatnonzero(counts)]
+            found[r, s] = clebsch_gordan_matrix(self.irreps[r], self.irreps[s], irreps)
+        return found[r, s], parts
 
     @cached_property
     def fourier_matrix(self) -> NDArray[np.complex128]:
@@ -201,35 +166,13 @@ class FiniteGroup:
         ]
         return np.concatenate(weighted, axis=-1) @ self.fourier_matrix.conj().T
 
-    def translate(self, signal: Signal, element: int, *, side: str = "left") -> Signal:
-        """Move signals (..., order) by an element t, from the left or from the right.
+    def translate(self, signal: Signal, element: int) -> Signal:
+        """Move signals (..., order) by an element t: ``f(g) -> f(t^-1 g)``, and ``F_rho -> rho(t) F_rho``.
 
-        - ``"left"``: ``f(g) -> f(t^-1 g)``, the value at ``g`` goes to ``t g``, and ``F_rho -> rho(t) F_rho``;
-        - ``"right"``: ``f(g) -> f(g t^-1)``, the value at ``g`` goes to ``g t``, and ``F_rho -> F_rho rho(t)``.
-
-        On a commutative group both are the same, on a cyclic one ``numpy.roll``.
+        The value at ``g`` goes to ``t g``; on a cyclic group that is ``numpy.roll``.
         """
-        back = self.inverse[self._check_element(element)]
-        is_left = check_choice("side", side, SIDES) == "left"
-        return self._check_signal(signal)[..., self.table[back] if is_left else self.table[:, back]]
-
-    def action_on_cosets(self, subgroup: Sequence[int]) -> IntArray:
-        """How the group moves the cosets ``x * H`` of a subgroup H: shape ``(order, order / |H|)``.
-
-        ``action[g, i]`` is the index of ``g * coset_i``; coset 0 is H itself. Use it as the ``space`` of
-        :class:`~bispectral_ot.invariants.group.GroupBispectrum`.
-        """
-        members = np.unique([self.identity, *(self._check_element(element) for element in subgroup)])
-        if not np.isin(self.table[np.ix_(members, members)], members).all():
-            raise InputError(f"elements {members.tolist()} are no subgroup: their products lead out of the set.")
-        smallest = self.table[:, members].min(axis=1)  # names the coset of each element
-        smallest[members] = -1  # H itself comes first
-        _, coset_of = np.unique(smallest, return_inverse=True)
-        representatives = np.unique(coset_of, return_index=True)[1]
-        return coset_of[self.table[:, representatives]]
-
-    def _check_element(self, element: int) -> int:
-        return check_integer("an element of this group", element, minimum=0, maximum=self.order - 1)
+        element = check_integer("an element of this group", element, minimum=0, maximum=self.order - 1)
+        return self._check_signal(signal)[..., self.table[self.inverse[element]]]
 
     def _check_irreps(self, *numbers: int) -> None:
         for number in numbers:

@@ -1,22 +1,36 @@
 """Matching: two datasets in, pairs, labels and a distance out."""
 
+from bispectral_ot.matching.evaluation import ClassPreservation, ClassTable, class_preservation, class_table
+from bispectral_ot.matching.label_transfer import LabelTransfer
 from bispectral_ot.matching.match import match
-from bispectral_ot.matching.novelty import Unmatched
-from bispectral_ot.matching.outcomes import ClassShares, LabelDetails, LabelTransfer, Prediction, TopMatches
+from bispectral_ot.matching.outliers import Outliers
 from bispectral_ot.matching.predictor import Predictor
-from bispectral_ot.matching.preservation import ClassPreservation, class_preservation
 from bispectral_ot.matching.result import Match
+from bispectral_ot.matching.results import (
+    ClassProportions,
+    ExpectedAccuracy,
+    Headline,
+    LabelDetails,
+    Prediction,
+    Shift,
+    TopMatches,
+)
 
 __all__ = [
     "ClassPreservation",
-    "ClassShares",
+    "ClassProportions",
+    "ClassTable",
+    "ExpectedAccuracy",
+    "Headline",
     "LabelDetails",
     "LabelTransfer",
     "Match",
+    "Outliers",
     "Prediction",
     "Predictor",
+    "Shift",
     "TopMatches",
-    "Unmatched",
     "class_preservation",
+    "class_table",
     "match",
 ]

@@ -4,25 +4,33 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bispectral_ot.checks import check_choice, check_integer, check_share
+from bispectral_ot.costs import PlanSummary
 from bispectral_ot.datasets import Dataset
 from bispectral_ot.datasets.dataset import as_dataset, is_chunked
 from bispectral_ot.errors import InputError
-from bispectral_ot.matching.novelty import Unmatched, own_distances, rank, relaxed_plan, soft_distances
-from bispectral_ot.matching.outcomes import ClassShares, LabelDetails, LabelTransfer, Prediction, TopMatches
+from bispectral_ot.features import FeatureMap, fit_sample
+from bispectral_ot.matching.labels import CHECKED, SourceClasses, label_table
+from bispectral_ot.matching.outliers import Outliers, OutlierScores, Rows, outlier_scores
+from bispectral_ot.matching.plotting import PlotKind, match_html, plot_match
 from bispectral_ot.matching.predictor import VOTERS, Predictor
-from bispectral_ot.matching.relaxation import estimate_for, some_rows
-from bispectral_ot.matching.shares import ShareEstimate
-from bispectral_ot.matching.views import PlotKind, match_html, plot_match
+from bispectral_ot.matching.results import (
+    ClassProportions,
+    ExpectedAccuracy,
+    Headline,
+    LabelDetails,
+    Prediction,
+    Shift,
+    TopMatches,
+)
 from bispectral_ot.poses import Poses, estimate_poses, find_motions, practice_rows, upright_images
-from bispectral_ot.progress import Progress, silent
-from bispectral_ot.spaces import FeatureMap, chosen_evenly
-from bispectral_ot.transport import Coupling, EntropicCoupling, Summary
+from bispectral_ot.transport import Coupling, EntropicCoupling
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -45,8 +53,11 @@ class Match:
     settings : how it was computed: symmetry, features, metric, storage and everything that is not exact
     seconds : time spent in each stage
     memory : peak memory of the process in bytes, by the end of each stage; in a study, during it
-    feature_map : how images became features, where the match began with images
-    share_estimate : the shares that the target's weights come from, where they were estimated
+    feature_map, features : fitted map from images to features, and the rows of both sides; None without images
+    summary : what a pass over the plan read, where that was done already
+    classes : class probabilities of the sources, where the target has labels to learn them from
+    outlier_scores : of both sides, where they were computed with the match
+    moved : moved targets that the features were fitted to, too
 
     Examples
     --------
@@ -55,8 +66,8 @@ class Match:
     >>> match = bot.match(source, target)
     >>> match.top_matches(k=3).indices.shape
     (100, 3)
-    >>> match.transfer_labels().labels.shape
-    (100,)
+    >>> match.labels().shape
+    (100, 6)
     """
 
     coupling: Coupling
@@ -68,8 +79,11 @@ class Match:
     seconds: dict[str, float] = field(default_factory=dict)
     memory: dict[str, int] = field(default_factory=dict)
     feature_map: FeatureMap | None = None
-    share_estimate: ShareEstimate | None = field(default=None, repr=False)
-    progress: Progress = silent
+    features: tuple[Rows, Rows] | None = field(default=None, repr=False)
+    summary: PlanSummary | None = field(default=None, repr=False)
+    classes: SourceClasses | None = field(default=None, repr=False)
+    outlier_scores: OutlierScores | None = field(default=None, repr=False)
+    moved: Dataset | None = field(default=None, repr=False)
 
     def __repr__(self) -> str:
         n, m = self.coupling.shape
@@ -89,10 +103,11 @@ class Match:
         Parameters
         ----------
         kind
-            ``"pairs"``: some sources, each with its best targets and their share of its mass; ``"classes"``: where each
-            source class went. Pairs by default, where the match has images.
+            ``"pairs"``: some sources, each with its best targets and their weights; ``"classes"``: confusion table;
+            ``"check"``: the least certain labels; ``"outliers"``; ``"proportions"``: class proportions. Pairs by
+            default, where the match has images.
         n, k
-            Sources that are drawn, and targets of each.
+            Number of images that are drawn, and of targets of each.
         ax
             Axes to draw on; those of a new figure by default.
 
@@ -132,13 +147,13 @@ class Match:
         return float(self._summary.row_sums.sum())
 
     def top_matches(self, k: int = 5) -> TopMatches:
-        """The k best targets of each source with their share of its mass, best first.
+        """Best targets of each source, k of them, with their weights: the fractions of its mass that they get.
 
         Exact transport gives mass to one or two targets of each source: there is no third best, and its index is -1.
         """
         summary = self._best(k)
-        shares = summary.top_masses[:, :k] / _positive(self.coupling.source_weights)[:, None]
-        return TopMatches(np.where(shares > 0, summary.top_indices[:, :k], -1), shares)
+        weights = summary.top_masses[:, :k] / _positive(self.coupling.source_weights)[:, None]
+        return TopMatches(np.where(weights > 0, summary.top_indices[:, :k], -1), weights)
 
     def top_distances(self, k: int = 5) -> NDArray[np.float64]:
         """Distances (n, k) to the targets of :meth:`top_matches`, in the units of the metric; NaN where there is none.
@@ -187,7 +202,7 @@ class Match:
         transformer = None if self.feature_map is None else self.feature_map.transformer
         motions = find_motions(symmetry or self.settings.get("symmetry"), self.source.images, transformer)
         images = self.source.images, self.target.images
-        return estimate_poses(motions, *images, top.indices, top.shares, k=k, seed=seed, progress=self.progress)
+        return estimate_poses(motions, *images, top.indices, top.weights, k=k, seed=seed)
 
     def upright(
         self,
@@ -225,12 +240,12 @@ class Match:
             if self.source is None:
                 raise InputError("this match has no images; give those of the sources.")
             images = self.source.images
-        return upright_images(np.asarray(images), poses, fill=fill, expand=expand, guess=guess, progress=self.progress)
+        return upright_images(np.asarray(images), poses, fill=fill, expand=expand, guess=guess)
 
-    def class_mass(
+    def class_weights(
         self, labels: ArrayLike | None = None, *, to: Side | None = None
     ) -> tuple[NDArray[Any], NDArray[np.float64]]:
-        """How the mass of each element is spread over the classes of the other side.
+        """Weights of the classes of the other side: how the plan spreads the mass of each element over them.
 
         Parameters
         ----------
@@ -242,7 +257,7 @@ class Match:
         Returns
         -------
         classes : (c,) the distinct labels, sorted
-        shares : (n, c) rows sum to one
+        weights : (n, c) rows sum to one
         """
         if to is None and labels is None and self.source_labels is None and self.target_labels is None:
             raise InputError("neither set has labels to transfer; pass labels=...")
@@ -258,110 +273,147 @@ class Match:
         if labels is None:
             summary = self._summary
         elif side == "source":
-            summary = self.coupling.summary(k=0, target_labels=codes, progress=self.progress)
+            summary = self.coupling.summary(k=0, target_labels=codes)
         else:
-            summary = self.coupling.summary(k=0, source_labels=codes, progress=self.progress)
+            summary = self.coupling.summary(k=0, source_labels=codes)
         if side == "source":
             mass, weights = summary.source_class_mass, self.coupling.source_weights
         else:
-            assert summary.target_class_mass is not None
             mass, weights = summary.target_class_mass.T, self.coupling.target_weights
-        assert mass is not None
-        # what was measured rather than what was asked for: shares sum to one also where the solver stopped early
+        # what was measured rather than what was asked for: weights sum to one also where the solver stopped early
         return classes, mass / _positive(np.where(weights > 0, mass.sum(axis=1), 0.0))[:, None]
 
-    def transfer_labels(self, labels: ArrayLike | None = None, *, to: Side | None = None) -> LabelTransfer:
-        """Give each element the label with the largest transported mass; see :meth:`class_mass`.
+    def labels(self) -> Any:
+        """Labels of the sources as a table (``pandas.DataFrame``), a row for each source.
 
-        Without ``labels`` they are the match's own: names, where they come from a Dataset. With ``labels`` they are
-        of the kind that is given: the numbers of ``Dataset.labels``, say.
-        """
-        classes, shares = self.class_mass(labels, to=to)
-        best = shares.argmax(axis=1)
-        return LabelTransfer(classes[best], shares[np.arange(len(best)), best])
-
-    def label_details(self) -> LabelDetails:
-        """Label, runner-up and the label of the nearest target of each source, to sort out doubtful ones by.
+        Columns: ``label``, its ``probability``, ``runner_up``, its ``runner_up_probability``, ``nearest_label`` (of the
+        target of lowest cost) and ``outlier_score`` (see :meth:`outliers`; NaN where proportions are balanced).
+        Probabilities are calibrated on targets that were left out, after random motions of the symmetry; where the
+        target has no two classes of two images, they are weights of the plan.
 
         Examples
         --------
         >>> import bispectral_ot as bot
         >>> source, target = bot.split_halves(bot.load("digits"), per_class=10)
-        >>> bot.match(source, target).label_details().runner_up.shape
-        (100,)
+        >>> labels = bot.match(source, target).labels()
+        >>> bool(labels.probability.between(0, 1).all())
+        True
         """
-        classes, shares = self.class_mass(to="source")
-        second, best = (
-            np.argsort(shares, axis=1)[:, [-2, -1]].T if len(classes) > 1 else (np.zeros(len(shares), int),) * 2
+        found = self.label_details()
+        return label_table(
+            {
+                "label": found.labels,
+                "probability": found.probabilities,
+                "runner_up": found.runner_up,
+                "runner_up_probability": found.runner_up_probabilities,
+                "nearest_label": found.nearest,
+                "outlier_score": found.outlier_scores,
+            }
         )
-        rows, summary = np.arange(len(shares)), self._summary
-        assert self.target_labels is not None
-        nearest = self.target_labels[summary.nearest]
+
+    def label_details(self) -> LabelDetails:
+        """Columns of :meth:`labels` as arrays."""
+        return self._label_details
+
+    @cached_property
+    def _label_details(self) -> LabelDetails:
+        if self.target_labels is None:
+            raise InputError("the target set has no labels to transfer; give Dataset(images, labels).")
+        if self.classes is None:
+            classes, found = self.class_weights(to="source")
+        else:
+            classes, found = self.classes.model.classes, self.classes.probabilities
+        rows, summary = np.arange(len(found)), self._summary
+        best = found.argmax(axis=1)
+        rest = found.copy()
+        rest[rows, best] = -1.0
+        second = rest.argmax(axis=1) if len(classes) > 1 else best
         return LabelDetails(
-            classes[best], shares[rows, best], classes[second], shares[rows, second], nearest, summary.nearest_costs
+            classes[best],
+            found[rows, best],
+            classes[second],
+            found[rows, second],
+            self.target_labels[summary.nearest],
+            summary.nearest_costs,
+            np.full(len(rows), np.nan) if self.outlier_scores is None else self.outlier_scores.source,
+            calibrated=self.classes is not None,
         )
 
-    def doubtful(self, share: float = 0.5) -> NDArray[np.int64]:
-        """Sources whose label gets less than ``share`` of their mass, or is not that of the nearest target.
+    def to_check(self, accuracy: float = CHECKED) -> NDArray[np.int64]:
+        """Sources whose labels to check, the least probable first, so that a fraction ``accuracy`` of all is right.
 
-        Returns
-        -------
-        Positions, the least certain first.
+        Examples
+        --------
+        >>> import bispectral_ot as bot
+        >>> source, target = bot.split_halves(bot.load("digits"), per_class=10)
+        >>> match = bot.match(source, target)
+        >>> len(match.to_check(0.9)) <= len(match.to_check(0.99))
+        True
         """
-        check_share("share", share)
-        details = self.label_details()
-        found = np.flatnonzero((details.shares < share) | (details.labels != details.nearest))
-        return found[np.argsort(details.shares[found], kind="stable")]
+        check_share("accuracy", accuracy)
+        return self._known_classes.to_check(accuracy)
 
-    def class_shares(self, *, level: float = 0.9, seed: int = 0) -> ClassShares:
-        """Estimated shares of the target's classes in the source, with bootstrap intervals.
+    def expected_accuracy(self) -> ExpectedAccuracy:
+        """Expected accuracy of the labels of the sources, with a 90 % interval; see :meth:`shift` for its reliability.
 
-        Parameters
-        ----------
-        level
-            Of the intervals.
-        seed
-            Of the bootstrap.
+        Examples
+        --------
+        >>> import bispectral_ot as bot
+        >>> source, target = bot.split_halves(bot.load("digits"), per_class=10)
+        >>> found = bot.match(source, target).expected_accuracy()
+        >>> 0 <= found.low <= found.value <= found.high <= 1
+        True
+        """
+        return self._known_classes.expected_accuracy()
+
+    def shift(self) -> Shift:
+        """Test whether the sources look like moved targets; where they do not, labels may be worse than expected."""
+        return self._known_classes.shift
+
+    def headline(self) -> Headline | None:
+        """Expected accuracy, shift and number of labels to check; None where the target has no labels to learn from."""
+        return None if self.classes is None else self.classes.headline()
+
+    @property
+    def _known_classes(self) -> SourceClasses:
+        if self.classes is None:
+            raise InputError(
+                "this match has no class probabilities: the target needs labels, and two classes of two images or more."
+            )
+        return self.classes
+
+    def class_proportions(self, *, level: float = 0.9) -> ClassProportions:
+        """Estimated proportions of the target's classes in the source, with bootstrap intervals of this level.
 
         Examples
         --------
         >>> import bispectral_ot as bot
         >>> source, target = bot.split_halves(bot.load("digits"), per_class=20)
-        >>> shares = bot.match(source.select(source.labels < 5), target).class_shares()
-        >>> bool(shares.source[:5].sum() > 0.9)
+        >>> found = bot.match(source.select(source.labels < 5), target).class_proportions()
+        >>> bool(found.source[:5].sum() > 0.9)
         True
         """
         check_share("level", level)
         if self.target_labels is None:
-            raise InputError("the target set has no labels, of whose classes shares could be estimated.")
-        estimate = self.share_estimate
-        if estimate is None:
-            source, target = self._images("shares are")
-            see = self._seen
-            features = (
-                lambda size: see(source.images[some_rows(len(source), size)]),
-                lambda at: see(target.images[at]),
-            )
-            scale = self.coupling.cost.scale
-            estimate = estimate_for(see, self.settings["metric"], features, self.target_labels, scale=scale)
-        low, high = estimate.intervals(level=level, seed=seed)
+            raise InputError("the target set has no labels, of whose classes proportions could be estimated.")
+        estimate = self._known_classes.estimate
+        low, high = estimate.intervals(level)
         classes, codes = np.unique(self.target_labels, return_inverse=True)
         received = np.bincount(codes, weights=self._summary.column_sums)
-        return ClassShares(
-            classes, estimate.shares, low, high, estimate.counts / estimate.counts.sum(), received / received.sum()
-        )
+        own = estimate.counts / estimate.counts.sum()
+        return ClassProportions(classes, estimate.proportions, low, high, own, received / received.sum())
 
-    def unmatched(self, share: float = 0.05, *, side: Side = "source") -> Unmatched:
-        """Elements without counterpart: fewer than ``share`` of the other set are as far from each other.
+    def outliers(self, level: float = 0.05, *, side: Side = "source") -> Outliers:
+        """Outliers: elements that are farther from the other set than all but ``level`` of its own elements.
 
-        A plan that is relaxed on both sides gives each element a soft distance to the other set, and each element of
-        the other set the same distance to the rest of its own. Of elements with a counterpart, about ``share`` are
-        found, too.
+        A plan between samples of both sets, relaxed on both sides, gives each element a soft distance to the other set,
+        and each element of the other set the same distance to the rest of its own. Of elements that are no outliers,
+        about a fraction ``level`` is found, too.
 
         Parameters
         ----------
-        share
-            Share of the other set's elements that may be as far from the rest.
+        level
+            Fraction of the other set's elements that may be as far from the rest.
         side
             Whose elements are judged: ``"source"``, or ``"target"`` for targets that no source wants.
 
@@ -369,24 +421,16 @@ class Match:
         --------
         >>> import bispectral_ot as bot
         >>> source, target = bot.split_halves(bot.load("digits"), per_class=20)
-        >>> found = bot.match(source, target.select(target.labels < 5)).unmatched(0.1)
+        >>> found = bot.match(source, target.select(target.labels < 5)).outliers(0.1)
         >>> bool((source.labels[found.indices] >= 5).mean() > 0.8)
         True
         """
-        check_share("share", share)
+        check_share("level", level)
         check_choice("side", side, get_args(Side))
-        source, target = self._images("distances within a set are")
-        other, plan = target if side == "source" else source, self._relaxed
-        potential = plan.target_potential if side == "source" else plan.source_potential
-        rows, at = self._seen(other.images), some_rows(len(other))
-        within = self._seen.distance(rows[at], rows, self.settings["metric"])
-        distances = soft_distances(plan, side)
-        scores = rank(distances, own_distances(within, at, potential, plan.epsilon))
-        found = np.flatnonzero(scores < share)
-        return Unmatched(found[np.argsort(-distances[found], kind="stable")], scores)
+        return self._outlier_scores.below(level, side)
 
     def predict(self, images: ArrayLike | Dataset, *, k: int = 5, poses: bool = False, seed: int = 0) -> Prediction:
-        """Labels, shares and best targets of new source images from the solved potentials, without a new solve.
+        """Labels, probabilities and best targets of new source images, without a new solve.
 
         The mass of an image goes to target j in proportion to ``exp((g_j - c_j) / epsilon)``, as it does for the images
         that took part: the same image gets the same answer, up to rounding.
@@ -407,71 +451,90 @@ class Match:
         >>> import bispectral_ot as bot
         >>> source, target = bot.split_halves(bot.load("digits"), per_class=10)
         >>> match = bot.match(source, target)
-        >>> bool((match.predict(source).labels == match.transfer_labels().labels).all())
+        >>> bool((match.predict(source).labels == match.labels().label).all())
         True
         """
-        given = as_dataset(images, name="images")
-        found = self.predictor.match(given, progress=self.progress)
-        labels, shares = found.transfer_labels() if self.target_labels is not None else (None, None)
-        posed = None
-        if poses:
-            posed = self.predictor.poses(given, found.top_matches(VOTERS), seed=seed, progress=self.progress)
-        return Prediction(labels, shares, found.top_matches(k), posed)
+        return self.predictor.predict(as_dataset(images, name="images"), k=k, poses=poses, seed=seed)
+
+    def save(
+        self, folder: str | Path, *, report: bool = True, figures: bool = True, k: int = 5, overwrite: bool = False
+    ) -> Path:
+        """Write the run folder that the command ``match`` writes, and return its path.
+
+        Parameters
+        ----------
+        folder
+            Output folder; created only if everything is written.
+        report
+            Whether to write ``report.html``.
+        figures
+            Whether to draw figures.
+        k
+            Number of targets per source in ``matches.csv``.
+        overwrite
+            Replace an earlier run of a match in that folder.
+        """
+        from bispectral_ot.report.saved_run import save_match  # the only way back along the pipeline
+
+        return save_match(self, folder, report=report, figures=figures, k=k, overwrite=overwrite)
 
     @cached_property
     def predictor(self) -> Predictor:
         """What :meth:`predict` uses, which can be saved."""
         if not isinstance(self.coupling, EntropicCoupling):
             raise InputError("only an entropic match has potentials to predict by; solve with Sinkhorn.")
-        source, target = self._images("new ones are compared with them, and predictions are")
+        see, rows = self._seen("new images are compared with them, and predictions are")
+        assert self.source is not None
+        assert self.target is not None
         top = self.top_matches(VOTERS)
-        rows = practice_rows(top.indices)
+        chosen = practice_rows(top.indices)
         return Predictor(
-            target=target,
+            target=self.target,
             potential=self.coupling.target_potential,
             reg=self.coupling.reg,
             scale=self.coupling.cost.scale,
             tol=self.coupling.tol,
-            feature_map=self._seen,
+            feature_map=see,
             settings=self.settings,
-            practice=TopMatches(top.indices[rows], top.shares[rows]),
-            sample=chosen_evenly([source, target]),
+            practice=TopMatches(top.indices[chosen], top.weights[chosen]),
+            sample=fit_sample([self.source, self.target, *([] if self.moved is None else [self.moved])]),
+            target_features=rows[1],
+            classes=self.classes,
         )
 
-    def _images(self, why: str) -> tuple[Dataset, Dataset]:
-        if self.source is None or self.target is None or self.feature_map is None:
+    def _seen(self, why: str) -> tuple[FeatureMap, tuple[Rows, Rows]]:
+        if self.feature_map is None or self.features is None:
             raise InputError(
                 f"this match has no images, and {why} read off them; keep the Match that match() returned, or match "
                 "the two sets again."
             )
-        return self.source, self.target
-
-    @property
-    def _seen(self) -> FeatureMap:
-        assert self.feature_map is not None
-        return self.feature_map
+        return self.feature_map, self.features
 
     @cached_property
-    def _relaxed(self) -> EntropicCoupling:
-        return relaxed_plan(self.coupling.cost, progress=self.progress)
+    def _outlier_scores(self) -> OutlierScores:
+        if self.outlier_scores is not None:
+            return self.outlier_scores
+        see, rows = self._seen("distances within a set are")
+        return outlier_scores(see, self.settings["metric"], rows)
 
-    def _best(self, k: int) -> Summary:
+    def _best(self, k: int) -> PlanSummary:
         check_integer("k", k, minimum=1)
-        return self._summary if k <= KEPT_MATCHES else self.coupling.summary(k=k, progress=self.progress)
+        return self._summary if k <= KEPT_MATCHES else self.coupling.summary(k=k)
 
     @cached_property
-    def _summary(self) -> Summary:
-        """Everything that is asked for most, in one pass."""
+    def _summary(self) -> PlanSummary:
+        return self.summary or read_plan(self.coupling, self.source_labels, self.target_labels)
 
-        def codes(labels: NDArray[Any] | None) -> NDArray[np.int64] | None:
-            return None if labels is None else np.unique(labels, return_inverse=True)[1].astype(np.int64)
 
-        return self.coupling.summary(
-            k=KEPT_MATCHES,
-            source_labels=codes(self.source_labels),
-            target_labels=codes(self.target_labels),
-            progress=self.progress,
-        )
+def read_plan(
+    coupling: Coupling, source_labels: NDArray[Any] | None, target_labels: NDArray[Any] | None
+) -> PlanSummary:
+    """One pass over a plan for what a :class:`Match` is asked for most."""
+
+    def codes(labels: NDArray[Any] | None) -> NDArray[np.int64] | None:
+        return None if labels is None else np.unique(labels, return_inverse=True)[1].astype(np.int64)
+
+    return coupling.summary(k=KEPT_MATCHES, source_labels=codes(source_labels), target_labels=codes(target_labels))
 
 
 def label_names(dataset: Dataset) -> NDArray[Any] | None:
@@ -494,5 +557,5 @@ def check_labels(labels: ArrayLike | None, size: int) -> NDArray[Any]:
 
 
 def _positive(weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Weights to divide by: an element without mass has shares of 0, not NaN."""
+    """Weights to divide by: an element without mass has weights of 0, not NaN."""
     return np.where(weights > 0, weights, 1.0)

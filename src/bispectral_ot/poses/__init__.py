@@ -1,8 +1,8 @@
 """Poses: how a source has to be turned, mirrored or moved to stand like its targets."""
 
-from bispectral_ot.poses.choice import find_motions
 from bispectral_ot.poses.estimate import Poses, estimate_poses, practice_rows
 from bispectral_ot.poses.motions import MotionArray, Motions
+from bispectral_ot.poses.motions_for import find_motions
 from bispectral_ot.poses.upright import turn_image, upright_images
 from bispectral_ot.poses.upright_files import upright_files
 

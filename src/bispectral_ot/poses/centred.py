@@ -11,7 +11,6 @@ from bispectral_ot.datasets.transforms import content_shifts
 from bispectral_ot.datasets.warp import shift_maps, warp
 from bispectral_ot.poses.motions import Floats, Located, MotionArray, Rows
 from bispectral_ot.poses.planar import PlanarMotions
-from bispectral_ot.progress import Progress, silent
 
 
 class CentredMotions(PlanarMotions):
@@ -22,11 +21,11 @@ class CentredMotions(PlanarMotions):
     ``t - R s``: so rows of coefficients end with s or t, and products with both, averaged like the other products.
     """
 
-    def coefficients(self, signals: NDArray[Any], *, progress: Progress = silent) -> Rows:
+    def coefficients(self, signals: NDArray[Any]) -> Rows:
         """Polar spectra of the centred images, and where their content is: (n, c + 2)."""
         background, shifts = content_shifts(signals)
         centred = warp(signals, shift_maps(shifts[:, 0], shifts[:, 1]), fill=background)
-        spectra = super().coefficients(centred, progress=progress)
+        spectra = super().coefficients(centred)
         return np.concatenate([spectra, -shifts.astype(np.float32)], axis=1)
 
     def products(self, source: Rows, target: Rows, indices: NDArray[np.int64]) -> Rows:

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bispectral_ot import runtime
 from bispectral_ot.engines import Threads, row_blocks
 from bispectral_ot.engines.engine import Block
 from bispectral_ot.poses.calibration import Calibration
 from bispectral_ot.poses.motions import Floats, MotionArray, Motions, Rows
 from bispectral_ot.poses.votes import Votes, vote
-from bispectral_ot.progress import Progress, silent
 
 # Sources whose best targets are turned and voted on, to learn how far votes can be trusted.
 _PRACTICE = 2000
@@ -108,7 +108,6 @@ def estimate_poses(
     practice: tuple[NDArray[np.int64], Floats] | None = None,
     k: int | None = None,
     seed: int = 0,
-    progress: Progress = silent,
 ) -> Poses:
     """Find the pose of each source relative to its best targets.
 
@@ -134,14 +133,14 @@ def estimate_poses(
     if len(voters) == 0:  # one row that nobody points to
         voters = np.zeros(1, dtype=np.int64)
     local, practised = (np.where(at >= 0, np.searchsorted(voters, at), -1) for at in (indices, known[0]))
-    rows = motions.coefficients(target[voters], progress=progress)
+    rows = motions.coefficients(target[voters])
     calibration = _practise(motions, target, rows, known[0], practised, known[1], seed=seed)
     parts = []
     for start in range(0, len(source), _BATCH):
         batch = slice(start, start + _BATCH)
-        coefficients = motions.coefficients(source[batch], progress=silent)
+        coefficients = motions.coefficients(source[batch])
         parts.append(_vote_in_blocks(motions, coefficients, rows, local[batch, :k], shares[batch, :k]))
-        progress("poses", min(start + _BATCH, len(source)), len(source))
+        runtime.progress("poses", min(start + _BATCH, len(source)), len(source))
     votes = Votes(*(np.concatenate(column) for column in zip(*parts, strict=True)))
     return Poses(
         motions=motions.by_name(votes.motions),
@@ -178,7 +177,7 @@ def _practise(
     if len(chosen) == 0:
         return Calibration(None)
     moved, truth = motions.practice(target[indices[chosen, 0]], seed=seed)
-    coefficients = motions.coefficients(moved, progress=silent)
+    coefficients = motions.coefficients(moved)
     votes = _vote_in_blocks(motions, coefficients, rows, local[chosen, 1:], shares[chosen, 1:])
     return Calibration.fit(votes, motions.separation(votes.motions, truth))
 

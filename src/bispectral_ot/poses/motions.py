@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bispectral_ot.progress import Progress
+from bispectral_ot.engines import Block, Threads, row_blocks
 
 Rows = NDArray[np.float32]
 Floats = NDArray[np.float64]
+_NEWTON_STEPS = 5
+# Of a peak, in inverse square radians: its width is then 180 degrees.
+LEAST_CURVATURE = np.pi**-2
+_BLOCK_PIXELS = 2**22
 # A motion that is off by less than this is the right one, if not exact (degrees).
 TOLERANCE = 30.0
 
@@ -79,7 +84,7 @@ class Motions(Protocol):
     @property
     def unit(self) -> float: ...  # noqa: D102
 
-    def coefficients(self, signals: NDArray[Any], *, progress: Progress) -> Rows:
+    def coefficients(self, signals: NDArray[Any]) -> Rows:
         """Signals to rows (n, c) of unit norm; zeros where a signal has no content."""
 
     def practice(self, signals: NDArray[Any], *, seed: int) -> tuple[NDArray[Any], Floats]:
@@ -99,6 +104,54 @@ class Motions(Protocol):
 
     def by_name(self, motions: Floats) -> MotionArray:
         """Motions (..., q) as what they are called."""
+
+
+def climb(
+    derivatives: Callable[[Any], tuple[Floats, Floats, Floats]], start: Any, move: Callable[[Any, Floats], Any]
+) -> tuple[Any, Floats, Floats]:
+    """Newton's method towards a peak of the fit; returns the point, its fit and the width of the peak in degrees.
+
+    ``derivatives`` gives fits (...), slopes (..., q) and downward curvatures (..., q, q) at a point, in radians;
+    ``move(point, step)`` takes a step, within reach of the start.
+    """
+    point = start
+    for _ in range(_NEWTON_STEPS):
+        _, slope, hessian = derivatives(point)
+        step: Floats = np.linalg.solve(_uphill(hessian), slope[..., None])[..., 0].astype(np.float64)
+        point = move(point, step)
+    fits, _, hessian = derivatives(point)
+    curvature = np.linalg.eigvalsh(_uphill(hessian))[..., 0]
+    return point, fits, np.degrees(1 / np.sqrt(np.maximum(curvature, LEAST_CURVATURE)))
+
+
+def _uphill(hessian: Floats) -> Floats:
+    """Downward curvatures made positive, so that steps lead up."""
+    values, vectors = np.linalg.eigh(hessian)
+    values = np.maximum(np.abs(values), 1e-6 * np.maximum(np.abs(values).max(axis=-1, keepdims=True), 1e-12))
+    positive: Floats = (vectors * values[..., None, :]) @ vectors.swapaxes(-1, -2)
+    return positive
+
+
+def low_frequencies(
+    signals: NDArray[Any], channels: int, transform: Callable[[NDArray[np.float32]], NDArray[Any]]
+) -> Rows:
+    """Images (n, height, width[, channels]) to transformed rows of unit norm; zeros for constant images.
+
+    ``transform`` takes images (n, channels, height, width) of mean 0 and largest value 1.
+    """
+    planes = signals.reshape(*signals.shape[:3], channels)
+    blocks = row_blocks(len(signals), block_rows=max(1, _BLOCK_PIXELS // max(1, planes[0].size)))
+    return np.concatenate(list(Threads().map(_unit_rows, blocks, rows=[planes], shared=[transform], stage="features")))
+
+
+def _unit_rows(_block: Block, planes: NDArray[Any], transform: Callable[[NDArray[np.float32]], NDArray[Any]]) -> Rows:
+    images = planes.transpose(0, 3, 1, 2).astype(np.float32)
+    images -= images.mean(axis=(2, 3), keepdims=True)
+    peaks = np.abs(images).max(axis=(1, 2, 3), keepdims=True)
+    images /= np.where(peaks > 0, peaks, 1)
+    rows = transform(images).reshape(len(planes), -1)
+    norms = np.linalg.norm(rows, axis=1, keepdims=True)
+    return np.ascontiguousarray(rows / np.where(norms > 1e-5 * np.sqrt(rows.shape[1]), norms, np.inf), dtype=np.float32)
 
 
 def wrapped(degrees: Floats) -> Floats:

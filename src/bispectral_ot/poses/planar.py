@@ -9,15 +9,11 @@ from numpy.typing import NDArray
 
 from bispectral_ot.datasets.transforms import border_levels
 from bispectral_ot.datasets.warp import rotation_maps, warp
-from bispectral_ot.invariants.polar_spectrum import PolarSpectrum
-from bispectral_ot.poses.motions import Floats, Located, MotionArray, Rows, flat_separation, wrapped
-from bispectral_ot.progress import Progress, silent
+from bispectral_ot.features.polar_spectrum import PolarSpectrum
+from bispectral_ot.poses.motions import Floats, Located, MotionArray, Rows, climb, flat_separation, wrapped
 
 # Angles of the grid for each frequency: the highest peak is then that of the curve itself.
 _PER_FREQUENCY = 16
-_NEWTON_STEPS = 5
-# Of a peak, in inverse square radians: its width is then 180 degrees.
-LEAST_CURVATURE = np.pi**-2
 
 
 class PlanarMotions:
@@ -55,10 +51,10 @@ class PlanarMotions:
         mirrored = np.broadcast_to(np.asarray(sheet, dtype=np.float64), angles.shape)
         return np.stack([wrapped(angles + 180.0 * mirrored), mirrored], axis=-1)
 
-    def coefficients(self, signals: NDArray[Any], *, progress: Progress = silent) -> Rows:
+    def coefficients(self, signals: NDArray[Any]) -> Rows:
         """Images to polar spectra (n, c) of unit norm."""
         rows = np.empty((len(signals), self.spectrum.n_features_out_), dtype=np.float32)
-        self.spectrum.fill(signals, rows, progress=progress)  # the match has warned of images without content
+        self.spectrum.fill(signals, rows)  # the match has warned of images without content
         return rows
 
     def practice(self, signals: NDArray[Any], *, seed: int) -> tuple[NDArray[Any], Floats]:
@@ -94,20 +90,19 @@ class PlanarMotions:
         chosen = np.take_along_axis(sheets, sheet[..., None, None, None], axis=-3)[..., 0, :, :].astype(np.float64)
         coefficients = chosen[..., 0, :] + 1j * chosen[..., 1, :]
         first = self._spacing * (start % n_angles)
-        angles = first
-        for _ in range(_NEWTON_STEPS):
-            _, slope, curvature = self._derivatives(coefficients, angles)
-            step = np.divide(slope, curvature, out=np.zeros_like(slope), where=curvature > 0)
-            angles = np.clip(angles + step, first - self._spacing, first + self._spacing)
-        fits, _, curvature = self._derivatives(coefficients, angles)
-        widths = np.degrees(1 / np.sqrt(np.maximum(curvature, LEAST_CURVATURE)))
+        angles, fits, widths = climb(
+            lambda at: self._derivatives(coefficients, at),
+            first,
+            lambda at, step: np.clip(at + step[..., 0], first - self._spacing, first + self._spacing),
+        )
         return Located(self._motions(np.degrees(angles), sheet), fits, widths)
 
     def _derivatives(self, coefficients: NDArray[np.complex128], angles: Floats) -> tuple[Floats, Floats, Floats]:
-        """Value, slope and downward curvature of the polynomials."""
+        """Values, slopes (..., 1) and downward curvatures (..., 1, 1) of the polynomials."""
         terms = coefficients * np.exp(1j * self.frequencies * angles[..., None])
         slope = -(self.frequencies * terms.imag).sum(axis=-1)
-        return terms.real.sum(axis=-1), slope, (self.frequencies**2 * terms.real).sum(axis=-1)
+        curvature = (self.frequencies**2 * terms.real).sum(axis=-1)
+        return terms.real.sum(axis=-1), slope[..., None], curvature[..., None, None]
 
     separation = staticmethod(flat_separation)
 

@@ -8,15 +8,11 @@ import numpy as np
 import scipy.fft
 from numpy.typing import NDArray
 
-from bispectral_ot.engines import Threads, row_blocks
-from bispectral_ot.engines.engine import Block
 from bispectral_ot.errors import InputError
-from bispectral_ot.poses.motions import Floats, Located, MotionArray, Rows, flat_separation, wrapped
-from bispectral_ot.progress import Progress, silent
+from bispectral_ot.poses.motions import Floats, Located, MotionArray, Rows, flat_separation, low_frequencies, wrapped
 
 # Frequencies of the cosine transform that are compared.
 _BAND = 16
-_BLOCK_PIXELS = 2**22
 
 
 class QuarterTurns:
@@ -63,14 +59,10 @@ class QuarterTurns:
             raise InputError(f"images are {height} x {width}, but quarter turns need square ones; resize them.")
         return cls(height, signals.shape[3] if signals.ndim == 4 else 1)
 
-    def coefficients(self, signals: NDArray[Any], *, progress: Progress = silent) -> Rows:
+    def coefficients(self, signals: NDArray[Any]) -> Rows:
         """Images to low frequencies (n, band * band * channels) of unit norm."""
-        planes = signals.reshape(*signals.shape[:3], self.channels)
-        blocks = row_blocks(len(signals), block_rows=max(1, _BLOCK_PIXELS // max(1, planes[0].size)))
-        parts = Threads().map(
-            _low_frequencies, blocks, rows=[planes], shared=[self._basis], stage="features", progress=progress
-        )
-        return np.concatenate(list(parts))
+        basis = self._basis
+        return low_frequencies(signals, self.channels, lambda images: (basis @ images @ basis.T).transpose(0, 2, 3, 1))
 
     def practice(self, signals: NDArray[Any], *, seed: int) -> tuple[NDArray[Any], Floats]:
         """Images as they are: moving them changes nothing about the fit."""
@@ -97,14 +89,3 @@ class QuarterTurns:
     def by_name(self, motions: Floats) -> MotionArray:
         """Angles and mirrors."""
         return MotionArray(motions[..., 0], mirrored=motions[..., 1] == 1)
-
-
-def _low_frequencies(_block: Block, planes: NDArray[Any], basis: Rows) -> Rows:
-    """Planes (n, side, side, channels) to rows of unit norm without their means; zeros for constant images."""
-    images = planes.transpose(0, 3, 1, 2).astype(np.float32)
-    images -= images.mean(axis=(2, 3), keepdims=True)
-    peaks = np.abs(images).max(axis=(1, 2, 3), keepdims=True)
-    images /= np.where(peaks > 0, peaks, 1)
-    rows = (basis @ images @ basis.T).transpose(0, 2, 3, 1).reshape(len(planes), -1)
-    norms = np.linalg.norm(rows, axis=1, keepdims=True)
-    return np.ascontiguousarray(rows / np.where(norms > 1e-5 * len(basis), norms, np.inf))

@@ -8,15 +8,10 @@ import numpy as np
 import scipy.fft
 from numpy.typing import NDArray
 
-from bispectral_ot.engines import Threads, row_blocks
-from bispectral_ot.engines.engine import Block
-from bispectral_ot.poses.motions import Floats, Located, MotionArray, Rows
-from bispectral_ot.progress import Progress, silent
+from bispectral_ot.poses.motions import Floats, Located, MotionArray, Rows, climb, low_frequencies
 
 # Highest frequency, in periods per side, and shifts of the grid along each side.
 _BAND, _STEPS = 8, 32
-_NEWTON_STEPS = 5
-_BLOCK_PIXELS = 2**22
 
 
 class Shifts:
@@ -57,15 +52,15 @@ class Shifts:
         wrapped: Floats = self.size / 2 - (self.size / 2 - shifts) % self.size
         return wrapped
 
-    def coefficients(self, signals: NDArray[Any], *, progress: Progress = silent) -> Rows:
+    def coefficients(self, signals: NDArray[Any]) -> Rows:
         """Images to low frequencies (n, channels * 2 F) of unit norm: real parts, then imaginary ones."""
-        planes = signals.reshape(*signals.shape[:3], self.channels)
-        blocks = row_blocks(len(signals), block_rows=max(1, _BLOCK_PIXELS // max(1, planes[0].size)))
-        where = (self._rows % planes.shape[1], self._columns)
-        parts = Threads().map(
-            _low_frequencies, blocks, rows=[planes], shared=[where], stage="features", progress=progress
-        )
-        return np.concatenate(list(parts))
+        where = self._rows % signals.shape[1], self._columns
+
+        def transform(images: NDArray[np.float32]) -> NDArray[Any]:
+            spectra = scipy.fft.rfft2(images, norm="ortho")[:, :, where[0], where[1]]
+            return np.stack([spectra.real, spectra.imag], axis=2)
+
+        return low_frequencies(signals, self.channels, transform)
 
     def practice(self, signals: NDArray[Any], *, seed: int) -> tuple[NDArray[Any], Floats]:
         """Images as they are: moving them changes nothing about the fit."""
@@ -90,27 +85,20 @@ class Shifts:
         """Newton's method on the polynomial, within one step of the grid."""
         n_waves = len(self._waves)
         coefficients = products[..., :n_waves] + 1j * products[..., n_waves:].astype(np.float64)
-        first = self.grid[start]
-        shifts, reach = first, self.size / _STEPS
-        for _ in range(_NEWTON_STEPS):
-            _, slope, hessian = self._derivatives(coefficients, shifts)
-            step = np.linalg.solve(hessian, slope[..., None])[..., 0]
-            shifts = np.clip(shifts + step, first - reach, first + reach)
-        fits, _, hessian = self._derivatives(coefficients, shifts)
-        # in units of the angle that a shift is of its side
-        curvature = np.linalg.eigvalsh(hessian * np.multiply.outer(self.size, self.size) / (4 * np.pi**2))[..., 0]
-        widths = np.degrees(1 / np.sqrt(np.maximum(curvature, np.pi**-2)))
-        return Located(self._wrapped(shifts), fits, widths)
+        first, reach = self.grid[start] / self.size * (2 * np.pi), 2 * np.pi / _STEPS
+        angles, fits, widths = climb(
+            lambda at: self._derivatives(coefficients, at),
+            first,
+            lambda at, step: np.clip(at + step, first - reach, first + reach),
+        )
+        return Located(self._wrapped(angles * self.size / (2 * np.pi)), fits, widths)
 
-    def _derivatives(self, coefficients: NDArray[np.complex128], shifts: Floats) -> tuple[Floats, Floats, Floats]:
-        """Values, slopes (..., 2) and downward curvatures (..., 2, 2), kept positive so that steps lead up."""
-        terms = coefficients * np.exp(-1j * (shifts @ self._waves.T))
-        slope: Floats = terms.imag @ self._waves
-        hessian = np.einsum("...f,fa,fb->...ab", terms.real, self._waves, self._waves)
-        values, vectors = np.linalg.eigh(hessian)
-        floor = 1e-6 * np.maximum(np.abs(values).max(axis=-1, keepdims=True), 1e-12)
-        values = np.maximum(np.abs(values), floor)
-        return terms.real.sum(axis=-1), slope, (vectors * values[..., None, :]) @ vectors.swapaxes(-1, -2)
+    def _derivatives(self, coefficients: NDArray[np.complex128], angles: Floats) -> tuple[Floats, Floats, Floats]:
+        """Values, slopes (..., 2) and downward curvatures (..., 2, 2) at angles, a side being a whole turn."""
+        waves = self._waves * self.size / (2 * np.pi)
+        terms = coefficients * np.exp(-1j * (angles @ waves.T))
+        slope: Floats = terms.imag @ waves
+        return terms.real.sum(axis=-1), slope, np.einsum("...f,fa,fb->...ab", terms.real, waves, waves)
 
     def separation(self, motions: Floats, others: Floats) -> Floats:
         """Length of the difference, a whole side being 360 degrees."""
@@ -120,15 +108,3 @@ class Shifts:
     def by_name(self, motions: Floats) -> MotionArray:
         """Shifts in pixels."""
         return MotionArray(shifts=motions)
-
-
-def _low_frequencies(_block: Block, planes: NDArray[Any], where: tuple[NDArray[np.int64], NDArray[np.int64]]) -> Rows:
-    """Planes (n, height, width, channels) to rows of unit norm; zeros for constant images."""
-    images = planes.transpose(0, 3, 1, 2).astype(np.float32)
-    images -= images.mean(axis=(2, 3), keepdims=True)
-    peaks = np.abs(images).max(axis=(1, 2, 3), keepdims=True)
-    images /= np.where(peaks > 0, peaks, 1)
-    spectra = scipy.fft.rfft2(images, norm="ortho")[:, :, where[0], where[1]]
-    rows = np.stack([spectra.real, spectra.imag], axis=2).reshape(len(planes), -1)
-    norms = np.linalg.norm(rows, axis=1, keepdims=True)
-    return np.ascontiguousarray(rows / np.where(norms > 1e-5, norms, np.inf))

@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bispectral_ot.invariants.harmonic_rotations import generators, wigner_matrices
-from bispectral_ot.poses.motions import Floats, Located, MotionArray, Rows
-from bispectral_ot.progress import Progress, silent
+from bispectral_ot import runtime
+from bispectral_ot.groups.harmonic_rotations import generators, wigner_matrices
+from bispectral_ot.poses.motions import Floats, Located, MotionArray, Rows, climb
 
 # Rotations of the grid, about 15 degrees apart, and the largest step away from one of them.
 _N_ROTATIONS, _REACH = 4608, np.radians(15)
-_NEWTON_STEPS = 5
 
 
 class SpatialMotions:
@@ -46,14 +45,14 @@ class SpatialMotions:
         matrices = wigner_matrices(Rotation.from_quat(quaternions), self.lmax)
         return np.concatenate([matrix.reshape(len(quaternions), -1) for matrix in matrices], axis=1)
 
-    def coefficients(self, signals: Any, *, progress: Progress = silent) -> Rows:
+    def coefficients(self, signals: Any) -> Rows:
         """Harmonic coefficients in rows (n, signals * harmonics) of unit norm; of single signals without their mean."""
         values = self._analyse(signals)
         if values.shape[1] == 1:
             values = np.where(np.arange(values.shape[2]) == 0, 0.0, values)
         rows = values.reshape(len(values), -1)
         norms = np.linalg.norm(rows, axis=1, keepdims=True)
-        progress("features", len(rows), len(rows))
+        runtime.progress("features", len(rows), len(rows))
         return (rows / np.where(norms > 0, norms, np.inf)).astype(np.float32)
 
     def practice(self, signals: Any, *, seed: int) -> tuple[Any, Floats]:
@@ -84,22 +83,19 @@ class SpatialMotions:
 
         flat = products.reshape(-1, products.shape[-1]).astype(np.float64)
         first = Rotation.from_quat(self.grid[start.ravel()])
-        rotations = first
-        for _ in range(_NEWTON_STEPS):
-            _, slope, hessian = self._derivatives(flat, rotations)
-            step = np.linalg.solve(hessian, slope[..., None])[..., 0]
+
+        def move(rotations: Any, step: Floats) -> Any:
             moved = (Rotation.from_rotvec(step) * rotations * first.inv()).as_rotvec()
             lengths = np.linalg.norm(moved, axis=-1, keepdims=True)
-            rotations = Rotation.from_rotvec(moved * np.minimum(1.0, _REACH / np.maximum(lengths, 1e-12))) * first
-        fits, _, hessian = self._derivatives(flat, rotations)
-        curvature = np.linalg.eigvalsh(hessian)[..., 0]
-        widths = np.degrees(1 / np.sqrt(np.maximum(curvature, np.pi**-2)))
+            return Rotation.from_rotvec(moved * np.minimum(1.0, _REACH / np.maximum(lengths, 1e-12))) * first
+
+        rotations, fits, widths = climb(lambda at: self._derivatives(flat, at), first, move)
         return Located(
             rotations.as_quat().reshape(*start.shape, 4), fits.reshape(start.shape), widths.reshape(start.shape)
         )
 
     def _derivatives(self, products: Floats, rotations: Any) -> tuple[Floats, Floats, Floats]:
-        """Fits (n,), slopes (n, 3) and downward curvatures (n, 3, 3), kept positive so that steps lead up."""
+        """Fits (n,), slopes (n, 3) and downward curvatures (n, 3, 3)."""
         n = len(products)
         fits, slope, hessian = np.zeros(n), np.zeros((n, 3)), np.zeros((n, 3, 3))
         start = 0
@@ -112,9 +108,7 @@ class SpatialMotions:
             second = generator[:, None] @ generator
             hessian -= np.einsum("nij,abij->nab", turned, (second + second.swapaxes(0, 1)) / 2)
             start = stop
-        values, vectors = np.linalg.eigh(hessian)
-        values = np.maximum(np.abs(values), 1e-6 * np.maximum(np.abs(values).max(axis=-1, keepdims=True), 1e-12))
-        return fits, slope, (vectors * values[..., None, :]) @ vectors.swapaxes(-1, -2)
+        return fits, slope, hessian
 
     def separation(self, motions: Floats, others: Floats) -> Floats:
         """The angle of the rotation that leads from one to the other."""

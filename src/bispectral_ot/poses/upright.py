@@ -15,7 +15,6 @@ from bispectral_ot.engines import Threads, row_blocks
 from bispectral_ot.engines.engine import Block
 from bispectral_ot.errors import InputError
 from bispectral_ot.poses.estimate import Poses
-from bispectral_ot.progress import Progress, silent
 
 # Background around an image before it is turned, in pixels: borders blend into it.
 _MARGIN = 2
@@ -100,7 +99,6 @@ def upright_images(
     fill: float | None = None,
     expand: bool = False,
     guess: bool = False,
-    progress: Progress = silent,
 ) -> NDArray[Any]:
     """Move each image (n, height, width[, channels]) into its pose; those without a certain one stay as they are.
 
@@ -133,9 +131,7 @@ def upright_images(
     if expand:
         images = _on_larger_canvas(images, fill)
     blocks = row_blocks(len(images), block_rows=32)
-    parts = Threads().map(
-        _turn_block, blocks, rows=[images, angles, mirrored, moves], shared=[fill], stage="upright", progress=progress
-    )
+    parts = Threads().map(_turn_block, blocks, rows=[images, angles, mirrored, moves], shared=[fill], stage="upright")
     return np.concatenate(list(parts))
 
 

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps
 
-from bispectral_ot.datasets.image_file import CAMERA_TURNS, FORMATS, ORIENTATION, is_deep_colour
+from bispectral_ot.datasets.image_file import FORMATS, deep_colours, is_deep_colour
+from bispectral_ot.datasets.io_errors import library
 from bispectral_ot.datasets.resize import as_type
 from bispectral_ot.engines import Threads, row_blocks
 from bispectral_ot.engines.engine import Block
@@ -19,7 +20,6 @@ from bispectral_ot.errors import DatasetError, InputError
 from bispectral_ot.files import whole_file
 from bispectral_ot.poses.estimate import Poses
 from bispectral_ot.poses.upright import shift_image, turn_image
-from bispectral_ot.progress import Progress, silent
 
 UPRIGHT, UNSURE = "upright", "unsure"
 FILLS = ("background", "transparent")
@@ -38,7 +38,6 @@ def upright_files(
     fill: str | float = "background",
     expand: bool = False,
     guess: bool = False,
-    progress: Progress = silent,
 ) -> dict[str, int]:
     """Write each file of ``folder``, moved into its pose, to ``out/upright``; to ``out/unsure`` without a sure pose.
 
@@ -76,7 +75,7 @@ def upright_files(
     ]
     blocks = row_blocks(len(files), block_rows=4)
     shared = [poses, Path(folder), Path(out), fill, expand]
-    for _ in Threads().map(_write_block, blocks, rows=rows, shared=shared, stage="upright", progress=progress):
+    for _ in Threads().map(_write_block, blocks, rows=rows, shared=shared, stage="upright"):
         pass
     return {UPRIGHT: int(sure.sum()), UNSURE: int((~sure).sum())}
 
@@ -139,7 +138,7 @@ def _read(path: Path, *, transparent: bool) -> _Picture:
             metadata = {name: opened.info[name] for name in _KEPT if opened.info.get(name)}
             kind = str(opened.format)
             if is_deep_colour(opened):
-                pixels, mode = _deep_pixels(opened, path), "deep"
+                pixels, mode = deep_colours(opened, path, path), "deep"
             else:
                 image = ImageOps.exif_transpose(opened)
                 if "exif" in metadata:
@@ -169,21 +168,10 @@ def _plain(image: Image.Image) -> Image.Image:
     return image
 
 
-def _deep_pixels(image: Image.Image, path: Path) -> NDArray[np.uint16]:
-    """Several channels of 16 bits, of which Pillow would read 8."""
-    import imagecodecs
-
-    decode = imagecodecs.png_decode if image.format == "PNG" else imagecodecs.tiff_decode
-    pixels: NDArray[np.uint16] = decode(path.read_bytes())
-    by_camera = CAMERA_TURNS.get(image.getexif().get(ORIENTATION, 1))
-    return by_camera(pixels) if by_camera else pixels
-
-
 def _write(picture: _Picture, path: Path) -> None:
     pixels = np.ascontiguousarray(picture.pixels)
     if picture.mode == "deep":
-        import imagecodecs
-
+        imagecodecs = library("imagecodecs", extra="tiff", what=path)
         encode = imagecodecs.png_encode if picture.format == "PNG" else imagecodecs.tiff_encode
         path.write_bytes(encode(pixels))
         return

@@ -1,324 +1,177 @@
-"""The figures of a match: where classes went, who was matched with whom, how the solver converged."""
+"""Figures of poses, of comparisons and of the demo."""
 
 from __future__ import annotations
 
-import unicodedata
-from collections.abc import Sequence
-from itertools import groupby
-from typing import Any
+from collections.abc import Mapping, Sequence
+from textwrap import fill
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
 from numpy.typing import NDArray
 
+from bispectral_ot import drawing
+from bispectral_ot.comparing import Comparison
 from bispectral_ot.datasets import Dataset
 from bispectral_ot.datasets.pictures import Pictures, as_shown
+from bispectral_ot.drawing import Tile
 from bispectral_ot.matching import Match
-from bispectral_ot.report.sampling import class_by_class
-from bispectral_ot.report.style import (
-    FAINT,
-    INK,
-    MUTED,
-    RIGHT,
-    RIGHT_SHADES,
-    WRONG,
-    WRONG_SHADES,
-    house_style,
-    printable,
-)
-from bispectral_ot.report.tables import ClassTable
-from bispectral_ot.transport import Coupling
+from bispectral_ot.poses import MotionArray, Poses, turn_image
+from bispectral_ot.sampling import class_by_class
 
-# More classes than this have no room for a sample image each, and for numbers in the cells.
-_MOST_SAMPLES = 40
-_MOST_NUMBERS = 30
-# Letters of a name on an axis, and below a tile together with the mark of its verdict.
-_LONGEST_NAME = 20
-_LONGEST_CAPTION = 13
-# Targets with less than this part of the best one's share are not worth a picture.
-_LEAST_OF_BEST = 0.01
-# A name of more letters than this does not fit below a tile together with its share.
-_SHORT_NAME = 4
-
-Square = tuple[float, float, float]  # left, top, side
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 
-def confusion_figure(table: ClassTable, source: Dataset, target: Dataset) -> Figure:
-    """Where each source class went, with a sample image for every row and column."""
-    n_classes = max(len(table.rows), len(table.columns))
-    cell = 0.5 if n_classes <= 12 else min(0.34, 14 / n_classes)
-    with house_style():
-        figure = Figure(figsize=(2.6 + cell * len(table.columns), 1.9 + cell * len(table.rows)), layout="constrained")
-        axes = figure.add_subplot()
-        draw_confusion(axes, table, source, target, cell_inches=cell)
-        axes.set_title(
-            f"{table.accuracy:.1%} of {len(source):,} images keep their class"
-            if table.accuracy is not None
-            else "Which classes correspond (no class name in common)"
-        )
-    return figure
+def plot_poses(
+    poses: Poses, source: Dataset, target: Dataset, *, n: int = 12, ambiguous: bool = False, ax: Axes | None = None
+) -> Axes:
+    """Sources as they are, in their pose, in that of the runner-up (``ambiguous``), and beside a target."""
+    rows = np.flatnonzero(poses.found & (poses.ambiguous == ambiguous))
+    if ambiguous:
+        chosen = rows[np.argsort(np.nan_to_num(poses.scores[rows]))][:n]
+    else:
+        chosen = rows[class_by_class(None if source.labels is None else source.labels[rows], len(rows))[:n]]
+    if not len(chosen):
+        chosen = np.arange(min(1, len(poses)))
+    sources, targets = Pictures(source), Pictures(target)
+    tiles: list[list[Tile | None]] = []
+    for i in chosen.tolist():
+        line: list[Tile | None] = [Tile(sources[i]), Tile(_moved(sources, poses.motions, i), _pose_words(poses, i))]
+        line += [Tile(_moved(sources, poses.runner_up, i))] * ambiguous
+        tiles.append([*line, Tile(targets[int(poses.targets[i, poses.weights[i].argmax()])])])
+    heads = ("source", "best pose", "runner-up", "target") if ambiguous else ("source", "upright", "target")
+    title = "Least certain poses" if ambiguous else "Sources in their poses"
+    return drawing.draw_tiles(ax, tiles, title=title, heads=heads)
 
 
-def draw_confusion(
-    axes: Axes, table: ClassTable, source: Dataset, target: Dataset, *, cell_inches: float = 0.5
-) -> None:
-    """Draw a class table: shares of each row, hits in one colour and errors in another."""
-    shares, n_rows, n_columns = table.shares, len(table.rows), len(table.columns)
-    own = table.own if table.accuracy is not None else np.ones_like(table.own)
-    for mask, shades in ((own, RIGHT_SHADES), (~own, WRONG_SHADES)):
-        axes.imshow(np.ma.masked_array(shares, ~mask), cmap=shades, vmin=0, vmax=1, zorder=1)
-    line_width = min(0.5, cell_inches)
-    axes.hlines(np.arange(n_rows + 1) - 0.5, -0.5, n_columns - 0.5, FAINT, linewidth=line_width, zorder=2)
-    axes.vlines(np.arange(n_columns + 1) - 0.5, -0.5, n_rows - 0.5, FAINT, linewidth=line_width, zorder=2)
-    if max(n_rows, n_columns) <= _MOST_NUMBERS:
-        for i, j in np.argwhere(shares >= 0.005):
-            axes.text(
-                j,
-                i,
-                f"{100 * shares[i, j]:.0f}",
-                ha="center",
-                va="center",
-                fontsize=18 * cell_inches if cell_inches < 0.4 else 9,
-                color="white" if shares[i, j] > 0.45 else INK,
-            )
-    left = top = -0.5
-    if max(n_rows, n_columns) <= _MOST_SAMPLES:
-        left = top = -1.75
-        for i, image in enumerate(_class_samples(source, table.rows)):
-            draw_image(axes, image, (-1.65, i - 0.475, 0.95))
-        for j, image in enumerate(_class_samples(target, table.columns)):
-            draw_image(axes, image, (j - 0.475, -1.65, 0.95))
-    axes.set(xlim=(left, n_columns - 0.48), ylim=(n_rows - 0.48, top), aspect="equal")
-    axes.set_yticks(*class_ticks(table.rows))
-    axes.set_xticks(*class_ticks(table.columns), rotation=90 if max(map(len, table.columns)) > 3 else 0)
-    axes.xaxis.tick_top()
-    axes.tick_params(length=0, pad=2)
-    axes.spines[:].set_visible(False)
-    axes.set_ylabel("class of the source image")
-    axes.set_xlabel("class it was mapped to (% of the row)")
+def _moved(pictures: Pictures, motions: MotionArray, i: int) -> NDArray[np.float64]:
+    """Picture of a source in its pose; signals on the sphere as they are."""
+    image = pictures.dataset.images[i]
+    if motions.angles is not None:
+        mirrored = motions.mirrored is not None and bool(motions.mirrored[i])
+        shift = (0.0, 0.0) if motions.shifts is None else motions.shifts[i]
+        return as_shown(turn_image(image, float(motions.angles[i]), mirrored=mirrored, shift=shift), pictures.limits)
+    if motions.shifts is not None:
+        return as_shown(np.roll(image, np.rint(motions.shifts[i]).astype(int), axis=(0, 1)), pictures.limits)
+    if pictures.dataset.kind == "clouds":
+        return Pictures(Dataset(motions.rotations[i].apply(image)[None], kind="clouds"))[0]
+    return pictures[i]
 
 
-def matches_figure(match: Match, source: Dataset, target: Dataset, *, k: int = 5, seed: int = 0) -> Figure:
-    """Some source images with their k best targets, with the share of the mass that goes to each."""
-    chosen = pick_examples(source, 12, seed=seed)
-    top = match.top_matches(k)
-    k = top.indices.shape[1]
-    n_blocks = 2 if len(chosen) > 4 else 1
-    n_rows = -(-len(chosen) // n_blocks)
-    long_names = any(len(name) > _SHORT_NAME for name in target.classes)
-    tile, step, line = (0.78, 0.98, 1.24) if long_names else (0.78, 0.86, 1.08)
-    between = "\n" if long_names else "  "
-    block_width = tile + 0.28 + k * step
-    with house_style():
-        figure, axes = canvas(max(5.2, 0.4 + n_blocks * (block_width + 0.35)), 0.85 + line * n_rows)
-        right = same_class(match, top.indices)
-        title = "Best matches and their share of the mass" + ("" if right is None else " (blue: same class)")
-        axes.text(0.25, 0.3, title, fontsize=11, fontweight="bold", va="center")
-        sources, targets = Pictures(source), Pictures(target)
-        for place, i in enumerate(chosen):
-            block, row = divmod(place, n_rows)
-            left, top_edge = 0.25 + block * (block_width + 0.45), 0.8 + row * line
-            if row == 0:
-                axes.text(left, 0.72, "source", color=MUTED)
-                axes.text(left + tile + 0.28, 0.72, "best targets", color=MUTED)
-            draw_tile(axes, sources[i], (left, top_edge, tile), caption=name_of(source, i))
-            for rank, (j, share) in enumerate(zip(top.indices[i], top.shares[i], strict=True)):
-                if share == 0 or share < _LEAST_OF_BEST * top.shares[i, 0]:
-                    break
-                percent = f"{share:.0%}" if share >= 0.005 else "<1%"
-                draw_tile(
-                    axes,
-                    targets[j],
-                    (left + tile + 0.28 + rank * step, top_edge, tile),
-                    right=None if right is None else bool(right[i, rank]),
-                    caption=f"{name_of(target, j)}{between}{percent}" if target.classes else percent,
-                )
-    return figure
+def _pose_words(poses: Poses, i: int) -> str:
+    if poses.angles is None:
+        return ""
+    doubt = f" ± {poses.uncertainty[i]:.0f}" if np.isfinite(poses.uncertainty[i]) and not poses.ambiguous[i] else ""
+    mirror = "⇋ " if poses.mirrored is not None and poses.mirrored[i] else ""
+    return f"{mirror}{poses.angles[i]:.0f}{doubt}°"
 
 
-def convergence_figure(coupling: Coupling) -> Figure:
-    """Marginal error after each pass of the solver, and the tolerance it had to meet."""
-    with house_style():
-        figure = Figure(figsize=(6.4, 3.6), layout="constrained")
-        axes = figure.add_subplot()
-        passes = np.arange(1, len(coupling.history) + 1)
-        errors = np.array([error for _, error in coupling.history])
-        axes.semilogy(passes, errors, color=RIGHT, linewidth=1.8, marker="o", markersize=3.5)
-        axes.axhline(coupling.tol, color=WRONG, linewidth=1.2, linestyle="--")
-        axes.annotate(
-            f"tolerance {coupling.tol:g}",
-            (0.0, coupling.tol),
-            xycoords=("axes fraction", "data"),
-            xytext=(4, 4),
-            textcoords="offset points",
-            color=WRONG,
-        )
-        start = 0
-        for reg, stage in groupby(coupling.history, key=lambda entry: entry[0]):
-            axes.annotate(
-                f"reg {reg:.3g}",
-                (passes[start], 1.0),
-                xycoords=("data", "axes fraction"),
-                xytext=(4, -4),
-                textcoords="offset points",
-                va="top",
-                color=MUTED,
-            )
-            if start:
-                axes.axvline(passes[start] - 0.5, color=FAINT, linewidth=1)
-            start += len(list(stage))
-        axes.set(xlabel="pass over the cost", ylabel="marginal error")
-        axes.set_title(
-            f"{'Converged' if coupling.converged else 'Not converged'}: "
-            f"marginal error {coupling.marginal_error:.1e} after {coupling.iterations} passes"
-        )
-        axes.yaxis.set_major_formatter("{x:g}")
-        axes.grid(axis="y")
-        axes.margins(x=0.03)
-    return figure
+def plot_angles(poses: Poses, *, ax: Any = None) -> Any:
+    """Polar histogram of the rotations of certain and of ambiguous poses."""
+    assert poses.angles is not None
+    sure, unsure = poses.found & ~poses.ambiguous, poses.found & poses.ambiguous
+    return drawing.draw_angles(ax, {"certain": poses.angles[sure], "ambiguous": poses.angles[unsure]})
 
 
-def contact_sheet(rows: Sequence[NDArray[Any]], names: Sequence[str]) -> Figure:
-    """One row of images (n, height, width[, channels]) for each name."""
-    limits = (
-        min(float(row.min()) for row in rows if len(row)),
-        max(float(row.max()) for row in rows if len(row)),
-    )
-    height, width = rows[0].shape[1:3]
-    columns = max(len(row) for row in rows)
-    sheet = np.full((len(rows) * height, columns * width, *rows[0].shape[3:]), limits[0])
-    for i, row in enumerate(rows):
-        for j, image in enumerate(row):
-            sheet[i * height : (i + 1) * height, j * width : (j + 1) * width] = image
-    with house_style():
-        figure = Figure(figsize=(1.5 + 0.5 * columns * width / height, 0.3 + 0.5 * len(rows)), layout="constrained")
-        axes = figure.add_subplot()
-        axes.imshow(as_shown(sheet, limits), cmap="gray", vmin=0, vmax=1, interpolation="nearest")
-        axes.set_yticks((np.arange(len(rows)) + 0.5) * height - 0.5, [printable(name) for name in names])
-        axes.set_xticks([])
-        axes.tick_params(length=0)
-        axes.spines[:].set_visible(False)
-    return figure
+def square_roots(comparison: Comparison) -> NDArray[np.float64]:
+    """Square roots of the distances, which are squared lengths; negative ones count as 0."""
+    lengths: NDArray[np.float64] = np.sqrt(np.maximum(comparison.distances, 0.0))
+    return lengths
 
 
-def pick_examples(dataset: Dataset, count: int, *, seed: int) -> list[int]:
-    """Positions of images to show, drawn at random: from as many classes as there are, in their order."""
-    chosen: list[int] = class_by_class(dataset, seed=seed)[:count].tolist()
-    labels = dataset.labels
-    return sorted(chosen) if labels is None else sorted(chosen, key=lambda i: (labels[i], i))
+def tree_of_sets(comparison: Comparison) -> NDArray[np.float64]:
+    """Linkage (N - 1, 4) of average clustering, with neighbouring leaves near to each other."""
+    from scipy.cluster.hierarchy import linkage
+    from scipy.spatial.distance import squareform
+
+    tree: NDArray[np.float64] = linkage(squareform(square_roots(comparison)), "average", optimal_ordering=True)
+    return tree
 
 
-def same_class(match: Match, indices: NDArray[np.int64]) -> NDArray[np.bool_] | None:
-    """Whether the targets ``indices`` (n, k) are of their source's class; None where that is not known.
+def plot_tree(comparison: Comparison, *, ax: Axes | None = None) -> Axes:
+    """Dendrogram of the sets."""
+    return drawing.draw_tree(ax, tree_of_sets(comparison), comparison.names)
 
-    That is, where a side has no labels, or the two sides have none in common.
+
+def plot_plane(comparison: Comparison, *, ax: Axes | None = None) -> Axes:
+    """Multidimensional scaling of the sets, in circles as wide as sampling alone moves them."""
+    positions, stress, radii = sets_on_plane(comparison)
+    note = f"stress {stress:.2f}; circles: effect of sampling"
+    return drawing.draw_plane(ax, positions, comparison.names, radii, note=note)
+
+
+def sets_on_plane(comparison: Comparison) -> tuple[NDArray[np.float64], float, NDArray[np.float64]]:
+    """Positions (N, 2) of the sets, their stress, and the radii (N,) by which sampling alone moves each of them."""
+    positions, stress = scale_to_plane(square_roots(comparison))
+    # two samples of a set are apart by the reference on average, each by half of it from the middle
+    return positions, stress, np.sqrt(np.maximum(np.diag(comparison.references), 0)) / 2
+
+
+def scale_to_plane(distances: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
+    """Positions (n, 2) by metric multidimensional scaling (SMACOF) of distances (n, n), and its stress-1.
+
+    It starts from the classical solution, so the result does not depend on chance.
     """
-    if match.source_labels is None or match.target_labels is None:
-        return None
-    if not np.isin(match.source_labels, match.target_labels).any():
-        return None
-    same: NDArray[np.bool_] = match.source_labels[:, None] == match.target_labels[indices]
-    return same
+    from sklearn.manifold import smacof
+
+    if not distances.any():
+        return np.zeros((len(distances), 2)), 0.0
+    start = classical_scaling(distances, 2)
+    positions, stress = smacof(distances, init=start, n_init=1, max_iter=200, eps=1e-5, normalized_stress=False)
+    return positions, float(np.sqrt(stress / (0.5 * np.square(distances).sum())))
 
 
-def canvas(width: float, height: float) -> tuple[Figure, Axes]:
-    """A figure whose only axes are measured in inches from its upper left corner."""
-    figure = Figure(figsize=(width, height))
-    axes = figure.add_axes((0.0, 0.0, 1.0, 1.0))
-    axes.set(xlim=(0, width), ylim=(height, 0), autoscale_on=False)
-    axes.set_axis_off()
-    return figure, axes
+def classical_scaling(distances: NDArray[np.float64], dimensions: int) -> NDArray[np.float64]:
+    """Positions (n, d) by classical multidimensional scaling: principal components of ``-1/2 J D^2 J``."""
+    from scipy.sparse.linalg import eigsh
+
+    squares = -0.5 * np.square(distances)
+    squares = squares - squares.mean(axis=0) - squares.mean(axis=1, keepdims=True) + squares.mean()
+    count = len(distances)
+    if count > 8 * dimensions:  # a few products with the matrix instead of all its eigenvectors
+        values, vectors = eigsh(squares, dimensions, which="LA", v0=np.linspace(1, 2, count), tol=1e-6)
+    else:
+        values, vectors = (part[..., -dimensions:] for part in np.linalg.eigh(squares))
+    found: NDArray[np.float64] = np.zeros((count, dimensions))
+    found[:, : len(values)] = (vectors * np.sqrt(values.clip(0)))[:, ::-1]
+    found *= np.where(found.sum(axis=0) < 0, -1.0, 1.0)  # signs of eigenvectors are arbitrary
+    return found
 
 
-def draw_tile(
-    axes: Axes,
-    picture: NDArray[np.float64],
-    square: Square,
-    *,
-    right: bool | None = None,
-    caption: str = "",
-) -> None:
-    """Draw a picture into a square, with a caption, framed by whether it is right."""
-    colour = {True: RIGHT, False: WRONG, None: FAINT}[right]
-    left, top, width, height = draw_image(axes, picture, square)
-    line_width = 1.0 if right is None else 2.4
-    frame = Rectangle((left, top), width, height, fill=False, edgecolor=colour, linewidth=line_width, zorder=3)
-    axes.add_patch(frame)
-    if caption:
-        mark = {True: "✓ ", False: "✗ ", None: ""}[right]
-        axes.text(
-            left + width / 2,
-            square[1] + square[2] + 0.06,
-            mark + caption,
-            fontsize=8,
-            ha="center",
-            va="top",
-            color=MUTED if right is None else colour,
-        )
+def overview_figure(matches: Mapping[str, Match], *, n: int = 10) -> Figure:
+    """The same source images matched with several kinds of features: examples above, confusion tables below."""
+    from matplotlib.figure import Figure
+
+    first = next(iter(matches.values()))
+    assert first.source is not None
+    assert first.target is not None
+    best = {name: match.top_matches(1).indices[:, 0] for name, match in matches.items()}
+    right = {name: match.source_labels == match.target_labels[best[name]] for name, match in matches.items()}  # type: ignore[index]
+    rows = _representative(first.source, list(right.values()), n)
+    sources, targets = Pictures(first.source), Pictures(first.target)
+    tiles: list[list[Tile | None]] = [[Tile(sources[i]) for i in rows]]
+    tiles += [[Tile(targets[best[name][i]], "", bool(right[name][i])) for i in rows] for name in matches]
+    with drawing.house_style():
+        figure = Figure(figsize=(11.0, 8.6), layout="constrained")
+        above, below = cast(Any, figure.subfigures(2, 1, height_ratios=(1.0, 1.05)))
+        ax = drawing.draw_tiles(above.subplots(), tiles, title="Rotated images and their best matches")
+        step = ax.images[0].get_extent()[2] / len(tiles)
+        for row, name in enumerate(["rotated image", *matches]):
+            ax.text(-16, row * step + 48, fill(name, 18), ha="right", va="center", fontsize=11)
+        for panel, (name, match) in zip(
+            below.subplots(1, len(matches), squeeze=False)[0], matches.items(), strict=True
+        ):
+            match.plot("classes", ax=panel)
+            panel.set_title(f"{name}: {right[name].mean():.0%}")
+            panel.set(ylabel="", xlabel="")
+    return figure
 
 
-def draw_image(axes: Axes, image: NDArray[np.float64], square: Square) -> tuple[float, float, float, float]:
-    """Draw pixels between 0 and 1, grey or RGB, centred in a square and not stretched.
-
-    Returns
-    -------
-    left, top, width, height : where it was drawn
-    """
-    left, top, side = square
-    height, width = (side * length / max(image.shape[:2]) for length in image.shape[:2])
-    left, top = left + (side - width) / 2, top + (side - height) / 2
-    axes.imshow(
-        image,
-        cmap="gray",
-        vmin=0,
-        vmax=1,
-        interpolation="nearest",
-        extent=(left, left + width, top + height, top),
-        aspect="auto",
-    )
-    return left, top, width, height
-
-
-def _class_samples(dataset: Dataset, names: Sequence[str]) -> list[NDArray[np.float64]]:
-    """The first image of each named class."""
-    assert dataset.labels is not None
-    pictures = Pictures(dataset)
-    return [pictures[int(np.argmax(dataset.labels == dataset.classes.index(name)))] for name in names]
-
-
-def class_ticks(names: Sequence[str]) -> tuple[list[int], list[str]]:
-    """Positions and names on an axis; only some of them where there are very many."""
-    step = -(-len(names) // 50)
-    return list(range(0, len(names), step)), [shortened(name, _LONGEST_NAME) for name in names[::step]]
-
-
-def name_of(dataset: Dataset, index: int) -> str:
-    """What a picture of an element is called: its class, its file or its place, shortened."""
-    longest = _LONGEST_CAPTION - 2  # the mark
-    if dataset.labels is not None:
-        return shortened(dataset.classes[dataset.labels[index]], longest)
-    if not dataset.files:
-        return f"#{index}"
-    file = printable(dataset.files[index].rsplit("/", 1)[-1])
-    return file if _width(file) <= longest else shortened(file.rsplit(".", 1)[0], longest)
-
-
-def shortened(name: str, longest: int) -> str:
-    """A name of at most ``longest`` letters, wide ones (CJK, m, w) counting twice; the middle is left out.
-
-    Names that begin alike, as those of strains or of numbered files do, stay different.
-    """
-    name = printable(name)
-    if _width(name) <= longest:
-        return name
-    for kept in range(min(longest, len(name)) - 1, 0, -1):
-        short = f"{name[: kept - kept // 2]}…{name[len(name) - kept // 2 :]}"
-        if _width(short) <= longest:
-            return short
-    return "…"
-
-
-def _width(text: str) -> int:
-    return sum(2 if letter in "mwMW" or unicodedata.east_asian_width(letter) in "WF" else 1 for letter in text)
+def _representative(source: Dataset, right: Sequence[NDArray[np.bool_]], n: int) -> list[int]:
+    """Of 50 random choices of examples, the one that is right as often as the whole set is."""
+    chosen = [sorted(class_by_class(source.labels, len(source), seed=seed)[:n].tolist()) for seed in range(50)]
+    if source.labels is not None:
+        labels = source.labels
+        chosen = [sorted(rows, key=lambda i: (labels[i], i)) for rows in chosen]
+    return min(chosen, key=lambda rows: sum(abs(hits[rows].mean() - hits.mean()) for hits in right))

@@ -1,288 +1,588 @@
-"""What a run keeps of a match for its report: a sample of images, their matches, a map and the class tables."""
+"""Page data: what a run keeps of a match or a comparison for its page."""
 
 from __future__ import annotations
 
+import base64
+import io
 import json
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image
 
-from bispectral_ot.checks import check_entries
+from bispectral_ot.comparing import Comparison, Pair
+from bispectral_ot.costs import Metric
 from bispectral_ot.datasets import Dataset
 from bispectral_ot.datasets.pictures import Pictures
 from bispectral_ot.files import to_json
 from bispectral_ot.matching import Match
 from bispectral_ot.poses import Poses
-from bispectral_ot.progress import Progress, silent
-from bispectral_ot.report.embedding import embed
-from bispectral_ot.report.kept import load_kept, save_kept
-from bispectral_ot.report.sampled_distances import SampledDistances, sample_distances
-from bispectral_ot.report.sampling import Indices, cell_by_cell, class_by_class, interleave
-from bispectral_ot.report.tables import Side
-from bispectral_ot.report.thumbnails import thumbnails
+from bispectral_ot.report.figures import classical_scaling, sets_on_plane, tree_of_sets
+from bispectral_ot.report.records import JsonObject
+from bispectral_ot.report.tables import Diagnostics
+from bispectral_ot.sampling import class_by_class, turn_by_turn
 
-FILE = "report-data.npz"
-# Source images whose matches are kept; with their best targets a page stays far below 10 MB.
-_MOST_SOURCES = 1200
+Indices = NDArray[np.int64]
+
+# Bytes of encoded thumbnails of a match or a comparison, and sources that are shown at most.
+_SHEET_BYTES = 2_000_000
+_MOST_SOURCES, _MOST_CHECKED, _MOST_OUTLIERS, _MOST_ON_MAP = 600, 60, 24, 200
 _TARGETS_OF_A_SOURCE = 5
-# Bytes of uncompressed thumbnails; large ones and colour mean fewer of them.
-_PICTURE_BYTES = 6_000_000
-
-_NUMBER = (int, float)
-_SIDE = {"name": str, "images": int, "shape": list}
-# What a page needs.
-_ENTRIES = {
-    "title": str,
-    "group": str,
-    "flow": {"rows": list, "columns": list, "counts": list, "labelled": dict},
-    "sources": dict.fromkeys(("index", "label", "file", "mapped", "share", "matches", "shares"), list),
-    "targets": dict.fromkeys(("index", "label", "file"), list),
-    "map": (dict, type(None)),
-    "distances": (dict, type(None)),
-    "history": list,
-    "facts": {
-        "converged": bool,
-        **dict.fromkeys(("distance", "marginal_error", "tol", "n", "m"), _NUMBER),
-        **dict.fromkeys(("settings", "seconds"), dict),
-        **dict.fromkeys(("source", "target"), _SIDE),
-    },
-}
+_SMALL, _LARGE = 32, 112  # longer side of thumbnails in pixels
+_DIMENSIONS = 12  # of the vectors that the map is laid out by
+_SAMPLES_OF_A_SET = 8
+# Classes of all pairs together: beyond, those that contribute least are one entry, and distances are left to the CSV.
+_MOST_CLASS_PARTS, _MOST_CLASS_DISTANCES = 40_000, 100_000
 
 
 @dataclass(frozen=True)
-class PageData:
-    """One match as a report shows it.
+class Sheet:
+    """Thumbnails on one image: number i is in row ``i // columns`` and column ``i % columns``."""
+
+    columns: int
+    width: int
+    height: int
+    type: str
+    image: str
+
+    @classmethod
+    def of(cls, pictures: Sequence[NDArray[np.uint8]]) -> Sheet:
+        """Sheet of pictures of one size, as PNG in grey and as JPEG in colour, in base64."""
+        height, width = pictures[0].shape[:2]
+        columns = max(1, int(np.ceil(np.sqrt(len(pictures) * height / width))))
+        pixels = np.zeros((-(-len(pictures) // columns) * height, columns * width, *pictures[0].shape[2:]), np.uint8)
+        for i, picture in enumerate(pictures):
+            top, left = (i // columns) * height, (i % columns) * width
+            pixels[top : top + height, left : left + width] = picture
+        file, kind = io.BytesIO(), "jpeg" if pixels.ndim == 3 else "png"
+        options: dict[str, int] = {"quality": 88, "subsampling": 0} if kind == "jpeg" else {"compress_level": 5}
+        Image.fromarray(pixels).save(file, format=kind, **options)
+        return cls(columns, width, height, f"image/{kind}", base64.b64encode(file.getvalue()).decode())
+
+
+@dataclass(frozen=True)
+class Targets:
+    """Targets that are shown: position, class and file, one entry each; files may be missing altogether."""
+
+    index: list[int]
+    label: list[int]
+    file: list[str]
+
+
+@dataclass(frozen=True)
+class Sources:
+    """Sources that are shown: as :class:`Targets`, and the label that each is given, its probability and best targets.
+
+    ``matches`` are places among the targets; ``poses`` are degrees counter-clockwise, whether mirrored, uncertainty,
+    and whether ambiguous.
+    """
+
+    index: list[int]
+    label: list[int]
+    file: list[str]
+    given: list[int]
+    probability: list[float]
+    runner_up: list[int]
+    runner_up_probability: list[float]
+    matches: list[list[int]]
+    weights: list[list[float]]
+    poses: list[list[Any]] | None
+
+
+@dataclass(frozen=True)
+class PointMap:
+    """Sample of both sides for the map: their places, and vectors whose distances are those of the match."""
+
+    sources: list[int]
+    targets: list[int]
+    vectors: list[list[int]]
+
+
+@dataclass(frozen=True)
+class MatchPage:
+    """A match as its page shows it.
 
     Attributes
     ----------
-    content : everything but pictures, in JSON's own types: ``title``, ``group``, ``checksum`` (of both sides),
-        ``facts`` (once saved), ``flow``, ``sources``, ``targets``, ``map``, ``distances``, ``history``; images are
-        named by their place in ``sources`` or ``targets``, which begin with images of every class
-    source_pictures, target_pictures : (s, h, w[, 3]) and (t, h, w[, 3]) thumbnails of those images
+    title, group : name of the match, and of the sets that it shares with other matches of the run
+    checksum : of both sides
+    facts : content of ``results.json``
+    rows, columns : classes of the sources and of the targets; one without a name where there are no labels
+    labelled : whether the sources and the targets have labels
+    counts : (row, column, images) of the cells of the confusion table that are not empty
+    check : sources whose label to check first, the least certain first
+    outliers : places of the outliers among the sources and the targets
+    history : regularisation and marginal error of each iteration
+    sheet : thumbnails of the sources, then of the targets
+    large : larger ones of the sources to check, where their images are larger
     """
 
-    content: dict[str, Any]
-    source_pictures: NDArray[np.uint8]
-    target_pictures: NDArray[np.uint8]
+    title: str
+    group: str
+    checksum: int
+    facts: JsonObject
+    rows: list[str]
+    columns: list[str]
+    labelled: list[bool]
+    counts: list[list[int]]
+    sources: Sources
+    targets: Targets
+    check: list[int]
+    outliers: list[list[int]]
+    map: PointMap | None
+    history: list[list[float]]
+    sheet: Sheet
+    large: Sheet | None
 
-    def save(self, folder: Path, *, facts: dict[str, Any]) -> None:
-        """Write ``report-data.npz``, whole or not at all; ``facts`` are the figures of the match (``results.json``)."""
-        pictures = {"source": self.source_pictures, "target": self.target_pictures}
-        save_kept(folder / FILE, self.content | {"facts": facts}, **pictures)
-
-    @classmethod
-    def load(cls, path: Path) -> PageData:
-        """Read what :meth:`save` has written."""
-
-        def build(content: dict[str, Any], *pictures: NDArray[np.uint8]) -> PageData:
-            data = cls(content, *pictures)
-            data._check()
-            return data
-
-        return load_kept(path, build, "source", "target")
-
-    def _check(self) -> None:
-        """Raise an error where a page could not be made of it."""
-        check_entries(self.content, _ENTRIES)
-        for side, pictures in (("sources", self.source_pictures), ("targets", self.target_pictures)):
-            lengths = {len(values) for name, values in self.content[side].items() if values or name != "file"}
-            if lengths != {len(pictures)} or pictures.dtype != np.uint8 or pictures.ndim not in (3, 4):
-                raise ValueError(f"pictures of {side!r} have shape {pictures.shape}, for {sorted(lengths)} entries")
-        self.reduced(1.0)
-
-    def reduced(self, share: float) -> PageData:
-        """The same match with fewer images: the first ``share`` of the sources, and as much of the map.
-
-        Targets stay if a source that stays, or the map, names them, or if they stand for their class; so no source
-        loses any of its matches. Images are named by their new places.
-        """
-
-        def part(values: list[Any]) -> list[Any]:
-            return values[: max(1, int(share * len(values)))]
-
-        content = self.content
-        sources = {name: part(values) for name, values in content["sources"].items()}
-        n_sources = len(sources["index"])
-        plane, on_map = content["map"], []
-        if plane is not None:
-            on_map = part(plane["targets"])
-        named = {j for best in sources["matches"] for j in best} | {slot for slot, *_ in on_map}
-        # a sample of every class comes first
-        kept = sorted(named.union(range(min(len(content["flow"]["columns"]), len(self.target_pictures)))))
-        place = {j: slot for slot, j in enumerate(kept)}
-        sources["matches"] = [[place[j] for j in best] for best in sources["matches"]]
-        targets = {name: [values[j] for j in kept] if values else [] for name, values in content["targets"].items()}
-        if plane is not None:
-            plane = plane | {
-                "sources": [point for point in plane["sources"] if point[0] < n_sources],
-                "targets": [[place[slot], *position] for slot, *position in on_map],
-            }
-        return PageData(
-            content | {"sources": sources, "targets": targets, "map": plane},
-            self.source_pictures[:n_sources],
-            self.target_pictures[kept],
-        )
+    def __post_init__(self) -> None:
+        if len({len(value) for value in vars(self.sources).values() if value or value == self.sources.index}) > 1:
+            raise ValueError("sources have lists of different lengths")
+        slots = [slot for best in self.sources.matches for slot in best]
+        on_map = ([], []) if self.map is None else (self.map.sources, self.map.targets)
+        named = [*self.check, *self.outliers[0], *on_map[0]], [*slots, *self.outliers[1], *on_map[1]]
+        for places, count in zip(named, map(len, (self.sources.index, self.targets.index)), strict=True):
+            if places and not 0 <= min(places) <= max(places) < count:
+                raise ValueError("an image is named that is not there")
 
 
-def collect(
+def collect_match(
     match: Match,
-    source: Side,
-    target: Side,
+    facts: JsonObject,
+    found: Diagnostics,
     *,
-    title: str,
-    poses: Poses | None = None,
+    title: str = "",
     group: str = "",
-    seed: int = 0,
-    progress: Progress = silent,
-) -> PageData:
-    """Gather what the report shows of a match.
+    poses: Poses | None = None,
+) -> MatchPage:
+    """Page data of a match that has images.
 
     Parameters
     ----------
-    match, source, target
-        The match, and the two sides that it was made of.
-    title
-        What distinguishes it from the other matches of the run, such as the name of its features.
+    facts
+        Content of ``results.json``.
+    found
+        Diagnostics of the match.
+    title, group
+        Name of the match, and of the sets that it shares with other matches of the run.
     poses
-        How each source is put upright, where that was asked for.
-    group
-        Matches of the same group have the same two sides, and are shown side by side.
-    seed
-        Of the choice of images and of the map.
+        Poses of the sources, where they were estimated.
     """
-    a, b = source.dataset, target.dataset
-    row_names, row_codes = _classes(a)
-    column_names, column_codes = _classes(b, first=row_names)
-    mapped, share = _mapped(match, column_names)
-    progress("report data", 1, 4)
-    sample = sample_distances(match, a, b, seed=seed)
-    progress("report data", 2, 4)
-    gallery = cell_by_cell(row_codes, mapped, seed=seed)
-    on_map = class_by_class(a, seed=seed) if sample is None else sample.source_rows
-    rows = interleave(on_map[: len(row_names)], interleave(gallery, on_map)[: _source_count(a)])
-    top = match.top_matches(_TARGETS_OF_A_SOURCE)
-    shares, with_mass = top.shares[rows], top.shares[rows] > 0
-    columns = _targets_to_show(top.indices[rows][with_mass], class_by_class(b, seed=seed)[: len(column_names)], sample)
-    place = {int(j): slot for slot, j in enumerate(columns)}
-    counts = np.zeros((len(row_names), len(column_names)), dtype=np.int64)
+    a, b = match.source, match.target
+    assert a is not None
+    assert b is not None
+    names, codes = _classes(a)
+    columns, target_codes = _classes(b, first=names)
+    given, probability, second, second_probability = _labels(match, columns)
     moved = match.coupling.source_weights > 0
-    np.add.at(counts, (row_codes[moved], mapped[moved]), 1)
-    progress("report data", 3, 4)
-    labelled = {"source": a.labels is not None, "target": b.labels is not None}
-    content = {
-        "title": title,
-        "group": group,
-        "checksum": zlib.crc32(np.ascontiguousarray(b.images).data, zlib.crc32(np.ascontiguousarray(a.images).data)),
-        "flow": {"rows": row_names, "columns": column_names, "counts": counts, "labelled": labelled},
-        "sources": _elements(source, rows, row_codes)
-        | {
-            "mapped": mapped[rows],
-            "share": _rounded(share[rows]),
-            "matches": [[place[int(j)] for j in top.indices[i, kept]] for i, kept in zip(rows, with_mass, strict=True)],
-            "shares": [_rounded(line[kept]) for line, kept in zip(shares, with_mass, strict=True)],
-        }
-        | _poses(poses, rows),
-        "targets": _elements(target, columns, column_codes),
-        "map": None if sample is None else _map(sample, rows, place, seed=seed),
-        "distances": None if sample is None else _distances(sample, row_codes, column_codes),
-        "history": [[float(f"{reg:.3g}"), float(f"{error:.4g}")] for reg, error in match.coupling.history],
-    }
-    shown = [(Pictures(a), rows), (Pictures(b), columns)]
-    small = [thumbnails(pictures[i] for i in chosen) for pictures, chosen in shown]
-    progress("report data", 4, 4)
-    return PageData(json.loads(to_json(content)), *small)
+    cells, counts = np.unique(np.stack([codes[moved], given[moved]], axis=1), axis=0, return_counts=True)
+    checked = np.zeros(0, dtype=np.int64) if found.order is None else found.order[:_MOST_CHECKED]
+    strange = [_first(found.sources), _first(found.targets)]
+    samples = [class_by_class(side.labels, len(side)) for side in (a, b)]
+    on_map = [rows[:_MOST_ON_MAP] for rows in samples]
+    rows = _unique(checked, strange[0], samples[0][: len(names)], _mixed(on_map[0], _by_cell(codes, given)))
+    rows = rows[: max(len(checked) + len(strange[0]), _source_count(a))]
+    indices, weights = match.top_matches(_TARGETS_OF_A_SOURCE)
+    kept = weights[rows] > 0
+    shown = _unique(samples[1][: len(columns)][:_MOST_SOURCES], strange[1], on_map[1], indices[rows][kept])
+    place, slot = ({int(i): number for number, i in enumerate(each)} for each in (shown, rows))
+    sources = Sources(
+        index=a.positions[rows].tolist(),
+        label=codes[rows].tolist(),
+        file=[a.files[i] for i in rows] if a.files else [],
+        given=given[rows].tolist(),
+        probability=_rounded(probability[rows]),
+        runner_up=second[rows].tolist(),
+        runner_up_probability=_rounded(second_probability[rows]),
+        matches=[[place[int(j)] for j in indices[i, some]] for i, some in zip(rows, kept, strict=True)],
+        weights=[_rounded(weights[i, some]) for i, some in zip(rows, kept, strict=True)],
+        poses=_poses(poses, rows),
+    )
+    files = [b.files[j] for j in shown] if b.files else []
+    pictures = Pictures(a), Pictures(b)
+    small = [_thumbnail(side[i], _SMALL) for side, each in zip(pictures, (rows, shown), strict=True) for i in each]
+    size = max(pictures[0][int(rows[0])].shape[:2])
+    large = [_thumbnail(pictures[0][i], _LARGE) for i in checked] if size > _SMALL else []
+    crc = zlib.crc32(np.ascontiguousarray(a.images[samples[0][:99]]).data)
+    return MatchPage(
+        title=title,
+        group=group,
+        checksum=zlib.crc32(np.ascontiguousarray(b.images[samples[1][:99]]).data, crc),
+        facts=json.loads(to_json(facts)),
+        rows=names,
+        columns=columns,
+        labelled=[a.labels is not None, b.labels is not None],
+        counts=np.column_stack([cells, counts]).tolist(),
+        sources=sources,
+        targets=Targets(b.positions[shown].tolist(), target_codes[shown].tolist(), files),
+        check=[slot[int(i)] for i in checked],
+        outliers=[[each[int(i)] for i in some] for each, some in zip((slot, place), strange, strict=True)],
+        map=_map(match, on_map, slot, place),
+        history=[[float(f"{reg:.3g}"), float(f"{error:.4g}")] for reg, error in match.coupling.history],
+        sheet=Sheet.of(small),
+        large=Sheet.of(large) if large else None,
+    )
 
 
-def _poses(poses: Poses | None, rows: Indices) -> dict[str, Any]:
-    """For each source: degrees counter-clockwise, whether it is mirrored, uncertainty, whether it is ambiguous."""
-    if poses is None or poses.angles is None:
-        return {}
-    mirrored = np.zeros(len(poses), dtype=np.bool_) if poses.mirrored is None else poses.mirrored
-    columns = np.round(poses.angles, 1), mirrored, np.round(poses.uncertainty, 1), poses.ambiguous
-    return {"poses": [list(row) for row in zip(*(column[rows].tolist() for column in columns), strict=True)]}
-
-
-def _source_count(dataset: Dataset) -> int:
-    """How many sources can be shown, if each brings all its targets along."""
-    one = thumbnails([Pictures(dataset.select([0]))[0]]).nbytes
-    return min(_MOST_SOURCES, max(1, _PICTURE_BYTES // (one * (1 + _TARGETS_OF_A_SOURCE))))
-
-
-def _classes(dataset: Dataset, first: list[str] | None = None) -> tuple[list[str], NDArray[np.int64]]:
-    """Names of the classes that have images, and each image's place among them; one nameless class without labels.
-
-    Classes that are also in ``first`` come first and in the same order, so that hits lie on the diagonal.
-    """
+def _classes(dataset: Dataset, first: Sequence[str] = ()) -> tuple[list[str], NDArray[np.int64]]:
+    """Names of the classes that have images, those of ``first`` first, and the place of each image among them."""
     if dataset.labels is None:
         return [""], np.zeros(len(dataset), dtype=np.int64)
     present = [name for name, count in zip(dataset.classes, dataset.class_counts, strict=True) if count]
-    names = [name for name in first or [] if name in present]
-    names += [name for name in present if name not in names]
+    names = list(dict.fromkeys([*(name for name in first if name in set(present)), *present]))
     place = {name: i for i, name in enumerate(names)}
-    codes = np.array([place.get(name, -1) for name in dataset.classes])
-    return names, codes[dataset.labels]
+    return names, np.array([place.get(name, -1) for name in dataset.classes])[dataset.labels]
 
 
-def _mapped(match: Match, names: list[str]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """The class that each source is mapped to, and the share of its mass that agrees.
-
-    Without labels: the one nameless class, and the share of the best match.
-    """
+def _labels(match: Match, names: list[str]) -> tuple[Indices, NDArray[np.float64], Indices, NDArray[np.float64]]:
+    """Class that each source is given and the runner-up, with their probabilities; class 0 without labels."""
     if match.target_labels is None:
-        shares = match.top_matches(1).shares[:, 0]
-        return np.zeros(len(shares), dtype=np.int64), shares
-    classes, shares = match.class_mass(to="source")
-    place = np.array([names.index(str(name)) for name in classes])
-    best = shares.argmax(axis=1)
-    return place[best], shares[np.arange(len(best)), best]
+        weights = match.top_matches(1)[1][:, 0]
+        return np.zeros(len(weights), np.int64), weights, np.zeros(len(weights), np.int64), np.zeros(len(weights))
+    details, place = match.label_details(), {name: i for i, name in enumerate(names)}
+    first, second = (np.array([place[str(name)] for name in labels]) for labels in (details[0], details[2]))
+    return first, details[1], second, details[3]
 
 
-def _targets_to_show(matched: NDArray[np.int64], samples: Indices, sample: SampledDistances | None) -> Indices:
-    """Each once: a sample of every class, the targets on the map, and the matches of every source."""
-    on_map = samples[:0] if sample is None else sample.target_rows
-    everything = np.concatenate([samples, on_map, matched])
+def _first(outliers: Any) -> Indices:
+    return np.zeros(0, dtype=np.int64) if outliers is None else outliers.indices[:_MOST_OUTLIERS]
+
+
+def _by_cell(rows: Indices, columns: Indices) -> Indices:
+    """All positions in a random order that begins with one of every cell, the fullest first: rare errors come early."""
+    order = np.random.default_rng(0).permutation(len(rows))
+    cells = (rows * (columns.max() + 1) + columns)[order]
+    _, cell, counts = np.unique(cells, return_inverse=True, return_counts=True)
+    return order[turn_by_turn(cell.ravel(), -counts[cell.ravel()])]
+
+
+def _mixed(one: Indices, other: Indices) -> Indices:
+    """One from each order in turn."""
+    length = min(len(one), len(other))
+    return np.concatenate([np.stack([one[:length], other[:length]], axis=1).ravel(), one[length:], other[length:]])
+
+
+def _unique(*orders: Indices) -> Indices:
+    """Positions of all orders one after the other, each once."""
+    everything = np.concatenate(orders)
     _, first = np.unique(everything, return_index=True)
     return everything[np.sort(first)]
 
 
-def _elements(side: Side, chosen: Indices, codes: NDArray[np.int64]) -> dict[str, Any]:
-    files = side.dataset.files
-    return {
-        "index": side.positions[chosen],
-        "label": codes[chosen],
-        "file": [files[i] for i in chosen] if files else [],
-    }
+def _source_count(dataset: Dataset) -> int:
+    """Number of sources that can be shown, each with all its targets."""
+    one = _thumbnail(Pictures(dataset)[0], _SMALL)
+    encoded = one.nbytes * (0.4 if one.ndim == 3 else 0.7)
+    return min(_MOST_SOURCES, max(1, int(_SHEET_BYTES / (encoded * (1 + _TARGETS_OF_A_SOURCE)))))
 
 
-def _map(sample: SampledDistances, rows: Indices, place: dict[int, int], *, seed: int) -> dict[str, Any]:
-    """Points as (slot, x, y); the sources that were not kept are left out."""
-    plane = embed(sample, seed=seed)
-    slots = {int(i): slot for slot, i in enumerate(rows)}
-    split = len(sample.source_rows)
-
-    def points(chosen: Indices, positions: NDArray[np.float64], slot_of: dict[int, int]) -> list[list[float]]:
-        pairs = zip(chosen.tolist(), positions.round(4).tolist(), strict=True)
-        return [[slot_of[i], *position] for i, position in pairs if i in slot_of]
-
-    return {
-        "method": plane.method,
-        "sources": points(sample.source_rows, plane.positions[:split], slots),
-        "targets": points(sample.target_rows, plane.positions[split:], place),
-    }
-
-
-def _distances(sample: SampledDistances, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> dict[str, Any]:
-    """Mean distances between classes, and how many images of each side they are taken from."""
-    return {
-        "means": [_rounded(line) for line in sample.class_means(rows, columns)],
-        "sources": len(sample.source_rows),
-        "targets": len(sample.target_rows),
-    }
+def _thumbnail(pixels: NDArray[np.float64], longest: int) -> NDArray[np.uint8]:
+    """Picture (height, width[, 3]) from 0 to 1 as bytes, its longer side at most ``longest``."""
+    height, width = pixels.shape[:2]
+    factor = max(height, width) // (2 * longest)
+    if factor > 1:  # means of blocks first, which is faster than one reduction of everything
+        pixels = pixels[: height // factor * factor, : width // factor * factor]
+        blocks = (height // factor, factor, width // factor, factor, *pixels.shape[2:])
+        pixels = pixels.reshape(blocks).mean(axis=(1, 3))
+    shown = (pixels * 255).round().astype(np.uint8)
+    scale = longest / max(height, width)
+    if scale >= 1:
+        return shown
+    size = max(1, round(width * scale)), max(1, round(height * scale))
+    return np.asarray(Image.fromarray(shown).resize(size, Image.Resampling.BOX))
 
 
-def _rounded(values: NDArray[np.float64]) -> list[float | None]:
-    return [float(f"{value:.4g}") if np.isfinite(value) else None for value in values]
+def _poses(poses: Poses | None, rows: Indices) -> list[list[Any]] | None:
+    if poses is None or poses.angles is None:
+        return None
+    mirrored = np.zeros(len(poses), dtype=np.bool_) if poses.mirrored is None else poses.mirrored
+    columns = np.round(poses.angles, 1), mirrored, np.round(poses.uncertainty, 1), poses.ambiguous
+    return [list(row) for row in zip(*(column[rows].tolist() for column in columns), strict=True)]
+
+
+def _map(match: Match, rows: list[Indices], slot: dict[int, int], place: dict[int, int]) -> PointMap | None:
+    """Sample of both sides; None where the features are not known."""
+    if match.feature_map is None or match.features is None:
+        return None
+    chosen = [i for i in rows[0] if int(i) in slot], [j for j in rows[1] if int(j) in place]
+    features = np.concatenate([side[some] for side, some in zip(match.features, chosen, strict=True)])
+    metric = cast(Metric, match.coupling.cost.metric)
+    distances = match.feature_map.distances_within(features, metric)
+    if metric == "sqeuclidean":
+        distances = np.sqrt(distances.clip(0))
+    vectors = classical_scaling(distances, min(_DIMENSIONS, len(distances)))
+    scaled = np.round(vectors / (np.abs(vectors).max() or 1.0) * 999).astype(int)
+    return PointMap([slot[int(i)] for i in chosen[0]], [place[int(j)] for j in chosen[1]], scaled.tolist())
+
+
+def _rounded(values: NDArray[np.float64]) -> list[float]:
+    return [float(f"{value:.4g}") if np.isfinite(value) else 0.0 for value in values]
+
+
+Key = tuple[int, int]  # a set, and the position of an image in it
+
+
+@dataclass(frozen=True)
+class SetImages:
+    """Images of a comparison that are shown: set, position, class (-1: none) and file."""
+
+    set: list[int]
+    index: list[int]
+    label: list[int]
+    file: list[str]
+
+
+@dataclass(frozen=True)
+class ClassParts:
+    """Contributions of the classes of one side, as (class, contribution), and of the others together."""
+
+    parts: list[list[float]]
+    others: int
+    rest: float
+
+
+@dataclass(frozen=True)
+class PairRecord:
+    """A pair of sets as the page shows it; ``top`` has (image, contribution, counterpart) of either side."""
+
+    source: int
+    target: int
+    distance: float
+    error: float
+    reference: float | None
+    ratio: float | None
+    p_value: float | None
+    low: float | None
+    high: float | None
+    converged: bool
+    sentence: str
+    classes: list[ClassParts | None]
+    class_distances: list[list[float]] | None
+    top: list[list[list[float]]]
+    contributors: int
+
+
+@dataclass(frozen=True)
+class Plane:
+    """Positions of the sets, their stress, and the radii by which sampling alone moves them."""
+
+    positions: list[list[float]]
+    stress: float
+    radii: list[float | None]
+
+
+@dataclass(frozen=True)
+class ComparisonPage:
+    """A comparison as its page shows it.
+
+    Sets are named by their place in ``names``, classes by their place in the ``classes`` of their set, images by their
+    place in ``images`` and on the ``sheet``.
+    """
+
+    names: list[str]
+    sizes: list[int]
+    classes: list[list[str]]
+    order: list[int]
+    tree: list[list[float]]
+    map: Plane | None
+    samples: list[list[int]]
+    images: SetImages
+    pairs: list[PairRecord]
+    symmetry_tests: list[JsonObject]
+    facts: JsonObject
+    sheet: Sheet
+
+    def __post_init__(self) -> None:
+        count = len(self.names)
+        lengths = {"pairs": count * (count - 1) // 2, "tree": count - 1}
+        lengths |= dict.fromkeys(("sizes", "classes", "order", "samples"), count)
+        for name, length in lengths.items():
+            if len(getattr(self, name)) != length:
+                raise ValueError(f"{name!r} has {len(getattr(self, name))} entries for {count} sets")
+        for pair in self.pairs:
+            if not 0 <= pair.source < pair.target < count:
+                raise ValueError(f"a pair is of the sets {pair.source} and {pair.target}, of {count}")
+        entries = [entry for pair in self.pairs for top in pair.top for entry in top]
+        slots = [*(slot for some in self.samples for slot in some), *(e[0] for e in entries), *(e[2] for e in entries)]
+        if max(slots) >= len(self.images.set):
+            raise ValueError("an image is named that is not there")
+
+
+def collect_comparison(comparison: Comparison, datasets: Sequence[Dataset]) -> ComparisonPage:
+    """Page data of a comparison."""
+    slots, samples = _sample_slots(datasets)
+    encoded = _thumbnail(Pictures(datasets[0])[0], _SMALL).nbytes * 0.7
+    tops = _contributors(comparison, slots, room=int(_SHEET_BYTES / encoded))
+    classes = [_class_codes(labels) for labels in comparison.labels]
+    between = _class_distances(comparison)
+    tree = tree_of_sets(comparison)
+    pictures = [Pictures(dataset) for dataset in datasets]
+    labels = [-1 if (codes := classes[place][1]) is None else int(codes[i]) for place, i in slots]
+    files = [files[i] if (files := datasets[place].files) else "" for place, i in slots]
+    plane = None
+    if len(datasets) > 2:
+        positions, stress, radii = sets_on_plane(comparison)
+        positions = positions - (positions.max(axis=0) + positions.min(axis=0)) / 2
+        plane = Plane(np.round(positions, 5).tolist(), round(stress, 4), [_figure(radius) for radius in radii])
+    return ComparisonPage(
+        names=list(comparison.names),
+        sizes=list(comparison.sizes),
+        classes=[names for names, _ in classes],
+        order=_leaves(tree),
+        tree=[[int(one), int(other), float(f"{height:.5g}")] for one, other, height, _ in tree],
+        map=plane,
+        samples=samples,
+        images=SetImages([place for place, _ in slots], [index for _, index in slots], labels, files),
+        pairs=[_pair(comparison, *each, classes) for each in zip(comparison.pairs, tops, between, strict=True)],
+        symmetry_tests=json.loads(to_json([found.summary() for found in comparison.symmetry_tests])),
+        facts=json.loads(
+            to_json(
+                {
+                    "scale": comparison.scale,
+                    "shape": datasets[0].images.shape[1:],
+                    "kind": datasets[0].kind,
+                    "class_distances_left_out": comparison.class_distances is not None and between[0] is None,
+                    "settings": comparison.settings,
+                    "seconds": comparison.seconds,
+                }
+            )
+        ),
+        sheet=Sheet.of([_thumbnail(pictures[place][index], _SMALL) for place, index in slots]),
+    )
+
+
+def _pair(
+    comparison: Comparison,
+    pair: Pair,
+    top: list[list[list[float]]],
+    distances: list[list[float]] | None,
+    classes: Sequence[tuple[list[str], Indices | None]],
+) -> PairRecord:
+    sides = [comparison.names.index(name) for name in (pair.source, pair.target)]
+    low, high = pair.interval or (None, None)
+    parts = pair.source_contributions, pair.target_contributions
+    most = max(1, _MOST_CLASS_PARTS // (2 * len(comparison.pairs)))
+    return PairRecord(
+        source=sides[0],
+        target=sides[1],
+        distance=float(f"{pair.distance:.5g}"),
+        error=float(f"{pair.error:.2g}"),
+        reference=_figure(pair.reference),
+        ratio=_figure(pair.ratio),
+        p_value=pair.p_value,
+        low=_figure(low),
+        high=_figure(high),
+        converged=pair.converged,
+        sentence=pair_sentence(pair, level=comparison.settings.get("level", 0.05)),
+        classes=[_class_parts(classes[side], each, most) for side, each in zip(sides, parts, strict=True)],
+        class_distances=distances,
+        top=top,
+        contributors=len(pair.source_top.indices) + len(pair.target_top.indices),
+    )
+
+
+def pair_sentence(pair: Pair, *, level: float) -> str:
+    """Verdict on a pair of sets: same or changed, and by how much against what is normal.
+
+    Examples
+    --------
+    >>> import bispectral_ot as bot
+    >>> first, second = bot.split_halves(bot.load("digits"), per_class=20)
+    >>> pair_sentence(bot.compare([first, second.images]).pairs[0], level=0.05).split("; ")[1]
+    'not tested.'
+    """
+    found = f"{pair.ratio:.3g}" if abs(pair.ratio) < 100 else f"{pair.ratio:,.0f}"
+    size = f"{found} times the distance that is normal for two samples of one population"
+    if not np.isfinite(pair.ratio):
+        size = "the normal distance is unknown for sets as small as these"
+    if pair.p_value is None:
+        return f"{size[0].upper()}{size[1:]}; not tested."
+    verdict = f"Changed at the {level:.3g} level" if pair.p_value <= level else "No change found"
+    return f"{verdict} (p = {pair.p_value:.3g}): {size}."
+
+
+def _sample_slots(datasets: Sequence[Dataset]) -> tuple[dict[Key, int], list[list[int]]]:
+    """Slots of a few images of every set, one of each first, and the slots by set."""
+    orders = []
+    for dataset in datasets:
+        rows = class_by_class(dataset.labels, len(dataset))[:_SAMPLES_OF_A_SET]
+        # sets with the same classes begin with the same class
+        orders.append(rows if dataset.labels is None else rows[np.argsort(dataset.labels[rows], kind="stable")])
+    slots: dict[Key, int] = {}
+    samples: list[list[int]] = [[] for _ in datasets]
+    for rank in range(_SAMPLES_OF_A_SET):
+        for place, order in enumerate(orders):
+            if rank < len(order):
+                samples[place].append(slots.setdefault((place, int(order[rank])), len(slots)))
+    return slots, samples
+
+
+def _contributors(comparison: Comparison, slots: dict[Key, int], *, room: int) -> list[list[list[list[float]]]]:
+    """For both sides of each pair: slots of images that contribute most, contributions, slots of counterparts.
+
+    The first of every pair come first, then the second of every pair, as long as ``slots`` has at most ``room``
+    images; pairs with the largest ratio go before others.
+    """
+    tops: list[list[list[list[float]]]] = [[[], []] for _ in comparison.pairs]
+    order = sorted(range(len(tops)), key=lambda number: -np.nan_to_num(comparison.pairs[number].ratio))
+    for rank in range(max(len(pair.source_top.indices) for pair in comparison.pairs)):
+        for number in order:
+            pair = comparison.pairs[number]
+            places = [comparison.names.index(name) for name in (pair.source, pair.target)]
+            for side, top in enumerate((pair.source_top, pair.target_top)):
+                if rank >= len(top.indices):
+                    continue
+                keys = (places[side], int(top.indices[rank])), (places[1 - side], int(top.counterparts[rank]))
+                if len(slots) + sum(key not in slots for key in keys) > room:
+                    return tops
+                image, counterpart = (slots.setdefault(key, len(slots)) for key in keys)
+                tops[number][side].append([image, float(f"{top.contributions[rank]:.4g}"), counterpart])
+    return tops
+
+
+def _class_codes(labels: NDArray[Any] | None) -> tuple[list[str], Indices | None]:
+    """Names of the classes of a set, and the class of each image; nothing without labels."""
+    if labels is None:
+        return [], None
+    names, codes = np.unique(labels, return_inverse=True)
+    return [str(name) for name in names], codes.astype(np.int64)
+
+
+def _class_parts(
+    classes: tuple[list[str], Indices | None], contributions: NDArray[np.float64], most: int
+) -> ClassParts | None:
+    """Contributions of the classes of one side, the largest first; beyond ``most`` of them, the sum of the others."""
+    names, codes = classes
+    if codes is None:
+        return None
+    parts = np.bincount(codes, weights=contributions, minlength=len(names))
+    order = np.argsort(-parts, kind="stable")
+    kept, left = order[:most], order[most:]
+    found = [[int(code), float(f"{parts[code]:.4g}")] for code in kept]
+    return ClassParts(found, len(left), float(f"{parts[left].sum():.4g}"))
+
+
+def _class_distances(comparison: Comparison) -> list[list[list[float]] | None]:
+    """For each pair the distances of the source's classes (rows) to the target's, in the order of their names."""
+    found = comparison.class_distances
+    if found is None or len(found.names) ** 2 // 2 > _MOST_CLASS_DISTANCES:
+        return [None] * len(comparison.pairs)
+    blocks: list[list[list[float]] | None] = []
+    for pair in comparison.pairs:
+        rows, columns, matrix = found.between(pair.source, pair.target)
+        ordered = matrix[np.ix_(np.argsort(rows), np.argsort(columns))]
+        blocks.append([[float(f"{value:.3g}") for value in row] for row in ordered])
+    return blocks
+
+
+def _leaves(tree: NDArray[np.float64]) -> list[int]:
+    from scipy.cluster.hierarchy import leaves_list
+
+    return [int(leaf) for leaf in leaves_list(tree)]
+
+
+def _figure(value: float | None) -> float | None:
+    return float(f"{value:.5g}") if value is not None and np.isfinite(value) else None

@@ -1,26 +1,22 @@
-"""Transport: solvers that turn a cost into a coupling."""
+"""Transport: solvers that turn a cost into a plan."""
 
-from bispectral_ot.transport.coupling import Coupling, EntropicCoupling, SparseCoupling, Summary
-from bispectral_ot.transport.pot import ExactTransport, Greenkhorn
+from bispectral_ot.transport.batched_sinkhorn import BatchedSinkhorn
+from bispectral_ot.transport.coupling import Coupling, EntropicCoupling, SparseCoupling
+from bispectral_ot.transport.exact import ExactTransport
 from bispectral_ot.transport.sinkhorn import Sinkhorn, TargetGroups
 from bispectral_ot.transport.solver import Solver
 
-# The names that the program and ``match`` know them by.
-SOLVERS: dict[str, type[Sinkhorn] | type[Greenkhorn] | type[ExactTransport]] = {
-    "sinkhorn": Sinkhorn,
-    "greenkhorn": Greenkhorn,
-    "exact": ExactTransport,
-}
+# Names of the solvers on the command line and for ``match``.
+SOLVERS: dict[str, type[Sinkhorn] | type[ExactTransport]] = {"sinkhorn": Sinkhorn, "exact": ExactTransport}
 
 __all__ = [
     "SOLVERS",
+    "BatchedSinkhorn",
     "Coupling",
     "EntropicCoupling",
     "ExactTransport",
-    "Greenkhorn",
     "Sinkhorn",
     "Solver",
     "SparseCoupling",
-    "Summary",
     "TargetGroups",
 ]

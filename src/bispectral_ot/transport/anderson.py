@@ -36,7 +36,7 @@ class Anderson:
         self._last = None
 
     def next(self, x: NDArray[np.float64], image: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The next point to evaluate, given ``image = F(x)``; both (m,)."""
+        """The next point to evaluate, given ``image = F(x)``; arrays of any one shape."""
         residual = image - x
         if self._last is not None:
             self._images.append(image - self._last[0])
@@ -47,11 +47,11 @@ class Anderson:
             return image
         if not self._residuals:
             return image
-        differences = np.stack(self._residuals)
+        differences = np.stack(self._residuals).reshape(len(self._residuals), -1)
         gram = differences @ differences.T
         gram[np.diag_indices_from(gram)] += 1e-8 * np.trace(gram) + np.finfo(float).tiny
-        mix = np.linalg.solve(gram, differences @ residual)
-        move = mix @ np.stack(self._images)
+        mix = np.linalg.solve(gram, differences @ residual.ravel())
+        move = np.tensordot(mix, np.stack(self._images), axes=1)
         if not np.isfinite(move).all():
             return image
         bounded: NDArray[np.float64] = image - move * (_TRUST / max(float(np.abs(move).max()), _TRUST))

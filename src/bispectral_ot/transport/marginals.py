@@ -1,53 +1,63 @@
-"""What is asked of the mass on one side of a plan: exactly the weights, about the weights, or at most the weights.
+"""Marginal constraints: exact marginals, KL-penalized marginals, and penalized totals of groups.
 
-A side has weights w, a potential, and mass (its sums over the plan). With the potential relative to the weights,
-``u = potential - epsilon log w``, each kind of side states three things:
+A side of the plan has weights w, a potential, and mass (its sums over the plan). With the potential relative to the
+weights, ``u = potential - epsilon log w``, each kind of constraint defines
 
-- ``step``: the potential that is best while the other side's stays, one half of a Sinkhorn iteration;
+- ``step``: the optimal potential for a fixed potential of the other side, one half of a Sinkhorn iteration;
 - ``wanted``: the mass after that step; a plan is a solution where the mass of both sides is the wanted one;
 - ``gap``: ``F(mass) + F*(-u) + <u, mass>``, with F the penalty on this side's mass: never negative, 0 at a solution.
-  The two sides' gaps add up to the duality gap.
+  The gaps of the two sides add up to the duality gap.
 
-Potentials are exponents of 2 here, as in the passes over a cost; ``epsilon`` and penalties are in units of the cost.
+Potentials are exponents of 2, as in the passes over a cost; ``epsilon`` and penalties are in units of the cost.
+Weights, potentials and masses are (n,), or (n, k) for k weightings that are solved together.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 Vector = NDArray[np.float64]
 LN_2 = float(np.log(2.0))
-# Mass of a column that lost it all: it gets it back in steps that can be represented.
+LOG2_E = float(np.log2(np.e))
+# Exponent of an element without mass.
+NO_MASS = -1e30
+# Floor of a mass before its logarithm is taken.
 _TINY = 1e-300
 
 
 @dataclass(frozen=True, eq=False)
 class Marginal(ABC):
-    """One side of a plan: weights (n,), and how far its mass may be from them."""
+    """Constraint on the mass of one side of a plan, with weights (n,) or (n, k)."""
 
     weights: Vector
 
-    @property
+    @cached_property
     def has_mass(self) -> NDArray[np.bool_]:
-        """Which elements have weight; the others are left out."""
+        """Elements of positive weight; the others are left out."""
         return self.weights > 0
 
-    @property
+    @cached_property
+    def mask(self) -> Vector:
+        """1 for elements of positive weight, else 0; a product with it is far faster than a choice."""
+        return self.has_mass.astype(np.float64)
+
+    @cached_property
     def log_weights(self) -> Vector:
         """``log2 w``; 0 where there is none."""
         return np.log2(np.where(self.has_mass, self.weights, 1.0))
 
     def damping(self, epsilon: float) -> float:
-        """``lam / (lam + epsilon)``: what is left of a step that would restore the weights."""
+        """``lam / (lam + epsilon)``: factor of a step that would restore the weights; 1 for exact marginals."""
         return 1.0
 
     def relative(self, potential: Vector) -> Vector:
         """The potential relative to the weights, u; 0 where there is no weight."""
-        return np.where(self.has_mass, potential - self.log_weights, 0.0)
+        return (potential - self.log_weights) * self.mask
 
     @abstractmethod
     def step(self, potential: Vector, mass: Vector, epsilon: float) -> Vector:
@@ -56,7 +66,8 @@ class Marginal(ABC):
     def wanted(self, potential: Vector, mass: Vector, epsilon: float) -> Vector:
         """The mass after that step."""
         after = self.step(potential, mass, epsilon) + self._log_sums(potential, mass)
-        return np.where(self.has_mass, np.exp2(after), 0.0)
+        wanted: Vector = np.exp2(after) * self.mask
+        return wanted
 
     @abstractmethod
     def gap(self, potential: Vector, mass: Vector, epsilon: float) -> float:
@@ -64,7 +75,8 @@ class Marginal(ABC):
 
     def _log_sums(self, potential: Vector, mass: Vector) -> Vector:
         """``log2`` of the mass without the potential and relative to the weights."""
-        return np.where(self.has_mass, np.log2(np.maximum(mass, _TINY)) - potential, 0.0)
+        sums: Vector = (np.log2(np.maximum(mass, _TINY)) - potential) * self.mask
+        return sums
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,7 +136,7 @@ class Grouped(Relaxed):
 
     def step(self, potential: Vector, mass: Vector, epsilon: float) -> Vector:  # noqa: D102
         new = super().step(potential, mass, epsilon)
-        totals = self._totals(np.where(self.has_mass, np.exp2(new + self._log_sums(potential, mass)), 0.0))
+        totals = self._totals(np.exp2(new + self._log_sums(potential, mass)) * self.mask)
         firmness = self.group_lam / (self.group_lam + self.lam + epsilon)
         return new + (firmness * self._log_ratio(totals))[self.groups]
 
@@ -163,28 +175,76 @@ class Grouped(Relaxed):
         return totals
 
 
-@dataclass(frozen=True, eq=False)
-class AtMost(Marginal):
-    """Mass of at most the weights: no potential is above the ceiling (in units of the cost), and those of elements with
-    mass left over are there.
-    """
-
-    ceiling: float = 0.0
-
-    def step(self, potential: Vector, mass: Vector, epsilon: float) -> Vector:  # noqa: D102
-        return np.minimum(self._highest(epsilon), self.log_weights - self._log_sums(potential, mass))
-
-    def gap(self, potential: Vector, mass: Vector, epsilon: float) -> float:  # noqa: D102
-        below = np.where(self.has_mass, potential - self._highest(epsilon), 0.0)
-        return float(abs(below @ (mass - self.weights))) * epsilon * LN_2
-
-    def _highest(self, epsilon: float) -> float:
-        """The ceiling as an exponent of 2."""
-        return self.ceiling / (epsilon * LN_2)
-
-
 def _divergence(mass: Vector, weights: Vector) -> float:
     """``sum x log(x / w) - x + w`` over elements that have weight."""
     kept = weights > 0
     x, w = mass[kept], weights[kept]
     return float((x * np.log(np.maximum(x, _TINY) / w) - x + w).sum())
+
+
+@dataclass(frozen=True, eq=False)
+class Constraints:
+    """Marginal constraints of both sides; the state of an iteration is the target's potential, as exponents of 2.
+
+    Attributes
+    ----------
+    source, target : constraints of the rows and of the columns
+    symmetric : whether both sides are the same elements with the same potential (the transport of a set to itself)
+    """
+
+    source: Marginal
+    target: Marginal
+    symmetric: bool = False
+
+    @property
+    def balanced(self) -> bool:
+        """Whether both sides are exact."""
+        return isinstance(self.source, Exact) and isinstance(self.target, Exact)
+
+    def image(self, f: Vector, state: Vector, column_sums: Vector, *, epsilon: float) -> Vector:
+        """State after a plain step.
+
+        For a set and itself it is ``(a + T a) / 2``: the derivative of T has eigenvalues between -1 and 0, so that the
+        average at least halves the error, where alternating steps may stall.
+        """
+        if self.symmetric:
+            return (f + state) * (0.5 * self.target.mask)
+        g = self.target.step(state, column_sums, epsilon)
+        kinds = {type(self.source), type(self.target)}
+        return g - self._translation(f, g, epsilon) if kinds in ({Relaxed}, {Exact, Relaxed}) else g
+
+    def error(self, state: Vector, column_sums: Vector, *, epsilon: float) -> float:
+        """``|mass - wanted mass|_1`` of the targets (the largest of k); that of the sources is 0 after a pass."""
+        return self._relative(_difference(self.target, state, column_sums, epsilon), column_sums)
+
+    def residual(self, f: Vector, g: Vector, row_sums: Vector, column_sums: Vector, *, epsilon: float) -> float:
+        """``|mass - wanted mass|_1`` of both sides, relative to the total mass unless both are exact."""
+        error = _difference(self.source, f, row_sums, epsilon) + _difference(self.target, g, column_sums, epsilon)
+        return self._relative(error, column_sums)
+
+    def gap(self, f: Vector, g: Vector, row_sums: Vector, column_sums: Vector, *, epsilon: float) -> float:
+        """Duality gap in units of the cost."""
+        return self.source.gap(f, row_sums, epsilon) + self.target.gap(g, column_sums, epsilon)
+
+    def _relative(self, error: Vector, column_sums: Vector) -> float:
+        return float(np.max(error if self.balanced else error / np.maximum(column_sums.sum(axis=0), _TINY)))
+
+    def _translation(self, f: Vector, g: Vector, epsilon: float) -> Vector:
+        """The constant k that is best in f + k and g - k (Sejourne, Vialard and Peyre, 2022).
+
+        Plain steps change the total mass by a factor of the dampings: without this, large penalties need many passes.
+        """
+        softness, totals = 0.0, []
+        for side, potential in ((self.source, f), (self.target, g)):
+            # wanted mass as a function of the constant, as exponents of 2
+            ratio = epsilon / side.lam if isinstance(side, Relaxed) else 0.0
+            exponents = np.where(side.has_mass, side.log_weights - side.relative(potential) * ratio, -np.inf)
+            totals.append(np.logaddexp2.reduce(exponents, axis=0))
+            softness += ratio
+        translation: Vector = (totals[0] - totals[1]) / softness
+        return translation
+
+
+def _difference(side: Marginal, potential: Vector, mass: Vector, epsilon: float) -> Vector:
+    difference: Vector = np.abs(mass - side.wanted(potential, mass, epsilon)).sum(axis=0)
+    return difference

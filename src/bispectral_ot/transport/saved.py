@@ -1,12 +1,9 @@
-"""The state of a solve in a file, so that a solve that was cut off goes on where it was."""
+"""State of a solve in a file, from which an interrupted solve is resumed."""
 
 from __future__ import annotations
 
-import json
 import time
 import zipfile
-import zlib
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,68 +12,59 @@ import numpy as np
 from bispectral_ot.costs import Cost
 from bispectral_ot.errors import InputError
 from bispectral_ot.files import whole_file
+from bispectral_ot.store import content_hash
 from bispectral_ot.transport.coupling import Vector
 
 # Seconds between two writes.
 EVERY = 10.0
-# Relative differences of the cost that come from rounding on other machines.
+# Relative differences of the scale of a cost that come from rounding on other machines.
 _ROUNDING = 1e-4
 
 
 class Potentials(NamedTuple):
-    """Where a solve stood: potentials in the units of the cost, at a regularisation on the way to the final one."""
+    """Potentials in the units of the cost after some iterations, at a regularisation on the way to the final one."""
 
     reg: float
+    iteration: int
     f: Vector
     g: Vector
 
 
-@dataclass
 class SavedSolve:
-    """Writes the potentials of a solve to a file now and then, and reads them back.
+    """File with the potentials of one problem, written now and then and removed at the end of the solve."""
 
-    Attributes
-    ----------
-    path : of the file, an ``.npz``; it appears whole, and is removed when the solve has ended
-    problem : what was solved for; a file of another problem is refused
-    """
-
-    path: Path
-    problem: dict[str, Any]
-    _last: float = field(default_factory=time.monotonic)
-
-    @classmethod
-    def of(cls, path: str | Path, cost: Cost, solver: Any, weights: tuple[Vector, Vector]) -> SavedSolve:
-        """The file of one problem."""
-        checksum = zlib.crc32(weights[1].tobytes(), zlib.crc32(weights[0].tobytes()))
-        problem = {"cost": [*cost.shape, cost.metric], "solver": repr(solver), "weights": checksum}
-        return cls(Path(path), problem | {"scale": cost.scale})
+    def __init__(self, path: str | Path, cost: Cost, solver: Any, weights: tuple[Vector, Vector]) -> None:
+        self.path, self._shape, self._scale = Path(path), cost.shape, cost.scale
+        self._problem = content_hash(list(cost.shape), cost.metric, repr(solver), *weights)
+        self._last = time.monotonic()
 
     def read(self) -> Potentials | None:
-        """What an earlier solve of this problem has left; None where there is nothing."""
+        """Potentials of an interrupted solve of this problem; None where there is no file."""
         try:
-            with np.load(self.path) as saved:
-                theirs = json.loads(str(saved["problem"]))
-                found = Potentials(float(saved["reg"]), saved["f"], saved["g"])
+            with np.load(self.path, allow_pickle=False) as saved:
+                problem, scale = str(saved["problem"]), float(saved["scale"])
+                found = Potentials(float(saved["reg"]), int(saved["iteration"]), saved["f"], saved["g"])
         except FileNotFoundError:
             return None
-        except (OSError, KeyError, ValueError, zipfile.BadZipFile) as error:
+        except (OSError, KeyError, ValueError, TypeError, EOFError, zipfile.BadZipFile) as error:
             raise InputError(
                 f"{self.path} is not the state of a solve ({error}); remove it, or name another."
             ) from None
-        scale = self.problem["scale"]
-        if {**theirs, "scale": scale} != self.problem or abs(theirs["scale"] - scale) > _ROUNDING * scale:
+        if problem != self._problem or not abs(scale - self._scale) <= _ROUNDING * self._scale:
             raise InputError(
-                f"{self.path} is the state of another solve: {theirs}, not {self.problem}. Remove it, or name another."
+                f"{self.path} is the state of another solve: sets, weights, metric or solver differ; remove it or name "
+                "another."
             )
+        if (found.f.shape, found.g.shape) != tuple((n,) for n in self._shape) or np.isnan([*found.f, *found.g]).any():
+            raise InputError(f"{self.path} has no potentials for a cost of shape {self._shape}; remove it.")
         return found
 
-    def write(self, reg: float, f: Vector, g: Vector) -> None:
+    def write(self, reg: float, iteration: int, f: Vector, g: Vector) -> None:
         """Keep the potentials, unless that was done a moment ago."""
         if time.monotonic() - self._last < EVERY:
             return
         with whole_file(self.path) as partial, open(partial, "wb") as file:
-            np.savez(file, problem=json.dumps(self.problem), reg=reg, f=f, g=g)
+            np.savez(file, problem=self._problem, scale=self._scale, reg=reg, iteration=iteration, f=f, g=g)
         self._last = time.monotonic()
 
     def remove(self) -> None:

@@ -1,24 +1,23 @@
-"""Entropic optimal transport at the speed of memory."""
+"""Sinkhorn solver."""
 
 from __future__ import annotations
 
-import numbers
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bispectral_ot import runtime
 from bispectral_ot.checks import check_integer, check_positive
 from bispectral_ot.costs import Cost, as_cost
 from bispectral_ot.errors import InputError
-from bispectral_ot.progress import Progress, silent
-from bispectral_ot.transport.constraints import Constraints, PartialConstraints
 from bispectral_ot.transport.coupling import EntropicCoupling, Vector
 from bispectral_ot.transport.iteration import PATIENCE, STAGE_TOL, Iteration
-from bispectral_ot.transport.marginals import AtMost, Exact, Grouped, Marginal, Relaxed
+from bispectral_ot.transport.marginals import Constraints, Exact, Grouped, Marginal, Relaxed
 from bispectral_ot.transport.saved import SavedSolve
 from bispectral_ot.transport.solver import warn_unless_converged
 from bispectral_ot.transport.weights import as_weights
@@ -31,12 +30,13 @@ _NEWTON_POINTS = 50
 
 @dataclass(frozen=True, eq=False)
 class TargetGroups:
-    """Groups of targets whose totals are asked for, too: classes of which the shares are known, say.
+    """Groups of targets with penalized totals, such as classes of estimated proportions.
 
     Attributes
     ----------
     labels : (m,) the group of each target, 0, 1, 2, ...
-    lam : (groups,) how firmly each total is held to the sum of its weights, in the units of ``reg``; 0 not at all
+    lam : (groups,) penalty on the deviation of each total from the sum of its weights, in the units of ``reg``; 0 for
+        none
     """
 
     labels: NDArray[np.int64]
@@ -52,37 +52,31 @@ class TargetGroups:
 
 @dataclass(frozen=True, kw_only=True)
 class Sinkhorn:
-    """Solve ``min <P, C> - reg * scale * H(P)`` over plans with the given marginals; ``scale`` is the cost's.
+    """Entropic optimal transport: ``min <P, C> - reg * scale * H(P)`` over plans with given marginals.
 
-    With ``unbalanced`` the marginals are not asked for but paid for, relative to the weights p and q of the two sides:
+    ``scale`` is that of the cost. With ``unbalanced`` the marginal constraints are replaced by KL penalties, relative
+    to the weights p and q of the two sides:
     ``min <P, C> + scale * (reg KL(P | p q^T) + lam_source KL(P 1 | p) + lam_target KL(P^T 1 | q))``, where
-    ``KL(x | w) = sum x log(x / w) - x + w``: elements without counterpart send and get less. With ``mass``, rows and
-    columns sum to at most p and q, and the plan to that share of what could go over (partial transport).
+    ``KL(x | w) = sum x log(x / w) - x + w``: elements without counterpart send and get less.
 
-    Each iteration is one fused pass over the cost (rows and columns together), accelerated by Anderson's
-    extrapolation; small regularisations are approached by halving from an easy one, with Newton steps on the few
-    entries that carry mass, which also find the last digits. The passes run in float32 until its rounding shows, then
-    in float64. The result is measured in float64 over all entries, and ``converged`` is that measurement.
+    Each iteration is one fused pass over the cost (rows and columns together), with Anderson acceleration; small
+    regularisations are approached by halving from an easy one, with Newton steps on the few entries that carry mass,
+    which also find the last digits. The passes run in float32 until its rounding shows, then in float64. The result is
+    measured in float64 over all entries, and ``converged`` is that measurement.
 
     Parameters
     ----------
     reg
         Regularisation relative to the scale of the cost (its largest entry, unless another was given).
     tol
-        Marginal error to reach: ``|P 1 - p|_1 + |P^T 1 - q|_1``. Where marginals are relaxed, p and q stand for what
-        the sums would be after one more half-step of their side, and the error is relative to the mass that goes over:
-        the residual of the fixed point.
+        Marginal error to reach: ``|P 1 - p|_1 + |P^T 1 - q|_1``. Where marginals are relaxed, p and q stand for the
+        sums after one more half-step of their side, and the error is relative to the total mass: the residual of the
+        fixed point.
     max_iter
-        Passes over the cost at most.
-    anneal
-        Whether to approach a small ``reg`` from larger ones.
-    lookback
-        Steps that Anderson's extrapolation looks back on; 0 gives the plain iteration.
+        Maximum number of passes over the cost.
     unbalanced
         Penalty on marginals that differ from the weights, in the units of ``reg`` (and the same at every ``reg``): one
         for both sides, or (source, target), None for an exact side. Weights need not sum to one then.
-    mass
-        Share of the mass that goes over, above 0 and at most 1: of the smaller side's, if weights do not sum to one.
 
     Examples
     --------
@@ -101,25 +95,15 @@ class Sinkhorn:
     reg: float = 0.01
     tol: float = 1e-4
     max_iter: int = 10_000
-    anneal: bool = True
-    lookback: int = 8
     unbalanced: float | tuple[float | None, float | None] | None = None
-    mass: float | None = None
 
     def __post_init__(self) -> None:
         check_positive("reg", self.reg, "for none take the solver exact (ExactTransport)")
         check_positive("tol", self.tol, "give the marginal error to reach, such as 1e-4")
         check_integer("max_iter", self.max_iter, minimum=1)
-        check_integer("lookback", self.lookback, minimum=0)
         for lam in self._penalties:
             if lam is not None:
                 check_positive("unbalanced", lam, "give a penalty such as 0.1, or None for exact marginals")
-        if self.mass is not None:
-            share: Any = self.mass
-            if not (isinstance(share, numbers.Real) and 0 < float(share) <= 1):
-                raise InputError(f"mass must be a share above 0 and at most 1, got {share!r}.")
-            if self.unbalanced is not None:
-                raise InputError("mass and unbalanced are two ways to leave mass behind; give one of them.")
 
     @property
     def _penalties(self) -> tuple[Any, Any]:
@@ -131,7 +115,7 @@ class Sinkhorn:
         return both
 
     def extra_bytes(self, shape: tuple[int, int]) -> int:
-        """Memory that a solve takes in addition to the cost: none that counts."""
+        """Memory of a solve in addition to the cost: vectors only, which are not counted."""
         return 0
 
     def solve(
@@ -143,71 +127,114 @@ class Sinkhorn:
         target_groups: TargetGroups | None = None,
         potentials: tuple[ArrayLike, ArrayLike] | None = None,
         state: str | Path | None = None,
-        progress: Progress = silent,
     ) -> EntropicCoupling:
-        """Find the plan; where ``tol`` is not met a :class:`NotConvergedWarning` is given, and the best plan returned.
+        """Compute the plan; where ``tol`` is missed, the best plan with a :class:`NotConvergedWarning`.
 
         Parameters
         ----------
         cost
-            The cost (n, m), or a matrix of costs.
+            Cost (n, m), or a matrix of costs.
         source_weights, target_weights
-            (n,) and (m,), each summing to one unless marginals are relaxed; uniform by default.
+            Weights (n,) and (m,), each summing to one unless marginals are relaxed; uniform by default.
         target_groups
-            Totals to ask for in addition, where the target side is relaxed.
+            Penalized totals of groups of targets, where the target side is relaxed.
         potentials
-            A warm start: ``(source_potential, target_potential)`` of an earlier, similar solve.
+            Warm start: ``(source_potential, target_potential)`` of an earlier, similar solve.
         state
-            File that gets the potentials every few seconds. A solve that was cut off goes on from it; one that ends
-            removes it.
-        progress
-            Called after each pass.
+            File that gets the potentials every few seconds. An interrupted solve is resumed from it; the end of the
+            solve removes it.
         """
         cost = as_cost(cost)
         constraints = self._constraints(cost, source_weights, target_weights, target_groups)
         weights = constraints.source.weights, constraints.target.weights
-        saved = None if state is None else SavedSolve.of(state, cost, self, weights)
-        stages = self._stages() if self.anneal else []
+        saved = None if state is None else SavedSolve(state, cost, self, weights)
+        stages = self._stages()
         earlier = None if saved is None else saved.read()
         if earlier is not None:
             potentials = (earlier.f, earlier.g)
             stages = [reg for reg in stages if reg < earlier.reg]
-        f, g = _starting_potentials(
-            potentials, self.reg * cost.scale, cost.scale, constraints.target.weights, cost.shape[0]
-        )
+            runtime.message(f"transport: resumed at iteration {earlier.iteration:,}")
+        f, g = _starting_potentials(potentials, self.reg * cost.scale, cost.scale, weights[1], cost.shape[0])
         with cost.engine.session():
-            iteration = Iteration(self, cost, constraints, f, g, progress, saved)
+            iteration = Iteration(self, cost, constraints, f, g, saved, earlier.iteration if earlier else 0)
             if potentials is None or earlier is not None:
                 iteration.approach(stages, careful=iteration.is_small, resumed=earlier is not None)
-            aim = 0.9 * self.tol
-            # Potentials of size 1/reg in float32 leave about this error; below it float64 has to take over.
-            float32_aim = max(aim, 2.0**-22 / self.reg)
-            rough = max(STAGE_TOL, aim) if 2 * self.reg < _EASY_REG else float32_aim
-            iteration.run(self.reg, rough, np.float32, passes=PATIENCE)
+            again = bool(stages) and constraints.balanced and not (iteration.is_small and potentials is None)
+            # the first attempt always, then more thorough ones until the measured error is small enough
+            attempt, *further = self._attempts(iteration, stages if again else [])
+            attempt()
             coupling = iteration.coupling()
-
-            def approach_with_care() -> None:
-                iteration.approach(stages, careful=True)
-                iteration.run(self.reg, rough, np.float32, passes=PATIENCE)
-                iteration.polish(self.reg, aim, points=PATIENCE)
-
-            further: list[Callable[[], None]] = [
-                lambda: iteration.run(self.reg, float32_aim, np.float32),
-                lambda: iteration.polish(self.reg, aim),
-                lambda: iteration.run(self.reg, aim, np.float64),
-            ]
-            if stages and constraints.balanced and not (iteration.is_small and potentials is None):
-                further = [lambda: iteration.polish(self.reg, aim, points=_NEWTON_POINTS), approach_with_care, *further]
-            else:
-                further = [lambda: iteration.polish(self.reg, aim), *further]
-            for go_on in further:
+            for attempt in further:
                 if coupling.converged or iteration.exhausted:
                     break
-                go_on()
+                attempt()
                 coupling = min(coupling, iteration.coupling(), key=lambda each: each.marginal_error)
         if saved is not None:
             saved.remove()
         return warn_unless_converged(coupling)
+
+    def self_term(self, cost: Cost | ArrayLike, weights: ArrayLike | None = None) -> EntropicCoupling:
+        """Compute the plan of a set with itself, whose two potentials are the same.
+
+        Parameters
+        ----------
+        cost
+            Symmetric cost (n, n).
+        weights
+            Weights (n,) of both sides; see :meth:`solve`.
+
+        Returns
+        -------
+        EntropicCoupling
+            With the potential ``a`` as ``target_potential`` and its image, which makes rows exact, as
+            ``source_potential``.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> coupling = Sinkhorn(reg=0.5, tol=1e-9).self_term([[0.0, 1.0], [1.0, 0.0]])
+        >>> bool(np.allclose(coupling.to_dense(), coupling.to_dense().T))
+        True
+        """
+        cost = as_cost(cost)
+        if cost.shape[0] != cost.shape[1]:
+            raise InputError(f"the cost of a set with itself must be square and symmetric, got shape {cost.shape}.")
+        lam_source, lam_target = self._penalties
+        if lam_source != lam_target:
+            raise InputError(f"a set has the same penalty on both sides of itself, got {self.unbalanced!r}.")
+        sides = self._constraints(cost, weights, weights, None)
+        constraints = Constraints(sides.source, sides.source, symmetric=True)
+        start = constraints.source.log_weights * (self.reg * cost.scale * np.log(2.0))
+        with cost.engine.session():
+            iteration = Iteration(self, cost, constraints, start, start)
+            for attempt in self._attempts(iteration, []):
+                attempt()
+                coupling = iteration.coupling()
+                if coupling.converged or iteration.exhausted:
+                    break
+        return warn_unless_converged(coupling)
+
+    def _attempts(self, iteration: Iteration, stages: list[float]) -> list[Callable[[], None]]:
+        """Ways to iterate at the final regularisation, each more thorough than the one before."""
+        aim = 0.9 * self.tol
+        # Potentials of size 1/reg in float32 leave about this error; below it float64 has to take over.
+        float32_aim = max(aim, 2.0**-22 / self.reg)
+        rough = max(STAGE_TOL, aim) if 2 * self.reg < _EASY_REG else float32_aim
+        first = partial(iteration.run, self.reg, rough, np.float32, passes=PATIENCE)
+        last = [
+            partial(iteration.run, self.reg, float32_aim, np.float32),
+            partial(iteration.polish, self.reg, aim),
+            partial(iteration.run, self.reg, aim, np.float64),
+        ]
+        if not stages:
+            return [first, partial(iteration.polish, self.reg, aim), *last]
+
+        def approach_with_care() -> None:
+            iteration.approach(stages, careful=True)
+            first()
+            iteration.polish(self.reg, aim, points=PATIENCE)
+
+        return [first, partial(iteration.polish, self.reg, aim, points=_NEWTON_POINTS), approach_with_care, *last]
 
     def _constraints(
         self,
@@ -216,7 +243,7 @@ class Sinkhorn:
         target_weights: ArrayLike | None,
         groups: TargetGroups | None,
     ) -> Constraints:
-        normalized = self.unbalanced is None and self.mass is None
+        normalized = self.unbalanced is None
         p = as_weights(source_weights, cost.shape[0], "source_weights", normalized=normalized)
         q = as_weights(target_weights, cost.shape[1], "target_weights", normalized=normalized)
         lam_source, lam_target = self._penalties
@@ -225,8 +252,6 @@ class Sinkhorn:
                 "target_groups need a relaxed target side, such as unbalanced=(None, 0.02), and a label for each of "
                 f"the {len(q)} targets."
             )
-        if self.mass is not None:
-            return PartialConstraints(AtMost(p), AtMost(q), self.mass * min(p.sum(), q.sum()))
         source: Marginal = Exact(p) if lam_source is None else Relaxed(p, lam_source * cost.scale)
         if groups is not None:
             lam = np.asarray(groups.lam, dtype=np.float64) * cost.scale

@@ -8,7 +8,6 @@ from numpy.typing import ArrayLike
 
 from bispectral_ot.costs import Cost
 from bispectral_ot.errors import NotConvergedWarning, warn
-from bispectral_ot.progress import Progress, silent
 from bispectral_ot.transport.coupling import Coupling
 
 AnyCoupling = TypeVar("AnyCoupling", bound=Coupling)
@@ -22,8 +21,6 @@ class Solver(Protocol):
         cost: Cost | ArrayLike,
         source_weights: ArrayLike | None = None,
         target_weights: ArrayLike | None = None,
-        *,
-        progress: Progress = silent,
     ) -> Coupling:
         """Find the plan."""
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import warnings
+import math
+import os
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -11,45 +12,64 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bispectral_ot.datasets.image_file import Look
-from bispectral_ot.datasets.image_files import ImageFiles
-from bispectral_ot.datasets.keys import stack_of
-from bispectral_ot.datasets.listing import Listing
-from bispectral_ot.datasets.reading import library, reading
+from bispectral_ot.datasets.array_names import array_source
+from bispectral_ot.datasets.image_file import ImageInfo
+from bispectral_ot.datasets.io_errors import library, reading
+from bispectral_ot.datasets.resize import Canvas
+from bispectral_ot.datasets.sources import FileSource, LazyDataset
 from bispectral_ot.errors import DatasetError
 
 _IMAGE, _CLASS = "rlnImageName", "rlnClassNumber"
+_TYPES = {0: "i1", 1: "i2", 2: "f4", 4: "c8", 6: "u2", 12: "f2"}  # of the field MODE
+_HEADER = 1024
+_FOLDERS_UP = 4  # from a .star file to the project: Extract/job007/particles.star
 
 
-def list_mrc(path: Path, split: str, keys: Sequence[str]) -> Listing:
-    """A stack of images; what is mapped from the disk is read when it is needed."""
+def scan_mrc(path: Path, split: str, keys: Sequence[str]) -> LazyDataset:
+    """A stack of images, mapped from the disk."""
     with reading(path):
-        return Listing(stack_of(_open_stack(path), str(path)), path.stem)
+        return LazyDataset(array_source(_open_stack(path), str(path)), path.stem)
 
 
 def _open_stack(path: Path) -> NDArray[Any]:
-    mrcfile = library("mrcfile", extra="cryoem", what=path)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of stacks without the mark of the format, which many programs write
-        opened = mrcfile.mmap(path, mode="r", permissive=True)
-    data: NDArray[Any] | None = opened.data
-    if data is None:
-        raise DatasetError(f"{path} has no images that can be read; it is damaged, or no MRC file.")
-    if data.ndim == 3 and opened.is_volume() and path.suffix.lower() != ".mrcs":
-        raise DatasetError(f"{path} is one volume of shape {data.shape}; a stack of images is called .mrcs.")
-    return data[None] if data.ndim == 2 else data
+    """Images (n, height, width) of an MRC file, in either byte order.
+
+    The first 24 words of its header are the number of columns, rows and sections, the mode, eighteen others, the space
+    group and the length of the extended header. Space group 1 is a volume, and 401 a stack of volumes.
+    """
+    stored = path.stat().st_size
+    with open(path, "rb") as file:
+        head = file.read(_HEADER)
+    for order in "<>":
+        words: list[int] = np.frombuffer(head[:96].ljust(96, b"\0"), dtype=f"{order}i4").tolist()
+        (columns, rows, sections, mode), (group, extended) = words[:4], words[22:]
+        if min(columns, rows, sections) < 1 or extended < 0 or mode not in _TYPES:
+            continue
+        dtype = np.dtype(order + _TYPES[mode])
+        if _HEADER + extended + math.prod((columns, rows, sections, dtype.itemsize)) > stored:
+            continue
+        if dtype.kind == "c":
+            raise DatasetError(f"{path} has complex numbers (a Fourier transform); expected real images.")
+        if group == 401 or (group == 1 and sections > 1 and path.suffix.lower() != ".mrcs"):
+            raise DatasetError(
+                f"{path} has volumes ({sections} x {rows} x {columns}); a stack of images has space group 0, or is "
+                "called .mrcs."
+            )
+        return np.memmap(path, dtype, mode="r", offset=_HEADER + extended, shape=(sections, rows, columns))
+    raise DatasetError(f"{path} has no images that can be read; it is damaged, or no MRC file.")
 
 
-def list_star(path: Path, split: str, keys: Sequence[str]) -> Listing:
+def scan_star(path: Path, split: str, keys: Sequence[str]) -> LazyDataset:
     """The particles of a RELION file, ``000001@stack.mrcs``, with their class where they have one."""
     starfile = library("starfile", extra="cryoem", what=path)
-    library("mrcfile", extra="cryoem", what=path)
     with reading(path):
         table = _particles(path, starfile.read(path, always_dict=True))
         names = [str(name) for name in table[_IMAGE]]
         labels = table[_CLASS].to_numpy() if _CLASS in table.columns else None
         items = [_particle(path, name) for name in names]
-    folder = _project_folder(path, items)
+    folder = _project_folder(path, items[0][1])
+    for file in dict.fromkeys(file for _, file in items):
+        _check_stack(path, folder, file)
     stack = lru_cache(maxsize=64)(_open_stack)
 
     def plane(item: tuple[int, str], what: str) -> NDArray[Any]:
@@ -59,13 +79,13 @@ def list_star(path: Path, split: str, keys: Sequence[str]) -> Listing:
                 raise DatasetError(f"{what}: the stack has {len(planes)} images, but number {item[0]} is asked for.")
             return np.asarray(planes[item[0] - 1])
 
-    def look(item: tuple[int, str], what: str) -> Look:
-        return Look.at(plane(item, what))
+    def header(item: tuple[int, str], what: str) -> ImageInfo:
+        return ImageInfo.of(plane(item, what))
 
-    def decode(item: tuple[int, str], what: str) -> tuple[NDArray[Any], bool]:
+    def decode(item: tuple[int, str], what: str, canvas: Canvas) -> tuple[NDArray[Any], bool]:
         return np.array(plane(item, what), dtype=np.float32), False
 
-    return Listing(ImageFiles(items, names, str(path), look, decode), path.stem, labels, files=tuple(names))
+    return LazyDataset(FileSource(items, names, str(path), header, decode), path.stem, labels, files=tuple(names))
 
 
 def _particles(path: Path, blocks: dict[str, Any]) -> Any:
@@ -83,10 +103,22 @@ def _particle(path: Path, name: str) -> tuple[int, str]:
     return int(number), file
 
 
-def _project_folder(path: Path, items: list[tuple[int, str]]) -> Path:
+def _project_folder(path: Path, first: str) -> Path:
     """The folder that stacks are relative to: RELION names them from the project, which is above the .star file."""
-    first = items[0][1]
-    for folder in path.resolve().parents:
+    for folder in list(path.resolve().parents)[:_FOLDERS_UP]:
         if (folder / first).is_file():
             return folder
-    raise DatasetError(f"{path} names the stack {first}, which is neither in its folder nor relative to one above it.")
+    raise DatasetError(
+        f"{path} names the stack {first}, which is neither in its folder nor relative to one of the "
+        f"{_FOLDERS_UP - 1} above it."
+    )
+
+
+def _check_stack(path: Path, folder: Path, file: str) -> None:
+    if not Path(os.path.normpath(folder / file)).is_relative_to(folder):
+        raise DatasetError(
+            f"{path} names the stack {file}, which is outside of its project folder {folder}; put the stacks there, "
+            "and name them relative to it."
+        )
+    if not (folder / file).is_file():
+        raise DatasetError(f"{path} names the stack {file}, which is no file in {folder}.")

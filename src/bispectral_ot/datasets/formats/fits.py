@@ -12,18 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bispectral_ot.checks import advise
-from bispectral_ot.datasets.image_file import Look
-from bispectral_ot.datasets.image_files import ImageFiles
-from bispectral_ot.datasets.keys import stack_of
-from bispectral_ot.datasets.listing import Listing
-from bispectral_ot.datasets.reading import library, reading
+from bispectral_ot.datasets.array_names import array_source
+from bispectral_ot.datasets.image_file import ImageInfo
+from bispectral_ot.datasets.io_errors import check_announced, library, reading
+from bispectral_ot.datasets.resize import Canvas
+from bispectral_ot.datasets.sources import LazyDataset, decoded_source
 from bispectral_ot.errors import DatasetError
-from bispectral_ot.memory import check_fits
 
 FITS_SUFFIXES = (".fits", ".fit", ".fts")
 
 
-def list_fits(path: Path, split: str, keys: Sequence[str]) -> Listing:
+def scan(path: Path, split: str, keys: Sequence[str]) -> LazyDataset:
     """A cube (n, height, width), that of the extension named by ``keys``; or all extensions with one image each."""
     with reading(path), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # astropy tells of every card that it repairs
@@ -34,24 +33,23 @@ def list_fits(path: Path, split: str, keys: Sequence[str]) -> Listing:
         if len(cubes) > 1:
             raise DatasetError(f"{path} has several cubes: {', '.join(cubes)}; name one as {path.name}::NAME.")
         for name, unit in cubes.items():
-            return Listing(stack_of(_pixels(unit, path), f"{path}::{name}"), path.stem)
+            return LazyDataset(array_source(_pixels(unit), f"{path}::{name}"), path.stem)
         if not units:
             raise DatasetError(f"{path} has no images; tables are not read.")
         names = tuple(units)
-        images = [_pixels(unit, path) for unit in units.values()]
-    content = ImageFiles(images, names, str(path), lambda image, _: Look.at(image), lambda image, _: (image, False))
-    return Listing(content, path.stem, files=names)
+        images = [_pixels(unit) for unit in units.values()]
+    return LazyDataset(decoded_source(images, names, str(path)), path.stem, files=names)
 
 
-def look_at_fits(path: Path, what: str) -> Look:
+def fits_header(path: Path, what: str) -> ImageInfo:
     """Size of a cut-out, from the head of its file."""
     height, width = _cut_out(path, what, read=False).shape
-    return Look(height, width, "floating point")
+    return ImageInfo(height, width, "floating point")
 
 
-def decode_fits(path: Path, what: str) -> tuple[NDArray[Any], bool]:
-    """The one image of a file, float32."""
-    return _pixels(_cut_out(path, what), path), False
+def decode_fits(path: Path, what: str, canvas: Canvas) -> tuple[NDArray[Any], bool]:
+    """The one image of a file."""
+    return _pixels(_cut_out(path, what)), False
 
 
 def _cut_out(path: Path, what: str, *, read: bool = True) -> Any:
@@ -71,7 +69,8 @@ def _image_units(path: Path, *, read: bool = True) -> dict[str, Any]:
     with fits.open(path, memmap=False, lazy_load_hdus=False) as units:
         for number, unit in enumerate(units):
             if unit.is_image and len(unit.shape) >= 2 and 0 not in unit.shape:
-                check_fits(math.prod(unit.shape) * abs(unit.header["BITPIX"]) // 8, str(path), "save a part of it")
+                announced = math.prod(unit.shape) * abs(unit.header["BITPIX"]) // 8
+                check_announced(announced, path.stat().st_size, path)
                 if read:
                     unit.data  # noqa: B018 (while the file is open)
                 name = unit.name or str(number)
@@ -79,9 +78,11 @@ def _image_units(path: Path, *, read: bool = True) -> dict[str, Any]:
     return found
 
 
-def _pixels(unit: Any, path: Path) -> NDArray[Any]:
+def _pixels(unit: Any) -> NDArray[Any]:
+    """Pixels in the byte order of this machine; a single image of small numbers as float32, as most are."""
     pixels = np.asarray(unit.data)
-    return pixels.astype(pixels.dtype.newbyteorder("=")) if pixels.ndim > 2 else pixels.astype(np.float32)
+    small = pixels.ndim == 2 and pixels.dtype.itemsize <= 2
+    return pixels.astype(np.float32 if small else pixels.dtype.newbyteorder("="))
 
 
 def _unknown(path: Path, name: str, units: dict[str, Any]) -> dict[str, Any]:

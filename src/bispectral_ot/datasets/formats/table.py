@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import csv
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from bispectral_ot.checks import advise
 from bispectral_ot.datasets.image_file import SUFFIXES
-from bispectral_ot.datasets.image_files import ImageFiles
-from bispectral_ot.datasets.listing import Listing
-from bispectral_ot.datasets.reading import reading
+from bispectral_ot.datasets.io_errors import reading
+from bispectral_ot.datasets.sources import FileSource, LazyDataset
 from bispectral_ot.errors import DatasetError
 
 PATH_WORDS = ("path", "file", "filename", "file_name", "filepath", "file_path", "image", "image_path", "img", "images")
@@ -21,7 +21,7 @@ _SPLITS = {"train": ("train", "training"), "val": ("val", "valid", "validation")
 _DELIMITERS = ",;\t"
 
 
-def list_csv(path: Path, split: str, keys: Sequence[str]) -> Listing:
+def scan(path: Path, split: str, keys: Sequence[str]) -> LazyDataset:
     """Files that a table names, relative to its folder, with labels where a column has them."""
     with reading(path), open(path, newline="", encoding="utf-8-sig") as file:
         head = file.readline()
@@ -34,7 +34,7 @@ def list_csv(path: Path, split: str, keys: Sequence[str]) -> Listing:
             if len(row) != len(rows[0]):
                 raise DatasetError(f"{path}: row {number} has {len(row)} fields, but the first has {len(rows[0])}.")
         columns = {name.strip(): [row[i] for row in rows[1:]] for i, name in enumerate(rows[0])}
-        return list_table(columns, path.parent, str(path), path.stem, split=split, keys=keys)
+        return list_table(columns, path.parent, str(path), path.stem, split=split, keys=keys, inside=True)
 
 
 def list_table(
@@ -45,12 +45,23 @@ def list_table(
     *,
     split: str = "train",
     keys: Sequence[str] = (),
-) -> Listing:
-    """The set of a table: the columns by name, the folder that paths are relative to, and words for messages."""
+    inside: bool = False,
+) -> LazyDataset:
+    """The set of a table: the columns by name, the folder that paths are relative to, and words for messages.
+
+    ``inside`` refuses paths that leave the folder: a file from elsewhere must not choose what is read.
+    """
     paths_column, labels_column = _columns(columns, what, keys)
     rows = _rows_of_split(columns, what, split)
     files = [str(columns[paths_column][i]).strip() for i in rows]
     paths = [folder / file for file in files]
+    root = Path(os.path.abspath(folder))
+    outside = [file for file in files if inside and not Path(os.path.normpath(root / file)).is_relative_to(root)]
+    if outside:
+        raise DatasetError(
+            f"{what} names {outside[0]}, which is outside of its folder; put the table into a folder above all images, "
+            "or load it yourself and give the data frame: bot.load(pandas.read_csv(...))."
+        )
     missing = [path for path in paths if not path.is_file()]
     if missing:
         raise DatasetError(
@@ -69,7 +80,7 @@ def list_table(
             raise DatasetError(f"{what}: row {empty[0]} has no label; give all rows one, or leave the column out.")
         labels = [label if isinstance(label, int) else str(label).strip() for label in labels]
         labels = labels if all(isinstance(label, int) for label in labels) else list(map(str, labels))
-    return Listing(ImageFiles(paths, files, str(folder)), name, labels, files=tuple(files))
+    return LazyDataset(FileSource(paths, files, str(folder)), name, labels, files=tuple(files))
 
 
 def _columns(columns: Mapping[str, Sequence[Any]], what: str, keys: Sequence[str]) -> tuple[str, str | None]:

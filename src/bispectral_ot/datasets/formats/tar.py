@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import tarfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
-from bispectral_ot.datasets.image_file import SUFFIXES, Look, decode_image, look_at_image
-from bispectral_ot.datasets.image_files import ImageFiles
-from bispectral_ot.datasets.listing import Listing
-from bispectral_ot.datasets.reading import reading
+from bispectral_ot.datasets.image_file import SUFFIXES, ImageInfo, decode_image, image_header
+from bispectral_ot.datasets.io_errors import reading
+from bispectral_ot.datasets.resize import Canvas
+from bispectral_ot.datasets.sources import FileSource, LazyDataset
 from bispectral_ot.errors import DatasetError
 
 _LABEL_ENDINGS = (".cls", ".cls.txt", ".json")
@@ -30,12 +30,12 @@ class _Part(NamedTuple):
             return file.read(self.size)
 
 
-def list_tar(path: Path, split: str, keys: Sequence[str]) -> Listing:
+def scan(path: Path, split: str, keys: Sequence[str]) -> LazyDataset:
     """Images by name; labels from ``.cls`` or ``.json`` files of the same name, else from the folder of an image."""
     with reading(path), tarfile.open(path, "r:") as archive:  # packed archives cannot be read from the middle
         parts = {
             member.name.removeprefix("./"): _Part(path, member.offset_data, member.size)
-            for member in archive
+            for member in _members(archive, path)
             if member.isreg() and not member.issparse() and not PurePosixPath(member.name).name.startswith(".")
         }
         names = sorted(name for name in parts if PurePosixPath(name).suffix.lower() in SUFFIXES)
@@ -43,16 +43,24 @@ def list_tar(path: Path, split: str, keys: Sequence[str]) -> Listing:
             raise DatasetError(f"{path} has no images ({', '.join(SUFFIXES)}) among its {len(parts)} files.")
         labels = _labels(path, names, parts)
     items = [parts[name] for name in names]
-    content = ImageFiles(items, names, str(path), _look, _decode)
-    return Listing(content, path.stem, labels, files=tuple(names))
+    source = FileSource(items, names, str(path), _header, _decode)
+    return LazyDataset(source, path.stem, labels, files=tuple(names))
 
 
-def _look(part: _Part, what: str) -> Look:
-    return look_at_image(part.read(), what)
+def _members(archive: tarfile.TarFile, path: Path) -> Iterator[tarfile.TarInfo]:
+    """Members in turn; a negative size would lead back to an earlier one, without end."""
+    while (member := archive.next()) is not None:
+        if member.size < 0:
+            raise DatasetError(f"{path}: {member.name!r} has a size of {member.size}; the archive is damaged.")
+        yield member
 
 
-def _decode(part: _Part, what: str) -> tuple[Any, bool]:
-    return decode_image(part.read(), what)
+def _header(part: _Part, what: str) -> ImageInfo:
+    return image_header(part.read(), what)
+
+
+def _decode(part: _Part, what: str, canvas: Canvas) -> tuple[Any, bool]:
+    return decode_image(part.read(), what, canvas)
 
 
 def _labels(path: Path, names: list[str], parts: dict[str, _Part]) -> list[Any] | None:

@@ -12,7 +12,7 @@ function quantities(sets) {
   const found = [["distance", { title: "Distance", caption: `Distance${unit.words}: the stronger the colour, the farther.`,
     text: (pair) => unit.text(pair.distance), shade: (pair) => strength(length(pair) - start, longest - start) }]];
   if (sets.pairs.some((pair) => pair.ratio !== null))
-    found.push(["ratio", { title: "Ratio", caption: "Distance in multiples of what two samples of one population would be at.",
+    found.push(["ratio", { title: "Times normal", caption: "Distance in multiples of what is normal for two samples of one population.",
       text: (pair) => (pair.ratio === null ? "–" : short(pair.ratio)), shade: (pair) => strength(Math.log(Math.max(1, pair.ratio)), Math.log(ratio)) }]);
   if (sets.tested)
     found.push(["p", { title: "p-value", caption: "p-value of the permutation test: the stronger the colour, the smaller.",
@@ -152,7 +152,7 @@ class HeatView {
   }
 }
 
-const COLUMNS = [["name", "sets"], ["distance", "distance"], ["error", "error"], ["reference", "one population"], ["ratio", "ratio"], ["p_value", "p"], ["low", "interval"]];
+const COLUMNS = [["name", "sets"], ["ratio", "times normal"], ["p_value", "p"], ["distance", "distance"], ["error", "error"], ["reference", "normal distance"], ["low", "interval"]];
 
 // All pairs, to sort and to filter.
 class PairsView {
@@ -179,7 +179,7 @@ class PairsView {
     this.input.value = sets.state.filter;
     this.tools.replaceChildren(make("span", { class: "dropdown" }, make("label", { for: "filter" }, "Find a set"), " ", this.input));
     if (sets.tested)
-      this.tools.append(choiceButtons("Which pairs", [["all", "All"], ["different", "≠ Difference found"], ["alike", "≈ None found"]], sets.state.verdict, (value) => {
+      this.tools.append(choiceButtons("Which pairs", [["all", "All"], ["different", "≠ Changed"], ["alike", "≈ No change found"]], sets.state.verdict, (value) => {
         sets.set("verdict", value);
         this.fill();
       }));
@@ -213,8 +213,8 @@ class PairsView {
       const button = make("button", { type: "button", class: "link", on: { click: () => {
         sets.choose(pair);
         document.getElementById("pair").scrollIntoView();
-      } } }, sets.verdictMark(pair), name(pair));
-      const row = make("tr", { class: sets.differs(pair) ? "differs" : null }, make("th", { scope: "row" }, button), ...this.columns.slice(1).map(([column]) => make("td", {}, texts[column](pair))));
+      } }, title: name(pair) }, sets.verdictMark(pair), [pair.source, pair.target].map((place) => shortened(oneLine(sets.names[place]), LONGEST_SET)).join(" and "));
+      const row = make("tr", { class: sets.differs(pair) ? "differs" : null }, make("th", { scope: "row" }, button), ...this.columns.slice(1).map(([column]) => make("td", { "data-key": column }, texts[column](pair))));
       this.rows.set(pair, row);
       return row;
     }));
@@ -243,9 +243,9 @@ function comparisonFacts(sets) {
   const row = (name, value) => value && body.append(make("tr", {}, make("th", { scope: "row" }, name), make("td", {}, value)));
   row("Distance", settings.reg === 0 ? "exact transport; 0 between a set and itself" : "debiased Sinkhorn divergence; 0 between a set and itself, never clamped");
   row("Unit", `${figure(scale)} (${settings.metric ?? "cost"}): the largest cost within a set, but for the uppermost 1 %`);
-  row("One population", "what two samples of these sizes would be at on average if they were of one population, estimated from random halves and quarters of each set");
+  row("Normal distance", "mean distance of two samples of these sizes from one population, estimated from random halves and quarters of each set");
   row("Images", sets.facts.kind === "images" ? shape.join(" × ") : null);
-  row("Changed first", [settings.center && "contents centred", settings.resize && `resized to ${settings.resize}`, settings.grey && "made grey", settings.limit && `at most ${count(settings.limit)} of each set`, settings.normalize && "pixels brought to mean 0, deviation 1"].filter(Boolean).join("; "));
+  row("Prepared", [settings.center && "centred", settings.resize && `resized to ${settings.resize}`, settings.grey && "made grey", settings.limit && `at most ${count(settings.limit)} of each set`, settings.normalize && "pixels normalised to mean 0, deviation 1"].filter(Boolean).join("; "));
   row("Symmetry", settings.symmetry);
   row("Features", settings.features && `${settings.features}${settings.columns ? `, ${plural(settings.columns, "column")}` : ""}`);
   row("Metric", settings.metric);
@@ -257,7 +257,7 @@ function comparisonFacts(sets) {
   row("Converged", sets.pairs.every(({ converged }) => converged) ? "yes, all pairs" : `NO: ${count(sets.pairs.filter(({ converged }) => !converged).length)} of ${plural(sets.pairs.length, "pair")} missed the tolerance`);
   row("Seed", String(settings.seed ?? ""));
   row("Time", Object.entries(spent).map(([stage, time]) => `${stage} ${seconds(time)}`).join(", "));
-  return make("details", { open: innerWidth > 800 }, make("summary", {}, "Settings and time"), make("div", { class: "scroll" }, make("table", { class: "facts" }, make("caption", {}, "How it was computed"), body)));
+  return make("details", {}, make("summary", {}, "Settings and times"), make("div", { class: "scroll" }, make("table", { class: "facts" }, make("caption", {}, "How it was computed"), body)));
 }
 
 function findings(sets) {
@@ -268,7 +268,21 @@ function findings(sets) {
   const different = pairs.filter((pair) => sets.differs(pair)).length;
   const chance = sets.level * pairs.length;
   return [`${pairWords(nearest)} are nearest to each other (${figure(nearest.distance, 3)}), ${pairWords(farthest)} farthest (${figure(farthest.distance, 3)}).`,
-    sets.tested ? `The test finds a difference in ${count(different)} of ${plural(pairs.length, "pair")}; if there were none, about ${figure(chance, chance < 10 ? 1 : 2)} would be found by chance (p ≤ ${sets.level}).` : "No tests were asked for (--permutations)."].join(" ");
+    sets.tested ? `${count(different)} of ${plural(pairs.length, "pair")} changed; about ${figure(chance, chance < 10 ? 1 : 2)} would be found by chance if nothing had (p ≤ ${sets.level}).` : "Not tested (--permutations 199 tests every pair)."].join(" ");
+}
+
+// The verdict of quality control: same, changed or moved, and by how much against what is normal.
+function verdict(sets) {
+  const { pairs, names } = sets;
+  const worst = pairs.reduce((best, pair) => ((pair.ratio ?? 0) > (best.ratio ?? 0) ? pair : best));
+  const changed = pairs.filter((pair) => sets.differs(pair));
+  const moved = sets.symmetry_tests.filter(({ verdict }) => verdict === "explained");
+  const words = pairs.length === 1 ? (sets.differs(worst) ? (moved.length ? `Changed: ${moved[0].changes[0]}` : "Changed") : "No change found") : `${count(changed.length)} of ${count(pairs.length)}`;
+  const what = pairs.length === 1 ? worst.sentence : `pairs changed at the ${sets.level} level`;
+  const grid = [make("div", { class: "answer" }, make("h3", {}, pairs.length === 1 ? `${names[0]} and ${names[1]}` : "Verdict"), make("p", { class: "number" }, make("strong", { class: !sets.tested ? null : changed.length ? "bad" : "good" }, sets.tested ? words : "Not tested")), make("p", { class: "muted" }, sets.tested ? what : "--permutations 199 tests whether the sets differ"))];
+  if (worst.ratio !== null) grid.push(answer("Size of the change", `${figure(worst.ratio, 3)} ×`, null, `the normal distance${pairs.length === 1 ? "" : `, ${names[worst.source]} and ${names[worst.target]}`}; 1 is what two samples of one population have on average`));
+  if (sets.symmetry_tests.length) grid.push(make("div", { class: "answer" }, make("h3", {}, "What changed"), ...sets.symmetry_tests.slice(0, 3).map(({ sentence }) => make("p", { class: "verdict-line" }, sentence))));
+  return make("div", { class: "answer-grid" }, ...grid);
 }
 
 function showComparison(main, sets) {
@@ -278,7 +292,8 @@ function showComparison(main, sets) {
   main.classList.add("comparison");
   sets.recall(heat.shown);
   sets.views = views;
-  main.append(section("sets", "Sets", findings(sets), setCards(sets)));
+  main.append(section("overview", "Verdict", findings(sets), verdict(sets)));
+  main.append(section("sets", "Sets", null, setCards(sets)));
   if (several) {
     const [, tree, plane] = views;
     main.append(section("distances", "Distances", null, make("div", { class: `overview ${sets.names.length > 12 ? "many" : "few"}` }, heat.element,
@@ -288,17 +303,19 @@ function showComparison(main, sets) {
           make("p", { class: "muted" }, `Multidimensional scaling, stress ${figure(sets.map.stress, 2)}. Circles: as far as sampling alone would move a set. Press two sets for their pair.`))))));
   }
   main.append(section("pair", several ? "The chosen pair" : "The two sets", null, pair.element));
-  if (several && sets.contrasts.length) main.append(section("contrasts", "Changed, or merely moved", "All images of both sides are moved at random by each group before a test. ≠ marks a difference.", contrastTable(sets.contrasts, sets.level, true)));
+  if (several && sets.symmetry_tests.length) main.append(section("symmetry-tests", "What changed", "P-values of tests that allow for each change. ≠ marks a difference.", symmetryTable(sets.symmetry_tests, sets.level, true)));
   if (several) main.append(section("pairs", "All pairs", null, list.element));
   main.append(section("about", "How it was computed", sets.facts.class_distances_left_out ? "Distances between classes are in class-distances.csv; there are too many for the page." : null, comparisonFacts(sets)));
-  for (const view of views) charts.add(view);
-  drawCharts();
+  for (const view of views) {
+    charts.add(view);
+    drawChart(view);
+  }
   addEventListener("hashchange", () => {
     if (!location.hash.includes("=")) {  // a jump to a section, which has happened
       sets.keep();
       return;
     }
     sets.recall(heat.shown);
-    drawCharts();
+    redrawCharts();
   });
 }

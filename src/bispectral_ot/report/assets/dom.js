@@ -8,8 +8,17 @@ function make(tag, options = {}, ...children) {
     else if (name === "style") for (const [key, text] of Object.entries(value)) element.style.setProperty(key, text);
     else element.setAttribute(name, value === true ? "" : value);
   }
-  element.append(...children.filter((child) => child !== null && child !== undefined));
+  element.append(...children.filter((child) => child !== null && child !== undefined).map((child) => (child instanceof Node ? child : printable(String(child)))));
   return element;
+}
+
+// Control characters and changes of writing direction as escapes; ends of lines are left to HTML.
+const printable = (text) => text.replace(/[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]/g, (letter) => `\\u${letter.charCodeAt(0).toString(16).padStart(4, "0")}`);
+
+// A path that may break after its separators, and nowhere else; very long parts lose their middle.
+function pathText(path) {
+  const parts = path.split(/(?<=[/\\])/).map((part) => shortened(part, 40));
+  return make("span", { class: "path", title: path }, ...parts.flatMap((part) => [part, document.createElement("wbr")]));
 }
 
 const count = (number) => number.toLocaleString("en");
@@ -17,11 +26,11 @@ const plural = (number, one, many = `${one}s`) => `${count(number)} ${number ===
 
 function percent(share) {
   const value = 100 * share;
-  if (value > 0 && value < 0.1) return "< 0.1 %";
-  return `${value < 10 && value % 1 ? value.toFixed(1) : value.toFixed(0)} %`;
+  if (value > 0 && value < 0.1) return "< 0.1\u00a0%";
+  return `${value < 10 && value % 1 ? value.toFixed(1) : value.toFixed(0)}\u00a0%`;
 }
 
-const tenths = (share) => `${(100 * share).toFixed(1)} %`;
+const tenths = (share) => `${(100 * share).toFixed(1)}\u00a0%`;
 
 function figure(number, digits = 4) {
   if (number === null || number === undefined) return "–";
@@ -66,6 +75,30 @@ function choiceButtons(label, choices, chosen, choose) {
     group.append(button);
   }
   return group;
+}
+
+// A list with more rows than one wants to read: a search, an order, and the first of them until more are asked for.
+// `orders` are [name, title, comparison]; `fill(items)` draws the rows.
+class LongList {
+  constructor(items, { name, orders, first, fill, what }) {
+    Object.assign(this, { items, name, orders, first, fill, what, order: orders[0][0], text: "", shown: first });
+    this.said = make("span", { class: "muted", "aria-live": "polite" });
+    this.more = make("button", { type: "button", class: "more", on: { click: () => { this.shown = Infinity; this.update(); } } });
+    const input = make("input", { type: "search", "aria-label": `Find ${what}`, placeholder: `find ${what}`, on: { input: () => { this.text = input.value.trim().toLowerCase(); this.update(); } } });
+    const many = items.length > Math.min(first, 8);
+    this.tools = make("div", { class: "tools" }, many ? input : null,
+      many && orders.length > 1 ? dropdown("Order", orders.map(([key, title]) => [key, title]), this.order, (key) => { this.order = key; this.update(); }) : null, this.said);
+  }
+
+  update() {
+    const compare = this.orders.find(([key]) => key === this.order)[2];
+    const found = this.items.filter((item) => !this.text || this.name(item).toLowerCase().includes(this.text)).sort(compare);
+    this.fill(found.slice(0, this.shown));
+    const left = found.length - this.shown;
+    this.more.hidden = left <= 0;
+    this.more.textContent = `Show all ${count(found.length)}`;
+    this.said.textContent = this.text ? `${count(found.length)} of ${count(this.items.length)}` : left > 0 ? `the first ${count(this.shown)} of ${count(this.items.length)}` : "";
+  }
 }
 
 function dropdown(label, choices, chosen, choose) {

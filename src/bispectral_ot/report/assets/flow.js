@@ -29,7 +29,7 @@ function heatTable({ caption, rows, columns, rowTitle, columnTitle, rowPictures,
       const style = { "--shade": `${Math.round(100 * shade)}%` };
       const strong = shade > 0.67 ? " strong" : "";  // where the other text has more contrast, light or dark
       const entry = make("td", { class: `${kind}${strong}`, style, title: words });
-      if (press) entry.append(make("button", { type: "button", tabindex: "-1", "aria-label": words, "data-row": i, "data-column": j,
+      if (press) entry.append(make("button", { type: "button", tabindex: "-1", "aria-label": words, "data-row": i, "data-column": j, "data-number": shown.number,
         on: { click: (event) => press(event.currentTarget) } }, size === "small" ? "" : text));
       else entry.append(size === "small" ? "" : text);
       line.append(entry);
@@ -66,12 +66,13 @@ function walkWithArrows(table) {
   });
 }
 
+const MOST_CLASSES = 30;  // rows and columns of a confusion table
+
+// Confusion table of the classes that are chosen, with the images of a cell beside it.
 function flowView(panel) {
-  const { flow, sources } = panel;
+  const { sources } = panel;
   const gallery = new Gallery(panel);
   const everything = sources.index.map((_, slot) => slot);
-  const totals = flow.counts.map((row) => row.reduce((sum, value) => sum + value, 0));
-  const all = totals.reduce((sum, value) => sum + value, 0);
   const view = make("div", { class: "flow" });
   let pressed = null;
 
@@ -82,58 +83,83 @@ function flowView(panel) {
     gallery.show(title, slots, total);
   }
 
-  const showAll = () => select(null, panel.judged ? "All source images" : "Matches", everything, all);
-  if (panel.labelled.source || panel.labelled.target) {
-    const rows = flow.rows.map((_, i) => panel.rowName(i)), columns = flow.columns.map((_, j) => panel.columnName(j));
-    const pictures = (side, classes, draw) => classes.length <= 40
-      ? panel.samples(side, classes).map((slot) => (slot < 0 ? null : draw(slot))) : null;
-    view.append(heatTable({
-      caption: "Share of each source class that is mapped to each target class, in %. Press a cell to see its images.",
-      rows, columns, rowTitle: "source", columnTitle: "mapped to",
-      rowPictures: pictures(sources, flow.rows, (slot) => panel.sourcePicture(slot, "var(--cell)", true)),
-      columnPictures: pictures(panel.targets, flow.columns, (slot) => panel.targetPicture(slot, "var(--cell)", true)),
-      pressRow: (i, button) => select(button, `Source class ${rows[i]}`, everything.filter((slot) => sources.label[slot] === i), totals[i]),
-      cell(i, j) {
-        const number = flow.counts[i][j], share = number / totals[i];
-        if (!number) return null;
-        const own = !panel.judged || flow.rows[i] === flow.columns[j];
-        const words = `${rows[i]} mapped to ${columns[j]}: ${count(number)} of ${count(totals[i])} images, ${percent(share)}`;
-        const press = (button) => select(button, `${rows[i]} → ${columns[j]}`,
-          everything.filter((slot) => sources.label[slot] === i && sources.mapped[slot] === j), number);
-        return { text: share >= 0.005 ? (100 * share).toFixed(0) : "·", label: words, shade: Math.pow(share, 0.7),
-          kind: own ? "own" : "other", press };
-      },
-    }));
-    view.append(make("button", { type: "button", class: "reset", on: { click: showAll } }, "Show all images"));
+  const showAll = () => select(null, panel.judged ? "All source images" : "Matches", everything, panel.moved);
+  if (panel.labelled.source && panel.labelled.target) {
+    const box = make("div");
+    const errors = panel.rows.map((name, i) => panel.rowTotals[i] - panel.images(i, panel.columns.indexOf(name)));
+    const list = new LongList(panel.rows.map((_, i) => i), { what: "a class", first: MOST_CLASSES, name: (i) => panel.rows[i],
+      orders: panel.rows.length > MOST_CLASSES ? [["errors", "most errors first", (i, j) => errors[j] - errors[i] || i - j], ["name", "by name", (i, j) => panel.rows[i].localeCompare(panel.rows[j])]] : [["given", "as given", (i, j) => i - j]],
+      fill: (rows) => box.replaceChildren(rows.length ? confusionTable(panel, rows.slice(0, 2 * MOST_CLASSES), select, everything) : make("p", { class: "muted" }, "No class has this name.")) });
+    view.append(make("div", { class: "table" }, panel.rows.length > MOST_CLASSES ? list.tools : null, box, make("button", { type: "button", class: "reset", on: { click: showAll } }, "Show all images")));
+    list.update();
   }
   showAll();
-  largestError(view, flow)?.click();
+  largestError(view, panel)?.click();
   view.append(gallery.element);
   return view;
 }
 
+// Columns are the classes of the rows, and the labels that most of their other images are given.
+function confusionTable(panel, rows, select, everything) {
+  const wanted = new Set(rows);
+  const weight = new Map();
+  for (const [i, j, images] of panel.counts) if (wanted.has(i)) weight.set(j, (weight.get(j) ?? 0) + images);
+  const own = rows.map((i) => panel.columns.indexOf(panel.rows[i])).filter((j) => j >= 0);
+  const others = panel.columns.map((_, j) => j).filter((j) => !own.includes(j) && (weight.has(j) || panel.columns.length <= MOST_CLASSES)).sort((one, other) => (weight.get(other) ?? 0) - (weight.get(one) ?? 0));
+  const columns = [...own, ...others.slice(0, Math.max(0, MOST_CLASSES + 10 - own.length))];
+  const names = rows.map((i) => panel.rowName(i)), titles = columns.map((j) => panel.columnName(j));
+  const pictures = (side, labels, draw) => (labels.length <= 40 ? panel.samples(side, labels).map((slot) => (slot < 0 ? null : draw(slot))) : null);
+  const { sources } = panel;
+  return heatTable({
+    caption: "Labels given to each source class, in % of the class. Press a cell to see its images.",
+    rows: names, columns: titles, rowTitle: "class", columnTitle: "label",
+    rowPictures: pictures(sources, rows, (slot) => panel.sourcePicture(slot, "var(--cell)", true)),
+    columnPictures: pictures(panel.targets, columns, (slot) => panel.targetPicture(slot, "var(--cell)", true)),
+    pressRow: (i, button) => select(button, `Source class ${names[i]}`, everything.filter((slot) => sources.label[slot] === rows[i]), panel.rowTotals[rows[i]]),
+    cell(i, j) {
+      const number = panel.images(rows[i], columns[j]), share = number / panel.rowTotals[rows[i]];
+      if (!number) return null;
+      const words = `${names[i]} given ${titles[j]}: ${count(number)} of ${count(panel.rowTotals[rows[i]])} images, ${percent(share)}`;
+      const press = (button) => select(button, `${names[i]} → ${titles[j]}`, everything.filter((slot) => sources.label[slot] === rows[i] && sources.given[slot] === columns[j]), number);
+      return { text: share >= 0.005 ? (100 * share).toFixed(0) : "·", label: words, shade: Math.pow(share, 0.7), kind: !panel.judged || names[i] === titles[j] ? "own" : "other", press, number };
+    },
+  });
+}
+
 // The button of the fullest wrong cell: what one wants to see first.
-function largestError(view, flow) {
-  const number = (button) => flow.counts[button.dataset.row][button.dataset.column];
+function largestError(view, panel) {
+  const number = (button) => Number(button.dataset.number);
   return [...view.querySelectorAll("td.other button")].reduce((best, button) => (best && number(best) >= number(button) ? best : button), null);
 }
 
-function distanceView(panel) {
-  const { means } = panel.distances;
-  const known = means.flat().filter((value) => value !== null);
-  const lowest = Math.min(...known), highest = Math.max(...known);
-  const power = Math.floor(Math.log10(highest || 1));
-  const unit = power > 2 || power < 0 ? Number(`1e${power}`) : 1;
-  const digits = unit === 1 ? 2 - power : 2;  // three figures of the largest, at most four letters
-  const caption = `Mean distance (${panel.facts.settings.metric ?? "given"})${unit === 1 ? "" : `, in units of ${unit}`}: the stronger the colour, the farther.`;
-  return heatTable({
-    caption, rowTitle: "source", columnTitle: "target",
-    rows: panel.flow.rows.map((_, i) => panel.rowName(i)), columns: panel.flow.columns.map((_, j) => panel.columnName(j)),
-    cell(i, j) {
-      const value = means[i][j];
-      const shade = value === null || highest === lowest ? 0 : (value - lowest) / (highest - lowest);
-      const words = `${panel.rowName(i)} to ${panel.columnName(j)}: ${figure(value)}`;
-      return { text: value === null ? "–" : (value / unit).toFixed(digits), label: words, shade: 0.05 + 0.9 * shade, kind: "plain" };
-    },
+// One bar for each class: labels given, the estimated proportion with its interval, and the proportion in the target.
+function classBars(panel) {
+  const { facts } = panel;
+  const target = facts.proportions;
+  const items = panel.columns.map((name, j) => {
+    const found = target?.[name];
+    return { name, j, given: panel.columnTotals[j] / (panel.moved || 1), images: panel.columnTotals[j], found };
   });
+  const widest = Math.max(1e-9, ...items.map(({ given, found }) => Math.max(given, found?.high ?? 0, found?.target ?? 0)));
+  const body = make("tbody");
+  const gallery = panel.labelled.source ? null : new Gallery(panel);
+  const slots = panel.sources.index.map((_, slot) => slot);
+  const place = (share) => `${(100 * share / widest).toFixed(2)}%`;
+  const row = ({ name, j, given, images, found }) => {
+    const words = [`${percent(given)} (${count(images)})`, found ? `estimated ${percent(found.low)}–${percent(found.high)}` : null, found ? `target ${percent(found.target)}` : null].filter(Boolean).join(" · ");
+    const press = () => gallery.show(`Label ${name}`, slots.filter((slot) => panel.sources.given[slot] === j), images);
+    const title = make("span", { class: "name" }, shortened(name, 28));
+    return make("tr", {}, make("th", { scope: "row", title: name }, gallery ? make("button", { type: "button", class: "link", on: { click: press } }, title) : title),
+      make("td", { class: "track" }, make("span", { class: "bar-box", "aria-hidden": "true" }, make("span", { class: "fill", style: { width: place(given) } }),
+        found ? make("span", { class: "whisker", style: { left: place(found.low), width: place(Math.max(0, found.high - found.low)) } }) : null,
+        found ? make("span", { class: "tick", style: { left: place(found.target) } }) : null)),
+      make("td", { class: "words" }, words));
+  };
+  const difference = ({ given, found }) => Math.abs((found?.source ?? given) - (found?.target ?? given));
+  const list = new LongList(items, { what: "a class", first: 15, name: ({ name }) => name, fill: (rows) => body.replaceChildren(...rows.map(row)),
+    orders: [["images", "most images first", (one, other) => other.images - one.images || one.j - other.j], ["name", "by name", (one, other) => one.name.localeCompare(other.name, "en", { numeric: true })],
+      ...(target ? [["difference", "largest difference first", (one, other) => difference(other) - difference(one)]] : [])] });
+  list.update();
+  const legend = target ? make("p", { class: "muted" }, "Bar: labels given. ", make("span", { class: "key whisker-key" }), " 90 % interval of the estimated proportion in the source. ", make("span", { class: "key tick-key" }), " proportion in the target.") : null;
+  return make("div", { class: "class-bars" }, list.tools, legend, make("table", { class: "class-table" }, make("caption", {}, "Labels given to the sources"), body), list.more, gallery?.element);
 }

@@ -1,5 +1,62 @@
 // The map: both sets on one plane, to hover, to press and to brush.
 
+// t-SNE (van der Maaten and Hinton, 2008) of `vectors`, from their first two coordinates: yields positions now and then.
+function* layOut(vectors, { perplexity = 30, steps = 400, exaggeration = 6 } = {}) {
+  const n = vectors.length, close = new Float64Array(n * n), force = new Float64Array(n * n);
+  const squared = (one, other) => one.reduce((sum, value, k) => sum + (value - other[k]) ** 2, 0);
+  const wanted = Math.log(Math.min(perplexity, Math.max(1, (n - 1) / 3)));
+  for (let i = 0; i < n; i++) {
+    const distances = vectors.map((other) => squared(vectors[i], other));
+    let low = 0, high = Infinity, beta = 1 / (distances.reduce((sum, value) => sum + value, 0) / n || 1);
+    for (let trial = 0; trial < 40; trial++) {
+      let sum = 1e-300, weighted = 0;
+      distances.forEach((value, j) => {
+        const part = i === j ? 0 : Math.exp(-beta * value);
+        close[i * n + j] = part;
+        sum += part;
+        weighted += part * value;
+      });
+      const entropy = Math.log(sum) + beta * weighted / sum;
+      for (let j = 0; j < n; j++) close[i * n + j] /= sum;
+      if (Math.abs(entropy - wanted) < 1e-3) break;
+      if (entropy > wanted) [low, beta] = [beta, high === Infinity ? 2 * beta : (beta + high) / 2];
+      else [high, beta] = [beta, (beta + low) / 2];
+    }
+  }
+  for (let i = 0; i < n; i++) for (let j = 0; j < i; j++) close[i * n + j] = close[j * n + i] = (close[i * n + j] + close[j * n + i]) / (2 * n);
+  const spread = Math.max(1e-9, ...vectors.map(([x, y]) => Math.abs(x) + Math.abs(y)));
+  const at = vectors.map(([x, y], i) => [x / spread + 1e-4 * Math.sin(7 * i), y / spread + 1e-4 * Math.cos(5 * i)]);
+  const speed = at.map(() => [0, 0]);
+  for (let step = 0; step < steps; step++) {
+    let total = 0;
+    for (let i = 0; i < n; i++) for (let j = 0; j < i; j++) {
+      const near = 1 / (1 + (at[i][0] - at[j][0]) ** 2 + (at[i][1] - at[j][1]) ** 2);
+      force[i * n + j] = near;
+      total += 2 * near;
+    }
+    const early = step < steps / 4 ? exaggeration : 1, rate = n / 6, momentum = step < steps / 4 ? 0.5 : 0.8;
+    const pull = at.map(() => [0, 0]);
+    for (let i = 0; i < n; i++) for (let j = 0; j < i; j++) {
+      const near = force[i * n + j], part = (early * close[i * n + j] - near / total) * near;
+      for (let k = 0; k < 2; k++) {
+        const each = 4 * part * (at[i][k] - at[j][k]);
+        pull[i][k] += each;
+        pull[j][k] -= each;
+      }
+    }
+    at.forEach((point, i) => { for (let k = 0; k < 2; k++) point[k] += speed[i][k] = momentum * speed[i][k] - rate * pull[i][k]; });
+    if (step % 5 === 4) yield at;
+  }
+  return at;
+}
+
+// Positions between -1 and 1, centred.
+function scaled(at) {
+  const ends = [0, 1].map((k) => [Math.min(...at.map((point) => point[k])), Math.max(...at.map((point) => point[k]))]);
+  const reach = Math.max(...ends.map(([low, high]) => (high - low) / 2)) || 1;
+  return at.map((point) => point.map((value, k) => (value - (ends[k][0] + ends[k][1]) / 2) / reach));
+}
+
 const MOST_CLASS_COLOURS = 10;
 const THUMBNAIL = 24;
 
@@ -8,10 +65,32 @@ class MapView {
     this.panel = panel;
     this.classColours = classColours;
     this.thumbnails = false;
-    this.names = [...new Set([...(panel.labelled.source ? panel.flow.rows : []), ...(panel.labelled.target ? panel.flow.columns : [])])];
+    this.names = [...new Set([...(panel.labelled.source ? panel.rows : []), ...(panel.labelled.target ? panel.columns : [])])];
     // every point of the map: side, place in panel.sources or panel.targets, position
-    this.points = ["sources", "targets"].flatMap((side) => panel.map[side].map(([slot, x, y]) => ({ side, slot, x, y })));
+    this.points = ["sources", "targets"].flatMap((side) => panel.map[side].map((slot) => ({ side, slot })));
+    this.place(panel.map.vectors.map((vector) => vector.slice(0, 2)));
+    this.layout = layOut(panel.map.vectors.map((vector) => vector.map((value) => value / 999)));
     this.build();
+  }
+
+  place(at) {
+    scaled(at).forEach(([x, y], i) => Object.assign(this.points[i], { x, y }));
+  }
+
+  // Improve the layout for some milliseconds of each frame, and draw it when it is done.
+  improve() {
+    if (!this.layout) return;
+    const end = performance.now() + 25;
+    let found = this.layout.next();
+    while (!found.done && performance.now() < end) found = this.layout.next();
+    if (!found.done) {
+      setTimeout(() => this.improve());
+      return;
+    }
+    this.layout = null;
+    this.place(found.value);
+    this.canvas.setAttribute("data-laid-out", "");
+    this.draw();
   }
 
   build() {
@@ -55,12 +134,17 @@ class MapView {
     });
     this.setBrush(this.brushing);
     this.drawLegend();
+    if (this.layout && !this.improving) {
+      this.improving = true;
+      setTimeout(() => this.improve());
+    }
   }
 
   className(point) {
     const { panel } = this;
-    if (point.side === "sources") return panel.labelled.source ? panel.flow.rows[panel.sources.label[point.slot]] : null;
-    return panel.labelled.target ? panel.flow.columns[panel.targets.label[point.slot]] : null;
+    if (point.side === "sources" && !panel.labelled.source && panel.labelled.target) return panel.columns[panel.sources.given[point.slot]];
+    if (point.side === "sources") return panel.labelled.source ? panel.rows[panel.sources.label[point.slot]] : null;
+    return panel.labelled.target ? panel.columns[panel.targets.label[point.slot]] : null;
   }
 
   colourOf(point) {
@@ -87,8 +171,7 @@ class MapView {
       renderItem: (params, api) => {
         const point = drawn[params.dataIndex];
         const [x, y] = api.coord([point.x, point.y]);
-        const side = this.panel[point.side];
-        const [sx, sy] = sheet.place(side.picture[point.slot]);
+        const [sx, sy] = sheet.place(point.side === "sources" ? point.slot : this.panel.sources.index.length + point.slot);
         const [width, height] = [sheet.width * scale, sheet.height * scale];
         return { type: "image", silent: true, style: { image: sheet.image, x: x - width / 2, y: y - height / 2, width, height, sx, sy, sWidth: sheet.width, sHeight: sheet.height, ...faded(point) } };
       } }] : [];
@@ -119,8 +202,7 @@ class MapView {
   }
 
   resize() {
-    this.chart.resize();
-    this.chart.setOption(this.axes());
+    this.draw();
   }
 
   // Points whose pictures do not cover each other; the others stay dots.
@@ -149,9 +231,9 @@ class MapView {
     const words = [["source", "circle", "solid", "right"], ["target", "triangle", "dotted", "wrong"]].map(([name, dot, frame, shade]) =>
       make("li", {}, mark(this.thumbnails ? frame : dot, colour(bySide ? shade : "ink")), name));
     if (this.colouring === "verdict")
-      words.push(...[["right", "source mapped to its class"], ["wrong", "to another class"], ["target", "target"]].map(([name, text]) => make("li", {}, mark("square", colour(name)), text)));
+      words.push(...[["right", "source given its class"], ["wrong", "to another class"], ["target", "target"]].map(([name, text]) => make("li", {}, mark("square", colour(name)), text)));
     const classes = this.names.map((name, i) => make("button", { type: "button", on: { click: () => this.select(this.points.filter((point) => this.className(point) === name), `of class ${name}`, true) } },
-      this.colouring === "class" ? mark("square", this.classColours[i]) : null, name));
+      this.colouring === "class" ? mark("square", this.classColours[i]) : null, shortened(name, 24)));
     if (classes.length <= MOST_CLASS_COLOURS) words.push(...classes.map((button) => make("li", {}, button)));
     else words.push(make("li", {}, make("details", {}, make("summary", {}, `select one of ${classes.length} classes`), make("div", { class: "chips" }, ...classes))));
     this.legend.replaceChildren(...words);
@@ -169,7 +251,7 @@ class MapView {
     const lines = [make("p", {}, make("b", {}, words))];
     if (point.side === "sources" && panel.labelled.target) {
       const right = panel.right(point.slot);
-      lines.push(make("p", { class: verdictClass(right) }, `${verdictMark(right)}mapped to ${panel.columnName(panel.sources.mapped[point.slot])}, ${percent(panel.sources.share[point.slot])}`));
+      lines.push(make("p", { class: verdictClass(right) }, `${verdictMark(right)}label ${panel.columnName(panel.sources.given[point.slot])}, ${percent(panel.sources.probability[point.slot])}`));
     }
     card.show([this.pointPicture(point, "5.5rem"), make("div", {}, ...lines)], box.left + x, box.top + y);
   }
@@ -178,7 +260,7 @@ class MapView {
   press(point) {
     const { panel } = this;
     const isSource = point.side === "sources";
-    const partners = isSource ? panel.sources.matches[point.slot].filter((_, rank) => panel.sources.shares[point.slot][rank] >= 0.01)
+    const partners = isSource ? panel.sources.matches[point.slot].filter((_, rank) => panel.sources.weights[point.slot][rank] >= 0.01)
       : panel.sources.matches.flatMap((best, slot) => (best.includes(point.slot) ? [slot] : []));
     const there = this.points.filter(({ side, slot }) => side !== point.side && partners.includes(slot));
     this.lit = null;

@@ -1,11 +1,10 @@
-// The page: a header with the facts, and a section for each question.
+// The page: answers first, then what they rest on, then how it was computed.
 
 const data = JSON.parse(document.getElementById("data").textContent);
 const charts = new Set();
 
 function section(id, title, text, ...children) {
-  const link = make("li", {}, make("a", { href: `#${id}` }, title));
-  document.getElementById("sections").append(link);
+  document.getElementById("sections").append(make("li", {}, make("a", { href: `#${id}` }, title)));
   return make("section", { id, "aria-labelledby": `${id}-title` }, make("h2", { id: `${id}-title` }, title), text ? make("p", { class: "lead" }, text) : null, ...children);
 }
 
@@ -15,26 +14,50 @@ function pair(panels, view) {
     panels.length > 1 ? make("h3", {}, panel.title, panel.facts.accuracy == null ? null : make("small", {}, `${tenths(panel.facts.accuracy)} keep their class`)) : null, view(panel))));
 }
 
+// Charts are drawn when they come into view.
+const seen = new IntersectionObserver((entries) => {
+  for (const { isIntersecting, target } of entries) if (isIntersecting) drawChart([...charts].find((view) => view.element === target));
+}, { rootMargin: "300px" });
+
 function chart(view) {
   charts.add(view);
+  seen.observe(view.element);
   return view.element;
 }
 
-const size = ({ images, shape }) => `${plural(images, "image")} of ${shape.join(" × ")}`;
+function drawChart(view) {
+  if (!view || view.drawn) return;
+  view.drawn = true;
+  view.draw();
+}
 
-function headline(panel, several) {
+function redrawCharts() {
+  for (const view of charts) if (view.drawn) view.draw();
+}
+
+const size = ({ images, shape }) => `${plural(images, "image")}${shape.length ? ` of ${shape.join(" × ")}` : ""}`;
+
+function answer(title, number, share, ...words) {
+  return make("div", { class: "answer" }, make("h3", {}, title), make("p", { class: "number" }, make("strong", {}, number)),
+    share == null ? null : make("div", { class: "gauge", "aria-hidden": "true", style: { "--share": share } }), ...words.filter(Boolean).map((text) => make("p", { class: "muted" }, text)));
+}
+
+// What a reader wants to know first: how many labels are right, whether the sets fit, what does not belong.
+function answers(panel, several) {
   const { facts } = panel;
-  // What a reader wants to know first: how many are right, or else which labels to trust, or else the distance.
-  const [part, words] = facts.accuracy != null ? [facts.accuracy, "keep their class"] : facts.doubtful != null ? [1 - facts.doubtful / facts.n, "of the labels are not doubtful"] : [null, "distance"];
-  const lacking = facts.accuracy == null && facts.unmatched ? `${plural(facts.unmatched.sources, "source")} of ${count(facts.n)} without counterpart` : null;
-  return make("div", { class: "headline" }, several ? make("h3", {}, panel.title) : null,
-    make("p", { class: "number" }, make("strong", {}, part == null ? figure(facts.distance) : tenths(part)), " ", words),
-    facts.majority == null || facts.accuracy == null ? null : make("p", { class: "muted" }, `${tenths(facts.majority)} if all were given the largest class`),
-    lacking ? make("p", { class: "muted" }, lacking) : null,
-    part == null ? null : make("div", { class: "gauge", "aria-hidden": "true", style: { "--share": part } }),
-    make("p", {}, part == null ? null : `distance ${figure(facts.distance)} · `,
-      make("span", { class: facts.converged ? "good" : "bad" }, facts.converged ? "✓ converged" : "✗ NOT converged"),
-      " ", make("span", { class: "nowrap" }, `(error ${facts.marginal_error.toExponential(1)})`)));
+  const expected = facts.expected_accuracy, found = [];
+  const majority = facts.majority == null ? null : `${tenths(facts.majority)} if all were given the largest class`;
+  if (expected != null) found.push(answer("Expected accuracy", tenths(expected), expected, `90\u00a0% interval ${tenths(facts.expected_accuracy_low)} to ${tenths(facts.expected_accuracy_high)}`));
+  if (facts.accuracy != null) found.push(answer("Accuracy", tenths(facts.accuracy), facts.accuracy, "of the sources are given their own class, by the labels of the source", majority));
+  else if (expected == null && panel.labelled.target) found.push(answer("Labels", count(facts.n), null, `given from ${plural(facts.m, "target")} of ${plural(panel.columns.length, "class", "classes")}`));
+  if (facts.shift) found.push(make("div", { class: "answer" }, make("h3", {}, "Shift"), make("p", { class: "number" }, make("strong", { class: facts.shift.differs ? "bad" : "good" }, facts.shift.differs ? "Shifted" : "None found")), make("p", { class: facts.shift.differs ? "bad" : "muted" }, facts.shift.words)));
+  if (facts.to_check != null) found.push(answer("To check", count(facts.to_check), null, facts.to_check ? "labels, the least certain first, to have 95\u00a0% right" : "95\u00a0% of the labels are expected to be right as they are"));
+  if (facts.outliers) found.push(answer("Outliers", count(facts.outliers.sources), null, `of ${plural(facts.n, "source")} are unlike the targets (${count(Math.round(facts.outliers.level * facts.n))} expected if there were none)`));
+  if (facts.poses) found.push(answer("Poses", count(facts.poses.certain), null, `of ${plural(facts.poses.sources, "source")} have a certain pose`));
+  if (!found.length) found.push(answer("Distance", figure(facts.distance), null, `${plural(facts.n, "source")} and ${plural(facts.m, "target")}, no labels`));
+  return make("div", { class: "answers-box" }, several ? make("h3", { class: "panel-title" }, panel.title) : null,
+    facts.converged ? null : make("p", { class: "warning" }, `✗ NOT converged: marginal error ${facts.marginal_error.toExponential(1)}, ${facts.tol} asked for. The results are not reliable.`),
+    make("div", { class: "answer-grid" }, ...found));
 }
 
 function factsTable(panels) {
@@ -51,33 +74,29 @@ function factsTable(panels) {
   const side = (facts, name) => `${facts[name].name}: ${size(facts[name])}, ${facts[name].classes ? plural(facts[name].classes.length, "class", "classes") : "no labels"}`;
   row("Source", (facts) => side(facts, "source"));
   row("Target", (facts) => side(facts, "target"));
-  row("Changed first", ({ settings }) => [settings.split_halves && "disjoint halves of one set", settings.rotate_source && "source turned at random", settings.center && "contents centred", settings.resize && `resized to ${settings.resize}`,
-    settings.limit && `at most ${count(settings.limit)} of each side`, settings.normalize && "pixels brought to mean 0, deviation 1"].filter(Boolean).join("; ") || null);
+  row("Prepared", ({ settings }) => [settings.split_halves && "disjoint halves of one set", settings.rotate_source && "source rotated at random", settings.center && "centred", settings.resize && `resized to ${settings.resize}`,
+    settings.limit && `at most ${count(settings.limit)} of each side`, settings.normalize && "pixels normalised to mean 0, deviation 1"].filter(Boolean).join("; ") || null);
   row("Symmetry", ({ settings }) => settings.symmetry);
   row("Features", ({ settings }) => settings.features && `${settings.features}${settings.columns ? `, ${plural(settings.columns, "column")}` : ""}`);
-  row("Components", ({ settings }) => settings.pca && `${settings.columns} principal components keep ${percent(settings.kept_variance)} of the variance`);
+  row("Principal components", ({ settings }) => settings.pca && `${settings.columns} keep ${percent(settings.kept_variance)} of the variance`);
   row("Metric", ({ settings }) => settings.metric);
   row("Regularisation", ({ reg }) => (reg == null ? "none (exact transport)" : `${reg} of the largest distance`));
-  row("Shares of classes", ({ settings, mass, shares }) => settings.marginals && [settings.marginals, mass == null ? null : `${percent(mass)} of the source's mass finds a target`,
-    shares && Object.entries(shares).map(([name, each]) => `${name} ${percent(each.source)} (target ${percent(each.target)})`).slice(0, 12).join(", ")].filter(Boolean).join("; "));
-  row("Without counterpart", ({ unmatched }) => unmatched && `${plural(unmatched.sources, "source")} and ${plural(unmatched.targets, "target")}; of those that have one, ${percent(unmatched.share)} are expected`);
-  row("Doubtful labels", ({ doubtful }) => doubtful == null ? null : count(doubtful));
+  row("Marginals", ({ settings, mass }) => settings.marginals && [settings.marginals, mass == null || mass > 0.9995 ? null : `transported mass ${percent(mass)}`].filter(Boolean).join("; "));
   row("Solver", ({ settings }) => settings.solver);
   row("Distance", ({ distance }) => figure(distance, 6));
-  row("Class preservation", ({ accuracy, majority }) => accuracy == null ? null : `${(100 * accuracy).toFixed(2)} % of the source images${majority == null ? "" : ` (${tenths(majority)} if all were given the largest class)`}`);
-  row("Targets per source", ({ targets_per_source }) => targets_per_source == null ? null : `${figure(targets_per_source, 3)} (effective number)`);
-  row("Converged", (facts) => `${facts.converged ? "yes" : "NO"}: measured marginal error ${facts.marginal_error.toExponential(2)}, ${facts.tol} asked for, ${plural(facts.iterations, "pass", "passes")}`);
-  row("Distances kept as", ({ settings }) => settings.storage && `${settings.storage}${settings.storage_error ? `, rounded by at most ${settings.storage_error.toExponential(1)} of the largest` : ""}`);
-  for (const stage of stages) row(`Stage: ${stage}`, ({ seconds: spent, memory }) => spent[stage] == null ? null : seconds(spent[stage]) + (memory?.[stage] ? `, peak memory so far ${bytes(memory[stage])}` : ""));
+  row("Targets per source", ({ targets_per_source }) => (targets_per_source == null ? null : `${figure(targets_per_source, 3)} (effective number)`));
+  row("Converged", (facts) => `${facts.converged ? "yes" : "NO"}: measured marginal error ${facts.marginal_error.toExponential(2)}, ${facts.tol} asked for, ${plural(facts.iterations, "iteration")}`);
+  row("Cost stored as", ({ settings }) => settings.storage && `${settings.storage}${settings.storage_error ? `, rounded by at most ${settings.storage_error.toExponential(1)} of the largest` : ""}`);
+  for (const stage of stages) row(`Time: ${stage}`, ({ seconds: spent, memory }) => (spent[stage] == null ? null : seconds(spent[stage]) + (memory?.[stage] ? `, peak memory so far ${bytes(memory[stage])}` : "")));
   row("Total time", ({ seconds: spent }) => seconds(Object.values(spent).reduce((sum, value) => sum + value, 0)));
   table.append(body);
-  return make("details", { open: innerWidth > 800 }, make("summary", {}, "Settings, convergence, time and memory"), make("div", { class: "scroll" }, table));
+  return make("div", { class: "scroll" }, table);
 }
 
-// Of the images on the map, which are a fair sample, the row that is right as often as the whole set.
+// Of the images on the map, which are a random sample, the row that is right as often as the whole set.
 function fairExamples(panels, slots, length) {
-  const order = panels[0].map ? panels[0].map.sources.map(([slot]) => panels[0].sources.index[slot]) : panels[0].sources.index;
-  const common = order.filter((index) => slots.every((map, i) => panels[i].sources.matches[map.get(index)]?.length));  // no mass, no match
+  const order = panels[0].map ? panels[0].map.sources.map((slot) => panels[0].sources.index[slot]) : panels[0].sources.index;
+  const common = order.filter((index) => slots.every((map, i) => panels[i].sources.matches[map.get(index)]?.length));
   let chosen = common.slice(0, length), least = Infinity;
   for (let start = 0; panels[0].judged && start + length <= common.length; start += length) {
     const row = common.slice(start, start + length);
@@ -92,8 +111,7 @@ function fairExamples(panels, slots, length) {
 
 // The same source images with the best target of each match.
 function examples(panels) {
-  const number = (panel) => new Map(panel.sources.index.map((index, slot) => [index, slot]));
-  const slots = panels.map(number);
+  const slots = panels.map((panel) => new Map(panel.sources.index.map((index, slot) => [index, slot])));
   const common = fairExamples(panels, slots, 12);
   const line = (name, cells) => make("tr", {}, make("th", { scope: "row" }, name), ...cells.map((cell) => make("td", {}, cell)));
   const words = `The same source images, and the best target of each${panels[0].judged ? " (✓ same class, ✗ another), right about as often as in the whole set" : ""}`;
@@ -106,38 +124,42 @@ function examples(panels) {
   return make("div", {}, make("p", { class: "muted", "aria-hidden": "true" }, words), make("div", { class: "scroll" }, table));
 }
 
-const distanceWords = ({ facts, distances }) => `${count(distances.sources)} of ${count(facts.n)} source images to ${count(distances.targets)} of ${count(facts.m)} target images`;
-
 function sampledWords(panels) {
-  const { facts, labelled, sources, targets, map, distances } = panels[0];
+  const { facts, sources, targets, map } = panels[0];
   const all = sources.index.length === facts.n;
   return [
-    `Counts, shares, distance and class preservation are of all ${count(facts.n)} source and ${count(facts.m)} target images.`,
-    all ? "All source images can be looked at." : `Pictures: a random sample of ${count(sources.index.length)} source images (cell by cell, so that rare errors are among them) and ${count(targets.index.length)} target images (their best matches, and those on the map).`,
-    map ? `Map: ${count(map.sources.length)} source and ${count(map.targets.length)} target images, by ${map.method}; the features and the metric are those of the match.` : "",
-    distances && labelled.source && labelled.target ? `Mean distances between classes: ${distanceWords(panels[0])}.` : "",
+    `All counts and percentages are of all ${count(facts.n)} source and ${count(facts.m)} target images.`,
+    all ? "All source images are in the page." : `Pictures: ${count(sources.index.length)} source images (the least certain labels, outliers, and a random sample of every cell of the confusion table) and ${count(targets.index.length)} target images (their best matches, and those on the map).`,
+    map ? `Map: t-SNE (perplexity 30) of ${count(map.sources.length)} source and ${count(map.targets.length)} target images by the distances of the match, reduced to ${map.vectors[0].length} dimensions.` : "",
+    data.left_out.length ? `Left out, to keep the page small: ${data.left_out.join("; ")}.` : "",
   ].filter(Boolean).join(" ");
 }
 
 function showPanels(main, panels, group) {
+  for (const view of charts) seen.unobserve(view.element);
   charts.clear();
   document.getElementById("sections").replaceChildren();
   const several = panels.length > 1;
   const { labelled } = panels[0];
   main.replaceChildren(...chooser(main, panels, group));
-  main.append(section("overview", "Overview", null,
-    make("div", { class: "headlines" }, ...panels.map((panel) => headline(panel, several))), several ? examples(panels) : null, factsTable(panels)));
-  if (data.tables.length) main.append(tablesSection());
-  const flowTitle = labelled.source || labelled.target ? "Class flow" : "Matches";
-  main.append(section("flow", flowTitle, panels[0].judged ? "Blue cells are right, orange ones are wrong." : labelled.source || labelled.target ? "Which classes correspond." : "Each source image with its best targets.", pair(panels, flowView)));
+  main.append(section("overview", "Overview", null, make("div", { class: several ? "pair" : "single" }, ...panels.map((panel) => answers(panel, several))), several ? examples(panels) : null));
+  const [first] = panels;
+  if (labelled.target && first.check.length)
+    main.append(section("check", "Check first", `The least certain labels${several ? ` of ${first.title}` : ""}. Press a label, or a number key, to correct or confirm it.`, new CheckView(first).element));
+  if (panels.some(({ outliers }) => outliers.some((side) => side.length)))
+    main.append(section("outliers", "Outliers", "Images that are unlike the other set, the most distant first.", ...panels.filter(({ facts }) => facts.outliers).map(outlierView)));
+  if (labelled.target)
+    main.append(section("classes", first.facts.proportions ? "Class proportions" : "Labels given", null, pair(panels, classBars)));
+  if (labelled.source || !labelled.target) {
+    const titles = labelled.source && labelled.target ? ["Confusion table", panels[0].judged ? "Blue cells are right, orange ones are wrong." : "The sides have no class name in common."] : ["Matches", "Source images with their best targets."];
+    main.append(section("flow", ...titles, pair(panels, flowView)));
+  }
   if (panels.every(({ map }) => map))
-    main.append(section("map", "Map", `By ${panels[0].map.method}. Press a dot for its matches, or select an area to see what is there.`, pair(panels, (panel) => chart(new MapView(panel, data.class_colours)))));
-  if (labelled.source && labelled.target && panels.every(({ distances }) => distances))
-    main.append(section("distances", "Distances between classes", `From ${distanceWords(panels[0])}.`, pair(panels, distanceView)));
-  if (panels.some(({ history }) => history.length))
-    main.append(section("convergence", "Convergence", null, pair(panels.filter(({ history }) => history.length), (panel) => chart(new ConvergenceView(panel)))));
-  main.append(section("sample", "What is shown", sampledWords(panels)));
-  drawCharts();
+    main.append(section("map", "Map", "Images that are near each other are alike for the match. Press a dot for its matches, or select an area.", pair(panels, (panel) => chart(new MapView(panel, data.class_colours)))));
+  const curves = panels.filter(({ history }) => history.length);
+  const details = make("details", {}, make("summary", {}, "Settings, convergence and times"), factsTable(panels), curves.length ? pair(curves, (panel) => chart(new ConvergenceView(panel))) : null);
+  details.addEventListener("toggle", () => { for (const view of charts) if (details.contains(view.element)) details.open && drawChart(view); });
+  main.append(section("about", "How it was computed", sampledWords(panels), details));
 }
 
 function chooser(main, panels, group) {
@@ -158,45 +180,36 @@ function showGroup(main, group) {
   showPanels(main, panels.length > 2 ? [panels[0], other ?? panels.at(-1)] : panels, group);
 }
 
-function tablesSection() {
-  const block = ({ kind, text, header, rows }) => kind !== "table" ? make(kind === "heading" ? "h3" : "p", {}, text)
-    : make("div", { class: "scroll" }, make("table", { class: "facts" }, make("thead", {}, make("tr", {}, ...header.map((name) => make("th", { scope: "col" }, name)))),
-      make("tbody", {}, ...rows.map((cells) => make("tr", {}, ...cells.map((cell, i) => make(i ? "td" : "th", i ? {} : { scope: "row" }, cell)))))));
-  return section("tables", "Tables", null, ...data.tables.map(({ blocks }) => make("div", {}, ...blocks.map(block))));
-}
-
 function figuresSection() {
-  const left = data.figures_left_out.length ? `Left out, to keep the page small: ${data.figures_left_out.join(", ")}.` : null;
-  return section("figures", "Figures", left, ...data.figures.map(({ name, png }) => make("figure", { class: "static" }, make("img", { src: `data:image/png;base64,${png}`, alt: name }), make("figcaption", {}, name))));
-}
-
-function drawCharts() {
-  for (const view of charts) view.draw();
+  return section("figures", "Poses", null, ...data.figures.map(({ name, png }) => make("figure", { class: "static" }, make("img", { src: `data:image/png;base64,${png}`, alt: name, loading: "lazy" }), make("figcaption", {}, name))));
 }
 
 function start() {
   const main = document.getElementById("main");
-  const subtitle = data.groups.length ? `${data.groups[0].panels[0].facts.source.name} → ${data.groups[0].panels[0].facts.target.name}` : "";
-  document.getElementById("top").append(...[make("p", { class: "kicker" }, "bispectral-ot"), make("h1", {}, data.title), data.groups.length === 1 ? make("p", { class: "lead" }, subtitle) : null,
+  const subtitle = data.groups.length === 1 ? `${data.groups[0].panels[0].facts.source.name} → ${data.groups[0].panels[0].facts.target.name}` : null;
+  document.getElementById("top").append(...[make("p", { class: "kicker" }, "bispectral-ot"), make("h1", {}, data.title), subtitle ? make("p", { class: "lead" }, subtitle) : null,
     ...data.warnings.map((text) => make("p", { class: "warning", role: "note" }, `Warning: ${text}`))].filter(Boolean));
   document.getElementById("about-page").append(make("p", {}, data.about));
   main.replaceChildren();
   data.groups.forEach((group, number) => {
-    const sheet = new Sheet(group.sheet, number);
-    group.panels = group.panels.map((content) => new Panel(content, sheet));
+    group.panels = group.panels.map((content, i) => new Panel(content, `${number}-${i}`));
   });
   const sheet = data.comparison && new Sheet(data.comparison.sheet, "sets");
   if (data.comparison) showComparison(main, new Sets(data.comparison, sheet));
-  else if (data.groups.length) showGroup(main, data.groups[0]);
-  else if (data.tables.length) main.append(tablesSection());
+  else showGroup(main, data.groups[0]);
   if (data.figures.length) main.append(figuresSection());
-  Promise.all([sheet?.ready, ...data.groups.flatMap(({ panels }) => panels[0].sheet.ready)]).then(() => document.documentElement.setAttribute("data-ready", ""));
-  addEventListener("beforeprint", () => { for (const part of document.querySelectorAll("details")) part.open = true; });
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawCharts);
-  let waiting = null;
+  Promise.all([sheet?.ready, ...data.groups.flatMap(({ panels }) => panels.map((panel) => panel.sheet.ready))]).then(() => document.documentElement.setAttribute("data-ready", ""));
+  addEventListener("beforeprint", () => {
+    for (const part of document.querySelectorAll("details")) part.open = true;
+    for (const view of charts) drawChart(view);
+  });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redrawCharts);
+  let waiting = null, width = main.clientWidth;
   new ResizeObserver(() => {
+    if (main.clientWidth === width) return;  // only the height has changed
+    width = main.clientWidth;
     clearTimeout(waiting);
-    waiting = setTimeout(() => { for (const view of charts) view.resize(); }, 120);
+    waiting = setTimeout(() => { for (const view of charts) if (view.drawn) view.resize(); }, 120);
   }).observe(main);
 }
 

@@ -35,7 +35,7 @@ class PairView {
     if (focus !== undefined) this.tools.querySelector(`select[data-side="${focus}"]`)?.focus();
     const parts = [this.figures(pair)];
     if (pair.classes.some(Boolean)) parts.push(this.bars(pair));
-    this.content.replaceChildren(...[make("div", { class: "pair" }, ...parts), this.contributors(pair), contrastOf(sets, pair), this.classDistances(pair)].filter(Boolean));
+    this.content.replaceChildren(...[make("div", { class: "pair" }, ...parts), this.contributors(pair), symmetryTestsOf(sets, pair), this.classDistances(pair)].filter(Boolean));
   }
 
   update() {
@@ -52,8 +52,8 @@ class PairView {
     const row = (name, ...value) => body.append(make("tr", {}, make("th", { scope: "row" }, name), make("td", {}, ...value)));
     row("Distance", `${figure(pair.distance)} ± ${pair.error.toExponential(1)}`, note("how exactly the divergence of these images is known"));
     if (pair.reference !== null) {
-      row("One population", figure(pair.reference), note(`two samples of ${count(sets.sizes[pair.source])} and ${count(sets.sizes[pair.target])} would be at this on average`));
-      row("Ratio", figure(pair.ratio, 3), note(`less sampling: ${figure(pair.distance - pair.reference, 3)}`));
+      row("Normal distance", figure(pair.reference), note(`mean of two samples of ${count(sets.sizes[pair.source])} and ${count(sets.sizes[pair.target])} images from one population`));
+      row("Times normal", figure(pair.ratio, 3), note(`less sampling: ${figure(pair.distance - pair.reference, 3)}`));
     }
     if (pair.p_value === null) row("Test", "none", note("--permutations 199 makes one"));
     else {
@@ -105,7 +105,7 @@ class PairView {
       return make("article", {}, make("h4", {}, names[side]), make("p", { class: "muted" }, `with the best counterpart in ${names[1 - side]}`), images, moreButton(images, MOST_IMAGES, `Show all ${top.length}`));
     };
     if (!pair.top.some((top) => top.length)) return make("p", { class: "muted" }, "No images of this pair are in the page, to keep it small: contributors.csv names them.");
-    const sampling = pair.p_value !== null && pair.p_value > sets.level ? " No difference is found here: what contributes is mostly what two samples of one population have, too." : "";
+    const sampling = pair.p_value !== null && pair.p_value > sets.level ? " No change was found: these contributions are mostly sampling." : "";
     return make("div", { class: "images" }, make("h3", {}, "Images that contribute most"), make("p", { class: "muted" }, `${sets.shownWords(pair)}${sampling}`), make("div", { class: "pair" }, ...pair.top.map(list)));
   }
 
@@ -136,18 +136,18 @@ function unitOf(highest) {
 // At most four letters, but for very large numbers.
 const short = (value) => (Math.abs(value) < 9.95 ? value.toFixed(1) : value.toFixed(0)).replace("-", "−");
 
-function contrastOf(sets, pair) {
+function symmetryTestsOf(sets, pair) {
   const names = [sets.names[pair.source], sets.names[pair.target]];
-  const found = sets.contrasts.find(({ source, target }) => names.includes(source) && names.includes(target));
-  return found ? make("div", { class: "images" }, make("h3", {}, "Changed, or merely moved"), make("p", { class: "sentence" }, found.sentence), contrastTable([found], sets.level)) : null;
+  const found = sets.symmetry_tests.find(({ source, target }) => names.includes(source) && names.includes(target));
+  return found ? make("div", { class: "images" }, make("h3", {}, "What changed"), make("p", { class: "sentence" }, found.sentence), symmetryTable([found], sets.level)) : null;
 }
 
 // p-values up to each symmetry; bold where a difference is found.
-function contrastTable(contrasts, level, sentences = false) {
-  const groups = Object.keys(contrasts[0].p_values);
-  const cell = (p, ratio) => make("td", { title: `${figure(ratio, 3)} times what one population would be at` }, make(p <= level ? "b" : "span", {}, p <= level ? `${figure(p, 2)} ≠` : figure(p, 2)));
-  return make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "p-values up to each symmetry" }, make("table", { class: "facts figures" }, make("caption", {}, "p-values up to each symmetry"),
-    make("thead", {}, make("tr", {}, make("th", { scope: "col" }, "p-value up to"), ...groups.map((name) => make("th", { scope: "col" }, name)), sentences ? make("th", { scope: "col" }, "what follows") : null)),
-    make("tbody", {}, ...contrasts.map((found) => make("tr", {}, make("th", { scope: "row" }, `${found.source} and ${found.target}`), ...groups.map((name) => cell(found.p_values[name], found.ratios[name])),
+function symmetryTable(tests, level, sentences = false) {
+  const groups = Object.keys(tests[0].p_values);
+  const cell = (p, adjusted) => p === undefined ? make("td", {}, "") : make("td", { title: `${figure(adjusted, 3)} after correction for the number of tests` }, make(adjusted <= level ? "b" : "span", {}, adjusted <= level ? `${figure(p, 2)} ≠` : figure(p, 2)));
+  return make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "p-values of tests that allow for a change" }, make("table", { class: "facts figures" }, make("caption", {}, "p-values of tests that allow for a change"),
+    make("thead", {}, make("tr", {}, make("th", { scope: "col" }, "p-value allowing for"), ...groups.map((name) => make("th", { scope: "col" }, name)), sentences ? make("th", { scope: "col" }, "what follows") : null)),
+    make("tbody", {}, ...tests.map((found) => make("tr", {}, make("th", { scope: "row" }, `${found.source} and ${found.target}`), ...groups.map((name) => cell(found.p_values[name], found.adjusted[name])),
       sentences ? make("td", { class: "words" }, found.sentence) : null)))));
 }

@@ -1,0 +1,169 @@
+"""Commands from functions whose options are dataclasses: signature, help texts, ``--config`` and errors."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args, get_origin
+
+import typer
+from typer.core import TyperCommand
+
+from bispectral_ot._version import __version__
+from bispectral_ot.checks import advise
+from bispectral_ot.cli.console import complain
+from bispectral_ot.errors import InputError
+from bispectral_ot.options import COMPARISON, IMAGES, MEMORY, OUTPUT, SOLVER, TESTS, Field, Options, alternatives
+
+_PANELS = ("", COMPARISON, TESTS, SOLVER, IMAGES, MEMORY, OUTPUT)
+_LONGEST = 16  # letters of choices that stand beside the name of an option
+# Entries of a run's configuration that belong to its call.
+_OF_THE_CALL = ("verb", "out")
+
+NewRun = Annotated[Path, typer.Option(metavar="RUN", help="Output folder; created only if the run succeeds.")]
+
+
+class Command(TyperCommand):
+    """A command whose help fits into 80 columns."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Parameters with tidy help texts."""
+        return tidy(self, super().get_params(ctx))
+
+
+def tidy(command: Any, parameters: list[Any]) -> list[Any]:
+    """Join the lines of paragraphs, which are broken again at the width of the terminal; flags get no type."""
+    paragraphs = inspect.cleandoc(command.help or "").split("\n\n")
+    command.help = "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
+    for each in parameters:
+        if getattr(each, "is_bool_flag", False) or getattr(each, "is_flag", False):
+            each.metavar = ""
+    return parameters
+
+
+def add_command(app: typer.Typer, function: Callable[..., None]) -> None:
+    """Add a function as a command; parameters that are :class:`Options` become one option for each of their fields."""
+    signature = inspect.signature(function, eval_str=True)
+    kinds = {name: each.annotation for name, each in signature.parameters.items() if _is_options(each.annotation)}
+    if not kinds:
+        app.command(cls=Command)(function)
+        return
+    fields = {field.name: field for kind in reversed(kinds.values()) for field in kind.fields() if field.option.cli}
+    plain = [each for name, each in signature.parameters.items() if name not in kinds]
+    ordered = sorted(fields.values(), key=lambda field: _PANELS.index(field.option.panel))
+    given = [_parameter(field) for field in ordered]
+    config = inspect.Parameter("config_file", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_CONFIG)
+
+    @functools.wraps(function)
+    def call(config_file: Path | None = None, **values: Any) -> None:
+        words = {name: values[name] for name in values if name not in fields}
+        function(**words, **{name: _made(kind, values) for name, kind in kinds.items()})
+
+    parameters = [*(each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in plain), *given, config]
+    call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    call.__annotations__ = {each.name: each.annotation for each in parameters}
+    call.__options__ = tuple(kinds.values())  # type: ignore[attr-defined]
+    app.command(cls=Command)(call)
+
+
+def _is_options(annotation: Any) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, Options)
+
+
+def _made(kind: type[Options], values: Mapping[str, Any]) -> Options:
+    """Options of a kind; an error names the option as the command line does."""
+    own = [field.name for field in kind.fields() if field.name in values]
+    try:
+        return kind(**{name: values[name] for name in own})
+    except InputError as error:
+        first, _, rest = str(error).partition(" ")
+        raise InputError(f"--{first.replace('_', '-')} {rest}" if first in own else str(error)) from None
+
+
+def _parameter(field: Field) -> inspect.Parameter:
+    """The parameter that typer makes an option of; choices are text, which the options themselves check."""
+    option, kinds = field.option, list(alternatives(field.annotation))
+    choices = [str(choice) for kind in kinds if get_origin(kind) is Literal for choice in get_args(kind)]
+    kind: Any = str if choices else next(kind for kind in kinds if kind is not type(None))
+    metavar, text = None, option.help
+    if choices:
+        joined = "|".join(choices)
+        metavar = joined if len(joined) <= _LONGEST else "NAME"
+        text = text if metavar == joined else f"{text} One of {', '.join(choices)}."
+    elif kind in (int, float):
+        metavar = "N" if kind is int else "X"
+    elif kind in (str, Path):
+        metavar = "TEXT" if kind is str else "PATH"
+    flag = f"--{field.name.replace('_', '-')}"
+    if kind is bool and field.default:
+        flag = f"{flag}/--no-{flag[2:]}"
+    made: Any = typer.Option(
+        *(option.flag or (flag,)),
+        help=text,
+        metavar=metavar,
+        rich_help_panel=option.panel,
+        show_default=option.default or (field.default is not None and kind is not bool),
+        autocompletion=(lambda: choices) if choices else None,
+    )
+    annotation = kind if field.default is not None else kind | None
+    return inspect.Parameter(
+        field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=Annotated[annotation, made]
+    )
+
+
+def _take(context: typer.Context, path: Path | None) -> Path | None:
+    """Make the options of a run the defaults of this one; words on the command line take precedence."""
+    if path is not None and not context.resilient_parsing:
+        kinds: tuple[type[Options], ...] = getattr(context.command.callback, "__options__", ())
+        words = {each.name for each in context.command.params} - {f.name for kind in kinds for f in kind.fields()}
+        context.default_map = read_config(path, str(context.info_name), kinds, words)
+    return path
+
+
+_CONFIG = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        metavar="RUN.JSON",
+        callback=_take,
+        is_eager=True,
+        help="Take datasets and options from an earlier run; command-line options take precedence.",
+        rich_help_panel=OUTPUT,
+    ),
+]
+
+
+def read_config(path: Path, verb: str, kinds: tuple[type[Options], ...], words: set[str]) -> dict[str, Any]:
+    """Datasets and options in a ``run.json`` (or in the folder of a run) of the same command, checked."""
+    path = path / "run.json" if path.is_dir() else path
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+        config, version = dict(record["config"]), record.get("bispectral_ot")
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror or error}.") from None
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        raise InputError(f"{path} is not a run.json of this program: it has no 'config'.") from None
+    if config.get("verb") != verb:
+        raise InputError(f"{path} is a run of {config.get('verb')!r}, not of {verb!r}; use that command.")
+    known = {field.name for kind in kinds for field in kind.fields()}
+    taken = {name: value for name, value in config.items() if name not in _OF_THE_CALL and value is not None}
+    for name, value in taken.items():
+        if name not in known | words:
+            raise InputError(f"{path}: unknown option {name!r}; {advise(name, sorted(known | words))}")
+        if name in words and not _is_text(value):
+            raise InputError(f"{path}: {name} must be text, got {value!r}.")
+    try:
+        for kind in kinds:
+            kind.from_json({field.name: taken[field.name] for field in kind.fields() if field.name in taken})
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+    if version != __version__:
+        complain("warning", f"{path} was written by version {version}, this is {__version__}: results may differ.")
+    return taken
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) or (isinstance(value, list) and all(isinstance(each, str) for each in value))

@@ -1,0 +1,159 @@
+"""Common size: sets that are compared with each other are read at one size, each image once."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bispectral_ot.datasets.chunks import can_stay, stay_in_files
+from bispectral_ot.datasets.dataset import Dataset
+from bispectral_ot.datasets.frames import SAMPLE, FrameChoice, Placement
+from bispectral_ot.datasets.resize import Canvas, Size
+from bispectral_ot.datasets.sources import LazyDataset, Positions
+from bispectral_ot.errors import DataWarning, InputError, warn
+from bispectral_ot.sampling import evenly_spaced
+
+LARGEST_SIDE = 128  # of images where no size was asked for: larger ones are slower and match no better
+_LARGE = 1024  # pixels: from here on, a sample is small
+_MOST_RATIO = 8  # of sides; beyond it, images show different things or one of them is a thumbnail
+
+
+def read_together(
+    sets: Sequence[LazyDataset],
+    positions: Sequence[Positions | None] | None = None,
+    *,
+    size: Size | None = None,
+    grey: bool = False,
+    stay: bool = False,
+    frames: FrameChoice | None = None,
+) -> list[Dataset]:
+    """Read the images at ``positions`` of each set (all by default), at one size; a set that occurs twice is read once.
+
+    Parameters
+    ----------
+    size
+        Size of all images. By default images of one size of at most 128 pixels a side keep it; larger ones are reduced
+        to 128, and those of different sizes become squares of 128 pixels, or of the longest side of the set whose
+        images are smallest.
+    grey
+        Turn colours into luminance.
+    stay
+        Leave images in folders and Zarr stores, to be read by workers that have the same files.
+    frames
+        Choice of the frames by which images are placed; None for their whole canvas.
+    """
+    rows = [
+        np.arange(len(lazy)) if kept is None else kept
+        for lazy, kept in zip(sets, positions or [None] * len(sets), strict=True)
+    ]
+    placements = [None] * len(sets) if frames is None else choose_placements(frames, sets, rows, grey=grey)
+    wanted: dict[LazyDataset, Positions] = {}
+    for lazy, kept in zip(sets, rows, strict=True):
+        wanted[lazy] = np.union1d(wanted[lazy], kept) if lazy in wanted else kept
+    size = common_size(wanted, size)
+    canvases = [Canvas(size, grey, placement) for placement in placements]
+    read: dict[tuple[LazyDataset, Canvas], Dataset] = {}
+    datasets = []
+    for lazy, kept, canvas in zip(sets, rows, canvases, strict=True):
+        if stay and can_stay(lazy):
+            datasets.append(stay_in_files(lazy, kept, canvas))
+            continue
+        if (lazy, canvas) not in read:
+            read[lazy, canvas] = lazy.read(wanted[lazy], canvas)
+        whole = read[lazy, canvas]
+        datasets.append(whole if len(kept) == len(whole) else whole.select(np.searchsorted(wanted[lazy], kept)))
+    return datasets
+
+
+def choose_placements(
+    frames: FrameChoice, sets: Sequence[LazyDataset], rows: Sequence[Positions], *, grey: bool = False
+) -> list[Placement | None]:
+    """Placements of sets from samples of their images; None for the whole canvas."""
+    if not frames.looks_at(sets):
+        return [None] * len(sets)
+    positions = [_some(lazy, kept) for lazy, kept in zip(sets, rows, strict=True)]
+    samples = [_raw_images(lazy, kept, grey) for lazy, kept in zip(sets, positions, strict=True)]
+    labels: Any = sets[-1].labels
+    placements = frames(samples, [lazy.name for lazy in sets], None if labels is None else labels[positions[-1]])
+    return [None if placement == Placement() else placement for placement in placements]
+
+
+def _some(lazy: LazyDataset, kept: Positions) -> Positions:
+    """Positions of a sample, taken evenly; fewer of large images."""
+    sides = [max(info.height, info.width) for info in lazy.headers(kept[:1])]
+    return kept[evenly_spaced(len(kept), SAMPLE if max(sides, default=0) <= _LARGE else SAMPLE // 3)]
+
+
+def _raw_images(lazy: LazyDataset, positions: Positions, grey: bool) -> list[NDArray[Any]]:
+    """Images at ``positions`` as they are stored."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DataWarning)  # reading all of them will warn
+        images = [lazy.source.read(positions[i : i + 1], Canvas(None, grey))[0] for i in range(len(positions))]
+    if len({image.ndim for image in images}) > 1:  # some are grey, some in colour
+        images = [image if image.ndim == 3 else np.repeat(image[..., None], 3, axis=2) for image in images]
+    return images
+
+
+def common_size(wanted: dict[LazyDataset, Positions], size: Size | None = None) -> Size | None:
+    """The given size, or else one for all images of the sets; None where they have it already or have none."""
+    _refuse_different_grids(wanted)
+    sizes = {lazy: {(info.height, info.width) for info in lazy.headers(kept)} for lazy, kept in wanted.items()}
+    sizes = {lazy: each for lazy, each in sizes.items() if each}
+    distinct = set().union(*sizes.values())
+    if not distinct:
+        return size
+    small, large = min(distinct, key=max), max(distinct, key=max)
+    if max(large) > _MOST_RATIO * max(small):
+        warn(
+            f"sizes differ by a factor of {max(large) / max(small):.0f}: the smallest image is {size_range([small])}, "
+            f"the largest {size_range([large])} (height x width). Small images have no detail to compare with; leave "
+            "them out unless they show the same things.",
+            DataWarning,
+        )
+    in_memory = all(lazy.dataset is not None for lazy in sizes)
+    if size is not None or (len(distinct) == 1 and (in_memory or max(large) <= LARGEST_SIDE)):
+        return size
+    ranges = ", ".join(f"{lazy.name} {size_range(each)}" for lazy, each in sizes.items())
+    if len(distinct) == 1:
+        scale = max(large) / LARGEST_SIDE
+        size = max(1, round(large[0] / scale)), max(1, round(large[1] / scale))
+        warn(
+            f"images ({ranges}) are reduced to {size[0]} x {size[1]}; choose another size with resize=... (--resize).",
+            DataWarning,
+        )
+        return size
+    side = min(LARGEST_SIDE, *(max(map(max, each)) for each in sizes.values()))
+    warn(
+        f"images have different sizes ({ranges}) and are compared at {side} x {side}, with their aspect ratio kept and "
+        "background around them; choose another size with resize=... (--resize).",
+        DataWarning,
+    )
+    return side, side
+
+
+def _refuse_different_grids(wanted: Iterable[LazyDataset]) -> None:
+    """Signals on the sphere are not resampled, since a grid of latitudes and longitudes is no flat image."""
+    grids = {lazy.source.headers(np.zeros(1, dtype=np.int64))[0][:2]: lazy for lazy in wanted if lazy.kind == "sphere"}
+    check_grids([(lazy.name, grid) for grid, lazy in grids.items()])
+
+
+def check_grids(grids: Iterable[tuple[str, Size]]) -> None:
+    """Raise an :class:`InputError` unless all grids on the sphere, given as (name of the set, size), have one size."""
+    (name, first), *others = grids if (grids := list(grids)) else [("", (0, 0))]
+    for other, size in others:
+        if size != first:
+            raise InputError(
+                f"grids on the sphere have different sizes: {name!r} has {first[0]} x {first[1]} (latitudes x "
+                f"longitudes) but {other!r} has {size[0]} x {size[1]}. They are not resized, because images are scaled "
+                "as flat pictures; sample both sets on the same grid."
+            )
+
+
+def size_range(sizes: Iterable[Size]) -> str:
+    """Sizes in words, from the smallest area to the largest: ``"46 x 60 to 128 x 128"``."""
+    ordered = sorted(sizes, key=lambda size: (size[0] * size[1], size))
+    return " to ".join(dict.fromkeys(f"{height} x {width}" for height, width in (ordered[0], ordered[-1])))

@@ -1,0 +1,73 @@
+"""Errors of files: damage, announced sizes that cannot be true, and libraries that are not installed."""
+
+from __future__ import annotations
+
+import importlib
+import math
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from bispectral_ot.errors import DatasetError, InputError, MemoryBudgetError
+from bispectral_ot.memory import check_fits, format_bytes
+
+_SLACK = 2**10  # bytes of checksums
+_LARGEST_CHUNK = 2**26  # bytes of a chunk, where the array itself is smaller
+_UNCHECKED = 2**24  # bytes that may be announced by anything
+_MOST_RATIO = 2**14  # of announced to stored bytes; deflate reaches 1,032, and blank pages some thousands
+
+
+@contextmanager
+def reading(what: object) -> Iterator[None]:
+    """Turn whatever a library raises on a damaged file into a :class:`DatasetError` that names the file."""
+    try:
+        yield
+    except InputError:
+        raise
+    except MemoryError:
+        raise MemoryBudgetError(f"{what} needs more memory than there is; save a part of it.") from None
+    except Exception as error:  # decoders raise whatever they like
+        said = error.strerror if isinstance(error, OSError) and error.strerror else f"{type(error).__name__}: {error}"
+        said = " ".join(said.split())[:500]
+        raise DatasetError(f"cannot read {what} ({said}); the file is damaged, get or save it again.") from None
+
+
+def check_announced(count: int, stored: int, what: object) -> None:
+    """Refuse a file of ``stored`` bytes that announces ``count`` bytes of data: beyond memory, or beyond belief."""
+    if count <= _UNCHECKED:
+        return
+    if count > _MOST_RATIO * stored:
+        raise DatasetError(
+            f"{what} announces {format_bytes(count)} of pixels but has {format_bytes(stored)} only; the file is "
+            "damaged, get or save it again."
+        )
+    check_fits(count, str(what), "save a part of it, or smaller images")
+
+
+def check_chunks(chunks: tuple[int, ...] | None, shape: tuple[int, ...], itemsize: int, what: object) -> None:
+    """Refuse chunks that are much larger than the array that they store: they are decoded as a whole."""
+    count, whole = itemsize * math.prod(chunks or ()), itemsize * math.prod(shape)
+    if count > max(_LARGEST_CHUNK, 4 * whole):
+        raise DatasetError(
+            f"{what} has {format_bytes(whole)} in chunks of {format_bytes(count)}; the file is damaged, get or save it "
+            "again."
+        )
+    check_fits(count, f"a chunk of {what}", "save it in smaller chunks")
+
+
+def refuse_bomb(encoded: bytes, limit: int, what: object, *, window: int = zlib.MAX_WBITS | 32) -> None:
+    """Refuse deflated bytes of more than ``limit`` bytes; ``window`` is as for :func:`zlib.decompressobj`."""
+    if len(zlib.decompressobj(window).decompress(encoded, limit + _SLACK)) >= limit + _SLACK:
+        raise DatasetError(f"{what} has a chunk that is larger than announced; the file is damaged, get it again.")
+
+
+def library(name: str, *, extra: str, what: object) -> Any:
+    """Import a library that only some files need, or raise an error that says how to install it."""
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        raise DatasetError(
+            f"{what} is read with {name.partition('.')[0]}, which is not installed; "
+            f"install it with: pip install 'bispectral-ot[{extra}]'"
+        ) from None

@@ -1,0 +1,406 @@
+"""Figures and notebook tables: every drawing of the library, of run folders and of notebooks.
+
+Functions draw arrays on matplotlib axes (``ax=``), which they return; matplotlib is imported when something is drawn.
+"""
+
+from __future__ import annotations
+
+import base64
+import html
+import io
+import unicodedata
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bispectral_ot.files import whole_file
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+INK, MUTED, FAINT = "#1f2933", "#6b7785", "#d5dbe1"
+RIGHT, WRONG = "#12708c", "#d1552c"
+# Petroff's cycle of ten colours (2021), which colour-blind readers can distinguish.
+CLASS_COLOURS = (
+    *("#3f90da", "#ffa90e", "#bd1f01", "#94a4a2", "#832db6"),
+    *("#a96b59", "#e76300", "#b9ac70", "#717581", "#92dadd"),
+)
+# DejaVu comes with matplotlib; the others, where they are installed, have the letters that it lacks.
+_FONTS = ("DejaVu Sans", "Noto Sans CJK JP", "Noto Sans", "Arial Unicode MS", "Microsoft YaHei", "Hiragino Sans")
+_DIRECTIONS = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+_DPI = 120
+_FIT = "natural size"
+_TILE, _GAP = 96, 12  # pixels of a picture, and between pictures with their frames
+_MOST_TICKS, _MOST_NUMBERS, _MOST_PICTURES = 50, 30, 40
+_CELL = "padding:1px 6px;text-align:left;font-variant-numeric:tabular-nums"
+
+
+def printable(text: str) -> str:
+    """Text with an escape for each control character, change of writing direction, and byte that is not UTF-8."""
+    hidden = (c in _DIRECTIONS or unicodedata.category(c) in ("Cc", "Cs") for c in text)
+    return "".join(c.encode("unicode_escape").decode() if escape else c for c, escape in zip(text, hidden, strict=True))
+
+
+def shortened(name: str, longest: int) -> str:
+    """Printable name of at most ``longest`` letters (CJK, m and w count twice), its middle left out."""
+    name = printable(name)
+    if _width(name) <= longest:
+        return name
+    for kept in range(min(longest, len(name)) - 1, 0, -1):
+        short = f"{name[: kept - kept // 2]}…{name[len(name) - kept // 2 :]}"
+        if _width(short) <= longest:
+            return short
+    return "…"
+
+
+def _width(text: str) -> int:
+    return sum(2 if letter in "mwMW" or unicodedata.east_asian_width(letter) in "WF" else 1 for letter in text)
+
+
+# --- axes -----------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def house_style() -> Iterator[None]:
+    """Context in which figures have the fonts and colours of this package."""
+    import matplotlib
+    from matplotlib import font_manager
+
+    installed = set(font_manager.get_font_names())
+    settings: dict[Any, Any] = {
+        "font.family": [name for name in _FONTS if name in installed],
+        "font.size": 9.0,
+        "text.color": INK,
+        "text.parse_math": False,  # a class may be called $5
+        "axes.labelcolor": INK,
+        "axes.edgecolor": FAINT,
+        "axes.titlesize": 11.0,
+        "axes.titleweight": "bold",
+        "axes.titlelocation": "left",
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "xtick.color": MUTED,
+        "ytick.color": MUTED,
+        "xtick.labelcolor": INK,
+        "ytick.labelcolor": INK,
+        "grid.color": FAINT,
+        "grid.linewidth": 0.6,
+        "legend.frameon": False,
+        "figure.facecolor": "white",
+        "svg.hashsalt": "bispectral-ot",  # the same figure gives the same file
+    }
+    with matplotlib.rc_context(settings):
+        yield
+
+
+def fitted_axes(**options: Any) -> Axes:
+    """Axes of a new figure, unknown to pyplot, that takes the natural size of what is drawn on it."""
+    from matplotlib.figure import Figure
+
+    axes: Axes = Figure(layout="constrained").add_subplot(label=_FIT, **options)
+    return axes
+
+
+def axes_for(ax: Axes | None, width: float, height: float) -> Axes:
+    """Axes to draw on: those that are given, or those of a new figure of pyplot of this size in inches."""
+    if ax is None:
+        import matplotlib.pyplot as plt
+
+        return plt.subplots(figsize=(width, height), layout="constrained")[1]
+    if ax.get_label() == _FIT:
+        ax.figure.set_size_inches(width, height)  # type: ignore[union-attr]
+    return ax
+
+
+def save(figure: Any, path: Path) -> None:
+    """Write a figure, whole or not at all, in the format of the suffix of ``path`` (png, svg, pdf)."""
+    kind = path.suffix[1:].lower() or "png"
+    with house_style(), warnings.catch_warnings(), whole_file(path) as partial:
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+        # without a date the same run gives the same file
+        options: dict[str, Any] = {"metadata": {"Date": None}} if kind == "svg" else {}
+        if kind == "png":
+            options["pil_kwargs"] = {"compress_level": 4}
+        figure.savefig(partial, format=kind, dpi=_DPI, **options)
+
+
+def colour_map(colour: str) -> Any:
+    """Colour map from white to a dark shade of ``colour``."""
+    from matplotlib.colors import LinearSegmentedColormap
+
+    light, dark = {RIGHT: ("#a9d2dd", "#08404f"), WRONG: ("#f5c4ab", "#7d2b10")}[colour]
+    return LinearSegmentedColormap.from_list(colour, ["#ffffff", light, colour, dark])
+
+
+# --- pictures -------------------------------------------------------------------------------------------------------
+
+
+class Tile(NamedTuple):
+    """Picture (height, width[, 3]) with pixels from 0 to 1, a caption, and whether it is right (None: unknown)."""
+
+    picture: NDArray[np.float64]
+    caption: str = ""
+    right: bool | None = None
+
+
+def tile_sheet(rows: Sequence[Sequence[Tile | None]], *, size: int = _TILE) -> NDArray[np.uint8]:
+    """RGB image (height, width, 3) of rows of tiles, framed where they are right or wrong; None leaves a gap."""
+    columns, step, line = max(map(len, rows)), size + _GAP, size + _GAP + size // 4
+    sheet = np.full((len(rows) * line, columns * step, 3), 255, dtype=np.uint8)
+    for y, row in enumerate(rows):
+        for x, tile in enumerate(row):
+            if tile is None:
+                continue
+            pixels = _fitted(tile.picture, size)
+            height, width = pixels.shape[:2]
+            top, left = y * line + 4 + (size - height) // 2, x * step + 4 + (size - width) // 2
+            if tile.right is not None:
+                frame = tuple(bytes.fromhex((RIGHT if tile.right else WRONG)[1:]))
+                sheet[top - 4 : top + height + 4, left - 4 : left + width + 4] = frame
+            sheet[top : top + height, left : left + width] = pixels
+    return sheet
+
+
+def _fitted(picture: NDArray[np.float64], size: int) -> NDArray[np.uint8]:
+    """RGB pixels whose longer side is at most ``size``: a multiple of small pictures, a reduction of large ones."""
+    from PIL import Image
+
+    image = Image.fromarray((np.clip(picture, 0, 1) * 255).round().astype(np.uint8)).convert("RGB")
+    longer = max(image.size)
+    scale = size // longer if longer <= size else size / longer
+    shape = max(1, round(image.width * scale)), max(1, round(image.height * scale))
+    way = Image.Resampling.NEAREST if longer <= size else Image.Resampling.BOX
+    return np.asarray(image.resize(shape, way))
+
+
+def _squared(picture: NDArray[np.float64], size: int) -> NDArray[np.uint8]:
+    """RGB pixels in the middle of a white square of this size."""
+    pixels, square = _fitted(picture, size - 4), np.full((size, size, 3), 255, dtype=np.uint8)
+    top, left = ((size - length) // 2 for length in pixels.shape[:2])
+    square[top : top + pixels.shape[0], left : left + pixels.shape[1]] = pixels
+    return square
+
+
+def draw_tiles(
+    ax: Axes | None, rows: Sequence[Sequence[Tile | None]], *, title: str = "", heads: Sequence[str] = ()
+) -> Axes:
+    """Rows of pictures with their captions below, and heads above the first row."""
+    columns = max(map(len, rows))
+    ax = axes_for(ax, 0.4 + 0.85 * columns, 0.7 + 1.02 * len(rows))
+    sheet = tile_sheet(rows)
+    step, line = _TILE + _GAP, _TILE + _GAP + _TILE // 4
+    ax.imshow(sheet, interpolation="antialiased")
+    for y, row in enumerate(rows):
+        for x, tile in enumerate(row):
+            if tile is not None and tile.caption:
+                mark = {True: "✓ ", False: "✗ ", None: ""}[tile.right]
+                colour = {True: RIGHT, False: WRONG, None: MUTED}[tile.right]
+                at = (x * step + 4 + _TILE / 2, y * line + _TILE + 10)
+                ax.text(*at, mark + tile.caption, ha="center", va="top", fontsize=7, color=colour, parse_math=False)
+    for x, head in enumerate(heads):
+        ax.text(x * step + 4, -4, head, va="bottom", fontsize=7, color=MUTED)
+    ax.set_title(title, pad=16 if heads else 6)
+    ax.set_axis_off()
+    return ax
+
+
+# --- charts ---------------------------------------------------------------------------------------------------------
+
+
+def draw_matrix(
+    ax: Axes | None,
+    values: NDArray[Any],
+    rows: Sequence[str],
+    columns: Sequence[str],
+    *,
+    form: str,
+    title: str,
+    own: NDArray[np.bool_] | None = None,
+    pictures: tuple[Sequence[NDArray[Any]], Sequence[NDArray[Any]]] | None = None,
+) -> Axes:
+    """Heat map with its numbers where there is room for them.
+
+    Parameters
+    ----------
+    form
+        Format of the numbers; "%" multiplies by 100.
+    own
+        Cells in the first colour; the others are in the second.
+    pictures
+        One for each row and one for each column.
+    """
+    many = max(len(rows), len(columns))
+    cell = 0.46 if many <= 12 else min(0.34, 14 / many)
+    ax = axes_for(ax, 2.0 + cell * len(columns), 1.7 + cell * len(rows))
+    inside = np.ones(values.shape, dtype=np.bool_) if own is None else own
+    highest = float(np.nanmax(values, initial=0.0)) or 1.0
+    for mask, colour in ((inside, RIGHT), (~inside, WRONG)):
+        if mask.any():
+            ax.imshow(np.ma.masked_array(values, ~mask), cmap=colour_map(colour), vmin=0, vmax=highest)
+    if many <= _MOST_NUMBERS:
+        for (i, j), value in np.ndenumerate(values):
+            number = format(100 * value, ".0f") if form == "%" else format(value, form)
+            if np.isfinite(value) and (form != "%" or value >= 0.005):
+                colour = "white" if value > 0.45 * highest else INK
+                ax.text(j, i, number, ha="center", va="center", fontsize=min(8, 18 * cell), color=colour)
+    edge = -0.5
+    if pictures is not None and many <= _MOST_PICTURES:
+        edge = -1.6
+        for side, upright in zip(pictures, (True, False), strict=True):
+            strip = np.concatenate([_squared(pixels, 40) for pixels in side], axis=0 if upright else 1)
+            low, high = -0.5, len(side) - 0.5
+            extent = (-1.55, -0.55, high, low) if upright else (low, high, -0.55, -1.55)
+            ax.imshow(strip, extent=extent, zorder=2)
+    ax.set(xlim=(edge, len(columns) - 0.5), ylim=(len(rows) - 0.5, edge), aspect="equal")
+    ax.set_yticks(*_ticks(rows), parse_math=False)
+    ax.set_xticks(*_ticks(columns), rotation=90 if max(map(len, columns)) > 3 else 0, parse_math=False)
+    ax.xaxis.tick_top()
+    ax.tick_params(length=0, pad=2)
+    ax.spines[:].set_visible(False)
+    ax.set_title(title)
+    return ax
+
+
+def _ticks(names: Sequence[str]) -> tuple[list[int], list[str]]:
+    step = -(-len(names) // _MOST_TICKS)
+    return list(range(0, len(names), step)), [shortened(name, 20) for name in names[::step]]
+
+
+def draw_proportions(
+    ax: Axes | None,
+    classes: Sequence[str],
+    source: NDArray[np.float64],
+    interval: tuple[NDArray[np.float64], NDArray[np.float64]],
+    target: NDArray[np.float64],
+    true: NDArray[np.float64] | None = None,
+) -> Axes:
+    """Estimated proportions of the classes with intervals, those of the target, and true ones where known."""
+    places = np.arange(len(classes))
+    ax = axes_for(ax, min(14.0, 3.6 + 0.4 * len(places)), 3.4)
+    ax.bar(places, 100 * target, width=0.8, color=FAINT, label="target")
+    ax.bar(places, 100 * source, width=0.45, color=RIGHT, label="source, estimated")
+    reach = 100 * np.stack([source - interval[0], interval[1] - source]).clip(0)
+    ax.errorbar(places, 100 * source, reach, fmt="none", ecolor="black", capsize=3, label="90 % interval")
+    if true is not None and np.isfinite(true).all():
+        ax.plot(places, 100 * true, "D", color=WRONG, markersize=5, label="source, true")
+    ax.set_xticks(*_ticks(classes), rotation=90 if max(map(len, classes)) > 3 else 0, parse_math=False)
+    ax.set(ylabel="images (%)", title="Class proportions")
+    ax.set_ylim(bottom=0)
+    ax.grid(axis="y")
+    ax.set_axisbelow(True)
+    ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    return ax
+
+
+def draw_angles(ax: Any, groups: Mapping[str, NDArray[np.float64]]) -> Any:
+    """Polar histogram of angles in degrees, counter-clockwise, of up to two groups; ``ax`` is polar."""
+    if ax is None:
+        import matplotlib.pyplot as plt
+
+        ax = plt.subplots(figsize=(4, 4), subplot_kw={"projection": "polar"}, layout="constrained")[1]
+    edges = np.radians(np.linspace(-180, 180, 37))
+    below = np.zeros(36)
+    for (name, angles), colour in zip(groups.items(), (RIGHT, WRONG), strict=False):
+        counts, _ = np.histogram(np.radians(angles), edges)
+        label = f"{name} ({len(angles):,})"
+        ax.bar(edges[:-1], counts, width=np.diff(edges), bottom=below, align="edge", color=colour, label=label)
+        below = below + counts
+    ax.set_theta_zero_location("N")
+    ax.set_xticks(np.radians([0, 90, 180, 270]), ["0°", "90°", "180°", "−90°"])
+    ax.set_yticks([])
+    ax.set_title("Rotations")
+    ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    return ax
+
+
+def draw_tree(ax: Axes | None, linkage: NDArray[np.float64], names: Sequence[str]) -> Axes:
+    """Dendrogram of a linkage matrix (N - 1, 4)."""
+    from scipy.cluster.hierarchy import dendrogram
+
+    ax = axes_for(ax, 6.4, 1.4 + 0.32 * len(names))
+    labels = [shortened(name, 30) for name in names]
+    dendrogram(linkage, labels=labels, orientation="left", ax=ax, color_threshold=0, above_threshold_color=RIGHT)
+    ax.set(title="Hierarchical clustering", xlabel="mean square root of the distance")
+    ax.spines["left"].set_visible(False)
+    return ax
+
+
+def draw_plane(
+    ax: Axes | None, positions: NDArray[np.float64], names: Sequence[str], radii: NDArray[np.float64], *, note: str
+) -> Axes:
+    """Named points (N, 2) on a plane, in circles of these radii (NaN: none)."""
+    from matplotlib.patches import Circle
+
+    ax = axes_for(ax, 6.4, 5.6)
+    for (x, y), radius, name in zip(positions, radii, names, strict=True):
+        if np.isfinite(radius):
+            ax.add_patch(Circle((x, y), radius, facecolor=WRONG, alpha=0.15, linewidth=0))
+        ax.plot(x, y, "o", color=RIGHT, markersize=4)
+        words = shortened(name, 30)
+        ax.annotate(words, (x, y), xytext=(5, 5), textcoords="offset points", parse_math=False)
+    ax.set_aspect("equal", adjustable="datalim")
+    ax.margins(0.2)
+    ax.set(title="Multidimensional scaling", xticks=[], yticks=[])
+    ax.set_xlabel(note, color=MUTED)
+    return ax
+
+
+# --- HTML for notebooks ---------------------------------------------------------------------------------------------
+
+
+def html_text(value: Any, *, longest: int = 32) -> str:
+    """Text that is safe in HTML, shortened where it is long."""
+    words = printable(str(value))
+    return html.escape(words if len(words) <= longest else words[: longest - 1] + "…", quote=True)
+
+
+def html_panel(title: str, facts: Mapping[str, Any], *parts: str) -> str:
+    """A title, a table of facts, and parts that are HTML already, side by side."""
+    rows = "".join(
+        f'<tr><td style="{_CELL};opacity:.7">{html_text(name)}</td>'
+        f'<td style="{_CELL}">{html_text(value, longest=80)}</td></tr>'
+        for name, value in facts.items()
+    )
+    style = "display:inline-block;margin:4px 16px 4px 0;vertical-align:top"
+    content = "".join(f'<div style="{style}">{part}</div>' for part in (f"<table>{rows}</table>", *parts) if part)
+    return f"<div><strong>{html_text(title, longest=120)}</strong><div>{content}</div></div>"
+
+
+def html_table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    """A table whose cells are escaped."""
+    head = "".join(f'<th style="{_CELL}">{html_text(name)}</th>' for name in header)
+    lines = ("".join(f'<td style="{_CELL}">{html_text(cell)}</td>' for cell in row) for row in rows)
+    body = "".join(f"<tr>{line}</tr>" for line in lines)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def html_tiles(rows: Sequence[Sequence[Tile | None]], *, size: int = 48) -> str:
+    """Rows of pictures as one image that is part of the page."""
+    from PIL import Image
+
+    image, file = Image.fromarray(tile_sheet(rows, size=size)), io.BytesIO()
+    image.save(file, format="png")
+    captions = "; ".join(", ".join(tile.caption for tile in row if tile and tile.caption) for row in rows)
+    data = base64.b64encode(file.getvalue()).decode("ascii")
+    words = html_text(captions, longest=400)
+    return f'<img alt="{words}" title="{words}" width="{image.width}" src="data:image/png;base64,{data}">'
+
+
+def html_curve(values: Sequence[float], *, width: int = 160, height: int = 40) -> str:
+    """Line through positive values on a logarithmic scale, as SVG."""
+    points = np.log10(np.maximum(np.asarray(values, dtype=np.float64), 1e-300))
+    if len(points) < 2:
+        return ""
+    low, high = float(points.min()), float(points.max())
+    xs = np.linspace(2, width - 2, len(points))
+    ys = height - 2 - (points - low) / ((high - low) or 1.0) * (height - 4)
+    path = " ".join(f"{x:.1f},{y:.1f}" for x, y in zip(xs, ys, strict=True))
+    return (
+        f'<svg width="{width}" height="{height}" role="img" aria-label="marginal error by iteration, logarithmic">'
+        f'<polyline points="{path}" fill="none" stroke="#3465a4" stroke-width="1.5"/></svg>'
+    )

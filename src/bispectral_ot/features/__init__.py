@@ -1,0 +1,62 @@
+"""Invariants map a batch of signals to float32 features that a symmetry does not change."""
+
+from bispectral_ot.features.combined import CombinedBispectrum
+from bispectral_ot.features.d4 import D4Bispectrum
+from bispectral_ot.features.encoders import Encoder, Join, Orbit, clear_encodings, list_encodings
+from bispectral_ot.features.fitted import FeatureMap, FittedFeatures, fit_sample
+from bispectral_ot.features.global_bispectrum import GlobalBispectrum
+from bispectral_ot.features.image_group import ImageBispectrum, ImageGroup
+from bispectral_ot.features.local_bispectrum import LocalBispectrum
+from bispectral_ot.features.pixels import Pixels, Vectors
+from bispectral_ot.features.polar import PolarSampler
+from bispectral_ot.features.polar_spectrum import PolarSpectrum
+from bispectral_ot.features.registry import (
+    DEFAULT_FEATURES,
+    FEATURES,
+    FeatureSpec,
+    Transformer,
+    as_transformer,
+    choose_features,
+)
+from bispectral_ot.features.ring import RingBispectrum
+from bispectral_ot.features.translation import TranslationBispectrum
+from bispectral_ot.groups.bispectrum import GroupBispectrum
+from bispectral_ot.groups.cyclic import CyclicBispectrum
+from bispectral_ot.groups.shells import ShellBispectrum
+from bispectral_ot.groups.sphere import SphereBispectrum, project_to_sphere
+from bispectral_ot.transformer import BatchTransformer
+
+__all__ = [
+    "DEFAULT_FEATURES",
+    "FEATURES",
+    "BatchTransformer",
+    "CombinedBispectrum",
+    "CyclicBispectrum",
+    "D4Bispectrum",
+    "Encoder",
+    "FeatureMap",
+    "FeatureSpec",
+    "FittedFeatures",
+    "GlobalBispectrum",
+    "GroupBispectrum",
+    "ImageBispectrum",
+    "ImageGroup",
+    "Join",
+    "LocalBispectrum",
+    "Orbit",
+    "Pixels",
+    "PolarSampler",
+    "PolarSpectrum",
+    "RingBispectrum",
+    "ShellBispectrum",
+    "SphereBispectrum",
+    "Transformer",
+    "TranslationBispectrum",
+    "Vectors",
+    "as_transformer",
+    "choose_features",
+    "clear_encodings",
+    "fit_sample",
+    "list_encodings",
+    "project_to_sphere",
+]

@@ -1,0 +1,430 @@
+"""Features of several datasets by one fitted map: normalization, transformer, projection."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from bispectral_ot import runtime
+from bispectral_ot.checks import check_integer
+from bispectral_ot.costs import AlignedDistance, Cost, FeatureDistance, Metric, Storage, plan_storage
+from bispectral_ot.datasets import Dataset
+from bispectral_ot.datasets.clouds import cloud_points, pack_clouds
+from bispectral_ot.datasets.common_size import check_grids
+from bispectral_ot.datasets.dataset import KINDS, is_chunked
+from bispectral_ot.datasets.transforms import rescale
+from bispectral_ot.engines import Block, Engine, Threads, row_blocks
+from bispectral_ot.errors import DataWarning, InputError, warn
+from bispectral_ot.features.registry import FeatureSpec, Transformer
+from bispectral_ot.memory import reserved_memory_map
+from bispectral_ot.sampling import evenly_spaced_sets
+from bispectral_ot.transformer import Rows, warn_of_vanishing
+
+# Images that decide a fit: with more, components hardly change, while the covariance of many columns costs minutes.
+SAMPLE = 4096
+# Bytes of images that decide a fit.
+_SAMPLE_BYTES = 2**30
+# Images of a block of a cluster, and the bytes that they may take as float32.
+_BATCH_IMAGES, _BATCH_BYTES = 2048, 2**28
+# Ratio of the standard deviations of two sets from which they seem to have another range of pixels.
+_SCALE_RATIO = 3
+
+
+@dataclass(frozen=True, eq=False)
+class LinearMap:
+    """Symmetric linear map of rows that scales some directions, and all others alike.
+
+    Attributes
+    ----------
+    basis : (columns, r) orthonormal directions
+    gains, rest : (r,) factors of these directions, and that of all others
+    """
+
+    basis: Rows = field(repr=False)
+    gains: NDArray[np.float64]
+    rest: float
+
+    @property
+    def inverse(self) -> LinearMap:
+        """Map that undoes this one."""
+        return LinearMap(self.basis, 1 / self.gains, 1 / self.rest)
+
+    def __call__(self, rows: NDArray[Any]) -> NDArray[Any]:
+        """Map rows (n, columns); the type stays."""
+        along = (rows @ self.basis) * (self.gains - self.rest).astype(rows.dtype)
+        mapped: NDArray[Any] = rows * rows.dtype.type(self.rest) + along @ self.basis.T.astype(rows.dtype)
+        return mapped
+
+
+@dataclass(frozen=True)
+class FeatureMap:
+    """Fitted map from images to features, also for images that come later.
+
+    Attributes
+    ----------
+    transformer : the fitted transformer
+    mean, std : pixels become ``(pixel - mean) / std`` first
+    weights : of the transformer's columns in the metric, or None
+    projection : (columns, components) principal components, or None
+    learned : linear map of the (projected) rows that makes their Euclidean distance a learned one, or None
+    """
+
+    transformer: Transformer
+    mean: float = 0.0
+    std: float = 1.0
+    weights: Rows | None = field(default=None, repr=False)
+    projection: Rows | None = field(default=None, repr=False)
+    learned: LinearMap | None = field(default=None, repr=False)
+
+    @classmethod
+    def fit(cls, transformer: Transformer, sample: Sequence[Dataset], mean: float = 0.0, std: float = 1.0) -> Self:
+        """Fit a copy of a transformer to the images of some sets together, without projection."""
+        unfitted = cls(clone(transformer, safe=False), mean, std)
+        fitted = unfitted.transformer.fit(unfitted.normalized(stacked(sample)))
+        return replace(unfitted, transformer=fitted, weights=fitted.feature_weights_)
+
+    def __call__(self, images: Any) -> Rows:
+        """Features (n, columns) of ``images``, to be compared by :meth:`distance`."""
+        rows = self.transformer.transform(self.normalized(images))
+        if self.projection is not None:
+            rows = self.weighted(rows) @ self.projection
+        return rows if self.learned is None else self.learned(self.plain(rows))
+
+    def normalized(self, images: Any) -> Any:
+        """``(image - mean) / std``; images as they are where that changes nothing."""
+        return images if (self.mean, self.std) == (0.0, 1.0) else rescale(images, self.mean, self.std)
+
+    def weighted(self, rows: Rows) -> Rows:
+        """Rows whose plain Euclidean distance is the weighted one."""
+        return rows if self.weights is None else rows * np.sqrt(self.weights)
+
+    def plain(self, rows: Rows) -> Rows:
+        """Extracted rows as their plain Euclidean distance compares them, before a learned map."""
+        return rows if self.projection is not None else self.weighted(rows)
+
+    def distance(self, source: Rows, target: Rows, metric: Metric) -> FeatureDistance:
+        """Distances between two sets of features; steerable ones at the best rotation of each pair."""
+        if self.transformer.aligns:
+            reflections = self.transformer.symmetry == "rotation-reflection"
+            columns = self.transformer.index_map_  # type: ignore[attr-defined]
+            return AlignedDistance(source, target, columns, metric, reflections=reflections)
+        # projection and learned map have taken the weights up
+        plain = self.projection is not None or self.learned is not None
+        return FeatureDistance(source, target, metric, None if plain else self.weights)
+
+    def distances_within(self, rows: Rows, metric: Metric) -> NDArray[np.float64]:
+        """Distances (n, n) between all of some features (n, columns); symmetric, 0 on the diagonal."""
+        cost = Cost.from_distance(self.distance(rows, rows, metric), storage="float32")
+        distances = cost.block(0, len(rows)).astype(np.float64)
+        distances = (distances + distances.T) / 2  # the two halves differ by float32 rounding
+        np.fill_diagonal(distances, 0.0)
+        return distances
+
+
+class PixelStatistics(NamedTuple):
+    """Number, mean and standard deviation of all pixels of a dataset, and number of images that are constant."""
+
+    pixels: int
+    mean: float
+    std: float
+    constant_images: int
+
+
+class FittedFeatures:
+    """Features of any number of datasets by one normalization, one fitted transformer and one projection.
+
+    Distances between different pairs of its sets are in the same units. Memory budget, progress and engine are those
+    of the execution context (:mod:`bispectral_ot.runtime`).
+
+    Parameters
+    ----------
+    datasets
+        Sets of images of one size and kind; shapes in 3-D may differ in size.
+    spec
+        Features and metric, from :func:`choose_features`.
+    normalize
+        Bring all pixels to mean 0 and standard deviation 1 first, with the same two numbers for all sets; shapes in
+        3-D stay as they are.
+    pca
+        Number of principal components of all sets together to which the features are reduced.
+    storage
+        Storage of costs; see :class:`~bispectral_ot.Cost`.
+    solver_bytes
+        Memory of the solver in addition to features and cost.
+    within
+        Whether the budget must have room for the cost of a set with itself.
+    sample
+        Images that decide the fit; evenly spaced ones of each set by default.
+    further
+        Sets whose features are extracted, too, but that decide neither fit nor scale.
+
+    Attributes
+    ----------
+    spec, feature_map : features and metric, and the map that was fitted
+    features : of each set, (n, columns)
+    statistics : of the pixels of each set
+    settings : facts about the features for reports
+
+    Examples
+    --------
+    >>> import bispectral_ot as bot
+    >>> from bispectral_ot.features import FittedFeatures, choose_features
+    >>> first, second = bot.split_halves(bot.load("digits"), per_class=5)
+    >>> fitted = FittedFeatures([first, second], choose_features("pixels"))
+    >>> fitted.cost(0, 1).shape
+    (50, 50)
+    """
+
+    def __init__(
+        self,
+        datasets: Sequence[Dataset],
+        spec: FeatureSpec,
+        *,
+        normalize: bool = True,
+        pca: int | None = None,
+        storage: Storage | None = None,
+        solver_bytes: int = 0,
+        within: bool = False,
+        sample: Sequence[Dataset] | None = None,
+        further: Sequence[Dataset] = (),
+    ) -> None:
+        _check_sizes(datasets, spec.symmetry)
+        runtime.progress("prepare", 0, 1)
+        self.spec, self.engine = spec, runtime.current().engine or Threads()
+        self.statistics = [measure_pixels(dataset, self.engine) for dataset in datasets]
+        scaled = normalize and datasets[0].is_flat and not getattr(spec.transformer, "raw", False)
+        mean, std = _common_scale(self.statistics) if scaled else (0.0, 1.0)
+        sample = sample or fit_sample(datasets)
+        sets = [*datasets, *further]
+        sizes = sorted((len(dataset) for dataset in datasets), reverse=True)
+        shape = (sizes[0], sizes[0 if within else min(1, len(sizes) - 1)])
+        planned = partial(
+            plan_storage,
+            shape,
+            may_map=self.engine.local is self.engine,
+            solver_bytes=solver_bytes,
+            block_rows=512,
+            storage=storage,
+            engine=self.engine,
+        )
+        planned(feature_bytes=0)  # a budget without room for the cost is an error before the fit
+        self.feature_map = FeatureMap.fit(spec.transformer, sample, mean, std)
+        columns = self.feature_map.transformer.n_features_out_
+        if pca is not None:
+            self._project(sample, check_integer("pca", pca, minimum=1, maximum=columns))
+        columns = pca or columns
+        plan = planned(feature_bytes=4 * columns * sum(map(len, sets)))
+        self.storage: Storage = plan.storage
+        runtime.progress("prepare", 1, 1)
+        self.settings: dict[str, Any] = {"transformer": repr(self.feature_map.transformer), "pca": pca}
+        self.features = self._extract(sets, mapped=plan.mapped_features)
+        self.settings |= {"columns": int(self.features[0].shape[1]), "mapped_features": plan.mapped_features}
+        if spec.transformer.aligns:
+            distance = self.feature_map.distance(self.features[0][:1], self.features[0][:1], spec.metric)
+            self.settings["n_rotations"] = distance.phases.shape[1]  # type: ignore[attr-defined]
+        self._warn_of_scales(datasets)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Let the features go, and their files; costs that were made from them stay usable."""
+        self.features = []
+
+    def cost(self, source: int, target: int, *, metric: Metric | None = None, scale: float | None = None) -> Cost:
+        """Cost between two of the sets, by their places; ``scale`` is as for :class:`~bispectral_ot.Cost`."""
+        rows = self.features[source], self.features[target]
+        distance = self.feature_map.distance(*rows, metric or self.spec.metric)
+        return Cost.from_distance(distance, scale=scale, storage=self.storage, engine=self.engine)
+
+    def learn(self, learned: LinearMap) -> None:
+        """Take up a learned map: all rows are mapped in place, and so are images that come later."""
+        for rows in self.features:
+            for block in row_blocks(len(rows), block_rows=1024):
+                part = slice(block.start, block.stop)
+                rows[part] = learned(self.feature_map.plain(rows[part]))
+        self.feature_map = replace(self.feature_map, learned=learned)
+
+    def distances_within(self, place: int, *, metric: Metric | None = None) -> NDArray[np.float64]:
+        """Distances (n, n) between all images of one set; symmetric, 0 on the diagonal."""
+        return self.feature_map.distances_within(self.features[place], metric or self.spec.metric)
+
+    def _project(self, sample: Sequence[Dataset], pca: int) -> None:
+        """Add the principal components of a sample to the map."""
+        if self.spec.transformer.aligns:
+            raise InputError("principal components cannot be turned to fit; leave pca out, or take global-bispectrum.")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DataWarning)  # the features of all images will warn
+            rows = self.feature_map.weighted(self.feature_map(stacked(sample)))
+        self.feature_map = replace(self.feature_map, projection=principal_components(rows, pca))
+
+    def _extract(self, datasets: Sequence[Dataset], *, mapped: bool) -> list[Rows]:
+        """Features of every set, on the principal components where there are any."""
+        see, total = self.feature_map, sum(map(len, datasets))
+        columns = see.transformer.n_features_out_ if see.projection is None else see.projection.shape[1]
+        done, vanishing, sums, squares = 0, 0, np.zeros(1), 0.0
+        features: list[Rows] = []
+        for dataset in datasets:
+            shape = (len(dataset), columns)
+            out = reserved_memory_map(shape) if mapped else np.empty(shape, dtype=np.float32)
+            blocks = row_blocks(len(dataset), block_rows=self._block_rows(dataset))
+            found = self.engine.map(_features, blocks, rows=(dataset.signals,), shared=(see,))
+            for block, (rows, count, *moments) in zip(blocks, found, strict=True):
+                out[block.start : block.stop] = rows
+                vanishing, sums, squares = vanishing + count, sums + moments[0], squares + moments[1]
+                done += len(rows)
+                runtime.progress("features", done, total)
+            features.append(out)
+        warn_of_vanishing(see.transformer, vanishing, total)
+        if see.projection is not None:
+            # the mean moves all sets alike: distances do not need it, and angles (cosine) must not lose it
+            variance = squares / total - float(np.square(sums / total).sum())
+            means = sum(rows.sum(axis=0, dtype=np.float64) for rows in features) / total
+            kept = sum(float(np.square(rows - means, dtype=np.float64).sum()) for rows in features) / total
+            self.settings["kept_variance"] = min(kept / variance, 1.0) if variance > 0 else 1.0
+        return features
+
+    def _block_rows(self, dataset: Dataset) -> int:
+        if self.engine.local is self.engine:
+            return self.feature_map.transformer.block_rows
+        return max(1, min(_BATCH_IMAGES, _BATCH_BYTES // (4 * int(dataset.signals[0].size))))
+
+    def _warn_of_scales(self, datasets: Sequence[Dataset]) -> None:
+        """Warn where pixels of two sets are on different scales, and the features depend on that."""
+        deviations = [each.std for each in self.statistics]
+        low, high = int(np.argmin(deviations)), int(np.argmax(deviations))
+        if deviations[low] == 0 or deviations[high] <= _SCALE_RATIO * deviations[low]:
+            return
+        few = np.asarray(datasets[high].images[:: -(-len(datasets[high]) // 8)])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            seen, on_one_scale = self.feature_map(few), self.feature_map(few * (deviations[low] / deviations[high]))
+        if np.linalg.norm(seen - on_one_scale) > 0.01 * np.linalg.norm(seen):
+            warn(
+                f"the pixels of {datasets[low].name!r} have a standard deviation of {deviations[low]:.5g}, those of "
+                f"{datasets[high].name!r} {deviations[high]:.5g}, and these features see that. If the sets only differ "
+                "in range (8 and 16 bits, 0..1 and 0..255), bring them to one first: save files in one depth, divide "
+                "arrays by their maximum, or use normalize(dataset) on each.",
+                DataWarning,
+            )
+
+
+def _features(block: Block, images: Any, see: FeatureMap) -> tuple[Rows, int, Any, float]:
+    """Features of a block of images, how many of them vanish; column sums and sum of squares before the projection."""
+    rows = np.empty((len(images), see.transformer.n_features_out_), dtype=np.float32)
+    step, vanishing = see.transformer.block_rows, 0
+    for start in range(0, len(images), step):
+        part = slice(start, start + step)
+        content = see.normalized(np.asarray(images[part]))
+        vanishing += see.transformer.fill(content, rows[part], first=block.start + start)
+    if see.projection is None:
+        return rows, vanishing, 0.0, 0.0
+    rows = see.weighted(rows)
+    squares = float(np.einsum("ij,ij->", rows, rows, dtype=np.float64))
+    return rows @ see.projection, vanishing, rows.sum(axis=0, dtype=np.float64), squares
+
+
+def principal_components(rows: Rows, n_components: int) -> Rows:
+    """Leading principal components (columns, components) of rows (n, columns), for any order of the rows."""
+    from sklearn.decomposition import PCA
+
+    # a random projection starts the search for components: rows in one order make it the same for (A, B) and (B, A)
+    rows = rows[np.lexsort(rows[:, : min(8, rows.shape[1])].T)]
+    # fewer images than components have no more directions than there are images
+    components = PCA(min(n_components, *rows.shape), random_state=0, copy=False).fit(rows).components_
+    return np.ascontiguousarray(components.T, dtype=np.float32)
+
+
+def fit_sample(datasets: Sequence[Dataset]) -> list[Dataset]:
+    """Evenly spaced images of each set, those that decide a fit."""
+    most = max(1, min(SAMPLE, _SAMPLE_BYTES // (4 * int(datasets[0].signals[0].size))))
+    rows = evenly_spaced_sets([len(dataset) for dataset in datasets], most)
+    return [dataset.select(at) for dataset, at in zip(datasets, rows, strict=True)]
+
+
+def stacked(datasets: Sequence[Dataset]) -> Any:
+    """Images of some sets together, as transformers take them."""
+    if datasets[0].kind in ("clouds", "volumes"):  # of different sizes
+        shapes = [shape for dataset in datasets for shape in dataset.images]
+        return pack_clouds(list(map(cloud_points, shapes))) if datasets[0].kind == "clouds" else shapes
+    shape = datasets[0].signals.shape[1:]  # one channel may have an axis or not
+    return np.concatenate([np.asarray(dataset.signals).reshape(-1, *shape) for dataset in datasets])
+
+
+def measure_pixels(dataset: Dataset, engine: Engine) -> PixelStatistics:
+    """Statistics of the pixels of a dataset; warns of constant images. Shapes in 3-D and vectors have no pixels."""
+    if not dataset.is_flat:
+        return PixelStatistics(0, 0.0, 1.0, 0)
+    blocks = row_blocks(len(dataset), block_rows=_BATCH_IMAGES)
+    engine = engine if is_chunked(dataset.images) else engine.local
+    found = np.array(list(engine.map(_measure, blocks, rows=(dataset.images,))))
+    fractions = np.array([block.stop - block.start for block in blocks]) / len(dataset)
+    mean = float(fractions @ found[:, 0])
+    std = float(np.sqrt(fractions @ (found[:, 1] + (found[:, 0] - mean) ** 2)))
+    constant = int(found[:, 2].sum())
+    if constant:
+        warn(
+            f"{constant} of the {len(dataset)} images of {dataset.name!r} are constant (blank): they have "
+            "no shape to match by.",
+            DataWarning,
+        )
+    return PixelStatistics(math.prod(dataset.images.shape), mean, std, constant)
+
+
+def _measure(block: Block, images: NDArray[Any]) -> tuple[float, float, int]:
+    """Mean and variance of the pixels of some images, and number of constant images."""
+    pixels = np.asarray(images).reshape(block.stop - block.start, -1)
+    mean = float(pixels.mean(dtype=np.float64))
+    variance = float(np.square(pixels - np.float64(mean)).mean())
+    return mean, variance, int((pixels.max(axis=1) == pixels.min(axis=1)).sum())
+
+
+def _common_scale(statistics: Sequence[PixelStatistics]) -> tuple[float, float]:
+    """Mean and standard deviation of the pixels of all sets together; the latter is 1 where all pixels are equal."""
+    counts, means, deviations, _ = (np.array(column) for column in zip(*statistics, strict=True))
+    fractions = counts / counts.sum()
+    mean = float(fractions @ means)
+    variance = float(fractions @ (deviations**2 + (means - mean) ** 2))
+    return mean, float(np.sqrt(variance)) or 1.0
+
+
+def _check_sizes(datasets: Sequence[Dataset], symmetry: Any) -> None:
+    """Refuse sets whose images differ in size or channels; shapes in 3-D may differ in size."""
+    first = datasets[0]
+    for dataset in datasets[1:]:
+        if dataset.kind != first.kind and not (dataset.is_flat and first.is_flat):
+            raise InputError(
+                f"{first.name!r} has {KINDS[first.kind]} but {dataset.name!r} has {KINDS[dataset.kind]}, which cannot "
+                "be compared; give both sides as the same kind."
+            )
+        if first.kind == "vectors" and first.signals.shape[1] != dataset.signals.shape[1]:
+            raise InputError(
+                f"the vectors of {first.name!r} have {first.signals.shape[1]} columns but those of {dataset.name!r} "
+                f"{dataset.signals.shape[1]}; make both with the same encoder."
+            )
+        if not first.is_flat:
+            continue
+        one, other = ((*each.images.shape[1:], 1)[:3] for each in (first, dataset))  # no channel axis: one channel
+        if symmetry == "so3":
+            check_grids([(first.name, one[:2]), (dataset.name, other[:2])])
+        if one[:2] != other[:2]:
+            raise InputError(
+                f"the images of {first.name!r} are {one[0]} x {one[1]} but those of {dataset.name!r} are "
+                f"{other[0]} x {other[1]}; bring them to one size with load(..., resize=...) (--resize)."
+            )
+        if one[2] != other[2]:
+            raise InputError(
+                f"the images of {first.name!r} have {one[2]} channel(s) but those of {dataset.name!r} have {other[2]}; "
+                "turn colours into grey with load(..., grey=True) (--grey)."
+            )

@@ -1,0 +1,251 @@
+"""A complete rotation invariant of images: products of coefficients across all rings."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.fft
+from numpy.typing import NDArray
+
+from bispectral_ot.checks import check_integer
+from bispectral_ot.errors import InputError
+from bispectral_ot.features.polar_spectrum import SteerableTransformer
+from bispectral_ot.features.products import compress, conjugate_triple_products, normalize_rows, pair_products
+from bispectral_ot.transformer import columns_table
+
+Index = NDArray[np.int64]
+PAIR, TRIPLE, MIRRORED = 0, 1, 2  # kinds of columns
+
+
+class _Products(NamedTuple):
+    """Products of two or three coefficients: positions in a row of coefficients, the real products first."""
+
+    positions: tuple[Index, ...]
+    n_real: int
+    index_map: NDArray[np.void]
+    weights: NDArray[np.float32]
+
+
+class GlobalBispectrum(SteerableTransformer):
+    """Second- and third-order invariants across rings: complete for rotations of an image.
+
+    With ``F[r, k]`` the Fourier coefficient of ring r at angular frequency k:
+
+    - all ``F[r, k] conj(F[s, k])``: they fix the rings of each frequency to each other, but a frequency may
+      still turn by itself;
+    - ``G[a, i] G[b, j] conj(G[c, i + j])`` for all i, j > 0 with ``i + j <= max_frequency``, and i = j = 0, with G
+      the means over bands of rings (an inner and an outer one): they fix the frequencies to each other.
+
+    Together they determine the band-limited image up to a rotation (and its brightness), as long as the G do not
+    vanish. Magnitudes are compressed to degree 1: a product of two is raised to the power ``power``, one of three
+    to ``2 power / 3``. The same products of two are taken of the edge fields, which describe how strong edges are
+    and how they lie to the ray from the centre
+    (:class:`~bispectral_ot.features.polar.PolarFields`). Intensities, edges and the whole row have unit norm.
+
+    Parameters
+    ----------
+    symmetry : {"rotation", "rotation-reflection"}
+        With the latter, mirror images have the same features: a mirror changes the sign of all imaginary parts u
+        together, so that they enter as ``|u|`` and ``|D S u|``, D the cosine transform and S fixed random signs.
+        These magnitudes determine almost every u up to its sign.
+    n_rings : int
+        Rings from the centre to ``radius``; also the resolution along a ray.
+    max_frequency : int
+        Highest angular frequency.
+    n_angles : int
+        Samples per ring.
+    radius : float
+        Of the outermost ring's outer edge; 1 is the largest disk inside the image, whose corners (or ends, if it is
+        not square) are not seen unless it is raised. What lies outside the image is background.
+    edge_weight : float
+        Norm of the edge part relative to that of the intensity part; 0 leaves edges out.
+    power : float
+        Compression of magnitudes, at most 1; 1 is none.
+    n_bands : int
+        Bands of rings for the triples; 0 leaves triples out (and the invariant is not complete then).
+    triple_weight : float
+        Factor of the triples relative to the intensity products.
+
+    Notes
+    -----
+    Products are taken across channels as if they were more rings; triples take their mean, and edges are added up
+    over them. ``index_map_`` has the fields kind (0: two coefficients, 1: three, 2: magnitudes of odd parts), field (0:
+    intensity, 1 to 5: edges), i, j (frequencies; j is -1 for two), r, s, t (rings or bands; channel c counts from
+    ``c * n_rings``), part.
+    ``feature_weights_`` counts the products that are equal up to conjugation.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bispectral_ot.features import GlobalBispectrum
+    >>> images = np.random.default_rng(0).random((2, 28, 28))
+    >>> bispectrum = GlobalBispectrum().fit(images)
+    >>> features = bispectrum.transform(images)
+    >>> features.shape
+    (2, 6040)
+    >>> np.allclose(bispectrum.transform(np.rot90(images, axes=(1, 2))), features, atol=1e-5)
+    True
+    """
+
+    pairs_: tuple[_Products, ...]
+    triples_: _Products
+    product_weights_: NDArray[np.float32]
+    is_odd_: NDArray[np.bool_]
+    mirror_signs_: NDArray[np.float32]
+
+    def __init__(
+        self,
+        *,
+        symmetry: str = "rotation",
+        n_rings: int = 10,
+        max_frequency: int = 9,
+        n_angles: int = 40,
+        radius: float = 1.04,
+        edge_weight: float = 2.0,
+        power: float = 0.5,
+        n_bands: int = 2,
+        triple_weight: float = 0.3,
+    ) -> None:
+        self.symmetry = symmetry
+        self.n_rings = n_rings
+        self.max_frequency = max_frequency
+        self.n_angles = n_angles
+        self.radius = radius
+        self.edge_weight = edge_weight
+        self.power = power
+        self.n_bands = n_bands
+        self.triple_weight = triple_weight
+
+    def _prepare(self) -> tuple[NDArray[np.void], NDArray[np.float32]]:
+        self._prepare_coefficients()
+        if not 0 < self.power <= 1:
+            raise InputError(f"power must be above 0 and at most 1, got {self.power!r}.")
+        if not (self.triple_weight >= 0 and math.isfinite(self.triple_weight)):
+            raise InputError(f"triple_weight must be at least 0 and finite, got {self.triple_weight!r}.")
+        n_bands = check_integer("n_bands", self.n_bands, minimum=0)
+        if n_bands > self.n_rings:
+            raise InputError(f"{self.n_rings} rings cannot make {n_bands} bands; give fewer bands or more rings.")
+        self.triples_ = self._make_triples(n_bands)
+        self.pairs_ = (
+            self._make_pairs(slice(self._channels), number=0),
+            *(
+                self._make_pairs(slice(field, field + 1), number=1 + field - self._channels)
+                for field in range(self._channels, self._n_fields)
+            ),
+        )
+        index_map = np.concatenate([part.index_map for part in self._parts])
+        weights = np.concatenate([part.weights for part in self._parts])
+        self.product_weights_ = weights
+        if self.symmetry == "rotation":
+            return index_map, weights
+        self.is_odd_ = index_map["part"] == 1
+        n_odd = int(self.is_odd_.sum())
+        self.mirror_signs_ = np.random.default_rng(0).choice(np.array([-1, 1], dtype=np.float32), n_odd)
+        magnitudes = np.zeros(2 * n_odd, dtype=index_map.dtype)
+        magnitudes["kind"], magnitudes["r"] = MIRRORED, np.arange(2 * n_odd)
+        return (
+            np.concatenate([index_map[~self.is_odd_], magnitudes]),
+            np.concatenate([weights[~self.is_odd_], np.ones(2 * n_odd, dtype=np.float32)]),
+        )
+
+    @property
+    def _parts(self) -> tuple[_Products, ...]:
+        """Triples and products of intensities, then the products of the edge fields."""
+        return self.triples_, *self.pairs_
+
+    def _make_pairs(self, fields: slice, *, number: int) -> _Products:
+        """All products of two coefficients of equal frequency within some fields."""
+        sizes = (self.max_frequency + 1, self._n_fields, self.n_rings)
+        position = np.arange(math.prod(sizes)).reshape(sizes)[:, fields].reshape(sizes[0], -1)
+        r, s = np.triu_indices(position.shape[1])
+        first, second = position[:, r].ravel(), position[:, s].ravel()
+        k, r, s = np.repeat(np.arange(sizes[0]), len(r)), np.tile(r, sizes[0]), np.tile(s, sizes[0])
+        is_complex = (r != s) & (k > 0)
+        order = np.argsort(is_complex, kind="stable")
+        first, second, r, s, k = (x[order] for x in (first, second, r, s, k))
+        weights = np.where(r == s, 1, 2) * np.where(k == 0, 1, 2)
+        nothing = np.array(-1)
+        index_map = columns_table(
+            kind=np.array(PAIR), field=np.array(number), i=k, j=nothing, r=r, s=s, t=nothing, part=np.array(0)
+        )
+        return _products((first, second), int((~is_complex).sum()), index_map, weights)
+
+    def _make_triples(self, n_bands: int) -> _Products:
+        """All products G[a, i] G[b, j] conj(G[c, i + j]) with 0 < i <= j or 0 = i = j, each once."""
+        n_frequencies = self.max_frequency + 1
+        sizes = (n_frequencies, n_frequencies, n_bands, n_bands, n_bands)
+        i, j, a, b, c = np.indices(sizes, dtype=np.int64).reshape(5, -1)
+        keep = ((i > 0) | (j == 0)) & (i <= j) & (i + j < n_frequencies) & ((i < j) | (a <= b))
+        i, j, a, b, c = (x[keep] for x in (i, j, a, b, c))
+        # i and j change places, and all frequencies their signs
+        weights = np.where((i == j) & (a == b), 1, 2) * np.where(j == 0, 1, 2)
+        index_map = columns_table(kind=np.array(TRIPLE), field=np.array(0), i=i, j=j, r=a, s=b, t=c, part=np.array(0))
+        positions = tuple(frequency * n_bands + band for frequency, band in ((i, a), (j, b), (i + j, c)))
+        return _products(positions, int((j == 0).sum()), index_map, weights)
+
+    def _scratch_per_row(self) -> int:
+        width = sum(len(part.weights) for part in self._parts)
+        return super()._scratch_per_row() + (4 if self.symmetry == "rotation" else 24) * width
+
+    def _fill(self, rows: NDArray[Any], out: NDArray[np.float32]) -> int:
+        return self._fill_from_coefficients(self._coefficients(self.fields_.sample(rows, self._channels)), out)
+
+    def _fill_from_coefficients(self, coefficients: NDArray[np.complex64], out: NDArray[np.float32]) -> int:
+        """Coefficients (n, n_frequencies, n_fields, n_rings) to rows; returns how many vanish."""
+        n, widths = len(coefficients), [len(part.weights) for part in self._parts]
+        stops = np.cumsum(widths)
+        products = out if self.symmetry == "rotation" else np.empty((n, stops[-1]), dtype=np.float32)
+        if self.n_bands:
+            self._fill_triples(coefficients, products[:, : stops[0]])
+        compressed = np.empty((n, coefficients[0].size), dtype=np.complex64)
+        compress(np.ascontiguousarray(coefficients).reshape(compressed.shape), self.power, compressed)
+        for pairs, start, stop in zip(self.pairs_, stops[:-1], stops[1:], strict=True):
+            first, second = pairs.positions
+            pair_products(compressed, first, second, pairs.n_real, products[:, start:stop])
+        weights = self.product_weights_
+        vanishing = np.empty((2, n), dtype=np.bool_)
+        length = math.hypot(1, self.edge_weight)
+        blocks = ((slice(stops[1]), 1 / length), (slice(stops[1], None), self.edge_weight / length))
+        for empty, (block, norm) in zip(vanishing, blocks, strict=True):
+            normalize_rows(products[:, block], weights[block], empty, norm)
+        if products is not out:
+            self._hide_mirrors(products, weights, out)
+        return int(vanishing.all(axis=0).sum())
+
+    def _fill_triples(self, coefficients: NDArray[np.complex64], out: NDArray[np.float32]) -> None:
+        """Triples of the means over bands and channels."""
+        radial = coefficients[:, :, : self._channels].mean(axis=2)
+        edges = np.linspace(0, self.n_rings, self.n_bands + 1).astype(int)
+        bands = [radial[:, :, start:stop].mean(axis=2) for start, stop in itertools.pairwise(edges)]
+        means = np.stack(bands, axis=2).reshape(len(radial), -1)
+        compressed = np.empty_like(means)
+        compress(means, 2 * self.power / 3, compressed)
+        i, j, k = self.triples_.positions
+        conjugate_triple_products(compressed, i, j, k, self.triples_.n_real, self.triple_weight, out)
+
+    def _hide_mirrors(
+        self, products: NDArray[np.float32], weights: NDArray[np.float32], out: NDArray[np.float32]
+    ) -> None:
+        """Even parts as they are; odd parts, whose common sign a mirror changes, as magnitudes in two bases."""
+        odd = products[:, self.is_odd_] * np.sqrt(weights[self.is_odd_] / 2)
+        n_even, n_odd = products.shape[1] - odd.shape[1], odd.shape[1]
+        out[:, :n_even] = products[:, ~self.is_odd_]
+        np.abs(odd, out=out[:, n_even : n_even + n_odd])
+        np.abs(scipy.fft.dct(odd * self.mirror_signs_, norm="ortho"), out=out[:, n_even + n_odd :])
+
+
+def _products(
+    positions: tuple[Index, ...], n_real: int, index_map: NDArray[np.void], weights: NDArray[np.int64]
+) -> _Products:
+    """Add the columns of imaginary parts to those of real parts."""
+    imaginary = index_map[n_real:].copy()
+    imaginary["part"] = 1
+    return _Products(
+        positions,
+        n_real,
+        np.concatenate([index_map, imaginary]),
+        np.concatenate([weights, weights[n_real:]]).astype(np.float32),
+    )

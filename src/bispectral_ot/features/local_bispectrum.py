@@ -1,0 +1,405 @@
+"""Local bispectra: rotation invariants of the neighbourhood of every pixel, pooled over the image."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bispectral_ot.checks import check_choice, check_integer
+from bispectral_ot.errors import DataWarning, InputError
+from bispectral_ot.features.polar import area_means
+from bispectral_ot.transformer import BatchTransformer, columns_table, scaled_channels
+
+HISTOGRAM, MAGNITUDE, PAIR, TRIPLE = 0, 1, 2, 3  # kinds of columns
+INTENSITIES = ("keep", "ignore")
+_N_EDGE_PLANES = 5
+_SAMPLE = 4096  # images that scales are learned from
+_HISTOGRAM_SAMPLE = 256  # and bins
+_RIM = 0.1  # of the radius: content fades out there, since what lies beyond does not turn with the rest
+_ROUNDING = 1e-6  # of the largest content: less is rounding, of which square roots would make edges
+_SMALLEST_GRID = 4  # pixels a side: less has no neighbourhoods
+# The edge fields m^(1/2) e^{iqp}: a turn multiplies them by e^{iq angle}. Their planes: one real, two complex.
+_PLANES = {0: (0, -1), 2: (1, 2), 4: (3, 4)}
+_LOWEST_ORDER = -2
+Index = NDArray[np.int64]
+
+
+class LocalBispectrum(BatchTransformer):
+    """Rotation invariants of the neighbourhood of every pixel, pooled over the disk.
+
+    Let ``F[s, k]`` be a field of the image, smoothed at level s (by about ``2^s`` pixels) and derived by
+    ``(d/dx + i d/dy)^k``; that is the response to a Gaussian times ``(x + iy)^k``. Turning the image about any point
+    multiplies ``F[s, k]`` by ``e^{ik angle}`` and moves it along. So at every pixel
+
+    - magnitudes ``|F[s, k]|``,
+    - pairs ``F[s, k] conj(G[s, k])`` of two fields F and G, and
+    - triples ``F[s, i] F[s, j] conj(F[s, i + j])``
+
+    are invariant, and their means and standard deviations over the disk forget where they were: rotation *and*
+    translation, up to the border. Fields are
+
+    - the channels: magnitudes and triples at levels 0 to L - 1 (order 0 is the Laplacian). Colours are taken as their
+      mean and differences (orthonormal contrasts);
+    - the edges: with the gradient ``m e^{ip}``, ``m^(1/2)`` times 1, ``e^{2ip}`` and ``e^{4ip}``, summed over channels.
+      They have spin 0, 2, 4, which adds to the order. Magnitudes and pairs at levels 1 to L: how strong edges are, how
+      they bend and how they lie to each other.
+
+    Magnitudes of pairs are raised to 1/2, those of the three factors of a triple to 1/4, 1/4, 1/2, which makes them as
+    steep as the fields. Histograms of the channels are added, with bins that ``fit`` makes equally full. ``fit``
+    standardizes all columns.
+
+    Parameters
+    ----------
+    symmetry : {"rotation-translation", "rotation-reflection-translation", "rotation", "rotation-reflection"}
+        Translations are not seen in any case. With reflections, means of imaginary parts, whose signs change in a
+        mirror, enter as magnitudes.
+    n_levels : int, optional
+        L; by default so many that the coarsest filter is about an eighth of the image wide.
+    max_order : int
+        Highest order k.
+    n_bins : int
+        Bins of the histogram of each channel; 0 for none.
+    intensity : {"ignore", "keep"}
+        Whether brightness and contrast count. With ``"ignore"`` the background is subtracted from each image and its
+        content divided by its root mean square.
+    max_side : int
+        Images whose shorter side is longer are reduced to it first.
+
+    Notes
+    -----
+    The background of a channel is its median on the largest circle inside the image; content fades out towards it.
+    ``index_map_`` has the fields kind (0 histogram, 1 magnitude, 2 pair, 3 triple), spread (0 mean, 1 standard
+    deviation), level, field, other (channels, then the edges of spin 0, 2, 4), i, j (orders, or bin) and part.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bispectral_ot.features.local_bispectrum import LocalBispectrum
+    >>> images = np.random.default_rng(0).random((20, 32, 32))
+    >>> local = LocalBispectrum().fit(images)
+    >>> turned = np.rot90(images, axes=(1, 2))
+    >>> bool(np.allclose(local.transform(images), local.transform(turned), atol=1e-3))
+    True
+    """
+
+    symmetries = ("rotation-translation", "rotation-reflection-translation", "rotation", "rotation-reflection")
+    default_metric = "sqeuclidean"
+    symmetry: str = symmetries[0]
+
+    disks_: list[Index]
+    size_: tuple[int, int]
+    channel_ladder_: Ladder
+    edge_ladder_: Ladder
+    window_: NDArray[np.float32]
+    circle_: NDArray[np.int64]
+    scale_: float
+    cells_: tuple[NDArray[np.float64], NDArray[np.float64]] | None
+    contrasts_: NDArray[np.float32]
+    disk_: NDArray[np.int64]
+    bins_: NDArray[np.float32]
+    slopes_: NDArray[np.float32]
+    means_: NDArray[np.float32]
+    deviations_: NDArray[np.float32]
+
+    def __init__(
+        self,
+        *,
+        symmetry: str = "rotation-translation",
+        n_levels: int | None = None,
+        max_order: int = 4,
+        n_bins: int = 16,
+        intensity: str = "ignore",
+        max_side: int = 128,
+    ) -> None:
+        self.symmetry = symmetry
+        self.n_levels = n_levels
+        self.max_order = max_order
+        self.n_bins = n_bins
+        self.intensity = intensity
+        self.max_side = max_side
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn the image size, the bins of the histograms, and mean and deviation of every column.
+
+        At most 4,096 images are looked at, taken evenly from X: give images of all sets that will be compared.
+
+        Parameters
+        ----------
+        X : array of shape (n, height, width), (n, height, width, channels) or (n, height * width)
+            Images of one size.
+        y
+            Ignored.
+        """
+        super().fit(X)
+        rows, _ = self._read(X, reset=False)
+        self._learn(rows[np.unique(np.linspace(0, len(rows) - 1, min(len(rows), _SAMPLE)).astype(int))])
+        return self
+
+    def _learn(self, rows: NDArray[Any]) -> None:
+        """Bins and scales of a sample."""
+        n_columns = self.n_features_out_
+        self.means_, self.deviations_ = np.zeros(n_columns, dtype=np.float32), np.ones(n_columns, dtype=np.float32)
+        self.bins_ = np.zeros((self._channels, max(self.n_bins - 1, 0)), dtype=np.float32)
+        self.slopes_ = np.ones(self._channels, dtype=np.float32)
+        peak = max(abs(float(rows.max())), abs(float(rows.min())))
+        self.scale_ = 2.0 ** (math.frexp(peak)[1] - 1) if peak > 0 else 1.0
+        if self.bins_.size:
+            some = rows[:: -(-len(rows) // _HISTOGRAM_SAMPLE)]
+            inside = np.concatenate([self._contents(some[i : i + 1])[0] for i in range(len(some))])
+            cuts = np.quantile(inside, np.arange(1, self.n_bins) / self.n_bins, axis=(0, 2)).T
+            self.bins_ = cuts.astype(np.float32)
+            low, high = np.quantile(inside, [0.01, 0.99], axis=(0, 2))
+            self.slopes_ = (self.n_bins / np.maximum(high - low, _ROUNDING)).astype(np.float32)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DataWarning)  # transform will warn
+            features = self.transform(rows)
+        self.means_ = features.mean(axis=0, dtype=np.float64).astype(np.float32)
+        deviations = features.std(axis=0, dtype=np.float64)
+        # what is the same for all images tells nothing, and its rounding must not
+        vanishing = deviations <= _ROUNDING * np.maximum(1, np.abs(self.means_))
+        self.deviations_ = np.where(vanishing, np.inf, deviations).astype(np.float32)
+
+    def _prepare(self) -> tuple[NDArray[np.void], NDArray[np.float32]]:
+        check_choice("symmetry", self.symmetry, self.symmetries)
+        check_choice("intensity", self.intensity, INTENSITIES)
+        max_order = check_integer("max_order", self.max_order, minimum=1)
+        check_integer("n_bins", self.n_bins, minimum=0)
+        max_side = check_integer("max_side", self.max_side, minimum=8)
+        given = self.image_shape_[:2]
+        if min(given) < 2:
+            raise InputError(f"{given[0]} x {given[1]} images are too small to turn; give at least 2 x 2 pixels.")
+        factor = min(1.0, max_side / min(given))
+        size = self.size_ = max(1, round(factor * given[0])), max(1, round(factor * given[1]))
+        down, across = (np.linspace(0, side, count + 1) for side, count in zip(given, size, strict=True))
+        cells = tuple(np.stack([each[:-1], each[1:]], axis=1) for each in (down, across))
+        self.cells_ = (cells[0], cells[1]) if factor < 1 else None
+        wanted = max(1, round(math.log2(min(size) / 8)))
+        if self.n_levels is not None:
+            wanted = check_integer("n_levels", self.n_levels, minimum=1)
+        self.disks_, grid = [], size
+        while len(self.disks_) <= wanted and (min(grid) >= _SMALLEST_GRID or not self.disks_):
+            inside = distances(*grid) <= min(grid) / 2
+            start = np.where(inside.any(axis=1), inside.argmax(axis=1), 0)
+            self.disks_.append(np.stack([start, start + inside.sum(axis=1)]))
+            grid = (grid[0] + 1) // 2, (grid[1] + 1) // 2
+        if len(self.disks_) <= wanted:
+            warnings.warn(
+                f"{given[0]} x {given[1]} images are too small for {wanted} levels of local filters: "
+                f"{len(self.disks_) - 1} of them fit and are used.",
+                DataWarning,
+                stacklevel=4,
+            )
+        self.channel_ladder_, self.edge_ladder_ = channel_ladder(max_order), edge_ladder(max_order)
+        radius = distances(*size) / (min(size) / 2)
+        fade = np.clip((1 - radius) / _RIM, 0, 1)
+        self.window_ = (fade * fade * (3 - 2 * fade)).astype(np.float32)
+        self.circle_ = np.flatnonzero(np.abs(distances(*size) - (min(size) - 1) / 2) <= 1)
+        self.disk_ = np.flatnonzero(radius <= 1)
+        self.contrasts_ = contrasts(self._channels)
+        channels = range(self._channels)
+        channel, cut = np.ix_(channels, range(max(self.n_bins - 1, 0)))
+        blocks = [_columns(kind=HISTOGRAM, level=-1, field=channel, other=-1, i=cut, j=-1)]
+        # levels of the channels, and levels 1, 2, ... of the edges
+        self._n_channel_levels = max(1, len(self.disks_) - 1)
+        levels = range(self._n_channel_levels)
+        blocks += [_ladder_columns(self.channel_ladder_, level, c) for level in levels for c in channels]
+        levels = range(1, len(self.disks_))
+        blocks += [_ladder_columns(self.edge_ladder_, level, self._channels) for level in levels]
+        index_map = np.concatenate(blocks)
+        return index_map, np.ones(len(index_map), dtype=np.float32)
+
+    def _scratch_per_row(self) -> int:
+        pixels = (self.size_[0] + 4) * (self.size_[1] + 4)
+        planes = 4 * pixels * (4 * self._channels + 2 * _N_EDGE_PLANES)
+        return 8 * self.n_features_in_ + planes + 4 * self.n_features_out_
+
+    def _contents(self, rows: NDArray[Any]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Grey values in the disk (n, channels, pixels), for histograms, and contents (n, channels, height, width)."""
+        n, (height, width) = len(rows), self.image_shape_[:2]
+        if self.intensity == "ignore":
+            scaled = scaled_channels(rows, 1)
+        else:
+            exact = np.float32 if rows.dtype.itemsize <= 2 else rows.dtype.type
+            scaled = (rows / exact(self.scale_)).astype(np.float32, copy=False)
+        if self.cells_ is None:
+            given: NDArray[Any] = scaled.reshape(n, height, width, self._channels).transpose(0, 3, 1, 2)
+        else:
+            given = area_means(scaled.reshape(n, -1), *self.cells_, self._channels)
+        planes = np.ascontiguousarray(given, dtype=np.float32)
+        if self._channels > 1:
+            planes = np.tensordot(self.contrasts_, planes, axes=(1, 1)).transpose(1, 0, 2, 3)
+        flat = planes.reshape(n, self._channels, -1)
+        contents = flat - np.median(flat[:, :, self.circle_], axis=2, keepdims=True)
+        contents[np.abs(contents) < _ROUNDING] = 0
+        inside = (contents if self.intensity == "ignore" else flat)[:, :, self.disk_]
+        if self.intensity == "ignore":
+            sizes = np.sqrt(np.square(inside).mean(axis=(1, 2), keepdims=True))
+            sizes[sizes == 0] = 1
+            inside = inside / sizes
+            contents /= sizes
+        contents *= self.window_.ravel()
+        return np.ascontiguousarray(inside), contents.reshape(n, self._channels, *self.window_.shape)
+
+    def _fill(self, rows: NDArray[Any], out: NDArray[np.float32]) -> int:
+        from bispectral_ot.features import local_kernels as kernels
+
+        inside, contents = self._contents(rows)
+        n, channels = contents.shape[:2]
+        shares = np.empty((n, channels, self.bins_.shape[1]), dtype=np.float32)
+        kernels.shares_above(inside, self.bins_, self.slopes_, shares)
+        blocks = [shares.reshape(n, -1)]
+        pyramid = list(_pyramid(contents, self._n_channel_levels))
+        for planes, disk in zip(pyramid, self.disks_, strict=False):
+            one_each = planes.reshape(n * channels, 1, *planes.shape[2:])
+            blocks.append(self.channel_ladder_.pooled(one_each, disk).reshape(n, -1))
+        if len(self.disks_) > 1:
+            edges = np.empty((n, _N_EDGE_PLANES, *pyramid[0].shape[2:]), dtype=np.float32)
+            kernels.local_edges(pyramid[0], edges)
+            inner = slice(kernels.MARGIN, -kernels.MARGIN)
+            levels = list(_pyramid(edges[:, :, inner, inner], len(self.disks_)))
+            for planes, disk in zip(levels[1:], self.disks_[1:], strict=True):
+                blocks.append(self.edge_ladder_.pooled(planes, disk))
+        features = np.concatenate(blocks, axis=1)
+        if "reflection" in self.symmetry:
+            odd = (self.index_map_["part"] == 1) & (self.index_map_["spread"] == 0)
+            features[:, odd] = np.abs(features[:, odd])
+        np.subtract(features, self.means_, out=out)
+        out /= self.deviations_
+        return int((~contents.any(axis=(1, 2, 3))).sum())
+
+
+def _pyramid(planes: NDArray[np.float32], n_levels: int) -> Iterator[NDArray[np.float32]]:
+    """Smoothed planes (n, k, height, width) of each level with a margin, every level half as fine as the one before."""
+    from bispectral_ot.features import local_kernels as kernels
+
+    n, k, height, width = planes.shape
+    last = planes.reshape(n * k, height, width)
+    for level in range(n_levels):
+        if level:
+            height, width = (height + 1) // 2, (width + 1) // 2
+        padded = np.zeros((n * k, height + 2 * kernels.MARGIN, width + 2 * kernels.MARGIN), dtype=np.float32)
+        if level:
+            kernels.halve(last, padded)
+        else:
+            padded[:, kernels.MARGIN : -kernels.MARGIN, kernels.MARGIN : -kernels.MARGIN] = last
+        last = np.zeros_like(padded)
+        kernels.smooth(padded, last)
+        yield last.reshape(n, k, *last.shape[1:])
+
+
+def distances(height: int, width: int) -> NDArray[np.float64]:
+    """Distances of the pixels (height, width) from the centre of the image."""
+    y, x = np.ogrid[:height, :width]
+    return np.hypot(y - (height - 1) / 2, x - (width - 1) / 2)
+
+
+def contrasts(n: int) -> NDArray[np.float32]:
+    """Orthonormal rows (n, n): the mean of n channels, then the mean of the first k against the next, k = 1, 2, ..."""
+    rows = np.tril(np.ones((n, n)), 0)[np.r_[n - 1, : n - 1]]
+    for k in range(1, n):
+        rows[k, k] = -k
+    matrix: NDArray[np.float32] = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+    return matrix
+
+
+@dataclass(frozen=True)
+class Ladder:
+    """Responses of the fields of one level, each derived from another, and their products.
+
+    Attributes
+    ----------
+    steps : (n_slots, 4) of slot, source, other, sign, in the order of computation
+        With sign 0 a slot is the field with real plane ``source`` and imaginary plane ``other`` (-1: none); else it is
+        ``d/dx + i sign d/dy`` of the slot ``source``.
+    n_responses : slots before this one are pooled
+    orders : (n_responses,) and fields : (n_responses,), counted from the first field of the ladder
+    pairs, triples : (n, 2) and (n, 3) slots that are multiplied
+    """
+
+    steps: Index
+    n_responses: int
+    fields: Index
+    orders: Index
+    pairs: Index
+    triples: Index
+
+    def pooled(self, planes: NDArray[np.float32], disk: Index) -> NDArray[np.float32]:
+        """Means and deviations over the disk of the invariants of planes (n, k, ...): (n, columns of the ladder)."""
+        from bispectral_ot.features.local_kernels import pool_ladder
+
+        width = self.n_responses + 2 * len(self.pairs) + 2 * len(self.triples)
+        out = np.empty((len(planes), 2 * width), dtype=np.float32)
+        pool_ladder(planes, self.steps, self.n_responses, disk, self.pairs, self.triples, out)
+        return out
+
+
+def channel_ladder(max_order: int) -> Ladder:
+    """Orders 0 (the Laplacian) to ``max_order`` of a real field, with its triples."""
+    field = max_order + 1  # the slot of the field itself, which is not pooled
+    steps = [(field, 0, -1, 0), (1, field, -1, 1)]
+    steps += [(order, order - 1, -1, 1) for order in range(2, max_order + 1)]
+    steps.append((0, 1, -1, -1))
+    triples = [(i, j, i + j) for i in range(1, max_order) for j in range(i, max_order + 1 - i)]
+    orders = np.arange(max_order + 1)
+    return Ladder(_table(steps, 4), max_order + 1, np.zeros_like(orders), orders, _table([], 2), _table(triples, 3))
+
+
+def edge_ladder(max_order: int) -> Ladder:
+    """Orders -2 (0 for spin 0) to ``max_order`` of the edge fields, with the pairs of different fields."""
+    slots: dict[tuple[int, int], int] = {}
+    steps = []
+    for field, spin in enumerate(_PLANES):
+        for order in range(_LOWEST_ORDER if spin else 0, max_order + 1):
+            slots[field, order] = len(slots)
+    extra = len(slots)
+    for field, spin in enumerate(_PLANES):
+        if spin > max_order:  # the field itself is not pooled, only what it is derived to
+            slots[field, spin] = extra
+            extra += 1
+        steps.append((slots[field, spin], *_PLANES[spin], 0))
+        for order in range(spin + 1, max_order + 1):
+            steps.append((slots[field, order], slots[field, order - 1], -1, 1))
+        for order in range(spin - 1, (_LOWEST_ORDER if spin else 0) - 1, -1):
+            if (field, order) not in slots:
+                slots[field, order] = extra
+                extra += 1
+            steps.append((slots[field, order], slots[field, order + 1], -1, -1))
+    responses = [key for key in slots if key[1] <= max_order]
+    pairs = [
+        (slots[first], slots[second])
+        for at, first in enumerate(responses)
+        for second in responses[at + 1 :]
+        if first[1] == second[1]
+    ]
+    fields, orders = np.array(responses, dtype=np.int64).T
+    return Ladder(_table(steps, 4), len(responses), fields, orders, _table(pairs, 2), _table([], 3))
+
+
+def _table(rows: list[Any], width: int) -> Index:
+    return np.array(rows, dtype=np.int64).reshape(-1, width)
+
+
+def _ladder_columns(ladder: Ladder, level: int, first_field: int) -> NDArray[np.void]:
+    fields, orders = first_field + ladder.fields, ladder.orders
+    magnitudes = _columns(kind=MAGNITUDE, level=level, field=fields, other=-1, i=orders, j=-1)
+    a, b = ladder.pairs.T
+    pairs = _columns(kind=PAIR, level=level, field=fields[a], other=fields[b], i=orders[a], j=-1)
+    i, j, _ = ladder.triples.T
+    triples = _columns(kind=TRIPLE, level=level, field=fields[i], other=-1, i=orders[i], j=orders[j])
+    products = np.repeat(np.concatenate([pairs, triples]), 2)
+    products["part"] = np.arange(len(products)) % 2
+    means = np.concatenate([magnitudes, products])
+    spreads = means.copy()
+    spreads["spread"] = 1
+    return np.concatenate([means, spreads])
+
+
+def _columns(**fields: Any) -> NDArray[np.void]:
+    names = ("kind", "spread", "level", "field", "other", "i", "j", "part")
+    return columns_table(**{name: np.asarray(fields.get(name, 0)) for name in names})

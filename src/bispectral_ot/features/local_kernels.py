@@ -1,0 +1,317 @@
+"""Compiled loops of local bispectra: planes with a margin of zeros, one image at a time, so that all stays in cache.
+
+They release the interpreter lock. Fast maths reorders sums only: features change by rounding, as they do under quarter
+turns. Planes are walked as one flat stretch of memory, margins between rows included, and divisions do not check for
+zero (``error_model``): only then does the compiler use vector instructions.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bispectral_ot.compiled import njit
+
+Plane = NDArray[np.float32]
+_OPTIONS: dict[str, Any] = {
+    "nogil": True,
+    "cache": True,
+    "error_model": "numpy",
+    "fastmath": {"contract", "reassoc", "nsz", "arcp"},
+}
+# Added to squares before roots: far below the rounding of any response, and keeps quotients finite.
+_TINY = np.float32(1e-20)
+MARGIN = 2  # zeros around a plane: as far as the filters reach
+
+
+@njit(**_OPTIONS)
+def _weighted_taps(line: Plane, first: int, count: int, step: int, out: Plane) -> None:
+    """``out[p]`` is (1, 4, 6, 4, 1) / 16 of the five taps ``step`` apart about ``line[p]``, for a stretch of p."""
+    near, far, mid = np.float32(0.25), np.float32(0.0625), np.float32(0.375)
+    a, b = line[first - 2 * step : first - 2 * step + count], line[first - step : first - step + count]
+    c = line[first : first + count]
+    d, e = line[first + step : first + step + count], line[first + 2 * step : first + 2 * step + count]
+    filtered = out[first : first + count]
+    for p in range(count):
+        filtered[p] = mid * c[p] + near * (b[p] + d[p]) + far * (a[p] + e[p])
+
+
+@njit(**_OPTIONS)
+def _clear_sides(plane: Plane) -> None:
+    plane[:, :MARGIN] = 0
+    plane[:, plane.shape[1] - MARGIN :] = 0
+
+
+@njit(**_OPTIONS)
+def smooth(planes: Plane, out: Plane) -> None:
+    """Filter with (1, 4, 6, 4, 1) / 16 along both axes.
+
+    ``planes`` and ``out`` are (n, height + 2 margin, width + 2 margin); margins are zero.
+    """
+    n, height, width = planes.shape
+    first, count = MARGIN * width + MARGIN, (height - 2 * MARGIN) * width - 2 * MARGIN
+    across = np.zeros((height, width), dtype=np.float32)
+    for i in range(n):
+        _weighted_taps(planes[i].ravel(), first, count, 1, across.ravel())
+        _weighted_taps(across.ravel(), first, count, width, out[i].ravel())
+        _clear_sides(out[i])
+
+
+@njit(**_OPTIONS)
+def halve(planes: Plane, out: Plane) -> None:
+    """Sample at every second pixel, symmetrically about the centre, so that turned images have turned samples.
+
+    Along an even side neighbours are averaged; along an odd one every second pixel is kept, both ends included.
+    """
+    n = len(planes)
+    height, width = planes.shape[1] - 2 * MARGIN, planes.shape[2] - 2 * MARGIN
+    even_y, even_x = 1 - height % 2, 1 - width % 2
+    for i in range(n):
+        for y in range((height + 1) // 2):
+            first = planes[i, MARGIN + 2 * y]
+            second = planes[i, MARGIN + 2 * y + even_y]
+            line = out[i, MARGIN + y]
+            for x in range((width + 1) // 2):
+                at = MARGIN + 2 * x
+                line[MARGIN + x] = np.float32(0.25) * (
+                    (first[at] + first[at + even_x]) + (second[at] + second[at + even_x])
+                )
+
+
+@njit(**_OPTIONS)
+def _add_differences(
+    along: Plane, across: Plane, sign: np.float32, width: int, first: int, count: int, out: Plane
+) -> None:
+    """``out = d/dx along + sign d/dy across`` of flat planes, for a stretch of pixels."""
+    corner, side = np.float32(1 / 12), np.float32(1 / 3)
+    al, ar = along[first - width - 1 :][:count], along[first - width + 1 :][:count]
+    left, right = along[first - 1 :][:count], along[first + 1 :][:count]
+    bl, br = along[first + width - 1 :][:count], along[first + width + 1 :][:count]
+    result = out[first : first + count]
+    for p in range(count):
+        result[p] = side * (right[p] - left[p]) + corner * ((ar[p] + br[p]) - (al[p] + bl[p]))
+    side, corner = sign * side, sign * corner
+    above, below = across[first - width - 1 :], across[first + width - 1 :]
+    al, a, ar = above[:count], above[1:][:count], above[2:][:count]
+    bl, b, br = below[:count], below[1:][:count], below[2:][:count]
+    for p in range(count):
+        result[p] += side * (b[p] - a[p]) + corner * ((bl[p] + br[p]) - (al[p] + ar[p]))
+
+
+@njit(**_OPTIONS)
+def derive(real: Plane, imag: Plane, sign: int, out_real: Plane, out_imag: Plane) -> None:
+    """``(d/dx + i sign d/dy)`` of one complex plane, (height + 2 margin, width + 2 margin).
+
+    Central differences, averaged across with (1, 4, 1) / 6: their error does not depend on the
+    direction up to fourth order.
+    """
+    height, width = real.shape
+    first, count = MARGIN * width + MARGIN, (height - 2 * MARGIN) * width - 2 * MARGIN
+    s = np.float32(sign)
+    _add_differences(real.ravel(), imag.ravel(), -s, width, first, count, out_real.ravel())
+    _add_differences(imag.ravel(), real.ravel(), s, width, first, count, out_imag.ravel())
+    _clear_sides(out_real)
+    _clear_sides(out_imag)
+
+
+@njit(**_OPTIONS)
+def local_edges(planes: Plane, out: Plane) -> None:
+    """Planes (n, channels, height, width) to ``m^(1/2)`` times 1, cos 2p, sin 2p, cos 4p, sin 4p: (n, 5, ...).
+
+    ``m e^{ip}`` is the gradient; channels are added up. All with margins, whose content is not used.
+    """
+    n, channels, height, width = planes.shape
+    zero = np.zeros((height, width), dtype=np.float32)
+    across, down = zero.copy(), zero.copy()
+    roots, cosines, sines = np.empty((3, height * width), dtype=np.float32)
+    out[:] = 0
+    for i in range(n):
+        for channel in range(channels):
+            derive(planes[i, channel], zero, 1, across, down)
+            _directions(across.ravel(), down.ravel(), roots, cosines, sines)
+            _add_edges(roots, cosines, sines, out[i])
+
+
+@njit(**_OPTIONS)
+def _directions(across: Plane, down: Plane, roots: Plane, cosines: Plane, sines: Plane) -> None:
+    """Root of the gradient's magnitude, and cosine and sine of twice its angle."""
+    # one result a loop: the compiler checks for overlaps of a few arrays only
+    for p in range(len(across)):
+        roots[p] = np.sqrt(np.sqrt(across[p] * across[p] + down[p] * down[p] + _TINY))
+    for p in range(len(across)):
+        dx, dy = across[p], down[p]
+        cosines[p] = (dx * dx - dy * dy) / (dx * dx + dy * dy + _TINY)
+    for p in range(len(across)):
+        dx, dy = across[p], down[p]
+        sines[p] = np.float32(2) * dx * dy / (dx * dx + dy * dy + _TINY)
+
+
+@njit(**_OPTIONS)
+def _add_edges(roots: Plane, cosines: Plane, sines: Plane, out: Plane) -> None:
+    """Add the five fields (5, height, width) of one channel."""
+    strength, cos2, sin2, cos4, sin4 = out[0].ravel(), out[1].ravel(), out[2].ravel(), out[3].ravel(), out[4].ravel()
+    for p in range(len(roots)):
+        strength[p] += roots[p]
+    for p in range(len(roots)):
+        cos2[p] += roots[p] * cosines[p]
+    for p in range(len(roots)):
+        sin2[p] += roots[p] * sines[p]
+    for p in range(len(roots)):
+        cos4[p] += roots[p] * (cosines[p] * cosines[p] - sines[p] * sines[p])
+    for p in range(len(roots)):
+        sin4[p] += np.float32(2) * roots[p] * sines[p] * cosines[p]
+
+
+@njit(**_OPTIONS)
+def _gather(plane: Plane, disk: NDArray[Any], out: Plane) -> None:
+    """The pixels of the disk, row after row."""
+    at = 0
+    for y in range(disk.shape[1]):
+        start, stop = disk[0, y], disk[1, y]
+        out[at : at + stop - start] = plane[MARGIN + y, MARGIN + start : MARGIN + stop]
+        at += stop - start
+
+
+@njit(**_OPTIONS)
+def _magnitudes(real: Plane, imag: Plane, out: Plane) -> None:
+    for p in range(len(real)):
+        out[p] = np.sqrt(real[p] * real[p] + imag[p] * imag[p] + _TINY)
+
+
+@njit(**_OPTIONS)
+def _rooted(real: Plane, imag: Plane, sizes: Plane, out_real: Plane, out_imag: Plane) -> None:
+    """Numbers divided by the root of ``sizes``."""
+    for p in range(len(real)):
+        factor = np.float32(1) / np.sqrt(sizes[p])
+        out_real[p] = real[p] * factor
+        out_imag[p] = imag[p] * factor
+
+
+@njit(**_OPTIONS)
+def _square_roots(values: Plane, out: Plane) -> None:
+    for p in range(len(values)):
+        out[p] = np.sqrt(values[p])
+
+
+@njit(**_OPTIONS)
+def _pool(
+    real: Plane,
+    imag: Plane,
+    disk: NDArray[Any],
+    pairs: NDArray[Any],
+    triples: NDArray[Any],
+    roots: Plane,
+    scratch: Plane,
+    out: Plane,
+) -> None:
+    """Means and spreads over the disk of magnitudes, pairs and triples of responses (n_responses, height, width)."""
+    n_responses, n_pixels = len(real), scratch.shape[1]
+    halves, quarters = roots[0], roots[1]
+    one_over = np.float32(1) / np.float32(n_pixels)
+    width = n_responses + 2 * len(pairs) + 2 * len(triples)
+    re, im, size, root = scratch[0], scratch[1], scratch[2], scratch[3]
+    for r in range(n_responses):
+        _gather(real[r], disk, re)
+        _gather(imag[r], disk, im)
+        _magnitudes(re, im, size)
+        _rooted(re, im, size, halves[0, r], halves[1, r])
+        if len(triples):
+            _square_roots(size, root)
+            _rooted(halves[0, r], halves[1, r], root, quarters[0, r], quarters[1, r])
+        total, squares = np.float32(0), np.float32(0)
+        for p in range(n_pixels):
+            total += size[p]
+            squares += size[p] * size[p]
+        _write(total * one_over, squares * one_over, r, width, out)
+    for t in range(len(pairs)):
+        a, b = pairs[t, 0], pairs[t, 1]
+        ar, ai, br, bi = halves[0, a], halves[1, a], halves[0, b], halves[1, b]
+        total, squares, other, other_squares = np.float32(0), np.float32(0), np.float32(0), np.float32(0)
+        for p in range(n_pixels):
+            u = ar[p] * br[p] + ai[p] * bi[p]
+            v = ai[p] * br[p] - ar[p] * bi[p]
+            total += u
+            squares += u * u
+            other += v
+            other_squares += v * v
+        column = n_responses + 2 * t
+        _write(total * one_over, squares * one_over, column, width, out)
+        _write(other * one_over, other_squares * one_over, column + 1, width, out)
+    for t in range(len(triples)):
+        a, b, c = triples[t, 0], triples[t, 1], triples[t, 2]
+        ar, ai, br, bi = quarters[0, a], quarters[1, a], quarters[0, b], quarters[1, b]
+        cr, ci = halves[0, c], halves[1, c]
+        total, squares, other, other_squares = np.float32(0), np.float32(0), np.float32(0), np.float32(0)
+        for p in range(n_pixels):
+            re2 = ar[p] * br[p] - ai[p] * bi[p]
+            im2 = ar[p] * bi[p] + ai[p] * br[p]
+            u = re2 * cr[p] + im2 * ci[p]
+            v = im2 * cr[p] - re2 * ci[p]
+            total += u
+            squares += u * u
+            other += v
+            other_squares += v * v
+        column = n_responses + 2 * len(pairs) + 2 * t
+        _write(total * one_over, squares * one_over, column, width, out)
+        _write(other * one_over, other_squares * one_over, column + 1, width, out)
+
+
+@njit(**_OPTIONS)
+def _write(mean: np.float32, square: np.float32, column: int, width: int, out: Plane) -> None:
+    out[column] = mean
+    out[width + column] = np.sqrt(max(square - mean * mean, np.float32(0)))
+
+
+@njit(**_OPTIONS)
+def pool_ladder(
+    planes: Plane,
+    steps: NDArray[Any],
+    n_responses: int,
+    disk: NDArray[Any],
+    pairs: NDArray[Any],
+    triples: NDArray[Any],
+    out: Plane,
+) -> None:
+    """Responses of the fields of each image, and their pooled invariants.
+
+    Parameters
+    ----------
+    planes : (n, n_planes, height + 2 margin, width + 2 margin), smoothed fields
+    steps, n_responses, pairs, triples : of the :class:`~bispectral_ot.features.local_bispectrum.Ladder`
+    disk : (2, height) first and last (exclusive) pixel of each row in the disk
+    out : (n, 2 * (n_responses + 2 n_pairs + 2 n_triples)) means, then spreads
+    """
+    n, _, height, width = planes.shape
+    n_slots = len(steps)
+    n_pixels = int((disk[1] - disk[0]).sum())
+    real = np.zeros((n_slots, height, width), dtype=np.float32)
+    imag = np.zeros((n_slots, height, width), dtype=np.float32)
+    roots = np.empty((2, 2, n_responses, n_pixels), dtype=np.float32)  # z / |z|^(1/2) and z / |z|^(3/4)
+    scratch = np.empty((4, n_pixels), dtype=np.float32)
+    for i in range(n):
+        for t in range(n_slots):
+            slot, source, other, sign = steps[t]
+            if sign == 0:
+                real[slot] = planes[i, source]
+                if other >= 0:
+                    imag[slot] = planes[i, other]
+            else:
+                derive(real[source], imag[source], sign, real[slot], imag[slot])
+        _pool(real[:n_responses], imag[:n_responses], disk, pairs, triples, roots, scratch, out[i])
+
+
+@njit(**_OPTIONS)
+def shares_above(values: Plane, levels: Plane, slopes: Plane, out: Plane) -> None:
+    """Share of the values (n, channels, pixels) above each level (channels, m), with a soft step: (n, channels, m)."""
+    n, channels, n_pixels = values.shape
+    for i in range(n):
+        for channel in range(channels):
+            row = values[i, channel]
+            for m in range(levels.shape[1]):
+                level, total = levels[channel, m], np.float32(0)
+                slope = slopes[channel]
+                for p in range(n_pixels):
+                    total += min(max(slope * (row[p] - level) + np.float32(0.5), np.float32(0)), np.float32(1))
+                out[i, channel, m] = total / np.float32(n_pixels)

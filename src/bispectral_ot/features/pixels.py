@@ -1,0 +1,77 @@
+"""Pixels and vectors as they are, as features."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bispectral_ot.errors import DataWarning, InputError, warn
+from bispectral_ot.transformer import BatchTransformer, columns_table
+
+
+class Pixels(BatchTransformer):
+    """The pixels of each image as one float32 row, in the order of the array: no invariance.
+
+    Rows of any length are taken as they are. ``index_map_`` has the fields row, column, channel for images
+    and column for rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bispectral_ot.features import Pixels
+    >>> Pixels().fit_transform(np.arange(8).reshape(2, 2, 2))
+    array([[0., 1., 2., 3.],
+           [4., 5., 6., 7.]], dtype=float32)
+    """
+
+    symmetries = ("none",)
+
+    def _shape_of_row(self, n_columns: int) -> tuple[int, ...]:
+        return (n_columns,)
+
+    def _prepare(self) -> tuple[NDArray[np.void], NDArray[np.float32]]:
+        names = ("column",) if len(self.image_shape_) == 1 else ("row", "column", "channel")
+        position = np.indices((*self.image_shape_, 1)[: len(names)])
+        index_map = columns_table(**dict(zip(names, position, strict=True)))
+        return index_map, np.ones(len(index_map), dtype=np.float32)
+
+    def _scratch_per_row(self) -> int:
+        return 4 * self.n_features_in_
+
+    def _fill(self, rows: NDArray[Any], out: NDArray[np.float32]) -> int:
+        with np.errstate(over="ignore"):
+            out[:] = rows
+        if not np.isfinite(out).all():
+            raise InputError("pixel values are beyond the range of float32; scale the images first.")
+        return 0
+
+
+class Vectors(Pixels):
+    """Vectors of a :class:`~bispectral_ot.Dataset` of that kind, such as embeddings of a network, as they are.
+
+    ``index_map_`` has the field column. Columns that are constant carry nothing, and ``fit`` warns of them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bispectral_ot.features import Vectors
+    >>> Vectors().fit_transform(np.eye(2))
+    array([[1., 0.],
+           [0., 1.]], dtype=float32)
+    """
+
+    default_metric = "sqeuclidean"
+    _accepts_images = False
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn the number of columns."""
+        super().fit(X)
+        rows, _ = self._read(X, reset=False)
+        constant = int((np.ptp(rows, axis=0) == 0).sum())
+        if constant and len(rows) > 1:
+            warn(
+                f"{constant} of the {rows.shape[1]} columns of the vectors are constant and carry nothing.", DataWarning
+            )
+        return self

@@ -1,0 +1,55 @@
+"""Values of options, as literal types."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+Split = Literal["train", "val", "test"]
+Symmetry = Literal[
+    "rotation",
+    "rotation-reflection",
+    "rotation-translation",
+    "rotation-reflection-translation",
+    "similarity",
+    "similarity-reflection",
+    "translation",
+    "d4",
+    "mirrors",
+    "quarter-turns",
+    "so3",
+    "so3-shapes",
+    "none",
+]
+FeatureName = Literal[
+    "bispectrum",
+    "global-bispectrum",
+    "local-bispectrum",
+    "ring-bispectrum",
+    "best-rotation",
+    "translation-bispectrum",
+    "d4-bispectrum",
+    "image-bispectrum",
+    "sphere-bispectrum",
+    "shell-bispectrum",
+    "pixels",
+    "vectors",
+]
+Frame = Literal["canvas", "picture", "content", "common"]
+FRAMES: tuple[Frame, ...] = get_args(Frame)
+Metric = Literal["l1", "l2", "sqeuclidean", "cosine"]
+METRICS: tuple[Metric, ...] = get_args(Metric)
+Intensity = Literal["ignore", "keep"]
+Storage = Literal["float32", "compact", "recompute"]
+SolverName = Literal["sinkhorn", "exact"]
+Marginals = Literal["balanced", "relaxed", "estimated"]
+
+
+def is_feature_expression(text: str) -> bool:
+    """Whether text is an expression of features: names joined by ``+``, encoders as module:name or model.onnx.
+
+    Examples
+    --------
+    >>> is_feature_expression("bispectrum+package:network"), is_feature_expression("bispectrum")
+    (True, False)
+    """
+    return bool({"+", ":"} & set(text)) or text.endswith(".onnx")

@@ -1,0 +1,129 @@
+"""Estimator that gives images the labels of a labelled set, with scikit-learn's interface."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
+
+from bispectral_ot.datasets import Dataset
+from bispectral_ot.errors import DataWarning, InputError
+from bispectral_ot.literals import Marginals
+from bispectral_ot.matching.match import match
+from bispectral_ot.matching.result import Match
+
+
+class LabelTransfer(ClassifierMixin, BaseEstimator):
+    """Labels of new images by a labelled set of targets.
+
+    :meth:`predict` and :meth:`predict_proba` judge every image by itself, by the class model of the targets.
+    :meth:`transduce` matches a whole set of images with the targets: class proportions of the set are estimated, and
+    features, metric and plan are those of both sets.
+
+    Parameters
+    ----------
+    symmetry, features, metric, metric_learning, normalize
+        See :func:`~bispectral_ot.match`. Rows (n, columns) are compared as they are.
+
+    Attributes
+    ----------
+    classes_ : (c,) labels
+    target_, match_ : the targets, and their match with themselves, from which images are predicted
+
+    Examples
+    --------
+    >>> import bispectral_ot as bot
+    >>> source, target = bot.split_halves(bot.load("digits"), per_class=10)
+    >>> labels = bot.LabelTransfer().fit(target.images, target.labels)
+    >>> labels.predict(source.images[:3]).shape, labels.predict_proba(source.images[:3]).shape
+    ((3,), (3, 10))
+    """
+
+    def __init__(
+        self,
+        *,
+        symmetry: str | None = None,
+        features: Any = None,
+        metric: str | None = None,
+        metric_learning: Literal["auto", "none"] = "auto",
+        normalize: bool = True,
+    ) -> None:
+        self.symmetry = symmetry
+        self.features = features
+        self.metric = metric
+        self.metric_learning = metric_learning
+        self.normalize = normalize
+
+    def fit(self, X: ArrayLike | Dataset, y: ArrayLike | None = None) -> Self:
+        """Learn from targets: images, rows or a ``Dataset``, and their labels (those of the ``Dataset`` by default)."""
+        target, labels = _dataset(X), y
+        if labels is None:
+            if target.labels is None:
+                raise InputError("LabelTransfer requires y to be passed, but the target y is None.")
+            labels = np.asarray(target.classes)[target.labels]
+        values = np.asarray(labels)
+        if values.shape != (len(target),):
+            raise InputError(
+                f"y has shape {values.shape} but there are {len(target)} targets; give one label for each."
+            )
+        self.classes_, codes = np.unique(values, return_inverse=True)
+        self.n_features_in_ = int(np.prod(target.signals.shape[1:]))
+        self.target_ = _relabelled(target, codes, len(self.classes_))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DataWarning)  # of sources that are the targets
+            self.match_ = self._matched(_relabelled(target, None, 0), self.target_, marginals="relaxed")
+        return self
+
+    def predict(self, X: ArrayLike | Dataset) -> NDArray[Any]:
+        """Labels (n,) of images, each by itself."""
+        return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
+
+    def predict_proba(self, X: ArrayLike | Dataset) -> NDArray[np.float64]:
+        """Class probabilities (n, c) of images, each by itself, in the class proportions of the targets."""
+        check_is_fitted(self)
+        return self._probabilities(self.match_.predictor.match(_dataset(X)))
+
+    def transduce(self, X: ArrayLike | Dataset) -> Match:
+        """Match of a whole set of images with the targets; see :meth:`Match.labels` for names of classes by number."""
+        check_is_fitted(self)
+        return self._matched(_relabelled(_dataset(X), None, 0), self.target_)
+
+    def _matched(self, source: Dataset, target: Dataset, marginals: Marginals | None = None) -> Match:
+        return match(
+            source,
+            target,
+            symmetry=self.symmetry,
+            features=self.features,
+            metric=self.metric,  # type: ignore[arg-type]
+            metric_learning=self.metric_learning,
+            marginals=marginals,
+            normalize=self.normalize,
+        )
+
+    def _probabilities(self, found: Match) -> NDArray[np.float64]:
+        """Class probabilities in the order of ``classes_``; weights of the plan where there is no class model."""
+        if found.classes is None:
+            names, weights = found.class_weights(to="source")
+        else:
+            names, weights = found.classes.model.classes, found.classes.probabilities
+        probabilities = np.zeros((len(weights), len(self.classes_)))
+        probabilities[:, names.astype(np.int64)] = weights
+        return probabilities
+
+
+def _dataset(X: ArrayLike | Dataset) -> Dataset:
+    """Images as they are; rows (n, columns) as vectors."""
+    if isinstance(X, Dataset):
+        return X
+    array = np.asarray(X)
+    return Dataset.from_vectors(array) if array.ndim == 2 else Dataset(array)
+
+
+def _relabelled(dataset: Dataset, codes: NDArray[np.int64] | None, n_classes: int) -> Dataset:
+    """The same elements with classes 0, 1, 2, ... by number, or without labels."""
+    return replace(dataset, labels=codes, classes=tuple(map(str, range(n_classes))))

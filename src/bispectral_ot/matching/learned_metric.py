@@ -1,0 +1,148 @@
+"""Learned metric: Mahalanobis distances by the shrunk within-class covariance of the targets.
+
+The covariance within classes is shrunk towards a multiple of the identity, ``(1 - s) S + s (tr S / d) I``; with
+``s = 1`` distances are as they were. Leaving one target out is a rank-one change of ``S``: distances and discriminant
+scores of left-out targets follow exactly from one decomposition, whatever the shrinkage.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bispectral_ot.features.fitted import LinearMap
+
+Rows = NDArray[np.float32]
+Vector = NDArray[np.float64]
+Index = NDArray[np.int64]
+
+# Shrinkages to choose from; 1 is no learning.
+SHRINKAGES = (0.1, 0.3, 0.6, 0.9, 1.0)
+# Targets that the covariance is estimated from: fewer where columns are many, with which its decomposition grows.
+_SAMPLE, _MANY_COLUMNS, _SAMPLE_OF_MANY = 8192, 2048, 2048
+# Leaving an element out cannot take more than this fraction of its own variance away.
+_LEAST_LEFT = 1e-3
+
+
+def covariance_sample(columns: int) -> int:
+    """Number of targets that the covariance of so many columns is estimated from."""
+    return _SAMPLE if columns <= _MANY_COLUMNS else _SAMPLE_OF_MANY
+
+
+@dataclass(frozen=True, eq=False)
+class WithinClass:
+    """Covariance within the classes of some rows (n, columns).
+
+    Attributes
+    ----------
+    means, counts : (classes, columns) and (classes,)
+    basis, variances : (columns, r) eigenvectors and (r,) eigenvalues of the covariance that are not 0
+    mean_variance : mean of all eigenvalues
+    degrees : n less the number of classes
+    """
+
+    means: Rows = field(repr=False)
+    counts: Vector
+    basis: Rows = field(repr=False)
+    variances: Vector = field(repr=False)
+    mean_variance: float
+    degrees: int
+
+    @classmethod
+    def fit(cls, rows: Rows, labels: Index, n_classes: int) -> WithinClass | None:
+        """Estimate it, by the smaller of covariance and Gram matrix; None where no class varies."""
+        n, columns = rows.shape
+        counts = np.bincount(labels, minlength=n_classes).astype(np.float64)
+        means = np.zeros((n_classes, columns))
+        np.add.at(means, labels, rows)
+        means /= np.maximum(counts, 1)[:, None]
+        residuals = rows - means[labels].astype(np.float32)
+        degrees = n - int((counts > 0).sum())
+        if degrees < 1:
+            return None
+        small = residuals.T @ residuals if n >= columns else residuals @ residuals.T
+        variances, vectors = np.linalg.eigh(small.astype(np.float64) / degrees)
+        kept = variances > 1e-6 * variances[-1]
+        if not variances[-1] > 0:
+            return None
+        variances, vectors = variances[kept], vectors[:, kept]
+        if n < columns:
+            vectors = residuals.T @ (vectors / np.sqrt(variances * degrees))
+        mean_variance = float(variances.sum() / columns)
+        return cls(means.astype(np.float32), counts, vectors.astype(np.float32), variances, mean_variance, degrees)
+
+    def power(self, shrinkage: float, exponent: float) -> LinearMap:
+        """Power of the shrunk covariance, in units of its mean variance."""
+        spectrum = (1 - shrinkage) * self.variances / self.mean_variance + shrinkage
+        return LinearMap(self.basis, spectrum**exponent, shrinkage**exponent)
+
+    def discriminant(self, metric: float, shrinkage: float) -> tuple[Rows, Vector]:
+        """Coefficients (columns, classes) and intercepts of the linear discriminant at a shrinkage.
+
+        They are for rows that the metric of shrinkage ``metric`` has whitened.
+        """
+        centre = self.means[self.counts > 0].mean(axis=0)
+        centred = (self.means - centre).astype(np.float64)
+        solved = self.power(shrinkage, -1.0)(centred) / self.mean_variance
+        intercepts = -0.5 * np.einsum("cd,cd->c", centred, solved) - solved @ centre
+        unwhitened = solved if metric == 1 else self.power(metric, 0.5)(solved)
+        return np.ascontiguousarray(unwhitened.T, dtype=np.float32), intercepts
+
+
+@dataclass(frozen=True, eq=False)
+class LeftOut:
+    """Targets that are left out of means and covariance, after a random motion.
+
+    Attributes
+    ----------
+    within : covariance that they took part in
+    moved : (k, columns) rows of their moved images
+    residuals : (k, columns) differences of their own rows from the means of their classes
+    labels : (k,)
+    """
+
+    within: WithinClass
+    moved: Rows = field(repr=False)
+    residuals: Rows = field(repr=False)
+    labels: Index
+
+    def squared_distances(self, references: Rows, shrinkage: float) -> Rows:
+        """Squared distances (k, m) to references that are whitened already, by the covariance without each one."""
+        residuals, gains, whiten = self._without(shrinkage)
+        centre = references.mean(axis=0)
+        moved, others = whiten(self.moved) - centre, references - centre
+        squares = np.einsum("kd,kd->k", moved, moved)[:, None] + np.einsum("md,md->m", others, others)
+        squares -= 2 * moved @ others.T
+        along = np.einsum("kd,kd->k", residuals, moved)[:, None] - residuals @ others.T
+        squares += gains[:, None].astype(np.float32) * np.square(along)
+        found: Rows = np.maximum(squares, 0, out=squares)
+        return found
+
+    def discriminants(self, shrinkage: float) -> Vector:
+        """Scores (k, classes) of the linear discriminant, by means and covariance without each one."""
+        within, own, k = self.within, self.labels, np.arange(len(self.labels))
+        residuals, gains, whiten = self._without(shrinkage)
+        centre = within.means[within.counts > 0].mean(axis=0)
+        means, moved = whiten(within.means - centre), whiten(self.moved - centre)
+        rest = np.maximum(within.counts[own] - 1, 1)
+        length = np.einsum("kd,kd->k", residuals, residuals, dtype=np.float64)
+        along = np.einsum("kd,kd->k", moved, residuals, dtype=np.float64)
+        products, towards = (side.astype(np.float64) for side in (moved @ means.T, residuals @ means.T))
+        norms = np.tile(np.einsum("cd,cd->c", means, means, dtype=np.float64), (len(k), 1))
+        # the mean of its own class without it
+        products[k, own] -= along / rest
+        norms[k, own] += -2 * towards[k, own] / rest + length / rest**2
+        towards[k, own] -= length / rest
+        scores = products - 0.5 * norms + gains[:, None] * towards * (along[:, None] - 0.5 * towards)
+        found: Vector = scores / within.mean_variance
+        return found
+
+    def _without(self, shrinkage: float) -> tuple[Rows, Vector, LinearMap]:
+        """Whitened residuals, the factor of the rank-one change that leaving each one out makes, and the whitening."""
+        within, whiten = self.within, self.within.power(shrinkage, -0.5)
+        residuals, counts = whiten(self.residuals), within.counts[self.labels]
+        taken = (1 - shrinkage) * counts / np.maximum(counts - 1, 1) / within.degrees / within.mean_variance
+        own = np.einsum("kd,kd->k", residuals, residuals, dtype=np.float64)
+        return residuals, taken / np.maximum(1 - taken * own, _LEAST_LEFT), whiten

@@ -1,0 +1,145 @@
+"""Outliers: elements that are farther from the other set than its own elements are from each other.
+
+A plan between samples of both sets, relaxed on both sides, gives every sampled element a potential. With these, any
+element has a soft distance to the other set's sample, in which elements that are near to everything count less. Sampled
+elements of the other set have the same distance to each other, each left out: the rank among these is the score.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bispectral_ot import runtime
+from bispectral_ot.costs import Cost, Distance, Metric
+from bispectral_ot.costs.storage import storage_bytes
+from bispectral_ot.engines import Block, Threads, row_blocks
+from bispectral_ot.errors import DataWarning, warn
+from bispectral_ot.features import FeatureMap
+from bispectral_ot.sampling import random_rows
+from bispectral_ot.transport import EntropicCoupling, Sinkhorn
+
+Vector = NDArray[np.float64]
+Rows = NDArray[np.float32]
+
+# Regularisation and penalty of the relaxed plan, relative to the scale of the cost; from 0.1 to 0.4 little changes.
+_REG, _PENALTY, _TOL = 0.01, 0.2, 1e-3
+_BLOCK = 256
+# Elements of each set in the plan, the fewest sources and targets for a fraction, and the score below which it counts.
+_SAMPLE, _FEWEST, _LOW_SCORE = 2048, 20, 0.1
+# Fraction of outliers among the sources that makes a match doubtful as a whole.
+_MOST = 2 / 3
+
+
+class Outliers(NamedTuple):
+    """Outliers of one set with respect to the other.
+
+    Attributes
+    ----------
+    indices : (k,) elements whose score is below the level that was asked for, the lowest scores first
+    scores : (n,) fraction of the other set's elements that are at least as far from each other as this one is from
+        them; of elements that are no outliers, about a fraction s has a score below s
+    """
+
+    indices: NDArray[np.int64]
+    scores: Vector
+
+    def __repr__(self) -> str:
+        mean = self.scores.mean()
+        return f"Outliers({len(self.indices):,} of {len(self.scores):,} elements, scores {mean:.3f} on average)"
+
+
+class OutlierScores(NamedTuple):
+    """Scores and soft distances of all elements of both sets; see :class:`Outliers`."""
+
+    source: Vector
+    target: Vector
+    source_distances: Vector
+    target_distances: Vector
+
+    @property
+    def fraction(self) -> float:
+        """Estimated fraction of outliers among the sources: the excess of low scores over what chance gives."""
+        if min(len(self.source), len(self.target)) < _FEWEST:
+            return 0.0
+        low = float((self.source < _LOW_SCORE).mean())
+        return max(0.0, (low - _LOW_SCORE) / (1 - _LOW_SCORE))
+
+    def below(self, level: float, side: str) -> Outliers:
+        """Outliers of a side: elements whose score is below ``level``."""
+        scores, distances = (
+            (self.source, self.source_distances) if side == "source" else (self.target, self.target_distances)
+        )
+        found = np.flatnonzero(scores < level)
+        return Outliers(found[np.argsort(-distances[found], kind="stable")], scores)
+
+
+def outlier_scores(feature_map: FeatureMap, metric: Metric, features: tuple[Rows, Rows]) -> OutlierScores:
+    """Outlier scores of all elements of two sets, from one relaxed plan between samples of them."""
+    sampled = [np.asarray(rows[random_rows(len(rows), _SAMPLE)]) for rows in features]
+    between = feature_map.distance(sampled[0], sampled[1], metric)
+    needed = storage_bytes(between.shape, feature_bytes=between.feature_bytes, block_rows=between.rows_at_once)
+    # samples are small: a budget that has room for the match, if only with features in files, has room for them
+    with runtime.running(memory=max(runtime.current().budget, needed["float32"])):
+        plan = relaxed_plan(Cost.from_distance(between, storage="float32"))
+    scores, distances = [], []
+    for side, potential in ((0, plan.target_potential), (1, plan.source_potential)):
+        others = sampled[1 - side]
+        far = soft_distances(feature_map.distance(features[side], others, metric), potential, plan.epsilon)
+        own = own_distances(feature_map.distance(others, others, metric), potential, plan.epsilon)
+        scores.append(rank(far, own))
+        distances.append(far)
+    return OutlierScores(*scores, *distances)
+
+
+def warn_of_outliers(fraction: float) -> None:
+    """Warn where most of the sources are outliers."""
+    if fraction > _MOST:
+        warn(
+            f"about {fraction:.0%} of the sources seem to have no counterpart: they are farther from the targets than "
+            "these are from each other. Either they are of another kind, and their labels and matches mean nothing, or "
+            "the two sets were made in different ways (another size, blur, background). Match.outliers() lists them.",
+            DataWarning,
+        )
+
+
+def relaxed_plan(cost: Cost) -> EntropicCoupling:
+    """Plan that is relaxed on both sides: elements far from everything send and get less."""
+    return Sinkhorn(reg=_REG, tol=_TOL, unbalanced=_PENALTY).solve(cost)
+
+
+def soft_distances(distance: Distance, potential: Vector, epsilon: float) -> Vector:
+    """``-epsilon log sum_j exp((g_j - c_ij) / epsilon)`` of each row i, with the potential g (m,) of the columns."""
+    blocks = row_blocks(distance.shape[0], block_rows=_BLOCK)
+    parts = Threads().map(_soft_rows, blocks, shared=(distance, potential, epsilon, False), stage="outliers")
+    return np.concatenate(list(parts))
+
+
+def own_distances(within: Distance, potential: Vector, epsilon: float) -> Vector:
+    """Soft distances of the elements of a set to its other elements; ``within`` are distances (m, m) in the set."""
+    m = within.shape[0]
+    if m == 1:
+        return np.full(1, np.inf)
+    blocks = row_blocks(m, block_rows=_BLOCK)
+    parts = Threads().map(_soft_rows, blocks, shared=(within, potential, epsilon, True))
+    # the others stand for all: the element itself would have added 1 / m
+    found: Vector = np.concatenate(list(parts)) + epsilon * np.log1p(-1 / m)
+    return found
+
+
+def rank(distances: Vector, reference: Vector) -> Vector:
+    """Fraction of the reference that is at least as large: ``(1 + count) / (1 + size)``."""
+    ordered = np.sort(reference)
+    return (1 + len(ordered) - np.searchsorted(ordered, distances, side="left")) / (1 + len(ordered))
+
+
+def _soft_rows(block: Block, distance: Distance, potential: Vector, epsilon: float, leave_out: bool) -> Vector:
+    exponents = (potential - distance.rows(block.start, block.stop)) / epsilon
+    if leave_out:
+        exponents[np.arange(block.stop - block.start), np.arange(block.start, block.stop)] = -np.inf
+    highest = exponents.max(axis=1)
+    sums = np.exp(exponents - highest[:, None]).sum(axis=1)
+    found: Vector = -epsilon * (highest + np.log(sums))
+    return found

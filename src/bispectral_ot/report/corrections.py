@@ -1,0 +1,91 @@
+"""Corrections: labels that a reader has given on the page of a match, as labelled targets of the next match."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import numpy as np
+
+from bispectral_ot.datasets import Dataset
+from bispectral_ot.drawing import printable
+from bispectral_ot.errors import InputError
+
+
+def read_corrections(path: str | Path, source: Dataset) -> dict[int, str]:
+    """Labels by row of ``source``, from a CSV file with the columns ``source`` (position) or ``file``, and ``label``.
+
+    Files are looked up where a row names one and the source has files, positions otherwise. Rows without a label are
+    left out; of several rows for one image the last counts.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, lacks the columns, or names an image that the source does not have.
+    """
+    try:
+        with open(path, newline="", encoding="utf-8-sig") as lines:
+            reader = csv.DictReader(lines)
+            rows, header = list(reader), reader.fieldnames or []
+    except (OSError, ValueError, csv.Error) as error:
+        raise InputError(f"cannot read the corrections {path}: {error}.") from None
+    if "label" not in header or not {"source", "file"} & set(header):
+        raise InputError(f"{path} has the columns {', '.join(header) or 'none'}; it needs label, and source or file.")
+    files = {name: row for row, name in enumerate(source.files)}
+    positions = {str(position): row for row, position in enumerate(source.positions)}
+    found: dict[int, str] = {}
+    for number, row in enumerate(rows, start=2):
+        label, file, position = ((row.get(name) or "").strip() for name in ("label", "file", "source"))
+        if not label:
+            continue
+        place = files.get(file) if file and files else positions.get(position)
+        if place is None:
+            named = printable(file if file and files else position)
+            raise InputError(
+                f"{path}, line {number}: the source {source.name!r} has no image {named!r}; give the corrections of a "
+                "match of the same source."
+            )
+        found[place] = label
+    if not found:
+        raise InputError(f"{path} has no labels; export it from the page of a match.")
+    return found
+
+
+def with_corrections(source: Dataset, target: Dataset, path: str | Path) -> tuple[Dataset, Dataset]:
+    r"""Sources that are left, and the targets followed by the sources whose label was corrected or confirmed.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> import bispectral_ot as bot
+    >>> source, target = bot.split_halves(bot.load("digits"), per_class=10)
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "corrections.csv"
+    >>> _ = path.write_text(f"source,label\n{source.positions[3]},7\n")
+    >>> [len(side) for side in with_corrections(source, target, path)]
+    [99, 101]
+    """
+    if target.labels is None:
+        raise InputError(f"the target {target.name!r} has no labels, so corrections have no use; leave them out.")
+    if source.images.shape[1:] != target.images.shape[1:]:
+        raise InputError("corrected sources can be used as targets only where all images have one size.")
+    found = read_corrections(path, source)
+    rows = np.array(list(found))
+    if len(rows) == len(source):
+        raise InputError(f"{path} has labels for all images of the source, so none is left to match.")
+    classes = tuple(dict.fromkeys([*target.classes, *found.values()]))
+    codes = np.array([classes.index(label) for label in found.values()])
+    files: tuple[str, ...] = ()
+    if target.files or source.files:
+        old = target.files or ("",) * len(target)
+        files = (*old, *(source.files[row] if source.files else "" for row in rows))
+    first = int(target.positions.max()) + 1
+    more = Dataset(
+        np.concatenate([target.images, source.images[rows].astype(target.images.dtype, copy=False)]),
+        np.concatenate([target.labels, codes]),
+        name=target.name,
+        classes=classes,
+        files=files,
+        positions=np.concatenate([target.positions, np.arange(first, first + len(rows))]),
+        kind=target.kind,
+    )
+    return source.select(np.setdiff1d(np.arange(len(source)), rows)), more

@@ -1,0 +1,228 @@
+"""The page of a run: one HTML file that needs nothing else."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import re
+import warnings
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, TypeVar
+
+from bispectral_ot._version import __version__
+from bispectral_ot.drawing import CLASS_COLOURS, FAINT, INK, MUTED, RIGHT, WRONG, printable
+from bispectral_ot.errors import DataWarning, InputError
+from bispectral_ot.files import write_text
+from bispectral_ot.memory import format_bytes
+from bispectral_ot.report.page_data import ComparisonPage, MatchPage
+from bispectral_ot.report.records import JsonObject, load_record, read_json, record_json
+from bispectral_ot.report.run_folder import COMPARISON_DATA, MATCH_DATA, decorate
+from bispectral_ot.runs import REPORT
+
+Result = TypeVar("Result")
+# Size of the matches of one page, and of its figures; further ones are named and left out.
+_MOST_BYTES, _MOST_FIGURE_BYTES = 12_000_000, 3_000_000
+_SCRIPTS = (
+    *("dom.js", "pictures.js", "gallery.js", "flow.js", "check.js", "map.js", "convergence.js"),
+    *("sets.js", "pair.js", "comparison.js", "page.js"),
+)
+_TITLES = {
+    "match": "Match of two datasets",
+    "compare": "Comparison of datasets",
+    "upright": "Images put upright",
+    "demo": "Rotated digits matched with upright ones",
+}
+# Characters that a script element must not contain, as JSON's own escapes.
+_UNSAFE = {letter: f"\\u{ord(letter):04x}" for letter in "<>&\u2028\u2029"}
+
+
+@dataclass(frozen=True)
+class Group:
+    """Matches of the same two sides."""
+
+    title: str
+    panels: list[MatchPage]
+
+
+@dataclass(frozen=True)
+class PageContent:
+    """What the script of a page reads; ``left_out`` are titles of matches for which there is no room."""
+
+    title: str
+    about: str
+    warnings: list[str]
+    figures: list[dict[str, str]]
+    groups: list[Group]
+    comparison: ComparisonPage | None
+    left_out: list[str]
+    class_colours: tuple[str, ...] = CLASS_COLOURS
+
+
+def write_report(run: str | Path) -> Path:
+    """Write ``report.html`` into a run folder and return its path.
+
+    Parameters
+    ----------
+    run
+        Folder that ``match``, ``compare``, ``upright`` or ``demo`` has written.
+
+    Raises
+    ------
+    InputError
+        If the folder is not one run, or has nothing that a page could show.
+    """
+    folder = Path(run)
+    if not folder.is_dir():
+        raise InputError(f"{folder} is not a folder; give the folder that match, compare, upright or demo has written.")
+    if (folder / REPORT).is_dir():
+        raise InputError(f"{folder / REPORT} is a folder, but the page goes there; move it away.")
+    kept = _kept_matches(folder)
+    matches = _readable(lambda path: load_record(path, MatchPage), kept)
+    paths = [folder / COMPARISON_DATA] if (folder / COMPARISON_DATA).is_file() else []
+    comparisons = _readable(lambda path: load_record(path, ComparisonPage), paths)
+    if not (matches or comparisons):
+        for path in kept[:1]:
+            load_record(path, MatchPage)  # says what is wrong with it
+        for path in paths:
+            load_record(path, ComparisonPage)
+        raise InputError(f"{folder} is not a run, or has no {MATCH_DATA}; run the command again.")
+    groups, left_out = _groups(matches)
+    comparison = comparisons[0] if comparisons else None
+    content = PageContent(
+        **_run_words(folder), figures=_pose_figures(folder), groups=groups, comparison=comparison, left_out=left_out
+    )
+    write_text(folder / REPORT, build_page(content))
+    return folder / REPORT
+
+
+def add_report(run: Path) -> None:
+    """Write the page of a run that is complete without it: a failure is a warning."""
+    decorate({REPORT: lambda: write_report(run)})
+
+
+def _readable(read: Callable[[Path], Result], paths: Iterable[Path]) -> list[Result]:
+    """What can be read; a warning names each file that cannot, and the page is made without it."""
+    found = []
+    for path in paths:
+        try:
+            found.append(read(path))
+        except InputError as error:
+            warnings.warn(f"{error} The page is made without it.", DataWarning, stacklevel=3)
+        except (OSError, ValueError, RecursionError, MemoryError) as error:
+            reason = str(error) or type(error).__name__
+            warnings.warn(f"{path} is damaged ({reason}). The page is made without it.", DataWarning, stacklevel=3)
+    return found
+
+
+def _kept_matches(folder: Path) -> list[Path]:
+    """Files with the matches of one run: ``match`` has one, ``demo`` one for each kind of features, a study its cells.
+
+    Runs inside the folder are runs of their own.
+    """
+    runs = sorted(path.parent for path in folder.glob("*/run.json"))
+    if runs and not (folder / "run.json").is_file():
+        raise InputError(f"{folder} holds runs but is none itself; give one of them, such as {runs[0]}.")
+    found = [path for pattern in ("", "*/", "report/*/") for path in folder.glob(pattern + MATCH_DATA)]
+    return sorted(path for path in found if path.parent not in runs)
+
+
+def build_page(content: PageContent) -> str:
+    """Fill the frame of the page; ``content`` is what its script reads."""
+    assets = files("bispectral_ot.report") / "assets"
+
+    def read(name: str) -> str:
+        return assets.joinpath(*name.split("/")).read_text(encoding="utf-8")
+
+    script = '"use strict";\n(() => {\n' + "\n".join(read(name) for name in _SCRIPTS) + "})();\n"
+    library = read("echarts/echarts.min.js")
+    colours = {"ink": INK, "muted": MUTED, "faint": FAINT, "right": RIGHT, "wrong": WRONG}
+    palette = ":root{" + "".join(f"--{name}:{value};" for name, value in colours.items()) + "}\n"
+    parts = {
+        "policy": _policy(library, script),
+        "version": __version__,
+        "title": html.escape(content.title),
+        "style": palette + read("page.css"),
+        "data": embed_json(content),
+        "library": library,
+        "script": script,
+    }
+    # one pass: what was put in is not searched again
+    return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], read("page.html"))
+
+
+def embed_json(content: Any) -> str:
+    """JSON that is safe inside a script element, whatever its strings are."""
+    text = record_json(content)
+    for letter, escape in _UNSAFE.items():
+        text = text.replace(letter, escape)
+    # lone surrogates (bytes of a file name that are no text) cannot be written in UTF-8
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def _policy(*scripts: str) -> str:
+    """Content security policy: nothing is fetched, and no script runs but those of the page."""
+    digests = (base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts)
+    allowed = " ".join(f"'sha256-{digest}'" for digest in digests)
+    return f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data: blob:"
+
+
+def _groups(matches: list[MatchPage]) -> tuple[list[Group], list[str]]:
+    """Matches of the same two sides together, as far as there is room, and the titles of the others."""
+    by_sides: dict[tuple[str, int], list[MatchPage]] = {}
+    left_out, used = [], 0
+    for match in matches:
+        used += len(match.sheet.image) + (0 if match.large is None else len(match.large.image))
+        if used > _MOST_BYTES and by_sides:
+            left_out.append(" ".join(filter(None, (match.group, match.title))))
+            continue
+        # sets of the same name may be different samples
+        by_sides.setdefault((match.group, match.checksum), []).append(match)
+    names = [name for name, _ in by_sides]
+    titles = [n if names.count(n) == 1 else f"{n} ({names[: i + 1].count(n)})" for i, n in enumerate(names)]
+    return [Group(title, panels) for title, panels in zip(titles, by_sides.values(), strict=True)], left_out
+
+
+def _run_words(folder: Path) -> JsonObject:
+    """Title, origin and warnings of a run."""
+    record, results = (_read_entries(folder / name) for name in ("run.json", "results.json"))
+    config, machine = (entry if isinstance(entry, dict) else {} for entry in map(record.get, ("config", "machine")))
+    seconds, memory = record.get("wall_seconds"), record.get("peak_memory_bytes")
+    about = [f"Made by bispectral-ot {record.get('bispectral_ot', __version__)}"]
+    if "date" in record:
+        about.append(f"on {record['date']}")
+    if isinstance(seconds, int | float) and isinstance(memory, int):
+        about.append(f"in {seconds:.1f} s with a peak memory of {format_bytes(memory)}")
+    if machine:
+        about.append(f"on {machine.get('processor')} ({machine.get('cores')} cores)")
+    told = results.get("warnings")
+    return {
+        "title": _TITLES.get(str(config.get("verb")), f"Report of {printable(folder.resolve().name)}"),
+        "about": " ".join(about) + ".",
+        "warnings": [str(warning) for warning in told] if isinstance(told, list) else [],
+    }
+
+
+def _pose_figures(folder: Path) -> list[dict[str, str]]:
+    """Figures of poses as far as they fit; the page draws everything else itself."""
+    pictures, used = [], 0
+    for path, picture in _readable(lambda path: (path, path.read_bytes()), sorted(folder.glob("figures/poses*.png"))):
+        used += len(picture)
+        if used <= _MOST_FIGURE_BYTES:
+            pictures.append({"name": path.stem, "png": base64.b64encode(picture).decode()})
+    return pictures
+
+
+def _read_entries(path: Path) -> JsonObject:
+    """Content of a JSON file; nothing where there is none, or a damaged one."""
+
+    def read(path: Path) -> JsonObject:
+        content = read_json(path)
+        if not isinstance(content, dict):
+            raise ValueError(f"it is {type(content).__name__}, not a set of entries")
+        return content
+
+    return next(iter(_readable(read, [path] if path.exists() else [])), {})

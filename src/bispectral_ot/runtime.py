@@ -1,0 +1,142 @@
+"""Execution context of a call: progress callback, memory budget and engine.
+
+Front doors such as :func:`~bispectral_ot.match` set it once with :func:`running`; the functions below them read it with
+:func:`current`, so that none of the three is a parameter of every function. It belongs to the thread that set it: block
+functions, which run on other threads and machines, take what they need as arguments.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from bispectral_ot.memory import default_budget, parse_bytes
+from bispectral_ot.progress import Progress, silent
+
+if TYPE_CHECKING:
+    from bispectral_ot.engines import Engine
+
+
+def _ignore(text: str) -> None:
+    pass
+
+
+@dataclass(frozen=True)
+class Runtime:
+    """How the current call is executed.
+
+    Attributes
+    ----------
+    progress : called as ``progress(stage, done, total)``
+    message : called with one line about the run, such as where it was resumed
+    memory : budget in bytes for features and cost; None for 70 % of the memory that is available
+    engine : where block functions run; None for the threads of this machine
+    """
+
+    progress: Progress = silent
+    message: Callable[[str], None] = _ignore
+    memory: int | None = None
+    engine: Engine | None = None
+
+    @property
+    def budget(self) -> int:
+        """Memory budget in bytes."""
+        return default_budget() if self.memory is None else self.memory
+
+
+_current: ContextVar[Runtime] = ContextVar("bispectral_ot_runtime", default=Runtime())  # noqa: B039 (frozen)
+
+
+def current() -> Runtime:
+    """Execution context of the running call."""
+    return _current.get()
+
+
+_blas_lock = threading.Lock()
+_blas_users = 0
+_blas_limits: Any = None
+# Libraries are searched for, which takes milliseconds, only where modules were imported since the last time.
+_blas_found: tuple[int, Any] = (0, None)
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Within this context BLAS uses one thread: row blocks keep every core busy, and its threads would only wait.
+
+    The limit is that of the process. It is set by the first of overlapping contexts and lifted by the last, in whatever
+    order they end.
+    """
+    global _blas_users, _blas_limits, _blas_found
+    from threadpoolctl import ThreadpoolController
+
+    with _blas_lock:
+        if _blas_users == 0:
+            if _blas_found[0] != len(sys.modules):
+                _blas_found = len(sys.modules), ThreadpoolController()
+            _blas_limits = _blas_found[1].limit(limits=1, user_api="blas")
+        _blas_users += 1
+    try:
+        yield
+    finally:
+        with _blas_lock:
+            _blas_users -= 1
+            if _blas_users == 0:
+                _blas_limits.restore_original_limits()
+
+
+@contextmanager
+def running(
+    *,
+    progress: Progress | None = None,
+    message: Callable[[str], None] | None = None,
+    memory: str | int | float | None = None,
+    engine: Any = None,
+) -> Iterator[Runtime]:
+    """Change the execution context within a block; what is None stays as it is.
+
+    BLAS uses one thread within the block: row blocks run on all cores, and digits do not depend on their number.
+
+    Examples
+    --------
+    >>> from bispectral_ot import runtime
+    >>> with runtime.running(memory="2GB") as context:
+    ...     context.budget
+    2000000000
+    """
+    changes = {
+        "progress": progress,
+        "message": message,
+        "memory": None if memory is None else parse_bytes(memory),
+        "engine": engine,
+    }
+    context = replace(current(), **{name: value for name, value in changes.items() if value is not None})
+    token = _current.set(context)
+    try:
+        with one_blas_thread():  # results do not depend on the number of threads
+            yield context
+    finally:
+        _current.reset(token)
+
+
+def adopt(context: Runtime) -> None:
+    """Make ``context`` that of the running thread, which works for another one."""
+    _current.set(context)
+
+
+def progress(stage: str, done: int, total: int) -> None:
+    """Report that ``done`` of ``total`` units of ``stage`` are finished; ``total`` is 0 where it is unknown.
+
+    Work without the name of a stage is not reported.
+    """
+    if stage:
+        current().progress(stage, done, total)
+
+
+def message(text: str) -> None:
+    """Report one line about the run."""
+    current().message(text)

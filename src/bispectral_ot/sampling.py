@@ -1,0 +1,86 @@
+"""Samples of rows: evenly spaced, at random, and class by class."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Rows = NDArray[np.int64]
+
+
+def evenly_spaced(n: int, size: int) -> Rows:
+    """At most ``size`` of n rows, evenly spaced, the first and the last among them where there are two.
+
+    Examples
+    --------
+    >>> evenly_spaced(9, 3).tolist()
+    [0, 4, 8]
+    """
+    count = min(n, size)
+    return np.arange(count) * (n - 1) // max(1, count - 1)
+
+
+def evenly_spaced_sets(sizes: Sequence[int], size: int) -> list[Rows]:
+    """Evenly spaced rows of several sets: about ``size`` in all, in proportion to the sizes, at least one of each.
+
+    Examples
+    --------
+    >>> [rows.tolist() for rows in evenly_spaced_sets([6, 3], 3)]
+    [[0, 5], [0]]
+    """
+    total = sum(sizes)
+    quotas = sizes if total <= size else [max(1, round(size * n / total)) for n in sizes]
+    return [evenly_spaced(n, quota) for n, quota in zip(sizes, quotas, strict=True)]
+
+
+def random_rows(n: int, size: int, *, seed: int | Sequence[int] = 0) -> Rows:
+    """At most ``size`` of n rows at random without replacement, increasing."""
+    if n <= size:
+        return np.arange(n)
+    return np.sort(np.random.default_rng(seed).choice(n, size, replace=False))
+
+
+def balanced_rows(labels: NDArray[Any], size: int, *, seed: int = 0) -> Rows:
+    """At most ``size`` rows, increasing: small classes whole, large ones cut to the same number at random.
+
+    At least one row of each class is taken, also where that makes more than ``size``.
+
+    Examples
+    --------
+    >>> labels = np.array([0, 0, 0, 0, 0, 0, 1])
+    >>> np.bincount(labels[balanced_rows(labels, 4)]).tolist()
+    [3, 1]
+    """
+    if len(labels) <= size:
+        return np.arange(len(labels))
+    counts = np.sort(np.unique(labels, return_counts=True)[1])
+    # with classes by size, those before class i are whole where the cut is at counts[i]
+    cuts = (size - (np.cumsum(counts) - counts)) // np.arange(len(counts), 0, -1)
+    most = max(1, int(cuts[np.argmax(cuts < counts)]))
+    order = np.random.default_rng(seed).permutation(len(labels))
+    return np.sort(order[_rank_in_group(labels[order]) < most])
+
+
+def class_by_class(labels: NDArray[Any] | None, n: int, *, seed: int = 0) -> Rows:
+    """All n rows in a random order that begins with one of every class, then a second of every class, and so on."""
+    order = np.random.default_rng(seed).permutation(n)
+    return order if labels is None else order[turn_by_turn(labels[order])]
+
+
+def turn_by_turn(groups: NDArray[Any], priority: NDArray[Any] | None = None) -> Rows:
+    """Order of rows: the first of every group, then the second of every group; within a turn by ``priority``."""
+    rank = _rank_in_group(groups)
+    return np.lexsort((np.zeros(len(groups)) if priority is None else priority, rank))
+
+
+def _rank_in_group(groups: NDArray[Any]) -> Rows:
+    """Number of each row among the rows of its group, in the order given."""
+    _, group, counts = np.unique(groups, return_inverse=True, return_counts=True)
+    by_group = np.argsort(group, kind="stable")
+    starts = np.cumsum(counts) - counts
+    rank = np.empty(len(groups), dtype=np.int64)
+    rank[by_group] = np.arange(len(groups)) - starts[group[by_group]]
+    return rank

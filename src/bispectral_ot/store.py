@@ -1,0 +1,134 @@
+"""Store for resumable work: results in a folder, each under a hash of everything that it depends on."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import zipfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+
+from bispectral_ot.errors import DataWarning, warn
+from bispectral_ot.files import whole_file
+
+T = TypeVar("T")
+_HEADER = "header.json"
+_BLOCK_ROWS = 4096
+
+
+class Digest(Protocol):
+    """Object of :mod:`hashlib`."""
+
+    def update(self, data: Any, /) -> None: ...  # noqa: D102
+
+
+def content_hash(*parts: Any) -> str:
+    """Hash of content: arrays by type, shape and bytes; dataclasses, mappings and sequences by their parts.
+
+    Numbers, strings, booleans and None are hashed by their representation; any other object is refused. The names and
+    files of a dataset do not count.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> content_hash(np.arange(3), {"reg": 0.1}) == content_hash(np.arange(3), {"reg": 0.1})
+    True
+    >>> content_hash(np.arange(3), {"reg": 0.1}) == content_hash(np.arange(3), {"reg": 0.2})
+    False
+    """
+    digest = hashlib.blake2b(digest_size=16)
+    _update(digest, parts)
+    return digest.hexdigest()
+
+
+def dataset_hash(dataset: Any) -> str:
+    """Hash of the images, labels and class names of a dataset; chunked images are read block by block."""
+    return content_hash(dataset.kind, dataset.signals, dataset.labels, dataset.classes)
+
+
+def _update(digest: Digest, part: Any) -> None:
+    if dataclasses.is_dataclass(part) and not isinstance(part, type):
+        part = {field.name: getattr(part, field.name) for field in dataclasses.fields(part)}
+    if isinstance(part, Mapping):
+        part = sorted(part.items())
+    if hasattr(part, "shape") and hasattr(part, "dtype") and len(part.shape):
+        digest.update(f"array {part.shape} {part.dtype} ".encode())
+        for start in range(0, len(part), _BLOCK_ROWS):
+            digest.update(np.ascontiguousarray(part[start : start + _BLOCK_ROWS]).data)
+    elif isinstance(part, (list, tuple)):
+        digest.update(f"sequence {len(part)} ".encode())
+        for each in part:
+            _update(digest, each)
+    elif part is None or isinstance(part, (str, int, float, np.generic)):
+        plain = part.item() if isinstance(part, np.generic) else part
+        text = repr(plain).encode("utf-8", "backslashreplace")
+        digest.update(f"{type(plain).__name__} {len(text)} ".encode() + text)
+    else:
+        raise TypeError(f"cannot hash {type(part).__name__}")
+
+
+class Store:
+    """Results of finished parts, one ``.npz`` file each, written whole or not at all.
+
+    Parameters
+    ----------
+    folder
+        Created with the first result; None to keep nothing.
+
+    Examples
+    --------
+    >>> store = Store(None)
+    >>> store.result(["halves", 0.1], dict, lambda: {"value": 3.0})
+    {'value': 3.0}
+    """
+
+    def __init__(self, folder: str | Path | None) -> None:
+        self.folder = None if folder is None else Path(folder)
+        self.reused = 0
+
+    def result(self, parts: Any, kind: Callable[..., T], compute: Callable[[], T]) -> T:
+        """Result under the hash of ``parts``, computed and kept where it is missing.
+
+        Results are dicts or flat dataclasses of arrays, numbers, strings and None, and ``kind`` builds one from its
+        fields. A damaged file is a warning, and is computed again.
+        """
+        if self.folder is None:
+            return compute()
+        path = self.folder / f"{content_hash(parts)}.npz"
+        if path.is_file():
+            try:
+                found = kind(**read_record(path))
+            except (OSError, ValueError, TypeError, KeyError, RecursionError, zipfile.BadZipFile) as error:
+                warn(f"{path} cannot be read ({error}) and is computed again.", DataWarning)
+            else:
+                self.reused += 1
+                return found
+        result = compute()
+        write_record(path, result)
+        return result
+
+
+def read_record(path: Path) -> dict[str, Any]:
+    """Entries of a file that :func:`write_record` has written."""
+    with np.load(path, allow_pickle=False) as file:
+        values: dict[str, Any] = json.loads(str(file[_HEADER]))
+        return values | {name: file[name] for name in file.files if name != _HEADER}
+
+
+def write_record(path: Path, result: Any) -> None:
+    """Write a dict or a flat dataclass of arrays, numbers, strings and None as one ``.npz`` file."""
+    entries = (
+        result if isinstance(result, dict) else {f.name: getattr(result, f.name) for f in dataclasses.fields(result)}
+    )
+    arrays: Any = {name: value for name, value in entries.items() if isinstance(value, np.ndarray)}
+    rest = {
+        name: value.item() if isinstance(value, np.generic) else value
+        for name, value in entries.items()
+        if name not in arrays
+    }
+    with whole_file(path) as partial, open(partial, "wb") as file:
+        np.savez(file, **arrays, **{_HEADER: np.array(json.dumps(rest))})  # type: ignore[arg-type]

@@ -1,0 +1,549 @@
+"""Invariants as PyTorch modules, made from fitted NumPy transformers: tables and weights exist once.
+
+Images are (n, height, width) or (n, height, width, channels), as in NumPy. Results have the dtype and the device of the
+images. Roots, magnitudes and norms have the subgradient 0 at 0.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+import scipy.fft
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn import functional
+
+from bispectral_ot import features
+from bispectral_ot.errors import InputError
+from bispectral_ot.features.local_bispectrum import Ladder
+from bispectral_ot.features.polar import PolarFields, PolarSampler
+from bispectral_ot.features.products import ROUNDING
+from bispectral_ot.transformer import BatchTransformer
+
+_TINY = 1e-20  # added to squares before the roots of local responses, as the compiled kernels do
+
+
+class Invariant(nn.Module):
+    """Module with the tables of a fitted transformer; ``forward`` maps signals (n, ...) to rows (n, columns)."""
+
+    def __init__(self, transformer: BatchTransformer) -> None:
+        super().__init__()
+        if not hasattr(transformer, "feature_weights_"):
+            name = type(transformer).__name__
+            raise InputError(f"this {name} is not fitted; call fit(images) on it first.")
+        self.shape = tuple(transformer.image_shape_)
+        self.n_features_out = int(transformer.n_features_out_)
+        self.keep("feature_weights", transformer.feature_weights_)
+
+    def keep(self, name: str, array: NDArray[Any]) -> None:
+        """Register a table as a buffer: it moves with the module, and is not trained."""
+        self.register_buffer(name, torch.tensor(np.asarray(array)), persistent=False)
+
+    def table(self, name: str, like: Tensor) -> Tensor:
+        """A table with the dtype and device of a tensor; indices keep theirs."""
+        found: Tensor = getattr(self, name)
+        if found.is_complex():
+            return found.to(device=like.device, dtype=torch.promote_types(like.dtype, torch.complex64))
+        return found.to(like.device) if found.dtype == torch.int64 else found.to(like)
+
+    def signals(self, x: Tensor) -> Tensor:
+        """Signals (n, channels, pixels) of the fitted size."""
+        if not isinstance(x, Tensor) or not x.dtype.is_floating_point:
+            kind = x.dtype if isinstance(x, Tensor) else type(x).__name__
+            raise InputError(f"expected a floating-point tensor, got {kind}; convert it with x.float().")
+        shape, own = tuple(x.shape[1:]), self.shape
+        if (*shape, 1)[: max(len(own), 3)] != (*own, 1)[: max(len(own), 3)] and shape != own:
+            raise InputError(
+                f"expected signals of shape (n, {', '.join(map(str, own))}), got {tuple(x.shape)}; resize them, or "
+                "convert a transformer that was fitted to this size."
+            )
+        if not x.is_meta and not bool(torch.isfinite(x).all()):
+            raise InputError("signals have NaN or infinity in them; repair these values or leave them out.")
+        channels = own[2] if len(own) == 3 else 1
+        return x.reshape(len(x), -1, channels).mT
+
+    def normalized(self, rows: Tensor, weights: Tensor, length: float = 1.0) -> Tensor:
+        """Rows of weighted norm ``length``; rows whose norm is only rounding are zero."""
+        squares = (rows.square() * weights).sum(-1, keepdim=True)
+        vanishing = squares <= ROUNDING**2
+        norm = torch.where(vanishing, 1, squares).sqrt()
+        return torch.where(vanishing, 0, rows * (length / norm))
+
+
+def _unit_scaled(x: Tensor, dims: tuple[int, ...]) -> Tensor:
+    """Signals divided by a power of two near their largest magnitude, which rounds nothing away."""
+    peak = x.detach().abs().amax(dims, keepdim=True)
+    exponent = torch.frexp(torch.where(peak > 0, peak, 1)).exponent
+    return x / torch.ldexp(torch.ones_like(peak), exponent - 1)
+
+
+def _parts(products: Tensor, n_real: int) -> Tensor:
+    """Real parts of all complex products (n, ...), then imaginary parts of those from ``n_real`` on."""
+    return torch.cat([products.real, products.imag[..., n_real:]], dim=-1)
+
+
+def _compressed(z: Tensor, power: float) -> Tensor:
+    """``z |z|^(power - 1)``."""
+    squares = z.real.square() + z.imag.square()
+    factor = torch.where(squares > 0, squares, 1) ** ((power - 1) / 2) * (squares > 0)
+    return z * factor
+
+
+def _median(values: Tensor) -> Tensor:
+    """Median along the last axis, the mean of the middle two where their number is even."""
+    ordered, n = values.sort(-1).values, values.shape[-1]
+    return (ordered[..., (n - 1) // 2] + ordered[..., n // 2]) / 2
+
+
+def _averaging(edges: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Matrix (cells, pixels) of means over cells with these edges (cells, 2)."""
+    size = round(float(edges[-1, 1]))
+    start, stop = edges[:, :1], edges[:, 1:]
+    pixel = np.arange(size)
+    shared: NDArray[np.float64] = np.clip(np.minimum(pixel + 1, stop) - np.maximum(pixel, start), 0, None)
+    return shared / (stop - start)
+
+
+class _Sampler(nn.Module):
+    """Polar grid: a weighted mean of few pixels for each sample, by gathers."""
+
+    def __init__(self, sampler: PolarSampler) -> None:
+        super().__init__()
+        matrix = sampler.matrix.tocsr()
+        counts = np.diff(matrix.indptr)
+        inside = np.arange(max(1, counts.max()))[None] < counts[:, None]
+        pixels, weights = np.zeros(inside.shape, dtype=np.int64), np.zeros(inside.shape)
+        pixels[inside], weights[inside] = matrix.indices, matrix.data
+        self.n_rings, self.n_angles = sampler.n_rings, sampler.n_angles
+        self.register_buffer("pixels", torch.tensor(pixels), persistent=False)
+        self.register_buffer("weights", torch.tensor(weights), persistent=False)
+
+    def forward(self, planes: Tensor) -> Tensor:
+        """Planes (..., pixels) to (..., rings, angles)."""
+        pixels, weights = self.pixels.to(planes.device), self.weights.to(planes)
+        samples = sum(planes[..., pixels[:, entry]] * weights[:, entry] for entry in range(pixels.shape[1]))
+        assert isinstance(samples, Tensor)
+        return samples.unflatten(-1, (self.n_rings, self.n_angles))
+
+
+class RingBispectrum(Invariant):
+    """Bispectra of the rings of an image, as :class:`bispectral_ot.RingBispectrum`."""
+
+    def __init__(self, transformer: features.RingBispectrum) -> None:
+        super().__init__(transformer)
+        orbits = transformer.orbits_
+        self.sampler, self.n_real, self.folded = _Sampler(transformer.sampler_), orbits.n_real, transformer.folded
+        self.keep("triples", np.stack([orbits.i, orbits.j, orbits.k]))
+        self.keep("multiplicity", orbits.to_columns(orbits.multiplicity).astype(np.float64))
+        self.keep("source", orbits.source.ravel())
+        self.keep("sign", orbits.sign.ravel())
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Images to rows."""
+        spectra = torch.fft.fft(self.sampler(_unit_scaled(self.signals(x), (2,))))
+        spectra = _unit_largest(spectra, (2, 3))
+        i, j, k = self.table("triples", x)
+        products = _parts(spectra[..., i] * spectra[..., j] * spectra[..., k], self.n_real)
+        weights = self.table("multiplicity", x).repeat(products.shape[2])
+        rows = self.normalized(products.flatten(2), weights)
+        if not self.folded:
+            rows = rows.unflatten(2, products.shape[2:])[..., self.table("source", x)] * self.table("sign", x)
+        return rows.flatten(1)
+
+
+def _unit_largest(spectra: Tensor, dims: tuple[int, ...]) -> Tensor:
+    """Coefficients divided by their largest magnitude, taken as a constant: only the direction of a row is kept."""
+    largest = spectra.detach().abs().amax(dims, keepdim=True)
+    return spectra / torch.where(largest > 0, largest, 1)
+
+
+class TranslationBispectrum(Invariant):
+    """Bispectra of low frequencies, as :class:`bispectral_ot.TranslationBispectrum`."""
+
+    def __init__(self, transformer: features.TranslationBispectrum) -> None:
+        super().__init__(transformer)
+        orbits = transformer.orbits_
+        self.n_real = orbits.n_real
+        self.keep("triples", np.stack([orbits.i, orbits.j, orbits.k]))
+        self.keep("band", np.stack(transformer.band_))
+        self.keep("multiplicity", orbits.to_columns(orbits.multiplicity).astype(np.float64))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Images to rows."""
+        planes = _unit_scaled(self.signals(x), (2,)).unflatten(2, self.shape[:2])
+        rows, columns = self.table("band", x)
+        band = _unit_largest(torch.fft.fft2(planes)[..., rows, columns], (2,))
+        i, j, k = self.table("triples", x)
+        products = _parts(band[..., i] * band[..., j] * band[..., k], self.n_real)
+        return self.normalized(products, self.table("multiplicity", x)).flatten(1)
+
+
+class GlobalBispectrum(Invariant):
+    """Products of coefficients across rings, as :class:`bispectral_ot.GlobalBispectrum`."""
+
+    def __init__(self, transformer: features.GlobalBispectrum) -> None:
+        super().__init__(transformer)
+        fields: PolarFields = transformer.fields_
+        self.settings = transformer.get_params()
+        self.edges, self.n_fields = fields.edges, int(transformer._n_fields)
+        self.border, self.sampler = _Sampler(fields.border), _Sampler(fields.sampler)
+        self.reduces = fields.cells is not None
+        if fields.cells is not None:
+            for name, edges in zip(("down", "across"), fields.cells, strict=True):
+                self.keep(name, _averaging(edges))
+        self.keep("inside", fields.inside)
+        for name in ("blur", "slope", "smooth", "pool"):
+            for axis, matrix in enumerate(getattr(fields, name)):
+                self.keep(f"{name}{axis}", matrix)
+        self.keep("ring_weights", transformer._ring_weights)
+        self.parts = [(part.n_real, f"part{number}") for number, part in enumerate(transformer._parts)]
+        for (_, name), part in zip(self.parts, transformer._parts, strict=True):
+            self.keep(name, np.stack(part.positions))
+        self.keep("product_weights", transformer.product_weights_)
+        self.mirrors = self.settings["symmetry"] != "rotation"
+        if self.mirrors:
+            odd = np.flatnonzero(transformer.is_odd_)
+            self.keep("odd", odd)
+            self.keep("even", np.flatnonzero(~transformer.is_odd_))
+            self.keep("dct", scipy.fft.dct(np.diag(transformer.mirror_signs_.astype(np.float64)), norm="ortho"))
+            self.keep("odd_scale", np.sqrt(transformer.product_weights_[odd] / 2))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Images to rows."""
+        return self.rows_of(self.coefficients(x))
+
+    def coefficients(self, x: Tensor) -> Tensor:
+        """Coefficients (n, frequencies, fields, rings)."""
+        planes = self._contents(self.signals(x))
+        channels = planes.shape[1]
+        fields = [self._filtered(planes, "blur", "blur")]
+        if self.edges:
+            across, down = self._filtered(planes, "smooth", "slope"), self._filtered(planes, "slope", "smooth")
+            fields.append(self._filtered(_edge_fields(across, down), "pool", "pool"))
+        samples = self.sampler(torch.cat(fields, 1).flatten(2))
+        if self.edges:
+            samples = self._along_rays(samples, channels)
+        frequencies = self.settings["max_frequency"] + 1
+        spectra = torch.fft.rfft(samples)[..., :frequencies].permute(0, 3, 1, 2)
+        spectra = spectra * (self.table("ring_weights", x) / self.settings["n_angles"])
+        if not self.edges:
+            return spectra
+        turned = torch.ones(self.n_fields, dtype=spectra.dtype, device=x.device)
+        turned[[channels + 2, channels + 4]] = 1j  # mirrors conjugate all coefficients alike
+        return spectra * turned[:, None]
+
+    def _contents(self, images: Tensor) -> Tensor:
+        """Planes (n, channels, height, width) of cells with the background subtracted."""
+        if self.reduces:
+            planes = images.unflatten(2, self.shape[:2])
+            images = (self.table("down", images) @ planes @ self.table("across", images).mT).flatten(2)
+        images = _unit_scaled(images, (1, 2))
+        background = _median(self.border(images).flatten(2))
+        contents = (images - background[..., None]) * self.table("inside", images)
+        contents = torch.where(contents.abs() < ROUNDING, 0, contents)
+        return contents.unflatten(2, (len(self.table("blur0", images)), len(self.table("blur1", images))))
+
+    def _filtered(self, planes: Tensor, down: str, across: str) -> Tensor:
+        return self.table(f"{down}0", planes) @ planes @ self.table(f"{across}1", planes).mT
+
+    def _along_rays(self, samples: Tensor, channels: int) -> Tensor:
+        """Turn the vectors (cosine, sine) of edges back to the ray from the centre."""
+        n_angles = samples.shape[-1]
+        angles = 2 * math.pi / n_angles * torch.arange(n_angles, dtype=samples.dtype, device=samples.device)
+        fields = list(samples.unbind(1))
+        for place, multiple in ((channels + 1, 2), (channels + 3, 4)):
+            c, s = torch.cos(multiple * angles), torch.sin(multiple * angles)
+            cosine, sine = fields[place], fields[place + 1]
+            fields[place], fields[place + 1] = cosine * c + sine * s, sine * c - cosine * s
+        return torch.stack(fields, 1)
+
+    def rows_of(self, coefficients: Tensor) -> Tensor:
+        """Rows from coefficients (n, frequencies, fields, rings)."""
+        settings, blocks = self.settings, []
+        channels = self.n_fields - (5 if self.edges else 0)
+        if settings["n_bands"]:
+            radial = coefficients[:, :, :channels].mean(2)
+            cuts = np.linspace(0, settings["n_rings"], settings["n_bands"] + 1).astype(int)
+            bands = [radial[:, :, start:stop].mean(2) for start, stop in itertools.pairwise(cuts)]
+            means = _compressed(torch.stack(bands, 2).flatten(1), 2 * settings["power"] / 3)
+            i, j, k = self.table(self.parts[0][1], coefficients.real)
+            products = settings["triple_weight"] * means[:, i] * means[:, j] * means[:, k].conj()
+            blocks.append(_parts(products, self.parts[0][0]))
+        compressed = _compressed(coefficients.flatten(1), settings["power"])
+        for n_real, name in self.parts[1:]:
+            first, second = self.table(name, coefficients.real)
+            blocks.append(_parts(compressed[:, first] * compressed[:, second].conj(), n_real))
+        weights = self.table("product_weights", coefficients.real)
+        n_intensity = sum(block.shape[1] for block in blocks[: len(blocks) - len(self.parts) + 2])
+        edge_weight = settings["edge_weight"]
+        length, rows = math.hypot(1, edge_weight), torch.cat(blocks, 1)
+        products = torch.cat(
+            [
+                self.normalized(rows[:, :n_intensity], weights[:n_intensity], 1 / length),
+                self.normalized(rows[:, n_intensity:], weights[n_intensity:], edge_weight / length),
+            ],
+            dim=1,
+        )
+        if not self.mirrors:
+            return products
+        odd = products[:, self.table("odd", weights)] * self.table("odd_scale", weights)
+        return torch.cat(
+            [products[:, self.table("even", weights)], odd.abs(), (odd @ self.table("dct", weights)).abs()], 1
+        )
+
+
+def _edge_fields(across: Tensor, down: Tensor, tiny: float = 0.0) -> Tensor:
+    """Roots of gradients' magnitudes times 1, cos 2p, sin 2p, cos 4p, sin 4p, summed over channels: (n, 5, ...)."""
+    squares = across.square() + down.square() + tiny
+    safe = torch.where(squares > 0, squares, 1)
+    strength = safe.sqrt().sqrt() * (squares > 0)
+    cosine, sine = (across.square() - down.square()) / safe, 2 * across * down / safe
+    fields = (torch.ones_like(cosine), cosine, sine, cosine.square() - sine.square(), 2 * sine * cosine)
+    return torch.stack([(strength * each).sum(1) for each in fields], 1)
+
+
+class LocalBispectrum(Invariant):
+    """Invariants of neighbourhoods, pooled over the image, as :class:`~bispectral_ot.features.LocalBispectrum`."""
+
+    def __init__(self, transformer: features.LocalBispectrum) -> None:
+        super().__init__(transformer)
+        self.ignores = transformer.intensity == "ignore"
+        self.scale = float(transformer.scale_)
+        self.ladders: tuple[Ladder, Ladder] = transformer.channel_ladder_, transformer.edge_ladder_
+        self.n_channel_levels = int(transformer._n_channel_levels)
+        self.reduces = transformer.cells_ is not None
+        if transformer.cells_ is not None:
+            for name, edges in zip(("down", "across"), transformer.cells_, strict=True):
+                self.keep(name, _averaging(edges))
+        for name in ("contrasts_", "window_", "circle_", "disk_", "bins_", "slopes_", "means_", "deviations_"):
+            self.keep(name.rstrip("_"), getattr(transformer, name))
+        self.n_levels = len(transformer.disks_)
+        grid = transformer.window_.shape
+        for level, (start, stop) in enumerate(transformer.disks_):
+            columns = np.arange(grid[1])
+            self.keep(f"disk{level}", np.flatnonzero((columns >= start[:, None]) & (columns < stop[:, None])))
+            grid = (grid[0] + 1) // 2, (grid[1] + 1) // 2
+        table = transformer.index_map_
+        odd = (table["part"] == 1) & (table["spread"] == 0) if "reflection" in transformer.symmetry else None
+        self.keep("odd", np.zeros(len(table), dtype=bool) if odd is None else odd)
+        step = np.array([[-1, 0, 1], [-4, 0, 4], [-1, 0, 1]]) / 12
+        self.keep("differences", np.stack([step, step.T])[:, None])
+        taps = np.array([1, 4, 6, 4, 1]) / 16
+        self.keep("taps", np.outer(taps, taps)[None, None])
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Images to rows."""
+        inside, contents = self._contents(self.signals(x))
+        n, channels = contents.shape[:2]
+        bins, slopes = self.table("bins", x), self.table("slopes", x)
+        shares = [
+            (slopes[:, None] * (inside - bins[:, cut, None]) + 0.5).clamp(0, 1).mean(2) for cut in range(bins.shape[1])
+        ]
+        blocks = [torch.stack(shares, 2).flatten(1)] if shares else []
+        pyramid = self._pyramid(contents, self.n_channel_levels)
+        for level, planes in enumerate(pyramid):
+            one_each = planes.flatten(0, 1)[:, None]
+            blocks.append(self._pooled(one_each, self.ladders[0], level).unflatten(0, (n, channels)).flatten(1))
+        if self.n_levels > 1:
+            gradients = self._differences(pyramid[0])
+            edges = _edge_fields(*gradients, tiny=_TINY)
+            for level, planes in enumerate(self._pyramid(edges, self.n_levels)):
+                if level:
+                    blocks.append(self._pooled(planes, self.ladders[1], level))
+        rows = torch.cat(blocks, 1)
+        rows = torch.where(self.odd.to(x.device), rows.abs(), rows)
+        return (rows - self.table("means", x)) / self.table("deviations", x)
+
+    def _contents(self, images: Tensor) -> tuple[Tensor, Tensor]:
+        scaled = _unit_scaled(images, (1, 2)) if self.ignores else images / self.scale
+        planes = scaled.unflatten(2, self.shape[:2])
+        if self.reduces:
+            planes = self.table("down", images) @ planes @ self.table("across", images).mT
+        if planes.shape[1] > 1:
+            planes = torch.einsum("ck,nkhw->nchw", self.table("contrasts", images), planes)
+        flat = planes.flatten(2)
+        contents = flat - _median(flat[:, :, self.table("circle", images)])[..., None]
+        contents = torch.where(contents.abs() < ROUNDING, 0, contents)
+        inside = (contents if self.ignores else flat)[:, :, self.table("disk", images)]
+        if self.ignores:
+            squares = inside.square().mean((1, 2), keepdim=True)
+            sizes = torch.where(squares > 0, squares, 1).sqrt()
+            inside, contents = inside / sizes, contents / sizes
+        window = self.table("window", images)
+        return inside, (contents * window.flatten()).unflatten(2, window.shape)
+
+    def _pyramid(self, planes: Tensor, n_levels: int) -> list[Tensor]:
+        """Smoothed planes (n, k, height, width) of each level, every one half as fine as the one before."""
+        levels: list[Tensor] = []
+        for level in range(n_levels):
+            if level:
+                planes = _halved(_halved(levels[-1], 2), 3)
+            flat = functional.conv2d(planes.flatten(0, 1)[:, None], self.table("taps", planes), padding=2)
+            levels.append(flat[:, 0].unflatten(0, planes.shape[:2]))
+        return levels
+
+    def _differences(self, planes: Tensor) -> tuple[Tensor, Tensor]:
+        """Derivatives across and down of planes (..., height, width)."""
+        flat = planes.reshape(-1, 1, *planes.shape[-2:])
+        both = functional.conv2d(flat, self.table("differences", planes), padding=1)
+        return both[:, 0].reshape(planes.shape), both[:, 1].reshape(planes.shape)
+
+    def _pooled(self, planes: Tensor, ladder: Ladder, level: int) -> Tensor:
+        """Means and deviations over the disk of the invariants of planes (n, k, height, width)."""
+        slots: dict[int, tuple[Tensor, Tensor]] = {}
+        for slot, source, other, sign in ladder.steps.tolist():
+            if sign == 0:
+                imaginary = planes[:, other] if other >= 0 else torch.zeros_like(planes[:, source])
+                slots[slot] = planes[:, source], imaginary
+            else:
+                (rx, ry), (ix, iy) = (self._differences(part) for part in slots[source])
+                slots[slot] = rx - sign * iy, ix + sign * ry
+        disk = self.table(f"disk{level}", planes)
+        responses = (torch.stack([slots[r][part] for r in range(ladder.n_responses)], 1) for part in (0, 1))
+        real, imag = (each.flatten(2)[:, :, disk] for each in responses)
+        sizes = (real.square() + imag.square() + _TINY).sqrt()
+        halves = torch.complex(real, imag) / sizes.sqrt()
+        a, b = (torch.as_tensor(column, device=planes.device) for column in ladder.pairs.T)
+        i, j, k = (torch.as_tensor(column, device=planes.device) for column in ladder.triples.T)
+        quarters = halves / sizes.sqrt().sqrt()
+        products = torch.cat(
+            [halves[:, a] * halves[:, b].conj(), quarters[:, i] * quarters[:, j] * halves[:, k].conj()], 1
+        )
+        values = torch.cat([sizes, torch.view_as_real(products).transpose(2, 3).flatten(1, 2)], 1)
+        means, variances = values.mean(2), values.var(2, correction=0)
+        spread = torch.where(variances > 0, variances, 1).sqrt() * (variances > 0)
+        return torch.cat([means, spread], 1)
+
+
+def _halved(planes: Tensor, dim: int) -> Tensor:
+    """Every second pixel along an odd side, the mean of two neighbours along an even one."""
+    if planes.shape[dim] % 2:
+        return planes.index_select(dim, torch.arange(0, planes.shape[dim], 2, device=planes.device))
+    return planes.unflatten(dim, (-1, 2)).mean(dim + 1)
+
+
+class CombinedBispectrum(Invariant):
+    """Local and global bispectra, whitened and weighted, as :class:`~bispectral_ot.features.CombinedBispectrum`."""
+
+    def __init__(self, transformer: features.CombinedBispectrum) -> None:
+        super().__init__(transformer)
+        if transformer.symmetry.endswith("-translation"):
+            raise InputError(
+                f"the symmetry {transformer.symmetry!r} centres images, which has no gradient; centre them first and "
+                f"take {transformer.symmetry.removesuffix('-translation')!r}, or take the features LocalBispectrum."
+            )
+        self.local = LocalBispectrum(transformer.local_)
+        self.whole = GlobalBispectrum(transformer.coupled_)
+        self.keep("local_projection", transformer.local_projection_)
+        self.keep("whole_projection", transformer.coupled_projection_)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Images to rows."""
+        local, whole = self.local(x), self.whole(x)
+        return torch.cat([local @ self.table("local_projection", x), whole @ self.table("whole_projection", x)], 1)
+
+
+class _Cubic(Invariant):
+    """Invariants of degree three that NumPy computes in double precision, at their own scale or with norm 1."""
+
+    def __init__(self, transformer: Any) -> None:
+        super().__init__(transformer)
+        self.normalizes = bool(transformer.normalize)
+
+    def finished(self, values: Tensor) -> Tensor:
+        return self.normalized(values, self.table("feature_weights", values)) if self.normalizes else values
+
+
+class GroupBispectrum(_Cubic):
+    """Bispectra of signals on a finite group, as :class:`~bispectral_ot.features.GroupBispectrum`."""
+
+    def __init__(self, transformer: features.GroupBispectrum) -> None:
+        super().__init__(transformer)
+        self.keep("fourier", transformer._fourier_matrix)
+        self.keep("positions", transformer._positions)
+        self.keep("imaginary", transformer.columns_.part.astype(bool))
+        self.keep("column_scale", transformer.columns_.scale)
+        self.n_families = len(transformer._kept_blocks.families)
+        for number, family in enumerate(transformer._kept_blocks.families):
+            self.keep(f"tensor{number}", family.tensor.astype(np.complex128))
+            for place, positions in enumerate(family.places):
+                self.keep(f"place{number}_{place}", positions)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Signals (n, order) to rows."""
+        signals = self.signals(x).flatten(1)
+        fourier = self.table("fourier", x)
+        coefficients = signals.to(fourier.dtype) @ fourier
+        if self.normalizes:
+            coefficients = _unit_largest(coefficients, (1,))
+        entries = []
+        for number in range(self.n_families):
+            first, second, third = (coefficients[:, self.table(f"place{number}_{place}", x)] for place in range(3))
+            tensor = self.table(f"tensor{number}", x)
+            entries.append(torch.einsum("bpqu,nbip,nbjq,nbku->nbijk", tensor, first, second, third.conj()).flatten(1))
+        values = torch.cat(entries, 1)[:, self.table("positions", x)]
+        imaginary = self.imaginary.to(x.device)
+        return self.finished(torch.where(imaginary, values.imag, values.real) * self.table("column_scale", x))
+
+
+class SphereBispectrum(_Cubic):
+    """Bispectra of signals on the sphere, as :class:`~bispectral_ot.features.SphereBispectrum`."""
+
+    def __init__(self, transformer: features.SphereBispectrum) -> None:
+        super().__init__(transformer)
+        triples = transformer.invariants_
+        self.keep("analysis", transformer.analysis_)
+        ends = triples._ends
+        counts = (ends[1:] - ends[:-1])[triples._kind]
+        entry = np.concatenate([np.arange(ends[kind], ends[kind + 1]) for kind in triples._kind])
+        owner = np.repeat(np.arange(triples.n_triples), counts)
+        self.keep("owner", owner)
+        self.keep("entries", (triples._starts[owner] + triples._places[entry]).T)
+        self.keep("values", triples._values[entry])
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Signals (n, latitudes, longitudes) to rows."""
+        rows = self.signals(x) if len(self.shape) > 1 else x[:, None]
+        coefficients = (rows @ self.table("analysis", x)).flatten(1)
+        if self.normalizes:
+            coefficients = _unit_largest(coefficients, (1,))
+        first, second, third = self.table("entries", x)
+        products = coefficients[:, first] * coefficients[:, second] * coefficients[:, third] * self.table("values", x)
+        values = torch.zeros(len(x), self.n_features_out, dtype=x.dtype, device=x.device)
+        return self.finished(values.index_add(1, self.table("owner", x), products))
+
+
+_MODULES: dict[type[BatchTransformer], type[Invariant]] = {
+    features.RingBispectrum: RingBispectrum,
+    features.TranslationBispectrum: TranslationBispectrum,
+    features.GlobalBispectrum: GlobalBispectrum,
+    features.LocalBispectrum: LocalBispectrum,
+    features.CombinedBispectrum: CombinedBispectrum,
+    features.GroupBispectrum: GroupBispectrum,
+    features.SphereBispectrum: SphereBispectrum,
+}
+
+
+def to_torch(transformer: BatchTransformer) -> Invariant:
+    """PyTorch module that computes the features of a fitted transformer, with gradients.
+
+    Examples
+    --------
+    >>> import numpy as np, torch
+    >>> from bispectral_ot.features import GlobalBispectrum
+    >>> from bispectral_ot.torch import to_torch
+    >>> images = np.random.default_rng(0).random((4, 28, 28)).astype(np.float32)
+    >>> numpy = GlobalBispectrum().fit(images)
+    >>> rows = to_torch(numpy)(torch.tensor(images))
+    >>> bool(np.allclose(rows, numpy.transform(images), atol=1e-5))
+    True
+    """
+    module = _MODULES.get(type(transformer))
+    if module is None:
+        known = ", ".join(kind.__name__ for kind in _MODULES)
+        raise InputError(f"{type(transformer).__name__} has no PyTorch module; choose one of {known}.")
+    return module(transformer)

@@ -1,0 +1,99 @@
+"""Loss between two batches of images up to a symmetry."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from bispectral_ot.errors import DataWarning, InputError
+from bispectral_ot.features import choose_features
+from bispectral_ot.torch.invariants import Invariant, to_torch
+from bispectral_ot.torch.transport import sinkhorn_divergence
+
+
+class BispectralLoss(nn.Module):
+    """Sinkhorn divergence between the invariants of two batches: how images are turned does not count.
+
+    The features are fitted once, to reference images: by :meth:`fit`, or else to the target batch of the first call.
+    They do not change afterwards, so values of different calls can be compared.
+
+    Parameters
+    ----------
+    symmetry : str
+        Transformations to ignore, as in :func:`~bispectral_ot.match`.
+    features : str or transformer, optional
+        Features with a PyTorch module (see :func:`to_torch`); by default the global bispectrum for rotations, whose
+        gradients are smooth in the position of content, else the default of the symmetry.
+    reg : float
+        Regularisation, relative to the mean cost between reference images.
+    unbalanced : float, optional
+        Penalty of the marginals in the same unit; None holds them.
+    tol, max_iter
+        See :func:`sinkhorn_divergence`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from bispectral_ot.torch import BispectralLoss
+    >>> images = torch.rand(20, 16, 16, generator=torch.Generator().manual_seed(0))
+    >>> loss = BispectralLoss().fit(images)
+    >>> turned, other = torch.rot90(images, dims=(1, 2)), 1 - images.square()
+    >>> bool(loss(turned, images) < 0.01 * loss(other, images))
+    True
+    """
+
+    def __init__(
+        self,
+        symmetry: str = "rotation",
+        *,
+        features: Any = None,
+        reg: float = 0.05,
+        unbalanced: float | None = None,
+        tol: float = 1e-4,
+        max_iter: int = 1000,
+    ) -> None:
+        super().__init__()
+        if features is None and symmetry in ("rotation", "rotation-reflection"):
+            features = "global-bispectrum"
+        self.transformer: Any = choose_features(features, symmetry=symmetry).transformer
+        self.reg, self.unbalanced, self.tol, self.max_iter = reg, unbalanced, tol, max_iter
+        self.invariant: Invariant | None = None
+        self.scale = 1.0
+
+    def fit(self, images: Tensor) -> BispectralLoss:
+        """Fit the features and the scale of the cost to reference images (n, height, width[, channels])."""
+        if len(images) < 2:
+            raise InputError(f"expected at least two reference images, got {len(images)}.")
+        pixels = images.detach().cpu()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DataWarning)  # constant images have zero features
+            self.invariant = to_torch(self.transformer.fit(pixels.numpy())).to(images.device)
+        with torch.no_grad():
+            rows = self._weighted(images[:512])
+            centred = rows - rows.mean(0)
+            self.scale = float(2 * centred.square().sum(1).mean()) or 1.0
+        return self
+
+    def forward(self, source: Tensor, target: Tensor) -> Tensor:
+        """Divergence of two batches, relative to the mean cost between reference images; 0 for equal content."""
+        if source.shape[1:] != target.shape[1:]:
+            raise InputError(
+                f"expected images of one size, got {tuple(source.shape)} and {tuple(target.shape)}; resize one of them."
+            )
+        if self.invariant is None:
+            self.fit(target)
+        rows = (self._weighted(source), self._weighted(target))
+        penalty = None if self.unbalanced is None else self.unbalanced * self.scale
+        value = sinkhorn_divergence(
+            *rows, reg=self.reg * self.scale, unbalanced=penalty, tol=self.tol, max_iter=self.max_iter
+        )
+        return value / self.scale
+
+    def _weighted(self, images: Tensor) -> Tensor:
+        """Features times the roots of their weights: squared distances are those of the unfolded invariants."""
+        assert self.invariant is not None
+        rows: Tensor = self.invariant(images)
+        return rows * self.invariant.table("feature_weights", rows).sqrt()

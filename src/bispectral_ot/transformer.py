@@ -1,0 +1,296 @@
+"""Base class of the features: scikit-learn transformers from batches of signals to float32 rows."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.metadata_routing import UNUSED
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from bispectral_ot.engines import Block, Threads, row_blocks
+from bispectral_ot.errors import DataWarning, InputError, MemoryBudgetError, warn
+from bispectral_ot.literals import METRICS
+from bispectral_ot.memory import available_memory, format_bytes
+
+Rows = NDArray[np.float32]
+SCRATCH_BYTES = 4 * 2**20  # working set of a thread: small enough for its cache
+
+
+class BatchTransformer(TransformerMixin, BaseEstimator, ABC):
+    """Scikit-learn transformer from a batch of signals to float32 rows.
+
+    ``fit`` learns the size of one signal. ``transform`` works on blocks of rows on all cores, with a few megabytes of
+    scratch memory a core in addition to the features themselves.
+
+    Attributes
+    ----------
+    symmetries : tuple of str
+        Symmetries that features of this class can have; where there are several, the parameter ``symmetry`` chooses.
+    symmetry, metrics, default_metric, aligns
+        See :class:`~bispectral_ot.features.Transformer`.
+    image_shape_ : tuple of int
+        (height, width), (height, width, channels), or (length,) for 1-D signals.
+    n_features_in_ : int
+        Numbers in one signal.
+    n_features_out_ : int
+        Columns of the feature matrix.
+    feature_weights_ : ndarray of shape (columns,), float32
+        Number of entries of the unfolded invariant that each column stands for; ones where nothing is folded. With
+        these weights ``sum w |x - y|``, ``sqrt(sum w (x - y)^2)`` and the cosine of ``sum w x y`` are the distances
+        between the unfolded invariants.
+    index_map_ : structured ndarray of shape (columns,)
+        Meaning of each column: integer fields such as channel, ring, i, j, part (0 real, 1 imaginary).
+    """
+
+    __metadata_request__transform = {"out": UNUSED}  # noqa: RUF012 (no metadata for a Pipeline to route)
+    _accepts_images = True
+
+    symmetries: ClassVar[tuple[str, ...]] = ()
+    metrics: ClassVar[tuple[str, ...]] = METRICS
+    default_metric: ClassVar[str] = "l1"
+    aligns: ClassVar[bool] = False
+
+    image_shape_: tuple[int, ...]
+    n_features_in_: int
+    n_features_out_: int
+    feature_weights_: Rows
+    index_map_: NDArray[np.void]
+
+    @property
+    def symmetry(self) -> str | None:
+        """Symmetry of the features; None where it has no name."""
+        return self.symmetries[0] if self.symmetries else None
+
+    @abstractmethod
+    def _prepare(self) -> tuple[NDArray[np.void], Rows]:
+        """Check the parameters and build the tables for ``image_shape_``; return index map and weights."""
+
+    @abstractmethod
+    def _fill(self, rows: Any, out: Rows) -> int:
+        """Write the features of a block of signals to ``out``; return how many of them vanish."""
+
+    @abstractmethod
+    def _scratch_per_row(self) -> int:
+        """Bytes that ``_fill`` needs for one signal."""
+
+    def _shape_of_row(self, n_columns: int) -> tuple[int, ...]:
+        """Shape of the image that a 2-D row of the input holds."""
+        if not self._accepts_images:
+            return (n_columns,)
+        side = math.isqrt(n_columns)
+        if side * side != n_columns:
+            raise InputError(
+                f"rows of {n_columns} numbers are not flattened square images; "
+                "give images as (n, height, width) or (n, height, width, channels), a single one as image[None]."
+            )
+        return side, side
+
+    @property
+    def _channels(self) -> int:
+        return self.image_shape_[2] if len(self.image_shape_) == 3 else 1
+
+    @property
+    def block_rows(self) -> int:
+        """Signals of a block whose working set stays in a core's cache."""
+        return max(1, SCRATCH_BYTES // self._scratch_per_row())
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn the image size.
+
+        Parameters
+        ----------
+        X : array of shape (n, height, width), (n, height, width, channels) or (n, height * width)
+            Images of one size; 2-D rows are flattened square images.
+        y
+            Ignored.
+        """
+        rows, shape = self._read(X, reset=True)
+        self.image_shape_ = shape or self._shape_of_row(rows.shape[1])
+        self._set_columns(*self._prepare())
+        return self
+
+    def _set_columns(self, index_map: NDArray[np.void], weights: Rows) -> None:
+        self.index_map_, self.feature_weights_, self.n_features_out_ = index_map, weights, len(index_map)
+
+    def transform(self, X: Any, *, out: Rows | None = None) -> Rows:
+        """Compute the features.
+
+        Parameters
+        ----------
+        X : array
+            Signals of the fitted size.
+        out : ndarray of shape (n, columns), float32, optional
+            Filled block by block; may be memory-mapped, for features that do not fit in memory.
+
+        Returns
+        -------
+        ndarray of shape (n, columns), float32
+            ``out`` where it is given.
+        """
+        check_is_fitted(self)
+        rows, _ = self._read(X, reset=False)
+        shape = (len(rows), self.n_features_out_)
+        if out is None:
+            needed, free = 4 * math.prod(shape), available_memory()
+            if needed > free:
+                raise MemoryBudgetError(
+                    f"the features need {format_bytes(needed)}, but {format_bytes(free)} are free; give `out`, "
+                    f"a memory-mapped float32 array of shape {shape} (numpy.lib.format.open_memmap), or fewer columns."
+                )
+            out = np.empty(shape, dtype=np.float32)
+        elif out.shape != shape or out.dtype != np.float32 or not (out.flags.c_contiguous and out.flags.writeable):
+            raise InputError(
+                f"out must be a writeable C-contiguous float32 array of shape {shape}, got {out.dtype} {out.shape}."
+            )
+        blocks = row_blocks(len(rows), block_rows=self.block_rows)
+        vanishing = sum(Threads().map(_fill_block, blocks, rows=(rows, out), shared=(self,), stage="features"))
+        warn_of_vanishing(self, vanishing, len(rows))
+        return out
+
+    def fill(self, X: Any, out: Rows, *, first: int = 0) -> int:
+        """Write the features of a block of signals to ``out`` on this thread; return how many of them vanish.
+
+        ``first`` is the number of the first signal, for error messages.
+        """
+        return self._fill(self._read(X, reset=False, first=first)[0], out)
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
+        """Name each column after ``index_map_``, for example ``ring3_i1_j4_part0``."""
+        check_is_fitted(self)
+        fields = self.index_map_.dtype.names or ()
+        columns = ((f"{field}{value}" for field, value in zip(fields, row, strict=True)) for row in self.index_map_)
+        return np.array(["_".join(column) for column in columns], dtype=object)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.three_d_array = self._accepts_images
+        tags.transformer_tags.preserves_dtype = ["float32"]
+        return tags
+
+    def _read(self, X: Any, *, reset: bool, first: int = 0) -> tuple[Any, tuple[int, ...] | None]:
+        """Signals as finite numeric rows (n, n_features_in_), and the shape of one where X has it."""
+        if scipy.sparse.issparse(X):
+            raise InputError("sparse input is not supported; give a dense array (X.toarray()).")
+        try:
+            X = X if hasattr(X, "ndim") else np.asarray(X)
+            shape: tuple[int, ...] | None = None
+            if not reset and X.ndim > 1 and X.shape == self.image_shape_ and X.shape[0] > 1:  # (1, w) is a row
+                raise InputError(f"expected a batch of images, got one of shape {X.shape}; give it as image[None].")
+            if self._accepts_images and X.ndim in (3, 4):
+                X = np.asarray(X)
+                shape = X.shape[1:]
+                self._check_image_shape(shape, X.dtype, reset=reset)
+                X = X.reshape(len(X), math.prod(shape))
+            elif X.ndim == 3 and 1 in X.shape[1:]:  # signals as a set of images holds them
+                X = np.asarray(X).reshape(len(X), -1)
+            rows: NDArray[Any] = validate_data(self, X, reset=reset, dtype="numeric", ensure_all_finite=False)
+        except ValueError as error:
+            raise InputError(str(error)) from None
+        if rows.dtype.kind == "f":
+            for start in range(0, len(rows), _CHECKED_ROWS):
+                finite = np.isfinite(rows[start : start + _CHECKED_ROWS])
+                if not finite.all():
+                    bad = first + start + int(np.argmin(finite.all(axis=1)))
+                    raise InputError(
+                        f"signal {bad} (counting from 0) has NaN or infinity in it; repair it or leave it out."
+                    )
+        return rows, shape
+
+    def _check_image_shape(self, shape: tuple[int, ...], dtype: Any, *, reset: bool) -> None:
+        if dtype.kind == "O":
+            raise InputError("expected one numeric array, got objects: are all images of the same size?")
+        if len(shape) == 3 and shape[0] <= 4 < shape[2]:
+            raise InputError(f"images of shape {shape} look like channels first; give (n, height, width, channels).")
+        if not reset and (*shape, 1)[:3] != (*self.image_shape_, 1)[:3]:
+            raise InputError(
+                f"images are {' x '.join(map(str, shape))}, but this {type(self).__name__} was fitted on "
+                f"{' x '.join(map(str, self.image_shape_))}; resize them, or fit again."
+            )
+
+
+_CHECKED_ROWS = 1024
+
+
+def _fill_block(block: Block, rows: Any, out: Rows, transformer: BatchTransformer) -> int:
+    return transformer._fill(rows, np.asarray(out))  # a memory map as a plain array, for compiled kernels
+
+
+def warn_of_vanishing(transformer: Any, vanishing: int, total: int) -> None:
+    """Warn where the features of some signals are zero."""
+    if vanishing:
+        warn(
+            f"the {type(transformer).__name__} of {vanishing} of {total} signals vanishes (in a channel): "
+            "blank, or without content that it can see. Their features are zero there.",
+            DataWarning,
+        )
+
+
+def scaled_channels(rows: NDArray[Any], channels: int) -> Rows:
+    """Rows of (pixels, channels) as float32 of shape (n, channels, pixels), scaled into (-2, 2).
+
+    Each channel is divided by a power of two near its largest magnitude, which rounds nothing away and keeps
+    cubes and squares of cubes within float32, however bright or dim the image.
+    """
+    exact = np.float32 if rows.dtype.itemsize <= 2 or rows.dtype == np.float32 else np.float64
+    images = rows.astype(exact, copy=False).reshape(len(rows), -1, channels).transpose(0, 2, 1)
+    peak = np.maximum(images.max(axis=2), -images.min(axis=2))
+    _, exponent = np.frexp(peak)
+    scale = np.where(peak > 0, np.ldexp(exact(1), exponent - 1), exact(1))
+    scaled: Rows = (images / scale[:, :, None]).astype(np.float32, order="C", copy=False)
+    return scaled
+
+
+def columns_table(**fields: Any) -> NDArray[np.void]:
+    """Index map with one int32 field per argument, broadcast against each other and flattened in C order."""
+    arrays = np.broadcast_arrays(*fields.values())
+    table = np.empty(arrays[0].shape, dtype=[(name, np.int32) for name in fields])
+    for name, array in zip(fields, arrays, strict=True):
+        table[name] = array
+    return table.ravel()
+
+
+# Fourier coefficients in double precision have errors of about 1e-16 of the largest; products of them a few times that.
+VANISHING = 1e-12
+
+
+def take_out_sizes(coefficients: NDArray[Any]) -> NDArray[np.float64]:
+    """Divide each row (n, ...) in place by its largest magnitude, so that products stay in range; return these."""
+    sizes: NDArray[np.float64] = np.abs(coefficients).max(axis=tuple(range(1, coefficients.ndim)))
+    coefficients /= np.where(sizes > 0, sizes, 1).reshape(-1, *[1] * (coefficients.ndim - 1))
+    return sizes
+
+
+def write_scaled(
+    values: NDArray[np.float64],
+    out: Rows,
+    weights: Rows,
+    sizes: NDArray[np.float64],
+    *,
+    degree: int,
+    normalize: bool,
+) -> int:
+    """Write double-precision invariants at their own scale or with norm 1; return how many of them vanish.
+
+    ``values`` (n, columns), overwritten, are products of ``degree`` coefficients whose ``sizes`` (n,) were taken out by
+    :func:`take_out_sizes`. ``out`` gets ``values * sizes ** degree``, or ``values / sqrt(sum w values^2)`` with
+    ``normalize``; rows whose norm is only rounding become zero.
+    """
+    norms = np.sqrt(np.square(values) @ weights.astype(np.float64))
+    vanishing = norms <= VANISHING
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        factors = 1 / norms if normalize else sizes**degree
+        values *= np.where(vanishing, 0, factors)[:, None]
+        out[:] = values
+    extent = np.abs(out).max(axis=1)
+    if not np.isfinite(extent).all() or (extent[~vanishing] < np.finfo(np.float32).tiny).any():
+        raise InputError(
+            f"features leave the range of float32 (they grow with the signal to the power of {degree}); "
+            "scale the signals, or use normalize=True."
+        )
+    return int(vanishing.sum())

@@ -1,0 +1,187 @@
+"""Features that the studies compare with: power spectra and local binary patterns."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+import scipy.fft
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, TransformerMixin
+
+from bispectral_ot.errors import InputError
+from bispectral_ot.features import FEATURES, BatchTransformer, GroupBispectrum, RingBispectrum
+from bispectral_ot.features.products import normalize_rows
+from bispectral_ot.groups import FiniteGroup
+from bispectral_ot.groups.blocks import find_columns
+from bispectral_ot.transformer import columns_table
+
+# Radius in pixels and points around it, as is usual (Ojala, Pietikäinen and Mäenpää 2002).
+SCALES = ((1, 8), (2, 16), (3, 24))
+_BINS = 16
+
+
+class RingPowerSpectrum(RingBispectrum):
+    """Power spectrum of each ring: ``|F_k|^2``, k = 0 to K // 2, of unit norm per channel.
+
+    Invariant to turning the image, and much shorter than the bispectrum, but without phases: images whose rings
+    differ by any phases have the same spectrum. ``feature_weights_`` is 2 where ``|F_k|`` and
+    ``|F_{K-k}|`` are two entries of the unfolded spectrum, else 1. ``index_map_`` has the fields channel,
+    ring, i.
+
+    Parameters
+    ----------
+    n_angles, n_rings, radial_weight, sampling
+        As in :class:`RingBispectrum`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from studies.baselines import RingPowerSpectrum
+    >>> RingPowerSpectrum().fit_transform(np.random.default_rng(0).random((3, 28, 28))).shape
+    (3, 294)
+    """
+
+    symmetries = ("rotation-reflection",)  # mirrors change the phases only
+    folded = True
+
+    def __init__(
+        self,
+        *,
+        n_angles: int = 40,
+        n_rings: int | None = None,
+        radial_weight: float = 1.0,
+        sampling: str = "bilinear",
+    ) -> None:
+        super().__init__(n_angles=n_angles, n_rings=n_rings, radial_weight=radial_weight, sampling=sampling)
+
+    def _prepare(self) -> tuple[NDArray[np.void], NDArray[np.float32]]:
+        self._prepare_sampler()
+        n_angles = self.sampler_.n_angles
+        n_frequencies = n_angles // 2 + 1
+        channel, ring, i = np.ix_(range(self._channels), range(self.sampler_.n_rings), range(n_frequencies))
+        index_map = columns_table(channel=channel, ring=ring, i=i)
+        return index_map, np.where(index_map["i"] == -index_map["i"] % n_angles, 1, 2).astype(np.float32)
+
+    def _fill_from_rings(self, samples: NDArray[np.float32], out: NDArray[np.float32]) -> NDArray[np.bool_]:
+        spectra = scipy.fft.rfft(samples).reshape(out.shape)
+        largest = np.abs(spectra).max(axis=1, keepdims=True)
+        spectra /= np.where(largest > 0, largest, 1)
+        out[:] = spectra.real**2 + spectra.imag**2
+        vanishing = np.empty(len(out), dtype=np.bool_)
+        normalize_rows(out, self.feature_weights_[: out.shape[1]], vanishing)
+        return vanishing
+
+
+class GroupPowerSpectrum(GroupBispectrum):
+    """Power spectrum ``F_rho F_rho^H`` of real signals on a finite group.
+
+    ``F_rho`` is that of :class:`~bispectral_ot.features.GroupBispectrum`. Much shorter than the bispectrum, but without
+    the phases between irreps. Zero and repeated entries are dropped; ``feature_weights_`` counts them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bispectral_ot.groups import DihedralGroup
+    >>> from studies.baselines import GroupPowerSpectrum
+    >>> group, signals = DihedralGroup(4), np.random.default_rng(0).random((2, 8))
+    >>> spectrum = GroupPowerSpectrum(group).fit(signals)
+    >>> np.allclose(spectrum.transform(group.translate(signals, 3)), spectrum.transform(signals), atol=1e-6)
+    True
+    """
+
+    _degree = 2
+    coefficients = "full"
+
+    def __init__(self, group: FiniteGroup, *, normalize: bool = True) -> None:
+        super().__init__(group, normalize=normalize)
+
+    def _make_columns(self, probes: NDArray[np.complex128]) -> tuple[NDArray[np.void], NDArray[np.float32]]:
+        dimensions, ones = self.group.dimensions, np.ones(self.group.order)
+        self.columns_ = find_columns(self._spectra(probes), ones.astype(np.int64), ones)
+        labels = [[np.full(d * d, r), *np.indices((d, d)).reshape(2, -1)] for r, d in enumerate(dimensions)]
+        r, i, j = np.concatenate(labels, axis=1)[:, self.columns_.entry]
+        return columns_table(r=r, i=i, j=j, part=self.columns_.part), self.columns_.counts.astype(np.float32)
+
+    def _scratch_per_row(self) -> int:
+        return 64 * self.group.order + 16 * self.n_features_out_
+
+    def _spectra(self, coefficients: NDArray[np.complex128]) -> NDArray[np.complex128]:
+        parts = self.group.split_coefficients(coefficients)
+        squares = [(part @ part.conj().swapaxes(1, 2)).reshape(len(part), -1) for part in parts]
+        return np.concatenate(squares, axis=1)
+
+    def _values(self, coefficients: NDArray[np.complex128]) -> NDArray[np.float64]:
+        entries = self._spectra(coefficients)[:, self.columns_.entry]
+        return np.where(self.columns_.part, entries.imag, entries.real)
+
+
+class LocalBinaryPatterns(TransformerMixin, BaseEstimator):
+    """Histograms of uniform rotation-invariant patterns at three scales and of the channels, in the inscribed disk.
+
+    Rows of (n, height, width, channels) images; patterns are those of the mean of the channels.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from studies.baselines import LocalBinaryPatterns
+    >>> LocalBinaryPatterns().fit_transform(np.random.default_rng(0).random((2, 16, 16))).shape
+    (2, 70)
+    """
+
+    symmetry = "rotation"
+    low_: NDArray[np.float64]
+    high_: NDArray[np.float64]
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn the range of the channels."""
+        planes = _planes(X)
+        self.low_, self.high_ = planes.min(axis=(0, 1, 2)), planes.max(axis=(0, 1, 2))
+        return self
+
+    def transform(self, X: Any) -> NDArray[np.float32]:
+        """Histograms (n, columns), each of sum 1."""
+        local_binary_pattern = load_scikit_image()
+        planes = _planes(X)
+        height, width = planes.shape[1:3]
+        y, x = np.ogrid[:height, :width]
+        disk = np.hypot(y - (height - 1) / 2, x - (width - 1) / 2) <= min(height, width) / 2
+        edges = [np.linspace(low, high or low + 1, _BINS + 1) for low, high in zip(self.low_, self.high_, strict=True)]
+        span = float(np.ptp(planes)) or 1.0
+        grey = np.round(255 * (planes.mean(axis=3) - planes.min()) / span).astype(np.uint8)
+        rows = []
+        for image, channels in zip(grey, planes, strict=True):
+            parts = [
+                np.bincount(
+                    local_binary_pattern(image, points, radius, "uniform")[disk].astype(int), minlength=points + 2
+                )
+                for radius, points in SCALES
+            ]
+            parts += [np.histogram(channels[disk, c], edge)[0] for c, edge in enumerate(edges)]
+            rows.append(np.concatenate(parts) / disk.sum())
+        return np.array(rows, dtype=np.float32)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.three_d_array = True
+        return tags
+
+
+def load_scikit_image() -> Any:
+    """``skimage.feature.local_binary_pattern``, or an error that names the extra."""
+    try:
+        from skimage.feature import local_binary_pattern
+    except ImportError:
+        raise InputError(
+            "local binary patterns need scikit-image; install it with pip install 'bispectral-ot[studies]'."
+        ) from None
+    return local_binary_pattern
+
+
+def _planes(X: Any) -> NDArray[np.float64]:
+    images = np.asarray(X, dtype=np.float64)
+    return images[..., None] if images.ndim == 3 else images
+
+
+# Features that studies know by name: those of the package and the baselines of the paper.
+STUDY_FEATURES: dict[str, type[BatchTransformer]] = FEATURES | {"ring-power": RingPowerSpectrum}

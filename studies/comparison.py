@@ -1,0 +1,272 @@
+"""How far distances between sets can be trusted: what they see, what size does to them, how often tests are right."""
+
+from __future__ import annotations
+
+import time
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bispectral_ot import runtime
+from bispectral_ot.checks import check_choice, check_integer
+from bispectral_ot.comparing import Comparison, compare
+from bispectral_ot.comparing.compare import DEFAULT_REG, divergence_of
+from bispectral_ot.comparing.ground_cost import cost_scale
+from bispectral_ot.comparing.null_distribution import mean_embeddings, permutation_test, statistic
+from bispectral_ot.datasets import Dataset, load, rotate_randomly
+from bispectral_ot.engines.cluster import as_engine
+from bispectral_ot.features import FittedFeatures, choose_features
+from bispectral_ot.files import write_json, write_text
+from studies.cells import CellStore
+from studies.comparison_tables import TABLES
+from studies.preset import checksum
+
+VERB = "study compare"
+FEATURES = ("global-bispectrum", "pixels", "ring-bispectrum")
+DATASETS = ("mnist", "fashion-mnist")
+PARTS = ("distances", "sets", "labels", "sizes", "rates")
+SHARES = (0.1, 0.5, 1.0)
+REGS = (0.05, DEFAULT_REG, 0.3)
+_LEVEL, _PERMUTATIONS = 0.05, 99
+# Of the noise and the blur, in standard deviations of all pixels and in pixels.
+_NOISE, _BLUR = 0.5, 0.7
+# As many kernels as the test of a comparison has statistics, around the usual one.
+_MMD_WIDTHS = (0.25, 0.5, 1.0, 2.0)
+
+Cell = dict[str, Any]
+
+
+def run_comparison(
+    out: str | Path,
+    *,
+    parts: Sequence[str] = PARTS,
+    datasets: Sequence[str] = DATASETS,
+    features: Sequence[str] = FEATURES,
+    images: int = 2000,
+    sizes: Sequence[int] = (250, 500, 1000, 2000),
+    regs: Sequence[float] = REGS,
+    test_images: int = 100,
+    repeats: int = 200,
+    skip: int = 0,
+    seed: int = 0,
+    root: str | Path | None = None,
+    client: Any = None,
+    overwrite: bool = False,
+) -> dict[str, list[Cell]]:
+    """Compare halves, turned halves and other sets; halves of several sizes; and count how often tests reject.
+
+    Writes a cell for each figure to ``cells/``, and for each part its cells and a table, such as ``rates.json`` and
+    ``rates.md``. Parts may be run one after the other into one folder.
+
+    Parameters
+    ----------
+    parts
+        ``"distances"``: halves, turned halves and other sets, at several regularisations; ``"sets"``: all sets and the
+        first one turned; ``"labels"``: the same with label-aware costs; ``"sizes"``: halves of several sizes;
+        ``"rates"``: how often tests find a change.
+    datasets
+        Names of the sets; each is drawn from at random.
+    images
+        Images of each half or set.
+    sizes
+        Images of each half, for the dependence on size.
+    regs
+        Regularisations of the part ``"distances"``; everything else has the default.
+    test_images, repeats
+        Images of each side of a test, and how many tests a rate is counted from.
+    skip
+        Leave out so many images at the beginning of each set: those on which parameters were chosen.
+    client
+        A ``distributed.Client`` to work on a Dask cluster, as for :func:`~bispectral_ot.match`. Tests stay here.
+    """
+    for name, value in (("images", images), ("test_images", test_images), ("repeats", repeats)):
+        check_integer(name, value, minimum=2)
+    check_integer("skip", skip, minimum=0)
+    parts = [check_choice("part", part, PARTS) for part in parts]
+    store = CellStore(
+        Path(out),
+        VERB,
+        tuple(f"{part}.{kind}" for part in PARTS for kind in ("json", "md")),
+        names=("part", "datasets", "features", "reg", "size", "change", "share"),
+        entries={"seconds": (int, float)},
+    )
+    common = {"seed": seed, "skip": skip, "change": "", "share": 1.0, "reg": DEFAULT_REG}
+
+    def configs(part: str, kind: str) -> list[Cell]:
+        together = {"part": part, "datasets": "+".join(datasets), "features": kind, "size": images} | common
+        single = [together | {"datasets": name} for name in datasets]
+        if part == "distances":
+            return [together | {"reg": reg} for reg in regs]
+        if part == "sizes":
+            return [each | {"size": size} for each in single for size in sizes]
+        if part == "rates":
+            tests = {"size": test_images, "repeats": repeats}
+            changes = [(change, share) for change, shares in CHANGES.items() for share in shares]
+            return [each | tests | {"change": change, "share": share} for each in single for change, share in changes]
+        return [together]
+
+    tasks = [config for part in parts for kind in features for config in configs(part, kind)]
+    found: dict[str, list[Cell]] = {part: [] for part in parts}
+    options = {"parts": parts, "datasets": list(datasets), "features": list(features), "images": images}
+    options |= {"sizes": list(sizes), "test_images": test_images, "repeats": repeats, "skip": skip, "seed": seed}
+    sets: dict[str, Dataset] = {}
+    marks: dict[str, str] = {}
+    engine = as_engine(client)
+
+    def loaded(name: str) -> Dataset:
+        if name not in sets:
+            sets[name] = load(name, root=root)
+            sets[name] = sets[name].select(slice(skip, None))
+            marks[name] = checksum(sets[name])
+        return sets[name]
+
+    with store.recorded(options):
+        for number, config in enumerate(tasks):
+            runtime.progress("cells", number, len(tasks))
+            chosen = [loaded(name) for name in config["datasets"].split("+")]
+            config["checksum"] = "+".join(marks[name] for name in config["datasets"].split("+"))
+            cell = store.find(config, overwrite=overwrite)
+            if cell is None:
+                start = time.perf_counter()
+                cell = {"config": config, **_MEASURES[config["part"]](config | {"client": engine}, chosen)}
+                cell["seconds"] = time.perf_counter() - start
+                store.save(cell)
+            found[config["part"]].append(cell)
+        runtime.progress("cells", len(tasks), len(tasks))
+        for part, cells in found.items():
+            write_json(Path(out) / f"{part}.json", cells)
+            write_text(Path(out) / f"{part}.md", TABLES[part](cells))
+    return found
+
+
+def _distances(config: Cell, datasets: list[Dataset]) -> Cell:
+    """Distances between halves, a turned half and the other sets, in one comparison."""
+    sets: dict[str, Dataset] = {}
+    for place, dataset in enumerate(datasets):
+        one, other = _disjoint(dataset, config["size"], seed=[config["seed"], place])
+        turned = rotate_randomly(other, seed=config["seed"])
+        sets |= {f"{dataset.name}": one, f"{dataset.name}, other half": other, f"{dataset.name}, turned": turned}
+    return _entries(compare(sets, reg=config["reg"], **_options(config)))
+
+
+def _sets(config: Cell, datasets: list[Dataset]) -> Cell:
+    """Distances between all sets, and another half of the first one, turned."""
+    return _entries(compare(_drawn(config, datasets), **_options(config)))
+
+
+def _labels(config: Cell, datasets: list[Dataset]) -> Cell:
+    """The same with the distance between classes in the cost, by transport and as between Gaussian distributions."""
+    sets, options = _drawn(config, datasets), _options(config)
+    return _entries(compare(sets, labels=True, **options)) | {
+        "gaussian": compare(sets, labels="gaussian", **options).distances
+    }
+
+
+def _drawn(config: Cell, datasets: list[Dataset]) -> dict[str, Dataset]:
+    halves = [_disjoint(each, config["size"], seed=[config["seed"], place]) for place, each in enumerate(datasets)]
+    sets = {each.name: half[0] for each, half in zip(datasets, halves, strict=True)}
+    return sets | {f"{datasets[0].name}, turned": rotate_randomly(halves[0][1], seed=config["seed"])}
+
+
+def _options(config: Cell) -> dict[str, Any]:
+    return {name: config[name] for name in ("features", "seed", "client")}
+
+
+def _entries(found: Comparison) -> Cell:
+    return {
+        "names": found.names,
+        "distances": found.distances,
+        "references": found.references,
+        "errors": found.errors,
+        "converged": found.converged,
+    }
+
+
+def _halves(config: Cell, datasets: list[Dataset]) -> Cell:
+    """The distance of two halves of some size, and what was expected."""
+    halves = _disjoint(datasets[0], config["size"], seed=[config["seed"], config["size"]])
+    sets = dict(zip(("one", "other"), halves, strict=True))
+    found = compare(sets, features=config["features"], client=config["client"]).pairs[0]
+    return {"distance": found.distance, "reference": found.reference}
+
+
+def _rates(config: Cell, datasets: list[Dataset]) -> Cell:
+    """How often our permutation test and those of MMD find a change, on the same features and draws."""
+    (dataset,) = datasets
+    random = np.random.default_rng([config["seed"], zlib.crc32(config["change"].encode())])
+    size = config["size"]
+    clean, other = _disjoint(dataset, min(3000, len(dataset) // 2), seed=[config["seed"], 7])
+    changed = _change(config["change"], other, random)
+    divergence = divergence_of(DEFAULT_REG)
+    with FittedFeatures([clean, other, changed], choose_features(config["features"])) as space:
+        rejected = {"ours": 0, "mmd": 0, "mmd_median": 0}
+        for _ in range(config["repeats"]):
+            source = space.features[0][random.choice(len(clean), size, replace=False)]
+            drawn = random.choice(len(changed), size, replace=False)
+            is_changed = random.random(size) < config["share"]
+            target = space.features[2][drawn]
+            if config["share"] < 1:  # then both have the same images
+                target = np.where(is_changed[:, None], target, space.features[1][drawn])
+            costs = space.feature_map.distances_within(np.concatenate([source, target]), space.spec.metric)
+            pool = divergence.pool(costs, scale=cost_scale(costs))
+            test = permutation_test(costs, pool, (size, size), permutations=_PERMUTATIONS, random=random)
+            rejected["ours"] += test.p_value <= _LEVEL
+            rejected["mmd"] += mmd_p_value(costs, size, random, _MMD_WIDTHS) <= _LEVEL
+            rejected["mmd_median"] += mmd_p_value(costs, size, random) <= _LEVEL
+    return {name: count / config["repeats"] for name, count in rejected.items()}
+
+
+def mmd_p_value(
+    costs: NDArray[np.floating], n: int, random: np.random.Generator, widths: Sequence[float] = (1.0,)
+) -> float:
+    """The p-value of MMD with kernels ``exp(-cost / (width * median cost))``, by permutations as well."""
+    total = len(costs)
+    signs = np.where(np.arange(total) < n, 1 / n, -1 / (total - n))
+    columns = np.stack([signs, *(random.permutation(signs) for _ in range(_PERMUTATIONS))], axis=1)
+    found = statistic(mean_embeddings(costs, columns, widths))
+    return float(((found[1:] >= found[0] - 1e-9).sum() + 1) / (_PERMUTATIONS + 1))
+
+
+_MEASURES: dict[str, Callable[[Cell, list[Dataset]], Cell]] = {
+    "distances": _distances,
+    "sets": _sets,
+    "labels": _labels,
+    "sizes": _halves,
+    "rates": _rates,
+}
+
+# What is done to one side, and to which shares of its images.
+CHANGES: dict[str, tuple[float, ...]] = {
+    "nothing": (1.0,),
+    "class removed": (1.0,),
+    "noise": SHARES,
+    "blur": SHARES,
+    "turned": SHARES,
+}
+
+
+def _change(name: str, dataset: Dataset, random: np.random.Generator) -> Dataset:
+    if name == "class removed" and dataset.labels is not None:
+        return dataset.select(dataset.labels != 0)
+    images = dataset.images.astype(np.float32)
+    if name == "noise":
+        return replace(dataset, images=images + random.normal(0, _NOISE * images.std(), images.shape))
+    if name == "blur":
+        from scipy.ndimage import gaussian_filter
+
+        sigmas = (0, _BLUR, _BLUR) + (0,) * (images.ndim - 3)
+        return replace(dataset, images=gaussian_filter(images, sigmas))
+    if name == "turned":
+        return rotate_randomly(dataset, seed=int(random.integers(2**31)))
+    return dataset
+
+
+def _disjoint(dataset: Dataset, size: int, *, seed: Any) -> tuple[Dataset, Dataset]:
+    order = np.random.default_rng(seed).permutation(len(dataset))
+    size = min(size, len(dataset) // 2)
+    return dataset.select(order[:size]), dataset.select(order[size : 2 * size])

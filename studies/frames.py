@@ -1,0 +1,270 @@
+"""Images as people export them: turned on an enlarged canvas, shifted, scaled, cropped, compressed; by every frame."""
+
+from __future__ import annotations
+
+import io
+import tempfile
+import time
+import warnings
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image, ImageFilter
+
+import bispectral_ot as bot
+from bispectral_ot import runtime
+from bispectral_ot.checks import check_choice, check_integer
+from bispectral_ot.datasets.frames import Placement, SetGeometry
+from bispectral_ot.drawing import save
+from bispectral_ot.errors import InputError
+from bispectral_ot.files import write_json, write_text
+from studies.cells import CellStore
+from studies.markdown import markdown_table
+from studies.preset import file_checksum
+
+VERB = "study frames"
+FRAMES = ("canvas", "picture", "common", "content", "auto")
+SIMILARITY = "similarity"
+# Changes of the sources; all but the first also turn them by a random angle.
+CHANGES = (
+    "upright",
+    "in place",
+    "enlarged, border",
+    "enlarged, black",
+    "enlarged, white",
+    "enlarged, mirrored",
+    "enlarged, JPEG",
+    "shifted",
+    "scaled",
+    "resized",
+    "cropped",
+    "JPEG",
+    "blurred",
+    "brightness",
+)
+_SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp")
+
+
+def run_frames(
+    out: str | Path,
+    folders: Sequence[str],
+    *,
+    frames: Sequence[str] = (*FRAMES, SIMILARITY),
+    changes: Sequence[str] = CHANGES,
+    per_class: int = 10,
+    side: int = 64,
+    seeds: int = 1,
+    overwrite: bool = False,
+) -> list[dict[str, Any]]:
+    """Match one half of each folder, changed as an export would be, with the other half, by each frame.
+
+    Images are reduced to ``side`` pixels, written to files, and matched by their folders as a user would. Writes a cell
+    for each figure, all of them to ``results.json``, and ``table.md`` (transport) and ``nearest.md`` (nearest target).
+
+    Parameters
+    ----------
+    folders
+        Folders of images with a folder for each class.
+    frames
+        Frames; also ``"similarity"``, the symmetry with the frame that it implies.
+    changes
+        Changes of the source half.
+    per_class
+        Images of each class on each side at most.
+    side
+        Longer side of the images before they are changed.
+    seeds
+        Number of draws of halves and changes.
+    """
+    for change in changes:
+        check_choice("changes", change, CHANGES)
+    for frame in frames:
+        check_choice("frames", frame, (*FRAMES, SIMILARITY))
+    for name, value in (("per_class", per_class), ("side", side), ("seeds", seeds)):
+        check_integer(name, value, minimum=1)
+    store = CellStore(
+        Path(out),
+        VERB,
+        ("results.json", "table.md", "nearest.md"),
+        names=("dataset", "change", "frame", "seed"),
+        entries={"seconds": (int, float), "accuracy": (int, float), "nearest": (int, float), "chosen": list},
+    )
+    tasks = [(folder, seed, change) for folder in folders for seed in range(seeds) for change in changes]
+    cells: list[dict[str, Any]] = []
+    with store.recorded({"folders": [Path(folder).name for folder in folders], "seeds": seeds, "per_class": per_class}):
+        for number, (folder, seed, change) in enumerate(tasks):
+            runtime.progress("cells", number, len(tasks))
+            configs = [
+                {"dataset": Path(folder).name, "change": change, "frame": frame, "seed": seed}
+                | {"per_class": per_class, "side": side, "checksum": file_checksum(folder)}
+                for frame in frames
+            ]
+            known = [store.find(config, overwrite=overwrite) for config in configs]
+            if not all(known):
+                with tempfile.TemporaryDirectory() as place:
+                    sides = write_sides(Path(folder), Path(place), change, per_class=per_class, side=side, seed=seed)
+                    known = [cell or _cell(config, *sides) for cell, config in zip(known, configs, strict=True)]
+                for cell in known:
+                    store.save(cell)  # type: ignore[arg-type]
+            cells += known  # type: ignore[arg-type]
+            write_json(Path(out) / "results.json", cells)
+            for column, file in (("accuracy", "table.md"), ("nearest", "nearest.md")):
+                write_text(Path(out) / file, frames_table(cells, column))
+        runtime.progress("cells", len(tasks), len(tasks))
+    return cells
+
+
+def _cell(config: dict[str, Any], source: Path, target: Path) -> dict[str, Any]:
+    options: dict[str, Any] = {"frame": config["frame"]}
+    if config["frame"] == SIMILARITY:
+        options = {"symmetry": SIMILARITY}
+    start = time.perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            found = bot.match(source, target, **options)
+        except InputError:  # the frame does not suit the images: no source is recognised by it
+            return {"config": config, "accuracy": 0.0, "nearest": 0.0, "chosen": [], "seconds": 0.0}
+    details = found.label_details()
+    return {
+        "config": config,
+        "accuracy": float((details.labels == found.source_labels).mean()),
+        "nearest": float((details.nearest == found.source_labels).mean()),
+        "chosen": list(found.settings["frame"]),
+        "seconds": time.perf_counter() - start,
+    }
+
+
+def write_sides(folder: Path, place: Path, change: str, *, per_class: int, side: int, seed: int) -> tuple[Path, Path]:
+    """Two disjoint halves of a folder of classes as files, the first one changed; the folders of both."""
+    classes = sorted(path for path in folder.iterdir() if path.is_dir())
+    if not classes:
+        raise InputError(f"{folder} has no folder for each class; this study needs labels.")
+    random = np.random.default_rng([seed, CHANGES.index(change)])
+    for each in classes:
+        files = sorted(path for path in each.iterdir() if path.suffix.lower() in _SUFFIXES)
+        order = np.random.default_rng([seed, zlib.crc32(each.name.encode())]).permutation(len(files))
+        count = min(per_class, len(files) // 2)
+        for half, chosen in (("source", order[:count]), ("target", order[count : 2 * count])):
+            (place / half / each.name).mkdir(parents=True)
+            for i in chosen:
+                image = _opened(files[i], side)
+                image = changed(image, change, random) if half == "source" else image
+                image.save(place / half / each.name / f"{files[i].stem}.png")
+    return place / "source", place / "target"
+
+
+def _opened(file: Path, side: int) -> Image.Image:
+    with Image.open(file) as image:
+        pixels = image.convert("L" if image.mode in ("1", "L") else "RGB")
+    pixels.thumbnail((side, side), Image.Resampling.BOX)
+    return pixels
+
+
+def changed(image: Image.Image, change: str, random: np.random.Generator) -> Image.Image:
+    """One image, turned by a random angle and changed as an export would be."""
+    if change == "upright":
+        return image
+    degrees = random.uniform(0, 360)
+    border = _border_colour(image)
+    shift = (0.0, 0.0)
+    if change == "shifted":
+        direction, length = random.uniform(0, 2 * np.pi), random.uniform(0, 0.16) * image.width
+        shift = (length * np.cos(direction), length * np.sin(direction))
+    if change == "enlarged, mirrored":
+        return _mirrored(image, degrees)
+    fills = {"enlarged, black": 0, "enlarged, JPEG": 0, "enlarged, white": 255}
+    fill = border
+    if change in fills:
+        fill = fills[change] if image.mode == "L" else (fills[change],) * 3
+    expand = change.startswith("enlarged")
+    moved: Any = shift
+    turned = image.rotate(degrees, Image.Resampling.BILINEAR, expand=expand, translate=moved, fillcolor=fill)
+    if change.endswith("JPEG"):
+        file = io.BytesIO()
+        turned.save(file, "JPEG", quality=30)
+        turned = Image.open(file)
+    elif change in ("scaled", "resized"):
+        factor = random.uniform(0.6, 1.4) if change == "scaled" else 2 ** random.uniform(-1, 1)
+        size = tuple(max(8, round(factor * each)) for each in image.size)
+        small = turned.resize(size, Image.Resampling.BICUBIC)  # type: ignore[arg-type]
+        if change == "resized":
+            return small
+        turned = Image.new(image.mode, image.size, border)
+        turned.paste(small, tuple((one - other) // 2 for one, other in zip(image.size, size, strict=True)))  # type: ignore[arg-type]
+    elif change == "cropped":
+        width, height = image.size
+        turned = turned.crop((round(0.05 * width), round(0.05 * height), round(0.95 * width), round(0.95 * height)))
+    elif change == "blurred":
+        turned = turned.filter(ImageFilter.GaussianBlur(0.01 * max(image.size)))
+    elif change == "brightness":
+        pixels = 128 + (np.asarray(turned, float) - 128) * random.uniform(0.8, 1.2) + 51 * random.uniform(-1, 1)
+        turned = Image.fromarray(pixels.clip(0, 255).astype(np.uint8))
+    return turned
+
+
+def _border_colour(image: Image.Image) -> Any:
+    pixels = np.asarray(image).reshape(image.height, image.width, -1)
+    border = np.concatenate([pixels[0], pixels[-1], pixels[:, 0], pixels[:, -1]])
+    colour = [round(float(value)) for value in np.median(border, axis=0)]
+    return colour[0] if image.mode == "L" else tuple(colour)
+
+
+def _mirrored(image: Image.Image, degrees: float) -> Image.Image:
+    """Image turned on an enlarged canvas whose corners mirror it."""
+    from scipy.ndimage import affine_transform
+
+    angle, width, height = np.radians(degrees), image.width, image.height
+    cos, sin = np.cos(angle), np.sin(angle)
+    shape = np.ceil([width * abs(sin) + height * abs(cos), width * abs(cos) + height * abs(sin)]).astype(int)
+    turn = np.array([[cos, sin], [-sin, cos]])
+    offset = (np.array([height, width]) - 1) / 2 - turn @ ((shape - 1) / 2)
+    planes = np.asarray(image, float).reshape(height, width, -1)
+    turned = [
+        affine_transform(plane, turn, offset, output_shape=tuple(shape), order=1, mode="reflect")
+        for plane in np.moveaxis(planes, 2, 0)
+    ]
+    pixels = np.rint(np.stack(turned, axis=2)).clip(0, 255).astype(np.uint8)
+    return Image.fromarray(pixels[..., 0] if image.mode == "L" else pixels)
+
+
+def frames_table(cells: list[dict[str, Any]], column: str) -> str:
+    """Mean of a column over seeds: rows are sets and changes, columns frames; the last one names what auto chose."""
+    rows: dict[tuple[str, str], dict[str, list[dict[str, Any]]]] = {}
+    for cell in cells:
+        config = cell["config"]
+        rows.setdefault((config["dataset"], config["change"]), {}).setdefault(config["frame"], []).append(cell)
+    kinds = list(dict.fromkeys(cell["config"]["frame"] for cell in cells))
+    lines = []
+    for (name, change), found in rows.items():
+        means = [f"{np.mean([cell[column] for cell in found[kind]]):.3f}" if kind in found else "" for kind in kinds]
+        chosen = {" / ".join(dict.fromkeys(cell["chosen"])) for cell in found.get("auto", [])}
+        lines.append([f"{name}, {change}", *means, ", ".join(sorted(chosen))])
+    return markdown_table(["set", *kinds, "chosen by auto"], lines)
+
+
+def draw_frames(files: Sequence[str | Path], path: str | Path, *, side: int = 96) -> None:
+    """Picture of what each frame makes of some images: as they are, turned on an enlarged canvas, and placed."""
+    import matplotlib.pyplot as plt
+
+    random = np.random.default_rng(0)
+    pairs = [(_opened(Path(file), side), change) for file in files for change in ("in place", "enlarged, black")]
+    images = [np.asarray(changed(image, change, random)) for image, change in pairs]
+    geometry = SetGeometry.of([np.asarray(image) for image, _ in pairs])
+    placements = [Placement(), Placement("picture"), Placement("common", float(geometry.sides.min()))]
+    placements.append(Placement("content"))
+    figure, axes = plt.subplots(len(images), 1 + len(placements), figsize=(7, 1.4 * len(images)), squeeze=False)
+    for row, (image, (_, change)) in enumerate(zip(images, pairs, strict=True)):
+        shown = [image, *(placement(image[None], (side, side))[0] for placement in placements)]
+        titles = ["file", *(placement.frame for placement in placements)]
+        for axis, pixels, title in zip(axes[row], shown, titles, strict=True):
+            axis.imshow(pixels, cmap="gray", vmin=0, vmax=255)
+            axis.set_xticks([])
+            axis.set_yticks([])
+            axis.set_title(title if row == 0 else "", fontsize=9)
+        axes[row, 0].set_ylabel(change, fontsize=7)
+    figure.tight_layout()
+    save(figure, Path(path))

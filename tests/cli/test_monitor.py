@@ -1,0 +1,23 @@
+"""The command ``monitor``: a model, batches, a log that grows, exit code 4."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import bispectral_ot as bot
+
+
+def test_the_command_makes_a_monitor_and_alarms(program, tmp_path):
+    digits = bot.load("digits").images[np.random.default_rng(0).permutation(1797)]
+    np.save(tmp_path / "good.npy", digits[:600])
+    np.save(tmp_path / "new.npy", digits[600:640])
+    np.save(tmp_path / "turned.npy", np.rot90(digits[640:680], axes=(1, 2)))
+    model = tmp_path / "monitor.npz"
+    assert program("monitor", tmp_path / "good.npy", "--model", model, "--run-length", 30).code == 0
+    assert program("monitor", model, tmp_path / "new.npy").code == 0
+    outcome = program("monitor", model, tmp_path / "new.npy", tmp_path / "turned.npy")
+    assert outcome.code == 4
+    assert "ALARM" in outcome.stdout
+    assert len((tmp_path / "monitor.csv").read_text().splitlines()) == 4
+    assert "no monitor at" in program("monitor", tmp_path / "none.npz", tmp_path / "new.npy").complaint
+    assert "give --model" in program("monitor", tmp_path / "good.npy").complaint

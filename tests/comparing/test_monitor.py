@@ -1,0 +1,108 @@
+"""Monitor: run length without change, alarms that come at once, files."""
+
+from __future__ import annotations
+
+import csv
+
+import numpy as np
+import pytest
+
+import bispectral_ot as bot
+from bispectral_ot.comparing import Monitor
+from bispectral_ot.comparing.monitor import BatchResult, append_results
+
+
+@pytest.fixture(scope="module")
+def digits():
+    return bot.load("digits").images[np.random.default_rng(0).permutation(1797)]
+
+
+@pytest.fixture(scope="module")
+def monitor(digits):
+    return Monitor.fit(digits[:900], run_length=20)
+
+
+def test_the_run_length_without_change_is_what_was_asked_for(digits, monitor, monkeypatch):
+    monkeypatch.setattr(Monitor, "_explained", lambda self, result, dataset: result)
+    random = np.random.default_rng(1)
+    batches = [digits[900 + random.choice(897, 40, replace=False)] for _ in range(600)]
+    alarms = sum(monitor.update(batch).alarm for batch in batches)
+    # 30 are expected; with 600 batches the rate is known to 18 %, and batches of 897 images repeat
+    assert 15 <= alarms <= 50
+
+
+def _stained(images):
+    images = images.copy()
+    images[:, 3:5, 2:4] = 16
+    return images
+
+
+@pytest.mark.parametrize(
+    ("change", "verdict"),
+    [
+        (lambda x: np.rot90(x, axes=(1, 2)), "quarter turns"),
+        (lambda x: np.clip(x * 0.7, 0, 16), "intensity"),
+        (_stained, "changed"),
+    ],
+    ids=["rotated camera", "darker", "stain"],
+)
+def test_changes_of_all_images_are_seen_and_named(digits, monitor, change, verdict):
+    found = monitor.update(np.asarray(change(digits[900:980]), dtype=np.float32))
+    assert found.alarm
+    assert found.verdict == verdict, found.sentence
+
+
+def test_a_monitor_comes_back_from_its_file(digits, monitor, tmp_path):
+    expected = monitor.update(digits[1000:1040])
+    monitor.save(tmp_path / "monitor.npz")
+    again = Monitor.load(tmp_path / "monitor.npz")
+    assert again.calibrations.keys() == monitor.calibrations.keys()
+    assert again.update(digits[1000:1040]) == expected
+
+
+def test_damaged_files_are_refused(monitor, tmp_path):
+    path = tmp_path / "monitor.npz"
+    with pytest.raises(bot.InputError, match="no monitor at"):
+        Monitor.load(path)
+    path.write_bytes(b"nothing")
+    with pytest.raises(bot.InputError, match="damaged"):
+        Monitor.load(path)
+    monitor.save(path)
+    with np.load(path) as file:
+        entries = dict(file)
+    for name, value in {"core": entries["core"] * np.nan, "mean": entries["mean"][:-1]}.items():
+        np.savez(path, **(entries | {name: value}))
+        with pytest.raises(bot.InputError, match="damaged"):
+            Monitor.load(path)
+
+
+@pytest.mark.parametrize(
+    ("batch", "message"),
+    [
+        (np.ones((9, 8, 8)), "10 at least"),
+        (np.ones((901, 8, 8)), "no more than the 900"),
+        (np.ones((20, 9, 9)), "shape"),
+    ],
+)
+def test_bad_batches_are_explained(monitor, batch, message):
+    with pytest.raises(bot.InputError, match=message):
+        monitor.update(batch)
+
+
+def test_bad_references_are_explained(digits):
+    with pytest.raises(bot.InputError, match="20 at least"):
+        Monitor.fit(digits[:19])
+    with pytest.raises(bot.InputError, match="unknown change"):
+        Monitor.fit(digits[:100], allowing_for="rotations")
+    with pytest.raises(bot.InputError, match="run_length"):
+        Monitor.fit(digits[:100], run_length=1)
+
+
+def test_the_log_grows(tmp_path):
+    for name in ("monday", "=tuesday"):
+        append_results(tmp_path / "log.csv", [BatchResult(name, 20, 1.5, 1.0, "rotation", "turned, all")])
+    with open(tmp_path / "log.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["batch"] for row in rows] == ["monday", "tuesday"]
+    assert rows[0]["alarm"] == "1"
+    assert rows[0]["sentence"] == "turned, all"

@@ -1,0 +1,202 @@
+"""Tests of what changed: verdicts case by case, levels and power on small sets."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import ndimage
+
+import bispectral_ot as bot
+from bispectral_ot.comparing import resampling, symmetry_tests
+from bispectral_ot.comparing.symmetry_tests import CHANGES, Verdict, adjusted_p_values, change_test, decide, holm
+
+CLEAR = dict.fromkeys(CHANGES, 0.005)
+SHARP = Verdict("explained", ("sharpness",))
+NONE = dict.fromkeys(CHANGES, 0.5)
+
+
+@pytest.fixture(scope="module")
+def halves():
+    return bot.split_halves(bot.load("digits"), per_class=20)
+
+
+@pytest.mark.parametrize(
+    ("changed", "expected"),
+    [
+        (NONE, Verdict("same")),
+        (NONE | {"rotation": 0.03}, Verdict("undecided", reason="correction")),
+        (CLEAR, Verdict("changed")),
+        (CLEAR | {"all of these": 0.4}, Verdict("explained", ("all of these",))),
+        (CLEAR | {"intensity": 0.4, "all of these": 0.4}, Verdict("explained", ("intensity",))),
+        # quarter turns are rotations, and all that they explain these explain
+        (
+            CLEAR | {"quarter turns": 0.4, "rotation": 0.4, "all of these": 0.4},
+            Verdict("explained", ("quarter turns",)),
+        ),
+        (CLEAR | {"rotation": 0.4, "all of these": 0.4}, Verdict("explained", ("rotation",))),
+        (CLEAR | dict.fromkeys(("sharpness", "rotation", "translation", "scale", "all of these"), 0.3), SHARP),
+        # a test that allows for more contradicts
+        (CLEAR | {"rotation": 0.4}, Verdict("changed")),
+        (CLEAR | {"rotation": 0.4, "all of these": 0.04}, Verdict("undecided", reason="conflict")),
+        (
+            CLEAR | {"intensity": 0.4, "mirrors": 0.2, "all of these": 0.4},
+            Verdict("undecided", ("intensity", "mirrors"), "several"),
+        ),
+        # the plain test sees nothing, another one does
+        (NONE | {"rotation": 0.005}, Verdict("undecided", reason="conflict")),
+        (NONE | {"all of these": 0.005}, Verdict("changed")),
+        (CLEAR | {"class proportions": 0.4, "classes": 0.005}, Verdict("explained", ("class proportions",))),
+        (CLEAR | {"class proportions": 0.4, "classes": 0.3}, Verdict("changed")),
+        (NONE | {"class proportions": 0.4, "classes": 0.005}, Verdict("explained", ("class proportions",))),
+        (NONE | {"class proportions": 0.02, "classes": 0.005}, Verdict("undecided", reason="conflict")),
+    ],
+)
+def test_verdicts_case_by_case(changed, expected):
+    adjusted = adjusted_p_values(changed)
+    found = decide(changed, adjusted, 0.05)
+    assert found == expected
+    sentence = found.sentence("one", "other", changed, adjusted)
+    assert ("No difference" in sentence) == (found.kind == "same")
+    assert ("content is different" in sentence) == (found.kind == "changed")
+    assert ("Undecided" in sentence) == (found.kind == "undecided")
+    for name in found.changes:
+        assert f"{name} (p = {changed[name]:.3g})" in sentence
+
+
+def test_no_verdict_contradicts_a_p_value():
+    random = np.random.default_rng(0)
+    for _ in range(500):
+        names = [*CHANGES, "class proportions", "classes"] if random.random() < 0.5 else [*CHANGES]
+        p_values = {name: float(random.choice([0.005, 0.02, 0.04, 0.06, 0.3, 0.9])) for name in names}
+        adjusted = adjusted_p_values(p_values)
+        found = decide(p_values, adjusted, 0.05)
+        differs = min(p for name, p in adjusted.items() if name != "class proportions") <= 0.05
+        tests = [p for name, p in p_values.items() if name != "class proportions"]
+        assert found.kind != "same" or min(tests) > 0.05
+        assert found.kind not in ("explained", "changed") or differs
+        assert all(p_values[name] > 0.05 for name in found.changes)
+        found.sentence("one", "other", p_values, adjusted)
+
+
+def test_holm_is_that_of_statsmodels():
+    multitest = pytest.importorskip("statsmodels.stats.multitest")
+    values = dict(zip("abcdefgh", np.random.default_rng(1).random(8) ** 3, strict=True))
+    expected = multitest.multipletests(list(values.values()), method="holm")[1]
+    np.testing.assert_allclose(list(holm(values).values()), expected)
+
+
+CASES = {
+    "same": (lambda images, random: images, "same", ()),
+    "brighter": (lambda images, random: images * 1.3 + 2, "explained", ("intensity",)),
+    "mirrored": (lambda images, random: images[:, :, ::-1], "explained", ("mirrors",)),
+    "quarter turns": (lambda images, random: np.rot90(images, axes=(1, 2)), "explained", ("quarter turns",)),
+    "negative": (lambda images, random: 16 - images, "changed", ()),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_simple_changes_are_named(halves, name):
+    change, kind, changes = CASES[name]
+    images = change(halves[1].images.astype(np.float32), np.random.default_rng(0))
+    found = symmetry_tests(halves[0], bot.Dataset(images), seed=4)
+    assert (found.verdict.kind, found.verdict.changes) == (kind, changes), found.p_values
+
+
+def test_a_removed_class_is_found_by_its_labels(halves):
+    found = symmetry_tests(halves[0], halves[1].select(halves[1].labels > 2))
+    assert found.p_values["classes"] == 1 / 200
+    assert found.verdict == Verdict("explained", ("class proportions",)), found.p_values
+
+
+@pytest.mark.parametrize("order", [0, 1, 3])
+def test_turned_images_are_not_called_different(order):
+    """Rejections of 20 tests at 5 %: 4 or fewer with a probability of 99.7 %; without resampling, all are."""
+    digits = bot.load("digits").images.astype(np.float32)
+    rejected = {True: 0, False: 0}
+    for repeat in range(20):
+        random = np.random.default_rng([7, repeat])
+        at = random.permutation(len(digits))[:240]
+        turned = [ndimage.rotate(x, random.uniform(0, 360), reshape=False, order=order) for x in digits[at[120:]]]
+        images = [x[..., None] - 8 for x in (digits[at[:120]], np.clip(np.stack(turned), 0, 16))]
+        rejected[True] += change_test(images, CHANGES["rotation"], 39, random) <= 0.05
+        rejected[False] += change_test(images, CHANGES["nothing"], 39, random) <= 0.05
+    assert rejected[True] <= 4
+    assert rejected[False] == 20
+
+
+@pytest.mark.parametrize(("name", "order"), [("nearest", 0), ("bilinear", 1)])
+def test_resampling_is_that_of_scipy(name, order):
+    images = np.random.default_rng(0).random((3, 12, 10, 2)).astype(np.float32)
+    maps = resampling.random_maps(images, np.random.default_rng(1), turn=True, zoom=True)
+    found = resampling.resampled(images, maps, name)
+    for i, map_ in enumerate(maps):
+        for channel in range(2):
+            plane = images[i, :, :, channel].astype(np.float64)
+            expected = ndimage.affine_transform(plane, map_[:, :2], map_[:, 2], order=order, mode="nearest")
+            near = np.abs(found[i, :, :, channel] - expected) < 0.02
+            assert near.mean() > 0.97  # a table of 256 fractions: neighbours at exactly half a pixel may differ
+
+
+@pytest.mark.parametrize("name", ["bicubic", "lanczos"])
+def test_wide_interpolations_reproduce_smooth_images(name):
+    y, x = np.mgrid[:40, :40]
+    image = np.sin(y / 5) * np.cos(x / 6)
+    maps = resampling.random_maps(image[None, :, :, None], np.random.default_rng(2), turn=True, zoom=False)
+    found = resampling.resampled(image[None, :, :, None].astype(np.float32), maps, name)[0, :, :, 0]
+    rows, columns = (maps[0] @ np.stack([y.ravel(), x.ravel(), np.ones(1600)])).reshape(2, 40, 40)
+    inside = resampling.disk(image[None, :, :, None])
+    np.testing.assert_allclose(found[inside], (np.sin(rows / 5) * np.cos(columns / 6))[inside], atol=0.02)
+
+
+def test_invariants_do_not_see_turns_but_see_mirrors_and_contrast():
+    images = ndimage.gaussian_filter(np.random.default_rng(3).random((5, 31, 31)), (0, 2, 2))[..., None].astype("f4")
+    rows = resampling.turn_invariant_rows(images)
+    np.testing.assert_allclose(resampling.turn_invariant_rows(np.rot90(images, axes=(1, 2))), rows, atol=1e-5)
+    np.testing.assert_allclose(resampling.turn_invariant_rows(2 * images), 2 * rows, atol=1e-5)
+    assert np.abs(resampling.turn_invariant_rows(images[:, :, ::-1]) - rows).max() > 0.01
+
+
+def test_content_is_brought_to_one_place_and_size():
+    image = np.zeros((1, 41, 41, 1), dtype=np.float32)
+    image[0, 8:14, 10:18] = 1
+    for zoom in (False, True):
+        maps = resampling.content_maps(image, zoom=zoom)
+        moved = resampling.resampled(image, maps, "bilinear")
+        again = resampling.content_maps(moved, zoom=zoom)
+        np.testing.assert_allclose(again[0] @ [20, 20, 1], [20, 20], atol=0.02)
+        np.testing.assert_allclose(again[0, :, :2], np.eye(2), atol=0.05)
+
+
+@pytest.mark.parametrize(
+    ("count", "options", "message"),
+    [
+        (19, {}, "19 images; symmetry tests need 20"),
+        (40, {"permutations": 99}, "too few for 7 tests.*ask for 139"),
+        (40, {"level": 0.01}, "ask for 699"),
+    ],
+)
+def test_bad_input_is_explained(halves, count, options, message):
+    sides = [half.select(slice(count)) for half in halves]
+    with pytest.raises(bot.InputError, match=message):
+        symmetry_tests(*sides, **options)
+
+
+def test_sets_that_share_images_are_refused(halves):
+    both = bot.Dataset(np.concatenate([halves[1].images, halves[0].images[:3]]))
+    with pytest.raises(bot.InputError, match="are also in"):
+        symmetry_tests(halves[0], both)
+
+
+def test_changes_that_cannot_be_tested_are_named():
+    random = np.random.default_rng(0)
+    textures = [bot.Dataset(random.random((40, 12, 16))) for _ in range(2)]
+    found = symmetry_tests(*textures)
+    assert {*found.left_out} == {"quarter turns", "translation", "scale", "all of these"}
+    assert found.verdict.kind in ("same", "undecided")
+    assert [row["allowing_for"] for row in found.table()] == [
+        "nothing",
+        "intensity",
+        "sharpness",
+        "mirrors",
+        "rotation",
+    ]

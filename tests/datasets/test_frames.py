@@ -1,0 +1,127 @@
+"""Frames: content, pictures inside filled margins, and placement on a canvas."""
+
+import io
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import bispectral_ot as bot
+from bispectral_ot.datasets.frames import Placement, SetGeometry, find_content, find_picture
+
+
+def photograph(side=96, seed=0, channels=3):
+    """Texture that fills its canvas."""
+    from scipy.ndimage import gaussian_filter
+
+    noise = np.random.default_rng(seed).random((side, side, channels))
+    smooth = gaussian_filter(noise, (3, 3, 0))
+    return np.uint8(255 * (smooth - smooth.min()) / np.ptp(smooth))
+
+
+def blob(side=64, centre=(32, 32), radii=(12, 7), background=200, level=40):
+    y, x = np.indices((side, side)) + 0.5
+    inside = ((y - centre[0]) / radii[0]) ** 2 + ((x - centre[1]) / radii[1]) ** 2 <= 1
+    return np.where(inside, level, background).astype(np.uint8)
+
+
+def turned(image, degrees, fill, quality=None):
+    """As an editor turns a picture on an enlarged canvas."""
+    picture = Image.fromarray(image).rotate(degrees, Image.Resampling.BILINEAR, expand=True, fillcolor=(fill,) * 3)
+    if quality:
+        file = io.BytesIO()
+        picture.save(file, "JPEG", quality=quality)
+        picture = Image.open(file)
+    return np.asarray(picture)
+
+
+@pytest.mark.parametrize("fill", [0, 255, 128])
+@pytest.mark.parametrize("degrees", [10, 45, 130])
+def test_a_turned_picture_is_found_on_its_enlarged_canvas(fill, degrees):
+    picture = find_picture(turned(photograph(), degrees, fill))
+    assert picture is not None
+    assert abs(picture.side - 96) < 1.5
+    assert min(abs((picture.degrees - degrees) % 90), abs((degrees - picture.degrees) % 90), 90) < 1.5 or (
+        min(abs((picture.degrees + degrees) % 90), 90 - (picture.degrees + degrees) % 90) < 1.5
+    )
+
+
+def test_pictures_are_found_after_jpeg_and_off_the_centre():
+    picture = find_picture(turned(photograph(), 30, 0, quality=30))
+    assert picture is not None
+    assert abs(picture.side - 96) < 4
+    canvas = np.full((150, 140, 3), 255, np.uint8)
+    canvas[20:116, 5:101] = photograph()
+    picture = find_picture(canvas)
+    assert picture.centre == pytest.approx((68, 53))
+    assert picture.side == 96
+    assert picture.inside.sum() == 96 * 96
+
+
+@pytest.mark.parametrize(
+    "image", [photograph(), blob()[..., None], np.zeros((40, 40, 1), np.uint8), np.zeros((4, 4, 1))]
+)
+def test_no_picture_without_a_margin_around_a_rectangle(image):
+    assert find_picture(image) is None
+
+
+def test_a_picture_is_placed_as_if_it_had_been_turned_in_place():
+    image = photograph()
+    in_place = np.asarray(Image.fromarray(image).rotate(37, Image.Resampling.BILINEAR))
+    placed = Placement("picture")(turned(image, 37, 255)[None], (96, 96))[0].astype(int)
+    y, x = np.indices((96, 96)) - 47.5
+    disk = np.hypot(y, x) < 44
+    assert np.abs(placed - in_place)[disk].mean() < 3
+    assert (placed[0, 0] != 255).any()  # the margin has the colour of the picture's own border
+
+
+@pytest.mark.parametrize(("centre", "radii"), [((32, 32), (12, 7)), ((20, 41), (12, 7)), ((32, 32), (6, 3.5))])
+def test_content_is_centred_and_scaled(centre, radii):
+    image = blob(centre=centre, radii=radii)
+    content = find_content(image[..., None])
+    assert content.is_clear
+    assert content.centre == pytest.approx(centre, abs=0.3)
+    assert content.radius == pytest.approx(np.hypot(*radii) / 2, rel=0.05)
+    placed = Placement("content")(image[None], (64, 64))[0]
+    expected = Placement("content")(blob(side=128, centre=(64, 64), radii=(24, 14))[None], (64, 64))[0]
+    assert np.abs(placed.astype(int) - expected).mean() < 10
+
+
+def test_images_without_content_on_a_background_keep_their_canvas():
+    for image in (photograph(), np.full((32, 32, 1), 7, np.uint8), np.full((1, 1, 1), 7, np.uint8)):
+        assert not find_content(image).is_clear
+        size = image.shape[:2]
+        np.testing.assert_array_equal(Placement("content")(image[None], size)[0], image)
+
+
+def test_a_common_scale_cuts_enlarged_canvases_and_pads_small_ones():
+    image = photograph(64)
+    np.testing.assert_array_equal(
+        Placement("common", 64)(np.pad(image, ((9, 9), (9, 9), (0, 0)))[None], (64, 64))[0], image
+    )
+    small = blob(40, (20, 20))
+    placed = Placement("common", 64)(small[None], (64, 64))[0]
+    np.testing.assert_array_equal(placed[12:52, 12:52], small)
+    assert (placed[:12] == 200).all()
+
+
+def test_types_and_channels_are_kept():
+    for dtype, channels in ((np.uint16, ()), (np.float32, (1,)), (np.uint8, (4,))):
+        images = (np.random.default_rng(0).random((2, 20, 30, *channels)) * 200).astype(dtype)
+        placed = Placement("canvas")(images, (15, 15))
+        assert placed.dtype == dtype
+        assert placed.shape == (2, 15, 15, *channels)
+
+
+def test_geometry_of_a_set():
+    pictures = [turned(photograph(seed=seed), 20 + 10 * seed, 0) for seed in range(4)]
+    found = SetGeometry.of(pictures)
+    assert found.pictures == 1
+    assert found.picture_side == pytest.approx(96, abs=1.5)
+    assert SetGeometry.of([blob(), photograph()]).clear == 0.5
+
+
+@pytest.mark.parametrize("options", [("whole",), ("common",), ("common", 0.0)])
+def test_wrong_placements_are_refused(options):
+    with pytest.raises(bot.InputError, match=r"frame"):
+        Placement(*options)

@@ -1,0 +1,182 @@
+"""Local and coupled bispectra in one row: how the parts are scaled and weighed, and what is not seen."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.linalg
+import scipy.ndimage
+from sklearn.metrics.pairwise import euclidean_distances
+
+import bispectral_ot as bot
+from bispectral_ot.datasets import rotate
+from bispectral_ot.datasets.transforms import has_background
+from bispectral_ot.datasets.warp import shift_maps, warp
+from bispectral_ot.features import CombinedBispectrum, choose_features
+from bispectral_ot.features.combined import COUPLED, LOCAL, components, whitening
+
+
+def shapes(n=60, side=32, seed=0):
+    """Smooth blobs near the centre of a background of zeros."""
+    random = np.random.default_rng(seed)
+    y, x = np.mgrid[:side, :side] - (side - 1) / 2
+    centres = random.uniform(-0.2 * side, 0.2 * side, (n, 3, 2, 1, 1))
+    widths = random.uniform(1.5, 4, (n, 3, 1, 1))
+    return np.exp(-((y - centres[:, :, 0]) ** 2 + (x - centres[:, :, 1]) ** 2) / (2 * widths**2)).sum(axis=1)
+
+
+def textures(n=60, side=32, seed=0):
+    """Noise of different grain, which has no place in the image."""
+    random = np.random.default_rng(seed)
+    grains = random.uniform(0.6, 2.5, n)
+    return np.stack([scipy.ndimage.gaussian_filter(random.normal(size=(side, side)), grain) for grain in grains])
+
+
+def test_whitening_is_the_power_of_the_covariance():
+    random = np.random.default_rng(0)
+    rows = (random.normal(size=(500, 6)) @ random.normal(size=(6, 6))).astype(np.float32)
+    changes = (0.1 * random.normal(size=(200, 6)) * np.arange(6)).astype(np.float32)
+    whitened = rows @ whitening(rows, changes)
+    assert whitened.var(axis=0).sum() == pytest.approx(1, rel=1e-4)
+    both = np.cov(rows.T, bias=True) + 1000 / 2 * changes.T @ changes / len(changes)
+    literal = rows @ scipy.linalg.fractional_matrix_power(both, -3 / 8)
+    literal /= np.sqrt(literal.var(axis=0).sum())
+    np.testing.assert_allclose(
+        euclidean_distances(whitened[:9]), euclidean_distances(literal[:9]), rtol=1e-3, atol=1e-4
+    )
+
+
+def test_components_are_those_of_the_covariance():
+    rows = np.random.default_rng(0).normal(size=(30, 50)).astype(np.float32) * np.linspace(1, 3, 50, dtype=np.float32)
+    found = components(rows, 4)
+    values, vectors = np.linalg.eigh(np.cov(rows.T, bias=True))
+    literal = vectors[:, :-5:-1] / np.sqrt(values.sum())
+    np.testing.assert_allclose(np.abs(found.T @ literal) * values.sum(), np.eye(4), atol=1e-3)
+
+
+def test_a_row_is_the_two_parts_projected_and_weighted():
+    images = shapes()
+    combined = CombinedBispectrum(kept_variance=1.0).fit(images)
+    rows = combined.transform(images)
+    kind = combined.index_map_["kind"]
+    np.testing.assert_allclose(
+        rows[:, kind == LOCAL], combined.local_.transform(images) @ combined.local_projection_, atol=1e-4
+    )
+    coupled = combined.coupled_.transform(images)
+    np.testing.assert_allclose(rows[:, kind == COUPLED], coupled @ combined.coupled_projection_, atol=1e-4)
+    assert rows[:, kind == LOCAL].var(axis=0).sum() == pytest.approx(1, rel=1e-3)
+    assert rows[:, kind == COUPLED].var(axis=0).sum() == pytest.approx(combined.coupled_weight_, rel=1e-3)
+    # the weighted distance of coupled rows, as long as nothing is left out
+    literal = euclidean_distances(coupled * np.sqrt(combined.coupled_.feature_weights_))
+    scale = np.sqrt(
+        combined.coupled_weight_ / (coupled * np.sqrt(combined.coupled_.feature_weights_)).var(axis=0).sum()
+    )
+    np.testing.assert_allclose(euclidean_distances(rows[:, kind == COUPLED]), scale * literal, atol=2e-3)
+
+
+def test_what_is_left_out_has_little_variance():
+    images = bot.load("digits").images[:300]
+    full, less = (CombinedBispectrum(kept_variance=share).fit(images) for share in (1.0, 0.9))
+    assert less.n_features_out_ < full.n_features_out_ / 2
+    kept = less.transform(images).var(axis=0).sum() / full.transform(images).var(axis=0).sum()
+    assert 0.9 <= kept < 0.95
+
+
+def test_the_coupled_part_counts_for_shapes_and_not_for_textures():
+    on_background = CombinedBispectrum().fit(bot.load("digits").images[:600]).coupled_weight_
+    everywhere = CombinedBispectrum().fit(textures(200)).coupled_weight_
+    assert on_background > 0.3
+    assert everywhere < 0.1
+
+
+@pytest.mark.parametrize("symmetry", CombinedBispectrum.symmetries)
+@pytest.mark.parametrize("channels", [1, 3])
+def test_quarter_turns_change_nothing(symmetry, channels):
+    images = shapes(30) if channels == 1 else np.stack([shapes(30, seed=seed) for seed in range(3)], axis=3)
+    combined = CombinedBispectrum(symmetry=symmetry).fit(images)
+    rows = combined.transform(images)
+    np.testing.assert_allclose(combined.transform(np.rot90(images, axes=(1, 2))), rows, atol=2e-3)
+    if "reflection" in symmetry:
+        np.testing.assert_allclose(combined.transform(images[:, ::-1]), rows, atol=2e-3)
+
+
+def test_other_turns_change_less_than_other_images_differ():
+    images = shapes(60)
+    combined = CombinedBispectrum().fit(images)
+    turned = rotate(images, np.linspace(5, 355, len(images))).images
+    distances = euclidean_distances(combined.transform(turned), combined.transform(images))
+    assert (distances.argmin(axis=1) == np.arange(len(images))).mean() > 0.95
+
+
+def test_content_may_lie_anywhere_where_translations_are_not_seen():
+    images = shapes(60, side=48)
+    random = np.random.default_rng(1)
+    moved = warp(images, shift_maps(random.uniform(-7, 7, 60), random.uniform(-7, 7, 60)))
+    found = {}
+    for symmetry in ("rotation", "rotation-translation"):
+        combined = CombinedBispectrum(symmetry=symmetry).fit(images)
+        distances = euclidean_distances(combined.transform(moved), combined.transform(images))
+        found[symmetry] = np.diag(distances).mean() / distances.mean()
+        assert combined.centred_share_ == (symmetry == "rotation-translation")
+    assert found["rotation-translation"] < 0.08 < 0.16 < found["rotation"]
+
+
+def test_textures_are_not_centred():
+    assert not has_background(textures()[..., None]).any()
+    assert has_background(shapes()[..., None]).all()
+    assert CombinedBispectrum(symmetry="rotation-translation").fit(textures()).centred_share_ == 0
+
+
+def test_the_order_of_images_does_not_matter():
+    images = shapes(40)
+    one, other = CombinedBispectrum().fit(images), CombinedBispectrum().fit(images[::-1])
+    distances = [euclidean_distances(each.transform(images)) for each in (one, other)]
+    np.testing.assert_allclose(*distances, atol=1e-3)
+
+
+def test_intensity_can_be_kept():
+    images = shapes(40)
+    bright = np.concatenate([images, 3 * images])
+    for intensity, differ in (("ignore", False), ("keep", True)):
+        combined = choose_features("bispectrum", intensity=intensity).transformer.fit(bright)
+        rows = combined.transform(bright)
+        change = np.linalg.norm(rows[:40] - rows[40:], axis=1).mean() / np.sqrt(rows.var(axis=0).sum())
+        assert (change > 0.3) == differ, change
+
+
+@pytest.mark.parametrize("n", [1, 2, 7])
+def test_few_images_are_enough(n):
+    images = shapes(n)
+    combined = CombinedBispectrum().fit(images)
+    assert np.isfinite(combined.transform(images)).all()
+    assert combined.coupled_weight_ == 1
+
+
+def test_blank_images_among_others():
+    images = shapes(20)
+    images[3] = 0
+    with pytest.warns(bot.DataWarning, match="1 of 20"):
+        rows = CombinedBispectrum().fit(images).transform(images)
+    assert np.isfinite(rows).all()
+
+
+def test_match_uses_it_and_finds_turned_digits():
+    source, target = bot.split_halves(bot.load("digits"), per_class=20)
+    found = bot.match(bot.rotate_randomly(source), target)
+    assert "CombinedBispectrum" in found.settings["transformer"]
+    assert bot.class_preservation(found).accuracy > 0.8
+
+
+def test_similarity_ignores_position_and_size_of_content_on_a_background() -> None:
+    from scipy.ndimage import zoom
+
+    random = np.random.default_rng(0)
+    shapes = np.repeat(np.repeat(random.random((24, 5, 5)) > 0.5, 4, axis=1), 4, axis=2) * 200.0
+    large, small = np.zeros((2, 24, 64, 64))
+    large[:, 12:52, 10:50] = [zoom(shape, 2, order=1) for shape in shapes]
+    small[:, 30:50, 5:25] = shapes
+    for symmetry, agrees in (("similarity", True), ("rotation-translation", False)):
+        features = CombinedBispectrum(symmetry=symmetry).fit(np.concatenate([large, small]))
+        one, other = features.transform(large), features.transform(small)
+        nearest = ((one[:, None] - other) ** 2).sum(axis=2).argmin(axis=1)
+        assert ((nearest == np.arange(24)).mean() > 0.9) == agrees

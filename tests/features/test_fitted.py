@@ -1,0 +1,125 @@
+"""Several sets by one fitted map: the same numbers for all of them, whatever the order and the memory."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.decomposition import PCA
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import bispectral_ot as bot
+from bispectral_ot import runtime
+from bispectral_ot.costs.storage import storage_bytes
+from bispectral_ot.features import FittedFeatures, choose_features, fit_sample
+
+
+@pytest.fixture(scope="module")
+def three():
+    digits = bot.load("digits")
+    return [digits.select(slice(start, stop)) for start, stop in ((0, 40), (40, 100), (100, 130))]
+
+
+def literal(space, i, j):
+    """Distances between two sets, pair by pair."""
+    weights = space.feature_map.weights if space.feature_map.projection is None else None
+    first, second = (space.features[k].astype(np.float64) for k in (i, j))
+    squares = (first[:, None] - second) ** 2
+    return np.sqrt((squares if weights is None else squares * weights).sum(axis=2))
+
+
+@pytest.mark.parametrize(("features", "pca"), [("pixels", None), ("ring-bispectrum", None), ("pixels", 3), (PCA(5), 3)])
+def test_the_cost_between_any_two_sets(three, features, pca):
+    with FittedFeatures(three, choose_features(features, metric="l2"), pca=pca) as space:
+        for i, j in ((0, 1), (2, 0), (1, 1)):
+            np.testing.assert_allclose(space.cost(i, j).block(0, len(three[i])), literal(space, i, j), atol=1e-4)
+        distances = space.distances_within(2)
+        np.testing.assert_allclose(distances, literal(space, 2, 2), atol=1e-4)
+        np.testing.assert_array_equal(distances, distances.T)
+        assert not np.diag(distances).any()
+
+
+@pytest.mark.parametrize("pca", [None, 4])
+def test_one_map_for_all_sets(three, pca):
+    space = FittedFeatures(three, choose_features("pixels"), pca=pca)
+    pixels = np.concatenate([each.images for each in three]).astype(np.float64)
+    assert space.feature_map.mean == pytest.approx(pixels.mean())
+    assert space.feature_map.std == pytest.approx(pixels.std())
+    for dataset, rows in zip(three, space.features, strict=True):
+        np.testing.assert_allclose(space.feature_map(dataset.images), rows, atol=1e-5)
+    if pca:
+        normalized = (pixels - pixels.mean()).reshape(len(pixels), -1) / pixels.std()
+        kept = PCA(4, svd_solver="full").fit(normalized).explained_variance_ratio_.sum()
+        assert space.settings["kept_variance"] == pytest.approx(kept, rel=1e-4)
+
+
+@pytest.mark.parametrize("pca", [None, 4])
+def test_the_order_of_the_sets_does_not_matter(three, pca):
+    forwards = FittedFeatures(three, choose_features("pixels", metric="l2"), pca=pca)
+    backwards = FittedFeatures(three[::-1], choose_features("pixels", metric="l2"), pca=pca)
+    one, other = forwards.cost(0, 1).block(0, 40), backwards.cost(1, 2).block(0, 60).T
+    np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("features", ["ring-bispectrum", make_pipeline(StandardScaler(), PCA(3))])
+def test_features_are_the_same_in_memory_and_in_a_map(three, features, monkeypatch):
+    monkeypatch.setenv("BISPECTRAL_OT_THREADS", "2")
+    budget = storage_bytes((60, 40), feature_bytes=0, block_rows=512)["recompute"] + 1
+    spec = choose_features(features)
+    plain = FittedFeatures(three, spec)
+    with runtime.running(memory=budget):
+        mapped = FittedFeatures(three, spec)
+    for rows, others in zip(plain.features, mapped.features, strict=True):
+        assert isinstance(others, np.memmap)
+        np.testing.assert_array_equal(others, rows)
+
+
+def test_images_without_content_are_counted_over_all_blocks(three, monkeypatch):
+    monkeypatch.setattr("bispectral_ot.transformer.SCRATCH_BYTES", 1)  # one image a block
+    blank = bot.Dataset(np.zeros((20, 8, 8), dtype=np.uint8), name="blank")
+    with pytest.warns(bot.DataWarning) as caught:
+        FittedFeatures([three[0], blank], choose_features("global-bispectrum"), normalize=False)
+    words = [str(each.message) for each in caught]
+    assert any("20 of the 20 images of 'blank' are constant" in each for each in words)
+    assert any("20 of 60 signals vanishes" in each for each in words)
+
+
+def test_progress_counts_the_images_of_all_sets(three):
+    seen = []
+    with runtime.running(progress=lambda stage, done, total: seen.append((stage, done, total))):
+        FittedFeatures(three, choose_features("pixels"))
+    assert [(done, total) for stage, done, total in seen if stage == "features"][-1] == (130, 130)
+
+
+def test_a_fit_takes_evenly_spaced_images_of_every_set(three, monkeypatch):
+    assert [len(each) for each in fit_sample(three)] == [40, 60, 30]
+    monkeypatch.setattr("bispectral_ot.features.fitted.SAMPLE", 13)
+    assert [len(each) for each in fit_sample(three)] == [4, 6, 3]
+
+
+@pytest.mark.parametrize("pca", [None, 5])
+@pytest.mark.parametrize("metric", ["l1", "l2"])
+def test_distances_of_the_feature_map_are_those_of_the_match(pca, metric):
+    images = np.random.default_rng(0).random((2, 9, 10, 10), dtype=np.float32)
+    match = bot.match(*images, metric=metric, pca=pca, features="ring-bispectrum")
+    rows = (match.feature_map(side) for side in images)
+    expected = match.coupling.cost.block(0, 9)
+    found = match.feature_map.distance(*rows, metric).rows(0, 9)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5 * expected.max())
+
+
+def test_bad_input_is_named(three):
+    small = bot.Dataset(np.zeros((2, 5, 8)), name="small")
+    colour = bot.Dataset(np.zeros((2, 8, 8, 3)), name="colour")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with pytest.raises(bot.InputError, match=r"8 x 8 but those of 'small' are 5 x 8.*resize"):
+            FittedFeatures([*three, small], choose_features("pixels"))
+        with pytest.raises(bot.InputError, match=r"1 channel\(s\) but those of 'colour' have 3"):
+            FittedFeatures([*three, colour], choose_features("pixels"))
+        with pytest.raises(bot.InputError, match="pca must be an integer from 1 to 64, got 65"):
+            FittedFeatures(three, choose_features("pixels"), pca=65)
+        with pytest.raises(bot.InputError, match="principal components cannot be turned"):
+            FittedFeatures(three, choose_features("best-rotation"), pca=3)

@@ -1,0 +1,74 @@
+"""Polar grid and area means against their literal formulas."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from bispectral_ot.features import PolarSampler
+from bispectral_ot.features.polar import area_means, cell_edges
+from coupled_oracles import area_means as slow_means
+from oracles import ring_samples
+
+
+def sampler(height: int, width: int, *, n_rings: int, n_angles: int, sampling: str, radial_weight: float = 1.0):
+    weights = np.arange(n_rings) ** radial_weight
+    return PolarSampler.build(
+        height, width, radii=np.arange(n_rings), n_angles=n_angles, sampling=sampling, ring_weights=weights
+    )
+
+
+@pytest.mark.parametrize("sampling", ["nearest", "bilinear"])
+@pytest.mark.parametrize(
+    ("size", "n_angles", "extra_rings"),  # rings that leave the image see zeros
+    [((28, 28), 40, 0), ((9, 12), 7, 3), ((7, 5), 1, 0), ((2, 3), 7, 3)],
+)
+def test_matches_the_formula(sampling: str, size: tuple[int, int], n_angles: int, extra_rings: int) -> None:
+    images = np.random.default_rng(0).normal(size=(3, *size)).astype(np.float32)
+    n_rings = min(size) // 2 + extra_rings
+    grid = sampler(*size, n_rings=n_rings, n_angles=n_angles, sampling=sampling, radial_weight=0.5)
+    options = {"n_angles": n_angles, "n_rings": n_rings, "radial_weight": 0.5, "sampling": sampling}
+    expected = [ring_samples(image, **options) for image in images]
+    np.testing.assert_allclose(grid.sample(images.reshape(3, -1)), expected, atol=1e-5)
+
+
+def test_nearest_takes_one_pixel_and_bilinear_at_most_four() -> None:
+    options = {"n_rings": 14, "n_angles": 40, "radial_weight": 0}
+    nearest = sampler(28, 28, sampling="nearest", **options).matrix
+    assert set(np.diff(nearest.indptr)) == {1}
+    assert set(nearest.data) == {1.0}
+    bilinear = sampler(28, 28, sampling="bilinear", **options).matrix
+    assert set(np.diff(bilinear.indptr)) <= {1, 2, 3, 4}
+    np.testing.assert_allclose(bilinear.sum(axis=1), 1, rtol=1e-6)  # a constant image gives constant rings
+
+
+@pytest.mark.parametrize("size", [8, 9])
+def test_quarter_turn_shifts_the_bilinear_samples(size: int) -> None:
+    image = np.random.default_rng(1).normal(size=(size, size)).astype(np.float32)
+    grid = sampler(size, size, n_rings=size // 2, n_angles=12, sampling="bilinear")
+    turned = grid.sample(np.rot90(image).reshape(1, -1))
+    np.testing.assert_allclose(turned, np.roll(grid.sample(image.reshape(1, -1)), -3, axis=2), atol=1e-6)
+
+
+def means(image, cell):
+    height, width = image.shape[:2]
+    return area_means(image.reshape(1, -1), cell_edges(height, cell), cell_edges(width, cell), image[0, 0].size)[0]
+
+
+@pytest.mark.parametrize(
+    ("shape", "cell", "dtype"), [((10, 10), 2, "uint8"), ((11, 8), 3, "float32"), ((9, 13), 4, "int64")]
+)
+def test_area_means_are_the_literal_formula(shape, cell, dtype):
+    image = (255 * np.random.default_rng(0).uniform(size=(*shape, 2))).astype(dtype)
+    for channel in range(2):
+        expected, _ = slow_means(image[:, :, channel].astype(float), cell)
+        np.testing.assert_allclose(means(image, cell)[channel], expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("shape", [(10, 10), (13, 8)])
+def test_turns_and_mirrors_pass_through_area_means(shape):
+    image = np.random.default_rng(0).uniform(size=shape)
+    for turn in range(4):
+        np.testing.assert_allclose(means(np.rot90(image, turn), 3)[0], np.rot90(means(image, 3)[0], turn), rtol=1e-12)
+    np.testing.assert_allclose(means(image[:, ::-1], 3)[0], means(image, 3)[0][:, ::-1], rtol=1e-12)
+    np.testing.assert_allclose(means(np.full((6, 6), 1.7e308), 3), 1.7e308, rtol=1e-12)  # no overflow

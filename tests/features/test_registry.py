@@ -1,0 +1,167 @@
+"""Names, symmetries and metrics of features, and transformers of other libraries."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, get_args
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.decomposition import PCA
+from sklearn.pipeline import make_pipeline, make_union
+from sklearn.preprocessing import FunctionTransformer
+
+from bispectral_ot import costs, literals
+from bispectral_ot.errors import DataWarning, InputError
+from bispectral_ot.features import (
+    DEFAULT_FEATURES,
+    FEATURES,
+    CombinedBispectrum,
+    CyclicBispectrum,
+    GroupBispectrum,
+    Pixels,
+    RingBispectrum,
+    as_transformer,
+    choose_features,
+)
+from bispectral_ot.groups import CyclicGroup
+from bispectral_ot.literals import METRICS
+
+
+def test_the_table_is_consistent() -> None:
+    for name, kind in FEATURES.items():
+        spec = choose_features(name, kind="vectors" if name == "vectors" else "images")
+        assert type(spec.transformer) is kind
+        assert spec.name == name
+        assert spec.symmetry == kind().symmetry
+        assert spec.symmetry in kind.symmetries
+        assert spec.metric == kind.default_metric
+        assert kind.default_metric in kind.metrics
+        assert kind.aligns == (name == "best-rotation")
+    assert FEATURES["best-rotation"].metrics == costs.aligned.ALIGNED_METRICS
+    assert set(get_args(literals.FeatureName)) == set(FEATURES)
+    assert set(get_args(literals.Symmetry)) == set(DEFAULT_FEATURES)
+
+
+def test_the_default_follows_the_symmetry_and_the_kind() -> None:
+    assert DEFAULT_FEATURES == {
+        "none": "pixels",
+        "rotation": "bispectrum",
+        "rotation-reflection": "bispectrum",
+        "rotation-translation": "bispectrum",
+        "rotation-reflection-translation": "bispectrum",
+        "similarity": "bispectrum",
+        "similarity-reflection": "bispectrum",
+        "translation": "translation-bispectrum",
+        "d4": "d4-bispectrum",
+        "mirrors": "image-bispectrum",
+        "quarter-turns": "image-bispectrum",
+        "so3": "sphere-bispectrum",
+        "so3-shapes": "shell-bispectrum",
+    }
+    for symmetry, name in DEFAULT_FEATURES.items():
+        assert choose_features(symmetry=symmetry).symmetry == symmetry
+        assert choose_features(symmetry=symmetry).name == name
+    assert choose_features(kind="clouds").name == "shell-bispectrum"
+    assert choose_features(PCA()).symmetry is None
+
+
+@pytest.mark.parametrize("name", ["global-bispectrum", "best-rotation"])
+def test_features_with_several_symmetries_get_the_one_that_is_asked_for(name: str) -> None:
+    for symmetry in ("rotation", "rotation-reflection"):
+        assert choose_features(name, symmetry=symmetry).transformer.symmetry == symmetry
+
+
+@pytest.mark.parametrize(
+    ("name", "symmetry", "advice"),
+    [
+        ("best-rotation", "none", "pixels"),
+        ("ring-bispectrum", "rotation-reflection", "bispectrum, global-bispectrum, local-bispectrum, best-rotation"),
+        (RingBispectrum(), "d4", "d4-bispectrum"),
+    ],
+)
+def test_a_symmetry_that_the_features_do_not_have_is_told(name: Any, symmetry: str, advice: str) -> None:
+    with pytest.warns(DataWarning, match=f"but '{symmetry}' is asked for. .* that have it are: {advice}"):
+        assert choose_features(name, symmetry=symmetry).symmetry != symmetry
+
+
+def test_features_without_mirrors_and_rotations_have_no_rotations() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        choose_features(CombinedBispectrum(symmetry="rotation-reflection"), symmetry="rotation")
+
+
+def test_intensity_is_for_features_by_name_that_have_the_choice() -> None:
+    assert choose_features("bispectrum", intensity="keep").transformer.intensity == "keep"  # type: ignore[attr-defined]
+    with pytest.raises(InputError, match="take bispectrum or local-bispectrum"):
+        choose_features("pixels", intensity="keep")
+    with pytest.raises(InputError, match="did you mean 'keep'"):
+        choose_features("bispectrum", intensity="kep")
+    with pytest.raises(InputError, match="intensity is for features by name"):
+        choose_features(CombinedBispectrum(), intensity="keep")
+
+
+def test_transformers_of_other_libraries_are_adapted() -> None:
+    images = np.random.default_rng(0).normal(size=(30, 6, 6))
+    given = PCA(3, random_state=0)
+    adapted = choose_features(given, symmetry="rotation").transformer.fit(images)
+    assert (adapted.symmetry, adapted.metrics, adapted.default_metric, adapted.aligns) == (None, METRICS, "l1", False)
+    assert (adapted.n_features_out_, adapted.feature_weights_) == (3, None)
+    assert not hasattr(given, "components_")  # a copy of it is fitted
+    assert repr(adapted) == repr(given)
+    expected = clone(given).fit(images.reshape(30, -1)).transform(images.reshape(30, -1))
+    np.testing.assert_allclose(adapted.transform(images), expected, rtol=1e-5)
+    out = np.empty((30, 3), dtype=np.float32)
+    assert adapted.fill(images, out) == 0
+    np.testing.assert_allclose(out, expected, rtol=1e-5)
+
+
+def test_a_pipeline_reads_images_if_its_first_step_does_and_has_the_weights_of_its_last() -> None:
+    images = np.random.default_rng(0).normal(size=(5, 8, 8))
+    ring = RingBispectrum(n_angles=8).fit(images)
+    adapted = as_transformer(make_pipeline(FunctionTransformer(), RingBispectrum(n_angles=8))).fit(images)
+    np.testing.assert_array_equal(adapted.feature_weights_, ring.feature_weights_)
+    np.testing.assert_array_equal(adapted.transform(images), ring.transform(images))
+    union = as_transformer(make_union(RingBispectrum(n_angles=8), Pixels())).fit(images)
+    np.testing.assert_array_equal(union.transform(images)[:, : ring.n_features_out_], ring.transform(images))
+    assert union.feature_weights_ is None
+
+
+def test_a_class_of_a_user_says_what_it_wants_to() -> None:
+    class Mean:
+        default_metric = "l2"
+        symmetry = "translation"
+
+        def fit(self, X: Any) -> None:
+            pass
+
+        def transform(self, X: Any) -> Any:
+            return X.mean(axis=(1, 2))[:, None] if X.shape[1] == 4 else X
+
+    features = choose_features(Mean(), symmetry="translation").transformer.fit(np.ones((3, 4, 4)))
+    assert (features.default_metric, features.symmetry, features.n_features_out_) == ("l2", "translation", 1)
+    with pytest.raises(InputError, match=r"Mean gave features of shape \(2, 5, 5\) for 2 images"):
+        features.transform(np.ones((2, 5, 5)))
+
+
+@pytest.mark.parametrize("kind", [CyclicBispectrum, lambda: GroupBispectrum(CyclicGroup(6))])
+def test_rows_with_one_channel_are_rows(kind: Any) -> None:
+    rows = np.random.default_rng(0).normal(size=(3, 6))
+    expected = kind().fit_transform(rows)
+    for same in (rows[:, :, None], rows[:, None]):
+        np.testing.assert_array_equal(kind().fit(rows).transform(same), expected)
+    with pytest.raises(InputError, match="dim 3"):
+        kind().fit(rows.reshape(3, 2, 3))
+
+
+def test_unknown_names_get_suggestions() -> None:
+    with pytest.raises(InputError, match="did you mean 'ring-bispectrum'"):
+        choose_features("ring-bispectrm", symmetry="rotation")
+    with pytest.raises(InputError, match="did you mean 'rotation'"):
+        choose_features(symmetry="rotations")
+    with pytest.raises(InputError, match=r"unknown features 'xyz'; choose one of pixels, bispectrum"):
+        choose_features("xyz", symmetry="none")
+    for wrong in (RingBispectrum, 3):
+        with pytest.raises(InputError, match="must be a name, a transformer with fit and transform"):
+            choose_features(wrong, symmetry="rotation")

@@ -1,0 +1,226 @@
+"""Ring features: the literal formula, folding, invariance, hard input."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from bispectral_ot.errors import DataWarning, InputError
+from bispectral_ot.features import RingBispectrum
+from oracles import METRICS, distance, ring_bispectrum
+
+
+def random_images(*shape: int, seed: int = 0) -> NDArray[np.float32]:
+    return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
+
+
+@st.composite
+def small_problems(draw: st.DrawFn) -> tuple[NDArray[np.float32], dict[str, object]]:
+    shape = (draw(st.integers(4, 11)), draw(st.integers(4, 11)))
+    channels = draw(st.sampled_from([(), (1,), (3,)]))
+    options = {
+        "n_angles": draw(st.integers(1, 13)),
+        "n_rings": draw(st.sampled_from([None, 2, 6])),
+        "radial_weight": draw(st.sampled_from([0.0, 0.5, 1.0, 2.0])),
+        "sampling": draw(st.sampled_from(["nearest", "bilinear"])),
+    }
+    return random_images(2, *shape, *channels, seed=draw(st.integers(0, 10**6))), options
+
+
+def test_the_papers_columns() -> None:
+    images = random_images(2, 28, 28)
+    folded = RingBispectrum().fit(images)
+    assert folded.n_features_out_ == 4018
+    assert folded.feature_weights_.sum() == 44_800 - 14 * 118  # 118 pairs a ring are always real
+    unfolded = RingBispectrum(folded=False).fit(images)
+    assert unfolded.n_features_out_ == 44_800
+    assert set(unfolded.feature_weights_) == {1.0}
+    expected = [ring_bispectrum(image) for image in images]
+    np.testing.assert_allclose(unfolded.transform(images), expected, atol=1e-6)
+    np.testing.assert_allclose(np.linalg.norm(unfolded.transform(images), axis=1), 1, rtol=1e-6)
+
+
+@settings(max_examples=20)
+@given(small_problems())
+def test_unfolded_is_the_literal_loop(problem: tuple[NDArray[np.float32], dict[str, object]]) -> None:
+    images, options = problem
+    features = RingBispectrum(folded=False, **options).fit_transform(images)
+    expected = np.array([ring_bispectrum(image, **options) for image in images])
+    assert np.linalg.norm(features - expected) <= 1e-5 * np.linalg.norm(expected)
+
+
+@settings(max_examples=20)
+@given(small_problems())
+def test_folded_distances_are_the_unfolded_ones(
+    problem: tuple[NDArray[np.float32], dict[str, object]],
+) -> None:
+    images, options = problem
+    folded = RingBispectrum(**options).fit(images)
+    x, y = folded.transform(images)
+    u, v = (ring_bispectrum(image, **options) for image in images)
+    for metric in METRICS:
+        expected = distance(u, v, metric)
+        assert distance(x, y, metric, folded.feature_weights_) == pytest.approx(expected, rel=1e-5, abs=1e-6)
+
+
+@settings(max_examples=20)
+@given(small_problems())
+def test_index_map_says_what_a_column_is(problem: tuple[NDArray[np.float32], dict[str, object]]) -> None:
+    images, options = problem
+    folded, unfolded = (
+        RingBispectrum(**options).fit(images),
+        RingBispectrum(folded=False, **options).fit(images),
+    )
+    position = {tuple(column): index for index, column in enumerate(unfolded.index_map_.tolist())}
+    assert len(position) == unfolded.n_features_out_
+    same = [position[tuple(column)] for column in folded.index_map_.tolist()]
+    np.testing.assert_allclose(folded.transform(images), unfolded.transform(images)[:, same], atol=1e-7)
+
+
+@pytest.mark.parametrize("transformer", [RingBispectrum(), RingBispectrum(folded=False)])
+def test_exactly_invariant_on_the_polar_grid(transformer: RingBispectrum) -> None:
+    transformer = clone(transformer).fit(random_images(1, 28, 28))
+    rings = random_images(1, 14, 40)
+    turned = np.concatenate([np.roll(rings, shift, axis=2) for shift in range(40)])
+    features = np.empty((40, transformer.n_features_out_), dtype=np.float32)
+    transformer._fill_from_rings(turned, features)
+    assert np.abs(features - features[0]).max() <= 1e-6 * np.linalg.norm(features[0])
+
+
+@pytest.mark.parametrize("shape", [(12, 12), (13, 13), (28, 28), (12, 18), (13, 10), (11, 9, 3)])
+def test_quarter_and_half_turns_change_features_by_rounding_only(
+    shape: tuple[int, ...],
+) -> None:
+    image = random_images(*shape)
+    features = [RingBispectrum().fit_transform(np.rot90(image, quarter)[None])[0] for quarter in range(4)]
+    assert np.abs(np.array(features) - features[0]).max() <= 2e-6
+
+
+def test_the_papers_grid_sees_quarter_turns_of_even_sizes() -> None:
+    image = random_images(12, 12)
+    features = RingBispectrum(sampling="nearest").fit_transform(np.stack([image, np.rot90(image)]))
+    assert np.linalg.norm(features[1] - features[0]) > 0.1 * np.linalg.norm(features[0])
+
+
+def smooth_image(degrees: float, *, seed: int, size: int = 28) -> NDArray[np.float64]:
+    """Eight Gaussian blobs near the middle, turned about the exact centre by an exact formula."""
+    rng = np.random.default_rng(seed)
+    angle = np.deg2rad(degrees)
+    y, x = np.mgrid[:size, :size] - (size - 1) / 2
+    centres = (
+        rng.uniform(-0.25, 0.25, size=(8, 2))
+        * size
+        @ [
+            [np.cos(angle), -np.sin(angle)],
+            [np.sin(angle), np.cos(angle)],
+        ]
+    )
+    blobs = np.exp(-((y - centres[:, 0, None, None]) ** 2 + (x - centres[:, 1, None, None]) ** 2) / (2 * 2.0**2))
+    return np.tensordot(rng.uniform(0.3, 1, size=8), blobs, axes=1)
+
+
+@pytest.mark.parametrize(("sampling", "bound"), [("bilinear", 0.02), ("nearest", 0.35)])
+def test_turned_pixels_stay_near(sampling: str, bound: float) -> None:
+    """Measured on six images: at most 0.013 (bilinear) and 0.29 (nearest) between vectors of norm 1."""
+    features = []
+    for seed in range(6):
+        images = np.stack([smooth_image(degrees, seed=seed) for degrees in range(0, 360, 17)])
+        transformer = RingBispectrum(sampling=sampling).fit(images)
+        features.append(transformer.transform(images) * np.sqrt(transformer.feature_weights_))
+        assert np.linalg.norm(features[-1] - features[-1][0], axis=1).max() <= bound
+    if sampling == "bilinear":  # other images are far beyond any turn: 0.19 at least
+        apart = [np.linalg.norm(features[a][0] - features[b], axis=1).min() for a in range(6) for b in range(a)]
+        assert min(apart) >= 0.15
+
+
+def test_a_mirrored_image_is_told_apart() -> None:
+    image = smooth_image(0, seed=0)
+    pair = np.stack([image, image[:, ::-1]])
+    x, y = RingBispectrum().fit_transform(pair)
+    assert np.abs(x - y).max() > 1e-3
+
+
+def test_pixel_types_and_scales_do_not_matter() -> None:
+    images = np.random.default_rng(3).integers(0, 256, size=(3, 12, 12))
+    expected = RingBispectrum().fit_transform(images.astype(np.float32))
+    for same in (
+        images.astype(np.uint8),
+        images,
+        images.astype(np.uint16) * 257,
+        images.astype(np.int64) * 2**40,
+        images.astype(np.float16),
+        images * 1e300,
+        images * 1e-300,
+        images.astype(np.float32) * np.float32(1e35),
+        images.astype(np.float32) * np.float32(1e-30),
+    ):
+        np.testing.assert_allclose(RingBispectrum().fit_transform(same), expected, atol=1e-6)
+    assert expected.dtype == np.float32
+
+
+def test_content_in_the_disc_survives_a_bright_corner() -> None:
+    images = np.abs(random_images(1, 12, 12)) * np.float32(1e-12)
+    dim = RingBispectrum().fit_transform(images)
+    images[0, 0, 0] = 1  # no ring reaches the corner
+    np.testing.assert_allclose(RingBispectrum().fit_transform(images), dim, atol=1e-6)
+
+
+def test_blank_images_give_zero_rows_and_one_warning() -> None:
+    images = np.abs(random_images(5, 8, 8, 3))
+    images[1] = 0
+    images[3, :, :, 2] = 0
+    with pytest.warns(DataWarning, match="2 of 5") as caught:
+        features = RingBispectrum().fit_transform(images)
+    assert len(caught) == 1
+    assert np.isfinite(features).all()
+    assert not features[1].any()
+    assert features[3].any()
+    assert not features[3].reshape(3, -1)[2].any()
+
+
+def test_rounding_is_not_taken_for_content() -> None:
+    """A single angular wave has no bispectrum; what rounding leaves of it must not be scaled up to norm 1."""
+    transformer = RingBispectrum().fit(np.zeros((1, 8, 8)))
+    wave = np.cos(2 * np.pi * np.arange(40) / 40).astype(np.float32)
+    features = np.ones((1, transformer.n_features_out_), dtype=np.float32)
+    assert transformer._fill_from_rings(np.tile(wave, (1, 4, 1)), features).all()
+    assert not features.any()
+
+
+def test_constant_image_is_its_mean_alone() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        transformer = RingBispectrum().fit(np.full((1, 8, 8), 7, dtype=np.uint8))
+        features = transformer.transform(np.full((1, 8, 8), 7, dtype=np.uint8))
+    mean = (transformer.index_map_["j"] == 0) & (transformer.index_map_["part"] == 0)
+    assert features[0, mean].any()
+    np.testing.assert_allclose(features[0, ~mean], 0, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"n_angles": 0}, "n_angles"),
+        ({"n_angles": 2.5}, "n_angles"),
+        ({"n_rings": 0}, "n_rings"),
+        ({"n_rings": True}, "n_rings"),
+        ({"radial_weight": -1}, "radial_weight"),
+        ({"radial_weight": float("nan")}, "radial_weight"),
+        ({"sampling": "cubic"}, "choose one of bilinear, nearest"),
+    ],
+)
+def test_bad_parameters_are_named(options: dict[str, object], said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        RingBispectrum(**options).fit(np.ones((1, 8, 8)))
+
+
+def test_images_without_rings_are_refused() -> None:
+    with pytest.raises(InputError, match="at least 4 x 4"):
+        RingBispectrum().fit(np.ones((2, 3, 9)))
+    assert RingBispectrum(radial_weight=0).fit_transform(np.ones((2, 3, 9))).any()

@@ -1,0 +1,73 @@
+"""The 2-D bispectrum: literal formula, folding, exact invariance under cyclic shifts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bispectral_ot.errors import DataWarning, InputError
+from bispectral_ot.features import TranslationBispectrum
+from oracles import METRICS, distance, translation_bispectrum
+
+
+@settings(max_examples=25)
+@given(st.integers(1, 6), st.integers(1, 6), st.integers(0, 3), st.integers(0, 10**6))
+def test_literal_formula_and_folded_distances(height: int, width: int, band_limit: int, seed: int) -> None:
+    pair = np.random.default_rng(seed).uniform(0, 1, size=(2, height, width))
+    transformer = TranslationBispectrum(band_limit=band_limit).fit(pair)
+    x, y = transformer.transform(pair)
+    full = [translation_bispectrum(image, band_limit=band_limit) for image in pair]
+    for features, entries in ((x, full[0]), (y, full[1])):
+        for value, column in zip(features, transformer.index_map_.tolist(), strict=True):
+            expected = entries[column[1:5]]
+            assert value == pytest.approx((expected.real, expected.imag)[column[5]], abs=1e-6)
+    u, v = (np.array([part for value in f.values() for part in (value.real, value.imag)]) for f in full)
+    for metric in METRICS:
+        assert distance(x, y, metric, transformer.feature_weights_) == pytest.approx(
+            distance(u, v, metric), rel=1e-4, abs=1e-6
+        )
+
+
+@settings(max_examples=30)
+@given(st.integers(0, 27), st.integers(0, 30), st.sampled_from([(), (3,)]))
+def test_invariant_to_cyclic_shifts(down: int, right: int, channels: tuple[int, ...]) -> None:
+    image = np.random.default_rng(0).uniform(0, 1, size=(28, 31, *channels))
+    moved = np.roll(image, (down, right), axis=(0, 1))
+    x, y = TranslationBispectrum().fit_transform([image, moved])
+    assert np.abs(x - y).max() <= 1e-6
+
+
+def test_turned_and_mirrored_images_differ() -> None:
+    image = np.random.default_rng(1).uniform(0, 1, size=(16, 16))
+    features = TranslationBispectrum().fit_transform([image, np.rot90(image), image[:, ::-1]])
+    assert np.abs(features[1:] - features[0]).max(axis=1).min() > 1e-4
+
+
+def test_default_size_and_channels() -> None:
+    grey = TranslationBispectrum().fit(np.ones((1, 28, 28)))
+    assert grey.n_features_out_ == 1393
+    assert grey.feature_weights_.sum() > grey.n_features_out_
+    colour = TranslationBispectrum().fit(np.ones((1, 28, 28, 3)))
+    assert colour.n_features_out_ == 3 * 1393
+    images = np.random.default_rng(2).uniform(0, 1, size=(2, 28, 28, 3))
+    apart = [grey.transform(images[:, :, :, channel]) for channel in range(3)]
+    np.testing.assert_allclose(colour.transform(images), np.concatenate(apart, axis=1), atol=1e-6)
+
+
+def test_phases_are_seen() -> None:
+    """An image turned by 180 degrees has the same power spectrum, but another bispectrum."""
+    image = np.random.default_rng(3).uniform(0, 1, size=(6, 6))
+    x, y = TranslationBispectrum(band_limit=3).fit_transform([image, image[::-1, ::-1]])
+    assert np.abs(x - y).max() > 1e-3
+
+
+def test_blank_images_and_bad_band_limits() -> None:
+    with pytest.warns(DataWarning, match="1 of 2"):
+        features = TranslationBispectrum().fit_transform([np.zeros((8, 8)), np.ones((8, 8))])
+    assert not features[0].any()
+    assert features[1, 0] == pytest.approx(1)
+    for wrong in (-1, 1.5, None):
+        with pytest.raises(InputError, match="band_limit"):
+            TranslationBispectrum(band_limit=wrong).fit(np.ones((1, 8, 8)))

@@ -1,0 +1,278 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.linalg
+import scipy.ndimage
+from scipy.spatial.transform import Rotation
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+
+from bispectral_ot.datasets.clouds import pack_clouds
+from bispectral_ot.errors import InputError
+from bispectral_ot.groups.harmonics import real_harmonics
+from bispectral_ot.groups.shells import ShellBispectrum
+from bispectral_ot.groups.so3 import invariant_tensor
+from studies.synthetic_shapes import CLASSES, synthetic_shapes
+
+
+def clouds(n=6, n_points=200, seed=0):
+    """Random points, denser on one side: no symmetry of their own."""
+    return np.random.default_rng(seed).standard_normal((n, n_points, 3)) ** 2
+
+
+def turn(shapes, seed=1):
+    rotations = Rotation.random(len(shapes), rng=np.random.default_rng(seed))
+    return np.array([rotation.apply(shape) for rotation, shape in zip(rotations, shapes, strict=True)])
+
+
+def change(first, second):
+    return np.linalg.norm(first - second, axis=1) / np.linalg.norm(second, axis=1)
+
+
+def test_turning_moving_and_scaling_change_nothing():
+    shapes = clouds()
+    shells = ShellBispectrum().fit(shapes)
+    features = shells.transform(shapes)
+    assert features.dtype == np.float32
+    # pairs of 8 shells at 9 degrees, of two forms; triples of two bands
+    assert features.shape == (6, shells.n_features_out_) == (6, 2 * 36 * 9 + 252)
+    for moved in (turn(shapes), shapes + np.array([5, -2, 1]), 100 * shapes, shapes[:, ::-1]):
+        assert change(shells.transform(moved), features).max() < 1e-6
+
+
+def literal_coefficients(points, masses, n_shells, lmax):
+    """Point by point; size 1 is the root mean square radius."""
+    centred = points - masses @ points
+    size = np.sqrt(masses @ np.sum(centred**2, axis=1))
+    middles = (np.arange(n_shells) + 0.5) * 2 / n_shells
+    total = np.zeros((n_shells, (lmax + 1) ** 2))
+    for point, mass in zip(centred, masses, strict=True):
+        radius = np.linalg.norm(point) / size
+        shares = [np.interp(radius, middles, row) for row in np.eye(n_shells)]
+        total += mass * np.outer(shares, real_harmonics(point / np.linalg.norm(point), lmax))
+    return np.sqrt(4 * np.pi) * total
+
+
+def test_coefficients_are_the_formula():
+    (shape,) = clouds(1, n_points=30)
+    shells = ShellBispectrum(n_shells=3, lmax=2).fit([shape])
+    given, rounded = shells.shell_coefficients([shape]).reshape(2, 3, 9)
+    masses = np.full(30, 1 / 30)
+    np.testing.assert_allclose(given, literal_coefficients(shape, masses, 3, 2), atol=1e-12)
+    assert given[:, 0].sum() == pytest.approx(1)  # degree 0: the share of the points on each shell
+    covariance = np.cov(shape.T, bias=True)
+    covariance += 0.01 * np.trace(covariance) / 3 * np.eye(3)
+    made_round = (shape - shape.mean(axis=0)) @ np.linalg.inv(scipy.linalg.sqrtm(covariance))
+    np.testing.assert_allclose(rounded, literal_coefficients(made_round, masses, 3, 2), atol=1e-12)
+
+
+def test_columns_are_what_the_index_map_says():
+    shapes = clouds(1)
+    shells = ShellBispectrum(n_shells=4, lmax=4, triple_lmax=3).fit(shapes)
+    features = shells.transform(shapes)[0]
+    forms = shells.shell_coefficients(shapes).reshape(2, 4, 25)
+    bands = np.stack([forms[1, :2].sum(axis=0), forms[1, 2:].sum(axis=0)])
+
+    def compressed(signal, degree, power):
+        part = signal[degree**2 : (degree + 1) ** 2]
+        return part * np.linalg.norm(part) ** (power - 1)
+
+    seen = set()
+    for value, (is_round, order, l1, l2, l3, s1, s2, s3) in zip(features, shells.index_map_, strict=True):
+        seen.add((is_round, order))
+        if order == 2:
+            assert (l1, l3, s3) == (l2, -1, -1)
+            product = compressed(forms[is_round, s1], l1, 0.5) @ compressed(forms[is_round, s2], l2, 0.5)
+            assert value == pytest.approx(product, abs=1e-6)
+        else:
+            parts = [compressed(bands[s], degree, 1 / 3) for s, degree in ((s1, l1), (s2, l2), (s3, l3))]
+            scale = np.sqrt((2 * (l1 + l2 + l3) + 3) / 3)
+            triple = np.einsum("ijk,i,j,k", scale * invariant_tensor(l1, l2, l3), *parts)
+            assert value == pytest.approx(triple, abs=1e-6)
+    assert seen == {(0, 2), (1, 2), (1, 3)}
+    weights = [set(shells.feature_weights_[shells.index_map_["round"] == form]) for form in (0, 1)]
+    assert weights == [{0.5}, {1.0}]
+
+
+def test_a_shell_cannot_turn_by_itself():
+    shapes = clouds(1, n_points=400)
+    shapes -= shapes.mean(axis=1, keepdims=True)
+    radii = np.linalg.norm(shapes[0], axis=1)
+    inner = radii < np.median(radii)
+    # both parts have their centroid at the origin, so turning one of them moves nothing else
+    for part in (inner, ~inner):
+        shapes[0, part] -= shapes[0, part].mean(axis=0)
+    partly = shapes.copy()
+    partly[0, inner] = Rotation.from_euler("xyz", [1, 1, 1]).apply(shapes[0, inner])
+    for n_bands in (0, 2):
+        shells = ShellBispectrum(n_bands=n_bands).fit(shapes)
+        assert change(shells.transform(partly), shells.transform(shapes)) > 1e-2
+
+
+def test_a_stretched_shape_keeps_its_round_form():
+    """Up to the thickness that is added to it, and to the turn between the two."""
+    rng = np.random.default_rng(0)
+    shapes = clouds(3, n_points=500)
+    stretched = [shape @ (np.eye(3) + 0.25 * rng.uniform(-1, 1, (3, 3))) for shape in shapes]
+    shells = ShellBispectrum().fit(shapes)
+    columns = shells.index_map_["round"] == 1
+    before, after = shells.transform(shapes), shells.transform(stretched)
+    moved = change(after[:, columns], before[:, columns])
+    assert moved.max() < 0.03
+    assert (change(after[:, ~columns], before[:, ~columns]) > 3 * moved).all()
+
+
+def test_flat_shapes_stay_finite():
+    (shape,) = clouds(1) * [1, 1, 0]
+    features = ShellBispectrum().fit_transform([shape, Rotation.from_euler("x", 1).apply(shape)])
+    assert np.isfinite(features).all()
+    assert change(features[1:], features[:1]) < 1e-5
+
+
+def solid(side=16):
+    """An L-shaped body in a volume, brighter at one end, no symmetry of its own."""
+    volume = np.zeros((side, side, side))
+    volume[4:12, 4:7, 5:9] = 1
+    volume[4:7, 4:13, 5:8] = 2
+    volume[10:12, 4:7, 9:12] = 3
+    return volume
+
+
+def test_volumes_are_points_with_weights():
+    volume = solid()
+    shells = ShellBispectrum(n_shells=3, lmax=2).fit(volume[None])
+    given = shells.shell_coefficients(volume[None]).reshape(2, 3, 9)[0]
+    filled = np.argwhere(volume > 0).astype(float)
+    masses = volume[volume > 0] / volume.sum()
+    np.testing.assert_allclose(given, literal_coefficients(filled, masses, 3, 2), atol=1e-12)
+
+
+def test_volumes_may_be_turned_moved_and_made_brighter():
+    volume = solid()
+    shells = ShellBispectrum().fit([volume])
+    features = shells.transform([volume])
+    quarter, padded = np.rot90(volume, axes=(1, 2)), np.pad(volume, ((0, 0), (3, 1), (0, 5)))
+    for moved in (quarter, np.roll(volume, 2, axis=2), padded, 7 * volume + 3):
+        assert change(shells.transform([moved]), features) < 1e-5
+    large = np.kron(volume, np.ones((2, 2, 2)))
+    turned = scipy.ndimage.rotate(large, 33, axes=(0, 1), order=1)
+    bar = np.zeros((20, 20, 20))
+    bar[5:15, 8:12, 8:12] = 1
+    assert change(shells.transform([turned]), features) < 0.25 * change(shells.transform([bar]), features)
+
+
+def test_handedness_is_seen_by_the_bispectrum_only():
+    shapes = clouds(3)
+    mirrored = shapes * [1, 1, -1]
+    shells = ShellBispectrum().fit(shapes)
+    before, after = shells.transform(shapes), shells.transform(mirrored)
+    second = shells.index_map_["order"] == 2
+    odd = ~second & (sum(shells.index_map_[name] for name in ("l1", "l2", "l3")) % 2 == 1)
+    np.testing.assert_allclose(after[:, ~odd], before[:, ~odd], atol=1e-6)
+    np.testing.assert_allclose(after[:, odd], -before[:, odd], atol=1e-6)
+    assert np.abs(before[:, odd]).max() > 1e-3
+
+
+def test_lists_of_clouds_of_any_size_and_meshes():
+    rng = np.random.default_rng(0)
+    shapes = clouds(2)
+    shells = ShellBispectrum().fit([shapes[0], shapes[1, :150]])
+    np.testing.assert_array_equal(shells.transform(list(shapes)), shells.transform(shapes))
+    vertices, faces = CLASSES["box"](rng)
+    features = shells.transform([(vertices, faces)])
+    turned = Rotation.from_euler("xyz", [1, 2, 3]).apply(vertices)
+    assert change(shells.transform([(turned, faces)]), features) < 1e-6
+    more = clone(shells).set_params(n_samples=20_000, seed=1).fit([(vertices, faces)])
+    assert change(more.transform([(vertices, faces)]), features) < 0.1
+
+
+def test_padding_with_nan_is_no_part_of_a_cloud():
+    shapes = clouds(2)
+    packed = pack_clouds([shapes[0], shapes[1, :150]])
+    shells = ShellBispectrum().fit(packed)
+    expected = shells.transform([shapes[0].astype(np.float32), shapes[1, :150].astype(np.float32)])
+    np.testing.assert_array_equal(shells.transform(packed), expected)
+
+
+def test_without_scaling_sizes_differ():
+    shapes = clouds(2)
+    shells = ShellBispectrum(scale=False).fit(shapes)
+    assert change(shells.transform(turn(shapes)), shells.transform(shapes)).max() < 1e-6
+    assert change(shells.transform(1.5 * shapes), shells.transform(shapes)).min() > 0.05
+
+
+def test_shapes_find_their_class_however_they_are_turned():
+    known = synthetic_shapes(12, n_points=400, seed=0, turned=False)
+    turned = synthetic_shapes(3, n_points=400, seed=1)
+    shells = ShellBispectrum()
+    reference, queries = shells.fit_transform(known.images), shells.transform(turned.images)
+    distances = np.abs((queries[:, None] - reference) * shells.feature_weights_).sum(axis=2)
+    assert np.mean(known.labels[distances.argmin(axis=1)] == turned.labels) > 0.7
+    raw = np.abs(turned.images[:, None] - known.images).sum(axis=(2, 3))
+    assert np.mean(known.labels[raw.argmin(axis=1)] == turned.labels) < 0.4
+
+
+def test_a_point_in_the_centre_counts_for_degree_zero_only():
+    shape = np.concatenate([np.eye(3), -np.eye(3), np.zeros((1, 3))])
+    coefficients = ShellBispectrum(n_shells=2, lmax=3).fit([shape]).shell_coefficients([shape])
+    assert np.isfinite(coefficients).all()
+    assert coefficients.reshape(2, 2, 16)[0, 0, 0] == pytest.approx(1 / 7 + 6 / 7 * (1.5 - np.sqrt(7 / 6)))
+
+
+@pytest.mark.parametrize(
+    ("shapes", "message"),
+    [
+        (np.zeros((4, 3)), r"array \(n, n_points, 3\)"),
+        (np.zeros((2, 4, 5)), r"array \(n, n_points, 3\)"),
+        (np.zeros((1, 5, 5, 5)), "volume 0 .* nothing but background"),
+        ([np.full((4, 3), np.nan)], r"shape 0 .* has shape \(0, 3\)"),
+        ([], "no shapes"),
+        ([np.zeros((4, 2))], r"shape 0 .* expected points \(n_points, 3\)"),
+        ([np.eye(3), np.array([[np.nan, 0, 0], [1, 2, 3]])], "shape 1 .* NaN"),
+        ([np.eye(3), np.ones((4, 3))], "shape 1 .* one place"),
+        ([(np.eye(3), np.array([[0, 1, 5]]))], "mesh 0 .* faces name vertices"),
+        ([(np.zeros((3, 3)), np.array([[0, 1, 2]]))], "no area"),
+        ([(np.eye(3), np.zeros((1, 3)))], "faces must be integers"),
+        ([(np.eye(2), np.array([[0, 1, 1]]))], "vertices must be"),
+    ],
+)
+def test_bad_shapes_are_refused(shapes, message):
+    with pytest.raises(InputError, match=message):
+        ShellBispectrum().fit_transform(shapes)
+
+
+def test_each_shape_is_worked_on_once(monkeypatch):
+    numbers = []
+    compute = ShellBispectrum._coefficients_of
+    monkeypatch.setattr(
+        ShellBispectrum,
+        "_coefficients_of",
+        lambda self, number, cloud: numbers.append(number) or compute(self, number, cloud),
+    )
+    shells = ShellBispectrum(n_shells=2, lmax=2).fit(clouds(40))
+    assert numbers == []
+    shells.transform(clouds(40))
+    assert sorted(numbers) == list(range(40))
+
+
+@pytest.mark.parametrize("method", ["transform", "shell_coefficients"])
+def test_it_must_be_fitted_first(method):
+    for scale in (True, False):
+        with pytest.raises(NotFittedError):
+            getattr(ShellBispectrum(scale=scale), method)(clouds(1))
+
+
+def test_bad_parameters_are_refused():
+    with pytest.raises(InputError, match="n_shells must be"):
+        ShellBispectrum(n_shells=0).fit(clouds(1))
+    for parameters, message in (
+        ({"lmax": -1}, "lmax must be"),
+        ({"n_bands": 9}, "n_bands must be an integer from 0 to 8"),
+        ({"triple_lmax": -1}, "triple_lmax must be"),
+        ({"power": 0}, "power must be a positive number"),
+        ({"power": 2}, "power must be at most 1"),
+        ({"proportions": -1}, "proportions must be at least 0"),
+    ):
+        with pytest.raises(InputError, match=message):
+            ShellBispectrum(**parameters).fit(clouds(1))

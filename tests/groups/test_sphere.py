@@ -1,0 +1,261 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.spatial.transform import Rotation
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+
+from bispectral_ot.errors import DataWarning, InputError
+from bispectral_ot.groups.harmonics import analysis_matrix, equiangular_grid, real_harmonics
+from bispectral_ot.groups.sphere import SphereBispectrum, project_to_sphere
+from sphere_oracles import rotate_coefficients, slow_bispectrum
+
+ROTATIONS = [Rotation.from_euler("ZYZ", angles) for angles in ([0.4, 1.1, -2.3], [3.0, 0.2, 0.1], [0, 3.1, 1])]
+
+
+def change(first, second):
+    """Relative change of each row."""
+    return np.linalg.norm(first - second, axis=1) / np.linalg.norm(second, axis=1)
+
+
+def random_coefficients(lmax, n=3, seed=0):
+    return np.random.default_rng(seed).standard_normal((n, (lmax + 1) ** 2))
+
+
+def on_grid(coefficients, shape=(24, 40)):
+    lmax = round(np.sqrt(coefficients.shape[-1])) - 1
+    return np.einsum("xyk,nk->nxy", real_harmonics(equiangular_grid(*shape)[0], lmax), coefficients)
+
+
+def test_quadrature_is_exact():
+    points, weights = equiangular_grid(21, 22)
+    harmonics = real_harmonics(points.reshape(-1, 3), 10)
+    np.testing.assert_allclose(harmonics.T @ (weights.reshape(-1, 1) * harmonics), np.eye(121), atol=1e-13)
+    assert weights.sum() == pytest.approx(4 * np.pi)
+    np.testing.assert_allclose(np.linalg.norm(points, axis=2), 1)
+
+
+def test_harmonics_of_low_degree_are_polynomials():
+    x, y, z = points = np.random.default_rng(0).standard_normal((3, 10))
+    points /= np.linalg.norm(points, axis=0)
+    harmonics = real_harmonics(points.T, 2)
+    np.testing.assert_allclose(harmonics[:, 0], np.sqrt(1 / (4 * np.pi)))
+    np.testing.assert_allclose(harmonics[:, 1:4], np.sqrt(3 / (4 * np.pi)) * np.stack([y, z, x], axis=1))
+    np.testing.assert_allclose(harmonics[:, 4], np.sqrt(15 / (4 * np.pi)) * x * y)
+    np.testing.assert_allclose(real_harmonics(np.zeros(3), 1), [np.sqrt(1 / (4 * np.pi)), 0, 0, 0])
+
+
+@pytest.mark.parametrize("coefficients", ["full", "selective"])
+@pytest.mark.parametrize("rotation", ROTATIONS)
+def test_exact_rotation_changes_nothing(rotation, coefficients):
+    before = random_coefficients(8)
+    after = rotate_coefficients(before, rotation)
+    assert np.abs(after - before).max() > 0.5
+    bispectrum = SphereBispectrum(lmax=8, coefficients=coefficients).fit(on_grid(before))
+    assert change(bispectrum.transform(on_grid(after)), bispectrum.transform(on_grid(before))).max() < 1e-6
+
+
+def test_rotated_coefficients_are_those_of_the_rotated_signal():
+    before = random_coefficients(5)
+    points = equiangular_grid(24, 40)[0].reshape(-1, 3)
+    for rotation in ROTATIONS:
+        moved = real_harmonics(rotation.inv().apply(points), 5) @ before.T
+        expected = real_harmonics(points, 5) @ rotate_coefficients(before, rotation).T
+        np.testing.assert_allclose(moved, expected, atol=1e-12)
+
+
+def test_columns_are_the_formula():
+    coefficients = random_coefficients(5, n=1)
+    bispectrum = SphereBispectrum(lmax=5, normalize=False).fit(on_grid(coefficients))
+    features = bispectrum.transform(on_grid(coefficients))[0]
+    total = 0.0
+    for value, weight, (l1, l2, l3, *_) in zip(
+        features, bispectrum.feature_weights_, bispectrum.index_map_, strict=True
+    ):
+        literal = slow_bispectrum(coefficients[0], l1, l2, l3)
+        scale = np.sqrt((2 * np.array([l1, l2, l3]) + 1).mean() / (2 * l3 + 1))
+        assert abs(value) == pytest.approx(scale * abs(literal), rel=1e-5, abs=1e-6)
+        assert min(abs(literal.real), abs(literal.imag)) < 1e-12  # one column is enough
+        total += weight * value**2
+    degrees = range(6)
+    complete = sum(
+        abs(slow_bispectrum(coefficients[0], l1, l2, l3)) ** 2 for l1 in degrees for l2 in degrees for l3 in degrees
+    )
+    assert total == pytest.approx(complete, rel=1e-5)
+
+
+def test_only_symmetric_copies_and_zeros_are_left_out():
+    lmax = 4
+    coefficients = random_coefficients(lmax, n=1)
+    bispectrum = SphereBispectrum(lmax=lmax).fit(on_grid(coefficients))
+    kept = {tuple(row)[:3] for row in bispectrum.index_map_}
+    for l1 in range(lmax + 1):
+        for l2 in range(l1, lmax + 1):
+            for l3 in range(l2, lmax + 1):
+                if (l1, l2, l3) not in kept:
+                    assert abs(slow_bispectrum(coefficients[0], l1, l2, l3)) < 1e-12
+
+
+def test_what_the_power_spectrum_cannot_see():
+    coefficients = random_coefficients(6, n=1)
+    bispectrum = SphereBispectrum(lmax=6, normalize=False).fit(on_grid(coefficients))
+    features = bispectrum.transform(on_grid(coefficients))
+    inverted = coefficients * np.repeat((-1.0) ** np.arange(7), 2 * np.arange(7) + 1)  # f(-x)
+    apart = coefficients.copy()
+    apart[:, 9:16] = rotate_coefficients(coefficients, ROTATIONS[0])[:, 9:16]  # degree 3 turned by itself
+    for other in (inverted, apart):
+        changed = bispectrum.transform(on_grid(other))
+        assert change(changed, features).max() > 1e-2
+        power = bispectrum.index_map_["l1"] == 0
+        np.testing.assert_allclose(changed[:, power], features[:, power], rtol=1e-5)
+
+
+def test_selective_columns_are_some_of_all_and_enough():
+    signals = on_grid(random_coefficients(11, n=2))
+    full = SphereBispectrum(lmax=11).fit(signals)
+    selective = SphereBispectrum(lmax=11, coefficients="selective").fit(signals)
+    assert full.n_features_out_ == 152
+    assert selective.n_features_out_ == 12**2 - 3
+    assert set(selective.get_feature_names_out()) < set(full.get_feature_names_out())
+    # as many independent derivatives as there are coefficients but for the three angles of a rotation
+    center = random_coefficients(11, n=1, seed=5)
+    steps = 1e-4 * np.eye(144)
+    upper, lower = (selective.invariants_.evaluate((center + sign * steps)[:, None]) for sign in (1, -1))
+    assert np.linalg.matrix_rank(upper - lower, tol=1e-9) == 12**2 - 3
+
+
+def test_scattered_points_with_weights():
+    rng = np.random.default_rng(0)
+    points = rng.standard_normal((400, 3))
+    coefficients = random_coefficients(6)
+    signals = coefficients @ real_harmonics(points, 6).T
+    scattered = SphereBispectrum(lmax=6, points=points, weights=rng.random(400) + 0.5).fit(signals)
+    grid = SphereBispectrum(lmax=6).fit(on_grid(coefficients))
+    np.testing.assert_allclose(scattered.harmonic_coefficients(signals)[:, 0], coefficients, atol=1e-10)
+    assert change(scattered.transform(signals), grid.transform(on_grid(coefficients))).max() < 1e-6
+
+
+def test_channels_turn_together():
+    before = random_coefficients(4, n=2)
+    after = rotate_coefficients(before, ROTATIONS[0])
+    stacked = np.moveaxis(on_grid(before), 0, -1)[None]
+    bispectrum = SphereBispectrum(lmax=4).fit(stacked)
+    features = bispectrum.transform(stacked)
+    assert change(bispectrum.transform(np.moveaxis(on_grid(after), 0, -1)[None]), features) < 1e-6
+    one_turned = np.moveaxis(on_grid(np.stack([before[0], after[1]])), 0, -1)[None]
+    assert change(bispectrum.transform(one_turned), features) > 1e-2
+    assert set(bispectrum.index_map_["s3"]) == {0, 1}
+
+
+def some_images(n=12, side=28):
+    """Smooth blobs with hard edges, a bit like letters."""
+    rng = np.random.default_rng(0)
+    y, x = np.mgrid[:side, :side] / (side - 1) * 2 - 1
+    images = np.zeros((n, side, side))
+    for image in images:
+        for _ in range(3):
+            a, b = rng.uniform(-0.5, 0.5, 2)
+            image[((x - a) / rng.uniform(0.1, 0.5)) ** 2 + ((y - b) / rng.uniform(0.1, 0.5)) ** 2 < 1] += 1
+    return images
+
+
+def test_really_turned_images_change_by_little():
+    images = some_images()
+    bispectrum = SphereBispectrum(lmax=10).fit(project_to_sphere(images))
+    upright = bispectrum.transform(project_to_sphere(images))
+    turned = bispectrum.transform(project_to_sphere(images, seed=1))
+    errors = change(turned, upright)
+    between = np.linalg.norm(upright[:, None] - upright, axis=2)[np.triu_indices(len(images), 1)]
+    assert np.median(errors) < 0.01
+    assert errors.max() < 0.03
+    assert between.min() > 2 * errors.max()
+
+
+def test_projection_turns_about_the_pole_like_the_image():
+    images = some_images(2)
+    quarter = Rotation.from_euler("z", 90, degrees=True)
+    by_sphere = project_to_sphere(images, shape=(16, 32), rotations=quarter)
+    by_image = project_to_sphere(np.rot90(images, axes=(1, 2)), shape=(16, 32))
+    np.testing.assert_allclose(by_sphere, by_image, atol=1e-5)
+    np.testing.assert_allclose(by_sphere, np.roll(project_to_sphere(images, shape=(16, 32)), 8, axis=2), atol=1e-5)
+
+
+def test_projection_fills_a_cap_and_keeps_channels():
+    images = np.ones((2, 9, 9, 3))
+    signals = project_to_sphere(images, angle=60, shape=(36, 72))
+    assert signals.shape == (2, 36, 72, 3)
+    covered = np.degrees(np.pi * (np.arange(36) + 0.5) / 36) < 55
+    assert (signals[:, covered] == 1).all()
+    assert not signals[:, 24:].any()
+    one_each = Rotation.random(2, rng=np.random.default_rng(3))
+    np.testing.assert_array_equal(project_to_sphere(images, rotations=one_each), project_to_sphere(images, seed=3))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"angle": 180}, "angle must be"),
+        ({"shape": (0, 8)}, "n_theta must be"),
+        ({"seed": 0, "rotations": ROTATIONS[0]}, "not both"),
+        ({"rotations": Rotation.identity(3)}, "3 rotations for 2 images"),
+    ],
+)
+def test_bad_projections_are_refused(arguments, message):
+    with pytest.raises(InputError, match=message):
+        project_to_sphere(np.zeros((2, 5, 5)), **arguments)
+
+
+@pytest.mark.parametrize(
+    ("images", "message"),
+    [
+        (np.zeros((5, 5)), r"expected images of shape \(n, height, width\)"),
+        (np.full((2, 5, 5), np.nan), "image 0 has 25 pixels that are NaN"),
+        ([np.zeros((5, 5)), np.zeros((4, 4))], "one size"),
+    ],
+)
+def test_bad_images_are_refused(images, message):
+    with pytest.raises(InputError, match=message):
+        project_to_sphere(images)
+
+
+@pytest.mark.parametrize(
+    ("bispectrum", "shape", "message"),
+    [
+        (SphereBispectrum(lmax=4), (2, 100), "are no grid"),
+        (SphereBispectrum(lmax=4), (2, 4, 8), "do not determine"),
+        (SphereBispectrum(lmax=-1), (2, 8, 16), "lmax must be"),
+        (SphereBispectrum(lmax=4, weights=np.ones(3)), (2, 8, 16), "weights belong to points"),
+        (SphereBispectrum(lmax=1, points=np.zeros((9, 3))), (2, 9), "not zero"),
+        (SphereBispectrum(lmax=1, points=np.eye(3)), (2, 5), "5 values, but there are 3 points"),
+        (SphereBispectrum(lmax=0, points=np.eye(3), weights=[1, 1]), (2, 3), "3 positive numbers"),
+    ],
+)
+def test_bad_input_is_refused(bispectrum, shape, message):
+    with pytest.raises(InputError, match=message):
+        bispectrum.fit(np.zeros(shape))
+
+
+def test_blank_signals_are_reported_and_scale_is_forgotten():
+    signals = on_grid(random_coefficients(4))
+    bispectrum = clone(SphereBispectrum(lmax=4)).fit(signals)
+    np.testing.assert_allclose(bispectrum.transform(1e20 * signals), bispectrum.transform(signals), atol=1e-6)
+    signals[0] = 0
+    with pytest.warns(DataWarning, match="1 of 3"):
+        assert not bispectrum.transform(signals)[0].any()
+    with pytest.raises(InputError, match="range of float32"):
+        clone(bispectrum).set_params(normalize=False).fit(signals).transform(1e20 * signals)
+
+
+def test_it_must_be_fitted_first():
+    for method in ("transform", "harmonic_coefficients"):
+        with pytest.raises(NotFittedError):
+            getattr(SphereBispectrum(lmax=4), method)(np.zeros((1, 8, 16)))
+
+
+def test_analysis_is_least_squares():
+    rng = np.random.default_rng(0)
+    points, weights, values = rng.standard_normal((50, 3)), rng.random(50) + 0.1, rng.standard_normal(50)
+    roots = np.sqrt(weights)
+    expected = np.linalg.lstsq(roots[:, None] * real_harmonics(points, 3), roots * values, rcond=None)[0]
+    np.testing.assert_allclose(values @ analysis_matrix(points, weights, 3), expected, atol=1e-12)

@@ -1,0 +1,130 @@
+"""Frames of a match: chosen by evidence, asked for, recorded."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import bispectral_ot as bot
+from bispectral_ot.features.frame_choice import Evidence, choose, evidence
+
+
+def coin(random: np.random.Generator, kind: int, side: int = 48) -> Image.Image:
+    """Textured square whose pattern depends on its class and has no background."""
+    y, x = np.indices((side, side)) / side
+    waves = np.sin((6 + 5 * kind) * x + random.uniform(0, 0.5)) + np.cos((4 + 3 * kind) * y * x)
+    noise = random.normal(0, 0.15, (side, side))
+    return Image.fromarray(np.uint8(127 + 50 * (waves + noise).clip(-2, 2)))
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    place, random = tmp_path_factory.mktemp("frames"), np.random.default_rng(0)
+    for kind in range(3):
+        for half in ("turned", "enlarged", "target"):
+            (place / half / f"class {kind}").mkdir(parents=True)
+            for i in range(12):
+                image = coin(random, kind)
+                if half != "target":
+                    image = image.rotate(
+                        random.uniform(0, 360), Image.Resampling.BILINEAR, expand=half == "enlarged", fillcolor=0
+                    )
+                image.save(place / half / f"class {kind}" / f"{i}.png")
+    return place
+
+
+def quiet_match(*arguments, **options):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return bot.match(*arguments, **options)
+
+
+def accuracy(found):
+    return float((found.label_details().labels == found.source_labels).mean())
+
+
+def test_auto_keeps_the_canvas_of_images_turned_in_place(folders):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        warnings.filterwarnings("error", message="frame")
+        found = bot.match(folders / "turned", folders / "target")
+    assert found.settings["frame"] == ["canvas", "canvas"]
+    assert set(found.settings["frame_divergence"]) == {"canvas"}
+
+
+def test_auto_undoes_an_enlarged_canvas_and_says_so(folders):
+    with pytest.warns(bot.DataWarning, match=r"frame '(picture|common)' was chosen.*differ less.*--frame"):
+        found = bot.match(folders / "enlarged", folders / "target")
+    assert found.settings["frame"] in (["picture", "canvas"], ["common", "common"])
+    canvas = quiet_match(folders / "enlarged", folders / "target", frame="canvas")
+    assert accuracy(found) > accuracy(canvas)
+    assert found.distance < 0.5 * canvas.distance
+    assert accuracy(found) > accuracy(quiet_match(folders / "turned", folders / "target")) - 0.1
+
+
+def test_one_frame_for_each_set_is_recorded(folders):
+    found = quiet_match(folders / "enlarged", folders / "target", frame="picture,canvas")
+    assert found.settings["frame"] == ["picture", "canvas"]
+    assert found.source.placement.frame == "picture"
+    loaded = bot.load(folders / "enlarged", frame="picture", resize=48)
+    again = quiet_match(loaded, bot.load(folders / "target"))
+    assert again.settings["frame"] == ["picture", "canvas"]
+
+
+def test_arrays_are_taken_as_they_are_unless_a_frame_is_asked_for():
+    random = np.random.default_rng(0)
+    images = np.zeros((2, 12, 40, 40), np.uint8)
+    for side, at in ((0, 4), (1, 20)):
+        images[side, :, at : at + 12, at : at + 12] = random.integers(100, 255, (12, 12, 12))
+    assert quiet_match(images[0], images[1]).settings["frame"] == ["canvas", "canvas"]
+    found = quiet_match(images[0], images[1], frame="content")
+    assert found.settings["frame"] == ["content", "content"]
+    moved, kept = found.source.images.astype(float), found.target.images
+    assert np.abs(moved.mean(axis=0) - kept.mean(axis=0)).mean() < 15
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"frame": "canvass"}, "did you mean 'canvas'"),
+        ({"frame": "auto,canvas"}, "for all sets together"),
+        ({"frame": "canvas,content,common"}, "3 names for 2 sets"),
+        ({"frame": "content"}, "shows content on a background"),
+    ],
+)
+def test_frames_that_cannot_be(folders, options, message):
+    with pytest.raises(bot.InputError, match=message):
+        quiet_match(folders / "turned", folders / "target", **options)
+
+
+def test_frames_are_for_flat_images():
+    clouds = np.random.default_rng(0).random((4, 30, 3))
+    with pytest.raises(bot.InputError, match="flat images"):
+        bot.match(bot.Dataset(clouds, kind="clouds"), bot.Dataset(clouds, kind="clouds"), frame="content")
+
+
+def test_evidence_of_one_distribution_and_of_two():
+    random = np.random.default_rng(0)
+    rows = random.normal(size=(120, 5))
+
+    def between(points):
+        return np.sqrt(((points[:, None] - points) ** 2).sum(axis=2))
+
+    same = evidence(between(rows), 60, np.repeat([0, 1], 30))
+    assert abs(same.divergence) < 3 * same.null
+    assert same.nearest == pytest.approx(1, abs=0.2)
+    rows[:60] += 1
+    assert evidence(between(rows), 60).divergence > 0.1
+    assert np.isnan(evidence(between(rows), 60).recognised)
+
+
+def test_choice_by_evidence():
+    canvas = Evidence(0.05, 0.003, 1.1, 0.8, 0.04)
+    assert choose({"canvas": canvas, "content": Evidence(0.04, 0.003, 1.0, 0.8, 0.04)}) == "canvas"  # little gain
+    assert choose({"canvas": canvas, "content": Evidence(0.0, 0.003, 1.0, 0.3, 0.04)}) == "canvas"  # labels are lost
+    better = {"canvas": canvas, "common": Evidence(0.001, 0.003, 1.0, 0.8, 0.04)}
+    assert choose(better) == "common"
+    assert choose(better | {"picture": Evidence(0.002, 0.003, 0.9, 0.8, 0.04)}) == "picture"  # nearer targets

@@ -1,0 +1,149 @@
+"""Learned metric, class model, and what a match says about its own labels."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+import bispectral_ot as bot
+from bispectral_ot.errors import DataWarning
+from bispectral_ot.features.fitted import LinearMap
+from bispectral_ot.matching.class_proportions import class_offsets
+from bispectral_ot.matching.labels import probabilities
+from bispectral_ot.matching.learned_metric import LeftOut, WithinClass
+
+COUNTS = (6, 4, 9)
+
+
+def blobs(seed=0, columns=5, shift=0.0):
+    """Rows of three classes that vary most along a direction that says nothing about them."""
+    generator = np.random.default_rng(seed)
+    labels = np.repeat([0, 1, 2], COUNTS)
+    scales = np.linspace(3, 0.3, columns)
+    rows = np.eye(3, columns)[labels][:, ::-1] + shift + generator.normal(size=(len(labels), columns)) * scales
+    return rows.astype(np.float32), labels
+
+
+def literal(rows, labels, shrinkage, without):
+    """Class means and shrunk covariance of all rows but one, step by step."""
+    kept = np.arange(len(rows)) != without
+    means = np.stack([rows[kept & (labels == c)].mean(axis=0) for c in range(3)])
+    scatter = sum(np.outer(row - means[c], row - means[c]) for row, c in zip(rows[kept], labels[kept], strict=True))
+    all_means = np.stack([rows[labels == c].mean(axis=0) for c in range(3)])
+    degrees = len(rows) - 3
+    trace = np.square(rows - all_means[labels]).sum() / degrees / rows.shape[1]
+    return means, (1 - shrinkage) * scatter / degrees + shrinkage * trace * np.eye(rows.shape[1]), trace
+
+
+@pytest.mark.parametrize("columns", [5, 30])
+@pytest.mark.parametrize("shrinkage", [0.1, 0.6, 1.0])
+def test_leaving_one_out_is_what_a_refit_without_it_gives(columns, shrinkage):
+    rows, labels = blobs(columns=columns)
+    moved = rows + np.random.default_rng(1).normal(size=rows.shape).astype(np.float32) * 0.1
+    within = WithinClass.fit(rows, labels, 3)
+    left_out = LeftOut(within, moved, rows - within.means[labels], labels)
+    distances = left_out.squared_distances(within.power(shrinkage, -0.5)(rows), shrinkage)
+    scores = left_out.discriminants(shrinkage)
+    for i in range(len(rows)):
+        means, covariance, trace = literal(rows.astype(float), labels, shrinkage, i)
+        inverse = np.linalg.inv(covariance)
+        apart = moved[i] - rows
+        np.testing.assert_allclose(
+            distances[i], trace * np.einsum("md,de,me->m", apart, inverse, apart), rtol=2e-3, atol=1e-3
+        )
+        apart = moved[i] - means
+        expected = -0.5 * np.einsum("cd,de,ce->c", apart, inverse, apart)
+        np.testing.assert_allclose(scores[i] - scores[i][0], expected - expected[0], rtol=5e-3, atol=5e-3)
+
+
+def test_the_discriminant_is_the_same_in_the_coordinates_of_the_metric():
+    rows, labels = blobs(columns=30)
+    within = WithinClass.fit(rows, labels, 3)
+    plain, intercepts = within.discriminant(1.0, 0.3)
+    learned, others = within.discriminant(0.6, 0.3)
+    first, second = rows @ plain + intercepts, within.power(0.6, -0.5)(rows) @ learned + others
+    np.testing.assert_allclose(first - first[:, :1], second - second[:, :1], rtol=1e-3, atol=1e-3)
+
+
+def test_rows_that_do_not_vary_within_classes_teach_nothing():
+    labels = np.array([0, 0, 1, 1])
+    assert WithinClass.fit(np.eye(2, 3, dtype=np.float32)[labels], labels, 2) is None
+    assert WithinClass.fit(np.eye(4, dtype=np.float32), np.arange(4), 4) is None
+
+
+def test_linear_maps_are_undone():
+    rows, labels = blobs(columns=30)
+    found = WithinClass.fit(rows, labels, 3).power(0.3, -0.5)
+    assert isinstance(found, LinearMap)
+    np.testing.assert_allclose(found.inverse(found(rows)), rows, atol=1e-4)
+
+
+def test_offsets_hold_mean_probabilities_to_proportions():
+    likelihoods = np.random.default_rng(0).normal(size=(500, 4)) * 2
+    wanted = np.array([0.4, 0.3, 0.2, 0.1])
+    free = probabilities(likelihoods, class_offsets(likelihoods, wanted))
+    held = probabilities(likelihoods, class_offsets(likelihoods, wanted, held=1.0))
+    np.testing.assert_allclose(held.mean(axis=0), wanted, atol=1e-3)
+    assert np.abs(free.mean(axis=0) - wanted).max() > 2e-3
+
+
+# On images
+
+
+@pytest.fixture(scope="module")
+def halves():
+    source, target = bot.split_halves(bot.load("digits"), per_class=60)
+    return bot.rotate_randomly(source), target
+
+
+@pytest.fixture(scope="module")
+def match(halves):
+    return bot.match(*halves)
+
+
+def right(match):
+    return match.labels().label.to_numpy() == match.source_labels
+
+
+def test_probabilities_are_calibrated_and_the_accuracy_is_foretold(match):
+    expected, truth = match.expected_accuracy(), right(match).mean()
+    assert expected.low - 0.02 <= truth <= expected.high + 0.02
+    assert expected.high - expected.low < 0.1
+    assert not match.shift().differs
+    assert "look like moved targets" in str(match.shift())
+    check = match.to_check(0.99)
+    left = np.delete(right(match), check)
+    assert (len(check) + left.sum()) / len(right(match)) > 0.98
+    assert match.headline().facts()["to_check"] == len(match.to_check())
+
+
+def test_labels_by_probability_are_better_than_by_the_plan_alone(match, halves):
+    classes, weights = match.class_weights(to="source")
+    by_plan = (classes[weights.argmax(axis=1)] == match.source_labels).mean()
+    assert right(match).mean() > by_plan - 0.005
+    plain = bot.match(*halves, metric_learning="none")
+    assert plain.settings["metric_shrinkage"] == 1
+    assert plain.classes.model.coefficients is None
+    assert right(match).mean() > right(plain).mean() - 0.01
+
+
+def test_classes_that_the_target_lacks_are_warned_of(halves):
+    source, target = halves
+    with pytest.warns(DataWarning, match="differ from targets by more than the symmetry"):
+        match = bot.match(source, target.select(np.flatnonzero(target.labels < 8)))
+    assert match.shift().differs
+    assert "not reliable" in str(match.shift())
+
+
+def test_wrong_labels_do_less_harm_with_learning_than_without(halves):
+    source, target = halves
+    generator = np.random.default_rng(0)
+    labels = np.where(generator.random(len(target)) < 0.2, generator.integers(10, size=len(target)), target.labels)
+    noisy = bot.Dataset(target.images, labels, classes=target.classes)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DataWarning)
+        learned, plain = bot.match(source, noisy), bot.match(source, noisy, metric_learning="none")
+    assert right(learned).mean() > right(plain).mean() - 0.01
+    assert right(learned).mean() > 0.8

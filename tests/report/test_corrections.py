@@ -1,0 +1,85 @@
+"""Corrections of labels: read, refused with reasons, and used as labelled targets."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import bispectral_ot as bot
+from bispectral_ot.cli.main import app
+from bispectral_ot.errors import InputError
+from bispectral_ot.report.corrections import read_corrections, with_corrections
+from report_runs import blobs
+
+THREE = ("a", "b", "c")
+
+
+@pytest.fixture
+def source() -> bot.Dataset:
+    whole = blobs(20, (), seed=0)
+    return bot.Dataset(whole.images, files=tuple(f"x/{i},.png" for i in range(20))).select(np.arange(10, 20))
+
+
+def test_rows_are_found_by_file_or_by_position(source: bot.Dataset, tmp_path: Path) -> None:
+    path = tmp_path / "corrections.csv"
+    path.write_text('\ufeffsource,file,label,previous_label\n12,"x/12,.png",b,a\n13,,c,a\n14,"x/14,.png",,a\n13,,a,a\n')
+    assert read_corrections(path, source) == {2: "b", 3: "a"}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (None, "cannot read the corrections"),
+        ("", "has the columns none; it needs label"),
+        ("source,name\n1,a\n", "has the columns source, name"),
+        ("source,label\n3,a\n", "line 2: the source 'images' has no image '3'"),
+        ("file,label\nx/\x1b1.png,a\n", r"has no image 'x/\\\\x1b1.png'"),
+        ("source,label\n12,\n", "has no labels"),
+    ],
+)
+def test_what_is_wrong_is_said(source: bot.Dataset, tmp_path: Path, text: str | None, message: str) -> None:
+    path = tmp_path / "corrections.csv"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(InputError, match=message):
+        read_corrections(path, source)
+
+
+def test_corrected_sources_are_labelled_targets(source: bot.Dataset, tmp_path: Path) -> None:
+    path = tmp_path / "corrections.csv"
+    path.write_text("source,label\n12,b\n17,new\n")
+    target = blobs(30, THREE, seed=1)
+    rest, more = with_corrections(source, target, path)
+    assert rest.positions.tolist() == [10, 11, 13, 14, 15, 16, 18, 19]
+    assert len(more) == 32
+    assert more.classes == (*THREE, "new")
+    assert [more.classes[code] for code in more.labels[30:]] == ["b", "new"]
+    assert more.files[29:] == ("", "x/12,.png", "x/17,.png")
+    assert more.positions.tolist() == list(range(32))
+    np.testing.assert_array_equal(more.images[30], source.images[2])
+    copies = bot.Dataset(np.repeat(source.images[7:8], 4, axis=0))  # like the one that is of a new class
+    assert set(bot.match(copies, more, symmetry="none", marginals="relaxed").label_details().nearest) == {"new"}
+    path.write_text("source,label\n" + "".join(f"{i},a\n" for i in range(10, 20)))
+    with pytest.raises(InputError, match="none is left to match"):
+        with_corrections(source, target, path)
+    with pytest.raises(InputError, match="has no labels, so corrections have no use"):
+        with_corrections(source, blobs(30, (), seed=1), path)
+
+
+def test_the_program_uses_them(tmp_path: Path) -> None:
+    for name, side in (("source", blobs(20, (), seed=0)), ("target", blobs(30, THREE, seed=1))):
+        labels = {} if side.labels is None else {"labels": side.labels}
+        np.savez(tmp_path / f"{name}.npz", images=side.images, **labels)  # type: ignore[arg-type]
+    (tmp_path / "corrections.csv").write_text("source,label\n3,1\n")
+    words = ["match", *(str(tmp_path / f"{name}.npz") for name in ("source", "target")), "--symmetry", "none", "-q"]
+    words += ["--corrections", str(tmp_path / "corrections.csv"), "--no-figures", "--out", str(tmp_path / "run")]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 0, done.output
+    results = json.loads((tmp_path / "run" / "results.json").read_text())
+    assert (results["n"], results["m"]) == (19, 31)
+    rows = [line.split(",")[0] for line in (tmp_path / "run" / "labels.csv").read_text().splitlines()[1:]]
+    assert rows == [str(i) for i in range(20) if i != 3]

@@ -1,0 +1,193 @@
+"""The page as a file: what it holds, that it is safe, and what damaged runs give."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import bispectral_ot as bot
+from bispectral_ot.cli.main import app
+from bispectral_ot.errors import DataWarning, InputError
+from bispectral_ot.report import page
+from bispectral_ot.report.page import embed_json, write_report
+from report_runs import HOSTILE, blobs, make_run, page_content
+
+THREE = ("a", "b", "c")
+
+
+def panels(path: Path) -> list[dict[str, Any]]:
+    (group,) = page_content(path)["groups"]
+    found: list[dict[str, Any]] = group["panels"]
+    return found
+
+
+@pytest.mark.parametrize("text", [*HOSTILE, "<!--", "]]>", "\udc80"])
+def test_embedded_json_has_no_markup_and_reads_back(text: str) -> None:
+    embedded = embed_json({text: [text]})
+    assert not set(embedded) & set("<>&\u2028\u2029")
+    assert json.loads(embedded) == {text: [text]}
+
+
+def test_page_is_one_file_that_fetches_nothing(tmp_path: Path) -> None:
+    path = write_report(make_run(tmp_path / "run", blobs(12, HOSTILE, seed=0), blobs(15, HOSTILE, seed=1)))
+    text = path.read_text("utf-8")
+    assert "default-src 'none'" in text
+    frame = text.split('id="data"')[0]
+    assert "{{" not in frame
+    assert not re.search(r"<(link|iframe|img|script)[^>]+(src|href)=", frame)
+    assert "hacked=1</script>" not in text
+    assert panels(path)[0]["rows"] == list(HOSTILE)
+
+
+@pytest.mark.parametrize(("source", "target", "shape"), [((), (), (1, 1)), (THREE, (), (3, 1)), ((), THREE, (1, 3))])
+def test_sides_without_labels(tmp_path: Path, source: tuple[str, ...], target: tuple[str, ...], shape: Any) -> None:
+    run = make_run(tmp_path / "run", blobs(9, source, seed=0), blobs(12, target, seed=1))
+    (panel,) = panels(write_report(run))
+    assert (len(panel["rows"]), len(panel["columns"])) == shape
+    assert panel["labelled"] == [bool(source), bool(target)]
+    assert sum(images for *_, images in panel["counts"]) == 9
+
+
+def test_a_thousand_classes_stay_small(tmp_path: Path) -> None:
+    names = tuple(f"class {i}" for i in range(1000))
+    run = make_run(
+        tmp_path / "run", *(blobs(1000, names, seed=seed, channels=3) for seed in (0, 1)), marginals="balanced"
+    )
+    path = write_report(run)
+    assert len(panels(path)[0]["counts"]) <= 1000
+    assert path.stat().st_size < 6_000_000
+
+
+def test_exact_transport_has_no_curve_and_no_regularisation(tmp_path: Path) -> None:
+    a, b = blobs(9, THREE, seed=0), blobs(9, THREE, seed=1)
+    (panel,) = panels(write_report(make_run(tmp_path / "run", a, b, solver=bot.ExactTransport())))
+    assert panel["history"] == []
+    assert panel["facts"]["reg"] is None
+
+
+def test_matches_that_do_not_fit_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = make_run(tmp_path / "run", blobs(12, THREE, seed=0), blobs(12, THREE, seed=1), "one", "two")
+    assert [panel["title"] for panel in panels(write_report(run))] == ["one", "two"]
+    monkeypatch.setattr(page, "_MOST_BYTES", 10)
+    path = write_report(run)
+    assert [panel["title"] for panel in panels(path)] == ["one"]
+    assert page_content(path)["left_out"] == ["two"]
+
+
+def test_sets_of_the_same_name_are_told_apart(tmp_path: Path) -> None:
+    target = blobs(6, THREE, seed=1)
+    for title, seed in (("first", 0), ("second", 2), ("third", 0)):
+        make_run(tmp_path, blobs(6, THREE, seed=seed), target, title)
+    first, second = page_content(write_report(tmp_path))["groups"]
+    assert [panel["title"] for panel in first["panels"]] == ["first", "third"]
+    assert [panel["title"] for panel in second["panels"]] == ["second"]
+    assert first["title"] != second["title"]
+
+
+def test_a_run_inside_a_run_is_another(tmp_path: Path) -> None:
+    sides = blobs(6, THREE, seed=0), blobs(6, THREE, seed=1)
+    run = make_run(tmp_path / "run", *sides, "outer")
+    inner = make_run(run / "second", *sides)
+    (inner / "pixels" / "report-data.json").rename(inner / "report-data.json")
+    assert [panel["title"] for panel in panels(write_report(run))] == ["outer"]
+    (run / "run.json").unlink()
+    with pytest.raises(InputError, match=r"holds runs but is none itself; give one of them, such as .*second[.]$"):
+        write_report(run)
+
+
+def test_folders_without_data_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="not a folder"):
+        write_report(tmp_path / "absent")
+    with pytest.raises(InputError, match="is not a run"):
+        write_report(tmp_path)
+    (tmp_path / "report.html").mkdir()
+    with pytest.raises(InputError, match=r"report\.html is a folder"):
+        write_report(tmp_path)
+
+
+def test_the_program_writes_the_page(tmp_path: Path) -> None:
+    dataset = blobs(24, THREE, seed=0)
+    np.savez(tmp_path / "set.npz", images=dataset.images, labels=dataset.labels)
+    words = ["match", str(tmp_path / "set.npz"), str(tmp_path / "set.npz"), "--out", str(tmp_path / "run")]
+    assert CliRunner().invoke(app, [*words, "--report", "--quiet"]).exit_code == 0
+    (tmp_path / "run" / "report.html").unlink()
+    assert CliRunner().invoke(app, ["report", str(tmp_path / "run")]).exit_code == 0
+    assert (tmp_path / "run" / "report.html").is_file()
+    assert CliRunner().invoke(app, ["report", str(tmp_path / "nothing")]).exit_code == 2
+
+
+# Damaged runs
+
+
+DEEP = b'{"a":' * 100_000 + b"1" + b"}" * 100_000
+
+
+@pytest.fixture
+def damaged_run(tmp_path: Path) -> Path:
+    run = make_run(tmp_path / "run", blobs(6, THREE, seed=0), blobs(6, THREE, seed=1), "whole", "broken")
+    (run / "results.json").write_text('{"warnings": ["one"]}')
+    return run
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"\xff\xfe\xfd", b"[1]", DEEP, None])
+def test_damaged_files_are_named_and_left_out(damaged_run: Path, content: bytes | None) -> None:
+    def damage(path: Path) -> None:
+        path.unlink()
+        path.mkdir() if content is None else path.write_bytes(content)
+
+    for name in ("run.json", "results.json"):
+        damage(damaged_run / name)
+        with pytest.warns(DataWarning, match=rf"{name} is damaged.* The page is made without it"):
+            assert len(panels(write_report(damaged_run))) == 2
+    if content is not None:
+        damage(damaged_run / "broken" / "report-data.json")
+        with pytest.warns(DataWarning, match=r"broken/report-data\.json is damaged.* The page is made without it"):
+            assert [panel["title"] for panel in panels(write_report(damaged_run))] == ["whole"]
+
+
+def test_flipped_bits_in_the_data_of_a_page(damaged_run: Path) -> None:
+    path = damaged_run / "broken" / "report-data.json"
+    whole, random = path.read_bytes(), np.random.default_rng(5)
+    for _ in range(25):
+        damaged = bytearray(whole)
+        damaged[random.integers(len(whole))] ^= 1 << random.integers(8)
+        path.write_bytes(damaged)
+        import warnings
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DataWarning)
+            found = [
+                panel["title"]
+                for group in page_content(write_report(damaged_run))["groups"]
+                for panel in group["panels"]
+            ]
+        assert "whole" in found
+
+
+def test_where_nothing_is_left_the_error_says_what_can_be_saved(tmp_path: Path) -> None:
+    (tmp_path / "report-data.json").write_bytes(b"no record")
+    with (
+        pytest.warns(DataWarning),
+        pytest.raises(InputError, match=r"results\.json, tables and figures are not affected"),
+    ):
+        write_report(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {"config": [], "machine": 3, "wall_seconds": "long"},
+        {"config": {"verb": 3}, "wall_seconds": 1, "peak_memory_bytes": "much"},
+        {"date": [], "bispectral_ot": None},
+    ],
+)
+def test_wrong_types_in_the_record(damaged_run: Path, record: dict[str, Any]) -> None:
+    (damaged_run / "run.json").write_text(json.dumps(record))
+    (damaged_run / "results.json").write_text('{"warnings": "one"}')
+    assert page_content(write_report(damaged_run))["warnings"] == []

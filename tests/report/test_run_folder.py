@@ -1,0 +1,106 @@
+"""Run folders: results first; whatever decoration fails, the run survives."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import bispectral_ot as bot
+from bispectral_ot import drawing
+from bispectral_ot.errors import DataWarning
+from bispectral_ot.report import page, run_folder
+from bispectral_ot.report.run_folder import write_comparison, write_match
+from report_runs import blobs
+
+THREE = ("a", "b", "c")
+
+
+@pytest.fixture(scope="module")
+def match() -> bot.Match:
+    source, target = bot.split_halves(bot.load("digits"), per_class=8)
+    return bot.match(source, target)
+
+
+def names(folder: Path) -> set[str]:
+    return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+
+
+RESULTS = {"results.json", "matches.csv", "labels.csv", "confusion.csv", "outliers.csv"}
+DECORATIONS = {"model.npz", "report-data.json", "figures/matches.png", "figures/confusion.png"}
+
+
+def test_everything_is_written_and_timed(match: bot.Match, tmp_path: Path) -> None:
+    content = write_match(tmp_path, match, settings={"seed": 3}, extra={"seconds": {"load": 1.0}, "more": 2})
+    assert names(tmp_path) == RESULTS | DECORATIONS
+    kept = json.loads((tmp_path / "results.json").read_text())
+    assert (kept["settings"]["seed"], kept["more"], kept["seconds"]["load"]) == (3, 2, 1.0)
+    assert set(content["seconds"]) >= {"load", "transport", "tables", "figures", "page"}
+    with open(tmp_path / "outliers.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == content["outliers"]["sources"] + content["outliers"]["targets"]
+
+
+@pytest.mark.parametrize("broken", sorted(DECORATIONS))
+def test_a_decoration_that_fails_is_a_warning(
+    match: bot.Match, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: str
+) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise RuntimeError("no ink left")
+
+    def save(figure: Any, path: Path) -> None:
+        if broken == f"figures/{path.name}":
+            fail()
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(b"")
+
+    monkeypatch.setattr(drawing, "save", save)
+    if broken == "model.npz":
+        monkeypatch.setattr(bot.matching.Predictor, "save", fail)
+    if broken == "report-data.json":
+        monkeypatch.setattr(run_folder, "collect_match", fail)
+    with pytest.warns(DataWarning, match=f"{broken} was not written .RuntimeError: no ink left"):
+        write_match(tmp_path, match)
+    assert names(tmp_path) == RESULTS | DECORATIONS - {broken}
+
+
+def test_results_are_there_before_the_first_decoration(
+    match: bot.Match, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(drawing, "save", killed)
+    with pytest.raises(KeyboardInterrupt):
+        write_match(tmp_path, match)
+    assert names(tmp_path) >= RESULTS
+
+
+def test_a_page_that_fails_is_a_warning(tmp_path: Path) -> None:
+    with pytest.warns(DataWarning, match=r"report.html was not written .InputError: .* is not a run"):
+        page.add_report(tmp_path)
+
+
+def test_a_match_of_features_has_results_only(match: bot.Match, tmp_path: Path) -> None:
+    bare = bot.Match(match.coupling, target_labels=match.target_labels)
+    write_match(tmp_path, bare)
+    assert names(tmp_path) == {"results.json", "matches.csv", "labels.csv"}
+
+
+def test_a_comparison_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    datasets = [blobs(12, THREE, seed=seed) for seed in range(3)]
+    found = bot.compare(dict(zip(THREE, datasets, strict=True)), features="pixels", labels=True)
+    content = write_comparison(tmp_path / "whole", found, datasets, extra={"warnings": []})
+    tables = {"results.json", "distances.csv", "contributors.csv", "classes.csv", "class-distances.csv"}
+    figures = {f"figures/{name}.png" for name in ("distances", "tree", "map")}
+    assert names(tmp_path / "whole") == tables | figures | {"comparison-data.json"}
+    assert content["warnings"] == []
+    with open(tmp_path / "whole" / "contributors.csv", newline="") as file:
+        assert next(csv.reader(file))[3:5] == ["image", "file"]
+    monkeypatch.setattr(run_folder, "collect_comparison", None)
+    with pytest.warns(DataWarning, match=r"comparison-data\.json was not written"):
+        write_comparison(tmp_path / "part", found, datasets, figures=False)
+    assert names(tmp_path / "part") == tables

@@ -1,0 +1,72 @@
+"""Cache of compiled kernels: reused, damaged, and after changes of the sources."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROGRAM = """
+import sys, numpy as np
+from bispectral_ot import runtime
+from bispectral_ot.compiled import njit
+sys.path.insert(0, {folder!r})
+with runtime.running(message=print):
+    from bispectral_ot_extra import twice
+    print("answer", twice(np.arange(3.0)).tolist())
+"""
+KERNEL = "from bispectral_ot.compiled import njit\n\n@njit(cache=True)\ndef twice(x):\n    return 2 * x\n"
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Compile and call a kernel in a new process; what it says."""
+    (tmp_path / "bispectral_ot_extra.py").write_text(KERNEL)
+
+    def call() -> list[str]:
+        environment = os.environ | {"BISPECTRAL_OT_CACHE": str(tmp_path / "cache")}
+        program = PROGRAM.format(folder=str(tmp_path))
+        done = subprocess.run(
+            [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
+        )
+        *said, answer = done.stdout.splitlines()
+        assert answer == "answer [0.0, 2.0, 4.0]"
+        return said
+
+    return call
+
+
+def entries(tmp_path: Path) -> list[Path]:
+    return [path for path in (tmp_path / "cache" / "kernels").rglob("*") if path.is_file()]
+
+
+def test_kernels_are_compiled_once_and_again_only_where_their_source_changes(run, tmp_path):
+    assert run() == ["compiling kernels; this happens once and takes some seconds"]
+    assert run() == []
+    source = tmp_path / "bispectral_ot_extra.py"
+    os.utime(source, (1, 1))  # an upgrade that writes the same source
+    assert run() == []
+    source.write_text(KERNEL + "# changed\n")
+    assert len(run()) == 1
+
+
+@pytest.mark.parametrize("suffix", [".nbi", ".nbc"])
+@pytest.mark.parametrize("damage", [b"", b"nonsense", None], ids=["empty", "nonsense", "one byte"])
+def test_a_damaged_cache_is_made_again(run, tmp_path, suffix, damage):
+    run()
+    (path,) = [path for path in entries(tmp_path) if path.suffix == suffix]
+    content = path.read_bytes()
+    path.write_bytes(content[:-20] + bytes([content[-20] ^ 1]) + content[-19:] if damage is None else damage)
+    said = run()
+    assert said[0].startswith("the cache of compiled kernels was damaged and is made again")
+    assert run() == []
+
+
+def test_a_folder_that_others_can_write_to_is_no_cache(run, tmp_path):
+    (tmp_path / "cache" / "kernels").mkdir(parents=True)
+    (tmp_path / "cache" / "kernels").chmod(0o777)
+    run()
+    assert entries(tmp_path) == []

@@ -1,0 +1,210 @@
+"""Figures on axes, and HTML for notebooks in which nothing from outside is markup."""
+
+from __future__ import annotations
+
+import os
+import warnings
+import xml.etree.ElementTree
+from html.parser import HTMLParser
+from typing import Any
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from PIL import Image
+
+import bispectral_ot as bot
+from bispectral_ot import drawing
+from bispectral_ot.datasets.pictures import Pictures
+from bispectral_ot.drawing import RIGHT, WRONG, Tile
+
+HOSTILE = (
+    "<script>alert(1)</script>",
+    "' onmouseover='x",
+    '"><img src=x onerror=alert(1)>',
+    "&lt;b&gt;",
+    "$\\frac{1",
+    "a\x00\n\u202eb",
+)
+
+
+class Checker(HTMLParser):
+    """Balanced tags, of the kinds that are written on purpose, with nothing that runs."""
+
+    allowed = ("div", "span", "strong", "table", "thead", "tbody", "tr", "th", "td", "img", "svg", "polyline")
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.images = 0
+        self.words = ""
+        self.feed(text)
+        self.close()
+        assert not self.open
+
+    def handle_starttag(self, tag: str, attributes: Any) -> None:
+        assert tag in self.allowed, tag
+        for name, value in attributes:
+            assert not name.startswith("on")
+            assert name != "src" or value.startswith("data:image/png;base64,")
+        self.images += tag == "img"
+        if tag not in ("img", "br"):
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attributes: Any) -> None:
+        assert tag in self.allowed, tag
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.words += data
+
+
+@pytest.fixture(scope="module")
+def sides() -> tuple[bot.Dataset, bot.Dataset]:
+    """Digits whose six classes have names that no page likes."""
+    digits = bot.load("digits")
+    digits = digits.select(digits.labels < 6)
+    named = bot.Dataset(digits.images, digits.labels, name=HOSTILE[0], classes=HOSTILE)
+    return bot.split_halves(named, per_class=6)
+
+
+@pytest.fixture(scope="module")
+def match(sides) -> bot.Match:
+    return bot.match(*sides)
+
+
+def test_a_match_in_a_notebook(match):
+    page = Checker(match._repr_html_())
+    assert page.images == 1
+    assert "Match 36 x 36" in page.words
+    assert f"{match.distance:.6g}" in page.words
+    assert "\u202e" not in match._repr_html_()
+    for name in HOSTILE[:4]:
+        assert name[:9] in page.words  # as words, shortened
+    assert len(match._repr_html_()) < 60_000
+    assert "<polyline" in match.coupling._repr_html_()
+    assert "36 x 36" in Checker(match.coupling._repr_html_()).words
+
+
+def test_datasets_of_any_kind_in_a_notebook(sides):
+    assert "8x8" in Checker(sides[0]._repr_html_()).words
+    random = np.random.default_rng(0)
+    for dataset in (
+        bot.Dataset(random.normal(size=(2, 30, 3)), kind="clouds"),
+        bot.Dataset(random.integers(0, 255, (9, 400, 300, 3), dtype=np.uint8)),
+        bot.Dataset(np.zeros((1, 9, 9, 5))),
+    ):
+        assert Checker(dataset._repr_html_()).images == 1
+        assert len(dataset._repr_html_()) < 100_000
+
+
+def test_a_match_of_features_has_no_pictures(match):
+    bare = bot.Match(match.coupling)
+    assert Checker(bare._repr_html_()).images == 0
+    with pytest.raises(bot.InputError, match="both sides need labels"):
+        bare.plot()
+    with pytest.raises(bot.InputError, match="no images"):
+        bare.plot("pairs")
+
+
+def test_a_comparison(sides):
+    comparison = bot.compare(dict(zip(HOSTILE[:2], sides, strict=True)))
+    assert f"{comparison.pairs[0].distance:.4g}" in Checker(comparison._repr_html_()).words
+    axes = comparison.plot()
+    np.testing.assert_array_equal(axes.images[0].get_array(), comparison.distances)
+    axes.figure.canvas.draw()
+    plt.close(axes.figure)
+
+
+def test_every_kind_of_plot_is_drawn_on_the_axes_given(match):
+    for kind in ("pairs", "classes", "check", "outliers", "proportions"):
+        figure, given = plt.subplots()
+        assert match.plot(kind, n=3, k=2, ax=given) is given
+        figure.canvas.draw()  # names that look like formulas are drawn as they are
+        plt.close(figure)
+    bars = match.plot("proportions").containers[1]
+    np.testing.assert_allclose([bar.get_height() for bar in bars], 100 * match.class_proportions().source)
+    np.testing.assert_allclose(
+        sum(image.get_array().filled(0).sum(axis=1) for image in match.plot("classes").images[:2]), 1
+    )
+    plt.close("all")
+    with pytest.raises(bot.InputError, match="unknown kind of plot 'pair'; did you mean 'pairs'"):
+        match.plot("pair")
+
+
+def test_tiles_are_framed_and_keep_their_proportions():
+    tall, wide = np.ones((9, 4)), np.ones((4, 9, 3))
+    sheet = drawing.tile_sheet([[Tile(tall, "", True), None, Tile(wide, "", False)]], size=36)
+    colours = {tuple(bytes.fromhex(colour[1:])): colour for colour in (RIGHT, WRONG)}
+    found = [colours[tuple(pixel)] for pixel in sheet.reshape(-1, 3) if tuple(pixel) in colours]
+    assert found.count(RIGHT) == found.count(WRONG) > 0
+    rows, columns = np.nonzero((sheet == list(bytes.fromhex(RIGHT[1:]))).all(axis=2))
+    assert np.ptp(rows) - np.ptp(columns) == 36 - 16
+
+
+def test_confusion_colours_hits_and_errors_apart():
+    own = np.eye(3, dtype=bool)
+    axes = drawing.draw_matrix(None, np.full((3, 3), 0.5), "abc", "abc", form="%", title="", own=own)
+    hits, errors = axes.images
+    assert (~hits.get_array().mask).tolist() == own.tolist()
+    assert (~errors.get_array().mask).tolist() == (~own).tolist()
+    assert [text.get_text() for text in axes.texts] == ["50"] * 9
+    names = [f"class {i}" for i in range(120)]
+    many = drawing.draw_matrix(drawing.fitted_axes(), np.eye(120), names, names, form="%", title="")
+    assert max(many.figure.get_size_inches()) < 20
+    assert not many.texts
+    assert len(many.get_yticklabels()) <= 60
+    plt.close("all")
+
+
+@pytest.mark.parametrize("name", [os.fsdecode(b"caf\xe9"), "a\0b", "two\nlines", "\ud800", "日本語の名前"])
+def test_names_that_no_font_has_are_drawn_escaped(tmp_path, name):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for kind in ("png", "svg"):
+            axes = drawing.draw_matrix(
+                drawing.fitted_axes(), np.eye(2), [name, "b"], [name, "b"], form="%", title=name[:0]
+            )
+            drawing.save(axes.figure, tmp_path / f"a.{kind}")
+    xml.etree.ElementTree.parse(tmp_path / "a.svg")
+    assert np.asarray(Image.open(tmp_path / "a.png").convert("L")).std() > 5
+
+
+@pytest.mark.parametrize("name", ["Staphylococcus {}", "womwomwomwomwom {}", "日本語の名前はとても長い{}"])
+def test_long_names_stay_different(name):
+    short = [drawing.shortened(name.format(i), 11) for i in range(10, 16)]
+    assert len(set(short)) == 6
+    assert all(len(each) <= 11 for each in short)
+
+
+def test_printable_escapes_what_a_terminal_obeys():
+    assert drawing.printable("a\x1b[31mb\u202ec\udc80 é日") == "a\\x1b[31mb\\u202ec\\udc80 é日"
+
+
+def test_the_style_leaves_no_trace(match):
+    before = dict(matplotlib.rcParams)
+    with drawing.house_style():
+        match.plot("pairs", ax=drawing.fitted_axes())
+    assert dict(matplotlib.rcParams) == before
+
+
+def test_a_curve_of_odd_values():
+    assert drawing.html_curve([1.0]) == ""
+    assert "nan" not in drawing.html_curve([0.0, 1e-3, 1.0]) + drawing.html_curve([1.0, 1.0])
+
+
+def test_a_cloud_of_points_is_drawn_from_the_side():
+    needle = np.zeros((50, 3), dtype=np.float32)
+    needle[:, 2] = np.linspace(-1, 1, 50)  # stands upright
+    shown = Pictures(bot.Dataset(needle[None], kind="clouds"))[0]
+    assert shown.shape == (48, 48)
+    rows, columns = np.nonzero(shown)
+    assert len(set(columns)) <= 2  # a dot wide
+    assert len(set(rows)) > 30
+    assert Pictures(bot.Dataset(np.full((1, 50, 3), 7.0), kind="clouds"))[0].max() == 1.0  # all points in one place

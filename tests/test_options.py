@@ -1,0 +1,82 @@
+"""Options: types, bounds, JSON and back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bispectral_ot.errors import InputError
+from bispectral_ot.options import (
+    CompareOptions,
+    MatchOptions,
+    Options,
+    OutputOptions,
+    PairOptions,
+    PredictOptions,
+    ReadOptions,
+    RuntimeOptions,
+    UprightOptions,
+)
+
+CLASSES = (
+    CompareOptions,
+    MatchOptions,
+    OutputOptions,
+    PairOptions,
+    PredictOptions,
+    ReadOptions,
+    RuntimeOptions,
+    UprightOptions,
+)
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "message"),
+    [
+        (MatchOptions, {"reg": 0}, "reg must be a number above 0, got 0"),
+        (MatchOptions, {"reg": float("nan")}, "reg must be a number above 0, got nan"),
+        (MatchOptions, {"metric": "l3"}, "unknown metric 'l3'; did you mean 'l2' or 'l1'"),
+        (MatchOptions, {"features": "ring"}, "did you mean 'ring-bispectrum'"),
+        (MatchOptions, {"pca": 2.5}, "pca must be an integer of at least 1, got 2.5"),
+        (MatchOptions, {"pca": True}, "pca must be an integer of at least 1, got True"),
+        (MatchOptions, {"normalize": 1}, "normalize must be True or False, got 1"),
+        (MatchOptions, {"solver": "exact", "reg": 0.1}, "reg has no effect on the exact solver"),
+        (MatchOptions, {"solver": object(), "tol": 0.1}, "tol is an option of the solver; give it to object"),
+        (CompareOptions, {"level": 1}, "level must be a number above 0 and below 1, got 1"),
+        (ReadOptions, {"resize": "wide"}, "resize must be one side"),
+        (ReadOptions, {"root": 3}, "root must be a path, got 3"),
+        (ReadOptions, {"split": None}, "split must be 'train' or 'val' or 'test', got None"),
+        (RuntimeOptions, {"working_memory": "much"}, "cannot read the memory size 'much'"),
+    ],
+)
+def test_a_wrong_value_is_named_with_what_was_expected(kind, values, message):
+    with pytest.raises(InputError) as error:
+        kind(**values)
+    assert message in str(error.value)
+
+
+@pytest.mark.parametrize("kind", CLASSES)
+def test_every_field_has_a_help_text_and_comes_back_from_json(kind):
+    assert all(field.option.help.endswith(".") for field in kind.fields())
+    assert kind.from_json(kind().to_json()) == kind()
+
+
+def test_json_has_plain_values_and_reading_it_refuses_unknown_names():
+    options = ReadOptions(root=Path("sets"), limit=5)
+    assert options.to_json()["root"] == "sets"
+    assert ReadOptions.from_json(options.to_json()) == options
+    assert "overwrite" not in OutputOptions(overwrite=True).to_json()
+    with pytest.raises(InputError, match="unknown option 'limits'; did you mean 'limit'"):
+        ReadOptions.from_json({"limits": 3})
+
+
+def test_objects_are_allowed_where_python_may_pass_them():
+    solver = object()
+    assert MatchOptions(solver=solver).to_json()["solver"] == repr(solver)
+
+
+def test_options_do_not_change():
+    with pytest.raises(AttributeError):
+        MatchOptions().reg = 0.1
+    assert issubclass(MatchOptions, Options)

@@ -1,0 +1,141 @@
+"""Exact transport, and what all solvers have in common."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+from scipy.optimize import linear_sum_assignment, linprog
+
+from bispectral_ot.costs import STORAGES, Cost
+from bispectral_ot.errors import InputError, NotConvergedWarning
+from bispectral_ot.transport import ExactTransport, Sinkhorn
+from transport_problems import marginal_error, points, problem, weights
+
+# Exact transport
+
+
+@pytest.mark.parametrize("n", [1, 2, 17, 80])
+@pytest.mark.parametrize("metric", ["l2", "cosine"])
+def test_on_equal_masses_it_is_the_best_assignment(n, metric):
+    cost = problem(n, n, metric=metric)
+    matrix = cost.block(0, n).astype(np.float64)
+    rows, columns = linear_sum_assignment(matrix)
+    coupling = ExactTransport().solve(cost)
+    np.testing.assert_array_equal(coupling.summary(k=1).top_indices[rows, 0], columns)
+    np.testing.assert_allclose(coupling.plan.toarray()[rows, columns], 1 / n)
+    assert coupling.transport_cost == pytest.approx(matrix[rows, columns].mean(), rel=1e-6, abs=1e-9)
+    assert coupling.entropy == pytest.approx(np.log(n), abs=1e-9)
+    assert coupling.converged
+
+
+def test_on_other_masses_it_is_the_linear_programme():
+    cost, p, q = problem(7, 5), weights(7, seed=1), weights(5, seed=2, zeros=1)
+    constraints = np.vstack([np.kron(np.eye(7), np.ones(5)), np.kron(np.ones(7), np.eye(5))])
+    best = linprog(cost.block(0, 7).ravel(), A_eq=constraints, b_eq=np.concatenate([p, q]))
+    coupling = ExactTransport().solve(cost, p, q)
+    assert coupling.transport_cost == pytest.approx(best.fun, rel=1e-6)
+    assert coupling.marginal_error <= 1e-9
+    assert marginal_error(coupling.to_dense(), p, q) <= 1e-9
+
+
+def test_a_set_and_itself_shuffled_are_at_distance_zero():
+    x, order = points(50, seed=3), np.random.default_rng(4).permutation(50)
+    coupling = ExactTransport().solve(Cost(x[order], x, "l2"))
+    assert coupling.transport_cost == 0
+    np.testing.assert_array_equal(coupling.summary(k=1).top_indices[:, 0], order)
+
+
+@pytest.mark.parametrize("storage", STORAGES)
+def test_every_storage_will_do(storage):
+    cost = problem(storage=storage)
+    expected = ExactTransport().solve(problem()).transport_cost
+    assert ExactTransport().solve(cost).transport_cost == pytest.approx(expected, abs=1e-6 + 2 * cost.storage_error)
+
+
+def test_a_simplex_that_runs_out_of_steps_says_so():
+    """Its plan has the right marginals long before it is the best: that alone does not make it converged."""
+    cost = problem(60, 60)
+    for max_iter in (1, 150):
+        with pytest.warns(NotConvergedWarning, match="allow more iterations") as caught:
+            coupling = ExactTransport(max_iter=max_iter).solve(cost)
+        assert caught[0].filename == __file__
+        assert not coupling.converged
+        assert not coupling.optimal
+        assert coupling.iterations == max_iter
+    assert coupling.marginal_error == 0
+    assert coupling.transport_cost > 1.1 * ExactTransport().solve(cost).transport_cost
+
+
+@pytest.mark.parametrize("solver", [ExactTransport])
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"tol": 0}, "tol"),
+        ({"tol": float("nan")}, "tol"),
+        ({"max_iter": 0}, "max_iter"),
+        ({"max_iter": 0.5}, "max_iter"),
+    ],
+)
+def test_options_that_mean_nothing_are_refused(solver, options, words):
+    with pytest.raises(InputError, match=words):
+        solver(**options)
+
+
+# Numbers that float32 cannot hold
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+@pytest.mark.parametrize("offset", [0.0, 1e8, 1e15])
+def test_the_best_plan_is_found_however_far_costs_are_from_zero(offset, swapped):
+    matrix = offset + np.eye(2) if swapped else offset + 1 - np.eye(2)
+    coupling = ExactTransport().solve(matrix)
+    np.testing.assert_array_equal(coupling.to_dense(), (1 - np.eye(2) if swapped else np.eye(2)) / 2)
+    assert coupling.converged
+    assert coupling.transport_cost == offset
+
+
+@pytest.mark.parametrize("size", [1e-300, 1e-46, 1e45, 1e300])
+@pytest.mark.parametrize("solver", [ExactTransport(), Sinkhorn(reg=0.1, tol=1e-9)])
+def test_costs_of_any_size_give_the_same_plan(solver, size):
+    matrix = problem(12, 9).block(0, 12).astype(np.float64)
+    expected, found = solver.solve(matrix), solver.solve(size * matrix)
+    np.testing.assert_allclose(found.to_dense(), expected.to_dense(), rtol=1e-6)
+    assert found.transport_cost == pytest.approx(size * expected.transport_cost, rel=1e-6, abs=0)
+    assert found.converged
+
+
+def test_one_cost_of_another_size_does_not_hide_the_others():
+    """The best pairing of the first three is decided by the tenth digit."""
+    matrix = np.full((4, 4), 1e10)
+    matrix[:3, :3] = 5.0
+    matrix[[0, 1, 2], [1, 2, 0]] = 4.0
+    matrix[3, 3] = 0.0
+    coupling = ExactTransport().solve(matrix)
+    np.testing.assert_array_equal(coupling.summary(k=1).top_indices[:, 0], [1, 2, 0, 3])
+    assert coupling.transport_cost == 3
+
+
+# All of them
+
+
+@pytest.mark.parametrize("solver", [Sinkhorn(reg=0.1), ExactTransport()])
+def test_solvers_are_frozen_and_a_changed_copy_is_checked_again(solver):
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        solver.tol = 1.0
+    assert dataclasses.replace(solver, tol=0.5).tol == 0.5
+    with pytest.raises(InputError, match="tol must be a positive number, got 0"):
+        dataclasses.replace(solver, tol=0)
+    with pytest.raises(InputError, match="max_iter"):
+        dataclasses.replace(solver, max_iter=0.5)
+
+
+@pytest.mark.parametrize("solver", [Sinkhorn(reg=0.1), ExactTransport()])
+def test_a_matrix_will_do_for_a_cost(solver):
+    matrix = problem(6, 4).block(0, 6)
+    expected = solver.solve(Cost.from_matrix(matrix)).to_dense()
+    np.testing.assert_array_equal(solver.solve(matrix).to_dense(), expected)
+    np.testing.assert_allclose(solver.solve(matrix.tolist()).to_dense(), expected, rtol=1e-6)  # in float64
+    with pytest.raises(InputError, match="must be an array of numbers"):
+        solver.solve("cost")

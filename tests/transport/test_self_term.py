@@ -1,0 +1,49 @@
+"""Transport of a set to itself, against the literal iteration."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.special import logsumexp
+
+from bispectral_ot import Cost, Sinkhorn
+from bispectral_ot.errors import InputError
+from transport_problems import points, weights
+
+
+def literal_potential(cost, w, epsilon, tau):
+    """``a = -tau epsilon log(sum_j w_j exp((a_j - C_ij) / epsilon))`` by averaged steps in float64."""
+    a = np.zeros(len(w))
+    for _ in range(2000):
+        a = (a - tau * epsilon * logsumexp((a - cost) / epsilon, b=w, axis=1)) / 2
+    return a
+
+
+@pytest.mark.parametrize("reg", [0.2, 0.01])
+@pytest.mark.parametrize(("lam", "zeros"), [(None, 0), (None, 5), (0.05, 5), (30.0, 0)])
+def test_the_potential_is_that_of_the_literal_iteration(reg, lam, zeros):
+    x, w = points(50), weights(50, zeros=zeros)
+    cost = Cost(x, x, "sqeuclidean")
+    coupling = Sinkhorn(reg=reg, tol=1e-9, unbalanced=lam).self_term(cost, w)
+    tau = 1.0 if lam is None else lam / (lam + reg)
+    expected = literal_potential(cost.block(0, 50).astype(np.float64), w, coupling.epsilon, tau)
+    kept = w > 0
+    found = coupling.target_potential[kept] - coupling.epsilon * np.log(w[kept])
+    np.testing.assert_allclose(found, expected[kept], atol=1e-6 * cost.scale)
+    np.testing.assert_allclose(coupling.source_potential[kept], coupling.target_potential[kept], atol=1e-6 * cost.scale)
+    assert coupling.converged
+    assert np.isneginf(coupling.target_potential[~kept]).all()
+
+
+def test_the_plan_is_that_of_two_equal_sets():
+    x = points(40)
+    cost = Cost(x, x, "l1")
+    solver = Sinkhorn(reg=0.05, tol=1e-9)
+    np.testing.assert_allclose(solver.self_term(cost).to_dense(), solver.solve(cost).to_dense(), atol=1e-8)
+
+
+def test_costs_that_are_no_self_term_are_refused():
+    with pytest.raises(InputError, match="square"):
+        Sinkhorn().self_term([[0.0, 1.0]])
+    with pytest.raises(InputError, match="same penalty"):
+        Sinkhorn(unbalanced=(None, 0.1)).self_term([[0.0]])
