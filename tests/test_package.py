@@ -95,7 +95,10 @@ def test_an_unknown_name_is_an_attribute_error():
 
 
 def test_every_module_imports_and_lists_only_what_it_has():
+    torch = importlib.util.find_spec("torch") is not None
     for name in MODULES:
+        if name.startswith("bispectral_ot.torch") and not torch:
+            continue
         module = importlib.import_module(name)
         assert all(hasattr(module, public) for public in getattr(module, "__all__", ())), name
 
