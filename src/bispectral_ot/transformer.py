@@ -55,6 +55,8 @@ class BatchTransformer(TransformerMixin, BaseEstimator, ABC):
     metrics: ClassVar[tuple[str, ...]] = METRICS
     default_metric: ClassVar[str] = "l1"
     aligns: ClassVar[bool] = False
+    # Fitted attributes that do not follow from parameters and image size.
+    _learned: ClassVar[tuple[str, ...]] = ()
 
     image_shape_: tuple[int, ...]
     n_features_in_: int
@@ -160,6 +162,28 @@ class BatchTransformer(TransformerMixin, BaseEstimator, ABC):
         """
         return self._fill(self._read(X, reset=False, first=first)[0], out)
 
+    def get_state(self) -> dict[str, Any]:
+        """Parameters and learned attributes: a tree of JSON values and arrays, of which ``restore`` makes a copy."""
+        check_is_fitted(self)
+        return {
+            "class": type(self).__name__,
+            "parameters": self._parameters(),
+            "shape": [list(self.image_shape_), self.n_features_in_],
+            "learned": {name: _state_of(getattr(self, name)) for name in self._learned},
+        }
+
+    def _parameters(self) -> dict[str, Any]:
+        parameters: dict[str, Any] = self.get_params(deep=False)
+        return parameters
+
+    def set_state(self, shape: Any, learned: dict[str, Any]) -> Self:
+        """Take up what :meth:`get_state` gave, instead of a fit; nested transformers are restored already."""
+        self.image_shape_, self.n_features_in_ = tuple(map(int, shape[0])), int(shape[1])
+        for name in self._learned:
+            setattr(self, name, learned[name])
+        self._set_columns(*self._prepare())
+        return self
+
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
         """Name each column after ``index_map_``, for example ``ring3_i1_j4_part0``."""
         check_is_fitted(self)
@@ -215,6 +239,12 @@ class BatchTransformer(TransformerMixin, BaseEstimator, ABC):
 
 
 _CHECKED_ROWS = 1024
+
+
+def _state_of(value: Any) -> Any:
+    if isinstance(value, (list, tuple)):
+        return [_state_of(each) for each in value]
+    return value.get_state() if isinstance(value, BatchTransformer) else value
 
 
 def _fill_block(block: Block, rows: Any, out: Rows, transformer: BatchTransformer) -> int:

@@ -13,7 +13,7 @@ from sklearn.preprocessing import StandardScaler
 import bispectral_ot as bot
 from bispectral_ot import runtime
 from bispectral_ot.costs.storage import storage_bytes
-from bispectral_ot.features import FittedFeatures, choose_features, fit_sample
+from bispectral_ot.features import FEATURES, Encoder, FeatureMap, FittedFeatures, choose_features, fit_sample
 
 
 @pytest.fixture(scope="module")
@@ -108,6 +108,40 @@ def test_distances_of_the_feature_map_are_those_of_the_match(pca, metric):
     expected = match.coupling.cost.block(0, 9)
     found = match.feature_map.distance(*rows, metric).rows(0, 9)
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5 * expected.max())
+
+
+@pytest.mark.parametrize("name", sorted(FEATURES))
+def test_a_stored_map_gives_the_same_bits_without_a_fit(three, name):
+    random = np.random.default_rng(0)
+    kinds = {"sphere-bispectrum": "sphere", "shell-bispectrum": "clouds", "vectors": "vectors"}
+    sets = {
+        "sphere": bot.Dataset(random.random((9, 24, 48)), kind="sphere"),
+        "clouds": bot.Dataset(random.random((9, 30, 3)), kind="clouds"),
+        "vectors": bot.Dataset.from_vectors(random.random((9, 6))),
+    }
+    kind = kinds.get(name, "images")
+    data = sets.get(kind, three[0])
+    fitted = FittedFeatures([data, data], choose_features(name, kind=kind), pca=None if name == "best-rotation" else 3)
+    stored = fitted.feature_map.get_state()
+    assert all(isinstance(each, np.ndarray) for each in stored.values())
+    np.testing.assert_array_equal(FeatureMap.from_state(stored)(data.signals), fitted.feature_map(data.signals))
+
+
+def network(batch):
+    return batch[:, :, :, 0].mean(axis=1)
+
+
+def test_a_stored_map_imports_no_code_that_was_not_named_again(three):
+    name = f"{__name__}:network"
+    fitted = FittedFeatures(three, choose_features(f"bispectrum+{name}"))
+    stored = fitted.feature_map.get_state()
+    with pytest.raises(bot.InputError, match="give it again"):
+        FeatureMap.from_state(stored)
+    restored = FeatureMap.from_state(stored, encoder=name)
+    np.testing.assert_array_equal(restored(three[0].images), fitted.features[0])
+    for features, message in ((Encoder(network), "module:name"), (PCA(2), "other packages")):
+        with pytest.raises(bot.InputError, match=message):
+            FittedFeatures(three, choose_features(features)).feature_map.get_state()
 
 
 def test_bad_input_is_named(three):

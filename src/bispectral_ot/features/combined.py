@@ -90,6 +90,7 @@ class CombinedBispectrum(BatchTransformer):
     default_metric = "sqeuclidean"
     symmetry: str = symmetries[0]
 
+    _learned = ("local_", "coupled_", "local_projection_", "coupled_projection_", "coupled_weight_", "centred_share_")
     local_: LocalBispectrum
     coupled_: GlobalBispectrum
     local_projection_: NDArray[np.float32]

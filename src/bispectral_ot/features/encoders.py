@@ -46,9 +46,6 @@ class _FittedColumns(BatchTransformer):
     raw = True  # images are not normalized before
     default_metric = "sqeuclidean"
 
-    def _prepare(self) -> tuple[NDArray[np.void], Rows]:
-        return self.index_map_, self.feature_weights_
-
     def _images(self, X: Any) -> NDArray[Any]:
         """Images to fit to, after their shape was learned."""
         rows, shape = self._read(X, reset=True)
@@ -107,6 +104,7 @@ class Encoder(_FittedColumns):
     """
 
     range_: tuple[float, float]
+    _learned = ("range_", "_digest", "_n_columns")
 
     def __init__(
         self,
@@ -164,8 +162,7 @@ class Encoder(_FittedColumns):
         integers = {"uint8": 255.0, "uint16": 65535.0}
         self.range_ = (0.0, integers.get(images.dtype.name, highest or high)) if low >= 0 else (low, high)
         self._call = _resolved(self.encoder, self.layout, self.device)
-        _update_digest(digest := hashlib.blake2b(digest_size=16), self._call.identity, self.key, self._options())
-        self._digest = digest.hexdigest()
+        self._digest = self._found_digest()
         first = self._prepared(images[:1])
         self.n_encoded_ = 0
         found = self._encoded(first)
@@ -176,8 +173,33 @@ class Encoder(_FittedColumns):
                     f"{self!r} gives different rows for the same image, or rows that depend on the batch: dropout or "
                     "batch statistics are on. Call model.eval() first."
                 )
-        self._set_columns(columns_table(column=np.arange(found.shape[1])), np.ones(found.shape[1], dtype=np.float32))
+        self._n_columns = found.shape[1]
+        self._set_columns(*self._prepare())
         return self
+
+    def _parameters(self) -> dict[str, Any]:
+        if not isinstance(self.encoder, (str, Path)):
+            raise InputError(
+                f"{self!r} cannot be saved with a model; give the encoder as module:name or as a path that ends with "
+                ".onnx."
+            )
+        return {**super()._parameters(), "encoder": str(self.encoder), "device": None}
+
+    def set_state(self, shape: Any, learned: dict[str, Any]) -> Self:
+        """Take up the state; an encoder of other weights or options is an error."""
+        self.n_encoded_ = 0
+        self._call = _resolved(self.encoder, self.layout, self.device)
+        super().set_state(shape, {**learned, "range_": tuple(learned["range_"])})
+        if self._found_digest() != self._digest:
+            raise InputError(f"{self!r} is not the encoder of the saved model: its weights or options have changed.")
+        return self
+
+    def _prepare(self) -> tuple[NDArray[np.void], Rows]:
+        return columns_table(column=np.arange(self._n_columns)), np.ones(self._n_columns, dtype=np.float32)
+
+    def _found_digest(self) -> str:
+        _update_digest(digest := hashlib.blake2b(digest_size=16), self._call.identity, self.key, self._options())
+        return str(digest.hexdigest())
 
     def _options(self) -> str:
         return repr((self.size, self.normalize, self.channels, self._call.layout, self.range_))
@@ -283,6 +305,8 @@ class Orbit(_FittedColumns):
     True
     """
 
+    _learned = ("encoder_", "scale_")
+
     def __init__(self, encoder: Any, group: str = "C4", pool: str = "mean") -> None:
         self.encoder = encoder
         self.group = group
@@ -301,7 +325,6 @@ class Orbit(_FittedColumns):
         """Learn the image size, and fit the encoder."""
         check_choice("pool", self.pool, POOLS)
         images = self._images(X)
-        self.motions_ = Motions.of(self.group)
         height, width = self.image_shape_[:2]
         encoder = as_encoder(self.encoder)
         if height != width and self.group[0] != "s" and encoder.size is None:
@@ -310,16 +333,28 @@ class Orbit(_FittedColumns):
             )
         self.encoder_ = clone(encoder, safe=False).fit(images)
         self.scale_ = 1.0
-        columns = self.encoder_.n_features_out_
         if self.pool == "bispectrum":
-            order = self.motions_.group.order
-            self.bispectrum_ = GroupBispectrum(self.motions_.group, coefficients="selective", normalize=False)
-            self.bispectrum_.fit(np.ones((1, order)))
-            columns *= self.bispectrum_.n_features_out_
             some = self.encoder_.encode(images[:1])
             self.scale_ = float(np.sqrt(np.mean(np.square(some, dtype=np.float64)))) or 1.0
-        self._set_columns(columns_table(column=np.arange(columns)), np.ones(columns, dtype=np.float32))
+        self._set_columns(*self._prepare())
         return self
+
+    def _parameters(self) -> dict[str, Any]:
+        return {**super()._parameters(), "encoder": None}
+
+    def _prepare(self) -> tuple[NDArray[np.void], Rows]:
+        self.motions_ = Motions.of(self.group)
+        columns = self.encoder_.n_features_out_
+        if self.pool == "bispectrum":
+            self.bispectrum_ = GroupBispectrum(self.motions_.group, coefficients="selective", normalize=False)
+            self.bispectrum_.fit(np.ones((1, self.motions_.group.order)))
+            columns *= self.bispectrum_.n_features_out_
+        return columns_table(column=np.arange(columns)), np.ones(columns, dtype=np.float32)
+
+    def set_state(self, shape: Any, learned: dict[str, Any]) -> Self:
+        """Take up the state."""
+        self.encoder = learned["encoder_"]
+        return super().set_state(shape, learned)
 
     def _scratch_per_row(self) -> int:
         return SCRATCH_BYTES // max(1, as_encoder(self.encoder).batch // 4)
@@ -427,6 +462,8 @@ class Join(_FittedColumns):
     30
     """
 
+    _learned = ("scale_", "parts_", "means_", "projections_")
+
     def __init__(self, *parts: Any, weights: Any = None) -> None:
         self.parts = parts
         self.weights = weights
@@ -474,10 +511,18 @@ class Join(_FittedColumns):
                 scales = 1.0 if part.feature_weights_ is None else np.sqrt(part.feature_weights_)[:, None]
                 self.means_.append(features.mean(axis=0))
                 self.projections_.append(np.float32(np.sqrt(weight)) * scales * shrunk(features * np.ravel(scales)))
+        self._set_columns(*self._prepare())
+        return self
+
+    def _prepare(self) -> tuple[NDArray[np.void], Rows]:
         counts = [matrix.shape[1] for matrix in self.projections_]
         parts = [columns_table(part=np.array(i), component=np.arange(n)) for i, n in enumerate(counts)]
-        self._set_columns(np.concatenate(parts), np.ones(sum(counts), dtype=np.float32))
-        return self
+        return np.concatenate(parts), np.ones(sum(counts), dtype=np.float32)
+
+    def set_state(self, shape: Any, learned: dict[str, Any]) -> Self:
+        """Take up the state."""
+        self.parts = tuple(learned["parts_"])
+        return super().set_state(shape, learned)
 
     def _input(self, part: Any, images: NDArray[Any]) -> NDArray[Any]:
         """Images as a part takes them: as they are, or normalized."""

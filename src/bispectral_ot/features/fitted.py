@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from types import TracebackType
@@ -24,10 +25,10 @@ from bispectral_ot.datasets.dataset import KINDS, is_chunked
 from bispectral_ot.datasets.transforms import rescale
 from bispectral_ot.engines import Block, Engine, Threads, row_blocks
 from bispectral_ot.errors import DataWarning, InputError, warn
-from bispectral_ot.features.registry import FeatureSpec, Transformer
+from bispectral_ot.features.registry import FeatureSpec, Transformer, restore
 from bispectral_ot.memory import reserved_memory_map
 from bispectral_ot.sampling import evenly_spaced_sets
-from bispectral_ot.transformer import Rows, warn_of_vanishing
+from bispectral_ot.transformer import BatchTransformer, Rows, warn_of_vanishing
 
 # Images that decide a fit: with more, components hardly change, while the covariance of many columns costs minutes.
 SAMPLE = 4096
@@ -91,6 +92,43 @@ class FeatureMap:
         unfitted = cls(clone(transformer, safe=False), mean, std)
         fitted = unfitted.transformer.fit(unfitted.normalized(stacked(sample)))
         return replace(unfitted, transformer=fitted, weights=fitted.feature_weights_)
+
+    def get_state(self) -> dict[str, NDArray[Any]]:
+        """The map as arrays by name, of which :meth:`from_state` makes an exact copy without a fit.
+
+        Raises :class:`InputError` where it cannot be stored: features of other packages, encoders that are not given by
+        name, own groups.
+        """
+        if not isinstance(self.transformer, BatchTransformer):
+            raise InputError(f"features of other packages cannot be saved, got {self.transformer!r}.")
+        learned = self.learned
+        tree = {
+            "transformer": self.transformer.get_state(),
+            "mean": self.mean,
+            "std": self.std,
+            "projection": self.projection,
+            "learned": None if learned is None else [learned.basis, learned.gains, learned.rest],
+        }
+        arrays: dict[str, NDArray[Any]] = {}
+
+        def reference(value: Any) -> dict[str, str]:
+            if not isinstance(value, (np.ndarray, np.generic)):
+                raise InputError(f"{value!r} cannot be saved with the features.")
+            arrays[name := f"array{len(arrays)}"] = np.asarray(value)
+            return {"array": name}
+
+        text = json.dumps(tree, default=reference)
+        return {"tree": np.frombuffer(text.encode(), dtype=np.uint8), **arrays}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, NDArray[Any]], *, encoder: str | Sequence[str] | None = None) -> Self:
+        """Map that :meth:`get_state` stored; ``encoder`` names the encoders that may be loaded, if it has any."""
+        text = state["tree"].tobytes().decode()
+        tree = json.loads(text, object_hook=lambda each: state[each["array"]] if each.keys() == {"array"} else each)
+        transformer = restore(tree["transformer"], encoder)
+        learned = None if tree["learned"] is None else LinearMap(*tree["learned"])
+        weights = transformer.feature_weights_
+        return cls(transformer, tree["mean"], tree["std"], weights, tree["projection"], learned)
 
     def __call__(self, images: Any) -> Rows:
         """Features (n, columns) of ``images``, to be compared by :meth:`distance`."""

@@ -92,6 +92,7 @@ class LocalBispectrum(BatchTransformer):
     default_metric = "sqeuclidean"
     symmetry: str = symmetries[0]
 
+    _learned = ("scale_", "bins_", "slopes_", "means_", "deviations_")
     disks_: list[Index]
     size_: tuple[int, int]
     channel_ladder_: Ladder

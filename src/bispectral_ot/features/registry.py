@@ -296,3 +296,39 @@ def as_transformer(features: Any) -> Transformer:
         )
     complete = all(hasattr(features, name) for name in ("symmetry", "metrics", "default_metric", "aligns", "fill"))
     return cast(Transformer, features if complete else AdaptedTransformer(features))
+
+
+def restore(state: dict[str, Any], encoder: Any = None) -> BatchTransformer:
+    """Fitted transformer of which :meth:`BatchTransformer.get_state` gave the state.
+
+    Code that a state names is never imported: encoders must be given again, as one name or several.
+
+    Parameters
+    ----------
+    state : tree of JSON values and arrays
+    encoder : str or sequence of str, optional
+        Encoders that may be loaded, as ``module:name`` or a path that ends with ``.onnx``.
+    """
+    from bispectral_ot.features.encoders import Encoder, Join, Orbit
+
+    classes: list[type[BatchTransformer]] = [*FEATURES.values(), Orbit, Join]
+    kinds = {kind.__name__: kind for kind in classes}
+
+    def copied(value: Any) -> Any:
+        if isinstance(value, list):
+            return [copied(each) for each in value]
+        return restore(value, encoder) if isinstance(value, dict) else value
+
+    name, parameters = state["class"], state["parameters"]
+    if name == "Encoder":
+        known = [encoder] if isinstance(encoder, str) else list(encoder or ())
+        if parameters["encoder"] not in known:
+            raise InputError(
+                f"the model was made with the encoder {parameters['encoder']!r}, which is code: give it again "
+                f"(encoder={parameters['encoder']!r}, --encoder)."
+            )
+    elif name not in kinds:
+        raise InputError(f"{name!r} are no features that can be restored.")
+    kind = kinds.get(name, Encoder)
+    learned = {key: copied(value) for key, value in state["learned"].items()}
+    return kind(**parameters).set_state(state["shape"], learned)

@@ -113,6 +113,7 @@ class ShellBispectrum(BatchTransformer):
     """
 
     symmetries = ("so3-shapes",)
+    _learned = ("size_",)
 
     def __init__(
         self,
