@@ -113,7 +113,7 @@ def match(
         target. ``"estimated"``: class proportions of the source are estimated, and held for classes as a whole.
         ``"relaxed"``: targets get what comes. None, the default, chooses ``"estimated"`` where the target has labels
         and ``"relaxed"`` where not, but ``"balanced"`` where weights, another solver or penalties of its own are given.
-        Where an estimate is refuted by the sources, the match is relaxed, with a warning. See docs/shares.md.
+        Where an estimate is refuted by the sources, the match is relaxed, with a warning. See docs/labels.md.
     metric_learning
         ``"auto"``: where the target has labels, and two classes of two images or more, distances are Mahalanobis
         distances by the shrunk within-class covariance of the targets. The shrinkage is the one under which left-out
