@@ -697,6 +697,25 @@ def frames(
         say((out / "table.md").read_text(encoding="utf-8"))
 
 
+@app.command()
+def rivals(
+    folders: Annotated[list[str], typer.Argument(metavar="FOLDERS...", help="Labelled folders of images, or names.")],
+    *,
+    out: Out,
+    per_class: Annotated[int, typer.Option(min=2, help="Maximum number of images per class on each side.")] = 60,
+    seeds: Annotated[int, typer.Option(min=1, help="Number of random splits and rotations.")] = 2,
+    network: Annotated[bool, typer.Option("--network/--no-network", help="Include the pretrained network.")] = True,
+    quiet: Quiet = False,
+) -> None:
+    """Compare the labels of a match with those of the methods that people would use instead."""
+    from studies.rivals import rivals_table, run_rivals
+
+    with shown_warnings(), progress_bars(quiet=quiet):
+        cells = run_rivals(out, folders, per_class=per_class, seeds=seeds, network=network)
+    if not quiet:
+        print(rivals_table(cells))
+
+
 def _integer(option: str, word: str) -> int:
     if not word.isdigit() or int(word) < 1:
         raise InputError(f"{option} takes integers with commas between, such as 1,10; got {word!r}.")
