@@ -72,7 +72,7 @@ def test_figures_of_the_decision_guide_stand_on_the_pages_that_it_links_to():
     lines = (ROOT / "docs" / "choose.md").read_text(encoding="utf-8").splitlines()
     rows = [(line, re.findall(r"\]\((\w+\.md)", line)) for line in lines if line.startswith("|")]
     found = [(figure, pages[-1]) for line, pages in rows if pages for figure in re.findall(r"\d+\.\d+|\d+x\b", line)]
-    assert len(found) > 30
+    assert len(found) > 10
     assert not [
         (figure, page) for figure, page in found if figure not in (ROOT / "docs" / page).read_text(encoding="utf-8")
     ]
