@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from bispectral_ot import runtime
-from bispectral_ot.checks import check_entries
 from bispectral_ot.engines.cluster import as_engine
 from bispectral_ot.errors import InputError, RunExistsError
 from bispectral_ot.files import write_json
@@ -152,7 +151,7 @@ class CellStore:
     def _read(self, path: Path) -> dict[str, Any]:
         try:
             cell: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-            check_entries(cell, {**self.entries, "config": dict.fromkeys(self.names, (str, int, float))})
+            _check_entries(cell, {**self.entries, "config": dict.fromkeys(self.names, (str, int, float))})
             if self.name(cell["config"]) != path.stem:
                 raise ValueError(f"its name would be {self.name(cell['config'])}.json")
         except (OSError, ValueError, RecursionError) as error:
@@ -161,3 +160,16 @@ class CellStore:
                 "cells are kept, and this one is computed again."
             ) from None
         return cell
+
+
+def _check_entries(content: Any, entries: Mapping[str, Any], *, what: str = "it") -> None:
+    """Raise a :class:`ValueError` unless ``content`` is a dict with these entries: types, or entries of a dict."""
+    if not isinstance(content, dict):
+        raise ValueError(f"{what} is {type(content).__name__}, not a set of entries")
+    for key, expected in entries.items():
+        if key not in content:
+            raise ValueError(f"{what} has no {key!r}")
+        if isinstance(expected, Mapping):
+            _check_entries(content[key], expected, what=repr(key))
+        elif not isinstance(content[key], expected):
+            raise ValueError(f"{key!r} is {type(content[key]).__name__}")

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from bispectral_ot import runtime
 from bispectral_ot.datasets import Dataset, load, rotate, split_halves
-from bispectral_ot.drawing import fitted_axes, house_style, save
+from bispectral_ot.drawing import RIGHT, WRONG, fitted_axes, house_style, save
 from bispectral_ot.engines import Engine
 from bispectral_ot.engines.cluster import as_engine
 from bispectral_ot.errors import InputError
@@ -19,7 +19,7 @@ from bispectral_ot.files import write_json, write_text
 from bispectral_ot.matching import Match, match
 from bispectral_ot.poses import Poses
 from bispectral_ot.poses.motions import wrapped
-from bispectral_ot.report.figures import plot_angles, plot_poses
+from bispectral_ot.report.figures import plot_poses
 from bispectral_ot.runs import new_run, run_record
 from studies.markdown import markdown_table
 from studies.pose_baselines import by_axes, by_phase_correlation, load_scikit_image
@@ -177,10 +177,31 @@ def _draw(folder: Path, name: str, found: Match, poses: Poses) -> None:
         drawn = {
             "upright": plot_poses(poses, *sides, ax=fitted_axes()),
             "ambiguous": plot_poses(poses, *sides, ambiguous=True, ax=fitted_axes()),
-            "angles": plot_angles(poses, ax=fitted_axes(projection="polar")),
+            "angles": _draw_angles(poses),
         }
     for kind, axes in drawn.items():
         save(axes.figure, folder / "figures" / f"{kind}-{name}.png")
+
+
+def _draw_angles(poses: Poses) -> Any:
+    """Polar histogram of the angles of certain and of ambiguous poses, counter-clockwise."""
+    from matplotlib.figure import Figure
+
+    assert poses.angles is not None
+    ax: Any = Figure(figsize=(4, 4), layout="constrained").add_subplot(projection="polar")
+    edges, below = np.radians(np.linspace(-180, 180, 37)), np.zeros(36)
+    for name, rows, colour in (("certain", ~poses.ambiguous, RIGHT), ("ambiguous", poses.ambiguous, WRONG)):
+        angles = poses.angles[poses.found & rows]
+        counts, _ = np.histogram(np.radians(angles), edges)
+        label = f"{name} ({len(angles):,})"
+        ax.bar(edges[:-1], counts, width=np.diff(edges), bottom=below, align="edge", color=colour, label=label)
+        below = below + counts
+    ax.set_theta_zero_location("N")
+    ax.set_xticks(np.radians([0, 90, 180, 270]), ["0°", "90°", "180°", "−90°"])
+    ax.set_yticks([])
+    ax.set_title("Rotations")
+    ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    return ax
 
 
 def _write_tables(folder: Path, results: dict[str, Any], voters: int) -> None:

@@ -88,7 +88,6 @@ def test_a_match_in_a_notebook(match):
     for name in HOSTILE[:4]:
         assert name[:9] in page.words  # as words, shortened
     assert len(match._repr_html_()) < 60_000
-    assert "<polyline" in match.coupling._repr_html_()
     assert "36 x 36" in Checker(match.coupling._repr_html_()).words
 
 
@@ -192,11 +191,6 @@ def test_the_style_leaves_no_trace(match):
     with drawing.house_style():
         match.plot("pairs", ax=drawing.fitted_axes())
     assert dict(matplotlib.rcParams) == before
-
-
-def test_a_curve_of_odd_values():
-    assert drawing.html_curve([1.0]) == ""
-    assert "nan" not in drawing.html_curve([0.0, 1e-3, 1.0]) + drawing.html_curve([1.0, 1.0])
 
 
 def test_a_cloud_of_points_is_drawn_from_the_side():

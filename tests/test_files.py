@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -109,6 +110,7 @@ def test_what_a_killed_process_left_is_removed_by_the_next_one(tmp_path):
     )
     subprocess.run([sys.executable, "-c", program, tmp_path / "a.json"])
     assert len(names(tmp_path)) == 1
+    time.sleep(0.3)
     with whole_file(tmp_path / "a.json") as mine:
         write_json(tmp_path / "a.json", {"x": 1})
         assert mine.is_file()  # in use, so it stays

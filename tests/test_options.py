@@ -58,7 +58,7 @@ def test_a_wrong_value_is_named_with_what_was_expected(kind, values, message):
 
 @pytest.mark.parametrize("kind", CLASSES)
 def test_every_field_has_a_help_text_and_comes_back_from_json(kind):
-    assert all(field.option.help.endswith(".") for field in kind.fields())
+    assert all(field.help.endswith(".") for field in kind.fields())
     assert kind.from_json(kind().to_json()) == kind()
 
 

@@ -32,7 +32,7 @@ HEAVY = (
 )
 # A room or shared file imports only what stands before it. Rooms that are still to come may be listed.
 WAY = (
-    *("_version", "errors", "literals", "checks", "progress", "memory", "runtime", "cache", "options", "temporary"),
+    *("_version", "errors", "literals", "checks", "progress", "memory", "runtime", "options"),
     *("files", "compiled", "sampling", "drawing"),
     *("engines", "runs", "transformer", "datasets", "store", "groups"),
     *("costs", "features", "transport", "poses", "matching", "comparing", "torch", "report"),

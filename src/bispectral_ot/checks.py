@@ -1,16 +1,32 @@
-"""Argument validation with suggestions."""
+"""Argument validation with suggestions, and text that is safe to print."""
 
 from __future__ import annotations
 
 import difflib
 import numbers
 import os
-from collections.abc import Iterable, Mapping, Sequence
+import unicodedata
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from bispectral_ot.errors import InputError
 from bispectral_ot.literals import FRAMES
+
+_DIRECTIONS = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+
+
+def printable(text: object) -> str:
+    r"""Text with an escape for each control character, change of writing direction, and byte that is not UTF-8.
+
+    Names of files and classes may hold sequences that steer a terminal.
+
+    >>> print(printable("a\x1b[2Jb"))
+    a\x1b[2Jb
+    """
+    hidden = (c in _DIRECTIONS or unicodedata.category(c) in ("Cc", "Cs", "Zl", "Zp") for c in str(text))
+    pairs = zip(str(text), hidden, strict=True)
+    return "".join(c.encode("unicode_escape").decode() if escape else c for c, escape in pairs)
 
 
 def advise(name: Any, known: Iterable[str]) -> str:
@@ -41,35 +57,6 @@ def check_integer(name: str, value: Any, *, minimum: int, maximum: int | None = 
     return int(value)
 
 
-def check_entries(content: Any, entries: Mapping[str, Any], *, what: str = "it") -> None:
-    """Raise a :class:`ValueError` unless ``content`` is a dict with these entries.
-
-    Parameters
-    ----------
-    entries
-        For each key a type, a tuple of types, or the entries of a dict.
-    what
-        The words for ``content`` in the error.
-    """
-    if not isinstance(content, dict):
-        raise ValueError(f"{what} is {type(content).__name__}, not a set of entries")
-    for key, expected in entries.items():
-        if key not in content:
-            raise ValueError(f"{what} has no {key!r}")
-        if isinstance(expected, Mapping):
-            check_entries(content[key], expected, what=repr(key))
-        elif not isinstance(content[key], expected):
-            raise ValueError(f"{key!r} is {type(content[key]).__name__}")
-
-
-def user_path(path: str | os.PathLike[str]) -> Path:
-    """A path with ``~`` and ``~user`` replaced by home folders."""
-    try:
-        return Path(path).expanduser()
-    except RuntimeError:
-        raise InputError(f"cannot find the home folder that {os.fspath(path)!r} names; write the whole path.") from None
-
-
 def check_positive(name: str, value: Any, advice: str) -> None:
     """Raise an :class:`InputError` unless ``value`` is a positive, finite number."""
     if not (isinstance(value, numbers.Real) and 0 < float(value) < float("inf")):
@@ -79,7 +66,15 @@ def check_positive(name: str, value: Any, advice: str) -> None:
 def check_share(name: str, value: Any) -> None:
     """Raise an :class:`InputError` unless ``value`` is a number above 0 and below 1."""
     if not (isinstance(value, numbers.Real) and 0 < float(value) < 1):
-        raise InputError(f"{name} must be a share above 0 and below 1, got {value!r}.")
+        raise InputError(f"{name} must be a number above 0 and below 1, got {value!r}.")
+
+
+def user_path(path: str | os.PathLike[str]) -> Path:
+    """A path with ``~`` and ``~user`` replaced by home folders."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        raise InputError(f"cannot find the home folder that {os.fspath(path)!r} names; write the whole path.") from None
 
 
 def parse_size(size: int | tuple[int, int] | str) -> tuple[int, int]:
@@ -96,14 +91,7 @@ def parse_size(size: int | tuple[int, int] | str) -> tuple[int, int]:
 
 
 def parse_frames(frame: str | Sequence[str]) -> tuple[str, ...]:
-    """Frames from a name, a string with commas, or a sequence of names.
-
-    Examples
-    --------
-    >>> from bispectral_ot.checks import parse_frames
-    >>> parse_frames("content, canvas")
-    ('content', 'canvas')
-    """
+    """Frames from a name, a string with commas such as ``"content, canvas"``, or a sequence of names."""
     names = [each.strip() for each in frame.split(",")] if isinstance(frame, str) else list(frame)
     for name in names:
         check_choice("frame", name, ("auto", *FRAMES))

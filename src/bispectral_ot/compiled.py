@@ -17,12 +17,10 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numba
-from numba.core import caching
+from numba.core import caching, serialize
 
 from bispectral_ot import runtime
-from bispectral_ot.cache import cache_folder
-
-_said: set[str] = set()
+from bispectral_ot.files import cache_folder
 
 
 def njit(**options: Any) -> Any:
@@ -50,8 +48,9 @@ def _folder() -> Path | None:
         status = folder.stat()
     except OSError:
         return None
-    own = not hasattr(os, "getuid") or status.st_uid == os.getuid()
-    return folder if own and not status.st_mode & 0o022 and os.access(folder, os.W_OK) else None
+    return (
+        folder if status.st_uid == os.getuid() and not status.st_mode & 0o022 and os.access(folder, os.W_OK) else None
+    )
 
 
 @cache
@@ -60,14 +59,13 @@ def _hash(path: str) -> str:
 
 
 class _Locator(caching._CacheLocator):
+    """Place of a kernel, by the sources of its module and of the modules of this package whose names it uses."""
+
     def __init__(self, function: Any) -> None:
-        modules = {function.__module__}
-        modules |= {getattr(value, "__module__", "") or "" for value in function.__globals__.values()}
-        paths = [
-            getattr(sys.modules.get(name), "__file__", None) for name in sorted(modules) if "bispectral_ot" in name
-        ]
-        hashes = "".join(_hash(path) for path in paths if path)
-        self._stamp = hashlib.sha256(hashes.encode()).hexdigest()
+        used = {getattr(value, "__module__", "") or "" for value in function.__globals__.values()}
+        modules = (sys.modules.get(name) for name in sorted({function.__module__, *used}) if "bispectral_ot" in name)
+        paths = (getattr(module, "__file__", None) for module in modules)
+        self._stamp = hashlib.sha256("".join(_hash(path) for path in paths if path).encode()).hexdigest()
         self._line = function.__code__.co_firstlineno
         self._py_file = function.__code__.co_filename  # numba names it in its warnings
 
@@ -86,47 +84,23 @@ class _Locator(caching._CacheLocator):
 
 
 class _Implementation(caching.CompileResultCacheImpl):
+    """Compiled code with its checksum."""
+
     _locator_classes: ClassVar[list[Any]] = [_Locator]
 
+    def reduce(self, data: Any) -> tuple[bytes, bytes]:
+        content = serialize.dumps(super().reduce(data))
+        return hashlib.sha256(content).digest(), content
 
-class _Files(caching.IndexDataCacheFile):
-    """Index and data files, each with a checksum in front."""
-
-    def _save_index(self, overloads: Any) -> None:
-        self._write(self._index_path, (self._version, self._source_stamp, overloads))
-
-    def _load_index(self) -> Any:
-        try:
-            version, stamp, overloads = self._read(self._index_path)
-        except FileNotFoundError:
-            return {}
-        return overloads if (version, stamp) == (self._version, self._source_stamp) else {}
-
-    def _save_data(self, name: str, data: Any) -> None:
-        self._write(self._data_path(name), data)
-
-    def _load_data(self, name: str) -> Any:
-        return self._read(self._data_path(name))
-
-    def _write(self, path: str, data: Any) -> None:
-        content = self._dump(data)
-        with self._open_for_write(path) as file:
-            file.write(hashlib.sha256(content).digest() + content)
-
-    def _read(self, path: str) -> Any:
-        content = Path(path).read_bytes()
-        if hashlib.sha256(content[32:]).digest() != content[:32]:
+    def rebuild(self, target_context: Any, payload: tuple[bytes, bytes]) -> Any:
+        checksum, content = payload
+        if hashlib.sha256(content).digest() != checksum:
             raise ValueError("checksum")
-        return pickle.loads(content[32:])
+        return super().rebuild(target_context, pickle.loads(content))
 
 
 class _KernelCache(caching.FunctionCache):
     _impl_class = _Implementation
-
-    def __init__(self, function: Any) -> None:
-        super().__init__(function)
-        files = self._cache_file
-        self._cache_file = _Files(self._cache_path, self._impl.filename_base, files._source_stamp)
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         found = None
@@ -134,9 +108,9 @@ class _KernelCache(caching.FunctionCache):
             found = super().load_overload(sig, target_context)
         except Exception:  # whatever a damaged file leads to
             Path(self._cache_file._index_path).unlink(missing_ok=True)
-            _say(f"the cache of compiled kernels was damaged and is made again ({self._cache_path})")
+            _say_once(f"the cache of compiled kernels was damaged and is rebuilt ({self._cache_path})")
         if found is None:
-            _say("compiling kernels; this happens once and takes some seconds")
+            _say_once("compiling kernels, once; this takes some seconds")
         return found
 
     def save_overload(self, sig: Any, data: Any) -> None:
@@ -146,7 +120,6 @@ class _KernelCache(caching.FunctionCache):
             self.disable()  # the disk is full, or the folder is gone
 
 
-def _say(text: str) -> None:
-    if text not in _said:
-        _said.add(text)
-        runtime.message(text)
+@cache
+def _say_once(text: str) -> None:
+    runtime.message(text)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bispectral_ot.checks import printable as printable
 from bispectral_ot.files import whole_file
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 INK, MUTED, FAINT = "#1f2933", "#6b7785", "#d5dbe1"
 RIGHT, WRONG = "#12708c", "#d1552c"
+_SHADES = {RIGHT: ("#ffffff", "#a9d2dd", RIGHT, "#08404f"), WRONG: ("#ffffff", "#f5c4ab", WRONG, "#7d2b10")}
 # Petroff's cycle of ten colours (2021), which colour-blind readers can distinguish.
 CLASS_COLOURS = (
     *("#3f90da", "#ffa90e", "#bd1f01", "#94a4a2", "#832db6"),
@@ -32,18 +34,20 @@ CLASS_COLOURS = (
 )
 # DejaVu comes with matplotlib; the others, where they are installed, have the letters that it lacks.
 _FONTS = ("DejaVu Sans", "Noto Sans CJK JP", "Noto Sans", "Arial Unicode MS", "Microsoft YaHei", "Hiragino Sans")
-_DIRECTIONS = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+_STYLE = {
+    **{"font.size": 9.0, "axes.titlesize": 11.0, "axes.titleweight": "bold", "axes.titlelocation": "left"},
+    **dict.fromkeys(("text.color", "axes.labelcolor", "xtick.labelcolor", "ytick.labelcolor"), INK),
+    **dict.fromkeys(("xtick.color", "ytick.color"), MUTED),
+    **dict.fromkeys(("axes.edgecolor", "grid.color"), FAINT),
+    **dict.fromkeys(("axes.spines.top", "axes.spines.right", "legend.frameon"), False),
+    "text.parse_math": False,  # a class may be called $5
+    "figure.facecolor": "white",
+    "svg.hashsalt": "bispectral-ot",  # the same figure gives the same file
+}
 _DPI = 120
 _FIT = "natural size"
 _TILE, _GAP = 96, 12  # pixels of a picture, and between pictures with their frames
 _MOST_TICKS, _MOST_NUMBERS, _MOST_PICTURES = 50, 30, 40
-_CELL = "padding:1px 6px;text-align:left;font-variant-numeric:tabular-nums"
-
-
-def printable(text: str) -> str:
-    """Text with an escape for each control character, change of writing direction, and byte that is not UTF-8."""
-    hidden = (c in _DIRECTIONS or unicodedata.category(c) in ("Cc", "Cs") for c in text)
-    return "".join(c.encode("unicode_escape").decode() if escape else c for c, escape in zip(text, hidden, strict=True))
 
 
 def shortened(name: str, longest: int) -> str:
@@ -51,18 +55,13 @@ def shortened(name: str, longest: int) -> str:
     name = printable(name)
     if _width(name) <= longest:
         return name
-    for kept in range(min(longest, len(name)) - 1, 0, -1):
-        short = f"{name[: kept - kept // 2]}…{name[len(name) - kept // 2 :]}"
-        if _width(short) <= longest:
-            return short
-    return "…"
+    cuts = range(min(longest, len(name)) - 1, -1, -1)
+    shorter = (f"{name[: kept - kept // 2]}…{name[len(name) - kept // 2 :]}" for kept in cuts)
+    return next(each for each in shorter if _width(each) <= longest or each == "…")
 
 
 def _width(text: str) -> int:
     return sum(2 if letter in "mwMW" or unicodedata.east_asian_width(letter) in "WF" else 1 for letter in text)
-
-
-# --- axes -----------------------------------------------------------------------------------------------------------
 
 
 @contextmanager
@@ -72,38 +71,16 @@ def house_style() -> Iterator[None]:
     from matplotlib import font_manager
 
     installed = set(font_manager.get_font_names())
-    settings: dict[Any, Any] = {
-        "font.family": [name for name in _FONTS if name in installed],
-        "font.size": 9.0,
-        "text.color": INK,
-        "text.parse_math": False,  # a class may be called $5
-        "axes.labelcolor": INK,
-        "axes.edgecolor": FAINT,
-        "axes.titlesize": 11.0,
-        "axes.titleweight": "bold",
-        "axes.titlelocation": "left",
-        "axes.spines.top": False,
-        "axes.spines.right": False,
-        "xtick.color": MUTED,
-        "ytick.color": MUTED,
-        "xtick.labelcolor": INK,
-        "ytick.labelcolor": INK,
-        "grid.color": FAINT,
-        "grid.linewidth": 0.6,
-        "legend.frameon": False,
-        "figure.facecolor": "white",
-        "svg.hashsalt": "bispectral-ot",  # the same figure gives the same file
-    }
+    settings: dict[Any, Any] = {**_STYLE, "font.family": [name for name in _FONTS if name in installed]}
     with matplotlib.rc_context(settings):
         yield
 
 
-def fitted_axes(**options: Any) -> Axes:
+def fitted_axes() -> Axes:
     """Axes of a new figure, unknown to pyplot, that takes the natural size of what is drawn on it."""
     from matplotlib.figure import Figure
 
-    axes: Axes = Figure(layout="constrained").add_subplot(label=_FIT, **options)
-    return axes
+    return Figure(layout="constrained").add_subplot(label=_FIT)
 
 
 def axes_for(ax: Axes | None, width: float, height: float) -> Axes:
@@ -130,14 +107,10 @@ def save(figure: Any, path: Path) -> None:
 
 
 def colour_map(colour: str) -> Any:
-    """Colour map from white to a dark shade of ``colour``."""
+    """Colour map from white to a dark shade of ``RIGHT`` or ``WRONG``."""
     from matplotlib.colors import LinearSegmentedColormap
 
-    light, dark = {RIGHT: ("#a9d2dd", "#08404f"), WRONG: ("#f5c4ab", "#7d2b10")}[colour]
-    return LinearSegmentedColormap.from_list(colour, ["#ffffff", light, colour, dark])
-
-
-# --- pictures -------------------------------------------------------------------------------------------------------
+    return LinearSegmentedColormap.from_list(colour, _SHADES[colour])
 
 
 class Tile(NamedTuple):
@@ -178,14 +151,6 @@ def _fitted(picture: NDArray[np.float64], size: int) -> NDArray[np.uint8]:
     return np.asarray(image.resize(shape, way))
 
 
-def _squared(picture: NDArray[np.float64], size: int) -> NDArray[np.uint8]:
-    """RGB pixels in the middle of a white square of this size."""
-    pixels, square = _fitted(picture, size - 4), np.full((size, size, 3), 255, dtype=np.uint8)
-    top, left = ((size - length) // 2 for length in pixels.shape[:2])
-    square[top : top + pixels.shape[0], left : left + pixels.shape[1]] = pixels
-    return square
-
-
 def draw_tiles(
     ax: Axes | None, rows: Sequence[Sequence[Tile | None]], *, title: str = "", heads: Sequence[str] = ()
 ) -> Axes:
@@ -209,9 +174,6 @@ def draw_tiles(
     return ax
 
 
-# --- charts ---------------------------------------------------------------------------------------------------------
-
-
 def draw_matrix(
     ax: Axes | None,
     values: NDArray[Any],
@@ -227,13 +189,12 @@ def draw_matrix(
 
     Parameters
     ----------
-    form
-        Format of the numbers; "%" multiplies by 100.
-    own
-        Cells in the first colour; the others are in the second.
-    pictures
-        One for each row and one for each column.
+    form : format of the numbers; "%" multiplies by 100
+    own : cells in the first colour; the others are in the second
+    pictures : one for each row and one for each column
     """
+    from PIL import Image, ImageOps
+
     many = max(len(rows), len(columns))
     cell = 0.46 if many <= 12 else min(0.34, 14 / many)
     ax = axes_for(ax, 2.0 + cell * len(columns), 1.7 + cell * len(rows))
@@ -252,7 +213,8 @@ def draw_matrix(
     if pictures is not None and many <= _MOST_PICTURES:
         edge = -1.6
         for side, upright in zip(pictures, (True, False), strict=True):
-            strip = np.concatenate([_squared(pixels, 40) for pixels in side], axis=0 if upright else 1)
+            squares = [ImageOps.pad(Image.fromarray(_fitted(each, 40)), (40, 40), color="white") for each in side]
+            strip = np.concatenate([np.asarray(each) for each in squares], axis=0 if upright else 1)
             low, high = -0.5, len(side) - 0.5
             extent = (-1.55, -0.55, high, low) if upright else (low, high, -0.55, -1.55)
             ax.imshow(strip, extent=extent, zorder=2)
@@ -297,27 +259,6 @@ def draw_proportions(
     return ax
 
 
-def draw_angles(ax: Any, groups: Mapping[str, NDArray[np.float64]]) -> Any:
-    """Polar histogram of angles in degrees, counter-clockwise, of up to two groups; ``ax`` is polar."""
-    if ax is None:
-        import matplotlib.pyplot as plt
-
-        ax = plt.subplots(figsize=(4, 4), subplot_kw={"projection": "polar"}, layout="constrained")[1]
-    edges = np.radians(np.linspace(-180, 180, 37))
-    below = np.zeros(36)
-    for (name, angles), colour in zip(groups.items(), (RIGHT, WRONG), strict=False):
-        counts, _ = np.histogram(np.radians(angles), edges)
-        label = f"{name} ({len(angles):,})"
-        ax.bar(edges[:-1], counts, width=np.diff(edges), bottom=below, align="edge", color=colour, label=label)
-        below = below + counts
-    ax.set_theta_zero_location("N")
-    ax.set_xticks(np.radians([0, 90, 180, 270]), ["0°", "90°", "180°", "−90°"])
-    ax.set_yticks([])
-    ax.set_title("Rotations")
-    ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
-    return ax
-
-
 def draw_tree(ax: Axes | None, linkage: NDArray[np.float64], names: Sequence[str]) -> Axes:
     """Dendrogram of a linkage matrix (N - 1, 4)."""
     from scipy.cluster.hierarchy import dendrogram
@@ -350,33 +291,26 @@ def draw_plane(
     return ax
 
 
-# --- HTML for notebooks ---------------------------------------------------------------------------------------------
-
-
 def html_text(value: Any, *, longest: int = 32) -> str:
     """Text that is safe in HTML, shortened where it is long."""
-    words = printable(str(value))
+    words = printable(value)
     return html.escape(words if len(words) <= longest else words[: longest - 1] + "…", quote=True)
 
 
 def html_panel(title: str, facts: Mapping[str, Any], *parts: str) -> str:
     """A title, a table of facts, and parts that are HTML already, side by side."""
-    rows = "".join(
-        f'<tr><td style="{_CELL};opacity:.7">{html_text(name)}</td>'
-        f'<td style="{_CELL}">{html_text(value, longest=80)}</td></tr>'
-        for name, value in facts.items()
-    )
     style = "display:inline-block;margin:4px 16px 4px 0;vertical-align:top"
-    content = "".join(f'<div style="{style}">{part}</div>' for part in (f"<table>{rows}</table>", *parts) if part)
+    shown = (html_table((), facts.items(), longest=80), *parts)
+    content = "".join(f'<div style="{style}">{part}</div>' for part in shown if part)
     return f"<div><strong>{html_text(title, longest=120)}</strong><div>{content}</div></div>"
 
 
-def html_table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+def html_table(header: Sequence[str], rows: Iterable[Sequence[Any]], *, longest: int = 32) -> str:
     """A table whose cells are escaped."""
-    head = "".join(f'<th style="{_CELL}">{html_text(name)}</th>' for name in header)
-    lines = ("".join(f'<td style="{_CELL}">{html_text(cell)}</td>' for cell in row) for row in rows)
-    body = "".join(f"<tr>{line}</tr>" for line in lines)
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    style = ' style="padding:1px 6px;text-align:left;font-variant-numeric:tabular-nums"'
+    lines = (("th", header), *(("td", row) for row in rows))
+    cells = ("".join(f"<{tag}{style}>{html_text(cell, longest=longest)}</{tag}>" for cell in row) for tag, row in lines)
+    return f"<table>{''.join(f'<tr>{line}</tr>' for line in cells if line)}</table>"
 
 
 def html_tiles(rows: Sequence[Sequence[Tile | None]], *, size: int = 48) -> str:
@@ -389,18 +323,3 @@ def html_tiles(rows: Sequence[Sequence[Tile | None]], *, size: int = 48) -> str:
     data = base64.b64encode(file.getvalue()).decode("ascii")
     words = html_text(captions, longest=400)
     return f'<img alt="{words}" title="{words}" width="{image.width}" src="data:image/png;base64,{data}">'
-
-
-def html_curve(values: Sequence[float], *, width: int = 160, height: int = 40) -> str:
-    """Line through positive values on a logarithmic scale, as SVG."""
-    points = np.log10(np.maximum(np.asarray(values, dtype=np.float64), 1e-300))
-    if len(points) < 2:
-        return ""
-    low, high = float(points.min()), float(points.max())
-    xs = np.linspace(2, width - 2, len(points))
-    ys = height - 2 - (points - low) / ((high - low) or 1.0) * (height - 4)
-    path = " ".join(f"{x:.1f},{y:.1f}" for x, y in zip(xs, ys, strict=True))
-    return (
-        f'<svg width="{width}" height="{height}" role="img" aria-label="marginal error by iteration, logarithmic">'
-        f'<polyline points="{path}" fill="none" stroke="#3465a4" stroke-width="1.5"/></svg>'
-    )

@@ -28,12 +28,7 @@ class RunExistsError(InputError):
 
 
 class RunKeptError(RuntimeError):
-    """The output folder was taken; the run was saved under another name. The program exits with code 1.
-
-    Attributes
-    ----------
-    folder : where the run is
-    """
+    """The output folder was taken; the run was saved under another name, in ``folder``. Exit code 1."""
 
     def __init__(self, message: str, folder: Path) -> None:
         super().__init__(message)

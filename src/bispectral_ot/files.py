@@ -1,23 +1,83 @@
-"""Text, JSON and CSV files that are written whole or not at all."""
+"""Files and folders that appear whole or not at all: text, JSON and CSV, temporary names, the cache folder."""
 
 from __future__ import annotations
 
 import csv
+import fcntl
 import json
 import os
 import re
+import secrets
+import shutil
+import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
-from bispectral_ot.temporary import temporary
+from bispectral_ot.checks import user_path
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 _NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?")
+_YOUNG = 0.2  # seconds in which the process that made a file locks it
+
+
+def cache_folder(name: str) -> Path:
+    """Folder ``name`` in ``$BISPECTRAL_OT_CACHE`` where that is set, else in the user's cache folder."""
+    asked = os.environ.get("BISPECTRAL_OT_CACHE")
+    if asked:
+        return user_path(asked) / name
+    import platformdirs
+
+    return Path(platformdirs.user_cache_dir("bispectral-ot", appauthor=False)) / name
+
+
+@contextmanager
+def temporary(target: Path, *, folder: bool = False) -> Iterator[Path]:
+    """A new hidden file (or folder) beside ``target``, removed when the block ends, unless it was renamed.
+
+    It is locked in the block, and its name is unpredictable, so that another user cannot create it beforehand. Those
+    that are not locked, which killed processes of this user left, are removed first.
+    """
+    start, end = f".{target.stem[:40]}-partial-", target.suffix
+    for left in target.parent.iterdir():
+        if re.fullmatch(re.escape(start) + "[0-9a-f]{16}" + re.escape(end), left.name):
+            _remove_if_left(left)
+    path = target.with_name(f"{start}{secrets.token_hex(8)}{end}")
+    if folder:
+        path.mkdir()
+    else:
+        path.touch(exist_ok=False)
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        with suppress(OSError):  # a file system without locks: nothing there ever counts as left over
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield path
+    finally:
+        _remove(path)
+        os.close(handle)
+
+
+def _remove_if_left(path: Path) -> None:
+    with suppress(OSError):  # gone, of another user, or locked
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            state = os.fstat(handle)
+            if state.st_uid == os.geteuid() and time.time() - state.st_ctime > _YOUNG:
+                _remove(path)
+        finally:
+            os.close(handle)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -53,7 +113,6 @@ def to_json(data: Any) -> str:
 
 
 def _lay_out(value: Any, indent: str = "\n") -> str:
-    """JSON with two spaces of indentation, as ``json.dumps`` has it, but for lists of scalars (see :func:`to_json`)."""
     inner = indent + "  "
     if isinstance(value, dict) and value:
         entries = (f"{json.dumps(key, ensure_ascii=False)}: {_lay_out(item, inner)}" for key, item in value.items())
@@ -61,6 +120,20 @@ def _lay_out(value: Any, indent: str = "\n") -> str:
     if isinstance(value, list) and any(isinstance(item, (dict, list)) for item in value):
         return "[" + inner + f",{inner}".join(_lay_out(item, inner) for item in value) + indent + "]"
     return json.dumps(value, ensure_ascii=False, allow_nan=False)
+
+
+def _plain(value: Any) -> Any:
+    """The value in JSON's own types."""
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, np.ndarray):
+        value = (value.astype(str).astype(np.float64) if value.dtype == np.float32 else value).tolist()
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    value = value.item() if isinstance(value, np.generic) else value
+    if isinstance(value, float) and not np.isfinite(value):
+        return None
+    return value if value is None or isinstance(value, (str, int, float, bool)) else str(value)
 
 
 def write_csv(path: str | Path, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
@@ -76,21 +149,3 @@ def _without_formula(cell: Any) -> Any:
     if isinstance(cell, str) and cell.startswith(_FORMULA) and not _NUMBER.fullmatch(cell):
         return f"'{cell}"
     return cell
-
-
-def _plain(value: Any) -> Any:
-    """The value in JSON's own types."""
-    if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, np.ndarray):
-        short = value.astype(str).astype(np.float64) if value.dtype == np.float32 else value
-        return _plain(short.tolist())
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, float) and not np.isfinite(value):
-        return None
-    if isinstance(value, (str, int, float, bool)) or value is None:
-        return value
-    return str(value)

@@ -5,35 +5,14 @@ from __future__ import annotations
 from typing import Literal, get_args
 
 Split = Literal["train", "val", "test"]
-Symmetry = Literal[
-    "rotation",
-    "rotation-reflection",
-    "rotation-translation",
-    "rotation-reflection-translation",
-    "similarity",
-    "similarity-reflection",
-    "translation",
-    "d4",
-    "mirrors",
-    "quarter-turns",
-    "so3",
-    "so3-shapes",
-    "none",
+_Flat = Literal["rotation", "rotation-reflection", "rotation-translation", "rotation-reflection-translation"]
+_More = Literal["similarity", "similarity-reflection", "translation", "d4", "mirrors", "quarter-turns"]
+Symmetry = Literal[_Flat, _More, "so3", "so3-shapes", "none"]
+_Rotation = Literal["bispectrum", "global-bispectrum", "local-bispectrum", "ring-bispectrum", "best-rotation"]
+_Others = Literal[
+    "translation-bispectrum", "d4-bispectrum", "image-bispectrum", "sphere-bispectrum", "shell-bispectrum"
 ]
-FeatureName = Literal[
-    "bispectrum",
-    "global-bispectrum",
-    "local-bispectrum",
-    "ring-bispectrum",
-    "best-rotation",
-    "translation-bispectrum",
-    "d4-bispectrum",
-    "image-bispectrum",
-    "sphere-bispectrum",
-    "shell-bispectrum",
-    "pixels",
-    "vectors",
-]
+FeatureName = Literal[_Rotation, _Others, "pixels", "vectors"]
 Frame = Literal["canvas", "picture", "content", "common"]
 FRAMES: tuple[Frame, ...] = get_args(Frame)
 Metric = Literal["l1", "l2", "sqeuclidean", "cosine"]

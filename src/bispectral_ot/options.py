@@ -9,17 +9,19 @@ from __future__ import annotations
 import dataclasses
 import math
 import numbers
+import operator
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self, Union, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, Literal, Self, Union, get_args, get_origin, get_type_hints
 
 from bispectral_ot.checks import advise, parse_frames, parse_size
 from bispectral_ot.errors import InputError
 from bispectral_ot.literals import (
     FeatureName,
+    Intensity,
     Marginals,
     Metric,
     SolverName,
@@ -32,42 +34,73 @@ from bispectral_ot.memory import parse_bytes
 
 COMPARISON, TESTS, SOLVER, IMAGES, MEMORY, OUTPUT = "Comparison", "Tests", "Solver", "Images", "Memory", "Output"
 SCHEDULER_HELP = "Dask cluster: address of its scheduler (tcp://host:8786), or local:4 for 4 processes on this machine."
+_ROOT_HELP = "Folder of the official IDX files; nothing is downloaded."
+_STORAGE_HELP = "Storage of the distances: float32, compact (16-bit) or recompute (not stored)."
+_BOUNDS = {"of at least": operator.ge, "of at most": operator.le, "above": operator.gt, "below": operator.lt}
+_NOUNS = {bool: "True or False", int: "an integer", float: "a number", str: "a string", Path: "a path"}
 
 
 @dataclass(frozen=True)
 class Option:
-    """Help text and constraint of a field; the metadata of its ``Annotated`` type.
+    """Field of a class of options.
 
     Attributes
     ----------
     help : help text of the command line
     panel : heading in the command line's help
-    default : words for the default, where None stands for something
-    at_least, at_most, above, below : bounds of a number
+    shown : words for the default, where None stands for something
+    bounds : bounds of a number, such as "above 0 and below 1"
     parse : function that raises an :class:`InputError` for values that it cannot read
     flag : names of the option on the command line, where they are not made from the field's name
     cli : whether the command line has the option
+    name, default, kinds, choices : name, default, permitted types and permitted strings of the field
     """
 
     help: str
     panel: str = COMPARISON
-    default: str | None = None
-    at_least: float | None = None
-    at_most: float | None = None
-    above: float | None = None
-    below: float | None = None
+    shown: str | None = None
+    bounds: str = ""
     parse: Callable[[Any], object] | None = None
     flag: tuple[str, ...] = ()
     cli: bool = True
+    name: str = ""
+    default: Any = None
+    kinds: tuple[Any, ...] = ()
+    choices: tuple[str, ...] = ()
+
+    def check(self, value: Any) -> None:
+        """Raise an :class:`InputError` unless ``value`` has one of the types and is within the bounds."""
+        if value is None and type(None) in self.kinds:
+            return
+        if isinstance(value, str) and self.choices:
+            if value not in self.choices and not (self.name == "features" and is_feature_expression(value)):
+                raise InputError(f"unknown {self.name.replace('_', ' ')} {value!r}; {advise(value, self.choices)}")
+        elif Any not in self.kinds:
+            if not any(_is_a(value, kind) for kind in self.kinds) or not self._within(value):
+                nouns = [*map(repr, self.choices), *(noun for kind, noun in _NOUNS.items() if kind in self.kinds)]
+                expected = " ".join(filter(None, (" or ".join(nouns), self.bounds)))
+                raise InputError(f"{self.name} must be {expected}, got {value!r}.")
+            if self.parse is not None:
+                self.parse(value)
+
+    def _within(self, value: Any) -> bool:
+        bounds = (each.rsplit(" ", 1) for each in self.bounds.split(" and ") if each)
+        return all(_BOUNDS[words](value, float(number)) for words, number in bounds)
 
 
-class Field(NamedTuple):
-    """A field of a class of options."""
+def _is_a(value: Any, kind: Any) -> bool:
+    if kind is bool or isinstance(value, bool) or not isinstance(kind, type):
+        return kind is bool and isinstance(value, bool)
+    if kind is float:
+        return isinstance(value, numbers.Real) and math.isfinite(float(value))
+    if kind is int:
+        return isinstance(value, numbers.Integral)
+    return isinstance(value, (str, Path) if kind is Path else kind)
 
-    name: str
-    annotation: Any
-    option: Option
-    default: Any
+
+def option(default: Any, help: str, panel: str = COMPARISON, **constraint: Any) -> Any:
+    """Field of a class of options; ``constraint`` are further attributes of :class:`Option`."""
+    return dataclasses.field(default=default, metadata={"option": Option(help, panel, **constraint)})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,24 +111,29 @@ class Options:
     _of_the_call: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self) -> None:
-        for field in self.fields():
-            check_option(field.name, getattr(self, field.name), field.annotation, field.option)
+        for each in self.fields():
+            each.check(getattr(self, each.name))
 
     @classmethod
     @cache
-    def fields(cls) -> tuple[Field, ...]:
-        """Fields with their types and options, in the order of their definition."""
-        hints = get_type_hints(cls, include_extras=True)
-        found = []
+    def fields(cls) -> tuple[Option, ...]:
+        """Options in the order of their definition."""
+        hints, found = get_type_hints(cls), []
         for each in dataclasses.fields(cls):
-            annotation, option = get_args(hints[each.name])
-            found.append(Field(each.name, annotation, option, each.default))
+            hint = hints[each.name]
+            kinds = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
+            choices = [choice for kind in kinds if get_origin(kind) is Literal for choice in get_args(kind)]
+            known = {"name": each.name, "default": each.default, "kinds": kinds, "choices": tuple(choices)}
+            found.append(dataclasses.replace(each.metadata["option"], **known))
         return tuple(found)
 
     def to_json(self) -> dict[str, Any]:
         """Values in JSON's own types; objects, which only Python can pass, as their ``repr``."""
-        values = ((each.name, getattr(self, each.name)) for each in self.fields() if each.name not in self._of_the_call)
-        return {name: _plain(value) for name, value in values}
+        values = {each.name: getattr(self, each.name) for each in self.fields() if each.name not in self._of_the_call}
+        return {
+            name: str(value) if isinstance(value, Path) else value if isinstance(value, _PLAIN) else repr(value)
+            for name, value in values.items()
+        }
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Self:
@@ -104,159 +142,71 @@ class Options:
         for name in values:
             if name not in known:
                 raise InputError(f"unknown option {name!r}; {advise(name, known)}")
-        return cls(**{name: _from_plain(value, known[name].annotation) for name, value in values.items()})
+        paths = {name for name in values if Path in known[name].kinds and isinstance(values[name], str)}
+        return cls(**{name: Path(value) if name in paths else value for name, value in values.items()})
 
 
-def check_option(name: str, value: Any, annotation: Any, option: Option) -> None:
-    """Raise an :class:`InputError` unless ``value`` has one of the types and is within the bounds."""
-    kinds = list(alternatives(annotation))
-    if value is None and type(None) in kinds:
-        return
-    choices = [choice for kind in kinds if get_origin(kind) is Literal for choice in get_args(kind)]
-    if isinstance(value, str) and choices:
-        if value not in choices and not (name == "features" and is_feature_expression(value)):
-            raise InputError(f"unknown {name.replace('_', ' ')} {value!r}; {advise(value, choices)}")
-        return
-    if Any in kinds:
-        return
-    if not any(_is_a(value, kind) for kind in kinds) or not _within(value, option):
-        raise InputError(f"{name} must be {_expected(kinds, choices, option)}, got {value!r}.")
-    if option.parse is not None:
-        option.parse(value)
-
-
-def alternatives(annotation: Any) -> Iterator[Any]:
-    """Members of a union, or the type itself."""
-    if get_origin(annotation) in (Union, types.UnionType):
-        for each in get_args(annotation):
-            yield from alternatives(each)
-    else:
-        yield annotation
-
-
-def _is_a(value: Any, kind: Any) -> bool:
-    if kind is bool:
-        return isinstance(value, bool)
-    if isinstance(value, bool) or not isinstance(kind, type):
-        return False
-    if kind is int:
-        return isinstance(value, numbers.Integral)
-    if kind is float:
-        return isinstance(value, numbers.Real) and math.isfinite(float(value))
-    return isinstance(value, (str, Path) if kind is Path else kind)
-
-
-def _within(value: Any, option: Option) -> bool:
-    if not isinstance(value, numbers.Real):
-        return True
-    number = float(value)
-    return (
-        (option.at_least is None or number >= option.at_least)
-        and (option.at_most is None or number <= option.at_most)
-        and (option.above is None or number > option.above)
-        and (option.below is None or number < option.below)
-    )
-
-
-def _expected(kinds: list[Any], choices: list[Any], option: Option) -> str:
-    nouns = {bool: "True or False", int: "an integer", float: "a number", str: "a string", Path: "a path"}
-    bounds = (("of at least", option.at_least), ("of at most", option.at_most), ("above", option.above))
-    limits = [f"{words} {bound:g}" for words, bound in (*bounds, ("below", option.below)) if bound is not None]
-    words = [*map(repr, choices), *(noun for kind, noun in nouns.items() if kind in kinds)]
-    return " or ".join(words) + (f" {' and '.join(limits)}" if limits else "")
-
-
-def _plain(value: Any) -> Any:
-    if value is None or isinstance(value, (bool, int, float, str)):
-        return value
-    if isinstance(value, (list, tuple)):
-        return [_plain(each) for each in value]
-    return str(value) if isinstance(value, Path) else repr(value)
-
-
-def _from_plain(value: Any, annotation: Any) -> Any:
-    return Path(value) if isinstance(value, str) and Path in set(alternatives(annotation)) else value
+_PLAIN = (type(None), bool, int, float, str)
 
 
 @dataclass(frozen=True, kw_only=True)
 class FeatureOptions(Options):
     """Features and distance by which images are compared."""
 
-    symmetry: Annotated[
-        Symmetry | Any,
-        Option(
-            "Transformations to ignore. rotation-reflection and d4 (quarter turns) include mirror images; "
-            "rotation-translation is for content that is not centred; so3 for signals on the sphere; so3-shapes for "
-            "3-D shapes.",
-            default="that of the features, else rotation or, for shapes, so3-shapes",
-        ),
-    ] = None
-    features: Annotated[
-        FeatureName | Any,
-        Option(
-            "Feature extractor. ring-bispectrum reproduces the paper; best-rotation compares each pair of images at "
-            "its best rotation.",
-            default="bispectrum for rotation, else the bispectrum of the symmetry",
-        ),
-    ] = None
-    metric: Annotated[
-        Metric | None,
-        Option(
-            "Distance between features.",
-            default="sqeuclidean for bispectrum, global-, local-bispectrum and best-rotation, else l1",
-        ),
-    ] = None
-    intensity: Annotated[
-        Literal["ignore", "keep"] | None,
-        Option("Brightness and contrast of whole images: ignore or keep.", default="ignore"),
-    ] = None
-    pca: Annotated[
-        int | None,
-        Option("Number of principal components to reduce the features to: faster, approximate.", at_least=1),
-    ] = None
-    normalize: Annotated[
-        bool, Option("Standardize pixels to mean 0 and standard deviation 1 over all sets.", cli=False)
-    ] = True
+    symmetry: Symmetry | Any = option(
+        None,
+        "Transformations to ignore. rotation-reflection and d4 (quarter turns) include mirror images; "
+        "rotation-translation is for content that is not centred, so3 for signals on the sphere, so3-shapes for 3-D "
+        "shapes.",
+        shown="that of the features, else rotation or, for shapes, so3-shapes",
+    )
+    features: FeatureName | Any = option(
+        None,
+        "Feature extractor. ring-bispectrum reproduces the paper; best-rotation compares each pair of images at its "
+        "best rotation.",
+        shown="bispectrum for rotation, else the bispectrum of the symmetry",
+    )
+    metric: Metric | None = option(
+        None,
+        "Distance between features.",
+        shown="sqeuclidean for bispectrum, global-, local-bispectrum and best-rotation, else l1",
+    )
+    intensity: Intensity | None = option(None, "Brightness and contrast of whole images.", shown="ignore")
+    pca: int | None = option(
+        None, "Number of principal components of the features: faster, approximate.", bounds="of at least 1"
+    )
+    normalize: bool = option(True, "Standardize pixels to mean 0 and standard deviation 1 over all sets.", cli=False)
 
 
 @dataclass(frozen=True, kw_only=True)
 class MatchOptions(FeatureOptions):
     """Options of :func:`~bispectral_ot.match`."""
 
-    encoder: Annotated[
-        str | None,
-        Option(
-            "Encoder that is joined with the features: module:name of a torch module or function, or a file .onnx; "
-            "pooled over quarter turns."
-        ),
-    ] = None
-    marginals: Annotated[
-        Marginals | None,
-        Option(
-            "Target marginal: balanced (fixed), estimated (class proportions estimated from the target's labels) or "
-            "relaxed (free).",
-            default="estimated if TARGET has labels, else relaxed",
-        ),
-    ] = None
-    metric_learning: Annotated[
-        Literal["auto", "none"],
-        Option("Learned metric: auto (from the labels of TARGET, if left-out images gain by it) or none."),
-    ] = "auto"
-    solver: Annotated[SolverName | Any, Option("Solver of the transport problem.", SOLVER)] = "sinkhorn"
-    reg: Annotated[
-        float | None,
-        Option("Entropic regularization, relative to the largest distance.", SOLVER, default="0.01", above=0),
-    ] = None
-    tol: Annotated[
-        float | None, Option("Tolerance on the marginal error.", SOLVER, default="1e-4; exact: 1e-9", above=0)
-    ] = None
-    max_iter: Annotated[
-        int | None, Option("Maximum number of iterations.", SOLVER, default="that of the solver", at_least=1)
-    ] = None
-    storage: Annotated[
-        Storage | None,
-        Option("Storage of the distances: float32, compact (16-bit) or recompute (not stored).", MEMORY, cli=False),
-    ] = None
+    encoder: str | None = option(
+        None,
+        "Encoder to combine with the features: module:name of a torch module or function, or an .onnx file; its output "
+        "is averaged over quarter turns.",
+    )
+    marginals: Marginals | None = option(
+        None,
+        "Target marginal: balanced (fixed), estimated (class proportions estimated from the target's labels) or "
+        "relaxed (free).",
+        shown="estimated if TARGET has labels, else relaxed",
+    )
+    metric_learning: Literal["auto", "none"] = option(
+        "auto", "Learned metric: auto (from the labels of TARGET, if it improves held-out accuracy) or none."
+    )
+    solver: SolverName | Any = option("sinkhorn", "Solver of the transport problem.", SOLVER)
+    reg: float | None = option(
+        None, "Entropic regularization, relative to the largest distance.", SOLVER, shown="0.01", bounds="above 0"
+    )
+    tol: float | None = option(
+        None, "Tolerance on the marginal error.", SOLVER, shown="1e-4; exact: 1e-9", bounds="above 0"
+    )
+    max_iter: int | None = option(
+        None, "Maximum number of iterations.", SOLVER, shown="that of the solver", bounds="of at least 1"
+    )
+    storage: Storage | None = option(None, _STORAGE_HELP, MEMORY, cli=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -268,11 +218,11 @@ class MatchOptions(FeatureOptions):
 
     @property
     def extractor(self) -> Any:
-        """Features, joined with the encoder if there is one."""
+        """Features, combined with the encoder if there is one."""
         if self.encoder is None:
             return self.features
         if not is_feature_expression(self.encoder):
-            raise InputError(f"encoder must be module:name or a file .onnx, got {self.encoder!r}.")
+            raise InputError(f"encoder must be module:name or an .onnx file, got {self.encoder!r}.")
         return f"{self.features or 'bispectrum'}+{self.encoder}"
 
 
@@ -280,104 +230,80 @@ class MatchOptions(FeatureOptions):
 class CompareOptions(FeatureOptions):
     """Options of :func:`~bispectral_ot.compare`."""
 
-    labels: Annotated[bool, Option("Add the distance between classes to the cost.")] = False
-    gaussian_classes: Annotated[
-        bool, Option("Like --labels, with each class approximated by a Gaussian distribution.")
-    ] = False
-    reg: Annotated[
-        float,
-        Option(
-            "Entropic regularization, relative to the largest cost within a set; 0 for exact transport of small sets.",
-            at_least=0,
-        ),
-    ] = 0.13
-    tol: Annotated[float, Option("Tolerance on the marginal error.", cli=False, above=0)] = 1e-6
-    permutations: Annotated[
-        int, Option("Number of permutations per pair of sets (0: no test; 199 recommended).", TESTS, at_least=0)
-    ] = 0
-    bootstrap: Annotated[
-        int,
-        Option("Number of bootstrap samples for the interval of each distance (0: no interval).", TESTS, at_least=0),
-    ] = 0
-    symmetry_tests: Annotated[
-        bool,
-        Option(
-            "Test which changes explain the difference of each pair: intensity, mirrors, turns, position, size, class "
-            "proportions.",
-            TESTS,
-        ),
-    ] = False
-    level: Annotated[float, Option("Significance level.", TESTS, above=0, below=1)] = 0.05
-    test_images: Annotated[int, Option("Maximum number of images per set used in tests.", TESTS, at_least=2)] = 2000
-    seed: Annotated[int, Option("Random seed.", IMAGES, at_least=0)] = 0
-    storage: Annotated[
-        Storage | None,
-        Option("Storage of the distances: float32, compact (16-bit) or recompute (not stored).", MEMORY, cli=False),
-    ] = None
+    labels: bool = option(False, "Add the distance between classes to the cost.")
+    gaussian_classes: bool = option(False, "Like --labels, with each class approximated by a Gaussian distribution.")
+    reg: float = option(
+        0.13,
+        "Entropic regularization, relative to the largest cost within a set; 0 for exact transport of small sets.",
+        bounds="of at least 0",
+    )
+    tol: float = option(1e-6, "Tolerance on the marginal error.", bounds="above 0", cli=False)
+    permutations: int = option(
+        0, "Number of permutations per pair of sets (0: no test; 199 recommended).", TESTS, bounds="of at least 0"
+    )
+    bootstrap: int = option(
+        0,
+        "Number of bootstrap samples for the interval of each distance (0: no interval).",
+        TESTS,
+        bounds="of at least 0",
+    )
+    symmetry_tests: bool = option(
+        False,
+        "Test which changes explain the difference of each pair: intensity, mirrors, turns, position, size, class "
+        "proportions.",
+        TESTS,
+    )
+    level: float = option(0.05, "Significance level.", TESTS, bounds="above 0 and below 1")
+    test_images: int = option(2000, "Maximum number of images per set used in tests.", TESTS, bounds="of at least 2")
+    seed: int = option(0, "Random seed.", IMAGES, bounds="of at least 0")
+    storage: Storage | None = option(None, _STORAGE_HELP, MEMORY, cli=False)
 
 
 @dataclass(frozen=True, kw_only=True)
 class UprightOptions(Options):
     """Options of ``upright`` beside those of the match that it makes."""
 
-    symmetry: Annotated[
-        Literal["rotation", "rotation-reflection", "d4", "translation"],
-        Option("Transformations to undo; d4: quarter turns and mirror images."),
-    ] = "rotation"
-    features: Annotated[
-        FeatureName | Any, Option("Feature extractor.", default="bispectrum for rotation, else that of the symmetry")
-    ] = None
-    pose_neighbours: Annotated[int, Option("Number of targets that vote on the pose of a source.", at_least=1)] = 10
-    fill: Annotated[
-        str,
-        Option(
-            "Colour of new corners: background (median of an image's border), transparent, or a grey value.", OUTPUT
-        ),
-    ] = "background"
-    expand: Annotated[bool, Option("Enlarge the canvas, so that no corner is cut off.", OUTPUT)] = False
-    include_ambiguous: Annotated[bool, Option("Turn images whose pose is ambiguous as well.", OUTPUT)] = False
-
-
-@dataclass(frozen=True, kw_only=True)
-class PredictOptions(Options):
-    """Options of ``predict``."""
-
-    n_matches: Annotated[int, Option("Number of targets per image in matches.csv.", OUTPUT, at_least=1)] = 5
-    poses: Annotated[bool, Option("Estimate the pose of each image; written to poses.csv.", OUTPUT)] = False
-    split: Annotated[Split, Option("Split of a dataset that has several.", IMAGES)] = "train"
-    root: Annotated[Path | None, Option("Folder of the official IDX files; nothing is downloaded.", IMAGES)] = None
-    seed: Annotated[int, Option("Random seed.", IMAGES, at_least=0)] = 0
+    symmetry: Literal["rotation", "rotation-reflection", "d4", "translation"] = option(
+        "rotation", "Transformations to undo; d4: quarter turns and mirror images."
+    )
+    features: FeatureName | Any = option(
+        None, "Feature extractor.", shown="bispectrum for rotation, else that of the symmetry"
+    )
+    pose_neighbours: int = option(10, "Number of targets that vote on the pose of a source.", bounds="of at least 1")
+    fill: str = option(
+        "background",
+        "Colour of new corners: background (median of the image's border), transparent, or a grey value.",
+        OUTPUT,
+    )
+    expand: bool = option(False, "Enlarge the canvas so that no corner is cut off.", OUTPUT)
+    include_ambiguous: bool = option(False, "Rotate images whose pose is ambiguous as well.", OUTPUT)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ImageOptions(Options):
     """How sets are read and prepared."""
 
-    root: Annotated[Path | None, Option("Folder of the official IDX files; nothing is downloaded.", IMAGES)] = None
-    resize: Annotated[
-        str | None,
-        Option(
-            "Scale images to fit into this size, such as 32 or 32x48; the aspect ratio is kept and the rest filled "
-            "with background.",
-            IMAGES,
-            default="the size of the images, at most 128",
-            parse=parse_size,
-        ),
-    ] = None
-    frame: Annotated[
-        str,
-        Option(
-            "Placement of images: canvas (the whole image), picture (inside a margin that an editor filled), content "
-            "(centred, at one size), common (one scale in pixels); one for each set as picture,canvas. auto: canvas, "
-            "unless images in files agree better in another frame.",
-            IMAGES,
-            parse=parse_frames,
-        ),
-    ] = "auto"
-    grey: Annotated[bool, Option("Convert colour images to grey.", IMAGES)] = False
-    center: Annotated[bool, Option("Move the content of each image to its centre.", IMAGES)] = False
-    limit: Annotated[int | None, Option("Use at most N random images of each set.", IMAGES, at_least=1)] = None
-    seed: Annotated[int, Option("Random seed.", IMAGES, at_least=0)] = 0
+    root: Path | None = option(None, _ROOT_HELP, IMAGES)
+    resize: str | None = option(
+        None,
+        "Scale images to fit into this size, such as 32 or 32x48; the aspect ratio is kept and the rest filled with "
+        "background.",
+        IMAGES,
+        shown="the size of the images, at most 128",
+        parse=parse_size,
+    )
+    frame: str = option(
+        "auto",
+        "Placement of images: canvas (the whole image), picture (inside a margin that an editor filled), content "
+        "(centred, at one size), common (one scale in pixels); one for each set as picture,canvas. auto: canvas, "
+        "unless images in files agree better in another frame.",
+        IMAGES,
+        parse=parse_frames,
+    )
+    grey: bool = option(False, "Convert colour images to grey.", IMAGES)
+    center: bool = option(False, "Move the content of each image to its centre.", IMAGES)
+    limit: int | None = option(None, "Use at most N random images of each set.", IMAGES, bounds="of at least 1")
+    seed: int = option(0, "Random seed.", IMAGES, bounds="of at least 0")
 
     @property
     def size(self) -> tuple[int, int] | None:
@@ -389,78 +315,84 @@ class ImageOptions(Options):
 class ReadOptions(ImageOptions):
     """How the sets of ``compare`` are read and prepared."""
 
-    split: Annotated[Split, Option("Split of datasets that have several.", IMAGES)] = "train"
+    split: Split = option("train", "Split of datasets that have several.", IMAGES)
 
 
 @dataclass(frozen=True, kw_only=True)
 class PairOptions(ImageOptions):
     """How source and target of ``match`` are read and prepared."""
 
-    source_split: Annotated[Split, Option("Split of the source, if it has several.", IMAGES)] = "train"
-    target_split: Annotated[Split, Option("Split of the target, if it has several.", IMAGES)] = "train"
-    split_halves: Annotated[
-        bool, Option("If SOURCE and TARGET are one set: match two disjoint halves of it, stratified by class.", IMAGES)
-    ] = False
-    rotate_source: Annotated[bool, Option("Rotate every source image by a random angle, for a trial.", IMAGES)] = False
-    corrections: Annotated[
-        Path | None,
-        Option("CSV file of labels exported from the page of a match; these sources become labelled targets.", IMAGES),
-    ] = None
+    source_split: Split = option("train", "Split of the source, if it has several.", IMAGES)
+    target_split: Split = option("train", "Split of the target, if it has several.", IMAGES)
+    split_halves: bool = option(
+        False, "If SOURCE and TARGET are one set: match two disjoint halves of it, stratified by class.", IMAGES
+    )
+    rotate_source: bool = option(False, "Rotate every source image by a random angle, for a trial.", IMAGES)
+    corrections: Path | None = option(
+        None, "CSV file of labels exported from the report of a match; these sources become labelled targets.", IMAGES
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class RuntimeOptions(Options):
     """Memory and machines."""
 
-    working_memory: Annotated[
-        str | None,
-        Option(
-            "Memory budget for features and distances, such as 4GB.",
-            MEMORY,
-            default="70 % of the free memory",
-            parse=parse_bytes,
-        ),
-    ] = None
-    scheduler: Annotated[str | None, Option(SCHEDULER_HELP, MEMORY, default="threads of this machine")] = None
+    working_memory: str | None = option(
+        None,
+        "Memory budget for features and distances, such as 4GB.",
+        MEMORY,
+        shown="70 % of the free memory",
+        parse=parse_bytes,
+    )
+    scheduler: str | None = option(None, SCHEDULER_HELP, MEMORY, shown="threads of this machine")
 
 
 @dataclass(frozen=True, kw_only=True)
 class OutputOptions(Options):
     """What a run prints, and whether it may replace an earlier one."""
 
-    _of_the_call: ClassVar[tuple[str, ...]] = ("overwrite", "as_json", "quiet")
+    _of_the_call: ClassVar[tuple[str, ...]] = ("overwrite", "as_json", "quiet", "dry_run")
 
-    overwrite: Annotated[bool, Option("Replace an earlier run in the output folder.", OUTPUT)] = False
-    as_json: Annotated[bool, Option("Print results.json and nothing else.", OUTPUT, flag=("--json",))] = False
-    quiet: Annotated[bool, Option("Print warnings and errors only.", OUTPUT, flag=("--quiet", "-q"))] = False
+    overwrite: bool = option(False, "Replace an earlier run in the output folder.", OUTPUT)
+    as_json: bool = option(False, "Print results.json and nothing else.", OUTPUT, flag=("--json",))
+    quiet: bool = option(False, "Print warnings and errors only.", OUTPUT, flag=("--quiet", "-q"))
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReportOptions(OutputOptions):
     """What a run draws."""
 
-    report: Annotated[bool, Option("Write report.html, an interactive page for the browser.", OUTPUT)] = False
-    figures: Annotated[bool, Option("Draw figures.", OUTPUT)] = True
+    report: bool = option(False, "Write report.html, an interactive page for the browser.", OUTPUT)
+    figures: bool = option(True, "Draw figures.", OUTPUT)
 
 
 @dataclass(frozen=True, kw_only=True)
 class MatchOutputOptions(ReportOptions):
     """What a match writes."""
 
-    _of_the_call: ClassVar[tuple[str, ...]] = (*OutputOptions._of_the_call, "dry_run")
+    poses: bool = option(False, "Estimate the pose of each source; written to poses.csv.", OUTPUT)
+    n_matches: int = option(5, "Number of targets per source in matches.csv.", OUTPUT, bounds="of at least 1")
+    dry_run: bool = option(
+        False, "Print sizes, memory and estimated time, from a trial with few images; write nothing.", OUTPUT
+    )
 
-    poses: Annotated[bool, Option("Estimate the pose of each source; written to poses.csv.", OUTPUT)] = False
-    n_matches: Annotated[int, Option("Number of targets per source in matches.csv.", OUTPUT, at_least=1)] = 5
-    dry_run: Annotated[
-        bool, Option("Print sizes, memory and estimated time, from a trial with few images; write nothing.", OUTPUT)
-    ] = False
+
+@dataclass(frozen=True, kw_only=True)
+class PredictOptions(Options):
+    """Options of ``predict``."""
+
+    n_matches: int = option(5, "Number of targets per image in matches.csv.", OUTPUT, bounds="of at least 1")
+    poses: bool = option(False, "Estimate the pose of each image; written to poses.csv.", OUTPUT)
+    split: Split = option("train", "Split of a dataset that has several.", IMAGES)
+    root: Path | None = option(None, _ROOT_HELP, IMAGES)
+    seed: int = option(0, "Random seed.", IMAGES, bounds="of at least 0")
 
 
 @dataclass(frozen=True, kw_only=True)
 class DemoOptions(Options):
     """Options of ``demo``."""
 
-    seed: Annotated[int, Option("Random seed of the split and of the angles.", IMAGES, at_least=0)] = 0
-    per_class: Annotated[
-        int, Option("Number of digits of each class in each set.", IMAGES, at_least=1, at_most=250)
-    ] = 250
+    seed: int = option(0, "Random seed of the split and of the angles.", IMAGES, bounds="of at least 0")
+    per_class: int = option(
+        250, "Number of digits of each class in each set.", IMAGES, bounds="of at least 1 and of at most 250"
+    )

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from types import TracebackType
 from typing import Any, Protocol
 
 
 class Progress(Protocol):
     """Called as ``progress(stage, done, total)``; ``total`` is 0 where it is not known beforehand."""
 
-    def __call__(self, stage: str, done: int, total: int) -> None:
-        """Take note that ``done`` of ``total`` units of ``stage`` are finished."""
+    def __call__(self, stage: str, done: int, total: int) -> None: ...  # noqa: D102
 
 
 def silent(stage: str, done: int, total: int) -> None:
@@ -45,7 +43,10 @@ class ProgressBar:
         if stage not in self._bars:
             if finished and stage in self._finished:
                 return
-            self._bars[stage] = _bar(desc=stage, total=total or None, leave=self._leave)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # about missing ipywidgets: the bar is then text
+                from tqdm.auto import tqdm
+            self._bars[stage] = tqdm(desc=stage, total=total or None, leave=self._leave)
         bar = self._bars[stage]
         bar.total = total or None
         bar.update(max(0, done - bar.n))
@@ -58,15 +59,7 @@ class ProgressBar:
     def __enter__(self) -> ProgressBar:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         for bar in self._bars.values():
             bar.close()
         self._bars.clear()
-
-
-def _bar(**options: Any) -> Any:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about missing ipywidgets: the bar is then text
-        from tqdm.auto import tqdm
-
-    return tqdm(**options)

@@ -1,20 +1,20 @@
-"""A run is a folder that appears whole or not at all.
+"""Run folders, which appear whole or not at all.
 
-Everything is written under a temporary name in the same place and renamed at the end, so that a full disk,
-a crash or Ctrl-C leaves no half-written run. Single files inside a resumable run are written the same way.
+A run is written under a temporary name in the same place and renamed at the end, so that a full disk, a crash or
+Ctrl-C leaves no half-written run. Single files inside a resumable run are written the same way.
 """
 
 from __future__ import annotations
 
 import datetime
-import errno
 import importlib.metadata
+import itertools
 import json
 import os
 import platform
+import secrets
 import shutil
 import time
-import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -22,14 +22,12 @@ from typing import Any
 
 from bispectral_ot._version import __version__
 from bispectral_ot.engines import core_count
-from bispectral_ot.errors import DataWarning, InputError, RunExistsError, RunKeptError
-from bispectral_ot.files import write_json
+from bispectral_ot.errors import InputError, RunExistsError, RunKeptError
+from bispectral_ot.files import temporary, write_json
 from bispectral_ot.memory import peak_memory
-from bispectral_ot.temporary import open_locked, stale, temporary, temporary_name
 
 RECORD, REPORT = "run.json", "report.html"
 _LIBRARIES = ("numpy", "scipy", "numba", "scikit-learn", "POT")
-_TAKEN = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR)
 
 
 @contextmanager
@@ -42,12 +40,9 @@ def new_run(
 
     Parameters
     ----------
-    verb
-        The verb of the program that makes the run, which ``run.json`` records as ``config["verb"]``.
-    inputs
-        Names and paths that the run reads; none of them may be inside ``folder``.
-    overwrite
-        Replace an earlier run of the same verb.
+    verb : command that makes the run, which ``run.json`` records as ``config["verb"]``
+    inputs : names and paths that the run reads; none of them may be inside ``folder``
+    overwrite : replace an earlier run of the same verb
 
     Raises
     ------
@@ -57,7 +52,6 @@ def new_run(
         At the end, where something else has appeared at ``folder`` meanwhile: the run is kept under another name.
     """
     target = Path(folder).resolve()  # where the folder is a link, what it points to is replaced
-    _settle(target)
     earlier = check_free(folder, verb=verb, inputs=inputs, overwrite=overwrite)
     with ExitStack() as stack:
         try:
@@ -67,9 +61,14 @@ def new_run(
             raise InputError(f"cannot write to {target.parent}: {error.strerror or error}.") from error
         yield partial
         record = _read_record(partial)
-        if record is not None:
+        if record:
             write_json(partial / RECORD, {**record, "files": sorted({*_files(partial), RECORD})})
-        _put_in_place(partial, target, earlier)
+        try:
+            _put_in_place(partial, target, earlier)
+        except OSError as error:
+            kept = _keep_aside(partial, target)
+            message = f"{target} was taken during the run ({error.strerror or error}); the results are kept at {kept}."
+            raise RunKeptError(message, kept) from None
 
 
 def check_free(
@@ -87,14 +86,12 @@ def check_free(
     target = folder.resolve()
     if target == Path.cwd():
         raise RunExistsError("the run cannot replace the current folder; give a new folder with --out.")
-    if folder.exists() and not folder.is_dir():
-        raise RunExistsError(f"{folder} is a file; give a folder for the run with --out.")
-    if not folder.is_dir():
+    if not _exists(folder):
         return ""
     if os.path.ismount(target):
         raise RunExistsError(f"{folder} is a mount point, which a run cannot replace; give a folder inside it.")
     for given in inputs:
-        if given is not None and target in (Path(given).resolve(), *Path(given).resolve().parents):
+        if given is not None and Path(given).resolve().is_relative_to(target):
             raise RunExistsError(f"the input {given} is inside {folder}; choose another --out.")
     if not any(folder.iterdir()):
         return ""
@@ -103,12 +100,13 @@ def check_free(
             f"{folder} already contains files; choose another --out, or replace a run with --overwrite."
         )
     record = _read_record(folder)
-    if record is None:
+    if not record:
         raise RunExistsError(f"{folder} is not a run (it has no valid run.json), so --overwrite will not delete it.")
-    made_by = _verb(record)
-    if made_by != verb:
-        raise RunExistsError(f"{folder} is a run of {made_by!r}, not of {verb!r}, so --overwrite will not delete it.")
-    foreign = _foreign_files(folder, record)
+    if _verb(record) != verb:
+        raise RunExistsError(
+            f"{folder} is a run of {_verb(record)!r}, not of {verb!r}, so --overwrite will not delete it."
+        )
+    foreign = _foreign_files(folder)
     if foreign:
         raise RunExistsError(
             f"{folder} contains {_listed(foreign)}, which the run there did not write, so --overwrite will not "
@@ -117,86 +115,59 @@ def check_free(
     return (folder / RECORD).read_text(encoding="utf-8")
 
 
+def _exists(folder: Path) -> bool:
+    if folder.exists() and not folder.is_dir():
+        raise RunExistsError(f"{folder} is a file; give a folder for the run with --out.")
+    return folder.exists()
+
+
 def _put_in_place(partial: Path, target: Path, earlier: str) -> None:
     """Rename ``partial`` to ``target``, replacing nothing but the run whose ``run.json`` is ``earlier``."""
+    if not (earlier and target.exists()):
+        os.rename(partial, target)  # POSIX: fails where there is a file, or a folder that is not empty
+        return
+    replaced = target.with_name(f".{target.name}-replaced-{secrets.token_hex(8)}")
+    os.rename(target, replaced)
     try:
-        if earlier and target.exists():
-            _replace(partial, target, earlier)
-        else:
-            os.rename(partial, target)  # POSIX: fails where there is a file, or a folder that is not empty
-    except OSError as error:
-        kept = _keep_aside(partial, target)
-        reason = "another run or file" if error.errno in _TAKEN else f"an error ({error.strerror or error})"
-        raise RunKeptError(
-            f"{target} was taken by {reason} during the run; the results are kept at {kept}.", kept
-        ) from None
-
-
-def _replace(partial: Path, target: Path, earlier: str) -> None:
-    """Rename the old run away, check that it is the one that may go, and delete it when the new one is in place."""
-    replaced = temporary_name(target, "replaced")
-    with ExitStack() as stack:
-        with suppress(OSError):  # a file system without locks
-            stack.enter_context(open_locked(target))
-        os.rename(target, replaced)
-        try:
-            if (replaced / RECORD).read_text(encoding="utf-8") != earlier or _foreign_files(replaced):
-                raise FileExistsError(errno.EEXIST, "the earlier run was changed")
-            os.rename(partial, target)
-        except BaseException:
-            os.rename(replaced, target)
-            raise
-        shutil.rmtree(replaced, ignore_errors=True)
-
-
-def _settle(target: Path) -> None:
-    """Finish what a process that was killed while it replaced a run had begun."""
-    for replaced in stale(target, "replaced"):
-        if not target.exists():
-            os.rename(replaced, target)
-        elif not _foreign_files(replaced):
-            shutil.rmtree(replaced, ignore_errors=True)
+        if (replaced / RECORD).read_text(encoding="utf-8") != earlier or _foreign_files(replaced):
+            raise FileExistsError(0, "the earlier run was changed")
+        os.rename(partial, target)
+    except BaseException:
+        os.rename(replaced, target)
+        raise
+    shutil.rmtree(replaced, ignore_errors=True)
 
 
 def _keep_aside(partial: Path, target: Path) -> Path:
     """Rename ``partial`` to the first free name of ``target-2``, ``target-3``, ..."""
-    number = 2
-    while True:
+    for number in itertools.count(2):
         kept = target.with_name(f"{target.name}-{number}")
-        try:
+        with suppress(FileExistsError):
             kept.mkdir()
-        except FileExistsError:
-            number += 1
-            continue
-        os.rename(partial, kept)
-        return kept
+            break
+    return partial.rename(kept)
 
 
 def _files(folder: Path) -> set[str]:
     """Everything in a folder, relative to it: files, links, and folders that are empty."""
-    found = set()
-    for place, folders, files in os.walk(folder):
-        links = [name for name in folders if os.path.islink(os.path.join(place, name))]
-        names = [*files, *links] if folders or files or Path(place) == folder else ["."]
-        found |= {(Path(place) / name).relative_to(folder).as_posix() for name in names}
-    return found
+    found = {path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir() or not any(path.iterdir())}
+    return {path.relative_to(folder).as_posix() for path in found}
 
 
-def _foreign_files(folder: Path, record: Mapping[str, object] | None = None) -> list[str]:
+def _foreign_files(folder: Path) -> list[str]:
     """What the run in ``folder`` did not write, by the list in its ``run.json``."""
-    record = record or _read_record(folder) or {}
-    written = record.get("files")
+    written = _read_record(folder).get("files")
     known = {name for name in written if isinstance(name, str)} if isinstance(written, list) else set()
     return sorted(_files(folder) - known - {RECORD, REPORT})
 
 
-def _read_record(folder: Path) -> Mapping[str, object] | None:
-    """The content of ``run.json``; None where there is none, or a damaged one."""
+def _read_record(folder: Path) -> Mapping[str, object]:
+    """The content of ``run.json``; empty where there is none, or a damaged one."""
     try:
         record = json.loads((folder / RECORD).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
-        return None
-    return record if isinstance(record, dict) and _verb(record) is not None else None
+        return {}
+    return record if isinstance(record, dict) and _verb(record) is not None else {}
 
 
 def _verb(record: Mapping[str, object]) -> str | None:
@@ -220,7 +191,7 @@ def resumed_run(folder: str | Path, config: Mapping[str, object]) -> Iterator[No
     try:
         write_json(path, run_record(config, seconds=0.0))
     except OSError as error:
-        raise InputError(f"cannot write to {folder}: {error.strerror or error}.") from error
+        raise InputError(f"cannot write {path}: {error.strerror or error}.") from error
     try:
         yield
     finally:
@@ -228,35 +199,21 @@ def resumed_run(folder: str | Path, config: Mapping[str, object]) -> Iterator[No
 
 
 def check_resumable(folder: str | Path, *, verb: str, outputs: Iterable[str]) -> None:
-    """Raise a :class:`RunExistsError` where a run that continues would write among the files of others.
+    """Raise a :class:`RunExistsError` where a run that is resumed would write among the files of others.
 
-    A folder is a run's own if its ``run.json`` names the same ``verb``. One without it, or whose ``run.json`` is
-    damaged, is its own if it has ``cells/`` and nothing but ``outputs``: cells that took hours stay usable. Hidden
-    files do not count.
+    A folder is a run's own if its ``run.json`` names the same ``verb``, or if it has ``cells/`` and nothing but
+    ``outputs``, so that a damaged ``run.json`` does not cost hours of work. Hidden files do not count.
     """
     folder = Path(folder)
-    if folder.exists() and not folder.is_dir():
-        raise RunExistsError(f"{folder} is a file; give a folder for the run with --out.")
-    found = {path.name for path in folder.iterdir() if path.name[0] != "."} if folder.is_dir() else set()
+    found = {path.name for path in folder.iterdir() if path.name[0] != "."} if _exists(folder) else set()
     record = _read_record(folder)
-    if record is not None:
-        if _verb(record) != verb:
-            raise RunExistsError(f"{folder} is a run of {_verb(record)!r}, not of {verb!r}; choose another --out.")
-        return
-    foreign = sorted(found - {RECORD, *outputs})
-    if foreign or (found and "cells" not in found):
-        state = "and its run.json is damaged" if RECORD in found else "and no run.json"
+    if record and _verb(record) != verb:
+        raise RunExistsError(f"{folder} is a run of {_verb(record)!r}, not of {verb!r}; choose another --out.")
+    foreign = sorted(found - {RECORD, *outputs} if "cells" in found else found)
+    if foreign and not record:
         raise RunExistsError(
-            f"{folder} is not a run of {verb!r} to continue: it contains {_listed(foreign or sorted(found))}, {state}; "
+            f"{folder} is not a run of {verb!r} to resume: it contains {_listed(foreign)} and no valid run.json; "
             "choose another --out, or an empty folder."
-        )
-    if (folder / RECORD).is_dir():
-        raise RunExistsError(f"{folder / RECORD} is a folder, but it should be a file; move it away to continue.")
-    if RECORD in found:
-        warnings.warn(
-            f"{folder / RECORD} is damaged and is written again; the cells in {folder / 'cells'} are used.",
-            DataWarning,
-            stacklevel=3,
         )
 
 

@@ -22,10 +22,6 @@ if TYPE_CHECKING:
     from bispectral_ot.engines import Engine
 
 
-def _ignore(text: str) -> None:
-    pass
-
-
 @dataclass(frozen=True)
 class Runtime:
     """How the current call is executed.
@@ -39,7 +35,7 @@ class Runtime:
     """
 
     progress: Progress = silent
-    message: Callable[[str], None] = _ignore
+    message: Callable[[str], object] = str
     memory: int | None = None
     engine: Engine | None = None
 
@@ -50,13 +46,6 @@ class Runtime:
 
 
 _current: ContextVar[Runtime] = ContextVar("bispectral_ot_runtime", default=Runtime())  # noqa: B039 (frozen)
-
-
-def current() -> Runtime:
-    """Execution context of the running call."""
-    return _current.get()
-
-
 _blas_lock = threading.Lock()
 _blas_users = 0
 _blas_limits: Any = None
@@ -64,9 +53,14 @@ _blas_limits: Any = None
 _blas_found: tuple[int, Any] = (0, None)
 
 
+def current() -> Runtime:
+    """Execution context of the running call."""
+    return _current.get()
+
+
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Within this context BLAS uses one thread: row blocks keep every core busy, and its threads would only wait.
+    """Limit BLAS to one thread: row blocks keep every core busy, and digits do not depend on the number of cores.
 
     The limit is that of the process. It is set by the first of overlapping contexts and lifted by the last, in whatever
     order they end.
@@ -93,13 +87,11 @@ def one_blas_thread() -> Iterator[None]:
 def running(
     *,
     progress: Progress | None = None,
-    message: Callable[[str], None] | None = None,
+    message: Callable[[str], object] | None = None,
     memory: str | int | float | None = None,
     engine: Any = None,
 ) -> Iterator[Runtime]:
-    """Change the execution context within a block; what is None stays as it is.
-
-    BLAS uses one thread within the block: row blocks run on all cores, and digits do not depend on their number.
+    """Change the execution context within a block, with BLAS at one thread; what is None stays as it is.
 
     Examples
     --------
@@ -108,16 +100,12 @@ def running(
     ...     context.budget
     2000000000
     """
-    changes = {
-        "progress": progress,
-        "message": message,
-        "memory": None if memory is None else parse_bytes(memory),
-        "engine": engine,
-    }
+    size = None if memory is None else parse_bytes(memory)
+    changes = {"progress": progress, "message": message, "memory": size, "engine": engine}
     context = replace(current(), **{name: value for name, value in changes.items() if value is not None})
     token = _current.set(context)
     try:
-        with one_blas_thread():  # results do not depend on the number of threads
+        with one_blas_thread():
             yield context
     finally:
         _current.reset(token)

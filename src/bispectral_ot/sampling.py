@@ -12,25 +12,13 @@ Rows = NDArray[np.int64]
 
 
 def evenly_spaced(n: int, size: int) -> Rows:
-    """At most ``size`` of n rows, evenly spaced, the first and the last among them where there are two.
-
-    Examples
-    --------
-    >>> evenly_spaced(9, 3).tolist()
-    [0, 4, 8]
-    """
+    """At most ``size`` of n rows, evenly spaced, from the first to the last: ``evenly_spaced(9, 3)`` is 0, 4, 8."""
     count = min(n, size)
     return np.arange(count) * (n - 1) // max(1, count - 1)
 
 
 def evenly_spaced_sets(sizes: Sequence[int], size: int) -> list[Rows]:
-    """Evenly spaced rows of several sets: about ``size`` in all, in proportion to the sizes, at least one of each.
-
-    Examples
-    --------
-    >>> [rows.tolist() for rows in evenly_spaced_sets([6, 3], 3)]
-    [[0, 5], [0]]
-    """
+    """Evenly spaced rows of several sets: about ``size`` in all, in proportion to the sizes, at least one of each."""
     total = sum(sizes)
     quotas = sizes if total <= size else [max(1, round(size * n / total)) for n in sizes]
     return [evenly_spaced(n, quota) for n, quota in zip(sizes, quotas, strict=True)]
@@ -47,12 +35,6 @@ def balanced_rows(labels: NDArray[Any], size: int, *, seed: int = 0) -> Rows:
     """At most ``size`` rows, increasing: small classes whole, large ones cut to the same number at random.
 
     At least one row of each class is taken, also where that makes more than ``size``.
-
-    Examples
-    --------
-    >>> labels = np.array([0, 0, 0, 0, 0, 0, 1])
-    >>> np.bincount(labels[balanced_rows(labels, 4)]).tolist()
-    [3, 1]
     """
     if len(labels) <= size:
         return np.arange(len(labels))

@@ -8,7 +8,7 @@ import json
 import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -20,23 +20,12 @@ _HEADER = "header.json"
 _BLOCK_ROWS = 4096
 
 
-class Digest(Protocol):
-    """Object of :mod:`hashlib`."""
-
-    def update(self, data: Any, /) -> None: ...  # noqa: D102
-
-
 def content_hash(*parts: Any) -> str:
     """Hash of content: arrays by type, shape and bytes; dataclasses, mappings and sequences by their parts.
 
     Numbers, strings, booleans and None are hashed by their representation; any other object is refused. The names and
     files of a dataset do not count.
 
-    Examples
-    --------
-    >>> import numpy as np
-    >>> content_hash(np.arange(3), {"reg": 0.1}) == content_hash(np.arange(3), {"reg": 0.1})
-    True
     >>> content_hash(np.arange(3), {"reg": 0.1}) == content_hash(np.arange(3), {"reg": 0.2})
     False
     """
@@ -50,12 +39,18 @@ def dataset_hash(dataset: Any) -> str:
     return content_hash(dataset.kind, dataset.signals, dataset.labels, dataset.classes)
 
 
-def _update(digest: Digest, part: Any) -> None:
-    if dataclasses.is_dataclass(part) and not isinstance(part, type):
-        part = {field.name: getattr(part, field.name) for field in dataclasses.fields(part)}
+def _fields(part: Any) -> dict[str, Any]:
+    return {field.name: getattr(part, field.name) for field in dataclasses.fields(part)}
+
+
+def _update(digest: Any, part: Any) -> None:
+    if dataclasses.is_dataclass(part):
+        part = _fields(part)
     if isinstance(part, Mapping):
         part = sorted(part.items())
-    if hasattr(part, "shape") and hasattr(part, "dtype") and len(part.shape):
+    if isinstance(part, np.generic):
+        part = part.item()
+    if hasattr(part, "shape") and hasattr(part, "dtype"):
         digest.update(f"array {part.shape} {part.dtype} ".encode())
         for start in range(0, len(part), _BLOCK_ROWS):
             digest.update(np.ascontiguousarray(part[start : start + _BLOCK_ROWS]).data)
@@ -63,10 +58,9 @@ def _update(digest: Digest, part: Any) -> None:
         digest.update(f"sequence {len(part)} ".encode())
         for each in part:
             _update(digest, each)
-    elif part is None or isinstance(part, (str, int, float, np.generic)):
-        plain = part.item() if isinstance(part, np.generic) else part
-        text = repr(plain).encode("utf-8", "backslashreplace")
-        digest.update(f"{type(plain).__name__} {len(text)} ".encode() + text)
+    elif part is None or isinstance(part, (str, int, float)):
+        text = repr(part).encode("utf-8", "backslashreplace")
+        digest.update(f"{type(part).__name__} {len(text)} ".encode() + text)
     else:
         raise TypeError(f"cannot hash {type(part).__name__}")
 
@@ -121,14 +115,9 @@ def read_record(path: Path) -> dict[str, Any]:
 
 def write_record(path: Path, result: Any) -> None:
     """Write a dict or a flat dataclass of arrays, numbers, strings and None as one ``.npz`` file."""
-    entries = (
-        result if isinstance(result, dict) else {f.name: getattr(result, f.name) for f in dataclasses.fields(result)}
-    )
+    entries = result if isinstance(result, dict) else _fields(result)
     arrays: Any = {name: value for name, value in entries.items() if isinstance(value, np.ndarray)}
-    rest = {
-        name: value.item() if isinstance(value, np.generic) else value
-        for name, value in entries.items()
-        if name not in arrays
-    }
+    rest = {name: value for name, value in entries.items() if name not in arrays}
+    arrays[_HEADER] = np.array(json.dumps(rest, default=lambda number: number.item()))  # NumPy's numbers
     with whole_file(path) as partial, open(partial, "wb") as file:
-        np.savez(file, **arrays, **{_HEADER: np.array(json.dumps(rest))})  # type: ignore[arg-type]
+        np.savez(file, **arrays)

@@ -16,10 +16,10 @@ from threading import Thread
 import numpy as np
 import pytest
 
-from bispectral_ot.cache import cache_folder
 from bispectral_ot.datasets import load
 from bispectral_ot.datasets.named_sets import NAMED, NamedSet, fetch
 from bispectral_ot.errors import DatasetError
+from bispectral_ot.files import cache_folder
 from idx_files import idx_bytes
 
 NOWHERE = "http://127.0.0.1:9/"  # the discard port: refused at once

@@ -11,7 +11,7 @@ from scipy.spatial.transform import Rotation
 import bispectral_ot as bot
 from bispectral_ot import Dataset
 from bispectral_ot.matching import ClassTable, class_table
-from bispectral_ot.report.figures import plot_angles, plot_poses
+from bispectral_ot.report.figures import plot_poses
 from bispectral_ot.report.tables import (
     Diagnostics,
     confusion_rows,
@@ -136,9 +136,6 @@ def test_poses_of_every_symmetry_have_a_table_and_figures(symmetry, columns):
 
     for ambiguous in (False, True):
         plot_poses(poses, source, target, ambiguous=ambiguous, ax=fitted_axes()).figure.draw_without_rendering()
-    if poses.angles is not None:
-        axes = plot_angles(poses, ax=fitted_axes(projection="polar"))
-        assert sum(bar.get_height() for bar in axes.patches) == poses.found.sum()
 
 
 def test_poses_of_shapes_are_quaternions():

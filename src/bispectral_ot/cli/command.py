@@ -7,7 +7,7 @@ import inspect
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args, get_origin
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand
@@ -16,13 +16,12 @@ from bispectral_ot._version import __version__
 from bispectral_ot.checks import advise
 from bispectral_ot.cli.console import complain
 from bispectral_ot.errors import InputError
-from bispectral_ot.options import COMPARISON, IMAGES, MEMORY, OUTPUT, SOLVER, TESTS, Field, Options, alternatives
+from bispectral_ot.options import COMPARISON, IMAGES, MEMORY, OUTPUT, SOLVER, TESTS, Option, Options
 
 _PANELS = ("", COMPARISON, TESTS, SOLVER, IMAGES, MEMORY, OUTPUT)
 _LONGEST = 16  # letters of choices that stand beside the name of an option
-# Entries of a run's configuration that belong to its call.
-_OF_THE_CALL = ("verb", "out")
-
+_METAVARS = {int: "N", float: "X", str: "TEXT", Path: "PATH", bool: None}
+Kinds = tuple[type[Options], ...]
 NewRun = Annotated[Path, typer.Option(metavar="RUN", help="Output folder; created only if the run succeeds.")]
 
 
@@ -46,31 +45,29 @@ def tidy(command: Any, parameters: list[Any]) -> list[Any]:
 
 def add_command(app: typer.Typer, function: Callable[..., None]) -> None:
     """Add a function as a command; parameters that are :class:`Options` become one option for each of their fields."""
-    signature = inspect.signature(function, eval_str=True)
-    kinds = {name: each.annotation for name, each in signature.parameters.items() if _is_options(each.annotation)}
+    signature = inspect.signature(function, eval_str=True).parameters
+    types = {name: each.annotation for name, each in signature.items() if inspect.isclass(each.annotation)}
+    kinds: dict[str, type[Options]] = {name: kind for name, kind in types.items() if issubclass(kind, Options)}
     if not kinds:
         app.command(cls=Command)(function)
         return
-    fields = {field.name: field for kind in reversed(kinds.values()) for field in kind.fields() if field.option.cli}
-    plain = [each for name, each in signature.parameters.items() if name not in kinds]
-    ordered = sorted(fields.values(), key=lambda field: _PANELS.index(field.option.panel))
-    given = [_parameter(field) for field in ordered]
-    config = inspect.Parameter("config_file", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_CONFIG)
+    fields = {field.name: field for kind in reversed(kinds.values()) for field in kind.fields() if field.cli}
 
     @functools.wraps(function)
     def call(config_file: Path | None = None, **values: Any) -> None:
         words = {name: values[name] for name in values if name not in fields}
         function(**words, **{name: _made(kind, values) for name, kind in kinds.items()})
 
-    parameters = [*(each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in plain), *given, config]
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    parameters = [
+        *(each.replace(kind=keyword) for name, each in signature.items() if name not in kinds),
+        *map(_parameter, sorted(fields.values(), key=lambda field: _PANELS.index(field.panel))),
+        inspect.Parameter("config_file", keyword, default=None, annotation=_CONFIG),
+    ]
     call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     call.__annotations__ = {each.name: each.annotation for each in parameters}
     call.__options__ = tuple(kinds.values())  # type: ignore[attr-defined]
     app.command(cls=Command)(call)
-
-
-def _is_options(annotation: Any) -> bool:
-    return isinstance(annotation, type) and issubclass(annotation, Options)
 
 
 def _made(kind: type[Options], values: Mapping[str, Any]) -> Options:
@@ -83,30 +80,21 @@ def _made(kind: type[Options], values: Mapping[str, Any]) -> Options:
         raise InputError(f"--{first.replace('_', '-')} {rest}" if first in own else str(error)) from None
 
 
-def _parameter(field: Field) -> inspect.Parameter:
+def _parameter(field: Option) -> inspect.Parameter:
     """The parameter that typer makes an option of; choices are text, which the options themselves check."""
-    option, kinds = field.option, list(alternatives(field.annotation))
-    choices = [str(choice) for kind in kinds if get_origin(kind) is Literal for choice in get_args(kind)]
-    kind: Any = str if choices else next(kind for kind in kinds if kind is not type(None))
-    metavar, text = None, option.help
-    if choices:
-        joined = "|".join(choices)
+    kind: Any = str if field.choices else next(each for each in field.kinds if each is not type(None))
+    metavar, text, joined = _METAVARS[kind], field.help, "|".join(field.choices)
+    if field.choices:
         metavar = joined if len(joined) <= _LONGEST else "NAME"
-        text = text if metavar == joined else f"{text} One of {', '.join(choices)}."
-    elif kind in (int, float):
-        metavar = "N" if kind is int else "X"
-    elif kind in (str, Path):
-        metavar = "TEXT" if kind is str else "PATH"
+        text = text if metavar == joined else f"{text} One of {', '.join(field.choices)}."
     flag = f"--{field.name.replace('_', '-')}"
-    if kind is bool and field.default:
-        flag = f"{flag}/--no-{flag[2:]}"
     made: Any = typer.Option(
-        *(option.flag or (flag,)),
+        *(field.flag or (f"{flag}/--no-{flag[2:]}" if field.default is True else flag,)),
         help=text,
         metavar=metavar,
-        rich_help_panel=option.panel,
-        show_default=option.default or (field.default is not None and kind is not bool),
-        autocompletion=(lambda: choices) if choices else None,
+        rich_help_panel=field.panel,
+        show_default=field.shown or (field.default is not None and kind is not bool),
+        autocompletion=(lambda: field.choices) if field.choices else None,
     )
     annotation = kind if field.default is not None else kind | None
     return inspect.Parameter(
@@ -114,10 +102,10 @@ def _parameter(field: Field) -> inspect.Parameter:
     )
 
 
-def _take(context: typer.Context, path: Path | None) -> Path | None:
+def _take_config(context: typer.Context, path: Path | None) -> Path | None:
     """Make the options of a run the defaults of this one; words on the command line take precedence."""
     if path is not None and not context.resilient_parsing:
-        kinds: tuple[type[Options], ...] = getattr(context.command.callback, "__options__", ())
+        kinds: Kinds = getattr(context.command.callback, "__options__", ())
         words = {each.name for each in context.command.params} - {f.name for kind in kinds for f in kind.fields()}
         context.default_map = read_config(path, str(context.info_name), kinds, words)
     return path
@@ -128,7 +116,7 @@ _CONFIG = Annotated[
     typer.Option(
         "--config",
         metavar="RUN.JSON",
-        callback=_take,
+        callback=_take_config,
         is_eager=True,
         help="Take datasets and options from an earlier run; command-line options take precedence.",
         rich_help_panel=OUTPUT,
@@ -136,7 +124,7 @@ _CONFIG = Annotated[
 ]
 
 
-def read_config(path: Path, verb: str, kinds: tuple[type[Options], ...], words: set[str]) -> dict[str, Any]:
+def read_config(path: Path, verb: str, kinds: Kinds, words: set[str]) -> dict[str, Any]:
     """Datasets and options in a ``run.json`` (or in the folder of a run) of the same command, checked."""
     path = path / "run.json" if path.is_dir() else path
     try:
@@ -146,24 +134,22 @@ def read_config(path: Path, verb: str, kinds: tuple[type[Options], ...], words: 
         raise InputError(f"cannot read {path}: {error.strerror or error}.") from None
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         raise InputError(f"{path} is not a run.json of this program: it has no 'config'.") from None
-    if config.get("verb") != verb:
-        raise InputError(f"{path} is a run of {config.get('verb')!r}, not of {verb!r}; use that command.")
-    known = {field.name for kind in kinds for field in kind.fields()}
-    taken = {name: value for name, value in config.items() if name not in _OF_THE_CALL and value is not None}
-    for name, value in taken.items():
-        if name not in known | words:
-            raise InputError(f"{path}: unknown option {name!r}; {advise(name, sorted(known | words))}")
-        if name in words and not _is_text(value):
+    if config.pop("verb", None) != verb:
+        raise InputError(f"{path} is a run of {record['config'].get('verb')!r}, not of {verb!r}; use that command.")
+    taken = {name: value for name, value in config.items() if name != "out" and value is not None}
+    given = {name: taken.pop(name) for name in words & taken.keys()}
+    for name, value in given.items():
+        if not all(isinstance(each, str) for each in (value if isinstance(value, list) else [value])):
             raise InputError(f"{path}: {name} must be text, got {value!r}.")
     try:
         for kind in kinds:
-            kind.from_json({field.name: taken[field.name] for field in kind.fields() if field.name in taken})
+            own = {field.name for field in kind.fields()} & taken.keys()
+            kind.from_json({name: taken[name] for name in own})
+        known = sorted({field.name for kind in kinds for field in kind.fields()} | words)
+        for name in taken.keys() - set(known):
+            raise InputError(f"unknown option {name!r}; {advise(name, known)}")
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
     if version != __version__:
         complain("warning", f"{path} was written by version {version}, this is {__version__}: results may differ.")
-    return taken
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str) or (isinstance(value, list) and all(isinstance(each, str) for each in value))
+    return given | taken

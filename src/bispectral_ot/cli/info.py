@@ -53,7 +53,7 @@ def info(
 
 def facts() -> Mapping[str, object]:
     """Versions, machine, folders and extras."""
-    from bispectral_ot.cache import cache_folder
+    from bispectral_ot.files import cache_folder
     from bispectral_ot.runs import provenance
 
     origin = provenance()

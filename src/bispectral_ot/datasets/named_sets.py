@@ -24,12 +24,11 @@ from typing import Any
 import numpy as np
 
 from bispectral_ot import runtime
-from bispectral_ot.cache import cache_folder
 from bispectral_ot.checks import user_path
 from bispectral_ot.datasets.dataset import Dataset
 from bispectral_ot.datasets.formats.idx import find_plain_or_packed, read_idx, read_idx_images
 from bispectral_ot.errors import DatasetError, InputError
-from bispectral_ot.files import whole_file
+from bispectral_ot.files import cache_folder, whole_file
 
 VARIABLE = "BISPECTRAL_OT_DATA"
 _DIGITS = tuple("0123456789")

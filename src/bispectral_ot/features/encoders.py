@@ -18,11 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from bispectral_ot.cache import cache_folder
 from bispectral_ot.checks import check_choice, check_integer, user_path
 from bispectral_ot.datasets.transforms import border_levels
 from bispectral_ot.datasets.warp import rotation_maps, warp
 from bispectral_ot.errors import DataWarning, InputError, warn
+from bispectral_ot.files import cache_folder
 from bispectral_ot.groups import CyclicGroup, DihedralGroup, FiniteGroup, ProductGroup
 from bispectral_ot.groups.bispectrum import GroupBispectrum
 from bispectral_ot.sampling import evenly_spaced

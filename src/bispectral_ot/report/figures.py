@@ -67,13 +67,6 @@ def _pose_words(poses: Poses, i: int) -> str:
     return f"{mirror}{poses.angles[i]:.0f}{doubt}°"
 
 
-def plot_angles(poses: Poses, *, ax: Any = None) -> Any:
-    """Polar histogram of the rotations of certain and of ambiguous poses."""
-    assert poses.angles is not None
-    sure, unsure = poses.found & ~poses.ambiguous, poses.found & poses.ambiguous
-    return drawing.draw_angles(ax, {"certain": poses.angles[sure], "ambiguous": poses.angles[unsure]})
-
-
 def square_roots(comparison: Comparison) -> NDArray[np.float64]:
     """Square roots of the distances, which are squared lengths; negative ones count as 0."""
     lengths: NDArray[np.float64] = np.sqrt(np.maximum(comparison.distances, 0.0))

@@ -15,7 +15,7 @@ from bispectral_ot.files import write_csv, write_json
 from bispectral_ot.matching import Match, class_table
 from bispectral_ot.poses import Poses
 from bispectral_ot.report import tables
-from bispectral_ot.report.figures import plot_angles, plot_plane, plot_poses, plot_tree
+from bispectral_ot.report.figures import plot_plane, plot_poses, plot_tree
 from bispectral_ot.report.page_data import collect_comparison, collect_match
 from bispectral_ot.report.records import JsonObject, save_record
 from bispectral_ot.transport import EntropicCoupling
@@ -126,16 +126,13 @@ def _match_figures(folder: Path, match: Match, poses: Poses | None) -> dict[str,
         drawn["poses"] = lambda ax: plot_poses(poses, source, target, ax=ax)
         if (poses.found & poses.ambiguous).any():
             drawn["poses-ambiguous"] = lambda ax: plot_poses(poses, source, target, ambiguous=True, ax=ax)
-        if poses.angles is not None:
-            drawn["poses-angles"] = lambda ax: plot_angles(poses, ax=ax)
     return {f"figures/{name}.png": _saving(draw, folder / f"{name}.png") for name, draw in drawn.items()}
 
 
 def _saving(draw: Callable[[Any], Any], path: Path) -> Callable[[], None]:
     def write() -> None:
         with drawing.house_style():
-            options = {"projection": "polar"} if path.stem == "poses-angles" else {}
-            figure = draw(drawing.fitted_axes(**options)).figure
+            figure = draw(drawing.fitted_axes()).figure
         drawing.save(figure, path)
 
     return write

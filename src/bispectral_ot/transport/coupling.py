@@ -61,8 +61,7 @@ class Coupling(ABC):
             "converged": f"{state}, marginal error {self.marginal_error:.1e} ({self.tol:g} asked for)",
             "iterations": self.iterations,
         }
-        curve = drawing.html_curve([error for _, error in self.history])
-        return drawing.html_panel(f"{type(self).__name__} {n:,} x {m:,}", facts, curve)
+        return drawing.html_panel(f"{type(self).__name__} {n:,} x {m:,}", facts)
 
     @property
     def shape(self) -> tuple[int, int]:
