@@ -14,8 +14,6 @@ from bispectral_ot.errors import InputError, RunExistsError
 from bispectral_ot.files import write_json
 from bispectral_ot.memory import peak_memory, recent_peak
 from studies import Preset, run_ablation, run_class_preservation, run_symmetries
-from studies.baselines import RingPowerSpectrum
-from studies.experiment import compute_cells
 
 SMALL = Preset(per_class=5)
 
@@ -57,7 +55,9 @@ def test_a_cell_is_what_the_parts_give(tmp_path: Path) -> None:
     (cell,) = run(tmp_path, metrics=["l1"])
     a, b = bot.split_halves(bot.normalize(bot.load("digits")), seed=0, per_class=5)
     a = bot.rotate_randomly(a, seed=0, fill=0.0)
-    match = bot.match(a, b, features=bot.RingBispectrum(sampling="nearest"), normalize=False, marginals="balanced")
+    plain = bot.Dataset(b.images)  # without labels: neither a learned metric nor calibrated probabilities
+    options: dict[str, Any] = {"features": bot.RingBispectrum(sampling="nearest"), "normalize": False}
+    match = bot.match(a, plain, **options, marginals="balanced")
     expected = bot.class_preservation(match, a.labels, b.labels)
     assert cell["accuracy"] == expected.accuracy
     assert cell["confusion"] == expected.confusion.tolist()
@@ -181,7 +181,8 @@ def test_classes_keep_the_order_of_the_dataset(tmp_path: Path) -> None:
     (cell,) = run_class_preservation([str(tmp_path / "twelve.npz")], tmp_path / "out", **options)
     assert cell["classes"] == [str(label) for label in range(12)]
     a, b = Preset().halves(bot.load(tmp_path / "twelve.npz"), "baseline")
-    match = bot.match(a, b, features="pixels", metric="l2", normalize=False, marginals="balanced")
+    plain = bot.Dataset(b.images)
+    match = bot.match(a, plain, features="pixels", metric="l2", normalize=False, marginals="balanced")
     expected = bot.class_preservation(match, a.labels, b.labels)
     assert 0 < expected.accuracy < 1
     assert cell["confusion"] == expected.confusion.tolist()
@@ -239,7 +240,7 @@ def test_coupled_features_whole_reduced_and_aligned(tmp_path: Path) -> None:
         (reduced, {"features": "global-bispectrum", "pca": 20}),
         (aligned, {"features": "best-rotation"}),
     ):
-        match = bot.match(a, b, normalize=False, **options, marginals="balanced")
+        match = bot.match(a, bot.Dataset(b.images), normalize=False, **options, marginals="balanced")
         assert cell["transport_cost"] == pytest.approx(match.distance, rel=1e-4)
         assert cell["columns"] == match.settings["columns"]
         assert cell["kept_variance"] == pytest.approx(match.settings.get("kept_variance"))
@@ -247,21 +248,3 @@ def test_coupled_features_whole_reduced_and_aligned(tmp_path: Path) -> None:
         run(tmp_path, features=["best-rotation"], metrics=["l1"])
     with pytest.raises(InputError, match="cannot be turned to fit"):
         run(tmp_path, features=["best-rotation"], metrics=metrics, preset=Preset(per_class=5, pca=20))
-
-
-def test_a_match_of_a_study_tells_what_any_match_tells() -> None:
-    digits, preset = bot.load("digits"), Preset(per_class=3, pca=4)
-    configs = preset.cell_configs(digits, "ring-power", "rotated", ["l2"])
-    found: list[bot.Match] = []
-    group = preset.group(digits, "ring-power", "rotated", configs)
-    list(compute_cells(group, configs, inspect=lambda match, a, b, config: found.append(match)))
-    (match,) = found
-    features = RingPowerSpectrum(sampling="nearest")  # the paper's grid
-    options = {"features": features, "metric": "l2", "pca": 4, "normalize": False, "marginals": "balanced"}
-    expected = bot.match(*preset.halves(digits, "rotated"), **options)
-    own = {"marginals", "outlier_fraction"}  # studies solve for balanced plans themselves
-    assert match.settings.keys() == expected.settings.keys() - own | {"rotate_source"}
-    for name in ("symmetry", "transformer", "metric", "pca", "kept_variance", "columns", "storage"):
-        assert match.settings[name] == pytest.approx(expected.settings[name])
-    assert match.seconds.keys() == match.memory.keys() == expected.seconds.keys()
-    np.testing.assert_array_equal(match.source_labels, expected.source_labels)
