@@ -90,8 +90,9 @@ def for_the_site(app: Any, page: str, source: list[str]) -> None:
 
 
 def skip_defaults(app: Any, what: str, name: str, thing: Any, skip: bool, options: Any) -> bool | None:
-    """Leave out fields of a class whose default is a function: they are no methods."""
-    return True if inspect.isfunction(thing) and thing.__name__ != name else None
+    """Leave out fields of a class whose default is a function, and scikit-learn's requests for metadata."""
+    requests = re.fullmatch("set_.*_request", name) is not None
+    return True if requests or (inspect.isfunction(thing) and thing.__name__ != name) else None
 
 
 def list_attributes(app: Any, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:

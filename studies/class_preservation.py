@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +16,7 @@ from bispectral_ot.drawing import draw_matrix, fitted_axes, house_style, save
 from bispectral_ot.errors import InputError
 from bispectral_ot.features import choose_features
 from bispectral_ot.files import write_json, write_text
-from bispectral_ot.matching import Match, class_table
-from bispectral_ot.report.page_data import collect_match
-from bispectral_ot.report.records import save_record
-from bispectral_ot.report.run_folder import MATCH_DATA
-from bispectral_ot.report.tables import Diagnostics, results
+from bispectral_ot.matching import Match
 from studies.baselines import STUDY_FEATURES
 from studies.cells import CellStore, Report
 from studies.markdown import accuracy_table
@@ -41,7 +37,6 @@ def run_class_preservation(
     working_memory: str | int | float | None = None,
     client: Any = None,
     overwrite: bool = False,
-    pages: bool = False,
     report: Report = lambda cell: None,
 ) -> list[dict[str, Any]]:
     """Compute every cell datasets x settings x features x metrics that ``out`` does not have yet.
@@ -64,8 +59,6 @@ def run_class_preservation(
         A ``distributed.Client`` to work on a Dask cluster, as for :func:`~bispectral_ot.match`.
     overwrite
         Compute again what was saved with other choices, which is refused otherwise.
-    pages
-        Keep what the browser report shows of each cell that is computed now, a megabyte each, in ``report/``.
     report
         Called with each cell as it ends.
 
@@ -92,8 +85,6 @@ def run_class_preservation(
 
     def inspect(match: Match, a: Dataset, b: Dataset, config: dict[str, Any]) -> None:
         _figure_path(store, config).unlink(missing_ok=True)  # of a cell that this one replaces
-        if pages:
-            _keep_page(folder / "report" / store.name(config), match, a, b, config)
 
     work = store.run(
         [group for *_, group in groups],
@@ -115,14 +106,6 @@ def run_class_preservation(
         cells = store.all()
         write_summary(folder, cells)
     return cells
-
-
-def _keep_page(folder: Path, match: Match, a: Dataset, b: Dataset, config: dict[str, Any]) -> None:
-    """Save what the browser report shows of a cell."""
-    group, title = f"{config['dataset']}, {config['setting']}", f"{config['features']}, {config['metric']}"
-    match, found = replace(match, source=a, target=b), Diagnostics.of(match)
-    facts = results(match, class_table(match), found)
-    save_record(folder / MATCH_DATA, collect_match(match, facts, found, title=title, group=group))
 
 
 def cell_figure(cell: dict[str, Any], a: Dataset, b: Dataset) -> Any:

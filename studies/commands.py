@@ -161,7 +161,6 @@ def class_preservation(
             root=root,
             working_memory=working_memory,
             overwrite=overwrite,
-            pages=page,
             report=report,
             client=engine,
         )

@@ -13,10 +13,8 @@ import bispectral_ot as bot
 from bispectral_ot.datasets import Dataset
 from bispectral_ot.files import write_json
 from bispectral_ot.matching import Match, class_table
-from bispectral_ot.report.page_data import MatchPage, collect_match
-from bispectral_ot.report.records import save_record
-from bispectral_ot.report.run_folder import MATCH_DATA
-from bispectral_ot.report.tables import Diagnostics, results
+from bispectral_ot.report.page_data import PAGE_DATA, match_page, save_page_data
+from bispectral_ot.report.tables import match_results
 
 HOSTILE = (
     "</script><script>window.hacked=1</script>",
@@ -45,17 +43,16 @@ def blobs(n: int, classes: tuple[str, ...], *, seed: int, channels: int | None =
     )
 
 
-def gather(a: Dataset, b: Dataset, title: str = "pixels", **options: Any) -> tuple[Match, MatchPage]:
+def gather(a: Dataset, b: Dataset, title: str = "pixels", **options: Any) -> tuple[Match, dict[str, Any]]:
     """A match, and its page data."""
     match = bot.match(a, b, **{"symmetry": "none", **options})
-    found = Diagnostics.of(match)
-    return match, collect_match(match, results(match, class_table(match), found), found, title=title)
+    return match, match_page(match, match_results(match, class_table(match)), title=title)
 
 
 def make_run(folder: Path, a: Dataset, b: Dataset, *titles: str, **options: Any) -> Path:
     """A run folder with a match for each title."""
     for title in titles or ("pixels",):
-        save_record(folder / title / MATCH_DATA, gather(a, b, title, **options)[1])
+        save_page_data(folder / title / PAGE_DATA, gather(a, b, title, **options)[1])
     write_json(folder / "run.json", {"config": {"verb": "match"}})
     return folder
 

@@ -40,7 +40,7 @@ def run(program, files, tmp_path_factory):
 def test_a_run_has_its_files(run):
     out, outcome, _ = run
     assert sorted(path.name for path in out.iterdir()) == [
-        *("cells", "class-distances.csv", "classes.csv", "comparison-data.json", "contributors.csv"),
+        *("cells", "class-distances.csv", "classes.csv", "page-data.json", "contributors.csv"),
         *("distances.csv", "figures", "report.html", "results.json", "run.json"),
     ]
     pictures = sorted(path.name for path in (out / "figures").iterdir())

@@ -45,7 +45,7 @@ def test_a_run_has_all_its_files_and_nothing_else(run):
         "matches.csv",
         "model.npz",
         "outliers.csv",
-        "report-data.json",
+        "page-data.json",
         "results.json",
         "run.json",
     ]
@@ -423,13 +423,13 @@ def test_decorations_that_fail_are_warnings(program, sets, tmp_path, monkeypatch
         raise MemoryError("no room")
 
     monkeypatch.setattr("bispectral_ot.drawing.save", fail)
-    monkeypatch.setattr("bispectral_ot.report.run_folder.collect_match", fail)
+    monkeypatch.setattr("bispectral_ot.report.run_folder.match_page", fail)
     monkeypatch.setattr("bispectral_ot.matching.Predictor.save", fail)
     words = ("match", sets / "a.npz", sets / "b.npz", "--report", "--json", "--out", tmp_path / "run")
     outcome = program(*words, figures=True)
     assert outcome.code == 0, outcome.stderr
     told = " ".join(outcome.json["warnings"])
-    for name in ("figures/matches.png", "figures/confusion.png", "report-data.json", "model.npz", "report.html"):
+    for name in ("figures/matches.png", "figures/confusion.png", "page-data.json", "model.npz", "report.html"):
         assert f"{name} was not written" in told
         assert not (tmp_path / "run" / name).exists()
     assert {"matches.csv", "labels.csv", "results.json", "run.json"} <= {

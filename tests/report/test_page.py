@@ -94,7 +94,7 @@ def test_a_run_inside_a_run_is_another(tmp_path: Path) -> None:
     sides = blobs(6, THREE, seed=0), blobs(6, THREE, seed=1)
     run = make_run(tmp_path / "run", *sides, "outer")
     inner = make_run(run / "second", *sides)
-    (inner / "pixels" / "report-data.json").rename(inner / "report-data.json")
+    (inner / "pixels" / "page-data.json").rename(inner / "page-data.json")
     assert [panel["title"] for panel in panels(write_report(run))] == ["outer"]
     (run / "run.json").unlink()
     with pytest.raises(InputError, match=r"holds runs but is none itself; give one of them, such as .*second[.]$"):
@@ -146,13 +146,13 @@ def test_damaged_files_are_named_and_left_out(damaged_run: Path, content: bytes 
         with pytest.warns(DataWarning, match=rf"{name} is damaged.* The page is made without it"):
             assert len(panels(write_report(damaged_run))) == 2
     if content is not None:
-        damage(damaged_run / "broken" / "report-data.json")
-        with pytest.warns(DataWarning, match=r"broken/report-data\.json is damaged.* The page is made without it"):
+        damage(damaged_run / "broken" / "page-data.json")
+        with pytest.warns(DataWarning, match=r"broken/page-data\.json is damaged.* The page is made without it"):
             assert [panel["title"] for panel in panels(write_report(damaged_run))] == ["whole"]
 
 
 def test_flipped_bits_in_the_data_of_a_page(damaged_run: Path) -> None:
-    path = damaged_run / "broken" / "report-data.json"
+    path = damaged_run / "broken" / "page-data.json"
     whole, random = path.read_bytes(), np.random.default_rng(5)
     for _ in range(25):
         damaged = bytearray(whole)
@@ -171,11 +171,8 @@ def test_flipped_bits_in_the_data_of_a_page(damaged_run: Path) -> None:
 
 
 def test_where_nothing_is_left_the_error_says_what_can_be_saved(tmp_path: Path) -> None:
-    (tmp_path / "report-data.json").write_bytes(b"no record")
-    with (
-        pytest.warns(DataWarning),
-        pytest.raises(InputError, match=r"results\.json, tables and figures are not affected"),
-    ):
+    (tmp_path / "page-data.json").write_bytes(b"no record")
+    with pytest.raises(InputError, match=r"results\.json, tables and figures are not affected"):
         write_report(tmp_path)
 
 

@@ -1,12 +1,10 @@
-"""Page data of matches and comparisons, and the records that they are kept as."""
+"""Page data of matches and comparisons, and the files that they are kept in."""
 
 from __future__ import annotations
 
 import base64
 import io
 import json
-from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,91 +17,79 @@ from bispectral_ot.comparing import Pair
 from bispectral_ot.errors import InputError
 from bispectral_ot.matching import class_table
 from bispectral_ot.report import page_data
-from bispectral_ot.report.page_data import ComparisonPage, MatchPage, Sheet, collect_comparison, pair_sentence
-from bispectral_ot.report.records import as_record, load_record, save_record
+from bispectral_ot.report.page_data import comparison_page, load_page_data, pair_sentence, save_page_data
 from report_runs import blobs, gather
 
 THREE = ("a", "b", "c")
 
 
-def dense(page: MatchPage) -> Any:
-    counts = np.zeros((len(page.rows), len(page.columns)), dtype=int)
-    for i, j, images in page.counts:
+def dense(page: dict[str, Any]) -> Any:
+    counts = np.zeros((len(page["rows"]), len(page["columns"])), dtype=int)
+    for i, j, images in page["counts"]:
         counts[i, j] = images
     return counts
 
 
 def test_counts_and_matches_are_those_of_the_match() -> None:
-    a, b = blobs(30, THREE, seed=0), blobs(24, THREE, seed=1)
-    match, page = gather(a, b)
+    match, page = gather(blobs(30, THREE, seed=0), blobs(24, THREE, seed=1))
     table = class_table(match)
     assert table is not None
     np.testing.assert_array_equal(dense(page), table.counts)
-    assert page.facts["accuracy"] == table.accuracy
-    top, details = match.top_matches(5), match.label_details()
-    for slot, index in enumerate(page.sources.index):
-        best = [page.targets.index[j] for j in page.sources.matches[slot]]
-        assert best == top.indices[index].tolist()
-        np.testing.assert_allclose(page.sources.weights[slot], top[1][index], rtol=1e-3, atol=1e-12)
-        assert page.columns[page.sources.given[slot]] == details.labels[index]
-    order = [page.sources.probability[slot] for slot in page.check]
+    assert page["facts"]["accuracy"] == table.accuracy
+    top, details, sources = match.top_matches(5), match.label_details(), page["sources"]
+    for slot, index in enumerate(sources["index"]):
+        assert [page["targets"]["index"][j] for j in sources["matches"][slot]] == top.indices[index].tolist()
+        np.testing.assert_allclose(sources["weights"][slot], top[1][index], rtol=1e-3, atol=1e-12)
+        assert page["columns"][sources["given"][slot]] == details.labels[index]
+    order = [sources["probability"][slot] for slot in page["check"]]
     assert order == sorted(order)
-    assert len(page.check) == 30
+    assert len(order) == 30
 
 
 def test_what_has_no_mass_is_not_counted() -> None:
-    a, b = blobs(12, THREE, seed=0), blobs(12, THREE, seed=1)
     weights = np.r_[np.zeros(3), np.full(9, 1 / 9)]
-    _, page = gather(a, b, solver=bot.ExactTransport(), source_weights=weights, target_weights=np.full(12, 1 / 12))
-    matches = dict(zip(page.sources.index, page.sources.matches, strict=True))
+    options = {"solver": bot.ExactTransport(), "source_weights": weights, "target_weights": np.full(12, 1 / 12)}
+    _, page = gather(blobs(12, THREE, seed=0), blobs(12, THREE, seed=1), **options)
+    matches = dict(zip(page["sources"]["index"], page["sources"]["matches"], strict=True))
     assert matches[0] == matches[1] == matches[2] == []
     assert all(0 < len(matches[i]) < 5 for i in range(3, 12))
     assert dense(page).sum() == 9
 
 
-def test_class_lists_that_differ_meet_on_the_diagonal() -> None:
-    _, page = gather(blobs(12, ("x", "b", "c"), seed=0), blobs(12, ("c", "b", "y"), seed=1))
-    assert page.rows == ["x", "b", "c"]
-    assert page.columns == ["b", "c", "y"]
-
-
-def test_positions_are_those_of_the_whole_set() -> None:
-    a = blobs(30, THREE, seed=0).select(np.arange(10, 20))
-    _, page = gather(a, blobs(12, THREE, seed=1))
-    assert sorted(page.sources.index) == list(range(10, 20))
+def test_class_lists_that_differ_meet_on_the_diagonal_and_positions_are_those_of_the_whole_set() -> None:
+    source = blobs(30, ("x", "b", "c"), seed=0).select(np.arange(10, 20))
+    _, page = gather(source, blobs(12, ("c", "b", "y"), seed=1))
+    assert page["rows"] == ["x", "b", "c"]
+    assert page["columns"] == ["b", "c", "y"]
+    assert sorted(page["sources"]["index"]) == list(range(10, 20))
 
 
 def test_neither_costs_nor_features_are_computed_for_a_page(monkeypatch: pytest.MonkeyPatch) -> None:
-    a, b = blobs(30, THREE, seed=0), blobs(24, THREE, seed=1)
-    match, page = gather(a, b, storage="recompute")
+    match, page = gather(blobs(30, THREE, seed=0), blobs(24, THREE, seed=1), storage="recompute")
     monkeypatch.setattr(match.coupling.cost, "read", None)
     monkeypatch.setattr(type(match.feature_map), "__call__", None)
-    again = page_data.collect_match(match, page.facts, page_data.Diagnostics.of(match), title="pixels")
-    assert again == page
+    assert page_data.match_page(match, page["facts"], title="pixels") == page
 
 
 def test_many_images_are_a_sample_with_every_class(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(page_data, "_MOST_SOURCES", 40)
     monkeypatch.setattr(page_data, "_MOST_CHECKED", 10)
-    a, b = blobs(300, THREE, seed=0), blobs(300, THREE, seed=1)
-    match, page = gather(a, b)
-    assert len(page.sources.index) == 40
-    assert set(page.sources.label) == set(page.targets.label) == {0, 1, 2}
+    match, page = gather(blobs(300, THREE, seed=0), blobs(300, THREE, seed=1))
+    assert len(page["sources"]["index"]) == 40
+    assert set(page["sources"]["label"]) == set(page["targets"]["label"]) == {0, 1, 2}
     assert dense(page).sum() == 300
-    details = match.label_details()
-    worst = sorted(details[1])[:10]
-    np.testing.assert_allclose([page.sources.probability[slot] for slot in page.check], worst, rtol=1e-3)
+    worst = sorted(match.label_details()[1])[:10]
+    np.testing.assert_allclose([page["sources"]["probability"][slot] for slot in page["check"]], worst, rtol=1e-3)
 
 
 def test_the_map_has_the_distances_of_the_match() -> None:
     match, page = gather(blobs(30, THREE, seed=0), blobs(24, THREE, seed=1), metric="l2")
-    assert page.map is not None
     assert match.feature_map is not None
     assert match.features is not None
-    vectors = np.array(page.map.vectors, dtype=float)
+    vectors = np.array(page["map"]["vectors"], dtype=float)
     distances = np.linalg.norm(vectors[:30, None] - vectors[None, 30:], axis=2)
-    rows = [page.sources.index[slot] for slot in page.map.sources]
-    columns = [page.targets.index[slot] for slot in page.map.targets]
+    rows = [page["sources"]["index"][slot] for slot in page["map"]["sources"]]
+    columns = [page["targets"]["index"][slot] for slot in page["map"]["targets"]]
     true = match.feature_map.distances_within(np.concatenate(match.features), "l2")[:30, 30:][np.ix_(rows, columns)]
     assert np.corrcoef(distances.ravel(), true.ravel())[0, 1] > 0.95
 
@@ -112,11 +98,11 @@ def test_a_sheet_holds_its_pictures() -> None:
     random = np.random.default_rng(0)
     for shape, kind, tolerance in (((7, 9), "png", 0), ((8, 8, 3), "jpeg", 60)):
         pictures = [np.full(shape, level, dtype=np.uint8) for level in random.integers(0, 255, 11)]
-        sheet = Sheet.of(pictures)
-        assert sheet.type == f"image/{kind}"
-        pixels = np.asarray(Image.open(io.BytesIO(base64.b64decode(sheet.image))), dtype=int)
+        sheet = page_data._sheet(pictures)
+        assert sheet["type"] == f"image/{kind}"
+        pixels = np.asarray(Image.open(io.BytesIO(base64.b64decode(sheet["image"]))), dtype=int)
         for i, picture in enumerate(pictures):
-            top, left = (i // sheet.columns) * sheet.height, (i % sheet.columns) * sheet.width
+            top, left = (i // sheet["columns"]) * sheet["height"], (i % sheet["columns"]) * sheet["width"]
             assert abs(pixels[top + 3, left + 3] - picture[3, 3]).max() <= tolerance
 
 
@@ -128,30 +114,18 @@ def test_thumbnails_keep_proportions_and_brightness(shape: tuple[int, ...]) -> N
     assert abs(small.astype(int) - 128).max() <= 1
 
 
-def test_records_read_back_and_say_what_is_wrong(tmp_path: Path) -> None:
-    _, page = gather(blobs(6, THREE, seed=0), blobs(6, THREE, seed=1))
-    save_record(tmp_path / "a.json", page)
-    assert load_record(tmp_path / "a.json", MatchPage) == page
-    edits: list[tuple[Callable[[dict[str, Any]], Any], str]] = [
-        (lambda content: [], "not a set of entries"),
-        (lambda content: content | {"rows": 3}, "rows is int, not a list"),
-        (lambda content: content | {"title": None}, "title is NoneType, not str"),
-        (lambda content: content | {"sources": content["sources"] | {"index": [1]}}, "different lengths"),
-        (lambda content: content | {"sources": content["sources"] | {"matches": [[99]] * 6}}, "not there"),
-        (lambda content: content | {"check": [-1]}, "not there"),
-        (lambda content: content | {"targets": {"index": []}}, "targets has no 'label'"),
-        (lambda content: {k: v for k, v in content.items() if k != "map"}, "it has no 'map'"),
-    ]
-    for edit, message in edits:
-        (tmp_path / "b.json").write_text(json.dumps(edit(json.loads((tmp_path / "a.json").read_text()))))
-        with pytest.raises(InputError, match=message):
-            load_record(tmp_path / "b.json", MatchPage)
-    for text in ("", "{", "[" * 100_000 + "]" * 100_000):
-        (tmp_path / "b.json").write_text(text)
-        with pytest.raises(InputError, match=r"b\.json is damaged"):
-            load_record(tmp_path / "b.json", MatchPage)
-    with pytest.raises(ValueError, match="it is bool, not int"):
-        as_record(True, int)
+def test_files_read_back_and_any_change_of_them_is_noticed(tmp_path: Path) -> None:
+    names = (*THREE, "\udc80 é")  # bytes of a file name that are no text
+    _, page = gather(blobs(8, names, seed=0), blobs(8, names, seed=1))
+    path = tmp_path / "page-data.json"
+    save_page_data(path, page)
+    assert load_page_data(path) == page
+    content = json.loads(path.read_text())
+    content["page"]["check"][0] += 1
+    for text in (json.dumps(content), "", "{", "[1]", "{}", "[" * 100_000 + "]" * 100_000):
+        path.write_text(text)
+        with pytest.raises(InputError, match=r"page-data\.json is damaged"):
+            load_page_data(path)
 
 
 # Comparisons
@@ -164,33 +138,30 @@ def compared() -> tuple[bot.Comparison, list[bot.Dataset]]:
     return found, datasets
 
 
-def test_a_comparison_is_kept_with_what_explains_it(compared: Any, tmp_path: Path) -> None:
+def test_a_comparison_is_kept_with_what_explains_it(compared: Any) -> None:
     found, datasets = compared
-    page = collect_comparison(found, datasets)
-    save_record(tmp_path / "c.json", page)
-    assert load_record(tmp_path / "c.json", ComparisonPage).names == ["one", "two", "other"]
-    assert sorted(page.order) == [0, 1, 2]
-    for kept, pair in zip(page.pairs, found.pairs, strict=True):
-        assert kept.distance == pytest.approx(pair.distance, rel=1e-4)
-        sides = [page.names.index(name) for name in (pair.source, pair.target)]
-        assert [kept.source, kept.target] == sides
-        for side, top in zip(sides, kept.top, strict=True):
-            assert all(page.images.set[int(slot)] == side for slot, _, _ in top)
-        parts = sum(part for each in kept.classes if each for _, part in each.parts)
+    page = comparison_page(found, datasets)
+    assert page["names"] == ["one", "two", "other"]
+    assert sorted(page["order"]) == [0, 1, 2]
+    for kept, pair in zip(page["pairs"], found.pairs, strict=True):
+        assert kept["distance"] == pair.distance
+        sides = [page["names"].index(name) for name in (pair.source, pair.target)]
+        assert [kept["source"], kept["target"]] == sides
+        for side, top in zip(sides, kept["top"], strict=True):
+            assert all(page["images"]["set"][int(slot)] == side for slot, _, _ in top)
+        parts = sum(part for each in kept["classes"] if each for _, part in each["parts"])
         assert parts == pytest.approx(pair.distance, rel=1e-2, abs=1e-4)
-        assert np.shape(kept.class_distances) == tuple(len(page.classes[side]) for side in sides)
-    with pytest.raises(ValueError, match="'tree' has 0 entries for 3 sets"):
-        replace(page, tree=[])
+        assert np.shape(kept["class_distances"]) == tuple(len(page["classes"][side]) for side in sides)
 
 
 def test_many_pairs_share_the_room_for_pictures(compared: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     found, datasets = compared
     monkeypatch.setattr(page_data, "_SHEET_BYTES", 30 * 64 * 0.7)
     monkeypatch.setattr(page_data, "_MOST_CLASS_DISTANCES", 10)
-    page = collect_comparison(found, datasets)
-    assert len(page.images.set) <= 30
-    assert all(pair.contributors > sum(map(len, pair.top)) for pair in page.pairs)
-    assert page.facts["class_distances_left_out"]
+    page = comparison_page(found, datasets)
+    assert len(page["images"]["set"]) <= 30
+    assert all(pair["contributors"] > sum(map(len, pair["top"])) for pair in page["pairs"])
+    assert page["facts"]["class_distances_left_out"]
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ def names(folder: Path) -> set[str]:
 
 
 RESULTS = {"results.json", "matches.csv", "labels.csv", "confusion.csv", "outliers.csv"}
-DECORATIONS = {"model.npz", "report-data.json", "figures/matches.png", "figures/confusion.png"}
+DECORATIONS = {"model.npz", "page-data.json", "figures/matches.png", "figures/confusion.png"}
 
 
 def test_everything_is_written_and_timed(match: bot.Match, tmp_path: Path) -> None:
@@ -60,8 +60,8 @@ def test_a_decoration_that_fails_is_a_warning(
     monkeypatch.setattr(drawing, "save", save)
     if broken == "model.npz":
         monkeypatch.setattr(bot.matching.Predictor, "save", fail)
-    if broken == "report-data.json":
-        monkeypatch.setattr(run_folder, "collect_match", fail)
+    if broken == "page-data.json":
+        monkeypatch.setattr(run_folder, "match_page", fail)
     with pytest.warns(DataWarning, match=f"{broken} was not written .RuntimeError: no ink left"):
         write_match(tmp_path, match)
     assert names(tmp_path) == RESULTS | DECORATIONS - {broken}
@@ -81,7 +81,7 @@ def test_results_are_there_before_the_first_decoration(
 
 def test_a_page_that_fails_is_a_warning(tmp_path: Path) -> None:
     with pytest.warns(DataWarning, match=r"report.html was not written .InputError: .* is not a run"):
-        page.add_report(tmp_path)
+        run_folder.decorate({"report.html": lambda: page.write_report(tmp_path)})
 
 
 def test_a_match_of_features_has_results_only(match: bot.Match, tmp_path: Path) -> None:
@@ -96,11 +96,11 @@ def test_a_comparison_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     content = write_comparison(tmp_path / "whole", found, datasets, extra={"warnings": []})
     tables = {"results.json", "distances.csv", "contributors.csv", "classes.csv", "class-distances.csv"}
     figures = {f"figures/{name}.png" for name in ("distances", "tree", "map")}
-    assert names(tmp_path / "whole") == tables | figures | {"comparison-data.json"}
+    assert names(tmp_path / "whole") == tables | figures | {"page-data.json"}
     assert content["warnings"] == []
     with open(tmp_path / "whole" / "contributors.csv", newline="") as file:
         assert next(csv.reader(file))[3:5] == ["image", "file"]
-    monkeypatch.setattr(run_folder, "collect_comparison", None)
-    with pytest.warns(DataWarning, match=r"comparison-data\.json was not written"):
+    monkeypatch.setattr(run_folder, "comparison_page", None)
+    with pytest.warns(DataWarning, match=r"page-data\.json was not written"):
         write_comparison(tmp_path / "part", found, datasets, figures=False)
     assert names(tmp_path / "part") == tables

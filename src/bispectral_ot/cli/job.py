@@ -99,10 +99,12 @@ class Job(ABC):
             result = self.work(folder, Context(engine, told))
             cluster = {"cluster": engine.record()} if engine else {}
             write_json(folder / "run.json", run_record(self.config, seconds=time.perf_counter() - start) | cluster)
+            write_json(folder / "results.json", {**result.content, "warnings": told})  # the page shows warnings
             if isinstance(self.output, ReportOptions) and self.output.report:
-                from bispectral_ot.report.page import add_report
+                from bispectral_ot.report.page import write_report
+                from bispectral_ot.report.run_folder import decorate
 
-                add_report(folder)
+                decorate({"report.html": lambda: write_report(folder)})
             content = {**result.content, "warnings": told}
             write_json(folder / "results.json", content)
         with printing():

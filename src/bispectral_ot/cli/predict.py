@@ -57,7 +57,6 @@ class PredictJob(Job):
 
     def work(self, folder: Path, context: Context) -> Result:
         """Read the images, predict, and write the tables."""
-        from bispectral_ot.files import write_csv
         from bispectral_ot.matching import class_table
         from bispectral_ot.report import open_run, tables
 
@@ -66,14 +65,14 @@ class PredictJob(Job):
         target = predictor.target
         source = run.read(self.images, predictor, split=options.split, root=options.root, seed=options.seed)
         found = predictor.match(source)
-        write_csv(folder / "matches.csv", *tables.match_rows(found, k=self.options.n_matches))
-        labels = tables.label_rows(found)
+        tables.write_table(folder / "matches.csv", tables.match_table(found, k=self.options.n_matches))
+        labels = tables.label_table(found)
         if labels is not None:
-            write_csv(folder / "labels.csv", *labels)
+            tables.write_table(folder / "labels.csv", labels)
         content: dict[str, object] = {"images": len(source), "targets": len(target)}
         if self.options.poses:
             posed = predictor.poses(source, found.top_matches(10), seed=self.options.seed)
-            write_csv(folder / "poses.csv", *tables.pose_rows(posed, source))
+            tables.write_table(folder / "poses.csv", tables.pose_table(posed, source))
             content["poses"] = tables.pose_summary(posed)
         if found.target_labels is not None:
             given, probabilities = found.label_details()[:2]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
 from bispectral_ot.datasets import Dataset
 from bispectral_ot.drawing import printable
@@ -17,33 +17,27 @@ def read_corrections(path: str | Path, source: Dataset) -> dict[int, str]:
 
     Files are looked up where a row names one and the source has files, positions otherwise. Rows without a label are
     left out; of several rows for one image the last counts.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be read, lacks the columns, or names an image that the source does not have.
     """
     try:
-        with open(path, newline="", encoding="utf-8-sig") as lines:
-            reader = csv.DictReader(lines)
-            rows, header = list(reader), reader.fieldnames or []
-    except (OSError, ValueError, csv.Error) as error:
+        table = pd.read_csv(path, dtype=str, keep_default_na=False, encoding="utf-8-sig")
+    except pd.errors.EmptyDataError:
+        table = pd.DataFrame()
+    except (OSError, ValueError) as error:
         raise InputError(f"cannot read the corrections {path}: {error}.") from None
-    if "label" not in header or not {"source", "file"} & set(header):
-        raise InputError(f"{path} has the columns {', '.join(header) or 'none'}; it needs label, and source or file.")
+    if "label" not in table or not {"source", "file"} & set(table):
+        raise InputError(f"{path} has the columns {', '.join(table) or 'none'}; it needs label, and source or file.")
     files = {name: row for row, name in enumerate(source.files)}
     positions = {str(position): row for row, position in enumerate(source.positions)}
     found: dict[int, str] = {}
-    for number, row in enumerate(rows, start=2):
-        label, file, position = ((row.get(name) or "").strip() for name in ("label", "file", "source"))
+    for line, row in enumerate(table.reindex(columns=["label", "file", "source"], fill_value="").to_numpy(), start=2):
+        label, file, position = (cell.strip() for cell in row)
         if not label:
             continue
         place = files.get(file) if file and files else positions.get(position)
         if place is None:
-            named = printable(file if file and files else position)
             raise InputError(
-                f"{path}, line {number}: the source {source.name!r} has no image {named!r}; give the corrections of a "
-                "match of the same source."
+                f"{path}, line {line}: the source {source.name!r} has no image {printable(file or position)!r}; give "
+                "the corrections of a match of the same source."
             )
         found[place] = label
     if not found:
@@ -73,19 +67,16 @@ def with_corrections(source: Dataset, target: Dataset, path: str | Path) -> tupl
     if len(rows) == len(source):
         raise InputError(f"{path} has labels for all images of the source, so none is left to match.")
     classes = tuple(dict.fromkeys([*target.classes, *found.values()]))
-    codes = np.array([classes.index(label) for label in found.values()])
-    files: tuple[str, ...] = ()
+    files: list[str] = []
     if target.files or source.files:
-        old = target.files or ("",) * len(target)
-        files = (*old, *(source.files[row] if source.files else "" for row in rows))
-    first = int(target.positions.max()) + 1
+        files = [*(target.files or [""] * len(target)), *(source.files[row] if source.files else "" for row in rows)]
     more = Dataset(
         np.concatenate([target.images, source.images[rows].astype(target.images.dtype, copy=False)]),
-        np.concatenate([target.labels, codes]),
+        np.concatenate([target.labels, [classes.index(label) for label in found.values()]]),
         name=target.name,
         classes=classes,
-        files=files,
-        positions=np.concatenate([target.positions, np.arange(first, first + len(rows))]),
+        files=tuple(files),
+        positions=np.concatenate([target.positions, target.positions.max() + 1 + np.arange(len(rows))]),
         kind=target.kind,
     )
     return source.select(np.setdiff1d(np.arange(len(source)), rows)), more

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from textwrap import fill
 from typing import TYPE_CHECKING, Any, cast
 
@@ -67,10 +67,9 @@ def _pose_words(poses: Poses, i: int) -> str:
     return f"{mirror}{poses.angles[i]:.0f}{doubt}°"
 
 
-def square_roots(comparison: Comparison) -> NDArray[np.float64]:
+def _lengths(comparison: Comparison) -> NDArray[np.float64]:
     """Square roots of the distances, which are squared lengths; negative ones count as 0."""
-    lengths: NDArray[np.float64] = np.sqrt(np.maximum(comparison.distances, 0.0))
-    return lengths
+    return np.asarray(np.sqrt(np.maximum(comparison.distances, 0.0)))
 
 
 def tree_of_sets(comparison: Comparison) -> NDArray[np.float64]:
@@ -78,7 +77,7 @@ def tree_of_sets(comparison: Comparison) -> NDArray[np.float64]:
     from scipy.cluster.hierarchy import linkage
     from scipy.spatial.distance import squareform
 
-    tree: NDArray[np.float64] = linkage(squareform(square_roots(comparison)), "average", optimal_ordering=True)
+    tree: NDArray[np.float64] = linkage(squareform(_lengths(comparison)), "average", optimal_ordering=True)
     return tree
 
 
@@ -96,7 +95,7 @@ def plot_plane(comparison: Comparison, *, ax: Axes | None = None) -> Axes:
 
 def sets_on_plane(comparison: Comparison) -> tuple[NDArray[np.float64], float, NDArray[np.float64]]:
     """Positions (N, 2) of the sets, their stress, and the radii (N,) by which sampling alone moves each of them."""
-    positions, stress = scale_to_plane(square_roots(comparison))
+    positions, stress = scale_to_plane(_lengths(comparison))
     # two samples of a set are apart by the reference on average, each by half of it from the middle
     return positions, stress, np.sqrt(np.maximum(np.diag(comparison.references), 0)) / 2
 
@@ -117,15 +116,12 @@ def scale_to_plane(distances: NDArray[np.float64]) -> tuple[NDArray[np.float64],
 
 def classical_scaling(distances: NDArray[np.float64], dimensions: int) -> NDArray[np.float64]:
     """Positions (n, d) by classical multidimensional scaling: principal components of ``-1/2 J D^2 J``."""
-    from scipy.sparse.linalg import eigsh
+    from scipy.linalg import eigh
 
     squares = -0.5 * np.square(distances)
     squares = squares - squares.mean(axis=0) - squares.mean(axis=1, keepdims=True) + squares.mean()
     count = len(distances)
-    if count > 8 * dimensions:  # a few products with the matrix instead of all its eigenvectors
-        values, vectors = eigsh(squares, dimensions, which="LA", v0=np.linspace(1, 2, count), tol=1e-6)
-    else:
-        values, vectors = (part[..., -dimensions:] for part in np.linalg.eigh(squares))
+    values, vectors = eigh(squares, subset_by_index=[max(0, count - dimensions), count - 1])
     found: NDArray[np.float64] = np.zeros((count, dimensions))
     found[:, : len(values)] = (vectors * np.sqrt(values.clip(0)))[:, ::-1]
     found *= np.where(found.sum(axis=0) < 0, -1.0, 1.0)  # signs of eigenvectors are arbitrary
@@ -141,7 +137,8 @@ def overview_figure(matches: Mapping[str, Match], *, n: int = 10) -> Figure:
     assert first.target is not None
     best = {name: match.top_matches(1).indices[:, 0] for name, match in matches.items()}
     right = {name: match.source_labels == match.target_labels[best[name]] for name, match in matches.items()}  # type: ignore[index]
-    rows = _representative(first.source, list(right.values()), n)
+    rows = class_by_class(first.source.labels, len(first.source))[:n]
+    rows = rows if first.source.labels is None else rows[np.argsort(first.source.labels[rows], kind="stable")]
     sources, targets = Pictures(first.source), Pictures(first.target)
     tiles: list[list[Tile | None]] = [[Tile(sources[i]) for i in rows]]
     tiles += [[Tile(targets[best[name][i]], "", bool(right[name][i])) for i in rows] for name in matches]
@@ -159,12 +156,3 @@ def overview_figure(matches: Mapping[str, Match], *, n: int = 10) -> Figure:
             panel.set_title(f"{name}: {right[name].mean():.0%}")
             panel.set(ylabel="", xlabel="")
     return figure
-
-
-def _representative(source: Dataset, right: Sequence[NDArray[np.bool_]], n: int) -> list[int]:
-    """Of 50 random choices of examples, the one that is right as often as the whole set is."""
-    chosen = [sorted(class_by_class(source.labels, len(source), seed=seed)[:n].tolist()) for seed in range(50)]
-    if source.labels is not None:
-        labels = source.labels
-        chosen = [sorted(rows, key=lambda i: (labels[i], i)) for rows in chosen]
-    return min(chosen, key=lambda rows: sum(abs(hits[rows].mean() - hits.mean()) for hits in right))

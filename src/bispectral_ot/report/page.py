@@ -5,25 +5,22 @@ from __future__ import annotations
 import base64
 import hashlib
 import html
+import json
 import re
-import warnings
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from bispectral_ot._version import __version__
 from bispectral_ot.drawing import CLASS_COLOURS, FAINT, INK, MUTED, RIGHT, WRONG, printable
-from bispectral_ot.errors import DataWarning, InputError
+from bispectral_ot.errors import DataWarning, InputError, warn
 from bispectral_ot.files import write_text
 from bispectral_ot.memory import format_bytes
-from bispectral_ot.report.page_data import ComparisonPage, MatchPage
-from bispectral_ot.report.records import JsonObject, load_record, read_json, record_json
-from bispectral_ot.report.run_folder import COMPARISON_DATA, MATCH_DATA, decorate
+from bispectral_ot.report.page_data import PAGE_DATA, compact_json, load_page_data
+from bispectral_ot.report.tables import JsonObject
 from bispectral_ot.runs import REPORT
 
-Result = TypeVar("Result")
 # Size of the matches of one page, and of its figures; further ones are named and left out.
 _MOST_BYTES, _MOST_FIGURE_BYTES = 12_000_000, 3_000_000
 _SCRIPTS = (
@@ -38,28 +35,6 @@ _TITLES = {
 }
 # Characters that a script element must not contain, as JSON's own escapes.
 _UNSAFE = {letter: f"\\u{ord(letter):04x}" for letter in "<>&\u2028\u2029"}
-
-
-@dataclass(frozen=True)
-class Group:
-    """Matches of the same two sides."""
-
-    title: str
-    panels: list[MatchPage]
-
-
-@dataclass(frozen=True)
-class PageContent:
-    """What the script of a page reads; ``left_out`` are titles of matches for which there is no room."""
-
-    title: str
-    about: str
-    warnings: list[str]
-    figures: list[dict[str, str]]
-    groups: list[Group]
-    comparison: ComparisonPage | None
-    left_out: list[str]
-    class_colours: tuple[str, ...] = CLASS_COLOURS
 
 
 def write_report(run: str | Path) -> Path:
@@ -80,57 +55,47 @@ def write_report(run: str | Path) -> Path:
         raise InputError(f"{folder} is not a folder; give the folder that match, compare, upright or demo has written.")
     if (folder / REPORT).is_dir():
         raise InputError(f"{folder / REPORT} is a folder, but the page goes there; move it away.")
-    kept = _kept_matches(folder)
-    matches = _readable(lambda path: load_record(path, MatchPage), kept)
-    paths = [folder / COMPARISON_DATA] if (folder / COMPARISON_DATA).is_file() else []
-    comparisons = _readable(lambda path: load_record(path, ComparisonPage), paths)
-    if not (matches or comparisons):
-        for path in kept[:1]:
-            load_record(path, MatchPage)  # says what is wrong with it
-        for path in paths:
-            load_record(path, ComparisonPage)
-        raise InputError(f"{folder} is not a run, or has no {MATCH_DATA}; run the command again.")
-    groups, left_out = _groups(matches)
-    comparison = comparisons[0] if comparisons else None
-    content = PageContent(
-        **_run_words(folder), figures=_pose_figures(folder), groups=groups, comparison=comparison, left_out=left_out
-    )
+    pages = _load_pages(_page_files(folder))
+    if not pages:
+        raise InputError(f"{folder} is not a run, or has no {PAGE_DATA}; run the command again.")
+    groups, left_out = _groups([page for page in pages if page["kind"] == "match"])
+    content = {
+        **_run_words(folder),
+        "figures": _pose_figures(folder),
+        "groups": groups,
+        "comparison": next((page for page in pages if page["kind"] == "comparison"), None),
+        "left_out": left_out,
+        "class_colours": CLASS_COLOURS,
+    }
     write_text(folder / REPORT, build_page(content))
     return folder / REPORT
 
 
-def add_report(run: Path) -> None:
-    """Write the page of a run that is complete without it: a failure is a warning."""
-    decorate({REPORT: lambda: write_report(run)})
-
-
-def _readable(read: Callable[[Path], Result], paths: Iterable[Path]) -> list[Result]:
-    """What can be read; a warning names each file that cannot, and the page is made without it."""
-    found = []
-    for path in paths:
-        try:
-            found.append(read(path))
-        except InputError as error:
-            warnings.warn(f"{error} The page is made without it.", DataWarning, stacklevel=3)
-        except (OSError, ValueError, RecursionError, MemoryError) as error:
-            reason = str(error) or type(error).__name__
-            warnings.warn(f"{path} is damaged ({reason}). The page is made without it.", DataWarning, stacklevel=3)
-    return found
-
-
-def _kept_matches(folder: Path) -> list[Path]:
-    """Files with the matches of one run: ``match`` has one, ``demo`` one for each kind of features, a study its cells.
-
-    Runs inside the folder are runs of their own.
-    """
+def _page_files(folder: Path) -> list[Path]:
+    """Page data of one run: ``demo`` has a folder for each kind of features; runs inside it are runs of their own."""
     runs = sorted(path.parent for path in folder.glob("*/run.json"))
     if runs and not (folder / "run.json").is_file():
         raise InputError(f"{folder} holds runs but is none itself; give one of them, such as {runs[0]}.")
-    found = [path for pattern in ("", "*/", "report/*/") for path in folder.glob(pattern + MATCH_DATA)]
-    return sorted(path for path in found if path.parent not in runs)
+    return sorted(path for path in (*folder.glob(PAGE_DATA), *folder.glob(f"*/{PAGE_DATA}")) if path.parent not in runs)
 
 
-def build_page(content: PageContent) -> str:
+def _load_pages(paths: Iterable[Path]) -> list[JsonObject]:
+    """Page data that can be read; a warning names each file that cannot, an error the only one."""
+    found: list[JsonObject] = []
+    failed: list[InputError] = []
+    for path in paths:
+        try:
+            found.append(load_page_data(path))
+        except InputError as error:
+            failed.append(error)
+    if failed and not found:
+        raise failed[0]
+    for error in failed:
+        warn(f"{error} The page is made without it.", DataWarning)
+    return found
+
+
+def build_page(content: JsonObject) -> str:
     """Fill the frame of the page; ``content`` is what its script reads."""
     assets = files("bispectral_ot.report") / "assets"
 
@@ -144,7 +109,7 @@ def build_page(content: PageContent) -> str:
     parts = {
         "policy": _policy(library, script),
         "version": __version__,
-        "title": html.escape(content.title),
+        "title": html.escape(content["title"]),
         "style": palette + read("page.css"),
         "data": embed_json(content),
         "library": library,
@@ -156,7 +121,7 @@ def build_page(content: PageContent) -> str:
 
 def embed_json(content: Any) -> str:
     """JSON that is safe inside a script element, whatever its strings are."""
-    text = record_json(content)
+    text = compact_json(content)
     for letter, escape in _UNSAFE.items():
         text = text.replace(letter, escape)
     # lone surrogates (bytes of a file name that are no text) cannot be written in UTF-8
@@ -170,20 +135,21 @@ def _policy(*scripts: str) -> str:
     return f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data: blob:"
 
 
-def _groups(matches: list[MatchPage]) -> tuple[list[Group], list[str]]:
+def _groups(matches: list[JsonObject]) -> tuple[list[JsonObject], list[str]]:
     """Matches of the same two sides together, as far as there is room, and the titles of the others."""
-    by_sides: dict[tuple[str, int], list[MatchPage]] = {}
+    by_sides: dict[tuple[str, int], list[JsonObject]] = {}
     left_out, used = [], 0
     for match in matches:
-        used += len(match.sheet.image) + (0 if match.large is None else len(match.large.image))
+        used += sum(len(sheet["image"]) for sheet in (match["sheet"], match["large"]) if sheet)
         if used > _MOST_BYTES and by_sides:
-            left_out.append(" ".join(filter(None, (match.group, match.title))))
+            left_out.append(" ".join(filter(None, (match["group"], match["title"]))))
             continue
         # sets of the same name may be different samples
-        by_sides.setdefault((match.group, match.checksum), []).append(match)
+        by_sides.setdefault((match["group"], match["checksum"]), []).append(match)
     names = [name for name, _ in by_sides]
     titles = [n if names.count(n) == 1 else f"{n} ({names[: i + 1].count(n)})" for i, n in enumerate(names)]
-    return [Group(title, panels) for title, panels in zip(titles, by_sides.values(), strict=True)], left_out
+    groups = zip(titles, by_sides.values(), strict=True)
+    return [{"title": title, "panels": panels} for title, panels in groups], left_out
 
 
 def _run_words(folder: Path) -> JsonObject:
@@ -209,20 +175,19 @@ def _run_words(folder: Path) -> JsonObject:
 def _pose_figures(folder: Path) -> list[dict[str, str]]:
     """Figures of poses as far as they fit; the page draws everything else itself."""
     pictures, used = [], 0
-    for path, picture in _readable(lambda path: (path, path.read_bytes()), sorted(folder.glob("figures/poses*.png"))):
-        used += len(picture)
+    for path in sorted(folder.glob("figures/poses*.png")):
+        used += path.stat().st_size
         if used <= _MOST_FIGURE_BYTES:
-            pictures.append({"name": path.stem, "png": base64.b64encode(picture).decode()})
+            pictures.append({"name": path.stem, "png": base64.b64encode(path.read_bytes()).decode()})
     return pictures
 
 
 def _read_entries(path: Path) -> JsonObject:
-    """Content of a JSON file; nothing where there is none, or a damaged one."""
-
-    def read(path: Path) -> JsonObject:
-        content = read_json(path)
-        if not isinstance(content, dict):
-            raise ValueError(f"it is {type(content).__name__}, not a set of entries")
-        return content
-
-    return next(iter(_readable(read, [path] if path.exists() else [])), {})
+    """Content of a JSON file; nothing where there is none, and a warning about a damaged one."""
+    if not path.exists():
+        return {}
+    try:
+        return dict(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError, RecursionError) as error:
+        warn(f"{path} is damaged ({error}). The page is made without it.", DataWarning)
+        return {}

@@ -1,4 +1,4 @@
-"""Page data: what a run keeps of a match or a comparison for its page."""
+"""Page data: the part of a match or a comparison that its page shows, kept as JSON with a checksum."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import io
 import json
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -18,17 +18,18 @@ from bispectral_ot.comparing import Comparison, Pair
 from bispectral_ot.costs import Metric
 from bispectral_ot.datasets import Dataset
 from bispectral_ot.datasets.pictures import Pictures
-from bispectral_ot.files import to_json
+from bispectral_ot.errors import InputError
+from bispectral_ot.files import to_json, write_text
 from bispectral_ot.matching import Match
 from bispectral_ot.poses import Poses
 from bispectral_ot.report.figures import classical_scaling, sets_on_plane, tree_of_sets
-from bispectral_ot.report.records import JsonObject
-from bispectral_ot.report.tables import Diagnostics
+from bispectral_ot.report.tables import JsonObject, found_outliers
 from bispectral_ot.sampling import class_by_class, turn_by_turn
 
 Indices = NDArray[np.int64]
 
-# Bytes of encoded thumbnails of a match or a comparison, and sources that are shown at most.
+PAGE_DATA = "page-data.json"
+# Bytes of encoded thumbnails of a match or a comparison, and images that are shown at most.
 _SHEET_BYTES = 2_000_000
 _MOST_SOURCES, _MOST_CHECKED, _MOST_OUTLIERS, _MOST_ON_MAP = 600, 60, 24, 200
 _TARGETS_OF_A_SOURCE = 5
@@ -39,133 +40,50 @@ _SAMPLES_OF_A_SET = 8
 _MOST_CLASS_PARTS, _MOST_CLASS_DISTANCES = 40_000, 100_000
 
 
-@dataclass(frozen=True)
-class Sheet:
-    """Thumbnails on one image: number i is in row ``i // columns`` and column ``i % columns``."""
-
-    columns: int
-    width: int
-    height: int
-    type: str
-    image: str
-
-    @classmethod
-    def of(cls, pictures: Sequence[NDArray[np.uint8]]) -> Sheet:
-        """Sheet of pictures of one size, as PNG in grey and as JPEG in colour, in base64."""
-        height, width = pictures[0].shape[:2]
-        columns = max(1, int(np.ceil(np.sqrt(len(pictures) * height / width))))
-        pixels = np.zeros((-(-len(pictures) // columns) * height, columns * width, *pictures[0].shape[2:]), np.uint8)
-        for i, picture in enumerate(pictures):
-            top, left = (i // columns) * height, (i % columns) * width
-            pixels[top : top + height, left : left + width] = picture
-        file, kind = io.BytesIO(), "jpeg" if pixels.ndim == 3 else "png"
-        options: dict[str, int] = {"quality": 88, "subsampling": 0} if kind == "jpeg" else {"compress_level": 5}
-        Image.fromarray(pixels).save(file, format=kind, **options)
-        return cls(columns, width, height, f"image/{kind}", base64.b64encode(file.getvalue()).decode())
+def save_page_data(path: Path, page: JsonObject) -> None:
+    """Write page data, whole or not at all."""
+    write_text(path, compact_json({"checksum": _checksum(page), "page": page}))
 
 
-@dataclass(frozen=True)
-class Targets:
-    """Targets that are shown: position, class and file, one entry each; files may be missing altogether."""
-
-    index: list[int]
-    label: list[int]
-    file: list[str]
-
-
-@dataclass(frozen=True)
-class Sources:
-    """Sources that are shown: as :class:`Targets`, and the label that each is given, its probability and best targets.
-
-    ``matches`` are places among the targets; ``poses`` are degrees counter-clockwise, whether mirrored, uncertainty,
-    and whether ambiguous.
-    """
-
-    index: list[int]
-    label: list[int]
-    file: list[str]
-    given: list[int]
-    probability: list[float]
-    runner_up: list[int]
-    runner_up_probability: list[float]
-    matches: list[list[int]]
-    weights: list[list[float]]
-    poses: list[list[Any]] | None
+def load_page_data(path: Path) -> JsonObject:
+    """Read what :func:`save_page_data` has written; an :class:`InputError` names a damaged file."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        page: JsonObject = content["page"]
+        if _checksum(page) != content["checksum"]:
+            raise ValueError("its checksum is another")
+        return page
+    except (OSError, ValueError, TypeError, KeyError, RecursionError, MemoryError) as error:
+        reason = str(error) or type(error).__name__
+        raise InputError(
+            f"{path} is damaged, or not the data of a report ({reason}); make the run again for it. Its results.json, "
+            "tables and figures are not affected."
+        ) from error
 
 
-@dataclass(frozen=True)
-class PointMap:
-    """Sample of both sides for the map: their places, and vectors whose distances are those of the match."""
-
-    sources: list[int]
-    targets: list[int]
-    vectors: list[list[int]]
+def compact_json(content: Any) -> str:
+    """JSON in one line."""
+    return json.dumps(content, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
-@dataclass(frozen=True)
-class MatchPage:
-    """A match as its page shows it.
-
-    Attributes
-    ----------
-    title, group : name of the match, and of the sets that it shares with other matches of the run
-    checksum : of both sides
-    facts : content of ``results.json``
-    rows, columns : classes of the sources and of the targets; one without a name where there are no labels
-    labelled : whether the sources and the targets have labels
-    counts : (row, column, images) of the cells of the confusion table that are not empty
-    check : sources whose label to check first, the least certain first
-    outliers : places of the outliers among the sources and the targets
-    history : regularisation and marginal error of each iteration
-    sheet : thumbnails of the sources, then of the targets
-    large : larger ones of the sources to check, where their images are larger
-    """
-
-    title: str
-    group: str
-    checksum: int
-    facts: JsonObject
-    rows: list[str]
-    columns: list[str]
-    labelled: list[bool]
-    counts: list[list[int]]
-    sources: Sources
-    targets: Targets
-    check: list[int]
-    outliers: list[list[int]]
-    map: PointMap | None
-    history: list[list[float]]
-    sheet: Sheet
-    large: Sheet | None
-
-    def __post_init__(self) -> None:
-        if len({len(value) for value in vars(self.sources).values() if value or value == self.sources.index}) > 1:
-            raise ValueError("sources have lists of different lengths")
-        slots = [slot for best in self.sources.matches for slot in best]
-        on_map = ([], []) if self.map is None else (self.map.sources, self.map.targets)
-        named = [*self.check, *self.outliers[0], *on_map[0]], [*slots, *self.outliers[1], *on_map[1]]
-        for places, count in zip(named, map(len, (self.sources.index, self.targets.index)), strict=True):
-            if places and not 0 <= min(places) <= max(places) < count:
-                raise ValueError("an image is named that is not there")
+def _checksum(page: JsonObject) -> int:
+    return zlib.crc32(compact_json(page).encode("utf-8", "surrogatepass"))
 
 
-def collect_match(
-    match: Match,
-    facts: JsonObject,
-    found: Diagnostics,
-    *,
-    title: str = "",
-    group: str = "",
-    poses: Poses | None = None,
-) -> MatchPage:
+def match_page(
+    match: Match, facts: JsonObject, *, title: str = "", group: str = "", poses: Poses | None = None
+) -> JsonObject:
     """Page data of a match that has images.
+
+    Entries: ``rows`` and ``columns``, the classes of both sides (one without a name where there are no labels);
+    ``counts``, (row, column, images) of the cells of the confusion table that are not empty; ``sources`` and
+    ``targets``, the images that are shown, in the order of their thumbnails on the ``sheet``; ``check`` and
+    ``outliers``, places among these; ``map``, vectors of a sample whose distances are those of the match.
 
     Parameters
     ----------
     facts
         Content of ``results.json``.
-    found
-        Diagnostics of the match.
     title, group
         Name of the match, and of the sets that it shares with other matches of the run.
     poses
@@ -179,8 +97,10 @@ def collect_match(
     given, probability, second, second_probability = _labels(match, columns)
     moved = match.coupling.source_weights > 0
     cells, counts = np.unique(np.stack([codes[moved], given[moved]], axis=1), axis=0, return_counts=True)
-    checked = np.zeros(0, dtype=np.int64) if found.order is None else found.order[:_MOST_CHECKED]
-    strange = [_first(found.sources), _first(found.targets)]
+    checked = np.zeros(0, dtype=np.int64)
+    if match.target_labels is not None:
+        checked = np.argsort(probability, kind="stable")[:_MOST_CHECKED]
+    strange = [each.indices[:_MOST_OUTLIERS] for each in found_outliers(match) or ()] or [checked[:0]] * 2
     samples = [class_by_class(side.labels, len(side)) for side in (a, b)]
     on_map = [rows[:_MOST_ON_MAP] for rows in samples]
     rows = _unique(checked, strange[0], samples[0][: len(names)], _mixed(on_map[0], _by_cell(codes, given)))
@@ -188,46 +108,56 @@ def collect_match(
     indices, weights = match.top_matches(_TARGETS_OF_A_SOURCE)
     kept = weights[rows] > 0
     shown = _unique(samples[1][: len(columns)][:_MOST_SOURCES], strange[1], on_map[1], indices[rows][kept])
-    place, slot = ({int(i): number for number, i in enumerate(each)} for each in (shown, rows))
-    sources = Sources(
-        index=a.positions[rows].tolist(),
-        label=codes[rows].tolist(),
-        file=[a.files[i] for i in rows] if a.files else [],
-        given=given[rows].tolist(),
-        probability=_rounded(probability[rows]),
-        runner_up=second[rows].tolist(),
-        runner_up_probability=_rounded(second_probability[rows]),
-        matches=[[place[int(j)] for j in indices[i, some]] for i, some in zip(rows, kept, strict=True)],
-        weights=[_rounded(weights[i, some]) for i, some in zip(rows, kept, strict=True)],
-        poses=_poses(poses, rows),
-    )
-    files = [b.files[j] for j in shown] if b.files else []
+    slot, place = ({int(i): number for number, i in enumerate(each)} for each in (rows, shown))
     pictures = Pictures(a), Pictures(b)
     small = [_thumbnail(side[i], _SMALL) for side, each in zip(pictures, (rows, shown), strict=True) for i in each]
-    size = max(pictures[0][int(rows[0])].shape[:2])
-    large = [_thumbnail(pictures[0][i], _LARGE) for i in checked] if size > _SMALL else []
+    fine = max(pictures[0][int(rows[0])].shape[:2]) > _SMALL
     crc = zlib.crc32(np.ascontiguousarray(a.images[samples[0][:99]]).data)
-    return MatchPage(
-        title=title,
-        group=group,
-        checksum=zlib.crc32(np.ascontiguousarray(b.images[samples[1][:99]]).data, crc),
-        facts=json.loads(to_json(facts)),
-        rows=names,
-        columns=columns,
-        labelled=[a.labels is not None, b.labels is not None],
-        counts=np.column_stack([cells, counts]).tolist(),
-        sources=sources,
-        targets=Targets(b.positions[shown].tolist(), target_codes[shown].tolist(), files),
-        check=[slot[int(i)] for i in checked],
-        outliers=[[each[int(i)] for i in some] for each, some in zip((slot, place), strange, strict=True)],
-        map=_map(match, on_map, slot, place),
-        history=[[float(f"{reg:.3g}"), float(f"{error:.4g}")] for reg, error in match.coupling.history],
-        sheet=Sheet.of(small),
-        large=Sheet.of(large) if large else None,
+    return _plain(
+        {
+            "kind": "match",
+            "title": title,
+            "group": group,
+            "checksum": zlib.crc32(np.ascontiguousarray(b.images[samples[1][:99]]).data, crc),
+            "facts": facts,
+            "rows": names,
+            "columns": columns,
+            "labelled": [a.labels is not None, b.labels is not None],
+            "counts": np.column_stack([cells, counts]),
+            "sources": {
+                "index": a.positions[rows],
+                "label": codes[rows],
+                "file": [a.files[i] for i in rows] if a.files else [],
+                "given": given[rows],
+                "probability": _rounded(probability[rows]),
+                "runner_up": second[rows],
+                "runner_up_probability": _rounded(second_probability[rows]),
+                "matches": [[place[int(j)] for j in indices[i, some]] for i, some in zip(rows, kept, strict=True)],
+                "weights": [_rounded(weights[i, some]) for i, some in zip(rows, kept, strict=True)],
+                "poses": _poses(poses, rows),
+            },
+            "targets": {
+                "index": b.positions[shown],
+                "label": target_codes[shown],
+                "file": [b.files[j] for j in shown] if b.files else [],
+            },
+            "check": [slot[int(i)] for i in checked],
+            "outliers": [[each[int(i)] for i in some] for each, some in zip((slot, place), strange, strict=True)],
+            "map": _map(match, on_map, slot, place),
+            "history": [_rounded(step) for step in match.coupling.history],
+            "sheet": _sheet(small),
+            "large": _sheet([_thumbnail(pictures[0][i], _LARGE) for i in checked]) if fine and len(checked) else None,
+        }
     )
 
 
-def _classes(dataset: Dataset, first: Sequence[str] = ()) -> tuple[list[str], NDArray[np.int64]]:
+def _plain(page: JsonObject) -> JsonObject:
+    """Page data in the types of JSON, with null for numbers that are not finite."""
+    found: JsonObject = json.loads(to_json(page))
+    return found
+
+
+def _classes(dataset: Dataset, first: Sequence[str] = ()) -> tuple[list[str], Indices]:
     """Names of the classes that have images, those of ``first`` first, and the place of each image among them."""
     if dataset.labels is None:
         return [""], np.zeros(len(dataset), dtype=np.int64)
@@ -245,10 +175,6 @@ def _labels(match: Match, names: list[str]) -> tuple[Indices, NDArray[np.float64
     details, place = match.label_details(), {name: i for i, name in enumerate(names)}
     first, second = (np.array([place[str(name)] for name in labels]) for labels in (details[0], details[2]))
     return first, details[1], second, details[3]
-
-
-def _first(outliers: Any) -> Indices:
-    return np.zeros(0, dtype=np.int64) if outliers is None else outliers.indices[:_MOST_OUTLIERS]
 
 
 def _by_cell(rows: Indices, columns: Indices) -> Indices:
@@ -281,30 +207,40 @@ def _source_count(dataset: Dataset) -> int:
 
 def _thumbnail(pixels: NDArray[np.float64], longest: int) -> NDArray[np.uint8]:
     """Picture (height, width[, 3]) from 0 to 1 as bytes, its longer side at most ``longest``."""
-    height, width = pixels.shape[:2]
-    factor = max(height, width) // (2 * longest)
-    if factor > 1:  # means of blocks first, which is faster than one reduction of everything
-        pixels = pixels[: height // factor * factor, : width // factor * factor]
-        blocks = (height // factor, factor, width // factor, factor, *pixels.shape[2:])
-        pixels = pixels.reshape(blocks).mean(axis=(1, 3))
-    shown = (pixels * 255).round().astype(np.uint8)
-    scale = longest / max(height, width)
-    if scale >= 1:
-        return shown
-    size = max(1, round(width * scale)), max(1, round(height * scale))
-    return np.asarray(Image.fromarray(shown).resize(size, Image.Resampling.BOX))
+    image = Image.fromarray((pixels * 255).round().astype(np.uint8))
+    scale = longest / max(image.size)
+    if scale < 1:
+        width, height = (max(1, round(side * scale)) for side in image.size)
+        image = image.resize((width, height), Image.Resampling.BOX, reducing_gap=2.0)
+    return np.asarray(image)
 
 
-def _poses(poses: Poses | None, rows: Indices) -> list[list[Any]] | None:
+def _sheet(pictures: Sequence[NDArray[np.uint8]]) -> JsonObject:
+    """Pictures of one size on one image (PNG in grey, JPEG in colour): number i is in row ``i // columns``."""
+    height, width = pictures[0].shape[:2]
+    columns = max(1, int(np.ceil(np.sqrt(len(pictures) * height / width))))
+    pixels = np.zeros((-(-len(pictures) // columns) * height, columns * width, *pictures[0].shape[2:]), np.uint8)
+    for i, picture in enumerate(pictures):
+        top, left = (i // columns) * height, (i % columns) * width
+        pixels[top : top + height, left : left + width] = picture
+    file, kind = io.BytesIO(), "jpeg" if pixels.ndim == 3 else "png"
+    options: dict[str, int] = {"quality": 88, "subsampling": 0} if kind == "jpeg" else {"compress_level": 5}
+    Image.fromarray(pixels).save(file, format=kind, **options)
+    image = base64.b64encode(file.getvalue()).decode()
+    return {"columns": columns, "width": width, "height": height, "type": f"image/{kind}", "image": image}
+
+
+def _poses(poses: Poses | None, rows: Indices) -> list[Any] | None:
+    """Degrees counter-clockwise, whether mirrored, uncertainty, and whether ambiguous, of each row."""
     if poses is None or poses.angles is None:
         return None
     mirrored = np.zeros(len(poses), dtype=np.bool_) if poses.mirrored is None else poses.mirrored
     columns = np.round(poses.angles, 1), mirrored, np.round(poses.uncertainty, 1), poses.ambiguous
-    return [list(row) for row in zip(*(column[rows].tolist() for column in columns), strict=True)]
+    return list(zip(*(column[rows].tolist() for column in columns), strict=True))
 
 
-def _map(match: Match, rows: list[Indices], slot: dict[int, int], place: dict[int, int]) -> PointMap | None:
-    """Sample of both sides; None where the features are not known."""
+def _map(match: Match, rows: list[Indices], slot: dict[int, int], place: dict[int, int]) -> JsonObject | None:
+    """Places and vectors of a sample of both sides; None where the features are not known."""
     if match.feature_map is None or match.features is None:
         return None
     chosen = [i for i in rows[0] if int(i) in slot], [j for j in rows[1] if int(j) in place]
@@ -315,104 +251,26 @@ def _map(match: Match, rows: list[Indices], slot: dict[int, int], place: dict[in
         distances = np.sqrt(distances.clip(0))
     vectors = classical_scaling(distances, min(_DIMENSIONS, len(distances)))
     scaled = np.round(vectors / (np.abs(vectors).max() or 1.0) * 999).astype(int)
-    return PointMap([slot[int(i)] for i in chosen[0]], [place[int(j)] for j in chosen[1]], scaled.tolist())
+    return {
+        "sources": [slot[int(i)] for i in chosen[0]],
+        "targets": [place[int(j)] for j in chosen[1]],
+        "vectors": scaled,
+    }
 
 
-def _rounded(values: NDArray[np.float64]) -> list[float]:
-    return [float(f"{value:.4g}") if np.isfinite(value) else 0.0 for value in values]
+def _rounded(values: Any, digits: int = 4) -> list[float]:
+    return [float(f"{value:.{digits}g}") for value in np.nan_to_num(np.ravel(values))]
 
 
 Key = tuple[int, int]  # a set, and the position of an image in it
 
 
-@dataclass(frozen=True)
-class SetImages:
-    """Images of a comparison that are shown: set, position, class (-1: none) and file."""
-
-    set: list[int]
-    index: list[int]
-    label: list[int]
-    file: list[str]
-
-
-@dataclass(frozen=True)
-class ClassParts:
-    """Contributions of the classes of one side, as (class, contribution), and of the others together."""
-
-    parts: list[list[float]]
-    others: int
-    rest: float
-
-
-@dataclass(frozen=True)
-class PairRecord:
-    """A pair of sets as the page shows it; ``top`` has (image, contribution, counterpart) of either side."""
-
-    source: int
-    target: int
-    distance: float
-    error: float
-    reference: float | None
-    ratio: float | None
-    p_value: float | None
-    low: float | None
-    high: float | None
-    converged: bool
-    sentence: str
-    classes: list[ClassParts | None]
-    class_distances: list[list[float]] | None
-    top: list[list[list[float]]]
-    contributors: int
-
-
-@dataclass(frozen=True)
-class Plane:
-    """Positions of the sets, their stress, and the radii by which sampling alone moves them."""
-
-    positions: list[list[float]]
-    stress: float
-    radii: list[float | None]
-
-
-@dataclass(frozen=True)
-class ComparisonPage:
-    """A comparison as its page shows it.
+def comparison_page(comparison: Comparison, datasets: Sequence[Dataset]) -> JsonObject:
+    """Page data of a comparison.
 
     Sets are named by their place in ``names``, classes by their place in the ``classes`` of their set, images by their
     place in ``images`` and on the ``sheet``.
     """
-
-    names: list[str]
-    sizes: list[int]
-    classes: list[list[str]]
-    order: list[int]
-    tree: list[list[float]]
-    map: Plane | None
-    samples: list[list[int]]
-    images: SetImages
-    pairs: list[PairRecord]
-    symmetry_tests: list[JsonObject]
-    facts: JsonObject
-    sheet: Sheet
-
-    def __post_init__(self) -> None:
-        count = len(self.names)
-        lengths = {"pairs": count * (count - 1) // 2, "tree": count - 1}
-        lengths |= dict.fromkeys(("sizes", "classes", "order", "samples"), count)
-        for name, length in lengths.items():
-            if len(getattr(self, name)) != length:
-                raise ValueError(f"{name!r} has {len(getattr(self, name))} entries for {count} sets")
-        for pair in self.pairs:
-            if not 0 <= pair.source < pair.target < count:
-                raise ValueError(f"a pair is of the sets {pair.source} and {pair.target}, of {count}")
-        entries = [entry for pair in self.pairs for top in pair.top for entry in top]
-        slots = [*(slot for some in self.samples for slot in some), *(e[0] for e in entries), *(e[2] for e in entries)]
-        if max(slots) >= len(self.images.set):
-            raise ValueError("an image is named that is not there")
-
-
-def collect_comparison(comparison: Comparison, datasets: Sequence[Dataset]) -> ComparisonPage:
-    """Page data of a comparison."""
     slots, samples = _sample_slots(datasets)
     encoded = _thumbnail(Pictures(datasets[0])[0], _SMALL).nbytes * 0.7
     tops = _contributors(comparison, slots, room=int(_SHEET_BYTES / encoded))
@@ -420,37 +278,39 @@ def collect_comparison(comparison: Comparison, datasets: Sequence[Dataset]) -> C
     between = _class_distances(comparison)
     tree = tree_of_sets(comparison)
     pictures = [Pictures(dataset) for dataset in datasets]
-    labels = [-1 if (codes := classes[place][1]) is None else int(codes[i]) for place, i in slots]
-    files = [files[i] if (files := datasets[place].files) else "" for place, i in slots]
     plane = None
     if len(datasets) > 2:
         positions, stress, radii = sets_on_plane(comparison)
         positions = positions - (positions.max(axis=0) + positions.min(axis=0)) / 2
-        plane = Plane(np.round(positions, 5).tolist(), round(stress, 4), [_figure(radius) for radius in radii])
-    return ComparisonPage(
-        names=list(comparison.names),
-        sizes=list(comparison.sizes),
-        classes=[names for names, _ in classes],
-        order=_leaves(tree),
-        tree=[[int(one), int(other), float(f"{height:.5g}")] for one, other, height, _ in tree],
-        map=plane,
-        samples=samples,
-        images=SetImages([place for place, _ in slots], [index for _, index in slots], labels, files),
-        pairs=[_pair(comparison, *each, classes) for each in zip(comparison.pairs, tops, between, strict=True)],
-        symmetry_tests=json.loads(to_json([found.summary() for found in comparison.symmetry_tests])),
-        facts=json.loads(
-            to_json(
-                {
-                    "scale": comparison.scale,
-                    "shape": datasets[0].images.shape[1:],
-                    "kind": datasets[0].kind,
-                    "class_distances_left_out": comparison.class_distances is not None and between[0] is None,
-                    "settings": comparison.settings,
-                    "seconds": comparison.seconds,
-                }
-            )
-        ),
-        sheet=Sheet.of([_thumbnail(pictures[place][index], _SMALL) for place, index in slots]),
+        plane = {"positions": np.round(positions, 5), "stress": round(stress, 4), "radii": radii}
+    return _plain(
+        {
+            "kind": "comparison",
+            "names": comparison.names,
+            "sizes": comparison.sizes,
+            "classes": [names for names, _ in classes],
+            "order": _leaves(tree),
+            "tree": [[int(one), int(other), height] for one, other, height, _ in tree],
+            "map": plane,
+            "samples": samples,
+            "images": {
+                "set": [place for place, _ in slots],
+                "index": [index for _, index in slots],
+                "label": [-1 if (codes := classes[place][1]) is None else int(codes[i]) for place, i in slots],
+                "file": [files[i] if (files := datasets[place].files) else "" for place, i in slots],
+            },
+            "pairs": [_pair(comparison, *each, classes) for each in zip(comparison.pairs, tops, between, strict=True)],
+            "symmetry_tests": [found.summary() for found in comparison.symmetry_tests],
+            "facts": {
+                "scale": comparison.scale,
+                "shape": datasets[0].images.shape[1:],
+                "kind": datasets[0].kind,
+                "class_distances_left_out": comparison.class_distances is not None and between[0] is None,
+                "settings": comparison.settings,
+                "seconds": comparison.seconds,
+            },
+            "sheet": _sheet([_thumbnail(pictures[place][index], _SMALL) for place, index in slots]),
+        }
     )
 
 
@@ -460,28 +320,29 @@ def _pair(
     top: list[list[list[float]]],
     distances: list[list[float]] | None,
     classes: Sequence[tuple[list[str], Indices | None]],
-) -> PairRecord:
+) -> JsonObject:
+    """A pair of sets; ``top`` has (image, contribution, counterpart) of either side."""
     sides = [comparison.names.index(name) for name in (pair.source, pair.target)]
     low, high = pair.interval or (None, None)
     parts = pair.source_contributions, pair.target_contributions
     most = max(1, _MOST_CLASS_PARTS // (2 * len(comparison.pairs)))
-    return PairRecord(
-        source=sides[0],
-        target=sides[1],
-        distance=float(f"{pair.distance:.5g}"),
-        error=float(f"{pair.error:.2g}"),
-        reference=_figure(pair.reference),
-        ratio=_figure(pair.ratio),
-        p_value=pair.p_value,
-        low=_figure(low),
-        high=_figure(high),
-        converged=pair.converged,
-        sentence=pair_sentence(pair, level=comparison.settings.get("level", 0.05)),
-        classes=[_class_parts(classes[side], each, most) for side, each in zip(sides, parts, strict=True)],
-        class_distances=distances,
-        top=top,
-        contributors=len(pair.source_top.indices) + len(pair.target_top.indices),
-    )
+    return {
+        "source": sides[0],
+        "target": sides[1],
+        "distance": pair.distance,
+        "error": pair.error,
+        "reference": pair.reference,
+        "ratio": pair.ratio,
+        "p_value": pair.p_value,
+        "low": low,
+        "high": high,
+        "converged": pair.converged,
+        "sentence": pair_sentence(pair, level=comparison.settings.get("level", 0.05)),
+        "classes": [_class_parts(classes[side], each, most) for side, each in zip(sides, parts, strict=True)],
+        "class_distances": distances,
+        "top": top,
+        "contributors": len(pair.source_top.indices) + len(pair.target_top.indices),
+    }
 
 
 def pair_sentence(pair: Pair, *, level: float) -> str:
@@ -539,7 +400,7 @@ def _contributors(comparison: Comparison, slots: dict[Key, int], *, room: int) -
                 if len(slots) + sum(key not in slots for key in keys) > room:
                     return tops
                 image, counterpart = (slots.setdefault(key, len(slots)) for key in keys)
-                tops[number][side].append([image, float(f"{top.contributions[rank]:.4g}"), counterpart])
+                tops[number][side].append([image, *_rounded(top.contributions[rank]), counterpart])
     return tops
 
 
@@ -553,7 +414,7 @@ def _class_codes(labels: NDArray[Any] | None) -> tuple[list[str], Indices | None
 
 def _class_parts(
     classes: tuple[list[str], Indices | None], contributions: NDArray[np.float64], most: int
-) -> ClassParts | None:
+) -> JsonObject | None:
     """Contributions of the classes of one side, the largest first; beyond ``most`` of them, the sum of the others."""
     names, codes = classes
     if codes is None:
@@ -561,8 +422,8 @@ def _class_parts(
     parts = np.bincount(codes, weights=contributions, minlength=len(names))
     order = np.argsort(-parts, kind="stable")
     kept, left = order[:most], order[most:]
-    found = [[int(code), float(f"{parts[code]:.4g}")] for code in kept]
-    return ClassParts(found, len(left), float(f"{parts[left].sum():.4g}"))
+    shown = [[int(code), *_rounded(parts[code])] for code in kept]
+    return {"parts": shown, "others": len(left), "rest": float(parts[left].sum())}
 
 
 def _class_distances(comparison: Comparison) -> list[list[list[float]] | None]:
@@ -574,7 +435,7 @@ def _class_distances(comparison: Comparison) -> list[list[list[float]] | None]:
     for pair in comparison.pairs:
         rows, columns, matrix = found.between(pair.source, pair.target)
         ordered = matrix[np.ix_(np.argsort(rows), np.argsort(columns))]
-        blocks.append([[float(f"{value:.3g}") for value in row] for row in ordered])
+        blocks.append([_rounded(row, digits=3) for row in ordered])
     return blocks
 
 
@@ -582,7 +443,3 @@ def _leaves(tree: NDArray[np.float64]) -> list[int]:
     from scipy.cluster.hierarchy import leaves_list
 
     return [int(leaf) for leaf in leaves_list(tree)]
-
-
-def _figure(value: float | None) -> float | None:
-    return float(f"{value:.5g}") if value is not None and np.isfinite(value) else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,21 +12,20 @@ from bispectral_ot import drawing, runtime
 from bispectral_ot.comparing import Comparison
 from bispectral_ot.datasets import Dataset
 from bispectral_ot.errors import DataWarning, warn
-from bispectral_ot.files import write_csv, write_json
+from bispectral_ot.files import write_json
 from bispectral_ot.matching import Match, class_table
 from bispectral_ot.poses import Poses
 from bispectral_ot.report import tables
 from bispectral_ot.report.figures import plot_plane, plot_poses, plot_tree
-from bispectral_ot.report.page_data import collect_comparison, collect_match
-from bispectral_ot.report.records import JsonObject, save_record
+from bispectral_ot.report.page_data import PAGE_DATA, comparison_page, match_page, save_page_data
 from bispectral_ot.transport import EntropicCoupling
 
 MODEL = "model.npz"
-MATCH_DATA, COMPARISON_DATA = "report-data.json", "comparison-data.json"
 COMPARISON_FILES = (
     *("results.json", "distances.csv", "classes.csv", "contributors.csv", "class-distances.csv"),
-    *(COMPARISON_DATA, "figures"),
+    *(PAGE_DATA, "figures"),
 )
+Draw = Callable[[Any], Any]
 
 
 def write_match(
@@ -33,23 +33,22 @@ def write_match(
     match: Match,
     *,
     title: str = "",
-    group: str = "",
     k: int = 5,
     poses: Poses | None = None,
     figures: bool = True,
     settings: Mapping[str, Any] | None = None,
     extra: Mapping[str, Any] | None = None,
-) -> JsonObject:
+) -> tables.JsonObject:
     """Write a match to ``folder`` and return the content of ``results.json``.
 
     ``results.json``, ``matches.csv``, ``labels.csv`` (if a side has labels), ``confusion.csv`` (if both have),
-    ``outliers.csv`` (unless the plan is balanced), ``poses.csv`` and ``model.npz`` come first. Then come decorations:
-    ``figures/`` and ``report-data.json`` for the page, of which one that fails is a warning.
+    ``outliers.csv`` (unless the plan is balanced) and ``poses.csv`` come first. Then come ``model.npz``, ``figures/``
+    and ``page-data.json``, of which one that fails is a warning.
 
     Parameters
     ----------
-    title, group
-        Name of this match, and of the sets that it shares with other matches of the run.
+    title
+        Name of this match among other matches of the run.
     k
         Number of best targets of each source in ``matches.csv``.
     poses
@@ -60,82 +59,83 @@ def write_match(
         Further settings, and further entries of ``results.json``; ``seconds`` are added to those of the match.
     """
     start = time.perf_counter()
-    found, table = tables.Diagnostics.of(match), class_table(match)
-    content = tables.results(match, table, found, poses) | dict(extra or {})
+    table = class_table(match)
+    content = tables.match_results(match, table, poses) | dict(extra or {})
     content["settings"] = {**match.settings, **(settings or {})}
     content["seconds"] = {**dict((extra or {}).get("seconds", {})), **match.seconds}
     write_json(folder / "results.json", content)
     written = {
-        "matches": tables.match_rows(match, k=k),
-        "labels": tables.label_rows(match, outliers=found.sources),
-        "confusion": None if table is None else tables.confusion_rows(table),
-        "poses": None if poses is None or match.source is None else tables.pose_rows(poses, match.source),
-        "outliers": None if found.sources is None else tables.outlier_rows(match, found),
+        "matches": tables.match_table(match, k=k),
+        "labels": tables.label_table(match),
+        "confusion": None if table is None else tables.confusion_table(table),
+        "poses": None if poses is None or match.source is None else tables.pose_table(poses, match.source),
+        "outliers": tables.outlier_table(match),
     }
-    for name, rows in written.items():
-        if rows is not None:
-            write_csv(folder / f"{name}.csv", *rows)
+    _write_tables(folder, written)
+    parts: dict[str, Callable[[], object]] = {}
     if match.images_elsewhere:
         warn(
             "figures and model.npz are skipped because images are not available on this machine; "
             "--report and --poses read them here.",
             DataWarning,
         )
-    elif isinstance(match.coupling, EntropicCoupling) and match.feature_map is not None:
-        decorate({MODEL: lambda: match.predictor.save(folder / MODEL)})
+    else:
+        if isinstance(match.coupling, EntropicCoupling) and match.feature_map is not None:
+            parts[MODEL] = lambda: match.predictor.save(folder / MODEL)
+        if match.source is not None and match.target is not None:
+            parts |= _figures(folder, _match_drawings(match, poses)) if figures else {}
+            parts[PAGE_DATA] = lambda: save_page_data(
+                folder / PAGE_DATA, match_page(match, content, title=title, poses=poses)
+            )
     content["seconds"]["tables"] = time.perf_counter() - start
-    start = time.perf_counter()
-    shown = not match.images_elsewhere and match.source is not None and match.target is not None
-    if figures and shown:
-        decorate(_match_figures(folder / "figures", match, poses), stage="figures")
-        content["seconds"]["figures"] = time.perf_counter() - start
-        start = time.perf_counter()
-    if shown:
-
-        def save_page() -> None:
-            page = collect_match(match, content, found, title=title, group=group, poses=poses)
-            content["seconds"]["page"] = time.perf_counter() - start
-            save_record(folder / MATCH_DATA, page)
-
-        decorate({MATCH_DATA: save_page}, stage="page")
+    decorate(parts, content["seconds"])
     write_json(folder / "results.json", content)
     return content
 
 
-def decorate(parts: Mapping[str, Callable[[], object]], *, stage: str = "") -> None:
-    """Write figures and pages; one that fails is a warning, and the run goes on."""
+def decorate(parts: Mapping[str, Callable[[], object]], seconds: dict[str, float] | None = None) -> None:
+    """Write models, figures and pages; one that fails is a warning, and the run goes on."""
     for number, (name, write) in enumerate(parts.items()):
-        if stage:
-            runtime.progress(stage, number, len(parts))
+        stage = {MODEL: "model", PAGE_DATA: "page"}.get(name, "figures")
+        runtime.progress(stage, number, len(parts))
+        start = time.perf_counter()
         try:
             write()
         except Exception as error:  # whatever a decoration does, the results are written
             warn(f"{name} was not written ({type(error).__name__}: {error}); the results are complete.", DataWarning)
-    if stage:
-        runtime.progress(stage, len(parts), len(parts))
+        if seconds is not None:
+            seconds[stage] = seconds.get(stage, 0.0) + time.perf_counter() - start
+        runtime.progress(stage, number + 1, len(parts))
 
 
-def _match_figures(folder: Path, match: Match, poses: Poses | None) -> dict[str, Callable[[], None]]:
+def _write_tables(folder: Path, written: Mapping[str, Any]) -> None:
+    for name, table in written.items():
+        if table is not None:
+            tables.write_table(folder / f"{name}.csv", table)
+
+
+def _match_drawings(match: Match, poses: Poses | None) -> dict[str, Draw]:
     source, target = match.source, match.target
     assert source is not None
     assert target is not None
-    drawn: dict[str, Callable[[Any], Any]] = {"matches": lambda ax: match.plot("pairs", n=8, ax=ax)}
+    drawn: dict[str, Draw] = {"matches": lambda ax: match.plot("pairs", n=8, ax=ax)}
     if match.source_labels is not None and match.target_labels is not None:
         drawn["confusion"] = lambda ax: match.plot("classes", ax=ax)
     if poses is not None:
         drawn["poses"] = lambda ax: plot_poses(poses, source, target, ax=ax)
         if (poses.found & poses.ambiguous).any():
             drawn["poses-ambiguous"] = lambda ax: plot_poses(poses, source, target, ambiguous=True, ax=ax)
-    return {f"figures/{name}.png": _saving(draw, folder / f"{name}.png") for name, draw in drawn.items()}
+    return drawn
 
 
-def _saving(draw: Callable[[Any], Any], path: Path) -> Callable[[], None]:
-    def write() -> None:
+def _figures(folder: Path, drawn: Mapping[str, Draw]) -> dict[str, Callable[[], object]]:
+    def write(draw: Draw, path: Path) -> None:
         with drawing.house_style():
             figure = draw(drawing.fitted_axes()).figure
         drawing.save(figure, path)
 
-    return write
+    paths = {name: f"figures/{name}.png" for name in drawn}
+    return {paths[name]: partial(write, draw, folder / paths[name]) for name, draw in drawn.items()}
 
 
 def write_comparison(
@@ -145,12 +145,12 @@ def write_comparison(
     *,
     figures: bool = True,
     extra: Mapping[str, Any] | None = None,
-) -> JsonObject:
+) -> tables.JsonObject:
     """Write a comparison to ``folder`` and return the content of ``results.json``.
 
     ``results.json``, ``distances.csv``, ``contributors.csv`` (the images that contribute most), ``classes.csv``
     (contributions of classes, if all sets have labels) and ``class-distances.csv`` (if labels count) come first. Then
-    come decorations: ``figures/`` and ``comparison-data.json`` for the page, of which one that fails is a warning.
+    come ``figures/`` and ``page-data.json``, of which one that fails is a warning.
     """
     content = {
         "names": comparison.names,
@@ -172,52 +172,17 @@ def write_comparison(
     }
     write_json(folder / "results.json", content)
     comparison.to_csv(folder / "distances.csv")
-    write_csv(folder / "contributors.csv", *contributor_rows(comparison, datasets))
-    if all(labels is not None for labels in comparison.labels):
-        header = ("source", "target", "set", "class", "contribution", "fraction")
-        write_csv(folder / "classes.csv", header, class_rows(comparison))
-    if comparison.class_distances is not None:
-        names = [f"{name}: {title}" for name, title in comparison.class_distances.names]
-        rows = [[name, *map(float, row)] for name, row in zip(names, comparison.class_distances.matrix, strict=True)]
-        write_csv(folder / "class-distances.csv", ["class", *names], rows)
-    if figures:
-        drawn: dict[str, Callable[[Any], Any]] = {"distances": lambda ax: comparison.plot(ax=ax)}
-        if len(comparison.names) > 2:
-            drawn["tree"] = lambda ax: plot_tree(comparison, ax=ax)
-            drawn["map"] = lambda ax: plot_plane(comparison, ax=ax)
-        parts = {
-            f"figures/{name}.png": _saving(draw, folder / "figures" / f"{name}.png") for name, draw in drawn.items()
-        }
-        decorate(parts, stage="figures")
-
-    def save_page() -> None:
-        save_record(folder / COMPARISON_DATA, collect_comparison(comparison, datasets))
-
-    decorate({COMPARISON_DATA: save_page}, stage="page")
+    written = {
+        "contributors": tables.contributor_table(comparison, list(datasets)),
+        "classes": tables.class_contribution_table(comparison),
+        "class-distances": tables.class_distance_table(comparison),
+    }
+    _write_tables(folder, written)
+    drawn: dict[str, Draw] = {"distances": lambda ax: comparison.plot(ax=ax)}
+    if len(comparison.names) > 2:
+        drawn["tree"] = lambda ax: plot_tree(comparison, ax=ax)
+        drawn["map"] = lambda ax: plot_plane(comparison, ax=ax)
+    parts = _figures(folder, drawn) if figures else {}
+    parts[PAGE_DATA] = lambda: save_page_data(folder / PAGE_DATA, comparison_page(comparison, datasets))
+    decorate(parts)
     return content
-
-
-def contributor_rows(comparison: Comparison, datasets: Sequence[Dataset]) -> tables.Table:
-    """``contributors.csv``: images of either side that contribute most to a distance, with their counterparts."""
-    header = ["source", "target", "set", "image", "file", "contribution", "counterpart", "counterpart_file"]
-    rows = []
-    for pair in comparison.pairs:
-        sides = ((pair.source, pair.target, pair.source_top), (pair.target, pair.source, pair.target_top))
-        for name, other_name, top in sides:
-            own, other = (datasets[comparison.names.index(each)] for each in (name, other_name))
-            for index, part, counterpart in zip(*top, strict=True):
-                found = [int(own.positions[index]), own.files[index] if own.files else "", float(part)]
-                found += [int(other.positions[counterpart]), other.files[counterpart] if other.files else ""]
-                rows.append([pair.source, pair.target, name, *found])
-    return header, rows
-
-
-def class_rows(comparison: Comparison) -> list[tables.Row]:
-    """``classes.csv``: contribution of each class of either side to each distance."""
-    rows: list[tables.Row] = []
-    for pair in comparison.pairs:
-        for name, parts in comparison.class_contributions(pair.source, pair.target).items():
-            for title, part in parts.items():
-                fraction = part / pair.distance if pair.distance else float("nan")
-                rows.append([pair.source, pair.target, name, title, part, fraction])
-    return rows

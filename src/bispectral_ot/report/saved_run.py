@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import html
 import json
 import time
 from collections.abc import Mapping
@@ -11,59 +9,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from bispectral_ot.datasets import Dataset, center, load
 from bispectral_ot.errors import InputError
 from bispectral_ot.files import write_json
 from bispectral_ot.matching import Match, Prediction, Predictor
-from bispectral_ot.report.page import add_report, write_report
-from bispectral_ot.report.run_folder import MODEL, write_match
-from bispectral_ot.runs import RECORD, new_run, run_record
-
-_SHOWN = 10  # rows of a table in a notebook
-
-
-@dataclass(frozen=True)
-class RunTable:
-    """Table of a run, as its CSV file has it; numbers are numbers.
-
-    Attributes
-    ----------
-    columns : names
-    rows : values
-    """
-
-    columns: tuple[str, ...]
-    rows: tuple[tuple[Any, ...], ...]
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def __getitem__(self, column: str) -> list[Any]:
-        if column not in self.columns:
-            raise InputError(f"unknown column {column!r}; choose one of {', '.join(self.columns)}.")
-        place = self.columns.index(column)
-        return [row[place] for row in self.rows]
-
-    def to_frame(self) -> Any:
-        """Table as a pandas DataFrame."""
-        try:
-            import pandas
-        except ImportError:
-            raise InputError("to_frame needs pandas (pip install pandas); columns and rows hold the same.") from None
-        return pandas.DataFrame(list(self.rows), columns=list(self.columns))
-
-    def _repr_html_(self) -> str:
-        def line(cells: tuple[Any, ...], tag: str) -> str:
-            return "<tr>" + "".join(f"<{tag}>{html.escape(str(cell))}</{tag}>" for cell in cells) + "</tr>"
-
-        body = "".join(line(row, "td") for row in self.rows[:_SHOWN])
-        rest = f"<p>{len(self) - _SHOWN:,} more rows</p>" if len(self) > _SHOWN else ""
-        return f"<table>{line(self.columns, 'th')}{body}</table>{rest}"
+from bispectral_ot.report.page import write_report
+from bispectral_ot.report.run_folder import MODEL, decorate, write_match
+from bispectral_ot.report.tables import read_table
+from bispectral_ot.runs import RECORD, REPORT, new_run, run_record
 
 
 @dataclass(frozen=True)
 class Run:
-    """Folder of a run.
+    """Run folder of a match or a comparison.
 
     Attributes
     ----------
@@ -79,20 +39,21 @@ class Run:
     def __repr__(self) -> str:
         return f"Run({str(self.folder)!r}, {self.config.get('verb')})"
 
-    def table(self, name: str) -> RunTable:
+    def table(self, name: str) -> pd.DataFrame:
         """Table NAME.csv of the run: ``"matches"``, ``"labels"``, ``"outliers"``, ``"poses"``, ``"distances"``, ..."""
         known = sorted(path.stem for path in self.folder.glob("*.csv"))
         if name not in known:
             raise InputError(f"{self.folder} has no table {name!r}; its tables are {', '.join(known) or 'none'}.")
-        with open(self.folder / f"{name}.csv", newline="", encoding="utf-8") as file:
-            header, *rows = csv.reader(file)
-        return RunTable(tuple(header), tuple(tuple(map(_value, row)) for row in rows))
+        try:
+            return read_table(self.folder / f"{name}.csv")
+        except (OSError, ValueError) as error:
+            raise InputError(f"{self.folder / name}.csv is damaged ({error}).") from None
 
-    def labels(self) -> RunTable:
+    def labels(self) -> pd.DataFrame:
         """Labels that one set gets from the other, with their probabilities."""
         return self.table("labels")
 
-    def outliers(self) -> RunTable:
+    def outliers(self) -> pd.DataFrame:
         """Outliers of both sets."""
         return self.table("outliers")
 
@@ -135,15 +96,6 @@ class Run:
         return write_report(self.folder)
 
 
-def _value(cell: str) -> Any:
-    for kind in (int, float):
-        try:
-            return kind(cell)
-        except ValueError:
-            continue
-    return cell
-
-
 def open_run(folder: str | Path) -> Run:
     """Open the folder that ``match``, ``compare``, ``upright``, ``predict`` or :meth:`Match.save` has written.
 
@@ -154,8 +106,8 @@ def open_run(folder: str | Path) -> Run:
     >>> with tempfile.TemporaryDirectory() as place:
     ...     run = bot.open_run(bot.match(source, target).save(f"{place}/run", report=False, figures=False))
     ...     labels = run.labels()
-    >>> len(labels), labels.columns[:3]
-    (100, ('source', 'label', 'probability'))
+    >>> len(labels), list(labels)[:3]
+    (100, ['source', 'label', 'probability'])
     """
     folder = Path(folder)
     try:
@@ -176,5 +128,5 @@ def save_match(match: Match, folder: str | Path, *, report: bool, figures: bool,
         config = {"verb": "match", "center": False, "n_matches": k, "report": report, "figures": figures}
         write_json(place / RECORD, run_record(config, seconds=time.perf_counter() - start))
         if report:
-            add_report(place)
+            decorate({REPORT: lambda: write_report(place)})
     return Path(folder)

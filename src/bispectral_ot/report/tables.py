@@ -1,167 +1,197 @@
-"""Tables of a match: rows of the CSV files and the content of ``results.json``."""
+"""Tables of a match and of a comparison as DataFrames, their CSV files, and the content of ``results.json``."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeAlias
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
+from bispectral_ot.comparing import Comparison
 from bispectral_ot.datasets import Dataset
-from bispectral_ot.matching import ClassProportions, ClassTable, Match, Outliers
+from bispectral_ot.files import write_csv
+from bispectral_ot.matching import ClassTable, Match, Outliers
 from bispectral_ot.poses import MotionArray, Poses
-from bispectral_ot.report.records import JsonObject
 
-Row = list[Any]
-Table = tuple[list[str], Iterable[Row]]
-Columns = dict[str, Iterable[Any]]
+# A JSON object whose entries are written for readers, such as the content of results.json.
+JsonObject: TypeAlias = dict[str, Any]
+Columns = dict[str, Any]
 # Fraction of elements that are like the other set and are listed as outliers all the same.
 OUTLIER_LEVEL = 0.05
+_COMPARISON_TABLES = ("distances", "contributors", "classes", "class-distances")
+_TEXT = {"label", "runner_up", "nearest_label", "true_label", "file", "target_file", "source class", "class", "side"}
 
 
-@dataclass(frozen=True, eq=False)
-class Diagnostics:
-    """What a reader of a match should check.
+def write_table(path: Path, table: pd.DataFrame) -> None:
+    """Write a table as CSV: numbers with six digits, missing ones empty, truth values as yes and no."""
 
-    Attributes
-    ----------
-    proportions : of the classes, where they were estimated
-    sources, targets : outliers; None for a balanced plan, and where images are not known
-    order : (n,) sources by the probability of their label, the least certain first; None without labels
-    """
+    def cells(column: pd.Series) -> list[Any]:
+        if column.dtype.kind == "b":
+            return ["yes" if value else "no" for value in column]
+        if column.dtype.kind == "f":
+            return [format(value, ".6g") if np.isfinite(value) else "" for value in column]
+        return list(column)
 
-    proportions: ClassProportions | None
-    sources: Outliers | None
-    targets: Outliers | None
-    order: NDArray[np.int64] | None
-
-    @classmethod
-    def of(cls, match: Match) -> Diagnostics:
-        """Diagnostics of a match."""
-        wanted = match.outlier_scores is not None
-        return cls(
-            proportions=None if match.classes is None else match.class_proportions(),
-            sources=match.outliers(OUTLIER_LEVEL) if wanted else None,
-            targets=match.outliers(OUTLIER_LEVEL, side="target") if wanted else None,
-            order=None
-            if match.target_labels is None
-            else np.argsort(match.label_details().probabilities, kind="stable"),
-        )
+    columns = [cells(table.iloc[:, place]) for place in range(table.shape[1])]
+    write_csv(path, list(table.columns), zip(*columns, strict=True))
 
 
-def match_rows(match: Match, *, k: int) -> Table:
+def read_table(path: Path) -> pd.DataFrame:
+    """Table that :func:`write_table` has written; names of classes and of files stay text."""
+    table = pd.read_csv(path, dtype=str, keep_default_na=False)
+    text = _TEXT | ({"source", "target", "set"} if path.stem in _COMPARISON_TABLES else set())
+    for name in set(table) - text:
+        numbers = pd.to_numeric(table[name], errors="coerce")
+        if (numbers.notna() | (table[name] == "")).all():
+            table[name] = numbers
+    return table
+
+
+def match_table(match: Match, *, k: int) -> pd.DataFrame:
     """``matches.csv``: a row for each source and each of its k best targets that have a weight."""
-    top, distances = match.top_matches(k), match.top_distances(k)
-    indices, weights = top
+    (indices, weights), distances = match.top_matches(k), match.top_distances(k)
     n, m = match.coupling.shape
-    first, second = _position_columns("source", match.source, n), _position_columns("target", match.target, m)
-
-    def rows() -> Iterator[Row]:
-        sources, targets = list(first.values()), list(second.values())
-        for i in range(n):
-            own: Row = [column[i] for column in sources]  # type: ignore[index]
-            kept = np.flatnonzero(weights[i] > 0)
-            for rank, j in enumerate(kept, start=1):
-                found: Row = [column[indices[i, j]] for column in targets]  # type: ignore[index]
-                yield [*own, rank, *found, f"{weights[i, j]:.6g}", f"{distances[i, j]:.6g}"]
-
-    return [*first, "rank", *second, "weight", "distance"], rows()
+    kept = weights > 0
+    rows, targets = np.nonzero(kept)[0], indices[kept]
+    first, second = _positions("source", match.source, n), _positions("target", match.target, m)
+    columns = {name: values[rows] for name, values in first.items()} | {"rank": kept.cumsum(axis=1)[kept]}
+    columns |= {name: values[targets] for name, values in second.items()}
+    return pd.DataFrame(columns | {"weight": weights[kept], "distance": distances[kept]})
 
 
-def label_rows(match: Match, *, outliers: Outliers | None = None) -> Table | None:
+def label_table(match: Match) -> pd.DataFrame | None:
     """``labels.csv``: the label of each source with its probability, and what speaks against it.
 
-    Targets get labels where only the sources have some; None where nobody has labels.
+    Targets get labels where only the sources have some; None where neither side has labels.
     """
     n, m = match.coupling.shape
     if match.target_labels is not None:
-        labels, weights, runner_up, others, nearest, costs = match.label_details()[:6]
+        labels, probabilities, runner_up, others, nearest, distances = match.label_details()[:6]
         rivalled = (runner_up != labels) & (others > 0)
-        columns = _position_columns("source", match.source, n) | {
+        columns = _positions("source", match.source, n) | {
             "label": labels,
-            "probability": _short(weights),
+            "probability": probabilities,
             "runner_up": np.where(rivalled, runner_up, ""),
-            "runner_up_probability": _short(np.where(rivalled, others, 0.0)),
+            "runner_up_probability": np.where(rivalled, others, 0.0),
             "nearest_label": nearest,
-            "nearest_distance": _short(costs),
+            "nearest_distance": distances,
         }
-        if outliers is not None:
-            columns["outlier_score"] = [f"{score:.4g}" for score in outliers.scores]
+        if match.outlier_scores is not None:
+            columns["outlier_score"] = match.outlier_scores.source
         if match.source_labels is not None:
             columns["true_label"] = match.source_labels
-    elif match.source_labels is not None:
-        names, weights = match.class_weights(to="target")
-        given = {"label": names[weights.argmax(axis=1)], "probability": _short(weights.max(axis=1))}
-        columns = _position_columns("target", match.target, m) | given
-    else:
+        return pd.DataFrame(columns)
+    if match.source_labels is None:
         return None
-    return _table(columns)
+    names, weights = match.class_weights(to="target")
+    columns = {"label": names[weights.argmax(axis=1)], "probability": weights.max(axis=1)}
+    return pd.DataFrame(_positions("target", match.target, m) | columns)
 
 
-def outlier_rows(match: Match, found: Diagnostics) -> Table:
+def found_outliers(match: Match) -> tuple[Outliers, Outliers] | None:
+    """Outliers of the sources and of the targets; None where they were not computed with the match."""
+    if match.outlier_scores is None:
+        return None
+    return match.outliers(OUTLIER_LEVEL), match.outliers(OUTLIER_LEVEL, side="target")
+
+
+def outlier_table(match: Match) -> pd.DataFrame | None:
     """``outliers.csv``: outliers of both sides, the most distant first."""
-    sides = (("source", match.source, found.sources), ("target", match.target, found.targets))
-    rows: list[Row] = []
-    for name, dataset, outliers in sides:
-        if dataset is not None and outliers is not None:
-            files = dataset.files or [""] * len(dataset)
-            scores, positions = outliers.scores, dataset.positions
-            rows += [[name, positions[i], files[i], f"{scores[i]:.4g}"] for i in outliers.indices]
-    return ["side", "position", "file", "outlier_score"], rows
+    found = found_outliers(match)
+    if found is None or match.source is None or match.target is None:
+        return None
+    sides = zip(("source", "target"), (match.source, match.target), found, strict=True)
+    parts = [
+        pd.DataFrame(
+            {
+                "side": name,
+                "position": dataset.positions[each.indices],
+                "file": [dataset.files[i] if dataset.files else "" for i in each.indices],
+                "outlier_score": each.scores[each.indices],
+            }
+        )
+        for name, dataset, each in sides
+    ]
+    return pd.concat(parts, ignore_index=True)
 
 
-def confusion_rows(table: ClassTable) -> Table:
+def confusion_table(table: ClassTable) -> pd.DataFrame:
     """``confusion.csv``: source classes down, labels given across, counts."""
-    counts = zip(table.rows, table.counts.tolist(), strict=True)
-    return ["source class", *table.columns], [[name, *row] for name, row in counts]
+    return pd.DataFrame(
+        table.counts, index=pd.Index(table.rows, name="source class"), columns=table.columns
+    ).reset_index()
 
 
-def pose_rows(poses: Poses, source: Dataset) -> Table:
+def pose_table(poses: Poses, source: Dataset) -> pd.DataFrame:
     """``poses.csv``: a row for each source; empty where there is no pose."""
-    columns = _position_columns("source", source, len(source)) | _motion_columns(poses.motions)
-    columns |= {
-        "fit": _short(poses.fits, ".4f"),
-        "score": _short(poses.scores, ".4f"),
-        "uncertainty": _short(poses.uncertainty, ".2f"),
-        "ambiguous": ["yes" if value else "no" for value in poses.ambiguous],
-    }
-    columns |= {f"runner_up_{name}": values for name, values in _motion_columns(poses.runner_up).items()}
-    return _table(columns)
+    figures = {"fit": poses.fits, "score": poses.scores, "uncertainty": poses.uncertainty, "ambiguous": poses.ambiguous}
+    second = {f"runner_up_{name}": values for name, values in _motion_columns(poses.runner_up).items()}
+    positions = _positions("source", source, len(source))
+    return pd.DataFrame(positions | _motion_columns(poses.motions) | figures | second)
 
 
 def _motion_columns(motions: MotionArray) -> Columns:
     columns: Columns = {}
     if motions.angles is not None:
-        columns["angle"] = _short(motions.angles, ".2f")
+        columns["angle"] = motions.angles
     if motions.mirrored is not None:
-        columns["mirrored"] = ["yes" if value else "no" for value in motions.mirrored]
+        columns["mirrored"] = motions.mirrored
     if motions.shifts is not None:
-        columns |= {name: _short(part, ".2f") for name, part in zip(("down", "right"), motions.shifts.T, strict=True)}
+        columns |= dict(zip(("down", "right"), motions.shifts.T, strict=True))
     if motions.quaternions is not None:
-        columns |= {name: _short(part, ".6f") for name, part in zip("xyzw", motions.quaternions.T, strict=True)}
+        columns |= dict(zip("xyzw", motions.quaternions.T, strict=True))
     return columns
 
 
-def _position_columns(name: str, dataset: Dataset | None, count: int) -> Columns:
+def _positions(name: str, dataset: Dataset | None, count: int) -> Columns:
     """Position of each element in its set, and its file where there are files."""
-    columns: Columns = {name: np.arange(count) if dataset is None else dataset.positions}
-    if dataset is not None and dataset.files:
-        columns["file" if name == "source" else "target_file"] = dataset.files
-    return columns
+    if dataset is None:
+        return {name: np.arange(count)}
+    files = {"file" if name == "source" else "target_file": np.array(dataset.files, dtype=object)}
+    return {name: dataset.positions} | (files if dataset.files else {})
 
 
-def _table(columns: Columns) -> Table:
-    return list(columns), (list(row) for row in zip(*columns.values(), strict=True))
+def contributor_table(comparison: Comparison, datasets: list[Dataset]) -> pd.DataFrame:
+    """``contributors.csv``: images of either side that contribute most to a distance, with their counterparts."""
+    rows = []
+    for pair in comparison.pairs:
+        sides = ((pair.source, pair.target, pair.source_top), (pair.target, pair.source, pair.target_top))
+        for name, other_name, top in sides:
+            own, other = (datasets[comparison.names.index(each)] for each in (name, other_name))
+            for index, part, counterpart in zip(*top, strict=True):
+                images = [(own.positions[index], own.files[index] if own.files else "", part)]
+                images += [(other.positions[counterpart], other.files[counterpart] if other.files else "")]
+                rows.append([pair.source, pair.target, name, *(value for image in images for value in image)])
+    header = ["source", "target", "set", "image", "file", "contribution", "counterpart", "counterpart_file"]
+    return pd.DataFrame(rows, columns=header)
 
 
-def _short(numbers: NDArray[np.float64], form: str = ".6g") -> list[str]:
-    return [format(number, form) if np.isfinite(number) else "" for number in numbers]
+def class_contribution_table(comparison: Comparison) -> pd.DataFrame | None:
+    """``classes.csv``: contribution of each class of either side to each distance; None unless all sets have labels."""
+    if any(labels is None for labels in comparison.labels):
+        return None
+    rows = [
+        [pair.source, pair.target, name, title, part, part / pair.distance if pair.distance else np.nan]
+        for pair in comparison.pairs
+        for name, parts in comparison.class_contributions(pair.source, pair.target).items()
+        for title, part in parts.items()
+    ]
+    return pd.DataFrame(rows, columns=["source", "target", "set", "class", "contribution", "fraction"])
 
 
-def results(match: Match, table: ClassTable | None, found: Diagnostics, poses: Poses | None = None) -> JsonObject:
-    """Content of ``results.json``."""
+def class_distance_table(comparison: Comparison) -> pd.DataFrame | None:
+    """``class-distances.csv``: distances between the classes of all sets; None unless labels count."""
+    found = comparison.class_distances
+    if found is None:
+        return None
+    names = [f"{name}: {title}" for name, title in found.names]
+    return pd.DataFrame(found.matrix, index=pd.Index(names, name="class"), columns=names).reset_index()
+
+
+def match_results(match: Match, table: ClassTable | None, poses: Poses | None = None) -> JsonObject:
+    """Content of ``results.json`` of a match; ``table`` is its confusion table."""
     coupling = match.coupling
     n, m = coupling.shape
     content: JsonObject = {
@@ -178,31 +208,28 @@ def results(match: Match, table: ClassTable | None, found: Diagnostics, poses: P
         "m": m,
         "source": _describe(match.source, n),
         "target": _describe(match.target, m),
-        "settings": match.settings,
-        "seconds": match.seconds,
+        "settings": dict(match.settings),
+        "seconds": dict(match.seconds),
         "memory": match.memory,
     }
     if table is not None:
-        rows = zip(table.rows, table.counts, strict=True)
+        counts = pd.DataFrame(table.counts, table.rows, table.columns)
         content |= {
             "accuracy": table.accuracy,
             "majority": float(table.counts.sum(axis=1).max() / max(1, table.counts.sum())),
             "recall": table.recall,
-            "confusion": {
-                row: {column: int(count) for column, count in zip(table.columns, counts, strict=True) if count}
-                for row, counts in rows
-            },
+            "confusion": {name: {column: int(c) for column, c in row.items() if c} for name, row in counts.iterrows()},
         }
-    if found.proportions is not None:
-        columns = found.proportions._asdict()
-        names = columns.pop("classes")
+    if match.classes is not None:
+        columns = match.class_proportions()._asdict()
+        names: NDArray[Any] = columns.pop("classes")
         if match.source_labels is not None:
             columns["true"] = np.equal.outer(names, match.source_labels).mean(axis=1)
-        lines = zip(names, np.transpose(list(columns.values())), strict=True)
-        content["proportions"] = {str(name): dict(zip(columns, map(float, row), strict=True)) for name, row in lines}
-    if found.sources is not None and found.targets is not None:
-        counts = {"sources": len(found.sources.indices), "targets": len(found.targets.indices)}
-        content["outliers"] = {**counts, "level": OUTLIER_LEVEL}
+        content["proportions"] = pd.DataFrame(columns, index=names.astype(str)).to_dict(orient="index")
+    outliers = found_outliers(match)
+    if outliers is not None:
+        counted = {side: len(each.indices) for side, each in zip(("sources", "targets"), outliers, strict=True)}
+        content["outliers"] = {**counted, "level": OUTLIER_LEVEL}
     headline = match.headline()
     if headline is not None:
         content |= headline.facts()
