@@ -40,8 +40,8 @@ def run(program, files, tmp_path_factory):
 def test_a_run_has_its_files(run):
     out, outcome, _ = run
     assert sorted(path.name for path in out.iterdir()) == [
-        *("cells", "class-distances.csv", "classes.csv", "page-data.json", "contributors.csv"),
-        *("distances.csv", "figures", "report.html", "results.json", "run.json"),
+        *("cells", "class-distances.csv", "classes.csv", "contributors.csv"),
+        *("distances.csv", "figures", "page-data.json", "report.html", "results.json", "run.json"),
     ]
     pictures = sorted(path.name for path in (out / "figures").iterdir())
     assert pictures == ["distances.png", "map.png", "tree.png"]

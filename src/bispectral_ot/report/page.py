@@ -90,8 +90,8 @@ def _load_pages(paths: Iterable[Path]) -> list[JsonObject]:
             failed.append(error)
     if failed and not found:
         raise failed[0]
-    for error in failed:
-        warn(f"{error} The page is made without it.", DataWarning)
+    for each in failed:
+        warn(f"{each} The page is made without it.", DataWarning)
     return found
 
 

@@ -146,7 +146,9 @@ def match_page(
             "map": _map(match, on_map, slot, place),
             "history": [_rounded(step) for step in match.coupling.history],
             "sheet": _sheet(small),
-            "large": _sheet([_thumbnail(pictures[0][i], _LARGE) for i in checked]) if fine and len(checked) else None,
+            "large": _sheet([_thumbnail(pictures[0][int(i)], _LARGE) for i in checked])
+            if fine and len(checked)
+            else None,
         }
     )
 

@@ -161,9 +161,9 @@ def contributor_table(comparison: Comparison, datasets: list[Dataset]) -> pd.Dat
         for name, other_name, top in sides:
             own, other = (datasets[comparison.names.index(each)] for each in (name, other_name))
             for index, part, counterpart in zip(*top, strict=True):
-                images = [(own.positions[index], own.files[index] if own.files else "", part)]
-                images += [(other.positions[counterpart], other.files[counterpart] if other.files else "")]
-                rows.append([pair.source, pair.target, name, *(value for image in images for value in image)])
+                first = own.positions[index], own.files[index] if own.files else "", part
+                second = other.positions[counterpart], other.files[counterpart] if other.files else ""
+                rows.append([pair.source, pair.target, name, *first, *second])
     header = ["source", "target", "set", "image", "file", "contribution", "counterpart", "counterpart_file"]
     return pd.DataFrame(rows, columns=header)
 
