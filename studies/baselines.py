@@ -96,8 +96,10 @@ class GroupPowerSpectrum(GroupBispectrum):
     def __init__(self, group: FiniteGroup, *, normalize: bool = True) -> None:
         super().__init__(group, normalize=normalize)
 
-    def _make_columns(self, probes: NDArray[np.complex128]) -> tuple[NDArray[np.void], NDArray[np.float32]]:
-        dimensions, ones = self.group.dimensions, np.ones(self.group.order)
+    def _tabulate(self, group: FiniteGroup) -> tuple[NDArray[np.void], NDArray[np.float32]]:
+        self.group_, self._fourier_matrix = group, group.fourier_matrix[group.inverse]
+        probes = np.random.default_rng(0).standard_normal((3, group.order)) @ self._fourier_matrix
+        dimensions, ones = group.dimensions, np.ones(group.order)
         self.columns_ = find_columns(self._spectra(probes), ones.astype(np.int64), ones)
         labels = [[np.full(d * d, r), *np.indices((d, d)).reshape(2, -1)] for r, d in enumerate(dimensions)]
         r, i, j = np.concatenate(labels, axis=1)[:, self.columns_.entry]

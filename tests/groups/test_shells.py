@@ -6,7 +6,6 @@ import scipy.linalg
 import scipy.ndimage
 from scipy.spatial.transform import Rotation
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
 
 from bispectral_ot.datasets.clouds import pack_clouds
 from bispectral_ot.errors import InputError
@@ -69,7 +68,7 @@ def test_coefficients_are_the_formula():
 
 def test_columns_are_what_the_index_map_says():
     shapes = clouds(1)
-    shells = ShellBispectrum(n_shells=4, lmax=4, triple_lmax=3).fit(shapes)
+    shells = ShellBispectrum(n_shells=4, lmax=4).fit(shapes)
     features = shells.transform(shapes)[0]
     forms = shells.shell_coefficients(shapes).reshape(2, 4, 25)
     bands = np.stack([forms[1, :2].sum(axis=0), forms[1, 2:].sum(axis=0)])
@@ -105,9 +104,10 @@ def test_a_shell_cannot_turn_by_itself():
         shapes[0, part] -= shapes[0, part].mean(axis=0)
     partly = shapes.copy()
     partly[0, inner] = Rotation.from_euler("xyz", [1, 1, 1]).apply(shapes[0, inner])
-    for n_bands in (0, 2):
-        shells = ShellBispectrum(n_bands=n_bands).fit(shapes)
-        assert change(shells.transform(partly), shells.transform(shapes)) > 1e-2
+    shells = ShellBispectrum().fit(shapes)
+    for order in (2, 3):
+        columns = shells.index_map_["order"] == order
+        assert change(shells.transform(partly)[:, columns], shells.transform(shapes)[:, columns]) > 1e-2
 
 
 def test_a_stretched_shape_keeps_its_round_form():
@@ -121,13 +121,6 @@ def test_a_stretched_shape_keeps_its_round_form():
     moved = change(after[:, columns], before[:, columns])
     assert moved.max() < 0.03
     assert (change(after[:, ~columns], before[:, ~columns]) > 3 * moved).all()
-
-
-def test_flat_shapes_stay_finite():
-    (shape,) = clouds(1) * [1, 1, 0]
-    features = ShellBispectrum().fit_transform([shape, Rotation.from_euler("x", 1).apply(shape)])
-    assert np.isfinite(features).all()
-    assert change(features[1:], features[:1]) < 1e-5
 
 
 def solid(side=16):
@@ -183,7 +176,7 @@ def test_lists_of_clouds_of_any_size_and_meshes():
     features = shells.transform([(vertices, faces)])
     turned = Rotation.from_euler("xyz", [1, 2, 3]).apply(vertices)
     assert change(shells.transform([(turned, faces)]), features) < 1e-6
-    more = clone(shells).set_params(n_samples=20_000, seed=1).fit([(vertices, faces)])
+    more = clone(shells).set_params(n_samples=20_000).fit([(vertices, faces)])
     assert change(more.transform([(vertices, faces)]), features) < 0.1
 
 
@@ -213,19 +206,12 @@ def test_shapes_find_their_class_however_they_are_turned():
     assert np.mean(known.labels[raw.argmin(axis=1)] == turned.labels) < 0.4
 
 
-def test_a_point_in_the_centre_counts_for_degree_zero_only():
-    shape = np.concatenate([np.eye(3), -np.eye(3), np.zeros((1, 3))])
-    coefficients = ShellBispectrum(n_shells=2, lmax=3).fit([shape]).shell_coefficients([shape])
-    assert np.isfinite(coefficients).all()
-    assert coefficients.reshape(2, 2, 16)[0, 0, 0] == pytest.approx(1 / 7 + 6 / 7 * (1.5 - np.sqrt(7 / 6)))
-
-
 @pytest.mark.parametrize(
     ("shapes", "message"),
     [
         (np.zeros((4, 3)), r"array \(n, n_points, 3\)"),
         (np.zeros((2, 4, 5)), r"array \(n, n_points, 3\)"),
-        (np.zeros((1, 5, 5, 5)), "volume 0 .* nothing but background"),
+        (np.zeros((1, 5, 5, 5)), "shape 0 .* nothing but background"),
         ([np.full((4, 3), np.nan)], r"shape 0 .* has shape \(0, 3\)"),
         ([], "no shapes"),
         ([np.zeros((4, 2))], r"shape 0 .* expected points \(n_points, 3\)"),
@@ -242,37 +228,7 @@ def test_bad_shapes_are_refused(shapes, message):
         ShellBispectrum().fit_transform(shapes)
 
 
-def test_each_shape_is_worked_on_once(monkeypatch):
-    numbers = []
-    compute = ShellBispectrum._coefficients_of
-    monkeypatch.setattr(
-        ShellBispectrum,
-        "_coefficients_of",
-        lambda self, number, cloud: numbers.append(number) or compute(self, number, cloud),
-    )
-    shells = ShellBispectrum(n_shells=2, lmax=2).fit(clouds(40))
-    assert numbers == []
-    shells.transform(clouds(40))
-    assert sorted(numbers) == list(range(40))
-
-
-@pytest.mark.parametrize("method", ["transform", "shell_coefficients"])
-def test_it_must_be_fitted_first(method):
-    for scale in (True, False):
-        with pytest.raises(NotFittedError):
-            getattr(ShellBispectrum(scale=scale), method)(clouds(1))
-
-
 def test_bad_parameters_are_refused():
-    with pytest.raises(InputError, match="n_shells must be"):
-        ShellBispectrum(n_shells=0).fit(clouds(1))
-    for parameters, message in (
-        ({"lmax": -1}, "lmax must be"),
-        ({"n_bands": 9}, "n_bands must be an integer from 0 to 8"),
-        ({"triple_lmax": -1}, "triple_lmax must be"),
-        ({"power": 0}, "power must be a positive number"),
-        ({"power": 2}, "power must be at most 1"),
-        ({"proportions": -1}, "proportions must be at least 0"),
-    ):
-        with pytest.raises(InputError, match=message):
+    for parameters in ({"n_shells": 1}, {"lmax": -1}, {"n_samples": 0}):
+        with pytest.raises(InputError, match=f"{next(iter(parameters))} must be"):
             ShellBispectrum(**parameters).fit(clouds(1))

@@ -1,3 +1,5 @@
+"""3j symbols, invariant tensors, spherical harmonics and their rotation."""
+
 from __future__ import annotations
 
 from itertools import permutations
@@ -5,18 +7,43 @@ from itertools import permutations
 import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
+from scipy.special import sph_harm_y
 
-from bispectral_ot.groups.so3 import invariant_tensor, triangle, wigner_3j
+from bispectral_ot.groups.harmonics import (
+    analysis_matrix,
+    equiangular_grid,
+    generators,
+    real_harmonics,
+    wigner_matrices,
+)
+from bispectral_ot.groups.so3 import invariant_tensor, wigner_3j
 from sphere_oracles import clebsch_gordan, rotate_coefficients
 
-SOME = [(0, 0, 0), (1, 1, 2), (2, 2, 2), (1, 2, 3), (3, 3, 3), (2, 4, 5), (5, 3, 4), (6, 6, 7)]
+SOME = [(0, 0, 0), (1, 1, 2), (2, 2, 2), (1, 2, 3), (3, 3, 3), (2, 4, 5), (5, 3, 4)]
+LMAX = 6
+ROTATIONS = Rotation.concatenate(
+    [
+        Rotation.random(6, rng=np.random.default_rng(0)),
+        Rotation.identity(),
+        Rotation.from_euler("z", 40, degrees=True),
+        Rotation.from_euler("y", 180, degrees=True),  # poles of the Euler angles
+        Rotation.from_euler("zy", [30, 180], degrees=True),
+        Rotation.from_euler("y", 1e-9),
+    ]
+)
 
 
-def test_known_values():
+def test_known_3j_symbols():
     assert wigner_3j(1, 1, 0)[1, 1, 0] == pytest.approx(-1 / np.sqrt(3), abs=1e-15)
     assert wigner_3j(2, 2, 2)[2, 2, 2] == pytest.approx(-np.sqrt(2 / 35), abs=1e-15)
     assert wigner_3j(1, 1, 1)[2, 0, 1] == pytest.approx(1 / np.sqrt(6), abs=1e-15)
     assert not wigner_3j(1, 1, 3).any()
+    # Clebsch-Gordan matrices are orthogonal at high degrees
+    l1, l2 = 12, 20
+    matrix = np.concatenate(
+        [np.sqrt(2 * l3 + 1) * wigner_3j(l1, l2, l3).reshape(-1, 2 * l3 + 1) for l3 in range(8, 33)], axis=1
+    )
+    np.testing.assert_allclose(matrix.T @ matrix, np.eye(len(matrix)), atol=1e-14)
 
 
 @pytest.mark.parametrize("degrees", SOME)
@@ -29,18 +56,9 @@ def test_symbols_are_those_of_racahs_formula(degrees):
         assert symbols[place] == pytest.approx(expected, abs=1e-13)
 
 
-def test_clebsch_gordan_matrices_are_orthogonal_at_high_degrees():
-    l1, l2 = 12, 20
-    blocks = [np.sqrt(2 * l3 + 1) * wigner_3j(l1, l2, l3).reshape(-1, 2 * l3 + 1) for l3 in range(8, 33)]
-    matrix = np.concatenate(blocks, axis=1)
-    np.testing.assert_allclose(matrix.T @ matrix, np.eye(len(matrix)), atol=1e-14)
-
-
 @pytest.mark.parametrize("degrees", SOME)
 def test_the_invariant_tensor_is_invariant_and_symmetric(degrees):
-    rng = np.random.default_rng(0)
-    lmax = max(degrees)
-    coefficients = rng.standard_normal((3, (lmax + 1) ** 2))
+    coefficients = np.random.default_rng(0).standard_normal((3, (max(degrees) + 1) ** 2))
     turned = rotate_coefficients(coefficients, Rotation.from_euler("ZYZ", [0.3, 1.2, -2.0]))
 
     def contract(three, order=(0, 1, 2)):
@@ -55,7 +73,45 @@ def test_the_invariant_tensor_is_invariant_and_symmetric(degrees):
         assert contract(coefficients, order) == pytest.approx(value if even else -value, abs=1e-12)
 
 
-def test_triangle():
-    assert triangle(2, 3, 5)
-    assert not triangle(2, 3, 6)
-    assert not triangle(1, 4, 2)
+def test_harmonics_are_those_of_scipy_and_their_quadrature_is_exact():
+    x, y, z = points = np.random.default_rng(0).standard_normal((3, 10))
+    harmonics = real_harmonics(points.T, 5)
+    for degree in range(6):
+        for m in range(-degree, degree + 1):
+            value = sph_harm_y(degree, abs(m), np.arctan2(np.hypot(x, y), z), np.arctan2(y, x))
+            expected = value.real if m == 0 else np.sqrt(2) * (-1) ** m * (value.real if m > 0 else value.imag)
+            np.testing.assert_allclose(harmonics[:, degree * degree + degree + m], expected, atol=1e-12)
+    np.testing.assert_allclose(real_harmonics(np.zeros(3), 1), [np.sqrt(1 / (4 * np.pi)), 0, 0, 0])
+    points, weights = equiangular_grid(21, 22)
+    harmonics = real_harmonics(points.reshape(-1, 3), 10)
+    np.testing.assert_allclose(harmonics.T @ (weights.reshape(-1, 1) * harmonics), np.eye(121), atol=1e-13)
+    assert weights.sum() == pytest.approx(4 * np.pi)
+    np.testing.assert_allclose(np.linalg.norm(points, axis=2), 1)
+
+
+def test_analysis_is_least_squares():
+    rng = np.random.default_rng(0)
+    points, weights, samples = rng.standard_normal((50, 3)), rng.random(50) + 0.1, rng.standard_normal(50)
+    roots = np.sqrt(weights)
+    expected = np.linalg.lstsq(roots[:, None] * real_harmonics(points, 3), roots * samples, rcond=None)[0]
+    np.testing.assert_allclose(samples @ analysis_matrix(points, weights, 3), expected, atol=1e-12)
+
+
+def test_wigner_matrices_rotate_the_coefficients_of_a_signal():
+    random = np.random.default_rng(1)
+    coefficients, points = random.normal(size=(LMAX + 1) ** 2), random.normal(size=(30, 3))
+    matrices = wigner_matrices(ROTATIONS, LMAX)
+    for number, rotation in enumerate(ROTATIONS):
+        parts = [coefficients[degree**2 : (degree + 1) ** 2] for degree in range(LMAX + 1)]
+        turned = np.concatenate([matrix[number] @ part for matrix, part in zip(matrices, parts, strict=True)])
+        expected = real_harmonics(rotation.inv().apply(points), LMAX) @ coefficients
+        np.testing.assert_allclose(real_harmonics(points, LMAX) @ turned, expected, atol=1e-12)
+        np.testing.assert_allclose(rotate_coefficients(coefficients[None], rotation)[0], turned, atol=1e-10)
+
+
+@pytest.mark.parametrize("axis", range(3))
+def test_generators_are_derivatives_at_the_identity(axis):
+    step = 1e-5 * np.eye(3)[[axis]]
+    ahead, behind = (wigner_matrices(Rotation.from_rotvec(sign * step), LMAX) for sign in (1, -1))
+    for one, other, generator in zip(ahead, behind, generators(LMAX), strict=True):
+        np.testing.assert_allclose((one - other)[0] / 2e-5, generator[axis], atol=1e-7)

@@ -20,8 +20,7 @@ from bispectral_ot.features.registry import (
 )
 from bispectral_ot.features.ring import RingBispectrum
 from bispectral_ot.features.translation import TranslationBispectrum
-from bispectral_ot.groups.bispectrum import GroupBispectrum
-from bispectral_ot.groups.cyclic import CyclicBispectrum
+from bispectral_ot.groups.bispectrum import CyclicBispectrum, GroupBispectrum
 from bispectral_ot.groups.shells import ShellBispectrum
 from bispectral_ot.groups.sphere import SphereBispectrum, project_to_sphere
 from bispectral_ot.transformer import BatchTransformer

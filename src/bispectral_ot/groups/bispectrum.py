@@ -1,10 +1,11 @@
-"""Bispectrum of signals on any finite group."""
+"""Bispectra of signals on finite groups, and on the circle."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
+import scipy.fft
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
@@ -14,40 +15,40 @@ from bispectral_ot.errors import InputError
 from bispectral_ot.groups.blocks import BlockSet, Columns, find_columns, full_pairs, make_blocks, selective_pairs
 from bispectral_ot.groups.finite import FiniteGroup
 from bispectral_ot.groups.inversion import invert_selective
-from bispectral_ot.transformer import BatchTransformer, columns_table, take_out_sizes, write_scaled
+from bispectral_ot.groups.irreps import IntArray
+from bispectral_ot.groups.named import CyclicGroup
+from bispectral_ot.transformer import VANISHING, BatchTransformer, columns_table, take_out_sizes, write_scaled
 
 
 class GroupBispectrum(BatchTransformer):
     """Bispectrum of real signals on a finite group.
 
     ``B[r, s] = (F_r (x) F_s) C_rs [ (+)_{t in r (x) s} F_t^H ] C_rs^H`` (appendix C of the paper) with
-    ``F_rho = sum_g f(g) rho(g)^H``: B does not change under the translations ``f(g) -> f(t^-1 g)``. Two signals with
-    invertible ``F_rho`` have the same bispectrum only if one is a translation of the other. (The paper writes
-    ``F_rho = sum_g f(g) rho(g)``, whose B does not change under ``f(g) -> f(g t)``; it is that of ``f(g^-1)``.)
+    ``F_rho = sum_g f(g) rho(g)^H`` is invariant to the translations ``f(g) -> f(t^-1 g)``. Two signals with invertible
+    ``F_rho`` have the same bispectrum only if one is a translation of the other. (The paper writes
+    ``F_rho = sum_g f(g) rho(g)``, whose B is invariant to ``f(g) -> f(g t)``; it is that of ``f(g^-1)``.)
 
-    The columns are the entries of the blocks ``(F_r (x) F_s) C_t F_t^H``, one block per t in ``r (x) s``,
-    from which the last, unitary, factor of B is left out. Entries that are zero, or equal up to the sign, for
-    all real signals are found and dropped, and counted in ``feature_weights_``: weighted L2 and cosine
-    distances are those between the complete arrays B of all pairs; for commutative groups L1 distances are,
-    too.
+    The columns are the entries of the blocks ``(F_r (x) F_s) C_t F_t^H``, one block per t in ``r (x) s``, without the
+    last, unitary factor of B. Entries that are zero, or equal up to the sign, for all real signals are dropped and
+    counted in ``feature_weights_``: weighted L2 and cosine distances are those between the complete arrays B of all
+    pairs; for commutative groups weighted L1 distances are as well.
 
     Parameters
     ----------
     group : FiniteGroup
         The group.
     coefficients : {"full", "selective"}
-        All pairs (r, s), of the order of ``|G|^2`` numbers; or ``B[0, s]`` and ``B[r, s]`` for all s and the
-        few r that it takes to distinguish the elements of the group (one for cyclic, dihedral, octahedral
-        groups), of the order of ``|G|`` numbers. The selective set determines a signal with invertible
-        ``F_rho`` up to the group's action and can be inverted (after Mataigne et al. 2024; see
-        :meth:`invert`).
+        All pairs (r, s), of the order of ``|G|^2`` numbers; or ``B[0, s]`` and ``B[r, s]`` for all s and the few r that
+        distinguish the elements of the group (one for cyclic, dihedral and octahedral groups), of the order of ``|G|``
+        numbers. The selective set determines a signal with invertible ``F_rho`` up to the action of the group and can
+        be inverted (after Mataigne et al. 2024; see :meth:`invert`).
     normalize : bool
-        Divide each bispectrum by its L2 norm, so that the scale of a signal does not count.
+        Divide each bispectrum by its L2 norm, which removes the scale of the signal.
 
     Notes
     -----
-    ``index_map_`` has the fields r, s, t, copy (which of several equal t), i, j (row), k (column), part (0
-    real, 1 imaginary) of the first of the entries that a column stands for.
+    ``index_map_`` has the fields r, s, t, copy (of several equal t), i, j (row), k (column), part (0 real, 1 imaginary)
+    of the first entry that a column represents.
 
     Examples
     --------
@@ -64,10 +65,11 @@ class GroupBispectrum(BatchTransformer):
 
     _accepts_images = False
     _degree = 3  # of the columns in the signal
+    group_: FiniteGroup
     blocks_: BlockSet
     columns_: Columns
     _kept_blocks: BlockSet
-    _positions: NDArray[np.int64]
+    _positions: IntArray
     _fourier_matrix: NDArray[np.complex128]
 
     def __init__(self, group: FiniteGroup, *, coefficients: str = "full", normalize: bool = True) -> None:
@@ -83,67 +85,65 @@ class GroupBispectrum(BatchTransformer):
                 f"signals have {self.n_features_in_} values, but the group has {self.group.order} elements; "
                 "give one value each."
             )
-        self._fourier_matrix = self.group.fourier_matrix[self.group.inverse]
-        return self._make_columns(
-            np.random.default_rng(0).standard_normal((3, self.group.order)) @ self._fourier_matrix
-        )
+        return self._tabulate(self.group)
 
-    def _make_columns(self, probes: NDArray[np.complex128]) -> tuple[NDArray[np.void], NDArray[np.float32]]:
-        """Index map and weights, from Fourier coefficients of a few random signals."""
-        full = check_choice("coefficients", self.coefficients, ("full", "selective")) == "full"
+    def _tabulate(self, group: FiniteGroup) -> tuple[NDArray[np.void], NDArray[np.float32]]:
+        """Blocks and distinct columns; index map and weights."""
+        selective = check_choice("coefficients", self.coefficients, ("full", "selective")) == "selective"
+        self.group_, self._fourier_matrix = group, group.fourier_matrix[group.inverse]
         with one_blas_thread():
-            blocks = make_blocks(self.group, full_pairs(self.group) if full else selective_pairs(self.group))
-        factors = self.group.dimensions[blocks.labels[2]].astype(float)
-        columns = find_columns(blocks.entries(probes), blocks.counts, factors)
-        self.blocks_, self.columns_ = blocks, columns
+            self.blocks_ = blocks = make_blocks(group, self._selective_pairs() if selective else full_pairs(group))
+        labels = blocks.labels
+        probes = blocks.entries(np.random.default_rng(0).standard_normal((3, group.order)) @ self._fourier_matrix)
+        self.columns_ = columns = find_columns(probes, blocks.counts, group.dimensions[labels[2]].astype(float))
         self._kept_blocks, self._positions = blocks.keep_blocks_of(columns.entry)
-        names = ("r", "s", "t", "copy", "i", "j", "k")
-        fields = dict(zip(names, blocks.labels[:, columns.entry], strict=True))
+        fields = dict(zip(("r", "s", "t", "copy", "i", "j", "k"), labels[:, columns.entry], strict=True))
         return columns_table(**fields, part=columns.part), columns.counts.astype(np.float32)
 
+    def _selective_pairs(self) -> IntArray:
+        return selective_pairs(self.group_)
+
     def _scratch_per_row(self) -> int:
-        return 16 * (2 * self.group.order + 5 * len(self._kept_blocks.counts)) + 16 * self.n_features_out_
+        return 16 * (2 * self.n_features_in_ + 5 * len(self._kept_blocks.block_of) + self.n_features_out_)
 
     def _fill(self, rows: NDArray[Any], out: NDArray[np.float32]) -> int:
         coefficients = rows.astype(np.float64) @ self._fourier_matrix
-        sizes, weights = take_out_sizes(coefficients), self.feature_weights_
+        sizes = take_out_sizes(coefficients)
         values = self._values(coefficients)
-        return write_scaled(values, out, weights, sizes, degree=self._degree, normalize=self.normalize)
+        return write_scaled(values, out, self.feature_weights_, sizes, degree=self._degree, normalize=self.normalize)
 
     def _values(self, coefficients: NDArray[np.complex128]) -> NDArray[np.float64]:
-        """Columns from flat Fourier coefficients (n, order)."""
+        """Columns from Fourier coefficients (n, order)."""
         entries = self._kept_blocks.entries(coefficients)[:, self._positions]
         values: NDArray[np.float64] = np.where(self.columns_.part, entries.imag, entries.real)
         return values * self.columns_.scale
 
     def fourier(self, X: ArrayLike) -> list[NDArray[np.complex128]]:
-        """Fourier coefficients ``F_rho``, as the class defines them: (n, d, d) per irrep."""
+        """Fourier coefficients ``F_rho`` as the class defines them: (n, d, d) per irrep."""
         check_is_fitted(self)
         rows, _ = self._read(X, reset=False)
-        return self.group.split_coefficients(rows.astype(np.float64) @ self._fourier_matrix)
+        return self.group_.split_coefficients(rows.astype(np.float64) @ self._fourier_matrix)
 
     def matrices(self, X: ArrayLike) -> dict[tuple[int, int], NDArray[np.complex128]]:
-        """All ``B[r, s]`` as the formula says, each (n, d_r d_s, d_r d_s) complex: for reading and tests."""
+        """All ``B[r, s]`` by the formula, each (n, d_r d_s, d_r d_s) complex."""
         coefficients = self.fourier(X)
         result = {}
         for r, first in enumerate(coefficients):
             for s, second in enumerate(coefficients):
-                matrix, parts = self.group.clebsch_gordan(r, s)
-                size = len(matrix)
-                blocks = np.zeros((len(first), size, size), dtype=np.complex128)
-                start = 0
-                for t in parts:
-                    stop = start + self.group.dimensions[t]
-                    blocks[:, start:stop, start:stop] = coefficients[t].conj().swapaxes(1, 2)
-                    start = stop
-                product = np.einsum("nip,njq->nijpq", first, second).reshape(-1, size, size)
-                result[r, s] = product @ matrix @ blocks @ matrix.conj().T
+                matrix, parts = self.group_.clebsch_gordan(r, s)
+                sums = np.zeros((len(first), *matrix.shape), dtype=np.complex128)
+                ends = np.cumsum(self.group_.dimensions[parts])
+                for t, end in zip(parts, ends, strict=True):
+                    part = slice(end - self.group_.dimensions[t], end)
+                    sums[:, part, part] = coefficients[t].conj().swapaxes(1, 2)
+                product = np.einsum("nip,njq->nijpq", first, second).reshape(sums.shape)
+                result[r, s] = product @ matrix @ sums @ matrix.conj().T
         return result
 
     def invert(self, features: ArrayLike) -> NDArray[np.float64]:
         """Signals with the given selective bispectra, each up to the action of the group.
 
-        With ``normalize=True`` a signal also comes back divided by the cube root of its bispectrum's norm.
+        With ``normalize=True`` a signal is also divided by the cube root of the norm of its bispectrum.
 
         Parameters
         ----------
@@ -157,7 +157,7 @@ class GroupBispectrum(BatchTransformer):
         Raises
         ------
         InputError
-            Where some ``F_rho`` is zero or nearly singular, so that the signal is not determined.
+            If some ``F_rho`` is zero or nearly singular: the signal is then not determined.
         """
         check_is_fitted(self)
         if self.coefficients != "selective":
@@ -165,12 +165,86 @@ class GroupBispectrum(BatchTransformer):
         values = np.asarray(features, dtype=np.float64)
         if values.ndim != 2 or values.shape[1] != self.n_features_out_ or not np.isfinite(values).all():
             raise InputError(f"expected finite features of shape (n, {self.n_features_out_}), got {values.shape}.")
+        return self._invert(values)
+
+    def _invert(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         with one_blas_thread():
-            lifted = invert_selective(
-                self.group,
+            signals = invert_selective(
+                self.group_,
                 self.blocks_,
                 self.columns_.unfold(values),
-                columns=lambda signals: self._values(signals @ self.group.fourier_matrix),
+                columns=lambda signals: self._values(signals @ self.group_.fourier_matrix),
                 target=values,
             )
-        return lifted[:, self.group.inverse]
+        return signals[:, self.group_.inverse]
+
+
+class CyclicBispectrum(GroupBispectrum):
+    """Bispectrum of real signals of length n, invariant to cyclic shifts.
+
+    ``B[i, j] = F_i F_j conj(F_{(i + j) mod n})`` with F the DFT of the signal. Rows of the input are signals.
+
+    Parameters
+    ----------
+    coefficients : {"full", "selective"}
+        All n x n coefficients, one per symmetry orbit, with multiplicities in ``feature_weights_``; or the about n / 2
+        of them ``B[0, 0]``, ``B[0, 1]`` and ``B[1, k]``, k = 1 to (n - 1) // 2, which determine a signal without
+        vanishing Fourier coefficients up to a shift (the selective bispectrum of Mataigne et al. 2024) and can be
+        inverted.
+    normalize : bool
+        Divide each bispectrum by its L2 norm (of the unfolded array), which removes the scale of the signal.
+
+    Notes
+    -----
+    ``index_map_`` has the fields i, j, part (0 real, 1 imaginary).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bispectral_ot.features import CyclicBispectrum
+    >>> signals = np.array([[1.0, 4.0, 2.0, 5.0, 3.0]])
+    >>> selective = CyclicBispectrum(coefficients="selective", normalize=False).fit(signals)
+    >>> np.allclose(selective.transform(np.roll(signals, 2, axis=1)), selective.transform(signals), atol=1e-6)
+    True
+    >>> selective.invert(selective.transform(signals)).round(3)  # up to a shift
+    array([[5., 3., 1., 4., 2.]])
+    """
+
+    def __init__(self, *, coefficients: str = "full", normalize: bool = True) -> None:
+        self.coefficients = coefficients
+        self.normalize = normalize
+
+    def _prepare(self) -> tuple[NDArray[np.void], NDArray[np.float32]]:
+        table, weights = self._tabulate(CyclicGroup(self.n_features_in_))
+        return columns_table(i=table["r"], j=table["s"], part=table["part"]), weights
+
+    def _selective_pairs(self) -> IntArray:
+        n = self.n_features_in_
+        return np.array([(0, 0, 1), (0, 1, 1), *((1, k, 1) for k in range(1, (n + 1) // 2))][: max(1, n)])
+
+    def _invert(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """``F_0 = cbrt B[0, 0]``, ``|F_1|^2 = B[0, 1] / F_0`` and ``F_{k+1} = conj(B[1, k] / (F_1 F_k))``."""
+        n = self.n_features_in_
+        blocks = self.columns_.unfold(values)
+        spectra = np.cbrt(blocks[:, :1].real).astype(np.complex128)
+        if n > 1:
+            with np.errstate(divide="ignore", invalid="ignore"):  # checked below
+                spectra = np.append(spectra, np.sqrt(blocks[:, 1:2] / spectra), axis=1)
+                for block in blocks.T[2:]:
+                    following = np.conj(block / (spectra[:, 1] * spectra[:, -1]))
+                    spectra = np.append(spectra, following[:, None], axis=1)
+        magnitude = np.where(np.isfinite(spectra), np.abs(spectra), 0)
+        vanishing = magnitude <= VANISHING * magnitude.max(axis=1, keepdims=True)
+        if n > 1 and vanishing[:, : n if n > 2 else 1].any():
+            signal, frequency = np.argwhere(vanishing)[0]
+            raise InputError(
+                f"signal {signal} (counting from 0) has no Fourier coefficient at frequency {frequency}, so its "
+                "selective bispectrum does not determine it; use coefficients='full'."
+            )
+        # F_1 was taken as positive, so F_k came out times exp(-i k phase). The last one, F_m, must be the conjugate of
+        # F_{n-m}: this gives n * phase, hence the signal up to a whole shift.
+        last = spectra.shape[1] - 1
+        phase = -np.angle(spectra[:, last] * spectra[:, (n - last) % n]) / n
+        spectra *= np.exp(1j * phase[:, None] * np.arange(last + 1))
+        signals: NDArray[np.float64] = scipy.fft.irfft(spectra[:, : n // 2 + 1], n=n)
+        return signals

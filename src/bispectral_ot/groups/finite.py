@@ -1,4 +1,4 @@
-"""A finite group: product table, irreps, Clebsch-Gordan matrices, Fourier transform."""
+"""Finite groups: Cayley table, irreducible representations, Clebsch-Gordan matrices, Fourier transform."""
 
 from __future__ import annotations
 
@@ -7,21 +7,18 @@ from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from bispectral_ot.checks import check_integer
 from bispectral_ot.engines import one_blas_thread
 from bispectral_ot.errors import InputError
-from bispectral_ot.groups.irreps import Irrep, clebsch_gordan_matrix, decompose
-from bispectral_ot.groups.table import IntArray, check_table, conjugacy_classes, find_identity, inverses
-
-Signal = NDArray[Any]  # real or complex
+from bispectral_ot.groups.irreps import IntArray, Irrep, clebsch_gordan_matrix, decompose
 
 
 class FiniteGroup:
-    """Finite group, given by its Cayley table; make one with :meth:`from_table` or take a named subclass.
+    """Finite group, given by its Cayley table; use :meth:`from_table` or a named subclass.
 
-    Irreps and Clebsch-Gordan matrices are computed when first asked for.
+    Irreducible representations (irreps) and Clebsch-Gordan matrices are computed on first use.
 
     Attributes
     ----------
@@ -34,7 +31,7 @@ class FiniteGroup:
     inverse : ndarray of shape (order,)
         Index of the inverse of each element.
     elements : tuple of str
-        A name for each element.
+        Names of the elements.
 
     Examples
     --------
@@ -49,15 +46,14 @@ class FiniteGroup:
     def __init__(self, table: IntArray, *, elements: Sequence[str] | None = None) -> None:
         self.table = table
         self.order = len(table)
-        self.identity = find_identity(table)
-        self.inverse = inverses(table, self.identity)
+        self.identity, self.inverse = _identity_and_inverses(table)
         self.elements = tuple(map(str, range(self.order))) if elements is None else tuple(elements)
         if len(self.elements) != self.order:
             raise InputError(f"{len(self.elements)} element names for a group of order {self.order}; give one each.")
 
     @classmethod
-    def from_table(cls, table: Any, *, elements: Sequence[str] | None = None) -> FiniteGroup:
-        """Make a group from a Cayley table; :class:`~bispectral_ot.errors.InputError` where it is none.
+    def from_table(cls, table: ArrayLike, *, elements: Sequence[str] | None = None) -> FiniteGroup:
+        """Group with the given Cayley table; an :class:`~bispectral_ot.errors.InputError` names a violated axiom.
 
         Parameters
         ----------
@@ -66,7 +62,9 @@ class FiniteGroup:
         elements : sequence of str, optional
             Names of the elements.
         """
-        return FiniteGroup(check_table(table), elements=elements)
+        group = FiniteGroup(_check_entries(table), elements=elements)
+        _check_associative(group.table)
+        return group
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(order={self.order})"
@@ -75,7 +73,7 @@ class FiniteGroup:
         return self.order
 
     def __deepcopy__(self, memo: Any) -> Self:
-        """Groups never change, so estimators that are cloned may share them."""
+        """Groups are immutable, so cloned estimators share them."""
         return self
 
     @property
@@ -85,8 +83,12 @@ class FiniteGroup:
 
     @cached_property
     def conjugacy_classes(self) -> list[IntArray]:
-        """The classes ``{x * g * x^-1}`` as arrays of elements."""
-        return conjugacy_classes(self.table, self.inverse)
+        """Conjugacy classes ``{x * g * x^-1}`` as arrays of elements, in the order of their first element."""
+        classes: dict[int, IntArray] = {}
+        for element in range(self.order):
+            members = np.unique(self.table[self.table[:, element], self.inverse])
+            classes.setdefault(int(members[0]), members)
+        return list(classes.values())
 
     @cached_property
     def irreps(self) -> list[Irrep]:
@@ -94,8 +96,8 @@ class FiniteGroup:
         return self._find_irreps()
 
     def _find_irreps(self) -> list[Irrep]:
-        with one_blas_thread():  # many small products: more threads only wait
-            return decompose(self.table, self.inverse)
+        with one_blas_thread():  # many small products
+            return decompose(self.table, self.inverse, self.conjugacy_classes)
 
     @cached_property
     def dimensions(self) -> IntArray:
@@ -110,30 +112,28 @@ class FiniteGroup:
     @cached_property
     def conjugate_irrep(self) -> IntArray:
         """Index of the irrep with the conjugate character, for each irrep."""
-        overlap = (self.characters @ self.characters.T).real
-        partner: IntArray = np.argmax(overlap, axis=1)
+        partner: IntArray = np.argmax((self.characters @ self.characters.T).real, axis=1)
         return partner
 
     def multiplicities(self, r: int, s: int | slice) -> IntArray:
-        """How often each irrep occurs in ``r (x) s``: shape (n_irreps,), or one row per s for a slice."""
-        self._check_irreps(r, *(() if isinstance(s, slice) else (s,)))
+        """Multiplicity of each irrep in ``r (x) s``: shape (n_irreps,), or one row per s for a slice."""
+        for number in (r,) if isinstance(s, slice) else (r, s):
+            check_integer("an irrep of this group", number, minimum=0, maximum=len(self.irreps) - 1)
         product = self.characters[r] * self.characters[s]
         counts: IntArray = np.rint((product @ self.characters.conj().T).real / self.order).astype(np.int64)
         return counts
 
     def clebsch_gordan(self, r: int, s: int) -> tuple[NDArray[np.complex128], list[int]]:
-        """Return the unitary C and irreps t with ``r(g) (x) s(g) = C [(+)_t t(g)] C^H`` for every g.
+        """Unitary C and irreps t with ``r(g) (x) s(g) = C [(+)_t t(g)] C^H`` for every g.
 
         Returns
         -------
         matrix : ndarray of shape (d_r * d_s, d_r * d_s), complex
         parts : list of int
-            The irreps of the blocks of columns in order; an irrep of multiplicity m is there m times.
+            Irreps of the blocks of columns in order; an irrep of multiplicity m occurs m times.
         """
         counts = self.multiplicities(r, s)
         parts = [int(t) for t in np.repeat(np.arange(len(counts)), counts)]
-        if self.dimensions[r] * self.dimensions[s] == 1:
-            return np.ones((1, 1), dtype=np.complex128), parts
         found: dict[tuple[int, int], NDArray[np.complex128]] = self.__dict__.setdefault("_clebsch_gordan", {})
         if (r, s) not in found:
             irreps = [(self.irreps[t], int(counts[t])) for t in np.flatnonzero(counts)]
@@ -142,21 +142,20 @@ class FiniteGroup:
 
     @cached_property
     def fourier_matrix(self) -> NDArray[np.complex128]:
-        """All ``rho(g)``, flattened side by side: ``signal @ fourier_matrix`` is a signal's transform."""
+        """All ``rho(g)``, flattened side by side: ``signal @ fourier_matrix`` is the transform of a signal."""
         return np.concatenate([irrep.reshape(self.order, -1) for irrep in self.irreps], axis=1)
 
     def split_coefficients(self, flat: NDArray[np.complex128]) -> list[NDArray[np.complex128]]:
         """Cut ``(..., order)`` Fourier coefficients into one ``(..., d, d)`` array per irrep."""
-        ends = np.cumsum(self.dimensions**2)[:-1]
-        parts = np.split(flat, ends, axis=-1)
+        parts = np.split(flat, np.cumsum(self.dimensions**2)[:-1], axis=-1)
         return [part.reshape(*part.shape[:-1], d, d) for part, d in zip(parts, self.dimensions, strict=True)]
 
-    def fourier(self, signal: Signal) -> list[NDArray[np.complex128]]:
-        """Transform signals (..., order): ``F_rho = sum_g f(g) rho(g)``, one (..., d, d) array per irrep."""
+    def fourier(self, signal: ArrayLike) -> list[NDArray[np.complex128]]:
+        """Fourier transform of signals (..., order): ``F_rho = sum_g f(g) rho(g)``, one (..., d, d) array per irrep."""
         return self.split_coefficients(self._check_signal(signal) @ self.fourier_matrix)
 
     def inverse_fourier(self, coefficients: Sequence[NDArray[np.complex128]]) -> NDArray[np.complex128]:
-        """Transform back: ``f(g) = 1/|G| sum_rho d_rho trace(F_rho rho(g)^H)``, (..., order) complex."""
+        """Inverse transform: ``f(g) = 1/|G| sum_rho d_rho trace(F_rho rho(g)^H)``, (..., order) complex."""
         expected, sizes = [(d, d) for d in self.dimensions.tolist()], [np.shape(part)[-2:] for part in coefficients]
         if sizes != expected:
             raise InputError(f"coefficients must be one array per irrep whose shapes end with {expected}; got {sizes}.")
@@ -166,20 +165,72 @@ class FiniteGroup:
         ]
         return np.concatenate(weighted, axis=-1) @ self.fourier_matrix.conj().T
 
-    def translate(self, signal: Signal, element: int) -> Signal:
-        """Move signals (..., order) by an element t: ``f(g) -> f(t^-1 g)``, and ``F_rho -> rho(t) F_rho``.
+    def translate(self, signal: ArrayLike, element: int) -> NDArray[Any]:
+        """Translate signals (..., order) by an element t: ``f(g) -> f(t^-1 g)``, hence ``F_rho -> rho(t) F_rho``.
 
-        The value at ``g`` goes to ``t g``; on a cyclic group that is ``numpy.roll``.
+        On a cyclic group this is ``numpy.roll``.
         """
         element = check_integer("an element of this group", element, minimum=0, maximum=self.order - 1)
         return self._check_signal(signal)[..., self.table[self.inverse[element]]]
 
-    def _check_irreps(self, *numbers: int) -> None:
-        for number in numbers:
-            check_integer("an irrep of this group", number, minimum=0, maximum=len(self.irreps) - 1)
-
-    def _check_signal(self, signal: Signal) -> Signal:
+    def _check_signal(self, signal: ArrayLike) -> NDArray[Any]:
         values = np.asarray(signal)
         if values.shape[-1:] != (self.order,):
             raise InputError(f"a signal on this group has {self.order} values; got shape {values.shape}.")
         return values
+
+
+def _check_entries(table: ArrayLike) -> IntArray:
+    """Cayley table as an integer array whose entries are elements."""
+    try:
+        array = np.asarray(table)
+    except ValueError:
+        raise InputError(
+            "a Cayley table is a square matrix of element numbers; got rows of different lengths."
+        ) from None
+    if array.ndim != 2 or array.shape[0] != array.shape[1] or array.size == 0:
+        raise InputError(f"a Cayley table is a square matrix of element numbers; got shape {array.shape}.")
+    if array.dtype.kind not in "iu" and not (array.dtype.kind == "f" and np.array_equal(array, np.round(array))):
+        raise InputError(f"a Cayley table holds element numbers, which are integers; got {array.dtype}.")
+    outside = np.argwhere((array < 0) | (array >= len(array)))
+    if len(outside):
+        a, b = outside[0]
+        raise InputError(
+            f"closure fails: table[{a}, {b}] = {array[a, b]} is not an element; entries must be 0 to {len(array) - 1}."
+        )
+    return np.ascontiguousarray(array, dtype=np.int64)
+
+
+def _identity_and_inverses(table: IntArray) -> tuple[int, IntArray]:
+    """Element e with ``e * a == a == a * e`` for every a, and the inverse of each element."""
+    elements = np.arange(len(table))
+    is_identity = (table == elements).all(axis=1) & (elements == table.T).all(axis=1)
+    if not is_identity.any():
+        raise InputError("there is no identity: no element e has e * a = a = a * e for every a.")
+    identity = int(np.argmax(is_identity))
+    is_inverse = (table == identity) & (identity == table.T)
+    without = np.flatnonzero(~is_inverse.any(axis=1))
+    if len(without):
+        a = without[0]
+        raise InputError(f"element {a} has no inverse: no b has {a} * b = b * {a} = {identity}, the identity.")
+    return identity, np.argmax(is_inverse, axis=1)
+
+
+def _check_associative(table: IntArray) -> None:
+    """Light's test: ``(x * b) * y == x * (b * y)`` for all x, y, and for b in a generating set only."""
+    reached = np.zeros(len(table), dtype=bool)
+    while not reached.all():
+        b = int(np.argmin(reached))
+        left, right = table[table[:, b]], table[:, table[b]]
+        if not np.array_equal(left, right):
+            a, c = np.argwhere(left != right)[0]
+            raise InputError(
+                f"associativity fails at a, b, c = {a}, {b}, {c}: (a * b) * c = {left[a, c]}, "
+                f"but a * (b * c) = {right[a, c]}."
+            )
+        reached[b] = True
+        size = 0
+        while size < reached.sum():  # close under the product
+            known = np.flatnonzero(reached)
+            size = len(known)
+            reached[table[np.ix_(known, known)]] = True

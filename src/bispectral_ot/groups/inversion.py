@@ -1,10 +1,10 @@
 """Signals from their selective bispectra: an eigenproblem that works for every finite group.
 
-With ``y(g)`` the entries of all ``sqrt(d_s / |G|) F_s s(g)^H``, the Fourier coefficients of the signal moved
-by ``g^-1``, the power spectra ``B[0, s]`` give ``A = sum_g y(g) y(g)^H`` and the pairs ``B[r, s]`` give ``W =
-sum_g w(g) y(g) y(g)^H`` for every function w(g) that is linear in the entries of ``F_r r(g)^H``. Hence
-``A^-1/2 W A^-1/2`` has the eigenvalues w(g), all different where r is faithful and w is random, and *each* of
-its eigenvectors is ``A^-1/2 y(g)``: the signal itself, moved by one element of the group.
+With ``y(g)`` the entries of all ``sqrt(d_s / |G|) F_s s(g)^H``, the Fourier coefficients of the signal moved by
+``g^-1``, the power spectra ``B[0, s]`` give ``A = sum_g y(g) y(g)^H`` and the pairs ``B[r, s]`` give
+``W = sum_g w(g) y(g) y(g)^H`` for every function w(g) that is linear in the entries of ``F_r r(g)^H``. Hence
+``A^-1/2 W A^-1/2`` has the eigenvalues w(g), all different where r is faithful and w is random, and each of its
+eigenvectors is ``A^-1/2 y(g)``: the signal itself, moved by one element of the group.
 """
 
 from __future__ import annotations
@@ -20,13 +20,14 @@ from bispectral_ot.errors import InputError
 from bispectral_ot.groups.blocks import BlockSet, separating_irreps
 from bispectral_ot.groups.finite import FiniteGroup
 
-DRAWS = 8  # random functions w; the best separated eigenvalue of them all is used
-SINGULAR = 1e-3  # smallest relative to largest singular value of one F_rho: its square is what float32 resolves
-VANISHING = 1e-6  # the same relative to the largest of all F_rho: its square is what float64 resolves
-ROUNDING = 2.0**-24  # of float32 features
-UNCERTAIN = 1e-2  # largest error of a recovered signal, relative to its root mean square, that is let pass
+_DRAWS = 8  # random functions w; the most isolated eigenvalue of all of them is used
+_SINGULAR = 1e-3  # smallest relative to largest singular value of one F_rho: its square is the resolution of float32
+_VANISHING = 1e-6  # the same relative to the largest of all F_rho: its square is the resolution of float64
+_ROUNDING = 2.0**-24  # of float32 features
+_UNCERTAIN = 1e-2  # largest accepted error of a recovered signal, relative to its root mean square
 
 Values = Callable[[NDArray[np.float64]], NDArray[np.float64]]
+LabelledBlock = tuple[tuple[int, int, int], NDArray[np.complex128], NDArray[Any]]
 
 
 def invert_selective(
@@ -37,68 +38,62 @@ def invert_selective(
     columns: Values,
     target: NDArray[np.float64],
 ) -> NDArray[np.float64]:
-    """Return signals on the group with the given selective bispectra, each up to the action.
+    """Signals (n, order) with the given selective bispectra, each up to the action of the group.
 
     Parameters
     ----------
     group, blocks
         The group and the blocks of the selective pairs.
     entries : ndarray of shape (n, n_entries)
-        Values of the blocks' entries.
+        Values of the entries of the blocks.
     columns : callable
-        From signals (m, order) to their features (m, n_columns).
+        Features (m, n_columns) of signals (m, order).
     target : ndarray of shape (n, n_columns)
-        The features that ``entries`` were unfolded from.
-
-    Returns
-    -------
-    ndarray of shape (n, order)
+        Features from which ``entries`` were unfolded.
     """
     signals = np.empty((len(entries), group.order))
-    cut = np.cumsum([family.tensor.size for family in blocks.families])[:-1]
+    labels = [tuple(label[:3].tolist()) for part in blocks.groups for label in part.labels]
+    tensors = [tensor for part in blocks.groups for tensor in part.tensor]
+    cuts = np.cumsum([tensor.size for tensor in tensors])[:-1]
     for number, values in enumerate(entries):
-        arrays = [
-            part.reshape(family.tensor.shape)
-            for family, part in zip(blocks.families, np.split(values, cut), strict=True)
+        parts = np.split(values, cuts)
+        listed: list[LabelledBlock] = [
+            (label, part.reshape(tensor.shape), tensor)
+            for label, part, tensor in zip(labels, parts, tensors, strict=True)
         ]
-        rough = _from_eigenvector(group, blocks, arrays, number)
+        rough = _from_eigenvector(group, listed, number)
         signals[number], error = _refine(rough, columns, target[number])
-        if not error < UNCERTAIN:
+        if not error < _UNCERTAIN:
             raise InputError(
-                f"signal {number} (counting from 0) cannot be recovered: its selective bispectrum leaves it "
-                f"uncertain by {error:.1e} of its size. A Fourier coefficient is too near zero, or these are "
-                "no bispectra."
+                f"signal {number} (counting from 0) cannot be recovered: its selective bispectrum leaves a relative "
+                f"error of {error:.1e}. A Fourier coefficient is too near zero, or these are not bispectra."
             )
     return signals
 
 
-def _from_eigenvector(
-    group: FiniteGroup, blocks: BlockSet, arrays: list[NDArray[np.complex128]], number: int
-) -> NDArray[np.float64]:
-    root, inverse_root, mean = _whitening(blocks, arrays, number)
-    moments = inverse_root @ _third_moments(group, blocks, arrays) @ inverse_root
+def _from_eigenvector(group: FiniteGroup, blocks: list[LabelledBlock], number: int) -> NDArray[np.float64]:
+    root, inverse_root, mean = _whitening(blocks, number)
+    moments = inverse_root @ _third_moments(group, blocks) @ inverse_root
     eigenvalues, eigenvectors = np.linalg.eigh(moments)
-    draw, place = _most_isolated(eigenvalues)
+    # the eigenvalue farthest from its neighbours, relative to the range of its draw
+    gaps = np.diff(eigenvalues, axis=1, prepend=-np.inf, append=np.inf)
+    isolation = np.minimum(gaps[:, :-1], gaps[:, 1:])
+    isolation /= np.maximum(np.ptp(eigenvalues, axis=1, keepdims=True), np.finfo(float).tiny)
+    draw, place = np.unravel_index(np.argmax(isolation), isolation.shape)
     found = root @ eigenvectors[draw][:, place]
     found *= np.sign(mean) * np.conj(found[0]) / np.abs(found[0])  # F_0 is real, and its sign is known
     found /= np.sqrt(np.repeat(group.dimensions, group.dimensions**2) / group.order)
     return group.inverse_fourier(group.split_coefficients(found)).real
 
 
-def _whitening(
-    blocks: BlockSet, arrays: list[NDArray[np.complex128]], number: int
-) -> tuple[NDArray[Any], NDArray[Any], float]:
+def _whitening(blocks: list[LabelledBlock], number: int) -> tuple[NDArray[Any], NDArray[Any], float]:
     """``A^1/2``, ``A^-1/2`` and F_0, from the blocks ``B[0, s] = F_0 F_s F_s^H``."""
-    powers: dict[int, NDArray[np.complex128]] = {}
-    for family, array in zip(blocks.families, arrays, strict=True):
-        for (r, s, _, _), block in zip(family.labels.T, array, strict=True):
-            if r == 0:
-                powers[int(s)] = block[0] * np.sqrt(block.shape[1])
+    powers = {s: block[0] * np.sqrt(block.shape[1]) for (r, s, _), block, _ in blocks if r == 0}
     mean = float(np.cbrt(powers[0].real.item()))
     spectra = [np.linalg.eigh(powers[s] / (mean or 1)) for s in sorted(powers)]
     largest = max(float(values.max()) for values, _ in spectra)
     for s, (values, _) in enumerate(spectra):
-        if not values.min() > max(SINGULAR**2 * values.max(), VANISHING**2 * largest):
+        if not values.min() > max(_SINGULAR**2 * values.max(), _VANISHING**2 * largest):
             raise InputError(
                 f"signal {number} (counting from 0) cannot be recovered from its selective bispectrum: "
                 + ("its mean is zero" if s == 0 else f"the Fourier coefficient of irrep {s} is zero or nearly singular")
@@ -113,49 +108,33 @@ def _whitening(
     return root, inverse_root, mean
 
 
-def _third_moments(
-    group: FiniteGroup, blocks: BlockSet, arrays: list[NDArray[np.complex128]]
-) -> NDArray[np.complex128]:
-    """Several random ``W``, Hermitian, shape (DRAWS, order, order)."""
+def _third_moments(group: FiniteGroup, blocks: list[LabelledBlock]) -> NDArray[np.complex128]:
+    """Several random ``W``, Hermitian, shape (_DRAWS, order, order)."""
     rng = np.random.default_rng(0)
-    weights = {r: rng.standard_normal((DRAWS, *[group.dimensions[r]] * 2)) for r in separating_irreps(group)}
+    weights = {r: rng.standard_normal((_DRAWS, *[group.dimensions[r]] * 2)) for r in separating_irreps(group)}
     starts = np.concatenate([[0], np.cumsum(group.dimensions**2)])
-    moments = np.zeros((DRAWS, group.order, group.order), dtype=np.complex128)
-    for family, array in zip(blocks.families, arrays, strict=True):
-        for (r, s, t, _), block, tensor in zip(family.labels.T, array, family.tensor, strict=True):
-            pairs = [(r, s, block, tensor)]
-            if r != s:  # B[s, r] holds the same numbers as B[r, s]
-                pairs.append((s, r, block.swapaxes(0, 1), tensor.swapaxes(0, 1)))
-            for first, second, value, clebsch_gordan in pairs:
-                if first in weights:
-                    d1, d2, d3 = value.shape
-                    mixed = weights[first].swapaxes(1, 2) @ value.reshape(d1, -1)  # (DRAWS, j, k m)
-                    added = np.tensordot(mixed.reshape(DRAWS, d1, d2, d3), clebsch_gordan.conj(), axes=(1, 0))
-                    rows, columns = slice(starts[second], starts[second + 1]), slice(starts[t], starts[t + 1])
-                    added = added.transpose(0, 1, 3, 2, 4).reshape(DRAWS, d2 * d2, d3 * d3)
-                    moments[:, rows, columns] += np.sqrt(d2 * d3) * added
+    moments = np.zeros((_DRAWS, group.order, group.order), dtype=np.complex128)
+    for (r, s, t), block, tensor in blocks:
+        pairs = [(r, s, block, tensor)]
+        if r != s:  # B[s, r] holds the same numbers as B[r, s]
+            pairs.append((s, r, block.swapaxes(0, 1), tensor.swapaxes(0, 1)))
+        for first, second, value, clebsch_gordan in pairs:
+            if first in weights:
+                d1, d2, d3 = value.shape
+                mixed = weights[first].swapaxes(1, 2) @ value.reshape(d1, -1)  # (_DRAWS, j, k m)
+                added = np.tensordot(mixed.reshape(_DRAWS, d1, d2, d3), clebsch_gordan.conj(), axes=(1, 0))
+                added = added.transpose(0, 1, 3, 2, 4).reshape(_DRAWS, d2 * d2, d3 * d3)
+                rows, columns = slice(starts[second], starts[second + 1]), slice(starts[t], starts[t + 1])
+                moments[:, rows, columns] += np.sqrt(d2 * d3) * added
     return moments + moments.conj().swapaxes(1, 2)
-
-
-def _most_isolated(eigenvalues: NDArray[np.float64]) -> tuple[int, int]:
-    """Draw and place of the eigenvalue farthest from its neighbours, relative to the spread of its draw."""
-    gaps = np.diff(eigenvalues, axis=1, prepend=-np.inf, append=np.inf)
-    nearest = np.minimum(gaps[:, :-1], gaps[:, 1:])
-    relative = nearest / np.maximum(np.ptp(eigenvalues, axis=1, keepdims=True), np.finfo(float).tiny)
-    draw, place = np.unravel_index(np.argmax(relative), relative.shape)
-    return int(draw), int(place)
 
 
 def _refine(
     signal: NDArray[np.float64], columns: Values, target: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], float]:
-    """Gauss-Newton steps to the features; the signal and its error relative to its root mean square.
-
-    The error is what the rounding of the features, and what is left between them and those of the signal, can
-    do to the signal.
-    """
+    """Gauss-Newton steps to the features; the signal, and a bound of its error relative to its root mean square."""
     size = float(np.sqrt(np.mean(signal**2)))
-    noise = ROUNDING * (np.abs(target) + 1e-3 * np.abs(target).max())
+    noise = _ROUNDING * (np.abs(target) + 1e-3 * np.abs(target).max())
     step = 1e-4 * size * np.eye(len(signal))
     best, error = signal, np.inf
     for _ in range(20):

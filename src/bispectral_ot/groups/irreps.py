@@ -1,9 +1,8 @@
-"""Unitary irreducible representations of any finite group, from its Cayley table, and Clebsch-Gordan matrices.
+"""Unitary irreducible representations of a finite group from its Cayley table, and Clebsch-Gordan matrices.
 
-A real symmetric matrix that commutes with the regular representation and is otherwise random has the real
-irreducible subspaces as its eigenspaces. A real irrep is of real, complex or quaternionic type (its character
-has squared norm 1, 2 or 4); in the last two cases a random antisymmetric matrix that commutes with it splits
-it into two halves over the complex numbers.
+A random real symmetric matrix that commutes with the regular representation has the real irreducible subspaces as its
+eigenspaces. A real irrep is of real, complex or quaternionic type (its character has squared norm 1, 2 or 4); in the
+last two cases a random antisymmetric matrix that commutes with it splits it into two halves over the complex numbers.
 """
 
 from __future__ import annotations
@@ -12,32 +11,33 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from bispectral_ot.groups.table import IntArray, conjugacy_classes
-
+IntArray = NDArray[np.int64]
 Irrep = NDArray[np.complex128]
 
-TOLERANCE = 1e-11  # largest homomorphism defect that is accepted
-ATTEMPTS = 40  # each draws another random matrix: eigenvalues of different eigenspaces may fall close together
+_TOLERANCE = 1e-11  # largest homomorphism defect that is accepted
+_ATTEMPTS = 40  # random matrices that are tried: eigenvalues of different eigenspaces may fall close together
 
 
-def decompose(table: IntArray, inverse: IntArray) -> list[Irrep]:
-    """All irreps of a group, each once, shapes (order, d, d); the trivial one first, then by dimension.
+def decompose(table: IntArray, inverse: IntArray, classes: list[IntArray]) -> list[Irrep]:
+    """All irreps of a group, each once, shapes (order, d, d); the trivial one first, then by dimension and character.
 
-    Irreps of real type come as real matrices (imaginary parts exactly zero); those of complex type come in
-    pairs of exact conjugates. The result is the same in every run.
+    Irreps of real type are real matrices (imaginary parts exactly zero); those of complex type come in pairs of exact
+    conjugates. The result is the same in every run.
     """
-    for attempt in range(ATTEMPTS):
-        irreps = _attempt(table, inverse, np.random.default_rng(attempt))
-        if irreps is not None and defect(irreps, table) < TOLERANCE:
-            return _in_order(irreps)
-    raise ArithmeticError(f"no decomposition of this group of order {len(table)} reaches {TOLERANCE}.")
+    for attempt in range(_ATTEMPTS):
+        irreps = _attempt(table, inverse, classes, np.random.default_rng(attempt))
+        if irreps is not None and _defect(irreps, table) < _TOLERANCE:
+            return sorted(irreps, key=_rank)
+    raise ArithmeticError(f"no decomposition of this group of order {len(table)} reaches {_TOLERANCE}.")
 
 
-def defect(irreps: list[Irrep], table: IntArray) -> float:
-    """How far the matrices are from a full set of unitary irreps; infinite where some are missing.
+def _rank(irrep: Irrep) -> tuple[object, ...]:
+    character = np.round(np.trace(irrep, axis1=1, axis2=2), 6)
+    return irrep.shape[1], tuple(-character.real), tuple(-character.imag)
 
-    Products ``rho(a) rho(b) = rho(a * b)`` are compared for all a and a few b.
-    """
+
+def _defect(irreps: list[Irrep], table: IntArray) -> float:
+    """Largest error of unitarity and of ``rho(a) rho(b) = rho(a * b)`` for some b; infinite if irreps are missing."""
     order = len(table)
     if sum(irrep.shape[1] ** 2 for irrep in irreps) != order:
         return np.inf
@@ -50,7 +50,9 @@ def defect(irreps: list[Irrep], table: IntArray) -> float:
     return worst
 
 
-def _attempt(table: IntArray, inverse: IntArray, rng: np.random.Generator) -> list[Irrep] | None:
+def _attempt(
+    table: IntArray, inverse: IntArray, classes: list[IntArray], rng: np.random.Generator
+) -> list[Irrep] | None:
     """One decomposition, or None where two eigenspaces could not be separated."""
     order = len(table)
     weights = rng.standard_normal(order)
@@ -59,11 +61,9 @@ def _attempt(table: IntArray, inverse: IntArray, rng: np.random.Generator) -> li
     steps = np.diff(values) > 1e-9 * np.abs(values).max()
     spaces = np.split(vectors, np.flatnonzero(steps) + 1, axis=1)
 
-    class_of = np.empty(order, dtype=np.int64)
-    classes = conjugacy_classes(table, inverse)
-    for number, members in enumerate(classes):
-        class_of[members] = number
     sizes = np.array([len(members) for members in classes])
+    class_of = np.empty(order, dtype=np.int64)
+    class_of[np.concatenate(classes)] = np.repeat(np.arange(len(classes)), sizes)
     identity = int(table[0, inverse[0]])
 
     irreps: list[Irrep] = []
@@ -94,30 +94,11 @@ def _split(real: NDArray[np.float64], *, conjugates: bool, rng: np.random.Genera
     return [irrep, irrep.conj()] if conjugates else [irrep]
 
 
-def _in_order(irreps: list[Irrep]) -> list[Irrep]:
-    """Trivial first, then by dimension, then by character: the numbering is the same in every run."""
-
-    def rank(irrep: Irrep) -> tuple[object, ...]:
-        character = np.round(np.trace(irrep, axis1=1, axis2=2), 6)
-        return irrep.shape[1], tuple(-character.real), tuple(-character.imag)
-
-    return sorted(irreps, key=rank)
-
-
 def clebsch_gordan_matrix(first: Irrep, second: Irrep, parts: list[tuple[Irrep, int]]) -> NDArray[np.complex128]:
-    """Return the unitary C with ``first(g) (x) second(g) = C [(+)_t t(g)] C^H`` for every g.
+    """Unitary C (d1 * d2, d1 * d2) with ``first(g) (x) second(g) = C [(+)_t t(g)] C^H`` for every g.
 
-    Parameters
-    ----------
-    first, second : ndarray of shape (order, d, d)
-        Two irreps.
-    parts : list of (irrep, multiplicity)
-        The irreps in their product; a repeated irrep fills consecutive blocks of columns.
-
-    Returns
-    -------
-    ndarray of shape (d1 * d2, d1 * d2)
-        Real where all irreps are. Each block's phase makes its largest entry positive.
+    ``parts`` has the irreps of the product and their multiplicities; a repeated irrep fills consecutive blocks of
+    columns. C is real where all irreps are, and the phase of each block makes its largest entry positive.
     """
     order, d1, d2 = len(first), first.shape[1], second.shape[1]
     blocks = []

@@ -1,4 +1,4 @@
-"""Symmetry orbits of the bispectrum's index pairs, for real signals on a commutative group."""
+"""Symmetry orbits of the index pairs of a bispectrum, for real signals on a commutative group."""
 
 from __future__ import annotations
 
@@ -14,21 +14,17 @@ Index = NDArray[np.int64]
 class TripleOrbits:
     """Index pairs (i, j) of ``B[i, j] = F_i F_j conj(F_{i+j})``, one per symmetry orbit.
 
-    For a real signal ``B[i, j] = F_i F_j F_k`` with ``k = -(i + j)``: permuting the triple changes nothing
-    and negating it conjugates. An orbit equal to its own negation has a real value and no imaginary column.
-    Columns are: real parts of all orbits (the always-real ones first), then imaginary parts of the others.
+    For a real signal ``B[i, j] = F_i F_j F_k`` with ``k = -(i + j)`` is invariant to permutations of the triple, and
+    negating the triple conjugates it. An orbit equal to its own negation is real and has no imaginary column.
+    Columns are the real parts of all orbits (the always-real ones first), then imaginary parts of the others.
 
     Attributes
     ----------
-    i, j, k : ndarray of shape (n_orbits,)
-        The triple that stands for the orbit, as positions in the list of frequencies.
-    n_real : int
-        How many orbits, the first ones, are always real.
-    multiplicity : ndarray of shape (n_orbits,)
-        How many index pairs the orbit holds.
-    source, sign : ndarray of shape (2, n_frequencies, n_frequencies)
-        Where the real (0) and imaginary (1) part of each unfolded pair is found: column, and -1 where the
-        pair is the conjugate of the one kept (0 where the part is always zero, or the pair was left out).
+    i, j, k : (n_orbits,) triple that represents the orbit, as positions in the list of frequencies
+    n_real : number of orbits, the first ones, that are always real
+    multiplicity : (n_orbits,) number of index pairs of the orbit
+    source, sign : (2, n_frequencies, n_frequencies) column of the real (0) and imaginary (1) part of each unfolded
+        pair, and its sign there (0 where the part is always zero, or the pair was left out)
     """
 
     i: Index
@@ -41,11 +37,11 @@ class TripleOrbits:
 
     @property
     def n_columns(self) -> int:
-        """Real numbers that one folded bispectrum takes."""
+        """Number of columns of a folded bispectrum."""
         return 2 * len(self.i) - self.n_real
 
     def to_columns(self, per_orbit: Index) -> Index:
-        """Repeat what is given per orbit for the columns that the orbit has."""
+        """Values per orbit as values per column."""
         return np.concatenate([per_orbit, per_orbit[self.n_real :]])
 
     @property
@@ -63,12 +59,8 @@ class TripleOrbits:
 def triple_orbits(third: Index, negation: Index) -> TripleOrbits:
     """Orbits for frequencies numbered 0 to n - 1.
 
-    Parameters
-    ----------
-    third : ndarray of shape (n, n)
-        Number of the frequency ``-(f + g)`` for each pair, or -1 for a pair to leave out.
-    negation : ndarray of shape (n,)
-        Number of the frequency ``-f``.
+    ``third`` (n, n) is the number of the frequency ``-(f + g)`` for each pair, or -1 for a pair to leave out;
+    ``negation`` (n,) the number of ``-f``.
     """
     n = len(negation)
     first, second = np.nonzero(third >= 0)

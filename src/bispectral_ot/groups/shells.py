@@ -9,94 +9,82 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from bispectral_ot.checks import check_integer, check_positive
+from bispectral_ot.checks import check_integer
 from bispectral_ot.datasets.clouds import cloud_points, sample_surface, volume_points
 from bispectral_ot.engines import Block, Threads, row_blocks
 from bispectral_ot.errors import InputError
 from bispectral_ot.groups.harmonics import real_harmonics
-from bispectral_ot.groups.sphere_triples import TripleInvariants, sphere_triples
+from bispectral_ot.groups.so3 import TripleInvariants, sphere_triples
 from bispectral_ot.transformer import SCRATCH_BYTES, BatchTransformer, columns_table
 
-OUTERMOST = 2.0  # radius of the last shell's outer edge, relative to the root mean square radius
-# What is added to the variances of a shape, relative to their mean, before it is made round: flat shapes stay flat.
-_LEAST_THICKNESS = 0.01
-# Points whose harmonics are held at a time (a volume has many), and shapes of a block.
+_OUTERMOST = 2.0  # radius of the outer edge of the last shell, relative to the root mean square radius
+_BANDS, _TRIPLE_LMAX = 2, 6  # bands of shells and highest degree of the bispectrum
+_POWER = 0.5  # compression of magnitudes
+_PROPORTIONS = 0.5  # weight of the shape as it is, relative to the rounded one
+_LEAST_THICKNESS = 0.01  # added to the variances of a shape, relative to their mean, before it is rounded
 _POINTS_AT_A_TIME, _SHAPES_AT_A_TIME = 8192, 16
 
 
 class _Points(NamedTuple):
-    """Points (n, 3) and the share of each of the shape's mass, summing to 1."""
+    """Centred points (n, 3) and their masses, which sum to 1."""
 
     points: NDArray[np.float64]
-    shares: NDArray[np.float64]
+    masses: NDArray[np.float64]
 
-    def centred(self) -> _Points:
-        return _Points(self.points - self.shares @ self.points, self.shares)
+    @classmethod
+    def centred(cls, points: NDArray[np.float64], masses: NDArray[np.float64]) -> _Points:
+        return cls(points - masses @ points, masses)
 
     @property
     def size(self) -> float:
-        """Root mean square radius of centred points."""
-        return float(np.sqrt(self.shares @ np.square(self.points).sum(axis=1)))
+        """Root mean square radius."""
+        return float(np.sqrt(self.masses @ np.square(self.points).sum(axis=1)))
 
-    def made_round(self) -> _Points:
-        """Centred points ``C^(-1/2) p``, C their covariance: of the same extent in all directions.
-
-        A turned shape gets the same turned points, since C turns along.
-        """
-        covariance = (self.points * self.shares[:, None]).T @ self.points
+    def rounded(self) -> _Points:
+        """Points ``C^(-1/2) p`` with the covariance C: of the same extent in all directions, and equivariant."""
+        covariance = (self.points * self.masses[:, None]).T @ self.points
         variances, axes = np.linalg.eigh(covariance)
         variances += _LEAST_THICKNESS * variances.mean()
-        return _Points(self.points @ (axes / np.sqrt(variances)) @ axes.T, self.shares)
+        return _Points(self.points @ (axes / np.sqrt(variances)) @ axes.T, self.masses)
 
 
 class ShellBispectrum(BatchTransformer):
-    """Invariants of the shells of a 3-D shape: moving, turning and scaling it change nothing.
+    """Invariants of 3-D shapes to moving, turning and scaling, from densities on concentric spheres.
 
     A shape is centred at its centroid and taken in two forms: as it is, divided by its root mean square radius, and
-    made round, ``C^(-1/2) p`` with the covariance C of its points p, so that shapes of one class but different
-    proportions look alike. The points of each form are shared out to ``n_shells`` concentric spheres (linearly
-    between the two nearest), which gives densities on the sphere with harmonic coefficients
+    rounded, ``C^(-1/2) p`` with the covariance C of its points p, so that shapes of one class but different
+    proportions are alike. The points of each form are assigned to ``n_shells`` concentric spheres (linearly between
+    the two nearest), which gives densities on the sphere with harmonic coefficients
     ``a[s, l, m] = sqrt(4 pi) sum_p w(p) w_s(|p|) Y_lm(p / |p|)``, the masses w(p) summing to 1: no grid is involved,
     so the invariance is exact. The columns are
 
-    - of both forms ``sum_m a[s, l, m] a[t, l, m]`` for all pairs of shells s, t: they fix the shells of each degree to
-      each other, but a degree may still turn by itself;
-    - of the round form the bispectrum ``sum_m W a[b1, l1, m1] a[b2, l2, m2] a[b3, l3, m3]``, with a now the sums over
-      bands of shells (an inner and an outer one) up to degree ``triple_lmax``: it fixes degrees and bands to each
-      other and distinguishes mirror images; see :class:`~bispectral_ot.groups.sphere.SphereBispectrum`.
+    - of both forms ``sum_m a[s, l, m] a[t, l, m]`` for all pairs of shells s, t, which fix the shells of each degree to
+      each other (the shape as it is has weight 1/2);
+    - of the rounded form the bispectrum ``sum_m W a[b1, l1, m1] a[b2, l2, m2] a[b3, l3, m3]``, with a now the sums over
+      an inner and an outer band of shells up to degree 6, which fixes degrees and bands to each other and
+      distinguishes mirror images; see :class:`~bispectral_ot.features.SphereBispectrum`.
 
-    Magnitudes are compressed to degree 1: the norm of each ``a[s, l, :]`` is raised to ``power`` in products of two,
-    and to ``2 power / 3`` in products of three.
+    The norm of each ``a[s, l, :]`` is raised to the power 1/2 in products of two, and 1/3 in products of three.
 
-    ``fit`` and ``transform`` take clouds as an array (n, n_points, 3), rows of NaN after the last point of each; a list
-    of clouds (n_points_i, 3) of any sizes; a list of meshes (vertices, faces), from which ``n_samples`` points are
-    drawn evenly by area; or voxel volumes (n, depth, height, width), whose content counts by its weight
+    ``fit`` and ``transform`` take clouds as an array (n, n_points, 3), padded with rows of NaN; a list of clouds
+    (n_points_i, 3); a list of meshes (vertices, faces), from which ``n_samples`` points are drawn evenly by area; or
+    voxel volumes (n, depth, height, width), whose content counts by its weight
     (:func:`~bispectral_ot.datasets.clouds.volume_points`).
 
     Parameters
     ----------
     n_shells : int
-        Spheres, at radii evenly spaced up to twice the root mean square radius.
+        Number of spheres, at radii evenly spaced up to twice the root mean square radius.
     lmax : int
         Highest degree of the spherical harmonics.
-    n_bands : int
-        Bands of shells for the bispectrum; 0 leaves it out.
-    triple_lmax : int
-        Highest degree in the bispectrum, at most ``lmax``.
-    power : float
-        Compression of magnitudes, at most 1; 1 is none.
-    proportions : float
-        Weight of the shape as it is, relative to the round one; 0 ignores proportions as far as possible.
     scale : bool
-        Divide each shape by its size; otherwise by that of the shapes seen in ``fit`` (the round form has no size).
+        Divide each shape by its size; otherwise by the mean size of the shapes in ``fit``.
     n_samples : int
-        Points drawn from a mesh.
-    seed : int
-        For these points; the same for every mesh.
+        Points drawn from a mesh; the same ones for every call.
 
     Notes
     -----
-    ``index_map_`` has the fields round (0: as it is, 1: made round), order (2 or 3), l1, l2, l3 and the shells or bands
+    ``index_map_`` has the fields round (0: as it is, 1: rounded), order (2 or 3), l1, l2, l3 and the shells or bands
     s1, s2, s3 (-1 for the third at order 2).
 
     Examples
@@ -115,28 +103,11 @@ class ShellBispectrum(BatchTransformer):
     symmetries = ("so3-shapes",)
     _learned = ("size_",)
 
-    def __init__(
-        self,
-        *,
-        n_shells: int = 8,
-        lmax: int = 8,
-        n_bands: int = 2,
-        triple_lmax: int = 6,
-        power: float = 0.5,
-        proportions: float = 0.5,
-        scale: bool = True,
-        n_samples: int = 4096,
-        seed: int = 0,
-    ) -> None:
+    def __init__(self, *, n_shells: int = 8, lmax: int = 8, scale: bool = True, n_samples: int = 4096) -> None:
         self.n_shells = n_shells
         self.lmax = lmax
-        self.n_bands = n_bands
-        self.triple_lmax = triple_lmax
-        self.power = power
-        self.proportions = proportions
         self.scale = scale
         self.n_samples = n_samples
-        self.seed = seed
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Check the parameters and, with ``scale=False``, learn the common size of the shapes.
@@ -148,21 +119,13 @@ class ShellBispectrum(BatchTransformer):
         y
             Ignored.
         """
-        check_integer("n_shells", self.n_shells, minimum=1)
+        check_integer("n_shells", self.n_shells, minimum=_BANDS)
         check_integer("lmax", self.lmax, minimum=0)
-        check_integer("n_bands", self.n_bands, minimum=0, maximum=self.n_shells)
-        check_integer("triple_lmax", self.triple_lmax, minimum=0)
         check_integer("n_samples", self.n_samples, minimum=1)
-        check_positive("power", self.power, "1 for no compression")
-        if self.power > 1:
-            raise InputError(f"power must be at most 1, got {self.power!r}; 1 for no compression.")
-        if not 0 <= self.proportions < float("inf"):
-            raise InputError(f"proportions must be at least 0 and finite, got {self.proportions!r}.")
         shapes, self.image_shape_ = self._read(X, reset=True)
         self.n_features_in_ = self.image_shape_[0]
-        self.size_ = 1.0
-        if not self.scale:
-            self.size_ = float(np.mean([self._points_of(*shape).centred().size for shape in shapes])) or 1.0
+        sizes = [1.0] if self.scale else [self._points_of(*shape).size for shape in shapes]
+        self.size_ = float(np.mean(sizes)) or 1.0
         self._set_columns(*self._prepare())
         return self
 
@@ -178,79 +141,75 @@ class ShellBispectrum(BatchTransformer):
         return list(enumerate(X, first)), (2 * self.n_shells * (self.lmax + 1) ** 2,)
 
     def shell_coefficients(self, X: Any) -> NDArray[np.float64]:
-        """Real harmonic coefficients of the shells, of shapes as they are and made round.
+        """Real harmonic coefficients of the shells, of shapes as they are and rounded.
 
         Shape (n, 2 * n_shells, (lmax + 1) ** 2), degree by degree, m from -l to l.
         """
         check_is_fitted(self)
         shapes, _ = self._read(X, reset=False)
         blocks = row_blocks(len(shapes), block_rows=_SHAPES_AT_A_TIME)
-        return np.concatenate(list(Threads().map(_coefficients_of_shapes, blocks, rows=(shapes,), shared=(self,))))
+        return np.concatenate(list(Threads().map(_coefficients_of, blocks, rows=(shapes,), shared=(self,))))
 
     def _coefficients_of(self, number: int, shape: Any) -> NDArray[np.float64]:
-        """Coefficients (2 * n_shells, (lmax + 1) ** 2) of a shape as it is and made round."""
-        given = self._points_of(number, shape)
-        centred = given.centred()
-        if not centred.size > 1e-12 * (1 + np.abs(given.points).max()):
-            raise InputError(f"shape {number} (counting from 0) has all its points in one place; leave it out.")
+        """Coefficients (2 * n_shells, (lmax + 1) ** 2) of a shape as it is and rounded."""
+        centred = self._points_of(number, shape)
+        rounded = centred.rounded()
         size = centred.size if self.scale else self.size_
-        rounded = centred.made_round()
         return np.concatenate([self._on_shells(centred, size), self._on_shells(rounded, rounded.size)])
 
     def _on_shells(self, form: _Points, size: float) -> NDArray[np.float64]:
         sums = np.zeros((self.n_shells, (self.lmax + 1) ** 2))
         for start in range(0, len(form.points), _POINTS_AT_A_TIME):
-            points, mass = (part[start : start + _POINTS_AT_A_TIME] for part in form)
-            # position between the shells' middles; beyond the first and last one, all goes to these
+            points, masses = (part[start : start + _POINTS_AT_A_TIME] for part in form)
+            # position between the middles of the shells, at most the first and the last one
             radii = np.linalg.norm(points, axis=1) / size
-            position = np.clip(radii * self.n_shells / OUTERMOST - 0.5, 0, self.n_shells - 1)
+            position = np.clip(radii * self.n_shells / _OUTERMOST - 0.5, 0, self.n_shells - 1)
             shares = np.clip(1 - np.abs(position - np.arange(self.n_shells)[:, None]), 0, 1)
-            sums += (shares * mass) @ real_harmonics(points, self.lmax)
+            sums += (shares * masses) @ real_harmonics(points, self.lmax)
         sums *= np.sqrt(4 * np.pi)
         return sums
 
     def _points_of(self, number: int, shape: Any) -> _Points:
+        """Centred points of a cloud, mesh or volume."""
+        what = f"shape {number} (counting from 0)"
         if isinstance(shape, tuple) and len(shape) == 2:
-            rng = np.random.default_rng(self.seed)
             try:
-                return _evenly(sample_surface(*shape, self.n_samples, rng=rng))
+                values = sample_surface(*shape, self.n_samples, rng=np.random.default_rng(0))
             except InputError as error:
                 raise InputError(f"mesh {number} (counting from 0): {error}") from None
-        values = np.asarray(shape, dtype=np.float64)
+        else:
+            values = np.asarray(shape, dtype=np.float64)
         if values.ndim == 2:
             values = cloud_points(values)
         if not (values.ndim == 3 or (values.ndim == 2 and values.shape[1] == 3)) or values.size == 0:
             raise InputError(
-                f"shape {number} (counting from 0) has shape {values.shape}; expected points (n_points, 3), "
-                "a mesh as a tuple (vertices, faces), or voxels (depth, height, width)."
+                f"{what} has shape {values.shape}; expected points (n_points, 3), a mesh as a tuple (vertices, faces), "
+                "or voxels (depth, height, width)."
             )
         if not np.isfinite(values).all():
-            raise InputError(f"shape {number} (counting from 0) has NaN or infinity in it; repair it or leave it out.")
-        if values.ndim == 2:
-            return _evenly(values)
-        points, weights = volume_points(values)
+            raise InputError(f"{what} has NaN or infinity in it; repair it or leave it out.")
+        points, weights = volume_points(values) if values.ndim == 3 else (values, np.ones(len(values)))
         if len(points) == 0:
-            raise InputError(f"volume {number} (counting from 0) has nothing but background; leave it out.")
-        return _Points(points, weights / weights.sum())
+            raise InputError(f"{what} has nothing but background; leave it out.")
+        centred = _Points.centred(points, weights / weights.sum())
+        if not centred.size > 1e-12 * (1 + np.abs(points).max()):
+            raise InputError(f"{what} has all its points in one place; leave it out.")
+        return centred
 
     def _prepare(self) -> tuple[NDArray[np.void], NDArray[np.float32]]:
         self._first, self._second = np.triu_indices(self.n_shells)
-        degree, none = np.arange(self.lmax + 1)[:, None], np.array(-1)
-        pairs = [
-            columns_table(
-                round=form, order=np.array(2), l1=degree, l2=degree, l3=none, s1=self._first, s2=self._second, s3=none
-            )
-            for form in (np.array(0), np.array(1))
-        ]
-        weights = [np.full(len(pairs[0]), self.proportions), np.ones(len(pairs[1]))]
-        if self.n_bands == 0:
-            return np.concatenate(pairs), np.concatenate(weights).astype(np.float32)
-        highest = min(self.triple_lmax, self.lmax)
-        triples = sphere_triples(highest, self.n_bands, reach=self.n_bands - 1)
+        degree = np.arange(self.lmax + 1)[:, None]
+        pairs = {"l1": degree, "l2": degree, "l3": -1, "s1": self._first, "s2": self._second, "s3": -1}
+        highest = min(_TRIPLE_LMAX, self.lmax)
+        triples = sphere_triples(highest, _BANDS)
         self.invariants_ = TripleInvariants(triples, highest)
-        names = zip(("l1", "l2", "l3", "s1", "s2", "s3"), (*triples.degrees.T, *triples.signals.T), strict=True)
-        table = columns_table(round=np.array(1), order=np.array(3), **dict(names))
-        return np.concatenate([*pairs, table]), np.concatenate([*weights, np.ones(len(table))]).astype(np.float32)
+        tables = [
+            columns_table(round=0, order=2, **pairs),
+            columns_table(round=1, order=2, **pairs),
+            columns_table(round=1, order=3, **triples.columns()),
+        ]
+        weights = np.where(np.concatenate(tables)["round"] == 0, _PROPORTIONS, 1.0)
+        return np.concatenate(tables), weights.astype(np.float32)
 
     def _scratch_per_row(self) -> int:
         return SCRATCH_BYTES // _SHAPES_AT_A_TIME
@@ -260,14 +219,13 @@ class ShellBispectrum(BatchTransformer):
         width = len(self._first) * (self.lmax + 1)
         starts = np.arange(self.lmax + 1) ** 2
         for form, columns in enumerate((out[:, :width], out[:, width : 2 * width])):
-            signals = _compressed(coefficients[:, form], self.power)
+            signals = _compressed(coefficients[:, form], _POWER)
             products = signals[:, self._first] * signals[:, self._second]
             columns[:] = np.add.reduceat(products, starts, axis=2).transpose(0, 2, 1).reshape(len(rows), -1)
-        if self.n_bands:
-            edges = np.linspace(0, self.n_shells, self.n_bands + 1).astype(int)[:-1]
-            highest = min(self.triple_lmax, self.lmax)
-            bands = np.add.reduceat(coefficients[:, 1, :, : (highest + 1) ** 2], edges, axis=1)
-            out[:, 2 * width :] = self.invariants_.evaluate(_compressed(bands, 2 * self.power / 3))
+        edges = np.linspace(0, self.n_shells, _BANDS + 1).astype(int)[:-1]
+        highest = min(_TRIPLE_LMAX, self.lmax)
+        bands = np.add.reduceat(coefficients[:, 1, :, : (highest + 1) ** 2], edges, axis=1)
+        out[:, 2 * width :] = self.invariants_.evaluate(_compressed(bands, 2 * _POWER / 3))
         return 0
 
 
@@ -280,11 +238,5 @@ def _compressed(coefficients: NDArray[np.float64], power: float) -> NDArray[np.f
     return compressed
 
 
-def _evenly(points: NDArray[np.float64]) -> _Points:
-    return _Points(points, np.full(len(points), 1 / len(points)))
-
-
-def _coefficients_of_shapes(
-    block: Block, shapes: Sequence[tuple[int, Any]], shells: ShellBispectrum
-) -> NDArray[np.float64]:
+def _coefficients_of(_block: Block, shapes: Sequence[tuple[int, Any]], shells: ShellBispectrum) -> NDArray[np.float64]:
     return np.stack([shells._coefficients_of(*shape) for shape in shapes])

@@ -15,18 +15,17 @@ from bispectral_ot.datasets.dataset import check_images
 from bispectral_ot.engines import Block, fill_rows
 from bispectral_ot.errors import InputError
 from bispectral_ot.groups.harmonics import analysis_matrix, equiangular_grid
-from bispectral_ot.groups.sphere_triples import TripleInvariants, independent_triples, sphere_triples
+from bispectral_ot.groups.so3 import TripleInvariants, independent_triples, sphere_triples
 from bispectral_ot.transformer import BatchTransformer, columns_table, take_out_sizes, write_scaled
 
 
 class SphereBispectrum(BatchTransformer):
-    """The SO(3) bispectrum of real signals on the sphere: invariant to turning the signal.
+    """SO(3) bispectrum of real signals on the sphere, invariant to rotations.
 
     ``b[l1, l2, l3] = sum_m <l1 m1 l2 m2 | l3 m3> a[l1, m1] a[l2, m2] conj(a[l3, m3])`` with the spherical harmonic
-    coefficients a of the signal up to degree lmax. For a real signal b is real or imaginary, so a column each, and does
-    not depend on the order of the degrees but for its sign and a factor: ``l1 <= l2 <= l3`` is kept, and divided by
-    the norm of the whole. Near a generic signal the columns determine it up to a rotation from lmax = 10 on; below,
-    there are fewer columns than that would take.
+    coefficients a of the signal up to degree lmax. For a real signal b is real or imaginary, hence one column, and
+    independent of the order of the degrees up to its sign and a factor: ``l1 <= l2 <= l3`` is kept. From lmax = 10 on
+    the columns determine a generic signal locally, up to a rotation; below there are too few of them.
 
     Parameters
     ----------
@@ -41,13 +40,13 @@ class SphereBispectrum(BatchTransformer):
         All triples of degrees; or as few as determine the others near a generic signal, ``(lmax + 1)^2 - 3`` of them
         from lmax = 10 on.
     normalize : bool
-        Divide each bispectrum by its L2 norm, so that the scale of a signal does not count.
+        Divide each bispectrum by its L2 norm, which removes the scale of the signal.
 
     Notes
     -----
     Signals may have channels in a last axis; they turn together, and products are taken across them. ``index_map_`` has
-    the fields l1, l2, l3 and s1, s2, s3, the channel of each. ``feature_weights_`` counts the orders of the three pairs
-    (l, s); weighted L2 and cosine distances are those between the complete bispectra of appendix C.
+    the fields l1, l2, l3 and the channels s1, s2, s3. ``feature_weights_`` counts the orders of the three pairs (l, s);
+    weighted L2 and cosine distances are those between the complete bispectra of appendix C.
 
     Examples
     --------
@@ -93,13 +92,11 @@ class SphereBispectrum(BatchTransformer):
         points, weights = self._read_points()
         self.analysis_ = analysis_matrix(points, weights, lmax)
         n_signals = self.n_features_in_ // len(points)
-        triples = sphere_triples(lmax, n_signals, reach=n_signals - 1)
+        triples = sphere_triples(lmax, n_signals)
         if self.coefficients == "selective":
-            triples = triples.select(independent_triples(triples, lmax, n_signals))
+            triples = independent_triples(triples, lmax, n_signals)
         self.invariants_ = TripleInvariants(triples, lmax)
-        degrees, signals = triples
-        names = zip(("l1", "l2", "l3", "s1", "s2", "s3"), (*degrees.T, *signals.T), strict=True)
-        return columns_table(**dict(names)), triples.multiplicities().astype(np.float32)
+        return columns_table(**triples.columns()), triples.multiplicities().astype(np.float32)
 
     def _read_points(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         if self.points is None:
@@ -148,10 +145,9 @@ def project_to_sphere(
     rotations: Rotation | None = None,
     seed: int | None = None,
 ) -> NDArray[np.float32]:
-    """Put images on the sphere around the north pole, each turned as asked, and sample them on the equiangular grid.
+    """Stereographic projection of images onto the sphere around the north pole, sampled on the equiangular grid.
 
-    The projection is stereographic: angles are kept, so a digit stays a digit. Between pixels values are interpolated
-    bilinearly; outside the image they are 0.
+    Values between pixels are interpolated bilinearly; outside the image they are 0.
 
     Parameters
     ----------
@@ -162,7 +158,7 @@ def project_to_sphere(
     angle : float
         Degrees from the pole to the middle of the image's edges.
     rotations : scipy.spatial.transform.Rotation, optional
-        One rotation, or one per image.
+        One rotation, or one per image, applied after the projection.
     seed : int, optional
         Draw a rotation for each image, uniformly from SO(3).
 
@@ -178,53 +174,38 @@ def project_to_sphere(
     (2, 32, 64)
     """
     pixels = check_images(images, what="images")
+    n = len(pixels)
     if not 0 < angle < 180:
         raise InputError(f"angle must be between 0 and 180 degrees, got {angle!r}.")
     if rotations is not None and seed is not None:
         raise InputError("give rotations or a seed to draw them, not both.")
     if seed is not None:
-        rotations = Rotation.random(len(pixels), rng=np.random.default_rng(seed))
-    if rotations is not None and not rotations.single and len(rotations) != len(pixels):
-        raise InputError(
-            f"there are {len(rotations)} rotations for {len(pixels)} images; give one each, or one for all."
-        )
-    grid = equiangular_grid(*shape)[0].reshape(-1, 3)
+        rotations = Rotation.random(n, rng=np.random.default_rng(seed))
+    if rotations is not None and not rotations.single and len(rotations) != n:
+        raise InputError(f"there are {len(rotations)} rotations for {n} images; give one each, or one for all.")
+    turns = np.broadcast_to((rotations or Rotation.identity()).as_matrix(), (n, 3, 3))
     planes = pixels.reshape(*pixels.shape[:3], -1).astype(np.float32)
-    turns = None
-    if rotations is not None:
-        turns = np.broadcast_to(rotations.as_matrix(), (len(pixels), 3, 3))
-    signals = fill_rows(
-        _sample_on_sphere,
-        np.empty((len(pixels), len(grid), planes.shape[3]), dtype=np.float32),
-        block_rows=64,
-        rows=(planes,),
-        shared=(turns, grid, angle),
-    )
-    return signals.reshape(len(pixels), *shape, *pixels.shape[3:])
+    grid = equiangular_grid(*shape)[0].reshape(-1, 3)
+    out = np.empty((n, len(grid), planes.shape[3]), dtype=np.float32)
+    signals = fill_rows(_sample_on_sphere, out, block_rows=64, rows=(planes, turns), shared=(grid, angle))
+    return signals.reshape(n, *shape, *pixels.shape[3:])
 
 
 def _sample_on_sphere(
-    block: Block,
+    _block: Block,
     planes: NDArray[np.float32],
-    turns: NDArray[np.float64] | None,
+    turns: NDArray[np.float64],
     grid: NDArray[np.float64],
     angle: float,
 ) -> NDArray[np.float32]:
-    signals = np.empty((len(planes), len(grid), planes.shape[3]), dtype=np.float32)
-    for number, image in enumerate(planes):
-        # a row times a rotation matrix is turned by its inverse
-        points = grid if turns is None else grid @ turns[block.start + number]
-        where = _image_coordinates(points, planes.shape[1:3], angle)
-        for channel in range(planes.shape[3]):
-            signals[number, :, channel] = map_coordinates(image[..., channel], where, order=1)
+    """Samples (n, points, channels) of images (n, height, width, channels)."""
+    n, height, width, channels = planes.shape
+    signals = np.empty((n, len(grid), channels), dtype=np.float32)
+    for signal, image, turn in zip(signals, planes, turns, strict=True):
+        x, y, z = (grid @ turn).T  # a row times a rotation matrix is turned by its inverse
+        # the south pole is at infinity; tiny denominators only move it farther away
+        stretch = 1 / (np.maximum(1 + z, 1e-9) * np.tan(np.radians(angle) / 2))
+        where = (height - 1) / 2 - y * stretch * height / 2, (width - 1) / 2 + x * stretch * width / 2
+        for channel in range(channels):
+            signal[:, channel] = map_coordinates(image[..., channel], where, order=1)
     return signals
-
-
-def _image_coordinates(points: NDArray[np.float64], size: tuple[int, ...], angle: float) -> NDArray[np.float64]:
-    """Rows and columns (2, n) at which unit vectors (n, 3) see the image."""
-    height, width = size
-    # the south pole is seen nowhere; tiny denominators only move it farther away
-    stretch = 1 / (np.maximum(1 + points[:, 2], 1e-9) * np.tan(np.radians(angle) / 2))
-    row = (height - 1) / 2 - points[:, 1] * stretch * height / 2
-    column = (width - 1) / 2 + points[:, 0] * stretch * width / 2
-    return np.stack([row, column])

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bispectral_ot import runtime
-from bispectral_ot.groups.harmonic_rotations import generators, wigner_matrices
+from bispectral_ot.groups.harmonics import generators, wigner_matrices
 from bispectral_ot.poses.motions import Floats, Located, MotionArray, Rows, climb
 
 # Rotations of the grid, about 15 degrees apart, and the largest step away from one of them.

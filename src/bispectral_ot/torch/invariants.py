@@ -467,10 +467,10 @@ class GroupBispectrum(_Cubic):
         self.keep("positions", transformer._positions)
         self.keep("imaginary", transformer.columns_.part.astype(bool))
         self.keep("column_scale", transformer.columns_.scale)
-        self.n_families = len(transformer._kept_blocks.families)
-        for number, family in enumerate(transformer._kept_blocks.families):
-            self.keep(f"tensor{number}", family.tensor.astype(np.complex128))
-            for place, positions in enumerate(family.places):
+        self.n_sizes = len(transformer._kept_blocks.groups)
+        for number, blocks in enumerate(transformer._kept_blocks.groups):
+            self.keep(f"tensor{number}", blocks.tensor.astype(np.complex128))
+            for place, positions in enumerate((blocks.first, blocks.second, blocks.third)):
                 self.keep(f"place{number}_{place}", positions)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -481,7 +481,7 @@ class GroupBispectrum(_Cubic):
         if self.normalizes:
             coefficients = _unit_largest(coefficients, (1,))
         entries = []
-        for number in range(self.n_families):
+        for number in range(self.n_sizes):
             first, second, third = (coefficients[:, self.table(f"place{number}_{place}", x)] for place in range(3))
             tensor = self.table(f"tensor{number}", x)
             entries.append(torch.einsum("bpqu,nbip,nbjq,nbku->nbijk", tensor, first, second, third.conj()).flatten(1))
@@ -495,15 +495,10 @@ class SphereBispectrum(_Cubic):
 
     def __init__(self, transformer: features.SphereBispectrum) -> None:
         super().__init__(transformer)
-        triples = transformer.invariants_
         self.keep("analysis", transformer.analysis_)
-        ends = triples._ends
-        counts = (ends[1:] - ends[:-1])[triples._kind]
-        entry = np.concatenate([np.arange(ends[kind], ends[kind + 1]) for kind in triples._kind])
-        owner = np.repeat(np.arange(triples.n_triples), counts)
-        self.keep("owner", owner)
-        self.keep("entries", (triples._starts[owner] + triples._places[entry]).T)
-        self.keep("values", triples._values[entry])
+        self.keep("owner", transformer.invariants_.owner)
+        self.keep("entries", transformer.invariants_.entries.T)
+        self.keep("values", transformer.invariants_.values)
 
     def forward(self, x: Tensor) -> Tensor:
         """Signals (n, latitudes, longitudes) to rows."""

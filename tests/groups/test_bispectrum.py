@@ -1,0 +1,311 @@
+"""Bispectra of finite groups and of the circle: formula, invariance, completeness, inversion."""
+
+from __future__ import annotations
+
+from itertools import combinations, product
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from bispectral_ot.errors import DataWarning, InputError
+from bispectral_ot.features import CyclicBispectrum, GroupBispectrum
+from bispectral_ot.groups import CyclicGroup, DihedralGroup, OctahedralGroup
+from group_examples import (
+    EXAMPLES,
+    example,
+    is_translate,
+    random_signals,
+    same_power_signal,
+    slow_bispectrum,
+    triple_correlation_bispectrum,
+)
+from oracles import METRICS, cyclic_bispectrum, distance, unit
+
+COEFFICIENTS = ("full", "selective")
+values = st.floats(-8, 8, width=32).map(lambda value: round(value, 2))
+signals_of_any_length = st.integers(1, 12).flatmap(lambda n: arrays(np.float64, n, elements=values))
+
+
+def relative(first, second):
+    return np.abs(first - second).max() / np.abs(second).max()
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_matrices_are_appendix_c_literally(name):
+    """Of ``F_rho^H``, the transform of ``f(g^-1)``."""
+    group = example(name)
+    signals = random_signals(group, 2)
+    bispectrum = GroupBispectrum(group).fit(signals)
+    matrices = bispectrum.matrices(signals)
+    assert len(matrices) == len(group.irreps) ** 2
+    for (r, s), batch in matrices.items():
+        for matrix, signal in zip(batch, signals[:, group.inverse], strict=True):
+            np.testing.assert_allclose(matrix, slow_bispectrum(group, signal, r, s), atol=1e-10)
+    r, s = len(group.irreps) - 1, len(group.irreps) // 2
+    for pair in [(r, r), (s, r)]:
+        expected = triple_correlation_bispectrum(group, signals[0, group.inverse], *pair)
+        np.testing.assert_allclose(matrices[pair][0], expected, atol=1e-10)
+    for ours, papers in zip(bispectrum.fourier(signals), group.fourier(signals), strict=True):
+        np.testing.assert_allclose(ours, papers.conj().swapaxes(1, 2), atol=1e-12)
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_weighted_distances_are_those_between_the_complete_matrices(name):
+    group = example(name)
+    signals = random_signals(group, 4)
+    bispectrum = GroupBispectrum(group, normalize=False).fit(signals)
+    complete = np.concatenate([m.reshape(4, -1) for m in bispectrum.matrices(signals).values()], axis=1)
+    features, weights = bispectrum.transform(signals).astype(float), bispectrum.feature_weights_
+    assert features.shape[1] < group.order**2 / 2
+    for a, b in combinations(range(4), 2):
+        expected = np.linalg.norm(complete[a] - complete[b])
+        np.testing.assert_allclose(np.sqrt(weights @ (features[a] - features[b]) ** 2), expected, rtol=1e-5)
+    np.testing.assert_allclose((features**2) @ weights, np.linalg.norm(complete, axis=1) ** 2, rtol=1e-5)
+
+
+@pytest.mark.parametrize("coefficients", COEFFICIENTS)
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_moving_a_signal_changes_nothing(name, coefficients):
+    group = example(name)
+    signals = random_signals(group, 5)
+    bispectrum = GroupBispectrum(group, coefficients=coefficients)
+    features = bispectrum.fit_transform(signals)
+    assert features.dtype == np.float32
+    for element in range(group.order):
+        assert relative(bispectrum.transform(group.translate(signals, element)), features) < 1e-6
+
+
+def test_the_translation_is_that_of_the_paper():
+    """``f(x) -> f(t^-1 x)`` on the permutations of three objects, written out."""
+    group = example("S_3")
+    signal = random_signals(group, 1)[0]
+    value = dict(zip(group.elements, signal, strict=True))
+    back = (2, 0, 1)  # t^-1
+    moved = np.array([value["".join(str(back[int(image)]) for image in x)] for x in group.elements])
+    from_the_right = group.translate(signal[group.inverse], 3)[group.inverse]
+    features = GroupBispectrum(group).fit_transform(np.array([signal, moved, from_the_right]))
+    assert relative(features[0], features[1]) < 1e-6
+    assert relative(features[0], features[2]) > 1e-3
+
+
+def signals_to_distinguish(group):
+    """Every signal over a small alphabet; on the larger groups, every one with few places off a constant."""
+    if group.order <= 8:
+        return np.array(list(product([0.3, 1.0, -0.7], repeat=group.order)))
+    if group.order <= 12:
+        return np.array(list(product([0.3, 1.0], repeat=group.order)))
+    places = np.array(list(combinations(range(group.order), 4)))
+    signals = np.full((len(places), group.order), 0.3)
+    np.put_along_axis(signals, places[:, :3], 1.0, axis=1)
+    np.put_along_axis(signals, places[:, 3:], -0.7, axis=1)
+    return signals
+
+
+def count_distinct(rows, tolerance):
+    """Number of clusters of rows, as neighbours in the order of a random projection."""
+    direction = np.random.default_rng(0).standard_normal(rows.shape[1])
+    rows = rows[np.argsort(rows @ direction, kind="stable")]
+    return 1 + int((np.abs(np.diff(rows, axis=0)).max(axis=1) > tolerance).sum())
+
+
+@pytest.mark.parametrize("coefficients", COEFFICIENTS)
+@pytest.mark.parametrize("name", ["Z/8", "Z/2 x Z/4", "D_4", "Q_8", "A_4", "S_4"])
+def test_only_moved_signals_have_equal_bispectra(name, coefficients):
+    group = example(name)
+    signals = signals_to_distinguish(group)
+    smallest = [np.linalg.svd(part, compute_uv=False)[:, -1] for part in group.fourier(signals)]
+    signals = signals[np.min(smallest, axis=0) > 1e-6]  # completeness needs invertible Fourier coefficients
+    assert len(signals) > 400
+    moved = [group.translate(signals, element) for element in range(group.order)]
+    first_of_orbit = np.array(sorted({min(map(tuple, orbit)) for orbit in zip(*moved, strict=True)}))
+    bispectrum = GroupBispectrum(group, coefficients=coefficients, normalize=False)
+    features = bispectrum.fit_transform(first_of_orbit).astype(float)
+    assert len(first_of_orbit) < len(signals)
+    assert count_distinct(features / np.abs(features).max(), 1e-6) == len(first_of_orbit)
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_equal_power_spectra_but_different_bispectra(name):
+    group = example(name)
+    first = random_signals(group, 1)[0]
+    candidates = (same_power_signal(group, first, seed=seed) for seed in range(20))
+    second = next(signal for signal in candidates if not is_translate(group, first, signal))
+    for coefficients in COEFFICIENTS:
+        bispectra = GroupBispectrum(group, coefficients=coefficients).fit_transform(np.array([first, second]))
+        assert relative(bispectra[0], bispectra[1]) > 1e-4
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_selective_bispectra_are_inverted(name):
+    group = example(name)
+    signals = random_signals(group, 8, seed=3)
+    bispectrum = GroupBispectrum(group, coefficients="selective", normalize=False)
+    recovered = bispectrum.invert(bispectrum.fit_transform(signals))
+    assert bispectrum.n_features_out_ <= GroupBispectrum(group).fit(signals).n_features_out_
+    for before, after in zip(signals, recovered, strict=True):
+        assert is_translate(group, after, before)
+    bispectrum.set_params(normalize=True)  # the signals up to their scale
+    for before, after in zip(signals[:2], bispectrum.invert(bispectrum.fit_transform(signals[:2])), strict=True):
+        assert is_translate(group, after * (before.sum() / after.sum()), before)
+
+
+def test_the_selective_set_grows_like_the_group():
+    for group, bound in [(CyclicGroup(60), 1.5), (DihedralGroup(30), 2.7), (OctahedralGroup(), 3.5)]:
+        selective = GroupBispectrum(group, coefficients="selective").fit(random_signals(group, 1))
+        assert selective.n_features_out_ <= bound * group.order
+    assert set(selective.index_map_["r"]) == {0, 3}
+
+
+def test_inversion_names_the_vanishing_coefficient():
+    group = example("D_4")
+    signal = random_signals(group, 1)
+    bispectrum = GroupBispectrum(group, coefficients="selective").fit(signal)
+    gone = [0 * part if irrep == 2 else part for irrep, part in enumerate(group.fourier(signal))]
+    singular = np.tile(random_signals(CyclicGroup(4), 1), 2)  # the same on both cosets of the turns
+    for wrong, message in (
+        (group.inverse_fourier(gone).real, r"signal 0 .* irrep 2 is zero or nearly singular"),
+        (signal - signal.mean(), "its mean is zero"),
+        (singular, "nearly singular"),
+    ):
+        with pytest.raises(InputError, match=message):
+            bispectrum.invert(bispectrum.transform(wrong))
+    features = bispectrum.transform(signal) * np.linspace(1, 2, bispectrum.n_features_out_)
+    with pytest.raises(InputError, match="cannot be recovered"):
+        bispectrum.invert(features)
+
+
+def test_it_is_a_scikit_learn_transformer():
+    group = DihedralGroup(4)
+    signals = random_signals(group, 10)
+    pipeline = make_pipeline(GroupBispectrum(group), StandardScaler())
+    assert pipeline.fit_transform(signals).shape == (10, 15)
+    copy = clone(pipeline[0])
+    assert copy.group is group
+    names = copy.fit(signals).get_feature_names_out()
+    assert names[0] == "r0_s0_t0_copy0_i0_j0_k0_part0"
+    assert len(set(names)) == 15
+
+
+@pytest.mark.parametrize(
+    ("bispectrum", "shape", "message"),
+    [
+        (GroupBispectrum(DihedralGroup(4)), (2, 7), "8 elements"),
+        (GroupBispectrum("D_4"), (2, 8), "must be a FiniteGroup"),
+        (GroupBispectrum(DihedralGroup(4), coefficients="some"), (2, 8), "choose one of full, selective"),
+        (CyclicBispectrum(), (2, 3, 3), "dim 3"),
+        (CyclicBispectrum(coefficients="some"), (2, 3), "choose one of full, selective"),
+    ],
+)
+def test_bad_input_is_refused(bispectrum, shape, message):
+    with pytest.raises(InputError, match=message):
+        bispectrum.fit(np.ones(shape))
+
+
+@pytest.mark.parametrize("bispectrum", [GroupBispectrum(CyclicGroup(8)), CyclicBispectrum()], ids=["group", "cyclic"])
+def test_scales_blanks_and_rounding(bispectrum):
+    signals = random_signals(CyclicGroup(8), 2)
+    features = clone(bispectrum).fit_transform(signals)
+    np.testing.assert_allclose(features**2 @ bispectrum.fit(signals).feature_weights_, 1, rtol=1e-5)
+    for scale in (1e20, 1e-20, 1e200):
+        np.testing.assert_allclose(bispectrum.transform(scale * signals), features, rtol=1e-5)
+        with pytest.raises(InputError, match="range of float32"):
+            clone(bispectrum).set_params(normalize=False).fit_transform(scale * signals)
+    # a pure cosine has no two frequencies whose sum it also has: its bispectrum is zero up to rounding
+    cosines = np.cos(2 * np.pi * np.add.outer(np.arange(8), np.arange(8)) / 8 + 0.3)
+    for normalize in (False, True):
+        with pytest.warns(DataWarning, match="9 of 9 signals"):
+            blank = clone(bispectrum).set_params(normalize=normalize).fit_transform([*cosines, np.zeros(8)])
+        assert not blank.any()
+
+
+def generic(signal, least=0.02):
+    spectrum = np.abs(np.fft.fft(signal))
+    return bool(spectrum.min() > least * spectrum.max())
+
+
+def shifts(signal):
+    return np.stack([np.roll(signal, shift) for shift in range(len(signal))])
+
+
+@settings(max_examples=60)
+@given(signals_of_any_length, st.booleans())
+def test_cyclic_columns_are_the_literal_formula(signal, normalize):
+    expected = cyclic_bispectrum(signal)
+    assume(np.linalg.norm(expected) > 1e-3)
+    if normalize:
+        expected = unit(expected.ravel()).reshape(expected.shape)
+    folded = CyclicBispectrum(normalize=normalize).fit(signal[None])
+    column = folded.index_map_
+    at_columns = expected[column["i"], column["j"]]
+    at_columns = np.where(column["part"] == 0, at_columns.real, at_columns.imag)
+    np.testing.assert_allclose(folded.transform(signal[None])[0], at_columns, atol=1e-6 * np.linalg.norm(expected))
+
+
+@pytest.mark.parametrize("n", [5, 8])
+def test_cyclic_folded_distances_are_the_unfolded_ones(n):
+    pair = np.random.default_rng(0).normal(size=(2, n))
+    folded = CyclicBispectrum(normalize=False).fit(pair)
+    unfolded = [cyclic_bispectrum(signal).ravel() for signal in pair]
+    for metric in METRICS:
+        expected = distance(*(np.concatenate([each.real, each.imag]) for each in unfolded), metric)
+        assert distance(*folded.transform(pair), metric, folded.feature_weights_) == pytest.approx(expected, rel=1e-5)
+
+
+@settings(max_examples=60)
+@given(signals_of_any_length, st.booleans())
+def test_cyclic_inversion_recovers_the_signal_up_to_a_shift(signal, normalize):
+    assume(generic(signal))
+    transformer = CyclicBispectrum(coefficients="selective", normalize=normalize).fit(signal[None])
+    features = transformer.transform(shifts(signal))
+    assert np.abs(features - features[0]).max() <= 1e-6 * np.abs(np.fft.fft(signal)).max() ** 3
+    assert features.shape[1] <= len(signal) + 1
+    recovered = transformer.invert(features)[0]
+    if normalize:
+        recovered *= np.linalg.norm(signal) / np.linalg.norm(recovered)
+    error = np.abs(shifts(signal) - recovered).max(axis=1).min()
+    assert error <= 1e-5 * np.abs(np.fft.fft(signal)).max()
+
+
+def test_long_signals_invert_and_mirrored_ones_differ():
+    batch = np.random.default_rng(5).uniform(0, 1, size=(20, 257))
+    transformer = CyclicBispectrum(coefficients="selective", normalize=False).fit(batch)
+    recovered = transformer.invert(transformer.transform(batch))
+    errors = [np.abs(shifts(s) - r).max(axis=1).min() for s, r in zip(batch, recovered, strict=True)]
+    assert max(errors) < 1e-3
+    x, y = CyclicBispectrum(normalize=False).fit_transform([batch[0, :5], batch[0, 4::-1]])
+    assert relative(x, y) > 0.01
+
+
+@pytest.mark.parametrize(
+    ("signal", "frequency"),
+    [
+        ([1.0, -1.0, 3.0, -3.0], 0),
+        ([2.0, 1.0, 2.0, 1.0], 1),
+        ([1.0, 2.0, 3.0, 2.0], 2),
+        (1 + np.cos(2 * np.pi * np.arange(9) / 9), 2),
+        ([0.0, 0.0, 0.0], 0),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::bispectral_ot.errors.DataWarning")
+def test_cyclic_inversion_names_a_vanishing_coefficient(signal, frequency):
+    batch = np.array([np.arange(len(signal)) ** 2 + 1.0, signal])
+    transformer = CyclicBispectrum(coefficients="selective", normalize=False).fit(batch)
+    with pytest.raises(InputError, match=f"signal 1 .* frequency {frequency}"):
+        transformer.invert(transformer.transform(batch))
+
+
+def test_invert_needs_selective_features_of_the_right_shape():
+    batch = np.arange(10.0).reshape(2, 5) ** 2
+    for kind in (CyclicBispectrum(), GroupBispectrum(CyclicGroup(5))):
+        with pytest.raises(InputError, match="only selective"):
+            kind.invert(kind.fit_transform(batch))
+        selective = clone(kind).set_params(coefficients="selective").fit(batch)
+        for wrong in (np.ones((2, 3)), np.ones(6), np.full((2, selective.n_features_out_), np.nan)):
+            with pytest.raises(InputError, match="expected finite features of shape"):
+                selective.invert(wrong)
