@@ -11,9 +11,9 @@ import bispectral_ot as bot
 from bispectral_ot.costs import AlignedDistance
 from bispectral_ot.datasets import rotate
 from bispectral_ot.poses import estimate_poses, find_motions
-from bispectral_ot.poses.calibration import LEAST_PROBABILITY, Calibration
+from bispectral_ot.poses.calibration import LEAST_PROBABILITY, Calibration, Votes
+from bispectral_ot.poses.estimate import vote
 from bispectral_ot.poses.motions import TOLERANCE, wrapped
-from bispectral_ot.poses.votes import Votes, vote
 
 
 @pytest.fixture(scope="module")

@@ -13,9 +13,8 @@ from scipy.spatial.transform import Rotation
 from bispectral_ot.datasets import rotate
 from bispectral_ot.features import PolarSpectrum, ShellBispectrum, SphereBispectrum, project_to_sphere
 from bispectral_ot.poses import estimate_poses, find_motions, turn_image, upright_images
-from bispectral_ot.poses.kernels import cross_spectra
 from bispectral_ot.poses.motions import wrapped
-from bispectral_ot.poses.planar import PlanarMotions
+from bispectral_ot.poses.planar import PlanarMotions, cross_spectra
 
 RANDOM = np.random.default_rng(0)
 

@@ -87,7 +87,7 @@ class UprightJob(MatchJob):
 
     def check(self) -> None:
         """Raise an error about options and output folder before any work is done."""
-        from bispectral_ot.poses.upright_files import check_fill
+        from bispectral_ot.poses import check_fill
 
         check_fill(self._fill, ())
         super().check()

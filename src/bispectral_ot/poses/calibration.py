@@ -1,43 +1,62 @@
-"""How far a vote can be trusted, learnt from the targets themselves."""
+"""Calibration of poses: probability of being right, and uncertainty in degrees."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bispectral_ot.poses.motions import TOLERANCE, Floats
-from bispectral_ot.poses.votes import Votes
 
-# Of the stated interval.
-LEVEL = 0.9
-# Poses that are right with a smaller probability are ambiguous.
-LEAST_PROBABILITY = 0.75
-# Fewer votes than this teach nothing.
-_LEAST_VOTES = 30
-# Without a calibration, a pose is ambiguous where the misfit of the runner-up is larger by less than this share.
-_LEAST_MARGIN = np.log(1.1)
+LEAST_PROBABILITY = 0.75  # poses with a smaller probability of being right are ambiguous
+_LEVEL = 0.9  # of the stated interval
+_LEAST_VOTES = 30  # for a calibration
+_LEAST_MARGIN = np.log(1.1)  # of unambiguous poses without a calibration
+
+
+class Votes(NamedTuple):
+    """Result of a vote for each of n sources with k targets.
+
+    Attributes
+    ----------
+    motions : (n, q) motions that fit the targets best together
+    runner_up : (n, q) best ones that differ from them by more than the tolerance
+    fits : (n,) mean correlation with the targets, at most 1
+    widths : (n,) of the peak, in degrees; NaN for discrete motions
+    margins : (n,) logarithm of the misfit of the runner-up relative to that of the winner
+    agreement : (n,) fraction of the targets whose own best motion is the same, within the tolerance
+    support : (n,) their fraction of the weights
+    by_target : (n, k, q) best motion of each target
+    weights : (n, k) weight of each target; rows sum to 1, or to 0 where there is no target
+    """
+
+    motions: Floats
+    runner_up: Floats
+    fits: Floats
+    widths: Floats
+    margins: Floats
+    agreement: Floats
+    support: Floats
+    by_target: Floats
+    weights: Floats
 
 
 @dataclass(frozen=True)
 class Calibration:
     """Probability and precision of a pose, from votes whose right result is known.
 
-    The best target of a source, turned at random, stands in for the source, and the others vote on it: if the targets
-    are upright, the right pose is known, and no label is needed. If they are not, this shows, too.
-
     Attributes
     ----------
-    classifier : logistic regression of being right on margin, agreement and support; the share that is right where
-        all are or none is; None where nothing was learnt
-    intercept, slopes : half-width of the interval in degrees as a linear function of the width of the peak and of the
-        probability of being wrong
+    classifier : logistic regression of being right on margin, agreement and support; the fraction of right poses if
+        all are or none is; None without a calibration
+    plane : intercept, and slopes in the width of the peak and the probability of being wrong, of the half-width of the
+        interval in degrees
     """
 
     classifier: Any
-    intercept: float = np.nan
-    slopes: tuple[float, float] = (0.0, 0.0)
+    plane: tuple[float, float, float] = (np.nan, 0.0, 0.0)
 
     @classmethod
     def fit(cls, votes: Votes, errors: Floats) -> Self:
@@ -45,65 +64,56 @@ class Calibration:
         known = np.isfinite(errors)
         if known.sum() < _LEAST_VOTES:
             return cls(None)
-        evidence, errors = _evidence(votes)[known], errors[known]
+        votes, errors = Votes(*(field[known] for field in votes)), errors[known]
         right = errors <= TOLERANCE
-        if right.all() or not right.any():
-            learnt = cls((right.sum() + 1) / (len(right) + 2))
-        else:
+        classifier: Any = (right.sum() + 1) / (len(right) + 2)
+        if right.any() and not right.all():
             from sklearn.linear_model import LogisticRegression
             from sklearn.pipeline import make_pipeline
             from sklearn.preprocessing import StandardScaler
 
-            learnt = cls(make_pipeline(StandardScaler(), LogisticRegression()).fit(evidence, right))
-        probabilities = learnt._probabilities(evidence)
+            classifier = make_pipeline(StandardScaler(), LogisticRegression()).fit(_evidence(votes), right)
+        probabilities = cls(classifier).scores(votes)
         certain = probabilities >= LEAST_PROBABILITY
         if certain.sum() < _LEAST_VOTES:
-            certain = np.ones(len(errors), dtype=np.bool_)
-        predictors = _predictors(votes.widths[known], probabilities)
-        return cls(learnt.classifier, *_upper_quantile(predictors[certain], errors[certain]))
+            certain[:] = True
+        return cls(classifier, _upper_quantile(_predictors(votes, probabilities)[certain], errors[certain]))
 
     def scores(self, votes: Votes) -> Floats:
-        """The probability (n,) that a pose is right but for the tolerance; NaN where it is not known."""
+        """Probability (n,) that a pose is right within the tolerance; NaN where it is not known."""
         scores = np.full(len(votes.fits), np.nan)
         known = np.isfinite(votes.fits)
-        if self.classifier is not None and known.any():
-            scores[known] = self._probabilities(_evidence(votes)[known])
+        if isinstance(self.classifier, float):
+            scores[known] = self.classifier
+        elif self.classifier is not None and known.any():
+            scores[known] = self.classifier.predict_proba(_evidence(votes)[known])[:, 1]
         return scores
 
     def uncertainty(self, votes: Votes) -> Floats:
-        """Half the width (n,) of the interval in degrees that holds the right pose, if the pose is not ambiguous."""
-        degrees: Floats = self.intercept + _predictors(votes.widths, self.scores(votes)) @ np.array(self.slopes)
+        """Half-width (n,) in degrees of the interval that holds the right pose, if the pose is not ambiguous."""
+        degrees: Floats = self.plane[0] + _predictors(votes, self.scores(votes)) @ np.array(self.plane[1:])
         return np.clip(degrees, 0.0, 180.0)
 
-    def ambiguous(self, votes: Votes) -> Any:
-        """Whether another pose may as well be right (n,)."""
-        if self.classifier is None:
-            return ~(votes.margins >= _LEAST_MARGIN)
-        return ~(self.scores(votes) >= LEAST_PROBABILITY)
-
-    def _probabilities(self, evidence: Floats) -> Floats:
-        if isinstance(self.classifier, float):
-            return np.full(len(evidence), self.classifier)
-        probabilities: Floats = self.classifier.predict_proba(evidence)[:, 1]
-        return probabilities
+    def ambiguous(self, votes: Votes) -> NDArray[np.bool_]:
+        """Whether another pose is nearly as likely (n,)."""
+        is_clear: NDArray[np.bool_] = self.scores(votes) >= LEAST_PROBABILITY
+        return ~(votes.margins >= _LEAST_MARGIN) if self.classifier is None else ~is_clear
 
 
 def _evidence(votes: Votes) -> Floats:
     return np.stack([votes.margins, votes.agreement, votes.support], axis=1)
 
 
-def _predictors(widths: Floats, probabilities: Floats) -> Floats:
-    # discrete motions have no width
-    return np.stack([np.where(np.isfinite(widths), widths, 0.0), 1.0 - probabilities], axis=1)
+def _predictors(votes: Votes, probabilities: Floats) -> Floats:
+    return np.stack([np.nan_to_num(votes.widths), 1.0 - probabilities], axis=1)  # discrete motions have no width
 
 
-def _upper_quantile(predictors: Floats, errors: Floats) -> tuple[float, tuple[float, float]]:
+def _upper_quantile(predictors: Floats, errors: Floats) -> tuple[float, float, float]:
     """Intercept and slopes of a plane above which one error in ten lies, and which rises with its predictors."""
     from sklearn.linear_model import QuantileRegressor
 
-    for used in ([True, True], [False, True], [True, False]):  # those whose slopes would be negative are left out
-        plane = QuantileRegressor(quantile=LEVEL, alpha=0.0, solver="highs").fit(predictors * used, errors)
+    for used in ([True, True], [False, True], [True, False]):  # predictors with negative slopes are left out
+        plane = QuantileRegressor(quantile=_LEVEL, alpha=0.0, solver="highs").fit(predictors * used, errors)
         if (plane.coef_ >= 0).all():
-            width, wrong = (float(slope) for slope in plane.coef_)
-            return float(plane.intercept_), (width, wrong)
-    return float(np.quantile(errors, LEVEL)), (0.0, 0.0)
+            return float(plane.intercept_), float(plane.coef_[0]), float(plane.coef_[1])
+    return float(np.quantile(errors, _LEVEL)), 0.0, 0.0

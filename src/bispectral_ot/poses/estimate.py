@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,42 +10,45 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bispectral_ot import runtime
-from bispectral_ot.engines import Threads, row_blocks
-from bispectral_ot.engines.engine import Block
-from bispectral_ot.poses.calibration import Calibration
-from bispectral_ot.poses.motions import Floats, MotionArray, Motions, Rows
-from bispectral_ot.poses.votes import Votes, vote
+from bispectral_ot.engines import Block, Threads, row_blocks
+from bispectral_ot.errors import InputError
+from bispectral_ot.features.polar_spectrum import PolarSpectrum
+from bispectral_ot.groups.shells import ShellBispectrum
+from bispectral_ot.groups.sphere import SphereBispectrum
+from bispectral_ot.poses.calibration import Calibration, Votes
+from bispectral_ot.poses.motions import TOLERANCE, Floats, Indices, MotionArray, Motions, Rows
+from bispectral_ot.poses.planar import CentredMotions, PlanarMotions, QuarterTurns, Shifts
+from bispectral_ot.poses.spatial import SpatialMotions
 
-# Sources whose best targets are turned and voted on, to learn how far votes can be trusted.
-_PRACTICE = 2000
-# Of fits at all motions of the grid, for the sources of a block.
-_BLOCK_BYTES = 2**24
-# Sources whose coefficients are made at a time.
-_BATCH = 4096
+_PRACTICE = 2000  # sources from which the calibration is learned
+_BLOCK_BYTES = 2**24  # of fits at all motions of the grid, for the sources of a block
+_BATCH = 4096  # sources whose coefficients are computed at a time
+_MISFIT_POWER = -3  # of the weight of a target (docs/poses.md)
+_LEAST_MISFIT = 1e-3  # smaller misfits are equal, so that identical images do not outvote all others
 
 
 @dataclass(frozen=True, eq=False)
 class Poses:
-    """How each source has to be moved to stand like its targets.
+    """Motions that bring each source into the pose of its targets.
 
     Attributes
     ----------
     motions : (n,) the motions: mirrored left to right where ``mirrored``, turned counter-clockwise by ``angles``,
         moved by ``shifts``; or a rotation in space. NaN where a source has no target, or no content
-    runner_up : (n,) the best motions that differ from these by more than 30 degrees
-    by_target : (n, k) the motion that each target asks for by itself; NaN where there is none
-    targets, weights : (n, k) positions of the targets (-1: none), and how much each counts
+    runner_up : (n,) best motions that differ from these by more than 30 degrees
+    by_target : (n, k) best motion of each target by itself; NaN where there is none
+    targets, weights : (n, k) positions of the targets (-1: none), and the weight of each
     fits : (n,) correlation with the targets after the motion, at most 1
-    scores : (n,) probability that the pose is right, but for 30 degrees; NaN where it cannot be measured
-    uncertainty : (n,) degrees, or pixels for shifts; nine of ten poses that are not ambiguous are off by less
-    ambiguous : (n,) whether the score is below 0.75: the runner-up may as well be right, or the targets disagree
+    scores : (n,) probability that the pose is right within 30 degrees; NaN where it cannot be estimated
+    uncertainty : (n,) degrees, or pixels for shifts; 90 % of the errors of poses that are not ambiguous are smaller
+    ambiguous : (n,) whether the score is below 0.75
     size : height and width of the images that were compared
     """
 
     motions: MotionArray
     runner_up: MotionArray
     by_target: MotionArray
-    targets: NDArray[np.int64]
+    targets: Indices
     weights: Floats
     fits: Floats
     scores: Floats
@@ -57,16 +61,13 @@ class Poses:
         return len(self.fits)
 
     def __repr__(self) -> str:
-        found = np.isfinite(self.fits)
-        return (
-            f"Poses({len(self):,} sources, {self.ambiguous[found].sum():,} ambiguous, "
-            f"{(~found).sum():,} without a pose; {self._precision()})"
-        )
-
-    def _precision(self) -> str:
         known = self.uncertainty[np.isfinite(self.uncertainty)]
         unit = "pixels" if self.angles is None and self.shifts is not None else "degrees"
-        return f"uncertainty {np.median(known):.1f} {unit}" if len(known) else "uncertainty not known"
+        return (
+            f"Poses({len(self):,} sources, {self.ambiguous[self.found].sum():,} ambiguous, "
+            f"{(~self.found).sum():,} without a pose; uncertainty "
+            + (f"{np.median(known):.1f} {unit})" if len(known) else "not known)")
+        )
 
     @property
     def found(self) -> NDArray[np.bool_]:
@@ -90,58 +91,105 @@ class Poses:
 
     @property
     def rotations(self) -> Any:
-        """``scipy.spatial.transform.Rotation`` of n rotations in space (``.as_matrix()``); None for flat images."""
+        """``scipy.spatial.transform.Rotation`` of n rotations in space; None for flat images."""
         return self.motions.rotations
 
     def scale_of(self, size: tuple[int, ...]) -> float:
-        """How many pixels of an image (height, width, ...) there are for one of the image that was compared."""
+        """Pixels of an image (height, width, ...) per pixel of the images that were compared."""
         return max(size[0] / self.size[0], size[1] / self.size[1])
+
+
+def find_motions(symmetry: str | None, signals: Any, transformer: Any = None) -> Motions:
+    """Motions of a symmetry, for signals of one size.
+
+    Parameters
+    ----------
+    symmetry
+        Symmetry of the poses.
+    signals
+        Signals of the size of the sources.
+    transformer
+        Features of the match, whose coefficients are used where possible.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> find_motions("d4", np.random.default_rng(0).random((3, 16, 16))).grid.shape
+    (8, 2)
+    """
+    if symmetry in ("rotation", "rotation-reflection"):
+        own = isinstance(transformer, PolarSpectrum) and transformer.symmetry == symmetry
+        return PlanarMotions(transformer if own else PolarSpectrum(symmetry=symmetry).fit(signals[:1]))
+    if symmetry in ("rotation-translation", "rotation-reflection-translation"):
+        return CentredMotions(PolarSpectrum(symmetry=symmetry.removesuffix("-translation")).fit(signals[:1]))
+    if symmetry == "d4":
+        return QuarterTurns(signals)
+    if symmetry == "translation":
+        return Shifts(signals)
+    if symmetry == "so3":
+        sphere = transformer if isinstance(transformer, SphereBispectrum) else SphereBispectrum().fit(signals[:1])
+        return SpatialMotions(sphere.harmonic_coefficients, sphere.lmax)
+    if symmetry == "so3-shapes":
+        shells = transformer if isinstance(transformer, ShellBispectrum) else ShellBispectrum().fit(signals)
+        return SpatialMotions(shells.shell_coefficients, shells.lmax)
+    given = "no symmetry" if symmetry in (None, "none") else f"the symmetry {symmetry!r}"
+    raise InputError(
+        f"the features of this match have {given}, so poses are undefined; match with symmetry='rotation', or name the "
+        "symmetry of the poses: poses(symmetry='rotation')."
+    )
 
 
 def estimate_poses(
     motions: Motions,
     source: Any,
     target: Any,
-    indices: NDArray[np.int64],
+    indices: Indices,
     shares: Floats,
     *,
-    practice: tuple[NDArray[np.int64], Floats] | None = None,
+    practice: tuple[Indices, Floats] | None = None,
     k: int | None = None,
     seed: int = 0,
 ) -> Poses:
-    """Find the pose of each source relative to its best targets.
+    """Pose of each source relative to its best targets.
+
+    Scores and uncertainties are learned from targets: the best target of a source, moved at random, takes the place of
+    the source, and the other targets vote on it. If the targets are upright the right pose is known, without labels.
 
     Parameters
     ----------
     motions
-        What poses are sought among.
+        Candidates for the poses.
     source, target
         Signals, n and m of them.
     indices, shares
-        (n, at least k) the best targets of each source, best first, and their share of its mass; -1 is no target.
-        With fewer than two, there is nothing to learn scores and uncertainties from.
+        (n, at least k) best targets of each source, best first, and their fraction of its mass; -1 is no target.
+        With fewer than two there is no calibration.
     practice
-        The same of other sources, from which scores and uncertainties are learnt instead.
+        The same of other sources, from which the calibration is learned instead.
     k
         Targets that vote; all by default.
     seed
-        Of the turns that scores and uncertainties are learnt from.
+        Random seed of the calibration.
     """
     known = (indices, shares) if practice is None else practice
     voters = np.unique(np.concatenate([indices.ravel(), known[0].ravel()]))
     voters = voters[voters >= 0]
-    if len(voters) == 0:  # one row that nobody points to
+    if len(voters) == 0:
         voters = np.zeros(1, dtype=np.int64)
     local, practised = (np.where(at >= 0, np.searchsorted(voters, at), -1) for at in (indices, known[0]))
     rows = motions.coefficients(target[voters])
-    calibration = _practise(motions, target, rows, known[0], practised, known[1], seed=seed)
+    chosen, calibration = practice_rows(known[0]), Calibration(None)
+    if len(chosen):
+        moved, truth = motions.practice(target[known[0][chosen, 0]], seed=seed)
+        voted = _vote_in_blocks(motions, motions.coefficients(moved), rows, practised[chosen, 1:], known[1][chosen, 1:])
+        calibration = Calibration.fit(voted, motions.separation(voted.motions, truth))
     parts = []
     for start in range(0, len(source), _BATCH):
         batch = slice(start, start + _BATCH)
         coefficients = motions.coefficients(source[batch])
         parts.append(_vote_in_blocks(motions, coefficients, rows, local[batch, :k], shares[batch, :k]))
         runtime.progress("poses", min(start + _BATCH, len(source)), len(source))
-    votes = Votes(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+    votes = _joined(parts)
     return Poses(
         motions=motions.by_name(votes.motions),
         runner_up=motions.by_name(votes.runner_up),
@@ -156,40 +204,65 @@ def estimate_poses(
     )
 
 
-def practice_rows(indices: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The sources that scores and uncertainties are learnt from: at most 2,000, evenly taken, with two targets each."""
+def practice_rows(indices: Indices) -> Indices:
+    """Sources of the calibration: at most 2,000, evenly spaced, with two targets each."""
     able = np.flatnonzero((indices[:, :2] >= 0).all(axis=1)) if indices.shape[1] > 1 else np.zeros(0, dtype=np.int64)
     return able[np.linspace(0, len(able) - 1, min(_PRACTICE, len(able))).astype(np.int64)]
 
 
-def _practise(
-    motions: Motions,
-    target: Any,
-    rows: Rows,
-    indices: NDArray[np.int64],
-    local: NDArray[np.int64],
-    shares: Floats,
-    *,
-    seed: int,
-) -> Calibration:
-    """Let the best target of some sources, moved at random, be voted on by their other targets."""
-    chosen = practice_rows(indices)
-    if len(chosen) == 0:
-        return Calibration(None)
-    moved, truth = motions.practice(target[indices[chosen, 0]], seed=seed)
-    coefficients = motions.coefficients(moved)
-    votes = _vote_in_blocks(motions, coefficients, rows, local[chosen, 1:], shares[chosen, 1:])
-    return Calibration.fit(votes, motions.separation(votes.motions, truth))
-
-
-def _vote_in_blocks(motions: Motions, source: Rows, target: Rows, indices: NDArray[np.int64], shares: Floats) -> Votes:
-    per_source = 8 * len(motions.grid) * (indices.shape[1] + 2)
-    blocks = row_blocks(len(source), block_rows=max(1, _BLOCK_BYTES // per_source))
-    parts = Threads().map(_vote_block, blocks, rows=[source, indices, shares], shared=[target, motions])
+def _joined(parts: Iterable[Votes]) -> Votes:
     return Votes(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
-def _vote_block(
-    _block: Block, source: Rows, indices: NDArray[np.int64], shares: Floats, target: Rows, motions: Motions
-) -> Votes:
+def _vote_in_blocks(motions: Motions, source: Rows, target: Rows, indices: Indices, shares: Floats) -> Votes:
+    per_source = 8 * len(motions.grid) * (indices.shape[1] + 2)
+    blocks = row_blocks(len(source), block_rows=max(1, _BLOCK_BYTES // per_source))
+    return _joined(Threads().map(_vote_block, blocks, rows=[source, indices, shares], shared=[target, motions]))
+
+
+def _vote_block(_block: Block, source: Rows, indices: Indices, shares: Floats, target: Rows, motions: Motions) -> Votes:
     return vote(motions, source, target, indices, shares)
+
+
+def vote(motions: Motions, source: Rows, target: Rows, indices: Indices, shares: Floats) -> Votes:
+    """Vote of the targets of each source on its pose.
+
+    Every target j proposes the motion g that maximizes its fit ``c_j(g)``. The winner maximizes ``sum w_j c_j(g)`` with
+    ``w_j = share_j^(1/2) (1 - max c_j)^-3``: transport tells which targets are similar, the fit how similar they are.
+
+    Parameters
+    ----------
+    motions
+        Candidates for the pose.
+    source, target
+        Coefficients (n, c) and (m, c).
+    indices, shares
+        (n, k) targets of each source and their fraction of its mass; an index of -1 is no target.
+    """
+    products = motions.products(source, target, indices)
+    by_target = motions.locate(products, motions.fits(products).argmax(axis=-1))
+    counts = (indices >= 0) & (shares > 0) & products.any(axis=-1)
+    misfits = np.maximum(1.0 - by_target.fits, _LEAST_MISFIT)
+    weights = np.where(counts, np.sqrt(shares) * misfits**_MISFIT_POWER, 0.0)
+    totals = weights.sum(axis=1, keepdims=True)
+    weights /= np.where(totals > 0, totals, 1.0)
+
+    pooled = np.einsum("nk,nkp->np", weights, products).astype(np.float32)
+    values = motions.fits(pooled)
+    best = motions.locate(pooled, values.argmax(axis=-1))
+    apart = motions.separation(best.motions[:, None], motions.grid) > TOLERANCE
+    second = motions.locate(pooled, np.where(apart, values, -np.inf).argmax(axis=-1))
+    agrees = motions.separation(best.motions[:, None], by_target.motions) <= TOLERANCE
+    margins = np.log(np.maximum(1.0 - second.fits, _LEAST_MISFIT) / np.maximum(1.0 - best.fits, _LEAST_MISFIT))
+    known = totals > 0
+    return Votes(
+        motions=np.where(known, best.motions, np.nan),
+        runner_up=np.where(known, second.motions, np.nan),
+        fits=np.where(known[:, 0], best.fits, np.nan),
+        widths=np.where(known[:, 0], best.widths, np.nan),
+        margins=np.where(known[:, 0], margins, np.nan),
+        support=(agrees * weights).sum(axis=1),
+        agreement=(agrees & counts).sum(axis=1) / np.maximum(counts.sum(axis=1), 1),
+        by_target=np.where(counts[..., None], by_target.motions, np.nan),
+        weights=weights,
+    )

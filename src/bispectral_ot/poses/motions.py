@@ -1,34 +1,31 @@
-"""What a pose is sought among: the motions of a symmetry, and how well each brings one signal onto another."""
+"""Motions of a symmetry: the candidates for a pose, and the fit of each between two signals."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bispectral_ot.engines import Block, Threads, row_blocks
-
 Rows = NDArray[np.float32]
 Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
+TOLERANCE = 30.0  # degrees within which a pose counts as right
 _NEWTON_STEPS = 5
-# Of a peak, in inverse square radians: its width is then 180 degrees.
-LEAST_CURVATURE = np.pi**-2
-_BLOCK_PIXELS = 2**22
-# A motion that is off by less than this is the right one, if not exact (degrees).
-TOLERANCE = 30.0
+_LEAST_CURVATURE = np.pi**-2  # of a peak, in inverse square radians: its width is then 180 degrees
 
 
 class Located(NamedTuple):
-    """The best motion near a start.
+    """Best motion near a start.
 
     Attributes
     ----------
     motions : (..., q) parameters of the motions
     fits : (...) correlation of the moved signal with the other one, at most 1
-    widths : (...) degrees over which the fit would fall by 1/2 if its peak were a parabola; NaN for discrete motions
+    widths : (...) degrees over which a parabola at the peak falls by 1/2; NaN for discrete motions
     """
 
     motions: Floats
@@ -38,16 +35,16 @@ class Located(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class MotionArray:
-    """Motions by name; what the symmetry does not have is None.
+    """Motions by name; None for components that the symmetry does not have.
 
     A signal is mirrored left to right first, then turned, then moved.
 
     Attributes
     ----------
     angles : degrees, counter-clockwise as displayed, in (-180, 180]
-    mirrored : whether it is mirrored first
+    mirrored : whether the signal is mirrored first
     shifts : (..., 2) pixels down and to the right
-    quaternions : (..., 4) of a rotation in space, the scalar last as SciPy has it
+    quaternions : (..., 4) rotation in space, the scalar last as in SciPy
     """
 
     angles: Floats | None = None
@@ -57,7 +54,7 @@ class MotionArray:
 
     @property
     def rotations(self) -> Any:
-        """``scipy.spatial.transform.Rotation``, for rotations in space; identities where nothing is known."""
+        """``scipy.spatial.transform.Rotation``, for rotations in space; identities where the pose is unknown."""
         from scipy.spatial.transform import Rotation
 
         if self.quaternions is None:
@@ -66,50 +63,56 @@ class MotionArray:
         return Rotation.from_quat(np.where(known, self.quaternions, [0.0, 0.0, 0.0, 1.0]).reshape(-1, 4))
 
 
-class Motions(Protocol):
-    """The motions of a symmetry.
+class Motions(ABC):
+    """Motions of a symmetry.
 
     The ``products`` of the coefficients of two signals are numbers in which the fit of every motion is linear. So the
-    products with several targets can be averaged, and the best motion of the average is the one that fits them
-    best together.
+    products with several targets can be averaged: the best motion of the average fits all of them best.
 
     Attributes
     ----------
-    grid : (g, q) the motions that are tried before the best one is refined
-    unit : what one degree of separation is in the units of the motions: 1, or pixels for shifts
+    grid : (g, q) motions that are tried before the best one is refined
+    identity : (q,) motion that changes nothing
+    unit : one degree of separation in the unit of the motions: 1, or pixels for shifts
     """
 
-    @property
-    def grid(self) -> Floats: ...  # noqa: D102
-    @property
-    def unit(self) -> float: ...  # noqa: D102
+    grid: Floats
+    identity: Any
+    unit: float = 1.0
 
-    def coefficients(self, signals: NDArray[Any]) -> Rows:
+    @abstractmethod
+    def coefficients(self, signals: Any) -> Rows:
         """Signals to rows (n, c) of unit norm; zeros where a signal has no content."""
 
-    def practice(self, signals: NDArray[Any], *, seed: int) -> tuple[NDArray[Any], Floats]:
-        """Signals moved at random, and the motions (n, q) that undo it."""
+    def practice(self, signals: Any, *, seed: int) -> tuple[Any, Floats]:
+        """Signals moved at random, and the motions (n, q) that undo it; unmoved where motions do not change the fit."""
+        return signals, np.broadcast_to(np.asarray(self.identity, dtype=np.float64), (len(signals), self.grid.shape[1]))
 
-    def products(self, source: Rows, target: Rows, indices: NDArray[np.int64]) -> Rows:
+    @abstractmethod
+    def products(self, source: Rows, target: Rows, indices: Indices) -> Rows:
         """Rows (n, c) and (m, c) to products (n, k, p) of each source with the targets at ``indices`` (n, k)."""
 
+    @abstractmethod
     def fits(self, products: Rows) -> Rows:
         """Products (..., p) to the fits (..., g) of the motions of the grid."""
 
-    def locate(self, products: Rows, start: NDArray[np.int64]) -> Located:
-        """The best motion near ``grid[start]`` for products (..., p) and positions (...)."""
+    @abstractmethod
+    def locate(self, products: Rows, start: Indices) -> Located:
+        """Best motion near ``grid[start]`` for products (..., p) and positions (...)."""
 
+    @abstractmethod
     def separation(self, motions: Floats, others: Floats) -> Floats:
         """Degrees between motions (..., q) and others, broadcast."""
 
+    @abstractmethod
     def by_name(self, motions: Floats) -> MotionArray:
-        """Motions (..., q) as what they are called."""
+        """Motions (..., q) by name."""
 
 
 def climb(
     derivatives: Callable[[Any], tuple[Floats, Floats, Floats]], start: Any, move: Callable[[Any, Floats], Any]
 ) -> tuple[Any, Floats, Floats]:
-    """Newton's method towards a peak of the fit; returns the point, its fit and the width of the peak in degrees.
+    """Newton's method towards a peak of the fit; the point, its fit and the width of the peak in degrees.
 
     ``derivatives`` gives fits (...), slopes (..., q) and downward curvatures (..., q, q) at a point, in radians;
     ``move(point, step)`` takes a step, within reach of the start.
@@ -117,56 +120,28 @@ def climb(
     point = start
     for _ in range(_NEWTON_STEPS):
         _, slope, hessian = derivatives(point)
-        step: Floats = np.linalg.solve(_uphill(hessian), slope[..., None])[..., 0].astype(np.float64)
-        point = move(point, step)
+        values, vectors = _positive(hessian)
+        step = vectors @ ((vectors.swapaxes(-1, -2) @ slope[..., None]) / values[..., None])
+        point = move(point, step[..., 0])
     fits, _, hessian = derivatives(point)
-    curvature = np.linalg.eigvalsh(_uphill(hessian))[..., 0]
-    return point, fits, np.degrees(1 / np.sqrt(np.maximum(curvature, LEAST_CURVATURE)))
+    curvature = _positive(hessian)[0].min(axis=-1)
+    return point, fits, np.degrees(1 / np.sqrt(np.maximum(curvature, _LEAST_CURVATURE)))
 
 
-def _uphill(hessian: Floats) -> Floats:
-    """Downward curvatures made positive, so that steps lead up."""
+def _positive(hessian: Floats) -> tuple[Floats, Floats]:
+    """Eigenvalues of downward curvatures, made positive so that steps lead up, and eigenvectors."""
     values, vectors = np.linalg.eigh(hessian)
-    values = np.maximum(np.abs(values), 1e-6 * np.maximum(np.abs(values).max(axis=-1, keepdims=True), 1e-12))
-    positive: Floats = (vectors * values[..., None, :]) @ vectors.swapaxes(-1, -2)
-    return positive
-
-
-def low_frequencies(
-    signals: NDArray[Any], channels: int, transform: Callable[[NDArray[np.float32]], NDArray[Any]]
-) -> Rows:
-    """Images (n, height, width[, channels]) to transformed rows of unit norm; zeros for constant images.
-
-    ``transform`` takes images (n, channels, height, width) of mean 0 and largest value 1.
-    """
-    planes = signals.reshape(*signals.shape[:3], channels)
-    blocks = row_blocks(len(signals), block_rows=max(1, _BLOCK_PIXELS // max(1, planes[0].size)))
-    return np.concatenate(list(Threads().map(_unit_rows, blocks, rows=[planes], shared=[transform], stage="features")))
-
-
-def _unit_rows(_block: Block, planes: NDArray[Any], transform: Callable[[NDArray[np.float32]], NDArray[Any]]) -> Rows:
-    images = planes.transpose(0, 3, 1, 2).astype(np.float32)
-    images -= images.mean(axis=(2, 3), keepdims=True)
-    peaks = np.abs(images).max(axis=(1, 2, 3), keepdims=True)
-    images /= np.where(peaks > 0, peaks, 1)
-    rows = transform(images).reshape(len(planes), -1)
-    norms = np.linalg.norm(rows, axis=1, keepdims=True)
-    return np.ascontiguousarray(rows / np.where(norms > 1e-5 * np.sqrt(rows.shape[1]), norms, np.inf), dtype=np.float32)
+    values = np.abs(values)
+    return np.maximum(values, 1e-6 * np.maximum(values.max(axis=-1, keepdims=True), 1e-12)), vectors
 
 
 def wrapped(degrees: Floats) -> Floats:
-    """Angles brought to (-180, 180].
+    """Angles in (-180, 180].
 
     Examples
     --------
     >>> wrapped(np.array([-180.0, 190.0])).tolist()
     [180.0, -170.0]
     """
-    wrapped_angles: Floats = 180.0 - (180.0 - degrees) % 360.0
-    return wrapped_angles
-
-
-def flat_separation(motions: Floats, others: Floats) -> Floats:
-    """Degrees between motions (angle, mirrored) of the plane; as far as can be where only one is mirrored."""
-    apart = np.abs(wrapped(motions[..., 0] - others[..., 0]))
-    return np.where(motions[..., 1] == others[..., 1], apart, 180.0)
+    angles: Floats = 180.0 - (180.0 - degrees) % 360.0
+    return angles

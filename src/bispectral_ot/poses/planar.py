@@ -1,55 +1,95 @@
-"""Turns of the plane, with and without mirrors, by correlation of polar spectra."""
+"""Motions of the plane: turns with and without mirrors, cyclic shifts, both together, quarter turns."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import scipy.fft
 from numpy.typing import NDArray
 
-from bispectral_ot.datasets.transforms import border_levels
-from bispectral_ot.datasets.warp import rotation_maps, warp
+from bispectral_ot.compiled import njit
+from bispectral_ot.datasets.transforms import border_levels, content_shifts
+from bispectral_ot.datasets.warp import rotation_maps, shift_maps, warp
+from bispectral_ot.engines import Block, Threads, row_blocks
+from bispectral_ot.errors import InputError
 from bispectral_ot.features.polar_spectrum import PolarSpectrum
-from bispectral_ot.poses.motions import Floats, Located, MotionArray, Rows, climb, flat_separation, wrapped
+from bispectral_ot.poses.motions import Floats, Indices, Located, MotionArray, Motions, Rows, climb, wrapped
 
-# Angles of the grid for each frequency: the highest peak is then that of the curve itself.
-_PER_FREQUENCY = 16
+_ANGLES_PER_FREQUENCY = 16  # of the grid: its highest point is then at the peak of the curve
+_SHIFT_BAND, _SHIFT_STEPS = 8, 32  # highest frequency in periods per side, and shifts of the grid along each side
+_QUARTER_BAND = 16  # side of the images that quarter turns compare
+_BLOCK_PIXELS = 2**22
 
 
-class PlanarMotions:
+class WaveMotions(Motions):
+    """Motions by angles in which the fit is a trigonometric polynomial: ``sum over f of Re(c_f e^{i f.angles})``.
+
+    Products are the real, then imaginary parts of c, for one or several sheets (plain and mirrored). The maximum is
+    found on a grid of angles and refined by Newton's method.
+    """
+
+    def _set_waves(self, waves: NDArray[Any], steps: int) -> None:
+        """Integer frequencies (F, q), and steps of the grid along each of q angles."""
+        self._waves, self._spacing = waves.astype(np.float64), 2 * np.pi / steps
+        ticks = [self._spacing * np.arange(steps)] * waves.shape[1]
+        self._angles = np.stack(np.meshgrid(*ticks, indexing="ij"), axis=-1).reshape(-1, waves.shape[1])
+        phases = self._waves @ self._angles.T
+        self._grid_waves = np.concatenate([np.cos(phases), -np.sin(phases)]).astype(np.float32)
+
+    def fits(self, products: Rows) -> Rows:
+        """Fits (..., g) at all angles of the grid, sheet by sheet."""
+        values: Rows = products.reshape(*products.shape[:-1], -1, len(self._grid_waves)) @ self._grid_waves
+        return values.reshape(*products.shape[:-1], -1)
+
+    def _peaks(self, products: Rows, start: Indices) -> tuple[Indices, Floats, Floats, Floats]:
+        """Sheets, angles (..., q), fits and widths of the peaks near positions of the grid."""
+        sheet, position = np.divmod(start, len(self._angles))
+        sheets = products.reshape(*products.shape[:-1], -1, 2, len(self._waves))
+        real, imaginary = np.moveaxis(np.take_along_axis(sheets, sheet[..., None, None, None], axis=-3), -2, 0)
+        coefficients = real[..., 0, :].astype(np.float64) + 1j * imaginary[..., 0, :]
+        first = self._angles[position]
+
+        def derivatives(angles: Floats) -> tuple[Floats, Floats, Floats]:
+            terms = coefficients * np.exp(1j * (angles @ self._waves.T))
+            hessian = np.einsum("...f,fa,fb->...ab", terms.real, self._waves, self._waves)
+            return terms.real.sum(axis=-1), -terms.imag @ self._waves, hessian
+
+        reach = self._spacing
+        found = climb(derivatives, first, lambda at, step: np.clip(at + step, first - reach, first + reach))
+        return sheet, *found
+
+
+class PlanarMotions(WaveMotions):
     """Turns, and mirrors if the spectrum has that symmetry.
 
-    Turning an image by an angle multiplies its coefficients of frequency k by ``e^{-i k angle}`` in a frame whose
-    second axis points down, as rows do: counter-clockwise as displayed, that is ``e^{i k angle}``. So the fit of the
-    source x, turned, to y is ``sum over k of Re(e^{i k angle} sum x_k conj(y_k))``, a trigonometric polynomial, whose
-    maximum Newton's method finds exactly.
+    Turning an image counter-clockwise as displayed multiplies its coefficients of frequency k by ``e^{i k angle}``
+    (rows go down). So the fit of the source x, turned, to y is ``sum over k of Re(e^{i k angle} sum x_k conj(y_k))``.
 
     Parameters
     ----------
     spectrum
-        Fitted to images of the size that will be given.
+        Polar spectrum, fitted to images of the size that will be given.
     """
 
-    unit = 1.0
+    identity = (0.0, 0.0)
 
     def __init__(self, spectrum: PolarSpectrum) -> None:
         self.spectrum = spectrum
         frequency = spectrum.index_map_["frequency"]
-        self.frequencies = np.arange(int(frequency.max()) + 1)
-        self._starts = np.searchsorted(frequency, np.arange(len(self.frequencies) + 1))
+        frequencies = np.arange(int(frequency.max()) + 1)
+        self._starts = np.searchsorted(frequency, np.arange(len(frequencies) + 1))
         self.mirrors = spectrum.symmetry == "rotation-reflection"
-        n_angles = _PER_FREQUENCY * len(self.frequencies)
-        self._spacing = 2 * np.pi / n_angles
-        turns = np.outer(self.frequencies, self._spacing * np.arange(n_angles))
-        self._waves = np.concatenate([np.cos(turns), -np.sin(turns)]).astype(np.float32)
-        angles = np.degrees(self._spacing * np.arange(n_angles))
-        self.grid = np.concatenate([self._motions(angles, sheet) for sheet in range(1 + self.mirrors)])
+        self._set_waves(frequencies[:, None], _ANGLES_PER_FREQUENCY * len(frequencies))
+        sheets = np.arange(1 + self.mirrors)
+        self.grid = self._motions(self._angles[None], sheets[:, None]).reshape(-1, 2)
 
     @staticmethod
     def _motions(angles: Floats, sheet: Any) -> Floats:
-        """Angles of a sheet as motions: conjugate coefficients are upside down, half a turn from left to right."""
-        mirrored = np.broadcast_to(np.asarray(sheet, dtype=np.float64), angles.shape)
-        return np.stack([wrapped(angles + 180.0 * mirrored), mirrored], axis=-1)
+        """Angles (..., 1) of a sheet as motions: conjugate coefficients are upside down, half a turn from mirrored."""
+        degrees = wrapped(np.degrees(angles[..., 0]) + 180.0 * sheet)
+        return np.stack([degrees, np.broadcast_to(sheet, degrees.shape)], axis=-1).astype(np.float64)
 
     def coefficients(self, signals: NDArray[Any]) -> Rows:
         """Images to polar spectra (n, c) of unit norm."""
@@ -68,44 +108,227 @@ class PlanarMotions:
         # a mirror changes the sense of a turn
         return turned, np.stack([np.where(mirrored, degrees, -degrees), mirrored], axis=-1)
 
-    def products(self, source: Rows, target: Rows, indices: NDArray[np.int64]) -> Rows:
+    def products(self, source: Rows, target: Rows, indices: Indices) -> Rows:
         """Cross spectra (n, k, sheets * 2 K), real parts before imaginary ones."""
-        from bispectral_ot.poses.kernels import cross_spectra
-
-        spectra = np.empty((*indices.shape, 1 + self.mirrors, 2 * len(self.frequencies)), dtype=np.float32)
+        spectra = np.empty((*indices.shape, 1 + self.mirrors, 2 * len(self._waves)), dtype=np.float32)
         cross_spectra(source, target, indices, self._starts, self.mirrors, spectra)
         return spectra.reshape(*indices.shape, -1)
 
-    def fits(self, products: Rows) -> Rows:
-        """Fits (..., g) at all angles of the grid."""
-        sheets = products.reshape(*products.shape[:-1], -1, len(self._waves))
-        values: Rows = sheets @ self._waves
-        return values.reshape(*products.shape[:-1], -1)
+    def locate(self, products: Rows, start: Indices) -> Located:
+        """Best turn, within one step of the grid."""
+        sheet, angles, fits, widths = self._peaks(products, start)
+        return Located(self._motions(angles, sheet), fits, widths)
 
-    def locate(self, products: Rows, start: NDArray[np.int64]) -> Located:
-        """Newton's method on the polynomial, within one step of the grid."""
-        n_angles, n_frequencies = self._waves.shape[1], len(self.frequencies)
-        sheet = start // n_angles
-        sheets = products.reshape(*products.shape[:-1], -1, 2, n_frequencies)
-        chosen = np.take_along_axis(sheets, sheet[..., None, None, None], axis=-3)[..., 0, :, :].astype(np.float64)
-        coefficients = chosen[..., 0, :] + 1j * chosen[..., 1, :]
-        first = self._spacing * (start % n_angles)
-        angles, fits, widths = climb(
-            lambda at: self._derivatives(coefficients, at),
-            first,
-            lambda at, step: np.clip(at + step[..., 0], first - self._spacing, first + self._spacing),
-        )
-        return Located(self._motions(np.degrees(angles), sheet), fits, widths)
-
-    def _derivatives(self, coefficients: NDArray[np.complex128], angles: Floats) -> tuple[Floats, Floats, Floats]:
-        """Values, slopes (..., 1) and downward curvatures (..., 1, 1) of the polynomials."""
-        terms = coefficients * np.exp(1j * self.frequencies * angles[..., None])
-        slope = -(self.frequencies * terms.imag).sum(axis=-1)
-        curvature = (self.frequencies**2 * terms.real).sum(axis=-1)
-        return terms.real.sum(axis=-1), slope[..., None], curvature[..., None, None]
-
-    separation = staticmethod(flat_separation)
+    def separation(self, motions: Floats, others: Floats) -> Floats:
+        """Degrees between motions (angle, mirrored); 180 where only one is mirrored."""
+        apart = np.abs(wrapped(motions[..., 0] - others[..., 0]))
+        return np.where(motions[..., 1] == others[..., 1], apart, 180.0)
 
     def by_name(self, motions: Floats) -> MotionArray:
         """Angles, and mirrors where there are any."""
         return MotionArray(motions[..., 0], mirrored=motions[..., 1] == 1 if self.mirrors else None)
+
+
+class CentredMotions(PlanarMotions):
+    """Turns, and mirrors if the spectrum has that symmetry, about the centre of the content; then a shift.
+
+    Images are centred by mass before they are compared (:func:`~bispectral_ot.center`). With the content of the
+    source at s and that of the target at t, relative to the middle of the image, the shift after the turn R is
+    ``t - R s``: rows of coefficients end with s or t, and products with both, averaged like the other products.
+    """
+
+    def coefficients(self, signals: NDArray[Any]) -> Rows:
+        """Polar spectra of the centred images, and the positions of their content: (n, c + 2)."""
+        background, shifts = content_shifts(signals)
+        centred = warp(signals, shift_maps(shifts[:, 0], shifts[:, 1]), fill=background)
+        return np.concatenate([super().coefficients(centred), -shifts.astype(np.float32)], axis=1)
+
+    def practice(self, signals: NDArray[Any], *, seed: int) -> tuple[NDArray[Any], Floats]:
+        """Images turned (and mirrored) at random; shifts are not compared."""
+        moved, truth = super().practice(signals, seed=seed)
+        return moved, np.concatenate([truth, np.zeros_like(truth)], axis=-1)
+
+    def products(self, source: Rows, target: Rows, indices: Indices) -> Rows:
+        """Cross spectra and the positions of the content of source and target: (n, k, p + 4)."""
+        spectra = super().products(source, target, indices)
+        places = np.broadcast_to(source[:, None, -2:], (*indices.shape, 2)), target[indices, -2:]
+        empty = (indices < 0) | ~spectra.any(axis=-1)
+        return np.where(empty[..., None], 0, np.concatenate([spectra, *places], axis=-1))
+
+    def fits(self, products: Rows) -> Rows:
+        """Fits (..., g) at all angles of the grid."""
+        return super().fits(products[..., :-4])
+
+    def locate(self, products: Rows, start: Indices) -> Located:
+        """Best turn, and the shift after it."""
+        found = super().locate(products[..., :-4], start)
+        turns, mirrored = np.radians(found.motions[..., 0]), found.motions[..., 1]
+        down, right = products[..., -4], np.where(mirrored == 1, -1, 1) * products[..., -3]
+        cosine, sine = np.cos(turns), np.sin(turns)  # rows go down, so a counter-clockwise turn takes right to up
+        moved = np.stack([down * cosine - right * sine, right * cosine + down * sine], axis=-1)
+        return found._replace(motions=np.concatenate([found.motions, products[..., -2:] - moved], axis=-1))
+
+    def by_name(self, motions: Floats) -> MotionArray:
+        """Angles, mirrors where there are any, and shifts."""
+        named = super().by_name(motions)
+        return MotionArray(named.angles, mirrored=named.mirrored, shifts=motions[..., 2:])
+
+
+class Shifts(WaveMotions):
+    """Cyclic shifts (down, right) in pixels.
+
+    With F and G the Fourier transforms of source and target, the fit of the shift d is
+    ``sum over f of Re(conj(F_f) G_f e^{i f.d})`` over the low frequencies f except 0. Shifts are compared as angles, a
+    whole side being 360 degrees.
+
+    Parameters
+    ----------
+    signals
+        Images (n, height, width[, channels]).
+    """
+
+    identity = (0.0, 0.0)
+
+    def __init__(self, signals: NDArray[Any]) -> None:
+        height, width, self.channels = (*signals.shape[1:], 1)[:3]
+        self.size = np.array([height, width], dtype=np.float64)
+        self.unit = float(self.size.mean()) / 360.0
+        limits = [min(_SHIFT_BAND, (side - 1) // 2) for side in (height, width)]
+        waves = np.mgrid[-limits[0] : limits[0] + 1, 0 : limits[1] + 1].reshape(2, -1).T
+        # the other half is the conjugate, for a real image
+        self._set_waves(waves[(waves[:, 1] > 0) | (waves[:, 0] > 0)], _SHIFT_STEPS)
+        self.grid = self._shifts(self._angles)
+
+    def _shifts(self, angles: Floats) -> Floats:
+        shifts: Floats = (0.5 - (0.5 - angles / (2 * np.pi)) % 1) * self.size
+        return shifts
+
+    def coefficients(self, signals: NDArray[Any]) -> Rows:
+        """Images to low frequencies (n, channels * 2 F) of unit norm: real parts, then imaginary ones."""
+        rows, columns = self._waves.astype(np.int64).T
+
+        def transform(images: NDArray[np.float32]) -> NDArray[Any]:
+            spectra = scipy.fft.rfft2(images, norm="ortho")[:, :, rows, columns]
+            return np.stack([spectra.real, spectra.imag], axis=2)
+
+        return _low_frequencies(signals, transform)
+
+    def products(self, source: Rows, target: Rows, indices: Indices) -> Rows:
+        """Cross spectra (n, k, 2 F), real parts before imaginary ones."""
+        x = source.reshape(len(source), 1, self.channels, 2, -1)
+        y = target[indices].reshape(*indices.shape, self.channels, 2, x.shape[-1])
+        real = (x * y).sum(axis=(2, 3))
+        imaginary = (x[:, :, :, 0] * y[:, :, :, 1] - x[:, :, :, 1] * y[:, :, :, 0]).sum(axis=2)
+        products: Rows = np.concatenate([real, imaginary], axis=-1)
+        products[indices < 0] = 0.0
+        return products
+
+    def locate(self, products: Rows, start: Indices) -> Located:
+        """Best shift, within one step of the grid."""
+        _, angles, fits, widths = self._peaks(products, start)
+        return Located(self._shifts(angles), fits, widths)
+
+    def separation(self, motions: Floats, others: Floats) -> Floats:
+        """Length of the difference, a whole side being 360 degrees."""
+        apart: Floats = np.linalg.norm(wrapped((motions - others) / self.size * 360.0), axis=-1)
+        return apart
+
+    def by_name(self, motions: Floats) -> MotionArray:
+        """Shifts in pixels."""
+        return MotionArray(shifts=motions)
+
+
+class QuarterTurns(Motions):
+    """The eight motions of the square, applied exactly to images reduced to 16 x 16 by their cosine transform.
+
+    Parameters
+    ----------
+    signals
+        Images (n, side, side[, channels]).
+    """
+
+    identity = (0.0, 0.0)
+    mirrors = True
+    separation = PlanarMotions.separation
+    by_name = PlanarMotions.by_name
+
+    def __init__(self, signals: NDArray[Any]) -> None:
+        height, width = signals.shape[1:3]
+        if height != width:
+            raise InputError(f"images are {height} x {width}, but quarter turns need square ones; resize them.")
+        self.side = min(_QUARTER_BAND, height)
+        low = scipy.fft.dct(np.eye(height), axis=0, norm="ortho")[: self.side]
+        self._reduction = scipy.fft.idct(low, axis=0, norm="ortho").astype(np.float32)
+        self.grid = np.array([(wrapped(np.array(90.0 * turn)), mirror) for mirror in (0.0, 1.0) for turn in range(4)])
+
+    def coefficients(self, signals: NDArray[Any]) -> Rows:
+        """Images to reduced images (n, channels * side * side) of unit norm."""
+        return _low_frequencies(signals, lambda images: self._reduction @ images @ self._reduction.T)
+
+    def products(self, source: Rows, target: Rows, indices: Indices) -> Rows:
+        """Fits (n, k, 8) of all motions."""
+        images = source.reshape(len(source), -1, self.side, self.side)
+        moved = [np.rot90(each, turn, axes=(2, 3)) for each in (images, images[..., ::-1]) for turn in range(4)]
+        products: Rows = target[indices] @ np.stack(moved, axis=1).reshape(len(source), 8, -1).transpose(0, 2, 1)
+        products[indices < 0] = 0.0
+        return products
+
+    def fits(self, products: Rows) -> Rows:
+        """The products themselves."""
+        return products
+
+    def locate(self, products: Rows, start: Indices) -> Located:
+        """Motions of the grid."""
+        fits = np.take_along_axis(products, start[..., None], axis=-1)[..., 0].astype(np.float64)
+        return Located(self.grid[start], fits, np.full(start.shape, np.nan))
+
+
+def _low_frequencies(signals: NDArray[Any], transform: Callable[[NDArray[np.float32]], NDArray[Any]]) -> Rows:
+    """Images (n, height, width[, channels]) to transformed rows of unit norm; zeros for constant images.
+
+    ``transform`` takes images (n, channels, height, width) of mean 0 and largest magnitude 1.
+    """
+    planes = signals.reshape(*signals.shape[:3], -1)
+    blocks = row_blocks(len(signals), block_rows=max(1, _BLOCK_PIXELS // max(1, planes[0].size)))
+    return np.concatenate(list(Threads().map(_unit_rows, blocks, rows=[planes], shared=[transform], stage="features")))
+
+
+def _unit_rows(_block: Block, planes: NDArray[Any], transform: Callable[[NDArray[np.float32]], NDArray[Any]]) -> Rows:
+    images = planes.transpose(0, 3, 1, 2).astype(np.float32)
+    images -= images.mean(axis=(2, 3), keepdims=True)
+    peaks = np.abs(images).max(axis=(1, 2, 3), keepdims=True)
+    images /= np.where(peaks > 0, peaks, 1)
+    rows = transform(images).reshape(len(planes), -1)
+    norms = np.linalg.norm(rows, axis=1, keepdims=True)
+    return np.ascontiguousarray(rows / np.where(norms > 1e-5 * np.sqrt(rows.shape[1]), norms, np.inf), dtype=np.float32)
+
+
+@njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
+def cross_spectra(source: Rows, target: Rows, indices: Indices, starts: Indices, mirrors: bool, out: Rows) -> None:
+    """Fill ``out`` (n, k, sheets, 2 K) with real, then imaginary parts of ``sum x conj(y)`` for each frequency.
+
+    Columns ``starts[f]`` to ``starts[f + 1]`` have frequency f: real parts, then imaginary ones. With ``mirrors``, a
+    second sheet has the mirrored source, whose coefficients are ``conj(x)``. An index of -1 is no target: zeros.
+    """
+    n_frequencies = len(starts) - 1
+    for i in range(indices.shape[0]):
+        x = source[i]
+        for j in range(indices.shape[1]):
+            if indices[i, j] < 0:
+                out[i, j] = 0.0
+                continue
+            y = target[indices[i, j]]
+            for f in range(n_frequencies):
+                middle = (starts[f] + starts[f + 1]) // 2
+                half = middle - starts[f]
+                rr = ii = ri = ir = np.float32(0.0)
+                for column in range(starts[f], middle):
+                    rr += x[column] * y[column]
+                    ii += x[column + half] * y[column + half]
+                    ri += x[column] * y[column + half]
+                    ir += x[column + half] * y[column]
+                out[i, j, 0, f] = rr + ii
+                out[i, j, 0, n_frequencies + f] = ir - ri
+                if mirrors:
+                    out[i, j, 1, f] = rr - ii
+                    out[i, j, 1, n_frequencies + f] = -ir - ri

@@ -6,21 +6,20 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bispectral_ot import runtime
 from bispectral_ot.groups.harmonics import generators, wigner_matrices
-from bispectral_ot.poses.motions import Floats, Located, MotionArray, Rows, climb
+from bispectral_ot.poses.motions import Floats, Indices, Located, MotionArray, Motions, Rows, climb
 
 # Rotations of the grid, about 15 degrees apart, and the largest step away from one of them.
 _N_ROTATIONS, _REACH = 4608, np.radians(15)
 
 
-class SpatialMotions:
-    """Rotations of signals whose harmonic coefficients are known.
+class SpatialMotions(Motions):
+    """Rotations of signals by their harmonic coefficients.
 
     With coefficients x, y of source and target, the fit of the rotation R is ``sum over l of <y_l, D_l(R) x_l>``,
-    summed over channels or shells. It is computed on a grid of rotations, and refined by Newton's method on the group.
+    summed over channels or shells. It is computed on a grid of rotations and refined by Newton's method on the group.
 
     Parameters
     ----------
@@ -30,7 +29,7 @@ class SpatialMotions:
         Highest degree.
     """
 
-    unit = 1.0
+    identity = (0.0, 0.0, 0.0, 1.0)
 
     def __init__(self, analyse: Callable[[Any], Floats], lmax: int) -> None:
         self._analyse, self.lmax = analyse, lmax
@@ -46,7 +45,7 @@ class SpatialMotions:
         return np.concatenate([matrix.reshape(len(quaternions), -1) for matrix in matrices], axis=1)
 
     def coefficients(self, signals: Any) -> Rows:
-        """Harmonic coefficients in rows (n, signals * harmonics) of unit norm; of single signals without their mean."""
+        """Harmonic coefficients (n, signals * harmonics) of unit norm; of single signals without their mean."""
         values = self._analyse(signals)
         if values.shape[1] == 1:
             values = np.where(np.arange(values.shape[2]) == 0, 0.0, values)
@@ -55,11 +54,7 @@ class SpatialMotions:
         runtime.progress("features", len(rows), len(rows))
         return (rows / np.where(norms > 0, norms, np.inf)).astype(np.float32)
 
-    def practice(self, signals: Any, *, seed: int) -> tuple[Any, Floats]:
-        """Signals as they are: a rotation changes nothing about the fit."""
-        return signals, np.broadcast_to([0.0, 0.0, 0.0, 1.0], (len(signals), 4))
-
-    def products(self, source: Rows, target: Rows, indices: NDArray[np.int64]) -> Rows:
+    def products(self, source: Rows, target: Rows, indices: Indices) -> Rows:
         """Products ``y_a x_b`` of all orders of each degree, summed over signals: (n, k, p)."""
         n_harmonics = (self.lmax + 1) ** 2
         x = source.reshape(len(source), 1, -1, n_harmonics)
@@ -77,8 +72,8 @@ class SpatialMotions:
         values: Rows = products @ self._matrices.T
         return values
 
-    def locate(self, products: Rows, start: NDArray[np.int64]) -> Located:
-        """Newton's method: small rotations ``exp(d)`` are applied until the slope vanishes."""
+    def locate(self, products: Rows, start: Indices) -> Located:
+        """Best rotation, within 15 degrees of the start."""
         from scipy.spatial.transform import Rotation
 
         flat = products.reshape(-1, products.shape[-1]).astype(np.float64)
@@ -90,9 +85,8 @@ class SpatialMotions:
             return Rotation.from_rotvec(moved * np.minimum(1.0, _REACH / np.maximum(lengths, 1e-12))) * first
 
         rotations, fits, widths = climb(lambda at: self._derivatives(flat, at), first, move)
-        return Located(
-            rotations.as_quat().reshape(*start.shape, 4), fits.reshape(start.shape), widths.reshape(start.shape)
-        )
+        quaternions = rotations.as_quat().reshape(*start.shape, 4)
+        return Located(quaternions, fits.reshape(start.shape), widths.reshape(start.shape))
 
     def _derivatives(self, products: Floats, rotations: Any) -> tuple[Floats, Floats, Floats]:
         """Fits (n,), slopes (n, 3) and downward curvatures (n, 3, 3)."""
@@ -122,13 +116,7 @@ class SpatialMotions:
 
 
 def super_fibonacci(count: int) -> Floats:
-    """Quaternions (count, 4) spread evenly over all rotations (Alexa, CVPR 2022).
-
-    Examples
-    --------
-    >>> super_fibonacci(5).shape
-    (5, 4)
-    """
+    """Quaternions (count, 4) spread evenly over all rotations (Alexa, CVPR 2022)."""
     golden, psi = np.sqrt(2), 1.533751168755204288118041  # psi^4 = psi + 4
     s = np.arange(count) + 0.5
     r, t = np.sqrt(s / count), np.sqrt(1 - s / count)

@@ -1,23 +1,29 @@
-"""Images moved into their poses, once, at full resolution and depth."""
+"""Images and image files moved into their poses, resampled once at full resolution and depth."""
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
-from typing import Any, cast
+from pathlib import Path
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from PIL import Image
+from PIL import Image, ImageOps
 
+from bispectral_ot.datasets.image_file import FORMATS, deep_colours, is_deep_colour
+from bispectral_ot.datasets.io_errors import library
 from bispectral_ot.datasets.resize import as_type
 from bispectral_ot.datasets.transforms import border_levels
-from bispectral_ot.engines import Threads, row_blocks
-from bispectral_ot.engines.engine import Block
-from bispectral_ot.errors import InputError
+from bispectral_ot.engines import Block, Threads, row_blocks
+from bispectral_ot.errors import DatasetError, InputError
+from bispectral_ot.files import whole_file
 from bispectral_ot.poses.estimate import Poses
 
-# Background around an image before it is turned, in pixels: borders blend into it.
-_MARGIN = 2
+_MARGIN = 2  # background around an image before it is turned, in pixels: borders blend into it
+_FILLS = ("background", "transparent")
+_WITH_ALPHA = (".png", ".tif", ".tiff")  # formats that can hold transparency
+_KEPT = ("icc_profile", "exif", "dpi", "compression")  # metadata that is written again
 
 
 def turn_image(
@@ -29,9 +35,9 @@ def turn_image(
     fill: ArrayLike | None = None,
     expand: bool = False,
 ) -> NDArray[Any]:
-    """Mirror an image left to right, if asked, turn it counter-clockwise about its centre, move it; keeps the type.
+    """Image mirrored left to right if asked, turned counter-clockwise about its centre, then moved; keeps the type.
 
-    Bicubic; quarter turns of what fits the canvas are exact.
+    Bicubic; quarter turns of square images are exact.
 
     Parameters
     ----------
@@ -44,7 +50,7 @@ def turn_image(
     shift
         Pixels down and to the right, afterwards.
     fill
-        What the corners get, one number or one per channel; the median of the border by default.
+        Value of the corners, one number or one per channel; the median of the border by default.
     expand
         Enlarge the canvas so that nothing is cut off; there is no shift then.
 
@@ -60,36 +66,35 @@ def turn_image(
         return np.ascontiguousarray(np.rot90(image, int(quarters)))
     planes = image.reshape(*image.shape[:2], -1).astype(np.float32)
     levels = border_levels(planes[None])[0] if fill is None else np.asarray(fill, dtype=np.float64)
-    turned = [
-        _turn_plane(plane, angle, shift, float(level), expand=expand)
-        for plane, level in zip(np.moveaxis(planes, -1, 0), np.broadcast_to(levels, planes.shape[2]), strict=True)
-    ]
+    turned = []
+    for plane, level in zip(np.moveaxis(planes, -1, 0), np.broadcast_to(levels, planes.shape[2]), strict=True):
+        padded = Image.fromarray(np.pad(plane, _MARGIN, constant_values=level))
+        translate = cast(Any, shift[::-1])
+        rotated = padded.rotate(
+            angle, Image.Resampling.BICUBIC, expand=expand, translate=translate, fillcolor=float(level)
+        )
+        turned.append(np.asarray(rotated)[_MARGIN:-_MARGIN, _MARGIN:-_MARGIN])
     moved = np.stack(turned, axis=-1)
     return as_type(moved.reshape(*moved.shape[:2], *image.shape[2:]), image.dtype)
 
 
-def _turn_plane(
-    plane: NDArray[np.float32], angle: float, shift: tuple[float, float], level: float, *, expand: bool
-) -> NDArray[np.float32]:
-    padded = np.pad(plane, _MARGIN, constant_values=level)
-    turned = Image.fromarray(padded).rotate(
-        angle, Image.Resampling.BICUBIC, expand=expand, translate=cast(Any, shift[::-1]), fillcolor=level
-    )
-    return np.asarray(turned)[_MARGIN:-_MARGIN, _MARGIN:-_MARGIN]
+def _moved(image: NDArray[Any], poses: Poses, i: int, fill: ArrayLike | None, *, expand: bool = False) -> NDArray[Any]:
+    """Image in the pose of source i; shifts without turns are cyclic."""
+    shift = np.zeros(2) if poses.shifts is None else poses.shifts[i] * poses.scale_of(image.shape)
+    if poses.angles is None:
+        from scipy import ndimage
+
+        steps = (*shift, *[0.0] * (image.ndim - 2))
+        return as_type(ndimage.shift(image.astype(np.float32), steps, mode="grid-wrap"), image.dtype)
+    mirrored = poses.mirrored is not None and bool(poses.mirrored[i])
+    return turn_image(image, float(poses.angles[i]), mirrored=mirrored, shift=tuple(shift), fill=fill, expand=expand)
 
 
-def shift_image(image: NDArray[Any], shift: NDArray[np.float64]) -> NDArray[Any]:
-    """Move an image (height, width[, channels]) down and to the right, cyclically, by a cubic spline; keeps the type.
-
-    Examples
-    --------
-    >>> shift_image(np.array([[1, 2], [3, 4]], dtype=np.uint8), np.array([1.0, 0.0])).tolist()
-    [[3, 4], [1, 2]]
-    """
-    from scipy import ndimage
-
-    steps = (*shift, *[0.0] * (image.ndim - 2))
-    return as_type(ndimage.shift(image.astype(np.float32), steps, mode="grid-wrap"), image.dtype)
+def _certain(poses: Poses, n: int, what: str, *, guess: bool) -> NDArray[np.bool_]:
+    """Sources that are moved."""
+    if n != len(poses):
+        raise InputError(f"there are {n} {what}s but {len(poses)} poses; give one {what} for each source.")
+    return poses.found & (guess | ~poses.ambiguous)
 
 
 def upright_images(
@@ -100,63 +105,200 @@ def upright_images(
     expand: bool = False,
     guess: bool = False,
 ) -> NDArray[Any]:
-    """Move each image (n, height, width[, channels]) into its pose; those without a certain one stay as they are.
+    """Images (n, height, width[, channels]) moved into their poses; ambiguous ones are left unchanged.
 
     Parameters
     ----------
     images
-        The sources, or the same ones at another resolution. Point clouds (n, points, 3) for rotations in space.
+        The sources, at any resolution. Point clouds (n, points, 3) for rotations in space.
+    poses
+        Poses of the sources.
     fill
-        What corners get; the median of each image's border by default.
+        Value of the corners; the median of the border of each image by default.
     expand
         Enlarge the canvas of all images so that nothing is cut off.
     guess
-        Move those whose pose is ambiguous, too.
+        Also move images whose pose is ambiguous.
     """
-    if len(images) != len(poses):
-        raise InputError(f"there are {len(images)} images but {len(poses)} poses; give one image for each source.")
-    sure = poses.found & (guess | ~poses.ambiguous)
+    certain = _certain(poses, len(images), "image", guess=guess)
     if poses.rotations is not None:
         if images.ndim != 3 or images.shape[2] != 3:
             raise InputError("rotations in space move point clouds (n, points, 3), not other signals.")
         turned = np.einsum("nij,npj->npi", poses.rotations.as_matrix(), images)
-        return np.where(sure[:, None, None], turned, images).astype(images.dtype)
-    moves = np.zeros((len(images), 2))
-    if poses.shifts is not None:
-        moves = np.where(sure[:, None], poses.shifts, 0.0) * poses.scale_of(images.shape[1:3])
-    if poses.angles is None:
-        return np.stack([shift_image(image, move) for image, move in zip(images, moves, strict=True)])
-    angles = np.where(sure, poses.angles, 0.0)
-    mirrored = np.zeros(len(images), dtype=np.bool_) if poses.mirrored is None else sure & poses.mirrored
-    if expand:
+        return np.where(certain[:, None, None], turned, images).astype(images.dtype)
+    if expand and poses.angles is not None:
         images = _on_larger_canvas(images, fill)
     blocks = row_blocks(len(images), block_rows=32)
-    parts = Threads().map(_turn_block, blocks, rows=[images, angles, mirrored, moves], shared=[fill], stage="upright")
+    parts = Threads().map(_move_block, blocks, rows=[images, certain], shared=[poses, fill], stage="upright")
     return np.concatenate(list(parts))
 
 
-def _turn_block(
-    _block: Block,
-    images: NDArray[Any],
-    angles: NDArray[np.float64],
-    mirrored: NDArray[np.bool_],
-    moves: NDArray[np.float64],
-    fill: float | None,
+def _move_block(
+    block: Block, images: NDArray[Any], certain: NDArray[np.bool_], poses: Poses, fill: float | None
 ) -> NDArray[Any]:
-    each = zip(images, angles.tolist(), mirrored.tolist(), moves.tolist(), strict=True)
-    return np.stack([turn_image(image, a, mirrored=mirror, shift=move, fill=fill) for image, a, mirror, move in each])
+    each = enumerate(zip(images, certain, strict=True), block.start)
+    return np.stack([_moved(image, poses, i, fill) if is_certain else image for i, (image, is_certain) in each])
 
 
 def _on_larger_canvas(images: NDArray[Any], fill: float | None) -> NDArray[Any]:
     """Images in the middle of squares that hold them at every angle."""
     height, width = images.shape[1:3]
     side = int(np.ceil(np.hypot(height, width)))
-    # an even number of pixels more, so that the centre stays the centre
-    rows, columns = (given + 2 * -(-(side - given) // 2) for given in (height, width))
+    top, left = (-(-(side - given) // 2) for given in (height, width))  # the same on both sides: the centre stays
     planes = images.reshape(*images.shape[:3], -1)
     levels = border_levels(planes) if fill is None else np.full((len(images), planes.shape[3]), fill)
-    canvas = np.empty((len(images), rows, columns, planes.shape[3]), dtype=images.dtype)
+    canvas = np.empty((len(images), height + 2 * top, width + 2 * left, planes.shape[3]), dtype=images.dtype)
     canvas[:] = as_type(levels, images.dtype)[:, None, None]
-    top, left = (rows - height) // 2, (columns - width) // 2
     canvas[:, top : top + height, left : left + width] = planes
-    return canvas.reshape(len(images), rows, columns, *images.shape[3:])
+    return canvas.reshape(*canvas.shape[:3], *images.shape[3:])
+
+
+def upright_files(
+    poses: Poses,
+    folder: str | Path,
+    files: Sequence[str],
+    out: str | Path,
+    *,
+    fill: str | float = "background",
+    expand: bool = False,
+    guess: bool = False,
+) -> dict[str, int]:
+    """Write each file, moved into its pose, to ``out/upright``; ambiguous ones are copied to ``out/unsure``.
+
+    The originals are read at full resolution and depth and resampled once (bicubic); names, folders and metadata stay.
+    Returns the number of files in each folder.
+
+    Parameters
+    ----------
+    poses
+        Poses of the files, in their order.
+    folder, files
+        Folder of the originals, and their names relative to it.
+    out
+        Output folder.
+    fill
+        Value of the corners: ``"background"`` (the median of the border), ``"transparent"``, or a grey value.
+    expand
+        Enlarge the canvas so that nothing is cut off.
+    guess
+        Also move images whose pose is ambiguous.
+    """
+    if poses.rotations is not None:
+        raise InputError("rotations in space do not apply to image files; use poses.rotations on your own data.")
+    certain = _certain(poses, len(files), "file", guess=guess)
+    check_fill(fill, files)
+    rows, shared = [np.array(files, dtype=object), certain], [poses, Path(folder), Path(out), fill, expand]
+    for _ in Threads().map(
+        _write_block, row_blocks(len(files), block_rows=4), rows=rows, shared=shared, stage="upright"
+    ):
+        pass
+    return {"upright": int(certain.sum()), "unsure": int((~certain).sum())}
+
+
+def check_fill(fill: str | float, files: Sequence[str]) -> None:
+    """Raise an :class:`InputError` for an unknown fill, or for transparency in files that cannot hold it."""
+    if isinstance(fill, str) and fill not in _FILLS:
+        raise InputError(f"fill must be {' or '.join(_FILLS)}, or a grey value, got {fill!r}.")
+    opaque = [file for file in files if Path(file).suffix.lower() not in _WITH_ALPHA]
+    if fill == "transparent" and opaque:
+        raise InputError(
+            f"{opaque[0]} cannot hold transparency ({len(opaque)} of {len(files)} files); fill with background, or "
+            "save the images as PNG first."
+        )
+
+
+def _write_block(
+    block: Block,
+    files: NDArray[np.object_],
+    certain: NDArray[np.bool_],
+    poses: Poses,
+    folder: Path,
+    out: Path,
+    fill: str | float,
+    expand: bool,
+) -> None:
+    for i, (file, is_certain) in enumerate(zip(files, certain, strict=True), block.start):
+        with whole_file(out / ("upright" if is_certain else "unsure") / file) as partial:
+            if is_certain:
+                picture = _read(folder / file, transparent=fill == "transparent")
+                _write(picture._replace(pixels=_moved_picture(picture, poses, i, fill, expand=expand)), partial)
+            else:
+                shutil.copyfile(folder / file, partial)
+
+
+class _Picture(NamedTuple):
+    """Content of an image file, and its mode, format and metadata."""
+
+    pixels: NDArray[Any]
+    has_alpha: bool
+    mode: str
+    format: str
+    metadata: dict[str, Any]
+
+
+def _read(path: Path, *, transparent: bool) -> _Picture:
+    """Stored pixels in the orientation of the camera, with opacity if asked for."""
+    try:
+        with Image.open(path, formats=FORMATS) as opened:
+            metadata = {name: opened.info[name] for name in _KEPT if opened.info.get(name)}
+            kind = str(opened.format)
+            if is_deep_colour(opened):
+                pixels, mode = deep_colours(opened, path, path), "deep"
+            else:
+                image = ImageOps.exif_transpose(opened)
+                if "exif" in metadata:
+                    metadata["exif"] = image.getexif().tobytes()  # without the orientation, which was applied
+                image = _without_palette(image)
+                pixels, mode = np.asarray(image), image.mode
+    except OSError as error:
+        raise DatasetError(f"cannot read the image {path} ({error}); it was there before the match.") from None
+    has_alpha = mode in ("LA", "RGBA") or (mode == "deep" and pixels.shape[2] in (2, 4))
+    if transparent and not has_alpha:
+        if pixels.dtype not in (np.uint8, np.uint16) or mode == "CMYK" or (kind, pixels.itemsize) == ("TIFF", 2):
+            raise InputError(f"{path} is of a kind ({mode}) that cannot be transparent; fill with background.")
+        planes = pixels.reshape(*pixels.shape[:2], -1)
+        pixels = np.concatenate([planes, np.full_like(planes[..., :1], np.iinfo(pixels.dtype).max)], axis=-1)
+        has_alpha, mode = True, mode if pixels.itemsize == 1 else "deep"
+    return _Picture(pixels, has_alpha, mode, kind, metadata)
+
+
+def _without_palette(image: Image.Image) -> Image.Image:
+    """Image in a mode whose pixels can be interpolated."""
+    if image.mode == "1":
+        return image.convert("L")
+    if image.mode in ("P", "PA", "La", "RGBa", "YCbCr", "HSV", "LAB") or "transparency" in image.info:
+        grey = image.mode in ("L", "La")
+        return image.convert(("LA" if grey else "RGBA") if image.has_transparency_data else "RGB")
+    return image
+
+
+def _moved_picture(picture: _Picture, poses: Poses, i: int, fill: str | float, *, expand: bool) -> NDArray[Any]:
+    """Pixels in the pose of source i; colours are weighted by their opacity, so that hidden ones do not appear."""
+    pixels, level = picture.pixels, None if isinstance(fill, str) else float(fill)
+    if not picture.has_alpha or poses.angles is None:
+        return _moved(pixels, poses, i, level, expand=expand)
+    white = np.iinfo(pixels.dtype).max
+    opacity = pixels[..., -1:].astype(np.float32) / white
+    outside = np.zeros(pixels.shape[2]) if fill == "transparent" else None
+    if level is not None:
+        outside = np.append(np.full(pixels.shape[2] - 1, level), white)
+    weighted = np.concatenate([pixels[..., :-1] * opacity, white * opacity], axis=-1)
+    turned = _moved(weighted, poses, i, outside, expand=expand)
+    alpha = np.clip(turned[..., -1:], 0, white)
+    colours = turned[..., :-1] * white / np.maximum(alpha, 0.5)
+    return as_type(np.concatenate([colours, alpha], axis=-1), pixels.dtype)
+
+
+def _write(picture: _Picture, path: Path) -> None:
+    pixels = np.ascontiguousarray(picture.pixels)
+    if picture.mode == "deep":
+        imagecodecs = library("imagecodecs", extra="tiff", what=path)
+        encode = imagecodecs.png_encode if picture.format == "PNG" else imagecodecs.tiff_encode
+        path.write_bytes(encode(pixels))
+        return
+    quality = {"quality": 95, "subsampling": 0} if picture.format == "JPEG" else {}
+    if picture.mode == "CMYK":  # four channels alone would be RGBA
+        image = Image.frombytes("CMYK", pixels.shape[1::-1], pixels.tobytes())
+    else:
+        image = Image.fromarray(pixels)
+    image.save(path, format=picture.format, **picture.metadata, **quality)
