@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bispectral_ot.datasets.resize import to_grey
-from bispectral_ot.datasets.transforms import border_levels
+from bispectral_ot.datasets.warp import border_levels, to_grey
 from bispectral_ot.errors import InputError
 from bispectral_ot.poses.motions import wrapped
 

@@ -189,7 +189,7 @@ def test_hdf5_finds_galaxy10_and_reads_what_is_named(tmp_path: Path):
     named = load(f"{path}::other/planes::other/kinds")
     np.testing.assert_array_equal(named.images, IMAGES)
     assert named.classes == ("k0", "k1", "k3")
-    with pytest.raises(DatasetError, match="has no array 'image'; did you mean 'images'"):
+    with pytest.raises(DatasetError, match="has no array or column 'image'; did you mean 'images'"):
         load(f"{path}::image")
     with pytest.raises(DatasetError, match=r"expected images of shape \(n, height, width\) .*got \(6,\)"):
         load(f"{path}::ans")
@@ -204,7 +204,7 @@ def test_hdf5_with_splits_and_channels_first(tmp_path: Path):
         file["class_names"] = np.array([b"n0", b"n1", b"n2", "n3 é".encode()])
     assert load(tmp_path / "a.hdf5").classes == ("n0", "n1", "n2", "n3 é")
     np.testing.assert_array_equal(load(tmp_path / "a.hdf5", split="val").images, COLOURS[:2])
-    with pytest.raises(DatasetError, match="no images for the test split; its arrays are class_names, train/images"):
+    with pytest.raises(DatasetError, match="no images for the test split; it has class_names, train/images"):
         load(tmp_path / "a.hdf5", split="test")
 
 
@@ -216,7 +216,7 @@ def test_hdf5_does_not_follow_other_files(tmp_path: Path):
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file.create_dataset("images", (1, 5, 5), dtype="u1", external=[(str(tmp_path / "secret"), 0, 25)])
         file["link"] = h5py.ExternalLink(str(tmp_path / "b.h5"), "images")
-    with pytest.raises(DatasetError, match="its arrays are none"):
+    with pytest.raises(DatasetError, match="it has none"):
         load(tmp_path / "a.h5")
 
 
@@ -248,7 +248,7 @@ def test_zarr_arrays_and_groups(tmp_path: Path):
     zarr.create_array(str(tmp_path / "b.zarr"), data=IMAGES)
     assert_same(load(tmp_path / "b.zarr"), IMAGES, None)
     zarr.open_group(str(tmp_path / "c.zarr"), mode="w")
-    with pytest.raises(DatasetError, match="its arrays are none"):
+    with pytest.raises(DatasetError, match="it has none"):
         load(tmp_path / "c.zarr")
 
 
@@ -307,7 +307,7 @@ def test_parquet_without_images(tmp_path: Path):
     import pyarrow.parquet as pq
 
     pq.write_table(pa.table({"text": ["a"], "label": [1]}), tmp_path / "a.parquet")
-    with pytest.raises(DatasetError, match=r"no column of encoded images .* its columns are text, label"):
+    with pytest.raises(DatasetError, match=r"it has text, label"):
         load(tmp_path / "a.parquet")
     pq.write_table(pa.table({"image": [{"bytes": png(IMAGES[0])}, {"bytes": None}]}), tmp_path / "b.parquet")
     with pytest.raises(DatasetError, match=r"row 1 .* has no image"):
@@ -428,7 +428,7 @@ def test_tables_with_splits_and_other_names(tmp_path: Path):
     ]
     path = tmp_path / "other.csv"
     path.write_text("\n".join(["where,what,split", *rows]))
-    with pytest.raises(DatasetError, match="has the columns where, what, split; expected one called path"):
+    with pytest.raises(DatasetError, match="it has where, what, split; expected 'path'"):
         load(path)
     dataset = load(f"{path}::where::what", split="val")
     assert_same(dataset, COLOURS[1::2], np.array(list("yyy")))
@@ -475,15 +475,6 @@ def test_names_that_have_no_meaning(tmp_path: Path):
         load(f"{tmp_path}::images")
     np.save(tmp_path / "b::c.npy", IMAGES)
     assert len(load(tmp_path / "b::c.npy")) == 6
-
-
-def test_the_size_of_a_fits_cut_out_is_read_from_its_head(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    fits = pytest.importorskip("astropy.io.fits")
-    from bispectral_ot.datasets.formats.fits import fits_header
-
-    fits.writeto(tmp_path / "a.fits", np.zeros((5, 7), dtype=np.int16))
-    monkeypatch.setattr(fits.PrimaryHDU, "data", property(lambda _: pytest.fail("the pixels were read")))
-    assert fits_header(tmp_path / "a.fits", "a.fits") == (5, 7, "floating point")
 
 
 def test_stages_of_a_table_in_the_current_folder_have_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

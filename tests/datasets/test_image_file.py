@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from PIL import Image, ImageOps
 
+from bispectral_ot.datasets.frames import Canvas
 from bispectral_ot.datasets.image_file import decode_image, image_header
-from bispectral_ot.datasets.resize import Canvas
 from bispectral_ot.errors import DatasetError
 
 RANDOM = np.random.default_rng(3)

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from bispectral_ot.checks import parse_size
 from bispectral_ot.datasets import available, load
-from bispectral_ot.datasets.resize import parse_size, resize_images
+from bispectral_ot.datasets.warp import resize_images
 from bispectral_ot.errors import DatasetError, InputError
 
 

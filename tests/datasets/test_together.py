@@ -101,13 +101,13 @@ def test_a_match_and_a_comparison_of_folders_of_mixed_sizes(tmp_path: Path):
 def read_files(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of the files that are decoded."""
     read: list[str] = []
-    decoded = FileSource._decoded
+    decoded = FileSource._decode
 
     def watched(self: FileSource, i: int, *options: object) -> object:
         read.append(self.names[i])
         return decoded(self, i, *options)
 
-    monkeypatch.setattr(FileSource, "_decoded", watched)
+    monkeypatch.setattr(FileSource, "_decode", watched)
     return read
 
 

@@ -84,10 +84,10 @@ def show(
     """
     import numpy as np
 
+    from bispectral_ot.checks import parse_size
     from bispectral_ot.datasets.common_size import read_together, size_range
     from bispectral_ot.datasets.dataset import KINDS, check_flat
     from bispectral_ot.datasets.load import list_set
-    from bispectral_ot.datasets.resize import parse_size
 
     if out is not None and out.suffix.lower() != ".png":
         raise InputError(f"--out writes a PNG picture, but {out} does not end with .png.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,76 +15,58 @@ from bispectral_ot.errors import DatasetError
 from bispectral_ot.memory import check_fits
 
 IMAGE_WORDS = ("images", "x", "data", "image", "img", "imgs")
-LABEL_WORDS = ("labels", "y", "targets", "label", "target", "ans", "class")  # ans: Galaxy10
+# "ans" is the name in Galaxy10; "y" comes late, since tables also have coordinates x and y
+LABEL_WORDS = ("labels", "label", "targets", "target", "ans", "class", "class_name", "category", "y")
 _CLASS_WORDS = ("classes", "class_names", "label_names")
 _MOST_CHANNELS = 4  # more are planes of their own
 _MOST_CLASSES = 2**20
 
 
-class Keys(NamedTuple):
-    """Names of the arrays of a set."""
-
-    images: str
-    labels: str | None
-    classes: str | None
-
-
-def find_keys(
+def choose_names(
     what: object,
-    shapes: Mapping[str, tuple[int, ...]],
-    asked: Sequence[str],
+    names: Sequence[str],
+    asked: Sequence[str] = (),
+    split: str = "train",
     *,
-    split: str,
-    examples: str = "",
-    guess: bool = True,
-) -> Keys:
-    """Choose among the arrays of a file, whose names may be paths.
+    words: tuple[str, ...] = IMAGE_WORDS,
+    candidates: Sequence[str] = (),
+) -> tuple[str, str | None]:
+    """Names of the images and of the labels (or None) among the arrays or columns of a file.
 
-    Understood, in either case, are ``images``/``labels``, ``x``/``y``, ``data``/``targets``, the same with a split in
-    the name (``x_train``, ``train_images``, ...), and a file with a single array of images.
+    Understood, in either case, are ``images``/``labels``, ``x``/``y``, ``data``/``targets``, and the same with a split
+    in the name (``x_train``, ``train_images``, ...); names without a split are the training ones.
 
     Parameters
     ----------
-    what
-        The file, for messages.
-    shapes
-        Of the arrays, by name.
     asked
-        Names given by the user, ``file::images::labels``; then nothing is guessed.
-    split
-        Names with a split in them are taken for it; those without are the training ones.
-    examples
-        What the error recommends.
-    guess
-        Whether a single array of images may have any name.
+        Names given by the user, ``FILE::IMAGES::LABELS``; then nothing is guessed.
+    words
+        Words for images, the preferred ones first.
+    candidates
+        Names that may be images; a single one is taken whatever its name.
     """
     if asked:
         for name in asked[:2]:
-            if name not in shapes:
-                raise DatasetError(f"{what} has no array {name!r}; {advise(name, shapes)}")
-        return Keys(asked[0], asked[1] if len(asked) > 1 else None, None)
-    images = find_key(what, shapes, IMAGE_WORDS, split)
-    if images is None and split == "train" and guess:
-        batches = [name for name, shape in shapes.items() if len(shape) in (3, 4)]
-        images = batches[0] if len(batches) == 1 else None
+            if name not in names:
+                raise DatasetError(f"{what} has no array or column {name!r}; {advise(name, names)}")
+        return asked[0], asked[1] if len(asked) > 1 else None
+    images = find_name(what, names, words, split)
+    if images is None and split == "train" and len(candidates) == 1:
+        images = candidates[0]
     if images is None:
-        names = list(shapes)
         shown = (", ".join(names[:8]) + (", ..." if len(names) > 8 else "")) or "none"
         raise DatasetError(
-            f"{what} has no images for the {split} split; its arrays are {shown}; expected {examples}. "
-            f"Other arrays are named as FILE::IMAGES or FILE::IMAGES::LABELS."
+            f"{what} has no images for the {split} split; it has {shown}; expected {words[0]!r} (and 'labels' where "
+            "there are labels). Other arrays and columns are named as FILE::IMAGES or FILE::IMAGES::LABELS."
         )
-    classes = next((name for name in shapes if name.rsplit("/", 1)[-1].lower() in _CLASS_WORDS), None)
-    return Keys(images, find_key(what, shapes, LABEL_WORDS, split), classes)
+    return images, find_name(what, [name for name in names if name != images], LABEL_WORDS, split)
 
 
-def find_key(what: object, keys: Iterable[str], words: tuple[str, ...], split: str) -> str | None:
-    """The key that names one of the words for ``split``; a key without a split counts as the training one."""
+def find_name(what: object, names: Iterable[str], words: tuple[str, ...], split: str = "train") -> str | None:
+    """The name that is one of the words, for ``split``; a name without a split counts as the training one."""
     wanted = [form for word in words for form in (f"{word}_{split}", f"{split}_{word}", f"{split}/{word}")]
-    if split == "train":
-        wanted += words
-    for form in wanted:
-        found = [key for key in keys if f"/{key.lower()}".endswith(f"/{form}")]
+    for form in [*wanted, *(words if split == "train" else ())]:
+        found = [name for name in names if f"/{name.lower()}".endswith(f"/{form}")]
         if len(found) > 1:
             raise DatasetError(f"{what} has {' and '.join(map(repr, found))}; keep the one that is meant.")
         if found:
@@ -98,18 +80,16 @@ def list_arrays(
     arrays: Mapping[str, Any],
     asked: Sequence[str],
     split: str,
-    *,
     read: Callable[[Any], Any] = lambda array: np.asarray(array[...]),
-    examples: str = "'images' (and 'labels', 'classes') or 'x' (and 'y')",
-    guess: bool = True,
 ) -> LazyDataset:
     """The set in a file of named arrays; ``read`` reads labels and names of classes, once their lengths are right."""
     shapes = {key: tuple(map(int, array.shape)) for key, array in arrays.items()}
-    keys = find_keys(what, shapes, asked, split=split, examples=examples, guess=guess)
-    source = array_source(arrays[keys.images], f"{what}::{keys.images}")
-    if keys.labels is None:
+    names = list(shapes)
+    images, labels = choose_names(what, names, asked, split, candidates=names if len(names) == 1 else ())
+    source = array_source(arrays[images], f"{what}::{images}")
+    if labels is None:
         return LazyDataset(source, name)
-    shape = shapes[keys.labels]
+    shape = shapes[labels]
     if len(shape) == 2 and shape[1] > 1:
         raise DatasetError(
             f"{what} has {shape[1]} labels for each image, but a set has one class for each or none. Read the "
@@ -117,19 +97,16 @@ def list_arrays(
         )
     if shape[:1] != (len(source),) or len(shape) > 2:
         raise DatasetError(
-            f"{what}: {keys.labels!r} has shape {shape} but there are {len(source)} images; give one label for each, "
+            f"{what}: {labels!r} has shape {shape} but there are {len(source)} images; give one label for each, "
             "or read the images alone as FILE::IMAGES."
         )
-    check_fits(64 * len(source), f"{what}::{keys.labels}", "read a part of it")
-    labels = _as_text(read(arrays[keys.labels]))
-    names: Any = ()
-    if keys.classes is not None:
-        if len(shapes[keys.classes]) != 1 or shapes[keys.classes][0] > _MOST_CLASSES:
-            raise DatasetError(
-                f"{what}: {keys.classes!r} has shape {shapes[keys.classes]}; expected one name for each class, (n,)."
-            )
-        names = _as_text(read(arrays[keys.classes])).tolist()
-    return LazyDataset(source, name, labels.reshape(-1), tuple(map(str, names)))
+    check_fits(64 * len(source), f"{what}::{labels}", "read a part of it")
+    values, classes = _as_text(read(arrays[labels])), find_name(what, shapes, _CLASS_WORDS)
+    if asked or classes is None:
+        return LazyDataset(source, name, values.reshape(-1))
+    if len(shapes[classes]) != 1 or shapes[classes][0] > _MOST_CLASSES:
+        raise DatasetError(f"{what}: {classes!r} has shape {shapes[classes]}; expected one name for each class, (n,).")
+    return LazyDataset(source, name, values.reshape(-1), tuple(map(str, _as_text(read(arrays[classes])).tolist())))
 
 
 def _as_text(values: NDArray[Any]) -> NDArray[Any]:
@@ -159,25 +136,21 @@ def without_single_channel(images: Any) -> Any:
     return images[..., 0] if images.ndim == 4 and images.shape[3] == 1 else images
 
 
-def arranged(axes: str, shape: tuple[int, ...], what: str) -> Callable[[NDArray[Any]], NDArray[Any]]:
-    """A function that turns an array with named axes into (n, height, width[, channels]).
+def arrange_axes(array: NDArray[Any], axes: str, what: object) -> NDArray[Any]:
+    """Images (n, height, width[, channels]) of an array with named axes.
 
     ``y`` and ``x`` are the image, ``s`` (samples) its channels, and ``c`` where there are four at most; all other axes
     count images.
     """
     axes = axes.lower()
-    if len(axes) != len(shape) or axes.count("y") != 1 or axes.count("x") != 1:
-        raise DatasetError(f"{what} has axes {axes!r} and shape {shape}; expected y and x, and others such as t, z, c.")
-    if 0 in shape:
-        raise DatasetError(f"{what} has shape {shape}, and so no pixels.")
-    sizes = dict(zip(axes, shape, strict=False))
+    if len(axes) != array.ndim or axes.count("y") != 1 or axes.count("x") != 1 or 0 in array.shape:
+        raise DatasetError(
+            f"{what} has axes {axes!r} and shape {array.shape}; expected y and x, and others such as t, z, c."
+        )
+    sizes = dict(zip(axes, array.shape, strict=False))
     channels = "s" if "s" in axes else "c" if 1 < sizes.get("c", 1) <= _MOST_CHANNELS else ""
-    places = [axes.index("y"), axes.index("x"), *(axes.index(axis) for axis in channels)]
+    places = [axes.index(axis) for axis in f"yx{channels}"]
     others = [place for place in range(len(axes)) if place not in places]
-
-    def arrange(array: NDArray[Any]) -> NDArray[Any]:
-        moved = np.transpose(array, [*others, *places])
-        images: NDArray[Any] = without_single_channel(moved.reshape(-1, *moved.shape[len(others) :]))
-        return images
-
-    return arrange
+    moved = np.transpose(array, [*others, *places])
+    images: NDArray[Any] = without_single_channel(moved.reshape(-1, *moved.shape[len(others) :]))
+    return images

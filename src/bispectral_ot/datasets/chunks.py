@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
-import uuid
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bispectral_ot.datasets.dataset import Dataset
-from bispectral_ot.datasets.resize import Canvas
-from bispectral_ot.datasets.sources import ArraySource, FileSource, LazyDataset, Positions, Source
+from bispectral_ot.datasets.frames import Canvas
+from bispectral_ot.datasets.sources import ArraySource, FileSource, LazyDataset, Positions
 from bispectral_ot.errors import ClusterError, DatasetError
 
 # Bytes of images that are read together, and how many images at most.
@@ -35,60 +33,45 @@ def can_stay(lazy: LazyDataset) -> bool:
 def stay_in_files(lazy: LazyDataset, positions: Positions, canvas: Canvas) -> Dataset:
     """A dataset of the images at ``positions``, none of which but a few samples is read here.
 
-    All chunks are given the size, the channels and the type that one image of each mode has together; the heads of
-    all files were looked at for that.
+    All chunks get the size, the channels and the type that one image of each mode has together.
     """
+    import dask
     import dask.array as da
 
-    source = _absolute(lazy.source)
-    samples = source.read(_one_of_each_mode(source, positions), canvas)
-    shape, dtype = samples.shape[1:], samples.dtype
-    step = max(1, min(_CHUNK_IMAGES, _CHUNK_BYTES // max(1, samples[0].nbytes)))
-    parts = [positions[start : start + step] for start in range(0, len(positions), step)]
-    name = f"read-{lazy.name}-{uuid.uuid4().hex}"
-    none = (0,) * len(shape)
-    graph = {
-        (name, i, *none): (partial(_read_chunk, *_part(source, part), canvas, shape, dtype),)
-        for i, part in enumerate(parts)
-    }
-    images: Any = da.Array(graph, name, (tuple(map(len, parts)), *((side,) for side in shape)), dtype=dtype)
-    return lazy.with_images(images, positions, canvas.placement)
-
-
-def _absolute(source: Source) -> Source:
-    """Workers have current folders of their own."""
-    if isinstance(source, FileSource):
-        return replace(source, items=[path.absolute() for path in source.items], place=os.path.abspath(source.place))
-    assert isinstance(source, ArraySource)
-    return replace(source, what=os.path.abspath(source.what))
-
-
-def _one_of_each_mode(source: Source, positions: Positions) -> Positions:
+    source = lazy.source
+    if isinstance(source, FileSource):  # workers have current folders of their own
+        items = [path.absolute() for path in source.items]
+        source = replace(source, items=items, place=os.path.abspath(source.place))
+    else:
+        source = replace(source, what=os.path.abspath(source.what))
     modes: dict[str, int] = {}
     for position, info in zip(positions, source.headers(positions), strict=False):  # one if all are alike
         modes.setdefault(info.mode, int(position))
-    return np.array(sorted(modes.values()))
-
-
-def _part(source: Source, positions: Positions) -> tuple[Source, Positions]:
-    """What a chunk needs of the source, and its positions in that."""
-    if not isinstance(source, FileSource):
-        return source, positions
-    items, names = ([every[i] for i in positions] for every in (source.items, source.names))
-    return replace(source, items=items, names=names), np.arange(len(positions))
+    samples = source.read(np.array(sorted(modes.values())), canvas)
+    shape, dtype = samples.shape[1:], samples.dtype
+    step = max(1, min(_CHUNK_IMAGES, _CHUNK_BYTES // max(1, samples[0].nbytes)))
+    chunks = []
+    for start in range(0, len(positions), step):
+        part, rows = source, positions[start : start + step]
+        if isinstance(source, FileSource):  # a chunk gets its own files only
+            part = replace(source, items=[source.items[i] for i in rows], names=[source.names[i] for i in rows])
+        at = np.arange(len(rows)) if isinstance(source, FileSource) else rows
+        task = dask.delayed(_read_chunk, pure=False, traverse=False)(part, at, canvas, shape, dtype)
+        chunks.append(da.from_delayed(task, (len(rows), *shape), dtype=dtype))
+    return lazy.with_images(da.concatenate(chunks), positions, canvas.placement)
 
 
 def _read_chunk(
-    source: Source, positions: Positions, canvas: Canvas, shape: tuple[int, ...], dtype: np.dtype[Any]
+    source: Any, positions: Positions, canvas: Canvas, shape: tuple[int, ...], dtype: np.dtype[Any]
 ) -> NDArray[Any]:
     """Some images, of the given shape and type."""
-    path = source.place if isinstance(source, FileSource) else source.what.partition("::")[0]  # type: ignore[attr-defined]
+    path = source.place if isinstance(source, FileSource) else source.what.partition("::")[0]
     if not os.path.exists(path):
         raise ClusterError(
             f"{_worker()} cannot see {path}. Put it on a file system that all workers share, under the same path, or "
             "load the set before the match: its images are then sent to the workers."
         )
-    images = source.read(positions, canvas)
+    images: NDArray[Any] = source.read(positions, canvas)
     if images.ndim == 3 and len(shape) == 3:  # where grey images are among others in colour
         images = np.repeat(images[..., None], shape[2], axis=3)
     if images.dtype == np.uint8 and dtype == np.uint16:

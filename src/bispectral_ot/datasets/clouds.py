@@ -1,4 +1,4 @@
-"""Point clouds of different sizes in one array, and voxel volumes: what a shape in 3-D may be."""
+"""Shapes in 3-D: point clouds of different sizes in one array, voxel volumes, and points on meshes."""
 
 from __future__ import annotations
 
@@ -22,10 +22,8 @@ def pack_clouds(clouds: Sequence[Any], *, what: str = "clouds") -> NDArray[np.fl
     Examples
     --------
     >>> packed = pack_clouds([np.ones((4, 3)), np.ones((2, 3))])
-    >>> packed.shape
-    (2, 4, 3)
-    >>> cloud_points(packed[1]).shape
-    (2, 3)
+    >>> packed.shape, cloud_points(packed[1]).shape
+    ((2, 4, 3), (2, 3))
     """
     parts = [_as_points(cloud, f"{what}: cloud {number}") for number, cloud in enumerate(clouds)]
     if not parts:
@@ -47,19 +45,18 @@ def cloud_points(cloud: NDArray[Any]) -> NDArray[Any]:
 
 
 def check_clouds(clouds: Any, *, what: str) -> NDArray[np.float32]:
-    """Return clouds as :func:`pack_clouds` keeps them, or say what is wrong with them."""
-    if isinstance(clouds, np.ndarray) and clouds.dtype.kind in "uif" and clouds.ndim == 3 and clouds.shape[2] == 3:
-        with np.errstate(over="ignore"):  # beyond float32 becomes infinite and is named below
-            packed = clouds.astype(np.float32, copy=False)
-        if len(packed) == 0:
-            raise InputError(f"{what} has no clouds; at least one is needed.")
-        for number, cloud in enumerate(packed):
-            _as_points(cloud_points(cloud), f"{what}: cloud {number}")
-        return packed
+    """Clouds as :func:`pack_clouds` keeps them, or an :class:`InputError`."""
     if isinstance(clouds, np.ndarray) and clouds.dtype.kind != "O":
-        raise InputError(
-            f"{what}: clouds must have shape (n, points, 3), got {clouds.shape}; a single one is given as cloud[None]."
-        )
+        if clouds.ndim != 3 or clouds.shape[2] != 3 or clouds.dtype.kind not in "uif":
+            raise InputError(
+                f"{what}: clouds must have shape (n, points, 3), got {clouds.shape}; a single one is given as "
+                "cloud[None]."
+            )
+        if len(clouds) == 0:
+            raise InputError(f"{what} has no clouds; at least one is needed.")
+        for number, cloud in enumerate(clouds):
+            _as_points(cloud_points(cloud), f"{what}: cloud {number}")
+        return clouds.astype(np.float32, copy=False)
     if not hasattr(clouds, "__len__"):
         raise InputError(f"{what}: expected clouds, such as a list of arrays (points, 3), got {type(clouds).__name__}.")
     return pack_clouds(clouds, what=what)
@@ -73,19 +70,23 @@ def are_clouds(data: Any) -> bool:
     return len(shapes) > 1 and {shape[1] for shape in shapes} == {3}
 
 
-def check_volumes(volumes: NDArray[Any], *, what: str) -> None:
-    """Refuse what is no batch of voxel volumes (n, depth, height, width)."""
-    if volumes.ndim != 4:
+def _as_points(cloud: Any, what: str) -> NDArray[np.float32]:
+    if isinstance(cloud, np.ma.MaskedArray):
+        raise InputError(f"{what} is a masked array; give the points that count, cloud[~mask.any(axis=1)].")
+    try:
+        points = np.asarray(cloud)
+    except ValueError as error:
+        raise InputError(f"{what} is no array of points ({error}); expected (points, 3).") from None
+    if points.ndim != 2 or points.shape[1] != 3 or len(points) == 0 or points.dtype.kind not in "uif":
+        raise InputError(f"{what} has shape {points.shape} and type {points.dtype}; expected points (points, 3).")
+    with np.errstate(over="ignore"):  # beyond float32 becomes infinite and is refused below
+        points = points.astype(np.float32, copy=False)
+    wrong = int((~np.isfinite(points).all(axis=1)).sum())
+    if wrong:
         raise InputError(
-            f"{what}: volumes must have shape (n, depth, height, width), got {volumes.shape}; "
-            "a single one is given as volume[None]."
+            f"{what} has {wrong} points that are NaN or infinite (or beyond float32); repair it or leave it out."
         )
-    depth, height, width = volumes.shape[1:]
-    if width <= 4 < min(depth, height):
-        raise InputError(
-            f"{what}: volumes of {depth} x {height} x {width} voxels look like images with {width} channels; "
-            "give (n, depth, height, width), more than 4 voxels wide."
-        )
+    return points
 
 
 def volume_points(volume: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -108,54 +109,26 @@ def volume_points(volume: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np
     is_border[1:-1, 1:-1, 1:-1] = False
     border = voxels[is_border]
     background = np.median(border)
-    noise = 4 * 1.4826 * np.median(np.abs(border - background))
     content = np.abs(voxels - background)
-    filled = content > noise
+    filled = content > 4 * 1.4826 * np.median(np.abs(border - background))
     return np.argwhere(filled).astype(np.float64), content[filled]
-
-
-def _as_points(cloud: Any, what: str) -> NDArray[np.float32]:
-    if isinstance(cloud, np.ma.MaskedArray):
-        raise InputError(f"{what} is a masked array; give the points that count, cloud[~mask.any(axis=1)].")
-    try:
-        points = np.asarray(cloud)
-    except ValueError as error:
-        raise InputError(f"{what} is no array of points ({error}); expected (points, 3).") from None
-    if points.ndim != 2 or points.shape[1] != 3 or len(points) == 0 or points.dtype.kind not in "uif":
-        raise InputError(f"{what} has shape {points.shape} and type {points.dtype}; expected points (points, 3).")
-    with np.errstate(over="ignore"):
-        points = points.astype(np.float32, copy=False)
-    wrong = int((~np.isfinite(points).all(axis=1)).sum())
-    if wrong:
-        raise InputError(
-            f"{what} has {wrong} points that are NaN or infinite (or beyond float32); repair it or leave it out."
-        )
-    return points
 
 
 def sample_surface(
     vertices: ArrayLike, faces: ArrayLike, n_points: int, *, rng: np.random.Generator
 ) -> NDArray[np.float64]:
-    """Draw points evenly by area from a triangle mesh, in random order.
+    """Points (n_points, 3) drawn evenly by area from a triangle mesh, in random order.
 
-    Each triangle gets its share of the points up to one, and those of a triangle cover it by a low-discrepancy sequence
+    Each triangle gets its part of the points up to one, and those of a triangle cover it by a low-discrepancy sequence
     (the additive recurrence of the plastic number): sums over the points are much nearer to integrals over the
     surface than with independent points.
 
     Parameters
     ----------
-    vertices : array of shape (n_vertices, 3)
-        Corners.
-    faces : integer array of shape (n_faces, 3)
-        Corners of each triangle.
-    n_points : int
-        How many points to draw.
-    rng : numpy.random.Generator
-        Where chance comes from.
-
-    Returns
-    -------
-    ndarray of shape (n_points, 3)
+    vertices
+        (n_vertices, 3).
+    faces
+        (n_faces, 3): the numbers of the corners of each triangle.
     """
     check_integer("n_points", n_points, minimum=1)
     corners, numbers = np.asarray(vertices, dtype=np.float64), np.asarray(faces)
@@ -169,10 +142,10 @@ def sample_surface(
     areas = np.linalg.norm(np.cross(b - a, c - a), axis=1)
     if not areas.sum() > 0:
         raise InputError("the faces have no area, so there is nothing to draw points from.")
-    numbers_drawn = np.arange(n_points)
-    places = (numbers_drawn + rng.random()) / n_points  # evenly along the triangles, laid end to end
+    order = np.arange(n_points)
+    places = (order + rng.random()) / n_points  # evenly along the triangles, laid end to end
     face = np.searchsorted(np.cumsum(areas) / areas.sum(), places, side="right").clip(max=len(areas) - 1)
-    u, v = (rng.random((2, 1)) + _PLASTIC[:, None] * numbers_drawn)[..., None] % 1
+    u, v = (rng.random((2, 1)) + _PLASTIC[:, None] * order)[..., None] % 1
     fold = u + v > 1  # the other half of the parallelogram, folded back into the triangle
     u, v = np.where(fold, 1 - u, u), np.where(fold, 1 - v, v)
     points: NDArray[np.float64] = a[face] + u * (b - a)[face] + v * (c - a)[face]

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from bispectral_ot.datasets.chunks import can_stay, stay_in_files
 from bispectral_ot.datasets.dataset import Dataset
-from bispectral_ot.datasets.frames import SAMPLE, FrameChoice, Placement
-from bispectral_ot.datasets.resize import Canvas, Size
+from bispectral_ot.datasets.frames import SAMPLE, Canvas, FrameChoice, Placement
 from bispectral_ot.datasets.sources import LazyDataset, Positions
+from bispectral_ot.datasets.warp import Size
 from bispectral_ot.errors import DataWarning, InputError, warn
 from bispectral_ot.sampling import evenly_spaced
 
@@ -31,7 +31,7 @@ def read_together(
     stay: bool = False,
     frames: FrameChoice | None = None,
 ) -> list[Dataset]:
-    """Read the images at ``positions`` of each set (all by default), at one size; a set that occurs twice is read once.
+    """Images at ``positions`` of each set (all by default), at one size; a set that occurs twice is read once.
 
     Parameters
     ----------
@@ -55,10 +55,10 @@ def read_together(
     for lazy, kept in zip(sets, rows, strict=True):
         wanted[lazy] = np.union1d(wanted[lazy], kept) if lazy in wanted else kept
     size = common_size(wanted, size)
-    canvases = [Canvas(size, grey, placement) for placement in placements]
     read: dict[tuple[LazyDataset, Canvas], Dataset] = {}
     datasets = []
-    for lazy, kept, canvas in zip(sets, rows, canvases, strict=True):
+    for lazy, kept, placement in zip(sets, rows, placements, strict=True):
+        canvas = Canvas(size, grey, placement)
         if stay and can_stay(lazy):
             datasets.append(stay_in_files(lazy, kept, canvas))
             continue
@@ -75,17 +75,15 @@ def choose_placements(
     """Placements of sets from samples of their images; None for the whole canvas."""
     if not frames.looks_at(sets):
         return [None] * len(sets)
-    positions = [_some(lazy, kept) for lazy, kept in zip(sets, rows, strict=True)]
-    samples = [_raw_images(lazy, kept, grey) for lazy, kept in zip(sets, positions, strict=True)]
-    labels: Any = sets[-1].labels
-    placements = frames(samples, [lazy.name for lazy in sets], None if labels is None else labels[positions[-1]])
+    samples, labels = [], None
+    for lazy, kept in zip(sets, rows, strict=True):
+        large = any(max(info.height, info.width) > _LARGE for info in lazy.headers(kept[:1]))
+        some = kept[evenly_spaced(len(kept), SAMPLE // 3 if large else SAMPLE)]
+        samples.append(_raw_images(lazy, some, grey))
+        known: Any = lazy.labels
+        labels = None if known is None else known[some]
+    placements = frames(samples, [lazy.name for lazy in sets], labels)
     return [None if placement == Placement() else placement for placement in placements]
-
-
-def _some(lazy: LazyDataset, kept: Positions) -> Positions:
-    """Positions of a sample, taken evenly; fewer of large images."""
-    sides = [max(info.height, info.width) for info in lazy.headers(kept[:1])]
-    return kept[evenly_spaced(len(kept), SAMPLE if max(sides, default=0) <= _LARGE else SAMPLE // 3)]
 
 
 def _raw_images(lazy: LazyDataset, positions: Positions, grey: bool) -> list[NDArray[Any]]:
@@ -100,7 +98,8 @@ def _raw_images(lazy: LazyDataset, positions: Positions, grey: bool) -> list[NDA
 
 def common_size(wanted: dict[LazyDataset, Positions], size: Size | None = None) -> Size | None:
     """The given size, or else one for all images of the sets; None where they have it already or have none."""
-    _refuse_different_grids(wanted)
+    first = np.zeros(1, dtype=np.int64)
+    check_grids((lazy.name, lazy.source.headers(first)[0][:2]) for lazy in wanted if lazy.kind == "sphere")
     sizes = {lazy: {(info.height, info.width) for info in lazy.headers(kept)} for lazy, kept in wanted.items()}
     sizes = {lazy: each for lazy, each in sizes.items() if each}
     distinct = set().union(*sizes.values())
@@ -121,35 +120,28 @@ def common_size(wanted: dict[LazyDataset, Positions], size: Size | None = None) 
     if len(distinct) == 1:
         scale = max(large) / LARGEST_SIDE
         size = max(1, round(large[0] / scale)), max(1, round(large[1] / scale))
-        warn(
-            f"images ({ranges}) are reduced to {size[0]} x {size[1]}; choose another size with resize=... (--resize).",
-            DataWarning,
+        said = f"images ({ranges}) are reduced to {size[0]} x {size[1]}"
+    else:
+        side = min(LARGEST_SIDE, *(max(map(max, each)) for each in sizes.values()))
+        size = side, side
+        said = (
+            f"images have different sizes ({ranges}) and are compared at {side} x {side}, with their aspect ratio kept "
+            "and background around them"
         )
-        return size
-    side = min(LARGEST_SIDE, *(max(map(max, each)) for each in sizes.values()))
-    warn(
-        f"images have different sizes ({ranges}) and are compared at {side} x {side}, with their aspect ratio kept and "
-        "background around them; choose another size with resize=... (--resize).",
-        DataWarning,
-    )
-    return side, side
+    warn(f"{said}; choose another size with resize=... (--resize).", DataWarning)
+    return size
 
 
-def _refuse_different_grids(wanted: Iterable[LazyDataset]) -> None:
-    """Signals on the sphere are not resampled, since a grid of latitudes and longitudes is no flat image."""
-    grids = {lazy.source.headers(np.zeros(1, dtype=np.int64))[0][:2]: lazy for lazy in wanted if lazy.kind == "sphere"}
-    check_grids([(lazy.name, grid) for grid, lazy in grids.items()])
-
-
-def check_grids(grids: Iterable[tuple[str, Size]]) -> None:
+def check_grids(grids: Iterable[tuple[str, Sequence[int]]]) -> None:
     """Raise an :class:`InputError` unless all grids on the sphere, given as (name of the set, size), have one size."""
-    (name, first), *others = grids if (grids := list(grids)) else [("", (0, 0))]
-    for other, size in others:
-        if size != first:
+    known = [(name, tuple(size)) for name, size in grids]
+    for name, size in known[1:]:
+        if size != known[0][1]:
+            one, other = (f"{each[0]} x {each[1]}" for each in (known[0][1], size))
             raise InputError(
-                f"grids on the sphere have different sizes: {name!r} has {first[0]} x {first[1]} (latitudes x "
-                f"longitudes) but {other!r} has {size[0]} x {size[1]}. They are not resized, because images are scaled "
-                "as flat pictures; sample both sets on the same grid."
+                f"grids on the sphere have different sizes: {known[0][0]!r} has {one} (latitudes x longitudes) but "
+                f"{name!r} has {other}. They are not resized, because images are scaled as flat pictures; sample both "
+                "sets on the same grid."
             )
 
 

@@ -20,7 +20,7 @@ _MOST_RATIO = 2**14  # of announced to stored bytes; deflate reaches 1,032, and 
 
 @contextmanager
 def reading(what: object) -> Iterator[None]:
-    """Turn whatever a library raises on a damaged file into a :class:`DatasetError` that names the file."""
+    """Turn any error of a library on a damaged file into a :class:`DatasetError` that names the file."""
     try:
         yield
     except InputError:
@@ -28,8 +28,9 @@ def reading(what: object) -> Iterator[None]:
     except MemoryError:
         raise MemoryBudgetError(f"{what} needs more memory than there is; save a part of it.") from None
     except Exception as error:  # decoders raise whatever they like
-        said = error.strerror if isinstance(error, OSError) and error.strerror else f"{type(error).__name__}: {error}"
-        said = " ".join(said.split())[:500]
+        if isinstance(error, OSError) and error.strerror:
+            raise DatasetError(f"cannot read {what}: {error.strerror}.") from None
+        said = " ".join(f"{type(error).__name__}: {error}".split())[:500]
         raise DatasetError(f"cannot read {what} ({said}); the file is damaged, get or save it again.") from None
 
 
@@ -56,9 +57,9 @@ def check_chunks(chunks: tuple[int, ...] | None, shape: tuple[int, ...], itemsiz
     check_fits(count, f"a chunk of {what}", "save it in smaller chunks")
 
 
-def refuse_bomb(encoded: bytes, limit: int, what: object, *, window: int = zlib.MAX_WBITS | 32) -> None:
-    """Refuse deflated bytes of more than ``limit`` bytes; ``window`` is as for :func:`zlib.decompressobj`."""
-    if len(zlib.decompressobj(window).decompress(encoded, limit + _SLACK)) >= limit + _SLACK:
+def refuse_bomb(encoded: bytes, limit: int, what: object) -> None:
+    """Refuse deflated bytes (zlib or gzip) of more than ``limit`` bytes."""
+    if len(zlib.decompressobj(zlib.MAX_WBITS | 32).decompress(encoded, limit + _SLACK)) >= limit + _SLACK:
         raise DatasetError(f"{what} has a chunk that is larger than announced; the file is damaged, get it again.")
 
 

@@ -1,36 +1,62 @@
-"""The front door: a name, a path or an array in, a :class:`Dataset` out."""
+"""Loading of datasets: from a name, a path, an array or an object of another library."""
 
 from __future__ import annotations
 
 import errno
+import importlib
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from bispectral_ot import runtime
-from bispectral_ot.checks import check_choice, check_integer, user_path
+from bispectral_ot.checks import advise, check_choice, check_integer, parse_size, user_path
 from bispectral_ot.datasets.common_size import check_grids, read_together
-from bispectral_ot.datasets.dataset import Dataset, Kind, check_flat, of_array
+from bispectral_ot.datasets.dataset import Dataset, Kind, as_dataset, check_flat
 from bispectral_ot.datasets.folder import has_files, scan_folder, split_folders
 from bispectral_ot.datasets.formats import parquet
-from bispectral_ot.datasets.formats.fits import FITS_SUFFIXES, decode_fits, fits_header
-from bispectral_ot.datasets.formats.idx import find_idx_images
+from bispectral_ot.datasets.formats.fits import FITS_SUFFIXES, read_cut_out
+from bispectral_ot.datasets.formats.idx import find_idx_images, is_idx_name
 from bispectral_ot.datasets.frames import FrameChoice, Placement
 from bispectral_ot.datasets.image_file import SUFFIXES
+from bispectral_ot.datasets.io_errors import reading
 from bispectral_ot.datasets.named_sets import NAMED, read_named
 from bispectral_ot.datasets.objects import as_array, scan_object
-from bispectral_ot.datasets.readers import check_split, scan_file
-from bispectral_ot.datasets.resize import Size, parse_size
 from bispectral_ot.datasets.shape_files import SHAPE_SUFFIXES, scan_shapes
 from bispectral_ot.datasets.sources import LazyDataset, Positions
+from bispectral_ot.datasets.warp import Size
 from bispectral_ot.errors import DatasetError, DataWarning, InputError, warn
 from bispectral_ot.literals import Split
 from bispectral_ot.progress import Progress
 from bispectral_ot.sampling import random_rows
+
+
+class _Reader(NamedTuple):
+    """Module of ``formats`` and its function of (path, split, keys); whether files have splits and named arrays."""
+
+    module: str
+    function: str = "scan"
+    has_splits: bool = False
+    has_keys: bool = False
+
+
+_IDX = _Reader("idx")
+_READERS = {
+    ".npz": _Reader("numpy_files", "scan_npz", has_splits=True, has_keys=True),
+    ".npy": _Reader("numpy_files", "scan_npy"),
+    **dict.fromkeys((".h5", ".hdf5"), _Reader("hdf5", has_splits=True, has_keys=True)),
+    ".zarr": _Reader("zarr_store", has_splits=True, has_keys=True),
+    ".parquet": _Reader("parquet", has_keys=True),
+    **dict.fromkeys((".mrcs", ".mrc"), _Reader("cryo", "scan_mrc")),
+    ".star": _Reader("cryo", "scan_star"),
+    **dict.fromkeys(FITS_SUFFIXES, _Reader("fits", has_keys=True)),
+    **dict.fromkeys((".tif", ".tiff"), _Reader("tiff")),
+    ".tar": _Reader("tar"),
+    **dict.fromkeys((".csv", ".tsv"), _Reader("table", has_splits=True, has_keys=True)),
+}
 
 
 def load(
@@ -69,8 +95,8 @@ def load(
         ``"train"``, ``"val"`` or ``"test"``, where the source has several: an official set, an ``.npz`` file, or a
         folder with a folder for each of them.
     root
-        Folder that already has the IDX files of the official sets; nothing is downloaded then. The variable
-        ``BISPECTRAL_OT_DATA`` does the same for all calls (and what was fetched before is used as well).
+        Folder with the IDX files of the official sets; nothing is downloaded then. The variable
+        ``BISPECTRAL_OT_DATA`` does the same for all calls.
     resize
         One side, (height, width), or a string such as ``"32x48"``: scale every image to fit into that size. The aspect
         ratio stays; the rest is filled with the image's own background, the median of its border per channel. Without
@@ -79,19 +105,19 @@ def load(
     grey
         Turn RGB (or RGBA) images into their luminance, for a comparison with grey ones.
     frame
-        How images are placed on their canvas: ``"canvas"`` fits the whole image; ``"picture"`` the picture inside a
+        Placement of images on their canvas: ``"canvas"`` fits the whole image; ``"picture"`` the picture inside a
         margin that an editor filled, as when a photograph is turned on an enlarged canvas; ``"content"`` brings what
         differs from the colour of the border to the centre and to one size; ``"common"`` shows all images at one scale
         in pixels. See docs/frames.md; :func:`~bispectral_ot.match` can choose for two sets.
     kind
-        What the arrays are: ``"images"``, ``"sphere"``, ``"clouds"`` or ``"volumes"`` (see :class:`Dataset`); by
+        Kind of the arrays: ``"images"``, ``"sphere"``, ``"clouds"`` or ``"volumes"`` (see :class:`Dataset`); by
         default that of a Dataset, clouds for files of shapes, else images.
     limit
-        Read only so many images, drawn at random.
+        Maximum number of images, drawn at random.
     n_points
-        Points that are drawn from each mesh, evenly by area; clouds in files with more points are thinned out to this.
+        Points drawn from each mesh, evenly by area; clouds in files with more points are thinned out to this.
     seed
-        Of these points, and of ``limit``.
+        Seed of these points, and of ``limit``.
     progress
         Called while files are fetched, read or resized.
 
@@ -110,7 +136,7 @@ def load(
 
 
 def drawn(positions: Positions, limit: int, *, seed: int, stream: int = 0) -> Positions:
-    """Draw ``limit`` of the positions, in increasing order; another ``stream`` draws others."""
+    """At most ``limit`` of the positions at random, in increasing order; another ``stream`` draws others."""
     check_integer("limit", limit, minimum=1)
     return positions[random_rows(len(positions), limit, seed=[check_integer("seed", seed, minimum=0), stream])]
 
@@ -137,11 +163,11 @@ def as_datasets(
     if kind is not None:
         found = [lazy if lazy.dataset is not None else lazy.of_kind(kind) for lazy in found]
     in_memory = [lazy.dataset for lazy in found if lazy.dataset is not None]
-    as_given = frames is None or not frames.looks_at(found)
-    if len(in_memory) == len(sets) and as_given:
+    looks = frames is not None and frames.looks_at(found)
+    if len(in_memory) == len(sets) and not looks:
         datasets = in_memory
     else:
-        datasets = read_together(found, stay=stay, frames=None if as_given else frames)
+        datasets = read_together(found, stay=stay, frames=frames if looks else None)
     if kind == "sphere":
         check_grids((dataset.name, dataset.images.shape[1:3]) for dataset in datasets)
     return datasets
@@ -156,51 +182,46 @@ def list_set(
     n_points: int = 4096,
     seed: int = 0,
 ) -> LazyDataset:
-    """A set of which labels and files are known, but no images in files are read yet; see :func:`load`."""
+    """Lazy dataset: labels and files are known, but no images in files are read yet; see :func:`load`."""
     check_choice("split", split, get_args(Split))
     check_integer("n_points", n_points, minimum=2)
     check_integer("seed", seed, minimum=0)
     if not isinstance(source, (str, os.PathLike)):
-        check_split(split, "an array or Dataset")
+        _check_split(split, "an array or Dataset")
         lazy = _scan_object(source, "array")
     elif (name := os.fspath(source)) in NAMED:
         lazy = LazyDataset.of(read_named(name, split, root))
     else:
-        lazy = _scan_path(*_path_and_keys(name), split, n_points, seed)
+        path, keys = user_path(name), []
+        if "::" in name and not path.exists():  # arrays in a file, unless there is a file of this very name
+            name, *keys = name.split("::")
+            path = user_path(name)
+        try:
+            if path.is_dir() and path.suffix.lower() != ".zarr":
+                lazy = _scan_folder(path, keys, split, n_points, seed)
+            else:
+                lazy = _scan_file(path, keys, split)
+        except OSError as error:
+            what = "folder" if error.errno != errno.ENAMETOOLONG and path.is_dir() else "file"
+            raise DatasetError(f"cannot read the {what} {path}: {error.strerror or error}.") from None
     return lazy if kind in (None, lazy.kind) else lazy.of_kind(kind)
 
 
 def _scan_object(data: Any, name: str) -> LazyDataset:
-    if isinstance(data, Dataset):
-        return LazyDataset.of(data)
-    return scan_object(data) or LazyDataset.of(of_array(as_array(data), name=name))
+    found = None if isinstance(data, Dataset) else scan_object(data)
+    if found is not None:
+        return found
+    array = as_array(data)
+    known = isinstance(array, (Dataset, np.ndarray, list, tuple))
+    return LazyDataset.of(as_dataset(array, name=name) if known else Dataset(array, name=name))
 
 
-def _path_and_keys(name: str) -> tuple[Path, list[str]]:
-    """``file.h5::images::labels`` names arrays in a file, unless there is a file of this very name."""
-    path = user_path(name)
-    if "::" not in name or path.exists():
-        return path, []
-    name, *keys = name.split("::")
-    return user_path(name), keys
-
-
-def _scan_path(path: Path, keys: list[str], split: str, n_points: int, seed: int) -> LazyDataset:
-    try:
-        if path.is_dir() and path.suffix.lower() != ".zarr":
-            if keys:
-                raise InputError(f"{path} is a folder, which has no arrays to name; leave ::{'::'.join(keys)} out.")
-            return _scan_folder(path, split, n_points, seed)
-        return scan_file(path, split, keys)
-    except OSError as error:
-        what = "folder" if error.errno != errno.ENAMETOOLONG and path.is_dir() else "file"
-        raise DatasetError(f"cannot read the {what} {path}: {error.strerror or error}.") from None
-
-
-def _scan_folder(path: Path, split: str, n_points: int, seed: int) -> LazyDataset:
+def _scan_folder(path: Path, keys: list[str], split: str, n_points: int, seed: int) -> LazyDataset:
+    if keys:
+        raise InputError(f"{path} is a folder, which has no arrays to name; leave ::{'::'.join(keys)} out.")
     idx_images = find_idx_images(path, split=split)
     if idx_images is not None:
-        return scan_file(idx_images, "train")
+        return _scan_file(idx_images, [], "train")
     splits = split_folders(path)
     if splits:
         if split not in splits:
@@ -208,12 +229,46 @@ def _scan_folder(path: Path, split: str, n_points: int, seed: int) -> LazyDatase
         path = splits[split]
     elif parts := parquet.find_parts(path, split):
         if not has_files(path, SUFFIXES):
-            return parquet.scan(path, split, (), parts=parts)
+            with reading(path):
+                return parquet.scan(path, split, (), parts=parts)
         warn(f"{path} has images and Parquet files; the images are read. Name {parts[0]} to read that.", DataWarning)
     else:
-        check_split(split, path)
+        _check_split(split, path)
     if has_files(path, SHAPE_SUFFIXES):
         return scan_shapes(path, n_points=n_points, seed=seed)
     if has_files(path, FITS_SUFFIXES) and not has_files(path, SUFFIXES):
-        return scan_folder(path, FITS_SUFFIXES, fits_header, decode_fits)
+        return scan_folder(path, FITS_SUFFIXES, read_cut_out)
     return scan_folder(path)
+
+
+def _scan_file(path: Path, keys: Sequence[str], split: str) -> LazyDataset:
+    """The set in a file; ``keys`` are the arrays or columns of it that are meant."""
+    suffix = path.suffix.lower()
+    if not path.exists():
+        if suffix or len(path.parts) > 1:
+            raise DatasetError(f"there is no file or folder {path}; check the path.")
+        raise DatasetError(f"{str(path)!r} is neither a known dataset nor a file or folder here; {advise(path, NAMED)}")
+    if not path.is_file() and suffix != ".zarr":  # which is a folder
+        raise DatasetError(f"{path} is neither a file nor a folder; save the data to a file first.")
+    reader = _IDX if is_idx_name(path.name) else _READERS.get(suffix)
+    if reader is None:
+        for noun, known in (("image", SUFFIXES), ("shape", SHAPE_SUFFIXES)):
+            if suffix in known:
+                raise DatasetError(f"{path} is a single {noun}; name the folder that holds the {noun}s.")
+        raise DatasetError(
+            f"{path} is of an unknown kind; expected a folder of images ({', '.join(SUFFIXES)}) or of shapes "
+            f"({', '.join(SHAPE_SUFFIXES)}), or a file: IDX, {', '.join(_READERS)}."
+        )
+    if not reader.has_splits:
+        _check_split(split, path)
+    if keys and not reader.has_keys:
+        raise InputError(f"{path} has no arrays or columns to name, so leave ::{'::'.join(keys)} out.")
+    module = importlib.import_module(f"bispectral_ot.datasets.formats.{reader.module}")
+    with reading(path):
+        lazy: LazyDataset = getattr(module, reader.function)(path, split, keys)
+    return lazy
+
+
+def _check_split(split: str, what: object) -> None:
+    if split != "train":
+        raise InputError(f"{what} has no {split} split; leave the split out to have all of it.")

@@ -1,4 +1,4 @@
-"""Named sets: what they are, where their files are published, and how they are fetched and read.
+"""Named sets: where their files are published, and how they are fetched and read.
 
 IDX files of an official set are looked for, plain or ``.gz``, in ``<folder>/<name>/``, in torchvision's
 ``<folder>/MNIST/raw/`` and in the folder itself. EMNIST letters come in two forms: files with the official names
@@ -9,14 +9,12 @@ a folder called ``emnist-letters`` are upright already. A set whose number of im
 
 from __future__ import annotations
 
-import contextlib
 import importlib.resources
 import json
-import logging
 import os
 import shutil
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,7 +24,7 @@ import numpy as np
 from bispectral_ot import runtime
 from bispectral_ot.checks import user_path
 from bispectral_ot.datasets.dataset import Dataset
-from bispectral_ot.datasets.formats.idx import find_plain_or_packed, read_idx, read_idx_images
+from bispectral_ot.datasets.formats.idx import find_plain_or_packed, read_idx, read_idx_pair
 from bispectral_ot.errors import DatasetError, InputError
 from bispectral_ot.files import cache_folder, whole_file
 
@@ -107,16 +105,20 @@ def read_named(name: str, split: str, root: str | os.PathLike[str] | None) -> Da
     known = NAMED[name]
     if split not in known.counts:
         raise InputError(f"{name} has no {split} split; its splits are {', '.join(known.counts)}.")
+    if name == "digits":  # 8 x 8, 0 to 16
+        from sklearn.datasets import load_digits
+
+        content = load_digits()
+        return Dataset(content.images.astype(np.uint8), content.target, name=name, classes=_DIGITS)
     if not known.is_official:
-        return _read_digits() if name == "digits" else _read_mnist_5k()
-    named, cache = named_folder(root), cache_folder(name).parent
-    if named is None:
+        return _read_mnist_5k()
+    folder, cache = named_folder(root), cache_folder(name).parent
+    if folder is None:
         fetch(known, splits=(split,))
-        return _read_local(known, cache, split)
     # a folder named by the variable adds to the cache, one named in the call replaces it
-    if root is None and not find_pair(known, named, split) and find_pair(known, cache, split):
-        return _read_local(known, cache, split)
-    return _read_local(known, named, split)
+    elif root is not None or find_pair(known, folder, split) or not find_pair(known, cache, split):
+        return _read_local(known, folder, split)
+    return _read_local(known, cache, split)
 
 
 def _read_mnist_5k() -> Dataset:
@@ -132,14 +134,6 @@ def _read_mnist_5k() -> Dataset:
             "run: pip install 'bispectral-ot[demo]'"
         ) from None
     return Dataset(rows[:, :-1].reshape(-1, 28, 28), rows[:, -1].astype(np.int64), name="mnist-5k", classes=_DIGITS)
-
-
-def _read_digits() -> Dataset:
-    """The 1,797 small digits that come with scikit-learn; 8 x 8, 0 to 16."""
-    from sklearn.datasets import load_digits
-
-    content = load_digits()
-    return Dataset(content.images.astype(np.uint8), content.target, name="digits", classes=_DIGITS)
 
 
 def find_pair(known: NamedSet, folder: Path, split: str) -> tuple[Path, Path] | None:
@@ -163,53 +157,52 @@ def _read_local(known: NamedSet, folder: Path, split: str) -> Dataset:
     pair = find_pair(known, folder, split)
     if pair is None:
         state = "has" if folder.is_dir() else "is not a folder, so it cannot have"
-        looked = "\n  ".join(
-            f"{where / images} and {labels}" for where, (images, labels) in _places(known, folder, split)
-        )
+        looked = "\n  ".join(f"{where / names[0]} and {names[1]}" for where, names in _places(known, folder, split))
         raise DatasetError(
             f"{folder} {state} no {split} split of {known.name}. Looked for (plain or .gz):\n  {looked}\n"
             "Put the files there, or leave out root= (and unset BISPECTRAL_OT_DATA) to fetch them."
         )
-    images_path, labels_path = pair
-    images, labels = read_idx_images(images_path), read_idx(labels_path).astype(np.int64)
-    if labels.ndim != 1 or len(labels) != len(images):
-        raise DatasetError(
-            f"{labels_path} has labels of shape {labels.shape}, but {images_path} has {len(images)} images; "
-            "the two files do not belong together."
-        )
+    images, found = read_idx_pair(*pair)
+    labels = np.asarray(found, dtype=np.int64)
     first = "".join(map(str, labels[:10]))
     for other in NAMED.values():  # files of several sets have the same names
         if other is not known and first in other.first_labels:
-            raise DatasetError(f"{labels_path} belongs to {other.name}, not to {known.name}; ask for that, or move it.")
-    indices = labels - known.first_label
-    if len(labels) and (indices.min() < 0 or indices.max() >= len(known.classes)):
-        last = known.first_label + len(known.classes) - 1
+            raise DatasetError(f"{pair[1]} belongs to {other.name}, not to {known.name}; ask for that, or move it.")
+    last = known.first_label + len(known.classes) - 1
+    if len(labels) and (labels.min() < known.first_label or labels.max() > last):
         raise DatasetError(
-            f"{labels_path} has labels {labels.min()} to {labels.max()}, but those of {known.name} are "
+            f"{pair[1]} has labels {labels.min()} to {labels.max()}, but those of {known.name} are "
             f"{known.first_label} to {last}; this is another set."
         )
     name = known.name if len(images) == known.counts[split] else f"{known.name}-assembled"
-    return Dataset(images, indices, name=name, classes=known.classes)
+    return Dataset(images, labels - known.first_label, name=name, classes=known.classes)
 
 
 def fetch(known: NamedSet, *, splits: tuple[str, ...] = ("train", "test")) -> Path:
     """Download the files of ``splits`` into the cache, checked, and return the cache folder.
 
-    Files that are there and whole are not fetched again; a file with a wrong checksum is removed first. Files out of an
-    archive have no published checksum of their own, but as gzip files they end with one.
+    Files that are there and whole are not fetched again; a damaged file is removed first. Files out of an archive have
+    no published checksum of their own, but as gzip files they end with one.
     """
     folder = cache_folder(known.name)
-    files = [folder / f"{stem}.gz" for split in splits for stem in known.files[split]]
+    names = [f"{stem}.gz" for split in splits for stem in known.files[split]]
     if not known.archive:
-        for file in files:
-            _fetch_file(known, file.name, folder)
+        for name in names:
+            _fetch_file(known, name, folder)
         return folder
-    damaged = [file for file in files if file.exists() and not _is_whole(file)]
-    for file in damaged:
-        file.unlink()
-    if not all(file.exists() for file in files):
+    damaged = [folder / name for name in names if (folder / name).exists() and not _is_whole(folder / name)]
+    for path in damaged:
+        path.unlink()
+    if not all((folder / name).exists() for name in names):
         archive = _fetch_file(known, known.archive, folder, removed=damaged)
-        _unpack(archive, [f"{stem}.gz" for pair in known.files.values() for stem in pair], folder)
+        with zipfile.ZipFile(archive) as packed:
+            members = {Path(member).name: member for member in packed.namelist()}
+            for name in (f"{stem}.gz" for pair in known.files.values() for stem in pair):
+                try:
+                    with whole_file(folder / name) as part, packed.open(members[name]) as file, open(part, "wb") as out:
+                        shutil.copyfileobj(file, out)
+                except OSError as error:
+                    raise DatasetError(f"cannot write {folder / name}: {error.strerror or error}.") from None
         archive.unlink()  # half a gigabyte, of which the set is one tenth
     return folder
 
@@ -227,8 +220,8 @@ def _fetch_file(known: NamedSet, name: str, folder: Path, *, removed: Sequence[P
     import pooch
     import requests
 
-    target, sha256 = folder / name, known.sha256[name]
-    troubles = []
+    target, sha256, troubles = folder / name, known.sha256[name], []
+    pooch.get_logger().setLevel("WARNING")  # a progress bar is drawn on the screen
     try:
         if target.exists() and not pooch.hashes.hash_matches(target, sha256):
             target.unlink()
@@ -238,8 +231,7 @@ def _fetch_file(known: NamedSet, name: str, folder: Path, *, removed: Sequence[P
             bar = _DownloadBar(f"fetch {known.name}/{name}")
             downloader = pooch.HTTPDownloader(progressbar=bar, chunk_size=2**16, timeout=(10, 60))
             try:
-                with _quiet_pooch():
-                    return Path(fetcher.fetch(name, downloader=downloader))
+                return Path(fetcher.fetch(name, downloader=downloader))
             except requests.RequestException as error:
                 response = getattr(error, "response", None)
                 answer = f"the server answered {response.status_code} {response.reason}" if response is not None else ""
@@ -248,53 +240,23 @@ def _fetch_file(known: NamedSet, name: str, folder: Path, *, removed: Sequence[P
                 troubles.append(f"{mirror}{name}: wrong checksum, the download was removed")
     except OSError as error:
         raise DatasetError(
-            f"{_told(removed)}cannot write {target}: {error.strerror or error}. Free or change the cache folder "
+            f"cannot write {target}: {error.strerror or error}. Free or change the cache folder "
             f"(variable BISPECTRAL_OT_CACHE), or name a folder that has the files: root=... or BISPECTRAL_OT_DATA."
         ) from None
     raise DatasetError(
-        f"{_told(removed)}cannot fetch {known.name}:\n  "
+        "".join(f"{path} had a wrong checksum and was removed. " for path in removed)
+        + f"cannot fetch {known.name}:\n  "
         + "\n  ".join(troubles)
         + f"\nWithout network: get {name} from one of these addresses (sha256 {sha256[:12]}...),\n"
         f"put it at {target},\nor name a folder that has it with root=... or the variable BISPECTRAL_OT_DATA."
     )
 
 
-def _told(removed: Sequence[Path]) -> str:
-    return "".join(f"{path} had a wrong checksum and was removed. " for path in removed)
-
-
-def _unpack(archive: Path, names: list[str], folder: Path) -> None:
-    """Take the files called ``names`` out of a zip archive, each whole or not at all."""
-    with zipfile.ZipFile(archive) as packed:
-        members = {Path(member).name: member for member in packed.namelist()}
-        for name in names:
-            try:
-                with whole_file(folder / name) as part, packed.open(members[name]) as source, open(part, "wb") as sink:
-                    shutil.copyfileobj(source, sink)
-            except OSError as error:
-                raise DatasetError(f"cannot write {folder / name}: {error.strerror or error}.") from None
-
-
-@contextlib.contextmanager
-def _quiet_pooch() -> Iterator[None]:
-    """Keep pooch's log lines off the screen while a progress bar is drawn there."""
-    import pooch
-
-    logger = pooch.get_logger()
-    level = logger.level
-    logger.setLevel(logging.WARNING)
-    try:
-        yield
-    finally:
-        logger.setLevel(level)
-
-
 class _DownloadBar:
     """Progress bar as pooch calls it, which reports to :func:`bispectral_ot.runtime.progress`."""
 
     def __init__(self, stage: str) -> None:
-        self.stage = stage
-        self.total, self.done = 0, 0
+        self.stage, self.total, self.done = stage, 0, 0
 
     def update(self, count: int) -> None:
         self.done += count

@@ -1,8 +1,8 @@
-"""Sets that other libraries hold in memory, known by what they can do: none of these libraries is imported here."""
+"""Sets of other libraries in memory, recognised by their methods: none of these libraries is imported here."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -10,10 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bispectral_ot.datasets.array_names import IMAGE_WORDS, LABEL_WORDS, array_source, find_key
+from bispectral_ot.datasets.array_names import IMAGE_WORDS, LABEL_WORDS, array_source, choose_names, find_name
 from bispectral_ot.datasets.formats.table import PATH_WORDS, list_table
-from bispectral_ot.datasets.image_file import ImageInfo
-from bispectral_ot.datasets.resize import Canvas
 from bispectral_ot.datasets.sources import FileSource, LazyDataset
 from bispectral_ot.errors import InputError
 
@@ -28,11 +26,15 @@ def scan_object(data: Any) -> LazyDataset | None:
     """
     if hasattr(data, "iloc") and hasattr(data, "columns"):
         columns = {str(name): data[name].tolist() for name in data.columns}
-        return list_table(columns, Path(), "the data frame", "frame") if _has_paths(columns) else None
+        has_paths = any(name.lower() in PATH_WORDS for name in columns)
+        return list_table(columns, Path(), "the data frame", "frame") if has_paths else None
     if hasattr(data, "obsm") and hasattr(data, "obs"):
         return _scan_annotated(data)
     if hasattr(data, "column_names") and hasattr(data, "features"):
-        return _scan_columns(data)
+        images, column = choose_names("the dataset", list(data.column_names))
+        labels = None if column is None else list(data[column])
+        classes = () if column is None else tuple(getattr(data.features[column], "names", None) or ())
+        return LazyDataset(_items(lambda i: data[i][images], len(data)), "dataset", labels, classes)
     plain = (
         isinstance(data, (list, tuple, dict, np.ndarray)) or hasattr(data, "__array__") or hasattr(data, "__dlpack__")
     )
@@ -58,72 +60,40 @@ def as_array(data: Any) -> Any:
         ) from None
 
 
-def _has_paths(columns: dict[str, Any]) -> bool:
-    return any(name.lower() in PATH_WORDS for name in columns)
-
-
 def _scan_annotated(data: Any) -> LazyDataset:
     """Arrays of ``.obsm`` that are images: one with three axes or four, or the one called ``images``."""
-    batches = {key: value for key, value in data.obsm.items() if len(getattr(value, "shape", ())) in (3, 4)}
-    key = find_key("the AnnData", list(batches), IMAGE_WORDS, "train") or (
-        next(iter(batches)) if len(batches) == 1 else None
-    )
+    batches = {str(key): value for key, value in data.obsm.items() if len(getattr(value, "shape", ())) in (3, 4)}
+    key = find_name("the AnnData", batches, IMAGE_WORDS) or (next(iter(batches)) if len(batches) == 1 else None)
     if key is None:
         raise InputError(
             f"the AnnData has {len(batches)} arrays of images (n, height, width) in .obsm, among "
             f"{', '.join(map(str, data.obsm)) or 'none'}; give the one that is meant: Dataset(adata.obsm[KEY], labels)."
         )
-    column = find_key("the AnnData", list(map(str, data.obs.columns)), _OBS_WORDS, "train")
+    column = find_name("the AnnData", list(map(str, data.obs.columns)), _OBS_WORDS)
     labels = None if column is None else np.asarray(data.obs[column].astype(str).tolist())
-    return LazyDataset(array_source(np.asarray(batches[key]), f"obsm[{key!r}]"), str(key), labels)
-
-
-def _scan_columns(data: Any) -> LazyDataset:
-    names = list(data.column_names)
-    images = find_key("the dataset", names, IMAGE_WORDS, "train")
-    if images is None:
-        raise InputError(f"the dataset has the columns {', '.join(names)}; expected one called image.")
-    column = find_key("the dataset", [name for name in names if name != images], LABEL_WORDS, "train")
-    labels = None if column is None else list(data[column])
-    classes = () if column is None else tuple(getattr(data.features[column], "names", None) or ())
-    return LazyDataset(_items(lambda i: data[i][images], len(data)), "dataset", labels, classes)
+    return LazyDataset(array_source(np.asarray(batches[key]), f"obsm[{key!r}]"), key, labels)
 
 
 def _scan_items(data: Any) -> LazyDataset:
-    """Items are images, or pairs of an image and a label."""
-    pairs = len(data) > 0 and isinstance(data[0], (tuple, list)) and len(data[0]) >= 2
-    labels = [_plain(label) for label in _all_labels(data)] if pairs else None
-    classes: Sequence[Any] = getattr(data, "classes", None) or ()
-    name = type(data).__name__.lower()
-    named = bool(classes) and labels is not None and all(isinstance(each, int) for each in labels)
-    content = _items((lambda i: data[i][0]) if pairs else (lambda i: data[i]), len(data))
-    return LazyDataset(content, name, labels, tuple(map(str, classes)) if named else ())
-
-
-def _all_labels(data: Any) -> list[Any]:
-    """Those that torchvision keeps in ``targets``, which saves reading all images; else from the items."""
+    """Items are images, or pairs of an image and a label; torchvision also keeps the labels in ``targets``."""
+    n, name = len(data), type(data).__name__.lower()
+    if not n or not isinstance(data[0], (tuple, list)) or len(data[0]) < 2:
+        return LazyDataset(_items(lambda i: data[i], n), name)
     targets = getattr(data, "targets", None)
-    return (
-        list(targets) if targets is not None and len(targets) == len(data) else [data[i][1] for i in range(len(data))]
-    )
+    found = targets if targets is not None and len(targets) == n else (data[i][1] for i in range(n))
+    labels = [label.item() if hasattr(label, "item") else label for label in found]
+    classes: Sequence[Any] = getattr(data, "classes", None) or ()
+    are_indices = all(isinstance(label, int) for label in labels)
+    return LazyDataset(_items(lambda i: data[i][0], n), name, labels, tuple(map(str, classes)) if are_indices else ())
 
 
-def _plain(label: Any) -> Any:
-    return label.item() if hasattr(label, "item") else label
-
-
-def _items(get: Any, count: int) -> FileSource:
-    def decode(number: int, what: str, canvas: Canvas) -> tuple[NDArray[Any], bool]:
-        return _pixels(get(number), what), False
-
-    def header(number: int, what: str) -> ImageInfo:
-        return ImageInfo.of(_pixels(get(number), what))
-
-    return FileSource(range(count), [f"item {number}" for number in range(count)], "the dataset", header, decode)
+def _items(get: Callable[[int], Any], count: int) -> FileSource:
+    names = [f"item {number}" for number in range(count)]
+    return FileSource(range(count), names, "the dataset", lambda i: _pixels(get(i), names[i]))
 
 
 def _pixels(image: Any, what: str) -> NDArray[Any]:
-    """A picture of Pillow, an array, or a tensor, whose channels come first as those of torch do."""
+    """Pixels of a Pillow image, an array, or a tensor, whose channels come first as those of torch do."""
     if hasattr(image, "convert") and getattr(image, "mode", "L") not in ("L", "I;16", "I", "F", "RGB"):
         image = image.convert("RGB")
     pixels = np.asarray(as_array(image))

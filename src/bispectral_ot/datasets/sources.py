@@ -1,22 +1,22 @@
-"""Lazy datasets: what a set holds, known before its images are read, and the sources that read them."""
+"""Lazy datasets: labels, names and sizes of a set, known before its images are read, and the sources that read them."""
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bispectral_ot import runtime
 from bispectral_ot.datasets.dataset import Dataset, Kind, as_pixels, check_labels
-from bispectral_ot.datasets.frames import Placement
+from bispectral_ot.datasets.frames import Canvas, Placement
 from bispectral_ot.datasets.image_file import ImageInfo, decode_image, image_header
 from bispectral_ot.datasets.io_errors import reading
-from bispectral_ot.datasets.resize import Canvas
 from bispectral_ot.engines import Block, Threads, row_blocks
 from bispectral_ot.errors import DatasetError, DataWarning, InputError, warn
 from bispectral_ot.memory import check_fits
@@ -24,19 +24,6 @@ from bispectral_ot.memory import check_fits
 Positions = NDArray[np.int64]
 _BLOCK_BYTES = 32 * 2**20
 _BLOCK_ROWS = 32
-
-
-class Source(Protocol):
-    """Images of a set, still where they are stored."""
-
-    def __len__(self) -> int:
-        """Number of images."""
-
-    def headers(self, positions: Positions) -> Sequence[ImageInfo]:
-        """Size and mode of the images at ``positions``; a single one where all are alike."""
-
-    def read(self, positions: Positions, canvas: Canvas) -> NDArray[Any]:
-        """The images at ``positions`` (increasing), as ``canvas`` maps them."""
 
 
 @dataclass(frozen=True)
@@ -50,44 +37,38 @@ class ArraySource:
     what: str
     arrange: Callable[[NDArray[Any]], NDArray[Any]] | None = None
     row_shape: tuple[int, ...] = field(init=False)
-    dtype: np.dtype[Any] = field(init=False)
 
     def __post_init__(self) -> None:
         """Determine the shape of an image, from the first where rows are rearranged."""
-        row: Any = self.rows
-        if self.arrange is not None and len(self):
-            row = self.arrange(np.asarray(self.rows[:1]))
+        row: Any = self.arrange(np.asarray(self.rows[:1])) if self.arrange is not None and len(self) else self.rows
         object.__setattr__(self, "row_shape", tuple(int(side) for side in row.shape[1:]))
-        object.__setattr__(self, "dtype", np.dtype(row.dtype))
 
     def __len__(self) -> int:
         return int(self.rows.shape[0])
 
-    def headers(self, positions: Positions) -> Sequence[ImageInfo]:
-        """One for all."""
-        sides = (*self.row_shape, 1, 1)
-        mode = "colour" if len(self.row_shape) == 3 and self.row_shape[2] in (3, 4) else "grey"
-        return [ImageInfo(sides[0], sides[1], mode)]
+    def headers(self, positions: Positions) -> list[ImageInfo]:
+        """Size and mode, one for all."""
+        height, width, channels = (*self.row_shape, 1, 1)[:3]
+        return [ImageInfo(height, width, "colour" if channels in (3, 4) else "grey")]
 
     def read(self, positions: Positions, canvas: Canvas) -> NDArray[Any]:
-        """Read block by block: what is stored may be larger than memory."""
+        """Images at ``positions`` (increasing), read block by block: the array may be larger than memory."""
         if isinstance(self.rows, np.ndarray) and not isinstance(self.rows, np.memmap) and self.arrange is None:
             return canvas(self.rows if len(positions) == len(self) else self.rows[positions])
-        row_bytes = self.dtype.itemsize * int(np.prod(self.row_shape, dtype=np.int64))
+        row_bytes = max(1, np.dtype(self.rows.dtype).itemsize * math.prod(self.row_shape))
         size = canvas.size or self.row_shape[:2]
         check_fits(
-            len(positions) * row_bytes * size[0] * size[1] // max(1, int(np.prod(self.row_shape[:2]))),
+            len(positions) * row_bytes * math.prod(size) // max(1, math.prod(self.row_shape[:2])),
             f"{self.what} with {len(positions):,} images",
             "read fewer (limit=..., --limit), or smaller ones (resize=..., --resize)",
         )
-        step = max(1, _BLOCK_BYTES // max(1, row_bytes))
+        step = max(1, _BLOCK_BYTES // row_bytes)
         parts, done = [], 0
         for start in range(0, len(self), step):
-            kept = positions[np.searchsorted(positions, start) : np.searchsorted(positions, start + step)] - start
+            kept = positions[np.searchsorted(positions, start) : np.searchsorted(positions, start + step)]
             if len(kept):
                 with reading(self.what):
-                    part = np.asarray(self.rows[start + kept[0] : start + kept[-1] + 1])
-                part = part if len(part) == len(kept) else part[kept - kept[0]]
+                    part = np.asarray(self.rows[kept[0] : kept[-1] + 1])[kept - kept[0]]
                 parts.append(canvas(self.arrange(part) if self.arrange else part))
                 done += len(kept)
                 runtime.progress(f"read {Path(self.what).name}", done, len(positions))
@@ -104,38 +85,33 @@ class FileSource:
     Parameters
     ----------
     items
-        Arguments of ``decode``: paths, or the bytes of files.
+        Paths of image files, their content (bytes), pixels (height, width[, channels]), or arguments of ``get``.
     names
-        Of the items, relative to ``place``, for messages.
+        Names of the items, relative to ``place``, for messages.
     place
         Folder or file that they are in, for messages.
-    header, decode
-        Called with an item and its full name (and ``decode`` with the canvas): size and mode; pixels, and whether some
-        of them are transparent.
+    get
+        Function that returns the path, bytes or pixels of an item.
     """
 
     items: Sequence[Any]
     names: Sequence[str]
     place: str
-    header: Callable[[Any, str], ImageInfo] = image_header
-    decode: Callable[[Any, str, Canvas], tuple[NDArray[Any], bool]] = decode_image
+    get: Callable[[Any], Any] | None = None
 
     def __len__(self) -> int:
         return len(self.items)
 
     def headers(self, positions: Positions) -> list[ImageInfo]:
         """Size and mode of each image."""
-        return self._map(self._header_block, positions, (), f"scan {self._short_name}")
+        return self.map(self._header, positions, "scan")
 
     def read(self, positions: Positions, canvas: Canvas) -> NDArray[Any]:
-        """Decode all images, and give them one type and number of channels."""
-        one = self._decoded(int(positions[0]), canvas)[0].nbytes
-        check_fits(
-            len(positions) * one,
-            f"{self.place} with {len(positions):,} images",
-            "make them smaller with resize=... (--resize)",
-        )
-        read = self._map(self._read_block, positions, (canvas,), f"read {self._short_name}")
+        """Images at ``positions``, of one type and number of channels."""
+        needed = len(positions) * self._decode(int(positions[0]), canvas)[0].nbytes
+        advice = "make them smaller with resize=... (--resize)"
+        check_fits(needed, f"{self.place} with {len(positions):,} images", advice)
+        read = self.map(self._decode, positions, "read", canvas)
         names = [self.names[i] for i in positions]
         transparent = [name for name, (_, is_transparent) in zip(names, read, strict=True) if is_transparent]
         if transparent:
@@ -147,28 +123,31 @@ class FileSource:
             )
         return self._stacked([image for image, _ in read], names)
 
-    @property
-    def _short_name(self) -> str:
-        return Path(self.place).resolve().name  # also of the current folder
+    def content(self, i: int) -> tuple[Any, str]:
+        """Path, bytes or pixels of image ``i``, and its full name."""
+        what = f"{self.place}/{self.names[i]}"
+        if self.get is None:
+            return self.items[i], what
+        with reading(what):
+            return self.get(self.items[i]), what
 
-    def _map(
-        self, function: Callable[..., list[Any]], positions: Positions, shared: tuple[Any, ...], stage: str
-    ) -> list[Any]:
+    def map(self, function: Callable[..., Any], positions: Positions, stage: str, *shared: Any) -> list[Any]:
+        """Results of ``function(position, *shared)``, on all cores."""
         blocks = row_blocks(len(positions), block_rows=_BLOCK_ROWS)
+        stage = f"{stage} {Path(self.place).resolve().name}"  # also of the current folder
         with warnings.catch_warnings():  # Pillow warns of what it repairs, one line for each file
             warnings.filterwarnings("ignore", module=r"PIL|bispectral_ot\.datasets")
-            parts = list(Threads().map(function, blocks, rows=(positions,), shared=shared, stage=stage))
+            parts = list(Threads().map(_map_block, blocks, rows=(positions,), shared=(function, *shared), stage=stage))
         return [result for part in parts for result in part]
 
-    def _header_block(self, _block: Block, positions: Positions) -> list[ImageInfo]:
-        return [self.header(self.items[i], f"{self.place}/{self.names[i]}") for i in positions]
+    def _header(self, i: int) -> ImageInfo:
+        content, what = self.content(i)
+        return ImageInfo.of(content) if isinstance(content, np.ndarray) else image_header(content, what)
 
-    def _read_block(self, _block: Block, positions: Positions, canvas: Canvas) -> list[tuple[NDArray[Any], bool]]:
-        return [self._decoded(i, canvas) for i in positions]
-
-    def _decoded(self, i: int, canvas: Canvas) -> tuple[NDArray[Any], bool]:
-        name = f"{self.place}/{self.names[i]}"
-        image, is_transparent = self.decode(self.items[i], name, canvas)
+    def _decode(self, i: int, canvas: Canvas) -> tuple[NDArray[Any], bool]:
+        content, what = self.content(i)
+        known = isinstance(content, np.ndarray)
+        image, is_transparent = (content, False) if known else decode_image(content, what, canvas)
         return canvas(image[None])[0], is_transparent
 
     def _stacked(self, images: list[NDArray[Any]], names: list[str]) -> NDArray[Any]:
@@ -188,8 +167,9 @@ class FileSource:
                 f"{self.place}: {kinds[others[0]]} has {others[0]} pixels but {kinds[whole[0]]} has {whole[0]} ones, "
                 "so their grey values cannot be compared; save all images in one way."
             )
-        grey = [name for name, image in zip(names, images, strict=True) if image.ndim == 2]
-        colour = [name for name, image in zip(names, images, strict=True) if image.ndim == 3]
+        grey, colour = (
+            [name for name, image in zip(names, images, strict=True) if image.ndim == ndim] for ndim in (2, 3)
+        )
         if grey and colour:
             warn(
                 f"{self.place}: {len(grey)} images are grey ({_some(grey)}) and {len(colour)} in colour "
@@ -205,9 +185,8 @@ class FileSource:
         return as_pixels(stack, self.place)
 
 
-def decoded_source(images: Sequence[NDArray[Any]], names: Sequence[str], place: str) -> FileSource:
-    """Images of different sizes that are in memory."""
-    return FileSource(images, names, place, lambda image, _: ImageInfo.of(image), lambda image, *_: (image, False))
+def _map_block(_block: Block, positions: Positions, function: Callable[..., Any], *shared: Any) -> list[Any]:
+    return [function(int(i), *shared) for i in positions]
 
 
 def _some(names: list[str]) -> str:
@@ -218,7 +197,7 @@ def _some(names: list[str]) -> str:
 class LazyDataset:
     """A dataset before its images are read; labels and classes are checked as those of a :class:`Dataset` are."""
 
-    source: Source
+    source: Any  # ArraySource, FileSource or another one with their methods
     name: str
     labels: ArrayLike | None = None
     classes: tuple[str, ...] = ()
@@ -243,8 +222,7 @@ class LazyDataset:
 
     def of_kind(self, kind: Kind) -> LazyDataset:
         """The same set, its arrays taken for another kind."""
-        dataset = None if self.dataset is None else replace(self.dataset, kind=kind)
-        return replace(self, kind=kind, dataset=dataset)
+        return replace(self, kind=kind, dataset=None if self.dataset is None else replace(self.dataset, kind=kind))
 
     def __len__(self) -> int:
         return len(self.source)
@@ -253,7 +231,8 @@ class LazyDataset:
         """Size and mode of the images at ``positions`` (all by default), a single one where all are alike."""
         if self.kind != "images":
             return []
-        return self.source.headers(np.arange(len(self)) if positions is None else positions)
+        found: Sequence[ImageInfo] = self.source.headers(np.arange(len(self)) if positions is None else positions)
+        return found
 
     def read(self, positions: Positions | None = None, canvas: Canvas | None = None) -> Dataset:
         """The images at ``positions``, which are increasing, as a dataset; all by default."""
@@ -263,7 +242,7 @@ class LazyDataset:
         return self.with_images(self.source.read(places, canvas), places, canvas.placement)
 
     def with_images(self, images: Any, places: Positions, placement: Placement | None = None) -> Dataset:
-        """``images`` as a dataset with what is known of the images at ``places``, and how they are placed now."""
+        """``images`` as a dataset with the labels and names of the images at ``places``."""
         labels: Any = self.labels
         return Dataset(
             images,

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from bispectral_ot.checks import check_choice
 from bispectral_ot.datasets.frames import center_content
-from bispectral_ot.datasets.transforms import border_levels, center_clear
-from bispectral_ot.datasets.warp import rotation_maps, shift_maps, warp
+from bispectral_ot.datasets.transforms import center_clear
+from bispectral_ot.datasets.warp import border_levels, rotation_maps, shift_maps, warp
 from bispectral_ot.errors import DataWarning, InputError
 from bispectral_ot.features.global_bispectrum import GlobalBispectrum
 from bispectral_ot.features.local_bispectrum import INTENSITIES, LocalBispectrum

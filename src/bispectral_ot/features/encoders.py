@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from bispectral_ot.checks import check_choice, check_integer, user_path
-from bispectral_ot.datasets.transforms import border_levels
-from bispectral_ot.datasets.warp import rotation_maps, warp
+from bispectral_ot.datasets.warp import border_levels, rotation_maps, warp
 from bispectral_ot.errors import DataWarning, InputError, warn
 from bispectral_ot.files import cache_folder
 from bispectral_ot.groups import CyclicGroup, DihedralGroup, FiniteGroup, ProductGroup

@@ -10,8 +10,8 @@ import scipy.fft
 from numpy.typing import NDArray
 
 from bispectral_ot.compiled import njit
-from bispectral_ot.datasets.transforms import border_levels, content_shifts
-from bispectral_ot.datasets.warp import rotation_maps, shift_maps, warp
+from bispectral_ot.datasets.transforms import content_shifts
+from bispectral_ot.datasets.warp import border_levels, rotation_maps, shift_maps, warp
 from bispectral_ot.engines import Block, Threads, row_blocks
 from bispectral_ot.errors import InputError
 from bispectral_ot.features.polar_spectrum import PolarSpectrum

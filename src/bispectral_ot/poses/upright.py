@@ -13,8 +13,7 @@ from PIL import Image, ImageOps
 
 from bispectral_ot.datasets.image_file import FORMATS, deep_colours, is_deep_colour
 from bispectral_ot.datasets.io_errors import library
-from bispectral_ot.datasets.resize import as_type
-from bispectral_ot.datasets.transforms import border_levels
+from bispectral_ot.datasets.warp import as_type, border_levels
 from bispectral_ot.engines import Block, Threads, row_blocks
 from bispectral_ot.errors import DatasetError, InputError
 from bispectral_ot.files import whole_file

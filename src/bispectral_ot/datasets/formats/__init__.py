@@ -1,1 +1,1 @@
-"""Readers of files that the fields keep their images in, one file each; their libraries are loaded when one is read."""
+"""Readers of files, one module for each format; their libraries are imported when a file is read."""

@@ -13,9 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bispectral_ot.datasets.array_names import array_source
-from bispectral_ot.datasets.image_file import ImageInfo
-from bispectral_ot.datasets.io_errors import library, reading
-from bispectral_ot.datasets.resize import Canvas
+from bispectral_ot.datasets.io_errors import library
 from bispectral_ot.datasets.sources import FileSource, LazyDataset
 from bispectral_ot.errors import DatasetError
 
@@ -27,8 +25,7 @@ _FOLDERS_UP = 4  # from a .star file to the project: Extract/job007/particles.st
 
 def scan_mrc(path: Path, split: str, keys: Sequence[str]) -> LazyDataset:
     """A stack of images, mapped from the disk."""
-    with reading(path):
-        return LazyDataset(array_source(_open_stack(path), str(path)), path.stem)
+    return LazyDataset(array_source(_open_stack(path), str(path)), path.stem)
 
 
 def _open_stack(path: Path) -> NDArray[Any]:
@@ -37,16 +34,15 @@ def _open_stack(path: Path) -> NDArray[Any]:
     The first 24 words of its header are the number of columns, rows and sections, the mode, eighteen others, the space
     group and the length of the extended header. Space group 1 is a volume, and 401 a stack of volumes.
     """
-    stored = path.stat().st_size
     with open(path, "rb") as file:
-        head = file.read(_HEADER)
+        head = file.read(96).ljust(96, b"\0")
     for order in "<>":
-        words: list[int] = np.frombuffer(head[:96].ljust(96, b"\0"), dtype=f"{order}i4").tolist()
+        words: list[int] = np.frombuffer(head, dtype=f"{order}i4").tolist()
         (columns, rows, sections, mode), (group, extended) = words[:4], words[22:]
         if min(columns, rows, sections) < 1 or extended < 0 or mode not in _TYPES:
             continue
         dtype = np.dtype(order + _TYPES[mode])
-        if _HEADER + extended + math.prod((columns, rows, sections, dtype.itemsize)) > stored:
+        if _HEADER + extended + math.prod((columns, rows, sections, dtype.itemsize)) > path.stat().st_size:
             continue
         if dtype.kind == "c":
             raise DatasetError(f"{path} has complex numbers (a Fourier transform); expected real images.")
@@ -61,46 +57,34 @@ def _open_stack(path: Path) -> NDArray[Any]:
 
 def scan_star(path: Path, split: str, keys: Sequence[str]) -> LazyDataset:
     """The particles of a RELION file, ``000001@stack.mrcs``, with their class where they have one."""
-    starfile = library("starfile", extra="cryoem", what=path)
-    with reading(path):
-        table = _particles(path, starfile.read(path, always_dict=True))
-        names = [str(name) for name in table[_IMAGE]]
-        labels = table[_CLASS].to_numpy() if _CLASS in table.columns else None
-        items = [_particle(path, name) for name in names]
+    blocks = library("starfile", extra="cryoem", what=path).read(path, always_dict=True).values()
+    tables = [each for each in blocks if hasattr(each, "columns") and _IMAGE in each.columns and len(each)]
+    if not tables:  # "particles" of RELION 3.1, or the only table of earlier versions
+        raise DatasetError(f"{path} has no table with a column {_IMAGE}; give the .star file of extracted particles.")
+    names = [str(name) for name in tables[0][_IMAGE]]
+    labels = tables[0][_CLASS].to_numpy() if _CLASS in tables[0].columns else None
+    items = [name.partition("@")[::2] for name in names]
+    for name, (number, file) in zip(names, items, strict=True):
+        if not file or not number.isdigit():
+            raise DatasetError(f"{path}: {name!r} is no particle; expected a number and a stack, 000001@stack.mrcs.")
     folder = _project_folder(path, items[0][1])
     for file in dict.fromkeys(file for _, file in items):
-        _check_stack(path, folder, file)
+        if not Path(os.path.normpath(folder / file)).is_relative_to(folder):
+            raise DatasetError(
+                f"{path} names the stack {file}, which is outside of its project folder {folder}; put the stacks "
+                "there, and name them relative to it."
+            )
+        if not (folder / file).is_file():
+            raise DatasetError(f"{path} names the stack {file}, which is no file in {folder}.")
     stack = lru_cache(maxsize=64)(_open_stack)
 
-    def plane(item: tuple[int, str], what: str) -> NDArray[Any]:
-        with reading(what):
-            planes: NDArray[Any] = stack(folder / item[1])
-            if not 1 <= item[0] <= len(planes):
-                raise DatasetError(f"{what}: the stack has {len(planes)} images, but number {item[0]} is asked for.")
-            return np.asarray(planes[item[0] - 1])
+    def plane(item: tuple[str, str]) -> NDArray[np.float32]:
+        planes, number = stack(folder / item[1]), int(item[0])
+        if not 1 <= number <= len(planes):
+            raise DatasetError(f"{path}: {item[1]} has {len(planes)} images, but number {number} is asked for.")
+        return np.array(planes[number - 1], dtype=np.float32)
 
-    def header(item: tuple[int, str], what: str) -> ImageInfo:
-        return ImageInfo.of(plane(item, what))
-
-    def decode(item: tuple[int, str], what: str, canvas: Canvas) -> tuple[NDArray[Any], bool]:
-        return np.array(plane(item, what), dtype=np.float32), False
-
-    return LazyDataset(FileSource(items, names, str(path), header, decode), path.stem, labels, files=tuple(names))
-
-
-def _particles(path: Path, blocks: dict[str, Any]) -> Any:
-    """The table that names images: ``particles`` of RELION 3.1, or the only one of earlier versions."""
-    for table in blocks.values():
-        if hasattr(table, "columns") and _IMAGE in table.columns and len(table):
-            return table
-    raise DatasetError(f"{path} has no table with a column {_IMAGE}; give the .star file of extracted particles.")
-
-
-def _particle(path: Path, name: str) -> tuple[int, str]:
-    number, mark, file = name.partition("@")
-    if not mark or not number.isdigit():
-        raise DatasetError(f"{path}: {name!r} is no particle; expected a number and a stack, 000001@stack.mrcs.")
-    return int(number), file
+    return LazyDataset(FileSource(items, names, str(path), plane), path.stem, labels, files=tuple(names))
 
 
 def _project_folder(path: Path, first: str) -> Path:
@@ -112,13 +96,3 @@ def _project_folder(path: Path, first: str) -> Path:
         f"{path} names the stack {first}, which is neither in its folder nor relative to one of the "
         f"{_FOLDERS_UP - 1} above it."
     )
-
-
-def _check_stack(path: Path, folder: Path, file: str) -> None:
-    if not Path(os.path.normpath(folder / file)).is_relative_to(folder):
-        raise DatasetError(
-            f"{path} names the stack {file}, which is outside of its project folder {folder}; put the stacks there, "
-            "and name them relative to it."
-        )
-    if not (folder / file).is_file():
-        raise DatasetError(f"{path} names the stack {file}, which is no file in {folder}.")

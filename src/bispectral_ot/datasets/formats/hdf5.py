@@ -12,13 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bispectral_ot import runtime
 from bispectral_ot.datasets.array_names import list_arrays
-from bispectral_ot.datasets.io_errors import check_chunks, library, reading, refuse_bomb
+from bispectral_ot.datasets.io_errors import check_chunks, library, refuse_bomb
 from bispectral_ot.datasets.sources import LazyDataset
 from bispectral_ot.errors import DatasetError
 
-_BLOCK_ROWS = 2**16
 _HARMLESS = 2**19  # bytes of a deflated chunk, of which at most a thousandfold is made
 _SECONDS = 30.0  # for the strings of a file, and one more for each 20,000
 _READ_STRINGS = """
@@ -33,18 +31,17 @@ sys.stdout.buffer.write(b"".join(len(each).to_bytes(8, "little") + each for each
 def scan(path: Path, split: str, keys: Sequence[str]) -> LazyDataset:
     """``images`` and ``labels``, Galaxy10's ``images`` and ``ans``, or the arrays that ``keys`` name."""
     h5py = library("h5py", extra="hdf5", what=path)
-    with reading(path):
-        arrays: dict[str, Any] = {}
+    arrays: dict[str, Any] = {}
 
-        def note(name: str, item: Any) -> None:
-            # an array may keep its numbers in any other file of the machine: not followed
-            if isinstance(item, h5py.Dataset) and not item.external and not item.is_virtual and item.shape is not None:
-                arrays[name] = item
+    def note(name: str, item: Any) -> None:
+        # an array may keep its numbers in any other file of the machine: not followed
+        if isinstance(item, h5py.Dataset) and not item.external and not item.is_virtual and item.shape is not None:
+            arrays[name] = item
 
-        h5py.File(path, "r").visititems(note)  # stays open as long as one of its arrays is used
-        lazy = list_arrays(str(path), path.stem, arrays, keys, split, read=lambda array: _read(array, path))
-        _check(lazy.source.rows, path)  # type: ignore[attr-defined]
-        return lazy
+    h5py.File(path, "r").visititems(note)  # stays open as long as one of its arrays is used
+    lazy = list_arrays(str(path), path.stem, arrays, keys, split, lambda array: _read(array, path))
+    _check(lazy.source.rows, path)
+    return lazy
 
 
 def _check(array: Any, path: Path) -> None:
@@ -60,19 +57,10 @@ def _check(array: Any, path: Path) -> None:
 
 
 def _read(array: Any, path: Path) -> NDArray[Any]:
-    """Labels or names of classes."""
-    if array.dtype.kind == "O":
-        return np.array(_read_strings(array, path), dtype=object)
-    _check(array, path)
-    parts = []
-    for start in range(0, len(array), _BLOCK_ROWS):
-        parts.append(np.asarray(array[start : start + _BLOCK_ROWS]))
-        runtime.progress(f"labels of {path.name}", min(start + _BLOCK_ROWS, len(array)), len(array))
-    return np.concatenate(parts) if parts else np.asarray(array[...])
-
-
-def _read_strings(array: Any, path: Path) -> list[str]:
-    """Strings of variable length, read by another process: in damaged files HDF5 may search for them without end."""
+    """Labels or names of classes; strings by another process, since HDF5 may search damaged files without end."""
+    if array.dtype.kind != "O":
+        _check(array, path)
+        return np.asarray(array[...])
     command = [sys.executable, "-P", "-c", _READ_STRINGS, str(path), array.name]
     try:
         done = subprocess.run(command, capture_output=True, timeout=_SECONDS + len(array) / 20_000, check=True)
@@ -86,7 +74,7 @@ def _read_strings(array: Any, path: Path) -> list[str]:
         raise OSError(lines[-1] if lines else f"h5py ended with code {error.returncode}") from None
     texts, at, content = [], 0, done.stdout
     while at < len(content):
-        length = int.from_bytes(content[at : at + 8], "little")
-        texts.append(content[at + 8 : at + 8 + length].decode("utf-8", "replace"))
-        at += 8 + length
-    return texts
+        end = at + 8 + int.from_bytes(content[at : at + 8], "little")
+        texts.append(content[at + 8 : end].decode("utf-8", "replace"))
+        at = end
+    return np.array(texts, dtype=object)

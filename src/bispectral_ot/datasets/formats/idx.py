@@ -5,21 +5,21 @@ from __future__ import annotations
 import gzip
 import math
 import re
-import zlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bispectral_ot.datasets.array_names import array_source
+from bispectral_ot.datasets.io_errors import reading
 from bispectral_ot.datasets.sources import LazyDataset
 from bispectral_ot.errors import DatasetError
 from bispectral_ot.memory import check_fits
 
 _TYPES = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
-_MOST_AXES = 4
+_SPLIT_MARKS = {"train": ("train",), "val": ("val",), "test": ("t10k", "test")}
 
 
 def is_idx_name(name: str) -> bool:
@@ -28,78 +28,55 @@ def is_idx_name(name: str) -> bool:
 
 
 def read_idx(path: Path) -> NDArray[Any]:
-    """Read one IDX file into an array of the shape that its header names.
-
-    The format: two zero bytes, a type byte, the number of axes, each axis as a 4-byte big-endian integer,
-    then the values in C order.
-    """
-    try:
-        with open(path, "rb") as file:
-            packed = file.read(2) == b"\x1f\x8b"
-        opener: Any = gzip.open if packed else open
-        with opener(path, "rb") as file:
-            return _read_open(file, path)
-    except FileNotFoundError:
-        raise DatasetError(f"there is no file {path}.") from None
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise DatasetError(f"{path} is truncated or corrupt ({error}); get the file again.") from None
-    except OSError as error:
-        raise DatasetError(f"cannot read {path}: {error.strerror or error}.") from None
-
-
-def _read_open(file: IO[bytes], path: Path) -> NDArray[Any]:
-    start = file.read(4)
-    if len(start) < 4 or start[:2] != b"\x00\x00" or start[2] not in _TYPES:
-        raise DatasetError(f"{path} is not an IDX file: it begins with {start.hex() or 'nothing'}.")
-    dtype, n_axes = np.dtype(_TYPES[start[2]]), start[3]
-    if not 1 <= n_axes <= _MOST_AXES:
-        raise DatasetError(f"{path} has {n_axes} axes; expected labels with 1, or images with 3 or {_MOST_AXES}.")
-    sizes = file.read(4 * n_axes)
-    if len(sizes) < 4 * n_axes:
-        raise DatasetError(f"{path} is truncated: its header ends after {len(start) + len(sizes)} bytes.")
-    shape = tuple(int(size) for size in np.frombuffer(sizes, dtype=">u4"))
-    expected = math.prod(shape) * dtype.itemsize
-    check_fits(expected, str(path), "the file is damaged, or too large for this machine")
-    content = file.read(expected + 1)  # no more: a packed file may have no end
-    if len(content) != expected:
-        found = f"{len(content):,}" if len(content) < expected else "more"
-        raise DatasetError(
-            f"{path} is truncated or corrupt: its header names {expected:,} bytes of shape {shape}, "
-            f"but {found} follow; get the file again."
-        )
-    values = np.frombuffer(content, dtype=dtype).reshape(shape)
-    return values.astype(dtype.newbyteorder("="))  # a copy: owned, writeable and in the machine's byte order
+    """Array of an IDX file: two zero bytes, a type, the number of axes, each axis as a 4-byte integer, the values."""
+    with reading(path), open(path, "rb") as plain:
+        packed = plain.read(2) == b"\x1f\x8b"
+        plain.seek(0)
+        file: Any = gzip.GzipFile(fileobj=plain) if packed else plain
+        start = file.read(4)
+        if len(start) < 4 or start[:2] != b"\x00\x00" or start[2] not in _TYPES or not 1 <= start[3] <= 4:
+            raise DatasetError(f"{path} is not an IDX file: it begins with {start.hex() or 'nothing'}.")
+        dtype, sizes = np.dtype(_TYPES[start[2]]), file.read(4 * start[3])
+        if len(sizes) < 4 * start[3]:
+            raise DatasetError(f"{path} is truncated: its header ends after {4 + len(sizes)} bytes.")
+        shape = tuple(int(size) for size in np.frombuffer(sizes, dtype=">u4"))
+        expected = math.prod(shape) * dtype.itemsize
+        check_fits(expected, str(path), "the file is damaged, or too large for this machine")
+        content = file.read(expected + 1)  # no more: a packed file may have no end
+        if len(content) != expected:
+            found = f"{len(content):,}" if len(content) < expected else "more"
+            raise DatasetError(
+                f"{path} is truncated or corrupt: its header names {expected:,} bytes of shape {shape}, "
+                f"but {found} follow; get the file again."
+            )
+        return np.frombuffer(content, dtype=dtype).reshape(shape).astype(dtype.newbyteorder("="))
 
 
-def read_idx_images(path: Path) -> NDArray[Any]:
-    """Read an IDX file of images, upright.
-
-    The published EMNIST files hold every image transposed; a file that bears such a name (``emnist-...``) is
-    turned upright. Files with any other name are taken as they are.
-    """
-    images = read_idx(path)
+def read_idx_pair(images_path: Path, labels_path: Path | None) -> tuple[NDArray[Any], NDArray[Any] | None]:
+    """Images and labels; the published EMNIST files (``emnist-...``), whose images are transposed, become upright."""
+    images = read_idx(images_path)
     if images.ndim < 3:
-        raise DatasetError(f"{path} holds an array of shape {images.shape}, not images; name the file with the images.")
-    if path.name.startswith("emnist-"):
-        return np.ascontiguousarray(images.swapaxes(1, 2))
-    return images
+        raise DatasetError(
+            f"{images_path} holds an array of shape {images.shape}, not images; name the file with the images."
+        )
+    if images_path.name.startswith("emnist-"):
+        images = np.ascontiguousarray(images.swapaxes(1, 2))
+    labels = None if labels_path is None else read_idx(labels_path)
+    if labels is not None and labels.shape != (len(images),):
+        raise DatasetError(
+            f"{labels_path} has labels of shape {labels.shape}, but {images_path} has {len(images)} images; the two "
+            "files do not belong together."
+        )
+    return images, labels
 
 
 def scan(path: Path, split: str, keys: Sequence[str]) -> LazyDataset:
-    """An IDX file of images, with the labels file in the same folder where there is one.
-
-    The labels file has the same name with ``labels`` for ``images`` and ``idx1`` for ``idx3``.
-    """
-    images = read_idx_images(path)
+    """Images of an IDX file, with the labels file (``labels`` for ``images``, ``idx1`` for ``idx3``) beside it."""
     stem = path.name.removesuffix(".gz")
     labels_stem = re.sub(r"idx\d", "idx1", stem.replace("images", "labels"))
-    labels_path = find_plain_or_packed(path.parent, labels_stem) if labels_stem != stem else None
-    labels = read_idx(labels_path) if labels_path else None
-    if labels is not None and len(labels) != len(images):
-        raise DatasetError(
-            f"{labels_path} has {len(labels)} labels but {path} has {len(images)} images; "
-            "put the right labels into the same folder, or remove them."
-        )
+    images, labels = read_idx_pair(
+        path, find_plain_or_packed(path.parent, labels_stem) if labels_stem != stem else None
+    )
     return LazyDataset(array_source(images, str(path)), re.sub(r"[-.]images.*|[-.]idx.*", "", stem) or stem, labels)
 
 
@@ -113,8 +90,7 @@ def find_idx_images(folder: Path, *, split: str) -> Path | None:
     files = sorted(path for path in folder.iterdir() if is_idx_name(path.name) and path.is_file())
     if not files:
         return None
-    marks = {"train": ("train",), "val": ("val",), "test": ("t10k", "test")}[split]
-    found = [path for path in files if "images" in path.name and any(mark in path.name for mark in marks)]
+    found = [p for p in files if "images" in p.name and any(mark in p.name for mark in _SPLIT_MARKS[split])]
     stems = {path.name.removesuffix(".gz") for path in found}
     if len(stems) != 1:
         raise DatasetError(

@@ -14,7 +14,6 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from bispectral_ot.datasets.array_names import array_source, list_arrays
-from bispectral_ot.datasets.io_errors import reading
 from bispectral_ot.datasets.sources import LazyDataset
 from bispectral_ot.errors import DatasetError
 from bispectral_ot.memory import check_fits
@@ -34,36 +33,28 @@ class _Member:
         _refuse_objects(self.dtype, what)
         check_fits(math.prod(self.shape) * self.dtype.itemsize, what, "save a part of it, or smaller images")
         with zipfile.ZipFile(self.path) as archive, archive.open(self.member) as file:
-            array: NDArray[Any] = npy.read_array(file, allow_pickle=False)
-        return array
+            return np.asarray(npy.read_array(file, allow_pickle=False))
 
     def __getitem__(self, index: Any) -> NDArray[Any]:
         return np.asarray(self.array[index])
 
 
 def scan_npz(path: Path, split: str, keys: Sequence[str]) -> LazyDataset:
-    """``images`` and, where there are any, ``labels`` and ``classes``; see :func:`find_keys` for other names."""
-    with reading(path):
-        with zipfile.ZipFile(path) as archive:
-            members = {
-                name.removesuffix(".npy"): name
-                for name in archive.namelist()
-                if name.endswith(".npy") or archive.open(name).read(6) == npy.MAGIC_PREFIX
-            }
-        arrays = {name: _Member(path, member) for name, member in members.items()}
-        alone = list(members) if len(members) == 1 and split == "train" else ()
-        examples = f"'images' (and 'labels', 'classes'), 'x' (and 'y') or 'x_{split}' (and 'y_{split}')"
-        return list_arrays(str(path), path.stem, arrays, keys or alone, split, examples=examples, guess=False)
+    """``images`` and, where there are any, ``labels`` and ``classes``."""
+    with zipfile.ZipFile(path) as archive:
+        members = [name for name in archive.namelist() if archive.open(name).read(6) == npy.MAGIC_PREFIX]
+    arrays = {name.removesuffix(".npy"): _Member(path, name) for name in members}
+    return list_arrays(str(path), path.stem, arrays, keys, split)
 
 
 def scan_npy(path: Path, split: str, keys: Sequence[str]) -> LazyDataset:
     """An array of images, without labels, mapped from the disk."""
-    with reading(path), open(path, "rb") as file:
+    with open(path, "rb") as file:
         if zipfile.is_zipfile(file):
             raise DatasetError(f"{path} is an .npz archive; give it a name that ends with .npz.")
         file.seek(0)
         _refuse_objects(_header(file)[1], str(path))
-        return LazyDataset(array_source(np.load(path, mmap_mode="r", allow_pickle=False), str(path)), path.stem)
+    return LazyDataset(array_source(np.load(path, mmap_mode="r", allow_pickle=False), str(path)), path.stem)
 
 
 def _header(file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any]]:

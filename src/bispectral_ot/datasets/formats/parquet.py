@@ -8,16 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from bispectral_ot.checks import advise
-from bispectral_ot.datasets.array_names import IMAGE_WORDS, LABEL_WORDS, find_key
-from bispectral_ot.datasets.image_file import ImageInfo, decode_image, image_header
-from bispectral_ot.datasets.io_errors import check_announced, library, reading
-from bispectral_ot.datasets.resize import Canvas
+from bispectral_ot.datasets.array_names import choose_names
+from bispectral_ot.datasets.io_errors import check_announced, library
 from bispectral_ot.datasets.sources import FileSource, LazyDataset
 from bispectral_ot.errors import DatasetError
 from bispectral_ot.memory import check_fits
+
+_SPLITS = ("train", "val", "test")
 
 
 def scan(path: Path, split: str, keys: Sequence[str], *, parts: Sequence[Path] = ()) -> LazyDataset:
@@ -27,36 +25,35 @@ def scan(path: Path, split: str, keys: Sequence[str], *, parts: Sequence[Path] =
     stores once are in memory once, however many rows have them.
     """
     parquet = library("pyarrow.parquet", extra="parquet", what=path)
-    with reading(path):
-        files = [parquet.ParquetFile(part) for part in parts or (path,)]
-        schema = files[0].schema_arrow
-        images, labels = _columns(path, schema, keys)
-        announced = sum(
-            each.metadata.row_group(i).total_byte_size for each in files for i in range(each.num_row_groups)
-        )
-        check_announced(announced, sum(part.stat().st_size for part in parts or (path,)), path)
-        columns = [images] if labels is None else [images, labels]
-        encoded = [leaf for leaf in ("", ".bytes") if _is_bytes(schema.field(images).type, leaf)]
-        pixels: list[Any] = []
-        values: list[Any] = []
-        for part in parts or (path,):
-            file = parquet.ParquetFile(part, read_dictionary=[images + leaf for leaf in encoded] + columns[1:])
-            for group in range(file.num_row_groups):
-                table = file.read_row_group(group, columns=columns)
-                check_fits(table.nbytes, str(path), "read a part of it")
-                pixels += table.column(images).chunks
-                for chunk in table.column(labels).chunks if labels else ():
-                    values += _values(path, chunk)
-        rows = _Rows(pixels)
+    parts = parts or (path,)
+    metadata = [parquet.read_metadata(part) for part in parts]
+    announced = sum(each.row_group(i).total_byte_size for each in metadata for i in range(each.num_row_groups))
+    check_announced(announced, sum(part.stat().st_size for part in parts), path)
+    schema = parquet.read_schema(parts[0])
+    leaves = {field.name: leaf for field in schema if (leaf := _leaf(field)) is not None}
+    images, labels = choose_names(path, schema.names, keys, candidates=list(leaves))
+    columns = [images] if labels is None else [images, labels]
+    pixels: list[Any] = []
+    values: list[Any] = []
+    for part in parts:
+        file = parquet.ParquetFile(part, read_dictionary=[images + leaves.get(images, ""), *columns[1:]])
+        for group in range(file.num_row_groups):
+            table = file.read_row_group(group, columns=columns)
+            check_fits(table.nbytes, str(path), "read a part of it")
+            pixels += table.column(images).chunks
+            for chunk in table.column(labels).chunks if labels else ():
+                values += _values(path, chunk)
+    rows = _Rows(pixels)
     for row in range(len(rows)):
-        if not rows.has_image(row):
+        if rows.get(row) is None:
             raise DatasetError(
                 f"{path}: row {row} (counted from 0) has no image; the column {images!r} must hold the bytes of image "
                 "files."
             )
-    names = [rows.name(row) for row in range(len(rows))]
+    files = [rows.get(row, "path") for row in range(len(rows))]
+    names = [f"{row}/{file.as_py()}" if file is not None else str(row) for row, file in enumerate(files)]
+    source = FileSource(range(len(rows)), names, str(path), rows.content)
     classes = _class_names(schema.metadata, labels) if labels else ()
-    source = FileSource(range(len(rows)), names, str(path), rows.header, rows.decode)
     return LazyDataset(source, path.stem, values if labels else None, classes, tuple(names))
 
 
@@ -64,33 +61,31 @@ class _Rows:
     """Encoded images by number, in columns of Arrow."""
 
     def __init__(self, columns: list[Any]) -> None:
-        self.columns = columns
-        self.starts = np.cumsum([0, *map(len, self.columns)])
+        self.columns, self.starts = columns, np.cumsum([0, *map(len, columns)])
 
     def __len__(self) -> int:
         return int(self.starts[-1])
 
-    def _item(self, row: int, leaf: str) -> Any:
+    def get(self, row: int, leaf: str = "bytes") -> Any:
+        """A value of Arrow that is not null, or None."""
         at = int(np.searchsorted(self.starts, row, side="right")) - 1
-        item = self.columns[at][row - self.starts[at]]
+        item = self.columns[at][int(row - self.starts[at])]
         if hasattr(item, "keys"):  # a struct
-            return item[leaf] if leaf in item.keys() and item.is_valid else None  # noqa: SIM118 (no dict)
-        return item if leaf == "bytes" else None
+            item = item[leaf] if item.is_valid and leaf in list(item.keys()) else None
+        elif leaf != "bytes":
+            return None
+        return item if item is not None and item.is_valid else None
 
-    def has_image(self, row: int) -> bool:
-        item = self._item(row, "bytes")
-        return item is not None and bool(item.is_valid)
+    def content(self, row: int) -> Any:
+        return self.get(row).as_py()
 
-    def name(self, row: int) -> str:
-        path = self._item(row, "path")
-        path = None if path is None else path.as_py()
-        return f"{row}/{path}" if isinstance(path, str) and path else str(row)
 
-    def header(self, row: int, what: str) -> ImageInfo:
-        return image_header(self._item(row, "bytes").as_py(), what)
-
-    def decode(self, row: int, what: str, canvas: Canvas) -> tuple[NDArray[Any], bool]:
-        return decode_image(self._item(row, "bytes").as_py(), what, canvas)
+def _leaf(field: Any) -> str | None:
+    """Path of the bytes below a column: "" or ".bytes"; None where it has no bytes."""
+    types = library("pyarrow.types", extra="parquet", what="Parquet")
+    if types.is_struct(field.type):
+        return ".bytes" if field.type.get_field_index("bytes") >= 0 else None
+    return "" if types.is_binary(field.type) or types.is_large_binary(field.type) else None
 
 
 def _values(path: Path, column: Any) -> list[Any]:
@@ -106,35 +101,9 @@ def _values(path: Path, column: Any) -> list[Any]:
 def find_parts(folder: Path, split: str) -> list[Path]:
     """The Parquet files of ``split`` in a folder: all of them, or those called ``train-00000-of-00002.parquet``."""
     files = sorted(path for path in folder.iterdir() if path.suffix.lower() == ".parquet" and path.is_file())
-    starts = {"train": ("train",), "val": ("val",), "test": ("test",)}
-    if not any(path.name.startswith(sum(starts.values(), ())) for path in files):
+    if not any(path.name.startswith(_SPLITS) for path in files):
         return files if split == "train" else []
-    return [path for path in files if path.name.startswith(starts[split])]
-
-
-def _columns(path: Path, schema: Any, keys: Sequence[str]) -> tuple[str, str | None]:
-    if keys:
-        for key in keys[:2]:
-            if key not in schema.names:
-                raise DatasetError(f"{path} has no column {key!r}; {advise(key, schema.names)}")
-        return keys[0], keys[1] if len(keys) > 1 else None
-    encoded = [field.name for field in schema if _is_bytes(field.type, "") or _is_bytes(field.type, ".bytes")]
-    images = find_key(path, encoded, IMAGE_WORDS, "train") or (encoded[0] if len(encoded) == 1 else None)
-    if images is None:
-        raise DatasetError(
-            f"{path} has no column of encoded images that is called 'image'; its columns are "
-            f"{', '.join(schema.names)}. Name others as FILE::IMAGES::LABELS."
-        )
-    return images, find_key(path, [name for name in schema.names if name not in encoded], LABEL_WORDS, "train")
-
-
-def _is_bytes(kind: Any, leaf: str) -> bool:
-    """Whether a column, or the field ``bytes`` of a struct, holds bytes."""
-    types = library("pyarrow.types", extra="parquet", what="Parquet")
-    if leaf:
-        found = [kind.field(i).type for i in range(kind.num_fields)] if types.is_struct(kind) else []
-        return any(kind.field(i).name == "bytes" for i in range(len(found)))
-    return bool(types.is_binary(kind) or types.is_large_binary(kind))
+    return [path for path in files if path.name.startswith(split)]
 
 
 def _class_names(metadata: dict[bytes, bytes] | None, column: str) -> tuple[str, ...]:

@@ -8,11 +8,9 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
-
-from bispectral_ot.datasets.array_names import arranged
-from bispectral_ot.datasets.io_errors import check_announced, library, reading
-from bispectral_ot.datasets.sources import ArraySource, LazyDataset, decoded_source
+from bispectral_ot.datasets.array_names import arrange_axes
+from bispectral_ot.datasets.io_errors import check_announced, library
+from bispectral_ot.datasets.sources import ArraySource, FileSource, LazyDataset
 from bispectral_ot.errors import DatasetError
 
 
@@ -20,21 +18,18 @@ def scan(path: Path, split: str, keys: Sequence[str]) -> LazyDataset:
     """Every page is an image; of files with named axes, all but ``y``, ``x`` and few channels count images."""
     tifffile = library("tifffile", extra="tiff", what=path)
     logging.getLogger("tifffile").addHandler(logging.NullHandler())  # it prints whatever it repairs
-    images = []
-    with reading(path), tifffile.TiffFile(path, _multifile=False) as file:  # OME metadata may name any other file
-        series = list(file.series)
-        announced = sum(math.prod(one.shape) * one.dtype.itemsize for one in series)
+    with tifffile.TiffFile(path, _multifile=False) as file:
+        announced = sum(math.prod(one.shape) * one.dtype.itemsize for one in file.series)
         check_announced(announced, path.stat().st_size, path)
         _refuse_other_files(file.ome_metadata or "", path)
-        for one in series:
-            images.append(np.asarray(arranged(one.axes, tuple(one.shape), str(path))(one.asarray())))
+        images = [arrange_axes(one.asarray(), one.axes, path) for one in file.series]
     if sum(map(len, images)) == 1:
         raise DatasetError(f"{path} is a single image; name the folder that holds the images.")
     if len(images) == 1:
         return LazyDataset(ArraySource(images[0], str(path)), path.stem)
     pages = [page for batch in images for page in batch]
     names = [f"page {number}" for number in range(len(pages))]
-    return LazyDataset(decoded_source(pages, names, str(path)), path.stem, files=tuple(names))
+    return LazyDataset(FileSource(pages, names, str(path)), path.stem, files=tuple(names))
 
 
 def _refuse_other_files(ome: str, path: Path) -> None:
