@@ -7,8 +7,8 @@ import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
-from bispectral_ot.cli.datasets import app
-from bispectral_ot.errors import DatasetError, InputError
+from bispectral_ot.cli.inspect_commands import datasets as app
+from bispectral_ot.errors import InputError
 
 
 @pytest.fixture(autouse=True)
@@ -46,7 +46,7 @@ def test_help_has_an_example(verb: str):
 
 
 def test_fetch_checks_all_names_first():
-    with pytest.raises(DatasetError, match="did you mean 'mnist'"):
+    with pytest.raises(InputError, match="did you mean 'mnist'"):
         run("fetch", "digits", "mnits")
     assert "nothing to fetch" in run("fetch", "digits")
 

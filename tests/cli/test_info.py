@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-import tomllib
-from pathlib import Path
-
 import bispectral_ot
-from bispectral_ot.cli.info import EXTRAS
-
-PROJECT = tomllib.loads((Path(__file__).resolve().parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
 
 def test_info(program, monkeypatch, tmp_path):
@@ -20,8 +14,3 @@ def test_info(program, monkeypatch, tmp_path):
     found = program("info", "--json").json
     assert found["cache"] == str(tmp_path / "cache")
     assert found["threads"] >= 1
-
-
-def test_every_extra_for_users_is_listed():
-    sums = {"all", "dev", "docs", "files"}  # for developers, and of other extras
-    assert set(EXTRAS) == set(PROJECT["optional-dependencies"]) - sums

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import resource
 import signal
 import subprocess
 import sys
@@ -162,21 +161,6 @@ def test_output_to_a_full_device(sets, tmp_path, unbuffered):
     assert "already contains files" in json.loads(again.stdout)["error"]
 
 
-@pytest.mark.parametrize("kilobytes", [120_000, 400_000, 900_000])
-def test_little_memory_is_no_traceback(sets, tmp_path, kilobytes):
-    """As after ``ulimit -v``: OpenBLAS and LLVM would end the process, or send it an interrupt."""
-    limit = (kilobytes * 1024,) * 2
-    process = start(
-        *("match", sets / "a.npz", sets / "b.npz", "--json", "--out", tmp_path / "run"),
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, limit),
-    )
-    stdout, stderr = process.communicate(timeout=60)
-    assert process.returncode == 2
-    assert "limits the address space" in json.loads(stdout)["error"]
-    assert stderr.count("\n") == 1
-    assert list(tmp_path.iterdir()) == []
-
-
 @pytest.mark.parametrize(
     "words",
     [
@@ -271,7 +255,7 @@ def test_a_bug_is_told_apart_from_a_result(program, monkeypatch):
     def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("bispectral_ot.cli.info.facts", broken)
+    monkeypatch.setattr("bispectral_ot.runs.provenance", broken)
     outcome = program("info", "--json")
     assert outcome.code == outcome.json["exit_code"] == 3
     assert "ZeroDivisionError" in outcome.stderr

@@ -14,23 +14,13 @@ from rich.table import Table
 from rich.text import Text
 
 from bispectral_ot import runtime
+from bispectral_ot.checks import printable
 from bispectral_ot.errors import DataWarning, InputError, NotConvergedWarning
-from bispectral_ot.progress import Progress, ProgressBar
+from bispectral_ot.progress import ProgressBar
 
 STAGE = "stage: "  # beginning of a line that names a stage, where there is no terminal
 output = Console(highlight=False)
 errors = Console(stderr=True, highlight=False)
-
-
-def printable(text: object) -> str:
-    r"""Text with control characters escaped: names of files and classes may hold sequences that steer a terminal.
-
-    Examples
-    --------
-    >>> print(printable("a\x1b[2Jb"))
-    a\x1b[2Jb
-    """
-    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in str(text))
 
 
 def say(text: object) -> None:
@@ -52,7 +42,7 @@ def printing() -> Iterator[None]:
 
 
 def _forget(stream: TextIO) -> None:
-    """Lead a stream that cannot be written nowhere, with what is still in its buffer."""
+    """Redirect a stream that cannot be written, with the content of its buffer, to the null device."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
@@ -115,27 +105,21 @@ def shown_warnings() -> Iterator[list[str]]:
 @contextmanager
 def progress_bars(*, quiet: bool = False) -> Iterator[None]:
     """Draw a progress bar per stage while the block runs; without a terminal, print a line per stage."""
-    if quiet:
-        yield
-    elif not errors.is_terminal:
-        with runtime.running(progress=_lines(), message=_inform):
-            yield
-    else:
-        with ProgressBar(leave=False) as bar, runtime.running(progress=bar, message=_inform):
-            yield
-
-
-def _inform(text: str) -> None:
-    _print_error(Text(printable(text)))
-
-
-def _lines() -> Progress:
-    """Print a line when a stage begins, for logs."""
     begun: set[str] = set()
 
-    def show(stage: str, done: int, total: int) -> None:
-        if stage and stage not in begun:
+    def print_stage(stage: str, done: int, total: int) -> None:
+        if stage not in begun:
             begun.add(stage)
             _print_error(Text(f"{STAGE}{printable(stage)}{f' ({total:,})' if total > 1 else ''}"))
 
-    return show
+    def inform(text: str) -> None:
+        _print_error(Text(printable(text)))
+
+    if quiet:
+        yield
+    elif errors.is_terminal:
+        with ProgressBar(leave=False) as bar, runtime.running(progress=bar, message=inform):
+            yield
+    else:
+        with runtime.running(progress=print_stage, message=inform):
+            yield

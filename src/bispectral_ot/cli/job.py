@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import time
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import typer
 
@@ -20,106 +17,67 @@ if TYPE_CHECKING:
     from bispectral_ot.engines.dask import Dask
 
 
-class Context(NamedTuple):
-    """Surroundings of the work.
+class Call(NamedTuple):
+    """Surroundings of the work: folder to write to, cluster of --scheduler, and words and options for run.json."""
 
-    Attributes
-    ----------
-    engine : cluster that --scheduler names
-    warnings : warnings shown so far
-    """
-
+    folder: Path
     engine: Dask | None
-    warnings: list[str]
+    config: Mapping[str, object]
 
 
-@dataclass(frozen=True)
-class Result:
-    """Outcome of a job.
-
-    Attributes
-    ----------
-    content : content of results.json
-    converged : whether all solves met their tolerance
-    show : function that prints the result for people
-    """
+class Result(NamedTuple):
+    """Outcome of a job: content of results.json, whether all solves met their tolerance, and how to print it."""
 
     content: Mapping[str, object]
     converged: bool
     show: Callable[[], None]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Job(ABC):
-    """A call of a command that makes a run; its fields are the words and options of the call."""
+def run_job(
+    verb: str, out: Path, work: Callable[[Call], Result], *options: Options, in_place: bool = False, **words: object
+) -> None:
+    """Do the work of a command in its run folder, record and print it; exit code 1 where it has not converged.
 
-    out: Path
-    output: OutputOptions = dataclasses.field(default_factory=OutputOptions)
-    machine: RuntimeOptions = dataclasses.field(default_factory=RuntimeOptions)
-    verb: ClassVar[str]
+    Parameters
+    ----------
+    work : function that reads, computes, and writes results and tables
+    options, words : options and arguments of the call, for run.json
+    in_place : whether to work in ``out`` itself, which can be resumed, instead of a temporary folder
+    """
+    from bispectral_ot.engines.cluster import connected
+    from bispectral_ot.files import to_json, write_json
+    from bispectral_ot.runs import new_run, run_record
 
-    @abstractmethod
-    def work(self, folder: Path, context: Context) -> Result:
-        """Read, compute, and write results and tables to ``folder``."""
+    start = time.perf_counter()
+    output = next(each for each in options if isinstance(each, OutputOptions))
+    machine = next((each for each in options if isinstance(each, RuntimeOptions)), RuntimeOptions())
+    config: dict[str, object] = {"verb": verb, "out": out, **words}
+    for each in options:
+        config |= each.to_json()
+    paths = [value for each in options for value in vars(each).values() if isinstance(value, Path)]
+    inputs = [str(each) for each in words.values() if isinstance(each, (str, Path))] + [str(path) for path in paths]
+    new = nullcontext(out) if in_place else new_run(out, verb=verb, inputs=inputs, overwrite=output.overwrite)
+    with (
+        shown_warnings() as told,
+        new as folder,
+        connected(machine.scheduler) as engine,
+        progress_bars(quiet=output.quiet),
+    ):
+        result = work(Call(folder, engine, config))
+        cluster = {"cluster": engine.record()} if engine else {}
+        write_json(folder / "run.json", run_record(config, seconds=time.perf_counter() - start) | cluster)
+        write_json(folder / "results.json", {**result.content, "warnings": told})  # the page shows warnings
+        if isinstance(output, ReportOptions) and output.report:
+            from bispectral_ot.report.page import write_report
+            from bispectral_ot.report.run_folder import decorate
 
-    def check(self) -> None:
-        """Raise an error about options and output folder before any work is done."""
-        from bispectral_ot.runs import check_free
-
-        check_free(self.out, verb=self.verb, inputs=self.inputs, overwrite=self.output.overwrite)
-
-    @property
-    def inputs(self) -> list[str]:
-        """Paths and names of datasets that the run reads."""
-        return []
-
-    @property
-    def config(self) -> Mapping[str, object]:
-        """Words and options, for run.json."""
-        config: dict[str, object] = {"verb": self.verb}
-        for field in dataclasses.fields(self):
-            value = getattr(self, field.name)
-            config |= value.to_json() if isinstance(value, Options) else {field.name: value}
-        return config
-
-    def execute(self) -> None:
-        """Do the work in a new run folder, record and print it; exit code 1 where something has not converged."""
-        from bispectral_ot.engines.cluster import connected
-        from bispectral_ot.files import to_json, write_json
-        from bispectral_ot.runs import run_record
-
-        start = time.perf_counter()
-        self.check()
-        with (
-            shown_warnings() as told,
-            connected(self.machine.scheduler) as engine,
-            self.folder() as folder,
-            progress_bars(quiet=self.output.quiet),
-        ):
-            result = self.work(folder, Context(engine, told))
-            cluster = {"cluster": engine.record()} if engine else {}
-            write_json(folder / "run.json", run_record(self.config, seconds=time.perf_counter() - start) | cluster)
-            write_json(folder / "results.json", {**result.content, "warnings": told})  # the page shows warnings
-            if isinstance(self.output, ReportOptions) and self.output.report:
-                from bispectral_ot.report.page import write_report
-                from bispectral_ot.report.run_folder import decorate
-
-                decorate({"report.html": lambda: write_report(folder)})
-            content = {**result.content, "warnings": told}
-            write_json(folder / "results.json", content)
-        with printing():
-            if self.output.as_json:
-                typer.echo(to_json({"run": str(self.out), **content}))
-            elif not self.output.quiet:
-                result.show()
-        if not result.converged:
-            raise typer.Exit(1)
-
-    @contextmanager
-    def folder(self) -> Iterator[Path]:
-        """Folder to write to, which becomes the run at the end."""
-        from bispectral_ot.runs import new_run
-
-        options = {"inputs": self.inputs, "overwrite": self.output.overwrite}
-        with new_run(self.out, verb=self.verb, **options) as folder:  # type: ignore[arg-type]
-            yield folder
+            decorate({"report.html": lambda: write_report(folder)})
+        content = {**result.content, "warnings": told}
+        write_json(folder / "results.json", content)
+    with printing():
+        if output.as_json:
+            typer.echo(to_json({"run": str(out), **content}))
+        elif not output.quiet:
+            result.show()
+    if not result.converged:
+        raise typer.Exit(1)

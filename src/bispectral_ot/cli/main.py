@@ -6,7 +6,6 @@ import errno
 import json
 import logging
 import os
-import resource
 import sys
 import traceback
 from collections.abc import Sequence
@@ -17,25 +16,21 @@ import typer
 from typer.core import TyperGroup
 
 from bispectral_ot._version import __version__
-from bispectral_ot.cli import INTERRUPTED, datasets, received
+from bispectral_ot.cli import INTERRUPTED, received
 from bispectral_ot.cli.command import add_command, tidy
-from bispectral_ot.cli.compare import compare
+from bispectral_ot.cli.compare_command import compare
 from bispectral_ot.cli.console import complain
-from bispectral_ot.cli.demo import demo
-from bispectral_ot.cli.info import info
-from bispectral_ot.cli.match import match
-from bispectral_ot.cli.monitor import monitor
-from bispectral_ot.cli.predict import predict
-from bispectral_ot.cli.report import report
-from bispectral_ot.cli.upright import upright
+from bispectral_ot.cli.demo_command import demo
+from bispectral_ot.cli.inspect_commands import datasets, info, report
+from bispectral_ot.cli.match_command import match
+from bispectral_ot.cli.monitor_command import monitor
+from bispectral_ot.cli.predict_command import predict
+from bispectral_ot.cli.upright_command import upright
 from bispectral_ot.errors import InputError, RunKeptError
-from bispectral_ot.memory import format_bytes
 
 KEPT_ELSEWHERE, BAD_INPUT, BUG = 1, 2, 3
-_DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 # Messages of the system's loader and of Python where a library or a thread does not fit into memory.
 _NO_ROOM = ("failed to map segment", "cannot allocate memory", "can't start new thread")
-_LEAST_ADDRESS_SPACE = 10**9
 
 
 class Program(TyperGroup):
@@ -56,8 +51,6 @@ class Program(TyperGroup):
             options["prog_name"] = self.name
         more: dict[str, str] = {}
         try:
-            if not {"-h", "--help"} & set(words):
-                check_address_space()
             check_folder()
             code, message = super().main(words, **options), ""
         except SystemExit as stop:
@@ -84,23 +77,11 @@ class Program(TyperGroup):
 
 def usage_message(error: Any) -> str:
     """Error of the command line in one line, and which help to read."""
-    message = " ".join(str(error.format_message()).replace("Value error, ", "").split())
-    context = getattr(error, "ctx", None)
-    if context is None:
-        return message
+    message = " ".join(str(error.format_message()).split())
     if type(error).__name__ == "NoArgsIsHelpError":
         message = "no command was given"
-    return f"{message.rstrip('.')}. See {context.command_path} --help."
-
-
-def check_address_space() -> None:
-    """Refuse a limit below which OpenBLAS and LLVM end the process while they are loaded, each in its own way."""
-    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
-    if 0 <= limit < _LEAST_ADDRESS_SPACE:
-        raise InputError(
-            f"this shell limits the address space to {format_bytes(limit)}, too little to load the libraries; "
-            f"allow at least {format_bytes(_LEAST_ADDRESS_SPACE)} (ulimit -v), or no limit."
-        )
+    context = getattr(error, "ctx", None)
+    return f"{message.rstrip('.')}. See {context.command_path} --help." if context else message
 
 
 def check_folder() -> None:
@@ -113,17 +94,15 @@ def check_folder() -> None:
 
 def explain(error: Exception) -> str:
     """Message for an error that the user can do something about; empty for a bug."""
-    text = str(error).lower()
     if isinstance(error, InputError):
         return str(error)
-    importing = any("importlib" in frame.filename for frame in traceback.extract_tb(error.__traceback__))
-    if any(words in text for words in _NO_ROOM) or (importing and isinstance(error, MemoryError)):
+    if any(words in str(error).lower() for words in _NO_ROOM):
         return "not enough memory to load the libraries; raise the limit of this shell (ulimit -v), or free memory."
     if isinstance(error, MemoryError):
         return "out of memory; set a smaller --working-memory, or use --pca or fewer images."
     if not isinstance(error, OSError):
         return ""
-    if error.errno in _DISK_FULL:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return "the disk of --out or of the temporary folder (TMPDIR) is full, and no output was written; free space."
     return f"{error.filename or 'a file'}: {error.strerror or error}."
 
@@ -161,7 +140,7 @@ def program(
 
 for each in (match, predict, compare, monitor, upright, demo, report, info):
     add_command(app, each)
-app.add_typer(datasets.app, name="datasets")
+app.add_typer(datasets, name="datasets")
 
 
 def run() -> None:

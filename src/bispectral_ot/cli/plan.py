@@ -5,19 +5,18 @@ from __future__ import annotations
 import math
 import time
 import warnings
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import typer
 
 from bispectral_ot import runtime
 from bispectral_ot.cli.console import print_facts, progress_bars, say, shown_warnings
-from bispectral_ot.cli.reading import is_sphere, list_pair, read_pair
+from bispectral_ot.cli.reading import list_pair, read_pair
 from bispectral_ot.memory import format_bytes
 from bispectral_ot.sampling import evenly_spaced
 
 if TYPE_CHECKING:
-    from bispectral_ot.cli.match import MatchJob
+    from bispectral_ot.cli.match_command import MatchTask
 
 # Images of each set in the trial, whose first match only compiles what is not compiled yet.
 _TRIALS = 50, 500
@@ -25,84 +24,68 @@ _TRIALS = 50, 500
 _PER_IMAGE = ("load", "features", "outliers", "proportions")
 
 
-@dataclass(frozen=True)
-class Plan:
-    """Estimate of a match: images of both sets, their size, features, storage of the distances, memory and time."""
-
-    source: int
-    target: int
-    compared_at: str
-    features: str
-    columns: int
-    storage: str
-    memory_bytes: int
-    disk_bytes: int
-    seconds: float
-
-
-def print_plan(job: MatchJob) -> None:
-    """Print sizes, memory and time of the match; nothing is written."""
-    with shown_warnings(), progress_bars(quiet=job.output.quiet):
-        plan = plan_match(job)
-    if job.output.as_json:
+def print_plan(task: MatchTask) -> None:
+    """Print images of both sets, their size, features, storage of the distances, memory and time; write nothing."""
+    with shown_warnings(), progress_bars(quiet=task.output.quiet):
+        plan = plan_match(task)
+    if task.output.as_json:
         from bispectral_ot.files import to_json
 
-        typer.echo(to_json(vars(plan)))
+        typer.echo(to_json(plan))
         return
-    disk = f", and {format_bytes(plan.disk_bytes)} of disk for features" if plan.disk_bytes else ""
+    disk = f", and {format_bytes(float(plan['disk_bytes']))} of disk for features" if plan["disk_bytes"] else ""
     facts = {
-        "source": f"{plan.source:,} images",
-        "target": f"{plan.target:,} images",
-        "compared at": plan.compared_at,
-        "features": f"{plan.features}, {plan.columns:,} columns",
-        "distances": f"stored as {plan.storage}",
-        "memory": f"about {format_bytes(plan.memory_bytes)}{disk}",
-        "time": f"about {_about(plan.seconds)}, and 3 to 10 s for tables and figures",
+        "source": f"{plan['source']:,} images",
+        "target": f"{plan['target']:,} images",
+        "compared at": plan["compared_at"],
+        "features": f"{plan['features']}, {plan['columns']:,} columns",
+        "distances": f"stored as {plan['storage']}",
+        "memory": f"about {format_bytes(float(plan['memory_bytes']))}{disk}",
+        "time": f"about {_about(float(plan['seconds']))}, and 3 to 10 s for tables and figures",
     }
     print_facts(facts)
     say("nothing was written; leave --dry-run out to match")
 
 
-def plan_match(job: MatchJob) -> Plan:
+def plan_match(task: MatchTask) -> dict[str, str | int | float]:
     """Sizes, storage, bytes and seconds of the match."""
     from bispectral_ot.costs.storage import plan_storage, storage_bytes
 
-    listings, positions = list_pair(job.source, job.target, job.reading, sphere=is_sphere(job.options))
+    listings, positions = list_pair(task.source, task.target, task.reading, task.options)
     shape = len(positions[0]), len(positions[1])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about the few images of the trial
         for most in _TRIALS:
             start = time.perf_counter()
             some = [each[evenly_spaced(len(each), most)] for each in positions]
-            source, target, _ = read_pair(listings, some, job.reading, job.options)
-            sides = source, target
+            source, target, _ = read_pair((listings, some), task.reading, task.options)
             loading = time.perf_counter() - start
-            found = job.solve(*sides)
-    tried = len(sides[0]), len(sides[1])
+            found = task.solve(source, target)
+    tried = len(source), len(target)
     seconds = 0.0
     for stage, spent in ({"load": loading} | found.seconds).items():
         size = sum if stage in _PER_IMAGE else math.prod
         seconds += spent * size(shape) / size(tried)
     columns = int(found.settings["columns"])
     feature_bytes = 4 * columns * sum(shape)
-    solver_bytes = job.solver.extra_bytes(shape)
-    with runtime.running(memory=job.machine.working_memory):
+    solver_bytes = task.solver.extra_bytes(shape)
+    with runtime.running(memory=task.machine.working_memory):
         chosen = plan_storage(
             shape, feature_bytes=feature_bytes, may_map=True, solver_bytes=solver_bytes, block_rows=512
         )
     work = storage_bytes(shape, feature_bytes=0 if chosen.mapped_features else feature_bytes)[chosen.storage]
-    images = sum(side.images[0].nbytes * count for side, count in zip(sides, shape, strict=True))
-    return Plan(
-        source=shape[0],
-        target=shape[1],
-        compared_at=sides[0].size_in_words,
-        features=str(found.settings["features"]),
-        columns=columns,
-        storage=chosen.storage,
-        memory_bytes=images + work + solver_bytes,
-        disk_bytes=feature_bytes if chosen.mapped_features else 0,
-        seconds=seconds,
-    )
+    images = sum(side.images[0].nbytes * count for side, count in zip((source, target), shape, strict=True))
+    return {
+        "source": shape[0],
+        "target": shape[1],
+        "compared_at": source.size_in_words,
+        "features": str(found.settings["features"]),
+        "columns": columns,
+        "storage": chosen.storage,
+        "memory_bytes": images + work + solver_bytes,
+        "disk_bytes": feature_bytes if chosen.mapped_features else 0,
+        "seconds": seconds,
+    }
 
 
 def _about(seconds: float) -> str:

@@ -9,18 +9,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bispectral_ot.errors import DataWarning, InputError
+from bispectral_ot.literals import Split
 from bispectral_ot.options import FeatureOptions, ImageOptions, PairOptions, ReadOptions
 
 if TYPE_CHECKING:
     from bispectral_ot.datasets import Dataset
     from bispectral_ot.datasets.sources import LazyDataset, Positions
 
+    Listed = tuple[list[LazyDataset], list[Positions]]
+
 SET_HELP = (
     "A name from `datasets list`, a folder of images or of 3-D shapes, or a file: arrays (.npz, .npy, IDX, HDF5, "
     "Zarr), a .csv of paths and labels, and others (docs/files.md)"
 )
 # Features and symmetries of signals on the sphere and of 3-D shapes.
-_SPHERE, _SHAPES = ("so3", "sphere-bispectrum"), ("so3-shapes", "shell-bispectrum")
+_SPHERE, _SHAPES = {"so3", "sphere-bispectrum"}, {"so3-shapes", "shell-bispectrum"}
+_FLAT_ONLY = ("rotate_source", "center", "resize", "grey")
 
 
 def check_features(options: FeatureOptions, reading: ImageOptions, *, poses: bool = False) -> None:
@@ -36,57 +40,49 @@ def check_features(options: FeatureOptions, reading: ImageOptions, *, poses: boo
             f"the features {choice.name} are not rotation invariant, so poses are undefined; leave --poses out, or use "
             "--symmetry rotation."
         )
-    if {options.symmetry, options.features} & {*_SPHERE, *_SHAPES}:
-        for name in ("rotate_source", "center", "resize", "grey"):
-            if getattr(reading, name, False):
-                raise InputError(
-                    f"--{name.replace('_', '-')} is for flat images, not for spheres or 3-D shapes; leave it out."
-                )
+    asked = [name for name in _FLAT_ONLY if getattr(reading, name, False)]
+    if asked and {options.symmetry, options.features} & (_SPHERE | _SHAPES):
+        name = asked[0].replace("_", "-")
+        raise InputError(f"--{name} is for flat images, not for spheres or 3-D shapes; leave it out.")
 
 
-def is_sphere(options: FeatureOptions) -> bool:
-    """Whether images are signals on the sphere, latitude by longitude."""
-    return bool({options.symmetry, options.features} & set(_SPHERE))
-
-
-def list_pair(
-    source: str, target: str, reading: PairOptions, *, sphere: bool
-) -> tuple[list[LazyDataset], list[Positions]]:
-    """Contents of both sets, and the positions of the images that are matched."""
+def list_sets(words: Sequence[tuple[str, Split]], reading: ImageOptions, options: FeatureOptions) -> Listed:
+    """Contents of sets, and the positions of the images that are used."""
     import numpy as np
 
+    from bispectral_ot.datasets.dataset import check_flat
     from bispectral_ot.datasets.load import drawn, list_set
     from bispectral_ot.datasets.transforms import half_positions
 
-    words = (source, reading.source_split), (target, reading.target_split)
-    if reading.split_halves and words[0] != words[1]:
-        raise InputError(
-            "--split-halves is for one set on both sides; give the same SOURCE and TARGET, or leave it out."
-        )
-    kind = "sphere" if sphere else None
+    kind = "sphere" if {options.symmetry, options.features} & _SPHERE else None
     known = {
         word: list_set(word[0], split=word[1], root=reading.root, kind=kind, seed=reading.seed)  # type: ignore[arg-type]
         for word in dict.fromkeys(words)
     }
     listings = [known[word] for word in words]
-    if reading.split_halves:
+    positions = [np.arange(len(listing)) for listing in listings]
+    if getattr(reading, "split_halves", False):
+        if words[0] != words[1]:
+            raise InputError(
+                "--split-halves is for one set on both sides; give the same SOURCE and TARGET, or leave it out."
+            )
         positions = [np.sort(half) for half in half_positions(listings[0], seed=reading.seed)]
-    else:
-        positions = [np.arange(len(listing)) for listing in listings]
     if reading.limit is not None:
-        # a stream for each side, so that a set and itself do not give the same images
-        positions = [drawn(each, reading.limit, seed=reading.seed, stream=side) for side, each in enumerate(positions)]
-    _check_flat(listings, reading)
+        # a stream for each set, so that a set and itself do not give the same images
+        positions = [drawn(each, reading.limit, seed=reading.seed, stream=i) for i, each in enumerate(positions)]
+    asked = [name for name in _FLAT_ONLY if getattr(reading, name, False)]
+    for listing in listings if asked else ():
+        check_flat(listing, f"--{asked[0].replace('_', '-')}")
     return listings, positions
 
 
+def list_pair(source: str, target: str, reading: PairOptions, options: FeatureOptions) -> Listed:
+    """Contents of source and target, and the positions of the images that are matched."""
+    return list_sets([(source, reading.source_split), (target, reading.target_split)], reading, options)
+
+
 def read_pair(
-    listings: Sequence[LazyDataset],
-    positions: Sequence[Positions],
-    reading: PairOptions,
-    options: FeatureOptions,
-    *,
-    lazy: bool = False,
+    listed: Listed, reading: PairOptions, options: FeatureOptions, *, lazy: bool = False
 ) -> tuple[Dataset, Dataset, dict[str, Any]]:
     """Both sets at one size and in their frames, rotated and centred, and the evidence for the frames.
 
@@ -100,7 +96,7 @@ def read_pair(
 
     named = {name: getattr(options, name) for name in ("symmetry", "metric", "intensity")}
     frames = JudgedFrames(reading.frame, partial(choose_features, options.features, **named))
-    source, target = read_together(listings, positions, size=reading.size, grey=reading.grey, stay=lazy, frames=frames)
+    source, target = read_together(*listed, size=reading.size, grey=reading.grey, stay=lazy, frames=frames)
     if reading.rotate_source:
         warn_of_shared(source, target)  # after the rotation they are not found
         source = rotate_randomly(source, seed=reading.seed)
@@ -109,43 +105,17 @@ def read_pair(
     return source, target, frames.settings
 
 
-def read_sets(words: Sequence[str], reading: ReadOptions, *, sphere: bool) -> dict[str, Dataset]:
+def read_sets(words: Sequence[str], reading: ReadOptions, options: FeatureOptions) -> dict[str, Dataset]:
     """Sets by their names; ``NAME=PATH`` names a set."""
-    import numpy as np
-
     from bispectral_ot.datasets import center
     from bispectral_ot.datasets.common_size import read_together
     from bispectral_ot.datasets.frames import FrameChoice
-    from bispectral_ot.datasets.load import drawn, list_set
 
-    found: dict[str, LazyDataset] = {}
-    known: dict[str, LazyDataset] = {}
-    for word in words:
-        title, given, path = word.partition("=")
-        if not given or Path(word).exists():
-            title, path = "", word
-        if path not in known:
-            kind = "sphere" if sphere else None
-            known[path] = list_set(path, split=reading.split, root=reading.root, kind=kind, seed=reading.seed)  # type: ignore[arg-type]
-        name = title or known[path].name
-        if name in found:
+    parts = [("", "", word) if Path(word).exists() or "=" not in word else word.partition("=") for word in words]
+    listed = list_sets([(path, reading.split) for _, _, path in parts], reading, options)
+    names = [title or listing.name for (title, _, _), listing in zip(parts, listed[0], strict=True)]
+    for (_, _, path), name in zip(parts, names, strict=True):
+        if names.count(name) > 1:
             raise InputError(f"two sets are called {name!r}; name them, as in first={path}.")
-        found[name] = known[path]
-    listings = list(found.values())
-    _check_flat(listings, reading)
-    positions = [np.arange(len(listing)) for listing in listings]
-    if reading.limit is not None:
-        positions = [
-            drawn(each, reading.limit, seed=reading.seed, stream=number) for number, each in enumerate(positions)
-        ]
-    frames = FrameChoice(reading.frame)
-    datasets = read_together(listings, positions, size=reading.size, grey=reading.grey, frames=frames)
-    return dict(zip(found, map(center, datasets) if reading.center else datasets, strict=True))
-
-
-def _check_flat(listings: Sequence[LazyDataset], reading: ImageOptions) -> None:
-    from bispectral_ot.datasets.dataset import check_flat
-
-    asked = [name for name in ("resize", "grey", "center", "rotate_source") if getattr(reading, name, False)]
-    for listing in listings if asked else ():
-        check_flat(listing, f"--{asked[0].replace('_', '-')}")
+    datasets = read_together(*listed, size=reading.size, grey=reading.grey, frames=FrameChoice(reading.frame))
+    return dict(zip(names, map(center, datasets) if reading.center else datasets, strict=True))

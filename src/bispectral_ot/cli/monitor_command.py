@@ -21,12 +21,12 @@ def monitor(
         list[str],
         typer.Argument(
             metavar="REFERENCE | MONITOR NEW...",
-            help="With --model: the reference set. Else a monitor that was made so, and one or more new sets.",
+            help="With --model: the reference set. Else a monitor made by --model, and one or more new sets.",
         ),
     ],
-    model: Annotated[Path | None, typer.Option(metavar="FILE", help="File for the monitor, an .npz.")] = None,
+    model: Annotated[Path | None, typer.Option(metavar="FILE", help="Output file of the monitor, an .npz.")] = None,
     run_length: Annotated[int, typer.Option(min=2, help="Expected number of batches between false alarms.")] = 200,
-    allowing_for: Annotated[Change, typer.Option(help="Change that is no reason for an alarm.")] = "nothing",
+    allowing_for: Annotated[Change, typer.Option(help="Change that does not raise an alarm.")] = "nothing",
     log: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="CSV file with a row for every batch.", show_default="MONITOR with .csv"),
@@ -66,7 +66,7 @@ def monitor(
                 say(f"monitor of {made.size:,} images: {model}")
             return
         if len(sets) < 2:
-            raise InputError("give --model FILE to make a monitor, or a monitor and one new set at least.")
+            raise InputError("give --model FILE to make a monitor, or a monitor and at least one new set.")
         path = Path(sets[0])
         kept = Monitor.load(path)
         known, results = len(kept.calibrations), []
@@ -81,9 +81,7 @@ def monitor(
         typer.echo(to_json([{**asdict(each), "alarm": each.alarm} for each in results]))
     for each in () if as_json else results:
         if each.alarm or not quiet:
-            state = "ALARM" if each.alarm else "no change"
+            state = f"ALARM {each.sentence}" if each.alarm else "no change"
             say(f"{each.batch}: {state} ({each.statistic:.3g}, threshold {each.threshold:.3g}).")
-            if each.alarm:
-                say(each.sentence)
     if any(each.alarm for each in results):
         raise typer.Exit(ALARM)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from bispectral_ot.cli.command import NewRun
-from bispectral_ot.cli.match import MatchJob
+from bispectral_ot.cli.job import run_job
+from bispectral_ot.cli.match_command import MatchTask
+from bispectral_ot.cli.reading import check_features
 from bispectral_ot.errors import InputError
 from bispectral_ot.options import (
     ImageOptions,
@@ -54,50 +56,34 @@ def upright(
     own names. unsure/: unchanged files whose pose is ambiguous or unknown. For
     a source that is not a folder, upright.npz.
     """
-    UprightJob(
-        source=source,
-        target=target,
-        out=out,
-        placing=options,
-        options=MatchOptions(symmetry=options.symmetry, features=options.features),
-        reading=PairOptions(**vars(reading)),
-        machine=machine,
-        output=MatchOutputOptions(**vars(output), poses=True),
-    ).execute()
+    from bispectral_ot.poses import check_fill
+
+    fill: str | float = options.fill
+    try:
+        fill = float(fill)
+    except ValueError:
+        check_fill(fill, ())
+    task = UprightTask(
+        source,
+        target,
+        out,
+        MatchOptions(symmetry=options.symmetry, features=options.features),
+        PairOptions(**vars(reading)),
+        machine,
+        MatchOutputOptions(**vars(output), poses=True),
+        options,
+        fill,
+    )
+    check_features(task.options, reading, poses=True)
+    run_job("upright", out, task.work, options, reading, machine, output, source=source, target=target)
 
 
-@dataclass(frozen=True, kw_only=True)
-class UprightJob(MatchJob):
+@dataclass(frozen=True)
+class UprightTask(MatchTask):
     """Match whose sources are written in the pose of their targets."""
 
-    verb: ClassVar[str] = "upright"
     placing: UprightOptions
-
-    @property
-    def config(self) -> dict[str, Any]:
-        """Words and options, for run.json."""
-        known = {
-            each.name
-            for kind in (UprightOptions, ImageOptions, RuntimeOptions, ReportOptions)
-            for each in kind.fields()
-        }
-        return {
-            name: value for name, value in super().config.items() if name in {*known, "verb", "source", "target", "out"}
-        }
-
-    def check(self) -> None:
-        """Raise an error about options and output folder before any work is done."""
-        from bispectral_ot.poses import check_fill
-
-        check_fill(self._fill, ())
-        super().check()
-
-    @property
-    def _fill(self) -> str | float:
-        try:
-            return float(self.placing.fill)
-        except ValueError:
-            return self.placing.fill
+    fill: str | float
 
     def poses(self, found: Match) -> Poses:
         """Poses of the sources."""
@@ -110,7 +96,7 @@ class UprightJob(MatchJob):
         from bispectral_ot.files import whole_file
         from bispectral_ot.poses import upright_files, upright_images
 
-        fill, expand, guess = self._fill, self.placing.expand, self.placing.include_ambiguous
+        fill, expand, guess = self.fill, self.placing.expand, self.placing.include_ambiguous
         if Path(self.source).is_dir():
             written = upright_files(poses, self.source, source.files, folder, fill=fill, expand=expand, guess=guess)
             return {"upright": written}

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from bispectral_ot import runtime
 from bispectral_ot.cli.command import NewRun
-from bispectral_ot.cli.job import Context, Job, Result
-from bispectral_ot.cli.printing import print_match
-from bispectral_ot.cli.reading import SET_HELP, check_features, is_sphere, list_pair, read_pair
+from bispectral_ot.cli.console import print_facts
+from bispectral_ot.cli.job import Call, Result, run_job
+from bispectral_ot.cli.reading import SET_HELP, check_features, list_pair, read_pair
 from bispectral_ot.errors import DataWarning
 from bispectral_ot.options import MatchOptions, MatchOutputOptions, PairOptions, RuntimeOptions
 
@@ -25,6 +25,12 @@ if TYPE_CHECKING:
     from bispectral_ot.matching import ClassTable, Match
     from bispectral_ot.poses import Poses
     from bispectral_ot.transport import Solver
+
+_MARGINALS = {
+    "balanced": "balanced: target marginal fixed",
+    "relaxed": "relaxed: target marginal unconstrained",
+    "estimated": "estimated class proportions",
+}
 
 
 def match(
@@ -44,13 +50,9 @@ def match(
 
     Example: bispectral-ot match cells/ atlas/ --symmetry rotation-reflection --center --out runs/cells
 
-    Example: bispectral-ot match scanned-parts/ cad-models/ --out runs/parts
-
     Example: bispectral-ot match scans.npz mnist --features ring-bispectrum --metric l1 --out runs/paper
 
     Example: bispectral-ot match --config runs/first/run.json --out runs/again
-
-    Example: bispectral-ot match survey.npz atlas.npz --scheduler tcp://head:8786 --out runs/survey
 
     RUN gets results.json (distance, convergence, settings, accuracy), run.json
     (versions, machine), model.npz (for `predict`), figures, and these tables:
@@ -59,8 +61,8 @@ def match(
     distance. Images are numbered from 0.
 
     labels.csv: the label that each source gets from the target (or each target
-    from the source, if only SOURCE has labels) and its weight; for sources also
-    the runner-up, label and distance of the nearest target, and an outlier
+    from the source, if only SOURCE has labels) and its probability; for sources
+    also the runner-up, label and distance of the nearest target, and an outlier
     p-value: the fraction of targets that are at least as far from the others.
 
     outliers.csv: outliers of both sets, unless --marginals balanced.
@@ -73,49 +75,33 @@ def match(
     command. Folders and Zarr stores are read by the workers of tcp://..., which must
     see them under the same path; figures and model.npz are then skipped, unless --report or --poses needs the images.
     """
-    job = MatchJob(
-        source=source, target=target, out=out, options=options, reading=reading, machine=machine, output=output
-    )
+    task = MatchTask(source, target, out, options, reading, machine, output)
+    check_features(options, reading, poses=output.poses)
     if output.dry_run:
-        job.check()
         from bispectral_ot.cli.plan import print_plan
 
-        print_plan(job)
+        print_plan(task)
     else:
-        job.execute()
+        run_job("match", out, task.work, options, reading, machine, output, source=source, target=target)
 
 
-@dataclass(frozen=True, kw_only=True)
-class MatchJob(Job):
-    """Match of two datasets."""
+@dataclass(frozen=True)
+class MatchTask:
+    """Match of two datasets, with the options of its call."""
 
-    verb: ClassVar[str] = "match"
     source: str
     target: str
+    out: Path
     options: MatchOptions
     reading: PairOptions
+    machine: RuntimeOptions
     output: MatchOutputOptions
 
-    @property
-    def inputs(self) -> list[str]:
-        """Paths and names of datasets that the run reads."""
-        return [
-            self.source,
-            self.target,
-            *(str(path) for path in (self.reading.root, self.reading.corrections) if path),
-        ]
-
-    def check(self) -> None:
-        """Raise an error about options and output folder before any work is done."""
-        super().check()
-        check_features(self.options, self.reading, poses=self.output.poses)
-
-    def work(self, folder: Path, context: Context) -> Result:
+    def work(self, call: Call) -> Result:
         """Read both sets, match them, and write the tables."""
         start = time.perf_counter()
-        listings, positions = list_pair(self.source, self.target, self.reading, sphere=is_sphere(self.options))
-        lazy = self._lazy(context.engine)
-        source, target, evidence = read_pair(listings, positions, self.reading, self.options, lazy=lazy)
+        listed = list_pair(self.source, self.target, self.reading, self.options)
+        source, target, evidence = read_pair(listed, self.reading, self.options, lazy=self._lazy(call.engine))
         if self.reading.corrections is not None:
             from bispectral_ot.report.corrections import with_corrections
 
@@ -125,23 +111,23 @@ class MatchJob(Job):
         from bispectral_ot.matching import class_table
         from bispectral_ot.report.run_folder import write_match
 
-        found = self.solve(source, target, context.engine)
+        found = self.solve(source, target, call.engine)
         table = class_table(found)
         if table is not None:
             _warn_of_classes(table)
         start = time.perf_counter()
         poses = self.poses(found)
-        extra = {} if poses is None else self.placed(folder, source, poses)
+        extra = {} if poses is None else self.placed(call.folder, source, poses)
         if poses is not None:
             found.seconds["poses"] = time.perf_counter() - start
-        reading = self.reading.to_json()
+        reading = {name: value for name, value in self.reading.to_json().items() if name not in ("root", "frame")}
         content = write_match(
-            folder,
+            call.folder,
             found,
             poses=poses,
             k=self.output.n_matches,
             figures=self.output.figures,
-            settings={name: value for name, value in reading.items() if name not in ("root", "frame")} | evidence,
+            settings=reading | evidence,
             extra={"seconds": {"load": loading}, **extra},
         )
         return Result(content, found.converged, lambda: print_match(content, self.out))
@@ -150,23 +136,17 @@ class MatchJob(Job):
         """Match the two sets; a solve on a cluster that is lost is resumed by the next call."""
         from bispectral_ot.matching import match
 
-        options = self.options
+        names = ("symmetry", "metric", "intensity", "pca", "normalize", "marginals", "metric_learning")
         return match(
             source,
             target,
-            symmetry=options.symmetry,
-            features=options.extractor,
-            metric=options.metric,
-            intensity=options.intensity,
+            features=self.options.extractor,
             frame="canvas",  # frames were chosen when the sets were read
-            pca=options.pca,
-            normalize=options.normalize,
-            marginals=options.marginals,
-            metric_learning=options.metric_learning,
             solver=self.solver,
             working_memory=self.machine.working_memory,
             client=engine,
-            state=Path(f"{self.out}.solve.npz") if engine and options.solver == "sinkhorn" else None,
+            state=Path(f"{self.out}.solve.npz") if engine and self.options.solver == "sinkhorn" else None,
+            **{name: getattr(self.options, name) for name in names},
         )
 
     @property
@@ -182,7 +162,7 @@ class MatchJob(Job):
         return found.poses(seed=self.reading.seed) if self.output.poses else None
 
     def placed(self, folder: Path, source: Dataset, poses: Poses) -> dict[str, object]:
-        """Write what is made of poses; entries for results.json."""
+        """Entries for results.json about files that are made of poses: none."""
         return {}
 
     def _lazy(self, engine: Dask | None) -> bool:
@@ -214,3 +194,69 @@ def _warn_of_classes(table: ClassTable) -> None:
 def _listed(names: Iterable[str]) -> str:
     names = list(names)
     return ", ".join(names[:4]) + (", ..." if len(names) > 4 else "")
+
+
+def print_match(found: Mapping[str, Any], out: Path) -> None:
+    """Print the results of a match in a few lines."""
+    settings, seconds = found["settings"], found["seconds"]
+    facts = {name: _described(found[name]) for name in ("source", "target")}
+    facts["distance"] = f"{found['distance']:.6g} ({settings['metric']}, {settings['features']})"
+    if set(settings["frame"]) != {"canvas"}:
+        facts["frame"] = f"source {settings['frame'][0]}, target {settings['frame'][1]}"
+    state = "yes" if found["converged"] else "NO"
+    facts["converged"] = f"{state}, marginal error {found['marginal_error']:.1e} (tolerance {found['tol']:g})"
+    facts["marginals"] = _marginals(found)
+    if found.get("accuracy") is not None:
+        facts["accuracy"] = (
+            f"{found['accuracy']:.1%} of the source images are mapped to their class "
+            f"({found['majority']:.1%} if all were given the largest class)"
+        )
+        weak = sorted((recall, name) for name, recall in found["recall"].items() if recall < 1)
+        if weak:
+            facts["weakest"] = ", ".join(f"{name} {recall:.0%}" for recall, name in weak[:3])
+    if found.get("outliers"):
+        counts = found["outliers"]
+        facts["outliers"] = (
+            f"{counts['sources']:,} sources and {counts['targets']:,} targets (expected without any: "
+            f"{counts['level']:.0%}): see outliers.csv"
+        )
+    if found.get("expected_accuracy") is not None:
+        low, high = found["expected_accuracy_low"], found["expected_accuracy_high"]
+        facts["expected"] = (
+            f"{found['expected_accuracy']:.1%} of the labels are right (90 % interval {low:.1%} to {high:.1%}); "
+            f"check the first {found['to_check']:,} of labels.csv by probability to have 95 % right"
+        )
+        facts["shift"] = found["shift"]["words"]
+    if settings.get("kept_variance") is not None:
+        facts["pca"] = f"{settings['columns']} components keep {settings['kept_variance']:.1%} of the variance"
+    if found.get("poses"):
+        poses = found["poses"]
+        width = poses["median_uncertainty"]
+        precision = "" if width is None else f" to {width:.1f} {poses['unit']} (median of the 90 % intervals)"
+        without = f", {poses['without']:,} without one" if poses["without"] else ""
+        facts["poses"] = f"{poses['certain']:,} certain{precision}, {poses['ambiguous']:,} ambiguous{without}"
+    if found.get("upright"):
+        facts["upright"] = ", ".join(f"{count:,} in {name}" for name, count in found["upright"].items())
+    stages = ", ".join(f"{stage} {spent:.1f}" for stage, spent in seconds.items() if spent >= 0.05)
+    facts["seconds"] = f"{sum(seconds.values()):.1f} ({stages})"
+    facts["run folder"] = str(out)
+    if (out / "report.html").exists():
+        facts["report"] = str(out / "report.html")
+    print_facts(facts, {"accuracy": "bold", "converged": "" if found["converged"] else "bold red"})
+
+
+def _marginals(found: Mapping[str, Any]) -> str:
+    words = _MARGINALS[found["marginals"]]
+    if found.get("proportions"):
+        differences = [(each["source"] - each["target"], name, each) for name, each in found["proportions"].items()]
+        largest = [item for item in sorted(differences, key=lambda item: -abs(item[0]))[:3] if abs(item[0]) >= 0.01]
+        named = [f"{name} {each['source']:.0%} (target {each['target']:.0%})" for _, name, each in largest]
+        words += f": {', '.join([*named, '...'] if named else ['as in the target'])}"
+    moved = found["mass"]
+    return words if moved > 0.9995 else f"{words}; {moved:.1%} of the source mass is transported"
+
+
+def _described(side: Mapping[str, Any]) -> str:
+    classes = f"{len(side['classes'])} classes" if side["classes"] else "no labels"
+    images = "image" if side["images"] == 1 else "images"
+    return f"{side['name']}: {side['images']:,} {images} of {' x '.join(map(str, side['shape']))}, {classes}"
