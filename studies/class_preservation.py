@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from bispectral_ot import runtime
 from bispectral_ot.costs import METRICS
 from bispectral_ot.datasets import Dataset
 from bispectral_ot.datasets.pictures import Pictures
@@ -16,103 +19,73 @@ from bispectral_ot.drawing import draw_matrix, fitted_axes, house_style, save
 from bispectral_ot.errors import InputError
 from bispectral_ot.features import choose_features
 from bispectral_ot.files import write_json, write_text
-from bispectral_ot.matching import Match
 from studies.baselines import STUDY_FEATURES
-from studies.cells import CellStore, Report
+from studies.cells import Cell, CellStore, Config
 from studies.markdown import accuracy_table
 from studies.preset import SETTINGS, Preset, check_names, load_labelled
 
 TABLES = {"rotated": "table1.md", "baseline": "table2.md"}
+_NAMES = ("dataset", "setting", "features", "metric")
 
 
 def run_class_preservation(
-    datasets: list[str],
     out: str | Path,
+    datasets: Sequence[str] = ("mnist", "kmnist", "fashion-mnist"),
     *,
-    features: list[str],
-    metrics: list[str],
-    settings: list[str],
-    preset: Preset | None = None,
+    features: Sequence[str] = ("pixels", "ring-bispectrum"),
+    metrics: Sequence[str] = METRICS,
+    settings: Sequence[str] = SETTINGS,
+    preset: Preset = Preset(),  # noqa: B008 (frozen)
     root: str | Path | None = None,
-    working_memory: str | int | float | None = None,
-    client: Any = None,
-    overwrite: bool = False,
-    report: Report = lambda cell: None,
-) -> list[dict[str, Any]]:
-    """Compute every cell datasets x settings x features x metrics that ``out`` does not have yet.
+) -> list[Cell]:
+    """Tables 1 and 2 of the paper: the fraction of images that are mapped to their own class.
 
-    Each cell is saved as it ends, with ``results.json`` and the two tables brought up to date; a run that was
-    stopped goes on where it was. Cells of earlier calls with other datasets or features stay in the results.
-    ``run.json`` describes the latest call.
+    Each dataset is cut into two halves; the source (the paper's A) is turned at random and matched with the target (B),
+    once for every kind of features and metric. Writes ``results.json``, ``table1.md`` (rotated), ``table2.md``
+    (baseline) and a confusion matrix of every cell in ``figures/``. Cells of earlier calls with other datasets,
+    features or metrics stay in the tables.
 
     Parameters
     ----------
     datasets
-        Names or paths, as :func:`~bispectral_ot.load` takes them; labels are needed.
-    out
-        Folder of the run: new, empty, or that of an earlier call.
-    features, metrics, settings
-        Names; settings are ``"rotated"`` and ``"baseline"``.
-    preset
-        Every other choice; the paper's by default.
-    client
-        A ``distributed.Client`` to work on a Dask cluster, as for :func:`~bispectral_ot.match`.
-    overwrite
-        Compute again what was saved with other choices, which is refused otherwise.
-    report
-        Called with each cell as it ends.
-
-    Returns
-    -------
-    list of dict
-        All cells of the run, as in ``results.json``.
+        Names or paths of sets with labels.
+    features, metrics
+        Names.
+    settings
+        rotated (the source is turned), baseline (nothing is).
+    root
+        Folder that has the official IDX files: nothing is downloaded.
     """
-    preset = preset or Preset()
     check_names("features", features, tuple(STUDY_FEATURES))
     check_names("metrics", metrics, METRICS)
     check_names("settings", settings, SETTINGS)
     for name, metric in itertools.product(features, metrics):
-        choose_features(preset.transformer(name), metric=metric)
-    folder = Path(out)
-    store = CellStore(folder, "study class-preservation", ("figures", "results.json", *TABLES.values()))
-    # everything is read and checked before the first hour is spent
-    groups = [
-        (dataset, setting, preset.group(dataset, name, setting, preset.cell_configs(dataset, name, setting, metrics)))
-        for dataset in _load_all(datasets, root, preset.per_class)
-        for setting in settings
-        for name in features
-    ]
-
-    def inspect(match: Match, a: Dataset, b: Dataset, config: dict[str, Any]) -> None:
-        _figure_path(store, config).unlink(missing_ok=True)  # of a cell that this one replaces
-
-    work = store.run(
-        [group for *_, group in groups],
-        overwrite=overwrite,
-        working_memory=working_memory,
-        client=client,
-        inspect=inspect,
-        summarise=lambda: write_summary(folder, store.all()),
-        report=report,
-    )
+        choose_features(preset.transformer(name), metric=metric)  # refused before any work is done
+    if len({Path(name).name for name in datasets}) < max(1, len(datasets)):
+        raise InputError("give one or more datasets of different names with --datasets.")
+    store = CellStore(out, "class-preservation")
+    loaded = [load_labelled(name, root=root, per_class=preset.per_class) for name in datasets]
     options = {"datasets": datasets, "features": features, "metrics": metrics, "settings": settings, **asdict(preset)}
-    with store.recorded(options | {"working_memory": working_memory, "overwrite": overwrite}):
-        for (dataset, setting, _), group in zip(groups, work, strict=True):
-            undrawn = [config for config in group.configs if not _figure_path(store, config).is_file()]
-            if undrawn:
-                a, b = preset.halves(dataset, setting)
-                for config in undrawn:
-                    save(cell_figure(store.read(config), a, b), _figure_path(store, config))
-        cells = store.all()
-        write_summary(folder, cells)
-    return cells
+    tasks = list(itertools.product(loaded, settings, features, metrics))
+    cells: list[Cell] = []
+    with store.recorded(options):
+        for number, (dataset, setting, name, metric) in enumerate(tasks):
+            runtime.progress("cells", number, len(tasks))
+            config = preset.config(dataset, name, setting, metric)
+            cells.append(store.cell(config, partial(_measure, store.folder / "figures", preset, dataset, name, config)))
+            write_summary(store.folder, store.with_earlier(cells, _NAMES))
+        runtime.progress("cells", len(tasks), len(tasks))
+    return store.with_earlier(cells, _NAMES)
 
 
-def cell_figure(cell: dict[str, Any], a: Dataset, b: Dataset) -> Any:
-    """The confusion matrix of a cell, with a sample image for every row and column."""
+def _measure(folder: Path, preset: Preset, dataset: Dataset, features: str, config: Config) -> Cell:
+    """Cell of a config; its confusion matrix is drawn with a sample image for every row and column."""
+    cell = preset.measure(dataset, features, config)
+    path = folder / f"confusion-{'-'.join(cell[name].replace(', ', '-').replace(' ', '-') for name in _NAMES)}.png"
     names, counts = cell["classes"], np.array(cell["confusion"])
-    pictures = [
-        [Pictures(side)[int(np.argmax(side.labels == side.classes.index(name)))] for name in names] for side in (a, b)
+    sides = preset.halves(dataset, cell["setting"])
+    pictures: list[Any] = [
+        [Pictures(side)[int(np.argmax(side.labels == side.classes.index(name)))] for name in names] for side in sides
     ]
     with house_style():
         axes = draw_matrix(
@@ -125,26 +98,13 @@ def cell_figure(cell: dict[str, Any], a: Dataset, b: Dataset) -> Any:
             own=np.eye(len(names), dtype=np.bool_),
             pictures=(pictures[0], pictures[1]),
         )
-    return axes.figure
+    save(axes.figure, path)
+    return cell
 
 
-def write_summary(folder: Path, cells: list[dict[str, Any]]) -> None:
+def write_summary(folder: Path, cells: list[Cell]) -> None:
     """Write ``results.json`` and a table for each setting that has cells."""
     write_json(folder / "results.json", {"cells": cells})
     for setting, file in TABLES.items():
         if any(cell["setting"] == setting for cell in cells):
             write_text(folder / file, accuracy_table(cells, setting))
-
-
-def _figure_path(store: CellStore, config: dict[str, Any]) -> Path:
-    return store.folder / "figures" / f"confusion-{store.name(config)}.png"
-
-
-def _load_all(names: list[str], root: str | Path | None, per_class: int | None) -> list[Dataset]:
-    if not names:
-        raise InputError("no dataset given; name one or more with --datasets, for example mnist,kmnist.")
-    loaded = [load_labelled(name, root=root, per_class=per_class) for name in names]
-    titles = [dataset.name for dataset in loaded]
-    if len(set(titles)) < len(titles):
-        raise InputError(f"datasets of the same name ({', '.join(titles)}) need a run each.")
-    return loaded

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +19,12 @@ from bispectral_ot.comparing.compare import DEFAULT_REG, divergence_of
 from bispectral_ot.comparing.ground_cost import cost_scale
 from bispectral_ot.comparing.null_distribution import mean_embeddings, permutation_test, statistic
 from bispectral_ot.datasets import Dataset, load, rotate_randomly
-from bispectral_ot.engines.cluster import as_engine
 from bispectral_ot.features import FittedFeatures, choose_features
 from bispectral_ot.files import write_json, write_text
 from studies.cells import CellStore
 from studies.comparison_tables import TABLES
 from studies.preset import checksum
 
-VERB = "study compare"
 FEATURES = ("global-bispectrum", "pixels", "ring-bispectrum")
 DATASETS = ("mnist", "fashion-mnist")
 PARTS = ("distances", "sets", "labels", "sizes", "rates")
@@ -55,8 +53,6 @@ def run_comparison(
     skip: int = 0,
     seed: int = 0,
     root: str | Path | None = None,
-    client: Any = None,
-    overwrite: bool = False,
 ) -> dict[str, list[Cell]]:
     """Compare halves, turned halves and other sets; halves of several sizes; and count how often tests reject.
 
@@ -81,20 +77,12 @@ def run_comparison(
         Images of each side of a test, and how many tests a rate is counted from.
     skip
         Leave out so many images at the beginning of each set: those on which parameters were chosen.
-    client
-        A ``distributed.Client`` to work on a Dask cluster, as for :func:`~bispectral_ot.match`. Tests stay here.
     """
     for name, value in (("images", images), ("test_images", test_images), ("repeats", repeats)):
         check_integer(name, value, minimum=2)
     check_integer("skip", skip, minimum=0)
     parts = [check_choice("part", part, PARTS) for part in parts]
-    store = CellStore(
-        Path(out),
-        VERB,
-        tuple(f"{part}.{kind}" for part in PARTS for kind in ("json", "md")),
-        names=("part", "datasets", "features", "reg", "size", "change", "share"),
-        entries={"seconds": (int, float)},
-    )
+    store = CellStore(out, "compare")
     common = {"seed": seed, "skip": skip, "change": "", "share": 1.0, "reg": DEFAULT_REG}
 
     def configs(part: str, kind: str) -> list[Cell]:
@@ -116,7 +104,6 @@ def run_comparison(
     options |= {"sizes": list(sizes), "test_images": test_images, "repeats": repeats, "skip": skip, "seed": seed}
     sets: dict[str, Dataset] = {}
     marks: dict[str, str] = {}
-    engine = as_engine(client)
 
     def loaded(name: str) -> Dataset:
         if name not in sets:
@@ -130,12 +117,7 @@ def run_comparison(
             runtime.progress("cells", number, len(tasks))
             chosen = [loaded(name) for name in config["datasets"].split("+")]
             config["checksum"] = "+".join(marks[name] for name in config["datasets"].split("+"))
-            cell = store.find(config, overwrite=overwrite)
-            if cell is None:
-                start = time.perf_counter()
-                cell = {"config": config, **_MEASURES[config["part"]](config | {"client": engine}, chosen)}
-                cell["seconds"] = time.perf_counter() - start
-                store.save(cell)
+            cell = store.cell(config, partial(_MEASURES[config["part"]], config, chosen))
             found[config["part"]].append(cell)
         runtime.progress("cells", len(tasks), len(tasks))
         for part, cells in found.items():
@@ -174,7 +156,7 @@ def _drawn(config: Cell, datasets: list[Dataset]) -> dict[str, Dataset]:
 
 
 def _options(config: Cell) -> dict[str, Any]:
-    return {name: config[name] for name in ("features", "seed", "client")}
+    return {name: config[name] for name in ("features", "seed")}
 
 
 def _entries(found: Comparison) -> Cell:
@@ -191,7 +173,7 @@ def _halves(config: Cell, datasets: list[Dataset]) -> Cell:
     """The distance of two halves of some size, and what was expected."""
     halves = _disjoint(datasets[0], config["size"], seed=[config["seed"], config["size"]])
     sets = dict(zip(("one", "other"), halves, strict=True))
-    found = compare(sets, features=config["features"], client=config["client"]).pairs[0]
+    found = compare(sets, features=config["features"]).pairs[0]
     return {"distance": found.distance, "reference": found.reference}
 
 

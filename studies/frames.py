@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import io
 import tempfile
-import time
 import warnings
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,6 @@ from studies.cells import CellStore
 from studies.markdown import markdown_table
 from studies.preset import file_checksum
 
-VERB = "study frames"
 FRAMES = ("canvas", "picture", "common", "content", "auto")
 SIMILARITY = "similarity"
 # Changes of the sources; all but the first also turn them by a random angle.
@@ -57,7 +56,6 @@ def run_frames(
     per_class: int = 10,
     side: int = 64,
     seeds: int = 1,
-    overwrite: bool = False,
 ) -> list[dict[str, Any]]:
     """Match one half of each folder, changed as an export would be, with the other half, by each frame.
 
@@ -85,13 +83,7 @@ def run_frames(
         check_choice("frames", frame, (*FRAMES, SIMILARITY))
     for name, value in (("per_class", per_class), ("side", side), ("seeds", seeds)):
         check_integer(name, value, minimum=1)
-    store = CellStore(
-        Path(out),
-        VERB,
-        ("results.json", "table.md", "nearest.md"),
-        names=("dataset", "change", "frame", "seed"),
-        entries={"seconds": (int, float), "accuracy": (int, float), "nearest": (int, float), "chosen": list},
-    )
+    store = CellStore(out, "frames")
     tasks = [(folder, seed, change) for folder in folders for seed in range(seeds) for change in changes]
     cells: list[dict[str, Any]] = []
     with store.recorded({"folders": [Path(folder).name for folder in folders], "seeds": seeds, "per_class": per_class}):
@@ -102,14 +94,10 @@ def run_frames(
                 | {"per_class": per_class, "side": side, "checksum": file_checksum(folder)}
                 for frame in frames
             ]
-            known = [store.find(config, overwrite=overwrite) for config in configs]
-            if not all(known):
-                with tempfile.TemporaryDirectory() as place:
-                    sides = write_sides(Path(folder), Path(place), change, per_class=per_class, side=side, seed=seed)
-                    known = [cell or _cell(config, *sides) for cell, config in zip(known, configs, strict=True)]
-                for cell in known:
-                    store.save(cell)  # type: ignore[arg-type]
-            cells += known  # type: ignore[arg-type]
+            with tempfile.TemporaryDirectory() as place:
+                options = {"per_class": per_class, "side": side, "seed": seed}
+                sides = cache(partial(write_sides, Path(folder), Path(place), change, **options))
+                cells += [store.cell(config, partial(_cell, config, sides)) for config in configs]
             write_json(Path(out) / "results.json", cells)
             for column, file in (("accuracy", "table.md"), ("nearest", "nearest.md")):
                 write_text(Path(out) / file, frames_table(cells, column))
@@ -117,24 +105,21 @@ def run_frames(
     return cells
 
 
-def _cell(config: dict[str, Any], source: Path, target: Path) -> dict[str, Any]:
+def _cell(config: dict[str, Any], sides: Callable[[], tuple[Path, Path]]) -> dict[str, Any]:
     options: dict[str, Any] = {"frame": config["frame"]}
     if config["frame"] == SIMILARITY:
         options = {"symmetry": SIMILARITY}
-    start = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            found = bot.match(source, target, **options)
+            found = bot.match(*sides(), **options)
         except InputError:  # the frame does not suit the images: no source is recognised by it
-            return {"config": config, "accuracy": 0.0, "nearest": 0.0, "chosen": [], "seconds": 0.0}
+            return {"accuracy": 0.0, "nearest": 0.0, "chosen": []}
     details = found.label_details()
     return {
-        "config": config,
         "accuracy": float((details.labels == found.source_labels).mean()),
         "nearest": float((details.nearest == found.source_labels).mean()),
         "chosen": list(found.settings["frame"]),
-        "seconds": time.perf_counter() - start,
     }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,6 @@ from numpy.typing import NDArray
 from bispectral_ot import runtime
 from bispectral_ot.datasets import Dataset, load, rotate, split_halves
 from bispectral_ot.drawing import RIGHT, WRONG, fitted_axes, house_style, save
-from bispectral_ot.engines import Engine
-from bispectral_ot.engines.cluster import as_engine
 from bispectral_ot.errors import InputError
 from bispectral_ot.files import write_json, write_text
 from bispectral_ot.matching import Match, match
@@ -37,7 +36,7 @@ METHODS = {
 
 def run_poses(
     out: str | Path,
-    datasets: list[str],
+    datasets: Sequence[str] = ("mnist", "fashion-mnist"),
     *,
     limit: int = 2000,
     skip: int = 0,
@@ -45,7 +44,6 @@ def run_poses(
     voters: int = 10,
     seed: int = 0,
     root: str | Path | None = None,
-    client: Any = None,
     overwrite: bool = False,
 ) -> dict[str, Any]:
     """Turn one half of each set by known angles, match it with the other half, and compare the poses.
@@ -67,17 +65,14 @@ def run_poses(
         Targets that vote on a pose.
     seed
         Of the halves and of the angles.
-    client
-        A ``distributed.Client`` to work on a Dask cluster, as for :func:`~bispectral_ot.match`.
     """
     start = time.perf_counter()
     load_scikit_image()  # or say so before any work is done
     results: dict[str, Any] = {}
-    engine = as_engine(client)
     with new_run(out, verb="study poses", inputs=[*datasets, root], overwrite=overwrite) as folder:
         for number, name in enumerate(datasets):
             halves = _halves(name, limit=limit, skip=skip, resize=resize, seed=seed, root=root)
-            results[Path(name).name] = _measure(folder, *halves, voters=voters, seed=seed, engine=engine)
+            results[Path(name).name] = _measure(folder, *halves, voters=voters, seed=seed)
             runtime.progress("sets", number + 1, len(datasets))
         _write_tables(folder, results, voters)
         choices = {"limit": limit, "skip": skip, "resize": resize, "voters": voters, "seed": seed}
@@ -102,13 +97,11 @@ def _halves(
     return source, target
 
 
-def _measure(
-    folder: Path, source: Dataset, target: Dataset, *, voters: int, seed: int, engine: Engine | None
-) -> dict[str, Any]:
+def _measure(folder: Path, source: Dataset, target: Dataset, *, voters: int, seed: int) -> dict[str, Any]:
     """All methods on one set, and the vote with fewer targets and fewer images."""
     degrees = np.random.default_rng(seed).uniform(0.0, 360.0, len(source))
     turned = rotate(source, degrees)
-    found = match(turned, target, marginals="balanced", client=engine)
+    found = match(turned, target, marginals="balanced")
     assert found.source_labels is not None
     assert found.target_labels is not None
     start = time.perf_counter()

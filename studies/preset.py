@@ -1,27 +1,28 @@
-"""The paper's choices, or what one would do today (``clean``), from a dataset to features."""
+"""The paper's experiment, from a dataset to the accuracy of a match: its choices, or those of today (``clean``)."""
 
 from __future__ import annotations
 
-import warnings
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 
+import bispectral_ot as bot
 from bispectral_ot.checks import check_choice
-from bispectral_ot.datasets import Dataset, load, normalize, rotate_randomly, split_halves
-from bispectral_ot.errors import DataWarning, InputError
-from bispectral_ot.features.polar_spectrum import SteerableTransformer
-from bispectral_ot.transport import Sinkhorn
+from bispectral_ot.datasets import Dataset
+from bispectral_ot.errors import DataWarning, InputError, warn
+from bispectral_ot.runs import provenance
+from bispectral_ot.store import dataset_hash
 from studies.baselines import STUDY_FEATURES
-from studies.experiment import CellGroup
+from studies.cells import Cell, Config
 
 SETTINGS = ("rotated", "baseline")
 FILLS = ("zero", "background")
-# what decides about features of single rings and is reported in every result
+# Parameters of features that a preset knows.
 _PARAMETERS = ("n_angles", "n_rings", "radial_weight", "sampling", "radius")
 
 
@@ -59,7 +60,7 @@ class Preset:
 
     def __post_init__(self) -> None:
         check_choice("fill", self.fill, FILLS)
-        Sinkhorn(reg=self.reg, tol=self.tol)  # refuses what it cannot solve, before any work is done
+        bot.Sinkhorn(reg=self.reg, tol=self.tol)  # refuses what it cannot solve, before any work is done
 
     def cleaned(self) -> Self:
         """What one would do today: corners get the background, rings are sampled bilinearly."""
@@ -77,26 +78,19 @@ class Preset:
 
         Turning before or after normalizing is the same where corners get the background: both are linear.
         """
-        whole = normalize(dataset) if self.normalized else dataset
-        a, b = split_halves(whole, seed=self.seed, per_class=self.per_class)
+        whole = bot.normalize(dataset) if self.normalized else dataset
+        a, b = bot.split_halves(whole, seed=self.seed, per_class=self.per_class)
         if setting == "rotated":
-            a = rotate_randomly(a, seed=self.seed, fill="background" if self.fill == "background" else 0.0)
+            a = bot.rotate_randomly(a, seed=self.seed, fill="background" if self.fill == "background" else 0.0)
         return a, b
 
-    def group(self, dataset: Dataset, features: str, setting: str, configs: list[dict[str, Any]]) -> CellGroup:
-        """The cells of ``configs``, which differ in metric or solver only, with how to compute them."""
-        return CellGroup(configs, partial(self.halves, dataset, setting), self.transformer(features), self.pca)
-
-    def cell_configs(self, dataset: Dataset, features: str, setting: str, metrics: list[str]) -> list[dict[str, Any]]:
-        """For each metric, everything that decides the result: cells of equal config have equal results."""
-        transformer = self.transformer(features)
-        parameters = transformer.get_params()
-        reported = parameters if isinstance(transformer, SteerableTransformer) else _PARAMETERS
-        common = {
+    def config(self, dataset: Dataset, features: str, setting: str, metric: str, solver: str = "entropic") -> Config:
+        """Everything that decides the result of a cell."""
+        return {
             "dataset": dataset.name,
             "checksum": checksum(dataset),
             "features": features if self.pca is None else f"{features}, PCA {self.pca}",
-            "parameters": {key: parameters[key] for key in reported if key in parameters},
+            "parameters": self.transformer(features).get_params(),
             "setting": setting,
             "seed": self.seed,
             "per_class": self.per_class,
@@ -104,33 +98,81 @@ class Preset:
             "tol": self.tol,
             "normalized": self.normalized,
             "fill": self.fill,
+            "metric": metric,
+            "solver": solver,
         }
-        return [{**common, "metric": metric} for metric in metrics]
+
+    def measure(self, dataset: Dataset, features: str, config: Config) -> Cell:
+        """Cell of a config."""
+        sides = self.halves(dataset, config["setting"])
+        return measure(*sides, self.transformer(features), config, pca=self.pca)
+
+
+def measure(source: Dataset, target: Dataset, transformer: Any, config: Config, *, pca: int | None = None) -> Cell:
+    """Match of two halves of a set by balanced transport, which sees no labels, and how many keep their class.
+
+    ``accuracy`` gives each source the class with most of its mass, the paper's rule; ``best_match_accuracy`` the class
+    of its best match.
+    """
+    exact = config.get("solver") == "exact"
+    match = bot.match(
+        *(replace(side, labels=None, classes=()) for side in (source, target)),
+        features=transformer,
+        metric=config["metric"],
+        pca=pca,
+        normalize=False,  # the sides come as the study wants them
+        frame="canvas",
+        marginals="balanced",
+        solver=bot.ExactTransport() if exact else bot.Sinkhorn(reg=config["reg"], tol=config["tol"]),
+    )
+    assert source.labels is not None
+    assert target.labels is not None
+    kept = bot.class_preservation(match, source.labels, target.labels)
+    best = target.labels[match.top_matches(k=1).indices[:, 0]]
+    settings = match.settings
+    return {
+        **{name: config[name] for name in ("dataset", "features", "metric", "setting")},
+        "n_source": len(source),
+        "n_target": len(target),
+        "columns": settings["columns"],
+        "kept_variance": settings.get("kept_variance"),
+        "accuracy": kept.accuracy,
+        "best_match_accuracy": float((best == source.labels).mean()),
+        "classes": [source.classes[label] for label in kept.classes],
+        "recall": kept.recall,
+        "confusion": kept.confusion,
+        "converged": match.converged,
+        "marginal_error": match.marginal_error,
+        "iterations": match.coupling.iterations,
+        "transport_cost": match.distance,
+        "targets_per_source": float(np.exp(match.coupling.entropy) / len(source)),
+        "storage": settings["storage"],
+        "storage_error": settings["storage_error"],
+        "seconds": match.seconds,
+        "peak_memory": max(match.memory.values()),
+        "versions": provenance(),
+    }
 
 
 def load_labelled(name: str, *, root: str | Path | None = None, per_class: int | None = None) -> Dataset:
     """Load a dataset whose classes can be followed; warn where a class has too few for ``per_class`` in each half."""
-    dataset = load(name, root=root)
+    dataset = bot.load(name, root=root)
     if dataset.labels is None:
         raise InputError(f"{dataset.name!r} has no labels, and class preservation is measured with them.")
     least = int(dataset.class_counts.min())
     if per_class is not None and least // 2 < per_class:
         name = dataset.classes[int(dataset.class_counts.argmin())]
-        warnings.warn(
+        warn(
             f"{per_class} images of each class in each half are asked for, but {dataset.name!r} has {least} of class "
             f"{name!r}, {least // 2} for each half: of such classes all are taken.",
             DataWarning,
-            stacklevel=2,
         )
     return dataset
 
 
 def checksum(dataset: Dataset) -> str:
-    """Checksum of the images and labels: a changed set of the same name is noticed."""
-    mark = zlib.crc32(np.ascontiguousarray(dataset.images).data)
-    if dataset.labels is not None:
-        mark = zlib.crc32(np.ascontiguousarray(dataset.labels).data, mark)
-    return f"{mark:08x}"
+    """Hash of the images and labels: a changed set of the same name is noticed."""
+    return dataset_hash(dataset)
 
 
 @cache
@@ -138,7 +180,7 @@ def file_checksum(path: str | Path) -> str:
     """Checksum of the names, sizes and contents of the files below a folder, or of one file or named set."""
     folder = Path(path)
     if not folder.exists():
-        return checksum(load(str(path)))
+        return checksum(bot.load(str(path)))
     mark = 0
     for file in sorted(folder.rglob("*")) if folder.is_dir() else [folder]:
         if file.is_file():
@@ -146,7 +188,7 @@ def file_checksum(path: str | Path) -> str:
     return f"{mark:08x}"
 
 
-def check_names(what: str, names: list[str], known: tuple[str, ...]) -> None:
+def check_names(what: str, names: Sequence[str], known: Sequence[str]) -> None:
     """Raise an :class:`InputError` for an empty list, a repeated name or one that is not known."""
     if not names:
         raise InputError(f"no {what} given; choose from {', '.join(known)}.")

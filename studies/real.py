@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import time
+import itertools
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -16,17 +17,14 @@ from bispectral_ot.datasets import Dataset, load, rotate_randomly, split_halves
 from bispectral_ot.datasets.transforms import background_level
 from bispectral_ot.datasets.warp import shift_maps, warp
 from bispectral_ot.drawing import fitted_axes, house_style, save
-from bispectral_ot.engines import Engine
-from bispectral_ot.engines.cluster import as_engine
 from bispectral_ot.errors import InputError
 from bispectral_ot.files import write_json, write_text
 from bispectral_ot.matching import Match, match
 from studies.baselines import LocalBinaryPatterns
-from studies.cells import CellStore
+from studies.cells import Cell, CellStore
 from studies.markdown import markdown_table
 from studies.preset import file_checksum
 
-VERB = "study real"
 CONDITIONS = ("turned", "upright", "shifted")
 DEFAULT, MOVED_DEFAULT, PATTERNS = "default", "default-translation", "lbp"
 FEATURES = (
@@ -52,13 +50,12 @@ def run_real(
     sizes: Sequence[int] = (64,),
     per_class: int = 100,
     seeds: int = 5,
-    client: Any = None,
-    overwrite: bool = False,
-) -> list[dict[str, Any]]:
-    """Match one half of each folder, turned at random (upright, or shifted and turned), with the other half.
+) -> list[Cell]:
+    """Folders of your own: how many images get their own class, by all features and by local binary patterns.
 
-    Writes a cell for each figure to ``cells/``, all of them to ``results.json``, ``table.md`` (transport),
-    ``nearest.md`` (the nearest target instead) and pictures of the default's matches to ``figures/``.
+    One half of each folder, turned at random (upright, or shifted and turned), is matched with the other half. Writes
+    ``results.json``, ``table.md`` (transport), ``nearest.md`` (the nearest target instead) and pictures of the
+    default's matches in ``figures/``.
 
     Parameters
     ----------
@@ -74,86 +71,64 @@ def run_real(
     per_class
         Images of each class on each side at most.
     seeds
-        Halves, angles and shifts are drawn so many times.
-    client
-        A ``distributed.Client`` to work on a Dask cluster, as for :func:`~bispectral_ot.match`.
+        Number of draws of halves, angles and shifts.
     """
     for condition in conditions:
         check_choice("conditions", condition, CONDITIONS)
     for name, value in (("per_class", per_class), ("seeds", seeds)):
         check_integer(name, value, minimum=1)
-    store = CellStore(
-        Path(out),
-        VERB,
-        ("results.json", "table.md", "nearest.md", "figures"),
-        names=("dataset", "condition", "size", "features", "seed"),
-        entries={"seconds": (int, float), "accuracy": (int, float), "nearest": (int, float)},
-    )
-    tasks = [
-        {"dataset": Path(folder).name, "condition": condition, "size": size, "features": kind, "seed": seed}
-        | {"per_class": per_class, "folder": folder}
-        for folder in folders
-        for size in sizes
-        for condition in conditions
-        for seed in range(seeds)
-        for kind in features
-    ]
-    cells: list[dict[str, Any]] = []
-    halves: dict[tuple[Any, ...], tuple[Dataset, Dataset]] = {}
-    engine = as_engine(client)
+    store = CellStore(out, "real")
+    tasks = list(itertools.product(folders, sizes, conditions, range(seeds), features))
+    cells: list[Cell] = []
+    sides = lru_cache(maxsize=1)(_sides)  # features of one pair of sides are made one after the other
     with store.recorded({"folders": [Path(folder).name for folder in folders], "seeds": seeds, "per_class": per_class}):
-        for number, task in enumerate(tasks):
+        for number, (folder, size, condition, seed, kind) in enumerate(tasks):
             runtime.progress("cells", number, len(tasks))
-            config = {key: value for key, value in task.items() if key != "folder"}
-            config["checksum"] = file_checksum(str(task["folder"]))
-            cell = store.find(config, overwrite=overwrite)
-            if cell is None:
-                key = tuple(task[name] for name in ("folder", "size", "condition", "seed"))
-                if key not in halves:
-                    halves = {key: _sides(task)}  # features of one pair of sides are made one after the other
-                start = time.perf_counter()
-                found = _match(*halves[key], str(task["features"]), engine)
-                cell = {"config": config, **_figures(found), "seconds": time.perf_counter() - start}
-                if task["features"] == DEFAULT and task["seed"] == 0:
-                    name = f"{config['dataset']}-{config['condition']}-{config['size']}.png"
+            config = {"dataset": Path(folder).name, "condition": condition, "size": size, "features": kind}
+            config |= {"seed": seed, "per_class": per_class, "checksum": file_checksum(folder)}
+
+            def measure() -> Cell:
+                found = _match(*sides(folder, size, condition, seed, per_class), kind)  # noqa: B023
+                if kind == DEFAULT and seed == 0:  # noqa: B023
                     with house_style():
                         axes = found.plot("pairs", n=8, ax=fitted_axes())
-                    save(axes.figure, Path(out) / "figures" / name)
-                store.save(cell)
-            cells.append(cell)
+                    name = f"{Path(folder).name}-{condition}-{size}.png"  # noqa: B023
+                    save(axes.figure, store.folder / "figures" / name)
+                return _figures(found)
+
+            cells.append(store.cell(config, measure))
         runtime.progress("cells", len(tasks), len(tasks))
-        write_json(Path(out) / "results.json", cells)
+        write_json(store.folder / "results.json", cells)
         for column, file in (("accuracy", "table.md"), ("nearest", "nearest.md")):
-            write_text(Path(out) / file, real_table(cells, column))
+            write_text(store.folder / file, real_table(cells, column))
     return cells
 
 
-def _sides(task: dict[str, Any]) -> tuple[Dataset, Dataset]:
-    dataset = load(task["folder"], resize=task["size"])
+def _sides(folder: str, size: int, condition: str, seed: int, per_class: int) -> tuple[Dataset, Dataset]:
+    dataset = load(folder, resize=size)
     if dataset.labels is None:
-        raise InputError(f"{task['folder']} has no labels; give a folder with a folder of images for each class.")
-    source, target = split_halves(dataset, per_class=task["per_class"], seed=task["seed"])
-    if task["condition"] == "upright":
+        raise InputError(f"{folder} has no labels; give a folder with a folder of images for each class.")
+    source, target = split_halves(dataset, per_class=per_class, seed=seed)
+    if condition == "upright":
         return source, target
-    if task["condition"] == "shifted":
-        random = np.random.default_rng(task["seed"])
+    if condition == "shifted":
+        random = np.random.default_rng(seed)
         directions, lengths = random.uniform(0, 2 * np.pi, len(source)), random.uniform(0, _SHIFT, len(source))
         lengths *= source.images.shape[2]
         maps = shift_maps(lengths * np.sin(directions), lengths * np.cos(directions))
-        moved = warp(source.images, maps, fill=background_level(source.images))
-        source = replace(source, images=moved)
-    return rotate_randomly(source, seed=task["seed"]), target
+        source = replace(source, images=warp(source.images, maps, fill=background_level(source.images)))
+    return rotate_randomly(source, seed=seed), target
 
 
-def _match(source: Dataset, target: Dataset, features: str, engine: Engine | None) -> Match:
+def _match(source: Dataset, target: Dataset, features: str) -> Match:
     if features == PATTERNS:
-        return match(source, target, features=LocalBinaryPatterns(), metric="l1", normalize=False, client=engine)
+        return match(source, target, features=LocalBinaryPatterns(), metric="l1", normalize=False)
     if features == MOVED_DEFAULT:
-        return match(source, target, symmetry="rotation-translation", client=engine)
-    return match(source, target, features=None if features == DEFAULT else features, client=engine)
+        return match(source, target, symmetry="rotation-translation")
+    return match(source, target, features=None if features == DEFAULT else features)
 
 
-def _figures(found: Match) -> dict[str, Any]:
+def _figures(found: Match) -> Cell:
     details = found.label_details()
     truth = found.source_labels
     return {
@@ -165,7 +140,7 @@ def _figures(found: Match) -> dict[str, Any]:
     }
 
 
-def real_table(cells: list[dict[str, Any]], column: str) -> str:
+def real_table(cells: list[Cell], column: str) -> str:
     """Mean and standard deviation over seeds of a column: rows are sets, conditions and sizes, columns features."""
     rows: dict[tuple[Any, ...], dict[str, list[float]]] = {}
     for cell in cells:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -26,7 +25,6 @@ from studies.kernel_proportions import estimate_shares
 from studies.preset import checksum
 from studies.share_tables import write_tables
 
-VERB = "study shares"
 RATES = (0.95, 0.9, 0.8, 0.7, 0.5)
 # The rate of the four regimes.
 RATE = 0.7
@@ -77,7 +75,7 @@ class _Known(Distance):
 
 def run_shares(
     out: str | Path,
-    datasets: Sequence[str],
+    datasets: Sequence[str] = ("mnist", "fashion-mnist"),
     *,
     features: Sequence[str] = ("global-bispectrum",),
     per_class: int = 200,
@@ -87,7 +85,6 @@ def run_shares(
     first: int | None = None,
     resize: int = 64,
     root: str | Path | None = None,
-    overwrite: bool = False,
 ) -> list[dict[str, Any]]:
     """Match turned halves whose classes were cut to different shares, in several ways.
 
@@ -117,9 +114,7 @@ def run_shares(
     """
     for name, value in (("per_class", per_class), ("seeds", seeds)):
         check_integer(name, value, minimum=1)
-    outputs = ("results.json", "table.md", "sweep.md", "shares.md", "passes.md", "unmatched.md", "figures")
-    names = ("dataset", "features", "seed")
-    store = CellStore(Path(out), VERB, outputs, names=names, entries={"regimes": list, "seconds": (int, float)})
+    store = CellStore(out, "shares")
     common = {"per_class": per_class, "rates": list(rates), "first": first}
     paths = {Path(name).name: name for name in datasets}
     pairs = [f"{one}{_AMONG}{other}" for other in paths for one in paths if one != other]
@@ -134,20 +129,20 @@ def run_shares(
     def loaded(name: str) -> Dataset:
         return _read(paths[name], first=first, resize=resize, root=root)
 
+    cells: list[dict[str, Any]] = []
     with store.recorded({"datasets": list(paths), "features": list(features), "seeds": seeds, **common}):
         for number, config in enumerate(configs):
             runtime.progress("cells", number, len(configs))
             sets = [loaded(name) for name in reversed(config["dataset"].split(_AMONG))]
             config["checksum"] = "+".join(map(checksum, sets))
-            if store.find(config, overwrite=overwrite) is not None:
-                continue
-            start = time.perf_counter()
-            whole = prepare(*sets, features=config["features"], per_class=per_class, seed=config["seed"])
-            found = measure_strangers(whole) if strangers else measure(whole, rates)
-            cell = {"config": config, "regimes": found, "seconds": time.perf_counter() - start}
-            store.save(cell)
+
+            def measured() -> dict[str, Any]:
+                whole = prepare(*sets, features=config["features"], per_class=per_class, seed=config["seed"])  # noqa: B023
+                return {"regimes": measure_strangers(whole) if strangers else measure(whole, rates)}
+
+            cells.append(store.cell(config, measured))
         runtime.progress("cells", len(configs), len(configs))
-        cells = store.all()
+        cells = store.with_earlier(cells, ("dataset", "features", "seed"))
         write_tables(Path(out), cells)
     return cells
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from bispectral_ot import runtime
 from bispectral_ot.costs import METRICS
 from bispectral_ot.datasets import Dataset, normalize, split_halves
 from bispectral_ot.datasets.named_sets import place
@@ -18,11 +19,10 @@ from bispectral_ot.features import choose_features
 from bispectral_ot.files import write_json, write_text
 from bispectral_ot.groups.shells import ShellBispectrum
 from bispectral_ot.groups.sphere import project_to_sphere
-from studies.cells import CellStore, Report
-from studies.experiment import CellGroup
+from studies.cells import Cell, CellStore, Config
 from studies.markdown import markdown_table
 from studies.paper import DATASET_TITLES, METRIC_TITLES
-from studies.preset import check_names, checksum, load_labelled
+from studies.preset import check_names, checksum, load_labelled, measure
 from studies.synthetic_shapes import synthetic_shapes
 
 SETTINGS = ("turned", "baseline")
@@ -101,84 +101,75 @@ def run_symmetries(
     out: str | Path,
     *,
     dataset: str | None = None,
-    symmetries: list[str] | None = None,
-    metrics: list[str] | None = None,
+    only: Sequence[str] = tuple(EXPERIMENTS),
+    metrics: Sequence[str] = METRICS,
     per_class: int = 200,
-    shapes_per_class: int = 60,
+    shapes: int = 60,
     seed: int = 0,
     root: str | Path | None = None,
-    client: Any = None,
-    overwrite: bool = False,
-    report: Report = lambda cell: None,
-) -> list[dict[str, Any]]:
-    """Match a moved set A with an unmoved B (``turned``), and A as it was with B (``baseline``).
+) -> list[Cell]:
+    """Class preservation under quarter turns and mirrors, on the sphere, and of 3-D shapes.
 
-    Cells are saved as they end, with ``results.json`` and ``table.md``; a run that was stopped goes on where it was.
-    ``run.json`` describes the latest call.
+    Raw signals are compared with bispectra: a moved set A is matched with an unmoved B (``turned``), and A as it was
+    with B (``baseline``). Writes ``results.json`` and ``table.md``.
 
     Parameters
     ----------
     dataset
-        Square images with labels, for the digits of "d4" and "so3"; by default ``mnist`` where it is at hand, else
-        ``mnist-5k``.
-    symmetries, metrics
-        Names in :data:`EXPERIMENTS` and in :data:`~bispectral_ot.costs.METRICS`; all by default.
-    per_class, shapes_per_class
-        Images and synthetic shapes of each class in each half.
+        Square images with labels, for "d4" and "so3"; by default ``mnist`` where it is at hand, else ``mnist-5k``.
+    only
+        Of d4 (quarter turns and mirrors), so3 (images on the sphere) and so3-shapes (point clouds of synthetic solids).
+    metrics
+        Names of metrics.
+    per_class, shapes
+        Images, and synthetic shapes, of each class in each half.
     seed
         Of the halves, of the shapes and of how they are moved.
-    client
-        A ``distributed.Client`` to work on a Dask cluster, as for :func:`~bispectral_ot.match`.
-
-    Returns
-    -------
-    list of dict
-        All cells of the run, as in ``results.json``.
+    root
+        Folder that has the official IDX files: nothing is downloaded.
     """
-    symmetries = list(EXPERIMENTS) if symmetries is None else symmetries
-    metrics = list(METRICS) if metrics is None else metrics
-    check_names("symmetries", symmetries, tuple(EXPERIMENTS))
+    check_names("symmetries", only, tuple(EXPERIMENTS))
     check_names("metrics", metrics, METRICS)
-    folder = Path(out)
-    names = ("symmetry", *CellStore.names)
-    store = CellStore(folder, "study symmetries", ("results.json", "table.md"), names)
-    images = _square_images(dataset, root, per_class) if set(symmetries) - {"so3-shapes"} else None
-    groups = []
-    for symmetry in symmetries:
-        size = shapes_per_class if symmetry == "so3-shapes" else per_class
-        source = synthetic_shapes(2 * size, turned=False, seed=seed) if symmetry == "so3-shapes" else images
-        assert source is not None
-        common: dict[str, Any] = {
-            "symmetry": symmetry,
-            "dataset": source.name,
-            "checksum": checksum(source),
-            "seed": seed,
-            "per_class": size,
-            "reg": REG,
-            "tol": TOL,
-            "normalized": EXPERIMENTS[symmetry].normalized,
-        }
-        for setting in SETTINGS:
-            for features in EXPERIMENTS[symmetry].features:
-                transformer = _transformer(features)
-                shared = {**common, "setting": setting, "features": features, "parameters": transformer.get_params()}
-                configs = [{**shared, "metric": metric} for metric in metrics]
-                groups.append(CellGroup(configs, partial(_sides, source, shared), transformer))
-    work = store.run(
-        groups,
-        overwrite=overwrite,
-        client=client,
-        summarise=lambda: _write_summary(folder, store.all()),
-        report=report,
-    )
-    options: dict[str, Any] = {"symmetries": symmetries, "dataset": images and images.name, "metrics": metrics}
-    options |= {"per_class": per_class, "shapes_per_class": shapes_per_class, "seed": seed, "overwrite": overwrite}
-    with store.recorded(options):
-        for _ in work:
-            pass
-        cells = store.all()
-        _write_summary(folder, cells)
-    return cells
+    store = CellStore(out, "symmetries")
+    images = _square_images(dataset, root, per_class) if set(only) - {"so3-shapes"} else None
+    tasks = [
+        (symmetry, setting, features, metric)
+        for symmetry in only
+        for setting in SETTINGS
+        for features in EXPERIMENTS[symmetry].features
+        for metric in metrics
+    ]
+    cells: list[Cell] = []
+    options = {"only": only, "dataset": images and images.name, "metrics": metrics}
+    with store.recorded(options | {"per_class": per_class, "shapes": shapes, "seed": seed}):
+        for number, (symmetry, setting, features, metric) in enumerate(tasks):
+            runtime.progress("cells", number, len(tasks))
+            solids = symmetry == "so3-shapes"
+            source = synthetic_shapes(2 * shapes, turned=False, seed=seed) if solids else images
+            assert source is not None
+            config = {
+                "symmetry": symmetry,
+                "dataset": source.name,
+                "checksum": checksum(source),
+                "setting": setting,
+                "features": features,
+                "parameters": _transformer(features).get_params(),
+                "metric": metric,
+                "seed": seed,
+                "per_class": shapes if solids else per_class,
+                "reg": REG,
+                "tol": TOL,
+            }
+            cells.append(store.cell(config, partial(_measure, source, config)))
+        runtime.progress("cells", len(tasks), len(tasks))
+        found = store.with_earlier(cells, ("symmetry", "dataset", "setting", "features", "metric"))
+        write_json(store.folder / "results.json", {"cells": found})
+        write_text(store.folder / "table.md", symmetry_table(found))
+    return found
+
+
+def _measure(source: Dataset, config: Config) -> Cell:
+    return measure(*_sides(source, config), _transformer(config["features"]), config)
 
 
 def _transformer(features: str) -> Any:
@@ -211,11 +202,6 @@ def _square_images(dataset: str | None, root: str | Path | None, per_class: int)
     if images.images.shape[1] != images.images.shape[2]:
         raise InputError(f"{images.name!r} has images that are not square, so quarter turns do not fit; resize them.")
     return images
-
-
-def _write_summary(folder: Path, cells: list[dict[str, Any]]) -> None:
-    write_json(folder / "results.json", {"cells": cells})
-    write_text(folder / "table.md", symmetry_table(cells))
 
 
 def symmetry_table(cells: list[dict[str, Any]]) -> str:

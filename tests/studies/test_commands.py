@@ -1,35 +1,25 @@
+"""Studies as they are typed."""
+
 from __future__ import annotations
 
 import json
 from pathlib import Path
 
-from typer.testing import CliRunner
+import pytest
 
-from studies.cell_bars import time_left
-from studies.commands import app
-
-RUNNER = CliRunner()
+from studies.__main__ import STUDIES, main, parser
 
 
-def test_class_preservation_from_the_command_line(tmp_path: Path) -> None:
+def test_class_preservation_from_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["class-preservation", "--datasets", "digits", "--features", "ring-power", "--metrics", "l1"]
     words += ["--settings", "rotated", "--per-class", "5", "--clean", "--out", str(tmp_path / "run")]
-    done = RUNNER.invoke(app, words)
-    assert done.exit_code == 0, done.output
-    assert "digits rotated ring-power l1: 0." in done.output
-    assert "Table 1." in done.output
+    assert main(words) == 0
+    assert "Table 1." in capsys.readouterr().out
     (cell,) = json.loads((tmp_path / "run" / "results.json").read_text())["cells"]
     assert cell["config"]["fill"] == "background"
     assert cell["config"]["parameters"]["sampling"] == "bilinear"
-    again = RUNNER.invoke(app, words)
-    assert again.exit_code == 0
-    assert " s\n" not in again.output  # nothing was computed
-
-    (path,) = (tmp_path / "run" / "cells").iterdir()
-    path.write_text(path.read_text().replace('"converged": true', '"converged": false'))
-    missed = RUNNER.invoke(app, words)
-    assert missed.exit_code == 1
-    assert "missed its tolerance" in missed.output
+    assert main([*words, "--quiet"]) == 0
+    assert capsys.readouterr().out == ""
 
 
 def test_geometry_distances_and_ablation_from_the_command_line(tmp_path: Path) -> None:
@@ -40,38 +30,37 @@ def test_geometry_distances_and_ablation_from_the_command_line(tmp_path: Path) -
         (["distances", *common, str(tmp_path / "distances"), *turned, "--metrics", "l1"], "results.json"),
         (["ablation", *common, str(tmp_path / "ablation"), "--questions", "tol", "--per-class", "3"], "tol.md"),
     ):
-        done = RUNNER.invoke(app, words)
-        assert done.exit_code == 0, done.output
+        assert main(words) == 0
         assert (tmp_path / words[0] / file).is_file()
         record = json.loads((tmp_path / words[0] / "run.json").read_text())
         assert record["config"]["verb"] == f"study {words[0]}"
-    assert "digits rotated ring-bispectrum l1: " in done.output
-    for value in ("0.005", "1e-06"):
-        assert f" (tol: {value}) in " in done.output
 
 
-def test_too_few_images_of_a_class_are_told(tmp_path: Path) -> None:
+def test_options_are_the_parameters_of_the_functions() -> None:
+    given = parser().parse_args(
+        ["frames", "a", "b", "--changes", "upright; enlarged, black", "--per-class", "3", "--out", "x"]
+    )
+    assert (given.folders, given.per_class) == (["a", "b"], 3)
+    assert given.changes == ["upright", "enlarged, black"]
+    given = parser().parse_args(["compare", "--sizes", "10,20", "--regs", "0.1", "--out", "x"])
+    assert (given.sizes, given.regs) == ([10, 20], [0.1])
+
+
+@pytest.mark.parametrize("study", STUDIES)
+def test_every_option_is_explained(study: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="0"):
+        main([study, "--help"])
+    assert "--out" in capsys.readouterr().out
+
+
+def test_wrong_words_and_wrong_values_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["geometry", "--out", str(tmp_path / "run"), "--per-class", "one"])
+    assert main(["geometry", "--out", str(tmp_path / "run"), "--dataset", "digits", "--metric", "l3"]) == 2
+    assert "unknown metric 'l3'" in capsys.readouterr().err
+
+
+def test_too_few_images_of_a_class_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["class-preservation", "--datasets", "digits", "--features", "pixels", "--metrics", "l1"]
-    words += ["--settings", "baseline", "--out", str(tmp_path / "run"), "--per-class"]
-    for per_class, told in (("88", 1), ("87", 0)):
-        done = RUNNER.invoke(app, [*words, per_class, "--overwrite"])
-        assert done.exit_code == 0
-        assert done.stderr.count("'digits' has 174 of class '8', 87 for each half") == told
-
-
-def test_words_that_are_no_numbers_are_refused(tmp_path: Path) -> None:
-    done = RUNNER.invoke(app, ["geometry", "--out", str(tmp_path / "run"), "--per-class", "one"])
-    assert done.exit_code == 2
-    assert "such as 1,10" in done.stderr
-
-
-def test_time_left_counts_the_cells_of_this_session_only() -> None:
-    began = [(0.0, 40), (600.0, 41), (1200.0, 42)]
-    assert time_left(began[:1], 40, 48) == "40 of 48"
-    assert time_left(began, 42, 48) == "42 of 48, about 1 h 00 min left"
-
-
-def test_shares_wants_rates_that_are_shares(tmp_path: Path) -> None:
-    done = RUNNER.invoke(app, ["shares", "--rates", "0.9,1.5", "--out", str(tmp_path / "run")])
-    assert done.exit_code == 2
-    assert "between 0 and 1, got '1.5'" in done.stderr
+    assert main([*words, "--settings", "baseline", "--out", str(tmp_path / "run"), "--per-class", "88"]) == 0
+    assert "'digits' has 174 of class '8', 87 for each half" in " ".join(capsys.readouterr().err.split())

@@ -42,7 +42,6 @@ def test_cells_carry_a_checksum_of_their_images(tmp_path):
         features=["pixels"],
         test_images=20,
         repeats=2,
-        overwrite=True,
         skip=7,
     )
     assert other["rates"][0]["config"]["checksum"] not in checksums

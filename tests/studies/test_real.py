@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 import bispectral_ot as bot
-from bispectral_ot.errors import InputError, RunExistsError
+from bispectral_ot.errors import InputError
 from studies.baselines import LocalBinaryPatterns
 from studies.preset import file_checksum
 from studies.real import run_real
@@ -64,12 +64,13 @@ def test_patterns_are_histograms_that_quarter_turns_leave():
     np.testing.assert_allclose(patterns.transform(np.rot90(images, axes=(1, 2))), rows, atol=0.02)
 
 
-def test_cells_of_a_folder_that_changed_are_refused(folder, tmp_path):
+def test_a_folder_that_changed_is_measured_again(folder, tmp_path):
     copy = tmp_path / "set"
     shutil.copytree(folder, copy)
     options = {"features": ["pixels"], "conditions": ["upright"], "sizes": [24], "seeds": 1}
-    run_real(tmp_path / "run", [str(copy)], **options)
+    (first,) = run_real(tmp_path / "run", [str(copy)], **options)
     Image.fromarray(np.zeros((24, 24), dtype=np.uint8)).save(copy / "0" / "0.png")
     file_checksum.cache_clear()
-    with pytest.raises(RunExistsError, match="checksum"):
-        run_real(tmp_path / "run", [str(copy)], **options)
+    (second,) = run_real(tmp_path / "run", [str(copy)], **options)
+    assert second["config"]["checksum"] != first["config"]["checksum"]
+    assert len(list((tmp_path / "run" / "cells").iterdir())) == 2

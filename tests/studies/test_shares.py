@@ -9,7 +9,7 @@ import pytest
 
 import bispectral_ot as bot
 from studies.share_tables import REGIMES, WAYS
-from studies.shares import Task, compare_ways, find_regimes, nearest_labels, prepare, run_shares
+from studies.shares import Task, find_regimes, nearest_labels, prepare, run_shares
 
 
 @pytest.fixture(scope="module")
@@ -37,21 +37,6 @@ def test_regimes_cut_the_classes_as_they_say(whole):
     assert len(half.target_labels) == 400
 
 
-@pytest.mark.xfail(reason="the study has the former estimator of proportions, a match the class model", strict=False)
-def test_a_cell_says_what_a_match_does(digits, whole):
-    source, target = bot.split_halves(digits, seed=1, per_class=40)
-    source = bot.rotate_randomly(source, seed=1)
-    regime = next(regime for regime in find_regimes(whole, []) if regime.name == "opposite")
-    sides = source.select(regime.sources), target.select(regime.targets)
-    found = compare_ways(whole.cut(regime), intervals=False)
-    for way in ("relaxed", "estimated"):
-        accuracy = bot.class_preservation(bot.match(*sides, marginals=way, metric_learning="none")).accuracy
-        # the cell's pixels are normalized over the sets before they are cut
-        assert found["accuracy"][way] == pytest.approx(accuracy, abs=0.03)
-    assert found["accuracy"]["oracle"] > found["accuracy"]["balanced"] + 0.3
-    assert found["passes"]["relaxed"] <= found["passes"]["balanced"] / 2
-
-
 def test_votes_of_neighbours_are_counted_and_ties_go_to_the_nearer():
     costs = np.float32([[1, 2, 3, 4, 5], [5, 4, 3, 2, 1]])
     task = Task(costs, np.zeros((5, 5), np.float32), np.array([0, 1]), np.array([0, 1, 1, 2, 0]))
@@ -64,9 +49,10 @@ def test_votes_of_neighbours_are_counted_and_ties_go_to_the_nearer():
 def test_the_study_writes_its_tables_and_goes_on_where_it_was(tmp_path):
     options = {"per_class": 20, "rates": [0.8]}
     run_shares(tmp_path / "run", ["digits"], seeds=1, **options)
-    first = (tmp_path / "run" / "cells" / "digits-global-bispectrum-0.json").read_bytes()
+    (first,) = (tmp_path / "run" / "cells").iterdir()
+    written = first.stat().st_mtime_ns
     cells = run_shares(tmp_path / "run", ["digits"], seeds=2, **options)
-    assert (tmp_path / "run" / "cells" / "digits-global-bispectrum-0.json").read_bytes() == first
+    assert first.stat().st_mtime_ns == written
     assert [cell["config"]["seed"] for cell in cells] == [0, 1]
     assert json.loads((tmp_path / "run" / "results.json").read_text())["cells"] == cells
     table = (tmp_path / "run" / "table.md").read_text().splitlines()

@@ -6,18 +6,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 import bispectral_ot as bot
-from bispectral_ot.errors import InputError, RunExistsError
-from studies import run_symmetries
-from studies.commands import app
-from studies.symmetries import EXPERIMENTS, turn_and_mirror, turn_shapes
+from bispectral_ot.errors import InputError
+from studies.symmetries import EXPERIMENTS, run_symmetries, turn_and_mirror, turn_shapes
 from studies.synthetic_shapes import synthetic_shapes
 
 
 def run(out: Path, **options: Any) -> list[dict[str, Any]]:
-    defaults: dict[str, Any] = {"dataset": "digits", "metrics": ["l2"], "per_class": 5, "shapes_per_class": 4}
+    defaults: dict[str, Any] = {"dataset": "digits", "metrics": ["l2"], "per_class": 5, "shapes": 4}
     return run_symmetries(out, **(defaults | options))
 
 
@@ -39,7 +36,7 @@ def test_every_symmetry_with_raw_signals_and_invariants(tmp_path: Path) -> None:
 
 
 def test_a_cell_is_what_match_gives(tmp_path: Path) -> None:
-    cells = run(tmp_path, symmetries=["so3-shapes"])
+    cells = run(tmp_path, only=["so3-shapes"])
     (cell,) = (c for c in cells if (c["features"], c["setting"]) == ("shell-bispectrum", "turned"))
     a, b = bot.split_halves(synthetic_shapes(8, turned=False, seed=0), seed=0)
     match = bot.match(
@@ -54,15 +51,6 @@ def test_a_cell_is_what_match_gives(tmp_path: Path) -> None:
     assert cell["transport_cost"] == pytest.approx(match.distance, rel=1e-5)
     # the cell gives each source the class with most of its mass, as the paper does; a match its most probable class
     assert cell["accuracy"] == pytest.approx(bot.class_preservation(match, a.labels, b.labels).accuracy, abs=0.05)
-
-
-def test_a_second_run_computes_nothing_and_other_choices_are_refused(tmp_path: Path) -> None:
-    run(tmp_path, symmetries=["d4"])
-    computed: list[Any] = []
-    run(tmp_path, symmetries=["d4"], report=computed.append)
-    assert not computed
-    with pytest.raises(RunExistsError, match="seed = 0, not 1"):
-        run(tmp_path, symmetries=["d4"], seed=1)
 
 
 def test_every_element_of_d4_is_used_and_no_pixel_is_lost() -> None:
@@ -83,7 +71,7 @@ def test_shapes_are_turned_and_not_mirrored_or_bent() -> None:
 
 def test_wrong_names_and_sets_without_labels_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="unknown symmetries 'so2'"):
-        run(tmp_path / "out", symmetries=["so2"])
+        run(tmp_path / "out", only=["so2"])
     np.save(tmp_path / "images.npy", np.zeros((4, 8, 8), dtype=np.uint8))
     with pytest.raises(InputError, match="has no labels"):
         run(tmp_path / "out", dataset=str(tmp_path / "images.npy"))
@@ -91,11 +79,3 @@ def test_wrong_names_and_sets_without_labels_are_refused(tmp_path: Path) -> None
     with pytest.raises(InputError, match="not square"):
         run(tmp_path / "out", dataset=str(tmp_path / "wide.npz"))
     assert not (tmp_path / "out").exists()
-
-
-def test_from_the_command_line(tmp_path: Path) -> None:
-    words = ["symmetries", "--dataset", "digits", "--only", "d4", "--metrics", "cosine", "--per-class", "4"]
-    done = CliRunner().invoke(app, [*words, "--out", str(tmp_path / "run")])
-    assert done.exit_code == 0, done.output
-    assert "digits turned d4-bispectrum cosine: " in done.output
-    assert "digits, quarter turns and mirrors: D_4 bispectrum" in done.output

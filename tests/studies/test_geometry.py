@@ -9,9 +9,8 @@ from sklearn.metrics import pairwise_distances as sklearn_distances
 
 import bispectral_ot as bot
 from bispectral_ot.errors import InputError
-from studies import Preset, run_distances, run_geometry
-from studies.distances import angle_means, class_means
-from studies.turned import pairwise_distances, turned_images
+from studies.geometry import angle_means, class_means, pairwise_distances, run_distances, run_geometry, turned_images
+from studies.preset import Preset
 
 DIGITS = bot.load("digits")
 
@@ -22,12 +21,6 @@ def test_every_image_is_turned_by_all_multiples() -> None:
     for quarter in range(4):
         expected = np.rot90(turned.images[:, :, 0], quarter, axes=(2, 3))
         np.testing.assert_allclose(turned.images[:, :, quarter], expected, atol=1e-5)
-
-
-def test_fewer_images_are_a_part_of_more() -> None:
-    many = turned_images(DIGITS, per_class=3, step=120.0, preset=Preset(seed=8))
-    one = turned_images(DIGITS, per_class=1, step=120.0, preset=Preset(seed=8))
-    np.testing.assert_array_equal(one.images, many.first(1).images)
 
 
 def test_clean_corners_are_background() -> None:
