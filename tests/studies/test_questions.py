@@ -62,5 +62,5 @@ def test_every_variant_of_a_question_is_another_experiment(tmp_path: Path) -> No
 def test_unknown_questions_and_exact_transport_beyond_the_budget_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="unknown questions 'why'"):
         run_ablation(tmp_path, "digits", questions=["why"])
-    with pytest.raises(MemoryBudgetError, match="working memory of 1.0 MB"), runtime.running(memory="1MB"):
+    with pytest.raises(MemoryBudgetError, match=r"working memory of 1\.0 MB"), runtime.running(memory="1MB"):
         run_ablation(tmp_path, "digits", questions=["solvers"], preset=SMALL)
