@@ -23,8 +23,7 @@ from benchmarks.million import kernel_rates
 from benchmarks.timing import timed
 from bispectral_ot.costs import Cost, FeatureDistance
 from bispectral_ot.engines import Engine, Threads, core_count
-from bispectral_ot.engines.cluster import connected
-from bispectral_ot.engines.dask import Dask
+from bispectral_ot.engines.cluster import Dask, connected
 from bispectral_ot.files import write_json
 from bispectral_ot.runs import run_record
 from bispectral_ot.transport import Sinkhorn
@@ -69,7 +68,7 @@ def measure(n: int, engine: Dask, workers: int, *, storage: Any, repeats: int, k
     """Passes of threads and of the engine's workers in turns; with ``kill``, one more after a worker was killed."""
     engine.client.wait_for_workers(workers, timeout=120)
     threads = Threads()
-    with threads_of_this_process(workers), threads.session():
+    with threads_of_this_process(workers):
         here, there = Passes(n, threads, storage), Passes(n, engine, storage)
         for _ in range(repeats + 1):
             here.step()

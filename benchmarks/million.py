@@ -20,7 +20,7 @@ import numpy as np
 from benchmarks.streamed import write_matches
 from bispectral_ot import runtime
 from bispectral_ot.costs import Cost, FeatureDistance
-from bispectral_ot.costs.encoded import plain
+from bispectral_ot.costs.cost import EncodedRows
 from bispectral_ot.datasets import Dataset, load
 from bispectral_ot.datasets.transforms import rotate
 from bispectral_ot.engines import core_count, one_blas_thread
@@ -103,15 +103,15 @@ def kernel_rates(source: Any, target: Any) -> dict[str, float]:
 
     rows = np.array(source[:256])
     distance = FeatureDistance(rows, target, "sqeuclidean")
-    encoded = plain(distance.rows(0, len(rows)))
+    encoded = EncodedRows.plain(distance.rows(0, len(rows)))
     g, weights = np.zeros(len(target), dtype=np.float32), np.ones(len(rows))
     unit, sums = 100 / float(encoded.codes.max()), np.zeros(len(target))
     f = np.zeros(len(rows))
-    pass_kernels.sweep(encoded, unit, g, weights, 1.0, np.inf, f, sums)
+    pass_kernels.sweep(encoded, unit, g, weights, 1.0, f, sums)
     out = np.empty((len(rows), len(target)), dtype=np.float32)
     with one_blas_thread():
         products = _least(lambda: np.matmul(rows, target.T, out=out))
-    exponentials = _least(lambda: pass_kernels.sweep(encoded, unit, g, weights, 1.0, np.inf, f.copy(), sums))
+    exponentials = _least(lambda: pass_kernels.sweep(encoded, unit, g, weights, 1.0, f.copy(), sums))
     cores = core_count()
     return {"products": cores * out.size * rows.shape[1] / products, "exponentials": cores * out.size / exponentials}
 

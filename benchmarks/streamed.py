@@ -1,4 +1,4 @@
-"""Best matches and labels of very many sources: written as they are read, never held together."""
+"""Best matches and labels of very many sources in a file."""
 
 from __future__ import annotations
 
@@ -57,25 +57,17 @@ def write_matches(
     if suffix not in (".csv", ".parquet"):
         raise InputError(f"matches are written to a .csv or a .parquet file, got {str(path)!r}.")
     if not isinstance(coupling, EntropicCoupling):
-        raise InputError(f"only a plan of potentials is read row by row, got {coupling!r}; solve with Sinkhorn.")
+        raise InputError(f"only a plan of potentials has so many sources, got {coupling!r}; solve with Sinkhorn.")
     names, codes = (None, None) if target_labels is None else np.unique(target_labels, return_inverse=True)
     with whole_file(path) as partial, (_parquet if suffix == ".parquet" else _csv)(partial) as write:
-        waiting: list[Columns] = []
-        start = 0
-        for read in coupling.read_rows(k=k, target_labels=codes):
-            waiting.append(_columns(start, read, coupling.source_weights, names))
-            start += len(read.row_sums)
-            if sum(len(columns["source"]) for columns in waiting) >= _ROWS:
-                write(_joined(waiting))
-                waiting = []
-        if waiting:
-            write(_joined(waiting))
+        columns = _columns(coupling.summary(k=k, target_labels=codes), coupling.source_weights, names)
+        for start in range(0, coupling.shape[0], _ROWS):
+            write({name: values[start : start + _ROWS] for name, values in columns.items()})
 
 
-def _columns(start: int, read: PlanSummary, weights: NDArray[np.float64], names: NDArray[Any] | None) -> Columns:
-    rows = slice(start, start + len(read.row_sums))
-    mass = np.where(weights[rows] > 0, weights[rows], 1.0)
-    columns: Columns = {"source": np.arange(rows.start, rows.stop)}
+def _columns(read: PlanSummary, weights: NDArray[np.float64], names: NDArray[Any] | None) -> Columns:
+    mass = np.where(weights > 0, weights, 1.0)
+    columns: Columns = {"source": np.arange(len(weights))}
     for place in range(read.top_indices.shape[1]):
         columns[f"target_{place + 1}"] = read.top_indices[:, place]
         columns[f"share_{place + 1}"] = (read.top_masses[:, place] / mass).astype(np.float32)
@@ -83,10 +75,6 @@ def _columns(start: int, read: PlanSummary, weights: NDArray[np.float64], names:
         columns["label"] = names[read.source_class_mass.argmax(axis=1)]
         columns["label_share"] = (read.source_class_mass.max(axis=1) / mass).astype(np.float32)
     return columns
-
-
-def _joined(parts: list[Columns]) -> Columns:
-    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
 @contextmanager

@@ -12,9 +12,8 @@ from bispectral_ot import runtime
 from bispectral_ot.checks import check_integer, check_positive
 from bispectral_ot.costs import Cost, as_cost
 from bispectral_ot.errors import InputError
-from bispectral_ot.transport.coupling import EntropicCoupling
-from bispectral_ot.transport.solver import warn_unless_converged
-from bispectral_ot.transport.weights import as_weights
+from bispectral_ot.transport.coupling import EntropicCoupling, warn_unless_converged
+from bispectral_ot.transport.marginals import as_weights
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -111,11 +111,6 @@ def running(
         _current.reset(token)
 
 
-def adopt(context: Runtime) -> None:
-    """Make ``context`` that of the running thread, which works for another one."""
-    _current.set(context)
-
-
 def progress(stage: str, done: int, total: int) -> None:
     """Report that ``done`` of ``total`` units of ``stage`` are finished; ``total`` is 0 where it is unknown.
 

@@ -1,4 +1,4 @@
-"""The passes of a cost against literal versions: one Sinkhorn iteration, rows of a plan, and what is read off it."""
+"""The passes of a cost against literal versions: one Sinkhorn iteration, gathered entries, and summaries of a plan."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numba import njit
 
 import pass_oracles as literal
 from bispectral_ot import runtime
 from bispectral_ot.costs import Cost
+from bispectral_ot.costs.pass_kernels import exp2
 
 
 @pytest.fixture(scope="module", params=literal.COSTS, ids=str)
@@ -24,53 +26,73 @@ def random_weights(n, seed, zeros=0):
     return values / values.sum()
 
 
+# The exponential
+
+
+@njit
+def exp2_of_all(x, out):
+    for i in range(x.shape[0]):
+        out[i] = exp2(x[i])
+
+
+@pytest.mark.parametrize(
+    ("dtype", "lowest", "highest", "accuracy"),
+    [(np.float32, -125.0, 126.0, 3e-7), (np.float64, -1021.0, 1022.0, 2e-15)],
+)
+def test_the_exponential_over_its_whole_range_and_beyond(dtype, lowest, highest, accuracy):
+    generator = np.random.default_rng(0)
+    whole = np.arange(lowest, highest + 1)  # integers, and the halves where rounding changes
+    halves = whole[:-1] + 0.5
+    few = [generator.uniform(lowest, highest, 200_000), generator.uniform(-1, 1, 50_000)]
+    x = np.concatenate([*few, whole, halves, np.nextafter(halves, 1e9)]).astype(dtype)
+    found, exact = np.empty_like(x), np.exp2(x.astype(np.longdouble))
+    exp2_of_all(x, found)
+    assert (np.abs(found - exact) / exact).max() <= accuracy
+    # -1e30 stands for no mass, denormal numbers are slow, and a large exponent must not run into the sign bit
+    beyond = np.array([lowest - 0.5, 10 * lowest, -1e30, highest + 1, 4 * highest + 8, 2048, 1e30], dtype=dtype)
+    found = np.empty_like(beyond)
+    exp2_of_all(beyond, found)
+    np.testing.assert_allclose(found, [2.0**lowest] * 3 + [2.0**highest] * 4, rtol=3e-7)
+
+
 # Sweeps
 
 
-@pytest.mark.parametrize(("damping", "guess"), [(1.0, 0.0), (0.9, 5000.0), (0.3, -5000.0)])
-def test_a_sweep_in_float64_is_the_literal_iteration(cost, damping, guess):
+@pytest.mark.parametrize(
+    ("dtype", "damping", "guess"),
+    [
+        (np.float64, 1.0, 0.0),
+        (np.float64, 0.9, 5000.0),
+        (np.float64, 0.3, -5000.0),
+        (np.float32, 1.0, -300.0),
+        (np.float32, 0.5, 300.0),
+    ],
+)
+def test_a_sweep_is_the_literal_iteration(cost, dtype, damping, guess):
     n, m = cost.shape
     unit = 40 / cost.maximum
     weights, g = random_weights(n, 1, zeros=3), np.random.default_rng(2).normal(scale=5, size=m)
-    f, sums = cost.sweep(np.full(n, guess), g, weights, unit=unit, damping=damping)
+    f, sums = cost.sweep(np.full(n, guess), g, weights, unit=unit, damping=damping, dtype=dtype)
     expected_f, expected_sums = literal.sweep(literal.entries(cost), np.full(n, guess), g, weights, unit, damping)
+    assert f.dtype == sums.dtype == np.float64
     error = literal.exponent_error(cost, unit)
-    np.testing.assert_allclose(f, expected_f, rtol=1e-13, atol=error)
+    if dtype is np.float32:
+        error += 4e-5  # exponents of up to 60, rounded a few times to 24 bits
+    np.testing.assert_allclose(f, expected_f, rtol=1e-13 if dtype is np.float64 else 1e-7, atol=error)
     np.testing.assert_allclose(sums, expected_sums, rtol=2 * error)
 
 
-@pytest.mark.parametrize(("damping", "guess"), [(1.0, 0.0), (0.5, 300.0), (1.0, -300.0)])
-def test_a_sweep_in_float32_is_near_it(cost, damping, guess):
-    n, m = cost.shape
-    unit = 40 / cost.maximum
-    weights, g = random_weights(n, 1, zeros=3), np.random.default_rng(2).normal(scale=5, size=m)
-    f, sums = cost.sweep(np.full(n, guess), g, weights, unit=unit, damping=damping, dtype=np.float32)
-    expected_f, expected_sums = literal.sweep(literal.entries(cost), np.full(n, guess), g, weights, unit, damping)
-    assert f.dtype == sums.dtype == np.float64
-    error = literal.exponent_error(cost, unit) + 4e-5  # exponents of up to 60, rounded a few times to 24 bits
-    np.testing.assert_allclose(f, expected_f, rtol=1e-7, atol=error)
-    np.testing.assert_allclose(sums, expected_sums, rtol=error)
-
-
 @pytest.mark.parametrize(("dtype", "exponent"), [(np.float32, 1.0), (np.float32, 1e5), (np.float64, 1e5)])
-def test_rows_sum_to_their_weights_at_any_regularisation(cost, dtype, exponent):
+def test_rows_sum_to_their_weights_at_any_regularisation_and_columns_without_mass_get_none(cost, dtype, exponent):
     n, m = cost.shape
-    unit = exponent / cost.maximum
-    weights = random_weights(n, 3)
-    f, sums = cost.sweep(np.zeros(n), np.zeros(m), weights, unit=unit, dtype=dtype)
-    # what float32 rounds off an exponent is a share of its size
-    tolerance = 1e-9 if dtype is np.float64 else 1e-6 + exponent * 2.0**-22
-    np.testing.assert_allclose(cost.plan_rows(f, np.zeros(m), 0, n, unit=unit).sum(axis=1), weights, rtol=tolerance)
-    assert sums.sum() == pytest.approx(1, rel=1e-5 if dtype is np.float32 else 1e-12)
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_columns_without_mass_get_none(cost, dtype):
-    n, m = cost.shape
+    unit, weights = exponent / cost.maximum, random_weights(n, 3)
     g = np.where(np.arange(m) % 5 == 0, -1e30, 0.0)
-    _, sums = cost.sweep(np.zeros(n), g, random_weights(n, 4), unit=3.0, dtype=dtype)
-    assert sums[::5].max() < (1e-30 if dtype is np.float32 else 1e-200)
-    assert sums.sum() == pytest.approx(1, rel=1e-5)
+    f, sums = cost.sweep(np.zeros(n), g, weights, unit=unit, dtype=dtype)
+    # what float32 rounds off an exponent is a fraction of its size
+    tolerance = 1e-9 if dtype is np.float64 else 1e-6 + exponent * 2.0**-22
+    np.testing.assert_allclose(cost.read(f, g, unit=unit).row_sums, weights, rtol=tolerance)
+    assert sums.sum() == pytest.approx(1, rel=1e-5 if dtype is np.float32 else 1e-12)
+    assert sums[::5].max() < (1e-15 if dtype is np.float32 else 1e-200)
 
 
 @settings(max_examples=60)
@@ -91,21 +113,32 @@ def test_any_small_matrix_is_swept_right(data):
     np.testing.assert_allclose(sums, expected_sums, rtol=1e-11)
 
 
-# Rows of the plan
+# Gathered entries
 
 
-@pytest.mark.parametrize(("start", "stop"), [(0, 40), (13, 29), (7, 7)])
-def test_rows_of_the_plan(cost, start, stop):
-    n, m = cost.shape
-    unit, generator = 30 / cost.maximum, np.random.default_rng(6)
-    f, g = generator.normal(scale=3, size=n), generator.normal(scale=3, size=m)
-    f[::7] = -np.inf
-    expected = literal.plan(literal.entries(cost), f, g, unit)[start:stop]
-    found = cost.plan_rows(f, g, start, stop, unit=unit)
-    np.testing.assert_allclose(found, expected, rtol=literal.exponent_error(cost, unit))
+def test_gathered_are_the_entries_above_the_mark_of_their_row_or_column(cost):
+    (n, m), unit = cost.shape, 100 / cost.maximum
+    generator = np.random.default_rng(2)
+    f, g = generator.normal(size=n), generator.normal(size=m)
+    low_rows, low_columns = generator.uniform(-20, -5, n), generator.uniform(-20, -5, m)
+    low_rows[::7] = 1e9
+    exponents = unit * literal.entries(cost)
+    height = f[:, None] + g - exponents
+    expected = (height > low_rows[:, None]) | (height > low_columns)
+    # entries within rounding of a mark may fall on either side
+    near = np.minimum(abs(height - low_rows[:, None]), abs(height - low_columns))
+    error = literal.exponent_error(cost, unit)
+    active = cost.gather(f, g, low_rows, low_columns, unit=unit, max_density=1.0)
+    found = np.zeros((n, m), dtype=bool)
+    rows = np.repeat(np.arange(n), np.diff(active.indptr))
+    found[rows, active.indices] = True
+    assert 0 < found.sum() == active.nnz < n * m
+    assert (found == expected)[near > error].all()
+    np.testing.assert_allclose(active.data, exponents[rows, active.indices], atol=error)
+    assert cost.gather(f, g, low_rows - 100, low_columns - 100, unit=unit, max_density=0.1) is None
 
 
-# What is read off a plan
+# Summaries of a plan
 
 
 @pytest.fixture(scope="module")
@@ -118,76 +151,37 @@ def potentials(cost):
     return f, g, 50 / cost.maximum
 
 
-def test_sums_and_cost_are_those_of_the_plan(cost, potentials):
-    f, g, unit = potentials
+@pytest.mark.parametrize("k", [0, 1, 31])
+def test_sums_best_targets_and_class_masses_are_those_of_the_plan(cost, potentials, k):
+    (n, m), (f, g, unit), calls = cost.shape, potentials, []
+    generator = np.random.default_rng(8)
+    sources, targets = generator.integers(-1, 4, n), generator.integers(-1, 6, m)
+    sources[0], targets[0] = 3, 5
     costs = literal.entries(cost)
     plan, error = literal.plan(costs, f, g, unit), 2 * literal.exponent_error(cost, unit)
-    found = cost.read(f, g, unit=unit)
-    np.testing.assert_allclose(found.row_sums, plan.sum(axis=1), rtol=error, atol=1e-290)
-    np.testing.assert_allclose(found.column_sums, plan.sum(axis=0), rtol=error, atol=1e-290)
+    with runtime.running(progress=lambda *call: calls.append(call)):
+        found = cost.read(f, g, unit=unit, k=k, source_labels=sources, target_labels=targets)
+    assert calls[-1] == ("summary", n, n)
+    near, atol = {"rtol": error, "atol": 1e-290}, 2.0**-21 * cost.maximum  # 16 bits decoded in float32, as block does
+    np.testing.assert_allclose(found.row_sums, plan.sum(axis=1), **near)
+    np.testing.assert_allclose(found.column_sums, plan.sum(axis=0), **near)
     assert found.transport_cost == pytest.approx((plan * costs).sum(), rel=error + 1e-12)
-
-
-@pytest.mark.parametrize("k", [1, 31])
-def test_the_best_targets_their_masses_and_costs_are_those_of_the_plan(cost, potentials, k):
-    f, g, unit = potentials
-    costs = literal.entries(cost)
-    plan, error = literal.plan(costs, f, g, unit), 2 * literal.exponent_error(cost, unit)
-    found = cost.read(f, g, unit=unit, k=k)
-    np.testing.assert_allclose(found.top_masses, -np.sort(-plan, axis=1)[:, :k], rtol=error, atol=1e-290)
-    np.testing.assert_allclose(
-        np.take_along_axis(plan, found.top_indices, axis=1), found.top_masses, rtol=error, atol=1e-290
-    )
+    np.testing.assert_allclose(found.top_masses, -np.sort(-plan, axis=1)[:, :k], **near)
+    np.testing.assert_allclose(np.take_along_axis(plan, found.top_indices, axis=1), found.top_masses, **near)
     assert all(len(set(row)) == k for row in found.top_indices.tolist())
-    atol = 2.0**-21 * cost.maximum  # 16 bits decoded in float32, as block does
     np.testing.assert_allclose(found.top_costs, np.take_along_axis(costs, found.top_indices, axis=1), atol=atol)
-    np.testing.assert_allclose(found.nearest_costs, costs.min(axis=1), atol=atol)
-    np.testing.assert_allclose(costs[np.arange(len(costs)), found.nearest], costs.min(axis=1), atol=atol)
-
-
-def test_without_best_targets_there_are_no_nearest_ones_either(cost, potentials):
-    f, g, unit = potentials
-    found = cost.read(f, g, unit=unit, k=0)
-    assert found.top_indices.shape == found.top_masses.shape == found.top_costs.shape == (cost.shape[0], 0)
-    assert not found.nearest.any()
-    assert not found.nearest_costs.any()
+    lowest = costs.min(axis=1) if k else np.zeros(n)
+    np.testing.assert_allclose(found.nearest_costs, lowest, atol=atol)
+    assert not k or np.allclose(costs[np.arange(n), found.nearest], lowest, rtol=0, atol=atol)
+    by_target = np.stack([plan[:, targets == c].sum(axis=1) for c in range(6)], axis=1)
+    by_source = np.stack([plan[sources == c].sum(axis=0) for c in range(4)])
+    np.testing.assert_allclose(found.source_class_mass, by_target, **near)
+    np.testing.assert_allclose(found.target_class_mass, by_source, **near)
+    without = cost.read(f, g, unit=unit, source_labels=None, target_labels=np.full(m, -1))
+    assert (without.source_class_mass.shape, without.target_class_mass.shape) == ((n, 0), (0, m))
 
 
 def test_of_equal_masses_and_costs_the_first_comes_first():
-    cost = Cost.from_matrix([[3.0, 1.0, 1.0, 3.0, 1.0]])
-    found = cost.read(np.zeros(1), np.zeros(5), unit=1.0, k=5)
+    found = Cost.from_matrix([[3.0, 1.0, 1.0, 3.0, 1.0]]).read(np.zeros(1), np.zeros(5), unit=1.0, k=5)
     assert found.top_indices.tolist() == [[1, 2, 4, 0, 3]]
     assert found.nearest.tolist() == [1]
-
-
-@pytest.mark.parametrize("unlabelled", [True])
-def test_class_masses_are_those_of_the_plan(cost, potentials, unlabelled):
-    n, m = cost.shape
-    f, g, unit = potentials
-    generator = np.random.default_rng(8)
-    sources, targets = (generator.integers(-1 if unlabelled else 0, c, size) for c, size in ((4, n), (6, m)))
-    sources[0], targets[0] = 3, 5
-    plan, error = literal.plan(literal.entries(cost), f, g, unit), 2 * literal.exponent_error(cost, unit)
-    found = cost.read(f, g, unit=unit, source_labels=sources, target_labels=targets)
-    by_target = np.stack([plan[:, targets == c].sum(axis=1) for c in range(6)], axis=1)
-    by_source = np.stack([plan[sources == c].sum(axis=0) for c in range(4)])
-    np.testing.assert_allclose(found.source_class_mass, by_target, rtol=error, atol=1e-290)
-    np.testing.assert_allclose(found.target_class_mass, by_source, rtol=error, atol=1e-290)
-
-
-@pytest.mark.parametrize("labels", [None, -1])
-def test_without_labels_there_are_no_classes(cost, potentials, labels):
-    n, m = cost.shape
-    f, g, unit = potentials
-    given_labels = {} if labels is None else {"source_labels": np.full(n, -1), "target_labels": np.full(m, -1)}
-    found = cost.read(f, g, unit=unit, **given_labels)
-    assert found.source_class_mass.shape == (n, 0)
-    assert found.target_class_mass.shape == (0, m)
-
-
-def test_progress_ends_at_the_number_of_rows(cost, potentials):
-    f, g, unit = potentials
-    calls = []
-    with runtime.running(progress=lambda *call: calls.append(call)):
-        cost.read(f, g, unit=unit)
-    assert calls[-1] == ("summary", cost.shape[0], cost.shape[0])

@@ -21,7 +21,7 @@ distributed = pytest.importorskip("distributed")
 
 @pytest.fixture
 def engine(client):
-    from bispectral_ot.engines.dask import Dask
+    from bispectral_ot.engines.cluster import Dask
 
     return Dask(client, timeout=300)
 
@@ -138,7 +138,7 @@ def test_workers_that_are_killed_cost_nothing_but_time(client, all_workers, turn
 
 
 def test_a_worker_that_stops_answering_is_named(client, pair):
-    from bispectral_ot.engines.dask import Dask
+    from bispectral_ot.engines.cluster import Dask
 
     engine = Dask(client)
     cost = Cost.from_distance(FeatureDistance(*pair, "l1"), engine=engine, storage="float32")
@@ -156,7 +156,7 @@ def test_a_worker_that_stops_answering_is_named(client, pair):
 
 
 def test_a_block_that_ends_every_worker_is_named(client):
-    from bispectral_ot.engines.dask import Dask
+    from bispectral_ot.engines.cluster import Dask
 
     with pytest.raises(bot.ClusterError, match="die of rows 0 to 1 ended"):
         list(Dask(client, timeout=300).map(die, row_blocks(1, block_rows=1)))
@@ -173,15 +173,6 @@ def test_errors_of_a_block_come_back_as_they_are(engine):
 
 def divide(block):
     return 1 // (block.start - 2)
-
-
-def test_a_file_that_workers_cannot_see(engine):
-    with pytest.raises(bot.ClusterError, match=r"rows 0 to 2: a worker cannot see a file .*here\.npy"):
-        list(engine.map(read_file, row_blocks(2, block_rows=2)))
-
-
-def read_file(block):
-    return np.load("not-here.npy")
 
 
 def test_ctrl_c_takes_back_what_is_queued(engine):
@@ -208,11 +199,11 @@ def test_versions_that_differ_are_listed(client, monkeypatch):
 
     monkeypatch.setattr(client, "get_versions", other_versions)
     with pytest.raises(bot.ClusterError, match=r"dask is 0\.2 here .* on the scheduler; .*numba is 0\.1 .* on tcp://"):
-        cluster.check_cluster(client)
+        cluster.Dask(client)
 
 
 def test_no_scheduler_no_worker_no_address():
-    from bispectral_ot.engines.cluster import as_engine, check_cluster, connected
+    from bispectral_ot.engines.cluster import Dask, as_engine, connected
 
     with (
         pytest.raises(bot.ClusterError, match=r"no scheduler at tcp://127\.0\.0\.1:9 .*dask scheduler"),
@@ -225,7 +216,7 @@ def test_no_scheduler_no_worker_no_address():
         as_engine("tcp://127.0.0.1:8786")
     empty = distributed.LocalCluster(n_workers=0, processes=False, dashboard_address=None)
     with empty, distributed.Client(empty) as client, pytest.raises(bot.ClusterError, match="has no workers"):
-        check_cluster(client, seconds=0.5)
+        Dask(client, wait=0.5)
 
 
 def test_a_plan_that_cannot_fit_is_refused(client, turned):

@@ -39,7 +39,7 @@ def test_the_table_is_consistent() -> None:
         assert spec.metric == kind.default_metric
         assert kind.default_metric in kind.metrics
         assert kind.aligns == (name == "best-rotation")
-    assert FEATURES["best-rotation"].metrics == costs.aligned.ALIGNED_METRICS
+    assert FEATURES["best-rotation"].metrics == costs.ALIGNED_METRICS
     assert set(get_args(literals.FeatureName)) == set(FEATURES)
     assert set(get_args(literals.Symmetry)) == set(DEFAULT_FEATURES)
 

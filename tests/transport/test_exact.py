@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from scipy.optimize import linear_sum_assignment, linprog
 
-from bispectral_ot.costs import STORAGES, Cost
+from bispectral_ot.costs import Cost
 from bispectral_ot.errors import InputError, NotConvergedWarning
 from bispectral_ot.transport import ExactTransport, Sinkhorn
+from bispectral_ot.transport.marginals import as_weights
 from transport_problems import marginal_error, points, problem, weights
 
 # Exact transport
@@ -47,13 +48,6 @@ def test_a_set_and_itself_shuffled_are_at_distance_zero():
     np.testing.assert_array_equal(coupling.summary(k=1).top_indices[:, 0], order)
 
 
-@pytest.mark.parametrize("storage", STORAGES)
-def test_every_storage_will_do(storage):
-    cost = problem(storage=storage)
-    expected = ExactTransport().solve(problem()).transport_cost
-    assert ExactTransport().solve(cost).transport_cost == pytest.approx(expected, abs=1e-6 + 2 * cost.storage_error)
-
-
 def test_a_simplex_that_runs_out_of_steps_says_so():
     """Its plan has the right marginals long before it is the best: that alone does not make it converged."""
     cost = problem(60, 60)
@@ -66,21 +60,6 @@ def test_a_simplex_that_runs_out_of_steps_says_so():
         assert coupling.iterations == max_iter
     assert coupling.marginal_error == 0
     assert coupling.transport_cost > 1.1 * ExactTransport().solve(cost).transport_cost
-
-
-@pytest.mark.parametrize("solver", [ExactTransport])
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"tol": 0}, "tol"),
-        ({"tol": float("nan")}, "tol"),
-        ({"max_iter": 0}, "max_iter"),
-        ({"max_iter": 0.5}, "max_iter"),
-    ],
-)
-def test_options_that_mean_nothing_are_refused(solver, options, words):
-    with pytest.raises(InputError, match=words):
-        solver(**options)
 
 
 # Numbers that float32 cannot hold
@@ -139,3 +118,35 @@ def test_a_matrix_will_do_for_a_cost(solver):
     np.testing.assert_allclose(solver.solve(matrix.tolist()).to_dense(), expected, rtol=1e-6)  # in float64
     with pytest.raises(InputError, match="must be an array of numbers"):
         solver.solve("cost")
+
+
+# Weights
+
+
+def test_weights_are_uniform_by_default_and_of_any_kind_sum_to_one_in_double_precision():
+    np.testing.assert_array_equal(as_weights(None, 4, "source_weights"), [0.25] * 4)
+    given = weights(1000, seed=1)
+    for kind in (given.tolist(), given.astype(np.float32), given):
+        read = as_weights(kind, 1000, "w")
+        assert read.dtype == np.float64
+        assert abs(read.sum() - 1) < 1e-14
+        np.testing.assert_allclose(read, given, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ([0.5, 0.5], r"has shape \(2,\) but there are 3"),
+        ([0.6, 0.6, -0.2], "entry 2 is -0.2"),
+        ([0.5, np.nan, 0.5], "NaN or infinite entry at 1"),
+        ([1.0, 1.0, 1.0], "sums to 3; divide"),
+        ([0.0, 0.0, 0.0], "sums to 0"),
+        (["a", "b", "c"], "numbers"),
+    ],
+)
+def test_wrong_weights_are_refused_by_name(given, words):
+    with pytest.raises(InputError, match=f"source_weights .*{words}"):
+        as_weights(given, 3, "source_weights")
+    for solver in (Sinkhorn(), ExactTransport()):
+        with pytest.raises(InputError, match="target_weights"):
+            solver.solve(problem(5, 3), None, given)

@@ -14,7 +14,7 @@ from bispectral_ot.cli.console import printing, progress_bars, shown_warnings
 from bispectral_ot.options import Options, OutputOptions, ReportOptions, RuntimeOptions
 
 if TYPE_CHECKING:
-    from bispectral_ot.engines.dask import Dask
+    from bispectral_ot.engines.cluster import Dask
 
 
 class Call(NamedTuple):

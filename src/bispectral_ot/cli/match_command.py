@@ -21,7 +21,7 @@ from bispectral_ot.options import MatchOptions, MatchOutputOptions, PairOptions,
 
 if TYPE_CHECKING:
     from bispectral_ot.datasets import Dataset
-    from bispectral_ot.engines.dask import Dask
+    from bispectral_ot.engines.cluster import Dask
     from bispectral_ot.matching import ClassTable, Match
     from bispectral_ot.poses import Poses
     from bispectral_ot.transport import Solver

@@ -1,11 +1,9 @@
 """Costs: pairwise distances in row blocks, stored or recomputed within a memory budget, and the passes over them."""
 
-from bispectral_ot.costs.aligned import ALIGNED_METRICS, AlignedDistance
 from bispectral_ot.costs.cost import Cost, PlanSummary, Sweep, as_cost
-from bispectral_ot.costs.distances import METRICS, Distance, FeatureDistance
-from bispectral_ot.costs.sparse import SparseCost
+from bispectral_ot.costs.distances import ALIGNED_METRICS, AlignedDistance, Distance, FeatureDistance
 from bispectral_ot.costs.storage import STORAGES, plan_storage
-from bispectral_ot.literals import Metric, Storage
+from bispectral_ot.literals import METRICS, Metric, Storage
 
 __all__ = [
     "ALIGNED_METRICS",
@@ -17,7 +15,6 @@ __all__ = [
     "FeatureDistance",
     "Metric",
     "PlanSummary",
-    "SparseCost",
     "Storage",
     "Sweep",
     "as_cost",

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+import sys
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from bispectral_ot.checks import check_positive
-from bispectral_ot.costs._typing import Floats
-from bispectral_ot.costs.distances import Distance, FeatureDistance
-from bispectral_ot.costs.encoded import EncodedRows, plain, quantized, shifted
-from bispectral_ot.costs.sparse import SparseCost, gather_entries
+from bispectral_ot.costs.distances import Distance, FeatureDistance, Floats, Rows, Vector, as_real
 from bispectral_ot.costs.storage import BYTES_PER_ENTRY, plan_storage
 from bispectral_ot.engines import Block, Engine, Threads, row_blocks
 from bispectral_ot.errors import InputError
 from bispectral_ot.literals import Metric, Storage
 
-Vector = NDArray[np.float64]
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
+Labels = NDArray[np.int64]
 # Costs of so few entries are one block: threads would only wait for each other.
 _ONE_BLOCK = 2**15
 # Rows of a stored block: few enough that all cores end together, many enough that column sums cost little.
@@ -29,7 +28,7 @@ _SAFE_FLOAT32 = (1e-30, 1e30)
 
 
 class Sweep(NamedTuple):
-    """What one pass gives: new row potentials (n,) and the column sums (m,) of the plan that has them."""
+    """New row potentials (n,) of one pass, and the column sums (m,) of the plan that has them."""
 
     f: Vector
     column_sums: Vector
@@ -50,10 +49,10 @@ class PlanSummary(NamedTuple):
 
     row_sums: Vector
     row_costs: Vector
-    top_indices: NDArray[np.int64]
+    top_indices: Labels
     top_masses: Vector
     top_costs: Vector
-    nearest: NDArray[np.int64]
+    nearest: Labels
     nearest_costs: Vector
     source_class_mass: Vector
     column_sums: Vector
@@ -66,6 +65,48 @@ class PlanSummary(NamedTuple):
 
 
 _N_ROW_FIELDS = 8
+
+
+class EncodedRows(NamedTuple):
+    """Rows of a cost: ``cost[i, j] = offsets[i] + steps[i] * codes[i, j]``; codes (n, m) float32, float64 or uint16."""
+
+    codes: NDArray[Any]
+    offsets: Vector
+    steps: Vector
+
+    @classmethod
+    def plain(cls, rows: NDArray[Any]) -> EncodedRows:
+        """Rows that are their own codes."""
+        return cls(rows, np.zeros(len(rows)), np.ones(len(rows)))
+
+    @classmethod
+    def quantized(cls, rows: Rows) -> EncodedRows:
+        """Rows in 16 bits: each is cut into 65,535 steps between its smallest and its largest entry."""
+        from bispectral_ot.costs import distance_kernels
+
+        found = cls(np.empty(rows.shape, dtype=np.uint16), np.empty(len(rows)), np.empty(len(rows)))
+        distance_kernels.quantize_rows(rows, *found)
+        return found
+
+    @classmethod
+    def shifted(cls, rows: Vector) -> EncodedRows:
+        """Float64 rows shifted to 0 and scaled to 1, so that passes in float32 see the differences within a row."""
+        low = rows.min(axis=1)
+        # halves, because the difference of two finite numbers can be infinite
+        half = rows.max(axis=1) / 2 - low / 2
+        steps = np.where(half > 0, half, 1.0)
+        with np.errstate(under="ignore"):
+            codes = (rows / 2 - low[:, None] / 2) / steps[:, None]
+        return cls(codes, low, 2 * steps)
+
+    def decoded(self, dtype: DTypeLike) -> NDArray[Any]:
+        """The rows themselves, never a view."""
+        rows: NDArray[Any] = self.codes.astype(dtype)
+        if not (self.steps == 1).all():
+            rows = rows * self.steps[:, None].astype(dtype)
+        if self.offsets.any():
+            rows = rows + self.offsets[:, None].astype(dtype)
+        return rows
 
 
 class Cost:
@@ -83,8 +124,8 @@ class Cost:
         Unit of a regularisation: ``reg=0.01`` means ``0.01 * scale``. The largest distance by default; give one number
         to several costs to make their distances comparable.
     storage
-        How the cost is kept: ``float32``, ``compact`` (16 bits, see ``storage_error``) or ``recompute``; by default the
-        first of them that fits the memory budget (:func:`bispectral_ot.runtime.running`).
+        ``float32``, ``compact`` (16 bits, see ``storage_error``) or ``recompute``; by default the first of them that
+        fits the memory budget (:func:`bispectral_ot.runtime.running`).
 
     Attributes
     ----------
@@ -92,7 +133,7 @@ class Cost:
     metric : name of the distance
     maximum : the largest distance, as stored
     scale : see above; 1 where all distances are 0
-    storage : how the cost is kept; ``"float64"`` for a given matrix of such numbers
+    storage : see above; ``"float64"`` for a given matrix of such numbers
     storage_error : bound on ``|stored - computed|`` of any entry; 0 where nothing is rounded
 
     Examples
@@ -164,55 +205,55 @@ class Cost:
         cost.metric, cost.shape, cost.engine = "precomputed", values.shape, engine or Threads()
         cost.storage, cost.storage_error = str(values.dtype), 0.0
         cost.maximum, cost.scale = float(values.max()), _check_scale(scale, float(values.max()))
+        blocks = _blocks(cost.shape, _MOST_ROWS)
         cost._blocks = cost.engine.place(
-            _keep_given, _stored_blocks(cost.shape), rows=(values,), row_bytes=values.itemsize * values.shape[1]
+            _keep_given, blocks, rows=(values,), row_bytes=values.itemsize * values.shape[1]
         )
         return cost
 
     def _keep(self, distance: Distance, scale: float | None, storage: Storage | None, engine: Engine | None) -> None:
         """Choose a storage for the distances, and compute every row once: to keep it, and to find the maximum."""
         self.metric, self.shape, self.engine = distance.metric, distance.shape, engine or Threads()
-        kept = plan_storage(
+        plan = plan_storage(
             self.shape,
             feature_bytes=distance.feature_bytes,
             block_rows=distance.rows_at_once,
             storage=storage,
             engine=self.engine,
-        ).storage
-        self.storage = kept
-        recomputed = kept == "recompute"
+        )
+        self.storage = plan.storage
         self._blocks = self.engine.place(
             _keep,
-            _recomputed_blocks(distance) if recomputed else _stored_blocks(self.shape),
-            shared=(distance, kept),
-            row_bytes=BYTES_PER_ENTRY[kept] * self.shape[1],
+            _blocks(self.shape, distance.rows_at_once if plan.storage == "recompute" else _MOST_ROWS),
+            shared=(distance, plan.storage),
+            row_bytes=BYTES_PER_ENTRY[plan.storage] * self.shape[1],
             stage="cost",
         )
-        found = list(self.engine.map(_extent, self._blocks))
-        self.maximum = float(np.max([largest for largest, _ in found]))
+        found = np.array(list(self.engine.map(_extent, self._blocks)))
+        self.maximum = float(found[:, 0].max())
         if not np.isfinite(self.maximum):
             distance.check_finite()
             raise InputError(f"{self.metric} distances go beyond the range of float32; scale the features first.")
         self.scale = _check_scale(scale, self.maximum)
-        step = max(step for _, step in found)
         # half a step, and the roundings of the decoded float32: of the step, the product and the sum
-        self.storage_error = step / 2 + 2**-22 * self.maximum if kept == "compact" else 0.0
+        rounding = float(found[:, 1].max()) / 2 + 2**-22 * self.maximum
+        self.storage_error = rounding if plan.storage == "compact" else 0.0
 
     def __repr__(self) -> str:
         n, m = self.shape
         return f"Cost({n:,} x {m:,}, {self.metric}, {self.storage}, maximum {self.maximum:.6g})"
 
-    def block(self, start: int, stop: int) -> NDArray[Any]:
-        """Distances (stop - start, m) of the sources ``start`` to ``stop``, in their own units; never a view."""
+    def block(self, start: int, stop: int, *, dtype: DTypeLike | None = None) -> NDArray[Any]:
+        """Distances (stop - start, m) of the sources ``start`` to ``stop``, in their own units; never a view.
+
+        In float32 unless another ``dtype`` is given; in float64 where the storage is.
+        """
         if not 0 <= start <= stop <= self.shape[0]:
             raise InputError(f"rows {start} to {stop} are not within 0 to {self.shape[0]}.")
-        if start == stop:
-            return np.empty((0, self.shape[1]), dtype=np.float64 if self.storage == "float64" else np.float32)
-        parts = list(self.engine.map(_decoded_part, self._blocks_of(start, stop), shared=(start, stop)))
-        return parts[0] if len(parts) == 1 else np.concatenate(parts)
-
-    def _blocks_of(self, start: int, stop: int) -> list[Block]:
-        return [b for b in self._blocks if b.start < stop and start < b.stop]
+        dtype = np.dtype(dtype or (np.float64 if self.storage == "float64" else np.float32)).str
+        blocks = [b for b in self._blocks if b.start < stop and start < b.stop]
+        parts = self.engine.map(_decoded, blocks, shared=(start, stop, dtype)) if start < stop else ()
+        return np.concatenate([np.empty((0, self.shape[1]), dtype), *parts])
 
     def sweep(
         self, f: Vector, g: Vector, weights: Vector, *, unit: float, damping: float = 1.0, dtype: type = np.float64
@@ -238,8 +279,8 @@ class Cost:
 
     def gather(
         self, f: Vector, g: Vector, low_rows: Vector, low_columns: Vector, *, unit: float, max_density: float
-    ) -> SparseCost | None:
-        """Entries whose exponent is above the mark of their row or column; None if they are too many.
+    ) -> csr_array | None:
+        """Entries ``unit * C`` whose exponent is above the mark of their row or column; None if they are too many.
 
         Parameters
         ----------
@@ -248,12 +289,16 @@ class Cost:
         low_rows, low_columns
             Exponents (n,) and (m,) below which an entry does not matter.
         max_density
-            Maximum density for which the sparse path is used.
+            Maximum fraction of the entries of a block.
         """
+        from scipy.sparse import csr_array
+
         limit = int(max_density * self.shape[1]) + 8
-        return gather_entries(
-            self.engine, self._blocks, (f, low_rows), (g, low_columns, unit, limit), self.shape, _encoded
-        )
+        found = self.engine.reduce(_gather, self._blocks, rows=(f, low_rows), shared=(g, low_columns, unit, limit))
+        counts, columns, exponents = found.rows
+        if len(columns) < counts.sum():
+            return None
+        return csr_array((exponents, columns, np.concatenate([[0], np.cumsum(counts)])), shape=self.shape)
 
     def read(
         self,
@@ -262,8 +307,8 @@ class Cost:
         *,
         unit: float,
         k: int = 0,
-        source_labels: NDArray[np.int64] | None = None,
-        target_labels: NDArray[np.int64] | None = None,
+        source_labels: Labels | None = None,
+        target_labels: Labels | None = None,
     ) -> PlanSummary:
         """Sums, best targets and class masses of the plan of these potentials, in one pass.
 
@@ -276,31 +321,15 @@ class Cost:
         source_labels, target_labels
             Integer classes (n,) and (m,) from 0; -1 where there is none.
         """
-        sources, targets = _labels(source_labels, self.shape[0]), _labels(target_labels, self.shape[1])
+        given = zip((source_labels, target_labels), self.shape, strict=True)
+        sources, targets = (np.full(size, -1) if labels is None else labels for labels, size in given)
         shared = (g, unit, targets, k, int(sources.max()) + 1, int(targets.max()) + 1)
         found = self.engine.reduce(_read, self._blocks, rows=(f, sources), shared=shared, stage="summary")
         return PlanSummary(*found.rows, *found.totals)
 
-    def read_rows(
-        self, f: Vector, g: Vector, *, unit: float, k: int, target_labels: NDArray[np.int64] | None = None
-    ) -> Iterator[PlanSummary]:
-        """What :meth:`read` finds, block by block of the sources, of which nothing is held."""
-        targets = _labels(target_labels, self.shape[1])
-        shared = (g, unit, targets, k, 0, int(targets.max()) + 1)
-        rows = (f, _labels(None, self.shape[0]))
-        for found in self.engine.map(_read, self._blocks, rows=rows, shared=shared, stage="summary"):
-            yield PlanSummary(*found[0], *found[1])
-
-    def plan_rows(self, f: Vector, g: Vector, start: int, stop: int, *, unit: float) -> Vector:
-        """Rows ``start`` to ``stop`` of the plan of these potentials, (stop - start, m)."""
-        if start == stop:
-            return np.empty((0, self.shape[1]))
-        parts = self.engine.map(_plan_part, self._blocks_of(start, stop), rows=(f,), shared=(g, unit, start, stop))
-        return np.concatenate(list(parts))
-
 
 def as_cost(cost: Cost | ArrayLike) -> Cost:
-    """A :class:`Cost` as it is, anything else as a matrix of costs."""
+    """Return a :class:`Cost` as it is, anything else as a matrix of costs."""
     return cost if isinstance(cost, Cost) else Cost.from_matrix(cost)
 
 
@@ -312,46 +341,29 @@ def _check_scale(scale: float | None, maximum: float) -> float:
 
 
 def _as_matrix(matrix: ArrayLike) -> NDArray[Any]:
-    """A checked cost matrix; float32 where that loses nothing, else float64."""
-    try:
-        values = np.asarray(matrix)
-        if values.dtype.kind == "c":
-            raise InputError("the cost matrix is complex; give real numbers.")
-        values = np.ascontiguousarray(values, dtype=np.float32 if values.dtype == np.float32 else np.float64)
-    except (TypeError, ValueError) as error:  # strings, lists of different lengths
-        raise (
-            error
-            if isinstance(error, InputError)
-            else InputError(f"the cost matrix must be an array of numbers: {error}.")
-        ) from None
+    """Return a checked cost matrix; float32 where that loses nothing, else float64."""
+    is_float32 = getattr(matrix, "dtype", None) == np.float32
+    values = as_real(matrix, "the cost matrix", np.float32 if is_float32 else np.float64)
     if values.ndim != 2 or values.size == 0:
-        raise InputError(f"a cost must be a non-empty matrix, got shape {values.shape}.")
+        raise InputError(f"the cost must be a non-empty matrix, got shape {values.shape}.")
     if not np.isfinite(values).all():
         row, column = np.argwhere(~np.isfinite(values))[0]
         raise InputError(f"the cost matrix has a NaN or infinite entry at [{row}, {column}].")
     if values.min() < 0:
         raise InputError("a cost must not be negative; shift it, since a constant does not change the plan.")
     low, high = _SAFE_FLOAT32
-    if values.dtype == np.float32 and not (low < values.max() < high or values.max() == 0):
-        values = values.astype(np.float64)
+    if is_float32 and not (low < values.max() < high or values.max() == 0):
+        return values.astype(np.float64)
     return values
 
 
-def _stored_blocks(shape: tuple[int, int]) -> list[Block]:
+def _blocks(shape: tuple[int, int], most_rows: int) -> list[Block]:
     n, m = shape
-    if n * m <= _ONE_BLOCK:
-        return row_blocks(n, block_rows=n)
-    return row_blocks(n, block_rows=min(max(n // _BLOCKS, _FEWEST_ROWS), _MOST_ROWS))
-
-
-def _recomputed_blocks(distance: Distance) -> list[Block]:
-    n, m = distance.shape
-    few = n if n * m <= _ONE_BLOCK else max(n // _BLOCKS, _FEWEST_ROWS)
-    return row_blocks(n, block_rows=min(few, distance.rows_at_once))
+    return row_blocks(n, block_rows=min(n if n * m <= _ONE_BLOCK else max(n // _BLOCKS, _FEWEST_ROWS), most_rows))
 
 
 class _Kept(NamedTuple):
-    """Rows of a block as they are kept (or their distance, to compute them again), largest entry, largest step."""
+    """Rows of a block (or their distance, to compute them again), largest entry, and largest step of the codes."""
 
     rows: EncodedRows | Distance
     largest: float
@@ -362,50 +374,31 @@ def _keep(block: Block, distance: Distance, storage: Storage) -> _Kept:
     rows = distance.rows(block.start, block.stop)
     if storage == "recompute":
         return _Kept(distance, float(rows.max()), 0.0)
-    encoded = plain(rows) if storage == "float32" else quantized(rows)
+    encoded = EncodedRows.plain(rows) if storage == "float32" else EncodedRows.quantized(rows)
     return _Kept(encoded, float(rows.max()), float(encoded.steps.max()))
-
-
-def _labels(labels: NDArray[np.int64] | None, size: int) -> NDArray[np.int64]:
-    return np.full(size, -1) if labels is None else labels
 
 
 def _keep_given(block: Block, values: NDArray[Any]) -> _Kept:
     # a copy, because the matrix is the caller's
-    return _Kept(plain(values.copy()) if values.dtype == np.float32 else shifted(values), float(values.max()), 0.0)
+    is_float32 = values.dtype == np.float32
+    return _Kept(EncodedRows.plain(values.copy()) if is_float32 else EncodedRows.shifted(values), 0.0, 0.0)
 
 
 def _extent(block: Block) -> tuple[float, float]:
     return block.content.largest, block.content.step
 
 
-def _encoded(block: Block) -> EncodedRows:
-    """Rows of a block as they are kept, or computed again."""
-    kept = block.content.rows
-    return kept if isinstance(kept, EncodedRows) else plain(kept.rows(block.start, block.stop))
-
-
-def _encoded_part(block: Block, start: int, stop: int) -> EncodedRows:
-    """The rows of a block that are between ``start`` and ``stop``."""
+def _encoded(block: Block, start: int = 0, stop: int = sys.maxsize) -> EncodedRows:
+    """Rows of a block that are between ``start`` and ``stop``, as they are kept or computed again."""
     first, last = max(start, block.start), min(stop, block.stop)
     kept = block.content.rows
     if isinstance(kept, EncodedRows):
-        return kept.part(first - block.start, last - block.start)
-    return plain(kept.rows(first, last))
+        return EncodedRows(*(values[first - block.start : last - block.start] for values in kept))
+    return EncodedRows.plain(kept.rows(first, last))
 
 
-def _decoded_part(block: Block, start: int, stop: int) -> NDArray[Any]:
-    return _encoded_part(block, start, stop).decoded()
-
-
-def _plan_part(block: Block, f: Vector, g: Vector, unit: float, start: int, stop: int) -> Vector:
-    from bispectral_ot.costs import pass_kernels
-
-    rows = _encoded_part(block, start, stop)
-    out = np.empty(rows.codes.shape)
-    first = max(start - block.start, 0)
-    pass_kernels.plan_rows(rows, unit, f[first : first + len(out)], g, out)
-    return out
+def _decoded(block: Block, start: int, stop: int, dtype: DTypeLike) -> NDArray[Any]:
+    return _encoded(block, start, stop).decoded(dtype)
 
 
 def _sweep(
@@ -419,13 +412,26 @@ def _sweep(
     return (new_f,), (column_sums,)
 
 
+def _gather(
+    block: Block, f: Vector, low_rows: Vector, g: Vector, low_columns: Vector, unit: float, limit: int
+) -> tuple[tuple[NDArray[Any], ...], tuple[()]]:
+    from bispectral_ot.costs import pass_kernels
+
+    counts = np.zeros(len(f), dtype=np.int64)
+    columns, exponents = np.empty(len(f) * limit, dtype=np.int32), np.empty(len(f) * limit)
+    n_found = pass_kernels.gather(_encoded(block), unit, f, g, low_rows, low_columns, counts, columns, exponents)
+    if n_found < counts.sum():  # too many: nobody will use them
+        n_found = 0
+    return (counts, columns[:n_found].copy(), exponents[:n_found].copy()), ()
+
+
 def _read(
     block: Block,
     f: Vector,
-    source_labels: NDArray[np.int64],
+    source_labels: Labels,
     g: Vector,
     unit: float,
-    target_labels: NDArray[np.int64],
+    target_labels: Labels,
     k: int,
     n_source_classes: int,
     n_target_classes: int,

@@ -1,17 +1,14 @@
 """Compiled distance kernels.
 
-SciPy and scikit-learn compute L1 distances a pair at a time and stay far below the speed of the cores. Here
-a register tile of 4 x 2 pairs shares each load, and the feature weight rides on the multiply-add for free.
-The tile is a small function over contiguous rows: that form vectorises, and one big loop nest does not.
+For L1 a register tile of 4 x 2 pairs shares each load: a small function over contiguous rows, since that form
+vectorises and one big loop nest does not.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bispectral_ot.compiled import njit
-from bispectral_ot.costs._typing import Codes, Floats, Pairs
 
 # Between these products of squared norms, float32 inner products neither underflow nor overflow.
 _SMALLEST, _LARGEST = 1e-60, 1e70
@@ -55,7 +52,7 @@ def _l1_pair(a, b, weights):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def l1_block(a: Floats, b: Floats, weights: Floats, out: Floats) -> None:
+def l1_block(a, b, weights, out):  # type: ignore[no-untyped-def]
     """Fill ``out[i, j] = sum_k weights[k] |a[i, k] - b[j, k]|``; a (n, k), b (m, k), out (n, m), float32."""
     n, m = a.shape[0], b.shape[0]
     n_tiled, m_tiled = n - n % 4, m - m % 2
@@ -85,7 +82,7 @@ def _finish_row(products, a_norm, b_norms, small, cosine, root):  # type: ignore
 
 
 @njit(nogil=True, cache=True)
-def finish(products: Floats, a_norms: Floats, b_norms: Floats, small: float, cosine: bool, root: bool) -> int:
+def finish(products, a_norms, b_norms, small, cosine, root):  # type: ignore[no-untyped-def]
     """Turn inner products (n, m) into distances in place, and count the doubtful ones, which become NaN.
 
     Squared distances ``|x|^2 - 2 x.y + |y|^2``, their root, or ``1 - x.y / (|x| |y|)`` for cosine; norms are squared.
@@ -99,19 +96,7 @@ def finish(products: Floats, a_norms: Floats, b_norms: Floats, small: float, cos
 
 
 @njit(nogil=True, cache=True)
-def squared_pairs(a: Floats, b: Floats, pairs: Pairs, weights: Floats) -> NDArray[np.float64]:
-    """``sum_k weights[k] (x_k - y_k)^2`` of some pairs of scaled rows, term by term in float64."""
-    out = np.zeros(len(pairs.rows))
-    for n in range(len(out)):
-        x, y = a[pairs.rows[n]], b[pairs.columns[n]]
-        for k in range(a.shape[1]):
-            difference = np.float64(x[k]) * pairs.row_scales[n] - np.float64(y[k]) * pairs.column_scales[n]
-            out[n] += weights[k] * difference * difference
-    return out
-
-
-@njit(nogil=True, cache=True)
-def quantize_rows(block: Floats, codes: Codes, offsets: Floats, steps: Floats) -> None:
+def quantize_rows(block, codes, offsets, steps):  # type: ignore[no-untyped-def]
     """Write each row of ``block`` (n, m) as 16-bit codes: ``block ~ offsets[i] + steps[i] * codes[i]``."""
     for i in range(block.shape[0]):
         low, high = block[i, 0], block[i, 0]

@@ -6,30 +6,33 @@ once. Memory-mapped features are read a tile at a time and released again.
 
 from __future__ import annotations
 
+import itertools
 import mmap
 from abc import ABC, abstractmethod
-from typing import Any, get_args
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bispectral_ot.checks import check_choice
-from bispectral_ot.costs._typing import Floats, Pairs
+from bispectral_ot.checks import check_choice, check_integer
 from bispectral_ot.errors import DataWarning, InputError, warn
-from bispectral_ot.literals import Metric
+from bispectral_ot.literals import METRICS, Metric
 
-METRICS: tuple[Metric, ...] = get_args(Metric)
+ALIGNED_METRICS: tuple[Metric, ...] = ("l2", "sqeuclidean", "cosine")
+Floats = NDArray[np.floating[Any]]
 Rows = NDArray[np.float32]
 Vector = NDArray[np.float64]
 
 # Below this share of the norms, float32 inner products have lost half of their digits to cancellation.
-CANCELLATION = 1e-3
-# Features further from 0 than so many times their spread are shifted before they are rounded to float32.
+_CANCELLATION = 1e-3
+# Features further from 0 than so many times their spread lose it in float32.
 _LOST_IN_FLOAT32 = 1e3
 # Size of the rows of the target that are read at a time from a memory map.
 _MAPPED_BYTES = 64 * 2**20
 # Rows whose norms or finiteness are found at a time.
 _ROWS_AT_ONCE = 1024
+# Numbers of the pairs that are summed term by term at a time: few enough for the cache.
+_NUMBERS_AT_ONCE = 2**16
 
 
 class Distance(ABC):
@@ -52,7 +55,7 @@ class Distance(ABC):
     feature_bytes: int = 0
 
     @abstractmethod
-    def rows(self, start: int, stop: int) -> NDArray[np.float32]:
+    def rows(self, start: int, stop: int) -> Rows:
         """Distances (stop - start, m) of the sources ``start`` to ``stop``; called from several threads."""
 
     def check_finite(self) -> None:  # noqa: B027 (a subclass may do without)
@@ -65,8 +68,8 @@ class FeatureDistance(Distance):
     ``l1``: ``sum_k w_k |x_k - y_k|``; ``l2``: ``sqrt(sum_k w_k (x_k - y_k)^2)``; ``sqeuclidean``: its square;
     ``cosine``: ``1 - <x, y>_w / (|x|_w |y|_w)``.
 
-    Features are rounded to float32. Columns far from 0 are shifted first, where that does not change the distance;
-    else a :class:`~bispectral_ot.DataWarning` is given.
+    Features are rounded to float32, float64 ones after a common row is subtracted where that does not change the
+    distance; else a :class:`~bispectral_ot.DataWarning` says that they are too far from 0.
     """
 
     # Whether a row that is added to all sources and targets changes nothing (but for cosine, which it always changes).
@@ -81,8 +84,7 @@ class FeatureDistance(Distance):
         self.shape = self.source.shape[0], self.target.shape[0]
         self.weights = _as_weights(weights, self.source.shape[1])
         if metric != "l1":
-            self._source_norms = _squared_norms(self.source, self.weights)
-            self._target_norms = _squared_norms(self.target, self.weights)
+            self._norms = [_squared_norms(x, self.weights) for x in (self.source, self.target)]
         self.feature_bytes = sum(x.nbytes for x in (self.source, self.target) if not isinstance(x, np.memmap))
         # BLAS and memory maps gain from more rows; for L1 the rows of a block stay in the cache
         mapped = isinstance(self.target, np.memmap)
@@ -97,11 +99,11 @@ class FeatureDistance(Distance):
         m, out = self.shape[1], np.empty((stop - start, self.shape[1]), dtype=np.float32)
         for first in range(start, stop, self.rows_at_once):
             rows = slice(first, min(first + self.rows_at_once, stop))
-            source = _read(self.source, rows.start, rows.stop)
+            source = _read(self.source, rows)
             part = out[rows.start - start : rows.stop - start]
             for left in range(0, m, self._columns_at_once):
                 columns = slice(left, min(left + self._columns_at_once, m))
-                self._tile(source, _read(self.target, columns.start, columns.stop), rows, columns, part[:, columns])
+                self._tile(source, _read(self.target, columns), rows, columns, part[:, columns])
         return out
 
     def check_finite(self) -> None:
@@ -111,7 +113,7 @@ class FeatureDistance(Distance):
         """
         for x, name in ((self.source, "source"), (self.target, "target")):
             for start in range(0, x.shape[0], _ROWS_AT_ONCE):
-                _check_finite(_read(x, start, min(start + _ROWS_AT_ONCE, x.shape[0])), name, first_row=start)
+                _check_finite(_read(x, slice(start, start + _ROWS_AT_ONCE)), name, first_row=start)
 
     def _tile(self, source: Rows, target: Rows, rows: slice, columns: slice, out: Rows) -> None:
         """Distances between some ``rows`` of the source and ``columns``, which are rows of the target."""
@@ -121,12 +123,13 @@ class FeatureDistance(Distance):
         if self.metric == "l1":
             distance_kernels.l1_block(source, target, self.weights, out)
             return
-        with np.errstate(over="ignore", invalid="ignore"):  # what overflows is summed again
+        a_norms, b_norms = self._norms[0][rows], self._norms[1][columns]
+        with np.errstate(over="ignore", invalid="ignore"):  # products that overflow are summed again, others refused
             products = self._products(source, target)
-        a_norms, b_norms = self._source_norms[rows], self._target_norms[columns]
-        cosine, root = self.metric == "cosine", self.metric == "l2"
-        if distance_kernels.finish(products, a_norms, b_norms, CANCELLATION, cosine, root):
-            self._sum_again(products, source, target, a_norms, b_norms)
+            if distance_kernels.finish(
+                products, a_norms, b_norms, _CANCELLATION, self.metric == "cosine", self.metric == "l2"
+            ):
+                self._sum_again(products, source, target, a_norms, b_norms)
         out[:] = products
 
     def _products(self, source: Rows, target: Rows) -> Rows:
@@ -134,59 +137,187 @@ class FeatureDistance(Distance):
         products: Rows = np.matmul(source * self.weights, target.T)
         return products
 
-    def _squared(self, source: Rows, target: Rows, pairs: Pairs) -> Vector:
-        """Squared distances (k,) of some pairs of scaled rows, term by term in float64."""
-        from bispectral_ot.costs import distance_kernels
-
-        return distance_kernels.squared_pairs(source, target, pairs, self.weights)  # type: ignore[no-any-return]
+    def _squared(self, x: Vector, y: Vector) -> Vector:
+        """Squared distances (k,) of pairs of rows, term by term in float64."""
+        squared: Vector = np.square(x - y) @ self.weights.astype(np.float64)
+        return squared
 
     def _sum_again(self, distances: Rows, source: Rows, target: Rows, a_norms: Vector, b_norms: Vector) -> None:
         """Replace NaN by distances that are summed term by term: equal rows get exactly 0, nothing becomes negative.
 
         For cosine, ``|x/|x| - y/|y||^2 / 2``; a zero row has distance 1 to every other row and 0 to another zero row.
         """
-        i, j = np.nonzero(np.isnan(distances))
-        a, b = a_norms[i], b_norms[j]
-        if self.metric != "cosine":
-            squared = self._squared(source, target, Pairs(i, j, np.ones(len(i)), np.ones(len(i))))
-            distances[i, j] = np.sqrt(squared) if self.metric == "l2" else squared
-            return
-        a_scales, b_scales = (1 / np.sqrt(np.where(norms > 0, norms, 1.0)) for norms in (a, b))
-        halves = np.minimum(self._squared(source, target, Pairs(i, j, a_scales, b_scales)) / 2, 2.0)
-        distances[i, j] = np.where((a == 0) | (b == 0), a != b, halves)
+        pairs = np.argwhere(np.isnan(distances))
+        step = max(1, _NUMBERS_AT_ONCE // source.shape[1])
+        for start in range(0, len(pairs), step):
+            i, j = pairs[start : start + step].T
+            x, y = source[i].astype(np.float64), target[j].astype(np.float64)
+            if self.metric != "cosine":
+                squared = self._squared(x, y)
+                distances[i, j] = np.sqrt(squared) if self.metric == "l2" else squared
+                continue
+            a, b = a_norms[i], b_norms[j]
+            for rows, norms in ((x, a), (y, b)):
+                rows /= np.sqrt(np.where(norms > 0, norms, 1.0))[:, None]
+            halves = np.minimum(self._squared(x, y) / 2, 2.0)
+            distances[i, j] = np.where((a == 0) | (b == 0), a != b, halves)
 
 
-def as_float32(x: Any, name: str) -> NDArray[np.float32]:
-    """``x`` as a contiguous array; what is beyond float32 becomes infinite, for the caller to name."""
+class AlignedDistance(FeatureDistance):
+    """Distances ``min over g of |x - g y|``, g the rotations of the plane, with or without mirrors.
+
+    x and y are steerable coefficients: a rotation by an angle multiplies those of frequency k by
+    ``e^{-i k angle}``, and a mirror conjugates them all (:class:`~bispectral_ot.features.PolarSpectrum` makes them).
+    So ``<x, g y> = sum over k of Re(e^{i k angle} sum x_k conj(y_k))``: a matrix product for each frequency, and
+    one more for all angles.
+
+    Parameters
+    ----------
+    source, target
+        Coefficients (n, c) and (m, c), one row per element.
+    index_map
+        Frequency and part of the columns (c,): ordered by frequency, then part (real, imaginary), with as many
+        imaginary columns as real ones.
+    metric
+        ``"sqeuclidean"``, ``"l2"`` or ``"cosine"``, each at its best rotation.
+    reflections
+        Whether mirror images of y count as well.
+    n_rotations
+        Number of angles, evenly spaced; by default 4 for each frequency (0 included).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bispectral_ot import Cost
+    >>> from bispectral_ot.costs import AlignedDistance
+    >>> from bispectral_ot.features import PolarSpectrum
+    >>> image = np.random.default_rng(0).random((1, 16, 16))
+    >>> spectrum = PolarSpectrum().fit(image)
+    >>> source, target = (spectrum.transform(x) for x in (image, np.rot90(image, axes=(1, 2))))
+    >>> distance = AlignedDistance(source, target, spectrum.index_map_)
+    >>> bool(Cost.from_distance(distance).maximum < 1e-6)
+    True
+    """
+
+    _ignores_shifts = False  # a shift is not turned with the coefficients
+    _columns_at_once = 256  # correlations of a tile with all rotations then stay near the core
+
+    def __init__(
+        self,
+        source: Floats,
+        target: Floats,
+        index_map: NDArray[np.void],
+        metric: Metric = "sqeuclidean",
+        *,
+        reflections: bool = False,
+        n_rotations: int | None = None,
+    ) -> None:
+        check_aligned_metric(metric)
+        super().__init__(source, target, metric)
+        starts = _frequency_starts(index_map, self.source.shape[1])
+        n_frequencies = len(starts) - 1
+        n_rotations = check_integer("n_rotations", 4 * n_frequencies if n_rotations is None else n_rotations, minimum=1)
+        self.reflections = reflections
+        self.rows_at_once = 512 if isinstance(self.target, np.memmap) else 64
+        self._columns_at_once = min(self._columns_at_once, AlignedDistance._columns_at_once)
+        self._blocks = list(itertools.pairwise(starts))
+        # of x_real y_real + x_imag y_imag, and of x_imag y_real - x_real y_imag
+        self._partners = np.concatenate([np.roll(np.arange(i, j), (j - i) // 2) for i, j in self._blocks])
+        self._signs = np.where(index_map["part"] == 0, 1, -1).astype(np.float32)
+        self._frequencies = index_map["frequency"]
+        self.phases = np.exp(2j * np.pi * np.outer(np.arange(n_frequencies), np.arange(n_rotations)) / n_rotations)
+        # an angle and its negative share their cosines, and their sines but for the sign
+        half = self.phases[:, : n_rotations // 2 + 1].T
+        self._cosines, self._sines = half.real.astype(np.float32), half.imag.astype(np.float32)
+
+    def _products(self, source: Rows, target: Rows) -> Rows:
+        partners = source[:, self._partners]
+        products = self._best_products(source, partners * self._signs, target)
+        if self.reflections:
+            mirrored = self._best_products(source * self._signs, partners, target)
+            np.maximum(products, mirrored, out=products)
+        return products
+
+    def _best_products(self, real_side: Rows, imaginary_side: Rows, target: Rows) -> Rows:
+        """``max over g of <x, g y>`` for rows x of a tile and rows y of ``target``."""
+        shape = (len(self._blocks), len(real_side), len(target))
+        real, imaginary = np.empty(shape, dtype=np.float32), np.empty(shape, dtype=np.float32)
+        for k, (start, stop) in enumerate(self._blocks):
+            np.matmul(real_side[:, start:stop], target[:, start:stop].T, out=real[k])
+            np.matmul(imaginary_side[:, start:stop], target[:, start:stop].T, out=imaginary[k])
+        products = self._cosines @ real.reshape(shape[0], -1)
+        odd = self._sines @ imaginary.reshape(shape[0], -1)
+        products += np.abs(odd, out=odd)
+        best: Rows = products.max(axis=0).reshape(shape[1:])
+        return best
+
+    def _squared(self, x: Vector, y: Vector) -> Vector:
+        """Squared distances (k,) of pairs of rows at the rotation of the largest product, in float64."""
+        found = []
+        for rows in (y, y * self._signs) if self.reflections else (y,):
+            starts = [start for start, _ in self._blocks]
+            real = np.add.reduceat(x * rows, starts, axis=1)
+            imaginary = np.add.reduceat(x[:, self._partners] * self._signs * rows, starts, axis=1)
+            turn = ((real + 1j * imaginary) @ self.phases).real.argmax(axis=1)
+            phases = self.phases[:, turn][self._frequencies].T
+            turned = rows * phases.real + rows[:, self._partners] * phases.imag * self._signs
+            found.append(np.square(x - turned).sum(axis=1))
+        best: Vector = np.minimum.reduce(found)
+        return best
+
+
+def check_aligned_metric(metric: Any) -> Metric:
+    """Return a metric that has a form at the best rotation."""
+    if metric in METRICS and metric not in ALIGNED_METRICS:
+        raise InputError(f"the metric {metric!r} has no aligned form; choose one of {', '.join(ALIGNED_METRICS)}.")
+    return cast(Metric, check_choice("metric", metric, ALIGNED_METRICS))
+
+
+def _frequency_starts(index_map: NDArray[np.void], n_columns: int) -> list[int]:
+    """Where the columns of each frequency start (and the last ones stop)."""
+    names = index_map.dtype.names or ()
+    if len(index_map) != n_columns or not {"frequency", "part"} <= set(names):
+        raise InputError(
+            f"index_map must say frequency and part of each of the {n_columns} columns; "
+            "pass index_map_ of the PolarSpectrum that made them."
+        )
+    frequency, part = index_map["frequency"], index_map["part"]
+    starts: list[int] = np.searchsorted(frequency, np.arange(frequency.max() + 2)).tolist()
+    expected = [np.arange(stop - start) // max(1, (stop - start) // 2) for start, stop in itertools.pairwise(starts)]
+    if (np.diff(frequency) < 0).any() or not np.array_equal(part, np.concatenate(expected)):
+        raise InputError("columns must be ordered by frequency and then part, with as many imaginary as real ones.")
+    return starts
+
+
+def as_real(x: Any, name: str, dtype: Any) -> NDArray[Any]:
+    """``x`` as a contiguous array of real numbers; those beyond the type become infinite, for the caller to name."""
     try:
         array = np.asarray(x)
         if array.dtype.kind != "c":
             with np.errstate(over="ignore"):
-                return np.ascontiguousarray(array, dtype=np.float32)
+                return np.ascontiguousarray(array, dtype=dtype)
     except (TypeError, ValueError) as error:  # texts, lists of different lengths
         raise InputError(f"{name} must be an array of numbers: {error}.") from None
     raise InputError(f"{name} is complex; give real numbers (of features, both parts as columns).")
 
 
-def _as_features(source: Floats, target: Floats, may_shift: bool) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    rounded = _as_matrix(source, "source"), _as_matrix(target, "target")
+def _as_features(source: Floats, target: Floats, may_shift: bool) -> tuple[Rows, Rows]:
+    rounded = _as_rows(source, "source"), _as_rows(target, "target")
     columns = rounded[0].shape[1], rounded[1].shape[1]
     if columns[0] != columns[1]:
         raise InputError(
             f"source has {columns[0]} columns but target has {columns[1]}; both must come from the same transformer."
         )
-    if all(np.can_cast(np.asarray(x).dtype, np.float32) for x in (source, target)):
+    exact = np.asarray(source), np.asarray(target)
+    # memory maps are too large for a second look
+    if any(isinstance(x, np.memmap) for x in rounded) or all(np.can_cast(x.dtype, np.float32) for x in exact):
         return rounded
-    if any(isinstance(x, np.memmap) for x in rounded):  # too large for a second look
-        return rounded
-    exact = np.asarray(source, dtype=np.float64), np.asarray(target, dtype=np.float64)
-    low, high = (find([find(x, axis=0) for x in exact], axis=0) for find in (np.min, np.max))
-    size, spread = np.maximum(np.abs(low), np.abs(high)), high - low
-    far = size > _LOST_IN_FLOAT32 * spread
-    if may_shift and far.any():
-        middle = np.where(far, low / 2 + high / 2, 0.0)
+    low, high = (find([find(x, axis=0) for x in exact], axis=0).astype(np.float64) for find in (np.min, np.max))
+    if may_shift:
+        middle = low / 2 + high / 2
         return (exact[0] - middle).astype(np.float32), (exact[1] - middle).astype(np.float32)
-    if not may_shift and np.linalg.norm(size) > _LOST_IN_FLOAT32 * np.linalg.norm(spread) > 0:
+    spread = np.linalg.norm(high - low)
+    if np.linalg.norm(np.maximum(np.abs(low), np.abs(high))) > _LOST_IN_FLOAT32 * spread > 0:
         warn(
             "the features are so much further from 0 than from each other that float32 loses what distinguishes them; "
             "subtract what they have in common first, or take the metric l2.",
@@ -195,11 +326,11 @@ def _as_features(source: Floats, target: Floats, may_shift: bool) -> tuple[NDArr
     return rounded
 
 
-def _as_matrix(x: Floats, name: str) -> NDArray[np.float32]:
+def _as_rows(x: Floats, name: str) -> Rows:
     if isinstance(x, np.memmap) and x.dtype == np.float32 and x.ndim == 2 and x.flags.c_contiguous:
         return x
-    array = as_float32(x, name)
-    if array.ndim != 2 or array.shape[0] == 0 or array.shape[1] == 0:
+    array = as_real(x, name, np.float32)
+    if array.ndim != 2 or array.size == 0:
         raise InputError(
             f"{name} must be a non-empty matrix, one row of features per element, got shape {array.shape}."
         )
@@ -207,7 +338,7 @@ def _as_matrix(x: Floats, name: str) -> NDArray[np.float32]:
     return array
 
 
-def _check_finite(rows: NDArray[np.float32], name: str, *, first_row: int = 0) -> None:
+def _check_finite(rows: Rows, name: str, *, first_row: int = 0) -> None:
     bad = np.flatnonzero(~np.isfinite(rows.sum(axis=1, dtype=np.float64)))
     if len(bad):
         raise InputError(
@@ -215,10 +346,10 @@ def _check_finite(rows: NDArray[np.float32], name: str, *, first_row: int = 0) -
         )
 
 
-def _as_weights(weights: Floats | None, n_features: int) -> NDArray[np.float32]:
+def _as_weights(weights: Floats | None, n_features: int) -> Rows:
     if weights is None:
         return np.ones(n_features, dtype=np.float32)
-    array = as_float32(weights, "weights")
+    array = as_real(weights, "weights", np.float32)
     if array.shape != (n_features,):
         raise InputError(f"weights has shape {array.shape} but the features have {n_features} columns.")
     if not np.isfinite(array).all() or (array < 0).any():
@@ -226,20 +357,20 @@ def _as_weights(weights: Floats | None, n_features: int) -> NDArray[np.float32]:
     return array
 
 
-def _read(x: NDArray[np.float32], start: int, stop: int) -> NDArray[np.float32]:
+def _read(x: Rows, rows: slice) -> Rows:
     if not isinstance(x, np.memmap):
-        return x[start:stop]
-    rows = np.array(x[start:stop])
+        return x[rows]
+    found = np.array(x[rows])
     # Pages of the map count as this process's memory until they are let go. Those of a private copy
     # (mode "c") may hold what is nowhere else.
     if hasattr(mmap, "MADV_DONTNEED") and x._mmap is not None and x.mode != "c":  # type: ignore[attr-defined]
         x._mmap.madvise(mmap.MADV_DONTNEED)  # type: ignore[attr-defined]
-    return rows
+    return found
 
 
-def _squared_norms(x: NDArray[np.float32], weights: NDArray[np.float32]) -> NDArray[np.float64]:
+def _squared_norms(x: Rows, weights: Rows) -> Vector:
     norms = np.empty(x.shape[0])
     for start in range(0, x.shape[0], _ROWS_AT_ONCE):
-        rows = _read(x, start, min(start + _ROWS_AT_ONCE, x.shape[0]))
+        rows = _read(x, slice(start, start + _ROWS_AT_ONCE))
         norms[start : start + len(rows)] = np.einsum("ij,ij,j->i", rows, rows, weights, dtype=np.float64)
     return norms

@@ -1,27 +1,18 @@
-"""Compiled passes over a cost: one Sinkhorn iteration, rows of the plan, and what is read off them.
+"""Compiled passes over a cost: one Sinkhorn iteration, and the summary of a plan.
 
-All exponents are in base 2: with ``unit = log2(e) / reg``, ``P[i, j] = 2 ** (f[i] + g[j] - c[i, j])`` where f, g
-and c stand for potentials and scaled cost times ``unit``. A pass computes the exponential afresh from the stored
-cost, so nothing under- or overflows whatever the regularisation, and each entry is read from memory once per
-iteration. The exponential is written out because numba would call the C library once per number, which does
-not vectorise.
+All exponents are in base 2: ``P[i, j] = 2 ** (f[i] + g[j] - unit * C[i, j])``. A pass computes the exponential from the
+stored cost, so nothing under- or overflows whatever the regularisation. The exponential is written out because numba
+would call the C library once per number, which does not vectorise.
 """
 
 from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numba import types
 from numba.extending import overload
 from numpy.polynomial import Chebyshev, Polynomial
-from numpy.typing import NDArray
 
 from bispectral_ot.compiled import njit
-from bispectral_ot.costs.encoded import EncodedRows
-
-if TYPE_CHECKING:
-    from bispectral_ot.costs.cost import PlanSummary
 
 
 def _exp2_coefficients(degree: int) -> list[float]:
@@ -102,20 +93,10 @@ def _add_scaled(weight, row, totals):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def sweep(
-    rows: EncodedRows,
-    unit: float,
-    g: NDArray[Any],
-    weights: NDArray[np.float64],
-    damping: float,
-    f: NDArray[np.float64],
-    column_sums: NDArray[np.float64],
-) -> None:
-    """One Sinkhorn iteration over some rows, reading each cost once.
+def sweep(rows, unit, g, weights, damping, f, column_sums):  # type: ignore[no-untyped-def]
+    """One Sinkhorn iteration over some :class:`EncodedRows`, see :meth:`Cost.sweep`, in the precision of ``g``.
 
-    Sets ``f[i] = log2(weights[i]) - damping * log2(sum_j 2 ** (g[j] - c[i, j]))``, which makes these rows of the plan
-    sum to ``weights`` where ``damping`` is 1 (the ``f`` that comes in only gives its order of magnitude), and adds the
-    plan's columns to ``column_sums``. ``g`` (m,) is float32 or float64 and sets the precision of the work.
+    Sets ``f``, which only gives its order of magnitude before, and adds the plan's columns to ``column_sums``.
     """
     real = g.dtype.type
     n, m = rows.codes.shape
@@ -140,21 +121,10 @@ def sweep(
 
 
 @njit(nogil=True, cache=True)
-def gather(
-    rows: EncodedRows,
-    unit: float,
-    f: NDArray[np.float64],
-    g: NDArray[np.float64],
-    low_rows: NDArray[np.float64],
-    low_columns: NDArray[np.float64],
-    counts: NDArray[np.int64],
-    columns: NDArray[np.int32],
-    exponents: NDArray[np.float64],
-) -> int:
-    """Gather the entries whose exponent is above the mark of their row or of their column.
+def gather(rows, unit, f, g, low_rows, low_columns, counts, columns, exponents):  # type: ignore[no-untyped-def]
+    """Fill ``columns`` and ``exponents`` with the entries above a mark, see :meth:`Cost.gather`.
 
-    Fills ``columns`` and ``exponents`` (cost times unit), row after row, and returns how many there are; where
-    they do not fit, ``counts`` sums to more than that.
+    Returns their number; where they do not fit, ``counts`` sums to more than that.
     """
     found = 0
     for i in range(rows.codes.shape[0]):
@@ -168,55 +138,6 @@ def gather(
                     exponents[found] = exponent
                     found += 1
     return found
-
-
-@njit(nogil=True, cache=True, fastmath=_VECTOR)
-def _sparse_row(columns, exponents, g, shift, out):  # type: ignore[no-untyped-def]
-    total = 0.0
-    for k in range(columns.shape[0]):
-        value = exp2(g[columns[k]] - exponents[k] + shift)
-        out[k] = value
-        total += value
-    return total
-
-
-@njit(nogil=True, cache=True)
-def sweep_sparse(
-    starts: NDArray[np.int64],
-    columns: NDArray[np.int32],
-    exponents: NDArray[np.float64],
-    g: NDArray[np.float64],
-    weights: NDArray[np.float64],
-    f: NDArray[np.float64],
-    column_sums: NDArray[np.float64],
-) -> None:
-    """The same iteration as :func:`sweep` on gathered entries, in float64 and without damping."""
-    row = np.empty(g.shape[0])
-    for i in range(starts.shape[0] - 1):
-        first, last = starts[i], starts[i + 1]
-        if weights[i] == 0.0 or first == last:
-            continue
-        here, costs = columns[first:last], exponents[first:last]
-        total = _sparse_row(here, costs, g, f[i], row)
-        if not 1e-200 < total < 1e200:
-            f[i] = -(g[here] - costs).max()
-            total = _sparse_row(here, costs, g, f[i], row)
-        scale = weights[i] / total
-        f[i] += np.log2(scale)
-        for k in range(last - first):
-            column_sums[here[k]] += scale * row[k]
-
-
-@njit(nogil=True, cache=True)
-def plan_rows(
-    rows: EncodedRows, unit: float, f: NDArray[np.float64], g: NDArray[np.float64], out: NDArray[np.float64]
-) -> None:
-    """Rows of the plan (n, m) in float64; potentials of -inf (no mass) give 0."""
-    for i in range(rows.codes.shape[0]):
-        if f[i] == -np.inf:
-            out[i, :] = 0.0
-            continue
-        _plan_row(rows.codes[i], g, rows.steps[i] * unit, f[i] - rows.offsets[i] * unit, out[i])
 
 
 @njit(nogil=True, cache=True, fastmath=_VECTOR)
@@ -242,19 +163,8 @@ def _largest(row, indices, masses):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def read(
-    rows: EncodedRows,
-    unit: float,
-    f: NDArray[np.float64],
-    g: NDArray[np.float64],
-    source_labels: NDArray[np.int64],
-    target_labels: NDArray[np.int64],
-    found: PlanSummary,
-) -> None:
-    """Fill ``found`` from some rows of the plan, each of which lives in the cache only. Labels of -1 are not counted.
-
-    Column sums and class masses of the targets are added to.
-    """
+def read(rows, unit, f, g, source_labels, target_labels, found):  # type: ignore[no-untyped-def]
+    """Fill a :class:`PlanSummary` from some rows of the plan, see :meth:`Cost.read`; sums over rows are added to."""
     row = np.zeros(rows.codes.shape[1])
     for i in range(rows.codes.shape[0]):
         codes, offset, step = rows.codes[i], rows.offsets[i], rows.steps[i]
@@ -269,12 +179,8 @@ def read(
             _largest(row, found.top_indices[i], found.top_masses[i])
             for k in range(found.top_masses.shape[1]):
                 found.top_costs[i, k] = offset + step * np.float64(codes[found.top_indices[i, k]])
-            nearest = 0
-            for j in range(codes.shape[0]):
-                if codes[j] < codes[nearest]:
-                    nearest = j
-            found.nearest[i] = nearest
-            found.nearest_costs[i] = offset + step * np.float64(codes[nearest])
+            found.nearest[i] = np.argmin(codes)
+            found.nearest_costs[i] = offset + step * np.float64(codes[found.nearest[i]])
         if found.source_class_mass.shape[1] > 0:
             for j in range(row.shape[0]):
                 if target_labels[j] >= 0:

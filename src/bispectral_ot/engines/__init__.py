@@ -1,7 +1,6 @@
 """Engines place blocks of rows and map pure functions over them: here on the cores of this machine."""
 
-from bispectral_ot.engines.engine import Block, Engine, Reduced, row_blocks
-from bispectral_ot.engines.threads import Threads, core_count, fill_rows
+from bispectral_ot.engines.engine import Block, Engine, Reduced, Threads, core_count, fill_rows, row_blocks
 from bispectral_ot.runtime import one_blas_thread
 
 __all__ = ["Block", "Engine", "Reduced", "Threads", "core_count", "fill_rows", "one_blas_thread", "row_blocks"]

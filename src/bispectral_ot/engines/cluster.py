@@ -1,23 +1,43 @@
-"""Connections to a Dask cluster."""
+"""Block functions on the workers of a Dask cluster, and connections to one.
+
+A task works on a group of neighbouring blocks, and blocks that are kept are results of tasks (futures). Arguments are
+part of tasks, not scattered, so that the scheduler can repeat any of them: a worker that dies costs its groups only.
+"""
 
 from __future__ import annotations
 
+import itertools
 import logging
 import re
-from collections import Counter
-from collections.abc import Iterator
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from bispectral_ot.engines.engine import Engine
+import numpy as np
+
+from bispectral_ot import runtime
+from bispectral_ot.engines.engine import Block, BlockFunction, Blocks, Engine, Reduced, Threads, Values, one_core
 from bispectral_ot.errors import ClusterError, InputError
 from bispectral_ot.memory import available_memory
 
 if TYPE_CHECKING:
-    from distributed import Client
+    from distributed import Client, Future
 
-    from bispectral_ot.engines.dask import Dask
-
+# Groups for each thread of the cluster: of blocks that are kept, few, because each takes milliseconds in every call; of
+# others more, so that results come one after the other and a dead worker costs little.
+_KEPT_PER_THREAD, _MAPPED_PER_THREAD = 1, 8
+# Bytes of arguments, or of what is kept, beyond which a group is cut further.
+_GROUP_BYTES = 2**30
+# Shared arguments of at most so many bytes are part of every task; others are sent once.
+_SMALL = 2**19
+# Results that one task adds up; fewer are added up here.
+_FAN_IN = 8
+# Groups under way for each thread where results come back in order.
+_AHEAD = 4
 # Packages of the same version everywhere, because tasks travel, and on workers, because results would differ.
 _WIRE = ("python", "cloudpickle", "dask", "distributed")
 _COMPARED = ("numpy", "scipy", "numba", "scikit-learn", "bispectral-ot")
@@ -25,17 +45,357 @@ _HOW_TO_START = (
     "Start one with `dask scheduler` and, on every machine, `dask worker tcp://HOST:8786`, or use local:2 for "
     "processes on this machine."
 )
+_LOST = (
+    "the connection to the scheduler was lost ({}). Start it again, and repeat the call: what is written to a run "
+    "folder is taken up."
+)
+_numbers = (f"{threading.get_native_id()}-{time.time_ns():x}-{number}" for number in itertools.count())
+
+
+class _Kept(NamedTuple):
+    """Content of a block on a worker: its place in the list that a task gave."""
+
+    future: Future
+    place: int
+
+
+class _Shared(NamedTuple):
+    """Arguments of all groups, in a list that Dask does not look into."""
+
+    values: Any
+
+
+class Dask(Engine):
+    """Engine whose blocks are on the workers of a Dask cluster.
+
+    Parameters
+    ----------
+    client
+        A ``distributed.Client``; this package, NumPy and numba must be of the same version on all its workers.
+    timeout
+        Seconds without any finished task after which a call is given up.
+    wait
+        Seconds to wait for a worker where there is none.
+
+    Attributes
+    ----------
+    rounds : number of calls of each block function
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from distributed import Client
+    >>> from bispectral_ot.engines import row_blocks
+    >>> from bispectral_ot.engines.cluster import Dask
+    >>> def double(block, values):
+    ...     return 2 * values
+    >>> with Client(n_workers=1, processes=False, dashboard_address=None) as client:
+    ...     parts = list(Dask(client).map(double, row_blocks(5, block_rows=2), rows=[np.arange(5)]))
+    >>> [part.tolist() for part in parts]
+    [[0, 2], [4, 6], [8]]
+    """
+
+    def __init__(self, client: Client, *, timeout: float = 600.0, wait: float = 30.0) -> None:
+        self.client, self.timeout, self.wait = client, timeout, wait
+        self.rounds: Counter[str] = Counter()
+        self._here = Threads()
+        self._check_versions()
+
+    @property
+    def local(self) -> Engine:
+        """Engine for data on this machine."""
+        return self._here
+
+    @property
+    def processes(self) -> int:
+        """Number of workers."""
+        return len(self._threads())
+
+    def budget(self) -> int:
+        """60 % of the memory limits of all workers, at which they begin to write to their disks."""
+        limits = [worker["memory_limit"] for worker in self.record()["workers"].values()]
+        return int(0.6 * len(limits) * min(limits))  # in equal parts
+
+    def record(self) -> dict[str, Any]:
+        """Scheduler, workers (threads, host, memory) and calls so far, for ``run.json``."""
+        found = self.client.scheduler_info(n_workers=-1)["workers"]
+        workers = {
+            a: {"threads": w["nthreads"], **{k: w[k] for k in ("host", "memory_limit")}} for a, w in found.items()
+        }
+        if not all(worker["memory_limit"] for worker in workers.values()):
+            free = self.client.run(available_memory)
+            hosts = Counter(worker["host"] for worker in workers.values())
+            for address, worker in workers.items():
+                worker["memory_limit"] = worker["memory_limit"] or free[address] // hosts[worker["host"]]
+        return {"scheduler": self.client.scheduler.address, "workers": workers, "rounds": dict(self.rounds)}
+
+    def place(
+        self,
+        make_content: BlockFunction,
+        blocks: Blocks,
+        *,
+        rows: Values = (),
+        shared: Values = (),
+        row_bytes: int = 0,
+        stage: str = "",
+    ) -> list[Block]:
+        """Blocks whose content is ``make_content(block, *rows, *shared)``, kept on the workers."""
+        groups = self._groups(blocks, rows, row_bytes, per_thread=_KEPT_PER_THREAD)
+        with _Call(self, _map_group, make_content, groups, rows, stage) as call:
+            call.share(shared, everywhere=True)
+            futures = [call.submit(group) for group in groups]
+            call.wait(futures)
+        return [
+            Block(block.start, block.stop, _Kept(future, i))
+            for future, group in zip(futures, groups, strict=True)
+            for i, block in enumerate(group)
+        ]
+
+    def map(
+        self, function: BlockFunction, blocks: Blocks, *, rows: Values = (), shared: Values = (), stage: str = ""
+    ) -> Iterator[Any]:
+        """Results of ``function(block, *rows, *shared)`` in the order of the blocks; ``rows`` are cut to each block."""
+        groups = self._groups(blocks, rows)
+        ahead = _AHEAD * sum(self._threads().values())
+        pending: deque[Future] = deque()
+        waiting = iter(groups)
+        with _Call(self, _map_group, function, groups, rows, stage) as call:
+            call.share(shared)
+            while True:
+                pending.extend(call.submit(group) for group in itertools.islice(waiting, ahead - len(pending)))
+                if not pending:
+                    return
+                yield from call.results([pending.popleft()])[0]
+
+    def reduce(
+        self, function: BlockFunction, blocks: Blocks, *, rows: Values = (), shared: Values = (), stage: str = ""
+    ) -> Reduced:
+        """Combined results ``(rows, totals)`` of all blocks, added up in a tree of tasks."""
+        groups = self._groups(blocks, rows)
+        with _Call(self, _reduce_group, function, groups, rows, stage) as call:
+            call.share(shared)
+            parts = [call.submit(group) for group in groups]
+            while len(parts) > _FAN_IN:
+                parts = [call.task(_sum, parts[i : i + _FAN_IN]) for i in range(0, len(parts), _FAN_IN)]
+            return _sum(call.results(parts))
+
+    def _threads(self) -> dict[str, int]:
+        """Threads of each worker, of which there is at least one."""
+        try:
+            self.client.wait_for_workers(1, timeout=self.wait)
+        except TimeoutError:
+            raise ClusterError(
+                f"the scheduler at {self.client.scheduler.address} has no workers, and none came within {self.wait:g} "
+                f"s. {_HOW_TO_START}"
+            ) from None
+        threads: dict[str, int] = self.client.nthreads()
+        return threads
+
+    def _check_versions(self) -> None:
+        """Raise a :class:`ClusterError` where no worker comes or a version differs."""
+        self._threads()
+        found = self.client.get_versions(packages=list(_COMPARED))
+        here = found["client"]["packages"]
+        others = {place: theirs["packages"] for place, theirs in found["workers"].items()}
+        different = [
+            f"{name} is {here[name]} here and {there.get(name)} on {place}"
+            for place, there in {"the scheduler": found["scheduler"]["packages"], **others}.items()
+            for name in (*_WIRE, *(_COMPARED if place in others else ()))
+            if here[name] != there.get(name)
+        ]
+        if different:
+            raise ClusterError(
+                f"the cluster cannot work with this process: {'; '.join(different)}. Install the same versions."
+            )
+
+    def _groups(
+        self, blocks: Blocks, rows: Values, row_bytes: int = 0, *, per_thread: int = _MAPPED_PER_THREAD
+    ) -> list[list[Block]]:
+        """Blocks that are kept together; others in groups of about the same number of rows."""
+        if blocks and isinstance(blocks[0].content, _Kept):
+            return [list(group) for _, group in itertools.groupby(blocks, key=lambda block: block.content.future)]
+        n_rows = sum(block.stop - block.start for block in blocks)
+        n_threads = sum(self._threads().values())
+        size = sum(map(_bytes, rows)) + row_bytes * n_rows
+        n_groups = n_threads * max(per_thread, -(-size // (_GROUP_BYTES * n_threads)))  # whole rounds for all threads
+        groups: dict[int, list[Block]] = {}
+        done = 0
+        for block in blocks:
+            groups.setdefault(done * n_groups // n_rows, []).append(block)
+            done += block.stop - block.start
+        return list(groups.values())
+
+
+class _Call:
+    """One call of a block function for all groups; tasks are cancelled where anything goes wrong, Ctrl-C included."""
+
+    def __init__(
+        self,
+        engine: Dask,
+        run: Any,
+        function: BlockFunction,
+        groups: Sequence[list[Block]],
+        rows: Values,
+        stage: str,
+    ) -> None:
+        self.client, self.timeout, self.run, self.function = engine.client, engine.timeout, run, function
+        self.rows, self.stage, self.shared = rows, stage, _Shared(())
+        self.name = str(function.__name__).strip("_").replace("_", "-")
+        self.total, self.received = sum(group[-1].stop - group[0].start for group in groups), 0
+        self.tasks: dict[Future, tuple[int, int]] = {}  # rows of each group; no rows for other tasks
+        engine.rounds[self.name] += 1
+
+    def __enter__(self) -> _Call:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
+        from distributed import CancelledError
+        from distributed.comm.core import CommClosedError
+
+        if isinstance(error, (CancelledError, CommClosedError)):
+            raise ClusterError(_LOST.format(error)) from error
+        if error is not None and self.client.status == "running":
+            self.client.cancel(list(self.tasks), force=True)
+
+    def share(self, values: Values, *, everywhere: bool = False) -> None:
+        """Set the arguments of all groups: large ones are sent once, to every worker if ``everywhere``."""
+        self.shared = _Shared(tuple(values))
+        if any(_bytes(value) > _SMALL for value in values if not isinstance(value, (int, float, str, np.generic))):
+            self.shared = self.task(_given, self.shared)
+            if everywhere:  # a worker that has to wait for the arguments would get no group
+                self.wait([self.shared])
+                self.client.replicate([self.shared])
+
+    def task(self, function: Any, *arguments: Any, rows: tuple[int, int] = (0, 0)) -> Future:
+        """Submit a task."""
+        import dask
+
+        # data is in the tasks on purpose: from there the scheduler can make everything again
+        with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 TiB"}):
+            key = f"{function.__name__.strip('_')}-{self.name}-{next(_numbers)}"
+            future: Future = self.client.submit(function, *arguments, pure=False, key=key)
+        self.tasks[future] = rows
+        return future
+
+    def submit(self, group: list[Block]) -> Future:
+        """Submit the task of a group; chunks of Dask arrays are computed by the workers."""
+        from dask import is_dask_collection
+
+        start, stop = group[0].start, group[-1].stop
+        kept = group[0].content.future if group[0].content else None
+        blocks = [(block.start, block.stop, block.content.place if kept else 0) for block in group]
+        cut = [values[start:stop] for values in self.rows]
+        cut = [self.client.compute(values) if is_dask_collection(values) else values for values in cut]
+        return self.task(self.run, self.function, blocks, kept, self.shared, *cut, rows=(start, stop))
+
+    def wait(self, futures: list[Future]) -> None:
+        """Wait for all futures, but no longer than the time-out without any task of this call that ends."""
+        since, ended = time.monotonic(), -1
+        # Dask's own wait leaves tracebacks that refer to futures when it times out, and nothing would be freed
+        woken = threading.Event()
+        for future in self.tasks:
+            future.add_done_callback(lambda _: woken.set())
+        while True:
+            done = [rows for future, rows in self.tasks.items() if future.done()]
+            if len(done) != ended:
+                ended, since = len(done), time.monotonic()
+                runtime.progress(self.stage, self.received + sum(stop - start for start, stop in done), self.total)
+            if all(future.done() for future in futures):
+                break
+            if self.client.status not in ("running", "connecting"):
+                raise ClusterError(_LOST.format(self.client.scheduler.address if self.client.scheduler else "?"))
+            if time.monotonic() - since > self.timeout:
+                unfinished = [future for future in self.tasks if not future.done()]
+                where = {key: address for address, keys in self.client.processing().items() for key in keys}
+                first = next((future for future in unfinished if future.key in where), unfinished[0])
+                raise ClusterError(self._stuck(first, f"worker {where.get(first.key, '(none yet)')}"))
+            woken.wait(timeout=1.0)
+            woken.clear()
+        for future in futures:
+            if future.status == "error":
+                self._raise(future)
+
+    def results(self, futures: list[Future]) -> list[Any]:
+        """Results of tasks, whose futures are released."""
+        self.wait(futures)
+        try:
+            gather = partial(self.client.gather, futures, asynchronous=True)
+            found: list[Any] = self.client.sync(gather, callback_timeout=self.timeout)
+        except TimeoutError:
+            where = sorted({address for holders in self.client.who_has(futures).values() for address in holders})
+            raise ClusterError(self._stuck(futures[0], f"worker {', '.join(where)}")) from None
+        for future in futures:
+            start, stop = self.tasks.pop(future)
+            self.received += stop - start
+        return found
+
+    def _raise(self, future: Future) -> None:
+        """Raise the error of a task; failures of the cluster as a :class:`ClusterError`."""
+        from distributed import KilledWorker
+
+        try:
+            future.result()
+        except KilledWorker as error:
+            raise ClusterError(
+                f"{self._named(future)} ended {error.allowed_failures + 1} workers, the last of them "
+                f"{error.last_worker.address}: probably there was not enough memory. Give workers more, or say a "
+                "smaller working_memory."
+            ) from None
+
+    def _named(self, future: Future) -> str:
+        start, stop = self.tasks[future]
+        return f"{self.name} of rows {start} to {stop}" if stop else f"a part of {self.name}"
+
+    def _stuck(self, future: Future, where: str) -> str:
+        return (
+            f"nothing of {self.name!r} came within {self.timeout:g} s: {self._named(future)} waits for {where}. Look "
+            "whether the worker is paused (memory), stopped or cut off; end it so that others take over, or allow a "
+            "longer timeout."
+        )
+
+
+def _bytes(values: Any) -> int:
+    return int(getattr(values, "nbytes", 2**62))
+
+
+def _given(value: Any) -> Any:
+    return value
+
+
+def _sum(parts: list[Reduced]) -> Reduced:
+    return Threads().reduce(_content, [Block(i, i + 1, part) for i, part in enumerate(parts)])
+
+
+def _content(block: Block) -> Any:
+    return block.content
+
+
+def _map_group(
+    function: BlockFunction, blocks: list[tuple[int, int, int]], kept: list[Any] | None, shared: _Shared, *rows: Any
+) -> list[Any]:
+    """Task that gives the results of all blocks of a group."""
+    first = blocks[0][0]
+    with one_core(), runtime.one_blas_thread():
+        return [
+            function(
+                Block(start, stop, None if kept is None else kept[place]),
+                *(values[start - first : stop - first] for values in rows),
+                *shared.values,
+            )
+            for start, stop, place in blocks
+        ]
+
+
+def _reduce_group(*task: Any) -> Reduced:
+    """Task that adds up the results of all blocks of a group."""
+    return _sum(_map_group(*task))
 
 
 def as_engine(client: Client | Engine | None) -> Engine | None:
-    """The engine for a ``distributed.Client``; engines and None as they are."""
+    """Engine for a ``distributed.Client``; engines and None as they are."""
     if client is None or isinstance(client, Engine):
         return client
-    _import()
-    from distributed import Client
-
-    from bispectral_ot.engines.dask import Dask
-
+    Client = _distributed().Client
     if not isinstance(client, Client):
         raise InputError(f"client must be a distributed.Client, such as Client('tcp://host:8786'), got {client!r}.")
     return Dask(client)
@@ -43,109 +403,43 @@ def as_engine(client: Client | Engine | None) -> Engine | None:
 
 @contextmanager
 def connected(scheduler: str | None, *, seconds: float = 30.0) -> Iterator[Dask | None]:
-    """An engine for a scheduler's address, or for ``local:4``, four processes on this machine; None for None.
+    """Engine for a scheduler's address, or for ``local:4``, four processes on this machine; None for None.
 
-    Parameters
-    ----------
-    seconds
-        To wait for the scheduler, and for its first worker.
-
-    Raises
-    ------
-    ClusterError
-        If there is no scheduler or no worker, or the versions of its libraries differ.
+    Waits ``seconds`` for the scheduler and for its first worker. Raises a :class:`~bispectral_ot.ClusterError` if there
+    is no scheduler or no worker, or the versions of its libraries differ.
     """
     if scheduler is None:
         yield None
         return
-    _import()
+    distributed = _distributed()
     import dask
-    from distributed import Client, LocalCluster
-
-    from bispectral_ot.engines.dask import Dask
 
     with ExitStack() as stack:
+        address: Any = scheduler
         local = re.fullmatch(r"local:([1-9][0-9]*)", scheduler)
         if local:
-            stack.enter_context(_quiet_nannies())
-            cluster = LocalCluster(n_workers=int(local[1]), threads_per_worker=1, dashboard_address="127.0.0.1:0")
-            address: Any = stack.enter_context(cluster)
-        elif re.fullmatch(r"(tcp|tls|ws|wss|ucx)://.+:[0-9]+", scheduler):
-            address = scheduler
-        else:
+            # nannies would log that they kill workers which take long to end
+            options = {"dashboard_address": "127.0.0.1:0", "silence_logs": logging.ERROR}
+            address = stack.enter_context(
+                distributed.LocalCluster(n_workers=int(local[1]), threads_per_worker=1, **options)
+            )
+        elif not re.fullmatch(r"(tcp|tls|ws|wss|ucx)://.+:[0-9]+", scheduler):
             raise InputError(
                 f"a scheduler is given as tcp://HOST:PORT, or as local:4 for 4 processes, got {scheduler!r}."
             )
         try:
             with dask.config.set({"distributed.comm.timeouts.connect": f"{seconds}s"}):
-                client = stack.enter_context(Client(address, timeout=seconds, direct_to_workers=bool(local)))
+                client = stack.enter_context(
+                    distributed.Client(address, timeout=seconds, direct_to_workers=bool(local))
+                )
         except OSError as error:  # time-outs included
             raise ClusterError(f"there is no scheduler at {scheduler} ({error}). {_HOW_TO_START}") from None
         yield Dask(client, wait=seconds)
 
 
-@contextmanager
-def _quiet_nannies() -> Iterator[None]:
-    """Within this context nannies do not log that they kill workers which take long to end."""
-    logger = logging.getLogger("distributed.nanny")
-    before = logger.level
-    logger.setLevel(logging.ERROR)
+def _distributed() -> Any:
     try:
-        yield
-    finally:
-        logger.setLevel(before)
-
-
-def wait_for_worker(client: Client, *, seconds: float) -> None:
-    """Wait for a worker, or raise a :class:`ClusterError`."""
-    try:
-        client.wait_for_workers(1, timeout=seconds)
-    except TimeoutError:
-        raise ClusterError(
-            f"the scheduler at {client.scheduler.address} has no workers, and none came within {seconds:g} s. "
-            f"{_HOW_TO_START}"
-        ) from None
-
-
-def check_cluster(client: Client, *, seconds: float = 30.0) -> None:
-    """Wait for a worker, and compare versions.
-
-    Raises
-    ------
-    ClusterError
-        If no worker comes within some seconds, or a version differs.
-    """
-    wait_for_worker(client, seconds=seconds)
-    found = client.get_versions(packages=list(_COMPARED))
-    here, different = found["client"]["packages"], []
-    for place, theirs in {"the scheduler": found["scheduler"], **found["workers"]}.items():
-        there = theirs["packages"] if theirs else {}
-        different += [
-            f"{name} is {here[name]} here and {there.get(name)} on {place}"
-            for name in (_WIRE if place == "the scheduler" else (*_WIRE, *_COMPARED))
-            if here[name] != there.get(name)
-        ]
-    if different:
-        raise ClusterError(
-            f"the cluster cannot work with this process: {'; '.join(different)}. Install the same versions."
-        )
-
-
-def describe_workers(client: Client) -> dict[str, Any]:
-    """Threads, host and memory (its limit, or else a part of what its machine has) of each worker, by address."""
-    found = {
-        address: {"threads": worker["nthreads"], "host": worker["host"], "memory_limit": worker["memory_limit"]}
-        for address, worker in client.scheduler_info(n_workers=-1)["workers"].items()
-    }
-    free = client.run(available_memory) if any(not worker["memory_limit"] for worker in found.values()) else {}
-    hosts = Counter(worker["host"] for worker in found.values())
-    for address, worker in found.items():
-        worker["memory_limit"] = worker["memory_limit"] or free[address] // hosts[worker["host"]]
-    return found
-
-
-def _import() -> None:
-    try:
-        import distributed  # noqa: F401
+        import distributed
     except ImportError:
         raise InputError("a cluster needs Dask: pip install 'bispectral-ot[dask]'.") from None
+    return distributed

@@ -1,4 +1,4 @@
-"""Engine interface: placing blocks of rows, and mapping pure functions over them.
+"""Block functions on blocks of rows: the interface of an engine, and the threads of this machine.
 
 A block function is defined at module level and has the form ``function(block, *row_arguments, *shared_arguments)``.
 It writes into nothing that it is given, so that it can run on another thread, in another process, or a second time.
@@ -6,36 +6,45 @@ It writes into nothing that it is given, so that it can run on another thread, i
 
 from __future__ import annotations
 
+import itertools
+import os
+import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from contextvars import copy_context
+from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bispectral_ot import runtime
+from bispectral_ot.errors import InputError
 from bispectral_ot.memory import default_budget
 
-BlockFunction = Callable[..., Any]
+# Blocks under way for each thread: results wait for those before them, and too many waiting ones fill the memory.
+_AHEAD = 4
+_thread = threading.local()
 
 
 class Block(NamedTuple):
-    """Rows ``start`` to ``stop``, and what an engine keeps for them: a cache that can be made again.
-
-    Only block functions see the content itself; outside of them it may be a handle to another machine.
-    """
+    """Rows ``start`` to ``stop`` and their content, which only block functions see: it may be on another machine."""
 
     start: int
     stop: int
     content: Any = None
 
 
+BlockFunction = Callable[..., Any]
 Blocks = Sequence[Block]
 Values = Sequence[Any]
 
 
 class Reduced(NamedTuple):
-    """Results of all blocks put together: ``rows`` are concatenated in order, ``totals`` are sums over the blocks."""
+    """Results of all blocks: ``rows`` are concatenated in order, ``totals`` are sums over the blocks."""
 
     rows: tuple[NDArray[Any], ...]
     totals: tuple[Any, ...]
@@ -44,22 +53,18 @@ class Reduced(NamedTuple):
 class Engine(ABC):
     """Runs block functions, on the cores of this machine or elsewhere."""
 
-    @abstractmethod
-    def session(self) -> AbstractContextManager[None]:
-        """Keep what is needed for many short rounds (threads, connections) until the context ends; may be nested."""
-
     @property
     def local(self) -> Engine:
-        """The engine for data that is on this machine."""
+        """Engine for data on this machine."""
         return self
 
     @property
     def processes(self) -> int:
-        """How many processes share the work; each has its own memory."""
+        """Number of processes that share the work, each with its own memory."""
         return 1
 
     def budget(self) -> int:
-        """Bytes that blocks and what they are made from may take, in all processes together."""
+        """Bytes for blocks and what they are made from, in all processes together."""
         return default_budget()
 
     @abstractmethod
@@ -78,30 +83,69 @@ class Engine(ABC):
         row_bytes: int = 0,
         stage: str = "",
     ) -> list[Block]:
-        """Blocks whose content is ``make_content(block, *rows, *shared)``, kept where the engine works.
-
-        ``row_bytes`` is the memory that the content of a row takes.
-        """
+        """Blocks whose content is ``make_content(block, *rows, *shared)``, of ``row_bytes`` for each row."""
         contents = self.map(make_content, blocks, rows=rows, shared=shared, stage=stage)
         return [Block(b.start, b.stop, content) for b, content in zip(blocks, contents, strict=True)]
 
-    @abstractmethod
     def reduce(
         self, function: BlockFunction, blocks: Blocks, *, rows: Values = (), shared: Values = (), stage: str = ""
     ) -> Reduced:
         """Combined results ``(rows, totals)``, two tuples, of all blocks; see :class:`Reduced`."""
+        parts: list[tuple[Any, ...]] = []
+        totals: list[Any] = []
+        for found, added in self.map(function, blocks, rows=rows, shared=shared, stage=stage):
+            parts.append(found)
+            # a new array to begin with, because a result may be kept by whoever computed it
+            totals = [total + value for total, value in zip(totals, added, strict=True)] if totals else list(added)
+        return Reduced(
+            tuple(c[0] if len(c) == 1 else np.concatenate(c) for c in zip(*parts, strict=True)), tuple(totals)
+        )
 
 
-def put_together(results: Iterable[tuple[Any, Any]]) -> Reduced:
-    """Concatenate the rows and add up the totals of some ``(rows, totals)``, at least one."""
-    parts: list[tuple[Any, ...]] = []
-    totals: list[Any] = []
-    for rows, added in results:
-        parts.append(rows)
-        # a copy to begin with: a result may be kept by whoever computed it
-        totals = [np.array(value) for value in added] if len(parts) == 1 else _add(totals, added)
-    columns = [list(column) for column in zip(*parts, strict=True)]
-    return Reduced(tuple(c[0] if len(c) == 1 else np.concatenate(c) for c in columns), tuple(totals))
+class Threads(Engine):
+    """Engine of this machine: a pool of threads, one per core.
+
+    Compiled kernels release the interpreter lock, so that threads are enough, and Ctrl-C is seen between two blocks.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bispectral_ot.engines import Threads, row_blocks
+    >>> def double(block, values):
+    ...     return 2 * values
+    >>> parts = Threads().map(double, row_blocks(5, block_rows=2), rows=[np.arange(5)])
+    >>> [part.tolist() for part in parts]
+    [[0, 2], [4, 6], [8]]
+    """
+
+    def map(
+        self, function: BlockFunction, blocks: Blocks, *, rows: Values = (), shared: Values = (), stage: str = ""
+    ) -> Iterator[Any]:
+        """Results of ``function(block, *rows, *shared)`` in the order of the blocks; ``rows`` are cut to each block.
+
+        The first exception (Ctrl-C included) cancels blocks that have not started and is raised again.
+        """
+        total, done = sum(block.stop - block.start for block in blocks), 0
+        n_threads = core_count() if len(blocks) > 1 else 1  # for one block a thread would only cost time
+        pending: deque[Future[Any]] = deque()
+        waiting = iter(blocks)
+        with runtime.one_blas_thread():
+            try:
+                for block in blocks:
+                    if n_threads == 1:
+                        result = function(block, *_cut(rows, block), *shared)
+                    else:
+                        for later in itertools.islice(waiting, _AHEAD * n_threads - len(pending)):
+                            work = copy_context().run, function, later, *_cut(rows, later), *shared
+                            pending.append(_pool(n_threads, os.getpid()).submit(*work))
+                        result = _wait_for(pending.popleft())
+                    done += block.stop - block.start
+                    runtime.progress(stage, done, total)
+                    yield result
+            finally:
+                for future in pending:
+                    future.cancel()
+                wait(pending)
 
 
 def row_blocks(n_rows: int, *, block_rows: int) -> list[Block]:
@@ -116,7 +160,67 @@ def row_blocks(n_rows: int, *, block_rows: int) -> list[Block]:
     return [Block(start, min(start + step, n_rows)) for start in range(0, n_rows, step)]
 
 
-def _add(totals: list[Any], added: tuple[Any, ...]) -> list[Any]:
-    for total, value in zip(totals, added, strict=True):
-        total += value
-    return totals
+def fill_rows(
+    function: BlockFunction,
+    out: NDArray[Any],
+    *,
+    block_rows: int,
+    rows: Values = (),
+    shared: Values = (),
+    stage: str = "",
+) -> NDArray[Any]:
+    """Write the results of a block function to ``out``, one row for each row, on all cores; returns ``out``."""
+    blocks = row_blocks(len(out), block_rows=block_rows)
+    results = Threads().map(function, blocks, rows=rows, shared=shared, stage=stage)
+    for block, result in zip(blocks, results, strict=True):
+        out[block.start : block.stop] = result
+    return out
+
+
+def core_count() -> int:
+    """Number of cores this process may use, container quotas included (``BISPECTRAL_OT_THREADS`` overrides)."""
+    if getattr(_thread, "alone", False):
+        return 1
+    asked = os.environ.get("BISPECTRAL_OT_THREADS", "")
+    if asked and not (asked.isdecimal() and int(asked) > 0):
+        raise InputError(f"BISPECTRAL_OT_THREADS must be a number of threads such as 2, got {asked!r}.")
+    return int(asked) if asked else _cpu_count()
+
+
+@contextmanager
+def one_core() -> Iterator[None]:
+    """Within this context :func:`core_count` is 1 for this thread: others have the other cores."""
+    before = getattr(_thread, "alone", False)
+    _thread.alone = True
+    try:
+        yield
+    finally:
+        _thread.alone = before
+
+
+@cache
+def _cpu_count() -> int:
+    import joblib
+
+    return int(joblib.cpu_count())
+
+
+@lru_cache(maxsize=1)
+def _pool(n_threads: int, process: int) -> ThreadPoolExecutor:
+    """Threads of this process, which has none of those of the process that it was forked from."""
+    # work that calls an engine itself is done by one thread: it must not wait for those that wait for it
+    return ThreadPoolExecutor(n_threads, initializer=setattr, initargs=(_thread, "alone", True))
+
+
+def _cut(rows: Values, block: Block) -> list[Any]:
+    return [values[block.start : block.stop] for values in rows]
+
+
+def _wait_for(future: Future[Any]) -> Any:
+    while True:
+        try:
+            # woken now and then, because a signal that comes just before a wait does not end it
+            return future.result(timeout=0.5)
+        except TimeoutError:
+            if future.done():  # the function itself timed out, or ended between the time-out and this line
+                return future.result()

@@ -11,7 +11,7 @@ from sklearn.base import clone
 
 from bispectral_ot.checks import check_choice
 from bispectral_ot.costs import Metric
-from bispectral_ot.costs.aligned import check_aligned_metric
+from bispectral_ot.costs.distances import check_aligned_metric
 from bispectral_ot.errors import DataWarning, InputError
 from bispectral_ot.features.combined import CombinedBispectrum
 from bispectral_ot.features.d4 import D4Bispectrum

@@ -37,7 +37,7 @@ from bispectral_ot.matching.timing import Stages
 from bispectral_ot.options import MatchOptions
 from bispectral_ot.progress import Progress
 from bispectral_ot.transport import SOLVERS, Sinkhorn, Solver
-from bispectral_ot.transport.weights import as_weights
+from bispectral_ot.transport.marginals import as_weights
 
 
 def match(

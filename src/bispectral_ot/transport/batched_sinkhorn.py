@@ -10,16 +10,15 @@ from numpy.typing import NDArray
 from bispectral_ot.costs import Cost, Sweep
 from bispectral_ot.engines import Block, Threads, row_blocks
 from bispectral_ot.errors import NotConvergedWarning, warn
-from bispectral_ot.transport.coupling import finite
 from bispectral_ot.transport.iteration import Iteration
-from bispectral_ot.transport.marginals import LN_2, LOG2_E, Constraints, Exact, Marginal, Relaxed
+from bispectral_ot.transport.marginals import LOG2_E, Constraints, Marginal, finite
 from bispectral_ot.transport.sinkhorn import Sinkhorn
 
 Matrix = NDArray[np.float64]
 
 # Pairs of weightings that are solved together: more do not make the products faster.
 _TOGETHER = 32
-_MAX_ITER = 1000
+_TOL, _MAX_ITER = 1e-4, 1000
 _FLOAT32_RANGE = 1e-20
 # Exponent that stands for no mass: exp is slow far below it.
 _LOWEST = -600.0
@@ -46,10 +45,6 @@ class BatchedSinkhorn:
         (N, N) costs between all images; symmetric.
     epsilon
         Regularisation in the units of the cost.
-    penalty
-        Penalty on marginals that differ from the weights, in the units of the cost; None for exact ones.
-    tol
-        Marginal error to reach; that of a divergence is of second order in it.
 
     Examples
     --------
@@ -63,71 +58,52 @@ class BatchedSinkhorn:
     array([0.])
     """
 
-    def __init__(
-        self, cost: NDArray[np.floating], *, epsilon: float, penalty: float | None = None, tol: float = 1e-4
-    ) -> None:
-        self.epsilon, self.penalty, self.tol = epsilon, penalty, tol
+    def __init__(self, cost: NDArray[np.floating], *, epsilon: float) -> None:
+        self.epsilon, self._unit = epsilon, LOG2_E / epsilon
         symmetric = (cost.astype(np.float64) + cost.T) / 2
         pool = Sinkhorn(reg=epsilon, tol=_POOL_TOL).self_term(Cost.from_matrix(symmetric.astype(np.float32), scale=1.0))
         potential = pool.target_potential / epsilon + np.log(len(cost))
-        symmetric /= -epsilon
-        symmetric += potential
-        symmetric += potential[:, None]
-        kernel = np.exp(symmetric, out=symmetric)
+        kernel = np.exp(potential[:, None] + potential - symmetric / epsilon)
         self._potential = potential[:, None] * LOG2_E
         # float32 is twice as fast and good to 1e-7 of epsilon, where its range is not left
         self._kernel: NDArray[Any] = kernel.astype(np.float32) if kernel.min() > _FLOAT32_RANGE else kernel
 
     def divergences(self, source: Matrix, target: Matrix) -> NDArray[np.float64]:
         """Debiased divergences (k,) between the columns of two matrices of weights (N, k), in the units of the cost."""
-        engine, blocks = Threads(), row_blocks(source.shape[1], block_rows=_TOGETHER)
         # the cores share the columns: threads of BLAS that wait for each other cost far more than they save
-        with engine.session():
-            rows = source.T, target.T
-            found = engine.map(_divergences, blocks, rows=rows, shared=(self,), stage="divergences")
-            return np.concatenate(list(found))
+        blocks = row_blocks(source.shape[1], block_rows=_TOGETHER)
+        found = Threads().map(_divergences, blocks, rows=(source.T, target.T), shared=(self,), stage="divergences")
+        return np.concatenate(list(found))
 
-    def divergences_at_once(self, source: Matrix, target: Matrix) -> NDArray[np.float64]:
-        """Same as :meth:`divergences` on one core, all columns together."""
+    def at_once(self, source: Matrix, target: Matrix) -> NDArray[np.float64]:
+        """Divergences on one core, all columns together."""
         count = source.shape[1]
-        both = self._side(np.concatenate([source, target], axis=1))
+        both = Marginal(np.concatenate([source, target], axis=1))
         own = self._solve(Constraints(both, both, symmetric=True), self._potential + both.log_weights)
-        within = self._dual(both, own.f, both, own.g) / 2
-        sides = Constraints(self._side(source), self._side(target))
-        found = self._solve(sides, own.g[:, count:] * self._unit)
-        across = self._dual(sides.source, found.f, sides.target, found.g)
+        within = self._value(own) / 2
+        across = self._solve(Constraints(Marginal(source), Marginal(target)), own.g[:, count:] * self._unit)
         # equal weights are at 0, also in the last digit
         same = (source == target).all(axis=0)
-        return np.where(same, 0.0, across - within[:count] - within[count:])
-
-    @property
-    def _unit(self) -> float:
-        return LOG2_E / self.epsilon
-
-    def _side(self, weights: Matrix) -> Marginal:
-        return Exact(weights) if self.penalty is None else Relaxed(weights, self.penalty)
+        return np.where(same, 0.0, self._value(across) - within[:count] - within[count:])
 
     def _solve(self, constraints: Constraints, start: Matrix) -> Iteration:
-        solver = Sinkhorn(reg=self.epsilon, tol=self.tol, max_iter=_MAX_ITER)
         kernel = _Kernel(self._kernel, self._potential, constraints)
-        iteration = Iteration(solver, kernel, constraints, start, start / self._unit)
-        iteration.run(self.epsilon, self.tol, np.float64)
-        if iteration.error > self.tol:
+        potential = start / self._unit
+        iteration = Iteration(kernel, constraints, start, potential, reg=self.epsilon, tol=_TOL, max_iter=_MAX_ITER)
+        iteration.run(self.epsilon, _TOL, np.float64)
+        if iteration.error > _TOL:
             warn(
-                f"not converged: marginal error {iteration.error:.1e} after {_MAX_ITER} steps, {self.tol:.1e} was "
+                f"not converged: marginal error {iteration.error:.1e} after {_MAX_ITER} steps, {_TOL:.1e} was "
                 "asked for; take a larger reg.",
                 NotConvergedWarning,
             )
         return iteration
 
-    def _dual(self, source: Marginal, f: Matrix, target: Marginal, g: Matrix) -> NDArray[np.float64]:
-        """Dual value (k,) of potentials of which f is the image of g, in the units of the cost."""
-        u, v = (side.relative(finite(each * self._unit)) / self._unit for side, each in ((source, f), (target, g)))
-        if self.penalty is not None:
-            # the plan has the mass of its rows, which are exact
-            u = -(self.penalty + self.epsilon) * np.expm1(-u / self.penalty)
-            v = -self.penalty * np.expm1(-v / self.penalty)
-        return np.asarray((source.weights * u).sum(axis=0) + (target.weights * v).sum(axis=0))
+    def _value(self, found: Iteration) -> NDArray[np.float64]:
+        """Dual value (k,), in the units of the cost: of second order in the marginal error."""
+        sides = (found.constraints.source, found.f), (found.constraints.target, found.g)
+        values = [(side.weights * side.relative(finite(each * self._unit))).sum(axis=0) for side, each in sides]
+        return np.asarray(values[0] + values[1]) / self._unit
 
 
 class _Kernel:
@@ -155,7 +131,7 @@ class _Kernel:
         return Sweep(new, columns * self._product(self._exponential(new) * source.mask))
 
     def _exponential(self, exponents: Matrix) -> Matrix:
-        found: Matrix = np.exp(np.maximum((exponents - self.potential) * LN_2, _LOWEST))
+        found: Matrix = np.exp(np.maximum((exponents - self.potential) / LOG2_E, _LOWEST))
         return found
 
     def _product(self, masses: Matrix) -> Matrix:
@@ -166,4 +142,4 @@ class _Kernel:
 
 
 def _divergences(block: Block, source: Matrix, target: Matrix, kernel: BatchedSinkhorn) -> NDArray[np.float64]:
-    return kernel.divergences_at_once(source.T, target.T)
+    return kernel.at_once(source.T, target.T)

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from bispectral_ot import drawing, runtime
+from bispectral_ot import runtime
 from bispectral_ot.checks import check_integer
 from bispectral_ot.costs import Cost, PlanSummary
 from bispectral_ot.engines import row_blocks
-from bispectral_ot.errors import InputError
-from bispectral_ot.transport.marginals import LOG2_E, NO_MASS, Constraints, Exact
+from bispectral_ot.errors import InputError, NotConvergedWarning, warn
+from bispectral_ot.transport.marginals import LOG2_E, Constraints, Marginal, Vector, finite
 
-Vector = NDArray[np.float64]
 Labels = NDArray[np.int64]
 # Rows of a sparse plan that are read at a time.
 _BLOCK_ROWS = 256
@@ -26,7 +25,7 @@ _BLOCK_ROWS = 256
 
 @dataclass(frozen=True, repr=False, eq=False, kw_only=True)
 class Coupling(ABC):
-    """A transport plan between two weighted sets, and how well it was solved for.
+    """Transport plan P between two weighted sets, and how well it was solved for, measured in float64.
 
     Attributes
     ----------
@@ -34,8 +33,7 @@ class Coupling(ABC):
     source_weights, target_weights : (n,) and (m,)
     tol : the marginal error that was asked for
     iterations : passes over the cost (or updates) that the solver made; 0 where it does not count them
-    history : (reg, marginal error) after each pass, for a convergence curve
-    marginal_error, converged, transport_cost, entropy : measured in float64 from the plan itself
+    history : (reg, marginal error) after each pass
     """
 
     cost: Cost
@@ -52,16 +50,6 @@ class Coupling(ABC):
             f"{type(self).__name__}({n:,} x {m:,}, transport cost {self.transport_cost:.6g}, {state}: "
             f"marginal error {self.marginal_error:.1e})"
         )
-
-    def _repr_html_(self) -> str:
-        n, m = self.shape
-        state = "yes" if self.converged else "NO"
-        facts = {
-            "transport cost": f"{self.transport_cost:.6g} ({self.cost.metric})",
-            "converged": f"{state}, marginal error {self.marginal_error:.1e} ({self.tol:g} asked for)",
-            "iterations": self.iterations,
-        }
-        return drawing.html_panel(f"{type(self).__name__} {n:,} x {m:,}", facts)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -85,6 +73,11 @@ class Coupling(ABC):
         return self.measured.transport_cost
 
     @property
+    def mass(self) -> float:
+        """Total transported mass, ``sum P``."""
+        return float(self.measured.row_sums.sum())
+
+    @property
     @abstractmethod
     def entropy(self) -> float:
         """``-sum P log P``."""
@@ -105,14 +98,9 @@ class Coupling(ABC):
     def summary(
         self, *, k: int = 10, source_labels: Labels | None = None, target_labels: Labels | None = None
     ) -> PlanSummary:
-        """Sums, costs, best targets and class masses of the plan, in one streamed pass.
+        """Sums, costs, k best targets and class masses of the plan, in one streamed pass.
 
-        Parameters
-        ----------
-        k
-            Number of best targets of each source.
-        source_labels, target_labels
-            Integer classes (n,) and (m,); -1 where there is none.
+        Labels are integer classes (n,) and (m,); -1 where there is none.
         """
         n, m = self.shape
         k = min(check_integer("k", k, minimum=0), m)
@@ -158,22 +146,11 @@ class EntropicCoupling(Coupling):
         return self.reg * self.cost.scale
 
     @property
-    def mass(self) -> float:
-        """Total transported mass, ``sum P``."""
-        return float(self.measured.row_sums.sum())
-
-    @property
     def marginal_error(self) -> float:
         """``|P 1 - p|_1 + |P^T 1 - q|_1``; of relaxed marginals, the residual of the fixed point."""
-        return self._asked.residual(*self._sides, epsilon=self.epsilon)
-
-    @property
-    def duality_gap(self) -> float:
-        """Bound on the difference to the optimal value, in the units of the cost: 0 at the solution.
-
-        For exact marginals it is ``|<f, P 1 - p>| + |<g, P^T 1 - q>|``; a plan that has them exactly is optimal.
-        """
-        return self._asked.gap(*self._sides, epsilon=self.epsilon)
+        asked = self.constraints or Constraints(Marginal(self.source_weights), Marginal(self.target_weights))
+        f, g, _ = self._exponents()
+        return asked.residual(finite(f), g, self.measured.row_sums, self.measured.column_sums, epsilon=self.epsilon)
 
     @property
     def entropy(self) -> float:
@@ -184,34 +161,17 @@ class EntropicCoupling(Coupling):
         columns = np.where(self.target_weights > 0, found.column_sums, 0) @ finite(self.target_potential)
         return float(-(rows + columns - found.transport_cost) / self.epsilon)
 
-    @property
-    def _asked(self) -> Constraints:
-        return self.constraints or Constraints(Exact(self.source_weights), Exact(self.target_weights))
-
-    @property
-    def _sides(self) -> tuple[Vector, Vector, Vector, Vector]:
-        f, g, _ = self._exponents()
-        return finite(f), g, self.measured.row_sums, self.measured.column_sums
-
     def rows(self, start: int, stop: int) -> Vector:
         """Rows ``start`` to ``stop`` of the plan, (stop - start, m) in float64."""
         f, g, unit = self._exponents()
-        return self.cost.plan_rows(f, g, start, stop, unit=unit)
-
-    def read_rows(self, *, k: int = 5, target_labels: Labels | None = None) -> Iterator[PlanSummary]:
-        """Summaries of blocks of sources, in their order; see :meth:`summary`."""
-        f, g, unit = self._exponents()
-        k = min(check_integer("k", k, minimum=1), self.shape[1])
-        labels = _as_labels(target_labels, self.shape[1], "target_labels")
-        return self.cost.read_rows(f, g, unit=unit, k=k, target_labels=labels)
+        exponents = -unit * self.cost.block(start, stop, dtype=np.float64)
+        exponents += f[start:stop, None]
+        exponents += g
+        return np.exp2(exponents, out=exponents)
 
     @classmethod
     def of_potential(cls, cost: Cost, potential: Vector, *, reg: float, tol: float) -> EntropicCoupling:
-        """Plan of other sources by a target potential (m,) that was solved for before, at the same scale.
-
-        Each source has the same mass and sends all of it: ``P[i, j]`` is proportional to
-        ``exp((g[j] - C[i, j]) / epsilon)``.
-        """
+        """Plan of other sources, of equal mass, by a known target potential: ``P_ij ~ exp((g_j - C_ij) / epsilon)``."""
         n, m = cost.shape
         if potential.shape != (m,):
             raise InputError(f"the potential must have an entry for each of the {m} targets, got {potential.shape}.")
@@ -245,8 +205,7 @@ class SparseCoupling(Coupling):
     Attributes
     ----------
     plan : (n, m) masses
-    source_potential, target_potential : (n,) and (m,) dual variables in the units of the cost, where they are known:
-        ``f_i + g_j <= C_ij``, with equality where mass goes
+    source_potential, target_potential : dual variables, ``f_i + g_j <= C_ij`` with equality where mass goes, or None
     optimal : whether it is known to be the best plan
     """
 
@@ -273,37 +232,32 @@ class SparseCoupling(Coupling):
 
     def _read(self, k: int, sources: Labels | None, targets: Labels | None) -> PlanSummary:
         n, m = self.shape
-        costs_of_rows = np.zeros(n)
-        indices, masses, costs = np.zeros((n, k), dtype=np.int64), np.zeros((n, k)), np.zeros((n, k))
-        nearest, nearest_costs = np.zeros(n, dtype=np.int64), np.zeros(n)
+        parts = []
         # solved from a dense matrix, so that rows of one fit into memory again
         for block in row_blocks(n, block_rows=_BLOCK_ROWS):
-            rows = slice(block.start, block.stop)
-            cost, mass = self.cost.block(rows.start, rows.stop), self.rows(rows.start, rows.stop)
-            costs_of_rows[rows] = np.einsum("ij,ij->i", mass, cost)
-            if k:
-                indices[rows] = np.argsort(-mass, axis=1, kind="stable")[:, :k]
-                masses[rows] = np.take_along_axis(mass, indices[rows], axis=1)
-                costs[rows] = np.take_along_axis(cost, indices[rows], axis=1)
-                nearest[rows], nearest_costs[rows] = cost.argmin(axis=1), cost.min(axis=1)
-            runtime.progress("summary", rows.stop, n)
-        return PlanSummary(
-            row_sums=np.asarray(self.plan.sum(axis=1)),
-            row_costs=costs_of_rows,
-            top_indices=indices,
-            top_masses=masses,
-            top_costs=costs,
-            nearest=nearest,
-            nearest_costs=nearest_costs,
-            source_class_mass=self.plan @ _indicator(targets, m),
-            column_sums=np.asarray(self.plan.sum(axis=0)),
-            target_class_mass=(self.plan.T @ _indicator(sources, n)).T,
+            cost, mass = self.cost.block(block.start, block.stop), self.rows(block.start, block.stop)
+            top = np.argsort(-mass, axis=1, kind="stable")[:, :k]
+            tops = (top, *(np.take_along_axis(values, top, axis=1) for values in (mass, cost)))
+            nearest = (cost.argmin(axis=1), cost.min(axis=1)) if k else (np.zeros(len(cost), int), np.zeros(len(cost)))
+            parts.append((mass.sum(axis=1), np.einsum("ij,ij->i", mass, cost), *tops, *nearest))
+            runtime.progress("summary", block.stop, n)
+        by_rows = *map(np.concatenate, zip(*parts, strict=True)), self.plan @ _indicator(targets, m)
+        totals = np.asarray(self.plan.sum(axis=0)), (self.plan.T @ _indicator(sources, n)).T
+        return PlanSummary._make([*by_rows, *totals])
+
+
+_AnyCoupling = TypeVar("_AnyCoupling", bound=Coupling)
+
+
+def warn_unless_converged(coupling: _AnyCoupling) -> _AnyCoupling:
+    """Return the coupling, with a :class:`NotConvergedWarning` where it misses its tolerance."""
+    if not coupling.converged:
+        warn(
+            f"not converged: marginal error {coupling.marginal_error:.2e} after {coupling.iterations} iterations, "
+            f"{coupling.tol:.1e} was asked for; allow more iterations, a larger tol or a larger reg.",
+            NotConvergedWarning,
         )
-
-
-def finite(potential: Vector) -> Vector:
-    """Potential with a very low number in place of -inf, which compiled code may not see."""
-    return np.where(np.isneginf(potential), NO_MASS, potential)
+    return coupling
 
 
 def _indicator(labels: Labels | None, size: int) -> Vector:

@@ -12,9 +12,8 @@ from scipy.sparse import csr_array
 from bispectral_ot import runtime
 from bispectral_ot.checks import check_integer, check_positive
 from bispectral_ot.costs import Cost, as_cost
-from bispectral_ot.transport.coupling import SparseCoupling
-from bispectral_ot.transport.solver import warn_unless_converged
-from bispectral_ot.transport.weights import as_weights
+from bispectral_ot.transport.coupling import SparseCoupling, warn_unless_converged
+from bispectral_ot.transport.marginals import as_weights
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,19 +60,16 @@ class ExactTransport:
 
         cost = as_cost(cost)
         n, m = cost.shape
-        p, q = (
-            as_weights(source_weights, n, "source_weights"),
-            as_weights(target_weights, m, "target_weights"),
-        )
+        p, q = as_weights(source_weights, n, "source_weights"), as_weights(target_weights, m, "target_weights")
         runtime.progress("transport", 0, 0)
+        # shifted and scaled, which does not change the plan, so that POT's tolerances suit any numbers
+        matrix = cost.block(0, n, dtype=np.float64)
+        least = matrix.min()
+        matrix -= least
+        range_of_costs = matrix.max() or 1.0
+        matrix /= range_of_costs
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # POT warns where we measure
-            # shifted and scaled, which does not change the plan, so that POT's tolerances suit any numbers
-            matrix = cost.block(0, n).astype(np.float64)
-            least = matrix.min()
-            matrix -= least
-            range_of_costs = matrix.max() or 1.0
-            matrix /= range_of_costs
             plan, log = ot.emd(p, q, matrix, numItermax=self.max_iter, log=True)
         optimal = log["warning"] is None  # the marginals are right long before the plan is the best
         coupling = SparseCoupling(
@@ -91,16 +87,7 @@ class ExactTransport:
 
 
 class PooledExact:
-    """Exact transport values between weightings of one set of images, one after the other.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> points = np.array([0.0, 1.0, 2.0, 3.0])
-    >>> first, second = np.array([[0.5, 0.5, 0, 0]]).T, np.array([[0, 0, 0.5, 0.5]]).T
-    >>> PooledExact((points[:, None] - points) ** 2).divergences(first, second)
-    array([4.])
-    """
+    """Exact transport values between weightings of one set of images, one after the other."""
 
     def __init__(self, cost: NDArray[np.floating]) -> None:
         self._cost = (cost.astype(np.float64) + cost.T) / 2

@@ -1,69 +1,104 @@
-"""Sinkhorn iteration: the one loop of balanced, relaxed, grouped, symmetric and batched solves, and Newton steps."""
+"""Sinkhorn iteration: the one loop of balanced, relaxed, grouped, symmetric and batched solves."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import time
+import zipfile
+from collections import deque
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from bispectral_ot import runtime
-from bispectral_ot.transport.anderson import Anderson
-from bispectral_ot.transport.coupling import EntropicCoupling, Vector, finite
-from bispectral_ot.transport.marginals import LOG2_E, NO_MASS, Constraints
+from bispectral_ot.errors import InputError
+from bispectral_ot.store import read_record, write_record
+from bispectral_ot.transport.marginals import LOG2_E, NO_MASS, Constraints, Vector, finite
 from bispectral_ot.transport.newton import newton
-from bispectral_ot.transport.saved import SavedSolve
-
-if TYPE_CHECKING:
-    from bispectral_ot.transport.sinkhorn import Sinkhorn
 
 # Passes after which Newton steps are tried even at an easy regularisation: some plans fall nearly into parts.
 PATIENCE = 200
-# Marginal error at which an annealing stage has done its work.
+# Marginal error at which a stage before the final regularisation has done its work.
 STAGE_TOL = 1e-2
 # Below this regularisation so few entries carry mass that Newton steps cost little: stages end with some.
 _SHARP_REG = 1e-3
 _PASSES_BEFORE_NEWTON = 20
 _FOLLOWED_TOL = 1e-4
-# Active entries pay off below this share of all, or if the plan is so small that all may count as active.
+# Active entries pay off below this fraction of all, or if the plan is so small that all may count as active.
 _ACTIVE_DENSITY = 0.05
 _ALL_ACTIVE = 2**18
 # Once a potential has moved by half the exponent at which entries are cut, they are gathered again, so many times.
 _ACTIVE_ROUNDS = 100
+# Seconds between two writes of the state.
+EVERY = 10.0
 
 
 class Iteration:
-    """State of a solve: potentials (in the units of the cost) and error, updated by passes over the cost."""
+    """Potentials (in the units of the cost) and errors of a solve, updated by passes over the cost.
+
+    Parameters
+    ----------
+    cost
+        A Cost, or an object that has its ``shape``, ``scale`` and ``sweep``.
+    constraints
+        Marginal constraints of both sides.
+    reg, tol, max_iter
+        Final regularisation, marginal error to reach there, and maximum number of passes.
+    f, g
+        Potentials to start from.
+    """
 
     def __init__(
-        self,
-        solver: Sinkhorn,
-        cost: Any,
-        constraints: Constraints,
-        f: Vector,
-        g: Vector,
-        saved: SavedSolve | None = None,
-        resumed_at: int = 0,
+        self, cost: Any, constraints: Constraints, f: Vector, g: Vector, *, reg: float, tol: float, max_iter: int
     ) -> None:
-        # a Cost, or what has its ``shape``, ``scale`` and ``sweep``
-        self.solver, self.cost, self.constraints, self.saved = solver, cost, constraints, saved
+        self.cost, self.constraints = cost, constraints
+        self.final_reg, self.tol, self.max_iter = reg, tol, max_iter
         self.p, self.q = constraints.source.weights, constraints.target.weights
-        self.f, self.g, self.reg, self.resumed_at = f, g, np.inf, resumed_at
+        self.f, self.g, self.reg = f, g, np.inf
         self.history: list[tuple[float, float]] = []
         self.error = np.inf  # smallest of the latest run
+        self.resumed_at = 0
+        self._state: tuple[Path, str] | None = None
+        self._written = time.monotonic()
 
     @property
     def is_small(self) -> bool:
         """Whether all entries may count as active."""
         return bool(np.prod(self.cost.shape) <= _ALL_ACTIVE)
 
-    def unit(self, reg: float) -> float:
-        """Exponent of 2 for each unit of the cost."""
-        return LOG2_E / (reg * float(self.cost.scale))
+    @property
+    def exhausted(self) -> bool:
+        """Whether the passes are used up; the last is kept for the final regularisation, so that its plan is there."""
+        return len(self.history) + (self.reg > self.final_reg) >= self.max_iter
+
+    def resume(self, path: Path, problem: str) -> float | None:
+        """Continue an interrupted solve of ``problem`` from a file, if it exists, and write to it from now on.
+
+        Returns the regularisation that it was at; None where there is no file.
+        """
+        self._state = path, problem
+        try:
+            found = read_record(path)
+            same, reg, iteration = found["problem"] == problem, float(found["reg"]), int(found["iteration"])
+            f, g = (np.asarray(found[name], dtype=np.float64) for name in ("f", "g"))
+        except FileNotFoundError:
+            return None
+        except (OSError, KeyError, ValueError, TypeError, EOFError, RecursionError, zipfile.BadZipFile) as error:
+            raise InputError(f"{path} is not the state of a solve ({error}); remove it, or name another.") from None
+        if not same or (f.shape, g.shape) != (self.f.shape, self.g.shape) or np.isnan([*f, *g]).any():
+            raise InputError(
+                f"{path} is the state of another solve: sets, weights, metric or solver differ; remove it or name "
+                "another."
+            )
+        self.f, self.g, self.resumed_at = f, g, iteration
+        runtime.message(f"transport: resumed at iteration {iteration:,}")
+        return reg
 
     def run(self, reg: float, tol: float, dtype: type, *, passes: float = np.inf) -> None:
         """Sinkhorn iteration with Anderson acceleration until the column error is at most ``tol``."""
         self.reg, cost, asked = reg, self.cost, self.constraints
-        unit, epsilon, limit = self.unit(reg), reg * cost.scale, len(self.history) + passes
+        epsilon, limit = reg * cost.scale, len(self.history) + passes
+        unit = LOG2_E / epsilon
         damping, has_mass = asked.source.damping(epsilon), asked.target.has_mass
         anderson = Anderson()
         f, state = finite(self.f * unit), self.g * unit
@@ -76,17 +111,19 @@ class Iteration:
             found = cost.sweep(f + damping * level, g, self.p, unit=unit, damping=damping, dtype=dtype)
             f, column_sums = found.f - damping * level, found.column_sums * 2.0 ** ((1 - damping) * level)
             error = asked.error(state, column_sums, epsilon=epsilon)
-            self.history.append((reg, error))
-            self._report_progress(error)
+            self._record(error)
             if error < self.error:
                 self.error, best = error, (f, state)
-                if self.saved is not None:
-                    self.saved.write(reg, self.resumed_at + len(self.history), f / unit, state / unit)
+                if self._state is not None and time.monotonic() - self._written >= EVERY:
+                    path, problem = self._state
+                    done = {"reg": reg, "iteration": self.resumed_at + len(self.history)}
+                    write_record(path, {"problem": problem, **done, "f": f / unit, "g": state / unit})
+                    self._written = time.monotonic()
             elif error > 2 * self.error:
                 anderson.reset()  # the extrapolation failed: plain steps are safe
             if error <= tol or self.exhausted or len(self.history) >= limit:
                 break
-            if dtype is np.float32 and self._stalled(error, reg):
+            if dtype is np.float32 and self._stalled(error):
                 break
             state = anderson.next(state, asked.image(f, state, column_sums, epsilon=epsilon))
         self.f, self.g = np.where(self.p > 0, best[0] / unit, -np.inf), best[1] / unit
@@ -109,31 +146,30 @@ class Iteration:
                 self.g = 1.5 * here - 0.5 * earlier
             with_newton = self.constraints.balanced and (careful or reg < _SHARP_REG)
             passes = _PASSES_BEFORE_NEWTON if with_newton else PATIENCE
-            self.run(reg, max(STAGE_TOL, self.solver.tol), np.float32, passes=passes)
+            self.run(reg, max(STAGE_TOL, self.tol), np.float32, passes=passes)
             if with_newton:
-                self.polish(reg, min(_FOLLOWED_TOL, self.solver.tol), points=PATIENCE)
+                self.polish(reg, min(_FOLLOWED_TOL, self.tol), points=PATIENCE)
             earlier = None if reg == regs[0] else here
 
     def polish(self, reg: float, tol: float, *, points: float = np.inf) -> None:
         """Newton steps on the active entries, gathered again as potentials move; none if those are too many."""
         limit = len(self.history) + points
         for _ in range(_ACTIVE_ROUNDS if self.constraints.balanced and not self.constraints.symmetric else 0):
-            if self.exhausted or len(self.history) >= limit or not self.run_active(reg, tol, limit):
+            if self.exhausted or len(self.history) >= limit or not self._run_active(reg, tol, limit):
                 break
 
-    def run_active(self, reg: float, tol: float, limit: float) -> bool:
+    def _run_active(self, reg: float, tol: float, limit: float) -> bool:
         """Newton steps on the entries that are active now.
 
         Returns whether that changed anything: not if the plan is right, active entries are too many, or no step helps.
         """
-        self.reg = reg
-        unit = self.unit(reg)
+        self.reg, unit = reg, LOG2_E / (reg * self.cost.scale)
         g = np.where(self.q > 0, self.g * unit, NO_MASS)
         f, column_sums = self.cost.sweep(finite(self.f * unit), g, self.p, unit=unit)
         self.f = np.where(self.p > 0, f / unit, -np.inf)
         if np.abs(column_sums - self.q).sum() <= tol:
             return False
-        log2_cut = -np.inf if self.is_small else float(np.log2(1e-5 * self.solver.tol / max(self.cost.shape)))
+        log2_cut = -np.inf if self.is_small else float(np.log2(1e-5 * self.tol / max(self.cost.shape)))
         low_rows, low_columns = (np.log2(np.maximum(mass, 1e-300)) + log2_cut for mass in (self.p, column_sums))
         density = 1.0 if self.is_small else _ACTIVE_DENSITY
         active = self.cost.gather(f, g, low_rows, low_columns, unit=unit, max_density=density)
@@ -141,42 +177,71 @@ class Iteration:
             return False
 
         def record(error: float) -> bool:
-            self.history.append((reg, error))
-            self._report_progress(error)
+            self._record(error)
             return not self.exhausted and len(self.history) < limit
 
-        f, new_g = newton(active, f, g, self.p, self.q, tol, reach=-log2_cut / 2, record=record)
+        f, new_g = newton(active, g, self.p, self.q, tol, reach=-log2_cut / 2, record=record)
         self.f, self.g = np.where(self.p > 0, f / unit, -np.inf), new_g / unit
         return not np.array_equal(g, new_g)
 
-    def coupling(self) -> EntropicCoupling:
-        """The best pair of potentials as a coupling, measured in float64."""
-        return EntropicCoupling(
-            cost=self.cost,
-            source_weights=self.p,
-            target_weights=self.q,
-            tol=self.solver.tol,
-            iterations=len(self.history),
-            history=tuple(self.history),
-            reg=self.reg,
-            source_potential=self.f,
-            target_potential=np.where(self.q > 0, self.g, -np.inf),
-            constraints=self.constraints,
-            resumed_at=self.resumed_at,
-        )
-
-    @property
-    def exhausted(self) -> bool:
-        """Whether the passes are used up; the last is kept for the final regularisation, so that its plan is there."""
-        return len(self.history) + (self.reg > self.solver.reg) >= self.solver.max_iter
-
-    def _stalled(self, error: float, reg: float) -> bool:
+    def _stalled(self, error: float) -> bool:
         """Whether float32 rounding stops progress: no better error within the last 20 passes."""
-        recent = [e for r, e in self.history[-20:] if r == reg]
+        recent = [e for r, e in self.history[-20:] if r == self.reg]
         return len(recent) == 20 and error < 0.1 and min(recent) > self.error
 
-    def _report_progress(self, error: float) -> None:
+    def _record(self, error: float) -> None:
+        self.history.append((self.reg, error))
         # Errors fall geometrically, so the share of decades done is a fair estimate of the work done.
-        tol = self.solver.tol if self.reg == self.solver.reg else STAGE_TOL
+        tol = self.tol if self.reg == self.final_reg else STAGE_TOL
         share = 1.0 - np.log(max(error, tol) / tol) / np.log(2.0 / tol) if error < 2 else 0.0
         runtime.progress("transport", round(1000 * share), 1000)
+
+
+class Anderson:
+    """Anderson acceleration of a fixed-point iteration ``x <- F(x)``.
+
+    Keeps 8 differences of residuals ``r = F(x) - x`` and of images ``F(x)`` and returns ``F(x) - dF t`` with
+    ``t = argmin |r - dR t|^2`` (slightly regularised, since the differences soon point the same way, and bounded). On
+    Sinkhorn's iteration this needs a fifth of the passes of plain steps (docs/performance.md).
+    """
+
+    # Largest extrapolation beyond the plain step, as an exponent of 2. Where costs are tied, residuals hardly change
+    # from step to step, and without a bound the extrapolation leaps so far that the plan never comes back.
+    _TRUST = 16.0
+
+    def __init__(self) -> None:
+        self._images: deque[Vector] = deque(maxlen=8)
+        self._residuals: deque[Vector] = deque(maxlen=8)
+        self._last: tuple[Vector, Vector] | None = None
+        self._pause, self._plain_steps = 1, 0
+
+    def reset(self) -> None:
+        """Forget all earlier steps and go on with plain ones, twice as many each time, so that no cycle lasts."""
+        if self._plain_steps == 0:
+            self._pause *= 2
+            self._plain_steps = self._pause
+        self._images.clear()
+        self._residuals.clear()
+        self._last = None
+
+    def next(self, x: Vector, image: Vector) -> Vector:
+        """The next point to evaluate, given ``image = F(x)``; arrays of any one shape."""
+        residual = image - x
+        if self._last is not None:
+            self._images.append(image - self._last[0])
+            self._residuals.append(residual - self._last[1])
+        self._last = image, residual
+        if self._plain_steps > 0:
+            self._plain_steps -= 1
+            return image
+        if not self._residuals:
+            return image
+        differences = np.stack(self._residuals).reshape(len(self._residuals), -1)
+        gram = differences @ differences.T
+        gram[np.diag_indices_from(gram)] += 1e-8 * np.trace(gram) + np.finfo(float).tiny
+        mix = np.linalg.solve(gram, differences @ residual.ravel())
+        move = np.tensordot(mix, np.stack(self._images), axes=1)
+        if not np.isfinite(move).all():
+            return image
+        bounded: Vector = image - move * (self._TRUST / max(float(np.abs(move).max()), self._TRUST))
+        return bounded

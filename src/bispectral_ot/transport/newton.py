@@ -1,15 +1,19 @@
-"""Newton steps for the last digits at a small regularisation, where fixed-point steps crawl."""
+"""Newton steps for the last digits at a small regularisation, where fixed-point steps are slow.
+
+At ``reg = 1e-3`` less than one entry in a hundred carries any mass. Iterating on those alone is as exact as on all of
+them, as long as what is left out stays below the tolerance: the full plan is measured afterwards, and entries are
+gathered again if it does not agree.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.linalg import LinearOperator, cg
-
-from bispectral_ot.costs import SparseCost
 
 Vector = NDArray[np.float64]
 
@@ -22,9 +26,19 @@ _LEAST_MASS = 1e-290
 _ROUNDING = 1e-13
 
 
+class _Point(NamedTuple):
+    """Potentials of which f makes rows exact, column sums and their error, dual value, and masses of the entries."""
+
+    f: Vector
+    g: Vector
+    columns: Vector
+    error: float
+    value: float
+    masses: Vector
+
+
 def newton(
-    active: SparseCost,
-    f: Vector,
+    active: csr_array,
     g: Vector,
     p: Vector,
     q: Vector,
@@ -37,14 +51,15 @@ def newton(
 
     With f chosen so that rows sum to p, the columns c = P^T 1 should equal q. The step x solves
     ``(diag((1 + damping) c) - P^T diag(1/p) P) x = c log(q / c)`` by conjugate gradients: Newton's step for
-    ``log c = log q``, which is right for columns that are off by many powers of two, too. The damping falls after a
-    step that raises the dual value ``<p, f> + <q, g>`` and rises after one that does not. That value is concave, so
-    that some damping always helps; the error alone may have to rise first.
+    ``log c = log q``, which is also right for columns that are off by many powers of two. The damping falls after a
+    step that raises the dual value ``<p, f> + <q, g>``, which is concave, and rises after one that does not.
 
     Parameters
     ----------
-    f, g
-        Potentials in units of the exponent (base 2), finite.
+    active
+        Costs of the active entries as exponents of 2.
+    g
+        Potential (m,) in units of the exponent, finite.
     reach
         Stop once a potential has moved so far that other entries may matter.
     record
@@ -52,42 +67,48 @@ def newton(
 
     Returns
     -------
-    f, g : the best point, by its dual value
+    f, g : potentials of the best point, by its dual value
     """
-    rows = np.repeat(np.arange(len(p)), np.diff(active.starts))
-    has_mass, shape = q > 0, (len(p), len(q))
+    rows = np.repeat(np.arange(len(p)), np.diff(active.indptr))
+    filled, has_mass = np.diff(active.indptr) > 0, q > 0
+    firsts = active.indptr[:-1][filled]
     row_scale, goal = 1.0 / np.sqrt(np.where(p > 0, p, 1.0)), np.where(has_mass, q, 1.0)
-    start = g
-    f, columns = active.sweep(f, g, p)
-    error = float(np.abs(columns - q).sum())
-    value = float(p @ f + q @ g)
+    log_p = np.log2(np.where(p > 0, p, 1.0))
+
+    def at(g: Vector) -> _Point:
+        heights, highest, sums = g[active.indices] - active.data, np.zeros(len(p)), np.ones(len(p))
+        highest[filled] = np.maximum.reduceat(heights, firsts)
+        masses = np.exp2(heights - highest[rows])
+        sums[filled] = np.add.reduceat(masses, firsts)
+        masses *= (p / sums)[rows]
+        f = log_p - np.log2(sums) - highest
+        columns = np.bincount(active.indices, masses, minlength=len(q)).astype(np.float64)
+        return _Point(f, g, columns, float(np.abs(columns - q).sum()), float(p @ f + q @ g), masses)
+
+    start, here = g, at(g)
     # Parts of the plan that hardly touch are balanced by a step of size error / damping.
-    damping = min(1e-2, error)
-    go_on = record(error)
-    while go_on and error > tol and damping < _MAX_DAMPING and np.abs((g - start)[has_mass]).max() < reach:
-        masses = np.exp2(f[rows] + g[active.columns] - active.exponents)
-        shares = csr_array((masses * row_scale[rows], active.columns, active.starts), shape=shape)
+    damping = min(1e-2, here.error)
+    go_on = record(here.error)
+    while go_on and here.error > tol and damping < _MAX_DAMPING and np.abs((here.g - start)[has_mass]).max() < reach:
+        shares = csr_array((here.masses * row_scale[rows], active.indices, active.indptr), shape=active.shape)
         transposed = shares.T.tocsr()
-        own = np.bincount(active.columns, shares.data**2, minlength=len(q))
-        at_least = np.maximum(columns, _LEAST_MASS)
+        own = np.bincount(active.indices, shares.data**2, minlength=len(q))
+        at_least = np.maximum(here.columns, _LEAST_MASS)
         residual = np.where(has_mass, at_least * np.log(goal / at_least), 0.0)
         while go_on and damping < _MAX_DAMPING:
             diagonal = np.where(has_mass, (1.0 + damping) * at_least, 1.0)
             scale = 1.0 / np.sqrt(np.maximum(diagonal - own, 1e-3 * damping * diagonal))
             step = _solve(shares, transposed, diagonal, residual, scale)
             # each on its own: an element that is far off must not hold up all others
-            new_g = g + np.clip(step, -_TRUST, _TRUST) * np.log2(np.e)
-            new_f, new_columns = active.sweep(f, new_g, p)
-            new_error = float(np.abs(new_columns - q).sum())
-            new_value = float(p @ new_f + q @ new_g)
-            go_on = record(new_error)
-            rounding = _ROUNDING * float(p @ np.abs(new_f) + q @ np.abs(new_g))
-            if new_value > value + rounding or (new_value > value - rounding and new_error < error):
-                f, g, columns, error, value = new_f, new_g, new_columns, new_error, new_value
-                damping = max(damping / 5, 1e-15)
+            new = at(here.g + np.clip(step, -_TRUST, _TRUST) * np.log2(np.e))
+            go_on = record(new.error)
+            rounding = _ROUNDING * float(p @ np.abs(new.f) + q @ np.abs(new.g))
+            gain = new.value - here.value
+            if gain > rounding or (gain > -rounding and new.error < here.error):
+                here, damping = new, max(damping / 5, 1e-15)
                 break
             damping *= 4
-    return f, g
+    return here.f, here.g
 
 
 def _solve(shares: csr_array, transposed: csr_array, diagonal: Vector, right: Vector, scale: Vector) -> Vector:

@@ -15,14 +15,13 @@ from bispectral_ot import runtime
 from bispectral_ot.checks import check_integer, check_positive
 from bispectral_ot.costs import Cost, as_cost
 from bispectral_ot.errors import InputError
-from bispectral_ot.transport.coupling import EntropicCoupling, Vector
+from bispectral_ot.store import content_hash
+from bispectral_ot.transport.coupling import EntropicCoupling, warn_unless_converged
 from bispectral_ot.transport.iteration import PATIENCE, STAGE_TOL, Iteration
-from bispectral_ot.transport.marginals import Constraints, Exact, Grouped, Marginal, Relaxed
-from bispectral_ot.transport.saved import SavedSolve
-from bispectral_ot.transport.solver import warn_unless_converged
-from bispectral_ot.transport.weights import as_weights
+from bispectral_ot.transport.marginals import Constraints, Marginal, Vector, as_weights
 
-# Above this regularisation (of the scaled cost) the iteration converges from anywhere; below, annealing starts here.
+# Above this regularisation (of the scaled cost) the iteration converges from anywhere; below, it is approached by
+# halving from here.
 _EASY_REG = 0.02
 # Newton steps at the final regularisation after which it is approached again, with more care.
 _NEWTON_POINTS = 50
@@ -146,32 +145,25 @@ class Sinkhorn:
         """
         cost = as_cost(cost)
         constraints = self._constraints(cost, source_weights, target_weights, target_groups)
-        weights = constraints.source.weights, constraints.target.weights
-        saved = None if state is None else SavedSolve(state, cost, self, weights)
-        stages = self._stages()
-        earlier = None if saved is None else saved.read()
-        if earlier is not None:
-            potentials = (earlier.f, earlier.g)
-            stages = [reg for reg in stages if reg < earlier.reg]
-            runtime.message(f"transport: resumed at iteration {earlier.iteration:,}")
-        f, g = _starting_potentials(potentials, self.reg * cost.scale, cost.scale, weights[1], cost.shape[0])
-        with cost.engine.session():
-            iteration = Iteration(self, cost, constraints, f, g, saved, earlier.iteration if earlier else 0)
-            if potentials is None or earlier is not None:
-                iteration.approach(stages, careful=iteration.is_small, resumed=earlier is not None)
-            again = bool(stages) and constraints.balanced and not (iteration.is_small and potentials is None)
-            # the first attempt always, then more thorough ones until the measured error is small enough
-            attempt, *further = self._attempts(iteration, stages if again else [])
-            attempt()
-            coupling = iteration.coupling()
-            for attempt in further:
-                if coupling.converged or iteration.exhausted:
-                    break
-                attempt()
-                coupling = min(coupling, iteration.coupling(), key=lambda each: each.marginal_error)
-        if saved is not None:
-            saved.remove()
-        return warn_unless_converged(coupling)
+        halvings = int(np.log2(_EASY_REG / self.reg)) if 2 * self.reg < _EASY_REG else 0
+        stages = [self.reg * 2.0**k for k in range(halvings, 0, -1)]
+        iteration = self._iteration(cost, constraints, potentials)
+        with runtime.one_blas_thread():
+            resumed_reg = None
+            if state is not None:
+                sides = constraints.source.weights, constraints.target.weights
+                problem = content_hash(list(cost.shape), cost.metric, f"{cost.scale:.4g}", repr(self), *sides)
+                resumed_reg = iteration.resume(Path(state), problem)
+            if resumed_reg is not None:
+                stages = [reg for reg in stages if reg < resumed_reg]
+            cold = potentials is None and resumed_reg is None
+            if potentials is None or resumed_reg is not None:
+                iteration.approach(stages, careful=iteration.is_small, resumed=not cold)
+            again = constraints.balanced and not (iteration.is_small and cold)
+            coupling = self._finish(iteration, stages if again else [])
+        if state is not None:
+            Path(state).unlink(missing_ok=True)
+        return coupling
 
     def self_term(self, cost: Cost | ArrayLike, weights: ArrayLike | None = None) -> EntropicCoupling:
         """Compute the plan of a set with itself, whose two potentials are the same.
@@ -183,17 +175,11 @@ class Sinkhorn:
         weights
             Weights (n,) of both sides; see :meth:`solve`.
 
-        Returns
-        -------
-        EntropicCoupling
-            With the potential ``a`` as ``target_potential`` and its image, which makes rows exact, as
-            ``source_potential``.
-
         Examples
         --------
         >>> import numpy as np
-        >>> coupling = Sinkhorn(reg=0.5, tol=1e-9).self_term([[0.0, 1.0], [1.0, 0.0]])
-        >>> bool(np.allclose(coupling.to_dense(), coupling.to_dense().T))
+        >>> coupling = Sinkhorn(reg=0.5).self_term([[0.0, 1.0], [1.0, 0.0]])
+        >>> np.array_equal(coupling.source_potential, coupling.target_potential)
         True
         """
         cost = as_cost(cost)
@@ -202,17 +188,39 @@ class Sinkhorn:
         lam_source, lam_target = self._penalties
         if lam_source != lam_target:
             raise InputError(f"a set has the same penalty on both sides of itself, got {self.unbalanced!r}.")
-        sides = self._constraints(cost, weights, weights, None)
-        constraints = Constraints(sides.source, sides.source, symmetric=True)
-        start = constraints.source.log_weights * (self.reg * cost.scale * np.log(2.0))
-        with cost.engine.session():
-            iteration = Iteration(self, cost, constraints, start, start)
-            for attempt in self._attempts(iteration, []):
-                attempt()
-                coupling = iteration.coupling()
-                if coupling.converged or iteration.exhausted:
-                    break
-        return warn_unless_converged(coupling)
+        side = self._constraints(cost, weights, weights, None).source
+        start = side.log_weights * (self.reg * cost.scale * np.log(2.0))
+        iteration = self._iteration(cost, Constraints(side, side, symmetric=True), (start, start))
+        with runtime.one_blas_thread():
+            return self._finish(iteration, [])
+
+    def _finish(self, iteration: Iteration, stages: list[float]) -> EntropicCoupling:
+        """Iterate at the final regularisation, more and more thoroughly, until the measured error is small enough."""
+        best: EntropicCoupling | None = None
+        for attempt in self._attempts(iteration, stages):
+            attempt()
+            f, g = iteration.f, np.where(iteration.q > 0, iteration.g, -np.inf)
+            if iteration.constraints.symmetric:
+                f = g = (f + g) / 2  # of f = T g and g, which are equal at the solution
+            coupling = EntropicCoupling(
+                cost=iteration.cost,
+                source_weights=iteration.p,
+                target_weights=iteration.q,
+                tol=self.tol,
+                iterations=len(iteration.history),
+                history=tuple(iteration.history),
+                reg=iteration.reg,
+                source_potential=f,
+                target_potential=g,
+                constraints=iteration.constraints,
+                resumed_at=iteration.resumed_at,
+            )
+            if best is None or coupling.marginal_error < best.marginal_error:
+                best = coupling
+            if best.converged or iteration.exhausted:
+                break
+        assert best is not None
+        return warn_unless_converged(best)
 
     def _attempts(self, iteration: Iteration, stages: list[float]) -> list[Callable[[], None]]:
         """Ways to iterate at the final regularisation, each more thorough than the one before."""
@@ -246,36 +254,29 @@ class Sinkhorn:
         normalized = self.unbalanced is None
         p = as_weights(source_weights, cost.shape[0], "source_weights", normalized=normalized)
         q = as_weights(target_weights, cost.shape[1], "target_weights", normalized=normalized)
-        lam_source, lam_target = self._penalties
-        if groups is not None and (lam_target is None or len(groups.labels) != len(q)):
+        source, target = (np.inf if lam is None else lam * cost.scale for lam in self._penalties)
+        if groups is None:
+            return Constraints(Marginal(p, source), Marginal(q, target))
+        if np.isinf(target) or len(groups.labels) != len(q):
             raise InputError(
                 "target_groups need a relaxed target side, such as unbalanced=(None, 0.02), and a label for each of "
                 f"the {len(q)} targets."
             )
-        source: Marginal = Exact(p) if lam_source is None else Relaxed(p, lam_source * cost.scale)
-        if groups is not None:
-            lam = np.asarray(groups.lam, dtype=np.float64) * cost.scale
-            labels = np.asarray(groups.labels, dtype=np.int64)
-            return Constraints(source, Grouped(q, lam_target * cost.scale, labels, lam))
-        return Constraints(source, Exact(q) if lam_target is None else Relaxed(q, lam_target * cost.scale))
+        labels, lam = np.asarray(groups.labels, dtype=np.int64), np.asarray(groups.lam, dtype=np.float64)
+        return Constraints(Marginal(p, source), Marginal(q, target, labels, lam * cost.scale))
 
-    def _stages(self) -> list[float]:
-        """Regularisations before the final one."""
-        halvings = int(np.log2(_EASY_REG / self.reg)) if 2 * self.reg < _EASY_REG else 0
-        return [self.reg * 2.0**k for k in range(halvings, 0, -1)]
-
-
-def _starting_potentials(
-    potentials: tuple[ArrayLike, ArrayLike] | None, epsilon: float, scale: float, q: Vector, n: int
-) -> tuple[Vector, Vector]:
-    m = len(q)
-    if potentials is None:
-        return np.zeros(n), np.zeros(m)
-    f, g = (np.array(potential, dtype=np.float64) for potential in potentials)
-    if f.shape != (n,) or g.shape != (m,):
-        raise InputError(f"potentials have shapes {f.shape} and {g.shape}; the cost needs ({n},) and ({m},).")
-    f, g = np.nan_to_num(f, neginf=0.0), np.nan_to_num(g, neginf=0.0)
-    # The solution's g - epsilon log q spreads no wider than the cost, so a start outside would only lose passes.
-    level = epsilon * np.log(np.where(q > 0, q, 1.0))
-    middle = np.median((g - level)[q > 0])
-    return f, np.clip(g - level, middle - scale, middle + scale) + level
+    def _iteration(
+        self, cost: Cost, constraints: Constraints, potentials: tuple[ArrayLike, ArrayLike] | None
+    ) -> Iteration:
+        """Iteration from given potentials, or from 0."""
+        (n, m), q = cost.shape, constraints.target.weights
+        f, g = np.zeros(n), np.zeros(m)
+        if potentials is not None:
+            f, g = (np.nan_to_num(np.array(each, dtype=np.float64), neginf=0.0) for each in potentials)
+            if f.shape != (n,) or g.shape != (m,):
+                raise InputError(f"potentials have shapes {f.shape} and {g.shape}; the cost needs ({n},) and ({m},).")
+            # The solution's g - epsilon log q spreads no wider than the cost, so a start outside would lose passes.
+            level = self.reg * cost.scale * np.log(np.where(q > 0, q, 1.0))
+            middle = np.median((g - level)[q > 0])
+            g = np.clip(g - level, middle - cost.scale, middle + cost.scale) + level
+        return Iteration(cost, constraints, f, g, reg=self.reg, tol=self.tol, max_iter=self.max_iter)
