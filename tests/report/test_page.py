@@ -14,7 +14,6 @@ from typer.testing import CliRunner
 import bispectral_ot as bot
 from bispectral_ot.cli.main import app
 from bispectral_ot.errors import DataWarning, InputError
-from bispectral_ot.report import page
 from bispectral_ot.report.page import embed_json, write_report
 from report_runs import HOSTILE, blobs, make_run, page_content
 
@@ -22,8 +21,7 @@ THREE = ("a", "b", "c")
 
 
 def panels(path: Path) -> list[dict[str, Any]]:
-    (group,) = page_content(path)["groups"]
-    found: list[dict[str, Any]] = group["panels"]
+    found: list[dict[str, Any]] = page_content(path)["panels"]
     return found
 
 
@@ -69,25 +67,6 @@ def test_exact_transport_has_no_curve_and_no_regularisation(tmp_path: Path) -> N
     (panel,) = panels(write_report(make_run(tmp_path / "run", a, b, solver=bot.ExactTransport())))
     assert panel["history"] == []
     assert panel["facts"]["reg"] is None
-
-
-def test_matches_that_do_not_fit_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run = make_run(tmp_path / "run", blobs(12, THREE, seed=0), blobs(12, THREE, seed=1), "one", "two")
-    assert [panel["title"] for panel in panels(write_report(run))] == ["one", "two"]
-    monkeypatch.setattr(page, "_MOST_BYTES", 10)
-    path = write_report(run)
-    assert [panel["title"] for panel in panels(path)] == ["one"]
-    assert page_content(path)["left_out"] == ["two"]
-
-
-def test_sets_of_the_same_name_are_told_apart(tmp_path: Path) -> None:
-    target = blobs(6, THREE, seed=1)
-    for title, seed in (("first", 0), ("second", 2), ("third", 0)):
-        make_run(tmp_path, blobs(6, THREE, seed=seed), target, title)
-    first, second = page_content(write_report(tmp_path))["groups"]
-    assert [panel["title"] for panel in first["panels"]] == ["first", "third"]
-    assert [panel["title"] for panel in second["panels"]] == ["second"]
-    assert first["title"] != second["title"]
 
 
 def test_a_run_inside_a_run_is_another(tmp_path: Path) -> None:
@@ -162,11 +141,7 @@ def test_flipped_bits_in_the_data_of_a_page(damaged_run: Path) -> None:
 
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DataWarning)
-            found = [
-                panel["title"]
-                for group in page_content(write_report(damaged_run))["groups"]
-                for panel in group["panels"]
-            ]
+            found = [panel["title"] for panel in panels(write_report(damaged_run))]
         assert "whole" in found
 
 

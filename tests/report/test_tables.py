@@ -55,8 +55,8 @@ def test_rows_have_the_positions_and_files_of_the_whole_set_and_read_back(known_
     details = ["runner_up", "runner_up_probability", "nearest_label", "nearest_distance"]
     assert list(labels) == ["source", "file", "label", "probability", *details]
     assert labels.to_numpy()[0].tolist() == [7, "x/1.png", "NA", 1, "", 0, "NA", 0]
+    tables.write_tables(tmp_path, {"matches": best, "labels": labels})
     for name, table in (("matches", best), ("labels", labels)):
-        tables.write_table(tmp_path / f"{name}.csv", table)
         pd.testing.assert_frame_equal(tables.read_table(tmp_path / f"{name}.csv"), table, check_dtype=False)
 
 

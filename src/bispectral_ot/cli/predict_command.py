@@ -39,15 +39,13 @@ def predict(
     def work(call: Call) -> Result:
         source = model.read(images, predictor, split=options.split, root=options.root, seed=options.seed)
         found = predictor.match(source)
-        tables.write_table(call.folder / "matches.csv", tables.match_table(found, k=options.n_matches))
-        labels = tables.label_table(found)
-        if labels is not None:
-            tables.write_table(call.folder / "labels.csv", labels)
+        written = {"matches": tables.match_table(found, k=options.n_matches), "labels": tables.label_table(found)}
         content: dict[str, object] = {"images": len(source), "targets": len(predictor.target)}
         if options.poses:
             poses = predictor.poses(source, found.top_matches(10), seed=options.seed)
-            tables.write_table(call.folder / "poses.csv", tables.pose_table(poses, source))
+            written["poses"] = tables.pose_table(poses, source)
             content["poses"] = tables.pose_summary(poses)
+        tables.write_tables(call.folder, written)
         if found.target_labels is not None:
             given, probabilities = found.label_details()[:2]
             content["labels"] = {str(name): int((given == name).sum()) for name in dict.fromkeys(given)}

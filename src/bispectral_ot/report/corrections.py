@@ -46,18 +46,7 @@ def read_corrections(path: str | Path, source: Dataset) -> dict[int, str]:
 
 
 def with_corrections(source: Dataset, target: Dataset, path: str | Path) -> tuple[Dataset, Dataset]:
-    r"""Sources that are left, and the targets followed by the sources whose label was corrected or confirmed.
-
-    Examples
-    --------
-    >>> import tempfile, pathlib
-    >>> import bispectral_ot as bot
-    >>> source, target = bot.split_halves(bot.load("digits"), per_class=10)
-    >>> path = pathlib.Path(tempfile.mkdtemp()) / "corrections.csv"
-    >>> _ = path.write_text(f"source,label\n{source.positions[3]},7\n")
-    >>> [len(side) for side in with_corrections(source, target, path)]
-    [99, 101]
-    """
+    """Sources that are left, and the targets followed by the sources whose label was corrected or confirmed."""
     if target.labels is None:
         raise InputError(f"the target {target.name!r} has no labels, so corrections have no use; leave them out.")
     if source.images.shape[1:] != target.images.shape[1:]:

@@ -72,18 +72,18 @@ def _lengths(comparison: Comparison) -> NDArray[np.float64]:
     return np.asarray(np.sqrt(np.maximum(comparison.distances, 0.0)))
 
 
-def tree_of_sets(comparison: Comparison) -> NDArray[np.float64]:
-    """Linkage (N - 1, 4) of average clustering, with neighbouring leaves near to each other."""
-    from scipy.cluster.hierarchy import linkage
+def tree_of_sets(comparison: Comparison) -> tuple[NDArray[np.float64], list[int]]:
+    """Linkage (N - 1, 4) of average clustering, and its leaves in an order that puts near ones beside each other."""
+    from scipy.cluster.hierarchy import leaves_list, linkage
     from scipy.spatial.distance import squareform
 
-    tree: NDArray[np.float64] = linkage(squareform(_lengths(comparison)), "average", optimal_ordering=True)
-    return tree
+    tree = linkage(squareform(_lengths(comparison)), "average", optimal_ordering=True)
+    return tree, leaves_list(tree).tolist()
 
 
 def plot_tree(comparison: Comparison, *, ax: Axes | None = None) -> Axes:
     """Dendrogram of the sets."""
-    return drawing.draw_tree(ax, tree_of_sets(comparison), comparison.names)
+    return drawing.draw_tree(ax, tree_of_sets(comparison)[0], comparison.names)
 
 
 def plot_plane(comparison: Comparison, *, ax: Axes | None = None) -> Axes:
@@ -149,9 +149,8 @@ def overview_figure(matches: Mapping[str, Match], *, n: int = 10) -> Figure:
         step = ax.images[0].get_extent()[2] / len(tiles)
         for row, name in enumerate(["rotated image", *matches]):
             ax.text(-16, row * step + 48, fill(name, 18), ha="right", va="center", fontsize=11)
-        for panel, (name, match) in zip(
-            below.subplots(1, len(matches), squeeze=False)[0], matches.items(), strict=True
-        ):
+        panels = below.subplots(1, len(matches), squeeze=False)[0]
+        for panel, (name, match) in zip(panels, matches.items(), strict=True):
             match.plot("classes", ax=panel)
             panel.set_title(f"{name}: {right[name].mean():.0%}")
             panel.set(ylabel="", xlabel="")

@@ -7,7 +7,6 @@ import hashlib
 import html
 import json
 import re
-from collections.abc import Iterable
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -21,8 +20,6 @@ from bispectral_ot.report.page_data import PAGE_DATA, compact_json, load_page_da
 from bispectral_ot.report.tables import JsonObject
 from bispectral_ot.runs import REPORT
 
-# Size of the matches of one page, and of its figures; further ones are named and left out.
-_MOST_BYTES, _MOST_FIGURE_BYTES = 12_000_000, 3_000_000
 _SCRIPTS = (
     *("dom.js", "pictures.js", "gallery.js", "flow.js", "check.js", "map.js", "convergence.js"),
     *("sets.js", "pair.js", "comparison.js", "page.js"),
@@ -38,58 +35,41 @@ _UNSAFE = {letter: f"\\u{ord(letter):04x}" for letter in "<>&\u2028\u2029"}
 
 
 def write_report(run: str | Path) -> Path:
-    """Write ``report.html`` into a run folder and return its path.
-
-    Parameters
-    ----------
-    run
-        Folder that ``match``, ``compare``, ``upright`` or ``demo`` has written.
-
-    Raises
-    ------
-    InputError
-        If the folder is not one run, or has nothing that a page could show.
-    """
+    """Write ``report.html`` into the folder that ``match``, ``compare``, ``upright`` or ``demo`` has written."""
     folder = Path(run)
     if not folder.is_dir():
         raise InputError(f"{folder} is not a folder; give the folder that match, compare, upright or demo has written.")
     if (folder / REPORT).is_dir():
         raise InputError(f"{folder / REPORT} is a folder, but the page goes there; move it away.")
-    pages = _load_pages(_page_files(folder))
-    if not pages:
-        raise InputError(f"{folder} is not a run, or has no {PAGE_DATA}; run the command again.")
-    groups, left_out = _groups([page for page in pages if page["kind"] == "match"])
+    pages = _load_pages(folder)
     content = {
         **_run_words(folder),
-        "figures": _pose_figures(folder),
-        "groups": groups,
+        "panels": [page for page in pages if page["kind"] == "match"],
         "comparison": next((page for page in pages if page["kind"] == "comparison"), None),
-        "left_out": left_out,
         "class_colours": CLASS_COLOURS,
     }
     write_text(folder / REPORT, build_page(content))
     return folder / REPORT
 
 
-def _page_files(folder: Path) -> list[Path]:
-    """Page data of one run: ``demo`` has a folder for each kind of features; runs inside it are runs of their own."""
+def _load_pages(folder: Path) -> list[JsonObject]:
+    """Page data of one run; a warning names a file that cannot be read, and an error the only one.
+
+    ``demo`` has a folder for each kind of features; runs inside the folder are runs of their own.
+    """
     runs = sorted(path.parent for path in folder.glob("*/run.json"))
     if runs and not (folder / "run.json").is_file():
         raise InputError(f"{folder} holds runs but is none itself; give one of them, such as {runs[0]}.")
-    return sorted(path for path in (*folder.glob(PAGE_DATA), *folder.glob(f"*/{PAGE_DATA}")) if path.parent not in runs)
-
-
-def _load_pages(paths: Iterable[Path]) -> list[JsonObject]:
-    """Page data that can be read; a warning names each file that cannot, an error the only one."""
     found: list[JsonObject] = []
     failed: list[InputError] = []
-    for path in paths:
-        try:
-            found.append(load_page_data(path))
-        except InputError as error:
-            failed.append(error)
-    if failed and not found:
-        raise failed[0]
+    for path in sorted((*folder.glob(PAGE_DATA), *folder.glob(f"*/{PAGE_DATA}"))):
+        if path.parent not in runs:
+            try:
+                found.append(load_page_data(path))
+            except InputError as error:
+                failed.append(error)
+    if not found:
+        raise (*failed, InputError(f"{folder} is not a run, or has no {PAGE_DATA}; run the command again."))[0]
     for each in failed:
         warn(f"{each} The page is made without it.", DataWarning)
     return found
@@ -135,23 +115,6 @@ def _policy(*scripts: str) -> str:
     return f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data: blob:"
 
 
-def _groups(matches: list[JsonObject]) -> tuple[list[JsonObject], list[str]]:
-    """Matches of the same two sides together, as far as there is room, and the titles of the others."""
-    by_sides: dict[tuple[str, int], list[JsonObject]] = {}
-    left_out, used = [], 0
-    for match in matches:
-        used += sum(len(sheet["image"]) for sheet in (match["sheet"], match["large"]) if sheet)
-        if used > _MOST_BYTES and by_sides:
-            left_out.append(" ".join(filter(None, (match["group"], match["title"]))))
-            continue
-        # sets of the same name may be different samples
-        by_sides.setdefault((match["group"], match["checksum"]), []).append(match)
-    names = [name for name, _ in by_sides]
-    titles = [n if names.count(n) == 1 else f"{n} ({names[: i + 1].count(n)})" for i, n in enumerate(names)]
-    groups = zip(titles, by_sides.values(), strict=True)
-    return [{"title": title, "panels": panels} for title, panels in groups], left_out
-
-
 def _run_words(folder: Path) -> JsonObject:
     """Title, origin and warnings of a run."""
     record, results = (_read_entries(folder / name) for name in ("run.json", "results.json"))
@@ -170,16 +133,6 @@ def _run_words(folder: Path) -> JsonObject:
         "about": " ".join(about) + ".",
         "warnings": [str(warning) for warning in told] if isinstance(told, list) else [],
     }
-
-
-def _pose_figures(folder: Path) -> list[dict[str, str]]:
-    """Figures of poses as far as they fit; the page draws everything else itself."""
-    pictures, used = [], 0
-    for path in sorted(folder.glob("figures/poses*.png")):
-        used += path.stat().st_size
-        if used <= _MOST_FIGURE_BYTES:
-            pictures.append({"name": path.stem, "png": base64.b64encode(path.read_bytes()).decode()})
-    return pictures
 
 
 def _read_entries(path: Path) -> JsonObject:

@@ -70,9 +70,7 @@ def _checksum(page: JsonObject) -> int:
     return zlib.crc32(compact_json(page).encode("utf-8", "surrogatepass"))
 
 
-def match_page(
-    match: Match, facts: JsonObject, *, title: str = "", group: str = "", poses: Poses | None = None
-) -> JsonObject:
+def match_page(match: Match, facts: JsonObject, *, title: str = "", poses: Poses | None = None) -> JsonObject:
     """Page data of a match that has images.
 
     Entries: ``rows`` and ``columns``, the classes of both sides (one without a name where there are no labels);
@@ -82,16 +80,14 @@ def match_page(
 
     Parameters
     ----------
-    facts
-        Content of ``results.json``.
-    title, group
-        Name of the match, and of the sets that it shares with other matches of the run.
-    poses
-        Poses of the sources, where they were estimated.
+    facts : content of ``results.json``
+    title : name of the match among others of the run
+    poses : poses of the sources, where they were estimated
     """
     a, b = match.source, match.target
     assert a is not None
     assert b is not None
+    pictures = Pictures(a), Pictures(b)
     names, codes = _classes(a)
     columns, target_codes = _classes(b, first=names)
     given, probability, second, second_probability = _labels(match, columns)
@@ -104,12 +100,13 @@ def match_page(
     samples = [class_by_class(side.labels, len(side)) for side in (a, b)]
     on_map = [rows[:_MOST_ON_MAP] for rows in samples]
     rows = _unique(checked, strange[0], samples[0][: len(names)], _mixed(on_map[0], _by_cell(codes, given)))
-    rows = rows[: max(len(checked) + len(strange[0]), _source_count(a))]
+    colours = _thumbnail(pictures[0][0], _SMALL)
+    encoded = colours.nbytes * (0.4 if colours.ndim == 3 else 0.7) * (1 + _TARGETS_OF_A_SOURCE)
+    rows = rows[: max(len(checked) + len(strange[0]), min(_MOST_SOURCES, int(_SHEET_BYTES / encoded)), 1)]
     indices, weights = match.top_matches(_TARGETS_OF_A_SOURCE)
     kept = weights[rows] > 0
     shown = _unique(samples[1][: len(columns)][:_MOST_SOURCES], strange[1], on_map[1], indices[rows][kept])
     slot, place = ({int(i): number for number, i in enumerate(each)} for each in (rows, shown))
-    pictures = Pictures(a), Pictures(b)
     small = [_thumbnail(side[i], _SMALL) for side, each in zip(pictures, (rows, shown), strict=True) for i in each]
     fine = max(pictures[0][int(rows[0])].shape[:2]) > _SMALL
     crc = zlib.crc32(np.ascontiguousarray(a.images[samples[0][:99]]).data)
@@ -117,7 +114,6 @@ def match_page(
         {
             "kind": "match",
             "title": title,
-            "group": group,
             "checksum": zlib.crc32(np.ascontiguousarray(b.images[samples[1][:99]]).data, crc),
             "facts": facts,
             "rows": names,
@@ -155,8 +151,7 @@ def match_page(
 
 def _plain(page: JsonObject) -> JsonObject:
     """Page data in the types of JSON, with null for numbers that are not finite."""
-    found: JsonObject = json.loads(to_json(page))
-    return found
+    return dict(json.loads(to_json(page)))
 
 
 def _classes(dataset: Dataset, first: Sequence[str] = ()) -> tuple[list[str], Indices]:
@@ -198,13 +193,6 @@ def _unique(*orders: Indices) -> Indices:
     everything = np.concatenate(orders)
     _, first = np.unique(everything, return_index=True)
     return everything[np.sort(first)]
-
-
-def _source_count(dataset: Dataset) -> int:
-    """Number of sources that can be shown, each with all its targets."""
-    one = _thumbnail(Pictures(dataset)[0], _SMALL)
-    encoded = one.nbytes * (0.4 if one.ndim == 3 else 0.7)
-    return min(_MOST_SOURCES, max(1, int(_SHEET_BYTES / (encoded * (1 + _TARGETS_OF_A_SOURCE)))))
 
 
 def _thumbnail(pixels: NDArray[np.float64], longest: int) -> NDArray[np.uint8]:
@@ -278,7 +266,8 @@ def comparison_page(comparison: Comparison, datasets: Sequence[Dataset]) -> Json
     tops = _contributors(comparison, slots, room=int(_SHEET_BYTES / encoded))
     classes = [_class_codes(labels) for labels in comparison.labels]
     between = _class_distances(comparison)
-    tree = tree_of_sets(comparison)
+    parts = zip(comparison.pairs, comparison.table(), tops, between, strict=True)
+    tree, order = tree_of_sets(comparison)
     pictures = [Pictures(dataset) for dataset in datasets]
     plane = None
     if len(datasets) > 2:
@@ -291,7 +280,7 @@ def comparison_page(comparison: Comparison, datasets: Sequence[Dataset]) -> Json
             "names": comparison.names,
             "sizes": comparison.sizes,
             "classes": [names for names, _ in classes],
-            "order": _leaves(tree),
+            "order": order,
             "tree": [[int(one), int(other), height] for one, other, height, _ in tree],
             "map": plane,
             "samples": samples,
@@ -301,7 +290,7 @@ def comparison_page(comparison: Comparison, datasets: Sequence[Dataset]) -> Json
                 "label": [-1 if (codes := classes[place][1]) is None else int(codes[i]) for place, i in slots],
                 "file": [files[i] if (files := datasets[place].files) else "" for place, i in slots],
             },
-            "pairs": [_pair(comparison, *each, classes) for each in zip(comparison.pairs, tops, between, strict=True)],
+            "pairs": [_pair(comparison, *each, classes) for each in parts],
             "symmetry_tests": [found.summary() for found in comparison.symmetry_tests],
             "facts": {
                 "scale": comparison.scale,
@@ -319,28 +308,21 @@ def comparison_page(comparison: Comparison, datasets: Sequence[Dataset]) -> Json
 def _pair(
     comparison: Comparison,
     pair: Pair,
+    figures: JsonObject,
     top: list[list[list[float]]],
     distances: list[list[float]] | None,
     classes: Sequence[tuple[list[str], Indices | None]],
 ) -> JsonObject:
-    """A pair of sets; ``top`` has (image, contribution, counterpart) of either side."""
-    sides = [comparison.names.index(name) for name in (pair.source, pair.target)]
-    low, high = pair.interval or (None, None)
-    parts = pair.source_contributions, pair.target_contributions
+    """A pair of sets; ``figures`` is its row of the table, ``top`` has (image, contribution, counterpart)."""
+    source, target = (comparison.names.index(name) for name in (pair.source, pair.target))
     most = max(1, _MOST_CLASS_PARTS // (2 * len(comparison.pairs)))
-    return {
-        "source": sides[0],
-        "target": sides[1],
-        "distance": pair.distance,
-        "error": pair.error,
-        "reference": pair.reference,
-        "ratio": pair.ratio,
-        "p_value": pair.p_value,
-        "low": low,
-        "high": high,
+    sides = (source, pair.source_contributions), (target, pair.target_contributions)
+    return figures | {
+        "source": source,
+        "target": target,
         "converged": pair.converged,
         "sentence": pair_sentence(pair, level=comparison.settings.get("level", 0.05)),
-        "classes": [_class_parts(classes[side], each, most) for side, each in zip(sides, parts, strict=True)],
+        "classes": [_class_parts(*classes[side], parts, most) for side, parts in sides],
         "class_distances": distances,
         "top": top,
         "contributors": len(pair.source_top.indices) + len(pair.target_top.indices),
@@ -348,15 +330,7 @@ def _pair(
 
 
 def pair_sentence(pair: Pair, *, level: float) -> str:
-    """Verdict on a pair of sets: same or changed, and by how much against what is normal.
-
-    Examples
-    --------
-    >>> import bispectral_ot as bot
-    >>> first, second = bot.split_halves(bot.load("digits"), per_class=20)
-    >>> pair_sentence(bot.compare([first, second.images]).pairs[0], level=0.05).split("; ")[1]
-    'not tested.'
-    """
+    """Verdict on a pair of sets: same or changed, and by how much against what is normal."""
     found = f"{pair.ratio:.3g}" if abs(pair.ratio) < 100 else f"{pair.ratio:,.0f}"
     size = f"{found} times the distance that is normal for two samples of one population"
     if not np.isfinite(pair.ratio):
@@ -368,41 +342,35 @@ def pair_sentence(pair: Pair, *, level: float) -> str:
 
 
 def _sample_slots(datasets: Sequence[Dataset]) -> tuple[dict[Key, int], list[list[int]]]:
-    """Slots of a few images of every set, one of each first, and the slots by set."""
-    orders = []
-    for dataset in datasets:
-        rows = class_by_class(dataset.labels, len(dataset))[:_SAMPLES_OF_A_SET]
-        # sets with the same classes begin with the same class
-        orders.append(rows if dataset.labels is None else rows[np.argsort(dataset.labels[rows], kind="stable")])
+    """Slots of a few images of every set, and the slots by set."""
     slots: dict[Key, int] = {}
-    samples: list[list[int]] = [[] for _ in datasets]
-    for rank in range(_SAMPLES_OF_A_SET):
-        for place, order in enumerate(orders):
-            if rank < len(order):
-                samples[place].append(slots.setdefault((place, int(order[rank])), len(slots)))
+    samples: list[list[int]] = []
+    for place, dataset in enumerate(datasets):
+        rows = class_by_class(dataset.labels, len(dataset))[:_SAMPLES_OF_A_SET]
+        if dataset.labels is not None:  # sets with the same classes begin with the same class
+            rows = rows[np.argsort(dataset.labels[rows], kind="stable")]
+        samples.append([slots.setdefault((place, int(row)), len(slots)) for row in rows])
     return slots, samples
 
 
 def _contributors(comparison: Comparison, slots: dict[Key, int], *, room: int) -> list[list[list[list[float]]]]:
     """For both sides of each pair: slots of images that contribute most, contributions, slots of counterparts.
 
-    The first of every pair come first, then the second of every pair, as long as ``slots`` has at most ``room``
-    images; pairs with the largest ratio go before others.
+    All pairs have as many, so that ``slots`` has at most ``room`` images.
     """
-    tops: list[list[list[list[float]]]] = [[[], []] for _ in comparison.pairs]
-    order = sorted(range(len(tops)), key=lambda number: -np.nan_to_num(comparison.pairs[number].ratio))
-    for rank in range(max(len(pair.source_top.indices) for pair in comparison.pairs)):
-        for number in order:
-            pair = comparison.pairs[number]
-            places = [comparison.names.index(name) for name in (pair.source, pair.target)]
-            for side, top in enumerate((pair.source_top, pair.target_top)):
-                if rank >= len(top.indices):
-                    continue
-                keys = (places[side], int(top.indices[rank])), (places[1 - side], int(top.counterparts[rank]))
-                if len(slots) + sum(key not in slots for key in keys) > room:
-                    return tops
-                image, counterpart = (slots.setdefault(key, len(slots)) for key in keys)
-                tops[number][side].append([image, *_rounded(top.contributions[rank]), counterpart])
+    most = max(0, room - len(slots)) // (4 * len(comparison.pairs))
+    tops: list[list[list[list[float]]]] = []
+    for pair in comparison.pairs:
+        source, target = (comparison.names.index(name) for name in (pair.source, pair.target))
+        tops.append([])
+        for own, other, top in ((source, target, pair.source_top), (target, source, pair.target_top)):
+            found = []
+            for index, part, counterpart in list(zip(*top, strict=True))[:most]:
+                image, its = (
+                    slots.setdefault(key, len(slots)) for key in ((own, int(index)), (other, int(counterpart)))
+                )
+                found.append([image, *_rounded(part), its])
+            tops[-1].append(found)
     return tops
 
 
@@ -415,17 +383,15 @@ def _class_codes(labels: NDArray[Any] | None) -> tuple[list[str], Indices | None
 
 
 def _class_parts(
-    classes: tuple[list[str], Indices | None], contributions: NDArray[np.float64], most: int
+    names: list[str], codes: Indices | None, contributions: NDArray[np.float64], most: int
 ) -> JsonObject | None:
     """Contributions of the classes of one side, the largest first; beyond ``most`` of them, the sum of the others."""
-    names, codes = classes
     if codes is None:
         return None
     parts = np.bincount(codes, weights=contributions, minlength=len(names))
     order = np.argsort(-parts, kind="stable")
-    kept, left = order[:most], order[most:]
-    shown = [[int(code), *_rounded(parts[code])] for code in kept]
-    return {"parts": shown, "others": len(left), "rest": float(parts[left].sum())}
+    shown = [[int(code), *_rounded(parts[code])] for code in order[:most]]
+    return {"parts": shown, "others": len(order[most:]), "rest": float(parts[order[most:]].sum())}
 
 
 def _class_distances(comparison: Comparison) -> list[list[list[float]] | None]:
@@ -439,9 +405,3 @@ def _class_distances(comparison: Comparison) -> list[list[list[float]] | None]:
         ordered = matrix[np.ix_(np.argsort(rows), np.argsort(columns))]
         blocks.append([_rounded(row, digits=3) for row in ordered])
     return blocks
-
-
-def _leaves(tree: NDArray[np.float64]) -> list[int]:
-    from scipy.cluster.hierarchy import leaves_list
-
-    return [int(leaf) for leaf in leaves_list(tree)]

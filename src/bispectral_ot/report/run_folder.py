@@ -41,22 +41,17 @@ def write_match(
 ) -> tables.JsonObject:
     """Write a match to ``folder`` and return the content of ``results.json``.
 
-    ``results.json``, ``matches.csv``, ``labels.csv`` (if a side has labels), ``confusion.csv`` (if both have),
-    ``outliers.csv`` (unless the plan is balanced) and ``poses.csv`` come first. Then come ``model.npz``, ``figures/``
-    and ``page-data.json``, of which one that fails is a warning.
+    Results and tables come first, then ``model.npz``, ``figures/`` and ``page-data.json``, of which one that fails is a
+    warning.
 
     Parameters
     ----------
-    title
-        Name of this match among other matches of the run.
-    k
-        Number of best targets of each source in ``matches.csv``.
-    poses
-        Result of :meth:`Match.poses`, for ``poses.csv`` and its figures.
-    figures
-        Whether to draw figures.
-    settings, extra
-        Further settings, and further entries of ``results.json``; ``seconds`` are added to those of the match.
+    title : name of this match among other matches of the run
+    k : number of best targets of each source in ``matches.csv``
+    poses : result of :meth:`Match.poses`, for ``poses.csv`` and its figures
+    figures : whether to draw figures
+    settings, extra : further settings, and further entries of ``results.json``; ``seconds`` are added to those of the
+        match
     """
     start = time.perf_counter()
     table = class_table(match)
@@ -71,7 +66,7 @@ def write_match(
         "poses": None if poses is None or match.source is None else tables.pose_table(poses, match.source),
         "outliers": tables.outlier_table(match),
     }
-    _write_tables(folder, written)
+    tables.write_tables(folder, written)
     parts: dict[str, Callable[[], object]] = {}
     if match.images_elsewhere:
         warn(
@@ -108,12 +103,6 @@ def decorate(parts: Mapping[str, Callable[[], object]], seconds: dict[str, float
         runtime.progress(stage, number + 1, len(parts))
 
 
-def _write_tables(folder: Path, written: Mapping[str, Any]) -> None:
-    for name, table in written.items():
-        if table is not None:
-            tables.write_table(folder / f"{name}.csv", table)
-
-
 def _match_drawings(match: Match, poses: Poses | None) -> dict[str, Draw]:
     source, target = match.source, match.target
     assert source is not None
@@ -146,12 +135,7 @@ def write_comparison(
     figures: bool = True,
     extra: Mapping[str, Any] | None = None,
 ) -> tables.JsonObject:
-    """Write a comparison to ``folder`` and return the content of ``results.json``.
-
-    ``results.json``, ``distances.csv``, ``contributors.csv`` (the images that contribute most), ``classes.csv``
-    (contributions of classes, if all sets have labels) and ``class-distances.csv`` (if labels count) come first. Then
-    come ``figures/`` and ``page-data.json``, of which one that fails is a warning.
-    """
+    """Write a comparison to ``folder``, as :func:`write_match` does, and return the content of ``results.json``."""
     content = {
         "names": comparison.names,
         "sizes": comparison.sizes,
@@ -177,7 +161,7 @@ def write_comparison(
         "classes": tables.class_contribution_table(comparison),
         "class-distances": tables.class_distance_table(comparison),
     }
-    _write_tables(folder, written)
+    tables.write_tables(folder, written)
     drawn: dict[str, Draw] = {"distances": lambda ax: comparison.plot(ax=ax)}
     if len(comparison.names) > 2:
         drawn["tree"] = lambda ax: plot_tree(comparison, ax=ax)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -24,8 +25,8 @@ _COMPARISON_TABLES = ("distances", "contributors", "classes", "class-distances")
 _TEXT = {"label", "runner_up", "nearest_label", "true_label", "file", "target_file", "source class", "class", "side"}
 
 
-def write_table(path: Path, table: pd.DataFrame) -> None:
-    """Write a table as CSV: numbers with six digits, missing ones empty, truth values as yes and no."""
+def write_tables(folder: Path, tables: Mapping[str, pd.DataFrame | None]) -> None:
+    """Write tables as NAME.csv: numbers with six digits, missing ones empty, truth values as yes and no."""
 
     def cells(column: pd.Series) -> list[Any]:
         if column.dtype.kind == "b":
@@ -34,12 +35,14 @@ def write_table(path: Path, table: pd.DataFrame) -> None:
             return [format(value, ".6g") if np.isfinite(value) else "" for value in column]
         return list(column)
 
-    columns = [cells(table.iloc[:, place]) for place in range(table.shape[1])]
-    write_csv(path, list(table.columns), zip(*columns, strict=True))
+    for name, table in tables.items():
+        if table is not None:
+            columns = [cells(table.iloc[:, place]) for place in range(table.shape[1])]
+            write_csv(folder / f"{name}.csv", list(table.columns), zip(*columns, strict=True))
 
 
 def read_table(path: Path) -> pd.DataFrame:
-    """Table that :func:`write_table` has written; names of classes and of files stay text."""
+    """Table that :func:`write_tables` has written; names of classes and of files stay text."""
     table = pd.read_csv(path, dtype=str, keep_default_na=False)
     text = _TEXT | ({"source", "target", "set"} if path.stem in _COMPARISON_TABLES else set())
     for name in set(table) - text:
@@ -102,19 +105,12 @@ def outlier_table(match: Match) -> pd.DataFrame | None:
     found = found_outliers(match)
     if found is None or match.source is None or match.target is None:
         return None
-    sides = zip(("source", "target"), (match.source, match.target), found, strict=True)
-    parts = [
-        pd.DataFrame(
-            {
-                "side": name,
-                "position": dataset.positions[each.indices],
-                "file": [dataset.files[i] if dataset.files else "" for i in each.indices],
-                "outlier_score": each.scores[each.indices],
-            }
-        )
-        for name, dataset, each in sides
+    rows = [
+        [name, *_place(dataset, i), each.scores[i]]
+        for name, dataset, each in zip(("source", "target"), (match.source, match.target), found, strict=True)
+        for i in each.indices
     ]
-    return pd.concat(parts, ignore_index=True)
+    return pd.DataFrame(rows, columns=["side", "position", "file", "outlier_score"])
 
 
 def confusion_table(table: ClassTable) -> pd.DataFrame:
@@ -133,16 +129,12 @@ def pose_table(poses: Poses, source: Dataset) -> pd.DataFrame:
 
 
 def _motion_columns(motions: MotionArray) -> Columns:
-    columns: Columns = {}
-    if motions.angles is not None:
-        columns["angle"] = motions.angles
-    if motions.mirrored is not None:
-        columns["mirrored"] = motions.mirrored
+    columns: Columns = {"angle": motions.angles, "mirrored": motions.mirrored}
     if motions.shifts is not None:
         columns |= dict(zip(("down", "right"), motions.shifts.T, strict=True))
     if motions.quaternions is not None:
         columns |= dict(zip("xyzw", motions.quaternions.T, strict=True))
-    return columns
+    return {name: values for name, values in columns.items() if values is not None}
 
 
 def _positions(name: str, dataset: Dataset | None, count: int) -> Columns:
@@ -153,19 +145,24 @@ def _positions(name: str, dataset: Dataset | None, count: int) -> Columns:
     return {name: dataset.positions} | (files if dataset.files else {})
 
 
-def contributor_table(comparison: Comparison, datasets: list[Dataset]) -> pd.DataFrame:
+def contributor_table(comparison: Comparison, datasets: Sequence[Dataset]) -> pd.DataFrame:
     """``contributors.csv``: images of either side that contribute most to a distance, with their counterparts."""
+    sets = dict(zip(comparison.names, datasets, strict=True))
     rows = []
     for pair in comparison.pairs:
-        sides = ((pair.source, pair.target, pair.source_top), (pair.target, pair.source, pair.target_top))
-        for name, other_name, top in sides:
-            own, other = (datasets[comparison.names.index(each)] for each in (name, other_name))
+        for name, other, top in (
+            (pair.source, pair.target, pair.source_top),
+            (pair.target, pair.source, pair.target_top),
+        ):
             for index, part, counterpart in zip(*top, strict=True):
-                first = own.positions[index], own.files[index] if own.files else "", part
-                second = other.positions[counterpart], other.files[counterpart] if other.files else ""
-                rows.append([pair.source, pair.target, name, *first, *second])
+                first, second = _place(sets[name], index), _place(sets[other], counterpart)
+                rows.append([pair.source, pair.target, name, *first, part, *second])
     header = ["source", "target", "set", "image", "file", "contribution", "counterpart", "counterpart_file"]
     return pd.DataFrame(rows, columns=header)
+
+
+def _place(dataset: Dataset, index: int) -> tuple[int, str]:
+    return int(dataset.positions[index]), dataset.files[index] if dataset.files else ""
 
 
 def class_contribution_table(comparison: Comparison) -> pd.DataFrame | None:

@@ -131,17 +131,16 @@ function sampledWords(panels) {
     `All counts and percentages are of all ${count(facts.n)} source and ${count(facts.m)} target images.`,
     all ? "All source images are in the page." : `Pictures: ${count(sources.index.length)} source images (the least certain labels, outliers, and a random sample of every cell of the confusion table) and ${count(targets.index.length)} target images (their best matches, and those on the map).`,
     map ? `Map: t-SNE (perplexity 30) of ${count(map.sources.length)} source and ${count(map.targets.length)} target images by the distances of the match, reduced to ${map.vectors[0].length} dimensions.` : "",
-    data.left_out.length ? `Left out, to keep the page small: ${data.left_out.join("; ")}.` : "",
   ].filter(Boolean).join(" ");
 }
 
-function showPanels(main, panels, group) {
+function showPanels(main, panels) {
   for (const view of charts) seen.unobserve(view.element);
   charts.clear();
   document.getElementById("sections").replaceChildren();
   const several = panels.length > 1;
   const { labelled } = panels[0];
-  main.replaceChildren(...chooser(main, panels, group));
+  main.replaceChildren(...chooser(main, panels));
   main.append(section("overview", "Overview", null, make("div", { class: several ? "pair" : "single" }, ...panels.map((panel) => answers(panel, several))), several ? examples(panels) : null));
   const [first] = panels;
   if (labelled.target && first.check.length)
@@ -162,43 +161,27 @@ function showPanels(main, panels, group) {
   main.append(section("about", "How it was computed", sampledWords(panels), details));
 }
 
-function chooser(main, panels, group) {
-  const tools = make("div", { class: "tools chooser" });
-  if (data.groups.length > 1)
-    tools.append(dropdown("Sets", data.groups.map(({ title }, i) => [i, title]), data.groups.indexOf(group), (i) => showGroup(main, data.groups[i])));
-  if (group.panels.length > 2)
-    panels.forEach((panel, place) => tools.append(dropdown(place ? "Right" : "Left", group.panels.map(({ title }, i) => [i, title]), group.panels.indexOf(panel),
-      (i) => showPanels(main, panels.map((old, j) => (j === place ? group.panels[i] : old)), group))));
-  return tools.children.length ? [tools] : [];
-}
-
-function showGroup(main, group) {
-  const { panels } = group;
-  const choice = ({ facts }) => facts.settings;
-  const others = panels.filter((panel) => choice(panel).features !== choice(panels[0]).features);
-  const other = others.find((panel) => choice(panel).metric === choice(panels[0]).metric) ?? others[0];
-  showPanels(main, panels.length > 2 ? [panels[0], other ?? panels.at(-1)] : panels, group);
-}
-
-function figuresSection() {
-  return section("figures", "Poses", null, ...data.figures.map(({ name, png }) => make("figure", { class: "static" }, make("img", { src: `data:image/png;base64,${png}`, alt: name, loading: "lazy" }), make("figcaption", {}, name))));
+// Of more than two matches, which two are shown.
+function chooser(main, panels) {
+  if (data.panels.length < 3) return [];
+  const choices = data.panels.map(({ title }, i) => [i, title]);
+  return [make("div", { class: "tools chooser" }, ...panels.map((panel, place) => dropdown(place ? "Right" : "Left", choices, data.panels.indexOf(panel),
+    (i) => showPanels(main, panels.map((old, j) => (j === place ? data.panels[i] : old))))))];
 }
 
 function start() {
   const main = document.getElementById("main");
-  const subtitle = data.groups.length === 1 ? `${data.groups[0].panels[0].facts.source.name} → ${data.groups[0].panels[0].facts.target.name}` : null;
+  const [{ facts } = {}] = data.panels;
+  const subtitle = facts ? `${facts.source.name} → ${facts.target.name}` : null;
   document.getElementById("top").append(...[make("p", { class: "kicker" }, "bispectral-ot"), make("h1", {}, data.title), subtitle ? make("p", { class: "lead" }, subtitle) : null,
     ...data.warnings.map((text) => make("p", { class: "warning", role: "note" }, `Warning: ${text}`))].filter(Boolean));
   document.getElementById("about-page").append(make("p", {}, data.about));
   main.replaceChildren();
-  data.groups.forEach((group, number) => {
-    group.panels = group.panels.map((content, i) => new Panel(content, `${number}-${i}`));
-  });
+  data.panels = data.panels.map((content, i) => new Panel(content, i));
   const sheet = data.comparison && new Sheet(data.comparison.sheet, "sets");
   if (data.comparison) showComparison(main, new Sets(data.comparison, sheet));
-  else showGroup(main, data.groups[0]);
-  if (data.figures.length) main.append(figuresSection());
-  Promise.all([sheet?.ready, ...data.groups.flatMap(({ panels }) => panels.map((panel) => panel.sheet.ready))]).then(() => document.documentElement.setAttribute("data-ready", ""));
+  else showPanels(main, data.panels.slice(0, 2));
+  Promise.all([sheet?.ready, ...data.panels.map((panel) => panel.sheet.ready)]).then(() => document.documentElement.setAttribute("data-ready", ""));
   addEventListener("beforeprint", () => {
     for (const part of document.querySelectorAll("details")) part.open = true;
     for (const view of charts) drawChart(view);
