@@ -19,31 +19,35 @@ from bispectral_ot.literals import METRICS
 from bispectral_ot.memory import available_memory, format_bytes
 
 Rows = NDArray[np.float32]
+Columns = tuple[NDArray[np.void], Rows]  # index map and weights
+_CHECKED_ROWS = 1024
+_LEAST_ROWS = 8  # of a block: fewer cost more in calls than a cache gains
 SCRATCH_BYTES = 4 * 2**20  # working set of a thread: small enough for its cache
 
 
 class BatchTransformer(TransformerMixin, BaseEstimator, ABC):
-    """Scikit-learn transformer from a batch of signals to float32 rows.
-
-    ``fit`` learns the size of one signal. ``transform`` works on blocks of rows on all cores, with a few megabytes of
-    scratch memory a core in addition to the features themselves.
+    """Scikit-learn transformer from a batch of signals to float32 rows, in blocks on all cores.
 
     Attributes
     ----------
     symmetries : tuple of str
         Symmetries that features of this class can have; where there are several, the parameter ``symmetry`` chooses.
-    symmetry, metrics, default_metric, aligns
-        See :class:`~bispectral_ot.features.Transformer`.
+    symmetry : str or None
+        Symmetry of distances between rows, a key of ``DEFAULT_FEATURES``; None where it has no name.
+    metrics, default_metric : tuple of str, str
+        Distances that may be taken between rows, and the one that suits them best.
+    aligns : bool
+        Whether rows are steerable coefficients, compared at the best rotation of each pair; they cannot be projected.
+    raw : bool
+        Whether images are taken as they are, not normalized.
     image_shape_ : tuple of int
         (height, width), (height, width, channels), or (length,) for 1-D signals.
-    n_features_in_ : int
-        Numbers in one signal.
-    n_features_out_ : int
-        Columns of the feature matrix.
+    n_features_in_, n_features_out_ : int
+        Numbers in one signal, and columns of the feature matrix.
     feature_weights_ : ndarray of shape (columns,), float32
-        Number of entries of the unfolded invariant that each column stands for; ones where nothing is folded. With
-        these weights ``sum w |x - y|``, ``sqrt(sum w (x - y)^2)`` and the cosine of ``sum w x y`` are the distances
-        between the unfolded invariants.
+        Number of entries of the unfolded invariant that each column stands for. With these weights
+        ``sum w |x - y|``, ``sqrt(sum w (x - y)^2)`` and the cosine of ``sum w x y`` are the distances between the
+        unfolded invariants.
     index_map_ : structured ndarray of shape (columns,)
         Meaning of each column: integer fields such as channel, ring, i, j, part (0 real, 1 imaginary).
     """
@@ -52,9 +56,10 @@ class BatchTransformer(TransformerMixin, BaseEstimator, ABC):
     _accepts_images = True
 
     symmetries: ClassVar[tuple[str, ...]] = ()
-    metrics: ClassVar[tuple[str, ...]] = METRICS
-    default_metric: ClassVar[str] = "l1"
+    metrics: tuple[str, ...] = METRICS
+    default_metric: str = "l1"
     aligns: ClassVar[bool] = False
+    raw: ClassVar[bool] = False
     # Fitted attributes that do not follow from parameters and image size.
     _learned: ClassVar[tuple[str, ...]] = ()
 
@@ -65,12 +70,12 @@ class BatchTransformer(TransformerMixin, BaseEstimator, ABC):
     index_map_: NDArray[np.void]
 
     @property
-    def symmetry(self) -> str | None:
+    def symmetry(self) -> Any:
         """Symmetry of the features; None where it has no name."""
         return self.symmetries[0] if self.symmetries else None
 
     @abstractmethod
-    def _prepare(self) -> tuple[NDArray[np.void], Rows]:
+    def _prepare(self) -> Columns:
         """Check the parameters and build the tables for ``image_shape_``; return index map and weights."""
 
     @abstractmethod
@@ -103,37 +108,31 @@ class BatchTransformer(TransformerMixin, BaseEstimator, ABC):
         return max(1, SCRATCH_BYTES // self._scratch_per_row())
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Learn the image size.
+        """Learn the size of the images, and whatever else the features need to know of them.
 
         Parameters
         ----------
         X : array of shape (n, height, width), (n, height, width, channels) or (n, height * width)
-            Images of one size; 2-D rows are flattened square images.
+            Images of one size, of all sets that will be compared; 2-D rows are flattened square images.
         y
             Ignored.
         """
         rows, shape = self._read(X, reset=True)
         self.image_shape_ = shape or self._shape_of_row(rows.shape[1])
-        self._set_columns(*self._prepare())
+        self._fit(rows)
         return self
+
+    def _fit(self, rows: Any) -> None:
+        """Learn from rows (n, n_features_in_) after ``image_shape_`` is known."""
+        self._set_columns(*self._prepare())
 
     def _set_columns(self, index_map: NDArray[np.void], weights: Rows) -> None:
         self.index_map_, self.feature_weights_, self.n_features_out_ = index_map, weights, len(index_map)
 
     def transform(self, X: Any, *, out: Rows | None = None) -> Rows:
-        """Compute the features.
+        """Features (n, columns), float32, of signals of the fitted size.
 
-        Parameters
-        ----------
-        X : array
-            Signals of the fitted size.
-        out : ndarray of shape (n, columns), float32, optional
-            Filled block by block; may be memory-mapped, for features that do not fit in memory.
-
-        Returns
-        -------
-        ndarray of shape (n, columns), float32
-            ``out`` where it is given.
+        ``out`` is filled block by block where it is given; it may be memory-mapped.
         """
         check_is_fitted(self)
         rows, _ = self._read(X, reset=False)
@@ -160,7 +159,11 @@ class BatchTransformer(TransformerMixin, BaseEstimator, ABC):
 
         ``first`` is the number of the first signal, for error messages.
         """
-        return self._fill(self._read(X, reset=False, first=first)[0], out)
+        return self._fill_in_blocks(self._read(X, reset=False, first=first)[0], out)
+
+    def _fill_in_blocks(self, rows: Any, out: Rows) -> int:
+        step = max(_LEAST_ROWS, self.block_rows)
+        return sum(self._fill(rows[i : i + step], out[i : i + step]) for i in range(0, len(rows), step))
 
     def get_state(self) -> dict[str, Any]:
         """Parameters and learned attributes: a tree of JSON values and arrays, of which ``restore`` makes a copy."""
@@ -216,14 +219,11 @@ class BatchTransformer(TransformerMixin, BaseEstimator, ABC):
             rows: NDArray[Any] = validate_data(self, X, reset=reset, dtype="numeric", ensure_all_finite=False)
         except ValueError as error:
             raise InputError(str(error)) from None
-        if rows.dtype.kind == "f":
-            for start in range(0, len(rows), _CHECKED_ROWS):
-                finite = np.isfinite(rows[start : start + _CHECKED_ROWS])
-                if not finite.all():
-                    bad = first + start + int(np.argmin(finite.all(axis=1)))
-                    raise InputError(
-                        f"signal {bad} (counting from 0) has NaN or infinity in it; repair it or leave it out."
-                    )
+        for start in range(0, len(rows) if rows.dtype.kind == "f" else 0, _CHECKED_ROWS):
+            finite = np.isfinite(rows[start : start + _CHECKED_ROWS])
+            if not finite.all():
+                bad = first + start + int(np.argmin(finite.all(axis=1)))
+                raise InputError(f"signal {bad} (counting from 0) has NaN or infinity in it; repair or remove it.")
         return rows, shape
 
     def _check_image_shape(self, shape: tuple[int, ...], dtype: Any, *, reset: bool) -> None:
@@ -236,9 +236,6 @@ class BatchTransformer(TransformerMixin, BaseEstimator, ABC):
                 f"images are {' x '.join(map(str, shape))}, but this {type(self).__name__} was fitted on "
                 f"{' x '.join(map(str, self.image_shape_))}; resize them, or fit again."
             )
-
-
-_CHECKED_ROWS = 1024
 
 
 def _state_of(value: Any) -> Any:
@@ -256,7 +253,7 @@ def warn_of_vanishing(transformer: Any, vanishing: int, total: int) -> None:
     if vanishing:
         warn(
             f"the {type(transformer).__name__} of {vanishing} of {total} signals vanishes (in a channel): "
-            "blank, or without content that it can see. Their features are zero there.",
+            "they are blank, or without content at the scale of these features. Their features are zero there.",
             DataWarning,
         )
 
@@ -274,6 +271,11 @@ def scaled_channels(rows: NDArray[Any], channels: int) -> Rows:
     scale = np.where(peak > 0, np.ldexp(exact(1), exponent - 1), exact(1))
     scaled: Rows = (images / scale[:, :, None]).astype(np.float32, order="C", copy=False)
     return scaled
+
+
+def unit_weights(index_map: NDArray[np.void]) -> Columns:
+    """Index map with a weight of 1 for each column."""
+    return index_map, np.ones(len(index_map), dtype=np.float32)
 
 
 def columns_table(**fields: Any) -> NDArray[np.void]:

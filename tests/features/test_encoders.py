@@ -10,8 +10,6 @@ import pytest
 import bispectral_ot as bot
 from bispectral_ot.datasets import rotate
 from bispectral_ot.features import Encoder, Join, Orbit, choose_features, clear_encodings, list_encodings
-from bispectral_ot.features.encoders import resize_matrix
-from bispectral_ot.options import MatchOptions
 
 WEIGHTS = np.random.default_rng(0).normal(size=(27, 8)).astype(np.float32)
 
@@ -64,13 +62,6 @@ def test_batches_ranges_and_layouts():
     shifted = Encoder(lambda batch: convolution(batch * 0.5 + 0.25), normalize=([0.25] * 3, [0.5] * 3))
     np.testing.assert_allclose(shifted.fit_transform(images), expected, rtol=1e-4)
     assert Encoder(lambda batch: np.array([batch.shape[1:]] * len(batch)), size=7).fit_transform(images)[0, 0] == 7
-
-
-@pytest.mark.parametrize(("given", "wanted"), [(12, 5), (5, 12), (6, 6)])
-def test_resizing_keeps_constants_and_mirrors(given, wanted):
-    matrix = resize_matrix(given, wanted)
-    np.testing.assert_allclose(matrix.sum(axis=1), 1, rtol=1e-6)
-    np.testing.assert_allclose(matrix, matrix[::-1, ::-1], atol=1e-6)
 
 
 def test_no_image_is_encoded_twice():
@@ -188,16 +179,6 @@ def test_the_small_language():
     assert repr(choose_features(convolution).transformer) == "Encoder(convolution)"
     with pytest.raises(bot.InputError, match="did you mean 'bispectrum'"):
         choose_features("bispectrm+numpy:ravel")
-
-
-def test_options_join_features_and_encoder():
-    assert MatchOptions(encoder="a:b").extractor == "bispectrum+a:b"
-    assert MatchOptions(features="ring-bispectrum", encoder="net.onnx").extractor == "ring-bispectrum+net.onnx"
-    assert MatchOptions(features="bispectrum+a:b").extractor == "bispectrum+a:b"
-    with pytest.raises(bot.InputError, match="encoder must be module:name"):
-        _ = MatchOptions(encoder="resnet18").extractor
-    with pytest.raises(bot.InputError, match="unknown features"):
-        MatchOptions(features="bispectrm")
 
 
 def no_rows(batch):

@@ -55,14 +55,6 @@ def test_one_map_for_all_sets(three, pca):
         assert space.settings["kept_variance"] == pytest.approx(kept, rel=1e-4)
 
 
-@pytest.mark.parametrize("pca", [None, 4])
-def test_the_order_of_the_sets_does_not_matter(three, pca):
-    forwards = FittedFeatures(three, choose_features("pixels", metric="l2"), pca=pca)
-    backwards = FittedFeatures(three[::-1], choose_features("pixels", metric="l2"), pca=pca)
-    one, other = forwards.cost(0, 1).block(0, 40), backwards.cost(1, 2).block(0, 60).T
-    np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
-
-
 @pytest.mark.parametrize("features", ["ring-bispectrum", make_pipeline(StandardScaler(), PCA(3))])
 def test_features_are_the_same_in_memory_and_in_a_map(three, features, monkeypatch):
     monkeypatch.setenv("BISPECTRAL_OT_THREADS", "2")
@@ -84,13 +76,6 @@ def test_images_without_content_are_counted_over_all_blocks(three, monkeypatch):
     words = [str(each.message) for each in caught]
     assert any("20 of the 20 images of 'blank' are constant" in each for each in words)
     assert any("20 of 60 signals vanishes" in each for each in words)
-
-
-def test_progress_counts_the_images_of_all_sets(three):
-    seen = []
-    with runtime.running(progress=lambda stage, done, total: seen.append((stage, done, total))):
-        FittedFeatures(three, choose_features("pixels"))
-    assert [(done, total) for stage, done, total in seen if stage == "features"][-1] == (130, 130)
 
 
 def test_a_fit_takes_evenly_spaced_images_of_every_set(three, monkeypatch):

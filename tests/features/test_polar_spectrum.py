@@ -7,7 +7,6 @@ import pytest
 from numpy.typing import NDArray
 
 from bispectral_ot.costs import AlignedDistance
-from bispectral_ot.datasets import Dataset, center, rotate
 from bispectral_ot.errors import DataWarning, InputError
 from bispectral_ot.features import PolarSpectrum
 
@@ -38,28 +37,6 @@ def test_turns_multiply_and_mirrors_conjugate() -> None:
     np.testing.assert_allclose(mirrored, z.conj(), atol=2e-5)
 
 
-def test_inner_products_are_those_of_the_fields() -> None:
-    """With all frequencies there are, nothing is lost: Parseval."""
-    images = images_of(4, 16, 16)
-    transformer = PolarSpectrum(n_rings=6, n_angles=19, max_frequency=9, edge_weight=0).fit(images)
-    rows = transformer.transform(images)
-    fields = transformer.fields_.sample(images.reshape(4, -1).astype(np.float32), 1)
-    fields = fields * np.sqrt(np.arange(6) + 0.5)[:, None]
-    flat = fields.reshape(4, -1)
-    flat /= np.linalg.norm(flat, axis=1, keepdims=True)
-    np.testing.assert_allclose(rows @ rows.T, flat @ flat.T, atol=1e-5)
-
-
-@pytest.mark.parametrize("edge_weight", [0.0, 2.0])
-def test_rows_have_unit_norm_and_edges_their_share(edge_weight: float) -> None:
-    images = images_of(3, 14, 14, 3)
-    transformer = PolarSpectrum(edge_weight=edge_weight).fit(images)
-    rows = transformer.transform(images)
-    np.testing.assert_allclose((rows**2).sum(axis=1), 1, rtol=1e-5)
-    edges = transformer.index_map_["field"] >= 3
-    np.testing.assert_allclose((rows[:, edges] ** 2).sum(axis=1), edge_weight**2 / (1 + edge_weight**2), rtol=1e-4)
-
-
 @pytest.mark.parametrize("shape", [(12, 12), (15, 15), (12, 17), (13, 13, 3)])
 def test_orbits_on_the_pixel_grid_have_no_distance(shape: tuple[int, ...]) -> None:
     images = images_of(5, *shape)
@@ -72,20 +49,6 @@ def test_orbits_on_the_pixel_grid_have_no_distance(shape: tuple[int, ...]) -> No
             assert distances[~np.eye(5, dtype=bool)].min() > 0.2
             mirrored = np.diag(aligned(transformer, images, turned[:, ::-1]))
             assert mirrored.max() < 1e-4 if symmetry == "rotation-reflection" else mirrored.min() > 0.2
-
-
-def test_content_off_the_centre_is_brought_back() -> None:
-    y, x = np.indices((32, 32)) - 15.5
-    angles = np.random.default_rng(0).uniform(0, 360, 8)
-    blobs = np.random.default_rng(1).uniform(-5, 5, (8, 4, 2))
-    images = np.array([sum(np.exp(-((x - p) ** 2 + (y - q) ** 2) / 3) for p, q in places) for places in blobs])
-    moved = np.roll(rotate(images, angles, fill=0).images, (3, -4), axis=(1, 2))
-    transformer = PolarSpectrum().fit(images)
-    assert (aligned(transformer, images, moved).argmin(axis=1) == np.arange(8)).mean() < 0.9
-    centred = [center(Dataset(side.astype(np.float32))).images for side in (images, moved)]
-    distances = aligned(transformer, *centred)
-    np.testing.assert_array_equal(distances.argmin(axis=1), np.arange(8))
-    assert np.diag(distances).max() < 0.5 * np.median(distances)
 
 
 def test_blank_images_are_told_and_get_zeros() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, get_args
 
 import numpy as np
@@ -67,12 +66,6 @@ def test_the_default_follows_the_symmetry_and_the_kind() -> None:
     assert choose_features(PCA()).symmetry is None
 
 
-@pytest.mark.parametrize("name", ["global-bispectrum", "best-rotation"])
-def test_features_with_several_symmetries_get_the_one_that_is_asked_for(name: str) -> None:
-    for symmetry in ("rotation", "rotation-reflection"):
-        assert choose_features(name, symmetry=symmetry).transformer.symmetry == symmetry
-
-
 @pytest.mark.parametrize(
     ("name", "symmetry", "advice"),
     [
@@ -84,12 +77,6 @@ def test_features_with_several_symmetries_get_the_one_that_is_asked_for(name: st
 def test_a_symmetry_that_the_features_do_not_have_is_told(name: Any, symmetry: str, advice: str) -> None:
     with pytest.warns(DataWarning, match=f"but '{symmetry}' is asked for. .* that have it are: {advice}"):
         assert choose_features(name, symmetry=symmetry).symmetry != symmetry
-
-
-def test_features_without_mirrors_and_rotations_have_no_rotations() -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        choose_features(CombinedBispectrum(symmetry="rotation-reflection"), symmetry="rotation")
 
 
 def test_intensity_is_for_features_by_name_that_have_the_choice() -> None:
@@ -107,7 +94,7 @@ def test_transformers_of_other_libraries_are_adapted() -> None:
     given = PCA(3, random_state=0)
     adapted = choose_features(given, symmetry="rotation").transformer.fit(images)
     assert (adapted.symmetry, adapted.metrics, adapted.default_metric, adapted.aligns) == (None, METRICS, "l1", False)
-    assert (adapted.n_features_out_, adapted.feature_weights_) == (3, None)
+    np.testing.assert_array_equal(adapted.feature_weights_, [1, 1, 1])
     assert not hasattr(given, "components_")  # a copy of it is fitted
     assert repr(adapted) == repr(given)
     expected = clone(given).fit(images.reshape(30, -1)).transform(images.reshape(30, -1))
@@ -125,7 +112,6 @@ def test_a_pipeline_reads_images_if_its_first_step_does_and_has_the_weights_of_i
     np.testing.assert_array_equal(adapted.transform(images), ring.transform(images))
     union = as_transformer(make_union(RingBispectrum(n_angles=8), Pixels())).fit(images)
     np.testing.assert_array_equal(union.transform(images)[:, : ring.n_features_out_], ring.transform(images))
-    assert union.feature_weights_ is None
 
 
 def test_a_class_of_a_user_says_what_it_wants_to() -> None:
@@ -137,12 +123,12 @@ def test_a_class_of_a_user_says_what_it_wants_to() -> None:
             pass
 
         def transform(self, X: Any) -> Any:
-            return X.mean(axis=(1, 2))[:, None] if X.shape[1] == 4 else X
+            return X.mean(axis=(1, 2))[:, None] if X.max() <= 1 else X
 
     features = choose_features(Mean(), symmetry="translation").transformer.fit(np.ones((3, 4, 4)))
     assert (features.default_metric, features.symmetry, features.n_features_out_) == ("l2", "translation", 1)
-    with pytest.raises(InputError, match=r"Mean gave features of shape \(2, 5, 5\) for 2 images"):
-        features.transform(np.ones((2, 5, 5)))
+    with pytest.raises(InputError, match=r"Mean gave features of shape \(2, 4, 4\) for 2 images"):
+        features.transform(np.full((2, 4, 4), 2.0))
 
 
 @pytest.mark.parametrize("kind", [CyclicBispectrum, lambda: GroupBispectrum(CyclicGroup(6))])

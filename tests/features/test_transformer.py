@@ -97,20 +97,6 @@ def test_layouts_of_a_batch_agree(kind: type[BatchTransformer]) -> None:
         np.testing.assert_allclose(kind().fit_transform(same), expected, atol=1e-7)
 
 
-@pytest.mark.parametrize("kind", IMAGE_KINDS)
-def test_fitted_attributes(kind: type[BatchTransformer]) -> None:
-    images = np.random.default_rng(0).uniform(0, 1, size=(2, 6, 7, 3))
-    transformer = kind().fit(images)
-    assert transformer.image_shape_ == (6, 7, 3)
-    width = transformer.n_features_out_
-    assert transformer.transform(images).shape == (2, width)
-    assert transformer.feature_weights_.shape == transformer.index_map_.shape == (width,)
-    assert transformer.feature_weights_.dtype == np.float32
-    names = transformer.get_feature_names_out()
-    assert len(set(names)) == width
-    assert set(transformer.index_map_["channel"]) == {0, 1, 2}
-
-
 def test_pixels_are_the_pixels() -> None:
     images = np.random.default_rng(0).integers(0, 255, size=(3, 4, 5, 2)).astype(np.uint8)
     transformer = Pixels().fit(images)
@@ -207,11 +193,6 @@ def test_bad_batches_are_refused() -> None:
             transformer.transform(wrong)
 
 
-def test_rows_must_be_square_images() -> None:
-    with pytest.raises(InputError, match="rows of 60 numbers are not flattened square images"):
-        RingBispectrum().fit(np.ones((2, 60)))
-
-
 @pytest.mark.parametrize("shape", [(12, 12), (12, 10), (12, 12, 3)])
 def test_one_image_is_told_how_to_be_a_batch(shape: tuple[int, ...]):
     images = np.random.default_rng(0).random((3, *shape))
@@ -221,8 +202,3 @@ def test_one_image_is_told_how_to_be_a_batch(shape: tuple[int, ...]):
     assert len(transformer.transform(images[0][None])) == 1
     with pytest.raises(InputError, match=r"image\[None\]"):
         RingBispectrum().fit(images[0, ..., 0] if len(shape) == 3 else images[0])
-
-
-def test_one_row_of_pixels_is_a_batch():
-    rows = np.random.default_rng(0).random((2, 1, 9))
-    assert Pixels().fit(rows).transform(rows[0]).shape == (1, 9)

@@ -2,22 +2,18 @@
 
 from bispectral_ot.features.combined import CombinedBispectrum
 from bispectral_ot.features.d4 import D4Bispectrum
-from bispectral_ot.features.encoders import Encoder, Join, Orbit, clear_encodings, list_encodings
+from bispectral_ot.features.encoders import Encoder
+from bispectral_ot.features.encodings import clear_encodings, list_encodings
 from bispectral_ot.features.fitted import FeatureMap, FittedFeatures, fit_sample
 from bispectral_ot.features.global_bispectrum import GlobalBispectrum
 from bispectral_ot.features.image_group import ImageBispectrum, ImageGroup
+from bispectral_ot.features.join import Join
 from bispectral_ot.features.local_bispectrum import LocalBispectrum
+from bispectral_ot.features.orbit import Orbit
 from bispectral_ot.features.pixels import Pixels, Vectors
 from bispectral_ot.features.polar import PolarSampler
 from bispectral_ot.features.polar_spectrum import PolarSpectrum
-from bispectral_ot.features.registry import (
-    DEFAULT_FEATURES,
-    FEATURES,
-    FeatureSpec,
-    Transformer,
-    as_transformer,
-    choose_features,
-)
+from bispectral_ot.features.registry import DEFAULT_FEATURES, FEATURES, FeatureSpec, as_transformer, choose_features
 from bispectral_ot.features.ring import RingBispectrum
 from bispectral_ot.features.translation import TranslationBispectrum
 from bispectral_ot.groups.bispectrum import CyclicBispectrum, GroupBispectrum
@@ -49,7 +45,6 @@ __all__ = [
     "RingBispectrum",
     "ShellBispectrum",
     "SphereBispectrum",
-    "Transformer",
     "TranslationBispectrum",
     "Vectors",
     "as_transformer",

@@ -1,9 +1,9 @@
-"""The default for images: what lies where (coupled bispectra) and what it is made of (local bispectra), in one row."""
+"""The default for images: global and local bispectra in one row, weighted by the images themselves."""
 
 from __future__ import annotations
 
 import warnings
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import scipy.linalg
@@ -13,52 +13,50 @@ from bispectral_ot.checks import check_choice
 from bispectral_ot.datasets.frames import center_content
 from bispectral_ot.datasets.transforms import center_clear
 from bispectral_ot.datasets.warp import border_levels, rotation_maps, shift_maps, warp
-from bispectral_ot.errors import DataWarning, InputError
+from bispectral_ot.errors import DataWarning
 from bispectral_ot.features.global_bispectrum import GlobalBispectrum
 from bispectral_ot.features.local_bispectrum import INTENSITIES, LocalBispectrum
-from bispectral_ot.transformer import BatchTransformer, columns_table
+from bispectral_ot.sampling import evenly_spaced
+from bispectral_ot.transformer import BatchTransformer, Columns, Rows, columns_table, unit_weights
 
 LOCAL, COUPLED = 0, 1  # kinds of columns
-# Images that are looked at (fewer where they are large), and how many of these are moved.
+# Images of the sample (fewer where they are large), and how many of these are moved.
 _SAMPLE, _SAMPLE_BYTES, _MOVED = 2048, 2**29, 1024
 # Whitening: eigenvalues of the covariance are raised to -_WHITENING / 2; 0 would leave columns as they are, 1 would
 # make all directions equal. Directions in which a moved image differs from itself count _MOTION times more.
 _WHITENING, _MOTION = 0.75, 1000.0
-_SHIFT = 0.125  # of the width: how far content is moved by fit, where translations should not be seen
-_SCALES = (0.6, 1.4)  # range of scales by which images are scaled by fit, where scale should not be seen
+_SHIFT, _SCALES = 0.125, (0.6, 1.4)  # random motions: shifts by this fraction of the width, range of scales
 _NEIGHBOURS = 5
 _MOST_COMPONENTS = 1024  # of the coupled part
-_LEAST_ROWS = 8  # of a block: fewer cost more in calls than a cache gains
+_KEPT_VARIANCE = 0.99  # of the whole row: directions of least variance are left out
 # The coupled part weighs as much as the local one where it explains this many times as much of it as it leaves open.
 _EVEN_ODDS, _STEEPNESS, _WEIGHTS = 4.2, 3, (0.05, 8.0)
 
 
 class CombinedBispectrum(BatchTransformer):
-    """Local and coupled bispectra, weighted by what the images are like.
+    """Local and global bispectra, weighted by the images that they are fitted to.
 
     The row of an image has two parts, compared by their squared Euclidean distance:
 
     - *local*: :class:`LocalBispectrum`, whitened. ``fit`` moves some images by random elements of the symmetry and
-      measures what changes: with C the covariance of the columns and N that of the changes, the part is multiplied by
+      measures the changes: with C the covariance of the columns and N that of the changes, the part is multiplied by
       ``(C + 1000 N)^(-3/8)``. So columns that repeat each other count once, and those that interpolation or the border
       disturb count little.
     - *coupled*: :class:`GlobalBispectrum` on its principal components, with total variance 1, times a weight. Its
-      neighbours among moved images explain a share e of what local neighbours explain of the local part; the weight is
-      ``(e / (1 - e) / 4.2)^3``, within 1/20 and 8. Where shapes lie on a background, e is high;
-      on textures it is small, since there is no place that things belong to.
+      neighbours among moved images explain a share e of the variance that local neighbours explain of the local part;
+      the weight is ``(e / (1 - e) / 4.2)^3``, within 1/20 and 8. Where shapes lie on a background, e is high;
+      on textures it is small, since nothing has a place of its own.
+
+    Directions of least variance are left out, 1 % in all.
 
     Parameters
     ----------
     symmetry : {"rotation", "rotation-reflection", "rotation-translation", "rotation-reflection-translation", \
 "similarity", "similarity-reflection"}
-        What is not seen. With translations, images that show content on a background are centred first
-        (:func:`~bispectral_ot.datasets.transforms.has_background` says which), and ``fit`` also shifts images, by up to
-        an eighth of their width: a coupled part that does not bear that gets little weight. With similarity, content on
-        a background is brought to one size as well (frame ``"content"``), and ``fit`` also scales images, by 0.6 to
-        1.4: columns that change with the scale of a texture count little.
-    kept_variance : float
-        Of the whole row: directions of less variance are left out as long as this share is kept. A part of little
-        weight then has few columns.
+        Motions that do not count. With translations, images that show content on a background are centred first
+        (:func:`~bispectral_ot.datasets.transforms.has_background`), and ``fit`` also shifts images, by up to
+        an eighth of their width. With similarity, content on a background is brought to one size as well, and ``fit``
+        also scales images, by 0.6 to 1.4.
     intensity : {"ignore", "keep"}
         Whether brightness and contrast count in the local part.
 
@@ -93,43 +91,26 @@ class CombinedBispectrum(BatchTransformer):
     _learned = ("local_", "coupled_", "local_projection_", "coupled_projection_", "coupled_weight_", "centred_share_")
     local_: LocalBispectrum
     coupled_: GlobalBispectrum
-    local_projection_: NDArray[np.float32]
-    coupled_projection_: NDArray[np.float32]
+    local_projection_: Rows
+    coupled_projection_: Rows
     coupled_weight_: float
     centred_share_: float
 
-    def __init__(self, *, symmetry: str = "rotation", kept_variance: float = 0.99, intensity: str = "ignore") -> None:
+    def __init__(self, *, symmetry: str = "rotation", intensity: str = "ignore") -> None:
         self.symmetry = symmetry
-        self.kept_variance = kept_variance
         self.intensity = intensity
 
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Learn the image size, both parts, and how they are weighted.
-
-        At most 2,048 images are looked at, taken evenly from X: give images of all sets that will be compared.
-
-        Parameters
-        ----------
-        X : array of shape (n, height, width), (n, height, width, channels) or (n, height * width)
-            Images of one size.
-        y
-            Ignored.
-        """
+    def _fit(self, rows: NDArray[Any]) -> None:
+        """Learn both parts, and how they are weighted, from at most 2,048 images."""
         check_choice("symmetry", self.symmetry, self.symmetries)
         check_choice("intensity", self.intensity, INTENSITIES)
-        if not 0 < self.kept_variance <= 1:
-            raise InputError(f"kept_variance must be above 0 and at most 1, got {self.kept_variance!r}.")
-        rows, shape = self._read(X, reset=True)
-        self.image_shape_ = shape or self._shape_of_row(rows.shape[1])
-        most = max(1, min(len(rows), _SAMPLE, _SAMPLE_BYTES // (4 * rows.shape[1])))
-        images = rows[np.unique(np.linspace(0, len(rows) - 1, most).astype(int))]
-        images, clear = self._centred(images)
+        rows = rows[evenly_spaced(len(rows), max(1, min(_SAMPLE, _SAMPLE_BYTES // (4 * rows.shape[1]))))]
+        centred, clear = self._centred(rows)
         self.centred_share_ = float(clear.mean())
-        images = images.reshape(len(images), *self.image_shape_)
+        images = centred.reshape(len(rows), *self.image_shape_)
         turns = "rotation-reflection" if "reflection" in self.symmetry else "rotation"
-        local = LocalBispectrum(symmetry=turns, intensity=self.intensity).fit(images)
-        coupled = GlobalBispectrum(symmetry=turns).fit(images)
-        self.local_, self.coupled_ = local, coupled
+        local = self.local_ = LocalBispectrum(symmetry=turns, intensity=self.intensity).fit(images)
+        coupled = self.coupled_ = GlobalBispectrum(symmetry=turns).fit(images)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DataWarning)  # transform will warn
             seen = _weighted(local, images), _weighted(coupled, images)
@@ -137,97 +118,89 @@ class CombinedBispectrum(BatchTransformer):
             order = np.argsort(seen[1] @ np.linspace(-1, 1, seen[1].shape[1]), kind="stable")
             seen = seen[0][order], seen[1][order]
             which = slice(None, None, -(-len(images) // _MOVED))
-            moved = self._moved(images[order[which]])
+            moved = move_randomly(images[order[which]], self.symmetry)
+            moved = self._centred(moved.reshape(len(moved), -1))[0].reshape(moved.shape)
             seen_moved = _weighted(local, moved), _weighted(coupled, moved)
         self.local_projection_ = whitening(seen[0], seen_moved[0] - seen[0][which])
         self.coupled_projection_ = components(seen[1])
         self.coupled_weight_ = coupled_weight(
-            *(rows @ self.local_projection_ for rows in (seen_moved[0], seen[0])),
-            *(rows @ self.coupled_projection_ for rows in (seen_moved[1], seen[1])),
+            *(each @ self.local_projection_ for each in (seen_moved[0], seen[0])),
+            *(each @ self.coupled_projection_ for each in (seen_moved[1], seen[1])),
         )
         self.coupled_projection_ *= np.float32(np.sqrt(self.coupled_weight_))
         self._leave_out(seen)
         for part, projection in ((local, self.local_projection_), (coupled, self.coupled_projection_)):
             projection *= np.sqrt(part.feature_weights_)[:, None]  # taken up once for all
-        self._set_columns(*self._prepare())
-        return self
+        super()._fit(rows)
 
-    def _prepare(self) -> tuple[NDArray[np.void], NDArray[np.float32]]:
+    def _prepare(self) -> Columns:
         counts = self.local_projection_.shape[1], self.coupled_projection_.shape[1]
-        parts = [columns_table(kind=np.array(kind), component=np.arange(n)) for kind, n in enumerate(counts)]
-        return np.concatenate(parts), np.ones(sum(counts), dtype=np.float32)
+        parts = [columns_table(kind=kind, component=np.arange(n)) for kind, n in enumerate(counts)]
+        return unit_weights(np.concatenate(parts))
 
-    def _leave_out(self, seen: tuple[NDArray[np.float32], NDArray[np.float32]]) -> None:
+    def _leave_out(self, seen: tuple[Rows, Rows]) -> None:
         """Directions of least variance, of both parts together; one is kept of each."""
         projections = self.local_projection_, self.coupled_projection_
         variances = [(rows @ matrix).var(axis=0) for rows, matrix in zip(seen, projections, strict=True)]
         ascending = np.sort(np.concatenate(variances))
-        total = 1 + self.coupled_weight_  # what lies beyond the largest number of components is lost already
-        spare = (1 - self.kept_variance) * total - max(0.0, total - float(ascending.sum()))
+        total = 1 + self.coupled_weight_  # directions beyond the largest number of components are lost already
+        spare = (1 - _KEPT_VARIANCE) * total - max(0.0, total - float(ascending.sum()))
         threshold = ascending[min(int(np.searchsorted(np.cumsum(ascending), spare)), len(ascending) - 1)]
         kept = [each >= min(threshold, each.max()) for each in variances]
         self.local_projection_, self.coupled_projection_ = (
             np.ascontiguousarray(matrix[:, columns]) for matrix, columns in zip(projections, kept, strict=True)
         )
 
-    def _moved(self, images: NDArray[Any]) -> NDArray[np.float32]:
-        """Each image after a random motion of the symmetry, on its own background."""
-        random = np.random.default_rng(0)
-        n, (height, width) = len(images), self.image_shape_[:2]
-        fill = border_levels(images.reshape(n, height, width, -1))
-        if self._moves:
-            directions, lengths = random.uniform(0, 2 * np.pi, n), _SHIFT * np.sqrt(random.uniform(0, 1, n))
-            shifts = lengths * np.sin(directions) * height, lengths * np.cos(directions) * width
-            images = warp(images, shift_maps(*shifts), fill=fill)
-        maps = rotation_maps(random.uniform(0, 360, n), height, width)
-        if self._scales:
-            maps[:, :, :2] /= random.uniform(*_SCALES, n)[:, None, None]
-            centre = np.array([height - 1, width - 1]) / 2
-            maps[:, :, 2] = centre - maps[:, :, :2] @ centre
-        moved = warp(images, maps, fill=fill)
-        return self._centred(moved)[0].reshape(moved.shape)
-
-    @property
-    def _moves(self) -> bool:
-        return self._scales or self.symmetry.endswith("-translation")
-
-    @property
-    def _scales(self) -> bool:
-        return self.symmetry.startswith("similarity")
-
     def _centred(self, rows: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-        """Rows with their content in the centre, where translations should not be seen, and which were centred."""
-        if not self._moves:
+        """Rows with their content in the centre, where translations do not count, and which were centred."""
+        scales = self.symmetry.startswith("similarity")
+        if not scales and not self.symmetry.endswith("-translation"):
             return rows, np.zeros(len(rows), dtype=np.bool_)
-        placed = center_content if self._scales else center_clear
+        placed = center_content if scales else center_clear
         centred, clear = placed(rows.reshape(len(rows), *self.image_shape_[:2], self._channels))
         return centred.reshape(len(rows), -1), clear
 
     def _scratch_per_row(self) -> int:
         return 8 * self.n_features_in_ + 4 * (self.local_.n_features_out_ + self.coupled_.n_features_out_)
 
-    def _fill(self, rows: NDArray[Any], out: NDArray[np.float32]) -> int:
+    def _fill(self, rows: NDArray[Any], out: Rows) -> int:
         rows, _ = self._centred(rows)
         vanishing, column = 0, 0
         for part, projection in ((self.local_, self.local_projection_), (self.coupled_, self.coupled_projection_)):
             features = np.empty((len(rows), part.n_features_out_), dtype=np.float32)
             # a part's own blocks fit into the cache; the projection does not, and is read once for all of them
-            step = max(_LEAST_ROWS, part.block_rows)
-            empty = [part._fill(rows[i : i + step], features[i : i + step]) for i in range(0, len(rows), step)]
-            vanishing = max(vanishing, sum(empty))
+            vanishing = max(vanishing, part._fill_in_blocks(rows, features))
             np.matmul(features, projection, out=out[:, column : column + projection.shape[1]])
             column += projection.shape[1]
         return vanishing
 
 
-def _weighted(part: LocalBispectrum | GlobalBispectrum, images: NDArray[Any]) -> NDArray[np.float32]:
+def _weighted(part: BatchTransformer, images: NDArray[Any]) -> Rows:
     rows = part.transform(images)
     rows *= np.sqrt(part.feature_weights_)
     return rows
 
 
-def whitening(rows: NDArray[np.float32], changes: NDArray[np.float32]) -> NDArray[np.float32]:
-    """The matrix (columns, components) that rows (n, columns) are multiplied by; total variance is 1 then.
+def move_randomly(images: NDArray[Any], symmetry: str) -> NDArray[np.float32]:
+    """Each image after a random motion of a symmetry (rotations, with shifts or scales by name), on its background."""
+    random = np.random.default_rng(0)
+    n, height, width = images.shape[:3]
+    fill = border_levels(images.reshape(n, height, width, -1))
+    scales = symmetry.startswith("similarity")
+    if scales or symmetry.endswith("translation"):
+        directions, lengths = random.uniform(0, 2 * np.pi, n), _SHIFT * np.sqrt(random.uniform(0, 1, n))
+        shifts = lengths * np.sin(directions) * height, lengths * np.cos(directions) * width
+        images = warp(images, shift_maps(*shifts), fill=fill)
+    maps = rotation_maps(random.uniform(0, 360, (n,)), height, width)
+    if scales:
+        maps[:, :, :2] /= random.uniform(*_SCALES, size=(n, 1, 1))
+        centre = np.array([height - 1, width - 1]) / 2
+        maps[:, :, 2] = centre - maps[:, :, :2] @ centre
+    return warp(images, maps, fill=fill)
+
+
+def whitening(rows: Rows, changes: Rows) -> Rows:
+    """Matrix (columns, components) that rows (n, columns) are multiplied by; total variance is 1 then.
 
     ``changes`` (m, columns) are differences between rows that should be the same.
     """
@@ -244,7 +217,7 @@ def whitening(rows: NDArray[np.float32], changes: NDArray[np.float32]) -> NDArra
     return np.ascontiguousarray(matrix / np.sqrt(total) if total > 0 else matrix, dtype=np.float32)
 
 
-def components(rows: NDArray[np.float32], n_components: int = _MOST_COMPONENTS) -> NDArray[np.float32]:
+def components(rows: Rows, n_components: int = _MOST_COMPONENTS) -> Rows:
     """Principal components (columns, components) of rows (n, columns), which have total variance 1 on all columns.
 
     From the products of rows, of which there are fewer than columns: several times faster than scikit-learn's PCA.
@@ -261,13 +234,8 @@ def components(rows: NDArray[np.float32], n_components: int = _MOST_COMPONENTS) 
     return np.ascontiguousarray(matrix, dtype=np.float32)
 
 
-def coupled_weight(
-    moved_local: NDArray[np.float32],
-    local: NDArray[np.float32],
-    moved_coupled: NDArray[np.float32],
-    coupled: NDArray[np.float32],
-) -> float:
-    """How much the coupled part should count, from rows of images (n, columns) and of some, evenly taken, moved."""
+def coupled_weight(moved_local: Rows, local: Rows, moved_coupled: Rows, coupled: Rows) -> float:
+    """Weight of the coupled part, from rows of images (n, columns) and of some, evenly taken, moved."""
     from sklearn.metrics.pairwise import euclidean_distances
 
     if len(local) <= 4 * _NEIGHBOURS:

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from bispectral_ot.checks import check_integer
 from bispectral_ot.errors import InputError
-from bispectral_ot.transformer import BatchTransformer, columns_table
+from bispectral_ot.transformer import BatchTransformer, Columns, Rows, columns_table
 
 Index = NDArray[np.int64]
 VANISHING = 1e-7  # a band-limited part smaller than this relative to the brightest pixel is only rounding
@@ -37,9 +37,8 @@ class D4Bispectrum(BatchTransformer):
     third-order invariants ``a2 (e x e')``, ``b1 (e_1 e'_1 - e_2 e'_2)``, ``b2 (e_1 e'_2 + e_2 e'_1)`` and
     ``a2 b1 b2``.
 
-    Products are taken across all parts of the image: nothing can turn by itself unnoticed, as it could in the
-    bispectra of single orbits of pixels. Two band-limited images whose low components do not vanish have equal features
-    only if one is a turned or mirrored and scaled version of the other.
+    Two band-limited images whose low components do not vanish have equal features only if one is a turned or mirrored
+    and scaled version of the other.
 
     Parameters
     ----------
@@ -51,13 +50,11 @@ class D4Bispectrum(BatchTransformer):
 
     Notes
     -----
-    Channels are more components of each irrep, so that products are taken across them too, and columns grow with
-    the square of their number; the third-order invariants are those of the mean of the channels. ``index_map_`` has the
+    Channels are more components of each irrep, so that columns grow with the square of their number; the third-order
+    invariants are those of the mean of the channels. ``index_map_`` has the
     fields kind (0: A1; 1, 2, 3: two A2, B1, B2; 4: two E; 5, 6, 7: two E and an A2, B1, B2; 8: A2, B1, B2)
     and first, second, third: rows of ``components_``, -1 where there is none. ``components_`` has the fields
     irrep (0 to 4: A1, A2, B1, B2, E), channel (one more than there are for the mean), u, v.
-    ``feature_weights_`` is 2 for products of two different components of one irrep, which the array over all
-    ordered pairs would have twice.
 
     Examples
     --------
@@ -78,7 +75,7 @@ class D4Bispectrum(BatchTransformer):
         self.band = band
         self.triple_band = triple_band
 
-    def _prepare(self) -> tuple[NDArray[np.void], NDArray[np.float32]]:
+    def _prepare(self) -> Columns:
         height, width = self.image_shape_[:2]
         if height != width:
             raise InputError(
@@ -88,13 +85,9 @@ class D4Bispectrum(BatchTransformer):
         band = min(check_integer("band", self.band, minimum=1), height)
         triple_band = check_integer("triple_band", self.triple_band, minimum=0)
         self.basis_ = scipy.fft.dct(np.eye(height), axis=0, norm="ortho")[:band]
+        self._planes = self._channels + (self._channels > 1)  # channels, and their mean where there are several
         self._make_components(band)
         return self._make_columns(triple_band)
-
-    @property
-    def _planes(self) -> int:
-        """Channels, and their mean where there are several."""
-        return self._channels + (self._channels > 1)
 
     def _make_components(self, band: int) -> None:
         """Number the components, irrep by irrep; ``_first`` and ``_second`` are their two coefficients."""
@@ -116,31 +109,27 @@ class D4Bispectrum(BatchTransformer):
             (a * band + b) * self._planes + self.components_["channel"] for a, b in ((u, v), (v, u))
         )
 
-    def _make_columns(self, triple_band: int) -> tuple[NDArray[np.void], NDArray[np.float32]]:
+    def _make_columns(self, triple_band: int) -> Columns:
         irrep, channel, u, v = (self.components_[name] for name in ("irrep", "channel", "u", "v"))
         single = channel < self._channels
         low = (u < triple_band) & (v < triple_band) & (channel == self._planes - 1)
         everyone, few = ([np.flatnonzero((irrep == k) & keep) for k in range(5)] for keep in (single, low))
         nobody = np.array([-1])
-        parts: list[tuple[int, Index, Index, Index]] = [(0, everyone[0], nobody, nobody)]
+        parts = [(0, everyone[0], nobody, nobody)]
         parts += [(kind, *_pairs(everyone[kind]), nobody) for kind in range(1, 5)]
         # e x e' vanishes for equal vectors, so the pairs with A2 leave them out
         parts += [(4 + k, *_pairs(few[4], strict=k == 1), few[k]) for k in range(1, 4)]
         first, second = np.meshgrid(few[1], few[2], indexing="ij")
         parts.append((8, first.ravel(), second.ravel(), few[3]))
-        index_map = np.concatenate(
-            [
-                columns_table(kind=np.array(kind), first=p[:, None], second=q[:, None], third=r)
-                for kind, p, q, r in parts
-            ]
-        )
+        tables = (columns_table(kind=kind, first=p[:, None], second=q[:, None], third=r) for kind, p, q, r in parts)
+        index_map = np.concatenate(list(tables))
         pair = (index_map["kind"] > 0) & (index_map["kind"] < 8)
         return index_map, np.where(pair & (index_map["first"] != index_map["second"]), 2, 1).astype(np.float32)
 
     def _scratch_per_row(self) -> int:
         return 16 * self.n_features_in_ + 48 * len(self.components_) + 32 * self.n_features_out_
 
-    def _fill(self, rows: NDArray[Any], out: NDArray[np.float32]) -> int:
+    def _fill(self, rows: NDArray[Any], out: Rows) -> int:
         side = self.image_shape_[0]
         images = rows.astype(np.float64).reshape(len(rows), side, side, self._channels)
         largest = np.abs(images).max(axis=(1, 2, 3))
@@ -155,33 +144,30 @@ class D4Bispectrum(BatchTransformer):
         self._fill_products(spectra.reshape(len(rows), -1), out)
         return int(vanishing.sum())
 
-    def _fill_products(self, spectra: NDArray[np.float64], out: NDArray[np.float32]) -> None:
+    def _fill_products(self, spectra: NDArray[np.float64], out: Rows) -> None:
         irrep = self.components_["irrep"]
         x, y = spectra[:, self._first], spectra[:, self._second]  # for E these are the two coordinates
         diagonal = self.components_["u"] == self.components_["v"]
         combined = x + np.where((irrep == 0) | (irrep == 3), 1, -1) * y
         scalar = combined * np.where(diagonal, 0.5, np.sqrt(0.5))
-        kind, first, second, third = (self.index_map_[name] for name in ("kind", "first", "second", "third"))
-
-        def columns(wanted: int) -> tuple[slice, Index, Index, Index]:
-            start, stop = np.searchsorted(kind, [wanted, wanted + 1])
-            return slice(start, stop), first[start:stop], second[start:stop], third[start:stop]
-
-        where, p, _, _ = columns(0)
-        out[:, where] = scalar[:, p]
-        for wanted in (1, 2, 3):
-            where, p, q, _ = columns(wanted)
-            out[:, where] = scalar[:, p] * scalar[:, q]
-        where, p, q, _ = columns(4)
-        out[:, where] = x[:, p] * x[:, q] + y[:, p] * y[:, q]
-        where, p, q, r = columns(5)
-        out[:, where] = scalar[:, r] * (x[:, p] * y[:, q] - y[:, p] * x[:, q])
-        where, p, q, r = columns(6)
-        out[:, where] = scalar[:, r] * (x[:, p] * x[:, q] - y[:, p] * y[:, q])
-        where, p, q, r = columns(7)
-        out[:, where] = scalar[:, r] * (x[:, p] * y[:, q] + y[:, p] * x[:, q])
-        where, p, q, r = columns(8)
-        out[:, where] = scalar[:, p] * scalar[:, q] * scalar[:, r]
+        stops = np.searchsorted(self.index_map_["kind"], np.arange(10))
+        for kind in range(9):
+            where = slice(stops[kind], stops[kind + 1])
+            p, q, r = (self.index_map_[name][where] for name in ("first", "second", "third"))
+            if kind == 0:
+                out[:, where] = scalar[:, p]
+            elif kind < 4:
+                out[:, where] = scalar[:, p] * scalar[:, q]
+            elif kind == 4:
+                out[:, where] = x[:, p] * x[:, q] + y[:, p] * y[:, q]
+            elif kind == 5:
+                out[:, where] = scalar[:, r] * (x[:, p] * y[:, q] - y[:, p] * x[:, q])
+            elif kind == 6:
+                out[:, where] = scalar[:, r] * (x[:, p] * x[:, q] - y[:, p] * y[:, q])
+            elif kind == 7:
+                out[:, where] = scalar[:, r] * (x[:, p] * y[:, q] + y[:, p] * x[:, q])
+            else:
+                out[:, where] = scalar[:, p] * scalar[:, q] * scalar[:, r]
 
 
 def _pairs(members: Index, *, strict: bool = False) -> tuple[Index, Index]:

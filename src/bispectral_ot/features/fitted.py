@@ -8,7 +8,6 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -25,7 +24,7 @@ from bispectral_ot.datasets.dataset import KINDS, is_chunked
 from bispectral_ot.datasets.transforms import rescale
 from bispectral_ot.engines import Block, Engine, Threads, row_blocks
 from bispectral_ot.errors import DataWarning, InputError, warn
-from bispectral_ot.features.registry import FeatureSpec, Transformer, restore
+from bispectral_ot.features.registry import FeatureSpec, restore
 from bispectral_ot.memory import reserved_memory_map
 from bispectral_ot.sampling import evenly_spaced_sets
 from bispectral_ot.transformer import BatchTransformer, Rows, warn_of_vanishing
@@ -74,24 +73,22 @@ class FeatureMap:
     ----------
     transformer : the fitted transformer
     mean, std : pixels become ``(pixel - mean) / std`` first
-    weights : of the transformer's columns in the metric, or None
     projection : (columns, components) principal components, or None
     learned : linear map of the (projected) rows that makes their Euclidean distance a learned one, or None
     """
 
-    transformer: Transformer
+    transformer: BatchTransformer
     mean: float = 0.0
     std: float = 1.0
-    weights: Rows | None = field(default=None, repr=False)
     projection: Rows | None = field(default=None, repr=False)
     learned: LinearMap | None = field(default=None, repr=False)
 
     @classmethod
-    def fit(cls, transformer: Transformer, sample: Sequence[Dataset], mean: float = 0.0, std: float = 1.0) -> Self:
+    def fit(cls, transformer: BatchTransformer, sample: Sequence[Dataset], mean: float = 0.0, std: float = 1.0) -> Self:
         """Fit a copy of a transformer to the images of some sets together, without projection."""
         unfitted = cls(clone(transformer, safe=False), mean, std)
-        fitted = unfitted.transformer.fit(unfitted.normalized(stacked(sample)))
-        return replace(unfitted, transformer=fitted, weights=fitted.feature_weights_)
+        unfitted.transformer.fit(unfitted.normalized(stacked(sample)))
+        return unfitted
 
     def get_state(self) -> dict[str, NDArray[Any]]:
         """The map as arrays by name, of which :meth:`from_state` makes an exact copy without a fit.
@@ -99,8 +96,6 @@ class FeatureMap:
         Raises :class:`InputError` where it cannot be stored: features of other packages, encoders that are not given by
         name, own groups.
         """
-        if not isinstance(self.transformer, BatchTransformer):
-            raise InputError(f"features of other packages cannot be saved, got {self.transformer!r}.")
         learned = self.learned
         tree = {
             "transformer": self.transformer.get_state(),
@@ -127,8 +122,7 @@ class FeatureMap:
         tree = json.loads(text, object_hook=lambda each: state[each["array"]] if each.keys() == {"array"} else each)
         transformer = restore(tree["transformer"], encoder)
         learned = None if tree["learned"] is None else LinearMap(*tree["learned"])
-        weights = transformer.feature_weights_
-        return cls(transformer, tree["mean"], tree["std"], weights, tree["projection"], learned)
+        return cls(transformer, tree["mean"], tree["std"], tree["projection"], learned)
 
     def __call__(self, images: Any) -> Rows:
         """Features (n, columns) of ``images``, to be compared by :meth:`distance`."""
@@ -141,9 +135,14 @@ class FeatureMap:
         """``(image - mean) / std``; images as they are where that changes nothing."""
         return images if (self.mean, self.std) == (0.0, 1.0) else rescale(images, self.mean, self.std)
 
+    @property
+    def weights(self) -> Rows:
+        """Weights of the transformer's columns in the metric."""
+        return self.transformer.feature_weights_
+
     def weighted(self, rows: Rows) -> Rows:
         """Rows whose plain Euclidean distance is the weighted one."""
-        return rows if self.weights is None else rows * np.sqrt(self.weights)
+        return rows if (self.weights == 1).all() else rows * np.sqrt(self.weights)
 
     def plain(self, rows: Rows) -> Rows:
         """Extracted rows as their plain Euclidean distance compares them, before a learned map."""
@@ -153,8 +152,7 @@ class FeatureMap:
         """Distances between two sets of features; steerable ones at the best rotation of each pair."""
         if self.transformer.aligns:
             reflections = self.transformer.symmetry == "rotation-reflection"
-            columns = self.transformer.index_map_  # type: ignore[attr-defined]
-            return AlignedDistance(source, target, columns, metric, reflections=reflections)
+            return AlignedDistance(source, target, self.transformer.index_map_, metric, reflections=reflections)
         # projection and learned map have taken the weights up
         plain = self.projection is not None or self.learned is not None
         return FeatureDistance(source, target, metric, None if plain else self.weights)
@@ -185,29 +183,19 @@ class FittedFeatures:
 
     Parameters
     ----------
-    datasets
-        Sets of images of one size and kind; shapes in 3-D may differ in size.
-    spec
-        Features and metric, from :func:`choose_features`.
-    normalize
-        Bring all pixels to mean 0 and standard deviation 1 first, with the same two numbers for all sets; shapes in
-        3-D stay as they are.
-    pca
-        Number of principal components of all sets together to which the features are reduced.
-    storage
-        Storage of costs; see :class:`~bispectral_ot.Cost`.
-    solver_bytes
-        Memory of the solver in addition to features and cost.
-    within
-        Whether the budget must have room for the cost of a set with itself.
-    sample
-        Images that decide the fit; evenly spaced ones of each set by default.
-    further
-        Sets whose features are extracted, too, but that decide neither fit nor scale.
+    datasets : sets of images of one size and kind; shapes in 3-D may differ in size
+    spec : features and metric, from :func:`choose_features`
+    normalize : bring all pixels of all sets together to mean 0 and standard deviation 1 first; not for shapes in 3-D
+    pca : number of principal components of all sets together to which the features are reduced
+    storage : storage of costs; see :class:`~bispectral_ot.Cost`
+    solver_bytes : memory of the solver in addition to features and cost
+    within : whether the budget must have room for the cost of a set with itself
+    sample : images that decide the fit; evenly spaced ones of each set by default
+    further : sets whose features are extracted as well, but that decide neither fit nor scale
 
     Attributes
     ----------
-    spec, feature_map : features and metric, and the map that was fitted
+    feature_map : the map that was fitted
     features : of each set, (n, columns)
     statistics : of the pixels of each set
     settings : facts about the features for reports
@@ -237,9 +225,10 @@ class FittedFeatures:
     ) -> None:
         _check_sizes(datasets, spec.symmetry)
         runtime.progress("prepare", 0, 1)
+        self.settings: dict[str, Any] = {}
         self.spec, self.engine = spec, runtime.current().engine or Threads()
         self.statistics = [measure_pixels(dataset, self.engine) for dataset in datasets]
-        scaled = normalize and datasets[0].is_flat and not getattr(spec.transformer, "raw", False)
+        scaled = normalize and datasets[0].is_flat and not spec.transformer.raw
         mean, std = _common_scale(self.statistics) if scaled else (0.0, 1.0)
         sample = sample or fit_sample(datasets)
         sets = [*datasets, *further]
@@ -263,7 +252,7 @@ class FittedFeatures:
         plan = planned(feature_bytes=4 * columns * sum(map(len, sets)))
         self.storage: Storage = plan.storage
         runtime.progress("prepare", 1, 1)
-        self.settings: dict[str, Any] = {"transformer": repr(self.feature_map.transformer), "pca": pca}
+        self.settings |= {"transformer": repr(self.feature_map.transformer), "pca": pca}
         self.features = self._extract(sets, mapped=plan.mapped_features)
         self.settings |= {"columns": int(self.features[0].shape[1]), "mapped_features": plan.mapped_features}
         if spec.transformer.aligns:
@@ -274,9 +263,7 @@ class FittedFeatures:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         """Let the features go, and their files; costs that were made from them stay usable."""
         self.features = []
 
@@ -300,37 +287,38 @@ class FittedFeatures:
 
     def _project(self, sample: Sequence[Dataset], pca: int) -> None:
         """Add the principal components of a sample to the map."""
+        from sklearn.decomposition import PCA
+
         if self.spec.transformer.aligns:
             raise InputError("principal components cannot be turned to fit; leave pca out, or take global-bispectrum.")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DataWarning)  # the features of all images will warn
             rows = self.feature_map.weighted(self.feature_map(stacked(sample)))
-        self.feature_map = replace(self.feature_map, projection=principal_components(rows, pca))
+        # a random projection starts the search for components: rows in one order make it the same for (A, B) and (B, A)
+        rows = rows[np.lexsort(rows[:, : min(8, rows.shape[1])].T)]
+        # fewer images than components have no more directions than there are images
+        found = PCA(min(pca, *rows.shape), random_state=0, copy=False).fit(rows)
+        self.settings["kept_variance"] = min(float(np.nan_to_num(found.explained_variance_ratio_, nan=1).sum()), 1.0)
+        components = np.ascontiguousarray(found.components_.T, dtype=np.float32)
+        self.feature_map = replace(self.feature_map, projection=components)
 
     def _extract(self, datasets: Sequence[Dataset], *, mapped: bool) -> list[Rows]:
         """Features of every set, on the principal components where there are any."""
         see, total = self.feature_map, sum(map(len, datasets))
         columns = see.transformer.n_features_out_ if see.projection is None else see.projection.shape[1]
-        done, vanishing, sums, squares = 0, 0, np.zeros(1), 0.0
+        done, vanishing = 0, 0
         features: list[Rows] = []
         for dataset in datasets:
             shape = (len(dataset), columns)
             out = reserved_memory_map(shape) if mapped else np.empty(shape, dtype=np.float32)
             blocks = row_blocks(len(dataset), block_rows=self._block_rows(dataset))
             found = self.engine.map(_features, blocks, rows=(dataset.signals,), shared=(see,))
-            for block, (rows, count, *moments) in zip(blocks, found, strict=True):
+            for block, (rows, count) in zip(blocks, found, strict=True):
                 out[block.start : block.stop] = rows
-                vanishing, sums, squares = vanishing + count, sums + moments[0], squares + moments[1]
-                done += len(rows)
+                done, vanishing = done + len(rows), vanishing + count
                 runtime.progress("features", done, total)
             features.append(out)
         warn_of_vanishing(see.transformer, vanishing, total)
-        if see.projection is not None:
-            # the mean moves all sets alike: distances do not need it, and angles (cosine) must not lose it
-            variance = squares / total - float(np.square(sums / total).sum())
-            means = sum(rows.sum(axis=0, dtype=np.float64) for rows in features) / total
-            kept = sum(float(np.square(rows - means, dtype=np.float64).sum()) for rows in features) / total
-            self.settings["kept_variance"] = min(kept / variance, 1.0) if variance > 0 else 1.0
         return features
 
     def _block_rows(self, dataset: Dataset) -> int:
@@ -358,30 +346,11 @@ class FittedFeatures:
             )
 
 
-def _features(block: Block, images: Any, see: FeatureMap) -> tuple[Rows, int, Any, float]:
-    """Features of a block of images, how many of them vanish; column sums and sum of squares before the projection."""
+def _features(block: Block, images: Any, see: FeatureMap) -> tuple[Rows, int]:
+    """Features of a block of images, and how many of them vanish."""
     rows = np.empty((len(images), see.transformer.n_features_out_), dtype=np.float32)
-    step, vanishing = see.transformer.block_rows, 0
-    for start in range(0, len(images), step):
-        part = slice(start, start + step)
-        content = see.normalized(np.asarray(images[part]))
-        vanishing += see.transformer.fill(content, rows[part], first=block.start + start)
-    if see.projection is None:
-        return rows, vanishing, 0.0, 0.0
-    rows = see.weighted(rows)
-    squares = float(np.einsum("ij,ij->", rows, rows, dtype=np.float64))
-    return rows @ see.projection, vanishing, rows.sum(axis=0, dtype=np.float64), squares
-
-
-def principal_components(rows: Rows, n_components: int) -> Rows:
-    """Leading principal components (columns, components) of rows (n, columns), for any order of the rows."""
-    from sklearn.decomposition import PCA
-
-    # a random projection starts the search for components: rows in one order make it the same for (A, B) and (B, A)
-    rows = rows[np.lexsort(rows[:, : min(8, rows.shape[1])].T)]
-    # fewer images than components have no more directions than there are images
-    components = PCA(min(n_components, *rows.shape), random_state=0, copy=False).fit(rows).components_
-    return np.ascontiguousarray(components.T, dtype=np.float32)
+    vanishing = see.transformer.fill(see.normalized(np.asarray(images)), rows, first=block.start)
+    return rows if see.projection is None else see.weighted(rows) @ see.projection, vanishing
 
 
 def fit_sample(datasets: Sequence[Dataset]) -> list[Dataset]:

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from bispectral_ot.checks import check_integer
 from bispectral_ot.errors import InputError
 from bispectral_ot.features.polar_spectrum import SteerableTransformer
-from bispectral_ot.features.products import compress, conjugate_triple_products, normalize_rows, pair_products
-from bispectral_ot.transformer import columns_table
+from bispectral_ot.features.products import compress, normalize_rows, pair_products, triple_products
+from bispectral_ot.transformer import Columns, Rows, columns_table
 
 Index = NDArray[np.int64]
 PAIR, TRIPLE, MIRRORED = 0, 1, 2  # kinds of columns
@@ -26,7 +26,24 @@ class _Products(NamedTuple):
     positions: tuple[Index, ...]
     n_real: int
     index_map: NDArray[np.void]
-    weights: NDArray[np.float32]
+    weights: Rows
+
+    @classmethod
+    def of(
+        cls, positions: tuple[Index, ...], is_complex: NDArray[np.bool_], weights: Index, **fields: Any
+    ) -> _Products:
+        """Sort the real products to the front, and add columns for the imaginary parts of the others."""
+        order, n_real = np.argsort(is_complex, kind="stable"), int((~is_complex).sum())
+        real = columns_table(**fields, part=0)[order]
+        imaginary = real[n_real:].copy()
+        imaginary["part"] = 1
+        counts = weights[order].astype(np.float32)
+        return cls(
+            tuple(each[order] for each in positions),
+            n_real,
+            np.concatenate([real, imaginary]),
+            np.concatenate([counts, counts[n_real:]]),
+        )
 
 
 class GlobalBispectrum(SteerableTransformer):
@@ -41,8 +58,7 @@ class GlobalBispectrum(SteerableTransformer):
 
     Together they determine the band-limited image up to a rotation (and its brightness), as long as the G do not
     vanish. Magnitudes are compressed to degree 1: a product of two is raised to the power ``power``, one of three
-    to ``2 power / 3``. The same products of two are taken of the edge fields, which describe how strong edges are
-    and how they lie to the ray from the centre
+    to ``2 power / 3``. The same products of two are taken of the edge fields
     (:class:`~bispectral_ot.features.polar.PolarFields`). Intensities, edges and the whole row have unit norm.
 
     Parameters
@@ -58,8 +74,8 @@ class GlobalBispectrum(SteerableTransformer):
     n_angles : int
         Samples per ring.
     radius : float
-        Of the outermost ring's outer edge; 1 is the largest disk inside the image, whose corners (or ends, if it is
-        not square) are not seen unless it is raised. What lies outside the image is background.
+        Outer edge of the outermost ring; 1 is the largest disk inside the image. Corners (or ends, if it is not square)
+        do not count unless it is raised. Pixels outside the image are background.
     edge_weight : float
         Norm of the edge part relative to that of the intensity part; 0 leaves edges out.
     power : float
@@ -92,9 +108,9 @@ class GlobalBispectrum(SteerableTransformer):
 
     pairs_: tuple[_Products, ...]
     triples_: _Products
-    product_weights_: NDArray[np.float32]
+    product_weights_: Rows
     is_odd_: NDArray[np.bool_]
-    mirror_signs_: NDArray[np.float32]
+    mirror_signs_: Rows
 
     def __init__(
         self,
@@ -119,7 +135,7 @@ class GlobalBispectrum(SteerableTransformer):
         self.n_bands = n_bands
         self.triple_weight = triple_weight
 
-    def _prepare(self) -> tuple[NDArray[np.void], NDArray[np.float32]]:
+    def _prepare(self) -> Columns:
         self._prepare_coefficients()
         if not 0 < self.power <= 1:
             raise InputError(f"power must be above 0 and at most 1, got {self.power!r}.")
@@ -129,16 +145,13 @@ class GlobalBispectrum(SteerableTransformer):
         if n_bands > self.n_rings:
             raise InputError(f"{self.n_rings} rings cannot make {n_bands} bands; give fewer bands or more rings.")
         self.triples_ = self._make_triples(n_bands)
+        edges = range(self._channels, self._n_fields)
         self.pairs_ = (
             self._make_pairs(slice(self._channels), number=0),
-            *(
-                self._make_pairs(slice(field, field + 1), number=1 + field - self._channels)
-                for field in range(self._channels, self._n_fields)
-            ),
+            *(self._make_pairs(slice(field, field + 1), number=1 + field - self._channels) for field in edges),
         )
         index_map = np.concatenate([part.index_map for part in self._parts])
-        weights = np.concatenate([part.weights for part in self._parts])
-        self.product_weights_ = weights
+        weights = self.product_weights_ = np.concatenate([part.weights for part in self._parts])
         if self.symmetry == "rotation":
             return index_map, weights
         self.is_odd_ = index_map["part"] == 1
@@ -161,17 +174,11 @@ class GlobalBispectrum(SteerableTransformer):
         sizes = (self.max_frequency + 1, self._n_fields, self.n_rings)
         position = np.arange(math.prod(sizes)).reshape(sizes)[:, fields].reshape(sizes[0], -1)
         r, s = np.triu_indices(position.shape[1])
-        first, second = position[:, r].ravel(), position[:, s].ravel()
+        positions = position[:, r].ravel(), position[:, s].ravel()
         k, r, s = np.repeat(np.arange(sizes[0]), len(r)), np.tile(r, sizes[0]), np.tile(s, sizes[0])
-        is_complex = (r != s) & (k > 0)
-        order = np.argsort(is_complex, kind="stable")
-        first, second, r, s, k = (x[order] for x in (first, second, r, s, k))
         weights = np.where(r == s, 1, 2) * np.where(k == 0, 1, 2)
-        nothing = np.array(-1)
-        index_map = columns_table(
-            kind=np.array(PAIR), field=np.array(number), i=k, j=nothing, r=r, s=s, t=nothing, part=np.array(0)
-        )
-        return _products((first, second), int((~is_complex).sum()), index_map, weights)
+        is_complex = (r != s) & (k > 0)
+        return _Products.of(positions, is_complex, weights, kind=PAIR, field=number, i=k, j=-1, r=r, s=s, t=-1)
 
     def _make_triples(self, n_bands: int) -> _Products:
         """All products G[a, i] G[b, j] conj(G[c, i + j]) with 0 < i <= j or 0 = i = j, each once."""
@@ -182,31 +189,26 @@ class GlobalBispectrum(SteerableTransformer):
         i, j, a, b, c = (x[keep] for x in (i, j, a, b, c))
         # i and j change places, and all frequencies their signs
         weights = np.where((i == j) & (a == b), 1, 2) * np.where(j == 0, 1, 2)
-        index_map = columns_table(kind=np.array(TRIPLE), field=np.array(0), i=i, j=j, r=a, s=b, t=c, part=np.array(0))
         positions = tuple(frequency * n_bands + band for frequency, band in ((i, a), (j, b), (i + j, c)))
-        return _products(positions, int((j == 0).sum()), index_map, weights)
+        return _Products.of(positions, j > 0, weights, kind=TRIPLE, field=0, i=i, j=j, r=a, s=b, t=c)
 
     def _scratch_per_row(self) -> int:
-        width = sum(len(part.weights) for part in self._parts)
-        return super()._scratch_per_row() + (4 if self.symmetry == "rotation" else 24) * width
+        return super()._scratch_per_row() + (4 if self.symmetry == "rotation" else 24) * len(self.product_weights_)
 
-    def _fill(self, rows: NDArray[Any], out: NDArray[np.float32]) -> int:
+    def _fill(self, rows: NDArray[Any], out: Rows) -> int:
         return self._fill_from_coefficients(self._coefficients(self.fields_.sample(rows, self._channels)), out)
 
-    def _fill_from_coefficients(self, coefficients: NDArray[np.complex64], out: NDArray[np.float32]) -> int:
+    def _fill_from_coefficients(self, coefficients: NDArray[np.complex64], out: Rows) -> int:
         """Coefficients (n, n_frequencies, n_fields, n_rings) to rows; returns how many vanish."""
-        n, widths = len(coefficients), [len(part.weights) for part in self._parts]
-        stops = np.cumsum(widths)
+        n, stops = len(coefficients), np.cumsum([len(part.weights) for part in self._parts])
         products = out if self.symmetry == "rotation" else np.empty((n, stops[-1]), dtype=np.float32)
         if self.n_bands:
             self._fill_triples(coefficients, products[:, : stops[0]])
         compressed = np.empty((n, coefficients[0].size), dtype=np.complex64)
         compress(np.ascontiguousarray(coefficients).reshape(compressed.shape), self.power, compressed)
         for pairs, start, stop in zip(self.pairs_, stops[:-1], stops[1:], strict=True):
-            first, second = pairs.positions
-            pair_products(compressed, first, second, pairs.n_real, products[:, start:stop])
-        weights = self.product_weights_
-        vanishing = np.empty((2, n), dtype=np.bool_)
+            pair_products(compressed, *pairs.positions, pairs.n_real, products[:, start:stop])
+        weights, vanishing = self.product_weights_, np.empty((2, n), dtype=np.bool_)
         length = math.hypot(1, self.edge_weight)
         blocks = ((slice(stops[1]), 1 / length), (slice(stops[1], None), self.edge_weight / length))
         for empty, (block, norm) in zip(vanishing, blocks, strict=True):
@@ -215,7 +217,7 @@ class GlobalBispectrum(SteerableTransformer):
             self._hide_mirrors(products, weights, out)
         return int(vanishing.all(axis=0).sum())
 
-    def _fill_triples(self, coefficients: NDArray[np.complex64], out: NDArray[np.float32]) -> None:
+    def _fill_triples(self, coefficients: NDArray[np.complex64], out: Rows) -> None:
         """Triples of the means over bands and channels."""
         radial = coefficients[:, :, : self._channels].mean(axis=2)
         edges = np.linspace(0, self.n_rings, self.n_bands + 1).astype(int)
@@ -224,28 +226,14 @@ class GlobalBispectrum(SteerableTransformer):
         compressed = np.empty_like(means)
         compress(means, 2 * self.power / 3, compressed)
         i, j, k = self.triples_.positions
-        conjugate_triple_products(compressed, i, j, k, self.triples_.n_real, self.triple_weight, out)
+        both = np.concatenate([compressed, compressed.conj()], axis=1)
+        triple_products(both, i, j, k + means.shape[1], self.triples_.n_real, out)
+        out *= np.float32(self.triple_weight)
 
-    def _hide_mirrors(
-        self, products: NDArray[np.float32], weights: NDArray[np.float32], out: NDArray[np.float32]
-    ) -> None:
+    def _hide_mirrors(self, products: Rows, weights: Rows, out: Rows) -> None:
         """Even parts as they are; odd parts, whose common sign a mirror changes, as magnitudes in two bases."""
         odd = products[:, self.is_odd_] * np.sqrt(weights[self.is_odd_] / 2)
         n_even, n_odd = products.shape[1] - odd.shape[1], odd.shape[1]
         out[:, :n_even] = products[:, ~self.is_odd_]
         np.abs(odd, out=out[:, n_even : n_even + n_odd])
         np.abs(scipy.fft.dct(odd * self.mirror_signs_, norm="ortho"), out=out[:, n_even + n_odd :])
-
-
-def _products(
-    positions: tuple[Index, ...], n_real: int, index_map: NDArray[np.void], weights: NDArray[np.int64]
-) -> _Products:
-    """Add the columns of imaginary parts to those of real parts."""
-    imaginary = index_map[n_real:].copy()
-    imaginary["part"] = 1
-    return _Products(
-        positions,
-        n_real,
-        np.concatenate([index_map, imaginary]),
-        np.concatenate([weights, weights[n_real:]]).astype(np.float32),
-    )

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from bispectral_ot.checks import check_choice, check_integer
 from bispectral_ot.errors import InputError
-from bispectral_ot.transformer import BatchTransformer, columns_table
+from bispectral_ot.transformer import BatchTransformer, Columns, Rows, columns_table
 
 Map = Callable[[NDArray[Any]], NDArray[Any]] | ArrayLike
 _LARGEST = 64  # elements of a group
@@ -151,14 +151,14 @@ class ImageBispectrum(BatchTransformer):
 
     symmetries = tuple(NAMED_GROUPS)
     symmetry: Any = "mirrors"
-    basis_: NDArray[np.float32]
+    basis_: Rows
     table_: NDArray[np.int64]
 
     def __init__(self, *, symmetry: str | ImageGroup = "mirrors", n_columns: int = 4096) -> None:
         self.symmetry = symmetry
         self.n_columns = n_columns
 
-    def _prepare(self) -> tuple[NDArray[np.void], NDArray[np.float32]]:
+    def _prepare(self) -> Columns:
         if isinstance(self.symmetry, ImageGroup):
             group = self.symmetry
         else:
@@ -173,23 +173,19 @@ class ImageBispectrum(BatchTransformer):
         members = max(self._channels, int(np.sqrt(2 * self.n_columns / order)))
         self.basis_ = _templates(group, elements, size, max(1, members // self._channels))
         first, second = np.triu_indices(self._channels * len(self.basis_))
-        quadratic = columns_table(
-            order=np.array(2), first=first[:, None], second=second[:, None], u=np.arange(order), v=np.array(-1)
-        )
+        quadratic = columns_table(order=2, first=first[:, None], second=second[:, None], u=np.arange(order), v=-1)
         weights = np.where(quadratic["first"] != quadratic["second"], 2, 1)
         n_cubic = min(_CUBIC_TEMPLATES, _CUBIC_COLUMNS // order**2, len(self.basis_) - 1) if order > 2 else 0
         low = 1 + np.arange(max(0, n_cubic))  # without the mean of the image
         u, v = np.indices((order, order)).reshape(2, -1)
-        cubic = columns_table(
-            order=np.array(3), first=low[:, None], second=1 + low[:, None] % max(1, n_cubic), u=u, v=v
-        )
+        cubic = columns_table(order=3, first=low[:, None], second=1 + low[:, None] % max(1, n_cubic), u=u, v=v)
         return np.concatenate([quadratic, cubic]), np.concatenate([weights, np.ones(len(cubic))]).astype(np.float32)
 
     def _scratch_per_row(self) -> int:
         templates = self._channels * len(self.basis_)
         return 8 * self.n_features_in_ + 16 * templates * (templates + len(self.table_)) + 8 * self.n_features_out_
 
-    def _fill(self, rows: NDArray[Any], out: NDArray[np.float32]) -> int:
+    def _fill(self, rows: NDArray[Any], out: Rows) -> int:
         n, (templates, order) = len(rows), self.basis_.shape[:2]
         images = rows.astype(np.float32).reshape(n, -1, self._channels)
         largest = np.abs(images).max(axis=(1, 2))
@@ -216,7 +212,7 @@ class ImageBispectrum(BatchTransformer):
         return int(np.count_nonzero(vanishing))
 
 
-def _templates(group: ImageGroup, elements: NDArray[Any], size: tuple[int, int], count: int) -> NDArray[np.float32]:
+def _templates(group: ImageGroup, elements: NDArray[Any], size: tuple[int, int], count: int) -> Rows:
     """Cosines of the lowest frequencies, each moved by all elements: (count, order, height * width)."""
     height, width = size
     sides = min(height, count + 1), min(width, count + 1)
@@ -224,10 +220,10 @@ def _templates(group: ImageGroup, elements: NDArray[Any], size: tuple[int, int],
     lowest = np.argsort((u / height) ** 2 + (v / width) ** 2, kind="stable")[:count]
     y, x = np.indices(size).reshape(2, -1) + 0.5
 
-    def cosines(y: NDArray[Any], x: NDArray[Any]) -> NDArray[np.float32]:
+    def cosines(y: NDArray[Any], x: NDArray[Any]) -> Rows:
         rows, columns = (np.pi * u[lowest, None] / height * y), (np.pi * v[lowest, None] / width * x)
         norms = np.sqrt((1.0 + (u[lowest] > 0)) * (1.0 + (v[lowest] > 0)) / (height * width))
-        values: NDArray[np.float32] = (norms[:, None] * np.cos(rows) * np.cos(columns)).astype(np.float32)
+        values: Rows = (norms[:, None] * np.cos(rows) * np.cos(columns)).astype(np.float32)
         return values
 
     if not group.is_linear:

@@ -2,31 +2,35 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bispectral_ot.checks import check_choice, check_integer
+from bispectral_ot.checks import check_choice
 from bispectral_ot.errors import DataWarning, InputError
-from bispectral_ot.features.polar import area_means
-from bispectral_ot.transformer import BatchTransformer, columns_table, scaled_channels
+from bispectral_ot.features import local_kernels as kernels
+from bispectral_ot.features.polar import N_EDGE_FIELDS, area_means
+from bispectral_ot.sampling import evenly_spaced
+from bispectral_ot.transformer import BatchTransformer, Columns, Rows, columns_table, scaled_channels, unit_weights
 
 HISTOGRAM, MAGNITUDE, PAIR, TRIPLE = 0, 1, 2, 3  # kinds of columns
 INTENSITIES = ("keep", "ignore")
-_N_EDGE_PLANES = 5
+_MAX_ORDER, _LOWEST_ORDER = 4, -2  # of derivatives; the lowest is that of edges with spin
+_N_BINS = 16  # of the histogram of each channel
+_MAX_SIDE = 128  # longer images are reduced to it
 _SAMPLE = 4096  # images that scales are learned from
 _HISTOGRAM_SAMPLE = 256  # and bins
-_RIM = 0.1  # of the radius: content fades out there, since what lies beyond does not turn with the rest
+_RIM = 0.1  # of the radius: content fades out there, since pixels beyond do not turn with the rest
 _ROUNDING = 1e-6  # of the largest content: less is rounding, of which square roots would make edges
 _SMALLEST_GRID = 4  # pixels a side: less has no neighbourhoods
 # The edge fields m^(1/2) e^{iqp}: a turn multiplies them by e^{iq angle}. Their planes: one real, two complex.
 _PLANES = {0: (0, -1), 2: (1, 2), 4: (3, 4)}
-_LOWEST_ORDER = -2
 Index = NDArray[np.int64]
 
 
@@ -41,46 +45,38 @@ class LocalBispectrum(BatchTransformer):
     - pairs ``F[s, k] conj(G[s, k])`` of two fields F and G, and
     - triples ``F[s, i] F[s, j] conj(F[s, i + j])``
 
-    are invariant, and their means and standard deviations over the disk forget where they were: rotation *and*
+    are invariant, and their means and standard deviations over the disk do not depend on places: rotation *and*
     translation, up to the border. Fields are
 
     - the channels: magnitudes and triples at levels 0 to L - 1 (order 0 is the Laplacian). Colours are taken as their
       mean and differences (orthonormal contrasts);
     - the edges: with the gradient ``m e^{ip}``, ``m^(1/2)`` times 1, ``e^{2ip}`` and ``e^{4ip}``, summed over channels.
-      They have spin 0, 2, 4, which adds to the order. Magnitudes and pairs at levels 1 to L: how strong edges are, how
-      they bend and how they lie to each other.
+      They have spin 0, 2, 4, which adds to the order. Magnitudes and pairs at levels 1 to L.
 
     Magnitudes of pairs are raised to 1/2, those of the three factors of a triple to 1/4, 1/4, 1/2, which makes them as
-    steep as the fields. Histograms of the channels are added, with bins that ``fit`` makes equally full. ``fit``
+    steep as the fields. Histograms of the channels are added, with 16 bins that ``fit`` makes equally full. ``fit``
     standardizes all columns.
 
     Parameters
     ----------
     symmetry : {"rotation-translation", "rotation-reflection-translation", "rotation", "rotation-reflection"}
-        Translations are not seen in any case. With reflections, means of imaginary parts, whose signs change in a
+        Translations do not count in any case. With reflections, means of imaginary parts, whose signs change in a
         mirror, enter as magnitudes.
-    n_levels : int, optional
-        L; by default so many that the coarsest filter is about an eighth of the image wide.
-    max_order : int
-        Highest order k.
-    n_bins : int
-        Bins of the histogram of each channel; 0 for none.
     intensity : {"ignore", "keep"}
         Whether brightness and contrast count. With ``"ignore"`` the background is subtracted from each image and its
         content divided by its root mean square.
-    max_side : int
-        Images whose shorter side is longer are reduced to it first.
 
     Notes
     -----
-    The background of a channel is its median on the largest circle inside the image; content fades out towards it.
-    ``index_map_`` has the fields kind (0 histogram, 1 magnitude, 2 pair, 3 triple), spread (0 mean, 1 standard
+    Images whose shorter side exceeds 128 pixels are reduced to it; the coarsest filter is about an eighth of the image
+    wide. The background of a channel is its median on the largest circle inside the image; content fades out towards
+    it. ``index_map_`` has the fields kind (0 histogram, 1 magnitude, 2 pair, 3 triple), spread (0 mean, 1 standard
     deviation), level, field, other (channels, then the edges of spin 0, 2, 4), i, j (orders, or bin) and part.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from bispectral_ot.features.local_bispectrum import LocalBispectrum
+    >>> from bispectral_ot.features import LocalBispectrum
     >>> images = np.random.default_rng(0).random((20, 32, 32))
     >>> local = LocalBispectrum().fit(images)
     >>> turned = np.rot90(images, axes=(1, 2))
@@ -93,110 +89,58 @@ class LocalBispectrum(BatchTransformer):
     symmetry: str = symmetries[0]
 
     _learned = ("scale_", "bins_", "slopes_", "means_", "deviations_")
-    disks_: list[Index]
-    size_: tuple[int, int]
-    channel_ladder_: Ladder
-    edge_ladder_: Ladder
-    window_: NDArray[np.float32]
-    circle_: NDArray[np.int64]
     scale_: float
-    cells_: tuple[NDArray[np.float64], NDArray[np.float64]] | None
-    contrasts_: NDArray[np.float32]
-    disk_: NDArray[np.int64]
-    bins_: NDArray[np.float32]
-    slopes_: NDArray[np.float32]
-    means_: NDArray[np.float32]
-    deviations_: NDArray[np.float32]
+    bins_: Rows
+    slopes_: Rows
+    means_: Rows
+    deviations_: Rows
 
-    def __init__(
-        self,
-        *,
-        symmetry: str = "rotation-translation",
-        n_levels: int | None = None,
-        max_order: int = 4,
-        n_bins: int = 16,
-        intensity: str = "ignore",
-        max_side: int = 128,
-    ) -> None:
+    def __init__(self, *, symmetry: str = "rotation-translation", intensity: str = "ignore") -> None:
         self.symmetry = symmetry
-        self.n_levels = n_levels
-        self.max_order = max_order
-        self.n_bins = n_bins
         self.intensity = intensity
-        self.max_side = max_side
 
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Learn the image size, the bins of the histograms, and mean and deviation of every column.
-
-        At most 4,096 images are looked at, taken evenly from X: give images of all sets that will be compared.
-
-        Parameters
-        ----------
-        X : array of shape (n, height, width), (n, height, width, channels) or (n, height * width)
-            Images of one size.
-        y
-            Ignored.
-        """
-        super().fit(X)
-        rows, _ = self._read(X, reset=False)
-        self._learn(rows[np.unique(np.linspace(0, len(rows) - 1, min(len(rows), _SAMPLE)).astype(int))])
-        return self
-
-    def _learn(self, rows: NDArray[Any]) -> None:
-        """Bins and scales of a sample."""
+    def _fit(self, rows: NDArray[Any]) -> None:
+        """Learn the bins of the histograms, and mean and deviation of every column, from at most 4,096 images."""
+        super()._fit(rows)
+        rows = rows[evenly_spaced(len(rows), _SAMPLE)]
         n_columns = self.n_features_out_
         self.means_, self.deviations_ = np.zeros(n_columns, dtype=np.float32), np.ones(n_columns, dtype=np.float32)
-        self.bins_ = np.zeros((self._channels, max(self.n_bins - 1, 0)), dtype=np.float32)
-        self.slopes_ = np.ones(self._channels, dtype=np.float32)
         peak = max(abs(float(rows.max())), abs(float(rows.min())))
         self.scale_ = 2.0 ** (math.frexp(peak)[1] - 1) if peak > 0 else 1.0
-        if self.bins_.size:
-            some = rows[:: -(-len(rows) // _HISTOGRAM_SAMPLE)]
-            inside = np.concatenate([self._contents(some[i : i + 1])[0] for i in range(len(some))])
-            cuts = np.quantile(inside, np.arange(1, self.n_bins) / self.n_bins, axis=(0, 2)).T
-            self.bins_ = cuts.astype(np.float32)
-            low, high = np.quantile(inside, [0.01, 0.99], axis=(0, 2))
-            self.slopes_ = (self.n_bins / np.maximum(high - low, _ROUNDING)).astype(np.float32)
+        some = rows[:: -(-len(rows) // _HISTOGRAM_SAMPLE)]
+        inside = np.concatenate([self._contents(some[i : i + 1])[0] for i in range(len(some))])
+        self.bins_ = np.quantile(inside, np.arange(1, _N_BINS) / _N_BINS, axis=(0, 2)).T.astype(np.float32)
+        low, high = np.quantile(inside, [0.01, 0.99], axis=(0, 2))
+        self.slopes_ = (_N_BINS / np.maximum(high - low, _ROUNDING)).astype(np.float32)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DataWarning)  # transform will warn
             features = self.transform(rows)
         self.means_ = features.mean(axis=0, dtype=np.float64).astype(np.float32)
         deviations = features.std(axis=0, dtype=np.float64)
-        # what is the same for all images tells nothing, and its rounding must not
+        # a column that is the same for all images must not become rounding
         vanishing = deviations <= _ROUNDING * np.maximum(1, np.abs(self.means_))
         self.deviations_ = np.where(vanishing, np.inf, deviations).astype(np.float32)
 
-    def _prepare(self) -> tuple[NDArray[np.void], NDArray[np.float32]]:
+    def _prepare(self) -> Columns:
         check_choice("symmetry", self.symmetry, self.symmetries)
         check_choice("intensity", self.intensity, INTENSITIES)
-        max_order = check_integer("max_order", self.max_order, minimum=1)
-        check_integer("n_bins", self.n_bins, minimum=0)
-        max_side = check_integer("max_side", self.max_side, minimum=8)
         given = self.image_shape_[:2]
         if min(given) < 2:
             raise InputError(f"{given[0]} x {given[1]} images are too small to turn; give at least 2 x 2 pixels.")
-        factor = min(1.0, max_side / min(given))
+        factor = min(1.0, _MAX_SIDE / min(given))
         size = self.size_ = max(1, round(factor * given[0])), max(1, round(factor * given[1]))
-        down, across = (np.linspace(0, side, count + 1) for side, count in zip(given, size, strict=True))
-        cells = tuple(np.stack([each[:-1], each[1:]], axis=1) for each in (down, across))
-        self.cells_ = (cells[0], cells[1]) if factor < 1 else None
+        edges = (np.linspace(0, side, count + 1) for side, count in zip(given, size, strict=True))
+        down, across = (np.stack([each[:-1], each[1:]], axis=1) for each in edges)
+        self.cells_ = (down, across) if factor < 1 else None
         wanted = max(1, round(math.log2(min(size) / 8)))
-        if self.n_levels is not None:
-            wanted = check_integer("n_levels", self.n_levels, minimum=1)
-        self.disks_, grid = [], size
+        grid: tuple[int, int] = size
+        self.disks_: list[Index] = []
         while len(self.disks_) <= wanted and (min(grid) >= _SMALLEST_GRID or not self.disks_):
             inside = distances(*grid) <= min(grid) / 2
             start = np.where(inside.any(axis=1), inside.argmax(axis=1), 0)
             self.disks_.append(np.stack([start, start + inside.sum(axis=1)]))
             grid = (grid[0] + 1) // 2, (grid[1] + 1) // 2
-        if len(self.disks_) <= wanted:
-            warnings.warn(
-                f"{given[0]} x {given[1]} images are too small for {wanted} levels of local filters: "
-                f"{len(self.disks_) - 1} of them fit and are used.",
-                DataWarning,
-                stacklevel=4,
-            )
-        self.channel_ladder_, self.edge_ladder_ = channel_ladder(max_order), edge_ladder(max_order)
+        self.channel_ladder_, self.edge_ladder_ = channel_ladder(), edge_ladder()
         radius = distances(*size) / (min(size) / 2)
         fade = np.clip((1 - radius) / _RIM, 0, 1)
         self.window_ = (fade * fade * (3 - 2 * fade)).astype(np.float32)
@@ -204,7 +148,7 @@ class LocalBispectrum(BatchTransformer):
         self.disk_ = np.flatnonzero(radius <= 1)
         self.contrasts_ = contrasts(self._channels)
         channels = range(self._channels)
-        channel, cut = np.ix_(channels, range(max(self.n_bins - 1, 0)))
+        channel, cut = np.ix_(channels, range(_N_BINS - 1))
         blocks = [_columns(kind=HISTOGRAM, level=-1, field=channel, other=-1, i=cut, j=-1)]
         # levels of the channels, and levels 1, 2, ... of the edges
         self._n_channel_levels = max(1, len(self.disks_) - 1)
@@ -212,15 +156,14 @@ class LocalBispectrum(BatchTransformer):
         blocks += [_ladder_columns(self.channel_ladder_, level, c) for level in levels for c in channels]
         levels = range(1, len(self.disks_))
         blocks += [_ladder_columns(self.edge_ladder_, level, self._channels) for level in levels]
-        index_map = np.concatenate(blocks)
-        return index_map, np.ones(len(index_map), dtype=np.float32)
+        return unit_weights(np.concatenate(blocks))
 
     def _scratch_per_row(self) -> int:
         pixels = (self.size_[0] + 4) * (self.size_[1] + 4)
-        planes = 4 * pixels * (4 * self._channels + 2 * _N_EDGE_PLANES)
+        planes = 4 * pixels * (4 * self._channels + 2 * N_EDGE_FIELDS)
         return 8 * self.n_features_in_ + planes + 4 * self.n_features_out_
 
-    def _contents(self, rows: NDArray[Any]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    def _contents(self, rows: NDArray[Any]) -> tuple[Rows, Rows]:
         """Grey values in the disk (n, channels, pixels), for histograms, and contents (n, channels, height, width)."""
         n, (height, width) = len(rows), self.image_shape_[:2]
         if self.intensity == "ignore":
@@ -247,9 +190,7 @@ class LocalBispectrum(BatchTransformer):
         contents *= self.window_.ravel()
         return np.ascontiguousarray(inside), contents.reshape(n, self._channels, *self.window_.shape)
 
-    def _fill(self, rows: NDArray[Any], out: NDArray[np.float32]) -> int:
-        from bispectral_ot.features import local_kernels as kernels
-
+    def _fill(self, rows: NDArray[Any], out: Rows) -> int:
         inside, contents = self._contents(rows)
         n, channels = contents.shape[:2]
         shares = np.empty((n, channels, self.bins_.shape[1]), dtype=np.float32)
@@ -260,7 +201,7 @@ class LocalBispectrum(BatchTransformer):
             one_each = planes.reshape(n * channels, 1, *planes.shape[2:])
             blocks.append(self.channel_ladder_.pooled(one_each, disk).reshape(n, -1))
         if len(self.disks_) > 1:
-            edges = np.empty((n, _N_EDGE_PLANES, *pyramid[0].shape[2:]), dtype=np.float32)
+            edges = np.empty((n, N_EDGE_FIELDS, *pyramid[0].shape[2:]), dtype=np.float32)
             kernels.local_edges(pyramid[0], edges)
             inner = slice(kernels.MARGIN, -kernels.MARGIN)
             levels = list(_pyramid(edges[:, :, inner, inner], len(self.disks_)))
@@ -275,10 +216,8 @@ class LocalBispectrum(BatchTransformer):
         return int((~contents.any(axis=(1, 2, 3))).sum())
 
 
-def _pyramid(planes: NDArray[np.float32], n_levels: int) -> Iterator[NDArray[np.float32]]:
+def _pyramid(planes: Rows, n_levels: int) -> Iterator[Rows]:
     """Smoothed planes (n, k, height, width) of each level with a margin, every level half as fine as the one before."""
-    from bispectral_ot.features import local_kernels as kernels
-
     n, k, height, width = planes.shape
     last = planes.reshape(n * k, height, width)
     for level in range(n_levels):
@@ -300,12 +239,12 @@ def distances(height: int, width: int) -> NDArray[np.float64]:
     return np.hypot(y - (height - 1) / 2, x - (width - 1) / 2)
 
 
-def contrasts(n: int) -> NDArray[np.float32]:
+def contrasts(n: int) -> Rows:
     """Orthonormal rows (n, n): the mean of n channels, then the mean of the first k against the next, k = 1, 2, ..."""
     rows = np.tril(np.ones((n, n)), 0)[np.r_[n - 1, : n - 1]]
     for k in range(1, n):
         rows[k, k] = -k
-    matrix: NDArray[np.float32] = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+    matrix: Rows = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
     return matrix
 
 
@@ -330,54 +269,37 @@ class Ladder:
     pairs: Index
     triples: Index
 
-    def pooled(self, planes: NDArray[np.float32], disk: Index) -> NDArray[np.float32]:
+    def pooled(self, planes: Rows, disk: Index) -> Rows:
         """Means and deviations over the disk of the invariants of planes (n, k, ...): (n, columns of the ladder)."""
-        from bispectral_ot.features.local_kernels import pool_ladder
-
-        width = self.n_responses + 2 * len(self.pairs) + 2 * len(self.triples)
-        out = np.empty((len(planes), 2 * width), dtype=np.float32)
-        pool_ladder(planes, self.steps, self.n_responses, disk, self.pairs, self.triples, out)
-        return out
+        out = np.empty((len(planes), 2, self.n_responses + 2 * len(self.pairs) + 2 * len(self.triples)), np.float32)
+        kernels.pool_ladder(planes, self.steps, self.n_responses, disk, self.pairs, self.triples, out)
+        return out.reshape(len(planes), -1)
 
 
-def channel_ladder(max_order: int) -> Ladder:
-    """Orders 0 (the Laplacian) to ``max_order`` of a real field, with its triples."""
-    field = max_order + 1  # the slot of the field itself, which is not pooled
+def channel_ladder() -> Ladder:
+    """Orders 0 (the Laplacian) to 4 of a real field, with its triples."""
+    field = _MAX_ORDER + 1  # the slot of the field itself, which is not pooled
     steps = [(field, 0, -1, 0), (1, field, -1, 1)]
-    steps += [(order, order - 1, -1, 1) for order in range(2, max_order + 1)]
+    steps += [(order, order - 1, -1, 1) for order in range(2, _MAX_ORDER + 1)]
     steps.append((0, 1, -1, -1))
-    triples = [(i, j, i + j) for i in range(1, max_order) for j in range(i, max_order + 1 - i)]
-    orders = np.arange(max_order + 1)
-    return Ladder(_table(steps, 4), max_order + 1, np.zeros_like(orders), orders, _table([], 2), _table(triples, 3))
+    triples = [(i, j, i + j) for i in range(1, _MAX_ORDER) for j in range(i, _MAX_ORDER + 1 - i)]
+    orders = np.arange(_MAX_ORDER + 1)
+    return Ladder(_table(steps, 4), _MAX_ORDER + 1, np.zeros_like(orders), orders, _table([], 2), _table(triples, 3))
 
 
-def edge_ladder(max_order: int) -> Ladder:
-    """Orders -2 (0 for spin 0) to ``max_order`` of the edge fields, with the pairs of different fields."""
-    slots: dict[tuple[int, int], int] = {}
-    steps = []
-    for field, spin in enumerate(_PLANES):
-        for order in range(_LOWEST_ORDER if spin else 0, max_order + 1):
-            slots[field, order] = len(slots)
-    extra = len(slots)
-    for field, spin in enumerate(_PLANES):
-        if spin > max_order:  # the field itself is not pooled, only what it is derived to
-            slots[field, spin] = extra
-            extra += 1
-        steps.append((slots[field, spin], *_PLANES[spin], 0))
-        for order in range(spin + 1, max_order + 1):
+def edge_ladder() -> Ladder:
+    """Orders -2 (0 for spin 0) to 4 of the edge fields, with the pairs of different fields."""
+    lowest = [_LOWEST_ORDER if spin else 0 for spin in _PLANES]
+    responses = [(field, order) for field in range(len(_PLANES)) for order in range(lowest[field], _MAX_ORDER + 1)]
+    slots = {key: at for at, key in enumerate(responses)}
+    steps: list[tuple[int, ...]] = []
+    for field, (spin, planes) in enumerate(_PLANES.items()):
+        steps.append((slots[field, spin], *planes, 0))
+        for order in range(spin + 1, _MAX_ORDER + 1):
             steps.append((slots[field, order], slots[field, order - 1], -1, 1))
-        for order in range(spin - 1, (_LOWEST_ORDER if spin else 0) - 1, -1):
-            if (field, order) not in slots:
-                slots[field, order] = extra
-                extra += 1
+        for order in range(spin - 1, lowest[field] - 1, -1):
             steps.append((slots[field, order], slots[field, order + 1], -1, -1))
-    responses = [key for key in slots if key[1] <= max_order]
-    pairs = [
-        (slots[first], slots[second])
-        for at, first in enumerate(responses)
-        for second in responses[at + 1 :]
-        if first[1] == second[1]
-    ]
+    pairs = [(slots[a], slots[b]) for a, b in itertools.combinations(responses, 2) if a[1] == b[1]]
     fields, orders = np.array(responses, dtype=np.int64).T
     return Ladder(_table(steps, 4), len(responses), fields, orders, _table(pairs, 2), _table([], 3))
 
@@ -403,4 +325,4 @@ def _ladder_columns(ladder: Ladder, level: int, first_field: int) -> NDArray[np.
 
 def _columns(**fields: Any) -> NDArray[np.void]:
     names = ("kind", "spread", "level", "field", "other", "i", "j", "part")
-    return columns_table(**{name: np.asarray(fields.get(name, 0)) for name in names})
+    return columns_table(**{name: fields.get(name, 0) for name in names})

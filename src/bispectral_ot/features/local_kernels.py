@@ -1,8 +1,6 @@
 """Compiled loops of local bispectra: planes with a margin of zeros, one image at a time, so that all stays in cache.
 
-They release the interpreter lock. Fast maths reorders sums only: features change by rounding, as they do under quarter
-turns. Planes are walked as one flat stretch of memory, margins between rows included, and divisions do not check for
-zero (``error_model``): only then does the compiler use vector instructions.
+Planes are walked as one flat stretch of memory, margins between rows included, which the compiler can vectorize.
 """
 
 from __future__ import annotations
@@ -13,43 +11,33 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bispectral_ot.compiled import njit
+from bispectral_ot.features.products import FAST, TINY, add_edges
 
 Plane = NDArray[np.float32]
-_OPTIONS: dict[str, Any] = {
-    "nogil": True,
-    "cache": True,
-    "error_model": "numpy",
-    "fastmath": {"contract", "reassoc", "nsz", "arcp"},
-}
-# Added to squares before roots: far below the rounding of any response, and keeps quotients finite.
-_TINY = np.float32(1e-20)
+Index = NDArray[Any]
 MARGIN = 2  # zeros around a plane: as far as the filters reach
 
 
-@njit(**_OPTIONS)
+@njit(**FAST)
 def _weighted_taps(line: Plane, first: int, count: int, step: int, out: Plane) -> None:
     """``out[p]`` is (1, 4, 6, 4, 1) / 16 of the five taps ``step`` apart about ``line[p]``, for a stretch of p."""
     near, far, mid = np.float32(0.25), np.float32(0.0625), np.float32(0.375)
-    a, b = line[first - 2 * step : first - 2 * step + count], line[first - step : first - step + count]
-    c = line[first : first + count]
-    d, e = line[first + step : first + step + count], line[first + 2 * step : first + 2 * step + count]
+    a, b, c = line[first - 2 * step :][:count], line[first - step :][:count], line[first:][:count]
+    d, e = line[first + step :][:count], line[first + 2 * step :][:count]
     filtered = out[first : first + count]
     for p in range(count):
         filtered[p] = mid * c[p] + near * (b[p] + d[p]) + far * (a[p] + e[p])
 
 
-@njit(**_OPTIONS)
+@njit(**FAST)
 def _clear_sides(plane: Plane) -> None:
     plane[:, :MARGIN] = 0
     plane[:, plane.shape[1] - MARGIN :] = 0
 
 
-@njit(**_OPTIONS)
+@njit(**FAST)
 def smooth(planes: Plane, out: Plane) -> None:
-    """Filter with (1, 4, 6, 4, 1) / 16 along both axes.
-
-    ``planes`` and ``out`` are (n, height + 2 margin, width + 2 margin); margins are zero.
-    """
+    """Filter planes (n, height + 2 margin, width + 2 margin) with (1, 4, 6, 4, 1) / 16 along both axes."""
     n, height, width = planes.shape
     first, count = MARGIN * width + MARGIN, (height - 2 * MARGIN) * width - 2 * MARGIN
     across = np.zeros((height, width), dtype=np.float32)
@@ -59,16 +47,15 @@ def smooth(planes: Plane, out: Plane) -> None:
         _clear_sides(out[i])
 
 
-@njit(**_OPTIONS)
+@njit(**FAST)
 def halve(planes: Plane, out: Plane) -> None:
     """Sample at every second pixel, symmetrically about the centre, so that turned images have turned samples.
 
     Along an even side neighbours are averaged; along an odd one every second pixel is kept, both ends included.
     """
-    n = len(planes)
     height, width = planes.shape[1] - 2 * MARGIN, planes.shape[2] - 2 * MARGIN
     even_y, even_x = 1 - height % 2, 1 - width % 2
-    for i in range(n):
+    for i in range(len(planes)):
         for y in range((height + 1) // 2):
             first = planes[i, MARGIN + 2 * y]
             second = planes[i, MARGIN + 2 * y + even_y]
@@ -80,7 +67,7 @@ def halve(planes: Plane, out: Plane) -> None:
                 )
 
 
-@njit(**_OPTIONS)
+@njit(**FAST)
 def _add_differences(
     along: Plane, across: Plane, sign: np.float32, width: int, first: int, count: int, out: Plane
 ) -> None:
@@ -100,7 +87,7 @@ def _add_differences(
         result[p] += side * (b[p] - a[p]) + corner * ((bl[p] + br[p]) - (al[p] + ar[p]))
 
 
-@njit(**_OPTIONS)
+@njit(**FAST)
 def derive(real: Plane, imag: Plane, sign: int, out_real: Plane, out_imag: Plane) -> None:
     """``(d/dx + i sign d/dy)`` of one complex plane, (height + 2 margin, width + 2 margin).
 
@@ -116,56 +103,22 @@ def derive(real: Plane, imag: Plane, sign: int, out_real: Plane, out_imag: Plane
     _clear_sides(out_imag)
 
 
-@njit(**_OPTIONS)
+@njit(**FAST)
 def local_edges(planes: Plane, out: Plane) -> None:
-    """Planes (n, channels, height, width) to ``m^(1/2)`` times 1, cos 2p, sin 2p, cos 4p, sin 4p: (n, 5, ...).
-
-    ``m e^{ip}`` is the gradient; channels are added up. All with margins, whose content is not used.
-    """
+    """Edge fields (n, 5, height, width) of planes (n, channels, height, width); margins are not used."""
     n, channels, height, width = planes.shape
     zero = np.zeros((height, width), dtype=np.float32)
     across, down = zero.copy(), zero.copy()
-    roots, cosines, sines = np.empty((3, height * width), dtype=np.float32)
+    scratch = np.empty((3, height * width), dtype=np.float32)
     out[:] = 0
     for i in range(n):
         for channel in range(channels):
             derive(planes[i, channel], zero, 1, across, down)
-            _directions(across.ravel(), down.ravel(), roots, cosines, sines)
-            _add_edges(roots, cosines, sines, out[i])
+            add_edges(across.ravel(), down.ravel(), scratch, out[i].reshape(5, height * width))
 
 
-@njit(**_OPTIONS)
-def _directions(across: Plane, down: Plane, roots: Plane, cosines: Plane, sines: Plane) -> None:
-    """Root of the gradient's magnitude, and cosine and sine of twice its angle."""
-    # one result a loop: the compiler checks for overlaps of a few arrays only
-    for p in range(len(across)):
-        roots[p] = np.sqrt(np.sqrt(across[p] * across[p] + down[p] * down[p] + _TINY))
-    for p in range(len(across)):
-        dx, dy = across[p], down[p]
-        cosines[p] = (dx * dx - dy * dy) / (dx * dx + dy * dy + _TINY)
-    for p in range(len(across)):
-        dx, dy = across[p], down[p]
-        sines[p] = np.float32(2) * dx * dy / (dx * dx + dy * dy + _TINY)
-
-
-@njit(**_OPTIONS)
-def _add_edges(roots: Plane, cosines: Plane, sines: Plane, out: Plane) -> None:
-    """Add the five fields (5, height, width) of one channel."""
-    strength, cos2, sin2, cos4, sin4 = out[0].ravel(), out[1].ravel(), out[2].ravel(), out[3].ravel(), out[4].ravel()
-    for p in range(len(roots)):
-        strength[p] += roots[p]
-    for p in range(len(roots)):
-        cos2[p] += roots[p] * cosines[p]
-    for p in range(len(roots)):
-        sin2[p] += roots[p] * sines[p]
-    for p in range(len(roots)):
-        cos4[p] += roots[p] * (cosines[p] * cosines[p] - sines[p] * sines[p])
-    for p in range(len(roots)):
-        sin4[p] += np.float32(2) * roots[p] * sines[p] * cosines[p]
-
-
-@njit(**_OPTIONS)
-def _gather(plane: Plane, disk: NDArray[Any], out: Plane) -> None:
+@njit(**FAST)
+def _gather(plane: Plane, disk: Index, out: Plane) -> None:
     """The pixels of the disk, row after row."""
     at = 0
     for y in range(disk.shape[1]):
@@ -174,13 +127,7 @@ def _gather(plane: Plane, disk: NDArray[Any], out: Plane) -> None:
         at += stop - start
 
 
-@njit(**_OPTIONS)
-def _magnitudes(real: Plane, imag: Plane, out: Plane) -> None:
-    for p in range(len(real)):
-        out[p] = np.sqrt(real[p] * real[p] + imag[p] * imag[p] + _TINY)
-
-
-@njit(**_OPTIONS)
+@njit(**FAST)
 def _rooted(real: Plane, imag: Plane, sizes: Plane, out_real: Plane, out_imag: Plane) -> None:
     """Numbers divided by the root of ``sizes``."""
     for p in range(len(real)):
@@ -189,90 +136,69 @@ def _rooted(real: Plane, imag: Plane, sizes: Plane, out_real: Plane, out_imag: P
         out_imag[p] = imag[p] * factor
 
 
-@njit(**_OPTIONS)
-def _square_roots(values: Plane, out: Plane) -> None:
-    for p in range(len(values)):
-        out[p] = np.sqrt(values[p])
+@njit(**FAST)
+def _write(total: np.float32, squares: np.float32, n: int, column: int, out: Plane) -> None:
+    """Mean and standard deviation of n numbers, from their sums, to the two rows of ``out``."""
+    one_over = np.float32(1) / np.float32(n)
+    mean = total * one_over
+    out[0, column] = mean
+    out[1, column] = np.sqrt(max(squares * one_over - mean * mean, np.float32(0)))
 
 
-@njit(**_OPTIONS)
+@njit(**FAST)
+def _write_product(ar: Plane, ai: Plane, br: Plane, bi: Plane, column: int, out: Plane) -> None:
+    """Means and standard deviations of the real and imaginary part of ``a conj(b)``."""
+    total, squares, other, other_squares = np.float32(0), np.float32(0), np.float32(0), np.float32(0)
+    for p in range(len(ar)):
+        u = ar[p] * br[p] + ai[p] * bi[p]
+        v = ai[p] * br[p] - ar[p] * bi[p]
+        total += u
+        squares += u * u
+        other += v
+        other_squares += v * v
+    _write(total, squares, len(ar), column, out)
+    _write(other, other_squares, len(ar), column + 1, out)
+
+
+@njit(**FAST)
 def _pool(
-    real: Plane,
-    imag: Plane,
-    disk: NDArray[Any],
-    pairs: NDArray[Any],
-    triples: NDArray[Any],
-    roots: Plane,
-    scratch: Plane,
-    out: Plane,
+    real: Plane, imag: Plane, disk: Index, pairs: Index, triples: Index, roots: Plane, scratch: Plane, out: Plane
 ) -> None:
     """Means and spreads over the disk of magnitudes, pairs and triples of responses (n_responses, height, width)."""
-    n_responses, n_pixels = len(real), scratch.shape[1]
     halves, quarters = roots[0], roots[1]
-    one_over = np.float32(1) / np.float32(n_pixels)
-    width = n_responses + 2 * len(pairs) + 2 * len(triples)
     re, im, size, root = scratch[0], scratch[1], scratch[2], scratch[3]
-    for r in range(n_responses):
+    for r in range(len(real)):
         _gather(real[r], disk, re)
         _gather(imag[r], disk, im)
-        _magnitudes(re, im, size)
-        _rooted(re, im, size, halves[0, r], halves[1, r])
-        if len(triples):
-            _square_roots(size, root)
-            _rooted(halves[0, r], halves[1, r], root, quarters[0, r], quarters[1, r])
         total, squares = np.float32(0), np.float32(0)
-        for p in range(n_pixels):
+        for p in range(len(re)):
+            size[p] = np.sqrt(re[p] * re[p] + im[p] * im[p] + TINY)
+        for p in range(len(re)):
             total += size[p]
             squares += size[p] * size[p]
-        _write(total * one_over, squares * one_over, r, width, out)
+        _write(total, squares, len(re), r, out)
+        _rooted(re, im, size, halves[0, r], halves[1, r])
+        if len(triples):
+            for p in range(len(re)):
+                root[p] = np.sqrt(size[p])
+            _rooted(halves[0, r], halves[1, r], root, quarters[0, r], quarters[1, r])
+    column = len(real)
     for t in range(len(pairs)):
         a, b = pairs[t, 0], pairs[t, 1]
-        ar, ai, br, bi = halves[0, a], halves[1, a], halves[0, b], halves[1, b]
-        total, squares, other, other_squares = np.float32(0), np.float32(0), np.float32(0), np.float32(0)
-        for p in range(n_pixels):
-            u = ar[p] * br[p] + ai[p] * bi[p]
-            v = ai[p] * br[p] - ar[p] * bi[p]
-            total += u
-            squares += u * u
-            other += v
-            other_squares += v * v
-        column = n_responses + 2 * t
-        _write(total * one_over, squares * one_over, column, width, out)
-        _write(other * one_over, other_squares * one_over, column + 1, width, out)
+        _write_product(halves[0, a], halves[1, a], halves[0, b], halves[1, b], column + 2 * t, out)
     for t in range(len(triples)):
         a, b, c = triples[t, 0], triples[t, 1], triples[t, 2]
         ar, ai, br, bi = quarters[0, a], quarters[1, a], quarters[0, b], quarters[1, b]
-        cr, ci = halves[0, c], halves[1, c]
-        total, squares, other, other_squares = np.float32(0), np.float32(0), np.float32(0), np.float32(0)
-        for p in range(n_pixels):
-            re2 = ar[p] * br[p] - ai[p] * bi[p]
-            im2 = ar[p] * bi[p] + ai[p] * br[p]
-            u = re2 * cr[p] + im2 * ci[p]
-            v = im2 * cr[p] - re2 * ci[p]
-            total += u
-            squares += u * u
-            other += v
-            other_squares += v * v
-        column = n_responses + 2 * len(pairs) + 2 * t
-        _write(total * one_over, squares * one_over, column, width, out)
-        _write(other * one_over, other_squares * one_over, column + 1, width, out)
+        for p in range(len(re)):
+            re[p] = ar[p] * br[p] - ai[p] * bi[p]
+        for p in range(len(re)):
+            im[p] = ar[p] * bi[p] + ai[p] * br[p]
+        _write_product(re, im, halves[0, c], halves[1, c], column + 2 * t, out)
 
 
-@njit(**_OPTIONS)
-def _write(mean: np.float32, square: np.float32, column: int, width: int, out: Plane) -> None:
-    out[column] = mean
-    out[width + column] = np.sqrt(max(square - mean * mean, np.float32(0)))
-
-
-@njit(**_OPTIONS)
+@njit(**FAST)
 def pool_ladder(
-    planes: Plane,
-    steps: NDArray[Any],
-    n_responses: int,
-    disk: NDArray[Any],
-    pairs: NDArray[Any],
-    triples: NDArray[Any],
-    out: Plane,
+    planes: Plane, steps: Index, n_responses: int, disk: Index, pairs: Index, triples: Index, out: Plane
 ) -> None:
     """Responses of the fields of each image, and their pooled invariants.
 
@@ -281,7 +207,7 @@ def pool_ladder(
     planes : (n, n_planes, height + 2 margin, width + 2 margin), smoothed fields
     steps, n_responses, pairs, triples : of the :class:`~bispectral_ot.features.local_bispectrum.Ladder`
     disk : (2, height) first and last (exclusive) pixel of each row in the disk
-    out : (n, 2 * (n_responses + 2 n_pairs + 2 n_triples)) means, then spreads
+    out : (n, 2, n_responses + 2 n_pairs + 2 n_triples) means and spreads
     """
     n, _, height, width = planes.shape
     n_slots = len(steps)
@@ -302,16 +228,15 @@ def pool_ladder(
         _pool(real[:n_responses], imag[:n_responses], disk, pairs, triples, roots, scratch, out[i])
 
 
-@njit(**_OPTIONS)
+@njit(**FAST)
 def shares_above(values: Plane, levels: Plane, slopes: Plane, out: Plane) -> None:
     """Share of the values (n, channels, pixels) above each level (channels, m), with a soft step: (n, channels, m)."""
     n, channels, n_pixels = values.shape
     for i in range(n):
         for channel in range(channels):
-            row = values[i, channel]
+            row, slope = values[i, channel], slopes[channel]
             for m in range(levels.shape[1]):
                 level, total = levels[channel, m], np.float32(0)
-                slope = slopes[channel]
                 for p in range(n_pixels):
                     total += min(max(slope * (row[p] - level) + np.float32(0.5), np.float32(0)), np.float32(1))
                 out[i, channel, m] = total / np.float32(n_pixels)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bispectral_ot.errors import DataWarning, InputError, warn
-from bispectral_ot.transformer import BatchTransformer, columns_table
+from bispectral_ot.transformer import BatchTransformer, Columns, Rows, columns_table, unit_weights
 
 
 class Pixels(BatchTransformer):
@@ -31,16 +31,15 @@ class Pixels(BatchTransformer):
     def _shape_of_row(self, n_columns: int) -> tuple[int, ...]:
         return (n_columns,)
 
-    def _prepare(self) -> tuple[NDArray[np.void], NDArray[np.float32]]:
+    def _prepare(self) -> Columns:
         names = ("column",) if len(self.image_shape_) == 1 else ("row", "column", "channel")
         position = np.indices((*self.image_shape_, 1)[: len(names)])
-        index_map = columns_table(**dict(zip(names, position, strict=True)))
-        return index_map, np.ones(len(index_map), dtype=np.float32)
+        return unit_weights(columns_table(**dict(zip(names, position, strict=True))))
 
     def _scratch_per_row(self) -> int:
         return 4 * self.n_features_in_
 
-    def _fill(self, rows: NDArray[Any], out: NDArray[np.float32]) -> int:
+    def _fill(self, rows: NDArray[Any], out: Rows) -> int:
         with np.errstate(over="ignore"):
             out[:] = rows
         if not np.isfinite(out).all():
@@ -65,13 +64,10 @@ class Vectors(Pixels):
     default_metric = "sqeuclidean"
     _accepts_images = False
 
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Learn the number of columns."""
-        super().fit(X)
-        rows, _ = self._read(X, reset=False)
+    def _fit(self, rows: NDArray[Any]) -> None:
+        super()._fit(rows)
         constant = int((np.ptp(rows, axis=0) == 0).sum())
         if constant and len(rows) > 1:
             warn(
                 f"{constant} of the {rows.shape[1]} columns of the vectors are constant and carry nothing.", DataWarning
             )
-        return self

@@ -12,7 +12,7 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from bispectral_ot.compiled import njit
-from bispectral_ot.features.products import ROUNDING, edge_fields
+from bispectral_ot.features.products import ROUNDING, Floats, edge_fields
 from bispectral_ot.transformer import scaled_channels
 
 SAMPLINGS = ("bilinear", "nearest")
@@ -22,22 +22,18 @@ _INTENSITY_BLUR, _EDGE_BLUR, _EDGE_POOLING = 0.35, 0.5, 0.7
 # A derivative needs a few pixels, however fine the rings.
 _LEAST_EDGE_BLUR = 0.7
 _COMPILED = ("uint8", "uint16", "float32", "float64")  # others are copied to float64 first, a block at a time
-Filter = tuple[NDArray[np.float32], NDArray[np.float32]]  # matrices (height, height) and (width, width)
+Filter = tuple[Floats, Floats]  # matrices (height, height) and (width, width)
 
 
 @dataclass(frozen=True)
 class PolarSampler:
-    """Rings of given radii r, in pixels, by K angles ``t = 2 pi k / K``, as one sparse matrix.
+    """Rings of given radii r, in pixels, by K angles ``t = 2 pi k / K``, as one sparse matrix; 0 outside the image.
 
     - ``"bilinear"`` interpolates about the exact centre, row ``(height - 1) / 2`` and column ``(width - 1) / 2``: a
       quarter turn of the image shifts the samples exactly if 4 divides K.
     - ``"nearest"`` takes the pixel at column ``floor(width / 2 + r cos t)`` and row ``floor(height / 2 + r sin t)``,
-      as the paper's program does. Where a side is even, samples on the axes lie between two pixels, and the outer or
-      the inner one is taken by the direction: turned images have other samples there. At multiples of 90 degrees
-      rounding decides the pixel, too: ``cos(3 pi / 2)`` is -2e-16, not 0. Sine and cosine are those of the C library
-      in double precision, as the formula says, and not cleaned up.
-
-    What lies outside the image is 0.
+      as the paper's program does. Where a side is even, samples on the axes lie between two pixels, and rounding of
+      sine and cosine in double precision decides.
 
     Attributes
     ----------
@@ -48,9 +44,7 @@ class PolarSampler:
     --------
     >>> import numpy as np
     >>> from bispectral_ot.features import PolarSampler
-    >>> grid = PolarSampler.build(
-    ...     5, 5, radii=np.array([1, 2]), n_angles=4, sampling="bilinear", ring_weights=np.ones(2)
-    ... )
+    >>> grid = PolarSampler.build(5, 5, radii=np.array([1, 2]), n_angles=4)
     >>> grid.sample(np.arange(25, dtype=np.float32)[None])  # right, below, left, above the centre
     array([[[13., 17., 11.,  7.],
             [14., 22., 10.,  2.]]], dtype=float32)
@@ -68,8 +62,8 @@ class PolarSampler:
         *,
         radii: NDArray[Any],
         n_angles: int,
-        sampling: str,
-        ring_weights: NDArray[np.float64],
+        sampling: str = "bilinear",
+        ring_weights: NDArray[np.float64] | float = 1.0,
     ) -> Self:
         """Make the matrix; ``radii`` and ``ring_weights`` (n_rings,), which multiply the rings."""
         angles = [2 * math.pi * k / n_angles for k in range(n_angles)]
@@ -84,21 +78,20 @@ class PolarSampler:
             x = (width - 1) / 2 + radius * cosine
             y = (height - 1) / 2 + radius * sine
         left, top = np.floor(x), np.floor(y)
+        ring_weights = np.broadcast_to(ring_weights, n_rings)[:, None]
         samples, pixels, weights = [], [], []
         for column, weight_x in ((left, 1 - (x - left)), (left + 1, x - left)):
             for row, weight_y in ((top, 1 - (y - top)), (top + 1, y - top)):
-                weight = weight_x * weight_y * ring_weights[:, None]
+                weight = weight_x * weight_y * ring_weights
                 seen = (weight != 0) & (column >= 0) & (column < width) & (row >= 0) & (row < height)
                 samples.append(np.flatnonzero(seen))
                 pixels.append((row[seen] * width + column[seen]).astype(np.int64))
                 weights.append(weight[seen].astype(np.float32))
-        matrix = scipy.sparse.csr_array(
-            (np.concatenate(weights), (np.concatenate(samples), np.concatenate(pixels))),
-            shape=(n_rings * n_angles, height * width),
-        )
-        return cls(matrix, n_rings, n_angles)
+        places = np.concatenate(samples), np.concatenate(pixels)
+        shape = (n_rings * n_angles, height * width)
+        return cls(scipy.sparse.csr_array((np.concatenate(weights), places), shape=shape), n_rings, n_angles)
 
-    def sample(self, images: NDArray[np.float32]) -> NDArray[np.float32]:
+    def sample(self, images: Floats) -> Floats:
         """Images (n, height * width) to rings (n, n_rings, n_angles)."""
         rings = np.empty((len(images), self.n_rings * self.n_angles), dtype=np.float32)
         weigh(self.matrix.indptr, self.matrix.indices, self.matrix.data, images, rings)
@@ -114,22 +107,20 @@ class PolarFields:
     ``sin`` of ``2 (p - t)`` and ``4 (p - t)``: the angle between edges and the ray from the centre.
 
     Large images are averaged over square cells about the centre first, of whole pixels, which turn with the image by
-    quarters. What lies outside the image is background: in each channel the median of the largest circle inside the
+    quarters. Everything outside the image is background: in each channel the median of the largest circle inside the
     image, which is subtracted first.
 
     Attributes
     ----------
     cells : edges of the cells (n, 2) down and across, in pixels; None where a cell is a pixel
     inside : (height * width,) fraction of each cell that is image; the rest of it is background
-    border : the circle that gives the background
-    sampler : the polar grid
-    blur, slope, smooth, pool : filters
-        One-dimensional Gaussian filters of intensity, of gradients (along and across) and of edges.
+    border, sampler : the circle that gives the background, and the polar grid
+    blur, slope, smooth, pool : Gaussian filters of intensity, of gradients (along and across) and of edges
     edges : whether edge fields follow the intensities
     """
 
     cells: tuple[NDArray[np.float64], NDArray[np.float64]] | None
-    inside: NDArray[np.float32]
+    inside: Floats
     border: PolarSampler
     sampler: PolarSampler
     blur: Filter
@@ -150,11 +141,6 @@ class PolarFields:
         height, width = len(down), len(across)
         variance = (1 - 1 / cell**2) / 12  # along an axis of the pixels of a cell, by which averaging widens a blur
 
-        def rings(at: NDArray[np.float64]) -> PolarSampler:
-            return PolarSampler.build(
-                height, width, radii=at, n_angles=n_angles, sampling="bilinear", ring_weights=np.ones(len(at))
-            )
-
         def gaussian(width_wanted: float, order: int = 0) -> Filter:
             sigma = math.sqrt(width_wanted**2 - variance)
             rows, columns = (
@@ -164,11 +150,12 @@ class PolarFields:
             return rows.astype(np.float32), columns.astype(np.float32)
 
         edge_blur = max(_LEAST_EDGE_BLUR, _EDGE_BLUR * spacing)
+        circle = np.array([(min(size) - 1) / 2 / cell])
         return cls(
             cells=None if cell == 1 else (down, across),
             inside=(np.outer(np.ptp(down, axis=1), np.ptp(across, axis=1)) / cell**2).astype(np.float32).ravel(),
-            border=rings(np.array([(min(size) - 1) / 2 / cell])),
-            sampler=rings(radii),
+            border=PolarSampler.build(height, width, radii=circle, n_angles=n_angles),
+            sampler=PolarSampler.build(height, width, radii=radii, n_angles=n_angles),
             blur=gaussian(_INTENSITY_BLUR * spacing),
             slope=gaussian(edge_blur, order=1),
             smooth=gaussian(edge_blur),
@@ -176,7 +163,7 @@ class PolarFields:
             edges=edges,
         )
 
-    def sample(self, rows: NDArray[Any], channels: int) -> NDArray[np.float32]:
+    def sample(self, rows: NDArray[Any], channels: int) -> Floats:
         """Rows of images (n, pixels * channels) to fields (n, channels [+ 5], n_rings, n_angles)."""
         n, size, n_pixels = len(rows), (len(self.blur[0]), len(self.blur[1])), len(self.inside)
         # one power of two for all channels of an image, which keeps their balance
@@ -209,7 +196,7 @@ class PolarFields:
 
 
 def cell_edges(size: int, cell: int) -> NDArray[np.float64]:
-    """Edges (n, 2) of the cells of ``cell`` pixels that cover a line of pixels and meet at its middle or lie on it.
+    """Edges (n, 2) of the cells of ``cell`` pixels that cover a line of pixels, symmetric about its middle.
 
     Those at the ends are cut off at the border of the image.
     """
@@ -244,10 +231,7 @@ def area_means(
 def average(
     images: NDArray[Any], rows: NDArray[np.float64], columns: NDArray[np.float64], out: NDArray[np.float64]
 ) -> None:
-    """Add the mean of each cell to ``out`` (n, channels, n_rows, n_columns).
-
-    ``images`` is (n, height, width * channels); ``rows`` and ``columns`` are the edges of the cells, (n_cells, 2).
-    """
+    """Add the mean of each cell of images (n, height, width * channels) to ``out`` (n, channels, n_rows, n_columns)."""
     n_channels = out.shape[1]
     line = np.empty(images.shape[2])
     for n in range(len(images)):
@@ -269,13 +253,7 @@ def average(
 
 # SciPy's product wants one image a column and copies the batch to that order: three times the work itself.
 @njit(nogil=True, cache=True)
-def weigh(
-    starts: NDArray[Any],
-    columns: NDArray[Any],
-    weights: NDArray[np.float32],
-    rows: NDArray[np.float32],
-    out: NDArray[np.float32],
-) -> None:
+def weigh(starts: NDArray[Any], columns: NDArray[Any], weights: Floats, rows: Floats, out: Floats) -> None:
     """Write the products of a sparse matrix (compressed rows) with each of ``rows`` to ``out``."""
     for n in range(len(rows)):
         for sample in range(len(starts) - 1):

@@ -9,14 +9,14 @@ import numpy as np
 import scipy.fft
 from numpy.typing import NDArray
 
-from bispectral_ot.checks import check_choice, check_integer
+from bispectral_ot.checks import check_choice, check_integer, check_positive
 from bispectral_ot.errors import InputError
 from bispectral_ot.features.polar import N_EDGE_FIELDS, PolarFields
 from bispectral_ot.features.products import normalize_rows
-from bispectral_ot.transformer import BatchTransformer, columns_table
+from bispectral_ot.transformer import BatchTransformer, Columns, Rows, columns_table, unit_weights
 
 # Finer images are averaged over cells of whole pixels, so that as many cells are left between two samples along a ray
-# or around the outermost ring: with fewer, interpolation would be seen under turns; more would only cost time.
+# or around the outermost ring: with fewer, interpolation would show under turns; more would only cost time.
 _LEAST_SPACING = 2.5
 # Fields that change sign in a mirror: sin 2p and sin 4p, counted from the first edge field.
 _ODD_EDGE_FIELDS = (2, 4)
@@ -53,8 +53,7 @@ class SteerableTransformer(BatchTransformer):
                 f"{n_angles} angles resolve frequencies up to {(n_angles - 1) // 2}; "
                 f"give n_angles of at least {2 * max_frequency + 1}, or a smaller max_frequency."
             )
-        if not (self.radius > 0 and math.isfinite(self.radius)):
-            raise InputError(f"radius must be a positive number (1: the largest disk inside), got {self.radius!r}.")
+        check_positive("radius", self.radius, "1 is the largest disk inside the image")
         if not (self.edge_weight >= 0 and math.isfinite(self.edge_weight)):
             raise InputError(f"edge_weight must be at least 0 and finite, got {self.edge_weight!r}.")
         if min(height, width) < 2:
@@ -64,19 +63,19 @@ class SteerableTransformer(BatchTransformer):
         finest = radius * min(1 / n_rings, 2 * math.pi / n_angles)
         self.cell_ = max(1, math.floor(finest / _LEAST_SPACING))
         spacing = radius / self.cell_ / n_rings
-        radii, edges = (np.arange(n_rings) + 0.5) * spacing, self.edge_weight > 0
+        middles, edges = np.arange(n_rings) + 0.5, self.edge_weight > 0
         self.fields_ = PolarFields.build(
-            (height, width), self.cell_, radii=radii, spacing=spacing, n_angles=n_angles, edges=edges
+            (height, width), self.cell_, radii=middles * spacing, spacing=spacing, n_angles=n_angles, edges=edges
         )
         self._n_fields = self._channels + (N_EDGE_FIELDS if edges else 0)
-        self._ring_weights = np.sqrt((np.arange(n_rings) + 0.5) / n_rings).astype(np.float32)
+        self._ring_weights = np.sqrt(middles / n_rings).astype(np.float32)
 
     def _scratch_per_row(self) -> int:
         samples, pixels = self._n_fields * self.n_rings * self.n_angles, len(self.fields_.inside)
         line = 8 * self.image_shape_[1] * self._channels
         return line + 32 * self._channels * pixels + 28 * self._n_fields * pixels + 24 * samples
 
-    def _coefficients(self, samples: NDArray[np.float32]) -> NDArray[np.complex64]:
+    def _coefficients(self, samples: Rows) -> NDArray[np.complex64]:
         """Fields (n, n_fields, n_rings, n_angles) to coefficients (n, n_frequencies, n_fields, n_rings)."""
         spectra = scipy.fft.rfft(samples)[..., : self.max_frequency + 1].transpose(0, 3, 1, 2)
         coefficients: NDArray[np.complex64] = spectra * (self._ring_weights / np.float32(self.n_angles))
@@ -96,10 +95,9 @@ class PolarSpectrum(SteerableTransformer):
     Parameters
     ----------
     symmetry : {"rotation", "rotation-reflection"}
-        Whether the best fit is sought among mirror images too.
+        With the latter, the best fit is sought among mirror images as well.
     n_rings, max_frequency, n_angles, radius, edge_weight
-        As in :class:`~bispectral_ot.GlobalBispectrum`: what lies outside ``radius``, such as the ends of an image that
-        is not square, is not seen. Without edges (0), distances are those of the images.
+        As in :class:`~bispectral_ot.GlobalBispectrum`. Without edges (0), distances are those of the images.
 
     Notes
     -----
@@ -140,14 +138,13 @@ class PolarSpectrum(SteerableTransformer):
         self.radius = radius
         self.edge_weight = edge_weight
 
-    def _prepare(self) -> tuple[NDArray[np.void], NDArray[np.float32]]:
+    def _prepare(self) -> Columns:
         self._prepare_coefficients()
         sizes = (self.max_frequency + 1, 2, self._n_fields, self.n_rings)
         frequency, part, field, ring = np.ix_(*map(range, sizes))
-        index_map = columns_table(frequency=frequency, part=part, field=field, ring=ring)
-        return index_map, np.ones(len(index_map), dtype=np.float32)
+        return unit_weights(columns_table(frequency=frequency, part=part, field=field, ring=ring))
 
-    def _fill(self, rows: NDArray[Any], out: NDArray[np.float32]) -> int:
+    def _fill(self, rows: NDArray[Any], out: Rows) -> int:
         coefficients = self._coefficients(self.fields_.sample(rows, self._channels))
         coefficients[:, 1:] *= np.float32(math.sqrt(2))
         n = len(rows)

@@ -1,12 +1,13 @@
-"""Feature registry: names, symmetries and metrics of all features, and the choice of features and metric of a call."""
+"""Feature registry: names of all features, and the choice of features and metric of a call."""
 
 from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import Any, Protocol, Self, cast
+from typing import Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import clone
 
 from bispectral_ot.checks import check_choice
@@ -15,17 +16,20 @@ from bispectral_ot.costs.distances import check_aligned_metric
 from bispectral_ot.errors import DataWarning, InputError
 from bispectral_ot.features.combined import CombinedBispectrum
 from bispectral_ot.features.d4 import D4Bispectrum
+from bispectral_ot.features.encoders import Encoder
 from bispectral_ot.features.global_bispectrum import GlobalBispectrum
 from bispectral_ot.features.image_group import ImageBispectrum, ImageGroup
+from bispectral_ot.features.join import Join
 from bispectral_ot.features.local_bispectrum import INTENSITIES, LocalBispectrum
+from bispectral_ot.features.orbit import Orbit
 from bispectral_ot.features.pixels import Pixels, Vectors
 from bispectral_ot.features.polar_spectrum import PolarSpectrum
 from bispectral_ot.features.ring import RingBispectrum
 from bispectral_ot.features.translation import TranslationBispectrum
 from bispectral_ot.groups.shells import ShellBispectrum
 from bispectral_ot.groups.sphere import SphereBispectrum
-from bispectral_ot.literals import METRICS, is_feature_expression
-from bispectral_ot.transformer import BatchTransformer, Rows
+from bispectral_ot.literals import is_feature_expression
+from bispectral_ot.transformer import BatchTransformer, Columns, Rows, columns_table, unit_weights
 
 # Symmetries, metrics and default metric are attributes of the classes. The first features that have a symmetry are its
 # default.
@@ -58,93 +62,65 @@ _SYMMETRY_OF_KIND = {
 }
 
 
-class Transformer(Protocol):
-    """Features: from a batch of signals to float32 rows.
-
-    Attributes
-    ----------
-    symmetry : symmetry of distances between rows, a key of ``DEFAULT_FEATURES``; None where it is not known
-    metrics, default_metric : distances that may be taken between rows, and the one that suits them best
-    aligns : whether rows are steerable coefficients, compared at the best rotation of each pair; their ``index_map_``
-        has the frequency and part of each column, and they cannot be projected
-    block_rows : signals of a block that :meth:`fill` takes at a time
-    n_features_out_ : number of columns, once fitted
-    feature_weights_ : (n_features_out_,) weights of the columns in the metric, or None
-    """
-
-    @property
-    def symmetry(self) -> Any: ...  # noqa: D102
-    @property
-    def metrics(self) -> tuple[str, ...]: ...  # noqa: D102
-    @property
-    def default_metric(self) -> str: ...  # noqa: D102
-    @property
-    def aligns(self) -> bool: ...  # noqa: D102
-    @property
-    def block_rows(self) -> int: ...  # noqa: D102
-    @property
-    def n_features_out_(self) -> int: ...  # noqa: D102
-    @property
-    def feature_weights_(self) -> Rows | None: ...  # noqa: D102
-    def fit(self, X: Any, y: Any = None) -> Self: ...  # noqa: D102
-    def transform(self, X: Any) -> Rows: ...  # noqa: D102
-    def fill(self, X: Any, out: Rows, *, first: int = 0) -> int: ...  # noqa: D102
-
-
-class AdaptedTransformer:
-    """Features of a scikit-learn transformer, pipeline or union.
+class AdaptedTransformer(BatchTransformer):
+    """Features of a scikit-learn transformer, pipeline or union, of which a copy is fitted.
 
     Images are flattened unless its tags say that it reads them. Unknown properties get the usual values: no symmetry,
     every metric, L1, weights of the last step of a pipeline.
-
-    Parameters
-    ----------
-    inner
-        Object with ``fit`` and ``transform``; a copy of it is fitted.
     """
 
-    aligns = False
     block_rows = 2048
-    n_features_out_: int
-    feature_weights_: Rows | None
 
     def __init__(self, inner: Any) -> None:
         self.inner = inner
-        self.symmetry: str | None = getattr(inner, "symmetry", None)
-        self.metrics: tuple[str, ...] = getattr(inner, "metrics", METRICS)
-        self.default_metric: str = getattr(inner, "default_metric", "l1")
-        self._flattens = not _reads_images(inner)
+        self.metrics = getattr(inner, "metrics", self.metrics)
+        self.default_metric = getattr(inner, "default_metric", self.default_metric)
 
-    def __repr__(self) -> str:
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         return repr(self.inner)
 
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Fit a copy of ``inner``."""
-        images = np.asarray(X)
+    @property
+    def symmetry(self) -> Any:
+        """Symmetry that the transformer declares."""
+        return getattr(self.inner, "symmetry", None)
+
+    def _parameters(self) -> dict[str, Any]:
+        raise InputError(f"features of other packages cannot be saved with a model, got {self!r}.")
+
+    def _shape_of_row(self, n_columns: int) -> tuple[int, ...]:
+        return (n_columns,)
+
+    def _fit(self, rows: NDArray[Any]) -> None:
+        self._flattens = not _reads_images(self.inner)
         self.inner_ = clone(self.inner, safe=False)
-        self.inner_.fit(images.reshape(len(images), -1) if self._flattens else images)
-        self.n_features_out_ = self.transform(images[:1]).shape[1]
+        self.inner_.fit(self._shaped(rows))
+        self._n_columns = self._rows(rows[:1]).shape[1]
+        super()._fit(rows)
+
+    def _prepare(self) -> Columns:
         last = self.inner_
         while hasattr(last, "steps"):
             last = last.steps[-1][1]
-        self.feature_weights_ = getattr(last, "feature_weights_", None)
-        return self
+        index_map, ones = unit_weights(columns_table(column=np.arange(self._n_columns)))
+        return index_map, getattr(last, "feature_weights_", ones)
 
-    def transform(self, X: Any) -> Rows:
-        """Rows (n, n_features_out_)."""
-        images = np.asarray(X)
-        images = images.reshape(len(images), -1) if self._flattens else images
-        rows = np.ascontiguousarray(self.inner_.transform(images), dtype=np.float32)
-        if rows.ndim != 2 or len(rows) != len(images):
+    def _shaped(self, rows: NDArray[Any]) -> NDArray[Any]:
+        return rows if self._flattens else rows.reshape(len(rows), *self.image_shape_)
+
+    def _rows(self, rows: NDArray[Any]) -> Rows:
+        found = np.ascontiguousarray(self.inner_.transform(self._shaped(rows)), dtype=np.float32)
+        if found.ndim != 2 or len(found) != len(rows):
             raise InputError(
-                f"{type(self.inner).__name__} gave features of shape {rows.shape} for {len(images)} images; "
+                f"{type(self.inner).__name__} gave features of shape {found.shape} for {len(rows)} images; "
                 "it should give one row each."
             )
-        return rows
+        return found
 
-    def fill(self, X: Any, out: Rows, *, first: int = 0) -> int:
-        """Write the rows to ``out``; 0, since rows that vanish are not known."""
-        out[:] = self.transform(X)
+    def _scratch_per_row(self) -> int:
+        return 1
+
+    def _fill(self, rows: NDArray[Any], out: Rows) -> int:
+        out[:] = self._rows(rows)
         return 0
 
 
@@ -172,7 +148,7 @@ class FeatureSpec:
     metric : of the distances
     """
 
-    transformer: Transformer
+    transformer: BatchTransformer
     name: str
     symmetry: str | None
     metric: Metric
@@ -191,7 +167,8 @@ def choose_features(
     Parameters
     ----------
     features : str, transformer or None
-        Name in ``FEATURES``, object with ``fit`` and ``transform``, or None for the default of the symmetry.
+        Name in ``FEATURES``, names joined by ``+``, object with ``fit`` and ``transform``, encoder, or None for the
+        default of the symmetry.
     symmetry : str, ImageGroup or None
         Transformations that should not count; None for the symmetry of the features, or of the kind of the datasets.
         Features of another symmetry are taken as they are, with a :class:`DataWarning`.
@@ -229,15 +206,10 @@ def choose_features(
     if features is None:
         symmetry = symmetry or _SYMMETRY_OF_KIND[kind]
         features = DEFAULT_FEATURES[symmetry]
-    transformer: Transformer
-    if isinstance(features, str) and is_feature_expression(features):
-        from bispectral_ot.features.encoders import parse_features
-
-        if intensity is not None:
-            raise InputError("intensity is for features with one name; give the transformers joined instead (Join).")
-        name, transformer = features, parse_features(features, symmetry)
-    elif isinstance(features, str):
-        name, transformer = features, _named(features, symmetry, intensity)
+    if isinstance(features, str):
+        name = features
+        parts = [_named(part.strip(), symmetry, intensity) for part in features.split("+")]
+        transformer = parts[0] if len(parts) == 1 else Join(*parts)
     elif intensity is not None:
         raise InputError("intensity is for features by name; set it on the transformer that is given instead.")
     else:
@@ -260,7 +232,16 @@ def choose_features(
 
 
 def _named(name: str, symmetry: str | None, intensity: str | None) -> BatchTransformer:
-    """Features for a name, with the symmetry and intensity that are asked for where they have a choice."""
+    """Features for a name, with the symmetry and intensity that are asked for where they have a choice.
+
+    Encoders, ``module:name`` or ``model.onnx``, are pooled over quarter turns (and mirrors) where the symmetry has
+    them.
+    """
+    if is_feature_expression(name):
+        turns = (symmetry or "rotation").split("-")
+        if "rotation" not in turns:
+            return Encoder(name)
+        return Orbit(Encoder(name), "D4" if "reflection" in turns else "C4")
     kind = FEATURES[check_choice("features", name, FEATURES)]
     options = {"symmetry": symmetry} if len(kind.symmetries) > 1 and symmetry in kind.symmetries else {}
     if intensity is not None:
@@ -272,8 +253,8 @@ def _named(name: str, symmetry: str | None, intensity: str | None) -> BatchTrans
     return kind(**options)
 
 
-def as_transformer(features: Any) -> Transformer:
-    """Features as they are where they have the attributes of a :class:`Transformer`, others adapted.
+def as_transformer(features: Any) -> BatchTransformer:
+    """Features as they are, functions as encoders, and transformers of scikit-learn adapted.
 
     Examples
     --------
@@ -284,51 +265,38 @@ def as_transformer(features: Any) -> Transformer:
     >>> features.n_features_out_, features.default_metric, features.symmetry
     (2, 'l1', None)
     """
+    if isinstance(features, BatchTransformer):
+        return features
     has_methods = hasattr(features, "fit") and hasattr(features, "transform")
-    if callable(features) and not isinstance(features, type) and not has_methods:
-        from bispectral_ot.features.encoders import Encoder
-
-        return Encoder(features)
-    if isinstance(features, type) or not has_methods:
+    if isinstance(features, type) or not (has_methods or callable(features)):
         raise InputError(
             f"features must be a name, a transformer with fit and transform, or an encoder (a function of batches of "
             f"images), got {features!r}."
         )
-    complete = all(hasattr(features, name) for name in ("symmetry", "metrics", "default_metric", "aligns", "fill"))
-    return cast(Transformer, features if complete else AdaptedTransformer(features))
+    return AdaptedTransformer(features) if has_methods else Encoder(features)
 
 
 def restore(state: dict[str, Any], encoder: Any = None) -> BatchTransformer:
     """Fitted transformer of which :meth:`BatchTransformer.get_state` gave the state.
 
-    Code that a state names is never imported: encoders must be given again, as one name or several.
-
-    Parameters
-    ----------
-    state : tree of JSON values and arrays
-    encoder : str or sequence of str, optional
-        Encoders that may be loaded, as ``module:name`` or a path that ends with ``.onnx``.
+    Code that a state names is never imported unless the caller names it again: ``encoder`` is one name or several, as
+    ``module:name`` or paths that end with ``.onnx``.
     """
-    from bispectral_ot.features.encoders import Encoder, Join, Orbit
-
-    classes: list[type[BatchTransformer]] = [*FEATURES.values(), Orbit, Join]
-    kinds = {kind.__name__: kind for kind in classes}
 
     def copied(value: Any) -> Any:
         if isinstance(value, list):
             return [copied(each) for each in value]
         return restore(value, encoder) if isinstance(value, dict) else value
 
-    name, parameters = state["class"], state["parameters"]
-    if name == "Encoder":
-        known = [encoder] if isinstance(encoder, str) else list(encoder or ())
-        if parameters["encoder"] not in known:
-            raise InputError(
-                f"the model was made with the encoder {parameters['encoder']!r}, which is code: give it again "
-                f"(encoder={parameters['encoder']!r}, --encoder)."
-            )
-    elif name not in kinds:
-        raise InputError(f"{name!r} are no features that can be restored.")
-    kind = kinds.get(name, Encoder)
+    classes: list[type[BatchTransformer]] = [*FEATURES.values(), Encoder, Orbit, Join]
+    kind = {each.__name__: each for each in classes}.get(state["class"])
+    if kind is None:
+        raise InputError(f"{state['class']!r} are no features that can be restored.")
+    parameters = state["parameters"]
+    if kind is Encoder and parameters["encoder"] not in ([encoder] if isinstance(encoder, str) else encoder or ()):
+        raise InputError(
+            f"the model was made with the encoder {parameters['encoder']!r}, which is code: give it again "
+            f"(encoder={parameters['encoder']!r}, --encoder)."
+        )
     learned = {key: copied(value) for key, value in state["learned"].items()}
     return kind(**parameters).set_state(state["shape"], learned)

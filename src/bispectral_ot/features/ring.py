@@ -14,11 +14,7 @@ from bispectral_ot.errors import InputError
 from bispectral_ot.features.polar import SAMPLINGS, PolarSampler
 from bispectral_ot.features.products import normalize_rows, triple_products
 from bispectral_ot.groups.orbits import TripleOrbits, cyclic_orbits
-from bispectral_ot.transformer import (
-    BatchTransformer,
-    columns_table,
-    scaled_channels,
-)
+from bispectral_ot.transformer import BatchTransformer, Columns, Rows, columns_table, scaled_channels, take_out_sizes
 
 
 class RingBispectrum(BatchTransformer):
@@ -34,8 +30,8 @@ class RingBispectrum(BatchTransformer):
     n_angles : int
         Samples per ring, K.
     n_rings : int, optional
-        Rings r = 0 to n_rings - 1; by default R = min(height, width) // 2 of them: the largest disk inside the image,
-        whose corners (or ends, if it is not square) are not seen. Outside the image, more rings see 0.
+        Rings r = 0 to n_rings - 1; by default R = min(height, width) // 2 of them: the largest disk inside the image.
+        More rings sample 0 outside the image.
     radial_weight : float
         Ring r is multiplied by ``r ** radial_weight``.
     sampling : {"bilinear", "nearest"}
@@ -82,7 +78,7 @@ class RingBispectrum(BatchTransformer):
         self.sampling = sampling
         self.folded = folded
 
-    def _prepare(self) -> tuple[NDArray[np.void], NDArray[np.float32]]:
+    def _prepare(self) -> Columns:
         self._prepare_sampler()
         orbits = self.orbits_ = cyclic_orbits(self.sampler_.n_angles)
         if self.folded:
@@ -111,33 +107,32 @@ class RingBispectrum(BatchTransformer):
             )
         # relative to the outermost ring: the unit norm removes the factor, and no power can overflow
         ring_weights = (np.arange(n_rings) / max(1, n_rings - 1)) ** self.radial_weight
+        radii, sampling = np.arange(n_rings), self.sampling
         self.sampler_ = PolarSampler.build(
-            height,
-            width,
-            radii=np.arange(n_rings),
-            n_angles=n_angles,
-            sampling=self.sampling,
-            ring_weights=ring_weights,
+            height, width, radii=radii, n_angles=n_angles, sampling=sampling, ring_weights=ring_weights
         )
 
     def _scratch_per_row(self) -> int:
         samples = self._channels * self.sampler_.n_rings * self.sampler_.n_angles
         return 12 * self.n_features_in_ + 16 * samples + (0 if self.folded else 8 * self.n_features_out_)
 
-    def _fill(self, rows: NDArray[Any], out: NDArray[np.float32]) -> int:
+    def _fill(self, rows: NDArray[Any], out: Rows) -> int:
         images = scaled_channels(rows, self._channels)
         samples = self.sampler_.sample(images.reshape(len(rows) * self._channels, -1))
         vanishing = self._fill_from_rings(samples, out.reshape(len(samples), -1))
         return int(vanishing.reshape(len(rows), -1).any(axis=1).sum())
 
-    def _fill_from_rings(self, samples: NDArray[np.float32], out: NDArray[np.float32]) -> NDArray[np.bool_]:
+    def _fill_from_rings(self, samples: Rows, out: Rows) -> NDArray[np.bool_]:
         """Write the features of rings (n, n_rings, n_angles) to ``out``; return which of them vanish."""
-        orbits, shape = self.orbits_, (len(samples), self.sampler_.n_rings, self.orbits_.n_columns)
-        folded = out.reshape(shape) if self.folded else np.empty(shape, dtype=np.float32)
-        triple_products(scipy.fft.fft(samples), orbits.i, orbits.j, orbits.k, orbits.n_real, folded)
-        weights = np.tile(orbits.to_columns(orbits.multiplicity), shape[1]).astype(np.float32)
-        vanishing = np.empty(len(samples), dtype=np.bool_)
-        normalize_rows(folded.reshape(len(samples), -1), weights, vanishing)
+        n, orbits = len(samples), self.orbits_
+        folded = out if self.folded else np.empty((n, samples.shape[1] * orbits.n_columns), dtype=np.float32)
+        spectra = scipy.fft.fft(samples)
+        take_out_sizes(spectra.view(np.float32))
+        spectra = spectra.reshape(n * samples.shape[1], -1)
+        triple_products(spectra, orbits.i, orbits.j, orbits.k, orbits.n_real, folded.reshape(len(spectra), -1))
+        weights = np.tile(orbits.to_columns(orbits.multiplicity), samples.shape[1]).astype(np.float32)
+        vanishing = np.empty(n, dtype=np.bool_)
+        normalize_rows(folded, weights, vanishing)
         if not self.folded:
-            out[:] = orbits.unfold(folded).reshape(out.shape)
+            out[:] = orbits.unfold(folded.reshape(n, -1, orbits.n_columns)).reshape(out.shape)
         return vanishing

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from bispectral_ot.checks import check_integer
 from bispectral_ot.features.products import normalize_rows, triple_products
 from bispectral_ot.groups.orbits import TripleOrbits, triple_orbits
-from bispectral_ot.transformer import BatchTransformer, columns_table, scaled_channels
+from bispectral_ot.transformer import BatchTransformer, Columns, Rows, columns_table, scaled_channels, take_out_sizes
 
 
 class TranslationBispectrum(BatchTransformer):
@@ -53,7 +53,7 @@ class TranslationBispectrum(BatchTransformer):
     def __init__(self, *, band_limit: int = 5) -> None:
         self.band_limit = band_limit
 
-    def _prepare(self) -> tuple[NDArray[np.void], NDArray[np.float32]]:
+    def _prepare(self) -> Columns:
         height, width = self.image_shape_[:2]
         band_limit = check_integer("band_limit", self.band_limit, minimum=0)
         row, column = (_low_frequencies(size, band_limit) for size in (height, width))
@@ -77,14 +77,15 @@ class TranslationBispectrum(BatchTransformer):
     def _scratch_per_row(self) -> int:
         return 24 * self.n_features_in_
 
-    def _fill(self, rows: NDArray[Any], out: NDArray[np.float32]) -> int:
+    def _fill(self, rows: NDArray[Any], out: Rows) -> int:
         orbits = self.orbits_
         images = scaled_channels(rows, self._channels).reshape(-1, *self.image_shape_[:2])
-        band = scipy.fft.fft2(images)[:, None, *self.band_]
-        features = out.reshape(len(images), 1, orbits.n_columns)
-        triple_products(np.ascontiguousarray(band), orbits.i, orbits.j, orbits.k, orbits.n_real, features)
+        band = np.ascontiguousarray(scipy.fft.fft2(images)[:, *self.band_])
+        take_out_sizes(band.view(np.float32))
+        features = out.reshape(len(images), orbits.n_columns)
+        triple_products(band, orbits.i, orbits.j, orbits.k, orbits.n_real, features)
         vanishing = np.empty(len(images), dtype=np.bool_)
-        normalize_rows(features[:, 0], self.feature_weights_[: orbits.n_columns], vanishing)
+        normalize_rows(features, self.feature_weights_[: orbits.n_columns], vanishing)
         return int(vanishing.reshape(len(rows), -1).any(axis=1).sum())
 
 
