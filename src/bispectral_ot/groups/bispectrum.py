@@ -25,13 +25,11 @@ class GroupBispectrum(BatchTransformer):
 
     ``B[r, s] = (F_r (x) F_s) C_rs [ (+)_{t in r (x) s} F_t^H ] C_rs^H`` (appendix C of the paper) with
     ``F_rho = sum_g f(g) rho(g)^H`` is invariant to the translations ``f(g) -> f(t^-1 g)``. Two signals with invertible
-    ``F_rho`` have the same bispectrum only if one is a translation of the other. (The paper writes
-    ``F_rho = sum_g f(g) rho(g)``, whose B is invariant to ``f(g) -> f(g t)``; it is that of ``f(g^-1)``.)
+    ``F_rho`` have the same bispectrum only if one is a translation of the other.
 
-    The columns are the entries of the blocks ``(F_r (x) F_s) C_t F_t^H``, one block per t in ``r (x) s``, without the
-    last, unitary factor of B. Entries that are zero, or equal up to the sign, for all real signals are dropped and
-    counted in ``feature_weights_``: weighted L2 and cosine distances are those between the complete arrays B of all
-    pairs; for commutative groups weighted L1 distances are as well.
+    The columns are the entries of ``(F_r (x) F_s) C_t F_t^H`` for t in ``r (x) s``. Entries that are zero, or equal up
+    to the sign, for all real signals are dropped and counted in ``feature_weights_``: weighted L2 and cosine distances
+    (for commutative groups also L1) are those between the complete arrays B.
 
     Parameters
     ----------
@@ -39,16 +37,14 @@ class GroupBispectrum(BatchTransformer):
         The group.
     coefficients : {"full", "selective"}
         All pairs (r, s), of the order of ``|G|^2`` numbers; or ``B[0, s]`` and ``B[r, s]`` for all s and the few r that
-        distinguish the elements of the group (one for cyclic, dihedral and octahedral groups), of the order of ``|G|``
-        numbers. The selective set determines a signal with invertible ``F_rho`` up to the action of the group and can
-        be inverted (after Mataigne et al. 2024; see :meth:`invert`).
+        distinguish the elements of the group, of the order of ``|G|`` numbers, which determine a signal with
+        invertible ``F_rho`` up to the group and can be inverted (after Mataigne et al. 2024).
     normalize : bool
         Divide each bispectrum by its L2 norm, which removes the scale of the signal.
 
     Notes
     -----
-    ``index_map_`` has the fields r, s, t, copy (of several equal t), i, j (row), k (column), part (0 real, 1 imaginary)
-    of the first entry that a column represents.
+    ``index_map_`` has the fields r, s, t, copy (of several equal t), i, j, k, part (0 real, 1 imaginary).
 
     Examples
     --------
@@ -118,46 +114,11 @@ class GroupBispectrum(BatchTransformer):
         values: NDArray[np.float64] = np.where(self.columns_.part, entries.imag, entries.real)
         return values * self.columns_.scale
 
-    def fourier(self, X: ArrayLike) -> list[NDArray[np.complex128]]:
-        """Fourier coefficients ``F_rho`` as the class defines them: (n, d, d) per irrep."""
-        check_is_fitted(self)
-        rows, _ = self._read(X, reset=False)
-        return self.group_.split_coefficients(rows.astype(np.float64) @ self._fourier_matrix)
-
-    def matrices(self, X: ArrayLike) -> dict[tuple[int, int], NDArray[np.complex128]]:
-        """All ``B[r, s]`` by the formula, each (n, d_r d_s, d_r d_s) complex."""
-        coefficients = self.fourier(X)
-        result = {}
-        for r, first in enumerate(coefficients):
-            for s, second in enumerate(coefficients):
-                matrix, parts = self.group_.clebsch_gordan(r, s)
-                sums = np.zeros((len(first), *matrix.shape), dtype=np.complex128)
-                ends = np.cumsum(self.group_.dimensions[parts])
-                for t, end in zip(parts, ends, strict=True):
-                    part = slice(end - self.group_.dimensions[t], end)
-                    sums[:, part, part] = coefficients[t].conj().swapaxes(1, 2)
-                product = np.einsum("nip,njq->nijpq", first, second).reshape(sums.shape)
-                result[r, s] = product @ matrix @ sums @ matrix.conj().T
-        return result
-
     def invert(self, features: ArrayLike) -> NDArray[np.float64]:
-        """Signals with the given selective bispectra, each up to the action of the group.
+        """Signals (n, order) with the given selective bispectra (n, columns), each up to the action of the group.
 
-        With ``normalize=True`` a signal is also divided by the cube root of the norm of its bispectrum.
-
-        Parameters
-        ----------
-        features : array of shape (n, columns)
-            Output of ``transform`` with ``coefficients="selective"``.
-
-        Returns
-        -------
-        ndarray of shape (n, order), float64
-
-        Raises
-        ------
-        InputError
-            If some ``F_rho`` is zero or nearly singular: the signal is then not determined.
+        With ``normalize=True`` a signal is also divided by the cube root of the norm of its bispectrum. An InputError
+        names an ``F_rho`` that is zero or nearly singular: the signal is then not determined.
         """
         check_is_fitted(self)
         if self.coefficients != "selective":
@@ -188,11 +149,10 @@ class CyclicBispectrum(GroupBispectrum):
     ----------
     coefficients : {"full", "selective"}
         All n x n coefficients, one per symmetry orbit, with multiplicities in ``feature_weights_``; or the about n / 2
-        of them ``B[0, 0]``, ``B[0, 1]`` and ``B[1, k]``, k = 1 to (n - 1) // 2, which determine a signal without
-        vanishing Fourier coefficients up to a shift (the selective bispectrum of Mataigne et al. 2024) and can be
-        inverted.
+        of them ``B[0, 0]``, ``B[0, 1]`` and ``B[1, k]`` that determine a signal without vanishing Fourier coefficients
+        up to a shift and can be inverted (Mataigne et al. 2024).
     normalize : bool
-        Divide each bispectrum by its L2 norm (of the unfolded array), which removes the scale of the signal.
+        Divide each bispectrum by its L2 norm, which removes the scale of the signal.
 
     Notes
     -----

@@ -178,18 +178,10 @@ class Columns(NamedTuple):
 
 
 def find_columns(probes: Numbers, counts: IntArray, factors: NDArray[np.float64]) -> Columns:
-    """Distinct columns, from the values of the entries for a few random signals.
+    """Distinct columns, from the values ``probes`` (n_probes, n_entries) of the entries for a few random signals.
 
-    Entries are polynomials of the signal: two that agree on random signals agree on all of them.
-
-    Parameters
-    ----------
-    probes : ndarray of shape (n_probes, n_entries)
-        Values of all entries.
-    counts : ndarray of shape (n_entries,)
-        Number of unfolded entries that each represents.
-    factors : ndarray of shape (n_entries,)
-        Squared factor of each entry in the unfolded array.
+    Entries are polynomials of the signal: two that agree on random signals agree on all of them. ``counts`` has the
+    number of unfolded entries that each represents, ``factors`` their squared factor in the unfolded array.
     """
     n_entries = len(counts)
     parts = np.concatenate([probes.real, probes.imag], axis=1)

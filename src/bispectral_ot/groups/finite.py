@@ -22,16 +22,11 @@ class FiniteGroup:
 
     Attributes
     ----------
-    table : ndarray of shape (order, order)
-        ``table[a, b]`` is the index of ``a * b``.
-    order : int
-        Number of elements.
-    identity : int
-        Index of the identity.
-    inverse : ndarray of shape (order,)
-        Index of the inverse of each element.
-    elements : tuple of str
-        Names of the elements.
+    table : (order, order) index ``table[a, b]`` of ``a * b``
+    order : number of elements
+    identity : index of the identity
+    inverse : (order,) index of the inverse of each element
+    elements : names of the elements
 
     Examples
     --------
@@ -53,15 +48,7 @@ class FiniteGroup:
 
     @classmethod
     def from_table(cls, table: ArrayLike, *, elements: Sequence[str] | None = None) -> FiniteGroup:
-        """Group with the given Cayley table; an :class:`~bispectral_ot.errors.InputError` names a violated axiom.
-
-        Parameters
-        ----------
-        table : array_like of shape (order, order)
-            ``table[a, b]`` is the index of ``a * b``.
-        elements : sequence of str, optional
-            Names of the elements.
-        """
+        """Group with the Cayley table ``table[a, b]`` (index of ``a * b``); an InputError names a violated axiom."""
         group = FiniteGroup(_check_entries(table), elements=elements)
         _check_associative(group.table)
         return group
@@ -124,14 +111,7 @@ class FiniteGroup:
         return counts
 
     def clebsch_gordan(self, r: int, s: int) -> tuple[NDArray[np.complex128], list[int]]:
-        """Unitary C and irreps t with ``r(g) (x) s(g) = C [(+)_t t(g)] C^H`` for every g.
-
-        Returns
-        -------
-        matrix : ndarray of shape (d_r * d_s, d_r * d_s), complex
-        parts : list of int
-            Irreps of the blocks of columns in order; an irrep of multiplicity m occurs m times.
-        """
+        """Unitary C and irreps t with ``r(g) (x) s(g) = C [(+)_t t(g)] C^H`` for every g, in the order of columns."""
         counts = self.multiplicities(r, s)
         parts = [int(t) for t in np.repeat(np.arange(len(counts)), counts)]
         found: dict[tuple[int, int], NDArray[np.complex128]] = self.__dict__.setdefault("_clebsch_gordan", {})
@@ -166,10 +146,7 @@ class FiniteGroup:
         return np.concatenate(weighted, axis=-1) @ self.fourier_matrix.conj().T
 
     def translate(self, signal: ArrayLike, element: int) -> NDArray[Any]:
-        """Translate signals (..., order) by an element t: ``f(g) -> f(t^-1 g)``, hence ``F_rho -> rho(t) F_rho``.
-
-        On a cyclic group this is ``numpy.roll``.
-        """
+        """Translate signals (..., order) by t: ``f(g) -> f(t^-1 g)``; on a cyclic group this is ``numpy.roll``."""
         element = check_integer("an element of this group", element, minimum=0, maximum=self.order - 1)
         return self._check_signal(signal)[..., self.table[self.inverse[element]]]
 

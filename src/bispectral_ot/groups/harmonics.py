@@ -31,20 +31,10 @@ def equiangular_grid(n_theta: int, n_phi: int) -> tuple[Floats, Floats]:
 
 
 def real_harmonics(points: ArrayLike, lmax: int) -> Floats:
-    """Orthonormal real spherical harmonics up to degree lmax.
+    """Orthonormal real spherical harmonics (..., (lmax + 1) ** 2) of directions (..., 3); column ``l * l + l + m``.
 
     By the recurrence ``Y[l] = a z Y[l - 1] - b Y[l - 2]``, from ``Y[m] ~ (x + iy)^m`` on (30 times as fast as
-    ``scipy.special.sph_harm_y_all``).
-
-    Parameters
-    ----------
-    points : array of shape (..., 3)
-        Directions of any length. The zero vector only has its degree 0.
-
-    Returns
-    -------
-    ndarray of shape (..., (lmax + 1) ** 2)
-        Degree by degree, orders m from -l to l: column ``l * l + l + m``.
+    ``scipy.special.sph_harm_y_all``). The zero vector only has its degree 0.
     """
     directions = np.asarray(points, dtype=np.float64)
     lengths = np.linalg.norm(directions, axis=-1)
@@ -89,11 +79,6 @@ def wigner_matrices(rotations: Any, lmax: int) -> list[Floats]:
 
     If f has the coefficients a, the turned signal ``f(R^-1 p)`` has ``D_l(R) a_l``. With Euler angles
     ``R = Z(a) Y(b) Z(c)`` these are ``Z(a) J Z(b) J Z(c)``, where J is the half turn that exchanges the y and z axis.
-
-    Parameters
-    ----------
-    rotations : scipy.spatial.transform.Rotation
-        n rotations.
     """
     matrix = rotations.as_matrix()
     sine = np.hypot(matrix[:, 0, 2], matrix[:, 1, 2])

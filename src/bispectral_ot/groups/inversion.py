@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg
+import scipy.optimize
 from numpy.typing import NDArray
 
 from bispectral_ot.errors import InputError
@@ -40,16 +41,8 @@ def invert_selective(
 ) -> NDArray[np.float64]:
     """Signals (n, order) with the given selective bispectra, each up to the action of the group.
 
-    Parameters
-    ----------
-    group, blocks
-        The group and the blocks of the selective pairs.
-    entries : ndarray of shape (n, n_entries)
-        Values of the entries of the blocks.
-    columns : callable
-        Features (m, n_columns) of signals (m, order).
-    target : ndarray of shape (n, n_columns)
-        Features from which ``entries`` were unfolded.
+    ``entries`` (n, n_entries) are the values of the blocks, unfolded from the features ``target`` (n, n_columns);
+    ``columns`` computes the features of signals.
     """
     signals = np.empty((len(entries), group.order))
     labels = [tuple(label[:3].tolist()) for part in blocks.groups for label in part.labels]
@@ -132,19 +125,9 @@ def _third_moments(group: FiniteGroup, blocks: list[LabelledBlock]) -> NDArray[n
 def _refine(
     signal: NDArray[np.float64], columns: Values, target: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], float]:
-    """Gauss-Newton steps to the features; the signal, and a bound of its error relative to its root mean square."""
+    """Least-squares fit to the features; the signal, and a bound of its error relative to its root mean square."""
     size = float(np.sqrt(np.mean(signal**2)))
     noise = _ROUNDING * (np.abs(target) + 1e-3 * np.abs(target).max())
-    step = 1e-4 * size * np.eye(len(signal))
-    best, error = signal, np.inf
-    for _ in range(20):
-        residual = (target - columns(signal[None])[0]) / noise
-        slope = ((columns(signal + step) - columns(signal - step)) / (2e-4 * size * noise)).T
-        left, values, right = np.linalg.svd(slope, full_matrices=False)
-        smallest = max(float(values[-1]), np.finfo(float).tiny)
-        reached = max(1.0, float(np.abs(residual).max())) / smallest / size
-        if reached >= error:
-            break
-        best, error = signal, reached
-        signal = signal + right.T @ ((left.T @ residual) / np.maximum(values, smallest))
-    return best, error
+    found = scipy.optimize.least_squares(lambda f: (columns(f[None])[0] - target) / noise, signal, x_scale=size)
+    smallest = max(float(np.linalg.svd(found.jac, compute_uv=False)[-1]), np.finfo(float).tiny)
+    return found.x, max(1.0, float(np.abs(found.fun).max())) / smallest / size

@@ -54,22 +54,16 @@ class ShellBispectrum(BatchTransformer):
     A shape is centred at its centroid and taken in two forms: as it is, divided by its root mean square radius, and
     rounded, ``C^(-1/2) p`` with the covariance C of its points p, so that shapes of one class but different
     proportions are alike. The points of each form are assigned to ``n_shells`` concentric spheres (linearly between
-    the two nearest), which gives densities on the sphere with harmonic coefficients
-    ``a[s, l, m] = sqrt(4 pi) sum_p w(p) w_s(|p|) Y_lm(p / |p|)``, the masses w(p) summing to 1: no grid is involved,
-    so the invariance is exact. The columns are
-
-    - of both forms ``sum_m a[s, l, m] a[t, l, m]`` for all pairs of shells s, t, which fix the shells of each degree to
-      each other (the shape as it is has weight 1/2);
-    - of the rounded form the bispectrum ``sum_m W a[b1, l1, m1] a[b2, l2, m2] a[b3, l3, m3]``, with a now the sums over
-      an inner and an outer band of shells up to degree 6, which fixes degrees and bands to each other and
-      distinguishes mirror images; see :class:`~bispectral_ot.features.SphereBispectrum`.
-
-    The norm of each ``a[s, l, :]`` is raised to the power 1/2 in products of two, and 1/3 in products of three.
+    the two nearest), with harmonic coefficients ``a[s, l, m] = sqrt(4 pi) sum_p w(p) w_s(|p|) Y_lm(p / |p|)`` for
+    masses w(p) that sum to 1: no grid is involved, so the invariance is exact. The columns are
+    ``sum_m a[s, l, m] a[t, l, m]`` of both forms for all pairs of shells (the shape as it is has weight 1/2), and the
+    bispectrum of the rounded form, summed over an inner and an outer band of shells, up to degree 6, which also
+    distinguishes mirror images. The norm of each ``a[s, l, :]`` is raised to the power 1/2 in products of two, and 1/3
+    in products of three.
 
     ``fit`` and ``transform`` take clouds as an array (n, n_points, 3), padded with rows of NaN; a list of clouds
     (n_points_i, 3); a list of meshes (vertices, faces), from which ``n_samples`` points are drawn evenly by area; or
-    voxel volumes (n, depth, height, width), whose content counts by its weight
-    (:func:`~bispectral_ot.datasets.clouds.volume_points`).
+    voxel volumes (n, depth, height, width).
 
     Parameters
     ----------
@@ -110,15 +104,7 @@ class ShellBispectrum(BatchTransformer):
         self.n_samples = n_samples
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Check the parameters and, with ``scale=False``, learn the common size of the shapes.
-
-        Parameters
-        ----------
-        X : array of shape (n, n_points, 3) or (n, depth, height, width), or list of clouds, meshes or volumes
-            Shapes.
-        y
-            Ignored.
-        """
+        """Check the parameters and, with ``scale=False``, learn the mean size of the shapes X."""
         check_integer("n_shells", self.n_shells, minimum=_BANDS)
         check_integer("lmax", self.lmax, minimum=0)
         check_integer("n_samples", self.n_samples, minimum=1)
@@ -141,10 +127,7 @@ class ShellBispectrum(BatchTransformer):
         return list(enumerate(X, first)), (2 * self.n_shells * (self.lmax + 1) ** 2,)
 
     def shell_coefficients(self, X: Any) -> NDArray[np.float64]:
-        """Real harmonic coefficients of the shells, of shapes as they are and rounded.
-
-        Shape (n, 2 * n_shells, (lmax + 1) ** 2), degree by degree, m from -l to l.
-        """
+        """Real harmonic coefficients (n, 2 * n_shells, (lmax + 1) ** 2) of shapes as they are and rounded."""
         check_is_fitted(self)
         shapes, _ = self._read(X, reset=False)
         blocks = row_blocks(len(shapes), block_rows=_SHAPES_AT_A_TIME)

@@ -15,7 +15,6 @@ from math import comb, sqrt
 from typing import NamedTuple
 
 import numpy as np
-import scipy.linalg
 from numpy.typing import NDArray
 
 from bispectral_ot.compiled import njit
@@ -94,7 +93,7 @@ class Triples(NamedTuple):
         return orders
 
     def columns(self) -> dict[str, Index]:
-        """Fields l1, l2, l3, s1, s2, s3 of an index map."""
+        """Fields of an index map."""
         return dict(zip(("l1", "l2", "l3", "s1", "s2", "s3"), (*self.degrees.T, *self.signals.T), strict=True))
 
 
@@ -156,15 +155,3 @@ def _add_products(columns: Floats, owner: Index, entries: Index, values: Floats,
         first, second, third = columns[entries[e, 0]], columns[entries[e, 1]], columns[entries[e, 2]]
         for n in range(len(row)):
             row[n] += value * first[n] * second[n] * third[n]
-
-
-def independent_triples(triples: Triples, lmax: int, n_signals: int) -> Triples:
-    """Smallest subset that determines all others near a random signal: a basis of the derivatives, by pivoted QR."""
-    signal = np.random.default_rng(0).standard_normal((n_signals, (lmax + 1) ** 2))
-    products = TripleInvariants(triples, lmax)
-    step = 1e-3 * np.eye(signal.size).reshape(-1, *signal.shape)
-    slopes = products.evaluate(signal + step) - products.evaluate(signal - step)
-    _, triangular, order = scipy.linalg.qr(slopes, mode="economic", pivoting=True)
-    diagonal = np.abs(np.diag(triangular))
-    chosen = np.sort(order[: int((diagonal > 1e-6 * diagonal[0]).sum())])
-    return Triples(triples.degrees[chosen], triples.signals[chosen])

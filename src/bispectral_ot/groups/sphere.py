@@ -10,12 +10,12 @@ from scipy.ndimage import map_coordinates
 from scipy.spatial.transform import Rotation
 from sklearn.utils.validation import check_is_fitted
 
-from bispectral_ot.checks import check_choice, check_integer
+from bispectral_ot.checks import check_integer
 from bispectral_ot.datasets.dataset import check_images
 from bispectral_ot.engines import Block, fill_rows
 from bispectral_ot.errors import InputError
 from bispectral_ot.groups.harmonics import analysis_matrix, equiangular_grid
-from bispectral_ot.groups.so3 import TripleInvariants, independent_triples, sphere_triples
+from bispectral_ot.groups.so3 import TripleInvariants, sphere_triples
 from bispectral_ot.transformer import BatchTransformer, columns_table, take_out_sizes, write_scaled
 
 
@@ -36,9 +36,6 @@ class SphereBispectrum(BatchTransformer):
         (n_theta, n_phi) on the equiangular grid of :func:`~bispectral_ot.groups.harmonics.equiangular_grid`.
     weights : array of shape (n_points,), optional
         Area that each point stands for; equal by default.
-    coefficients : {"full", "selective"}
-        All triples of degrees; or as few as determine the others near a generic signal, ``(lmax + 1)^2 - 3`` of them
-        from lmax = 10 on.
     normalize : bool
         Divide each bispectrum by its L2 norm, which removes the scale of the signal.
 
@@ -51,11 +48,8 @@ class SphereBispectrum(BatchTransformer):
     Examples
     --------
     >>> import numpy as np
-    >>> from bispectral_ot.features import SphereBispectrum
-    >>> from bispectral_ot.groups.harmonics import equiangular_grid, real_harmonics
-    >>> random = np.random.default_rng(0)
-    >>> points = equiangular_grid(16, 32)[0]
-    >>> signals = np.tensordot(random.normal(size=(2, 36)), real_harmonics(points, 5), axes=(1, 2))
+    >>> from bispectral_ot.features import SphereBispectrum, project_to_sphere
+    >>> signals = project_to_sphere(np.random.default_rng(0).random((2, 8, 8)))
     >>> bispectrum = SphereBispectrum(lmax=5).fit(signals)
     >>> turned = np.roll(signals, 5, axis=2)  # about the poles
     >>> np.allclose(bispectrum.transform(turned), bispectrum.transform(signals), atol=1e-6)
@@ -70,13 +64,11 @@ class SphereBispectrum(BatchTransformer):
         lmax: int = 10,
         points: ArrayLike | None = None,
         weights: ArrayLike | None = None,
-        coefficients: str = "full",
         normalize: bool = True,
     ) -> None:
         self.lmax = lmax
         self.points = points
         self.weights = weights
-        self.coefficients = coefficients
         self.normalize = normalize
 
     def _shape_of_row(self, n_columns: int) -> tuple[int, ...]:
@@ -88,13 +80,10 @@ class SphereBispectrum(BatchTransformer):
 
     def _prepare(self) -> tuple[NDArray[np.void], NDArray[np.float32]]:
         lmax = check_integer("lmax", self.lmax, minimum=0)
-        check_choice("coefficients", self.coefficients, ("full", "selective"))
         points, weights = self._read_points()
         self.analysis_ = analysis_matrix(points, weights, lmax)
         n_signals = self.n_features_in_ // len(points)
         triples = sphere_triples(lmax, n_signals)
-        if self.coefficients == "selective":
-            triples = independent_triples(triples, lmax, n_signals)
         self.invariants_ = TripleInvariants(triples, lmax)
         return columns_table(**triples.columns()), triples.multiplicities().astype(np.float32)
 
@@ -161,10 +150,6 @@ def project_to_sphere(
         One rotation, or one per image, applied after the projection.
     seed : int, optional
         Draw a rotation for each image, uniformly from SO(3).
-
-    Returns
-    -------
-    ndarray of shape (n, n_theta, n_phi) or (n, n_theta, n_phi, channels), float32
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Invariants as PyTorch modules, made from fitted NumPy transformers: tables and weights exist once.
+"""Invariants as PyTorch modules, made from the tables of fitted NumPy transformers.
 
 Images are (n, height, width) or (n, height, width, channels), as in NumPy. Results have the dtype and the device of the
 images. Roots, magnitudes and norms have the subgradient 0 at 0.
@@ -22,6 +22,7 @@ from bispectral_ot.errors import InputError
 from bispectral_ot.features.local_bispectrum import Ladder
 from bispectral_ot.features.polar import PolarFields, PolarSampler
 from bispectral_ot.features.products import ROUNDING
+from bispectral_ot.torch.transport import check_tensor
 from bispectral_ot.transformer import BatchTransformer
 
 _TINY = 1e-20  # added to squares before the roots of local responses, as the compiled kernels do
@@ -33,36 +34,32 @@ class Invariant(nn.Module):
     def __init__(self, transformer: BatchTransformer) -> None:
         super().__init__()
         if not hasattr(transformer, "feature_weights_"):
-            name = type(transformer).__name__
-            raise InputError(f"this {name} is not fitted; call fit(images) on it first.")
+            raise InputError(f"this {type(transformer).__name__} is not fitted; call fit(images) on it first.")
         self.shape = tuple(transformer.image_shape_)
         self.n_features_out = int(transformer.n_features_out_)
-        self.keep("feature_weights", transformer.feature_weights_)
+        self.keep(feature_weights=transformer.feature_weights_)
 
-    def keep(self, name: str, array: NDArray[Any]) -> None:
-        """Register a table as a buffer: it moves with the module, and is not trained."""
-        self.register_buffer(name, torch.tensor(np.asarray(array)), persistent=False)
+    def keep(self, **tables: NDArray[Any]) -> None:
+        """Register tables as buffers: they move with the module and are not trained."""
+        for name, array in tables.items():
+            self.register_buffer(name, torch.tensor(np.asarray(array)), persistent=False)
 
     def table(self, name: str, like: Tensor) -> Tensor:
-        """A table with the dtype and device of a tensor; indices keep theirs."""
+        """Table with the dtype and device of a tensor; indices and masks keep their dtype."""
         found: Tensor = getattr(self, name)
         if found.is_complex():
             return found.to(device=like.device, dtype=torch.promote_types(like.dtype, torch.complex64))
-        return found.to(like.device) if found.dtype == torch.int64 else found.to(like)
+        return found.to(like) if found.is_floating_point() else found.to(like.device)
 
     def signals(self, x: Tensor) -> Tensor:
         """Signals (n, channels, pixels) of the fitted size."""
-        if not isinstance(x, Tensor) or not x.dtype.is_floating_point:
-            kind = x.dtype if isinstance(x, Tensor) else type(x).__name__
-            raise InputError(f"expected a floating-point tensor, got {kind}; convert it with x.float().")
+        check_tensor("signals", x)
         shape, own = tuple(x.shape[1:]), self.shape
         if (*shape, 1)[: max(len(own), 3)] != (*own, 1)[: max(len(own), 3)] and shape != own:
             raise InputError(
                 f"expected signals of shape (n, {', '.join(map(str, own))}), got {tuple(x.shape)}; resize them, or "
                 "convert a transformer that was fitted to this size."
             )
-        if not x.is_meta and not bool(torch.isfinite(x).all()):
-            raise InputError("signals have NaN or infinity in them; repair these values or leave them out.")
         channels = own[2] if len(own) == 3 else 1
         return x.reshape(len(x), -1, channels).mT
 
@@ -130,56 +127,56 @@ class _Sampler(nn.Module):
         return samples.unflatten(-1, (self.n_rings, self.n_angles))
 
 
-class RingBispectrum(Invariant):
-    """Bispectra of the rings of an image, as :class:`bispectral_ot.RingBispectrum`."""
-
-    def __init__(self, transformer: features.RingBispectrum) -> None:
-        super().__init__(transformer)
-        orbits = transformer.orbits_
-        self.sampler, self.n_real, self.folded = _Sampler(transformer.sampler_), orbits.n_real, transformer.folded
-        self.keep("triples", np.stack([orbits.i, orbits.j, orbits.k]))
-        self.keep("multiplicity", orbits.to_columns(orbits.multiplicity).astype(np.float64))
-        self.keep("source", orbits.source.ravel())
-        self.keep("sign", orbits.sign.ravel())
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Images to rows."""
-        spectra = torch.fft.fft(self.sampler(_unit_scaled(self.signals(x), (2,))))
-        spectra = _unit_largest(spectra, (2, 3))
-        i, j, k = self.table("triples", x)
-        products = _parts(spectra[..., i] * spectra[..., j] * spectra[..., k], self.n_real)
-        weights = self.table("multiplicity", x).repeat(products.shape[2])
-        rows = self.normalized(products.flatten(2), weights)
-        if not self.folded:
-            rows = rows.unflatten(2, products.shape[2:])[..., self.table("source", x)] * self.table("sign", x)
-        return rows.flatten(1)
-
-
 def _unit_largest(spectra: Tensor, dims: tuple[int, ...]) -> Tensor:
     """Coefficients divided by their largest magnitude, taken as a constant: only the direction of a row is kept."""
     largest = spectra.detach().abs().amax(dims, keepdim=True)
     return spectra / torch.where(largest > 0, largest, 1)
 
 
-class TranslationBispectrum(Invariant):
+class _OrbitBispectrum(Invariant):
+    """Bispectra of spectra (n, channels, ..., frequencies), one column per symmetry orbit."""
+
+    def __init__(self, transformer: features.RingBispectrum | features.TranslationBispectrum) -> None:
+        super().__init__(transformer)
+        orbits = transformer.orbits_
+        self.n_real = orbits.n_real
+        self.keep(triples=np.stack([orbits.i, orbits.j, orbits.k]), source=orbits.source.ravel())
+        self.keep(multiplicity=orbits.to_columns(orbits.multiplicity).astype(np.float64), sign=orbits.sign.ravel())
+
+    def bispectra(self, spectra: Tensor) -> Tensor:
+        """Products (n, channels, ..., columns), of norm 1 for each channel."""
+        spectra = _unit_largest(spectra, tuple(range(2, spectra.ndim)))
+        i, j, k = self.table("triples", spectra.real)
+        products = _parts(spectra[..., i] * spectra[..., j] * spectra[..., k], self.n_real)
+        weights = self.table("multiplicity", products).expand(products.shape[2:]).flatten()
+        return self.normalized(products.flatten(2), weights).unflatten(2, products.shape[2:])
+
+
+class RingBispectrum(_OrbitBispectrum):
+    """Bispectra of the rings of an image, as :class:`bispectral_ot.RingBispectrum`."""
+
+    def __init__(self, transformer: features.RingBispectrum) -> None:
+        super().__init__(transformer)
+        self.sampler, self.folded = _Sampler(transformer.sampler_), transformer.folded
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Images to rows."""
+        rows = self.bispectra(torch.fft.fft(self.sampler(_unit_scaled(self.signals(x), (2,)))))
+        return (rows if self.folded else rows[..., self.table("source", x)] * self.table("sign", x)).flatten(1)
+
+
+class TranslationBispectrum(_OrbitBispectrum):
     """Bispectra of low frequencies, as :class:`bispectral_ot.TranslationBispectrum`."""
 
     def __init__(self, transformer: features.TranslationBispectrum) -> None:
         super().__init__(transformer)
-        orbits = transformer.orbits_
-        self.n_real = orbits.n_real
-        self.keep("triples", np.stack([orbits.i, orbits.j, orbits.k]))
-        self.keep("band", np.stack(transformer.band_))
-        self.keep("multiplicity", orbits.to_columns(orbits.multiplicity).astype(np.float64))
+        self.keep(band=np.stack(transformer.band_))
 
     def forward(self, x: Tensor) -> Tensor:
         """Images to rows."""
         planes = _unit_scaled(self.signals(x), (2,)).unflatten(2, self.shape[:2])
         rows, columns = self.table("band", x)
-        band = _unit_largest(torch.fft.fft2(planes)[..., rows, columns], (2,))
-        i, j, k = self.table("triples", x)
-        products = _parts(band[..., i] * band[..., j] * band[..., k], self.n_real)
-        return self.normalized(products, self.table("multiplicity", x)).flatten(1)
+        return self.bispectra(torch.fft.fft2(planes)[..., rows, columns]).flatten(1)
 
 
 class GlobalBispectrum(Invariant):
@@ -193,24 +190,20 @@ class GlobalBispectrum(Invariant):
         self.border, self.sampler = _Sampler(fields.border), _Sampler(fields.sampler)
         self.reduces = fields.cells is not None
         if fields.cells is not None:
-            for name, edges in zip(("down", "across"), fields.cells, strict=True):
-                self.keep(name, _averaging(edges))
-        self.keep("inside", fields.inside)
+            self.keep(down=_averaging(fields.cells[0]), across=_averaging(fields.cells[1]))
         for name in ("blur", "slope", "smooth", "pool"):
-            for axis, matrix in enumerate(getattr(fields, name)):
-                self.keep(f"{name}{axis}", matrix)
-        self.keep("ring_weights", transformer._ring_weights)
+            self.keep(**{f"{name}{axis}": matrix for axis, matrix in enumerate(getattr(fields, name))})
+        self.keep(inside=fields.inside, ring_weights=transformer._ring_weights)
         self.parts = [(part.n_real, f"part{number}") for number, part in enumerate(transformer._parts)]
         for (_, name), part in zip(self.parts, transformer._parts, strict=True):
-            self.keep(name, np.stack(part.positions))
-        self.keep("product_weights", transformer.product_weights_)
+            self.keep(**{name: np.stack(part.positions)})
+        self.keep(product_weights=transformer.product_weights_)
         self.mirrors = self.settings["symmetry"] != "rotation"
         if self.mirrors:
             odd = np.flatnonzero(transformer.is_odd_)
-            self.keep("odd", odd)
-            self.keep("even", np.flatnonzero(~transformer.is_odd_))
-            self.keep("dct", scipy.fft.dct(np.diag(transformer.mirror_signs_.astype(np.float64)), norm="ortho"))
-            self.keep("odd_scale", np.sqrt(transformer.product_weights_[odd] / 2))
+            signs = np.diag(transformer.mirror_signs_.astype(np.float64))
+            self.keep(odd=odd, even=np.flatnonzero(~transformer.is_odd_), dct=scipy.fft.dct(signs, norm="ortho"))
+            self.keep(odd_scale=np.sqrt(transformer.product_weights_[odd] / 2))
 
     def forward(self, x: Tensor) -> Tensor:
         """Images to rows."""
@@ -317,23 +310,20 @@ class LocalBispectrum(Invariant):
         self.n_channel_levels = int(transformer._n_channel_levels)
         self.reduces = transformer.cells_ is not None
         if transformer.cells_ is not None:
-            for name, edges in zip(("down", "across"), transformer.cells_, strict=True):
-                self.keep(name, _averaging(edges))
-        for name in ("contrasts_", "window_", "circle_", "disk_", "bins_", "slopes_", "means_", "deviations_"):
-            self.keep(name.rstrip("_"), getattr(transformer, name))
+            self.keep(down=_averaging(transformer.cells_[0]), across=_averaging(transformer.cells_[1]))
+        for name in ("contrasts", "window", "circle", "disk", "bins", "slopes", "means", "deviations"):
+            self.keep(**{name: getattr(transformer, f"{name}_")})
         self.n_levels = len(transformer.disks_)
         grid = transformer.window_.shape
         for level, (start, stop) in enumerate(transformer.disks_):
             columns = np.arange(grid[1])
-            self.keep(f"disk{level}", np.flatnonzero((columns >= start[:, None]) & (columns < stop[:, None])))
+            disk = (columns >= start[:, None]) & (columns < stop[:, None])
+            self.keep(**{f"disk{level}": np.flatnonzero(disk)})
             grid = (grid[0] + 1) // 2, (grid[1] + 1) // 2
         table = transformer.index_map_
-        odd = (table["part"] == 1) & (table["spread"] == 0) if "reflection" in transformer.symmetry else None
-        self.keep("odd", np.zeros(len(table), dtype=bool) if odd is None else odd)
-        step = np.array([[-1, 0, 1], [-4, 0, 4], [-1, 0, 1]]) / 12
-        self.keep("differences", np.stack([step, step.T])[:, None])
-        taps = np.array([1, 4, 6, 4, 1]) / 16
-        self.keep("taps", np.outer(taps, taps)[None, None])
+        self.keep(odd=(table["part"] == 1) & (table["spread"] == 0) & ("reflection" in transformer.symmetry))
+        step, taps = np.array([[-1, 0, 1], [-4, 0, 4], [-1, 0, 1]]) / 12, np.array([1, 4, 6, 4, 1]) / 16
+        self.keep(differences=np.stack([step, step.T])[:, None], taps=np.outer(taps, taps)[None, None])
 
     def forward(self, x: Tensor) -> Tensor:
         """Images to rows."""
@@ -355,7 +345,7 @@ class LocalBispectrum(Invariant):
                 if level:
                     blocks.append(self._pooled(planes, self.ladders[1], level))
         rows = torch.cat(blocks, 1)
-        rows = torch.where(self.odd.to(x.device), rows.abs(), rows)
+        rows = torch.where(self.table("odd", x), rows.abs(), rows)
         return (rows - self.table("means", x)) / self.table("deviations", x)
 
     def _contents(self, images: Tensor) -> tuple[Tensor, Tensor]:
@@ -438,8 +428,7 @@ class CombinedBispectrum(Invariant):
             )
         self.local = LocalBispectrum(transformer.local_)
         self.whole = GlobalBispectrum(transformer.coupled_)
-        self.keep("local_projection", transformer.local_projection_)
-        self.keep("whole_projection", transformer.coupled_projection_)
+        self.keep(local_projection=transformer.local_projection_, whole_projection=transformer.coupled_projection_)
 
     def forward(self, x: Tensor) -> Tensor:
         """Images to rows."""
@@ -463,31 +452,30 @@ class GroupBispectrum(_Cubic):
 
     def __init__(self, transformer: features.GroupBispectrum) -> None:
         super().__init__(transformer)
-        self.keep("fourier", transformer._fourier_matrix)
-        self.keep("positions", transformer._positions)
-        self.keep("imaginary", transformer.columns_.part.astype(bool))
-        self.keep("column_scale", transformer.columns_.scale)
-        self.n_sizes = len(transformer._kept_blocks.groups)
-        for number, blocks in enumerate(transformer._kept_blocks.groups):
-            self.keep(f"tensor{number}", blocks.tensor.astype(np.complex128))
-            for place, positions in enumerate((blocks.first, blocks.second, blocks.third)):
-                self.keep(f"place{number}_{place}", positions)
+        columns, groups = transformer.columns_, transformer._kept_blocks.groups
+        self.keep(fourier=transformer._fourier_matrix, positions=transformer._positions)
+        self.keep(imaginary=columns.part.astype(bool), column_scale=columns.scale)
+        self.n_groups = len(groups)
+        for number, blocks in enumerate(groups):
+            places = {
+                f"place{number}_{k}": place for k, place in enumerate((blocks.first, blocks.second, blocks.third))
+            }
+            self.keep(**{f"tensor{number}": blocks.tensor.astype(np.complex128)}, **places)
 
     def forward(self, x: Tensor) -> Tensor:
         """Signals (n, order) to rows."""
-        signals = self.signals(x).flatten(1)
         fourier = self.table("fourier", x)
-        coefficients = signals.to(fourier.dtype) @ fourier
+        coefficients = self.signals(x).flatten(1).to(fourier.dtype) @ fourier
         if self.normalizes:
             coefficients = _unit_largest(coefficients, (1,))
         entries = []
-        for number in range(self.n_sizes):
+        for number in range(self.n_groups):
             first, second, third = (coefficients[:, self.table(f"place{number}_{place}", x)] for place in range(3))
             tensor = self.table(f"tensor{number}", x)
             entries.append(torch.einsum("bpqu,nbip,nbjq,nbku->nbijk", tensor, first, second, third.conj()).flatten(1))
         values = torch.cat(entries, 1)[:, self.table("positions", x)]
-        imaginary = self.imaginary.to(x.device)
-        return self.finished(torch.where(imaginary, values.imag, values.real) * self.table("column_scale", x))
+        real = torch.where(self.table("imaginary", x), values.imag, values.real)
+        return self.finished(real * self.table("column_scale", x))
 
 
 class SphereBispectrum(_Cubic):
@@ -495,15 +483,12 @@ class SphereBispectrum(_Cubic):
 
     def __init__(self, transformer: features.SphereBispectrum) -> None:
         super().__init__(transformer)
-        self.keep("analysis", transformer.analysis_)
-        self.keep("owner", transformer.invariants_.owner)
-        self.keep("entries", transformer.invariants_.entries.T)
-        self.keep("values", transformer.invariants_.values)
+        terms = transformer.invariants_
+        self.keep(analysis=transformer.analysis_, owner=terms.owner, entries=terms.entries.T, values=terms.values)
 
     def forward(self, x: Tensor) -> Tensor:
         """Signals (n, latitudes, longitudes) to rows."""
-        rows = self.signals(x) if len(self.shape) > 1 else x[:, None]
-        coefficients = (rows @ self.table("analysis", x)).flatten(1)
+        coefficients = (self.signals(x) @ self.table("analysis", x)).flatten(1)
         if self.normalizes:
             coefficients = _unit_largest(coefficients, (1,))
         first, second, third = self.table("entries", x)
@@ -520,6 +505,7 @@ _MODULES: dict[type[BatchTransformer], type[Invariant]] = {
     features.CombinedBispectrum: CombinedBispectrum,
     features.GroupBispectrum: GroupBispectrum,
     features.SphereBispectrum: SphereBispectrum,
+    features.CyclicBispectrum: GroupBispectrum,
 }
 
 

@@ -11,11 +11,11 @@ from torch import Tensor, nn
 from bispectral_ot.errors import DataWarning, InputError
 from bispectral_ot.features import choose_features
 from bispectral_ot.torch.invariants import Invariant, to_torch
-from bispectral_ot.torch.transport import sinkhorn_divergence
+from bispectral_ot.torch.transport import check_tensor, sinkhorn_divergence
 
 
 class BispectralLoss(nn.Module):
-    """Sinkhorn divergence between the invariants of two batches: how images are turned does not count.
+    """Sinkhorn divergence between the invariants of two batches of images.
 
     The features are fitted once, to reference images: by :meth:`fit`, or else to the target batch of the first call.
     They do not change afterwards, so values of different calls can be compared.
@@ -30,7 +30,7 @@ class BispectralLoss(nn.Module):
     reg : float
         Regularisation, relative to the mean cost between reference images.
     unbalanced : float, optional
-        Penalty of the marginals in the same unit; None holds them.
+        Penalty of the marginals in the same unit; None fixes them.
     tol, max_iter
         See :func:`sinkhorn_divergence`.
 
@@ -65,35 +65,39 @@ class BispectralLoss(nn.Module):
 
     def fit(self, images: Tensor) -> BispectralLoss:
         """Fit the features and the scale of the cost to reference images (n, height, width[, channels])."""
+        check_tensor("images", images)
         if len(images) < 2:
-            raise InputError(f"expected at least two reference images, got {len(images)}.")
-        pixels = images.detach().cpu()
+            raise InputError(f"expected at least two reference images, got {tuple(images.shape)}.")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DataWarning)  # constant images have zero features
-            self.invariant = to_torch(self.transformer.fit(pixels.numpy())).to(images.device)
+            self.invariant = to_torch(self.transformer.fit(images.detach().cpu().numpy())).to(images.device)
         with torch.no_grad():
-            rows = self._weighted(images[:512])
-            centred = rows - rows.mean(0)
-            self.scale = float(2 * centred.square().sum(1).mean()) or 1.0
+            rows = self._weighted(self.invariant, images[:512])
+            self.scale = float(2 * (rows - rows.mean(0)).square().sum(1).mean()) or 1.0
         return self
 
     def forward(self, source: Tensor, target: Tensor) -> Tensor:
         """Divergence of two batches, relative to the mean cost between reference images; 0 for equal content."""
+        check_tensor("target", target)
+        check_tensor("source", source, like=target)
         if source.shape[1:] != target.shape[1:]:
             raise InputError(
                 f"expected images of one size, got {tuple(source.shape)} and {tuple(target.shape)}; resize one of them."
             )
-        if self.invariant is None:
-            self.fit(target)
-        rows = (self._weighted(source), self._weighted(target))
-        penalty = None if self.unbalanced is None else self.unbalanced * self.scale
+        invariant = self.invariant or self.fit(target).invariant
+        assert invariant is not None
         value = sinkhorn_divergence(
-            *rows, reg=self.reg * self.scale, unbalanced=penalty, tol=self.tol, max_iter=self.max_iter
+            self._weighted(invariant, source),
+            self._weighted(invariant, target),
+            reg=self.reg * self.scale,
+            unbalanced=None if self.unbalanced is None else self.unbalanced * self.scale,
+            tol=self.tol,
+            max_iter=self.max_iter,
         )
         return value / self.scale
 
-    def _weighted(self, images: Tensor) -> Tensor:
+    @staticmethod
+    def _weighted(invariant: Invariant, images: Tensor) -> Tensor:
         """Features times the roots of their weights: squared distances are those of the unfolded invariants."""
-        assert self.invariant is not None
-        rows: Tensor = self.invariant(images)
-        return rows * self.invariant.table("feature_weights", rows).sqrt()
+        rows: Tensor = invariant(images)
+        return rows * invariant.table("feature_weights", rows).sqrt()
