@@ -97,9 +97,8 @@ def feature_rows(groups: dict[str, FiniteGroup], *, values: int, lmaxes: tuple[i
     rows.append(feature_row("D_4 image bispectrum", "32 x 32 x 3 image", D4Bispectrum(), colour))
     grid = rng.random((values // (32 * 64), 32, 64), dtype=np.float32)
     for lmax in lmaxes:
-        for kind in ("full", "selective"):
-            sphere = SphereBispectrum(lmax=lmax, coefficients=kind)
-            rows.append(feature_row(f"SO(3) bispectrum, {kind}, lmax {lmax}", "32 x 64 grid", sphere, grid))
+        sphere = SphereBispectrum(lmax=lmax)
+        rows.append(feature_row(f"SO(3) bispectrum, lmax {lmax}", "32 x 64 grid", sphere, grid))
     clouds = synthetic_shapes(max(1, values // 100_000), seed=0).images
     for n_shells, lmax in ((4, 4), (6, 6), (8, 8)):
         shells = ShellBispectrum(n_shells=n_shells, lmax=lmax)

@@ -71,7 +71,7 @@ def test_the_winner_maximizes_the_weighted_fit_over_all_angles(turned_digits):
     motions = find_motions("rotation", images)
     source, target = motions.coefficients(images), motions.coefficients(others)
     top = match.top_matches(4)
-    votes = vote(motions, source, target, top.indices[:20], top.weights[:20])
+    votes = vote(None, source, top.indices[:20], top.weights[:20], target, motions)
     frequency, part = (motions.spectrum.index_map_[name] for name in ("frequency", "part"))
     for i, chosen in enumerate(top.indices[:20]):
         # literally: turn the coefficients of the source to every tenth of a degree, and take inner products

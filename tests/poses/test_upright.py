@@ -22,7 +22,9 @@ def poses_for(n, *, angles=None, mirrored=None, shifts=None, quaternions=None, a
     )
     unsure = np.isin(np.arange(n), ambiguous)
     none = np.zeros((n, 1))
-    return Poses(motions, motions, motions, none.astype(int), none, np.ones(n), np.ones(n), np.ones(n), unsure, size)
+    each = {name: np.ones(n) for name in ("fits", "scores", "uncertainty")}
+    others = {"runner_up": motions, "by_target": motions, "targets": none.astype(int), "weights": none}
+    return Poses(**vars(motions), **others, **each, ambiguous=unsure, size=size)
 
 
 def photograph(height, width, *, dtype=np.uint8, channels=()):

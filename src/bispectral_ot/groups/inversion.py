@@ -128,6 +128,10 @@ def _refine(
     """Least-squares fit to the features; the signal, and a bound of its error relative to its root mean square."""
     size = float(np.sqrt(np.mean(signal**2)))
     noise = _ROUNDING * (np.abs(target) + 1e-3 * np.abs(target).max())
-    found = scipy.optimize.least_squares(lambda f: (columns(f[None])[0] - target) / noise, signal, x_scale=size)
+
+    def residuals(values: NDArray[np.float64]) -> Any:
+        return (columns(values[None])[0] - target) / noise
+
+    found: Any = scipy.optimize.least_squares(residuals, signal, jac="3-point", x_scale=size)
     smallest = max(float(np.linalg.svd(found.jac, compute_uv=False)[-1]), np.finfo(float).tiny)
     return found.x, max(1.0, float(np.abs(found.fun).max())) / smallest / size

@@ -40,12 +40,6 @@ class ProductGroup(FiniteGroup):
 
     Elements are numbered like the entries of a C-ordered array of shape ``(|G1|, |G2|, ...)``: a signal on
     ``ProductGroup(4, 6)`` is a flattened 4 x 6 array on the torus. The irreps are products of irreps of the factors.
-
-    Examples
-    --------
-    >>> from bispectral_ot.groups import DihedralGroup, ProductGroup
-    >>> ProductGroup(4, 6).elements[7], ProductGroup(DihedralGroup(3), 2).dimensions.tolist()
-    ('(1, 1)', [1, 1, 1, 1, 2, 2])
     """
 
     def __init__(self, *factors: FiniteGroup | int) -> None:
@@ -127,13 +121,8 @@ class OctahedralGroup(FiniteGroup):
         axes = np.abs(self.matrices)
         sign = np.rint(np.linalg.det(axes))[:, None, None]
         plane = np.array([[1, -1, 0], [1, 1, -2]]) / np.sqrt([[2], [6]])  # x^2 - y^2 and x^2 + y^2 - 2 z^2
-        irreps: list[NDArray[np.float64]] = [
-            np.ones((24, 1, 1)),
-            sign,
-            plane @ axes @ plane.T,
-            self.matrices.astype(np.float64),
-            sign * self.matrices,
-        ]
+        rotations = self.matrices.astype(np.float64)
+        irreps = [np.ones((24, 1, 1)), sign, plane @ axes @ plane.T, rotations, sign * rotations]
         return [irrep.astype(np.complex128) for irrep in irreps]
 
 

@@ -57,11 +57,7 @@ class TripleOrbits:
 
 
 def triple_orbits(third: Index, negation: Index) -> TripleOrbits:
-    """Orbits for frequencies numbered 0 to n - 1.
-
-    ``third`` (n, n) is the number of the frequency ``-(f + g)`` for each pair, or -1 for a pair to leave out;
-    ``negation`` (n,) the number of ``-f``.
-    """
+    """Orbits, given the number (n, n) of the frequency ``-(f + g)`` (-1: left out) and the number (n,) of ``-f``."""
     n = len(negation)
     first, second = np.nonzero(third >= 0)
     triples = np.sort([first, second, third[first, second]], axis=0)

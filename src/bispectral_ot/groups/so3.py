@@ -116,11 +116,8 @@ class TripleInvariants:
     multiplicities as weights the squares sum up to the squared norm of the bispectrum
     ``(a_l1 (x) a_l2) C [(+) a_l3^H] C^H`` of all pairs of degrees.
 
-    Attributes
-    ----------
-    owner : (n_terms,) triple of each nonzero term of the sums
-    entries : (n_terms, 3) positions of its three factors in the flat row of coefficients
-    values : (n_terms,) its factor
+    The nonzero terms of the sums are ``owner`` (n_terms,), the triple of each; ``entries`` (n_terms, 3), the positions
+    of its factors in the flat row of coefficients; and ``values``.
     """
 
     def __init__(self, triples: Triples, lmax: int) -> None:

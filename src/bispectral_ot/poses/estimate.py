@@ -27,14 +27,13 @@ _MISFIT_POWER = -3  # of the weight of a target (docs/poses.md)
 _LEAST_MISFIT = 1e-3  # smaller misfits are equal, so that identical images do not outvote all others
 
 
-@dataclass(frozen=True, eq=False)
-class Poses:
-    """Motions that bring each source into the pose of its targets.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Poses(MotionArray):
+    """Motions that bring each of n sources into the pose of its targets; NaN without a target or content.
 
     Attributes
     ----------
-    motions : (n,) the motions: mirrored left to right where ``mirrored``, turned counter-clockwise by ``angles``,
-        moved by ``shifts``; or a rotation in space. NaN where a source has no target, or no content
+    angles, mirrored, shifts, quaternions, rotations : see :class:`MotionArray`
     runner_up : (n,) best motions that differ from these by more than 30 degrees
     by_target : (n, k) best motion of each target by itself; NaN where there is none
     targets, weights : (n, k) positions of the targets (-1: none), and the weight of each
@@ -45,7 +44,6 @@ class Poses:
     size : height and width of the images that were compared
     """
 
-    motions: MotionArray
     runner_up: MotionArray
     by_target: MotionArray
     targets: Indices
@@ -63,36 +61,14 @@ class Poses:
     def __repr__(self) -> str:
         known = self.uncertainty[np.isfinite(self.uncertainty)]
         unit = "pixels" if self.angles is None and self.shifts is not None else "degrees"
-        return (
-            f"Poses({len(self):,} sources, {self.ambiguous[self.found].sum():,} ambiguous, "
-            f"{(~self.found).sum():,} without a pose; uncertainty "
-            + (f"{np.median(known):.1f} {unit})" if len(known) else "not known)")
-        )
+        precision = f"{np.median(known):.1f} {unit}" if len(known) else "not known"
+        counts = f"{self.ambiguous[self.found].sum():,} ambiguous, {(~self.found).sum():,} without a pose"
+        return f"Poses({len(self):,} sources, {counts}; uncertainty {precision})"
 
     @property
     def found(self) -> NDArray[np.bool_]:
         """Whether there is a pose: a target, and content on both sides (n,)."""
         return np.isfinite(self.fits)
-
-    @property
-    def angles(self) -> Floats | None:
-        """Turns in degrees, counter-clockwise as displayed, in (-180, 180]; None for shifts and rotations in space."""
-        return self.motions.angles
-
-    @property
-    def mirrored(self) -> NDArray[np.bool_] | None:
-        """Whether a source is mirrored left to right before it is turned; None where the symmetry has no mirrors."""
-        return self.motions.mirrored
-
-    @property
-    def shifts(self) -> Floats | None:
-        """Pixels (n, 2) down and to the right; None where the symmetry has no translations."""
-        return self.motions.shifts
-
-    @property
-    def rotations(self) -> Any:
-        """``scipy.spatial.transform.Rotation`` of n rotations in space; None for flat images."""
-        return self.motions.rotations
 
     def scale_of(self, size: tuple[int, ...]) -> float:
         """Pixels of an image (height, width, ...) per pixel of the images that were compared."""
@@ -100,23 +76,7 @@ class Poses:
 
 
 def find_motions(symmetry: str | None, signals: Any, transformer: Any = None) -> Motions:
-    """Motions of a symmetry, for signals of one size.
-
-    Parameters
-    ----------
-    symmetry
-        Symmetry of the poses.
-    signals
-        Signals of the size of the sources.
-    transformer
-        Features of the match, whose coefficients are used where possible.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> find_motions("d4", np.random.default_rng(0).random((3, 16, 16))).grid.shape
-    (8, 2)
-    """
+    """Motions of a symmetry for signals of one size; coefficients are those of the transformer where possible."""
     if symmetry in ("rotation", "rotation-reflection"):
         own = isinstance(transformer, PolarSpectrum) and transformer.symmetry == symmetry
         return PlanarMotions(transformer if own else PolarSpectrum(symmetry=symmetry).fit(signals[:1]))
@@ -166,10 +126,8 @@ def estimate_poses(
         With fewer than two there is no calibration.
     practice
         The same of other sources, from which the calibration is learned instead.
-    k
-        Targets that vote; all by default.
-    seed
-        Random seed of the calibration.
+    k, seed
+        Number of targets that vote (all by default), and random seed of the calibration.
     """
     known = (indices, shares) if practice is None else practice
     voters = np.unique(np.concatenate([indices.ravel(), known[0].ravel()]))
@@ -191,7 +149,7 @@ def estimate_poses(
         runtime.progress("poses", min(start + _BATCH, len(source)), len(source))
     votes = _joined(parts)
     return Poses(
-        motions=motions.by_name(votes.motions),
+        **vars(motions.by_name(votes.motions)),
         runner_up=motions.by_name(votes.runner_up),
         by_target=motions.by_name(votes.by_target),
         targets=indices[:, :k],
@@ -217,27 +175,14 @@ def _joined(parts: Iterable[Votes]) -> Votes:
 def _vote_in_blocks(motions: Motions, source: Rows, target: Rows, indices: Indices, shares: Floats) -> Votes:
     per_source = 8 * len(motions.grid) * (indices.shape[1] + 2)
     blocks = row_blocks(len(source), block_rows=max(1, _BLOCK_BYTES // per_source))
-    return _joined(Threads().map(_vote_block, blocks, rows=[source, indices, shares], shared=[target, motions]))
+    return _joined(Threads().map(vote, blocks, rows=[source, indices, shares], shared=[target, motions]))
 
 
-def _vote_block(_block: Block, source: Rows, indices: Indices, shares: Floats, target: Rows, motions: Motions) -> Votes:
-    return vote(motions, source, target, indices, shares)
-
-
-def vote(motions: Motions, source: Rows, target: Rows, indices: Indices, shares: Floats) -> Votes:
+def vote(_block: Block | None, source: Rows, indices: Indices, shares: Floats, target: Rows, motions: Motions) -> Votes:
     """Vote of the targets of each source on its pose.
 
     Every target j proposes the motion g that maximizes its fit ``c_j(g)``. The winner maximizes ``sum w_j c_j(g)`` with
     ``w_j = share_j^(1/2) (1 - max c_j)^-3``: transport tells which targets are similar, the fit how similar they are.
-
-    Parameters
-    ----------
-    motions
-        Candidates for the pose.
-    source, target
-        Coefficients (n, c) and (m, c).
-    indices, shares
-        (n, k) targets of each source and their fraction of its mass; an index of -1 is no target.
     """
     products = motions.products(source, target, indices)
     by_target = motions.locate(products, motions.fits(products).argmax(axis=-1))

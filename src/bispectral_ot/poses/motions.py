@@ -19,13 +19,9 @@ _LEAST_CURVATURE = np.pi**-2  # of a peak, in inverse square radians: its width 
 
 
 class Located(NamedTuple):
-    """Best motion near a start.
+    """Best motions (..., q) near a start, their fits (correlations), and the widths of their peaks in degrees.
 
-    Attributes
-    ----------
-    motions : (..., q) parameters of the motions
-    fits : (...) correlation of the moved signal with the other one, at most 1
-    widths : (...) degrees over which a parabola at the peak falls by 1/2; NaN for discrete motions
+    The width is the distance over which a parabola at the peak falls by 1/2; NaN for discrete motions.
     """
 
     motions: Floats
@@ -114,8 +110,7 @@ def climb(
 ) -> tuple[Any, Floats, Floats]:
     """Newton's method towards a peak of the fit; the point, its fit and the width of the peak in degrees.
 
-    ``derivatives`` gives fits (...), slopes (..., q) and downward curvatures (..., q, q) at a point, in radians;
-    ``move(point, step)`` takes a step, within reach of the start.
+    ``derivatives`` gives fits (...), slopes (..., q) and downward curvatures (..., q, q), in radians.
     """
     point = start
     for _ in range(_NEWTON_STEPS):
@@ -136,12 +131,6 @@ def _positive(hessian: Floats) -> tuple[Floats, Floats]:
 
 
 def wrapped(degrees: Floats) -> Floats:
-    """Angles in (-180, 180].
-
-    Examples
-    --------
-    >>> wrapped(np.array([-180.0, 190.0])).tolist()
-    [180.0, -170.0]
-    """
+    """Angles in (-180, 180]."""
     angles: Floats = 180.0 - (180.0 - degrees) % 360.0
     return angles

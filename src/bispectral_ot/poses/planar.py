@@ -26,8 +26,7 @@ _BLOCK_PIXELS = 2**22
 class WaveMotions(Motions):
     """Motions by angles in which the fit is a trigonometric polynomial: ``sum over f of Re(c_f e^{i f.angles})``.
 
-    Products are the real, then imaginary parts of c, for one or several sheets (plain and mirrored). The maximum is
-    found on a grid of angles and refined by Newton's method.
+    Products are the real, then imaginary parts of c, for one or several sheets (plain and mirrored).
     """
 
     def _set_waves(self, waves: NDArray[Any], steps: int) -> None:
@@ -56,21 +55,15 @@ class WaveMotions(Motions):
             hessian = np.einsum("...f,fa,fb->...ab", terms.real, self._waves, self._waves)
             return terms.real.sum(axis=-1), -terms.imag @ self._waves, hessian
 
-        reach = self._spacing
-        found = climb(derivatives, first, lambda at, step: np.clip(at + step, first - reach, first + reach))
-        return sheet, *found
+        low, high = first - self._spacing, first + self._spacing
+        return sheet, *climb(derivatives, first, lambda at, step: np.clip(at + step, low, high))
 
 
 class PlanarMotions(WaveMotions):
-    """Turns, and mirrors if the spectrum has that symmetry.
+    """Turns, and mirrors if the fitted spectrum has that symmetry.
 
     Turning an image counter-clockwise as displayed multiplies its coefficients of frequency k by ``e^{i k angle}``
     (rows go down). So the fit of the source x, turned, to y is ``sum over k of Re(e^{i k angle} sum x_k conj(y_k))``.
-
-    Parameters
-    ----------
-    spectrum
-        Polar spectrum, fitted to images of the size that will be given.
     """
 
     identity = (0.0, 0.0)
@@ -130,11 +123,10 @@ class PlanarMotions(WaveMotions):
 
 
 class CentredMotions(PlanarMotions):
-    """Turns, and mirrors if the spectrum has that symmetry, about the centre of the content; then a shift.
+    """Turns (and mirrors) about the centre of the content, then a shift.
 
-    Images are centred by mass before they are compared (:func:`~bispectral_ot.center`). With the content of the
-    source at s and that of the target at t, relative to the middle of the image, the shift after the turn R is
-    ``t - R s``: rows of coefficients end with s or t, and products with both, averaged like the other products.
+    With the content of the source at s and that of the target at t, relative to the middle of the image, the shift
+    after the turn R is ``t - R s``: rows of coefficients end with s or t, and products with both.
     """
 
     def coefficients(self, signals: NDArray[Any]) -> Rows:
@@ -175,16 +167,10 @@ class CentredMotions(PlanarMotions):
 
 
 class Shifts(WaveMotions):
-    """Cyclic shifts (down, right) in pixels.
+    """Cyclic shifts (down, right) of images (n, height, width[, channels]), in pixels; a side is 360 degrees.
 
     With F and G the Fourier transforms of source and target, the fit of the shift d is
-    ``sum over f of Re(conj(F_f) G_f e^{i f.d})`` over the low frequencies f except 0. Shifts are compared as angles, a
-    whole side being 360 degrees.
-
-    Parameters
-    ----------
-    signals
-        Images (n, height, width[, channels]).
+    ``sum over f of Re(conj(F_f) G_f e^{i f.d})`` over the low frequencies f except 0.
     """
 
     identity = (0.0, 0.0)
@@ -239,13 +225,7 @@ class Shifts(WaveMotions):
 
 
 class QuarterTurns(Motions):
-    """The eight motions of the square, applied exactly to images reduced to 16 x 16 by their cosine transform.
-
-    Parameters
-    ----------
-    signals
-        Images (n, side, side[, channels]).
-    """
+    """The eight motions of the square, applied exactly to images reduced to 16 x 16 by their cosine transform."""
 
     identity = (0.0, 0.0)
     mirrors = True
@@ -286,7 +266,7 @@ class QuarterTurns(Motions):
 def _low_frequencies(signals: NDArray[Any], transform: Callable[[NDArray[np.float32]], NDArray[Any]]) -> Rows:
     """Images (n, height, width[, channels]) to transformed rows of unit norm; zeros for constant images.
 
-    ``transform`` takes images (n, channels, height, width) of mean 0 and largest magnitude 1.
+    ``transform`` takes images (n, channels, height, width) of mean 0.
     """
     planes = signals.reshape(*signals.shape[:3], -1)
     blocks = row_blocks(len(signals), block_rows=max(1, _BLOCK_PIXELS // max(1, planes[0].size)))
@@ -307,8 +287,8 @@ def _unit_rows(_block: Block, planes: NDArray[Any], transform: Callable[[NDArray
 def cross_spectra(source: Rows, target: Rows, indices: Indices, starts: Indices, mirrors: bool, out: Rows) -> None:
     """Fill ``out`` (n, k, sheets, 2 K) with real, then imaginary parts of ``sum x conj(y)`` for each frequency.
 
-    Columns ``starts[f]`` to ``starts[f + 1]`` have frequency f: real parts, then imaginary ones. With ``mirrors``, a
-    second sheet has the mirrored source, whose coefficients are ``conj(x)``. An index of -1 is no target: zeros.
+    Columns ``starts[f]`` to ``starts[f + 1]`` have frequency f: real parts, then imaginary ones. The second sheet has
+    the mirrored source, ``conj(x)``. An index of -1 is no target: zeros.
     """
     n_frequencies = len(starts) - 1
     for i in range(indices.shape[0]):

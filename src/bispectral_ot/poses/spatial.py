@@ -19,14 +19,8 @@ class SpatialMotions(Motions):
     """Rotations of signals by their harmonic coefficients.
 
     With coefficients x, y of source and target, the fit of the rotation R is ``sum over l of <y_l, D_l(R) x_l>``,
-    summed over channels or shells. It is computed on a grid of rotations and refined by Newton's method on the group.
-
-    Parameters
-    ----------
-    analyse
-        Signals to real harmonic coefficients (n, signals, (lmax + 1) ** 2).
-    lmax
-        Highest degree.
+    summed over channels or shells; it is refined by Newton's method on the group. ``analyse`` computes real harmonic
+    coefficients (n, signals, (lmax + 1) ** 2).
     """
 
     identity = (0.0, 0.0, 0.0, 1.0)

@@ -44,10 +44,8 @@ def turn_image(
         (height, width) or (height, width, channels), of any real type.
     angle
         Degrees, counter-clockwise as displayed.
-    mirrored
-        Whether to mirror it first.
-    shift
-        Pixels down and to the right, afterwards.
+    mirrored, shift
+        Whether to mirror it first, and pixels down and to the right afterwards.
     fill
         Value of the corners, one number or one per channel; the median of the border by default.
     expand
@@ -90,7 +88,6 @@ def _moved(image: NDArray[Any], poses: Poses, i: int, fill: ArrayLike | None, *,
 
 
 def _certain(poses: Poses, n: int, what: str, *, guess: bool) -> NDArray[np.bool_]:
-    """Sources that are moved."""
     if n != len(poses):
         raise InputError(f"there are {n} {what}s but {len(poses)} poses; give one {what} for each source.")
     return poses.found & (guess | ~poses.ambiguous)
@@ -114,10 +111,8 @@ def upright_images(
         Poses of the sources.
     fill
         Value of the corners; the median of the border of each image by default.
-    expand
-        Enlarge the canvas of all images so that nothing is cut off.
-    guess
-        Also move images whose pose is ambiguous.
+    expand, guess
+        Enlarge the canvas so that nothing is cut off; also move images whose pose is ambiguous.
     """
     certain = _certain(poses, len(images), "image", guess=guess)
     if poses.rotations is not None:
@@ -177,10 +172,8 @@ def upright_files(
         Output folder.
     fill
         Value of the corners: ``"background"`` (the median of the border), ``"transparent"``, or a grey value.
-    expand
-        Enlarge the canvas so that nothing is cut off.
-    guess
-        Also move images whose pose is ambiguous.
+    expand, guess
+        Enlarge the canvas so that nothing is cut off; also move images whose pose is ambiguous.
     """
     if poses.rotations is not None:
         raise InputError("rotations in space do not apply to image files; use poses.rotations on your own data.")

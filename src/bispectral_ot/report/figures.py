@@ -37,7 +37,7 @@ def plot_poses(
     sources, targets = Pictures(source), Pictures(target)
     tiles: list[list[Tile | None]] = []
     for i in chosen.tolist():
-        line: list[Tile | None] = [Tile(sources[i]), Tile(_moved(sources, poses.motions, i), _pose_words(poses, i))]
+        line: list[Tile | None] = [Tile(sources[i]), Tile(_moved(sources, poses, i), _pose_words(poses, i))]
         line += [Tile(_moved(sources, poses.runner_up, i))] * ambiguous
         tiles.append([*line, Tile(targets[int(poses.targets[i, poses.weights[i].argmax()])])])
     heads = ("source", "best pose", "runner-up", "target") if ambiguous else ("source", "upright", "target")

@@ -125,7 +125,7 @@ def pose_table(poses: Poses, source: Dataset) -> pd.DataFrame:
     figures = {"fit": poses.fits, "score": poses.scores, "uncertainty": poses.uncertainty, "ambiguous": poses.ambiguous}
     second = {f"runner_up_{name}": values for name, values in _motion_columns(poses.runner_up).items()}
     positions = _positions("source", source, len(source))
-    return pd.DataFrame(positions | _motion_columns(poses.motions) | figures | second)
+    return pd.DataFrame(positions | _motion_columns(poses) | figures | second)
 
 
 def _motion_columns(motions: MotionArray) -> Columns:

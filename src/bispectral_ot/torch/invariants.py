@@ -197,6 +197,7 @@ class GlobalBispectrum(Invariant):
         self.parts = [(part.n_real, f"part{number}") for number, part in enumerate(transformer._parts)]
         for (_, name), part in zip(self.parts, transformer._parts, strict=True):
             self.keep(**{name: np.stack(part.positions)})
+        self.n_intensity = sum(len(part.weights) for part in transformer._parts[:2])
         self.keep(product_weights=transformer.product_weights_)
         self.mirrors = self.settings["symmetry"] != "rotation"
         if self.mirrors:
@@ -247,12 +248,10 @@ class GlobalBispectrum(Invariant):
         """Turn the vectors (cosine, sine) of edges back to the ray from the centre."""
         n_angles = samples.shape[-1]
         angles = 2 * math.pi / n_angles * torch.arange(n_angles, dtype=samples.dtype, device=samples.device)
-        fields = list(samples.unbind(1))
-        for place, multiple in ((channels + 1, 2), (channels + 3, 4)):
-            c, s = torch.cos(multiple * angles), torch.sin(multiple * angles)
-            cosine, sine = fields[place], fields[place + 1]
-            fields[place], fields[place + 1] = cosine * c + sine * s, sine * c - cosine * s
-        return torch.stack(fields, 1)
+        turns = torch.stack([torch.exp(-2j * angles), torch.exp(-4j * angles)])[:, None]
+        first, second = [channels + 1, channels + 3], [channels + 2, channels + 4]
+        vectors = torch.complex(samples[:, first], samples[:, second]) * turns
+        return torch.cat([samples[:, : channels + 1], torch.stack([vectors.real, vectors.imag], 2).flatten(1, 2)], 1)
 
     def rows_of(self, coefficients: Tensor) -> Tensor:
         """Rows from coefficients (n, frequencies, fields, rings)."""
@@ -270,23 +269,15 @@ class GlobalBispectrum(Invariant):
         for n_real, name in self.parts[1:]:
             first, second = self.table(name, coefficients.real)
             blocks.append(_parts(compressed[:, first] * compressed[:, second].conj(), n_real))
-        weights = self.table("product_weights", coefficients.real)
-        n_intensity = sum(block.shape[1] for block in blocks[: len(blocks) - len(self.parts) + 2])
-        edge_weight = settings["edge_weight"]
-        length, rows = math.hypot(1, edge_weight), torch.cat(blocks, 1)
-        products = torch.cat(
-            [
-                self.normalized(rows[:, :n_intensity], weights[:n_intensity], 1 / length),
-                self.normalized(rows[:, n_intensity:], weights[n_intensity:], edge_weight / length),
-            ],
-            dim=1,
-        )
+        rows, weights = torch.cat(blocks, 1), self.table("product_weights", coefficients.real)
+        edge_weight, products = settings["edge_weight"], []
+        for part, share in ((slice(self.n_intensity), 1), (slice(self.n_intensity, None), edge_weight)):
+            products.append(self.normalized(rows[:, part], weights[part], share / math.hypot(1, edge_weight)))
+        rows = torch.cat(products, 1)
         if not self.mirrors:
-            return products
-        odd = products[:, self.table("odd", weights)] * self.table("odd_scale", weights)
-        return torch.cat(
-            [products[:, self.table("even", weights)], odd.abs(), (odd @ self.table("dct", weights)).abs()], 1
-        )
+            return rows
+        odd = rows[:, self.table("odd", weights)] * self.table("odd_scale", weights)
+        return torch.cat([rows[:, self.table("even", weights)], odd.abs(), (odd @ self.table("dct", weights)).abs()], 1)
 
 
 def _edge_fields(across: Tensor, down: Tensor, tiny: float = 0.0) -> Tensor:

@@ -27,12 +27,9 @@ class BispectralLoss(nn.Module):
     features : str or transformer, optional
         Features with a PyTorch module (see :func:`to_torch`); by default the global bispectrum for rotations, whose
         gradients are smooth in the position of content, else the default of the symmetry.
-    reg : float
-        Regularisation, relative to the mean cost between reference images.
-    unbalanced : float, optional
-        Penalty of the marginals in the same unit; None fixes them.
-    tol, max_iter
-        See :func:`sinkhorn_divergence`.
+    reg, unbalanced, tol, max_iter
+        See :func:`sinkhorn_divergence`; ``reg`` and ``unbalanced`` are relative to the mean cost between reference
+        images.
 
     Examples
     --------

@@ -27,7 +27,7 @@ _CHECK_EVERY = 5  # iterations between two measurements of the marginal error
 _METRICS = ("sqeuclidean", "l2", "l1", "cosine")
 
 
-def _costs(x: Tensor, y: Tensor, metric: str) -> Tensor:
+def _costs(x: Tensor, y: Tensor, metric: Metric) -> Tensor:
     """Costs (batch, n, m) between points; the subgradient of a norm at zero is zero."""
     if metric == "sqeuclidean":
         return (x.square().sum(-1)[..., :, None] + y.square().sum(-1)[..., None, :] - 2 * x @ y.mT).clamp_min(0)
@@ -44,7 +44,7 @@ class _Problem(NamedTuple):
     a: Tensor
     b: Tensor
     reg: Tensor
-    metric: str
+    metric: Metric
     penalty: float | None
     tol: float
     max_iter: int
@@ -187,8 +187,7 @@ def sinkhorn_divergence(
     weights : pair of Tensor of shape (n,) and (m,), or with a batch, or None
         Positive masses of x and y; None for uniform ones with sum 1.
     reg : float, optional
-        Regularisation in the units of the cost; by default 0.05 times the mean cost between x and y, taken as a
-        constant.
+        Regularisation in the units of the cost; by default 0.05 times the mean cost, taken as a constant.
     unbalanced : float, optional
         Penalty of the marginals; None fixes them.
     debias : bool
@@ -224,8 +223,9 @@ def sinkhorn_divergence(
             "divide each by its sum, or give unbalanced=."
         )
     with torch.no_grad():
-        some = (points[:, :: max(1, points.shape[1] // 512)] for points in (x, y))
-        epsilon = 0.05 * _costs(*some, metric).mean((1, 2)) if reg is None else x.new_full((len(x),), float(reg))
+        some = [points[:, :: max(1, points.shape[1] // 512)] for points in (x, y)]
+        mean = _costs(some[0], some[1], metric).mean((1, 2))
+        epsilon = 0.05 * mean if reg is None else torch.full_like(mean, reg)
         epsilon = epsilon.clamp_min(torch.finfo(x.dtype).tiny ** 0.5)
     problem = _Problem(x, y, a, b, epsilon[:, None], metric, unbalanced, tol, max_iter)
     value = _value(problem)
@@ -242,7 +242,8 @@ def _value(problem: _Problem, *, symmetric: bool = False) -> Tensor:
     x = problem.x
     compiled = x.device.type == "cpu" and x.dtype == torch.float32 and len(x) == 1
     with torch.no_grad():
-        fixed = _Problem(*(part.detach() for part in problem[:5]), *problem[5:])
+        x, y, a, b = (part.detach() for part in problem[:4])
+        fixed = problem._replace(x=x, y=y, a=a, b=b)
         f, g, error = (_compiled_potentials if compiled else _solve)(fixed, symmetric)
     if error > problem.tol:
         warn(
@@ -281,7 +282,7 @@ def _checked(x: Tensor, y: Tensor, a: Tensor | None, b: Tensor | None) -> tuple[
 
 
 def check_tensor(name: str, tensor: Any, *, like: Tensor | None = None) -> None:
-    """Raise an :class:`InputError` unless a tensor is floating-point, finite, and of the device and dtype of another."""
+    """Raise an :class:`InputError` unless a tensor is floating-point, finite, and like another in device and dtype."""
     if not isinstance(tensor, Tensor) or not tensor.dtype.is_floating_point:
         kind = f"{tensor.dtype} of shape {tuple(tensor.shape)}" if isinstance(tensor, Tensor) else type(tensor).__name__
         raise InputError(f"{name} must be a floating-point tensor, got {kind}; convert with .float().")
