@@ -115,10 +115,10 @@ def _cell(config: dict[str, Any], sides: Callable[[], tuple[Path, Path]]) -> dic
             found = bot.match(*sides(), **options)
         except InputError:  # the frame does not suit the images: no source is recognised by it
             return {"accuracy": 0.0, "nearest": 0.0, "chosen": []}
-    details = found.label_details()
+    details = found.labels()
     return {
-        "accuracy": float((details.labels == found.source_labels).mean()),
-        "nearest": float((details.nearest == found.source_labels).mean()),
+        "accuracy": float((details.label == found.source_labels).mean()),
+        "nearest": float((details.nearest_label == found.source_labels).mean()),
         "chosen": list(found.settings["frame"]),
     }
 

@@ -108,7 +108,7 @@ def _measure(folder: Path, source: Dataset, target: Dataset, *, voters: int, see
     poses = found.poses(voters)
     seconds = time.perf_counter() - start
     best = found.top_matches(1).indices[:, 0]
-    given = found.label_details().labels
+    given = found.labels().label.to_numpy()
     estimates = {
         "vote": _angles(poses),
         "nearest": _angles(found.poses(1)),

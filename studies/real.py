@@ -129,12 +129,12 @@ def _match(source: Dataset, target: Dataset, features: str) -> Match:
 
 
 def _figures(found: Match) -> Cell:
-    details = found.label_details()
+    details = found.labels()
     truth = found.source_labels
     return {
-        "accuracy": float((details.labels == truth).mean()),
-        "nearest": float((details.nearest == truth).mean()),
-        "n_source": len(details.labels),
+        "accuracy": float((details.label == truth).mean()),
+        "nearest": float((details.nearest_label == truth).mean()),
+        "n_source": len(details.label),
         "marginals": found.settings["marginals"],
         "converged": found.converged,
     }

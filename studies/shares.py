@@ -17,7 +17,7 @@ from bispectral_ot.costs import Cost, Distance
 from bispectral_ot.datasets import Dataset, load, rotate_randomly, split_halves
 from bispectral_ot.errors import InputError
 from bispectral_ot.features import FittedFeatures, choose_features
-from bispectral_ot.matching.outliers import own_distances, rank, relaxed_plan, soft_distances
+from bispectral_ot.matching.outliers import rank, relaxed_plan, soft_distances
 from bispectral_ot.matching.target_marginal import solve_marginals
 from bispectral_ot.transport import Coupling, Sinkhorn
 from studies.cells import CellStore
@@ -261,7 +261,7 @@ def find_unmatched(task: Task) -> dict[str, float]:
     plan = relaxed_plan(Cost.from_matrix(task.costs))
     between, within = _Known(task.costs, "known"), _Known(task.within, "known")
     distances = soft_distances(between, plan.target_potential, plan.epsilon)
-    scores = rank(distances, own_distances(within, plan.target_potential, plan.epsilon))
+    scores = rank(distances, soft_distances(within, plan.target_potential, plan.epsilon, leave_out=True))
     low = scores < _UNMATCHED
     return {
         "auc": float(roc_auc_score(unknown, distances)),

@@ -233,32 +233,6 @@ def _ticks(names: Sequence[str]) -> tuple[list[int], list[str]]:
     return list(range(0, len(names), step)), [shortened(name, 20) for name in names[::step]]
 
 
-def draw_proportions(
-    ax: Axes | None,
-    classes: Sequence[str],
-    source: NDArray[np.float64],
-    interval: tuple[NDArray[np.float64], NDArray[np.float64]],
-    target: NDArray[np.float64],
-    true: NDArray[np.float64] | None = None,
-) -> Axes:
-    """Estimated proportions of the classes with intervals, those of the target, and true ones where known."""
-    places = np.arange(len(classes))
-    ax = axes_for(ax, min(14.0, 3.6 + 0.4 * len(places)), 3.4)
-    ax.bar(places, 100 * target, width=0.8, color=FAINT, label="target")
-    ax.bar(places, 100 * source, width=0.45, color=RIGHT, label="source, estimated")
-    reach = 100 * np.stack([source - interval[0], interval[1] - source]).clip(0)
-    ax.errorbar(places, 100 * source, reach, fmt="none", ecolor="black", capsize=3, label="90 % interval")
-    if true is not None and np.isfinite(true).all():
-        ax.plot(places, 100 * true, "D", color=WRONG, markersize=5, label="source, true")
-    ax.set_xticks(*_ticks(classes), rotation=90 if max(map(len, classes)) > 3 else 0, parse_math=False)
-    ax.set(ylabel="images (%)", title="Class proportions")
-    ax.set_ylim(bottom=0)
-    ax.grid(axis="y")
-    ax.set_axisbelow(True)
-    ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
-    return ax
-
-
 def draw_tree(ax: Axes | None, linkage: NDArray[np.float64], names: Sequence[str]) -> Axes:
     """Dendrogram of a linkage matrix (N - 1, 4)."""
     from scipy.cluster.hierarchy import dendrogram

@@ -163,7 +163,7 @@ def test_a_match_by_joined_features_is_named_and_ahead_of_its_weaker_part():
 
     def accuracy(features):
         match = bot.match(source, target, features=features)
-        return (match.label_details().labels == match.source_labels).mean()
+        return (match.labels().label == match.source_labels).mean()
 
     joined = accuracy("global-bispectrum+local-bispectrum")
     assert joined > accuracy("local-bispectrum")

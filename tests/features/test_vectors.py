@@ -39,13 +39,13 @@ def test_vectors_are_matched_compared_and_predicted(sides, tmp_path):
         "none",
         "sqeuclidean",
     )
-    assert (match.label_details().labels == match.source_labels).mean() > 0.95
+    assert (match.labels().label == match.source_labels).mean() > 0.95
     squared = ((sides[0].vectors[:, None].astype(float) - sides[1].vectors) ** 2).sum(axis=2)
     plain = bot.match(*(bot.Dataset.from_vectors(side.vectors) for side in sides))  # labels would teach a metric
     np.testing.assert_allclose(plain.coupling.cost.block(0, 60), squared, rtol=1e-3)
     match.predictor.save(tmp_path / "model.npz")
     predicted = Predictor.load(tmp_path / "model.npz").match(sides[0])
-    np.testing.assert_array_equal(predicted.label_details().labels, match.label_details().labels)
+    np.testing.assert_array_equal(predicted.labels().label, match.labels().label)
     comparison = bot.compare({"a": sides[0], "b": sides[1]})
     assert comparison.settings["features"] == "vectors"
     with pytest.raises(bot.InputError, match="have 3 columns but those of the match 12"):

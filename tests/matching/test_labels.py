@@ -10,9 +10,8 @@ import pytest
 import bispectral_ot as bot
 from bispectral_ot.errors import DataWarning
 from bispectral_ot.features.fitted import LinearMap
-from bispectral_ot.matching.class_proportions import class_offsets
-from bispectral_ot.matching.labels import probabilities
 from bispectral_ot.matching.learned_metric import LeftOut, WithinClass
+from bispectral_ot.matching.source_classes import class_offsets, probabilities
 
 COUNTS = (6, 4, 9)
 
@@ -116,7 +115,7 @@ def test_probabilities_are_calibrated_and_the_accuracy_is_foretold(match):
     check = match.to_check(0.99)
     left = np.delete(right(match), check)
     assert (len(check) + left.sum()) / len(right(match)) > 0.98
-    assert match.headline().facts()["to_check"] == len(match.to_check())
+    assert match.headline()["to_check"] == len(match.to_check())
 
 
 def test_labels_by_probability_are_better_than_by_the_plan_alone(match, halves):

@@ -15,8 +15,7 @@ import bispectral_ot as bot
 import bispectral_ot.features.fitted as fitted
 from bispectral_ot.costs import METRICS, STORAGES
 from bispectral_ot.costs.storage import storage_bytes
-from bispectral_ot.features import FeatureMap, GroupBispectrum, Pixels
-from bispectral_ot.groups import DihedralGroup
+from bispectral_ot.features import FeatureMap, Pixels
 from bispectral_ot.transport import SOLVERS
 
 
@@ -82,56 +81,6 @@ def test_exact_quarter_turns_are_undone():
     np.testing.assert_array_equal(match.top_matches(1).indices[:, 0], np.arange(30))
 
 
-@pytest.mark.parametrize("features", ["global-bispectrum", "best-rotation"])
-def test_mirror_images_are_matched_where_asked_for(features):
-    images = np.random.default_rng(3).integers(0, 255, (30, 9, 9)).astype(np.uint8)
-    moved = np.stack([np.rot90(image[:, ::-1], k % 4) for k, image in enumerate(images)])
-    turns, mirrors = (
-        bot.match(moved, images, symmetry=symmetry, features=features, solver=bot.Sinkhorn(reg=1e-3))
-        for symmetry in ("rotation", "rotation-reflection")
-    )
-    np.testing.assert_array_equal(mirrors.top_matches(1).indices[:, 0], np.arange(30))
-    assert mirrors.distance < 1e-3 < 0.1 < turns.distance
-    assert mirrors.settings["metric"] == "sqeuclidean"
-
-
-def test_content_off_the_centre_is_matched_once_it_is_centred(halves):
-    def shifted(dataset, seed):
-        moves = np.random.default_rng(seed).integers(-3, 4, (len(dataset), 2))
-        wide = np.pad(dataset.images, ((0, 0), (4, 4), (4, 4)))
-        images = np.array([np.roll(image, move, axis=(0, 1)) for image, move in zip(wide, moves, strict=True)])
-        return bot.Dataset(images, dataset.labels, classes=dataset.classes)
-
-    off = shifted(halves[0], 0), shifted(halves[1], 1)
-    centred = bot.center(off[0]), bot.center(off[1])
-    of_centred, of_off = (accuracy(bot.match(*sides, metric_learning="none"), *halves) for sides in (centred, off))
-    assert of_centred > of_off + 0.2
-    moving = bot.match(*off, symmetry="rotation-translation", metric_learning="none")
-    assert accuracy(moving, *halves) > of_centred - 0.03
-
-
-def test_aligned_features_keep_classes_and_measure_new_images(halves):
-    match = bot.match(*halves, features="best-rotation")
-    assert accuracy(match, *halves) > 0.75
-    assert match.settings["columns"] == 1200
-    assert match.settings["n_rotations"] == 40
-    assert "n_rotations" not in bot.match(*halves).settings
-    rows = (match.feature_map(side.images[:5]) for side in halves)
-    again = match.feature_map.distance(*rows, "sqeuclidean").rows(0, 5)
-    np.testing.assert_allclose(again, match.coupling.cost.block(0, 5)[:, :5], rtol=1e-4)
-    with pytest.raises(bot.InputError, match="cannot be turned to fit"):
-        bot.match(*halves, features="best-rotation", pca=10)
-    with pytest.raises(bot.InputError, match="no aligned form"):
-        bot.match(*halves, features="best-rotation", metric="l1")
-
-
-def test_exact_shifts_are_undone():
-    images = np.random.default_rng(4).integers(0, 255, (25, 8, 8)).astype(np.uint8)
-    moved = np.stack([np.roll(image, (k, 2 * k), axis=(0, 1)) for k, image in enumerate(images)])
-    match = bot.match(moved, images, symmetry="translation", metric="l2", solver=bot.Sinkhorn(reg=1e-3))
-    np.testing.assert_array_equal(match.top_matches(1).indices[:, 0], np.arange(25))
-
-
 # What may be given
 
 
@@ -145,24 +94,6 @@ def test_arrays_and_datasets_give_the_same(few):
     np.testing.assert_allclose(of_lists.coupling.to_dense(), of_datasets.coupling.to_dense(), rtol=1e-4)
     assert of_arrays.source_labels is None
     assert of_datasets.source_labels is not None
-
-
-@pytest.mark.parametrize("symmetry", ["none", "rotation", "rotation-reflection", "translation"])
-def test_colour_images_and_images_that_are_not_square(symmetry):
-    generator = np.random.default_rng(5)
-    a, b = generator.integers(0, 255, (12, 9, 12, 3)), generator.integers(0, 255, (10, 9, 12, 3))
-    match = bot.match(a.astype(np.uint8), b.astype(np.uint8), symmetry=symmetry)
-    assert match.converged
-    assert match.coupling.shape == (12, 10)
-
-
-def test_names_and_paths_are_loaded(tmp_path):
-    images = np.random.default_rng(0).integers(0, 255, (12, 8, 8)).astype(np.uint8)
-    np.save(tmp_path / "few.npy", images)
-    for path in (tmp_path / "few.npy", str(tmp_path / "few.npy")):
-        assert bot.match(path, images).distance == bot.match(images, images).distance
-    with pytest.raises(bot.DatasetError, match="neither a known dataset nor a file"):
-        bot.match("nowhere", images)
 
 
 def test_a_pair_of_images_and_labels_is_told_to_be_a_dataset(few):
@@ -189,13 +120,6 @@ def test_weights_are_passed_on(few):
     weights = np.arange(1.0, len(a) + 1)
     match = bot.match(a, b, source_weights=weights / weights.sum())
     np.testing.assert_allclose(match.coupling.to_dense().sum(axis=1), weights / weights.sum(), atol=1e-4)
-
-
-@pytest.mark.parametrize("solver", [bot.ExactTransport()])
-def test_other_solvers(few, solver):
-    match = bot.match(*few, solver=solver)
-    assert match.converged
-    assert type(solver).__name__ in match.settings["solver"]
 
 
 @pytest.mark.parametrize(("name", "solver"), SOLVERS.items())
@@ -234,18 +158,6 @@ def test_sets_on_different_scales_are_told_where_the_features_see_it(few, featur
         bot.match(bot.normalize(a), bot.normalize(wide), features=features)
 
 
-@pytest.mark.parametrize(
-    "options", [{}, {"features": "best-rotation"}, {"features": "ring-bispectrum", "normalize": False}, {"pca": 5}]
-)
-def test_scales_that_the_features_do_not_see_are_no_matter(few, options):
-    a, b = few
-    options = {"marginals": "balanced", "metric_learning": "none", **options}
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        match = bot.match(a, b.images * 257.0, **options)
-        assert match.distance == pytest.approx(bot.match(a, b, **options).distance, rel=1e-3)
-
-
 def test_normalization_uses_the_same_two_numbers_for_both_sides(few):
     a, b = (side.images.astype(np.float64) for side in few)
     both = np.concatenate([a, b])
@@ -255,17 +167,6 @@ def test_normalization_uses_the_same_two_numbers_for_both_sides(few):
 
 
 # Features
-
-
-def test_features_by_name_and_by_transformer_are_the_same(few):
-    for name, transformer in (
-        ("pixels", Pixels()),
-        ("ring-bispectrum", bot.RingBispectrum()),
-    ):
-        by_name, by_object = bot.match(*few, features=name), bot.match(*few, features=transformer)
-        np.testing.assert_allclose(by_name.coupling.to_dense(), by_object.coupling.to_dense(), rtol=1e-6)
-        assert by_name.settings["features"] == name
-        assert by_object.settings["features"] == type(transformer).__name__
 
 
 def test_folded_features_are_weighted_also_at_the_end_of_a_pipeline(few):
@@ -299,28 +200,6 @@ def test_any_transformer_or_pipeline_will_do(few, transformer, columns):
     assert match.converged
     assert match.settings["columns"] == columns
     assert match.feature_map(few[0].images).shape == (len(few[0]), columns)
-
-
-@pytest.mark.parametrize("shape", [(1, 8), (8, 1)])
-@pytest.mark.parametrize(
-    "features",
-    [
-        bot.CyclicBispectrum(),
-        make_pipeline(bot.CyclicBispectrum(), StandardScaler()),
-        GroupBispectrum(DihedralGroup(4)),
-        make_pipeline(StandardScaler(with_mean=False, with_std=False), GroupBispectrum(DihedralGroup(4))),
-    ],
-)
-def test_signals_on_groups_are_matched_whatever_moved_them(features, shape):
-    signals = np.random.default_rng(6).random((20, 8), dtype=np.float32)
-    if "Cyclic" in repr(features):
-        moved = np.stack([np.roll(signal, k) for k, signal in enumerate(signals)])
-    else:
-        moved = np.stack([DihedralGroup(4).translate(signal, k % 8) for k, signal in enumerate(signals)])
-    a, b = moved.reshape(20, *shape), signals.reshape(20, *shape)
-    match = bot.match(a, b, features=features, metric="l2", solver=bot.Sinkhorn(reg=1e-3))
-    np.testing.assert_array_equal(match.top_matches(1).indices[:, 0], np.arange(20))
-    assert len(match.feature_map(a)) == 20
 
 
 class Brightness:
@@ -380,20 +259,6 @@ def test_the_kept_variance_is_scikit_learns(few):
     assert match.settings["pca"] == 6
 
 
-def test_components_of_folded_features_are_those_of_the_unfolded(few):
-    folded = bot.match(*few, features=bot.RingBispectrum(n_angles=8), metric="l2", pca=5)
-    unfolded = bot.match(*few, features=bot.RingBispectrum(n_angles=8, folded=False), metric="l2", pca=5)
-    assert folded.settings["kept_variance"] == pytest.approx(unfolded.settings["kept_variance"], rel=1e-3)
-    assert folded.distance == pytest.approx(unfolded.distance, rel=1e-3)
-
-
-def test_a_few_components_of_bispectra_keep_the_classes(halves):
-    for features, kept in (("ring-bispectrum", 0.9), ("global-bispectrum", 0.7)):
-        whole, reduced = (bot.match(*halves, features=features, metric="l2", pca=pca) for pca in (None, 60))
-        assert reduced.settings["kept_variance"] > kept
-        assert abs(accuracy(whole, *halves) - accuracy(reduced, *halves)) < 0.06
-
-
 @pytest.mark.parametrize("pca", [0, -1, 65, 2.5, True, "many"])
 def test_a_number_of_components_that_cannot_be_is_refused(few, pca):
     with pytest.raises(bot.InputError, match="pca"):
@@ -436,19 +301,6 @@ def test_a_budget_that_cannot_be_met_is_an_error_before_any_work(few):
     assert {stage for stage, *_ in calls} <= {"rotate", "prepare"}  # of the left-out targets
 
 
-@pytest.mark.parametrize("solver", [bot.ExactTransport()])
-def test_a_solver_that_does_not_fit_is_an_error_before_any_work(few, solver):
-    a, b = few
-    calls = []
-    dense = solver.extra_bytes((len(a), len(b)))
-    budget = storage_bytes((len(a), len(b)), feature_bytes=0, block_rows=512)["recompute"] + dense
-    with pytest.raises(bot.MemoryBudgetError, match=r"dense matrices of 60 x 60 entries .* Use Sinkhorn"):
-        bot.match(a, b, solver=solver, working_memory=budget - 1, progress=lambda *call: calls.append(call))
-    assert {stage for stage, *_ in calls} <= {"rotate", "prepare"}
-    assert bot.match(a, b, solver=solver, working_memory=budget).settings["storage"] == "recompute"
-    assert bot.match(a, b, working_memory=budget - 1).converged
-
-
 def test_images_are_seen_once_and_the_plan_is_solved_once_whatever_is_asked(few, monkeypatch, tmp_path):
     seen, solved = [], []
     features, call, solve = fitted._features, FeatureMap.__call__, bot.Sinkhorn.solve
@@ -484,33 +336,12 @@ def test_the_settings_say_how_it_was_done(few):
     assert all(seconds >= 0 for seconds in match.seconds.values())
 
 
-@pytest.mark.parametrize(
-    ("options", "symmetry"),
-    [
-        ({"features": "pixels"}, "none"),
-        ({"features": bot.GlobalBispectrum(symmetry="rotation-reflection")}, "rotation-reflection"),
-        ({"features": PCA(3)}, None),
-    ],
-)
-def test_the_symmetry_told_is_that_of_the_features(few, options, symmetry):
-    assert bot.match(*few, **options).settings["symmetry"] == symmetry
-
-
 def test_progress_tells_each_stage_to_its_end(few):
     last = {}
     bot.match(*few, progress=lambda stage, done, total: last.__setitem__(stage, (done, total)))
     stages = {"rotate", "prepare", "resample", "features", "metric", "cost", "outliers", "classes", "intervals"}
     assert set(last) == stages | {"transport", "summary"}
     assert all(done == total for done, total in last.values())
-
-
-def test_the_feature_map_sees_images_as_the_match_did(few):
-    a, b = few
-    for options in ({}, {"pca": 5}, {"normalize": False}):
-        match = bot.match(a, b, metric="l2", **options)
-        features = match.feature_map
-        distances = features.distance(features(a.images), features(b.images), "l2").rows(0, len(a))
-        np.testing.assert_allclose(distances, match.coupling.cost.block(0, len(a)), rtol=1e-3, atol=1e-4)
 
 
 def test_constant_images_are_counted_and_do_no_harm(few):
@@ -524,18 +355,6 @@ def test_constant_images_are_counted_and_do_no_harm(few):
     assert match.converged
     assert np.isfinite(match.coupling.to_dense()).all()
     assert caught[0].filename == __file__
-
-
-@pytest.mark.parametrize("symmetry", ["none", "rotation", "translation"])
-@pytest.mark.parametrize("metric", METRICS)
-def test_sets_of_constant_images_alone_are_matched_evenly(symmetry, metric):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", bot.DataWarning)
-        match = bot.match(
-            np.full((3, 8, 8), 7, np.uint8), np.full((4, 8, 8), 7, np.uint8), symmetry=symmetry, metric=metric
-        )
-    np.testing.assert_allclose(match.coupling.to_dense(), 1 / 12, rtol=1e-4)
-    assert match.distance == pytest.approx(0, abs=1e-6)
 
 
 # What is refused, before the work
@@ -578,22 +397,6 @@ def test_colours_against_grey_are_refused_with_the_way_out(few):
     expected = bot.match(a, b).distance
     assert bot.match(bot.load(colours, grey=True), b).distance == pytest.approx(expected, rel=1e-5)
     assert bot.match(a.images[..., None], b).distance == pytest.approx(expected, rel=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("images", "words"),
-    [
-        (np.zeros((0, 8, 8)), "no images"),
-        (np.zeros((4, 64)), "flattened"),
-        (np.zeros((8, 8)), "shape"),
-        (np.full((2, 8, 8), np.nan), "image 0"),
-        (np.zeros((2, 8, 8)) * 1j, "real numbers"),
-        ([np.zeros((8, 8)), np.zeros((7, 8))], "bring them to one size"),
-    ],
-)
-def test_images_that_are_none_are_refused(few, images, words):
-    with pytest.raises(bot.InputError, match=words):
-        bot.match(images, few[1])
 
 
 def test_images_on_both_sides_are_reported(few):

@@ -7,7 +7,6 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 import bispectral_ot as bot
-from bispectral_ot.datasets.pictures import Pictures
 from studies.synthetic_shapes import synthetic_shapes
 
 
@@ -47,16 +46,6 @@ def test_lists_and_arrays_are_the_same_as_datasets(sides):
     assert bot.match(*whole, symmetry="so3-shapes").settings["features"] == "shell-bispectrum"
 
 
-def test_normalization_does_not_touch_shapes(sides):
-    one, other = (bot.match(*sides, normalize=normalize).distance for normalize in (True, False))
-    assert one == other
-
-
-def test_clouds_are_compared(sides):
-    comparison = bot.compare({"turned": sides[0], "upright": sides[1]}, permutations=19)
-    assert comparison.pair("turned", "upright").p_value > 0.05
-
-
 def test_volumes_of_different_sizes_are_matched():
     bodies = [np.zeros((12, 12, 12), dtype=np.uint8) for _ in range(3)]
     bodies[0][2:9, 3:5, 3:5] = 200  # a bar
@@ -78,16 +67,3 @@ def test_kinds_do_not_mix(sides):
         bot.match(sides[0], volumes)
     with pytest.raises(bot.InputError, match=r"dataset 'target': clouds must have shape \(n, points, 3\)"):
         bot.match(sides[0], np.zeros((2, 8, 8)))
-
-
-def test_pictures_of_shapes_show_the_nearer_side_brighter():
-    turn, tilt = np.radians((35.0, 25.0))
-    towards = np.array([np.sin(turn) * np.cos(tilt), -np.cos(turn) * np.cos(tilt), np.sin(tilt)])
-    aside = np.array([np.cos(turn), np.sin(turn), 0.0])
-    cloud = np.array([aside + 0.5 * towards, -aside - 0.5 * towards])  # right and near, left and far
-    picture = Pictures(bot.Dataset([cloud, np.concatenate([cloud, cloud])], kind="clouds"))[0]
-    half = picture.shape[1] // 2
-    assert picture[:, half:].max() > 2 * picture[:, :half].max() > 0
-    volume = np.zeros((1, 8, 8, 8))
-    volume[0, 2:5, 3:6, 2:7] = 1
-    assert Pictures(bot.Dataset(volume, kind="volumes"))[0].shape == picture.shape

@@ -36,11 +36,11 @@ def test_counts_and_matches_are_those_of_the_match() -> None:
     assert table is not None
     np.testing.assert_array_equal(dense(page), table.counts)
     assert page["facts"]["accuracy"] == table.accuracy
-    top, details, sources = match.top_matches(5), match.label_details(), page["sources"]
+    top, details, sources = match.top_matches(5), match.labels(), page["sources"]
     for slot, index in enumerate(sources["index"]):
         assert [page["targets"]["index"][j] for j in sources["matches"][slot]] == top.indices[index].tolist()
         np.testing.assert_allclose(sources["weights"][slot], top[1][index], rtol=1e-3, atol=1e-12)
-        assert page["columns"][sources["given"][slot]] == details.labels[index]
+        assert page["columns"][sources["given"][slot]] == details.label[index]
     order = [sources["probability"][slot] for slot in page["check"]]
     assert order == sorted(order)
     assert len(order) == 30
@@ -78,7 +78,7 @@ def test_many_images_are_a_sample_with_every_class(monkeypatch: pytest.MonkeyPat
     assert len(page["sources"]["index"]) == 40
     assert set(page["sources"]["label"]) == set(page["targets"]["label"]) == {0, 1, 2}
     assert dense(page).sum() == 300
-    worst = sorted(match.label_details()[1])[:10]
+    worst = sorted(match.labels().probability)[:10]
     np.testing.assert_allclose([page["sources"]["probability"][slot] for slot in page["check"]], worst, rtol=1e-3)
 
 

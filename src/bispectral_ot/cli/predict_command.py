@@ -47,9 +47,9 @@ def predict(
             content["poses"] = tables.pose_summary(poses)
         tables.write_tables(call.folder, written)
         if found.target_labels is not None:
-            given, probabilities = found.label_details()[:2]
-            content["labels"] = {str(name): int((given == name).sum()) for name in dict.fromkeys(given)}
-            content["expected_accuracy"] = float(probabilities.mean())
+            given = found.labels()
+            content["labels"] = {str(name): int(count) for name, count in given.label.value_counts(sort=False).items()}
+            content["expected_accuracy"] = float(given.probability.mean())
             table = class_table(found)
             content |= {} if table is None else {"accuracy": table.accuracy, "recall": table.recall}
 

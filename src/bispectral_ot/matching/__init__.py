@@ -3,26 +3,15 @@
 from bispectral_ot.matching.evaluation import ClassPreservation, ClassTable, class_preservation, class_table
 from bispectral_ot.matching.label_transfer import LabelTransfer
 from bispectral_ot.matching.match import match
-from bispectral_ot.matching.outliers import Outliers
 from bispectral_ot.matching.predictor import Predictor
 from bispectral_ot.matching.result import Match
-from bispectral_ot.matching.results import (
-    ClassProportions,
-    ExpectedAccuracy,
-    Headline,
-    LabelDetails,
-    Prediction,
-    Shift,
-    TopMatches,
-)
+from bispectral_ot.matching.results import ClassProportions, ExpectedAccuracy, Outliers, Prediction, Shift, TopMatches
 
 __all__ = [
     "ClassPreservation",
     "ClassProportions",
     "ClassTable",
     "ExpectedAccuracy",
-    "Headline",
-    "LabelDetails",
     "LabelTransfer",
     "Match",
     "Outliers",

@@ -30,23 +30,9 @@ Index = NDArray[np.int64]
 # Widths of the kernels, relative to the median distance of left-out targets.
 _WIDTHS = (0.01, 0.03, 0.1)
 # Targets that are left out, those that they are compared with while a metric is chosen, and for the calibration.
-LEFT_OUT, _CHOOSING, _REFERENCES = 1024, 4096, 32768
+_LEFT_OUT, _CHOOSING, _REFERENCES = 1024, 4096, 32768
 # Smallest kernel mean relative to that of the nearest class, and prior variance of biases and slope.
-_TINY, _BIAS_VARIANCE = 1e-30, 1.0
-_STEPS = 200
-
-
-class Calibration(NamedTuple):
-    """``log p(image | class) = sum_s weights_s score_s + count_slope log(count) + bias``, but for a constant."""
-
-    weights: Vector
-    count_slope: float
-    biases: Vector
-
-    def log_likelihoods(self, scores: Vector, counts: Vector) -> Vector:
-        """Log-likelihoods (n, classes) of scores (n, classes, s); -inf for classes without targets."""
-        found = scores @ self.weights + self.count_slope * _log(counts) + self.biases
-        return np.where(counts > 0, found, -np.inf)
+_TINY, _BIAS_VARIANCE = 1e-30, 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,24 +43,24 @@ class ClassModel:
     ----------
     classes, counts : (classes,) names, and number of targets
     widths : of the kernels, in the units of the cost
-    coefficients, intercepts : (columns, classes) and (classes,) of the linear discriminant; None without one
-    calibration : weights of the scores, and biases
+    calibration : (s + 1 + classes,) weights of the scores, slope of the logarithm of the count, and biases
     likelihoods, labels : (k, classes) and (k,) of the left-out targets
     moved, distances : (k, columns) features of the left-out targets, and (k,) their soft distances to the others
     shrinkage : of the learned metric; 1 where there is none
+    coefficients, intercepts : (columns, classes) and (classes,) of the linear discriminant; None without one
     """
 
     classes: NDArray[Any]
     counts: Vector
-    widths: tuple[float, ...]
-    coefficients: Rows | None = field(repr=False)
-    intercepts: Vector | None = field(repr=False)
-    calibration: Calibration
+    widths: Vector
+    calibration: Vector
     likelihoods: Vector = field(repr=False)
     labels: Index = field(repr=False)
     moved: Rows = field(repr=False)
     distances: Vector = field(repr=False)
     shrinkage: float
+    coefficients: Rows | None = field(default=None, repr=False)
+    intercepts: Vector | None = field(default=None, repr=False)
 
     def log_likelihoods(self, cost: Cost, rows: Rows, codes: Index) -> tuple[Vector, Vector]:
         """Log-likelihoods (n, classes) and soft distances (n,) of images, from their cost to the targets.
@@ -85,14 +71,15 @@ class ClassModel:
         for number, width in enumerate(self.widths):
             plan = EntropicCoupling.of_potential(cost, np.zeros(cost.shape[1]), reg=width / cost.scale, tol=1.0)
             mass = plan.summary(k=0, target_labels=codes).source_class_mass
-            scores.append(_scores(_widened(mass, len(self.counts)), self.counts))
+            missing = len(self.counts) - mass.shape[1]
+            scores.append(_scores(np.pad(mass, ((0, 0), (0, missing))), self.counts))
             if number == len(self.widths) // 2:
                 distances = plan.source_potential - width * np.log(plan.source_weights)
             runtime.progress("classes", number + 1, len(self.widths))
         if self.coefficients is not None:
             assert self.intercepts is not None
             scores.append(_relative(np.asarray(rows @ self.coefficients, dtype=np.float64) + self.intercepts))
-        return self.calibration.log_likelihoods(np.stack(scores, axis=-1), self.counts), distances
+        return calibrated(self.calibration, np.stack(scores, axis=-1), self.counts), distances
 
 
 class MovedTargets(NamedTuple):
@@ -116,7 +103,7 @@ class MovedTargets(NamedTuple):
         if (counts > 1).sum() < 2:
             return None
         able = np.flatnonzero(counts[target.labels] > 1)
-        at = able[balanced_rows(target.labels[able], LEFT_OUT, seed=seed)]
+        at = able[balanced_rows(target.labels[able], _LEFT_OUT, seed=seed)]
         turned = target.kind == "images" and symmetry is not None and "rotation" in symmetry
         if not turned or is_chunked(target.images):
             return cls(at, None)
@@ -147,94 +134,77 @@ def fit_class_model(
     """
     names, inverse = np.unique(labels, return_inverse=True)
     codes = inverse.astype(np.int64)
-    counts = np.bincount(codes).astype(np.float64)
+    counts, own = np.bincount(codes).astype(np.float64), codes[moved]
     if len(fitted.features) == 2:
         fitted.features.append(np.array(fitted.features[1][moved]))
+    left_out = _leave_out(fitted, moved, codes, seed) if learn and not fitted.feature_map.transformer.aligns else None
+    euclidean = left_out is not None and fitted.spec.metric in ("l2", "sqeuclidean")
+    shrinkage, coefficients, intercepts = 1.0, None, None
+    if left_out is not None:
+        if euclidean:
+            shrinkage = _choose_metric(fitted, left_out, moved, codes, seed)
+            if shrinkage < 1:
+                fitted.learn(left_out.within.power(shrinkage, -0.5))
+        scored = {each: _relative(left_out.discriminants(each)) for each in SHRINKAGES}
+        best = min(SHRINKAGES, key=lambda each: fit_calibration(scored[each][..., None], own, counts, biases=False)[1])
+        coefficients, intercepts = left_out.within.discriminant(shrinkage, best)
+        see = fitted.feature_map
+        if shrinkage == 1 and see.projection is None and see.weights is not None:
+            coefficients = coefficients * np.sqrt(see.weights)[:, None]
     see, metric = fitted.feature_map, fitted.spec.metric
-    within = left_out = None
-    shrinkage = discriminant = 1.0
-    if learn and not see.transformer.aligns:
-        sample = _with(moved, balanced_rows(codes, covariance_sample(fitted.features[1].shape[1]), seed=seed))
-        rows = see.plain(np.asarray(fitted.features[1][sample]))
-        within = WithinClass.fit(rows, codes[sample], len(names))
-    if within is not None:
-        own, turned = (see.plain(np.asarray(part)) for part in (fitted.features[1][moved], fitted.features[2]))
-        left_out = LeftOut(within, turned, own - within.means[codes[moved]], codes[moved])
-        chosen = _with(moved, balanced_rows(codes, _CHOOSING, seed=seed))
-        references = see.plain(np.asarray(fitted.features[1][chosen]))
-        place = np.searchsorted(chosen, moved)
-        if metric in ("l2", "sqeuclidean"):
-            shrinkage = _choose_metric(left_out, references, codes[chosen], place, metric, len(names))
-        losses = {
-            each: fit_calibration(_relative(left_out.discriminants(each))[..., None], codes[moved], counts)[1]
-            for each in SHRINKAGES
-        }
-        discriminant = min(losses, key=lambda each: losses[each])
-        if shrinkage < 1:
-            fitted.learn(within.power(shrinkage, -0.5))
-    return _calibrated(fitted, moved, names, codes, left_out, shrinkage, discriminant, seed)
-
-
-def _calibrated(
-    fitted: FittedFeatures,
-    moved: Index,
-    names: NDArray[Any],
-    codes: Index,
-    left_out: LeftOut | None,
-    shrinkage: float,
-    discriminant: float,
-    seed: int,
-) -> ClassModel:
-    """Class model whose calibration compares the left-out targets with all others."""
-    see, metric = fitted.feature_map, fitted.spec.metric
-    counts = np.bincount(codes).astype(np.float64)
-    at = _with(moved, random_rows(len(codes), _REFERENCES, seed=seed))
+    at = np.union1d(moved, random_rows(len(codes), _REFERENCES, seed=seed))
     references = np.asarray(fitted.features[1][at])
-    if left_out is not None and metric in ("l2", "sqeuclidean"):
+    if left_out is not None and euclidean:
         plain = see.plain(references) if shrinkage == 1 else references
         distances = _in_metric(left_out.squared_distances(plain, shrinkage), metric)
     else:
         distances = see.distance(fitted.features[2], references, metric).rows(0, len(moved))
-    place = np.searchsorted(at, moved)
-    scores, widths, soft = _kernel_scores(distances, codes[at], place, len(names), seed)
-    coefficients = intercepts = None
-    if left_out is not None:
-        scores.append(_relative(left_out.discriminants(discriminant)))
-        coefficients, intercepts = left_out.within.discriminant(shrinkage, discriminant)
-        if shrinkage == 1 and see.projection is None and see.weights is not None:
-            coefficients = coefficients * np.sqrt(see.weights)[:, None]
-    stacked = np.stack(scores, axis=-1)
-    calibration, _ = fit_calibration(stacked, codes[moved], counts)
-    likelihoods = calibration.log_likelihoods(stacked, np.maximum(counts - 1, 1))
+    scores, widths, soft = _kernel_scores(distances, codes[at], np.searchsorted(at, moved), len(names), seed)
+    stacked = np.stack([*scores, *([scored[best]] if left_out is not None else [])], axis=-1)
+    calibration, _ = fit_calibration(stacked, own, counts)
+    likelihoods = calibrated(calibration, stacked, np.maximum(counts - 1, 1))
     rows = np.asarray(fitted.features[2])
     return ClassModel(
-        names, counts, widths, coefficients, intercepts, calibration, likelihoods, codes[moved], rows, soft, shrinkage
+        names, counts, widths, calibration, likelihoods, own, rows, soft, shrinkage, coefficients, intercepts
     )
 
 
-def _choose_metric(
-    left_out: LeftOut, references: Rows, codes: Index, place: Index, metric: Metric, n_classes: int
-) -> float:
+def _leave_out(fitted: FittedFeatures, moved: Index, codes: Index, seed: int) -> LeftOut | None:
+    """Covariance within classes, and the moved targets left out of it; None where no class varies."""
+    see, rows = fitted.feature_map, fitted.features[1]
+    sample = np.union1d(moved, balanced_rows(codes, covariance_sample(rows.shape[1]), seed=seed))
+    within = WithinClass.fit(see.plain(np.asarray(rows[sample])), codes[sample], int(codes.max()) + 1)
+    if within is None:
+        return None
+    upright, turned = (see.plain(np.asarray(part)) for part in (rows[moved], fitted.features[2]))
+    return LeftOut(within, turned, upright - within.means[codes[moved]], codes[moved])
+
+
+def _choose_metric(fitted: FittedFeatures, left_out: LeftOut, moved: Index, codes: Index, seed: int) -> float:
     """Shrinkage whose kernels give the left-out targets the largest likelihood."""
-    counts = np.bincount(codes, minlength=n_classes).astype(np.float64)
+    chosen, n_classes = np.union1d(moved, balanced_rows(codes, _CHOOSING, seed=seed)), int(codes.max()) + 1
+    references = fitted.feature_map.plain(np.asarray(fitted.features[1][chosen]))
+    counts = np.bincount(codes[chosen], minlength=n_classes).astype(np.float64)
     losses: dict[float, float] = {}
     for number, shrinkage in enumerate(SHRINKAGES):
         whitened = left_out.within.power(shrinkage, -0.5)(references)
-        distances = _in_metric(left_out.squared_distances(whitened, shrinkage), metric)
-        scores, _, _ = _kernel_scores(distances, codes, place, n_classes, 0)
-        losses[shrinkage] = fit_calibration(np.stack(scores, axis=-1), left_out.labels, counts)[1]
+        distances = _in_metric(left_out.squared_distances(whitened, shrinkage), fitted.spec.metric)
+        scores, _, _ = _kernel_scores(distances, codes[chosen], np.searchsorted(chosen, moved), n_classes, 0)
+        losses[shrinkage] = fit_calibration(np.stack(scores, axis=-1), left_out.labels, counts, biases=False)[1]
         runtime.progress("metric", number + 1, len(SHRINKAGES))
     return min(losses, key=lambda each: losses[each])
 
 
 def _kernel_scores(
     distances: Rows, codes: Index, place: Index, n_classes: int, seed: int
-) -> tuple[list[Vector], tuple[float, ...], Vector]:
+) -> tuple[list[Vector], Vector, Vector]:
     """Scores of left-out targets at each width, the widths, and soft distances at the middle one.
 
-    A target is compared with all others of its class: of every other class one target at random is left out, too, or
-    counts would give classes away.
+    A target is compared with all others of its class: of every other class one target at random is left out as well,
+    or counts would give classes away.
     """
+    from scipy.sparse import csr_array
+
     k, generator = len(place), np.random.default_rng(seed)
     left = np.zeros(distances.shape, dtype=np.bool_)
     left[np.arange(k), place] = True
@@ -244,65 +214,61 @@ def _kernel_scores(
         others = np.flatnonzero(codes[place] != c)
         left[others, members[generator.integers(len(members), size=len(others))]] = True
     median = float(np.median(distances[:, :: max(1, distances.shape[1] // 256)])) or 1.0
-    indicator, scores = np.eye(n_classes, dtype=np.float32)[codes], []
-    soft = np.zeros(k)
+    indicator = csr_array((np.ones(len(codes), np.float32), (codes, np.arange(len(codes)))), (n_classes, len(codes)))
+    scores, soft = [], np.zeros(k)
     for number, width in enumerate(_WIDTHS):
         exponents = distances / np.float32(-width * median)
         exponents[left] = -np.inf
         highest = exponents.max(axis=1, keepdims=True)
         kernel = np.exp(exponents - highest)
-        scores.append(_scores((kernel @ indicator).astype(np.float64), counts - 1))
+        scores.append(_scores((indicator @ kernel.T).T.astype(np.float64), counts - 1))
         if number == len(_WIDTHS) // 2:
             soft = -width * median * (highest[:, 0] + np.log(kernel.sum(axis=1)))
-    return scores, tuple(width * median for width in _WIDTHS), soft.astype(np.float64)
+    return scores, median * np.array(_WIDTHS), soft.astype(np.float64)
 
 
-def fit_calibration(scores: Vector, labels: Index, counts: Vector) -> tuple[Calibration, float]:
+def calibrated(calibration: Vector, scores: Vector, counts: Vector) -> Vector:
+    """Log-likelihoods (n, classes) of scores (n, classes, s); -inf for classes without targets.
+
+    ``log p(image | class) = sum_s weights_s score_s + slope log(count) + bias``, but for a constant.
+    """
+    weights, slope, biases = np.split(calibration, [scores.shape[2], scores.shape[2] + 1])
+    return np.where(counts > 0, scores @ weights + slope * _log(counts) + biases, -np.inf)
+
+
+def fit_calibration(scores: Vector, labels: Index, counts: Vector, *, biases: bool = True) -> tuple[Vector, float]:
     """Multinomial logistic regression on scores (k, classes, s) with shared weights; also its mean loss.
 
-    Weights are not negative; biases have a prior. Classes count alike, whatever their number of targets: likelihoods
-    are asked for, and not probabilities among the targets.
+    Weights are not negative; biases have a prior, or are 0. Class proportions of ``labels`` are offsets of the
+    regression, so that log-likelihoods do not depend on them.
     """
     from scipy.optimize import minimize
     from scipy.special import log_softmax
 
     n_classes, n_scores = len(counts), scores.shape[2]
-    importance = 1 / np.bincount(labels, minlength=n_classes)[labels]
-    importance *= len(labels) / importance.sum()
-    prior = np.bincount(labels, weights=importance, minlength=n_classes)
-    offset = np.where(prior > 0, np.log(np.maximum(prior, _TINY)), -1e30)
+    present = np.bincount(labels, minlength=n_classes)
+    offset = np.where(present > 0, np.log(np.maximum(present, 1)), -1e30)
     log_counts, rows = _log(counts - 1), np.arange(len(labels))
 
     def loss(x: Vector) -> tuple[float, Vector]:
-        weights, slope, biases = x[:n_scores], x[n_scores], x[n_scores + 1 :]
-        log_p = log_softmax(scores @ weights + slope * log_counts + biases + offset, axis=1)
-        value = -(importance @ log_p[rows, labels]) + (biases @ biases + slope**2) / (2 * _BIAS_VARIANCE)
+        weights, slope, bias = x[:n_scores], x[n_scores], x[n_scores + 1 :] if biases else np.zeros(n_classes)
+        log_p = log_softmax(scores @ weights + slope * log_counts + bias + offset, axis=1)
+        value = -log_p[rows, labels].sum() + (bias @ bias + slope**2) / (2 * _BIAS_VARIANCE)
         wrong = np.exp(log_p)
         wrong[rows, labels] -= 1
-        wrong *= importance[:, None]
         columns = wrong.sum(axis=0)
         of_weights = np.tensordot(wrong, scores, axes=([0, 1], [0, 1]))
-        gradient = [*of_weights, columns @ log_counts + slope / _BIAS_VARIANCE, *(columns + biases / _BIAS_VARIANCE)]
-        return float(value), np.array(gradient)
+        of_biases = columns + bias / _BIAS_VARIANCE if biases else []
+        return float(value), np.array([*of_weights, columns @ log_counts + slope / _BIAS_VARIANCE, *of_biases])
 
-    first = np.concatenate([np.full(n_scores, 1 / n_scores), np.zeros(n_classes + 1)])
-    bounds = [(0, None)] * n_scores + [(None, None)] * (n_classes + 1)
-    found = minimize(loss, first, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": _STEPS})
-    x = found.x
-    return Calibration(x[:n_scores], float(x[n_scores]), x[n_scores + 1 :]), float(found.fun) / len(labels)
+    first = np.concatenate([np.full(n_scores, 1 / n_scores), np.zeros(1 + n_classes * biases)])
+    bounds = [(0, None)] * n_scores + [(None, None)] * (len(first) - n_scores)
+    found = minimize(loss, first, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 200})
+    return np.append(found.x, np.zeros(n_classes * (not biases))), float(found.fun) / len(labels)
 
 
 def _in_metric(squares: Rows, metric: Metric) -> Rows:
     return np.sqrt(squares, out=squares) if metric == "l2" else squares
-
-
-def _with(needed: Index, others: Index) -> Index:
-    """Positions of both, increasing."""
-    return np.union1d(needed, others)
-
-
-def _widened(mass: Vector, n_classes: int) -> Vector:
-    return np.pad(mass, ((0, 0), (0, n_classes - mass.shape[1])))
 
 
 def _scores(sums: Vector, counts: Vector) -> Vector:

@@ -1,16 +1,20 @@
-"""How well a match keeps classes together: the paper's measure."""
+"""Class preservation: how well a match keeps classes together, the paper's measure."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from pandas import DataFrame
+from sklearn.metrics import confusion_matrix
 
-from bispectral_ot.datasets import Dataset
 from bispectral_ot.errors import InputError
-from bispectral_ot.matching.result import Match, check_labels
+
+if TYPE_CHECKING:
+    from bispectral_ot.datasets import Dataset
+    from bispectral_ot.matching.result import Match
 
 
 @dataclass(frozen=True)
@@ -30,18 +34,22 @@ class ClassPreservation:
     confusion: NDArray[np.int64] = field(repr=False)
     classes: NDArray[Any] = field(repr=False)
 
+    def to_frame(self) -> DataFrame:
+        """Confusion table."""
+        return DataFrame(self.confusion, index=self.classes, columns=self.classes)
+
 
 def class_preservation(
     match: Match, source_labels: ArrayLike | None = None, target_labels: ArrayLike | None = None
 ) -> ClassPreservation:
     """Compare each source's own class with its label: the most probable class, or the one that gets most of its mass.
 
-    Sources of weight 0 go nowhere, and are not counted.
+    Sources of weight 0 are not counted.
 
     Parameters
     ----------
     match
-        The match to judge.
+        Match to evaluate.
     source_labels, target_labels
         One label for each source and each target; the match's own by default, which are names where they come from
         Datasets. Numbers must mean the same on both sides: ``Dataset.labels`` count the classes of their own set.
@@ -50,30 +58,23 @@ def class_preservation(
     --------
     >>> import bispectral_ot as bot
     >>> source, target = bot.split_halves(bot.load("digits"), per_class=10)
-    >>> kept = bot.class_preservation(bot.match(source, target))
-    >>> kept.confusion.shape
-    (10, 10)
-    >>> bool(kept.accuracy > 0.5)
+    >>> bool(bot.class_preservation(bot.match(source, target)).accuracy > 0.5)
     True
     """
-    from sklearn.metrics import confusion_matrix
-
     n, m = match.coupling.shape
     truth = _given_or_own(source_labels, match.source_labels, n, "source")
     targets = _given_or_own(target_labels, match.target_labels, m, "target")
     names, codes = np.unique(targets, return_inverse=True)
-    if match.target_labels is not None and np.array_equal(_codes(match.target_labels), codes):
-        # the same classes under the names that the match has read already: no second pass
-        own = match.label_details().labels
-        predicted = names[np.searchsorted(np.unique(match.target_labels), own)]
+    own = None if match.target_labels is None else np.unique(match.target_labels, return_inverse=True)
+    if own is not None and np.array_equal(own[1], codes):  # the classes of the match, perhaps under other names
+        predicted = names[np.searchsorted(own[0], match.labels().label.to_numpy())]
     else:
         given, weights = match.class_weights(targets, to="source")
         predicted = given[weights.argmax(axis=1)]
     moved = match.coupling.source_weights > 0
     classes = np.union1d(truth, targets)
     confusion = confusion_matrix(truth[moved], predicted[moved], labels=classes)
-    counts = confusion.sum(axis=1)
-    hits = np.diag(confusion)
+    counts, hits = confusion.sum(axis=1), np.diag(confusion)
     recall = np.divide(hits, counts, out=np.full(len(classes), np.nan), where=counts > 0)
     return ClassPreservation(float(hits.sum() / moved.sum()), recall, confusion, classes)
 
@@ -124,6 +125,20 @@ def class_table(match: Match) -> ClassTable | None:
     return ClassTable(tuple(rows), tuple(columns), counts, kept.accuracy if common else None, recall)
 
 
+def check_labels(labels: ArrayLike | None, size: int) -> NDArray[Any]:
+    """Labels as an array (size,)."""
+    try:
+        array = np.asarray(labels)
+        if array.dtype.kind == "O":
+            np.unique(array)
+    except (TypeError, ValueError):  # a None among names, lists of different lengths
+        raise InputError("labels must be all numbers or all strings, one per element.") from None
+    if array.shape != (size,):
+        given = f"{len(array)} entries" if array.ndim == 1 else f"shape {array.shape}"
+        raise InputError(f"labels has {given} but there are {size} elements; give one label per element.")
+    return array
+
+
 def _present(dataset: Dataset | None, labels: NDArray[Any]) -> list[str]:
     """Names of the classes that have images, in the order of the dataset where it is known."""
     present = {str(name) for name in np.unique(labels)}
@@ -135,7 +150,3 @@ def _given_or_own(given: ArrayLike | None, own: NDArray[Any] | None, size: int, 
     if given is None and own is None:
         raise InputError(f"the {side} set has no labels; match a Dataset with labels, or pass labels for both sides.")
     return check_labels(own if given is None else given, size)
-
-
-def _codes(labels: NDArray[Any]) -> NDArray[np.int64]:
-    return np.unique(labels, return_inverse=True)[1]

@@ -13,7 +13,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from bispectral_ot.datasets import Dataset
 from bispectral_ot.errors import DataWarning, InputError
-from bispectral_ot.literals import Marginals
 from bispectral_ot.matching.match import match
 from bispectral_ot.matching.result import Match
 
@@ -21,9 +20,8 @@ from bispectral_ot.matching.result import Match
 class LabelTransfer(ClassifierMixin, BaseEstimator):
     """Labels of new images by a labelled set of targets.
 
-    :meth:`predict` and :meth:`predict_proba` judge every image by itself, by the class model of the targets.
-    :meth:`transduce` matches a whole set of images with the targets: class proportions of the set are estimated, and
-    features, metric and plan are those of both sets.
+    :meth:`predict` and :meth:`predict_proba` judge every image by itself; :meth:`transduce` matches a whole set of
+    images with the targets, and estimates its class proportions.
 
     Parameters
     ----------
@@ -73,10 +71,10 @@ class LabelTransfer(ClassifierMixin, BaseEstimator):
             )
         self.classes_, codes = np.unique(values, return_inverse=True)
         self.n_features_in_ = int(np.prod(target.signals.shape[1:]))
-        self.target_ = _relabelled(target, codes, len(self.classes_))
+        self.target_ = replace(target, labels=codes, classes=tuple(map(str, range(len(self.classes_)))))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DataWarning)  # of sources that are the targets
-            self.match_ = self._matched(_relabelled(target, None, 0), self.target_, marginals="relaxed")
+            self.match_ = match(_unlabelled(target), self.target_, marginals="relaxed", **self.get_params())
         return self
 
     def predict(self, X: ArrayLike | Dataset) -> NDArray[Any]:
@@ -86,34 +84,17 @@ class LabelTransfer(ClassifierMixin, BaseEstimator):
     def predict_proba(self, X: ArrayLike | Dataset) -> NDArray[np.float64]:
         """Class probabilities (n, c) of images, each by itself, in the class proportions of the targets."""
         check_is_fitted(self)
-        return self._probabilities(self.match_.predictor.match(_dataset(X)))
-
-    def transduce(self, X: ArrayLike | Dataset) -> Match:
-        """Match of a whole set of images with the targets; see :meth:`Match.labels` for names of classes by number."""
-        check_is_fitted(self)
-        return self._matched(_relabelled(_dataset(X), None, 0), self.target_)
-
-    def _matched(self, source: Dataset, target: Dataset, marginals: Marginals | None = None) -> Match:
-        return match(
-            source,
-            target,
-            symmetry=self.symmetry,
-            features=self.features,
-            metric=self.metric,  # type: ignore[arg-type]
-            metric_learning=self.metric_learning,
-            marginals=marginals,
-            normalize=self.normalize,
-        )
-
-    def _probabilities(self, found: Match) -> NDArray[np.float64]:
-        """Class probabilities in the order of ``classes_``; weights of the plan where there is no class model."""
-        if found.classes is None:
+        found = self.match_.predictor.match(_dataset(X))
+        if found.classes is None:  # too few targets for a class model: weights of the plan
             names, weights = found.class_weights(to="source")
         else:
             names, weights = found.classes.model.classes, found.classes.probabilities
-        probabilities = np.zeros((len(weights), len(self.classes_)))
-        probabilities[:, names.astype(np.int64)] = weights
-        return probabilities
+        return weights[:, np.argsort(names.astype(np.int64))]
+
+    def transduce(self, X: ArrayLike | Dataset) -> Match:
+        """Match of a whole set of images with the targets; its labels are positions in ``classes_``."""
+        check_is_fitted(self)
+        return match(_unlabelled(_dataset(X)), self.target_, **self.get_params())
 
 
 def _dataset(X: ArrayLike | Dataset) -> Dataset:
@@ -124,6 +105,5 @@ def _dataset(X: ArrayLike | Dataset) -> Dataset:
     return Dataset.from_vectors(array) if array.ndim == 2 else Dataset(array)
 
 
-def _relabelled(dataset: Dataset, codes: NDArray[np.int64] | None, n_classes: int) -> Dataset:
-    """The same elements with classes 0, 1, 2, ... by number, or without labels."""
-    return replace(dataset, labels=codes, classes=tuple(map(str, range(n_classes))))
+def _unlabelled(dataset: Dataset) -> Dataset:
+    return replace(dataset, labels=None, classes=())

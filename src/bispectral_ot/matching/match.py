@@ -1,16 +1,15 @@
-"""The front door: two datasets in, a match out."""
+"""Match of two datasets: the stages from images to a plan."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from bispectral_ot import runtime
 from bispectral_ot.checks import check_choice
@@ -21,13 +20,14 @@ from bispectral_ot.datasets.load import as_datasets
 from bispectral_ot.datasets.transforms import warn_of_shared
 from bispectral_ot.engines.cluster import as_engine
 from bispectral_ot.errors import DataWarning, InputError, warn
-from bispectral_ot.features import FeatureMap, FittedFeatures, choose_features
+from bispectral_ot.features import FittedFeatures, choose_features
 from bispectral_ot.features.frame_choice import JudgedFrames
+from bispectral_ot.features.registry import FeatureSpec
 from bispectral_ot.literals import Marginals
-from bispectral_ot.matching.class_model import ClassModel, MovedTargets, fit_class_model
-from bispectral_ot.matching.labels import SourceClasses, warn_of_collapse, warn_of_shift
+from bispectral_ot.matching.class_model import MovedTargets, fit_class_model
 from bispectral_ot.matching.outliers import outlier_scores, warn_of_outliers
 from bispectral_ot.matching.result import Match, label_names, read_plan
+from bispectral_ot.matching.source_classes import SourceClasses
 from bispectral_ot.matching.target_marginal import (
     choose_marginals,
     solve_marginals,
@@ -67,74 +67,62 @@ def match(
     Parameters
     ----------
     source, target
-        Datasets, or arrays (n, height, width) or (n, height, width, channels) of the same size;
-        1-D signals, for features such as ``GroupBispectrum``, as (n, 1, length); point clouds as (n, points, 3), or as
-        lists of arrays (points_i, 3) of different sizes. Names and paths are loaded, as by
-        :func:`~bispectral_ot.load`. For labels make a ``Dataset(images, labels)``.
+        Datasets, or arrays (n, height, width) or (n, height, width, channels) of the same size; 1-D signals as
+        (n, 1, length); point clouds as (n, points, 3), or as lists of arrays (points_i, 3). Names and paths are loaded,
+        as by :func:`~bispectral_ot.load`. For labels make a ``Dataset(images, labels)``.
     symmetry
-        What the comparison should not see: ``"rotation"``, ``"rotation-reflection"`` (mirror images, too),
-        ``"rotation-translation"`` and ``"rotation-reflection-translation"`` (content that is not centred, too),
-        ``"translation"``, ``"d4"`` (quarter turns and mirror images), ``"so3"`` (3-D rotation of signals on the
-        sphere, images being latitude by longitude), ``"so3-shapes"`` (3-D rotation of point clouds (n, points, 3) and
-        of voxel volumes (n, depth, height, width)) or ``"none"``. None for what the features do not see; where they are
-        left to the default, too, what suits the kind of the datasets: ``"rotation"`` for images, ``"so3-shapes"`` for
-        clouds and volumes.
+        Transformations to ignore: ``"rotation"``, ``"rotation-reflection"``, ``"rotation-translation"``,
+        ``"rotation-reflection-translation"``, ``"translation"``, ``"d4"`` (quarter turns and mirror images), ``"so3"``
+        (3-D rotation of signals on the sphere, given as latitude by longitude), ``"so3-shapes"`` (3-D rotation of point
+        clouds and of voxel volumes (n, depth, height, width)) or ``"none"``. None for the symmetry of the features, or
+        of the kind of the datasets: ``"rotation"`` for images, ``"so3-shapes"`` for clouds and volumes.
     features
-        A name (``"pixels"``, ``"bispectrum"``, the default for rotation, made of ``"global-bispectrum"``
-        and ``"local-bispectrum"``, ``"ring-bispectrum"`` as in the paper, ``"best-rotation"``, which compares each
-        pair at its best rotation, ...; all of them in ``bispectral_ot.features.FEATURES``), any scikit-learn
-        transformer or pipeline, or None for the symmetry's default. Transformers are fitted to both sets together (to
-        4,096 images at most, evenly taken); those that want rows get flattened images.
+        A name in ``bispectral_ot.features.FEATURES`` (``"bispectrum"``, the default for rotation, ``"pixels"``,
+        ``"ring-bispectrum"`` as in the paper, ``"best-rotation"``, which compares each pair at its best rotation, ...),
+        any scikit-learn transformer or pipeline, or None for the symmetry's default. Transformers are fitted to both
+        sets together (to 4,096 images at most, evenly taken); those that want rows get flattened images.
     metric
-        ``"l1"``, ``"l2"``, ``"sqeuclidean"`` or ``"cosine"``; None for what suits the features (``"sqeuclidean"`` for
-        combined, coupled, local and aligned ones, else ``"l1"``).
+        ``"l1"``, ``"l2"``, ``"sqeuclidean"`` or ``"cosine"``; None for the metric that suits the features.
     intensity
-        Whether brightness and contrast count, for combined and local features: ``"ignore"`` (the default) or
-        ``"keep"``.
+        Whether brightness and contrast count: ``"ignore"`` (the default) or ``"keep"``.
     frame
-        How images are placed on their canvas (docs/frames.md): ``"canvas"`` takes the whole image, ``"picture"`` the
-        picture inside a margin that an editor filled, ``"content"`` what differs from the colour of the border, centred
-        and brought to one size, ``"common"`` one scale in pixels for all images; one for each set as
-        ``("picture", "canvas")``. ``"auto"`` takes the whole canvas of arrays, and of images in files the frame in
-        which source and target agree best; ``settings["frame"]`` says which, and a :class:`DataWarning` why.
+        Placement of images on their canvas (docs/frames.md): ``"canvas"`` takes the whole image, ``"picture"`` the
+        picture inside a margin that an editor filled, ``"content"`` the part that differs from the colour of the
+        border, ``"common"`` one scale in pixels for all images; one for each set as ``("picture", "canvas")``.
+        ``"auto"`` takes the whole canvas of arrays, and of images in files the frame in which both sets agree best.
     solver
         ``Sinkhorn()`` by default, ``ExactTransport()``, or their names (``"sinkhorn"``, ``"exact"``).
     normalize
-        Bring both sets to mean 0 and standard deviation 1 first, with the same two numbers for both (the
-        paper's way). Say False where that was done before. Sets of different ranges (8 and 16 bits) stay different:
-        a :class:`~bispectral_ot.DataWarning` says so where the features see it.
+        Bring both sets to mean 0 and standard deviation 1 first, with the same two numbers for both.
     pca
-        Reduce the features to this many principal components of both sets together: far less memory and time for
-        an approximation that ``settings["kept_variance"]`` measures. L1 is then taken between components.
+        Number of principal components of both sets together to which the features are reduced;
+        ``settings["kept_variance"]`` measures the approximation.
     source_weights, target_weights
         Mass of each element, summing to one on each side; uniform by default.
     marginals
-        Target marginal. ``"balanced"``: every target gets its weight; class proportions of the source are those of the
-        target. ``"estimated"``: class proportions of the source are estimated, and held for classes as a whole.
-        ``"relaxed"``: targets get what comes. None, the default, chooses ``"estimated"`` where the target has labels
-        and ``"relaxed"`` where not, but ``"balanced"`` where weights, another solver or penalties of its own are given.
-        Where an estimate is refuted by the sources, the match is relaxed, with a warning. See docs/labels.md.
+        Target marginal. ``"balanced"``: every target gets its weight. ``"estimated"``: class proportions of the source
+        are estimated, and held for classes as a whole. ``"relaxed"``: the target marginal is unconstrained. None
+        chooses ``"estimated"`` where the target has labels and ``"relaxed"`` where not, but ``"balanced"`` where
+        weights, another solver or penalties of its own are given. An estimate that the sources refute is replaced by
+        ``"relaxed"``, with a warning. See docs/labels.md.
     metric_learning
-        ``"auto"``: where the target has labels, and two classes of two images or more, distances are Mahalanobis
-        distances by the shrunk within-class covariance of the targets. The shrinkage is the one under which left-out
-        targets, after random motions of the symmetry, are recognized best; it may turn out to be none. ``"none"``:
-        distances as the features have them. Probabilities of labels are calibrated in either case.
+        ``"auto"``: where the target has two classes of two images or more, distances are Mahalanobis distances by the
+        shrunk within-class covariance of the targets; the shrinkage is chosen on left-out targets after random motions
+        of the symmetry. ``"none"``: distances as the features have them.
     working_memory, storage
-        Byte budget for features and cost (``"4GB"``), and how the cost is kept; see :class:`~bispectral_ot.Cost`.
+        Byte budget for features and cost (``"4GB"``), and storage of the cost; see :class:`~bispectral_ot.Cost`.
     client
-        A ``distributed.Client``: features, cost and passes are then computed on the workers of its Dask cluster, and
-        ``working_memory`` is that of each worker. The result is the same. Folders of images and Zarr stores that are
-        given by their path are read by the workers, which must see them. See docs/scale.md.
+        ``distributed.Client``: features, cost and passes are computed on the workers of its Dask cluster, with
+        ``working_memory`` for each. Folders and Zarr stores that are given by path are read by the workers.
     state
-        File for the state of the solve: a call that was cut off goes on from it; see :meth:`Sinkhorn.solve`.
+        File for the state of the solve, from which an interrupted call is resumed; see :meth:`Sinkhorn.solve`.
     progress
         Called as ``progress(stage, done, total)``.
 
     Returns
     -------
     Match
-        Where the solver misses its tolerance, with a :class:`~bispectral_ot.NotConvergedWarning` and
-        ``converged=False``.
+        With ``converged=False`` and a :class:`~bispectral_ot.NotConvergedWarning` where the tolerance is missed.
 
     Examples
     --------
@@ -163,147 +151,104 @@ def match(
         elsewhere = engine is not None and engine.local is not engine
         kind: Kind | None = "sphere" if symmetry == "so3" or features == "sphere-bispectrum" else None
         sides = as_datasets((source, target), ("source", "target"), stay=elsewhere, frames=frames, kind=kind)
-        choice = choosing(kind=sides[0].kind)
-        if choice.symmetry == "so3-shapes":
+        spec = choosing(kind=sides[0].kind)
+        if spec.symmetry == "so3-shapes":
             sides = [as_shapes(side) for side in sides]
-        problem = _Problem.of(sides, options, (source_weights, target_weights), state)
-        warn_of_shared(*sides)
-        moved = MovedTargets.of(sides[1], choice.symmetry)
-        turned = [] if moved is None or moved.images is None else [moved.images]
-        # features as they are must not depend on labels
-        fitting, further = ([*sides, *turned], []) if problem.learn else (sides, turned)
-        stages = Stages()
-        with stages.measured("features"):
-            fitted = FittedFeatures(
-                fitting,
-                choice,
-                normalize=normalize,
-                pca=pca,
-                storage=storage,
-                solver_bytes=problem.solver.extra_bytes((len(sides[0]), len(sides[1]))),
-                further=further,
+        return _solve(sides, spec, options, (source_weights, target_weights), state, frames.settings)
+
+
+def _solve(
+    sides: Sequence[Dataset],
+    spec: FeatureSpec,
+    options: MatchOptions,
+    weights: tuple[ArrayLike | None, ArrayLike | None],
+    state: str | Path | None,
+    about: dict[str, Any],
+) -> Match:
+    """Features, outliers, learned metric, cost, class probabilities and plan of two sets, each computed once."""
+    solver, stages, learn = check_solver(options.solver), Stages(), options.metric_learning == "auto"
+    if state is not None and not isinstance(solver, Sinkhorn):
+        raise InputError(f"the state of a solve is kept by Sinkhorn only, got {solver!r}; leave state out.")
+    labels = label_names(sides[0]), label_names(sides[1])
+    masses = (
+        as_weights(weights[0], len(sides[0]), "source_weights"),
+        as_weights(weights[1], len(sides[1]), "target_weights"),
+    )
+    weighted = any(given is not None for given in weights)
+    marginals = choose_marginals(options.marginals, solver, labels[1], weighted=weighted)
+    if marginals == "balanced":
+        warn_of_different_proportions(labels, masses)
+    warn_of_shared(*sides)
+    moved = MovedTargets.of(sides[1], spec.symmetry)
+    turned = [] if moved is None or moved.images is None else [moved.images]
+    with stages.measured("features"):
+        fitted = FittedFeatures(
+            [*sides, *turned] if learn else sides,
+            spec,
+            normalize=options.normalize,
+            pca=options.pca,
+            storage=options.storage,
+            solver_bytes=solver.extra_bytes((len(sides[0]), len(sides[1]))),
+            further=[] if learn else turned,  # without learning, features must not depend on labels
+        )
+    model = classes = outliers = None
+    if marginals != "balanced":
+        # by distances that were not learned: those between the targets that a metric was fitted to are too small
+        with stages.measured("outliers"):
+            outliers = outlier_scores(fitted.feature_map, spec.metric, (fitted.features[0], fitted.features[1]))
+            warn_of_outliers(outliers.fraction)
+    if moved is not None and labels[1] is not None:
+        with stages.measured("metric"):
+            model = fit_class_model(fitted, moved.positions, labels[1], learn=learn)
+    with stages.measured("cost"):
+        cost = fitted.cost(0, 1)
+    if model is not None and labels[1] is not None:
+        with stages.measured("classes"):
+            codes = np.searchsorted(model.classes, labels[1]).astype(np.int64)
+            totals = np.bincount(codes, weights=masses[1], minlength=len(model.classes)).astype(np.float64)
+            classes = SourceClasses.of(
+                model, fitted.feature_map, cost, fitted.features[0], codes, marginals=marginals, totals=totals
             )
-        pixels = [None if side.placement is None else side.placement.pixels for side in sides]
-        about = {"normalize": normalize, "frame": [side.frame for side in sides], "frame_pixels": pixels}
-        return problem.solved(fitted, stages, moved, about | frames.settings)
-
-
-@dataclass(frozen=True, eq=False)
-class _Problem:
-    """Two sets, checked, and how they are to be matched.
-
-    Attributes
-    ----------
-    sides, labels, weights : of source and target
-    solver, marginals : how the plan is found
-    learn : whether to learn a metric
-    state : file for the state of the solve
-    """
-
-    sides: Sequence[Dataset]
-    labels: tuple[NDArray[Any] | None, NDArray[Any] | None]
-    weights: tuple[NDArray[np.float64], NDArray[np.float64]]
-    solver: Solver
-    marginals: Marginals
-    learn: bool
-    state: str | Path | None
-
-    @classmethod
-    def of(
-        cls,
-        sides: Sequence[Dataset],
-        options: MatchOptions,
-        weights: tuple[ArrayLike | None, ArrayLike | None],
-        state: str | Path | None,
-    ) -> _Problem:
-        solver = check_solver(options.solver)
-        if state is not None and not isinstance(solver, Sinkhorn):
-            raise InputError(f"the state of a solve is kept by Sinkhorn only, got {solver!r}; leave state out.")
-        labels = label_names(sides[0]), label_names(sides[1])
-        checked = (
-            as_weights(weights[0], len(sides[0]), "source_weights"),
-            as_weights(weights[1], len(sides[1]), "target_weights"),
-        )
-        weighted = any(given is not None for given in weights)
-        way = choose_marginals(options.marginals, solver, labels[1], weighted=weighted)
-        if way == "balanced":
-            warn_of_different_proportions(labels, checked)
-        return cls(sides, labels, checked, solver, way, options.metric_learning == "auto", state)
-
-    def solved(
-        self, fitted: FittedFeatures, stages: Stages, moved: MovedTargets | None, about: dict[str, Any]
-    ) -> Match:
-        """Metric, cost, outliers, class probabilities and plan, each computed once, as a match."""
-        model = classes = outliers = None
-        if self.marginals != "balanced":
-            # by distances that were not learned: those between the targets that a metric was fitted to are too small
-            with stages.measured("outliers"):
-                features = fitted.features[0], fitted.features[1]
-                outliers = outlier_scores(fitted.feature_map, fitted.spec.metric, features)
-                warn_of_outliers(outliers.fraction)
-        if moved is not None and self.labels[1] is not None:
-            with stages.measured("metric"):
-                model = fit_class_model(fitted, moved.positions, self.labels[1], learn=self.learn)
-        features, see = (fitted.features[0], fitted.features[1]), fitted.feature_map
-        with stages.measured("cost"):
-            cost = fitted.cost(0, 1)
-        if model is not None:
-            with stages.measured("classes"):
-                classes = self._classes(model, see, cost, features[0])
-        way = self._marginals(classes)
-        with stages.measured("transport"):
-            solving = {} if self.state is None else {"state": self.state}
-            estimate = None if classes is None else classes.estimate
-            coupling = solve_marginals(way, self.solver, cost, self.weights, self.labels[1], estimate, **solving)
-        with stages.measured("summary"):
-            summary = read_plan(coupling, *self.labels)
-        return Match(
-            coupling,
-            source=self.sides[0],
-            target=self.sides[1],
-            source_labels=self.labels[0],
-            target_labels=self.labels[1],
-            settings=match_settings(fitted, cost, self.solver)
-            | {
-                **about,
-                "resumed_at": getattr(coupling, "resumed_at", 0),
-                "marginals": way,
-                "outlier_fraction": 0.0 if outliers is None else outliers.fraction,
-                "metric_shrinkage": 1.0 if model is None else model.shrinkage,
-            },
-            classes=classes,
-            outlier_scores=outliers,
-            seconds=stages.seconds,
-            memory=stages.memory,
-            feature_map=see,
-            features=features,
-            summary=summary,
-            moved=None if moved is None or not self.learn else moved.images,
-        )
-
-    def _classes(self, model: ClassModel, see: FeatureMap, cost: Cost, rows: NDArray[np.float32]) -> SourceClasses:
-        assert self.labels[1] is not None
-        codes = np.searchsorted(model.classes, self.labels[1]).astype(np.int64)
-        totals = np.zeros(len(model.classes))
-        np.add.at(totals, codes, self.weights[1])
-        classes = SourceClasses.of(model, see, cost, rows, codes, marginals=self.marginals, totals=totals)
-        warn_of_shift(classes.shift)
-        return classes
-
-    def _marginals(self, classes: SourceClasses | None) -> Marginals:
-        """Marginals of the plan: relaxed where class proportions cannot be estimated, or are refuted."""
-        if self.marginals != "estimated" or (classes is not None and not classes.estimate.collapsed):
-            return self.marginals
-        if classes is not None:
-            warn_of_collapse(classes)
-        elif len(np.unique(self.labels[1])) > 1:  # type: ignore[arg-type]
+            classes.warn(marginals)
+    if marginals == "estimated" and (classes is None or classes.estimate.collapsed):
+        marginals = "relaxed"
+        if classes is None and len(np.unique(labels[1])) > 1:  # type: ignore[arg-type]
             warn(
                 "the target has fewer than two classes of two images: no metric is learned, and neither class "
                 "proportions nor probabilities of labels can be estimated. The match is relaxed, and labels have the "
                 "weights of its plan.",
                 DataWarning,
             )
-        return "relaxed"
+    with stages.measured("transport"):
+        estimate = None if classes is None else classes.estimate
+        coupling = solve_marginals(marginals, solver, cost, masses, labels[1], estimate, state=state)
+    with stages.measured("summary"):
+        summary = read_plan(coupling, *labels)
+    return Match(
+        coupling,
+        source=sides[0],
+        target=sides[1],
+        source_labels=labels[0],
+        target_labels=labels[1],
+        settings={
+            **match_settings(fitted, cost, solver),
+            "normalize": options.normalize,
+            "frame": [side.frame for side in sides],
+            "frame_pixels": [None if side.placement is None else side.placement.pixels for side in sides],
+            **about,
+            "resumed_at": getattr(coupling, "resumed_at", 0),
+            "marginals": marginals,
+            "outlier_fraction": 0.0 if outliers is None else outliers.fraction,
+            "metric_shrinkage": 1.0 if model is None else model.shrinkage,
+        },
+        seconds=stages.seconds,
+        memory=stages.memory,
+        feature_map=fitted.feature_map,
+        features=(fitted.features[0], fitted.features[1]),
+        summary=summary,
+        classes=classes,
+        outlier_scores=outliers,
+    )
 
 
 def match_settings(space: FittedFeatures, cost: Cost, solver: Solver) -> dict[str, Any]:

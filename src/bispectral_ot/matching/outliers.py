@@ -18,6 +18,7 @@ from bispectral_ot.costs.storage import storage_bytes
 from bispectral_ot.engines import Block, Threads, row_blocks
 from bispectral_ot.errors import DataWarning, warn
 from bispectral_ot.features import FeatureMap
+from bispectral_ot.matching.results import Outliers
 from bispectral_ot.sampling import random_rows
 from bispectral_ot.transport import EntropicCoupling, Sinkhorn
 
@@ -33,26 +34,8 @@ _SAMPLE, _FEWEST, _LOW_SCORE = 2048, 20, 0.1
 _MOST = 2 / 3
 
 
-class Outliers(NamedTuple):
-    """Outliers of one set with respect to the other.
-
-    Attributes
-    ----------
-    indices : (k,) elements whose score is below the level that was asked for, the lowest scores first
-    scores : (n,) fraction of the other set's elements that are at least as far from each other as this one is from
-        them; of elements that are no outliers, about a fraction s has a score below s
-    """
-
-    indices: NDArray[np.int64]
-    scores: Vector
-
-    def __repr__(self) -> str:
-        mean = self.scores.mean()
-        return f"Outliers({len(self.indices):,} of {len(self.scores):,} elements, scores {mean:.3f} on average)"
-
-
 class OutlierScores(NamedTuple):
-    """Scores and soft distances of all elements of both sets; see :class:`Outliers`."""
+    """Scores and soft distances of all elements of both sets; see :class:`~bispectral_ot.matching.Outliers`."""
 
     source: Vector
     target: Vector
@@ -69,9 +52,7 @@ class OutlierScores(NamedTuple):
 
     def below(self, level: float, side: str) -> Outliers:
         """Outliers of a side: elements whose score is below ``level``."""
-        scores, distances = (
-            (self.source, self.source_distances) if side == "source" else (self.target, self.target_distances)
-        )
+        scores, distances = self[0::2] if side == "source" else self[1::2]
         found = np.flatnonzero(scores < level)
         return Outliers(found[np.argsort(-distances[found], kind="stable")], scores)
 
@@ -88,7 +69,7 @@ def outlier_scores(feature_map: FeatureMap, metric: Metric, features: tuple[Rows
     for side, potential in ((0, plan.target_potential), (1, plan.source_potential)):
         others = sampled[1 - side]
         far = soft_distances(feature_map.distance(features[side], others, metric), potential, plan.epsilon)
-        own = own_distances(feature_map.distance(others, others, metric), potential, plan.epsilon)
+        own = soft_distances(feature_map.distance(others, others, metric), potential, plan.epsilon, leave_out=True)
         scores.append(rank(far, own))
         distances.append(far)
     return OutlierScores(*scores, *distances)
@@ -110,23 +91,20 @@ def relaxed_plan(cost: Cost) -> EntropicCoupling:
     return Sinkhorn(reg=_REG, tol=_TOL, unbalanced=_PENALTY).solve(cost)
 
 
-def soft_distances(distance: Distance, potential: Vector, epsilon: float) -> Vector:
-    """``-epsilon log sum_j exp((g_j - c_ij) / epsilon)`` of each row i, with the potential g (m,) of the columns."""
-    blocks = row_blocks(distance.shape[0], block_rows=_BLOCK)
-    parts = Threads().map(_soft_rows, blocks, shared=(distance, potential, epsilon, False), stage="outliers")
-    return np.concatenate(list(parts))
+def soft_distances(distance: Distance, potential: Vector, epsilon: float, *, leave_out: bool = False) -> Vector:
+    """``-epsilon log sum_j exp((g_j - c_ij) / epsilon)`` of each row i, with the potential g (m,) of the columns.
 
-
-def own_distances(within: Distance, potential: Vector, epsilon: float) -> Vector:
-    """Soft distances of the elements of a set to its other elements; ``within`` are distances (m, m) in the set."""
-    m = within.shape[0]
-    if m == 1:
+    With ``leave_out`` distances (m, m) are those within a set, and each element is left out of its own sum.
+    """
+    m = distance.shape[0]
+    if leave_out and m == 1:
         return np.full(1, np.inf)
-    blocks = row_blocks(m, block_rows=_BLOCK)
-    parts = Threads().map(_soft_rows, blocks, shared=(within, potential, epsilon, True))
+    shared, stage = (distance, potential, epsilon, leave_out), "" if leave_out else "outliers"
+    found = np.concatenate(
+        list(Threads().map(_soft_rows, row_blocks(m, block_rows=_BLOCK), shared=shared, stage=stage))
+    )
     # the others stand for all: the element itself would have added 1 / m
-    found: Vector = np.concatenate(list(parts)) + epsilon * np.log1p(-1 / m)
-    return found
+    return found + epsilon * np.log1p(-1 / m) if leave_out else found
 
 
 def rank(distances: Vector, reference: Vector) -> Vector:

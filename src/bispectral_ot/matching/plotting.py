@@ -13,6 +13,7 @@ from bispectral_ot.datasets import Dataset
 from bispectral_ot.datasets.pictures import Pictures
 from bispectral_ot.drawing import Tile, shortened
 from bispectral_ot.errors import InputError
+from bispectral_ot.matching.evaluation import class_table
 from bispectral_ot.sampling import evenly_spaced
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from bispectral_ot.matching.result import Match
 
-PlotKind = Literal["pairs", "classes", "check", "outliers", "proportions"]
+PlotKind = Literal["pairs", "classes"]
 _LONGEST = 11  # letters of a name below a picture
 
 
@@ -35,7 +36,7 @@ def match_html(match: Match) -> str:
     pairs = flow = ""
     if match.source is not None and match.target is not None and not match.images_elsewhere:
         pairs = drawing.html_tiles(_pairs(match, evenly_spaced(len(match.source), 4), 3))
-    table = _class_table(match)
+    table = class_table(match)
     if table is not None and max(len(table.rows), len(table.columns)) <= 12:
         cells = [[f"{each:.0%}" if each >= 0.005 else "" for each in row] for row in table.fractions]
         rows = [[name, *row] for name, row in zip(table.rows, cells, strict=True)]
@@ -48,16 +49,12 @@ def plot_match(match: Match, kind: PlotKind | None, *, n: int, k: int, ax: Axes 
     kind = kind or ("classes" if match.source is None else "pairs")
     check_choice("kind of plot", kind, get_args(PlotKind))
     n, k = check_integer("n", n, minimum=1), check_integer("k", k, minimum=1)
-    if kind in ("pairs", "check", "outliers") and (match.source is None or match.target is None):
-        raise InputError(f"this match has no images, which plot({kind!r}) needs; plot('classes') needs none.")
-    if kind == "pairs":
-        rows = evenly_spaced(len(match.coupling.source_weights), n)
-        return drawing.draw_tiles(ax, _pairs(match, rows, k), title="Best matches and their weights")
     if kind == "classes":
         return _plot_classes(match, ax)
-    if kind == "check":
-        return _plot_check(match, n, ax)
-    return _plot_outliers(match, n, ax) if kind == "outliers" else _plot_proportions(match, ax)
+    if match.source is None:
+        raise InputError("this match has no images, which plot('pairs') needs; plot('classes') needs none.")
+    tiles = _pairs(match, evenly_spaced(len(match.source), n), k)
+    return drawing.draw_tiles(ax, tiles, title="Best matches and their weights")
 
 
 def _name(dataset: Dataset, index: int) -> str:
@@ -72,14 +69,13 @@ def _pairs(match: Match, rows: NDArray[np.int64], k: int) -> list[list[Tile | No
     assert match.source is not None
     assert match.target is not None
     sources, targets, top = Pictures(match.source), Pictures(match.target), match.top_matches(k)
-    weights = top[1]
     names, others = match.source_labels, match.target_labels
     judged = names is not None and others is not None and bool(np.isin(names, others).any())
     tiles: list[list[Tile | None]] = []
     for i in rows:
         line: list[Tile | None] = [Tile(sources[i], _name(match.source, i)), None]
-        for j, weight in zip(top.indices[i], weights[i], strict=True):
-            if j >= 0 and weight >= 0.01 * weights[i, 0]:
+        for j, weight in zip(top.indices[i], top.weights[i], strict=True):
+            if j >= 0 and weight >= 0.01 * top.weights[i, 0]:
                 label = f"{_name(match.target, j)} " if match.target.classes else ""
                 right = bool(names[i] == others[j]) if judged and names is not None and others is not None else None
                 line.append(Tile(targets[j], f"{label}{weight:.0%}", right))
@@ -87,14 +83,8 @@ def _pairs(match: Match, rows: NDArray[np.int64], k: int) -> list[list[Tile | No
     return tiles
 
 
-def _class_table(match: Match) -> Any:
-    from bispectral_ot.matching.evaluation import class_table  # which itself needs Match
-
-    return class_table(match)
-
-
 def _plot_classes(match: Match, ax: Axes | None) -> Axes:
-    table = _class_table(match)
+    table = class_table(match)
     if table is None:
         raise InputError("both sides need labels for this; make them Dataset(images, labels).")
     pictures = None
@@ -114,47 +104,3 @@ def _samples(dataset: Dataset, names: tuple[str, ...]) -> list[NDArray[np.float6
     assert dataset.labels is not None
     pictures = Pictures(dataset)
     return [pictures[int(np.argmax(dataset.labels == dataset.classes.index(name)))] for name in names]
-
-
-def _plot_check(match: Match, n: int, ax: Axes | None) -> Axes:
-    """Sources with the least certain labels, each with the best target of its label and of the runner-up."""
-    assert match.source is not None
-    assert match.target is not None
-    details, top = match.label_details(), match.top_matches(10)
-    assert match.target_labels is not None
-    sources, targets = Pictures(match.source), Pictures(match.target)
-    rows = []
-    for i in np.argsort(details[1], kind="stable")[:n]:
-        line: list[Tile | None] = [Tile(sources[i], _name(match.source, i))]
-        for label, weight in ((details[0][i], details[1][i]), (details[2][i], details[3][i])):
-            own = [j for j in top.indices[i] if j >= 0 and match.target_labels[j] == label]
-            words = f"{shortened(str(label), _LONGEST)} {weight:.0%}"
-            line.append(Tile(targets[own[0]], words) if own else None)
-        rows.append(line)
-    heads = ["source", "its label", "runner-up"]
-    half = -(-len(rows) // 2)
-    if len(rows) > 4:  # two blocks side by side
-        blank: list[Tile | None] = [None] * 3
-        rows = [[*one, None, *other] for one, other in zip(rows, [*rows[half:], blank], strict=False)][:half]
-        heads = [*heads, "", *heads]
-    return drawing.draw_tiles(ax, rows, title="Labels to check first", heads=heads)
-
-
-def _plot_outliers(match: Match, n: int, ax: Axes | None) -> Axes:
-    """Elements of both sides that are least like the other side, the outliers framed."""
-    rows: list[list[Tile | None]] = []
-    for side, dataset in (("source", match.source), ("target", match.target)):
-        assert dataset is not None
-        found = match.outliers(side=side)  # type: ignore[arg-type]
-        pictures, chosen = Pictures(dataset), set(found.indices.tolist())
-        order = [*found.indices, *(i for i in np.argsort(found.scores, kind="stable") if i not in chosen)][:n]
-        rows.append([Tile(pictures[i], f"{found.scores[i]:.3f}", False if i in chosen else None) for i in order])
-    return drawing.draw_tiles(ax, rows, title="Outliers: source above, target below, with their scores")
-
-
-def _plot_proportions(match: Match, ax: Axes | None) -> Axes:
-    found = match.class_proportions()
-    names, true = [str(name) for name in found.classes], None
-    if match.source_labels is not None:
-        true = np.equal.outer(found.classes, match.source_labels).mean(axis=1)
-    return drawing.draw_proportions(ax, names, found.source, (found.low, found.high), found.target, true)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from pandas import DataFrame
 
 from bispectral_ot.poses import Poses
 
@@ -29,31 +29,11 @@ class TopMatches(NamedTuple):
         n, k = self.indices.shape
         return f"TopMatches(indices and weights of the {k} best targets of each of {n:,} sources)"
 
-
-class LabelDetails(NamedTuple):
-    """Label of each source, and what is known for and against it.
-
-    Attributes
-    ----------
-    labels, probabilities : (n,) the most probable label, and its probability
-    runner_up, runner_up_probabilities : (n,) the second most probable label; the same where there is no other
-    nearest, nearest_costs : (n,) the label of the target of lowest cost, and that cost
-    outlier_scores : (n,) see :class:`Outliers`; NaN where they were not computed
-    calibrated : whether probabilities are calibrated on left-out targets; else they are weights of the plan
-    """
-
-    labels: NDArray[Any]
-    probabilities: Vector
-    runner_up: NDArray[Any]
-    runner_up_probabilities: Vector
-    nearest: NDArray[Any]
-    nearest_costs: Vector
-    outlier_scores: Vector
-    calibrated: bool
-
-    def __repr__(self) -> str:
-        mean = float(self.probabilities.mean())
-        return f"LabelDetails({len(self.labels):,} labels, with a probability of {mean:.3f} on average)"
+    def to_frame(self) -> DataFrame:
+        """Table with a row for each pair: source, rank, target, weight."""
+        sources, ranks = np.nonzero(self.indices >= 0)
+        targets, weights = self.indices[sources, ranks], self.weights[sources, ranks]
+        return DataFrame({"source": sources, "rank": ranks + 1, "target": targets, "weight": weights})
 
 
 class ClassProportions(NamedTuple):
@@ -73,6 +53,32 @@ class ClassProportions(NamedTuple):
     high: Vector
     target: Vector
     received: Vector
+
+    def to_frame(self) -> DataFrame:
+        """Table with a row for each class, which is its index."""
+        return DataFrame(self._asdict()).set_index("classes")
+
+
+class Outliers(NamedTuple):
+    """Outliers of one set with respect to the other.
+
+    Attributes
+    ----------
+    indices : (k,) elements whose score is below the given level, the most distant first
+    scores : (n,) fraction of the other set's elements that are at least as far from each other as this one is from
+        them; of elements that are no outliers, about a fraction s has a score below s
+    """
+
+    indices: NDArray[np.int64]
+    scores: Vector
+
+    def __repr__(self) -> str:
+        mean = self.scores.mean()
+        return f"Outliers({len(self.indices):,} of {len(self.scores):,} elements, scores {mean:.3f} on average)"
+
+    def to_frame(self) -> DataFrame:
+        """Table of all elements: outlier score, and whether it is below the level."""
+        return DataFrame({"score": self.scores, "outlier": np.isin(np.arange(len(self.scores)), self.indices)})
 
 
 class ExpectedAccuracy(NamedTuple):
@@ -115,33 +121,6 @@ class Shift(NamedTuple):
         return f"sources look like moved targets {found}"
 
 
-@dataclass(frozen=True)
-class Headline:
-    """Answer to "how many of these labels are right, and which do I check?".
-
-    Attributes
-    ----------
-    expected_accuracy : with its interval
-    shift : whether that can be relied on
-    to_check : number of the least probable labels to check so that 95 % of all are right
-    """
-
-    expected_accuracy: ExpectedAccuracy
-    shift: Shift
-    to_check: int
-
-    def facts(self) -> dict[str, Any]:
-        """For ``results.json``."""
-        accuracy, shift = self.expected_accuracy, self.shift
-        return {
-            "expected_accuracy": accuracy.value,
-            "expected_accuracy_low": accuracy.low,
-            "expected_accuracy_high": accuracy.high,
-            "shift": {**shift._asdict(), "words": str(shift)},
-            "to_check": self.to_check,
-        }
-
-
 class Prediction(NamedTuple):
     """Labels, best targets and poses of new images.
 
@@ -149,7 +128,7 @@ class Prediction(NamedTuple):
     ----------
     labels, probabilities : (n,) label of each image and its probability; None without labels of the target
     matches : best targets of each image
-    poses : how each image has to be moved to stand like its targets, if that was asked for
+    poses : motions that bring each image into the pose of its targets, if they were asked for
     """
 
     labels: NDArray[Any] | None
@@ -161,3 +140,8 @@ class Prediction(NamedTuple):
         labels = "" if self.labels is None else "labels and probabilities, "
         poses = "" if self.poses is None else ", poses"
         return f"Prediction({labels}best targets{poses} of {len(self.matches.indices):,} images)"
+
+    def to_frame(self) -> DataFrame:
+        """Table with a row for each image: label, probability, best target and its weight."""
+        labels = {} if self.labels is None else {"label": self.labels, "probability": self.probabilities}
+        return DataFrame({**labels, "target": self.matches.indices[:, 0], "weight": self.matches.weights[:, 0]})

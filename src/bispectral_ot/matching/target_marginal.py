@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,11 +12,10 @@ from numpy.typing import NDArray
 from bispectral_ot.costs import Cost
 from bispectral_ot.errors import DataWarning, InputError, warn
 from bispectral_ot.literals import Marginals
-from bispectral_ot.matching.class_proportions import ProportionEstimate
+from bispectral_ot.matching.source_classes import ProportionEstimate
 from bispectral_ot.transport import Coupling, Sinkhorn, Solver, TargetGroups
 
 Vector = NDArray[np.float64]
-Index = NDArray[np.int64]
 
 # Penalties on the mass of single targets, relative to the regularisation of the plan: within classes whose totals are
 # held, and where nothing is known. The former grows with the images of a class: many show how these are distributed, a
@@ -58,28 +58,25 @@ def solve_marginals(
     weights: tuple[Vector, Vector],
     target_labels: NDArray[Any] | None,
     estimate: ProportionEstimate | None,
-    **options: Any,
+    *,
+    state: str | Path | None = None,
 ) -> Coupling:
-    """Solve with exact marginals, with a relaxed target marginal, or with penalized class totals in addition.
-
-    ``options`` are those of ``solver.solve``.
-    """
-    if marginals == "balanced":
-        coupling: Coupling = solver.solve(cost, *weights, **options)
-        return coupling
+    """Solve with exact marginals, with a relaxed target marginal, or with penalized class totals in addition."""
+    source_weights, target_weights = weights
+    options: dict[str, Any] = {} if state is None else {"state": state}
     if marginals == "relaxed":
         solver = replace(solver, unbalanced=(None, _UNKNOWN * solver.reg))
-        return solver.solve(cost, *weights, **options)  # type: ignore[no-any-return]
-    assert estimate is not None
-    assert target_labels is not None
-    codes = np.unique(target_labels, return_inverse=True)[1].astype(np.int64)
-    penalty = max(_WITHIN_CLASSES, _PER_IMAGE * float(np.median(estimate.counts))) * solver.reg
-    # firmness is lam / (lam + penalty + reg)
-    firm = estimate.firmness / (1 - estimate.firmness) * (penalty + solver.reg)
-    solver = replace(solver, unbalanced=(None, penalty))
-    target_weights = (estimate.proportions / estimate.counts)[codes]
-    groups = TargetGroups(codes, firm)
-    return solver.solve(cost, weights[0], target_weights, target_groups=groups, **options)  # type: ignore[no-any-return]
+    elif marginals == "estimated":
+        assert estimate is not None
+        codes = np.unique(np.asarray(target_labels), return_inverse=True)[1].astype(np.int64)
+        penalty = max(_WITHIN_CLASSES, _PER_IMAGE * float(np.median(estimate.counts))) * solver.reg
+        # firmness is lam / (lam + penalty + reg)
+        firm = estimate.firmness / (1 - estimate.firmness) * (penalty + solver.reg)
+        solver = replace(solver, unbalanced=(None, penalty))
+        target_weights = (estimate.proportions / estimate.counts)[codes]
+        options["target_groups"] = TargetGroups(codes, firm)
+    coupling: Coupling = solver.solve(cost, source_weights, target_weights, **options)
+    return coupling
 
 
 def warn_of_different_proportions(

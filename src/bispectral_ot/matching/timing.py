@@ -12,10 +12,7 @@ from bispectral_ot.memory import peak_memory, recent_peak, reset_peak
 
 @dataclass(frozen=True)
 class Stages:
-    """Seconds of each stage, and peak memory of the process in bytes: by its end, or (``fresh``) during it.
-
-    Where the system does not let the peak be reset, it is by its end in either case.
-    """
+    """Seconds of each stage, and peak memory of the process in bytes: by its end, or (``fresh``) during it."""
 
     fresh: bool = False
     seconds: dict[str, float] = field(default_factory=dict)

@@ -169,9 +169,9 @@ def _labels(match: Match, names: list[str]) -> tuple[Indices, NDArray[np.float64
     if match.target_labels is None:
         weights = match.top_matches(1)[1][:, 0]
         return np.zeros(len(weights), np.int64), weights, np.zeros(len(weights), np.int64), np.zeros(len(weights))
-    details, place = match.label_details(), {name: i for i, name in enumerate(names)}
-    first, second = (np.array([place[str(name)] for name in labels]) for labels in (details[0], details[2]))
-    return first, details[1], second, details[3]
+    table, place = match.labels(), {name: i for i, name in enumerate(names)}
+    first, second = (np.array([place[str(name)] for name in labels]) for labels in (table.label, table.runner_up))
+    return first, table.probability.to_numpy(), second, table.runner_up_probability.to_numpy()
 
 
 def _by_cell(rows: Indices, columns: Indices) -> Indices:

@@ -71,21 +71,15 @@ def label_table(match: Match) -> pd.DataFrame | None:
     """
     n, m = match.coupling.shape
     if match.target_labels is not None:
-        labels, probabilities, runner_up, others, nearest, distances = match.label_details()[:6]
-        rivalled = (runner_up != labels) & (others > 0)
-        columns = _positions("source", match.source, n) | {
-            "label": labels,
-            "probability": probabilities,
-            "runner_up": np.where(rivalled, runner_up, ""),
-            "runner_up_probability": np.where(rivalled, others, 0.0),
-            "nearest_label": nearest,
-            "nearest_distance": distances,
-        }
-        if match.outlier_scores is not None:
-            columns["outlier_score"] = match.outlier_scores.source
+        table = match.labels()
+        rivalled = (table.runner_up != table.label) & (table.runner_up_probability > 0)
+        table["runner_up"] = np.where(rivalled, table.runner_up, "")
+        table["runner_up_probability"] = np.where(rivalled, table.runner_up_probability, 0.0)
+        if match.outlier_scores is None:
+            del table["outlier_score"]
         if match.source_labels is not None:
-            columns["true_label"] = match.source_labels
-        return pd.DataFrame(columns)
+            table["true_label"] = match.source_labels
+        return pd.concat([pd.DataFrame(_positions("source", match.source, n)), table], axis=1)
     if match.source_labels is None:
         return None
     names, weights = match.class_weights(to="target")
@@ -227,9 +221,7 @@ def match_results(match: Match, table: ClassTable | None, poses: Poses | None = 
     if outliers is not None:
         counted = {side: len(each.indices) for side, each in zip(("sources", "targets"), outliers, strict=True)}
         content["outliers"] = {**counted, "level": OUTLIER_LEVEL}
-    headline = match.headline()
-    if headline is not None:
-        content |= headline.facts()
+    content |= match.headline()
     if poses is not None:
         content["poses"] = pose_summary(poses)
     return content

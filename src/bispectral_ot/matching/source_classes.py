@@ -1,0 +1,350 @@
+"""Classes of the sources: proportions, probabilities, expected accuracy, and a test for shift between the sets.
+
+The proportions that make all sources most likely follow by expectation maximisation (Saerens, Latinne and Decaestecker,
+2002; with calibrated likelihoods: Alexandari, Kundaje and Shrikumar, 2020).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from bispectral_ot import runtime
+from bispectral_ot.costs import Cost, FeatureDistance, Metric
+from bispectral_ot.errors import DataWarning, warn
+from bispectral_ot.features import FeatureMap
+from bispectral_ot.matching.class_model import ClassModel
+from bispectral_ot.matching.results import ExpectedAccuracy, Shift
+from bispectral_ot.sampling import random_rows
+
+Rows = NDArray[np.float32]
+Vector = NDArray[np.float64]
+Index = NDArray[np.int64]
+_TINY = 1e-30
+
+# Sources that proportions are estimated from, and pseudo-images of each class (Jeffreys' prior).
+_SOURCES, _PRIOR_IMAGES = 8192, 0.5
+# Targets of a class with which the prior of its label is half its estimated and half an even proportion: errors of a
+# class of few targets are the same for all sources, and the estimate amplifies them.
+_HALF_KNOWN = 20
+# Standard deviations of the evidence from its expectation up to which the sets count as having the same proportions,
+# and from which as having others; images that evidence is counted from at most: sources differ from targets a little by
+# how they were made, and with enough images that alone would be evidence.
+_SAME, _DIFFERENT, _MOST_EVIDENCE = 1.0, 3.0, 2000
+# How firmly totals are held where proportions count as the same: that is not known, only not refuted.
+_FIRMNESS_OF_SAME = 0.9
+_EM_STEPS, _EM_TOL, _DRAW_STEPS = 500, 1e-6, 100
+# Bootstrap: draws, the fewest of them where classes are many, and entries of all likelihoods that are drawn.
+_DRAWS, _FEWEST_DRAWS, _ENTRIES = 100, 30, 1e8
+# Of more classes than this, only likelihoods of at least the given fraction of the largest are kept.
+_DENSE_CLASSES, _NEGLIGIBLE = 64, 1e-7
+# Total variation between labels that the estimate predicts and labels that were found, beyond chance, that refutes it.
+_REFUTED = 0.15
+# Shift: elements of either set, neighbours and permutations; separability, Kolmogorov-Smirnov distance and level from
+# which sets count as different.
+_POOL, _NEIGHBOURS, _PERMUTATIONS = 512, 9, 500
+_VISIBLE, _FARTHER, _LEVEL = 0.55, 0.1, 0.01
+# Of a normal distribution: 90 % are within.
+_NORMAL_90 = 1.645
+
+
+@dataclass(frozen=True, eq=False)
+class ProportionEstimate:
+    """Proportions of the target's classes in the source.
+
+    Attributes
+    ----------
+    counts : (classes,) targets of each class
+    proportions : (classes,) of the source, summing to one; where the sets cannot be told apart, those of the target
+    priors : (classes,) the same for labels: closer to even proportions where a class has few targets
+    firmness : (classes,) how far a plan should hold to each proportion, from 0 to 1: less for classes of few images
+    trust : 0 where proportions count as the target's, 1 where as estimated
+    draws : (draws, classes) likeliest proportions of bootstrap samples
+    misfit : total variation, beyond chance, between the labels that these proportions predict and those of the sources
+    nearest : (classes,) fraction of the sources that are most like each class, before proportions are estimated
+    """
+
+    counts: Vector
+    proportions: Vector
+    priors: Vector
+    firmness: Vector
+    trust: float
+    draws: Vector = field(repr=False)
+    misfit: float
+    nearest: Vector = field(repr=False)
+
+    @property
+    def collapsed(self) -> bool:
+        """Whether the estimate is refuted: it moves mass to classes that the sources are not near."""
+        return self.trust > 0 and self.misfit > _REFUTED
+
+    def intervals(self, level: float = 0.9) -> tuple[Vector, Vector]:
+        """Bootstrap intervals (classes,) of the likeliest proportions: sources and calibration drawn anew each time.
+
+        A lower end of less than a thousandth of an even proportion is 0.
+        """
+        low, high = np.quantile(self.draws, [(1 - level) / 2, (1 + level) / 2], axis=0)
+        low = np.where(low < 1e-3 / len(self.counts), 0.0, low)
+        return np.minimum(low, self.proportions), np.maximum(high, self.proportions)
+
+
+@dataclass(frozen=True, eq=False)
+class SourceClasses:
+    """Class probabilities of the sources.
+
+    ``offsets`` (classes,) are added to the log-likelihoods of ``model`` for the logarithms of ``probabilities``
+    (n, classes); ``estimate`` are the class proportions of the sources.
+    """
+
+    model: ClassModel
+    estimate: ProportionEstimate
+    offsets: Vector
+    probabilities: Vector = field(repr=False)
+    shift: Shift
+
+    @classmethod
+    def of(
+        cls, model: ClassModel, see: FeatureMap, cost: Cost, rows: Rows, codes: Index, *, marginals: str, totals: Vector
+    ) -> SourceClasses:
+        """Class probabilities of the sources of a cost; ``totals`` are the target's weights by class."""
+        likelihoods, distances = model.log_likelihoods(cost, rows, codes)
+        estimate = estimate_proportions(model, likelihoods)
+        held = float(marginals == "balanced")
+        if marginals == "estimated":
+            totals, held = estimate.priors, _FIRMNESS_OF_SAME * (1 - estimate.trust)
+            if estimate.collapsed:  # nothing is known of the proportions
+                totals, held = np.full(len(totals), 1 / len(totals)), 0.0
+        offsets = class_offsets(likelihoods, totals, held=held)
+        found = probabilities(likelihoods, offsets)
+        shift = shift_test(model, see, cost.metric, rows, found, distances, offsets)
+        return cls(model, estimate, offsets, found, shift)
+
+    def of_others(self, see: FeatureMap, cost: Cost, rows: Rows, codes: Index) -> SourceClasses:
+        """Class probabilities of other images, from their cost to the targets, in the proportions of these."""
+        likelihoods, distances = self.model.log_likelihoods(cost, rows, codes)
+        found = probabilities(likelihoods, self.offsets)
+        shift = shift_test(self.model, see, cost.metric, rows, found, distances, self.offsets)
+        return replace(self, probabilities=found, shift=shift)
+
+    def to_check(self, accuracy: float) -> Index:
+        """Positions of the least probable labels, as many as must be checked for an expected accuracy of all."""
+        best = self.probabilities.max(axis=1)
+        order = np.argsort(best, kind="stable")
+        # with the first k checked, the rest is right as often as its probabilities say
+        right = np.arange(len(best) + 1) + best.sum() - np.concatenate([[0.0], np.cumsum(best[order])])
+        enough = np.flatnonzero(right >= accuracy * len(best) - 1e-9)
+        return order[: int(enough[0])]
+
+    def expected_accuracy(self) -> ExpectedAccuracy:
+        """Mean probability of the labels; its interval counts chance among sources and among left-out targets."""
+        best, labels = self.probabilities.max(axis=1), self.model.labels
+        found = self.probabilities.mean(axis=0)
+        weights = (found / np.maximum(np.bincount(labels, minlength=len(found)), 1))[labels]
+        weights /= weights.sum()
+        left_out = probabilities(self.model.likelihoods, self.offsets)
+        errors = (left_out.argmax(axis=1) == labels) - left_out.max(axis=1)
+        value = float(best.mean())
+        variance = float((best * (1 - best)).sum()) / len(best) ** 2 + float(np.square(weights * errors).sum())
+        half = _NORMAL_90 * float(np.sqrt(variance))
+        return ExpectedAccuracy(value, max(0.0, value - half), min(1.0, value + half))
+
+    def warn(self, marginals: str) -> None:
+        """Warn of a shift, and where estimated class proportions were refuted."""
+        if self.shift.differs:
+            words = "Match.shift() has the test, Match.outliers() the sources that differ most."
+            warn(f"{self.shift}. {words}", DataWarning)
+        if marginals != "estimated" or not self.estimate.collapsed:
+            return
+        estimate, names = self.estimate, self.model.classes
+        named = ", ".join(
+            f"{names[c]} {estimate.proportions[c]:.0%} (most similar to {estimate.nearest[c]:.0%} of the sources, "
+            f"{estimate.counts[c] / estimate.counts.sum():.0%} of the target)"
+            for c in np.argsort(estimate.nearest - estimate.proportions)[:3]
+        )
+        warn(
+            f"estimated class proportions were refuted: they predict labels of which {estimate.misfit:.0%} more than "
+            f"by chance differ from those of the sources ({named}). The match is relaxed instead; the two sets may "
+            "have been made in different ways, or the target may lack classes of the source.",
+            DataWarning,
+        )
+
+
+def estimate_proportions(model: ClassModel, log_likelihoods: Vector, *, seed: int = 0) -> ProportionEstimate:
+    """Estimate class proportions from log-likelihoods (n, classes) of the sources.
+
+    Where there is no evidence against the proportions of the target, these are taken.
+    """
+    some = log_likelihoods[random_rows(len(log_likelihoods), _SOURCES, seed=seed)]
+    n, k, counts = len(some), len(model.labels), model.counts
+    known, own, n_free = counts > 0, counts / counts.sum(), int((counts > 0).sum()) - 1
+    likelihoods = _exponentials(some)
+    best = likeliest_proportions(some)
+    counted = min(n, _MOST_EVIDENCE)
+    # likelihoods are estimated from k targets, which inflates the variance of a gain over n sources
+    gain = np.log(likelihoods @ best).sum() - np.log(np.maximum(likelihoods @ own, _TINY)).sum()
+    evidence = 2 * gain / max(n_free, 1) * counted / n / (1 + counted / k)
+    # of equal proportions the evidence is a chi-square variable over its degrees of freedom
+    deviations = (evidence - 1) / np.sqrt(2 / max(n_free, 1))
+    trust = float(np.clip((deviations - _SAME) / (_DIFFERENT - _SAME), 0, 1)) if n_free else 0.0
+    smoothed, even = likeliest_proportions(some, prior=_PRIOR_IMAGES), known / known.sum()
+    certainty = 1 - 0.5 / np.maximum(counts, 1)  # a class of one image is as good as half known
+    proportions = _blend(_blend(smoothed, even, certainty), own, trust)
+    priors = _blend(_blend(smoothed, even, counts / (counts + _HALF_KNOWN)), own, trust)
+    firmness = certainty * (_FIRMNESS_OF_SAME + (1 - _FIRMNESS_OF_SAME) * trust)
+    misfit, nearest = _misfit(model, some, proportions, own)
+    draws = _bootstrap(model, likelihoods, best, seed=seed)
+    return ProportionEstimate(counts, proportions, priors, firmness, trust, draws, misfit, nearest)
+
+
+def likeliest_proportions(log_likelihoods: Vector, *, prior: float = 0.0) -> Vector:
+    """Proportions (classes,) of a mixture that make the elements most likely, with ``prior`` images of each class."""
+    known = np.isfinite(log_likelihoods).any(axis=0)
+    return _maximise(_exponentials(log_likelihoods), (known / known.sum())[:, None], prior=prior)[:, 0]
+
+
+def _maximise(likelihoods: Any, start: Vector, weights: Vector | None = None, prior: float = 0.0) -> Vector:
+    """Proportions (classes, b) that make rows of likelihoods most likely, for b weightings (n, b) of the rows."""
+    found = start
+    for step in range(_EM_STEPS if found.shape[1] == 1 else _DRAW_STEPS):
+        inverse = 1 / np.maximum(likelihoods @ found, _TINY)
+        new = found * (likelihoods.T @ (inverse if weights is None else weights * inverse)) + prior * (start > 0)
+        new /= new.sum(axis=0)
+        moved, found = float(np.abs(new - found).sum(axis=0).max()), new
+        if found.shape[1] > 1:
+            runtime.progress("intervals", step + 1, _DRAW_STEPS)
+        if moved < _EM_TOL:
+            break
+    return found
+
+
+def class_offsets(log_likelihoods: Vector, proportions: Vector, *, held: float = 0.0) -> Vector:
+    """Logarithms of the priors (classes,) that make log-likelihoods log-probabilities, but for a constant.
+
+    They are those of the proportions; ``held`` from 0 to 1 is how far mean probabilities are held to these as well.
+    """
+    prior = np.log(np.maximum(proportions, _TINY))
+    if held == 0 or len(proportions) < 2:
+        return prior
+    some = _exponentials(log_likelihoods[random_rows(len(log_likelihoods), _SOURCES)])
+    shifts = np.zeros(len(prior))
+    for _ in range(200):
+        odds = np.exp(prior + shifts)
+        mean = odds * (some.T @ (1 / np.maximum(some @ odds, _TINY))) / some.shape[0]
+        step = np.where(proportions > 0, prior - np.log(np.maximum(mean, _TINY)), 0.0)
+        shifts += step
+        if np.abs(step).max() < 1e-3:
+            break
+    offsets: Vector = prior + held * shifts
+    return offsets
+
+
+def probabilities(log_likelihoods: Vector, offsets: Vector) -> Vector:
+    """Class probabilities (n, classes)."""
+    from scipy.special import softmax
+
+    found: Vector = softmax(log_likelihoods + offsets, axis=1)
+    return found
+
+
+def _misfit(model: ClassModel, likelihoods: Vector, proportions: Vector, own: Vector) -> tuple[float, Vector]:
+    """Difference between labels that proportions predict and labels that the sources get, beyond chance.
+
+    Labels of left-out targets of each class predict the labels of sources in these proportions.
+    """
+    n_classes, prior = len(own), np.log(np.maximum(own, _TINY))
+    found = np.bincount((likelihoods + prior).argmax(axis=1), minlength=n_classes) / len(likelihoods)
+    confusion = np.zeros((n_classes, n_classes))
+    np.add.at(confusion, (model.labels, (model.likelihoods + prior).argmax(axis=1)), 1.0)
+    confusion += np.eye(n_classes)  # a pseudo-image that is recognized: classes without left-out targets have no other
+    expected = proportions @ (confusion / confusion.sum(axis=1, keepdims=True))
+    noise = np.sqrt(expected * (1 - expected) * (1 / len(likelihoods) + 1 / len(model.labels)) * 2 / np.pi)
+    return float(np.abs(expected - found).sum() / 2 - noise.sum() / 2), found
+
+
+def _bootstrap(model: ClassModel, likelihoods: Any, start: Vector, *, seed: int) -> Vector:
+    """Likeliest proportions (draws, classes) with sources drawn anew, and biases of the calibration refitted.
+
+    A bias multiplies the likelihoods of its class; one Newton step from the fit finds it for targets drawn anew.
+    """
+    (n, n_classes), k, generator = likelihoods.shape, len(model.labels), np.random.default_rng(seed)
+    draws = int(np.clip(_ENTRIES / (n * n_classes), _FEWEST_DRAWS, _DRAWS))
+    p = probabilities(model.likelihoods, np.zeros(n_classes))
+    drawn = generator.multinomial(k, np.full(k, 1 / k), size=draws) - 1.0
+    curvature = np.diag(p.sum(axis=0)) - p.T @ p + np.eye(n_classes)
+    biases = np.linalg.solve(curvature, (drawn @ (np.eye(n_classes)[model.labels] - p)).T)
+    weights = generator.multinomial(n, np.full(n, 1 / n), size=draws).T.astype(np.float64)
+    factors = np.exp(biases)
+    # with factors u, proportions s of the likelihoods u L are those of L in proportion to u s
+    scaled = np.maximum(start, 1e-6)[:, None] * factors
+    found = _maximise(likelihoods, scaled / scaled.sum(axis=0), weights) / factors
+    return np.ascontiguousarray((found / found.sum(axis=0)).T)
+
+
+def _exponentials(log_likelihoods: Vector) -> Any:
+    """Likelihoods (n, classes), the largest of each row 1; of many classes a sparse matrix."""
+    found = np.exp(log_likelihoods - log_likelihoods.max(axis=1, keepdims=True))
+    if found.shape[1] <= _DENSE_CLASSES:
+        return found
+    return csr_array(np.where(found > _NEGLIGIBLE, found, 0.0))
+
+
+def _blend(first: Vector, others: Vector, trust: float | Vector) -> Vector:
+    """``first^trust * others^(1 - trust)``, summing to one."""
+    logs = trust * np.log(np.maximum(first, _TINY)) + (1 - trust) * np.log(np.maximum(others, _TINY))
+    blended: Vector = np.where(others > 0, np.exp(logs), 0.0)
+    blended /= blended.sum()
+    return blended
+
+
+def shift_test(
+    model: ClassModel, see: FeatureMap, metric: str, rows: Rows, found: Vector, distances: Vector, offsets: Vector
+) -> Shift:
+    """Two-sample tests between sources and left-out targets, of which of every label as many are taken.
+
+    A nearest-neighbour classifier that tells them apart, and the distribution of their soft distances to the targets.
+    Class proportions may differ.
+    """
+    from scipy.stats import ks_2samp
+
+    generator = np.random.default_rng(0)
+    of_sources, of_targets = found.argmax(axis=1), probabilities(model.likelihoods, offsets).argmax(axis=1)
+    chosen: tuple[list[int], list[int]] = ([], [])
+    for label in np.intersect1d(of_sources, of_targets):
+        members = [generator.permutation(np.flatnonzero(given == label)) for given in (of_sources, of_targets)]
+        count = min(map(len, members))
+        for side, taken in zip(chosen, members, strict=True):
+            side.extend(taken[:count])
+    kept = generator.permutation(len(chosen[0]))[:_POOL]
+    if len(kept) <= 2 * _NEIGHBOURS:
+        return Shift(0.5, 0.0, 1.0, False)
+    farther = ks_2samp(distances[chosen[0]], model.distances[chosen[1]], alternative="less")
+    apart = _told_apart(see, metric, rows[np.array(chosen[0])[kept]], model.moved[np.array(chosen[1])[kept]], generator)
+    tests = ((apart[0] > _VISIBLE, apart[1]), (farther.statistic > _FARTHER, float(farther.pvalue)))
+    differs = any(visible and 2 * p_value < _LEVEL for visible, p_value in tests)
+    return Shift(apart[0], float(farther.statistic), min(1.0, 2 * min(p_value for _, p_value in tests)), differs)
+
+
+def _told_apart(
+    see: FeatureMap, metric: str, sources: Rows, targets: Rows, generator: np.random.Generator
+) -> tuple[float, float]:
+    """Accuracy of nearest neighbours at telling two sets of one size apart, and its p-value under permutations."""
+    n, pool = len(sources), np.concatenate([np.asarray(sources), np.asarray(targets)])
+    if see.learned is not None:  # by features as they are: a metric that was fitted to targets brings these together
+        pool = see.learned.inverse(pool)
+        distances = FeatureDistance(pool, pool, cast(Metric, metric)).rows(0, 2 * n)
+    else:
+        distances = see.distance(pool, pool, cast(Metric, metric)).rows(0, 2 * n)
+    np.fill_diagonal(distances, np.inf)
+    nearest = np.argpartition(distances, _NEIGHBOURS, axis=1)[:, :_NEIGHBOURS]
+    is_source = np.arange(2 * n) < n
+
+    def separability(member: NDArray[np.bool_]) -> float:
+        return float(((member[nearest].mean(axis=1) > 0.5) == member).mean())
+
+    observed = separability(is_source)
+    drawn = np.array([separability(generator.permutation(is_source)) for _ in range(_PERMUTATIONS)])
+    return observed, float((1 + (drawn >= observed).sum()) / (1 + _PERMUTATIONS))
