@@ -18,7 +18,7 @@ IMAGES = np.zeros((6, 3, 4), dtype=np.uint8)
 def test_wrong_number_of_labels_says_both_numbers():
     with pytest.raises(InputError) as caught:
         Dataset(np.zeros((60, 3, 3)), np.zeros(59, dtype=int))
-    assert str(caught.value) == ("labels has 59 entries but images has 60; give one label per image, or no labels.")
+    assert str(caught.value) == ("labels has 59 entries but images has 60; give one label per image.")
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1e39])
@@ -59,14 +59,6 @@ def test_pixel_types(given_type: str, kept: str):
     assert Dataset(np.ones((1, 2, 2), dtype=given_type)).images.dtype == kept
 
 
-def test_booleans_become_whole_numbers_and_texts_are_refused():
-    assert Dataset(np.ones((1, 2, 2), dtype=bool)).images.dtype == np.uint8
-    with pytest.raises(InputError, match="real numbers"):
-        Dataset(np.full((1, 2, 2), "a"))
-    with pytest.raises(InputError, match="one size"):
-        Dataset([np.zeros((2, 2)), np.zeros((3, 3))])
-
-
 def test_rows_are_refused_with_what_to_do_for_each_meaning():
     with pytest.raises(InputError) as caught:
         Dataset(np.zeros((6, 60)))
@@ -94,7 +86,7 @@ def test_classes_come_from_labels_of_any_kind():
 @pytest.mark.parametrize(
     ("labels", "classes", "problem"),
     [
-        ([0, 1, 2, 0, 1, 5], ("a", "b", "c"), "label 5 is 5, but the 3 classes are 0 to 2"),
+        ([0, 1, 2, 0, 1, 5], ("a", "b", "c"), "label 5 is 5, but classes are numbered from 0 to 2"),
         ([0, 1, -1, 0, 1, 1], ("a", "b"), "label 2 is -1"),
         ([0, 1, 0, 0, 1, 1], ("a", "a"), "'a' occurs twice"),
         ([0, 0, 0, 0, 0.5, 1], (), "label 4 is 0.5"),
@@ -108,11 +100,6 @@ def test_classes_come_from_labels_of_any_kind():
 def test_bad_labels_are_explained(labels: object, classes: tuple[str, ...], problem: str):
     with pytest.raises(InputError, match=problem):
         Dataset(IMAGES, labels, classes=classes)
-
-
-def test_files_must_match():
-    with pytest.raises(InputError, match="files has 2 entries but images has 6"):
-        Dataset(IMAGES, files=("a", "b"))
 
 
 @given(
@@ -149,14 +136,6 @@ def test_whatever_stands_for_images_becomes_a_dataset(tmp_path: Path):
         assert as_dataset(path).name == "scans"
         np.testing.assert_array_equal(as_dataset(path).images, images)
     assert as_dataset("digits").name == "digits"
-
-
-@pytest.mark.parametrize(
-    ("wrong", "problem"), [(None, "got NoneType"), ({}, "got dict"), (3, "expected images of shape")]
-)
-def test_what_does_not_stand_for_images_is_named(wrong: object, problem: str):
-    with pytest.raises(InputError, match=problem):
-        as_dataset(wrong)
 
 
 def test_masked_entries_are_refused():
@@ -211,9 +190,3 @@ def test_positions_follow_every_drawing():
     np.testing.assert_array_equal(drawn.images, whole.images[drawn.positions])
     for half in split_halves(drawn):
         np.testing.assert_array_equal(half.images, whole.images[half.positions])
-
-
-@pytest.mark.parametrize("bad", [[0, 1], [0, 1, 2, 3, 4, -1], np.arange(6.0)])
-def test_positions_must_be_row_numbers(bad: object):
-    with pytest.raises(InputError, match="positions must be one row number"):
-        Dataset(IMAGES, positions=bad)

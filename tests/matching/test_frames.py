@@ -52,11 +52,11 @@ def test_auto_keeps_the_canvas_of_images_turned_in_place(folders):
         warnings.filterwarnings("error", message="frame")
         found = bot.match(folders / "turned", folders / "target")
     assert found.settings["frame"] == ["canvas", "canvas"]
-    assert set(found.settings["frame_divergence"]) == {"canvas"}
+    assert found.settings["frame_divergence"]["canvas"] < 0.02
 
 
 def test_auto_undoes_an_enlarged_canvas_and_says_so(folders):
-    with pytest.warns(bot.DataWarning, match=r"frame '(picture|common)' was chosen.*differ less.*--frame"):
+    with pytest.warns(bot.DataWarning, match=r"frame '(picture|common)' was chosen .*differ less .*--frame"):
         found = bot.match(folders / "enlarged", folders / "target")
     assert found.settings["frame"] in (["picture", "canvas"], ["common", "common"])
     canvas = quiet_match(folders / "enlarged", folders / "target", frame="canvas")
@@ -97,16 +97,22 @@ def test_evidence_of_one_distribution_and_of_two():
 
     same = evidence(between(rows), 60, np.repeat([0, 1], 30))
     assert abs(same.divergence) < 3 * same.null
-    assert same.nearest == pytest.approx(1, abs=0.2)
+    assert same.nearest.mean() == pytest.approx(0, abs=0.2)
     rows[:60] += 1
     assert evidence(between(rows), 60).divergence > 0.1
     assert np.isnan(evidence(between(rows), 60).recognised)
 
 
 def test_choice_by_evidence():
-    canvas = Evidence(0.05, 0.003, 1.1, 0.8, 0.04)
-    assert choose({"canvas": canvas, "content": Evidence(0.04, 0.003, 1.0, 0.8, 0.04)}) == "canvas"  # little gain
-    assert choose({"canvas": canvas, "content": Evidence(0.0, 0.003, 1.0, 0.3, 0.04)}) == "canvas"  # labels are lost
-    better = {"canvas": canvas, "common": Evidence(0.001, 0.003, 1.0, 0.8, 0.04)}
+    def of(divergence, nearest, recognised=0.8):
+        spread = 0.3 * np.random.default_rng(int(1000 * nearest) % 997).normal(size=60)
+        return Evidence(divergence, 0.003, nearest + spread, recognised, 0.04)
+
+    canvas = of(0.05, 0.1)
+    assert choose({"canvas": canvas, "content": of(0.04, 0.09)}) == "canvas"  # little gain
+    assert choose({"canvas": canvas, "content": of(0.04, -0.2)}) == "content"  # sources are nearer, by a paired test
+    assert choose({"canvas": canvas, "content": of(0.06, -0.2)}) == "canvas"  # nearer, but the sets differ more
+    assert choose({"canvas": canvas, "content": of(0.0, 0.0, 0.3)}) == "canvas"  # labels are lost
+    better = {"canvas": canvas, "common": of(0.001, 0.0)}
     assert choose(better) == "common"
-    assert choose(better | {"picture": Evidence(0.002, 0.003, 0.9, 0.8, 0.04)}) == "picture"  # nearer targets
+    assert choose(better | {"picture": of(0.002, -0.2)}) == "picture"  # nearer targets

@@ -34,16 +34,8 @@ def choose_names(
     """Names of the images and of the labels (or None) among the arrays or columns of a file.
 
     Understood, in either case, are ``images``/``labels``, ``x``/``y``, ``data``/``targets``, and the same with a split
-    in the name (``x_train``, ``train_images``, ...); names without a split are the training ones.
-
-    Parameters
-    ----------
-    asked
-        Names given by the user, ``FILE::IMAGES::LABELS``; then nothing is guessed.
-    words
-        Words for images, the preferred ones first.
-    candidates
-        Names that may be images; a single one is taken whatever its name.
+    in the name (``x_train``, ``train_images``, ...); names without a split are the training ones. ``asked`` are names
+    given by the user, ``FILE::IMAGES::LABELS``; a single one of ``candidates`` is taken whatever its name.
     """
     if asked:
         for name in asked[:2]:
@@ -90,15 +82,10 @@ def list_arrays(
     if labels is None:
         return LazyDataset(source, name)
     shape = shapes[labels]
-    if len(shape) == 2 and shape[1] > 1:
+    if shape[:1] != (len(source),) or len(shape) > 2 or shape[1:] > (1,):
         raise DatasetError(
-            f"{what} has {shape[1]} labels for each image, but a set has one class for each or none. Read the "
-            "images alone as FILE::IMAGES, or save one column (for one-hot rows labels.argmax(axis=1)) as the labels."
-        )
-    if shape[:1] != (len(source),) or len(shape) > 2:
-        raise DatasetError(
-            f"{what}: {labels!r} has shape {shape} but there are {len(source)} images; give one label for each, "
-            "or read the images alone as FILE::IMAGES."
+            f"{what}: {labels!r} has shape {shape} for {len(source)} images, but a set has one label for each or none. "
+            "Save one column (of one-hot rows labels.argmax(axis=1)), or read the images alone as FILE::IMAGES."
         )
     check_fits(64 * len(source), f"{what}::{labels}", "read a part of it")
     values, classes = _as_text(read(arrays[labels])), find_name(what, shapes, _CLASS_WORDS)

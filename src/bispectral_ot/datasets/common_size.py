@@ -33,18 +33,9 @@ def read_together(
 ) -> list[Dataset]:
     """Images at ``positions`` of each set (all by default), at one size; a set that occurs twice is read once.
 
-    Parameters
-    ----------
-    size
-        Size of all images. By default images of one size of at most 128 pixels a side keep it; larger ones are reduced
-        to 128, and those of different sizes become squares of 128 pixels, or of the longest side of the set whose
-        images are smallest.
-    grey
-        Turn colours into luminance.
-    stay
-        Leave images in folders and Zarr stores, to be read by workers that have the same files.
-    frames
-        Choice of the frames by which images are placed; None for their whole canvas.
+    By default images of one size of at most 128 pixels a side keep it; larger ones are reduced to 128, and those of
+    different sizes become squares of 128 pixels, or of the longest side of the set whose images are smallest. ``stay``
+    leaves images in folders and Zarr stores, to be read by workers that have the same files.
     """
     rows = [
         np.arange(len(lazy)) if kept is None else kept

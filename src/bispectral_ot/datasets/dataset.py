@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from dataclasses import KW_ONLY, dataclass, field, replace
-from typing import Any, Literal, Self, cast
+from typing import Any, Literal, Self, cast, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,13 +18,7 @@ from bispectral_ot.errors import InputError
 
 Kind = Literal["images", "sphere", "clouds", "volumes", "vectors"]
 # Kinds, and the noun for their elements.
-KINDS: dict[str, str] = {
-    "images": "images",
-    "sphere": "spheres",
-    "clouds": "clouds",
-    "volumes": "volumes",
-    "vectors": "vectors",
-}
+KINDS: dict[str, str] = {kind: kind for kind in get_args(Kind)} | {"sphere": "spheres"}
 
 _BLOCK_PIXELS = 2**21  # pixels that are checked at once
 _LEVELS = 64  # steps of float32 that the content of an image needs
@@ -33,7 +27,7 @@ _SHOWN = 8  # pictures in a notebook
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Images of one size, with or without labels. Everything is checked when it is made.
+    """Images of one size, with or without labels; checked when it is made.
 
     Parameters
     ----------
@@ -41,14 +35,10 @@ class Dataset:
         (n, height, width) or (n, height, width, channels). uint8, uint16 and float32 stay as they are; other real types
         become float32 (booleans become uint8). A ``dask.array`` is read chunk by chunk when features are computed.
     labels
-        One label per image, or None. With ``classes``: indices into it. Without: any integers or strings; the
-        distinct ones, sorted, become ``classes``, and ``labels`` the int64 indices into them.
-    name
-        Name of the set in reports.
-    classes
-        Names of the classes; () without labels.
-    files
-        Name of the file of each image; () where there is none.
+        One label per image, or None: indices into ``classes``, or any integers or strings, whose sorted distinct values
+        become ``classes``, and ``labels`` the int64 indices into them.
+    name, classes, files
+        Name of the set, names of the classes, name of the file of each image.
     positions
         Row number of each image in the set that the dataset was drawn from, shape (n,); 0 to n - 1 by default.
     kind
@@ -121,16 +111,9 @@ class Dataset:
         classes: tuple[str, ...] = (),
         files: tuple[str, ...] = (),
     ) -> Self:
-        """Dataset of rows of numbers (n, columns), such as embeddings of a network.
+        """Dataset of rows of finite numbers (n, columns), such as embeddings of a network; kept as float32.
 
-        Parameters
-        ----------
-        vectors
-            Finite real numbers, one row for each element; kept as float32.
-        labels, name, classes, files
-            As for :class:`Dataset`.
-        images
-            Images that the vectors were made from, one each, to illustrate reports.
+        ``images`` that the vectors were made from, one each, illustrate reports; the rest is as for :class:`Dataset`.
 
         Examples
         --------
@@ -252,30 +235,27 @@ def check_images(images: ArrayLike, *, what: str, are_volumes: bool = False) -> 
             f"{what}: the images do not form one array ({error}); bring them to one size. Clouds of different sizes "
             "are given as a list of arrays (points, 3), Dataset(clouds, kind='clouds')."
         ) from None
-    if batch.dtype.kind == "O" and batch.ndim == 0:
+    shape = batch.shape
+    if batch.dtype.kind == "O" and not shape:
         raise InputError(f"{what}: expected images, such as an array (n, height, width), got {type(images).__name__}.")
     if batch.dtype.kind not in "buif":
         raise InputError(f"{what}: pixels must be real numbers, but the array has type {batch.dtype}.")
-    if batch.ndim not in (3, 4) or (are_volumes and batch.ndim == 3):
-        raise InputError(f"{what}: {shape_advice(batch.shape, are_volumes=are_volumes)}")
-    if batch.shape[0] == 0:
-        raise InputError(f"{what} has no images; at least one is needed.")
-    if 0 in batch.shape:
-        raise InputError(f"{what}: images of shape {batch.shape[1:]} have no pixels.")
+    if are_volumes and (len(shape) != 4 or shape[3] <= 4 < min(shape[1:3])):
+        raise InputError(
+            f"{what}: volumes must have shape (n, depth, height, width), got {shape}; a single one is given as "
+            "volume[None], images with channels are no volumes."
+        )
+    if len(shape) not in (3, 4):
+        raise InputError(f"{what}: {shape_advice(shape)}")
+    if 0 in shape:
+        raise InputError(f"{what} has no images or no pixels (shape {shape}); at least one is needed.")
     if is_chunked(batch):
         return cast(NDArray[Any], _check_chunks(batch, what))
-    if batch.ndim == 4:
-        first, middle, last = batch.shape[1:]
-        if are_volumes and last <= 4 < min(first, middle):
-            raise InputError(
-                f"{what}: volumes of {first} x {middle} x {last} voxels look like images with {last} channels; "
-                "give (n, depth, height, width), more than 4 voxels wide."
-            )
-        if not are_volumes and first <= 4 < last:
-            raise InputError(
-                f"{what}: images of shape {batch.shape} have their channels first; "
-                "expected (n, height, width, channels): use numpy.moveaxis(images, 1, -1)."
-            )
+    if not are_volumes and len(shape) == 4 and shape[1] <= 4 < shape[3]:
+        raise InputError(
+            f"{what}: images of shape {shape} have their channels first; expected (n, height, width, channels): use "
+            "numpy.moveaxis(images, 1, -1)."
+        )
     return as_pixels(batch, what)
 
 
@@ -284,9 +264,8 @@ def _check_chunks(images: Any, what: str) -> Any:
     if any(math.isnan(size) for size in images.shape):
         raise InputError(f"{what}: chunks of unknown sizes, {images.chunks}; call images.compute_chunk_sizes() first.")
     if 0 in images.chunks[0]:
-        raise InputError(
-            f"{what}: chunk {images.chunks[0].index(0)} has no images; leave it out, or use images.rechunk()."
-        )
+        empty = images.chunks[0].index(0)
+        raise InputError(f"{what}: chunk {empty} has no images; leave it out, or use images.rechunk().")
     images = images.rechunk(dict.fromkeys(range(1, images.ndim), -1))
     if images.dtype in (np.uint8, np.uint16, np.float32):
         return images
@@ -295,10 +274,8 @@ def _check_chunks(images: Any, what: str) -> Any:
 
 def as_pixels(batch: NDArray[Any], what: str = "images") -> NDArray[Any]:
     """Images as uint8, uint16 or finite float32; refuses images whose content float32 cannot represent."""
-    if batch.dtype == np.bool_:
-        return batch.astype(np.uint8)
-    if batch.dtype in (np.uint8, np.uint16):
-        return batch
+    if batch.dtype in (np.bool_, np.uint8, np.uint16):
+        return batch.astype(np.uint8) if batch.dtype == np.bool_ else batch
     pixels = np.empty(batch.shape, dtype=np.float32) if batch.dtype != np.float32 else batch
     extents, step = [], max(1, _BLOCK_PIXELS // batch[0].size)
     for start in range(0, len(batch), step):
@@ -363,18 +340,16 @@ def _refuse_masked(values: Any, what: str) -> None:
         raise InputError(f"{what} has {count} masked entries; fill them with .filled(value), or leave those out.")
 
 
-def shape_advice(shape: tuple[int, ...], *, are_volumes: bool = False) -> str:
+def shape_advice(shape: tuple[int, ...]) -> str:
     """Error text about an array that is no batch of images."""
-    if are_volumes:
-        return f"volumes must have shape (n, depth, height, width), got {shape}; a single one is given as volume[None]."
-    expected = "expected images of shape (n, height, width) or (n, height, width, channels)"
+    expected = f"expected images of shape (n, height, width) or (n, height, width, channels), got {shape}"
     if len(shape) != 2:
-        return f"{expected}, got {shape}."
+        return f"{expected}."
     side = math.isqrt(shape[1])
     flat = f"flattened images use images.reshape(-1, {side}, {side}), for " if side > 1 and side**2 == shape[1] else ""
     return (
-        f"{expected}, got {shape}; for {flat}one signal a row signals[:, :, None], for a single image image[None], for "
-        "vectors Dataset.from_vectors(vectors)."
+        f"{expected}; for {flat}one signal a row signals[:, :, None], for a single image image[None], for vectors "
+        "Dataset.from_vectors(vectors)."
     )
 
 
@@ -391,13 +366,9 @@ def check_labels(
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]  # one column, as some .npz files have it
     if values.ndim != 1:
-        raise InputError(
-            f"labels must have shape (n,), got {values.shape}; for one-hot rows use labels.argmax(axis=1)."
-        )
+        raise InputError(f"labels must have shape (n,), got {values.shape}; one-hot rows use labels.argmax(axis=1).")
     if len(values) != n_images:
-        raise InputError(
-            f"labels has {len(values)} entries but images has {n_images}; give one label per image, or no labels."
-        )
+        raise InputError(f"labels has {len(values)} entries but images has {n_images}; give one label per image.")
     if values.dtype.kind == "f":
         # beyond 2^24 (float32) or 2^53 (float64) neighbouring integers are one number
         wrong = ~(np.abs(values) <= 2.0 ** (np.finfo(values.dtype).nmant + 1)) | (values != np.round(values))
@@ -419,7 +390,5 @@ def check_labels(
     outside = (values < 0) | (values >= len(classes))
     if outside.any():
         first = int(np.argmax(outside))
-        raise InputError(
-            f"label {first} is {values[first]}, but the {len(classes)} classes are 0 to {len(classes) - 1}."
-        )
+        raise InputError(f"label {first} is {values[first]}, but classes are numbered from 0 to {len(classes) - 1}.")
     return values.astype(np.int64, copy=False), classes

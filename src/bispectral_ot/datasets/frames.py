@@ -60,13 +60,10 @@ class Picture(NamedTuple):
 class Placement:
     """Placement of images on a canvas: ``placement(images, size)`` of a batch (n, height, width[, channels]).
 
-    Attributes
-    ----------
-    frame : ``"canvas"`` fits the whole image into the canvas; ``"picture"`` fits the rectangle inside a margin that an
-        editor filled; ``"content"`` brings the centroid of the content to the centre and its radius of gyration to one
-        size; ``"common"`` shows ``pixels`` pixels of every image, about its centre
-    pixels : pixels along the longer side of the canvas, for ``"common"``, and for ``"picture"`` where an image has no
-        margin; None for the whole image
+    ``"canvas"`` fits the whole image into the canvas; ``"picture"`` fits the rectangle inside a margin that an editor
+    filled; ``"content"`` brings the centroid of the content to the centre and its radius of gyration to one size;
+    ``"common"`` shows ``pixels`` pixels of every image along the longer side, about its centre, as ``"picture"`` does
+    where an image has no margin.
     """
 
     frame: Frame = "canvas"
@@ -107,11 +104,8 @@ class Placement:
 class Canvas:
     """Map from decoded images to the images of a dataset: ``canvas(images)`` of a batch (n, height, width[, channels]).
 
-    Attributes
-    ----------
-    size : (height, width) that images are scaled to fit into, the content in the middle; None leaves them as they are
-    grey : whether colours become luminance
-    placement : frame by which images are placed; None for their whole canvas
+    ``size`` (height, width) is None for that of the images; ``grey`` turns colours into luminance; ``placement`` is
+    None for the whole canvas.
     """
 
     size: Size | None = None
@@ -235,20 +229,12 @@ def _rim_median(image: NDArray[Any], inside: NDArray[np.bool_]) -> NDArray[np.fl
 
 
 class SetGeometry(NamedTuple):
-    """Geometry of a sample of the images of a set.
+    """Geometry of a sample of the images of a set."""
 
-    Attributes
-    ----------
-    sides : longer sides of the images in pixels
-    clear : fraction of the images whose content lies on a background
-    pictures : fraction of the images with a picture inside a filled margin
-    picture_side : longer side of the pictures in pixels, where most images have one and all the same; else None
-    """
-
-    sides: NDArray[np.int64]
-    clear: float
-    pictures: float
-    picture_side: float | None
+    sides: NDArray[np.int64]  # longer sides of the images in pixels
+    clear: float  # fraction of the images whose content lies on a background
+    pictures: float  # fraction of the images with a picture inside a filled margin
+    picture_side: float | None  # longer side of the pictures in pixels, where most images have one and all the same
 
     @classmethod
     def of(cls, images: Images) -> SetGeometry:
@@ -293,18 +279,11 @@ def common_pixels(geometries: Sequence[SetGeometry]) -> float:
 
 
 class FrameChoice:
-    """Frames of some sets, chosen before they are read.
+    """Frames of some sets, chosen before they are read; ``settings`` has the evidence for reports.
 
-    Parameters
-    ----------
-    frame
-        ``"auto"``, a frame (``"canvas"``, ``"picture"``, ``"content"`` or ``"common"``) for all sets, or one for each:
-        a sequence, or a string with commas; or a placement for all sets. ``"auto"`` cuts filled margins off where most
-        images of one set have them and those of another have not; else images keep their whole canvas.
-
-    Attributes
-    ----------
-    settings : evidence for the choice, for reports
+    ``frame`` is ``"auto"``, a frame for all sets, or one for each: a sequence, or a string with commas; or a placement
+    for all sets. ``"auto"`` cuts filled margins off where most images of one set have them and those of another have
+    not; else images keep their whole canvas.
     """
 
     def __init__(self, frame: str | Sequence[str] | Placement = "auto") -> None:

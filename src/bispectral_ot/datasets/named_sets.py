@@ -14,7 +14,7 @@ import json
 import os
 import shutil
 import zipfile
-from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -34,34 +34,21 @@ _DIGITS = tuple("0123456789")
 
 @dataclass(frozen=True)
 class NamedSet:
-    """A set that :func:`~bispectral_ot.load` knows by name; the facts are in ``named_sets.json``.
-
-    Attributes
-    ----------
-    counts : images of each split
-    source : authors and licence, or the package that the set comes with
-    torchvision_folder : where torchvision keeps it
-    mirrors : addresses of the published files; none for sets that come with an installed package
-    sha256 : of the published files, by name
-    files : names of (images, labels) of each split, without ``.gz``
-    archive : a single file that holds them all
-    first_label : smallest label in the files
-    first_labels : first ten labels of each split, which distinguish sets whose files have the same names
-    """
+    """A set that :func:`~bispectral_ot.load` knows by name; the facts are in ``named_sets.json``."""
 
     name: str
     title: str
-    counts: dict[str, int]
+    counts: dict[str, int]  # images of each split
     size: tuple[int, int]
     classes: tuple[str, ...]
-    source: str
+    source: str  # authors and licence, or the package that the set comes with
     torchvision_folder: str = ""
-    mirrors: tuple[str, ...] = ()
-    sha256: dict[str, str] = field(default_factory=dict)
-    files: dict[str, tuple[str, str]] = field(default_factory=dict)
-    archive: str = ""
+    mirrors: tuple[str, ...] = ()  # addresses of the published files; none for sets of an installed package
+    sha256: dict[str, str] = field(default_factory=dict)  # of the published files, by name
+    files: dict[str, tuple[str, str]] = field(default_factory=dict)  # (images, labels) of each split, without .gz
+    archive: str = ""  # a single file that holds them all
     first_label: int = 0
-    first_labels: tuple[str, ...] = ()
+    first_labels: tuple[str, ...] = ()  # first ten of each split, since files of several sets have the same names
 
     @property
     def is_official(self) -> bool:
@@ -181,20 +168,16 @@ def _read_local(known: NamedSet, folder: Path, split: str) -> Dataset:
 def fetch(known: NamedSet, *, splits: tuple[str, ...] = ("train", "test")) -> Path:
     """Download the files of ``splits`` into the cache, checked, and return the cache folder.
 
-    Files that are there and whole are not fetched again; a damaged file is removed first. Files out of an archive have
-    no published checksum of their own, but as gzip files they end with one.
+    Files that are there and whole are not fetched again. Files out of an archive have no published checksum of their
+    own, but as gzip files they end with one.
     """
     folder = cache_folder(known.name)
     names = [f"{stem}.gz" for split in splits for stem in known.files[split]]
     if not known.archive:
         for name in names:
             _fetch_file(known, name, folder)
-        return folder
-    damaged = [folder / name for name in names if (folder / name).exists() and not _is_whole(folder / name)]
-    for path in damaged:
-        path.unlink()
-    if not all((folder / name).exists() for name in names):
-        archive = _fetch_file(known, known.archive, folder, removed=damaged)
+    elif not all(_is_whole(folder / name) for name in names):
+        archive = _fetch_file(known, known.archive, folder)
         with zipfile.ZipFile(archive) as packed:
             members = {Path(member).name: member for member in packed.namelist()}
             for name in (f"{stem}.gz" for pair in known.files.values() for stem in pair):
@@ -208,47 +191,41 @@ def fetch(known: NamedSet, *, splits: tuple[str, ...] = ("train", "test")) -> Pa
 
 
 def _is_whole(path: Path) -> bool:
-    """Whether a packed IDX file can be read: its header and the checksum that every gzip file ends with are right."""
-    try:
-        read_idx(path)
-    except DatasetError:
-        return False
-    return True
+    """Whether a packed IDX file is there: its header and the checksum that every gzip file ends with are right."""
+    with suppress(DatasetError):
+        return len(read_idx(path)) >= 0
+    return False
 
 
-def _fetch_file(known: NamedSet, name: str, folder: Path, *, removed: Sequence[Path] = ()) -> Path:
+def _fetch_file(known: NamedSet, name: str, folder: Path) -> Path:
+    """A file of the cache, fetched from the first mirror that has it unless its checksum is right."""
     import pooch
     import requests
 
-    target, sha256, troubles = folder / name, known.sha256[name], []
+    sha256, troubles = known.sha256[name], []
     pooch.get_logger().setLevel("WARNING")  # a progress bar is drawn on the screen
-    try:
-        if target.exists() and not pooch.hashes.hash_matches(target, sha256):
-            target.unlink()
-            removed = [*removed, target]
-        for mirror in known.mirrors:
-            fetcher = pooch.create(path=folder, base_url=mirror, registry={name: sha256}, retry_if_failed=1)
-            bar = _DownloadBar(f"fetch {known.name}/{name}")
-            downloader = pooch.HTTPDownloader(progressbar=bar, chunk_size=2**16, timeout=(10, 60))
-            try:
-                return Path(fetcher.fetch(name, downloader=downloader))
-            except requests.RequestException as error:
-                response = getattr(error, "response", None)
-                answer = f"the server answered {response.status_code} {response.reason}" if response is not None else ""
-                troubles.append(f"{mirror}{name}: {answer or f'no connection ({type(error).__name__})'}")
-            except ValueError:
-                troubles.append(f"{mirror}{name}: wrong checksum, the download was removed")
-    except OSError as error:
-        raise DatasetError(
-            f"cannot write {target}: {error.strerror or error}. Free or change the cache folder "
-            f"(variable BISPECTRAL_OT_CACHE), or name a folder that has the files: root=... or BISPECTRAL_OT_DATA."
-        ) from None
+    for mirror in known.mirrors:
+        fetcher = pooch.create(path=folder, base_url=mirror, registry={name: sha256}, retry_if_failed=1)
+        bar = _DownloadBar(f"fetch {known.name}/{name}")
+        downloader = pooch.HTTPDownloader(progressbar=bar, chunk_size=2**16, timeout=(10, 60))
+        try:
+            return Path(fetcher.fetch(name, downloader=downloader))
+        except requests.RequestException as error:
+            response = getattr(error, "response", None)
+            answer = f"the server answered {response.status_code} {response.reason}" if response is not None else ""
+            troubles.append(f"{mirror}{name}: {answer or f'no connection ({type(error).__name__})'}")
+        except ValueError:
+            troubles.append(f"{mirror}{name}: wrong checksum, the download was removed")
+        except OSError as error:
+            raise DatasetError(
+                f"cannot write {folder / name}: {error.strerror or error}. Free or change the cache folder "
+                f"(variable BISPECTRAL_OT_CACHE), or name a folder that has the files: root=... or BISPECTRAL_OT_DATA."
+            ) from None
     raise DatasetError(
-        "".join(f"{path} had a wrong checksum and was removed. " for path in removed)
-        + f"cannot fetch {known.name}:\n  "
+        f"cannot fetch {known.name}:\n  "
         + "\n  ".join(troubles)
         + f"\nWithout network: get {name} from one of these addresses (sha256 {sha256[:12]}...),\n"
-        f"put it at {target},\nor name a folder that has it with root=... or the variable BISPECTRAL_OT_DATA."
+        f"put it at {folder / name},\nor name a folder that has it with root=... or the variable BISPECTRAL_OT_DATA."
     )
 
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bispectral_ot.datasets.array_names import IMAGE_WORDS, LABEL_WORDS, array_source, choose_names, find_name
-from bispectral_ot.datasets.formats.table import PATH_WORDS, list_table
+from bispectral_ot.datasets.formats.encoded import PATH_WORDS, list_table
 from bispectral_ot.datasets.sources import FileSource, LazyDataset
 from bispectral_ot.errors import InputError
 
@@ -27,7 +26,7 @@ def scan_object(data: Any) -> LazyDataset | None:
     if hasattr(data, "iloc") and hasattr(data, "columns"):
         columns = {str(name): data[name].tolist() for name in data.columns}
         has_paths = any(name.lower() in PATH_WORDS for name in columns)
-        return list_table(columns, Path(), "the data frame", "frame") if has_paths else None
+        return list_table(columns, "the data frame", "frame") if has_paths else None
     if hasattr(data, "obsm") and hasattr(data, "obs"):
         return _scan_annotated(data)
     if hasattr(data, "column_names") and hasattr(data, "features"):

@@ -82,16 +82,8 @@ class FileSource:
     Where some are grey and some in colour, all become colour; where some have 8 and some 16 bits, all become 16-bit. A
     :class:`DataWarning` names those that are not like the others.
 
-    Parameters
-    ----------
-    items
-        Paths of image files, their content (bytes), pixels (height, width[, channels]), or arguments of ``get``.
-    names
-        Names of the items, relative to ``place``, for messages.
-    place
-        Folder or file that they are in, for messages.
-    get
-        Function that returns the path, bytes or pixels of an item.
+    Items are paths of image files, their content (bytes) or pixels (height, width[, channels]), or ``get`` returns one
+    of these; ``names`` are relative to ``place``, the folder or file that they are in, for messages.
     """
 
     items: Sequence[Any]
@@ -152,6 +144,7 @@ class FileSource:
 
     def _stacked(self, images: list[NDArray[Any]], names: list[str]) -> NDArray[Any]:
         """All images in one array; sizes differ where the header of a file is wrong."""
+        kinds: dict[Any, list[str]] = {}
         for image, name in zip(images, names, strict=True):
             if image.shape[:2] != images[0].shape[:2]:
                 one, other = (f"{shape[0]} x {shape[1]} (height x width)" for shape in (images[0].shape, image.shape))
@@ -159,24 +152,22 @@ class FileSource:
                     f"the images of {self.place} have different sizes: {names[0]} is {one} but {name} is {other}; "
                     "bring them to one size with resize=64 (--resize 64)."
                 )
-        kinds = {image.dtype: name for image, name in zip(images, names, strict=True)}
-        whole = [dtype for dtype in kinds if dtype in (np.uint8, np.uint16)]
-        others = [dtype for dtype in kinds if dtype not in whole]
-        if whole and others:
+            for kind in (image.dtype, image.ndim):
+                kinds.setdefault(kind, []).append(name)
+        dtypes = [kind for kind in kinds if not isinstance(kind, int)]
+        if len(dtypes) > 1 and any(dtype not in (np.uint8, np.uint16) for dtype in dtypes):
+            one, other = (f"{kinds[dtype][0]} has {dtype}" for dtype in dtypes[:2])
             raise DatasetError(
-                f"{self.place}: {kinds[others[0]]} has {others[0]} pixels but {kinds[whole[0]]} has {whole[0]} ones, "
-                "so their grey values cannot be compared; save all images in one way."
+                f"{self.place}: {one} pixels but {other} ones, so their grey values cannot be compared; save all "
+                "images in one way."
             )
-        grey, colour = (
-            [name for name, image in zip(names, images, strict=True) if image.ndim == ndim] for ndim in (2, 3)
-        )
-        if grey and colour:
+        if 2 in kinds and 3 in kinds:
             warn(
-                f"{self.place}: {len(grey)} images are grey ({_some(grey)}) and {len(colour)} in colour "
-                f"({_some(colour)}); all become colour. To compare them in grey, use grey=True (--grey).",
+                f"{self.place}: {len(kinds[2])} images are grey ({_some(kinds[2])}) and {len(kinds[3])} in colour "
+                f"({_some(kinds[3])}); all become colour. To compare them in grey, use grey=True (--grey).",
                 DataWarning,
             )
-        stack = np.empty((len(images), *max((i.shape for i in images), key=len)), dtype=np.result_type(*kinds))
+        stack = np.empty((len(images), *max((i.shape for i in images), key=len)), dtype=np.result_type(*dtypes))
         for i, image in enumerate(images):
             stack[i] = image if image.ndim == stack.ndim - 1 else image[..., None]
             if stack.dtype == np.uint16 and image.dtype == np.uint8:

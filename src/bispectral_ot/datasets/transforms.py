@@ -26,12 +26,7 @@ def split_halves(
 ) -> tuple[Dataset, Dataset]:
     """Two disjoint random halves of a dataset, stratified by class; an odd image of a class is left out.
 
-    Parameters
-    ----------
-    seed
-        Seed of the permutations.
-    per_class
-        Maximum number of images of each class in each half. Smaller values give subsets of larger ones.
+    ``per_class`` is the maximum number of images of each class in each half; fewer are a subset of more.
 
     Examples
     --------
@@ -128,22 +123,7 @@ def rotate(dataset: Dataset | ArrayLike, degrees: ArrayLike, *, fill: str | Arra
 
 
 def rotate_randomly(dataset: Dataset | ArrayLike, *, seed: int = 0, fill: str | ArrayLike = "background") -> Dataset:
-    """Rotate every image by an angle drawn uniformly from [0, 360) degrees; see :func:`rotate`.
-
-    Parameters
-    ----------
-    seed
-        Seed of the angles: ``numpy.random.default_rng(seed).uniform(0, 360, n)``.
-    fill
-        Value of the empty corners, as for :func:`rotate`.
-
-    Examples
-    --------
-    >>> import bispectral_ot as bot
-    >>> turned = bot.rotate_randomly(bot.load("digits"), seed=0)
-    >>> turned.images.dtype
-    dtype('float32')
-    """
+    """Rotate every image by ``numpy.random.default_rng(seed).uniform(0, 360, n)`` degrees; see :func:`rotate`."""
     dataset = as_dataset(dataset)
     degrees = np.random.default_rng(check_integer("seed", seed, minimum=0)).uniform(0.0, 360.0, len(dataset))
     return rotate(dataset, degrees, fill=fill)
@@ -153,14 +133,6 @@ def normalize(dataset: Dataset | ArrayLike, *, mean: float | None = None, std: f
     """Subtract the mean of all pixels and divide by their standard deviation: ``(image - mean) / std``.
 
     ``mean`` and ``std`` default to those of the dataset; give those of another to put both on one scale.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import bispectral_ot as bot
-    >>> images = bot.normalize(np.arange(8.0).reshape(2, 2, 2)).images
-    >>> round(float(images.mean()), 6), round(float(images.std()), 6)
-    (0.0, 1.0)
     """
     dataset = as_dataset(dataset)
     if mean is None or std is None:
@@ -254,10 +226,10 @@ def center_clear(planes: NDArray[Any]) -> tuple[NDArray[np.float32], NDArray[np.
 def has_background(planes: NDArray[Any]) -> NDArray[np.bool_]:
     """Whether images (n, height, width, channels) show content on a background, as far as their rim tells: (n,).
 
-    The rim is the last pixels of the largest disk, whose median is the background, so that turned images have the same
-    answer. Content is on it where at most a third of the rim differs from that by more than four times the rim's noise
-    (and a twentieth of the largest difference), and the image as a whole differs by at least three times the noise.
-    Textures fail at the latter, large content at the former.
+    The background is the median of the rim, the last pixels of the largest disk, so that turned images have the same
+    answer. At most a third of the rim may differ from it by more than four times the rim's noise (and a twentieth of
+    the largest difference), which large content does; the image as a whole must differ by three times the noise, which
+    textures do not.
     """
     height, width = planes.shape[1:3]
     y, x = np.ogrid[:height, :width]

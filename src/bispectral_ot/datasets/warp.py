@@ -23,14 +23,7 @@ def warp(
 ) -> NDArray[np.float32]:
     """Bilinear samples of ``images`` at ``maps @ (row, column, 1)``, for every output pixel (row, column).
 
-    Parameters
-    ----------
-    images
-        (n, height, width) or (n, height, width, channels).
-    maps
-        (n, 2, 3): output (row, column, 1) to input (row, column).
-    fill
-        Value outside of the images: one number, one per channel, or one per image and channel (n, channels).
+    Maps are (n, 2, 3); ``fill`` outside of the images is one number, one per channel, or (n, channels).
     """
     planes = as_planes(images)
     values, shape = np.asarray(fill), (len(images), planes.shape[3])

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,45 +20,32 @@ Placements = tuple[Placement, ...]
 _SIDE = 64  # at which samples are compared, at most
 # Splits of the target for the null distribution of the divergence, and the quantile that counts as agreement.
 _SPLITS, _LEVEL = 64, 0.95
-# Another frame than the whole canvas must explain this fraction of the divergence, and recognise the target's own
-# labels nearly as well.
-_LEAST_GAIN, _LEAST_RECOGNISED = 0.5, 0.8
-# Fraction of the images of a set that must have a filled margin.
-_SOME_MARGINS = 0.25
-# Divergence, relative to the mean distance within the target, from which on no frame fits.
-_NO_FIT = 0.15
+# A frame other than the whole canvas must explain this fraction of the divergence, or bring sources nearer to targets
+# by so many standard errors; and recognise the target's own labels nearly as well.
+_LEAST_GAIN, _LEAST_ERRORS, _LEAST_RECOGNISED = 0.5, 2.5, 0.7
+_SOME_MARGINS = 0.25  # fraction of the images of a set that must have a filled margin
+_NO_FIT = 0.15  # divergence from which on no frame fits
+_MEANINGS = {
+    "picture": "the picture inside a filled margin",
+    "common": "one scale in pixels for all images",
+    "content": "content centred and brought to one size",
+}
 
 
-@dataclass(frozen=True)
-class Evidence:
-    """Agreement of two sets in one frame.
+class Evidence(NamedTuple):
+    """Agreement of two sets in one frame."""
 
-    Attributes
-    ----------
-    divergence : energy distance of source and target over the mean distance within the target; about 0 for two samples
-        of one distribution, and slightly negative at times
-    null : its 95 % quantile between random halves of the target, for samples of the size of the target
-    nearest : mean distance from a source to its nearest target, over that from a target to its nearest other target
-    recognised : fraction of the targets whose nearest other target has their label; NaN without labels
-    noise : standard error of ``recognised``
-    """
-
-    divergence: float
-    null: float
-    nearest: float
-    recognised: float
-    noise: float = 0.0
+    divergence: float  # energy distance over the mean distance within the target; about 0 where two sets agree
+    null: float  # its 95 % quantile between random halves of the target, for samples of the size of the target
+    nearest: NDArray[np.float64]  # log distance of each source to its nearest target, over that between targets
+    recognised: float = float("nan")  # fraction of the targets whose nearest other target has their label
+    noise: float = 0.0  # standard error of ``recognised``
 
 
 class JudgedFrames(FrameChoice):
     """Frames of a source and a target; ``"auto"`` takes the one in which they agree best, as features tell.
 
-    Parameters
-    ----------
-    frame
-        As for :class:`~bispectral_ot.datasets.frames.FrameChoice`.
-    spec
-        Function that returns features and metric of the match.
+    ``spec`` returns the features and metric of the match.
     """
 
     def __init__(self, frame: str | Sequence[str], spec: Callable[[], FeatureSpec]) -> None:
@@ -79,41 +65,24 @@ class JudgedFrames(FrameChoice):
 
     def automatic(self, samples: Sequence[Images], names: Sequence[str], labels: Any) -> Placements:
         """Whole canvas, unless another frame brings the sets clearly closer."""
-        spec = self._quiet_spec()
-        whole = (Placement(),) * len(samples)
-        found = {"canvas": judge(samples, whole, spec, labels)}
-        tried: dict[str, Placements] = {"canvas": whole}
-        if found["canvas"].divergence > found["canvas"].null:
-            tried = candidates([SetGeometry.of(images) for images in samples])
-            others = (name for name in tried if name != "canvas")
-            found |= {name: judge(samples, tried[name], spec, labels) for name in others}
+        spec, tried = self._quiet_spec(), candidates([SetGeometry.of(images) for images in samples])
+        found = {name: judge(samples, placements, spec, labels) for name, placements in tried.items()}
         chosen = choose(found)
         self.settings["frame_divergence"] = {name: each.divergence for name, each in found.items()}
+        listed = ", ".join(f"{name} {each.divergence:.3f}" for name, each in found.items())
         if found[chosen].divergence > _NO_FIT:
             warn(
-                f"{' and '.join(names)} look different in every frame ({_listed(found)}; 0 where two sets agree): they "
-                "were made in different ways, or show different things. Choose a frame with frame=... (--frame).",
+                f"{' and '.join(names)} differ in every frame (divergence {listed}): they were made in different ways, "
+                "or show different things. Choose a frame with frame=... (--frame).",
                 DataWarning,
             )
         elif chosen != "canvas":
             warn(
-                f"frame {chosen!r} was chosen, {_MEANINGS[chosen]}: {' and '.join(names)} differ less in it than on "
-                f"their whole canvas ({_listed(found)}; 0 where two sets agree). To choose yourself, use frame=... "
-                "(--frame).",
+                f"frame {chosen!r} was chosen ({_MEANINGS[chosen]}): {' and '.join(names)} differ less in it "
+                f"(divergence {listed}). Choose another with frame=... (--frame).",
                 DataWarning,
             )
         return tried[chosen]
-
-
-_MEANINGS = {
-    "picture": "the picture inside a margin that an editor filled",
-    "common": "one scale in pixels for all images",
-    "content": "content centred and brought to one size",
-}
-
-
-def _listed(found: dict[str, Evidence]) -> str:
-    return ", ".join(f"{name} {each.divergence:.3f}" for name, each in found.items())
 
 
 def judge(samples: Sequence[Images], placements: Placements, spec: FeatureSpec, labels: Any = None) -> Evidence:
@@ -128,33 +97,32 @@ def judge(samples: Sequence[Images], placements: Placements, spec: FeatureSpec, 
         with FittedFeatures(sets, spec) as space:
             rows = np.concatenate([np.asarray(part) for part in space.features])
             distances = space.feature_map.distances_within(rows, spec.metric)
-    if spec.metric == "sqeuclidean":
-        distances = np.sqrt(distances)
-    return evidence(distances, len(sets[0]), labels)
+    return evidence(np.sqrt(distances) if spec.metric == "sqeuclidean" else distances, len(sets[0]), labels)
 
 
 def evidence(distances: NDArray[np.float64], n_source: int, labels: Any = None) -> Evidence:
     """Evidence from the distances between all images of both samples, the sources first."""
-    within = distances[n_source:, n_source:]
+    between, within = distances[:n_source, n_source:], distances[n_source:, n_source:]
     unit = _mean_within(within) or 1.0
-    between = float(distances[:n_source, n_source:].mean())
-    divergence = (2 * between - _mean_within(distances[:n_source, :n_source]) - _mean_within(within)) / unit
+    divergence = (2 * float(between.mean()) - _mean_within(distances[:n_source, :n_source]) - unit) / unit
     random, half, null = np.random.default_rng(0), len(within) // 2, []
     for _ in range(_SPLITS):
         order = random.permutation(len(within))
         one, other = order[:half], order[half:]
         parts = (_mean_within(within[np.ix_(part, part)]) for part in (one, other))
         null.append((2 * float(within[np.ix_(one, other)].mean()) - sum(parts)) / unit)
-    recognised, nearest, noise = float("nan"), 1.0, 0.0
-    if len(within) > 1:
-        apart = within + np.diag(np.full(len(within), np.inf))
-        nearest = float(distances[:n_source, n_source:].min(axis=1).mean()) / (float(apart.min(axis=1).mean()) or 1.0)
-    if labels is not None and len(within) > 1:
-        names = np.asarray(labels)
-        recognised = float((names[apart.argmin(axis=1)] == names).mean())
-        noise = float(np.sqrt(recognised * (1 - recognised) / len(names)))
     # halves have twice the variance of the whole
-    return Evidence(divergence, float(np.quantile(null, _LEVEL)) / 2, nearest, recognised, noise)
+    found = Evidence(divergence, float(np.quantile(null, _LEVEL)) / 2, np.zeros(n_source))
+    if len(within) < 2:
+        return found
+    apart = within + np.diag(np.full(len(within), np.inf))
+    ratios = between.min(axis=1) / (float(np.median(apart.min(axis=1))) or 1.0)
+    found = found._replace(nearest=np.log(np.maximum(ratios, 1e-3)))
+    if labels is None:
+        return found
+    names = np.asarray(labels)
+    recognised = float((names[apart.argmin(axis=1)] == names).mean())
+    return found._replace(recognised=recognised, noise=float(np.sqrt(recognised * (1 - recognised) / len(names))))
 
 
 def _mean_within(distances: NDArray[np.float64]) -> float:
@@ -182,18 +150,21 @@ def candidates(geometries: Sequence[SetGeometry]) -> dict[str, Placements]:
 def choose(tried: dict[str, Evidence]) -> str:
     """Name of the frame to take: the whole canvas, unless another one brings the sets clearly closer.
 
-    Of several that do so equally well, as far as halves of the target can tell, it is the one in which sources have the
-    nearest targets.
+    A frame does so where it halves the divergence, or lowers it and brings sources nearer to their nearest targets by a
+    paired test. Of several with equal divergence, as far as halves of the target can tell, it is the one in which
+    sources have the nearest targets.
     """
     canvas = tried["canvas"]
     better = {}
     for name, found in tried.items():
         loses = found.recognised < _LEAST_RECOGNISED * canvas.recognised - found.noise  # False without labels
-        gain = canvas.divergence - found.divergence
-        if name != "canvas" and not loses and gain >= max(canvas.null, found.null, _LEAST_GAIN * canvas.divergence):
+        gain, nearer = canvas.divergence - found.divergence, canvas.nearest - found.nearest
+        error = float(nearer.std()) / np.sqrt(len(nearer))
+        halves = gain >= max(canvas.null, found.null, _LEAST_GAIN * canvas.divergence)
+        if name != "canvas" and not loses and (halves or (gain > 0 and nearer.mean() > _LEAST_ERRORS * error)):
             better[name] = found
     if not better:
         return "canvas"
-    least = min(found.divergence for found in better.values())
-    equal = {name: found for name, found in better.items() if found.divergence <= max(least, 0.0) + found.null}
-    return min(equal or better, key=lambda name: better[name].nearest)
+    least = max(0.0, min(found.divergence for found in better.values()))
+    equal = {name: found for name, found in better.items() if found.divergence <= least + found.null}
+    return min(equal, key=lambda name: float(equal[name].nearest.mean()))

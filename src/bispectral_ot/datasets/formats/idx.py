@@ -70,7 +70,7 @@ def read_idx_pair(images_path: Path, labels_path: Path | None) -> tuple[NDArray[
     return images, labels
 
 
-def scan(path: Path, split: str, keys: Sequence[str]) -> LazyDataset:
+def scan_idx(path: Path, split: str, keys: Sequence[str]) -> LazyDataset:
     """Images of an IDX file, with the labels file (``labels`` for ``images``, ``idx1`` for ``idx3``) beside it."""
     stem = path.name.removesuffix(".gz")
     labels_stem = re.sub(r"idx\d", "idx1", stem.replace("images", "labels"))

@@ -25,7 +25,7 @@ _MANY_CHUNKS = 1000  # which Zarr takes a millisecond each for
 _CODECS = ("zstd", "blosc", "gzip", "zlib")
 
 
-def scan(path: Path, split: str, keys: Sequence[str]) -> LazyDataset:
+def scan_zarr(path: Path, split: str, keys: Sequence[str]) -> LazyDataset:
     """An array, a group with ``images`` and ``labels`` or with the arrays that ``keys`` name, or OME-Zarr."""
     zarr = library("zarr", extra="zarr", what=path)
     name = path.stem.removesuffix(".ome")

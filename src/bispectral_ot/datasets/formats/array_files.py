@@ -1,0 +1,127 @@
+"""Files of named arrays: ``.npz``, ``.npy`` and HDF5."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+import zipfile
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.lib import format as npy
+from numpy.typing import NDArray
+
+from bispectral_ot.datasets.array_names import array_source, list_arrays
+from bispectral_ot.datasets.io_errors import check_chunks, library, refuse_bomb
+from bispectral_ot.datasets.sources import LazyDataset
+from bispectral_ot.errors import DatasetError
+from bispectral_ot.memory import check_fits
+
+_HARMLESS = 2**19  # bytes of a deflated chunk, of which at most a thousandfold is made
+_SECONDS = 30.0  # for the strings of a file, and one more for each 20,000
+_READ_STRINGS = """
+import json, resource, sys, h5py
+resource.setrlimit(resource.RLIMIT_AS, (2**33, 2**33))
+values = h5py.File(sys.argv[1], "r")[sys.argv[2]][...].ravel()
+json.dump([each.decode("utf-8", "replace") if isinstance(each, bytes) else str(each) for each in values], sys.stdout)
+"""
+
+
+class _Member:
+    """An array of an archive, of which the header was read."""
+
+    def __init__(self, path: Path, member: str) -> None:
+        self.path, self.member = path, member
+        with zipfile.ZipFile(path) as archive, archive.open(member) as file:
+            self.shape, self.dtype = _header(file)
+
+    @cached_property
+    def array(self) -> NDArray[Any]:
+        what = f"{self.path}: {self.member.removesuffix('.npy')!r}"
+        _refuse_objects(self.dtype, what)
+        check_fits(math.prod(self.shape) * self.dtype.itemsize, what, "save a part of it, or smaller images")
+        with zipfile.ZipFile(self.path) as archive, archive.open(self.member) as file:
+            return np.asarray(npy.read_array(file, allow_pickle=False))
+
+    def __getitem__(self, index: Any) -> NDArray[Any]:
+        return np.asarray(self.array[index])
+
+
+def scan_npz(path: Path, split: str, keys: Sequence[str]) -> LazyDataset:
+    """``images`` and, where there are any, ``labels`` and ``classes``."""
+    with zipfile.ZipFile(path) as archive:
+        members = [name for name in archive.namelist() if archive.open(name).read(6) == npy.MAGIC_PREFIX]
+    arrays = {name.removesuffix(".npy"): _Member(path, name) for name in members}
+    return list_arrays(str(path), path.stem, arrays, keys, split)
+
+
+def scan_npy(path: Path, split: str, keys: Sequence[str]) -> LazyDataset:
+    """An array of images, without labels, mapped from the disk."""
+    if zipfile.is_zipfile(path):
+        raise DatasetError(f"{path} is an .npz archive; give it a name that ends with .npz.")
+    with open(path, "rb") as file:
+        _refuse_objects(_header(file)[1], str(path))
+    return LazyDataset(array_source(np.load(path, mmap_mode="r", allow_pickle=False), str(path)), path.stem)
+
+
+def _header(file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    read = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}[npy.read_magic(file)]
+    shape, _, dtype = read(file)
+    return shape, dtype
+
+
+def _refuse_objects(dtype: np.dtype[Any], what: str) -> None:
+    if dtype.hasobject:
+        raise DatasetError(f"{what} holds Python objects, which are not read; save strings as labels.astype(str).")
+
+
+def scan_hdf5(path: Path, split: str, keys: Sequence[str]) -> LazyDataset:
+    """``images`` and ``labels``, Galaxy10's ``images`` and ``ans``, or the arrays that ``keys`` name."""
+    h5py = library("h5py", extra="hdf5", what=path)
+    arrays: dict[str, Any] = {}
+
+    def note(name: str, item: Any) -> None:
+        # an array may keep its numbers in any other file of the machine: not followed
+        if isinstance(item, h5py.Dataset) and not item.external and not item.is_virtual and item.shape is not None:
+            arrays[name] = item
+
+    h5py.File(path, "r").visititems(note)  # stays open as long as one of its arrays is used
+    lazy = list_arrays(str(path), path.stem, arrays, keys, split, lambda array: _read_hdf5(array, path))
+    _check_hdf5(lazy.source.rows, path)
+    return lazy
+
+
+def _check_hdf5(array: Any, path: Path) -> None:
+    """Refuse chunks that would take much more memory than the array."""
+    what = f"{path}::{array.name}"
+    check_chunks(array.chunks, array.shape, array.dtype.itemsize, what)
+    if array.compression == "gzip":
+        large: list[tuple[int, ...]] = []
+        array.id.chunk_iter(lambda chunk: large.append(chunk.chunk_offset) if chunk.size > _HARMLESS else None)
+        for offset in large:
+            _, encoded = array.id.read_direct_chunk(offset)
+            refuse_bomb(encoded, math.prod(array.chunks) * array.dtype.itemsize, what)
+
+
+def _read_hdf5(array: Any, path: Path) -> NDArray[Any]:
+    """Labels or names of classes; strings by another process, since HDF5 may search damaged files without end."""
+    if array.dtype.kind != "O":
+        _check_hdf5(array, path)
+        return np.asarray(array[...])
+    command = [sys.executable, "-P", "-c", _READ_STRINGS, str(path), array.name]
+    try:
+        done = subprocess.run(command, capture_output=True, timeout=_SECONDS + len(array) / 20_000, check=True)
+    except subprocess.TimeoutExpired:
+        raise DatasetError(
+            f"the strings of {path}::{array.name.lstrip('/')} cannot be read in {_SECONDS:.0f} s; the file is damaged, "
+            "get or save it again, or read the images alone as FILE::IMAGES."
+        ) from None
+    except subprocess.CalledProcessError as error:
+        lines = error.stderr.decode("utf-8", "replace").strip().splitlines()
+        raise OSError(lines[-1] if lines else f"h5py ended with code {error.returncode}") from None
+    return np.array(json.loads(done.stdout), dtype=object)

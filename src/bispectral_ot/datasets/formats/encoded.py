@@ -1,0 +1,214 @@
+"""Image files in a table or an archive: CSV and data frames, tar, and Parquet of the Hugging Face hub."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import tarfile
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import numpy as np
+
+from bispectral_ot.datasets.array_names import choose_names, find_name
+from bispectral_ot.datasets.image_file import SUFFIXES
+from bispectral_ot.datasets.io_errors import check_announced, library
+from bispectral_ot.datasets.sources import FileSource, LazyDataset
+from bispectral_ot.errors import DatasetError
+from bispectral_ot.memory import check_fits
+
+PATH_WORDS = ("path", "file", "filename", "file_name", "filepath", "file_path", "image", "image_path", "img", "images")
+_SPLIT_WORDS = ("split", "set", "subset", "fold")
+_SPLITS = {"train": ("train", "training"), "val": ("val", "valid", "validation"), "test": ("test", "testing")}
+_LABEL_ENDINGS = (".cls", ".cls.txt", ".json")
+
+
+def scan_csv(path: Path, split: str, keys: Sequence[str]) -> LazyDataset:
+    """Files that a table names, relative to its folder and inside of it, with labels where a column has them."""
+    with open(path, newline="", encoding="utf-8-sig") as file:
+        delimiter = max(",;\t", key=file.readline().count)
+        file.seek(0)
+        rows = [row for row in csv.reader(file, delimiter=delimiter, strict=True) if row]
+    if len(rows) < 2:
+        raise DatasetError(f"{path} has no rows; expected column names (path, label) and a line a file.")
+    for number, row in enumerate(rows):
+        if len(row) != len(rows[0]):
+            raise DatasetError(f"{path}: row {number} has {len(row)} fields, but the first has {len(rows[0])}.")
+    columns = {name.strip(): [row[i].strip() for row in rows[1:]] for i, name in enumerate(rows[0])}
+    return list_table(columns, str(path), path.stem, folder=path.parent, split=split, keys=keys)
+
+
+def list_table(
+    columns: Mapping[str, Sequence[Any]],
+    what: str,
+    name: str,
+    *,
+    folder: Path | None = None,
+    split: str = "train",
+    keys: Sequence[str] = (),
+) -> LazyDataset:
+    """The set of a table, by columns; with ``folder``, its paths are relative to that and must not leave it."""
+    paths_column, labels_column = choose_names(what, list(columns), keys, words=PATH_WORDS)
+    split_column = find_name(what, columns, _SPLIT_WORDS)
+    marks = [str(value).strip().lower() for value in columns[split_column]] if split_column is not None else []
+    if marks and set(marks) <= set(sum(_SPLITS.values(), ())):
+        rows = [i for i, mark in enumerate(marks) if mark in _SPLITS[split]]
+    else:
+        rows = list(range(len(columns[paths_column]))) if split == "train" else []
+    if not rows:
+        raise DatasetError(f"{what} has no rows of the {split} split.")
+    files = [str(columns[paths_column][i]).strip() for i in rows]
+    root = Path(os.path.abspath(folder or "."))
+    for file in files:
+        if folder is not None and not Path(os.path.normpath(root / file)).is_relative_to(root):
+            raise DatasetError(
+                f"{what} names {file}, which is outside of its folder; put the table into a folder above all images, "
+                "or load it yourself and give the data frame: bot.load(pandas.read_csv(...))."
+            )
+        if not (root / file).is_file():
+            raise DatasetError(f"{what}: there is no file {file}; paths are relative to {root}.")
+        if Path(file).suffix.lower() not in SUFFIXES:
+            raise DatasetError(f"{what} names {file}; expected image files ({', '.join(SUFFIXES)}).")
+    labels = None if labels_column is None else [columns[labels_column][i] for i in rows]
+    if labels is not None:
+        for row, label in zip(rows, labels, strict=True):
+            if label is None or str(label).strip() in ("", "nan"):
+                raise DatasetError(f"{what}: row {row} has no label; give all rows one, or leave the column out.")
+        if not all(isinstance(label, int) for label in labels):
+            labels = [str(label).strip() for label in labels]
+    place = "." if folder is None else str(folder)
+    return LazyDataset(
+        FileSource([Path(place, file) for file in files], files, place), name, labels, files=tuple(files)
+    )
+
+
+def scan_tar(path: Path, split: str, keys: Sequence[str]) -> LazyDataset:
+    """Images by name; labels from ``.cls`` or ``.json`` files of the same name, else from the folder of an image."""
+    parts: dict[str, Callable[[], bytes]] = {}
+    with tarfile.open(path, "r:") as archive:  # packed archives cannot be read from the middle
+        while (member := archive.next()) is not None:
+            if member.size < 0:  # would lead back to an earlier member, without end
+                raise DatasetError(f"{path}: {member.name!r} has a size of {member.size}; the archive is damaged.")
+            if member.isreg() and not member.issparse() and not PurePosixPath(member.name).name.startswith("."):
+                parts[member.name.removeprefix("./")] = partial(_read_part, path, member.offset_data, member.size)
+    names = sorted(name for name in parts if PurePosixPath(name).suffix.lower() in SUFFIXES)
+    if not names:
+        raise DatasetError(f"{path} has no images ({', '.join(SUFFIXES)}) among its {len(parts)} files.")
+    labels: Any = [_label(name, parts) for name in names]
+    missing = labels.count(None)
+    if missing == len(names):
+        folders = [PurePosixPath(name).parent.name for name in names]
+        labels = folders if all(folders) and len(set(folders)) > 1 else None
+    elif missing:
+        raise DatasetError(
+            f"{path}: {missing} of {len(names)} images have no label ({names[labels.index(None)]}), though others have "
+            "one; give all a .cls file, or none."
+        )
+    source = FileSource([parts[name] for name in names], names, str(path), lambda read: read())
+    return LazyDataset(source, path.stem, labels, files=tuple(names))
+
+
+def _read_part(archive: Path, start: int, size: int) -> bytes:
+    with open(archive, "rb") as file:
+        file.seek(start)
+        return file.read(size)
+
+
+def _label(name: str, parts: dict[str, Callable[[], bytes]]) -> str | int | None:
+    """Content of the label file of the same name; a name ends at its first dot."""
+    image = PurePosixPath(name)
+    stem = str(image.parent / image.name.partition(".")[0])
+    for ending in _LABEL_ENDINGS:
+        if stem + ending in parts:
+            label: Any = parts[stem + ending]().decode("utf-8").strip()
+            if ending != ".json":
+                return int(label) if label.lstrip("-").isdecimal() else str(label)
+            content = json.loads(label)
+            label = content.get("label", content.get("cls")) if isinstance(content, dict) else None
+            if isinstance(label, (str, int)):
+                return label
+    return None
+
+
+def scan_parquet(path: Path, split: str, keys: Sequence[str], *, parts: Sequence[Path] = ()) -> LazyDataset:
+    """Images in ``image.bytes`` (or in a column of bytes) and labels in ``label``, or in the columns named by ``keys``.
+
+    ``parts`` are the files of one set, where it has several. Columns stay as Arrow keeps them: values that a file
+    stores once are in memory once, however many rows have them.
+    """
+    parquet = library("pyarrow.parquet", extra="parquet", what=path)
+    parts = parts or (path,)
+    metadata = [parquet.read_metadata(part) for part in parts]
+    announced = sum(each.row_group(i).total_byte_size for each in metadata for i in range(each.num_row_groups))
+    check_announced(announced, sum(part.stat().st_size for part in parts), path)
+    schema = parquet.read_schema(parts[0])
+    leaves = {field.name: leaf for field in schema if (leaf := _leaf_of_bytes(field.type)) is not None}
+    images, labels = choose_names(path, schema.names, keys, candidates=list(leaves))
+    columns = [images] if labels is None else [images, labels]
+    chunks: list[Any] = []
+    values: list[Any] = []
+    for part in parts:
+        file = parquet.ParquetFile(part, read_dictionary=[images + leaves.get(images, ""), *columns[1:]])
+        for group in range(file.num_row_groups):
+            table = file.read_row_group(group, columns=columns)
+            check_fits(table.nbytes, str(path), "read a part of it")
+            chunks += table.column(images).chunks
+            if labels is not None and table.column(labels).null_count:
+                raise DatasetError(f"{path} has rows without a label; give all rows one, or name the images only.")
+            for chunk in table.column(labels).chunks if labels else ():
+                known = chunk.dictionary.to_pylist() if hasattr(chunk, "dictionary") else None
+                values += chunk.to_pylist() if known is None else [known[i] for i in chunk.indices.to_pylist()]
+    get = partial(_cell, chunks, np.cumsum([0, *map(len, chunks)]))
+    names = []
+    for row in range(sum(map(len, chunks))):
+        if get(row, scalar=True) is None:
+            raise DatasetError(
+                f"{path}: row {row} (counted from 0) has no image; the column {images!r} must hold the bytes of image "
+                "files."
+            )
+        file_name = get(row, "path")
+        names.append(str(row) if file_name is None else f"{row}/{file_name}")
+    classes = _class_names(schema.metadata, labels) if labels else ()
+    source = FileSource(range(len(names)), names, str(path), get)
+    return LazyDataset(source, path.stem, values if labels else None, classes, tuple(names))
+
+
+def _cell(chunks: list[Any], starts: Any, row: int, leaf: str = "bytes", scalar: bool = False) -> Any:
+    """Bytes or path of a row, or the scalar of Arrow itself; None where there is none."""
+    at = int(np.searchsorted(starts, row, side="right")) - 1
+    item = chunks[at][int(row - starts[at])]
+    if hasattr(item, "keys"):  # a struct
+        item = item[leaf] if item.is_valid and leaf in list(item.keys()) else None
+    elif leaf != "bytes":
+        return None
+    if item is None or not item.is_valid:
+        return None
+    return item if scalar else item.as_py()
+
+
+def _leaf_of_bytes(kind: Any) -> str | None:
+    """Path of the bytes below a column: "" or ".bytes"; None where it has no bytes."""
+    types = library("pyarrow.types", extra="parquet", what="Parquet")
+    if types.is_struct(kind):
+        return ".bytes" if kind.get_field_index("bytes") >= 0 else None
+    return "" if types.is_binary(kind) or types.is_large_binary(kind) else None
+
+
+def find_parts(folder: Path, split: str) -> list[Path]:
+    """The Parquet files of ``split`` in a folder: all of them, or those called ``train-00000-of-00002.parquet``."""
+    files = sorted(path for path in folder.iterdir() if path.suffix.lower() == ".parquet" and path.is_file())
+    if not any(path.name.startswith(tuple(_SPLITS)) for path in files):
+        return files if split == "train" else []
+    return [path for path in files if path.name.startswith(split)]
+
+
+def _class_names(metadata: dict[bytes, bytes] | None, column: str) -> tuple[str, ...]:
+    """Names that the ``datasets`` library left in the file; () where there are none."""
+    try:
+        features = json.loads((metadata or {})[b"huggingface"])["info"]["features"]
+        return tuple(str(name) for name in features[column]["names"])
+    except (KeyError, ValueError, TypeError, RecursionError):
+        return ()

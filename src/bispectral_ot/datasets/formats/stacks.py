@@ -1,0 +1,160 @@
+"""Stacks of images in the files of a field: TIFF with several pages, FITS, MRC, and particles of RELION."""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+import re
+import warnings
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bispectral_ot.checks import advise
+from bispectral_ot.datasets.array_names import arrange_axes, array_source
+from bispectral_ot.datasets.io_errors import check_announced, library
+from bispectral_ot.datasets.sources import ArraySource, FileSource, LazyDataset
+from bispectral_ot.errors import DatasetError
+
+FITS_SUFFIXES = (".fits", ".fit", ".fts")
+_IMAGE, _CLASS = "rlnImageName", "rlnClassNumber"
+_MRC_TYPES = {0: "i1", 1: "i2", 2: "f4", 4: "c8", 6: "u2", 12: "f2"}  # of the field MODE
+_MRC_HEADER = 1024
+_FOLDERS_UP = 4  # from a .star file to the project: Extract/job007/particles.star
+
+
+def scan_tiff(path: Path, split: str, keys: Sequence[str]) -> LazyDataset:
+    """Every page is an image; of files with named axes, all but ``y``, ``x`` and few channels count images."""
+    tifffile = library("tifffile", extra="tiff", what=path)
+    logging.getLogger("tifffile").addHandler(logging.NullHandler())  # it prints whatever it repairs
+    with tifffile.TiffFile(path, _multifile=False) as file:
+        announced = sum(math.prod(one.shape) * one.dtype.itemsize for one in file.series)
+        check_announced(announced, path.stat().st_size, path)
+        ome = file.ome_metadata or ""  # may take pages from any other file of the machine
+        own = re.search(r'<(?:\w+:)?OME\b[^>]*\bUUID="([^"]*)"', ome)
+        for name, uuid in re.findall(r'<(?:\w+:)?UUID\b(?:[^>]*?\bFileName="([^"]*)")?[^>]*>\s*([^<\s]*)', ome):
+            if uuid != own[1] if own else name not in ("", path.name):
+                raise DatasetError(f"{path} names pages of other files ({name}), which are not read; save all in one.")
+        images = [arrange_axes(one.asarray(), one.axes, path) for one in file.series]
+    if sum(map(len, images)) == 1:
+        raise DatasetError(f"{path} is a single image; name the folder that holds the images.")
+    if len(images) == 1:
+        return LazyDataset(ArraySource(images[0], str(path)), path.stem)
+    return _list_planes({f"page {i}": page for i, page in enumerate(page for batch in images for page in batch)}, path)
+
+
+def _list_planes(planes: dict[str, NDArray[Any]], path: Path) -> LazyDataset:
+    return LazyDataset(FileSource([*planes.values()], [*planes], str(path)), path.stem, files=tuple(planes))
+
+
+def scan_fits(path: Path, split: str, keys: Sequence[str]) -> LazyDataset:
+    """A cube (n, height, width), that of the extension named by ``keys``; or all extensions with one image each."""
+    images = _read_fits(path)
+    if keys and keys[0] not in images:
+        raise DatasetError(f"{path} has no image extension {keys[0]!r}; {advise(keys[0], images)}")
+    images = {keys[0]: images[keys[0]]} if keys else images
+    cubes = [name for name, pixels in images.items() if pixels.ndim >= 3]
+    if len(cubes) > 1:
+        raise DatasetError(f"{path} has several cubes: {', '.join(cubes)}; name one as {path.name}::NAME.")
+    if cubes:
+        return LazyDataset(array_source(images[cubes[0]], f"{path}::{cubes[0]}"), path.stem)
+    if not images:
+        raise DatasetError(f"{path} has no images; tables are not read.")
+    return _list_planes(images, path)
+
+
+def read_cut_out(path: Path) -> NDArray[Any]:
+    """The one image of a FITS file."""
+    images = list(_read_fits(path).values())
+    if not images or images[0].ndim != 2:
+        shapes = ", ".join(str(pixels.shape) for pixels in images) or "none"
+        raise DatasetError(f"{path} is no cut-out: expected one image (height, width), found {shapes}.")
+    return images[0]
+
+
+def _read_fits(path: Path) -> dict[str, NDArray[Any]]:
+    """Pixels of all extensions by name, or by number where they have none; small numbers of one image as float32."""
+    fits = library("astropy.io.fits", extra="fits", what=path)
+    found = {}
+    with warnings.catch_warnings(), fits.open(path, memmap=False, lazy_load_hdus=False) as units:
+        warnings.simplefilter("ignore")  # astropy tells of every card that it repairs
+        for number, unit in enumerate(units):
+            if unit.is_image and len(unit.shape) >= 2 and 0 not in unit.shape:
+                announced = math.prod(unit.shape) * abs(unit.header["BITPIX"]) // 8
+                check_announced(announced, path.stat().st_size, path)
+                pixels = np.asarray(unit.data)
+                small = pixels.ndim == 2 and pixels.dtype.itemsize <= 2
+                name = unit.name if unit.name and unit.name not in found else f"{unit.name} {number}".strip()
+                found[name] = pixels.astype(np.float32 if small else pixels.dtype.newbyteorder("="))
+    return found
+
+
+def scan_mrc(path: Path, split: str, keys: Sequence[str]) -> LazyDataset:
+    """A stack of images, mapped from the disk."""
+    return LazyDataset(array_source(_open_mrc(path), str(path)), path.stem)
+
+
+def _open_mrc(path: Path) -> NDArray[Any]:
+    """Images (n, height, width) of an MRC file, in either byte order.
+
+    The first 24 words of its header are the number of columns, rows and sections, the mode, eighteen others, the space
+    group and the length of the extended header. Space group 1 is a volume, and 401 a stack of volumes.
+    """
+    with open(path, "rb") as file:
+        head = file.read(96).ljust(96, b"\0")
+    for order in "<>":
+        words: list[int] = np.frombuffer(head, dtype=f"{order}i4").tolist()
+        (columns, rows, sections, mode), (group, extended) = words[:4], words[22:]
+        if min(columns, rows, sections) < 1 or extended < 0 or mode not in _MRC_TYPES:
+            continue
+        dtype = np.dtype(order + _MRC_TYPES[mode])
+        if _MRC_HEADER + extended + math.prod((columns, rows, sections, dtype.itemsize)) > path.stat().st_size:
+            continue
+        if dtype.kind == "c":
+            raise DatasetError(f"{path} has complex numbers (a Fourier transform); expected real images.")
+        if group == 401 or (group == 1 and sections > 1 and path.suffix.lower() != ".mrcs"):
+            raise DatasetError(
+                f"{path} has volumes ({sections} x {rows} x {columns}); a stack of images has space group 0, or is "
+                "called .mrcs."
+            )
+        return np.memmap(path, dtype, mode="r", offset=_MRC_HEADER + extended, shape=(sections, rows, columns))
+    raise DatasetError(f"{path} has no images that can be read; it is damaged, or no MRC file.")
+
+
+def scan_star(path: Path, split: str, keys: Sequence[str]) -> LazyDataset:
+    """The particles of a RELION file, ``000001@stack.mrcs``, with their class where they have one.
+
+    RELION names stacks from the folder of the project, which is above the .star file.
+    """
+    blocks = library("starfile", extra="cryoem", what=path).read(path, always_dict=True).values()
+    tables = [each for each in blocks if hasattr(each, "columns") and _IMAGE in each.columns and len(each)]
+    if not tables:  # "particles" of RELION 3.1, or the only table of earlier versions
+        raise DatasetError(f"{path} has no table with a column {_IMAGE}; give the .star file of extracted particles.")
+    names = [str(name) for name in tables[0][_IMAGE]]
+    labels = tables[0][_CLASS].to_numpy() if _CLASS in tables[0].columns else None
+    items = [name.partition("@")[::2] for name in names]
+    for name, (number, file) in zip(names, items, strict=True):
+        if not file or not number.isdigit():
+            raise DatasetError(f"{path}: {name!r} is no particle; expected a number and a stack, 000001@stack.mrcs.")
+    above = list(path.resolve().parents)[:_FOLDERS_UP]
+    folder = next((each for each in above if (each / items[0][1]).is_file()), above[0])
+    for file in dict.fromkeys(file for _, file in items):
+        if not Path(os.path.normpath(folder / file)).is_relative_to(folder) or not (folder / file).is_file():
+            raise DatasetError(
+                f"{path} names the stack {file}, which is no file inside of the folder of the project (that of the "
+                f".star file or one of the {_FOLDERS_UP - 1} above it)."
+            )
+    stack = lru_cache(maxsize=64)(_open_mrc)
+
+    def plane(item: tuple[str, str]) -> NDArray[np.float32]:
+        planes, number = stack(folder / item[1]), int(item[0])
+        if not 1 <= number <= len(planes):
+            raise DatasetError(f"{path}: {item[1]} has {len(planes)} images, but number {number} is asked for.")
+        return np.array(planes[number - 1], dtype=np.float32)
+
+    return LazyDataset(FileSource(items, names, str(path), plane), path.stem, labels, files=tuple(names))
