@@ -55,6 +55,13 @@ def address(browser: Browser) -> dict[str, list[str]]:
 
 def test_the_verdict_comes_first_and_a_cell_explains_its_distance(browser: Browser, page: Path) -> None:
     browser.open(page)
+    heads, cells = (
+        browser.run(
+            "return [...document.querySelectorAll(arguments[0])].map((e) => e.getBoundingClientRect().left)", rows
+        )
+        for rows in (".heat thead tr > *", ".heat tbody tr:first-child > *")
+    )
+    assert heads == cells
     assert browser.texts("#overview .answer .number")[0] == "3 of 6"
     assert browser.texts("#overview .answer .number")[1].endswith("×")
     assert not browser.all("details[open]")
