@@ -47,7 +47,7 @@ _STYLE = {
 _DPI = 120
 _FIT = "natural size"
 _TILE, _GAP = 96, 12  # pixels of a picture, and between pictures with their frames
-_MOST_TICKS, _MOST_NUMBERS, _MOST_PICTURES = 50, 30, 40
+_MOST_TICKS, _MOST_NUMBERS = 50, 30
 
 
 def shortened(name: str, longest: int) -> str:
@@ -99,11 +99,9 @@ def save(figure: Any, path: Path) -> None:
     kind = path.suffix[1:].lower() or "png"
     with house_style(), warnings.catch_warnings(), whole_file(path) as partial:
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
-        # without a date the same run gives the same file
-        options: dict[str, Any] = {"metadata": {"Date": None}} if kind == "svg" else {}
-        if kind == "png":
-            options["pil_kwargs"] = {"compress_level": 4}
-        figure.savefig(partial, format=kind, dpi=_DPI, **options)
+        # without a date the same run gives the same file; a low compression level is faster
+        options: dict[str, Any] = {"svg": {"metadata": {"Date": None}}, "png": {"pil_kwargs": {"compress_level": 4}}}
+        figure.savefig(partial, format=kind, dpi=_DPI, **options.get(kind, {}))
 
 
 def colour_map(colour: str) -> Any:
@@ -183,18 +181,8 @@ def draw_matrix(
     form: str,
     title: str,
     own: NDArray[np.bool_] | None = None,
-    pictures: tuple[Sequence[NDArray[Any]], Sequence[NDArray[Any]]] | None = None,
 ) -> Axes:
-    """Heat map with its numbers where there is room for them.
-
-    Parameters
-    ----------
-    form : format of the numbers; "%" multiplies by 100
-    own : cells in the first colour; the others are in the second
-    pictures : one for each row and one for each column
-    """
-    from PIL import Image, ImageOps
-
+    """Heat map with its numbers in a format ("%" multiplies by 100) where there is room; cells not ``own`` in red."""
     many = max(len(rows), len(columns))
     cell = 0.46 if many <= 12 else min(0.34, 14 / many)
     ax = axes_for(ax, 2.0 + cell * len(columns), 1.7 + cell * len(rows))
@@ -209,16 +197,6 @@ def draw_matrix(
             if np.isfinite(value) and (form != "%" or value >= 0.005):
                 colour = "white" if value > 0.45 * highest else INK
                 ax.text(j, i, number, ha="center", va="center", fontsize=min(8, 18 * cell), color=colour)
-    edge = -0.5
-    if pictures is not None and many <= _MOST_PICTURES:
-        edge = -1.6
-        for side, upright in zip(pictures, (True, False), strict=True):
-            squares = [ImageOps.pad(Image.fromarray(_fitted(each, 40)), (40, 40), color="white") for each in side]
-            strip = np.concatenate([np.asarray(each) for each in squares], axis=0 if upright else 1)
-            low, high = -0.5, len(side) - 0.5
-            extent = (-1.55, -0.55, high, low) if upright else (low, high, -0.55, -1.55)
-            ax.imshow(strip, extent=extent, zorder=2)
-    ax.set(xlim=(edge, len(columns) - 0.5), ylim=(len(rows) - 0.5, edge), aspect="equal")
     ax.set_yticks(*_ticks(rows), parse_math=False)
     ax.set_xticks(*_ticks(columns), rotation=90 if max(map(len, columns)) > 3 else 0, parse_math=False)
     ax.xaxis.tick_top()
@@ -231,18 +209,6 @@ def draw_matrix(
 def _ticks(names: Sequence[str]) -> tuple[list[int], list[str]]:
     step = -(-len(names) // _MOST_TICKS)
     return list(range(0, len(names), step)), [shortened(name, 20) for name in names[::step]]
-
-
-def draw_tree(ax: Axes | None, linkage: NDArray[np.float64], names: Sequence[str]) -> Axes:
-    """Dendrogram of a linkage matrix (N - 1, 4)."""
-    from scipy.cluster.hierarchy import dendrogram
-
-    ax = axes_for(ax, 6.4, 1.4 + 0.32 * len(names))
-    labels = [shortened(name, 30) for name in names]
-    dendrogram(linkage, labels=labels, orientation="left", ax=ax, color_threshold=0, above_threshold_color=RIGHT)
-    ax.set(title="Hierarchical clustering", xlabel="mean square root of the distance")
-    ax.spines["left"].set_visible(False)
-    return ax
 
 
 def draw_plane(

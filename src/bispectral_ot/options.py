@@ -19,61 +19,41 @@ from typing import Any, ClassVar, Literal, Self, Union, get_args, get_origin, ge
 
 from bispectral_ot.checks import advise, parse_frames, parse_size
 from bispectral_ot.errors import InputError
-from bispectral_ot.literals import (
-    FeatureName,
-    Intensity,
-    Marginals,
-    Metric,
-    SolverName,
-    Split,
-    Storage,
-    Symmetry,
-    is_feature_expression,
-)
+from bispectral_ot.literals import FeatureName, Intensity, Marginals, Metric, SolverName, Split, Storage, Symmetry
+from bispectral_ot.literals import is_feature_expression as is_expression
 from bispectral_ot.memory import parse_bytes
 
 COMPARISON, TESTS, SOLVER, IMAGES, MEMORY, OUTPUT = "Comparison", "Tests", "Solver", "Images", "Memory", "Output"
 SCHEDULER_HELP = "Dask cluster: address of its scheduler (tcp://host:8786), or local:4 for 4 processes on this machine."
 _ROOT_HELP = "Folder of the official IDX files; nothing is downloaded."
 _STORAGE_HELP = "Storage of the distances: float32, compact (16-bit) or recompute (not stored)."
+_COUNT, _NATURAL = "of at least 1", "of at least 0"
 _BOUNDS = {"of at least": operator.ge, "of at most": operator.le, "above": operator.gt, "below": operator.lt}
 _NOUNS = {bool: "True or False", int: "an integer", float: "a number", str: "a string", Path: "a path"}
 
 
 @dataclass(frozen=True)
 class Option:
-    """Field of a class of options.
-
-    Attributes
-    ----------
-    help : help text of the command line
-    panel : heading in the command line's help
-    shown : words for the default, where None stands for something
-    bounds : bounds of a number, such as "above 0 and below 1"
-    parse : function that raises an :class:`InputError` for values that it cannot read
-    flag : names of the option on the command line, where they are not made from the field's name
-    cli : whether the command line has the option
-    name, default, kinds, choices : name, default, permitted types and permitted strings of the field
-    """
+    """Field of a class of options."""
 
     help: str
-    panel: str = COMPARISON
-    shown: str | None = None
-    bounds: str = ""
-    parse: Callable[[Any], object] | None = None
-    flag: tuple[str, ...] = ()
-    cli: bool = True
+    panel: str = COMPARISON  # heading in the command line's help
+    shown: str | None = None  # words for the default, where None stands for something
+    bounds: str = ""  # of a number, such as "above 0 and below 1"
+    parse: Callable[[Any], object] | None = None  # raises an InputError for values that it cannot read
+    flag: tuple[str, ...] = ()  # names on the command line, where they are not made from the field's name
+    cli: bool = True  # whether the command line has the option
     name: str = ""
     default: Any = None
-    kinds: tuple[Any, ...] = ()
-    choices: tuple[str, ...] = ()
+    kinds: tuple[Any, ...] = ()  # permitted types
+    choices: tuple[str, ...] = ()  # permitted strings
 
     def check(self, value: Any) -> None:
         """Raise an :class:`InputError` unless ``value`` has one of the types and is within the bounds."""
         if value is None and type(None) in self.kinds:
             return
         if isinstance(value, str) and self.choices:
-            if value not in self.choices and not (self.name == "features" and is_feature_expression(value)):
+            if value not in self.choices and not (self.name == "features" and is_expression(value)):
                 raise InputError(f"unknown {self.name.replace('_', ' ')} {value!r}; {advise(value, self.choices)}")
         elif Any not in self.kinds:
             if not any(_is_a(value, kind) for kind in self.kinds) or not self._within(value):
@@ -173,7 +153,7 @@ class FeatureOptions(Options):
     )
     intensity: Intensity | None = option(None, "Brightness and contrast of whole images.", shown="ignore")
     pca: int | None = option(
-        None, "Number of principal components of the features: faster, approximate.", bounds="of at least 1"
+        None, "Number of principal components of the features: faster, approximate.", bounds=_COUNT
     )
     normalize: bool = option(True, "Standardize pixels to mean 0 and standard deviation 1 over all sets.", cli=False)
 
@@ -204,7 +184,7 @@ class MatchOptions(FeatureOptions):
         None, "Tolerance on the marginal error.", SOLVER, shown="1e-4; exact: 1e-9", bounds="above 0"
     )
     max_iter: int | None = option(
-        None, "Maximum number of iterations.", SOLVER, shown="that of the solver", bounds="of at least 1"
+        None, "Maximum number of iterations.", SOLVER, shown="that of the solver", bounds=_COUNT
     )
     storage: Storage | None = option(None, _STORAGE_HELP, MEMORY, cli=False)
 
@@ -221,7 +201,7 @@ class MatchOptions(FeatureOptions):
         """Features, combined with the encoder if there is one."""
         if self.encoder is None:
             return self.features
-        if not is_feature_expression(self.encoder):
+        if not is_expression(self.encoder):
             raise InputError(f"encoder must be module:name or an .onnx file, got {self.encoder!r}.")
         return f"{self.features or 'bispectrum'}+{self.encoder}"
 
@@ -235,17 +215,17 @@ class CompareOptions(FeatureOptions):
     reg: float = option(
         0.13,
         "Entropic regularization, relative to the largest cost within a set; 0 for exact transport of small sets.",
-        bounds="of at least 0",
+        bounds=_NATURAL,
     )
     tol: float = option(1e-6, "Tolerance on the marginal error.", bounds="above 0", cli=False)
     permutations: int = option(
-        0, "Number of permutations per pair of sets (0: no test; 199 recommended).", TESTS, bounds="of at least 0"
+        0, "Number of permutations per pair of sets (0: no test; 199 recommended).", TESTS, bounds=_NATURAL
     )
     bootstrap: int = option(
         0,
         "Number of bootstrap samples for the interval of each distance (0: no interval).",
         TESTS,
-        bounds="of at least 0",
+        bounds=_NATURAL,
     )
     symmetry_tests: bool = option(
         False,
@@ -255,7 +235,7 @@ class CompareOptions(FeatureOptions):
     )
     level: float = option(0.05, "Significance level.", TESTS, bounds="above 0 and below 1")
     test_images: int = option(2000, "Maximum number of images per set used in tests.", TESTS, bounds="of at least 2")
-    seed: int = option(0, "Random seed.", IMAGES, bounds="of at least 0")
+    seed: int = option(0, "Random seed.", IMAGES, bounds=_NATURAL)
     storage: Storage | None = option(None, _STORAGE_HELP, MEMORY, cli=False)
 
 
@@ -269,7 +249,7 @@ class UprightOptions(Options):
     features: FeatureName | Any = option(
         None, "Feature extractor.", shown="bispectrum for rotation, else that of the symmetry"
     )
-    pose_neighbours: int = option(10, "Number of targets that vote on the pose of a source.", bounds="of at least 1")
+    pose_neighbours: int = option(10, "Number of targets that vote on the pose of a source.", bounds=_COUNT)
     fill: str = option(
         "background",
         "Colour of new corners: background (median of the image's border), transparent, or a grey value.",
@@ -302,8 +282,8 @@ class ImageOptions(Options):
     )
     grey: bool = option(False, "Convert colour images to grey.", IMAGES)
     center: bool = option(False, "Move the content of each image to its centre.", IMAGES)
-    limit: int | None = option(None, "Use at most N random images of each set.", IMAGES, bounds="of at least 1")
-    seed: int = option(0, "Random seed.", IMAGES, bounds="of at least 0")
+    limit: int | None = option(None, "Use at most N random images of each set.", IMAGES, bounds=_COUNT)
+    seed: int = option(0, "Random seed.", IMAGES, bounds=_NATURAL)
 
     @property
     def size(self) -> tuple[int, int] | None:
@@ -371,7 +351,7 @@ class MatchOutputOptions(ReportOptions):
     """What a match writes."""
 
     poses: bool = option(False, "Estimate the pose of each source; written to poses.csv.", OUTPUT)
-    n_matches: int = option(5, "Number of targets per source in matches.csv.", OUTPUT, bounds="of at least 1")
+    n_matches: int = option(5, "Number of targets per source in matches.csv.", OUTPUT, bounds=_COUNT)
     dry_run: bool = option(
         False, "Print sizes, memory and estimated time, from a trial with few images; write nothing.", OUTPUT
     )
@@ -381,18 +361,18 @@ class MatchOutputOptions(ReportOptions):
 class PredictOptions(Options):
     """Options of ``predict``."""
 
-    n_matches: int = option(5, "Number of targets per image in matches.csv.", OUTPUT, bounds="of at least 1")
+    n_matches: int = option(5, "Number of targets per image in matches.csv.", OUTPUT, bounds=_COUNT)
     poses: bool = option(False, "Estimate the pose of each image; written to poses.csv.", OUTPUT)
     split: Split = option("train", "Split of a dataset that has several.", IMAGES)
     root: Path | None = option(None, _ROOT_HELP, IMAGES)
-    seed: int = option(0, "Random seed.", IMAGES, bounds="of at least 0")
+    seed: int = option(0, "Random seed.", IMAGES, bounds=_NATURAL)
 
 
 @dataclass(frozen=True, kw_only=True)
 class DemoOptions(Options):
     """Options of ``demo``."""
 
-    seed: int = option(0, "Random seed of the split and of the angles.", IMAGES, bounds="of at least 0")
+    seed: int = option(0, "Random seed of the split and of the angles.", IMAGES, bounds=_NATURAL)
     per_class: int = option(
         250, "Number of digits of each class in each set.", IMAGES, bounds="of at least 1 and of at most 250"
     )

@@ -9,21 +9,17 @@ import warnings
 from collections import Counter
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from bispectral_ot.cli.command import Command
 from bispectral_ot.cli.console import print_facts, print_table, progress_bars, say, shown_warnings
-from bispectral_ot.errors import InputError
 from bispectral_ot.literals import Split
 from bispectral_ot.memory import available_memory, format_bytes
 
-if TYPE_CHECKING:
-    from bispectral_ot.datasets import Dataset
-
 datasets = typer.Typer(no_args_is_help=True, help="List, fetch and summarize datasets.")
-_MOST_CLASSES = 60  # rows of a contact sheet and of a table
+_MOST_CLASSES = 60  # rows of a table
 _VARIABLES = ("BISPECTRAL_OT_CACHE", "BISPECTRAL_OT_DATA", "NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "TMPDIR")
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
 
@@ -135,12 +131,10 @@ def show(
     split: Annotated[Split, typer.Option(help="Split of a dataset that has several.")] = "train",
     root: Annotated[Path | None, typer.Option(help="Folder of the official IDX files.")] = None,
     resize: Annotated[str | None, typer.Option(help="Scale images to fit into this size: 32 or 32x48.")] = None,
-    out: Annotated[Path | None, typer.Option(help="PNG file for a contact sheet, a row per class.")] = None,
-    per_class: Annotated[int, typer.Option(min=1, help="Images per class on the contact sheet.")] = 10,
 ) -> None:
     """Summarize a dataset: sizes, modes, type of the pixels, classes and their counts.
 
-    Example: bispectral-ot datasets show digits --out digits.png
+    Example: bispectral-ot datasets show digits
     """
     import numpy as np
 
@@ -149,8 +143,6 @@ def show(
     from bispectral_ot.datasets.dataset import KINDS, check_flat
     from bispectral_ot.datasets.load import list_set
 
-    if out is not None and out.suffix.lower() != ".png":
-        raise InputError(f"--out writes a PNG picture, but {out} does not end with .png.")
     with shown_warnings(), progress_bars():
         warnings.filterwarnings("ignore", "images .*(have different sizes|are reduced)")  # the table says it
         listing = list_set(source, split=split, root=root)
@@ -177,25 +169,3 @@ def show(
         print_table(("class", "images"), counts[:_MOST_CLASSES], left=["class"])
         if len(counts) > _MOST_CLASSES:
             say(f"and {len(counts) - _MOST_CLASSES} more classes")
-    if out is not None:
-        _draw_sheet(dataset, per_class, out)
-        say(f"contact sheet: {out}")
-
-
-def _draw_sheet(dataset: Dataset, per_class: int, path: Path) -> None:
-    import numpy as np
-
-    from bispectral_ot.datasets.pictures import Pictures
-    from bispectral_ot.drawing import Tile, draw_tiles, fitted_axes, house_style, save, shortened
-
-    labels = np.zeros(len(dataset), dtype=int) if dataset.labels is None else dataset.labels
-    pictures, tiles = Pictures(dataset), []
-    for number, name in enumerate((list(dataset.classes) or [dataset.name])[:_MOST_CLASSES]):
-        row = [Tile(pictures[i]) for i in np.flatnonzero(labels == number)[:per_class]]
-        tiles.append([each._replace(caption="" if i else shortened(name, 11)) for i, each in enumerate(row)])
-    with house_style():
-        figure = draw_tiles(fitted_axes(), tiles, title=shortened(dataset.name, 60)).figure
-    try:
-        save(figure, path)
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror or error}.") from None

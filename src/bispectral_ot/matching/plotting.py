@@ -87,20 +87,8 @@ def _plot_classes(match: Match, ax: Axes | None) -> Axes:
     table = class_table(match)
     if table is None:
         raise InputError("both sides need labels for this; make them Dataset(images, labels).")
-    pictures = None
-    if match.source is not None and match.target is not None and not match.images_elsewhere:
-        pictures = _samples(match.source, table.rows), _samples(match.target, table.columns)
     title = "Classes that correspond" if table.accuracy is None else f"{table.accuracy:.1%} keep their class"
     own = None if table.accuracy is None else table.own
-    ax = drawing.draw_matrix(
-        ax, table.fractions, table.rows, table.columns, form="%", title=title, own=own, pictures=pictures
-    )
+    ax = drawing.draw_matrix(ax, table.fractions, table.rows, table.columns, form="%", title=title, own=own)
     ax.set(ylabel="class of the source", xlabel="label given (% of the row)")
     return ax
-
-
-def _samples(dataset: Dataset, names: tuple[str, ...]) -> list[NDArray[np.float64]]:
-    """Picture of the first image of each class."""
-    assert dataset.labels is not None
-    pictures = Pictures(dataset)
-    return [pictures[int(np.argmax(dataset.labels == dataset.classes.index(name)))] for name in names]

@@ -81,11 +81,6 @@ def tree_of_sets(comparison: Comparison) -> tuple[NDArray[np.float64], list[int]
     return tree, leaves_list(tree).tolist()
 
 
-def plot_tree(comparison: Comparison, *, ax: Axes | None = None) -> Axes:
-    """Dendrogram of the sets."""
-    return drawing.draw_tree(ax, tree_of_sets(comparison)[0], comparison.names)
-
-
 def plot_plane(comparison: Comparison, *, ax: Axes | None = None) -> Axes:
     """Multidimensional scaling of the sets, in circles as wide as sampling alone moves them."""
     positions, stress, radii = sets_on_plane(comparison)
