@@ -83,7 +83,7 @@ def test_limits_of_version_1_and_of_containers_count(cgroup):
 
 def measured(program: str) -> list[int]:
     """Numbers that a new process prints, since this one has a history."""
-    names = "from bispectral_ot.memory import peak_memory, recent_peak, reset_peak\n"
+    names = "from bispectral_ot.memory import peak_memory\n"
     done = subprocess.run([sys.executable, "-c", names + program], capture_output=True, text=True, check=True)
     return [int(each) for each in done.stdout.split()]
 
@@ -94,17 +94,6 @@ def test_the_peak_is_that_of_this_process_and_stays_after_the_memory_is_given_ba
     del parents
     assert 0.9e8 < grown < 1.3e8
     assert 10**6 < available_memory() < os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-
-
-def test_a_reset_begins_a_new_peak_and_the_old_one_is_not_forgotten():
-    if not os.access("/proc/self/clear_refs", os.W_OK):
-        pytest.skip("this system cannot reset the peak")
-    smaller, same = measured(
-        "len(b'x' * 10**8); before = peak_memory(); reset_peak(); len(b'x' * 4 * 10**7)\n"
-        "print(before - recent_peak(), peak_memory() - before)"
-    )
-    assert 0.4e8 < smaller < 0.8e8
-    assert same == 0
 
 
 def test_a_reserved_map_is_an_array_of_zeros_that_leaves_no_file(tmp_path, monkeypatch):

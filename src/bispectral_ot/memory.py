@@ -8,7 +8,6 @@ import re
 import resource
 import sys
 import tempfile
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,6 @@ _UNITS = {name.lower(): size for name, size in _DECIMAL.items()} | {
     **{"": 1, "kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40},
 }
 _ZEROS = 2**24
-_peak_before_reset = 0
 
 
 def parse_bytes(size: str | int | float) -> int:
@@ -118,20 +116,7 @@ def reserved_memory_map(shape: tuple[int, ...], *, folder: str | os.PathLike[str
 
 def peak_memory() -> int:
     """The largest resident size of this process so far, in bytes."""
-    return max(_peak_before_reset, recent_peak())
-
-
-def recent_peak() -> int:
-    """The largest resident size of this process since :func:`reset_peak`, in bytes; so far, where that does nothing."""
     try:
         return _kilobytes("/proc/self/status", "VmHWM")
     except (OSError, KeyError, ValueError):  # not Linux, where getrusage would start from the parent's peak
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-
-
-def reset_peak() -> None:
-    """Measure :func:`recent_peak` from now on; only Linux can, and where it does not permit it nothing happens."""
-    global _peak_before_reset
-    _peak_before_reset = peak_memory()
-    with suppress(OSError):
-        Path("/proc/self/clear_refs").write_text("5")  # "reset the peak resident set size", proc(5)

@@ -14,8 +14,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from studies.synthetic_shapes import synthetic_shapes
-
+NAMES = ("zéro", "eins, zwei", '"deux"')
 # What labels.csv says for and against the label of a source.
 DETAILS = ["runner_up", "runner_up_probability", "nearest_label", "nearest_distance", "outlier_score"]
 
@@ -24,10 +23,9 @@ DETAILS = ["runner_up", "runner_up_probability", "nearest_label", "nearest_dista
 def run(program, sets, tmp_path_factory):
     """A finished run of two labelled sets."""
     out = tmp_path_factory.mktemp("runs") / "first"
-    outcome = program(
-        "match", sets / "a.npz", sets / "b.npz", "--rotate-source", "--n-matches", "3", "--out", out, figures=True
-    )
-    assert outcome.code == 0, outcome.stderr
+    words = ("match", sets / "a.npz", sets / "b.npz", "--rotate-source", "--n-matches", "3", "--out", out)
+    outcome = program(*words, figures=True)
+    assert (outcome.code, outcome.stderr) == (0, "")
     return out, outcome
 
 
@@ -36,18 +34,15 @@ def read_csv(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def test_a_run_has_all_its_files_and_nothing_else(run):
-    out, _ = run
+def read_results(folder: Path) -> dict:
+    return json.loads((folder / "results.json").read_text("utf-8"))
+
+
+def test_a_run_has_all_its_files_and_prints_a_short_table(run):
+    out, outcome = run
     assert sorted(path.name for path in out.iterdir()) == [
-        "confusion.csv",
-        "figures",
-        "labels.csv",
-        "matches.csv",
-        "model.npz",
-        "outliers.csv",
-        "page-data.json",
-        "results.json",
-        "run.json",
+        *("confusion.csv", "figures", "labels.csv", "matches.csv", "model.npz", "outliers.csv", "page-data.json"),
+        *("results.json", "run.json"),
     ]
     pictures = sorted(path.name for path in (out / "figures").iterdir())
     assert pictures == ["confusion.png", "matches.png"]
@@ -55,61 +50,42 @@ def test_a_run_has_all_its_files_and_nothing_else(run):
         with Image.open(out / "figures" / name) as picture:
             assert np.asarray(picture.convert("L")).std() > 5
     assert [path.name for path in out.parent.iterdir()] == ["first"]
-
-
-def test_results_say_what_was_measured_and_how(run):
-    out, _ = run
-    results = json.loads((out / "results.json").read_text("utf-8"))
-    assert results["converged"] is True
+    results = read_results(out)
     assert results["marginal_error"] <= results["tol"] == 1e-4
-    assert (results["n"], results["m"]) == (12, 12)
-    assert results["settings"]["features"] == "bispectrum"
-    assert results["settings"]["metric"] == "sqeuclidean"
-    assert results["settings"]["rotate_source"] is True
+    assert (results["n"], results["m"], results["converged"]) == (12, 12, True)
+    assert (results["settings"]["features"], results["settings"]["metric"]) == ("bispectrum", "sqeuclidean")
     assert {"load", "features", "cost", "transport", "tables", "figures", "page"} <= set(results["seconds"])
-    assert 0 <= results["accuracy"] <= 1
-    assert set(results["recall"]) == {"zéro", "eins, zwei", '"deux"'}
     record = json.loads((out / "run.json").read_text("utf-8"))
     assert record["config"]["n_matches"] == 3
     assert {"wall_seconds", "peak_memory_bytes", "libraries", "machine", "date"} <= set(record)
+    text = "".join(line.strip() for line in outcome.stdout.splitlines())
+    for word in ("distance", "marginal error", "mapped to their class", "bispectrum", out.name):
+        assert word in text
+    assert len(outcome.stdout.splitlines()) <= 16
 
 
 def test_the_tables_agree_with_each_other(run, halves):
     out, _ = run
     matches, labels = read_csv(out / "matches.csv"), read_csv(out / "labels.csv")
     assert list(matches[0]) == ["source", "rank", "target", "weight", "distance"]
-    assert [(row["source"], row["rank"]) for row in matches] == [
-        (str(i), str(rank)) for i in range(12) for rank in (1, 2, 3)
-    ]
-    shares = np.array([float(row["weight"]) for row in matches]).reshape(12, 3)
-    assert (np.diff(shares, axis=1) <= 0).all()
-    assert (shares.sum(axis=1) <= 1 + 1e-4).all()
+    ranks = [(str(i), str(rank)) for i in range(12) for rank in (1, 2, 3)]
+    assert [(row["source"], row["rank"]) for row in matches] == ranks
+    weights = np.array([float(row["weight"]) for row in matches]).reshape(12, 3)
+    assert (np.diff(weights, axis=1) <= 0).all()
+    assert (weights.sum(axis=1) <= 1 + 1e-4).all()
     assert list(labels[0]) == ["source", "label", "probability", *DETAILS, "true_label"]
     for i, row in enumerate(labels):
-        best = [each for each in matches if each["source"] == str(i)]
-        assert float(row["nearest_distance"]) <= min(float(each["distance"]) for each in best) * 1.00001
+        best = [float(each["distance"]) for each in matches if each["source"] == str(i)]
+        assert float(row["nearest_distance"]) <= min(best) * 1.00001
         assert float(row["runner_up_probability"]) <= float(row["probability"])
-    truth = [("zéro", "eins, zwei", '"deux"')[label] for label in halves[0].labels]
-    assert [row["true_label"] for row in labels] == truth
-    results = json.loads((out / "results.json").read_text("utf-8"))
+    assert [row["true_label"] for row in labels] == [NAMES[label] for label in halves[0].labels]
     hits = [row["label"] == row["true_label"] for row in labels]
-    assert results["accuracy"] == pytest.approx(np.mean(hits))
+    assert read_results(out)["accuracy"] == pytest.approx(np.mean(hits))
     with open(out / "confusion.csv", newline="", encoding="utf-8") as file:
         header, *rows = csv.reader(file)
-    assert header == ["source class", "zéro", "eins, zwei", '"deux"']
+    assert header == ["source class", *NAMES]
     counts = np.array([[int(cell) for cell in row[1:]] for row in rows])
-    assert counts.sum() == 12
-    assert np.trace(counts) == sum(hits)
-
-
-def test_the_printed_table_is_short_and_names_the_folder(run):
-    out, outcome = run
-    assert outcome.stderr == ""
-    text = "".join(line.strip() for line in outcome.stdout.splitlines())
-    for word in ("distance", "marginal error", "mapped to their class", "bispectrum"):
-        assert word in text
-    assert out.name in text
-    assert len(outcome.stdout.splitlines()) <= 16
+    assert (counts.sum(), np.trace(counts)) == (12, sum(hits))
 
 
 def test_the_same_words_give_the_same_files_on_any_number_of_cores(program, sets, tmp_path, monkeypatch):
@@ -117,80 +93,49 @@ def test_the_same_words_give_the_same_files_on_any_number_of_cores(program, sets
     for threads in ("1", "3"):
         monkeypatch.setenv("BISPECTRAL_OT_THREADS", threads)
         assert program(*words, "--out", tmp_path / threads, figures=True).code == 0
-    names = [f"{name}.csv" for name in ("matches", "labels", "confusion")]
-    names += ["figures/matches.png", "figures/confusion.png"]
-    for name in names:
+    for name in ("matches.csv", "labels.csv", "confusion.csv", "figures/matches.png", "figures/confusion.png"):
         assert (tmp_path / "1" / name).read_bytes() == (tmp_path / "3" / name).read_bytes(), name
-    results = [json.loads((tmp_path / threads / "results.json").read_text("utf-8")) for threads in ("1", "3")]
+    results = [read_results(tmp_path / threads) for threads in ("1", "3")]
     for entry in ("distance", "marginal_error", "iterations", "accuracy", "confusion", "settings"):
         assert results[0][entry] == results[1][entry], entry
 
 
-def test_json_is_alone_on_standard_output(program, sets, tmp_path):
+def test_json_is_alone_on_standard_output_and_quiet_says_nothing(program, sets, tmp_path):
     outcome = program("match", sets / "a.npz", sets / "b.npz", "--json", "--out", tmp_path / "run")
-    assert outcome.code == 0
-    written = json.loads((tmp_path / "run" / "results.json").read_text("utf-8"))
-    assert outcome.json == {"run": str(tmp_path / "run"), **written}
-
-
-def test_quiet_says_nothing(program, sets, tmp_path):
-    outcome = program("match", sets / "a.npz", sets / "plain.npz", "--quiet", "--out", tmp_path / "run")
+    assert outcome.json == {"run": str(tmp_path / "run"), **read_results(tmp_path / "run")}
+    outcome = program("match", sets / "a.npz", sets / "plain.npz", "--quiet", "--out", tmp_path / "quiet")
     assert (outcome.code, outcome.stdout, outcome.stderr) == (0, "", "")
 
 
 def test_without_labels_on_one_side_the_other_side_gives_them(program, sets, tmp_path):
     """labels.csv names the side that gets labels in its first column."""
-    assert program("match", sets / "plain.npz", sets / "a.npz", "-q", "--out", tmp_path / "source").code == 0
-    assert program("match", sets / "a.npz", sets / "plain.npz", "-q", "--out", tmp_path / "target").code == 0
-    for side in ("source", "target"):
+    for side, words in {"source": ("plain", "a"), "target": ("a", "plain"), "none": ("plain", "plain")}.items():
+        pair = (sets / f"{word}.npz" for word in words)
+        assert program("match", *pair, "-q", "--out", tmp_path / side).code == 0
+        assert not (tmp_path / side / "confusion.csv").exists()
+        if side == "none":
+            assert not (tmp_path / side / "labels.csv").exists()
+            continue
         rows = read_csv(tmp_path / side / "labels.csv")
         assert list(rows[0]) == [side, "label", "probability", *(DETAILS if side == "source" else [])]
         assert len(rows) == 12
-        assert not (tmp_path / side / "confusion.csv").exists()
 
 
-def test_without_any_labels_there_are_matches_and_a_distance(program, sets, tmp_path):
-    outcome = program("match", sets / "plain.npz", sets / "plain.npz", "--out", tmp_path / "run")
-    assert outcome.code == 0
-    assert not (tmp_path / "run" / "labels.csv").exists()
-    best = [row["target"] for row in read_csv(tmp_path / "run" / "matches.csv") if row["rank"] == "1"]
-    assert best == [str(i) for i in range(12)]
-
-
-def test_a_limit_keeps_the_numbers_of_the_whole_set(program, sets, halves, tmp_path):
-    """Positions in the tables are those of the set as it was loaded, not of the images drawn from it."""
-    words = ("match", sets / "a.npz", sets / "a.npz", "--limit", "5", "--seed", "3", "--n-matches", "1", "-q")
-    assert program(*words, "--solver", "exact", "--out", tmp_path / "run").code == 0
-    rows = read_csv(tmp_path / "run" / "matches.csv")
-    sources, targets = ([int(row[side]) for row in rows] for side in ("source", "target"))
-    assert sources == sorted(set(sources))
-    assert len(sources) == 5
-    assert max(sources + targets) > 4
-    assert set(sources) != set(targets)
-    labels = {int(row["source"]): row["true_label"] for row in read_csv(tmp_path / "run" / "labels.csv")}
-    names = ("zéro", "eins, zwei", '"deux"')
-    assert labels == {i: names[halves[0].labels[i]] for i in sources}
-
-
-@pytest.mark.parametrize("options", [(), ("--limit", "4")])
-def test_one_set_is_compared_with_itself_in_disjoint_halves(program, sets, halves, tmp_path, options):
-    words = ("match", sets / "a.npz", sets / "a.npz", "--split-halves", "--rotate-source", "--n-matches", "9", "--json")
+@pytest.mark.parametrize("options", [("--split-halves",), ("--split-halves", "--limit", "4"), ("--limit", "5")])
+def test_tables_keep_the_numbers_of_the_whole_set(program, sets, halves, tmp_path, options):
+    """Positions are those of the set as it was loaded, not of the images drawn from it; halves are disjoint."""
+    words = ("match", sets / "a.npz", sets / "a.npz", "--rotate-source", "--n-matches", "9", "--seed", "3", "--json")
     outcome = program(*words, *options, "--marginals", "balanced", "--out", tmp_path / "run")
-    assert (outcome.code, outcome.stderr) == (0, "")
+    assert outcome.code == 0
     rows = read_csv(tmp_path / "run" / "matches.csv")
     sources, targets = ({int(row[side]) for row in rows} for side in ("source", "target"))
-    assert not sources & targets
-    assert len(sources) == outcome.json["n"] == outcome.json["m"] == (4 if options else 6)
-    names = ("zéro", "eins, zwei", '"deux"')
+    assert (
+        len(sources) == outcome.json["n"] == outcome.json["m"] == int((*options, "6")[-1 if len(options) < 2 else -2])
+    )
+    assert max(sources | targets) > 4
+    assert not sources & targets if "--split-halves" in options else sources != targets
     labels = {int(row["source"]): row["true_label"] for row in read_csv(tmp_path / "run" / "labels.csv")}
-    assert labels == {i: names[halves[0].labels[i]] for i in sources}
-    assert outcome.json["settings"]["split_halves"] is True
-
-
-def test_halves_are_of_one_set(program, sets, tmp_path):
-    outcome = program("match", sets / "a.npz", sets / "b.npz", "--split-halves", "--out", tmp_path / "run")
-    assert outcome.code == 2
-    assert "--split-halves is for one set on both sides" in outcome.complaint
+    assert labels == {i: NAMES[halves[0].labels[i]] for i in sources}
 
 
 def test_images_on_both_sides_are_reported(program, sets, halves, tmp_path):
@@ -203,84 +148,96 @@ def test_images_on_both_sides_are_reported(program, sets, halves, tmp_path):
     np.savez(tmp_path / "some.npz", images=np.concatenate([halves[0].images[:2], halves[1].images]))
     outcome = program("match", tmp_path / "some.npz", sets / "a.npz", "-q", "--out", tmp_path / "some")
     assert "2 of the 14 source images are also on the target side" in outcome.complaint
-    assert "leave them out" in outcome.complaint
 
 
-def test_other_solvers_and_settings(program, sets, tmp_path):
-    base = ("match", sets / "a.npz", sets / "b.npz", "--json")
-    exact = program(*base, "--solver", "exact", "--features", "pixels", "--symmetry", "none", "--out", tmp_path / "x")
-    green = program(*base, "--solver", "sinkhorn", "--reg", "0.1", "--tol", "1e-3", "--out", tmp_path / "g")
-    small = program(*base, "--features", "pixels", "--pca", "4", "--center", "--out", tmp_path / "p")
-    assert [exact.code, green.code, small.code] == [0, 0, 0]
-    assert exact.json["settings"]["features"] == "pixels"
-    assert green.json["tol"] == 1e-3
-    assert 0 < small.json["settings"]["kept_variance"] <= 1
-    assert [run.json["settings"]["symmetry"] for run in (exact, green, small)] == ["none", "rotation", "none"]
+def test_other_solvers_and_settings(program, sets, halves, tmp_path):
+    np.savez(tmp_path / "colours.npz", images=np.repeat(halves[0].images[..., None], 3, axis=3))
 
+    def found(name: str, *options: object, source: Path = sets / "a.npz") -> dict:
+        return program("match", source, sets / "b.npz", "--json", *options, "--out", tmp_path / name).json
 
-def test_components_that_were_used_are_told(program, sets, tmp_path):
-    words = ("match", sets / "a.npz", sets / "b.npz", "--features", "pixels", "--pca", "40")
-    assert "24 components keep 100.0% of the variance" in program(*words, "--out", tmp_path / "run").stdout
-
-
-def test_mirrors_and_best_turns(program, sets, tmp_path):
-    words = ("match", sets / "a.npz", sets / "b.npz", "--json", "--symmetry", "rotation-reflection", "--center")
+    exact = found("exact", "--solver", "exact", "--features", "pixels", "--symmetry", "none")
+    loose = found("loose", "--solver", "sinkhorn", "--reg", "0.1", "--tol", "1e-3")
+    small = found("small", "--features", "pixels", "--pca", "4", "--center")
+    assert [run["settings"]["symmetry"] for run in (exact, loose, small)] == ["none", "rotation", "none"]
+    assert loose["tol"] == 1e-3
+    assert 0 < small["settings"]["kept_variance"] <= 1
     for name, columns in (("global-bispectrum", 8622), ("best-rotation", 1200)):
-        settings = program(*words, "--features", name, "--out", tmp_path / name).json["settings"]
-        assert (settings["metric"], settings["columns"], settings["center"]) == ("sqeuclidean", columns, True)
+        settings = found(name, "--symmetry", "rotation-reflection", "--features", name)["settings"]
+        assert (settings["metric"], settings["columns"]) == ("sqeuclidean", columns)
         assert "rotation-reflection" in settings["transformer"]
-    refused = program(*words, "--features", "best-rotation", "--metric", "l1", "--out", tmp_path / "l1")
-    assert refused.code == 2
-    assert "no aligned form" in refused.complaint
+    grey = found("grey", "--grey", source=tmp_path / "colours.npz")
+    assert (grey["settings"]["grey"], grey["distance"]) == (True, found("plain")["distance"])
 
 
 def test_not_converged_is_told_written_and_exit_code_one(program, sets, tmp_path):
-    words = ("match", sets / "a.npz", sets / "b.npz", "--max-iter", "2", "--out", tmp_path / "run")
-    outcome = program(*words)
+    outcome = program("match", sets / "a.npz", sets / "b.npz", "--max-iter", "2", "--out", tmp_path / "run")
     assert outcome.code == 1
     assert outcome.complaint.startswith("warning: not converged: marginal error")
     assert "NO" in outcome.stdout
-    results = json.loads((tmp_path / "run" / "results.json").read_text("utf-8"))
+    results = read_results(tmp_path / "run")
     assert results["converged"] is False
     assert results["marginal_error"] > results["tol"]
     assert results["warnings"] == [outcome.complaint.removeprefix("warning: ")]
 
 
-def test_no_class_in_common_gives_no_accuracy_and_says_so(program, sets, halves, tmp_path):
-    np.savez(tmp_path / "c.npz", images=halves[1].images, labels=halves[1].labels + 10)
-    words = ("match", sets / "a.npz", tmp_path / "c.npz", "--json", "--solver", "exact")
-    outcome = program(*words, "--out", tmp_path / "run")
-    assert outcome.code == 0
-    assert "no class in common" in outcome.complaint
-    assert outcome.json["accuracy"] is None
-    assert set(outcome.json["confusion"]) == {"zéro", "eins, zwei", '"deux"'}
-
-
-def test_classes_that_the_target_lacks_are_named(program, sets, halves, tmp_path):
+def test_classes_that_one_side_lacks_are_named(program, sets, halves, tmp_path):
+    np.savez(tmp_path / "other.npz", images=halves[1].images, labels=halves[1].labels + 10)
     kept = halves[1].select(np.asarray(halves[1].labels) < 2)
-    classes = np.array(["zéro", "eins, zwei"])
-    np.savez(tmp_path / "c.npz", images=kept.images, labels=kept.labels, classes=classes)
-    outcome = program("match", sets / "a.npz", tmp_path / "c.npz", "--json", "--out", tmp_path / "run")
+    np.savez(tmp_path / "two.npz", images=kept.images, labels=kept.labels, classes=np.array(NAMES[:2]))
+    words = ("match", sets / "a.npz", tmp_path / "other.npz", "--json", "--solver", "exact")
+    outcome = program(*words, "--out", tmp_path / "run")
+    assert f"no class in common (source: {', '.join(NAMES)}; target: 10, 11, 12)" in outcome.complaint
+    assert outcome.json["accuracy"] is None
+    assert set(outcome.json["confusion"]) == set(NAMES)
+    outcome = program("match", sets / "a.npz", tmp_path / "two.npz", "--json", "--out", tmp_path / "lacks")
     assert '4 source images are of classes that the target does not have ("deux")' in outcome.complaint
     assert outcome.json["accuracy"] <= 8 / 12
+    assert outcome.json["majority"] == pytest.approx(1 / 3)
+
+
+def save_folder(folder: Path, half, classes, name: str) -> None:
+    for i, image in enumerate(half.images):
+        place = folder / classes[half.labels[i]]
+        place.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(image * 15).save(place / name.format(i))
 
 
 def test_folders_with_odd_names_go_through_csv_and_json(program, halves, tmp_path):
+    classes, base = ("ключ;", '"q", 漢', "$x$"), tmp_path / "größe, [bold]"
     for side, half in zip(("links", "rechts"), halves, strict=True):
-        for i, image in enumerate(half.images):
-            folder = tmp_path / "größe, [bold]" / side / ("ключ;", '"q", 漢', "$x$")[half.labels[i]]
-            folder.mkdir(parents=True, exist_ok=True)
-            Image.fromarray(image * 15).save(folder / f"bild, {i} é.png")
-    base = tmp_path / "größe, [bold]"
+        save_folder(base / side, half, classes, "bild, {} é.png")
     outcome = program("match", base / "links", base / "rechts", "--out", base / "lauf")
     assert outcome.code == 0, outcome.stderr
     rows = read_csv(base / "lauf" / "matches.csv")
-    assert {Path(row["file"]).parent.name for row in rows} == {"ключ;", '"q", 漢', "$x$"}
+    assert {Path(row["file"]).parent.name for row in rows} == set(classes)
     for row in rows:
         assert (base / "links" / row["file"]).is_file()
         assert (base / "rechts" / row["target_file"]).is_file()
-    assert {row["label"] for row in read_csv(base / "lauf" / "labels.csv")} <= {"ключ;", '"q", 漢', "$x$"}
+    assert {row["label"] for row in read_csv(base / "lauf" / "labels.csv")} <= set(classes)
     assert "[bold]" in "".join(line.strip() for line in outcome.stdout.splitlines())
+
+
+def test_names_cannot_steer_the_terminal(program, halves, tmp_path):
+    """File and class names may hold escape sequences: they are printed escaped."""
+    paths = tmp_path / "a\x1b[2J", tmp_path / "b\x1b[2J"
+    for path, half in zip(paths, halves, strict=True):
+        save_folder(path, half, [f"class\x1b[31m{label}" for label in range(3)], "{}\x1b[2J.png")
+    outcome = program("match", *paths, "--out", tmp_path / "run\x1b[2J")
+    assert outcome.code == 0, outcome.stderr
+    assert r"a\x1b[2J: 12 images" in outcome.stdout
+    others = [
+        program("match", *paths, "--out", tmp_path / "run\x1b[2J"),  # refused
+        program("datasets", "show", paths[0]),
+        program("compare", *paths, "--out", tmp_path / "c\x1b[2J"),
+        program("predict", tmp_path / "run\x1b[2J", paths[0], "--out", tmp_path / "p\x1b[2J"),
+        program("report", tmp_path / "run\x1b[2J"),
+        program("match", *paths, "--json", "--out", tmp_path / "j"),
+        program("match", "no\x1b[2J", paths[0], "--out", tmp_path / "n"),
+    ]
+    assert [each.code for each in others] == [2, 0, 0, 0, 0, 0, 2]
+    for each in (outcome, *others):
+        assert "\x1b" not in each.stdout + each.stderr + "".join(each.stages)
 
 
 @pytest.mark.parametrize("locale", ["utf-8", "ascii"])
@@ -288,10 +245,7 @@ def test_names_that_are_no_utf_8_do_not_lose_the_run(halves, tmp_path, locale):
     """The bytes of a file name need not be text; under an ASCII locale hardly any are."""
     names = [os.fsdecode(name) for name in (b"caf\xe9", "größe".encode(), b"=2+3")]
     for side, half in zip(("left", "right"), halves, strict=True):
-        for i, image in enumerate(half.images):
-            folder = tmp_path / side / names[half.labels[i]]
-            folder.mkdir(parents=True, exist_ok=True)
-            Image.fromarray(image * 15).save(folder / os.fsdecode(b"%d\xff.png" % i))
+        save_folder(tmp_path / side, half, names, "{}" + os.fsdecode(b"\xff.png"))
     environment = dict(os.environ)
     if locale == "ascii":
         environment |= {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
@@ -300,31 +254,10 @@ def test_names_that_are_no_utf_8_do_not_lose_the_run(halves, tmp_path, locale):
     command = [sys.executable, "-c", program, *words, "-q", "--out", tmp_path / "run"]
     done = subprocess.run(command, capture_output=True, env=environment)
     assert (done.returncode, done.stderr) == (0, b"")
-    results = json.loads((tmp_path / "run" / "results.json").read_text("utf-8"))
-    assert set(results["recall"]) == {os.fsdecode(b"caf\xe9"), "größe", "=2+3"}
+    assert set(read_results(tmp_path / "run")["recall"]) == set(names)
     labels = {row["true_label"] for row in read_csv(tmp_path / "run" / "labels.csv")}
     assert labels == {"caf\\udce9", "größe", "'=2+3"}
     assert (tmp_path / "run" / "report.html").is_file()
-
-
-def test_shapes_are_matched_up_to_rotation_in_space(program, tmp_path):
-    for name, turned in (("a", True), ("b", False)):
-        shapes = synthetic_shapes(2, n_points=100, turned=turned, seed=turned)
-        np.savez(tmp_path / f"{name}.npz", images=shapes.images, labels=shapes.labels)
-    words = ("match", tmp_path / "a.npz", tmp_path / "b.npz", "--symmetry", "so3-shapes", "--out", tmp_path / "run")
-    outcome = program(*words, "--rotate-source")
-    assert "flat images" in outcome.stderr
-    assert program(*words).code == 0
-
-
-def test_colours_become_grey(program, sets, halves, tmp_path):
-    np.savez(tmp_path / "colours.npz", images=np.repeat(halves[0].images[..., None], 3, axis=3))
-    grey = program("match", sets / "a.npz", sets / "b.npz", "--json", "--out", tmp_path / "grey").json
-    same = program(
-        "match", tmp_path / "colours.npz", sets / "b.npz", "--json", "--grey", "--out", tmp_path / "same"
-    ).json
-    assert same["distance"] == grey["distance"]
-    assert (grey["settings"]["grey"], same["settings"]["grey"]) == (False, True)
 
 
 def test_folders_of_mixed_sizes_and_of_splits(program, tmp_path):
@@ -332,9 +265,8 @@ def test_folders_of_mixed_sizes_and_of_splits(program, tmp_path):
     for split, kind, number in itertools.product(("train", "val"), ("x", "y"), range(4)):
         place = tmp_path / "set" / split / kind
         place.mkdir(parents=True, exist_ok=True)
-        Image.fromarray(random.integers(0, 256, random.integers(20, 40, 2), dtype=np.uint8)).save(
-            place / f"{number}.png"
-        )
+        pixels = random.integers(0, 256, random.integers(20, 40, 2), dtype=np.uint8)
+        Image.fromarray(pixels).save(place / f"{number}.png")
     words = ("match", tmp_path / "set", tmp_path / "set", "--source-split", "val", "--limit", "6", "--json")
     outcome = program(*words, "--out", tmp_path / "run")
     assert outcome.code == 0, outcome.stderr
@@ -352,13 +284,11 @@ def test_a_run_is_repeated_from_its_run_json(program, sets, run, tmp_path):
     for name in ("matches.csv", "labels.csv", "confusion.csv"):
         assert (tmp_path / "again" / name).read_bytes() == (out / name).read_bytes()
     configs = [json.loads((folder / "run.json").read_text())["config"] for folder in (out, tmp_path / "again")]
-    changed = {name for name, value in configs[0].items() if configs[1][name] != value}
-    assert changed <= {"out", "figures"}
-    # options that are given go before; the folder of a run does as well as its file
+    assert {name for name, value in configs[0].items() if configs[1][name] != value} <= {"out", "figures"}
+    # options on the command line take precedence; the folder of a run does as well as its file
     outcome = program("match", "--config", out, "--limit", "7", "--out", tmp_path / "few", "--json")
     assert outcome.json["source"]["images"] == 7
     assert outcome.json["settings"]["rotate_source"] is True
-    assert not (tmp_path / "few" / "figures").exists()
     assert "figures" not in outcome.json["seconds"]
 
 
@@ -370,17 +300,13 @@ def test_a_run_is_repeated_from_its_run_json(program, sets, run, tmp_path):
         ('{"config": {"verb": "compare"}}', "is a run of 'compare', not of 'match'"),
         ('{"config": {"verb": "match", "sourc": "a"}}', "unknown option 'sourc'; did you mean 'source'"),
         ('{"config": {"verb": "match", "seed": {}}}', "seed must be an integer of at least 0, got {}"),
-        ('{"config": {"verb": "match", "seed": "x"}}', "seed must be an integer of at least 0, got 'x'"),
         ('{"config": {"verb": "match", "source": 3}}', "source must be text, got 3"),
     ],
 )
 def test_files_that_are_no_configuration(program, tmp_path, content, words):
     (tmp_path / "run.json").write_text(content)
     outcome = program("match", "--config", tmp_path / "run.json", "--out", tmp_path / "run")
-    assert outcome.code == 2
-    assert words in outcome.stderr
-    missing = program("match", "--config", tmp_path / "none.json", "--out", tmp_path / "run")
-    assert "No such file" in missing.complaint
+    assert (outcome.code, words in outcome.stderr) == (2, True)
 
 
 def test_a_dry_run_plans_and_writes_nothing(program, sets, tmp_path):
@@ -391,11 +317,9 @@ def test_a_dry_run_plans_and_writes_nothing(program, sets, tmp_path):
         assert word in outcome.stdout
     assert not (tmp_path / "run").exists()
     plan = program(*words, "--json").json
-    assert plan["memory_bytes"] > 0
     assert (plan["source"], plan["columns"]) == (12, 5)
-    assert plan["seconds"] > 0
-    refused = program(*words, "--working-memory", "1kB")
-    assert refused.code == 2
+    assert min(plan["seconds"], plan["memory_bytes"]) > 0
+    assert program(*words, "--working-memory", "1kB").code == 2
 
 
 def test_a_line_for_each_stage_off_a_terminal(program, sets, tmp_path):
@@ -403,53 +327,43 @@ def test_a_line_for_each_stage_off_a_terminal(program, sets, tmp_path):
     stages = [stage.partition(" (")[0] for stage in program(*words).stages]
     assert {"prepare", "features", "cost", "transport", "summary"} <= set(stages)
     assert len(set(stages)) == len(stages)
-    assert program(*words, "--overwrite", "-q").stages == []
 
 
-def test_the_accuracy_stands_next_to_that_of_the_largest_class(program, tmp_path):
-    images = np.random.default_rng(0).normal(size=(12, 8, 8))
-    for name in "ab":
-        np.savez(tmp_path / f"{name}.npz", images=images, labels=["x"] * 9 + ["y"] * 3)
-    words = ("match", tmp_path / "a.npz", tmp_path / "b.npz", "--out", tmp_path / "run")
-    outcome = program(*words)
-    assert "(75.0% if all were given the largest class)" in " ".join(outcome.stdout.split())
-    assert json.loads((tmp_path / "run" / "results.json").read_text())["majority"] == 0.75
+DECORATIONS = {
+    "bispectral_ot.drawing.save": ("figures/matches.png", "figures/confusion.png"),
+    "bispectral_ot.matching.Match.plot": ("figures/matches.png", "figures/confusion.png"),
+    "bispectral_ot.report.run_folder.match_page": ("page-data.json", "report.html"),
+    "bispectral_ot.matching.Predictor.save": ("model.npz",),
+    "bispectral_ot.report.page.write_report": ("report.html",),
+}
 
 
-def test_decorations_that_fail_are_warnings(program, sets, tmp_path, monkeypatch):
+@pytest.mark.parametrize("victim", DECORATIONS)
+@pytest.mark.parametrize("error", [MemoryError("no room"), OSError(28, "No space left on device")])
+def test_decorations_that_fail_are_warnings(program, sets, tmp_path, monkeypatch, victim, error):
     """Results and tables are written first: neither figures nor model nor page can cost the run."""
 
     def fail(*_: object, **__: object) -> None:
-        raise MemoryError("no room")
+        raise error
 
-    monkeypatch.setattr("bispectral_ot.drawing.save", fail)
-    monkeypatch.setattr("bispectral_ot.report.run_folder.match_page", fail)
-    monkeypatch.setattr("bispectral_ot.matching.Predictor.save", fail)
+    monkeypatch.setattr(victim, fail)
     words = ("match", sets / "a.npz", sets / "b.npz", "--report", "--json", "--out", tmp_path / "run")
     outcome = program(*words, figures=True)
     assert outcome.code == 0, outcome.stderr
     told = " ".join(outcome.json["warnings"])
-    for name in ("figures/matches.png", "figures/confusion.png", "page-data.json", "model.npz", "report.html"):
+    for name in DECORATIONS[victim]:
         assert f"{name} was not written" in told
         assert not (tmp_path / "run" / name).exists()
-    assert {"matches.csv", "labels.csv", "results.json", "run.json"} <= {
-        path.name for path in (tmp_path / "run").iterdir()
-    }
+    tables = {"matches.csv", "labels.csv", "confusion.csv", "outliers.csv", "results.json", "run.json"}
+    assert tables <= {path.name for path in (tmp_path / "run").iterdir()}
 
 
-def test_names_cannot_steer_the_terminal(program, halves, tmp_path):
-    """File and class names may hold escape sequences: they are printed escaped."""
-    for side, half in zip(("a", "b"), halves, strict=True):
-        for number, (image, label) in enumerate(zip(half.images, half.labels, strict=True)):
-            folder = tmp_path / f"{side}\x1b[2J" / f"class\x1b[31m{label}"
-            folder.mkdir(parents=True, exist_ok=True)
-            Image.fromarray(image * 15).save(folder / f"{number}\x1b[2J.png")
-    paths = tmp_path / "a\x1b[2J", tmp_path / "b\x1b[2J"
-    outcome = program("match", *paths, "--out", tmp_path / "run\x1b[2J")
-    assert outcome.code == 0, outcome.stderr
-    assert r"a\x1b[2J: 12 images" in outcome.stdout
-    refused = program("match", *paths, "--out", tmp_path / "run\x1b[2J")
-    shown = program("datasets", "show", paths[0])
-    printed = outcome.stdout + outcome.stderr + refused.stderr + shown.stdout + shown.stderr
-    assert "\x1b" not in printed + "".join(outcome.stages)
-    assert "\x1b" not in program("match", *paths, "--json", "--out", tmp_path / "j").stdout
+def test_poses_that_do_not_fit_into_memory_do_not_cost_the_match(program, sets, tmp_path, monkeypatch):
+    def hungry(*_: object, **__: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("bispectral_ot.matching.Match.poses", hungry)
+    outcome = program("match", sets / "a.npz", sets / "b.npz", "--poses", "--json", "--out", tmp_path / "run")
+    assert outcome.code == 0
+    assert "poses were not estimated" in outcome.json["warnings"][0]
+    assert (tmp_path / "run" / "labels.csv").is_file()

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from PIL import Image
 
 from bispectral_ot.report.page_data import load_page_data
 from studies.synthetic_shapes import CLASSES
@@ -43,10 +42,7 @@ def test_options_for_flat_images_are_refused(program, folder: Path, tmp_path: Pa
     assert "for flat images only" in outcome.complaint
 
 
-def test_the_contact_sheet_shows_shapes(program, folder: Path, tmp_path: Path):
-    outcome = program("datasets", "show", folder, "--out", tmp_path / "sheet.png")
-    assert outcome.code == 0, outcome.stderr
+def test_shapes_are_summarized(program, folder: Path):
+    outcome = program("datasets", "show", folder)
     assert "4096x3" in outcome.stdout
     assert "clouds" in outcome.stdout
-    with Image.open(tmp_path / "sheet.png") as picture:
-        assert np.asarray(picture.convert("L")).std() > 5

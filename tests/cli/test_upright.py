@@ -52,16 +52,8 @@ def test_files_are_turned_back_or_set_aside(run, scans):
     out, _ = run
     folder, truth = scans
     rows = read_csv(out / "poses.csv")
-    assert list(rows[0]) == [
-        "source",
-        "file",
-        "angle",
-        "fit",
-        "score",
-        "uncertainty",
-        "ambiguous",
-        "runner_up_angle",
-    ]
+    columns = ["source", "file", "angle", "fit", "score", "uncertainty", "ambiguous", "runner_up_angle"]
+    assert list(rows[0]) == columns
     assert len(rows) == 60
     errors = []
     for row in rows:
@@ -100,7 +92,7 @@ def test_a_match_may_say_poses(program, sets, tmp_path):
     outcome = program("match", sets / "a.npz", sets / "b.npz", "--poses", "--symmetry", "d4", "--out", tmp_path / "run")
     assert outcome.code == 0, outcome.stderr
     rows = read_csv(tmp_path / "run" / "poses.csv")
-    assert {row["angle"] for row in rows} <= {"0.00", "90.00", "180.00", "-90.00"}
+    assert {float(row["angle"]) for row in rows} <= {0.0, 90.0, 180.0, -90.0}
     assert {row["mirrored"] for row in rows} <= {"yes", "no"}
     assert not (tmp_path / "run" / "upright").exists()
 

@@ -36,12 +36,12 @@ warnings.simplefilter("ignore")
 import numpy as np
 from bispectral_ot.datasets import load
 from bispectral_ot.errors import InputError
-from bispectral_ot.memory import recent_peak
+from bispectral_ot.memory import peak_memory
 try:
     {code}
 except InputError as error:
     print(error)
-print(recent_peak() / 1e9)
+print(peak_memory() / 1e9)
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=True)
     return float(done.stdout.splitlines()[-1])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -47,8 +47,6 @@ def match(
     Example: bispectral-ot match rotated-photos/ catalogue/ --out runs/first
 
     Example: bispectral-ot match mnist-5k mnist-5k --split-halves --rotate-source --limit 900 --out runs/trial
-
-    Example: bispectral-ot match cells/ atlas/ --symmetry rotation-reflection --center --out runs/cells
 
     Example: bispectral-ot match scans.npz mnist --features ring-bispectrum --metric l1 --out runs/paper
 
@@ -115,10 +113,13 @@ class MatchTask:
         table = class_table(found)
         if table is not None:
             _warn_of_classes(table)
-        start = time.perf_counter()
-        poses = self.poses(found)
-        extra = {} if poses is None else self.placed(call.folder, source, poses)
+        start, poses, extra = time.perf_counter(), None, {}
+        try:
+            poses = self.poses(found)
+        except MemoryError:  # the match is kept
+            warnings.warn("poses were not estimated: out of memory; the match is complete.", DataWarning, stacklevel=1)
         if poses is not None:
+            extra = self.placed(call.folder, source, poses)
             found.seconds["poses"] = time.perf_counter() - start
         reading = {name: value for name, value in self.reading.to_json().items() if name not in ("root", "frame")}
         content = write_match(
@@ -175,25 +176,20 @@ class MatchTask:
 
 def _warn_of_classes(table: ClassTable) -> None:
     alone = [name for name in table.rows if name not in table.columns]
+    rows, columns = (", ".join(names[:4]) + ", ..." * (len(names) > 4) for names in (alone, list(table.columns)))
     if table.accuracy is None:
         message = (
-            f"the two sets have no class in common (source: {_listed(table.rows)}; target: {_listed(table.columns)}), "
-            "so there is no accuracy; the confusion table shows which classes correspond."
+            f"the two sets have no class in common (source: {rows}; target: {columns}), so there is no accuracy; "
+            "the confusion table shows which classes correspond."
         )
+        warnings.warn(message, DataWarning, stacklevel=2)
     elif alone:
         count = int(table.counts[[name in alone for name in table.rows]].sum())
         message = (
-            f"{count:,} source images are of classes that the target does not have ({_listed(alone)}); "
-            "they count as wrong in the accuracy."
+            f"{count:,} source images are of classes that the target does not have ({rows}); they count as wrong in "
+            "the accuracy."
         )
-    else:
-        return
-    warnings.warn(message, DataWarning, stacklevel=2)
-
-
-def _listed(names: Iterable[str]) -> str:
-    names = list(names)
-    return ", ".join(names[:4]) + (", ..." if len(names) > 4 else "")
+        warnings.warn(message, DataWarning, stacklevel=2)
 
 
 def print_match(found: Mapping[str, Any], out: Path) -> None:
@@ -211,9 +207,6 @@ def print_match(found: Mapping[str, Any], out: Path) -> None:
             f"{found['accuracy']:.1%} of the source images are mapped to their class "
             f"({found['majority']:.1%} if all were given the largest class)"
         )
-        weak = sorted((recall, name) for name, recall in found["recall"].items() if recall < 1)
-        if weak:
-            facts["weakest"] = ", ".join(f"{name} {recall:.0%}" for recall, name in weak[:3])
     if found.get("outliers"):
         counts = found["outliers"]
         facts["outliers"] = (

@@ -7,23 +7,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from bispectral_ot.memory import peak_memory, recent_peak, reset_peak
+from bispectral_ot.memory import peak_memory
 
 
 @dataclass(frozen=True)
 class Stages:
-    """Seconds of each stage, and peak memory of the process in bytes: by its end, or (``fresh``) during it."""
+    """Seconds of each stage, and peak memory of the process by its end, in bytes."""
 
-    fresh: bool = False
     seconds: dict[str, float] = field(default_factory=dict)
     memory: dict[str, int] = field(default_factory=dict)
 
     @contextmanager
     def measured(self, stage: str) -> Iterator[None]:
         """Measure the block as one stage."""
-        if self.fresh:
-            reset_peak()
         start = time.perf_counter()
         yield
         self.seconds[stage] = time.perf_counter() - start
-        self.memory[stage] = recent_peak() if self.fresh else peak_memory()
+        self.memory[stage] = peak_memory()

@@ -1,0 +1,99 @@
+"""Commands that show something: help, datasets, info, report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import get_args
+
+import numpy as np
+import pytest
+from PIL import Image
+from typer.main import get_command
+from typer.testing import CliRunner
+
+import bispectral_ot
+from bispectral_ot.cli.main import app
+from bispectral_ot.literals import Symmetry
+
+
+@pytest.fixture
+def show(program, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    """Standard output of a command; neither this machine's data folder nor its cache may decide a test."""
+    for variable in ("BISPECTRAL_OT_DATA", "BISPECTRAL_OT_CACHE"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setattr("platformdirs.user_cache_dir", lambda name, **_: str(tmp_path / "cache" / name))
+
+    def call(*words: str | Path) -> str:
+        outcome = program(*words)
+        assert outcome.code == 0, outcome.stderr
+        return " ".join(outcome.stdout.split())
+
+    return call
+
+
+def commands(group, *before: str) -> list[tuple[str, ...]]:
+    """Every command of the program, as the words that call it."""
+    inner = getattr(group, "commands", None)
+    return [words for name, each in inner.items() for words in commands(each, *before, name)] if inner else [before]
+
+
+@pytest.mark.parametrize("words", [(), *commands(get_command(app))], ids=" ".join)
+def test_help_fits_80_columns_and_has_an_example(words):
+    page = CliRunner().invoke(app, [*words, "--help"], env={"COLUMNS": "80"}).stdout
+    assert "…" not in page  # nothing is cut off
+    assert "<bool>" not in page
+    assert all(len(line) <= 80 for line in page.splitlines())
+    assert f"Example: bispectral-ot {' '.join(words)}".strip() in " ".join(page.split())
+
+
+def test_choices_are_readable_and_checked(program):
+    page = CliRunner().invoke(app, ["match", "--help"], env={"COLUMNS": "80"}).stdout
+    assert f"One of {', '.join(get_args(Symmetry))}." in " ".join(page.replace("│", " ").split())
+    outcome = program("match", "digits", "digits", "--out", "x", "--symmetry", "rotatoin")
+    assert "unknown symmetry 'rotatoin'; did you mean 'rotation'" in outcome.complaint
+
+
+def test_info(show, program, monkeypatch, tmp_path):
+    monkeypatch.setenv("BISPECTRAL_OT_CACHE", str(tmp_path / "cache"))
+    text = show("info")
+    for word in (bispectral_ot.__version__, "numpy", "threads", "hdf5 yes", "BISPECTRAL_OT_CACHE"):
+        assert word in text
+    found = program("info", "--json").json
+    assert found["cache"] == str(tmp_path / "cache")
+    assert found["threads"] >= 1
+
+
+def test_datasets_are_listed_with_their_places_and_fetched_by_name(show, program):
+    text = show("datasets", "list")
+    for word in ("fashion-mnist", "kmnist", "emnist-letters", "mnist-5k", "digits", "124,800", "to fetch"):
+        assert word in text
+    assert "did you mean 'mnist'" in program("datasets", "fetch", "digits", "mnits").complaint
+    assert "nothing to fetch" in show("datasets", "fetch", "digits")
+
+
+def test_a_dataset_is_summarized(show, tmp_path: Path):
+    text = show("datasets", "show", "digits")
+    for word in ("1,797", "8x8", "uint8, 0 to 16", "178"):
+        assert word in text
+    np.savez(tmp_path / "a.npz", x=np.zeros((70, 2, 2)), y=np.arange(70))
+    assert "and 10 more classes" in show("datasets", "show", tmp_path / "a.npz")
+    folder = tmp_path / "pictures"
+    folder.mkdir()
+    for name, size, mode in (("a", (40, 30), "L"), ("b", (80, 90), "RGB"), ("c", (60, 50), "RGB")):
+        Image.new(mode, size).save(folder / f"{name}.png")
+    text = show("datasets", "show", folder)
+    assert "30 x 40 to 90 x 80, read at 90x90x3" in text
+    assert "2 colour, 1 grey" in text
+    assert "no labels" in text
+    assert "read at 20x20x3" in show("datasets", "show", folder, "--resize", "20")
+
+
+def test_a_report_is_written_again(program, sets, tmp_path):
+    out = tmp_path / "run"
+    assert program("match", sets / "a.npz", sets / "b.npz", "-q", "--out", out).code == 0
+    assert program("report", out, "--json").json["report"] == str(out / "report.html")
+    for name in ("results.json", "run.json", "page-data.json"):
+        (out / name).write_text("[" * 100_000)
+        outcome = program("report", out, "--json")
+        assert outcome.code in (0, 2)
+        assert "Traceback" not in outcome.stderr
