@@ -7,14 +7,12 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from bispectral_ot import runtime
 from bispectral_ot.costs import METRICS
 from bispectral_ot.datasets import Dataset
-from bispectral_ot.datasets.pictures import Pictures
 from bispectral_ot.drawing import draw_matrix, fitted_axes, house_style, save
 from bispectral_ot.errors import InputError
 from bispectral_ot.features import choose_features
@@ -79,14 +77,10 @@ def run_class_preservation(
 
 
 def _measure(folder: Path, preset: Preset, dataset: Dataset, features: str, config: Config) -> Cell:
-    """Cell of a config; its confusion matrix is drawn with a sample image for every row and column."""
+    """Cell of a config; its confusion matrix is drawn."""
     cell = preset.measure(dataset, features, config)
     path = folder / f"confusion-{'-'.join(cell[name].replace(', ', '-').replace(' ', '-') for name in _NAMES)}.png"
     names, counts = cell["classes"], np.array(cell["confusion"])
-    sides = preset.halves(dataset, cell["setting"])
-    pictures: list[Any] = [
-        [Pictures(side)[int(np.argmax(side.labels == side.classes.index(name)))] for name in names] for side in sides
-    ]
     with house_style():
         axes = draw_matrix(
             fitted_axes(),
@@ -96,7 +90,6 @@ def _measure(folder: Path, preset: Preset, dataset: Dataset, features: str, conf
             form="%",
             title=f"{cell['accuracy']:.1%} keep their class",
             own=np.eye(len(names), dtype=np.bool_),
-            pictures=(pictures[0], pictures[1]),
         )
     save(axes.figure, path)
     return cell
