@@ -46,7 +46,7 @@ KEPT = {
     "symmetries": ("results.json", "table.md"),
     "compare": ("*.json", "*.md"),
     "compare-two": ("*.json", "*.md"),
-    "shares": ("results.json", "run.json", "*.md", "figures/sweep-mnist-*.png", "figures/sweep-kmnist-*.png"),
+    "labels": ("results.json", "run.json", "*.md"),
     "poses": (
         *("results.json", "run.json", "*.md"),
         *("figures/upright-fashion-mnist.png", "figures/upright-silhouettes.png"),

@@ -27,7 +27,7 @@ STUDIES = {
     "symmetries": "symmetries:run_symmetries",
     "symmetry-levels": "symmetry_levels:run_symmetry_levels",
     "poses": "poses:run_poses",
-    "shares": "shares:run_shares",
+    "labels": "labels:run_labels",
     "compare": "comparison:run_comparison",
     "real": "real:run_real",
     "frames": "frames:run_frames",

@@ -1,0 +1,228 @@
+"""Accuracy and calibration of labels: the default against rivals, by class size and class proportions."""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.neighbors import KNeighborsClassifier
+
+import bispectral_ot as bot
+from bispectral_ot import runtime
+from bispectral_ot.checks import check_choice, check_integer
+from bispectral_ot.errors import InputError
+from bispectral_ot.files import write_json, write_text
+from studies.cells import Cell, CellStore
+from studies.markdown import markdown_table
+from studies.preset import checksum
+
+REGIMES = ("same", "target skewed", "opposite", "half of the classes")
+METHODS = ("default", "no learning", "balanced", "relaxed", "1-NN", "5-NN", "logistic regression", "LDA")
+RIVALS = ("balanced", "relaxed", "1-NN", "logistic regression")
+_OPTIONS: dict[str, dict[str, Any]] = {
+    "no learning": {"metric_learning": "none"},
+    "balanced": {"marginals": "balanced"},
+    "relaxed": {"marginals": "relaxed"},
+}
+# Of ten classes, class c keeps this fraction to the power of c; otherwise the last class keeps as much as that of ten.
+_RATE = 0.7
+Rows = NDArray[np.float32]
+
+
+def run_labels(
+    out: str | Path,
+    datasets: Sequence[str],
+    *,
+    sizes: Sequence[int] = (5, 20, 100),
+    regimes: Sequence[str] = REGIMES,
+    seeds: int = 5,
+    first: int | None = None,
+    resize: int = 64,
+    root: str | None = None,
+) -> list[Cell]:
+    """Labels of turned halves of sets whose classes were cut to different proportions, by matches and by classifiers.
+
+    Writes ``results.json``, ``table.md`` (accuracies), ``calibration.md`` (calibration error, expected accuracy) and
+    ``checked.md`` (accuracy after the least probable labels were checked).
+
+    Parameters
+    ----------
+    datasets
+        Names or folders of sets with labels.
+    sizes
+        Maximum number of images of each class on each side.
+    regimes
+        Class proportions: "same", "target skewed", "opposite" (both skewed), "half of the classes" (in the source).
+    seeds
+        Number of random splits and rotations.
+    first
+        Number of images at the start of each set that are used; all by default.
+    resize
+        Side of the images of folders, which are read in grey.
+    root
+        Folder of named datasets.
+    """
+    for regime in regimes:
+        check_choice("regime", regime, REGIMES)
+    check_integer("seeds", seeds, minimum=1)
+    store = CellStore(out, "labels")
+    loaded = lru_cache(maxsize=1)(lambda name: _load(name, first, resize, root))
+    tasks, cells = list(itertools.product(datasets, sizes, range(seeds), regimes)), []
+    with store.recorded({"datasets": [Path(name).name for name in datasets], "sizes": list(sizes), "seeds": seeds}):
+        for number, (name, size, seed, regime) in enumerate(tasks):
+            runtime.progress("cells", number, len(tasks))
+            config = {"dataset": Path(name).name, "per_class": size, "regime": regime, "seed": seed}
+            config["checksum"] = checksum(loaded(name))
+            measured = lambda: measure(*sides(loaded(name), size, regime, seed))  # noqa: B023, E731
+            cells.append(store.cell(config, measured))
+        runtime.progress("cells", len(tasks), len(tasks))
+        write_json(store.folder / "results.json", cells)
+        for file, table in (("table", accuracy_table), ("calibration", calibration_table), ("checked", checked_table)):
+            write_text(store.folder / f"{file}.md", table(cells))
+    return cells
+
+
+def _load(name: str, first: int | None, resize: int, root: str | None) -> bot.Dataset:
+    folder = Path(name).is_dir()
+    dataset = bot.load(name, root=root, resize=resize if folder else None, grey=folder)
+    if dataset.labels is None:
+        raise InputError(f"{dataset.name!r} has no labels, and this study cuts its classes to different proportions.")
+    return dataset if first is None else dataset.select(slice(0, first))
+
+
+def sides(dataset: bot.Dataset, size: int, regime: str, seed: int) -> tuple[bot.Dataset, bot.Dataset]:
+    """Turned sources and upright targets; of each class at least one image is left where it is only skewed."""
+    source, target = bot.split_halves(dataset, seed=seed, per_class=size)
+    classes = np.arange(len(dataset.classes))
+    even, skew = np.ones(len(classes)), _RATE ** (9 * classes / max(len(classes) - 1, 1))
+    half = (classes < len(classes) / 2).astype(float)
+    kept = {"same": (even, even), "target skewed": (even, skew), "opposite": (skew[::-1], skew)}.get(
+        regime, (half, even)
+    )
+
+    def cut(side: bot.Dataset, fractions: NDArray[np.float64]) -> bot.Dataset:
+        members = [np.flatnonzero(side.labels == c) for c in classes]
+        counts = [max(1, int(f * len(each) + 1e-9)) if f else 0 for f, each in zip(fractions, members, strict=True)]
+        return side.select(np.concatenate([each[:count] for each, count in zip(members, counts, strict=True)]))
+
+    return cut(bot.rotate_randomly(source, seed=seed), kept[0]), cut(target, kept[1])
+
+
+def measure(source: bot.Dataset, target: bot.Dataset) -> Cell:
+    """Accuracy of every method; calibration of the default, and its accuracy after labels were checked."""
+    truth = np.asarray(source.classes)[source.labels]
+    match = bot.match(source, target)
+    table, expected = match.labels(), match.expected_accuracy()
+    right, probability = (table.label == truth).to_numpy(), table.probability.to_numpy()
+    accuracy = {"default": float(right.mean())}
+    for name, options in _OPTIONS.items():
+        accuracy[name] = float((bot.match(source, target, **options).labels().label == truth).mean())
+    plain = bot.match(source, target, metric_learning="none")
+    assert plain.feature_map is not None
+    assert plain.features is not None
+    rows = [plain.feature_map.plain(np.asarray(each)) for each in plain.features]
+    for name, classifier in classifiers(rows[1], target.class_counts).items():
+        accuracy[name] = float((_predicted(classifier, rows, match.target_labels) == truth).mean())
+    found, order = match.class_proportions(), np.argsort(probability, kind="stable")
+    true = np.equal.outer(found.classes, truth).mean(axis=1)
+    checked = {f"{part:.0%}": _after(right[order], part) for part in (0.05, 0.1, 0.2, 0.5)}
+    return {
+        "accuracy": accuracy,
+        "ece": calibration_error(probability, right),
+        "expected": expected._asdict(),
+        "differs": match.shift().differs,
+        "marginals": match.settings["marginals"],
+        "proportions_error": float(np.abs(found.source - true).sum() / 2),
+        "checked": checked,
+        "converged": match.converged,
+    }
+
+
+def classifiers(rows: Rows, counts: NDArray[np.int64]) -> dict[str, Any]:
+    """Classifiers that are fitted to the features of the targets."""
+    folds = int(np.clip(counts[counts > 0].min(), 2, 3))
+    penalties = {"C": np.logspace(0, 3, 4)}
+    return {
+        "1-NN": KNeighborsClassifier(1),
+        "5-NN": KNeighborsClassifier(min(5, len(rows))),
+        "logistic regression": GridSearchCV(LogisticRegression(max_iter=200, tol=1e-3), penalties, cv=folds),
+        "LDA": GridSearchCV(LinearDiscriminantAnalysis(solver="lsqr"), {"shrinkage": [0.1, 0.5, 0.9]}, cv=folds),
+    }
+
+
+def _predicted(classifier: Any, rows: Sequence[Rows], labels: Any) -> NDArray[Any]:
+    """Predictions from centred rows of unit mean square, in the span of the targets, where solutions lie anyway."""
+    centre = rows[1].mean(axis=0)
+    scale = np.sqrt(np.square(rows[1] - centre).sum(axis=1).mean()) or 1.0
+    basis = np.linalg.svd((rows[1] - centre) / scale, full_matrices=False)[2].T
+    sources, targets = ((side - centre) / scale @ basis for side in rows)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of classes with fewer targets than folds
+        return np.asarray(classifier.fit(targets, labels).predict(sources))
+
+
+def calibration_error(probability: NDArray[np.float64], right: NDArray[np.bool_]) -> float:
+    """Expected calibration error with ten bins of equal width."""
+    bins = np.minimum((10 * probability).astype(int), 9)
+    gaps = np.bincount(bins, weights=probability - right, minlength=10)
+    return float(np.abs(gaps).sum() / len(right))
+
+
+def _after(right: NDArray[np.bool_], part: float) -> float:
+    """Accuracy after the first part of the labels was checked."""
+    count = round(part * len(right))
+    return float((count + right[count:].sum()) / len(right))
+
+
+def _rows(cells: Sequence[Cell], values: Callable[[list[Cell]], list[str]]) -> list[list[str]]:
+    """A row for each set, class size and regime: its name, and values of the cells of all seeds."""
+    groups: dict[str, list[Cell]] = {}
+    for cell in cells:
+        config = cell["config"]
+        groups.setdefault(f"{config['dataset']}, {config['per_class']} a class: {config['regime']}", []).append(cell)
+    return [[name, *values(group)] for name, group in groups.items()]
+
+
+def accuracy_table(cells: Sequence[Cell]) -> str:
+    """Mean accuracies of all methods, and the default less the best of four rivals."""
+
+    def values(group: list[Cell]) -> list[str]:
+        means = {name: np.mean([cell["accuracy"][name] for cell in group]) for name in METHODS}
+        return [*(f"{means[name]:.3f}" for name in METHODS), f"{means['default'] - max(means[r] for r in RIVALS):+.3f}"]
+
+    return markdown_table(["", *METHODS, "default - best rival"], _rows(cells, values))
+
+
+def calibration_table(cells: Sequence[Cell]) -> str:
+    """Calibration of the default: error of probabilities, expected accuracy, and how often that is right."""
+
+    def values(group: list[Cell]) -> list[str]:
+        truth = np.array([cell["accuracy"]["default"] for cell in group])
+        low, value, high = (np.array([cell["expected"][name] for cell in group]) for name in ("low", "value", "high"))
+        differs = np.array([cell["differs"] for cell in group])
+        near = (np.abs(value - truth) <= 0.05) | differs
+        shares = [((low <= truth) & (truth <= high)).mean(), near.mean(), differs.mean()]
+        means = [np.mean([cell[name] for cell in group]) for name in ("ece", "proportions_error")]
+        return [*(f"{each:.3f}" for each in (*means, truth.mean(), value.mean())), *(f"{each:.2f}" for each in shares)]
+
+    header = ["", "ECE", "error of proportions", "accuracy", "expected accuracy", "in the 90 % interval"]
+    return markdown_table([*header, "within .05, or warned", "warned of a shift"], _rows(cells, values))
+
+
+def checked_table(cells: Sequence[Cell]) -> str:
+    """Accuracy of the default after fractions of the labels were checked, the least probable first."""
+    names = list(cells[0]["checked"])
+
+    def values(group: list[Cell]) -> list[str]:
+        return [f"{np.mean([cell['checked'][name] for cell in group]):.3f}" for name in names]
+
+    return markdown_table(["checked", *names], _rows(cells, values))
