@@ -33,10 +33,6 @@ def test_the_nearest_names_are_suggested(wrong: Any, hint: str) -> None:
     assert str(caught.value).endswith("choose one of mnist, emnist-letters, fashion-mnist, Disk.")
 
 
-def test_known_names_pass() -> None:
-    assert check_choice("set", "mnist", KNOWN) == "mnist"
-
-
 def test_whole_numbers() -> None:
     for value in (2, np.int32(2), np.uint8(2)):
         assert check_integer("n", value, minimum=2, maximum=2) == 2

@@ -55,6 +55,8 @@ def test_the_wheel_holds_the_package_and_nothing_else(dist: Path):
     assert shipped == {name for name in kept if name.startswith("bispectral_ot/") and "__pycache__" not in name}
     assert {"bispectral_ot/py.typed", "bispectral_ot/report/assets/page.html"} <= shipped
     assert f"\nVersion: {bispectral_ot.__version__}\n" in metadata
+    pytest.importorskip("twine")
+    run("-m", "twine", "check", "--strict", *map(str, dist.glob("*.*")), cwd=dist)
 
 
 def test_the_sdist_holds_every_file_of_the_repository_but_those_of_ci(unpacked: Path):

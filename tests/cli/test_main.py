@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -65,15 +64,6 @@ def test_the_installed_script_matches(sets, tmp_path):
     assert process.returncode == 1
     assert json.loads(stdout)["converged"] is False
     assert {line.split(":")[0] for line in stderr.splitlines()} == {"warning"}
-
-
-def test_a_symmetry_that_the_features_do_not_have_is_told_once(sets, tmp_path):
-    words = ("match", sets / "a.npz", sets / "b.npz", "--features", "pixels", "--symmetry", "rotation", "--json")
-    process = start(*words, "--out", tmp_path / "run")
-    stdout, stderr = process.communicate()
-    assert json.loads(stdout)["settings"]["symmetry"] == "none"
-    assert re.sub(r"\s+", " ", stderr).count("the features pixels have the symmetry 'none'") == 1
-    assert "DataWarning" not in stderr
 
 
 ENDLESS = ("--tol", "1e-300", "--max-iter", "1000000000", "--overwrite")
@@ -164,13 +154,11 @@ def test_output_to_a_full_device(sets, tmp_path, unbuffered):
 @pytest.mark.parametrize(
     "words",
     [
-        ("match",),
-        ("match", "a"),
-        ("nothing",),
-        ("--nothing",),
-        ("match", "a", "b", "--reg", "x", "--out", "run"),
-        ("match", "no-such-set", "b", "--out", "run"),
+        *(("match",), ("match", "a"), ("nothing",), ("--nothing",), ("report", "none"), ("monitor", "none.npz", "a")),
+        *(("predict", "none", "a", "--out", "run"), ("compare", "a", "b", "--out", "run"), ("demo", "--seed", "x")),
+        *(("match", "a", "b", "--reg", "x", "--out", "run"), ("match", "none", "b", "--out", "run"), ("upright", "a")),
     ],
+    ids=" ".join,
 )
 def test_every_error_is_json_where_that_is_asked_for(program, tmp_path, monkeypatch, words):
     monkeypatch.chdir(tmp_path)
@@ -205,7 +193,7 @@ run()
 
 
 @pytest.mark.parametrize(("sign", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-@pytest.mark.parametrize("seconds", [0.7, 1.0])
+@pytest.mark.parametrize("seconds", [0.1, 0.3, 1.0])
 def test_a_signal_in_the_first_second_is_no_traceback(sets, tmp_path, sign, code, seconds):
     words = "import sys; from bispectral_ot.cli import run; print('up', flush=True); run()"
     command = [sys.executable, "-c", words, "match", sets / "a.npz", sets / "b.npz", "-q", "--out", tmp_path / "run"]
@@ -229,24 +217,6 @@ def test_a_deleted_working_directory_is_told(sets, tmp_path):
     done = subprocess.run(["sh", "-c", words], capture_output=True, text=True)
     assert done.returncode == 2
     assert done.stderr == "error: the current folder does not exist any more; change to another one.\n"
-
-
-def test_an_interrupt_during_the_imports_is_no_traceback():
-    program = """
-import builtins, os, signal
-real = builtins.__import__
-
-def interrupted(name, *rest):
-    if name == "typer":
-        os.kill(os.getpid(), signal.SIGINT)
-    return real(name, *rest)
-
-from bispectral_ot.cli import run
-builtins.__import__ = interrupted
-run()
-"""
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=40)
-    assert (done.stdout, done.stderr, done.returncode) == ("", "", 130)
 
 
 def test_a_bug_is_told_apart_from_a_result(program, monkeypatch):
