@@ -19,7 +19,6 @@ from PIL import Image
 
 import bispectral_ot as bot
 from bispectral_ot import drawing
-from bispectral_ot.datasets.pictures import Pictures
 from bispectral_ot.drawing import RIGHT, WRONG, Tile
 
 HOSTILE = (
@@ -181,21 +180,3 @@ def test_long_names_stay_different(name):
 
 def test_printable_escapes_what_a_terminal_obeys():
     assert drawing.printable("a\x1b[31mb\u202ec\udc80 é日") == "a\\x1b[31mb\\u202ec\\udc80 é日"
-
-
-def test_the_style_leaves_no_trace(match):
-    before = dict(matplotlib.rcParams)
-    with drawing.house_style():
-        match.plot("pairs", ax=drawing.fitted_axes())
-    assert dict(matplotlib.rcParams) == before
-
-
-def test_a_cloud_of_points_is_drawn_from_the_side():
-    needle = np.zeros((50, 3), dtype=np.float32)
-    needle[:, 2] = np.linspace(-1, 1, 50)  # stands upright
-    shown = Pictures(bot.Dataset(needle[None], kind="clouds"))[0]
-    assert shown.shape == (48, 48)
-    rows, columns = np.nonzero(shown)
-    assert len(set(columns)) <= 2  # a dot wide
-    assert len(set(rows)) > 30
-    assert Pictures(bot.Dataset(np.full((1, 50, 3), 7.0), kind="clouds"))[0].max() == 1.0  # all points in one place

@@ -20,20 +20,6 @@ def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_files_are_replaced_whole(tmp_path):
-    write_json(tmp_path / "a.json", {"x": 1})
-
-    def break_off() -> None:
-        with whole_file(tmp_path / "a.json") as partial:
-            partial.write_text("half")
-            raise ValueError("stop")
-
-    with pytest.raises(ValueError, match="stop"):
-        break_off()
-    assert names(tmp_path) == ["a.json"]
-    assert json.loads((tmp_path / "a.json").read_text()) == {"x": 1}
-
-
 def test_json_understands_numpy_and_stays_json():
     data = {
         "count": np.int64(3),
@@ -89,17 +75,6 @@ def test_names_are_no_formulas(tmp_path, name):
 def test_numbers_stay_numbers(tmp_path):
     write_csv(tmp_path / "a.csv", ["x"], [[-1], [-0.5], ["-1"], ["+2.5"], ["-3e-05"], [np.float64(-7)]])
     assert (tmp_path / "a.csv").read_text().split() == ["x", "-1", "-0.5", "-1", "+2.5", "-3e-05", "-7.0"]
-
-
-def test_temporary_names_cannot_be_prepared(tmp_path):
-    """A link with the name that a process would take must not lead its content elsewhere."""
-    seen = set()
-    for _ in range(20):
-        with whole_file(tmp_path / "a.json") as partial:
-            seen.add(partial.name)
-            assert str(os.getpid()) not in partial.name.split("-")
-            assert partial.is_file()  # made at once, and only if nothing was there
-    assert len(seen) == 20
 
 
 def test_what_a_killed_process_left_is_removed_by_the_next_one(tmp_path):

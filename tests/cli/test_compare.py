@@ -79,14 +79,6 @@ def test_the_page_shows_every_pair_and_is_made_again(run, program):
     assert page_content(out / "report.html") == content
 
 
-def test_a_second_call_computes_nothing_again(run, program, monkeypatch):
-    out, _, words = run
-    monkeypatch.setattr("bispectral_ot.transport.Sinkhorn.solve", None)
-    outcome = program(*words, "--permutations", "19", "--bootstrap", "40", "--labels", "--json", "--out", out)
-    assert outcome.code == 0, outcome.stderr
-    assert outcome.json["names"] == ["one", "second", "noise"]
-
-
 def test_sets_in_another_order_have_the_same_distances(run, program):
     out, _, words = run
     before = json.loads((out / "results.json").read_text("utf-8"))

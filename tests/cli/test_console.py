@@ -23,14 +23,6 @@ def test_warnings_of_ours_are_shown_once_and_others_never(capsys):
     assert warnings.showwarning is before
 
 
-def test_long_messages_stay_on_one_line(capsys):
-    console.complain("error", "word " * 100)
-    console.say("path/" * 100)
-    shown = capsys.readouterr()
-    assert shown.err.count("\n") == 1
-    assert shown.out == "path/" * 100 + "\n"
-
-
 def test_control_characters_of_names_are_escaped(capsys):
     """File and class names may hold sequences that clear the screen or change its title."""
     name = "a\x1b[2J\x9b1m\u202eb\nc"
@@ -45,12 +37,6 @@ def test_control_characters_of_names_are_escaped(capsys):
     assert found.out.count(shown) == 3
     assert found.err.count(shown) == 2
     assert not {"\x1b", "\x9b", "\u202e"} & set(found.out + found.err)
-
-
-def test_nothing_is_shown_when_quiet(capsys):
-    with console.progress_bars(quiet=True):
-        runtime.progress("features", 0, 1)
-    assert capsys.readouterr().err == ""
 
 
 def test_a_line_for_each_stage_where_standard_error_is_a_file(monkeypatch):

@@ -39,13 +39,6 @@ def test_the_folder_has_all_runs_and_the_overview(demo):
     assert str(out / "figures" / "overview.png") in outcome.stdout
 
 
-def test_the_demo_does_not_overwrite_unasked(demo, program):
-    out, _ = demo
-    outcome = program("demo", "--out", out)
-    assert outcome.code == 2
-    assert "--overwrite" in outcome.complaint
-
-
 def test_without_mlxtend_it_says_what_to_install(program, tmp_path, monkeypatch):
     def missing(name: str):
         raise ModuleNotFoundError(name)

@@ -52,10 +52,3 @@ def test_it_says_what_is_missing(run, program, sets, tmp_path):
     assert outcome.code == 2
     assert "entropic solver" in outcome.complaint
     assert not (tmp_path / "new").exists()
-
-
-def test_a_run_json_that_is_nested_too_deeply(run, program, sets, tmp_path):
-    (tmp_path / "run.json").write_text("[" * 100_000)
-    (tmp_path / "results.json").write_text("{}")
-    outcome = program("predict", tmp_path, sets / "a.npz", "--out", tmp_path / "new")
-    assert "is not a run" in outcome.complaint

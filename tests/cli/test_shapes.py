@@ -36,12 +36,6 @@ def test_a_folder_of_meshes_is_matched_and_reported(program, folder: Path, tmp_p
     assert (out / "report.html").stat().st_size > 10_000
 
 
-def test_options_for_flat_images_are_refused(program, folder: Path, tmp_path: Path):
-    outcome = program("match", folder, folder, "--split-halves", "--rotate-source", "--out", tmp_path / "run")
-    assert outcome.code == 2
-    assert "for flat images only" in outcome.complaint
-
-
 def test_shapes_are_summarized(program, folder: Path):
     outcome = program("datasets", "show", folder)
     assert "4096x3" in outcome.stdout
