@@ -28,7 +28,6 @@ from bispectral_ot.groups import (
     ProductGroup,
     SymmetricGroup,
 )
-from studies.baselines import GroupPowerSpectrum
 from studies.synthetic_shapes import synthetic_shapes
 
 Row = dict[str, Any]
@@ -85,7 +84,6 @@ def feature_rows(groups: dict[str, FiniteGroup], *, values: int, lmaxes: tuple[i
     for name, group in groups.items():
         signals = rng.random((values // group.order, group.order))
         for label, transformer in [
-            ("power spectrum", GroupPowerSpectrum(group)),
             ("bispectrum, selective", GroupBispectrum(group, coefficients="selective")),
             ("bispectrum, full", GroupBispectrum(group)),
         ]:

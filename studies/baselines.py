@@ -10,10 +10,8 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from bispectral_ot.errors import InputError
-from bispectral_ot.features import FEATURES, BatchTransformer, GroupBispectrum, RingBispectrum
+from bispectral_ot.features import FEATURES, BatchTransformer, RingBispectrum
 from bispectral_ot.features.products import normalize_rows
-from bispectral_ot.groups import FiniteGroup
-from bispectral_ot.groups.blocks import find_columns
 from bispectral_ot.transformer import columns_table
 
 # Radius in pixels and points around it, as is usual (Ojala, Pietikäinen and Mäenpää 2002).
@@ -71,51 +69,6 @@ class RingPowerSpectrum(RingBispectrum):
         vanishing = np.empty(len(out), dtype=np.bool_)
         normalize_rows(out, self.feature_weights_[: out.shape[1]], vanishing)
         return vanishing
-
-
-class GroupPowerSpectrum(GroupBispectrum):
-    """Power spectrum ``F_rho F_rho^H`` of real signals on a finite group.
-
-    ``F_rho`` is that of :class:`~bispectral_ot.features.GroupBispectrum`. Much shorter than the bispectrum, but without
-    the phases between irreps. Zero and repeated entries are dropped; ``feature_weights_`` counts them.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bispectral_ot.groups import DihedralGroup
-    >>> from studies.baselines import GroupPowerSpectrum
-    >>> group, signals = DihedralGroup(4), np.random.default_rng(0).random((2, 8))
-    >>> spectrum = GroupPowerSpectrum(group).fit(signals)
-    >>> np.allclose(spectrum.transform(group.translate(signals, 3)), spectrum.transform(signals), atol=1e-6)
-    True
-    """
-
-    _degree = 2
-    coefficients = "full"
-
-    def __init__(self, group: FiniteGroup, *, normalize: bool = True) -> None:
-        super().__init__(group, normalize=normalize)
-
-    def _tabulate(self, group: FiniteGroup) -> tuple[NDArray[np.void], NDArray[np.float32]]:
-        self.group_, self._fourier_matrix = group, group.fourier_matrix[group.inverse]
-        probes = np.random.default_rng(0).standard_normal((3, group.order)) @ self._fourier_matrix
-        dimensions, ones = group.dimensions, np.ones(group.order)
-        self.columns_ = find_columns(self._spectra(probes), ones.astype(np.int64), ones)
-        labels = [[np.full(d * d, r), *np.indices((d, d)).reshape(2, -1)] for r, d in enumerate(dimensions)]
-        r, i, j = np.concatenate(labels, axis=1)[:, self.columns_.entry]
-        return columns_table(r=r, i=i, j=j, part=self.columns_.part), self.columns_.counts.astype(np.float32)
-
-    def _scratch_per_row(self) -> int:
-        return 64 * self.group.order + 16 * self.n_features_out_
-
-    def _spectra(self, coefficients: NDArray[np.complex128]) -> NDArray[np.complex128]:
-        parts = self.group.split_coefficients(coefficients)
-        squares = [(part @ part.conj().swapaxes(1, 2)).reshape(len(part), -1) for part in parts]
-        return np.concatenate(squares, axis=1)
-
-    def _values(self, coefficients: NDArray[np.complex128]) -> NDArray[np.float64]:
-        entries = self._spectra(coefficients)[:, self.columns_.entry]
-        return np.where(self.columns_.part, entries.imag, entries.real)
 
 
 class LocalBinaryPatterns(TransformerMixin, BaseEstimator):

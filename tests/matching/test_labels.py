@@ -146,3 +146,10 @@ def test_wrong_labels_do_less_harm_with_learning_than_without(halves):
         learned, plain = bot.match(source, noisy), bot.match(source, noisy, metric_learning="none")
     assert right(learned).mean() > right(plain).mean() - 0.01
     assert right(learned).mean() > 0.8
+
+
+def test_a_class_that_no_source_can_be_of_gives_no_infinite_offset():
+    """Offsets grew until they overflowed, and probabilities were NaN."""
+    log_likelihoods = np.array([[0.0, -1.0, -1e4], [-1.0, 0.0, -1e4]])
+    offsets = class_offsets(log_likelihoods, np.array([0.3, 0.3, 0.4]), held=1.0)
+    assert np.isfinite(probabilities(log_likelihoods, offsets)).all()

@@ -142,19 +142,6 @@ def test_a_confusion_cell_shows_its_images(browser: Browser, demo: Path) -> None
     assert browser.driver.switch_to.active_element.get_attribute("class") == "check"
 
 
-def test_cells_are_reached_with_keys(browser: Browser, demo: Path) -> None:
-    browser.open(demo)
-    table = "#flow article:nth-child(2) table"  # pixels, with errors in every row
-    assert len(browser.all(f'{table} button[tabindex="0"]')) == 1
-    cell = browser.all(f"{table} td.own button")[0]
-    browser.run("arguments[0].focus()", cell)
-    cell.send_keys(Keys.ARROW_RIGHT)
-    focused = browser.driver.switch_to.active_element
-    assert focused.get_attribute("data-row") == "0"
-    focused.send_keys(Keys.ENTER)
-    assert browser.texts("#flow article:nth-child(2) .gallery h4") == [f"0 → {focused.get_attribute('data-column')}"]
-
-
 def test_the_map_keeps_classes_together_and_is_brushed(browser: Browser, demo: Path) -> None:
     browser.open(demo)
     view = "#map article:nth-child(1)"

@@ -78,19 +78,6 @@ def test_the_verdict_comes_first_and_a_cell_explains_its_distance(browser: Brows
     assert browser.logs() == ([], [])
 
 
-def test_cells_are_reached_with_keys(browser: Browser, page: Path) -> None:
-    browser.open(page)
-    assert len(browser.all('#distances .heat button[tabindex="0"]')) == 1
-    first = browser.all("#distances .heat td button")[0]
-    browser.run("arguments[0].focus()", first)
-    first.send_keys(Keys.ARROW_DOWN)
-    here = browser.driver.switch_to.active_element
-    assert here.get_attribute("data-column") == first.get_attribute("data-column")
-    here.send_keys(Keys.ENTER)
-    assert here.get_attribute("aria-pressed") == "true"
-    assert set(chosen(browser).split(" and ")) == set(here.get_attribute("aria-label").split(":")[0].split(" and "))
-
-
 def test_the_address_keeps_what_is_chosen(browser: Browser, page: Path) -> None:
     browser.open(page)
     browser.click(cell(browser, "wednesday", "monday"))
@@ -137,18 +124,6 @@ def test_two_sets_of_the_map_are_a_pair(browser: Browser, page: Path) -> None:
     assert set(chosen(browser).split(" and ")) == set(visited)
     assert len(browser.all("#distances .tree svg path")) >= 3
     assert browser.logs() == ([], [])
-
-
-def test_print_has_all_pairs_and_the_chosen_one(browser: Browser, page: Path) -> None:
-    browser.open(page)
-    browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
-    visible = "return [...document.querySelectorAll(arguments[0])].filter((part) => part.offsetHeight > 0).length"
-    try:
-        assert browser.run(visible, "#pairs tbody tr") == 6
-        assert browser.run(visible, "#pair .contributors li") == 16
-        assert browser.run(visible, "nav, .tools") == 0
-    finally:
-        browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
 
 
 @pytest.mark.parametrize("count", [2, 5, 30])

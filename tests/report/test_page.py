@@ -9,10 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
-import bispectral_ot as bot
-from bispectral_ot.cli.main import app
 from bispectral_ot.errors import DataWarning, InputError
 from bispectral_ot.report.page import embed_json, write_report
 from report_runs import HOSTILE, blobs, make_run, page_content
@@ -52,23 +49,6 @@ def test_sides_without_labels(tmp_path: Path, source: tuple[str, ...], target: t
     assert sum(images for *_, images in panel["counts"]) == 9
 
 
-def test_a_thousand_classes_stay_small(tmp_path: Path) -> None:
-    names = tuple(f"class {i}" for i in range(1000))
-    run = make_run(
-        tmp_path / "run", *(blobs(1000, names, seed=seed, channels=3) for seed in (0, 1)), marginals="balanced"
-    )
-    path = write_report(run)
-    assert len(panels(path)[0]["counts"]) <= 1000
-    assert path.stat().st_size < 6_000_000
-
-
-def test_exact_transport_has_no_curve_and_no_regularisation(tmp_path: Path) -> None:
-    a, b = blobs(9, THREE, seed=0), blobs(9, THREE, seed=1)
-    (panel,) = panels(write_report(make_run(tmp_path / "run", a, b, solver=bot.ExactTransport())))
-    assert panel["history"] == []
-    assert panel["facts"]["reg"] is None
-
-
 def test_a_run_inside_a_run_is_another(tmp_path: Path) -> None:
     sides = blobs(6, THREE, seed=0), blobs(6, THREE, seed=1)
     run = make_run(tmp_path / "run", *sides, "outer")
@@ -88,17 +68,6 @@ def test_folders_without_data_are_refused(tmp_path: Path) -> None:
     (tmp_path / "report.html").mkdir()
     with pytest.raises(InputError, match=r"report\.html is a folder"):
         write_report(tmp_path)
-
-
-def test_the_program_writes_the_page(tmp_path: Path) -> None:
-    dataset = blobs(24, THREE, seed=0)
-    np.savez(tmp_path / "set.npz", images=dataset.images, labels=dataset.labels)
-    words = ["match", str(tmp_path / "set.npz"), str(tmp_path / "set.npz"), "--out", str(tmp_path / "run")]
-    assert CliRunner().invoke(app, [*words, "--report", "--quiet"]).exit_code == 0
-    (tmp_path / "run" / "report.html").unlink()
-    assert CliRunner().invoke(app, ["report", str(tmp_path / "run")]).exit_code == 0
-    assert (tmp_path / "run" / "report.html").is_file()
-    assert CliRunner().invoke(app, ["report", str(tmp_path / "nothing")]).exit_code == 2
 
 
 # Damaged runs
@@ -149,17 +118,3 @@ def test_where_nothing_is_left_the_error_says_what_can_be_saved(tmp_path: Path) 
     (tmp_path / "page-data.json").write_bytes(b"no record")
     with pytest.raises(InputError, match=r"results\.json, tables and figures are not affected"):
         write_report(tmp_path)
-
-
-@pytest.mark.parametrize(
-    "record",
-    [
-        {"config": [], "machine": 3, "wall_seconds": "long"},
-        {"config": {"verb": 3}, "wall_seconds": 1, "peak_memory_bytes": "much"},
-        {"date": [], "bispectral_ot": None},
-    ],
-)
-def test_wrong_types_in_the_record(damaged_run: Path, record: dict[str, Any]) -> None:
-    (damaged_run / "run.json").write_text(json.dumps(record))
-    (damaged_run / "results.json").write_text('{"warnings": "one"}')
-    assert page_content(write_report(damaged_run))["warnings"] == []

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import base64
-import io
 import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from PIL import Image
 
 import bispectral_ot as bot
 from bispectral_ot.comparing import Pair
@@ -92,18 +89,6 @@ def test_the_map_has_the_distances_of_the_match() -> None:
     columns = [page["targets"]["index"][slot] for slot in page["map"]["targets"]]
     true = match.feature_map.distances_within(np.concatenate(match.features), "l2")[:30, 30:][np.ix_(rows, columns)]
     assert np.corrcoef(distances.ravel(), true.ravel())[0, 1] > 0.95
-
-
-def test_a_sheet_holds_its_pictures() -> None:
-    random = np.random.default_rng(0)
-    for shape, kind, tolerance in (((7, 9), "png", 0), ((8, 8, 3), "jpeg", 60)):
-        pictures = [np.full(shape, level, dtype=np.uint8) for level in random.integers(0, 255, 11)]
-        sheet = page_data._sheet(pictures)
-        assert sheet["type"] == f"image/{kind}"
-        pixels = np.asarray(Image.open(io.BytesIO(base64.b64decode(sheet["image"]))), dtype=int)
-        for i, picture in enumerate(pictures):
-            top, left = (i // sheet["columns"]) * sheet["height"], (i % sheet["columns"]) * sheet["width"]
-            assert abs(pixels[top + 3, left + 3] - picture[3, 3]).max() <= tolerance
 
 
 @pytest.mark.parametrize("shape", [(64, 200), (500, 300, 3), (20, 20), (33, 1)])

@@ -12,7 +12,7 @@ import pytest
 import bispectral_ot as bot
 from bispectral_ot import drawing
 from bispectral_ot.errors import DataWarning
-from bispectral_ot.report import page, run_folder
+from bispectral_ot.report import run_folder
 from bispectral_ot.report.run_folder import write_comparison, write_match
 from report_runs import blobs
 
@@ -77,11 +77,6 @@ def test_results_are_there_before_the_first_decoration(
     with pytest.raises(KeyboardInterrupt):
         write_match(tmp_path, match)
     assert names(tmp_path) >= RESULTS
-
-
-def test_a_page_that_fails_is_a_warning(tmp_path: Path) -> None:
-    with pytest.warns(DataWarning, match=r"report.html was not written .InputError: .* is not a run"):
-        run_folder.decorate({"report.html": lambda: page.write_report(tmp_path)})
 
 
 def test_a_match_of_features_has_results_only(match: bot.Match, tmp_path: Path) -> None:

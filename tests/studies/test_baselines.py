@@ -1,14 +1,12 @@
-"""Baselines of the studies: power spectra of rings and of groups."""
+"""Baselines of the studies: power spectra of rings."""
 
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from numpy.typing import NDArray
 
-from group_examples import EXAMPLES, example, random_signals
 from oracles import ring_samples, unit
-from studies.baselines import GroupPowerSpectrum, RingPowerSpectrum
+from studies.baselines import RingPowerSpectrum
 
 
 def random_images(*shape: int) -> NDArray[np.float32]:
@@ -46,17 +44,3 @@ def test_the_ring_power_spectrum_has_no_turns_and_no_mirrors() -> None:
     for same in (np.rot90(images, axes=(1, 2)), images[:, :, ::-1]):
         np.testing.assert_allclose(transformer.transform(same), features, atol=2e-6)
     assert transformer.symmetry == "rotation-reflection"
-
-
-@pytest.mark.parametrize("name", EXAMPLES)
-def test_the_group_power_spectrum_is_invariant_and_literal(name: str) -> None:
-    group = example(name)
-    signals = random_signals(group, 3)
-    power = GroupPowerSpectrum(group, normalize=False)
-    features = power.fit_transform(signals)
-    np.testing.assert_allclose(
-        power.transform(group.translate(signals, 1)), features, atol=1e-6 * np.abs(features).max()
-    )
-    squares = [part.conj().swapaxes(1, 2) @ part for part in group.fourier(signals)]  # as the paper writes it
-    total = sum(np.sum(np.abs(square) ** 2, axis=(1, 2)) for square in squares)
-    np.testing.assert_allclose(features.astype(float) ** 2 @ power.feature_weights_, total, rtol=1e-5)

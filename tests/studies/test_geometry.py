@@ -71,13 +71,6 @@ def test_means_by_class_and_by_angle() -> None:
         assert angle_means(distances, shape)[c, s, t] == pytest.approx(expected)
 
 
-def test_an_exact_invariant_gives_flat_maps_of_angles() -> None:
-    images = np.random.default_rng(2).random((2, 3, 1, 5))
-    rows = np.broadcast_to(images, (2, 3, 4, 5)).reshape(24, 5)
-    maps = angle_means(sklearn_distances(rows, metric="l1"), (2, 3, 4))
-    np.testing.assert_allclose(maps, np.broadcast_to(maps[:, :1, :1], maps.shape), rtol=1e-12)
-
-
 def test_geometry_writes_pictures_and_bispectra_hold_orbits_together(tmp_path: Path) -> None:
     results = run_geometry(tmp_path / "run", dataset="digits", per_class=(1, 2), step=90.0)
     assert sorted(path.name for path in (tmp_path / "run" / "figures").glob("*.png")) == [

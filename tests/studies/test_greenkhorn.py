@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
-import ot
 import pytest
 
 from bispectral_ot.costs import Cost
@@ -15,10 +14,9 @@ from studies.greenkhorn import Greenkhorn
 from transport_problems import problem, scaled, weights
 
 
-@pytest.mark.parametrize("reg", [0.1, 0.03])
 @pytest.mark.parametrize("uniform", [True, False])
-def test_greenkhorn_finds_sinkhorns_plan(reg, uniform):
-    cost = problem()
+def test_greenkhorn_finds_sinkhorns_plan(uniform):
+    cost, reg = problem(), 0.1
     p, q = (None, None) if uniform else (weights(60, seed=5), weights(45, seed=6))
     greedy = Greenkhorn(reg=reg, tol=1e-7).solve(cost, p, q)
     expected = Sinkhorn(reg=reg, tol=1e-8).solve(cost, p, q)
@@ -28,39 +26,19 @@ def test_greenkhorn_finds_sinkhorns_plan(reg, uniform):
     assert 0 < greedy.iterations < 1_000_000
 
 
-def test_greenkhorn_finds_the_plan_that_pot_returns():
-    cost = problem(20, 15)
-    matrix = cost.block(0, 20).astype(np.float64) / cost.scale
-    expected = ot.bregman.greenkhorn(np.full(20, 1 / 20), np.full(15, 1 / 15), matrix, 0.05, stopThr=1e-10)
-    np.testing.assert_allclose(Greenkhorn(reg=0.05, tol=1e-6).solve(cost).to_dense(), expected, rtol=1e-4, atol=1e-8)
-
-
-@pytest.mark.parametrize("reg", [1e-3, 1e-4])
-def test_greenkhorn_that_underflows_is_not_converged_and_has_no_nan(reg):
+def test_greenkhorn_that_underflows_is_not_converged_and_has_no_nan():
     with warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)
         with pytest.warns(NotConvergedWarning):
-            coupling = Greenkhorn(reg=reg, max_iter=20_000).solve(problem())
+            coupling = Greenkhorn(reg=1e-4, max_iter=20_000).solve(problem())
     assert not coupling.converged
     assert np.isfinite(coupling.to_dense()).all()
     assert np.isfinite([coupling.marginal_error, coupling.transport_cost]).all()
 
 
-def test_greenkhorn_that_runs_out_of_steps_says_so():
-    with pytest.warns(NotConvergedWarning, match="after 50 iterations"):
-        coupling = Greenkhorn(max_iter=50).solve(problem())
-    assert not coupling.converged
-    assert coupling.iterations == 50
-
-
 def test_greenkhorn_needs_every_weight_to_be_positive():
     with pytest.raises(InputError, match="positive"):
         Greenkhorn().solve(problem(), weights(60, seed=7, zeros=1))
-
-
-def test_greenkhorn_checks_its_regularisation():
-    with pytest.raises(InputError, match="reg"):
-        Greenkhorn(reg=0)
 
 
 def test_greenkhorn_potentials_are_in_the_units_of_the_cost():

@@ -60,12 +60,6 @@ def test_the_table_has_the_papers_layout() -> None:
     ]
 
 
-def test_sets_and_features_that_the_paper_has_not_stand_alone() -> None:
-    table = accuracy_table([cell(dataset="emnist-letters-assembled"), cell(dataset="digits")], "rotated")
-    assert "| EMNIST letters, assembled, bispectrum | 29,997 x 29,997 | 0.8406 |" in table
-    assert table.index("assembled") < table.index("digits")
-
-
 def test_fewer_images_than_the_papers_have_no_difference() -> None:
     small = cell()
     small["config"] = small["config"] | {"per_class": 20}

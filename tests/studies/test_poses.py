@@ -7,7 +7,6 @@ import json
 import numpy as np
 import pytest
 
-import bispectral_ot as bot
 from bispectral_ot.datasets import rotate
 from bispectral_ot.poses.motions import wrapped
 from studies.pose_baselines import by_axes, by_phase_correlation, principal_axes
@@ -63,9 +62,3 @@ def test_the_study_measures_all_methods_and_writes_its_tables(tmp_path):
     assert "digits, principal axis" in (folder / "table.md").read_text()
     for name in ("certainty.md", "voters.md", "images.md", "classes-digits.md", "figures/upright-digits.png"):
         assert (folder / name).stat().st_size > 0
-
-
-def test_sets_without_labels_are_refused(tmp_path):
-    np.save(tmp_path / "images.npy", arrows(4))
-    with pytest.raises(bot.InputError, match="has no labels"):
-        run_poses(tmp_path / "run", [str(tmp_path / "images.npy")])

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import bispectral_ot as bot
-from bispectral_ot.errors import InputError
 from studies.symmetries import EXPERIMENTS, run_symmetries, turn_and_mirror, turn_shapes
 from studies.synthetic_shapes import synthetic_shapes
 
@@ -67,15 +66,3 @@ def test_shapes_are_turned_and_not_mirrored_or_bent() -> None:
     np.testing.assert_allclose(np.linalg.norm(after, axis=-1), np.linalg.norm(before, axis=-1), atol=1e-5)
     volumes = [np.linalg.det((images - images[:, :1])[:, 1:4].astype(np.float64)) for images in (shapes.images, turned)]
     np.testing.assert_allclose(volumes[1], volumes[0], atol=1e-5)
-
-
-def test_wrong_names_and_sets_without_labels_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="unknown symmetries 'so2'"):
-        run(tmp_path / "out", only=["so2"])
-    np.save(tmp_path / "images.npy", np.zeros((4, 8, 8), dtype=np.uint8))
-    with pytest.raises(InputError, match="has no labels"):
-        run(tmp_path / "out", dataset=str(tmp_path / "images.npy"))
-    np.savez(tmp_path / "wide.npz", images=np.zeros((4, 8, 9), dtype=np.uint8), labels=np.arange(4) // 2)
-    with pytest.raises(InputError, match="not square"):
-        run(tmp_path / "out", dataset=str(tmp_path / "wide.npz"))
-    assert not (tmp_path / "out").exists()

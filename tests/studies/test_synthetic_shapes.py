@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from bispectral_ot.datasets.clouds import sample_surface
-from bispectral_ot.errors import InputError
 from studies.synthetic_shapes import CLASSES, synthetic_shapes
 
 
@@ -57,20 +56,3 @@ def test_helices_wind_as_they_are_called():
         x, y, z = vertices[::48][:20].T  # along the tube
         angle = np.unwrap(np.arctan2(y, x))
         assert np.sign(np.sum(np.diff(angle) * np.diff(z))) == sign
-
-
-def test_noise_is_relative_to_the_size():
-    quiet, loud = (synthetic_shapes(1, n_points=500, noise=noise, turned=False) for noise in (0.0, 0.1))
-    moved = np.sqrt(np.mean(np.sum((loud.images - quiet.images)[0] ** 2, axis=1)))
-    size = np.sqrt(np.mean(np.sum((quiet.images[0] - quiet.images[0].mean(axis=0)) ** 2, axis=1)))
-    assert moved / size == pytest.approx(0.1 * np.sqrt(3), rel=0.1)
-
-
-def test_bad_numbers_are_refused():
-    for wrong in (0, 1.5, "a"):
-        with pytest.raises(InputError, match="per_class must be an integer"):
-            synthetic_shapes(wrong)
-        with pytest.raises(InputError, match="n_points must be an integer"):
-            sample_surface(np.eye(3), [[0, 1, 2]], wrong, rng=np.random.default_rng(0))
-    with pytest.raises(InputError, match="noise must be at least 0"):
-        synthetic_shapes(1, noise=-1.0)

@@ -36,9 +36,7 @@ def demo(
     Example: bispectral-ot demo --out runs/demo
     """
     from bispectral_ot.datasets import load, rotate_randomly, split_halves
-    from bispectral_ot.drawing import save
-    from bispectral_ot.report.figures import overview_figure
-    from bispectral_ot.report.run_folder import decorate, write_match
+    from bispectral_ot.report.run_folder import write_match
 
     def work(call: Call) -> Result:
         runtime.progress("read the digits", 0, 1)
@@ -46,7 +44,6 @@ def demo(
         source = rotate_randomly(source, seed=options.seed)
         runtime.progress("read the digits", 1, 1)
         found: dict[str, Any] = {}
-        matches: dict[str, Match] = {}
         outer = runtime.current().progress
         for name in FEATURES:
 
@@ -54,18 +51,14 @@ def demo(
                 outer(f"{name}: {stage}", done, total)
 
             with runtime.running(progress=named_progress):
-                matches[name] = _matched(name, source, target)
                 found[name] = write_match(
                     call.folder / name,
-                    matches[name],
+                    _matched(name, source, target),
                     title=name,
-                    figures=output.figures and name == FEATURES[-1],  # the overview has those of the others
+                    figures=output.figures and name == FEATURES[-1],
                     settings={"rotate_source": True, "seed": options.seed},
                 )
-        if output.figures:
-            path = call.folder / "figures" / "overview.png"
-            decorate({"overview.png": lambda: save(overview_figure(matches), path)})
-        converged = all(match.converged for match in matches.values())
+        converged = all(each["converged"] for each in found.values())
         return Result({"features": found}, converged, lambda: _show(found, out))
 
     run_job("demo", out, work, options, output)
@@ -93,7 +86,7 @@ def _show(found: dict[str, Any], out: Path) -> None:
     print_table(header, rows, left=header[:2], bold=best)
     screen.print("\n[dim](distances are in units of the features and cannot be compared)[/]\n")
     say(f"run folder: {out}")
-    for path in (Path("figures/overview.png"), Path(FEATURES[-1], "figures/matches.png"), Path("report.html")):
+    for path in (Path(FEATURES[-1], "figures/matches.png"), Path("report.html")):
         if (out / path).exists():
             say(f"open: {out / path}")
     say("next: bispectral-ot match SOURCE TARGET --out RUN, with two folders of your own images")

@@ -221,6 +221,9 @@ def _maximise(likelihoods: Any, start: Vector, weights: Vector | None = None, pr
     return found
 
 
+_MOST_SHIFT = 30.0
+
+
 def class_offsets(log_likelihoods: Vector, proportions: Vector, *, held: float = 0.0) -> Vector:
     """Logarithms of the priors (classes,) that make log-likelihoods log-probabilities, but for a constant.
 
@@ -235,7 +238,7 @@ def class_offsets(log_likelihoods: Vector, proportions: Vector, *, held: float =
         odds = np.exp(prior + shifts)
         mean = odds * (some.T @ (1 / np.maximum(some @ odds, _TINY))) / some.shape[0]
         step = np.where(proportions > 0, prior - np.log(np.maximum(mean, _TINY)), 0.0)
-        shifts += step
+        shifts = np.clip(shifts + step, -_MOST_SHIFT, _MOST_SHIFT)  # classes that no source can be of grow without end
         if np.abs(step).max() < 1e-3:
             break
     offsets: Vector = prior + held * shifts

@@ -1,10 +1,8 @@
-"""Figures of poses, of comparisons and of the demo."""
+"""Figures of poses and of comparisons."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from textwrap import fill
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,13 +12,11 @@ from bispectral_ot.comparing import Comparison
 from bispectral_ot.datasets import Dataset
 from bispectral_ot.datasets.pictures import Pictures, as_shown
 from bispectral_ot.drawing import Tile
-from bispectral_ot.matching import Match
 from bispectral_ot.poses import MotionArray, Poses, turn_image
 from bispectral_ot.sampling import class_by_class
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 
 def plot_poses(
@@ -121,32 +117,3 @@ def classical_scaling(distances: NDArray[np.float64], dimensions: int) -> NDArra
     found[:, : len(values)] = (vectors * np.sqrt(values.clip(0)))[:, ::-1]
     found *= np.where(found.sum(axis=0) < 0, -1.0, 1.0)  # signs of eigenvectors are arbitrary
     return found
-
-
-def overview_figure(matches: Mapping[str, Match], *, n: int = 10) -> Figure:
-    """The same source images matched with several kinds of features: examples above, confusion tables below."""
-    from matplotlib.figure import Figure
-
-    first = next(iter(matches.values()))
-    assert first.source is not None
-    assert first.target is not None
-    best = {name: match.top_matches(1).indices[:, 0] for name, match in matches.items()}
-    right = {name: match.source_labels == match.target_labels[best[name]] for name, match in matches.items()}  # type: ignore[index]
-    rows = class_by_class(first.source.labels, len(first.source))[:n]
-    rows = rows if first.source.labels is None else rows[np.argsort(first.source.labels[rows], kind="stable")]
-    sources, targets = Pictures(first.source), Pictures(first.target)
-    tiles: list[list[Tile | None]] = [[Tile(sources[i]) for i in rows]]
-    tiles += [[Tile(targets[best[name][i]], "", bool(right[name][i])) for i in rows] for name in matches]
-    with drawing.house_style():
-        figure = Figure(figsize=(11.0, 8.6), layout="constrained")
-        above, below = cast(Any, figure.subfigures(2, 1, height_ratios=(1.0, 1.05)))
-        ax = drawing.draw_tiles(above.subplots(), tiles, title="Rotated images and their best matches")
-        step = ax.images[0].get_extent()[2] / len(tiles)
-        for row, name in enumerate(["rotated image", *matches]):
-            ax.text(-16, row * step + 48, fill(name, 18), ha="right", va="center", fontsize=11)
-        panels = below.subplots(1, len(matches), squeeze=False)[0]
-        for panel, (name, match) in zip(panels, matches.items(), strict=True):
-            match.plot("classes", ax=panel)
-            panel.set_title(f"{name}: {right[name].mean():.0%}")
-            panel.set(ylabel="", xlabel="")
-    return figure

@@ -99,7 +99,7 @@ def match_page(match: Match, facts: JsonObject, *, title: str = "", poses: Poses
     strange = [each.indices[:_MOST_OUTLIERS] for each in found_outliers(match) or ()] or [checked[:0]] * 2
     samples = [class_by_class(side.labels, len(side)) for side in (a, b)]
     on_map = [rows[:_MOST_ON_MAP] for rows in samples]
-    rows = _unique(checked, strange[0], samples[0][: len(names)], _mixed(on_map[0], _by_cell(codes, given)))
+    rows = _unique(checked, strange[0], on_map[0], _by_cell(codes, given))
     colours = _thumbnail(pictures[0][0], _SMALL)
     encoded = colours.nbytes * (0.4 if colours.ndim == 3 else 0.7) * (1 + _TARGETS_OF_A_SOURCE)
     rows = rows[: max(len(checked) + len(strange[0]), min(_MOST_SOURCES, int(_SHEET_BYTES / encoded)), 1)]
@@ -182,12 +182,6 @@ def _by_cell(rows: Indices, columns: Indices) -> Indices:
     return order[turn_by_turn(cell.ravel(), -counts[cell.ravel()])]
 
 
-def _mixed(one: Indices, other: Indices) -> Indices:
-    """One from each order in turn."""
-    length = min(len(one), len(other))
-    return np.concatenate([np.stack([one[:length], other[:length]], axis=1).ravel(), one[length:], other[length:]])
-
-
 def _unique(*orders: Indices) -> Indices:
     """Positions of all orders one after the other, each once."""
     everything = np.concatenate(orders)
@@ -264,7 +258,10 @@ def comparison_page(comparison: Comparison, datasets: Sequence[Dataset]) -> Json
     slots, samples = _sample_slots(datasets)
     encoded = _thumbnail(Pictures(datasets[0])[0], _SMALL).nbytes * 0.7
     tops = _contributors(comparison, slots, room=int(_SHEET_BYTES / encoded))
-    classes = [_class_codes(labels) for labels in comparison.labels]
+    classes: list[tuple[Any, Any]] = [
+        ([], None) if labels is None else np.unique(labels.astype(str), return_inverse=True)
+        for labels in comparison.labels
+    ]
     between = _class_distances(comparison)
     parts = zip(comparison.pairs, comparison.table(), tops, between, strict=True)
     tree, order = tree_of_sets(comparison)
@@ -311,7 +308,7 @@ def _pair(
     figures: JsonObject,
     top: list[list[list[float]]],
     distances: list[list[float]] | None,
-    classes: Sequence[tuple[list[str], Indices | None]],
+    classes: Sequence[tuple[Any, Any]],
 ) -> JsonObject:
     """A pair of sets; ``figures`` is its row of the table, ``top`` has (image, contribution, counterpart)."""
     source, target = (comparison.names.index(name) for name in (pair.source, pair.target))
@@ -372,14 +369,6 @@ def _contributors(comparison: Comparison, slots: dict[Key, int], *, room: int) -
                 found.append([image, *_rounded(part), its])
             tops[-1].append(found)
     return tops
-
-
-def _class_codes(labels: NDArray[Any] | None) -> tuple[list[str], Indices | None]:
-    """Names of the classes of a set, and the class of each image; nothing without labels."""
-    if labels is None:
-        return [], None
-    names, codes = np.unique(labels, return_inverse=True)
-    return [str(name) for name in names], codes.astype(np.int64)
 
 
 def _class_parts(
