@@ -53,7 +53,7 @@ def test_unusable_sets(program, sets, tmp_path, monkeypatch, words):
         (("--solver", "exact", "--reg", "0.1"), "--reg has no effect on the exact solver"),
         (("--features", "sphere-bispectrum", "--rotate-source"), "--rotate-source is for flat images"),
         (("--features", "pixel"), "did you mean 'pixels'"),
-        (("--features", "best-rotation", "--metric", "l1"), "no aligned form"),
+        (("--features", "best-rotation", "--metric", "l1"), "metric at the best rotation"),
         (("--working-memory", "lots"), "cannot read the memory size 'lots'"),
         (("--working-memory", "1kB"), "room to work in (libraries, the solver"),
         (("--resize", "big"), "resize must be"),

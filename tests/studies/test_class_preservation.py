@@ -156,7 +156,7 @@ def test_classes_keep_the_order_of_the_dataset(tmp_path: Path) -> None:
         ({"features": []}, "no features given"),
         ({"metrics": ["l1", "l1"]}, "twice"),
         ({"settings": ["turned"]}, "unknown settings 'turned'"),
-        ({"features": ["best-rotation"]}, "no aligned form"),
+        ({"features": ["best-rotation"]}, "metric at the best rotation"),
     ],
 )
 def test_wrong_names_are_refused_before_any_work(tmp_path: Path, options: dict[str, Any], message: str) -> None:

@@ -138,7 +138,7 @@ def test_weights_are_uniform_by_default_and_of_any_kind_sum_to_one_in_double_pre
     [
         ([0.5, 0.5], r"has shape \(2,\) but there are 3"),
         ([0.6, 0.6, -0.2], "entry 2 is -0.2"),
-        ([0.5, np.nan, 0.5], "NaN or infinite entry at 1"),
+        ([0.5, np.nan, 0.5], "entry 1 is nan"),
         ([1.0, 1.0, 1.0], "sums to 3; divide"),
         ([0.0, 0.0, 0.0], "sums to 0"),
         (["a", "b", "c"], "numbers"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -28,7 +29,7 @@ _SAFE_FLOAT32 = (1e-30, 1e30)
 
 
 class Sweep(NamedTuple):
-    """New row potentials (n,) of one pass, and the column sums (m,) of the plan that has them."""
+    """New row potentials (n,), and column sums (m,) of the plan that has them."""
 
     f: Vector
     column_sums: Vector
@@ -42,9 +43,9 @@ class PlanSummary(NamedTuple):
     row_sums, row_costs : (n,) ``sum_j P_ij`` and ``sum_j P_ij C_ij``
     top_indices, top_masses, top_costs : (n, k) best targets of each source, best first, their mass and their cost
     nearest, nearest_costs : (n,) target of lowest cost and that cost; zeros where k is 0
-    source_class_mass : (n, classes) mass that each source sends to each target class; (n, 0) without target labels
+    source_class_mass : (n, classes) mass that each source sends to each target class; no classes without labels
     column_sums : (m,) ``sum_i P_ij``
-    target_class_mass : (classes, m) mass that each target gets from each source class; (0, m) without source labels
+    target_class_mass : (classes, m) mass that each target gets from each source class
     """
 
     row_sums: Vector
@@ -101,12 +102,7 @@ class EncodedRows(NamedTuple):
 
     def decoded(self, dtype: DTypeLike) -> NDArray[Any]:
         """The rows themselves, never a view."""
-        rows: NDArray[Any] = self.codes.astype(dtype)
-        if not (self.steps == 1).all():
-            rows = rows * self.steps[:, None].astype(dtype)
-        if self.offsets.any():
-            rows = rows + self.offsets[:, None].astype(dtype)
-        return rows
+        return (self.codes * self.steps[:, None] + self.offsets[:, None]).astype(dtype)
 
 
 class Cost:
@@ -121,8 +117,7 @@ class Cost:
     weights
         Weight of each column (the multiplicities of folded features, ``feature_weights_``).
     scale
-        Unit of a regularisation: ``reg=0.01`` means ``0.01 * scale``. The largest distance by default; give one number
-        to several costs to make their distances comparable.
+        Unit of a regularisation: ``reg=0.01`` means ``0.01 * scale``. The largest distance by default.
     storage
         ``float32``, ``compact`` (16 bits, see ``storage_error``) or ``recompute``; by default the first of them that
         fits the memory budget (:func:`bispectral_ot.runtime.running`).
@@ -130,10 +125,8 @@ class Cost:
     Attributes
     ----------
     shape : (n, m)
-    metric : name of the distance
+    metric, scale, storage : see above; ``"float64"`` is the storage of a given matrix of such numbers
     maximum : the largest distance, as stored
-    scale : see above; 1 where all distances are 0
-    storage : see above; ``"float64"`` for a given matrix of such numbers
     storage_error : bound on ``|stored - computed|`` of any entry; 0 where nothing is rounded
 
     Examples
@@ -142,17 +135,7 @@ class Cost:
     >>> cost = Cost(np.array([[0.0], [1.0]]), np.array([[0.0], [3.0]]), metric="l1")
     >>> cost.block(0, 2).tolist()
     [[0.0, 3.0], [1.0, 2.0]]
-    >>> cost.maximum
-    3.0
     """
-
-    shape: tuple[int, int]
-    metric: str
-    maximum: float
-    scale: float
-    storage: str
-    storage_error: float
-    engine: Engine
 
     def __init__(
         self,
@@ -175,24 +158,7 @@ class Cost:
         storage: Storage | None = None,
         engine: Engine | None = None,
     ) -> Cost:
-        """Cost of distances of any kind, such as an :class:`~bispectral_ot.costs.AlignedDistance`.
-
-        Blocks are kept and worked on by ``engine``; by the threads of this machine by default.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from bispectral_ot.costs import Distance
-        >>> class Hamming(Distance):
-        ...     metric = "hamming"
-        ...     def __init__(self, source, target):
-        ...         self.source, self.target, self.shape = source, target, (len(source), len(target))
-        ...     def rows(self, start, stop):
-        ...         return (self.source[start:stop, None] != self.target).sum(axis=2).astype(np.float32)
-        >>> words = np.array([[0, 1, 1], [0, 0, 0]])
-        >>> Cost.from_distance(Hamming(words, words)).block(0, 2).tolist()
-        [[0.0, 2.0], [2.0, 0.0]]
-        """
+        """Cost of a :class:`~bispectral_ot.costs.Distance` of any kind, on ``engine`` (threads by default)."""
         cost = cls.__new__(cls)
         cost._keep(distance, scale, storage, engine)
         return cost
@@ -200,54 +166,36 @@ class Cost:
     @classmethod
     def from_matrix(cls, matrix: ArrayLike, *, scale: float | None = None, engine: Engine | None = None) -> Cost:
         """Cost from a matrix (n, m), which is copied; float64 numbers keep their digits."""
-        values = _as_matrix(matrix)
-        cost = cls.__new__(cls)
-        cost.metric, cost.shape, cost.engine = "precomputed", values.shape, engine or Threads()
-        cost.storage, cost.storage_error = str(values.dtype), 0.0
-        cost.maximum, cost.scale = float(values.max()), _check_scale(scale, float(values.max()))
-        blocks = _blocks(cost.shape, _MOST_ROWS)
-        cost._blocks = cost.engine.place(
-            _keep_given, blocks, rows=(values,), row_bytes=values.itemsize * values.shape[1]
-        )
-        return cost
+        return cls.from_distance(_Given(matrix), scale=scale, engine=engine)
 
     def _keep(self, distance: Distance, scale: float | None, storage: Storage | None, engine: Engine | None) -> None:
         """Choose a storage for the distances, and compute every row once: to keep it, and to find the maximum."""
         self.metric, self.shape, self.engine = distance.metric, distance.shape, engine or Threads()
-        plan = plan_storage(
-            self.shape,
-            feature_bytes=distance.feature_bytes,
-            block_rows=distance.rows_at_once,
-            storage=storage,
-            engine=self.engine,
-        )
-        self.storage = plan.storage
-        self._blocks = self.engine.place(
-            _keep,
-            _blocks(self.shape, distance.rows_at_once if plan.storage == "recompute" else _MOST_ROWS),
-            shared=(distance, plan.storage),
-            row_bytes=BYTES_PER_ENTRY[plan.storage] * self.shape[1],
-            stage="cost",
-        )
+        size, rows = distance.feature_bytes, distance.rows_at_once
+        plan = partial(plan_storage, self.shape, feature_bytes=size, block_rows=rows, engine=self.engine)
+        self.storage: str = distance.stored_as or plan(storage=storage).storage
+        (n, m), most = self.shape, rows if self.storage == "recompute" else _MOST_ROWS
+        blocks = row_blocks(n, block_rows=min(n if n * m <= _ONE_BLOCK else max(n // _BLOCKS, _FEWEST_ROWS), most))
+        shared, row_bytes = (distance, self.storage), m * BYTES_PER_ENTRY[self.storage]
+        self._blocks = self.engine.place(_keep, blocks, shared=shared, row_bytes=row_bytes, stage="cost")
         found = np.array(list(self.engine.map(_extent, self._blocks)))
         self.maximum = float(found[:, 0].max())
         if not np.isfinite(self.maximum):
             distance.check_finite()
             raise InputError(f"{self.metric} distances go beyond the range of float32; scale the features first.")
-        self.scale = _check_scale(scale, self.maximum)
+        if scale is not None:
+            check_positive("scale", scale, "leave it out to use the largest cost")
+        self.scale = float(scale or self.maximum or 1.0)
         # half a step, and the roundings of the decoded float32: of the step, the product and the sum
         rounding = float(found[:, 1].max()) / 2 + 2**-22 * self.maximum
-        self.storage_error = rounding if plan.storage == "compact" else 0.0
+        self.storage_error = rounding if self.storage == "compact" else 0.0
 
     def __repr__(self) -> str:
         n, m = self.shape
         return f"Cost({n:,} x {m:,}, {self.metric}, {self.storage}, maximum {self.maximum:.6g})"
 
     def block(self, start: int, stop: int, *, dtype: DTypeLike | None = None) -> NDArray[Any]:
-        """Distances (stop - start, m) of the sources ``start`` to ``stop``, in their own units; never a view.
-
-        In float32 unless another ``dtype`` is given; in float64 where the storage is.
-        """
+        """Distances (stop - start, m) of the sources ``start`` to ``stop``; never a view."""
         if not 0 <= start <= stop <= self.shape[0]:
             raise InputError(f"rows {start} to {stop} are not within 0 to {self.shape[0]}.")
         dtype = np.dtype(dtype or (np.float64 if self.storage == "float64" else np.float32)).str
@@ -262,34 +210,24 @@ class Cost:
 
         Parameters
         ----------
-        f, g
-            Potentials (n,) and (m,) as exponents of 2; finite. ``f`` only gives an order of magnitude.
-        weights
-            Mass of the rows (n,).
-        unit
-            Exponent of 2 for each unit of the cost: ``P = 2 ** (f + g - unit * C)``.
-        damping
-            1 makes rows sum to their weights; less relaxes them: ``f = log2(w) - damping * log2(sum 2^(g - unit C))``.
+        f, g, unit
+            Potentials (n,) and (m,) as finite exponents of 2: ``P = 2 ** (f + g - unit * C)``. ``f`` is a guess.
+        weights, damping
+            Mass w of the rows (n,), which are relaxed by a damping below 1:
+            ``f = log2(w) - damping * log2(sum 2^(g - unit C))``.
         dtype
             Precision of the work: ``np.float32`` is twice as fast.
         """
-        shared: tuple[Any, ...] = (g.astype(dtype), unit, damping)
+        shared: tuple[Any, ...] = g.astype(dtype), unit, damping
         found = self.engine.reduce(_sweep, self._blocks, rows=(f.astype(dtype), weights), shared=shared)
         return Sweep(found.rows[0], found.totals[0])
 
     def gather(
         self, f: Vector, g: Vector, low_rows: Vector, low_columns: Vector, *, unit: float, max_density: float
     ) -> csr_array | None:
-        """Entries ``unit * C`` whose exponent is above the mark of their row or column; None if they are too many.
+        """Entries ``unit * C`` that matter; None if they are more than the fraction ``max_density`` of a block.
 
-        Parameters
-        ----------
-        f, g, unit
-            As for :meth:`sweep`.
-        low_rows, low_columns
-            Exponents (n,) and (m,) below which an entry does not matter.
-        max_density
-            Maximum fraction of the entries of a block.
+        Those are the entries whose exponent ``f + g - unit * C`` is above ``low_rows`` (n,) or ``low_columns`` (m,).
         """
         from scipy.sparse import csr_array
 
@@ -310,16 +248,9 @@ class Cost:
         source_labels: Labels | None = None,
         target_labels: Labels | None = None,
     ) -> PlanSummary:
-        """Sums, best targets and class masses of the plan of these potentials, in one pass.
+        """Sums, k best targets and class masses of the plan of some potentials, see :meth:`sweep`, in one pass.
 
-        Parameters
-        ----------
-        f, g, unit
-            As for :meth:`sweep`; -inf in ``f`` where an element has no mass.
-        k
-            Number of best targets of each source; 0 also leaves out the nearest ones.
-        source_labels, target_labels
-            Integer classes (n,) and (m,) from 0; -1 where there is none.
+        ``f`` is -inf where an element has no mass. Labels are integer classes (n,) and (m,); -1 where there is none.
         """
         given = zip((source_labels, target_labels), self.shape, strict=True)
         sources, targets = (np.full(size, -1) if labels is None else labels for labels, size in given)
@@ -333,33 +264,28 @@ def as_cost(cost: Cost | ArrayLike) -> Cost:
     return cost if isinstance(cost, Cost) else Cost.from_matrix(cost)
 
 
-def _check_scale(scale: float | None, maximum: float) -> float:
-    if scale is None:
-        return maximum or 1.0
-    check_positive("scale", scale, "leave it out to use the largest cost")
-    return float(scale)
+class _Given(Distance):
+    """Given matrix of costs: float32 where that loses nothing, else float64."""
 
+    metric = "precomputed"
 
-def _as_matrix(matrix: ArrayLike) -> NDArray[Any]:
-    """Return a checked cost matrix; float32 where that loses nothing, else float64."""
-    is_float32 = getattr(matrix, "dtype", None) == np.float32
-    values = as_real(matrix, "the cost matrix", np.float32 if is_float32 else np.float64)
-    if values.ndim != 2 or values.size == 0:
-        raise InputError(f"the cost must be a non-empty matrix, got shape {values.shape}.")
-    if not np.isfinite(values).all():
-        row, column = np.argwhere(~np.isfinite(values))[0]
-        raise InputError(f"the cost matrix has a NaN or infinite entry at [{row}, {column}].")
-    if values.min() < 0:
-        raise InputError("a cost must not be negative; shift it, since a constant does not change the plan.")
-    low, high = _SAFE_FLOAT32
-    if is_float32 and not (low < values.max() < high or values.max() == 0):
-        return values.astype(np.float64)
-    return values
+    def __init__(self, matrix: ArrayLike) -> None:
+        is_float32 = getattr(matrix, "dtype", None) == np.float32
+        values = as_real(matrix, "the cost matrix", np.float32 if is_float32 else np.float64)
+        if values.ndim != 2 or values.size == 0:
+            raise InputError(f"the cost must be a non-empty matrix, got shape {values.shape}.")
+        if not np.isfinite(values).all():
+            row, column = np.argwhere(~np.isfinite(values))[0]
+            raise InputError(f"the cost matrix has a NaN or infinite entry at [{row}, {column}].")
+        if values.min() < 0:
+            raise InputError("a cost must not be negative; shift it, since a constant does not change the plan.")
+        low, high = _SAFE_FLOAT32
+        safe = low < values.max() < high or values.max() == 0
+        self.values, self.shape = values if safe else values.astype(np.float64), values.shape
+        self.stored_as = str(self.values.dtype)
 
-
-def _blocks(shape: tuple[int, int], most_rows: int) -> list[Block]:
-    n, m = shape
-    return row_blocks(n, block_rows=min(n if n * m <= _ONE_BLOCK else max(n // _BLOCKS, _FEWEST_ROWS), most_rows))
+    def rows(self, start: int, stop: int) -> NDArray[Any]:
+        return self.values[start:stop].copy()  # the matrix is the caller's
 
 
 class _Kept(NamedTuple):
@@ -370,18 +296,15 @@ class _Kept(NamedTuple):
     step: float
 
 
-def _keep(block: Block, distance: Distance, storage: Storage) -> _Kept:
+_ENCODERS = {"float32": EncodedRows.plain, "compact": EncodedRows.quantized, "float64": EncodedRows.shifted}
+
+
+def _keep(block: Block, distance: Distance, storage: str) -> _Kept:
     rows = distance.rows(block.start, block.stop)
     if storage == "recompute":
         return _Kept(distance, float(rows.max()), 0.0)
-    encoded = EncodedRows.plain(rows) if storage == "float32" else EncodedRows.quantized(rows)
+    encoded = _ENCODERS[storage](rows)
     return _Kept(encoded, float(rows.max()), float(encoded.steps.max()))
-
-
-def _keep_given(block: Block, values: NDArray[Any]) -> _Kept:
-    # a copy, because the matrix is the caller's
-    is_float32 = values.dtype == np.float32
-    return _Kept(EncodedRows.plain(values.copy()) if is_float32 else EncodedRows.shifted(values), 0.0, 0.0)
 
 
 def _extent(block: Block) -> tuple[float, float]:

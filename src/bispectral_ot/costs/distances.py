@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import mmap
 from abc import ABC, abstractmethod
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,20 +39,15 @@ class Distance(ABC):
     """Distances between n sources and m targets, computed by blocks of rows.
 
     A subclass of your own needs ``shape``, ``metric`` (a name for reports) and :meth:`rows`;
-    :meth:`Cost.from_distance <bispectral_ot.Cost.from_distance>` does the rest.
-
-    Attributes
-    ----------
-    shape : (n, m)
-    metric : name of the distance
-    rows_at_once : rows that make a good block
-    feature_bytes : memory that the distance itself keeps
+    :meth:`Cost.from_distance <bispectral_ot.Cost.from_distance>` does the rest. ``rows_at_once`` make a good block, and
+    ``feature_bytes`` is the memory that the distance itself keeps; ``stored_as`` asks for one storage.
     """
 
     shape: tuple[int, int]
     metric: str
     rows_at_once: int = 64
     feature_bytes: int = 0
+    stored_as: str = ""
 
     @abstractmethod
     def rows(self, start: int, stop: int) -> Rows:
@@ -107,10 +102,7 @@ class FeatureDistance(Distance):
         return out
 
     def check_finite(self) -> None:
-        """Name the first row with a NaN or infinite feature in an :class:`InputError`, if there is one.
-
-        Memory maps are checked only where distances come out wrong, to read them one time less.
-        """
+        """Raise an :class:`InputError` that names the first row with a NaN or infinite feature, if there is one."""
         for x, name in ((self.source, "source"), (self.target, "target")):
             for start in range(0, x.shape[0], _ROWS_AT_ONCE):
                 _check_finite(_read(x, slice(start, start + _ROWS_AT_ONCE)), name, first_row=start)
@@ -176,8 +168,7 @@ class AlignedDistance(FeatureDistance):
     source, target
         Coefficients (n, c) and (m, c), one row per element.
     index_map
-        Frequency and part of the columns (c,): ordered by frequency, then part (real, imaginary), with as many
-        imaginary columns as real ones.
+        Frequency and part of the columns (c,), in this order (real, then as many imaginary ones).
     metric
         ``"sqeuclidean"``, ``"l2"`` or ``"cosine"``, each at its best rotation.
     reflections
@@ -212,7 +203,7 @@ class AlignedDistance(FeatureDistance):
         reflections: bool = False,
         n_rotations: int | None = None,
     ) -> None:
-        check_aligned_metric(metric)
+        check_choice("metric at the best rotation", metric, ALIGNED_METRICS)
         super().__init__(source, target, metric)
         starts = _frequency_starts(index_map, self.source.shape[1])
         n_frequencies = len(starts) - 1
@@ -264,13 +255,6 @@ class AlignedDistance(FeatureDistance):
             found.append(np.square(x - turned).sum(axis=1))
         best: Vector = np.minimum.reduce(found)
         return best
-
-
-def check_aligned_metric(metric: Any) -> Metric:
-    """Return a metric that has a form at the best rotation."""
-    if metric in METRICS and metric not in ALIGNED_METRICS:
-        raise InputError(f"the metric {metric!r} has no aligned form; choose one of {', '.join(ALIGNED_METRICS)}.")
-    return cast(Metric, check_choice("metric", metric, ALIGNED_METRICS))
 
 
 def _frequency_starts(index_map: NDArray[np.void], n_columns: int) -> list[int]:

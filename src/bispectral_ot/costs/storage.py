@@ -12,7 +12,7 @@ from bispectral_ot.literals import Storage
 from bispectral_ot.memory import default_budget, format_bytes
 
 STORAGES: tuple[Storage, ...] = get_args(Storage)
-BYTES_PER_ENTRY: dict[Storage, int] = {"float32": 4, "compact": 2, "recompute": 0}
+BYTES_PER_ENTRY: dict[str, int] = {"float32": 4, "compact": 2, "recompute": 0, "float64": 8}
 
 # Room for the solver's vectors, the interpreter and the libraries, in addition to what is counted exactly.
 _OVERHEAD = 64 * 2**20
@@ -90,7 +90,7 @@ def plan_storage(
 def storage_bytes(shape: tuple[int, int], *, feature_bytes: int, block_rows: int = 256) -> dict[Storage, int]:
     """Bytes that each storage needs, features and room to work in included."""
     fixed = feature_bytes + _room(shape, block_rows)
-    return {storage: fixed + size * shape[0] * shape[1] for storage, size in BYTES_PER_ENTRY.items()}
+    return {storage: fixed + BYTES_PER_ENTRY[storage] * shape[0] * shape[1] for storage in STORAGES}
 
 
 def _room(shape: tuple[int, int], block_rows: int) -> int:

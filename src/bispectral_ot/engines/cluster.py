@@ -12,12 +12,10 @@ import re
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
-
-import numpy as np
 
 from bispectral_ot import runtime
 from bispectral_ot.engines.engine import Block, BlockFunction, Blocks, Engine, Reduced, Threads, Values, one_core
@@ -41,14 +39,8 @@ _AHEAD = 4
 # Packages of the same version everywhere, because tasks travel, and on workers, because results would differ.
 _WIRE = ("python", "cloudpickle", "dask", "distributed")
 _COMPARED = ("numpy", "scipy", "numba", "scikit-learn", "bispectral-ot")
-_HOW_TO_START = (
-    "Start one with `dask scheduler` and, on every machine, `dask worker tcp://HOST:8786`, or use local:2 for "
-    "processes on this machine."
-)
-_LOST = (
-    "the connection to the scheduler was lost ({}). Start it again, and repeat the call: what is written to a run "
-    "folder is taken up."
-)
+_HOW_TO_START = "Start `dask scheduler` and, on every machine, `dask worker tcp://HOST:8786`, or use local:2."
+_LOST = "the connection to the scheduler was lost ({}). Start it again, and repeat the call: finished parts are kept."
 _numbers = (f"{threading.get_native_id()}-{time.time_ns():x}-{number}" for number in itertools.count())
 
 
@@ -57,12 +49,6 @@ class _Kept(NamedTuple):
 
     future: Future
     place: int
-
-
-class _Shared(NamedTuple):
-    """Arguments of all groups, in a list that Dask does not look into."""
-
-    values: Any
 
 
 class Dask(Engine):
@@ -76,28 +62,11 @@ class Dask(Engine):
         Seconds without any finished task after which a call is given up.
     wait
         Seconds to wait for a worker where there is none.
-
-    Attributes
-    ----------
-    rounds : number of calls of each block function
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from distributed import Client
-    >>> from bispectral_ot.engines import row_blocks
-    >>> from bispectral_ot.engines.cluster import Dask
-    >>> def double(block, values):
-    ...     return 2 * values
-    >>> with Client(n_workers=1, processes=False, dashboard_address=None) as client:
-    ...     parts = list(Dask(client).map(double, row_blocks(5, block_rows=2), rows=[np.arange(5)]))
-    >>> [part.tolist() for part in parts]
-    [[0, 2], [4, 6], [8]]
     """
 
     def __init__(self, client: Client, *, timeout: float = 600.0, wait: float = 30.0) -> None:
         self.client, self.timeout, self.wait = client, timeout, wait
-        self.rounds: Counter[str] = Counter()
+        self.rounds: Counter[str] = Counter()  # calls of each block function
         self._here = Threads()
         self._check_versions()
 
@@ -114,67 +83,42 @@ class Dask(Engine):
     def budget(self) -> int:
         """60 % of the memory limits of all workers, at which they begin to write to their disks."""
         limits = [worker["memory_limit"] for worker in self.record()["workers"].values()]
+        if not all(limits):  # as if all workers were on one machine
+            limits = [free // len(limits) for free in self.client.run(available_memory).values()]
         return int(0.6 * len(limits) * min(limits))  # in equal parts
 
     def record(self) -> dict[str, Any]:
-        """Scheduler, workers (threads, host, memory) and calls so far, for ``run.json``."""
+        """Scheduler, workers and number of calls so far, for ``run.json``."""
         found = self.client.scheduler_info(n_workers=-1)["workers"]
-        workers = {
-            a: {"threads": w["nthreads"], **{k: w[k] for k in ("host", "memory_limit")}} for a, w in found.items()
-        }
-        if not all(worker["memory_limit"] for worker in workers.values()):
-            free = self.client.run(available_memory)
-            hosts = Counter(worker["host"] for worker in workers.values())
-            for address, worker in workers.items():
-                worker["memory_limit"] = worker["memory_limit"] or free[address] // hosts[worker["host"]]
+        keys = "nthreads", "host", "memory_limit"
+        workers = {address: {key: worker[key] for key in keys} for address, worker in found.items()}
         return {"scheduler": self.client.scheduler.address, "workers": workers, "rounds": dict(self.rounds)}
 
-    def place(
-        self,
-        make_content: BlockFunction,
-        blocks: Blocks,
-        *,
-        rows: Values = (),
-        shared: Values = (),
-        row_bytes: int = 0,
-        stage: str = "",
-    ) -> list[Block]:
-        """Blocks whose content is ``make_content(block, *rows, *shared)``, kept on the workers."""
-        groups = self._groups(blocks, rows, row_bytes, per_thread=_KEPT_PER_THREAD)
-        with _Call(self, _map_group, make_content, groups, rows, stage) as call:
-            call.share(shared, everywhere=True)
+    def place(self, function: BlockFunction, blocks: Blocks, *, row_bytes: int = 0, **work: Any) -> list[Block]:
+        """Blocks that keep the results of :meth:`map`, on the workers."""
+        with _Call(self, _map_group, function, blocks, everywhere=True, **work) as call:
+            groups = self._groups(blocks, call.rows, row_bytes, per_thread=_KEPT_PER_THREAD)
             futures = [call.submit(group) for group in groups]
             call.wait(futures)
-        return [
-            Block(block.start, block.stop, _Kept(future, i))
-            for future, group in zip(futures, groups, strict=True)
-            for i, block in enumerate(group)
-        ]
+        kept = zip(futures, groups, strict=True)
+        return [Block(b.start, b.stop, _Kept(future, i)) for future, group in kept for i, b in enumerate(group)]
 
-    def map(
-        self, function: BlockFunction, blocks: Blocks, *, rows: Values = (), shared: Values = (), stage: str = ""
-    ) -> Iterator[Any]:
-        """Results of ``function(block, *rows, *shared)`` in the order of the blocks; ``rows`` are cut to each block."""
-        groups = self._groups(blocks, rows)
+    def map(self, function: BlockFunction, blocks: Blocks, **work: Any) -> Iterator[Any]:
+        """Results of ``function(block, *rows, *shared)`` in the order of the blocks; see :meth:`Engine.map`."""
         ahead = _AHEAD * sum(self._threads().values())
         pending: deque[Future] = deque()
-        waiting = iter(groups)
-        with _Call(self, _map_group, function, groups, rows, stage) as call:
-            call.share(shared)
+        with _Call(self, _map_group, function, blocks, **work) as call:
+            waiting = iter(self._groups(blocks, call.rows))
             while True:
                 pending.extend(call.submit(group) for group in itertools.islice(waiting, ahead - len(pending)))
                 if not pending:
                     return
                 yield from call.results([pending.popleft()])[0]
 
-    def reduce(
-        self, function: BlockFunction, blocks: Blocks, *, rows: Values = (), shared: Values = (), stage: str = ""
-    ) -> Reduced:
-        """Combined results ``(rows, totals)`` of all blocks, added up in a tree of tasks."""
-        groups = self._groups(blocks, rows)
-        with _Call(self, _reduce_group, function, groups, rows, stage) as call:
-            call.share(shared)
-            parts = [call.submit(group) for group in groups]
+    def reduce(self, function: BlockFunction, blocks: Blocks, **work: Any) -> Reduced:
+        """Results of :meth:`map` put together, added up in a tree of tasks."""
+        with _Call(self, _reduce_group, function, blocks, **work) as call:
+            parts = [call.submit(group) for group in self._groups(blocks, call.rows)]
             while len(parts) > _FAN_IN:
                 parts = [call.task(_sum, parts[i : i + _FAN_IN]) for i in range(0, len(parts), _FAN_IN)]
             return _sum(call.results(parts))
@@ -184,15 +128,12 @@ class Dask(Engine):
         try:
             self.client.wait_for_workers(1, timeout=self.wait)
         except TimeoutError:
-            raise ClusterError(
-                f"the scheduler at {self.client.scheduler.address} has no workers, and none came within {self.wait:g} "
-                f"s. {_HOW_TO_START}"
-            ) from None
+            place = f"the scheduler at {self.client.scheduler.address}"
+            raise ClusterError(f"{place} has no workers; none came within {self.wait:g} s. {_HOW_TO_START}") from None
         threads: dict[str, int] = self.client.nthreads()
         return threads
 
     def _check_versions(self) -> None:
-        """Raise a :class:`ClusterError` where no worker comes or a version differs."""
         self._threads()
         found = self.client.get_versions(packages=list(_COMPARED))
         here = found["client"]["packages"]
@@ -204,9 +145,7 @@ class Dask(Engine):
             if here[name] != there.get(name)
         ]
         if different:
-            raise ClusterError(
-                f"the cluster cannot work with this process: {'; '.join(different)}. Install the same versions."
-            )
+            raise ClusterError(f"the versions of the cluster differ: {'; '.join(different)}. Install the same ones.")
 
     def _groups(
         self, blocks: Blocks, rows: Values, row_bytes: int = 0, *, per_thread: int = _MAPPED_PER_THREAD
@@ -214,8 +153,7 @@ class Dask(Engine):
         """Blocks that are kept together; others in groups of about the same number of rows."""
         if blocks and isinstance(blocks[0].content, _Kept):
             return [list(group) for _, group in itertools.groupby(blocks, key=lambda block: block.content.future)]
-        n_rows = sum(block.stop - block.start for block in blocks)
-        n_threads = sum(self._threads().values())
+        n_threads, n_rows = sum(self._threads().values()), _n_rows(blocks)
         size = sum(map(_bytes, rows)) + row_bytes * n_rows
         n_groups = n_threads * max(per_thread, -(-size // (_GROUP_BYTES * n_threads)))  # whole rounds for all threads
         groups: dict[int, list[Block]] = {}
@@ -234,18 +172,28 @@ class _Call:
         engine: Dask,
         run: Any,
         function: BlockFunction,
-        groups: Sequence[list[Block]],
-        rows: Values,
-        stage: str,
+        blocks: Blocks,
+        *,
+        rows: Values = (),
+        shared: Values = (),
+        stage: str = "",
+        everywhere: bool = False,
     ) -> None:
         self.client, self.timeout, self.run, self.function = engine.client, engine.timeout, run, function
-        self.rows, self.stage, self.shared = rows, stage, _Shared(())
+        self.rows, self.stage, self.total, self.received = rows, stage, _n_rows(blocks), 0
+        self.shared: Any = partial(_call, tuple(shared))  # which Dask does not look into
+        self.everywhere = everywhere
+        self.large = any(_bytes(value) > _SMALL for value in shared)
         self.name = str(function.__name__).strip("_").replace("_", "-")
-        self.total, self.received = sum(group[-1].stop - group[0].start for group in groups), 0
         self.tasks: dict[Future, tuple[int, int]] = {}  # rows of each group; no rows for other tasks
         engine.rounds[self.name] += 1
 
     def __enter__(self) -> _Call:
+        if self.large:
+            self.shared = self.task(_given, self.shared)
+        if self.large and self.everywhere:  # a worker that has to wait for the arguments would get no group
+            self.wait([self.shared])
+            self.client.replicate([self.shared])
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
@@ -256,15 +204,6 @@ class _Call:
             raise ClusterError(_LOST.format(error)) from error
         if error is not None and self.client.status == "running":
             self.client.cancel(list(self.tasks), force=True)
-
-    def share(self, values: Values, *, everywhere: bool = False) -> None:
-        """Set the arguments of all groups: large ones are sent once, to every worker if ``everywhere``."""
-        self.shared = _Shared(tuple(values))
-        if any(_bytes(value) > _SMALL for value in values if not isinstance(value, (int, float, str, np.generic))):
-            self.shared = self.task(_given, self.shared)
-            if everywhere:  # a worker that has to wait for the arguments would get no group
-                self.wait([self.shared])
-                self.client.replicate([self.shared])
 
     def task(self, function: Any, *arguments: Any, rows: tuple[int, int] = (0, 0)) -> Future:
         """Submit a task."""
@@ -290,30 +229,37 @@ class _Call:
 
     def wait(self, futures: list[Future]) -> None:
         """Wait for all futures, but no longer than the time-out without any task of this call that ends."""
+        from distributed import KilledWorker
+
         since, ended = time.monotonic(), -1
         # Dask's own wait leaves tracebacks that refer to futures when it times out, and nothing would be freed
         woken = threading.Event()
         for future in self.tasks:
             future.add_done_callback(lambda _: woken.set())
-        while True:
+        while not all(future.done() for future in futures):
             done = [rows for future, rows in self.tasks.items() if future.done()]
             if len(done) != ended:
                 ended, since = len(done), time.monotonic()
-                runtime.progress(self.stage, self.received + sum(stop - start for start, stop in done), self.total)
-            if all(future.done() for future in futures):
-                break
+                self._progress(done)
             if self.client.status not in ("running", "connecting"):
                 raise ClusterError(_LOST.format(self.client.scheduler.address if self.client.scheduler else "?"))
             if time.monotonic() - since > self.timeout:
-                unfinished = [future for future in self.tasks if not future.done()]
                 where = {key: address for address, keys in self.client.processing().items() for key in keys}
+                unfinished = [future for future in self.tasks if not future.done()]
                 first = next((future for future in unfinished if future.key in where), unfinished[0])
-                raise ClusterError(self._stuck(first, f"worker {where.get(first.key, '(none yet)')}"))
+                raise ClusterError(self._stuck(first, where.get(first.key, "(none yet)")))
             woken.wait(timeout=1.0)
             woken.clear()
+        self._progress([rows for future, rows in self.tasks.items() if future.done()])
         for future in futures:
-            if future.status == "error":
-                self._raise(future)
+            if isinstance(error := future.exception(), KilledWorker):
+                raise ClusterError(
+                    f"{self._named(future)} ended {error.allowed_failures + 1} workers, the last of them "
+                    f"{error.last_worker.address}: probably there was not enough memory. Give workers more, or say a "
+                    "smaller working_memory."
+                )
+            if error is not None:
+                future.result()
 
     def results(self, futures: list[Future]) -> list[Any]:
         """Results of tasks, whose futures are released."""
@@ -323,24 +269,14 @@ class _Call:
             found: list[Any] = self.client.sync(gather, callback_timeout=self.timeout)
         except TimeoutError:
             where = sorted({address for holders in self.client.who_has(futures).values() for address in holders})
-            raise ClusterError(self._stuck(futures[0], f"worker {', '.join(where)}")) from None
+            raise ClusterError(self._stuck(futures[0], ", ".join(where))) from None
         for future in futures:
             start, stop = self.tasks.pop(future)
             self.received += stop - start
         return found
 
-    def _raise(self, future: Future) -> None:
-        """Raise the error of a task; failures of the cluster as a :class:`ClusterError`."""
-        from distributed import KilledWorker
-
-        try:
-            future.result()
-        except KilledWorker as error:
-            raise ClusterError(
-                f"{self._named(future)} ended {error.allowed_failures + 1} workers, the last of them "
-                f"{error.last_worker.address}: probably there was not enough memory. Give workers more, or say a "
-                "smaller working_memory."
-            ) from None
+    def _progress(self, done: list[tuple[int, int]]) -> None:
+        runtime.progress(self.stage, self.received + sum(stop - start for start, stop in done), self.total)
 
     def _named(self, future: Future) -> str:
         start, stop = self.tasks[future]
@@ -348,42 +284,46 @@ class _Call:
 
     def _stuck(self, future: Future, where: str) -> str:
         return (
-            f"nothing of {self.name!r} came within {self.timeout:g} s: {self._named(future)} waits for {where}. Look "
-            "whether the worker is paused (memory), stopped or cut off; end it so that others take over, or allow a "
-            "longer timeout."
+            f"nothing came within {self.timeout:g} s: {self._named(future)} waits for worker {where}. Look whether it "
+            "is paused (memory), stopped or cut off; end it so that others take over, or allow a longer timeout."
         )
 
 
+def _n_rows(blocks: Blocks) -> int:
+    return sum(block.stop - block.start for block in blocks)
+
+
 def _bytes(values: Any) -> int:
-    return int(getattr(values, "nbytes", 2**62))
+    return 0 if isinstance(values, (int, float, str)) else int(getattr(values, "nbytes", 2**62))
 
 
 def _given(value: Any) -> Any:
     return value
 
 
-def _sum(parts: list[Reduced]) -> Reduced:
-    return Threads().reduce(_content, [Block(i, i + 1, part) for i, part in enumerate(parts)])
+def _call(shared: tuple[Any, ...], function: BlockFunction, *arguments: Any) -> Any:
+    return function(*arguments, *shared)
 
 
 def _content(block: Block) -> Any:
     return block.content
 
 
+def _sum(parts: list[Reduced]) -> Reduced:
+    return Threads().reduce(_content, [Block(i, i + 1, part) for i, part in enumerate(parts)])
+
+
 def _map_group(
-    function: BlockFunction, blocks: list[tuple[int, int, int]], kept: list[Any] | None, shared: _Shared, *rows: Any
+    function: BlockFunction, blocks: list[tuple[int, int, int]], kept: list[Any] | None, call: Any, *rows: Any
 ) -> list[Any]:
     """Task that gives the results of all blocks of a group."""
     first = blocks[0][0]
     with one_core(), runtime.one_blas_thread():
-        return [
-            function(
-                Block(start, stop, None if kept is None else kept[place]),
-                *(values[start - first : stop - first] for values in rows),
-                *shared.values,
-            )
-            for start, stop, place in blocks
-        ]
+        found = []
+        for start, stop, place in blocks:
+            block = Block(start, stop, None if kept is None else kept[place])
+            found.append(call(function, block, *(values[start - first : stop - first] for values in rows)))
+        return found
 
 
 def _reduce_group(*task: Any) -> Reduced:

@@ -73,27 +73,16 @@ class Engine(ABC):
     ) -> Iterator[Any]:
         """Results of ``function(block, *rows, *shared)`` in the order of the blocks; ``rows`` are cut to each block."""
 
-    def place(
-        self,
-        make_content: BlockFunction,
-        blocks: Blocks,
-        *,
-        rows: Values = (),
-        shared: Values = (),
-        row_bytes: int = 0,
-        stage: str = "",
-    ) -> list[Block]:
-        """Blocks whose content is ``make_content(block, *rows, *shared)``, of ``row_bytes`` for each row."""
-        contents = self.map(make_content, blocks, rows=rows, shared=shared, stage=stage)
+    def place(self, function: BlockFunction, blocks: Blocks, *, row_bytes: int = 0, **work: Any) -> list[Block]:
+        """Blocks that keep the results of :meth:`map`, of ``row_bytes`` for each row, as their content."""
+        contents = self.map(function, blocks, **work)
         return [Block(b.start, b.stop, content) for b, content in zip(blocks, contents, strict=True)]
 
-    def reduce(
-        self, function: BlockFunction, blocks: Blocks, *, rows: Values = (), shared: Values = (), stage: str = ""
-    ) -> Reduced:
-        """Combined results ``(rows, totals)``, two tuples, of all blocks; see :class:`Reduced`."""
+    def reduce(self, function: BlockFunction, blocks: Blocks, **work: Any) -> Reduced:
+        """Results ``(rows, totals)``, two tuples, of :meth:`map` put together; see :class:`Reduced`."""
         parts: list[tuple[Any, ...]] = []
         totals: list[Any] = []
-        for found, added in self.map(function, blocks, rows=rows, shared=shared, stage=stage):
+        for found, added in self.map(function, blocks, **work):
             parts.append(found)
             # a new array to begin with, because a result may be kept by whoever computed it
             totals = [total + value for total, value in zip(totals, added, strict=True)] if totals else list(added)
@@ -160,19 +149,10 @@ def row_blocks(n_rows: int, *, block_rows: int) -> list[Block]:
     return [Block(start, min(start + step, n_rows)) for start in range(0, n_rows, step)]
 
 
-def fill_rows(
-    function: BlockFunction,
-    out: NDArray[Any],
-    *,
-    block_rows: int,
-    rows: Values = (),
-    shared: Values = (),
-    stage: str = "",
-) -> NDArray[Any]:
-    """Write the results of a block function to ``out``, one row for each row, on all cores; returns ``out``."""
+def fill_rows(function: BlockFunction, out: NDArray[Any], *, block_rows: int, **work: Any) -> NDArray[Any]:
+    """Write the results of :meth:`Threads.map` to ``out``, one row for each row; returns ``out``."""
     blocks = row_blocks(len(out), block_rows=block_rows)
-    results = Threads().map(function, blocks, rows=rows, shared=shared, stage=stage)
-    for block, result in zip(blocks, results, strict=True):
+    for block, result in zip(blocks, Threads().map(function, blocks, **work), strict=True):
         out[block.start : block.stop] = result
     return out
 

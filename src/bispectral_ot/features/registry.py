@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from bispectral_ot.checks import check_choice
-from bispectral_ot.costs import Metric
-from bispectral_ot.costs.distances import check_aligned_metric
+from bispectral_ot.costs import ALIGNED_METRICS, Metric
 from bispectral_ot.errors import DataWarning, InputError
 from bispectral_ot.features.combined import CombinedBispectrum
 from bispectral_ot.features.d4 import D4Bispectrum
@@ -226,7 +225,7 @@ def choose_features(
         )
     metric = metric or transformer.default_metric
     if transformer.aligns:
-        metric = check_aligned_metric(metric)
+        check_choice("metric at the best rotation", metric, ALIGNED_METRICS)
     metric = cast(Metric, check_choice("metric", metric, transformer.metrics))
     return FeatureSpec(transformer, name, known.name if isinstance(known, ImageGroup) else known or symmetry, metric)
 

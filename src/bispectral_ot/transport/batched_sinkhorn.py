@@ -34,17 +34,10 @@ class Pool(Protocol):
 
 
 class BatchedSinkhorn:
-    """Debiased Sinkhorn divergences between weightings of one set of images.
+    """Debiased Sinkhorn divergences between weightings of one set of images of symmetric costs (N, N).
 
     With the potential ``a`` of all images against themselves, ``K = exp((a_i + a_j - C_ij) / epsilon)``. Weightings
     that are drawn from the images have potentials near ``a``, so that a few products with ``K`` are enough.
-
-    Parameters
-    ----------
-    cost
-        (N, N) costs between all images; symmetric.
-    epsilon
-        Regularisation in the units of the cost.
 
     Examples
     --------
@@ -118,15 +111,12 @@ class _Kernel:
     def sweep(
         self, f: Matrix, g: Matrix, weights: Matrix, *, unit: float, damping: float = 1.0, dtype: type = np.float64
     ) -> Sweep:
-        """One Sinkhorn iteration for all k weightings (N, k) of the rows; see :meth:`Cost.sweep`.
-
-        For a set and itself the column sums are those of the symmetric plan, which takes one product less.
-        """
+        """One Sinkhorn iteration for all k weightings (N, k) of the rows; see :meth:`Cost.sweep`."""
         source = self.constraints.source
         columns = self._exponential(g)
         sums = self._product(columns)
         new = source.log_weights - damping * (np.log2(sums) - self.potential)
-        if self.constraints.symmetric:
+        if self.constraints.symmetric:  # column sums of the symmetric plan take one product less
             return Sweep(new, columns * sums)
         return Sweep(new, columns * self._product(self._exponential(new) * source.mask))
 

@@ -22,19 +22,11 @@ class ExactTransport:
 
     For up to some thousands of elements: it forms the cost in float64 and grows with the cube of the size.
 
-    Parameters
-    ----------
-    tol
-        Marginal error to accept: ``|P 1 - p|_1 + |P^T 1 - q|_1``.
-    max_iter
-        Maximum number of simplex steps.
+    ``tol`` is the marginal error ``|P 1 - p|_1 + |P^T 1 - q|_1`` to accept, ``max_iter`` the maximum number of steps.
 
     Examples
     --------
-    >>> coupling = ExactTransport().solve([[0.0, 1.0], [1.0, 0.0]])
-    >>> coupling.transport_cost
-    0.0
-    >>> coupling.to_dense().tolist()
+    >>> ExactTransport().solve([[0.0, 1.0], [1.0, 0.0]]).to_dense().tolist()
     [[0.5, 0.0], [0.0, 0.5]]
     """
 

@@ -34,18 +34,10 @@ EVERY = 10.0
 
 
 class Iteration:
-    """Potentials (in the units of the cost) and errors of a solve, updated by passes over the cost.
+    """Potentials f and g (in the units of the cost) and errors of a solve, updated by passes over the cost.
 
-    Parameters
-    ----------
-    cost
-        A Cost, or an object that has its ``shape``, ``scale`` and ``sweep``.
-    constraints
-        Marginal constraints of both sides.
-    reg, tol, max_iter
-        Final regularisation, marginal error to reach there, and maximum number of passes.
-    f, g
-        Potentials to start from.
+    ``cost`` is a Cost, or has its ``shape``, ``scale`` and ``sweep``; ``reg``, ``tol`` and ``max_iter`` are the final
+    regularisation, the marginal error to reach there, and the maximum number of passes.
     """
 
     def __init__(
@@ -74,7 +66,7 @@ class Iteration:
     def resume(self, path: Path, problem: str) -> float | None:
         """Continue an interrupted solve of ``problem`` from a file, if it exists, and write to it from now on.
 
-        Returns the regularisation that it was at; None where there is no file.
+        Returns the regularisation that it was at, or None.
         """
         self._state = path, problem
         try:
@@ -129,13 +121,11 @@ class Iteration:
         self.f, self.g = np.where(self.p > 0, best[0] / unit, -np.inf), best[1] / unit
 
     def approach(self, regs: list[float], *, careful: bool, resumed: bool = False) -> None:
-        """Follow the solution down through some regularisations, each half of the one before.
+        """Follow the solution down through some regularisations, each half of the one before, from 0 or ``resumed``.
 
         Where few elements have nearly all mass, or the plan falls into parts that hardly touch, an error of
-        ``STAGE_TOL`` says nothing of the light ones: their potentials go astray, in exponents twice as far with every
-        halving. Newton steps keep all of them on the way; they are made where they cost little, and wherever
-        possible if ``careful``. On that way potentials are nearly linear in the regularisation. It begins at 0, or
-        at the potentials that are there if it is ``resumed``.
+        ``STAGE_TOL`` says nothing of the light ones, and their potentials go astray. Newton steps keep them on the way,
+        where they cost little, and wherever possible if ``careful``.
         """
         self.g, earlier = self.g if resumed else np.zeros_like(self.g), None
         for reg in regs:
@@ -143,7 +133,7 @@ class Iteration:
             if self.exhausted:
                 break
             if earlier is not None:
-                self.g = 1.5 * here - 0.5 * earlier
+                self.g = 1.5 * here - 0.5 * earlier  # potentials are nearly linear in the regularisation
             with_newton = self.constraints.balanced and (careful or reg < _SHARP_REG)
             passes = _PASSES_BEFORE_NEWTON if with_newton else PATIENCE
             self.run(reg, max(STAGE_TOL, self.tol), np.float32, passes=passes)
@@ -159,10 +149,7 @@ class Iteration:
                 break
 
     def _run_active(self, reg: float, tol: float, limit: float) -> bool:
-        """Newton steps on the entries that are active now.
-
-        Returns whether that changed anything: not if the plan is right, active entries are too many, or no step helps.
-        """
+        """Newton steps on the entries that are active now; whether they changed anything."""
         self.reg, unit = reg, LOG2_E / (reg * self.cost.scale)
         g = np.where(self.q > 0, self.g * unit, NO_MASS)
         f, column_sums = self.cost.sweep(finite(self.f * unit), g, self.p, unit=unit)

@@ -7,7 +7,6 @@ Weights, potentials and masses are (n,), or (n, k) for k weightings that are sol
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -28,45 +27,26 @@ def finite(potential: Vector) -> Vector:
     return np.where(np.isneginf(potential), NO_MASS, potential)
 
 
-@dataclass(frozen=True, eq=False)
 class Marginal:
     """Constraint on the mass x of one side of a plan: equal to the weights w, or near them.
 
     The penalty is ``lam KL(x | w) + sum_c group_lam[c] KL(sum of x in c | W_c)``, W_c the weight of the group c and
-    ``KL(x | w) = sum x log(x / w) - x + w``.
-
-    Attributes
-    ----------
-    weights : (n,) or (n, k)
-    lam : penalty; infinite for exact marginals
-    groups : (n,) group of each element, 0, 1, 2, ...; None for none
-    group_lam : (groups,) penalties on the totals; 0 leaves a total free
+    ``KL(x | w) = sum x log(x / w) - x + w``; an infinite ``lam`` means exact marginals. ``groups`` (n,) are numbered
+    from 0, and ``group_lam`` (groups,) is 0 where a total is free.
     """
 
-    weights: Vector
-    lam: float = np.inf
-    groups: NDArray[np.int64] | None = None
-    group_lam: Vector | None = None
-
-    @property
-    def exact(self) -> bool:
-        """Whether the mass must equal the weights."""
-        return bool(np.isinf(self.lam))
-
-    @cached_property
-    def has_mass(self) -> NDArray[np.bool_]:
-        """Elements of positive weight; the others are left out."""
-        return self.weights > 0
-
-    @cached_property
-    def mask(self) -> Vector:
-        """1 for elements of positive weight, else 0; a product with it is far faster than a choice."""
-        return self.has_mass.astype(np.float64)
-
-    @cached_property
-    def log_weights(self) -> Vector:
-        """``log2 w``; 0 where there is none."""
-        return np.log2(np.where(self.has_mass, self.weights, 1.0))
+    def __init__(
+        self,
+        weights: Vector,
+        lam: float = np.inf,
+        groups: NDArray[np.int64] | None = None,
+        group_lam: Vector | None = None,
+    ) -> None:
+        self.weights, self.lam, self.groups, self.group_lam = weights, lam, groups, group_lam
+        self.exact = bool(np.isinf(lam))
+        self.has_mass = weights > 0  # the others are left out
+        self.mask: Vector = self.has_mass.astype(np.float64)
+        self.log_weights: Vector = np.log2(np.where(self.has_mass, weights, 1.0))
 
     def damping(self, epsilon: float) -> float:
         """``lam / (lam + epsilon)``: factor of a step that would restore the weights; 1 for exact marginals."""
@@ -109,12 +89,9 @@ class Marginal:
 
 @dataclass(frozen=True, eq=False)
 class Constraints:
-    """Marginal constraints of both sides; the state of an iteration is the target's potential, as exponents of 2.
+    """Marginal constraints of rows and columns; the state of an iteration is the target's potential, as exponents of 2.
 
-    Attributes
-    ----------
-    source, target : constraints of the rows and of the columns
-    symmetric : whether both sides are the same elements with the same potential (the transport of a set to itself)
+    ``symmetric`` if both sides are the same elements with the same potential (the transport of a set to itself).
     """
 
     source: Marginal
@@ -175,11 +152,9 @@ def as_weights(weights: ArrayLike | None, size: int, name: str, *, normalized: b
     # float32 weights sum to one only to about 1e-7 per element; what is left over is spread in float64
     tolerance = 1e-8 if array.dtype == np.float64 else 1e-4
     array = array.astype(np.float64)
-    if not np.isfinite(array).all():
-        raise InputError(f"{name} has a NaN or infinite entry at {int(np.flatnonzero(~np.isfinite(array))[0])}.")
-    if (array < 0).any():
-        where = int(np.flatnonzero(array < 0)[0])
-        raise InputError(f"{name} must not be negative, but entry {where} is {array[where]:g}.")
+    bad = np.flatnonzero(~((array >= 0) & (array < np.inf)))
+    if len(bad):
+        raise InputError(f"{name} must be finite and not negative, but entry {bad[0]} is {array[bad[0]]:g}.")
     total = float(array.sum())
     if not normalized:
         if total == 0.0:

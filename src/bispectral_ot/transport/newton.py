@@ -1,8 +1,6 @@
-"""Newton steps for the last digits at a small regularisation, where fixed-point steps are slow.
+"""Newton steps at a small regularisation, where fixed-point steps are slow and few entries carry any mass.
 
-At ``reg = 1e-3`` less than one entry in a hundred carries any mass. Iterating on those alone is as exact as on all of
-them, as long as what is left out stays below the tolerance: the full plan is measured afterwards, and entries are
-gathered again if it does not agree.
+The full plan is measured afterwards, and entries are gathered again if it does not agree.
 """
 
 from __future__ import annotations
@@ -54,20 +52,9 @@ def newton(
     ``log c = log q``, which is also right for columns that are off by many powers of two. The damping falls after a
     step that raises the dual value ``<p, f> + <q, g>``, which is concave, and rises after one that does not.
 
-    Parameters
-    ----------
-    active
-        Costs of the active entries as exponents of 2.
-    g
-        Potential (m,) in units of the exponent, finite.
-    reach
-        Stop once a potential has moved so far that other entries may matter.
-    record
-        Called with the column error of every point tried; False stops.
-
-    Returns
-    -------
-    f, g : potentials of the best point, by its dual value
+    ``active`` has costs as exponents of 2, and g (m,) is finite. ``record`` is called with the column error of every
+    point tried, and stops by False, as does a potential that has moved by ``reach``: other entries may matter then.
+    Returns f and g of the best point, by its dual value.
     """
     rows = np.repeat(np.arange(len(p)), np.diff(active.indptr))
     filled, has_mass = np.diff(active.indptr) > 0, q > 0

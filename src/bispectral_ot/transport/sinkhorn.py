@@ -58,10 +58,9 @@ class Sinkhorn:
     ``min <P, C> + scale * (reg KL(P | p q^T) + lam_source KL(P 1 | p) + lam_target KL(P^T 1 | q))``, where
     ``KL(x | w) = sum x log(x / w) - x + w``: elements without counterpart send and get less.
 
-    Each iteration is one fused pass over the cost (rows and columns together), with Anderson acceleration; small
-    regularisations are approached by halving from an easy one, with Newton steps on the few entries that carry mass,
-    which also find the last digits. The passes run in float32 until its rounding shows, then in float64. The result is
-    measured in float64 over all entries, and ``converged`` is that measurement.
+    Each iteration is one pass over the cost, with Anderson acceleration; small regularisations are approached by
+    halving, with Newton steps on the few entries that carry mass. Passes run in float32 until its rounding shows, then
+    in float64. The result is measured in float64 over all entries, and ``converged`` is that measurement.
 
     Parameters
     ----------
@@ -69,8 +68,7 @@ class Sinkhorn:
         Regularisation relative to the scale of the cost (its largest entry, unless another was given).
     tol
         Marginal error to reach: ``|P 1 - p|_1 + |P^T 1 - q|_1``. Where marginals are relaxed, p and q stand for the
-        sums after one more half-step of their side, and the error is relative to the total mass: the residual of the
-        fixed point.
+        sums after one more half-step of their side, and the error is relative to the total mass.
     max_iter
         Maximum number of passes over the cost.
     unbalanced
@@ -138,10 +136,9 @@ class Sinkhorn:
         target_groups
             Penalized totals of groups of targets, where the target side is relaxed.
         potentials
-            Warm start: ``(source_potential, target_potential)`` of an earlier, similar solve.
+            Warm start: ``(source_potential, target_potential)`` of a similar solve.
         state
-            File that gets the potentials every few seconds. An interrupted solve is resumed from it; the end of the
-            solve removes it.
+            File that gets the potentials every few seconds, to resume an interrupted solve; removed at the end.
         """
         cost = as_cost(cost)
         constraints = self._constraints(cost, source_weights, target_weights, target_groups)
@@ -166,14 +163,7 @@ class Sinkhorn:
         return coupling
 
     def self_term(self, cost: Cost | ArrayLike, weights: ArrayLike | None = None) -> EntropicCoupling:
-        """Compute the plan of a set with itself, whose two potentials are the same.
-
-        Parameters
-        ----------
-        cost
-            Symmetric cost (n, n).
-        weights
-            Weights (n,) of both sides; see :meth:`solve`.
+        """Compute the plan of a set with itself, of a symmetric cost (n, n): its two potentials are the same.
 
         Examples
         --------
