@@ -15,16 +15,17 @@ from numpy.typing import NDArray
 from bispectral_ot import runtime
 from bispectral_ot.checks import check_choice, check_integer
 from bispectral_ot.comparing import Comparison, compare
-from bispectral_ot.comparing.compare import DEFAULT_REG, divergence_of
+from bispectral_ot.comparing.divergence import Divergence, mean_embeddings, p_value, permutation_test
 from bispectral_ot.comparing.ground_cost import cost_scale
-from bispectral_ot.comparing.null_distribution import mean_embeddings, permutation_test, statistic
 from bispectral_ot.datasets import Dataset, load, rotate_randomly
 from bispectral_ot.features import FittedFeatures, choose_features
 from bispectral_ot.files import write_json, write_text
+from bispectral_ot.options import CompareOptions
 from studies.cells import CellStore
 from studies.comparison_tables import TABLES
 from studies.preset import checksum
 
+DEFAULT_REG = CompareOptions.reg
 FEATURES = ("global-bispectrum", "pixels", "ring-bispectrum")
 DATASETS = ("mnist", "fashion-mnist")
 PARTS = ("distances", "sets", "labels", "sizes", "rates")
@@ -142,11 +143,8 @@ def _sets(config: Cell, datasets: list[Dataset]) -> Cell:
 
 
 def _labels(config: Cell, datasets: list[Dataset]) -> Cell:
-    """The same with the distance between classes in the cost, by transport and as between Gaussian distributions."""
-    sets, options = _drawn(config, datasets), _options(config)
-    return _entries(compare(sets, labels=True, **options)) | {
-        "gaussian": compare(sets, labels="gaussian", **options).distances
-    }
+    """The same with the distance between classes in the cost."""
+    return _entries(compare(_drawn(config, datasets), labels=True, **_options(config)))
 
 
 def _drawn(config: Cell, datasets: list[Dataset]) -> dict[str, Dataset]:
@@ -184,7 +182,7 @@ def _rates(config: Cell, datasets: list[Dataset]) -> Cell:
     size = config["size"]
     clean, other = _disjoint(dataset, min(3000, len(dataset) // 2), seed=[config["seed"], 7])
     changed = _change(config["change"], other, random)
-    divergence = divergence_of(DEFAULT_REG)
+    divergence = Divergence(reg=DEFAULT_REG)
     with FittedFeatures([clean, other, changed], choose_features(config["features"])) as space:
         rejected = {"ours": 0, "mmd": 0, "mmd_median": 0}
         for _ in range(config["repeats"]):
@@ -196,8 +194,7 @@ def _rates(config: Cell, datasets: list[Dataset]) -> Cell:
                 target = np.where(is_changed[:, None], target, space.features[1][drawn])
             costs = space.feature_map.distances_within(np.concatenate([source, target]), space.spec.metric)
             pool = divergence.pool(costs, scale=cost_scale(costs))
-            test = permutation_test(costs, pool, (size, size), permutations=_PERMUTATIONS, random=random)
-            rejected["ours"] += test.p_value <= _LEVEL
+            rejected["ours"] += permutation_test(costs, pool, (size, size), _PERMUTATIONS, random) <= _LEVEL
             rejected["mmd"] += mmd_p_value(costs, size, random, _MMD_WIDTHS) <= _LEVEL
             rejected["mmd_median"] += mmd_p_value(costs, size, random) <= _LEVEL
     return {name: count / config["repeats"] for name, count in rejected.items()}
@@ -210,8 +207,7 @@ def mmd_p_value(
     total = len(costs)
     signs = np.where(np.arange(total) < n, 1 / n, -1 / (total - n))
     columns = np.stack([signs, *(random.permutation(signs) for _ in range(_PERMUTATIONS))], axis=1)
-    found = statistic(mean_embeddings(costs, columns, widths))
-    return float(((found[1:] >= found[0] - 1e-9).sum() + 1) / (_PERMUTATIONS + 1))
+    return p_value(mean_embeddings(costs, columns, widths))
 
 
 _MEASURES: dict[str, Callable[[Cell, list[Dataset]], Cell]] = {

@@ -44,15 +44,13 @@ def set_table(cells: list[Cell]) -> str:
 
 
 def label_table(cells: list[Cell]) -> str:
-    """Label-aware distances, with classes compared by transport and as Gaussian distributions."""
+    """Label-aware distances."""
     rows: dict[tuple[str, str], list[str]] = {}
     for cell in cells:
         for i, j in combinations(range(len(cell["names"])), 2):
-            entries = [f"{np.asarray(cell[kind])[i, j]:.4f}" for kind in ("distances", "gaussian")]
-            rows.setdefault((cell["names"][i], cell["names"][j]), []).extend(entries)
-    header = ["sets", ""]
-    for cell in cells:
-        header += [cell["config"]["features"], f"{cell['config']['features']}, Gaussian"]
+            entry = f"{np.asarray(cell['distances'])[i, j]:.4f}"
+            rows.setdefault((cell["names"][i], cell["names"][j]), []).append(entry)
+    header = ["sets", "", *(cell["config"]["features"] for cell in cells)]
     return markdown_table(header, [[*pair, *entries] for pair, entries in rows.items()])
 
 

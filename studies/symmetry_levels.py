@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bispectral_ot import runtime
+from bispectral_ot.comparing.change_tests import CHANGES, features_allowing_for, permutation_p_value, relabellings
 from bispectral_ot.comparing.resampling import INTERPOLATIONS
-from bispectral_ot.comparing.symmetry_tests import CHANGES, permutation_p_value, relabellings, rows_allowing_for
 from bispectral_ot.datasets import Dataset, load
 from bispectral_ot.files import write_json, write_text
 from bispectral_ot.store import Store, content_hash, dataset_hash
@@ -84,11 +84,11 @@ def _rates(pool: Dataset, kind: str, fill: str, counts: dict[int, int]) -> Cell:
     start, random = time.perf_counter(), np.random.default_rng(int(content_hash(kind, fill, pool.name), 16))
     plain = np.asarray(pool.images, dtype=np.float32)
     changed = plain if kind == "none" else turned(plain, random, kind, fill)
-    mean, std = np.float32(plain.mean()), np.float32(plain.std())
+    low, high = min(plain.min(), changed.min()), max(plain.max(), changed.max())
     rotation = CHANGES["rotation"]
-    rows = [
+    groups = [
         {
-            again: rows_allowing_for((side[..., None] - mean) / std, rotation, random, again=again)
+            again: features_allowing_for((side[..., None] - low) / (high - low), rotation, random, again=again)
             for again in (None, *INTERPOLATIONS)
         }
         for side in (plain, changed)
@@ -106,8 +106,9 @@ def _rates(pool: Dataset, kind: str, fill: str, counts: dict[int, int]) -> Cell:
             signs, seed = relabellings((n, len(target)), _PERMUTATIONS, random), int(random.integers(2**63))
 
             def rejects(version: tuple[str | None, str | None]) -> bool:
-                both = rows[0][version[0]][source], rows[1][version[1]][target]  # noqa: B023
-                return permutation_p_value(np.concatenate(both), signs, seed) <= _LEVEL  # noqa: B023
+                one = [rows[source] for rows in groups[0][version[0]]]  # noqa: B023
+                other = [rows[target] for rows in groups[1][version[1]]]  # noqa: B023
+                return permutation_p_value((one, other), signs, seed) <= _LEVEL  # noqa: B023
 
             first = rejects(versions[0])
             rejected["plain"] += first

@@ -211,11 +211,10 @@ class CompareOptions(FeatureOptions):
     """Options of :func:`~bispectral_ot.compare`."""
 
     labels: bool = option(False, "Add the distance between classes to the cost.")
-    gaussian_classes: bool = option(False, "Like --labels, with each class approximated by a Gaussian distribution.")
     reg: float = option(
         0.13,
-        "Entropic regularization, relative to the largest cost within a set; 0 for exact transport of small sets.",
-        bounds=_NATURAL,
+        "Entropic regularization, relative to the largest cost within a set.",
+        bounds="above 0",
     )
     tol: float = option(1e-6, "Tolerance on the marginal error.", bounds="above 0", cli=False)
     permutations: int = option(

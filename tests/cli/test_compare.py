@@ -101,17 +101,6 @@ def test_other_options_are_refused_in_the_same_folder(run, program):
     assert json.loads((out / "run.json").read_text("utf-8"))["config"]["permutations"] == 19
 
 
-def test_options_of_the_transport_reach_the_result(program, files, tmp_path):
-    words = ("compare", files / "one.npz", files / "two.npz", "--no-figures", "--json")
-    options = {"plain": (), "gaussian": ("--gaussian-classes",)}
-    options |= {"exact": ("--reg", "0")}
-    found = {name: program(*words, *given, "--out", tmp_path / name) for name, given in options.items()}
-    distances = {name: outcome.json["distances"][0][1] for name, outcome in found.items()}
-    assert 0 < distances["plain"] < distances["exact"]
-    assert found["gaussian"].json["settings"]["gaussian_classes"] is True
-    assert (tmp_path / "gaussian" / "class-distances.csv").is_file()
-
-
 def test_symmetry_tests_are_summed_up_in_a_sentence(program, files, tmp_path):
     words = ("compare", files / "one.npz", files / "two.npz", "--symmetry-tests")
     outcome = program(*words, "--out", tmp_path / "run")

@@ -9,7 +9,7 @@ import pytest
 
 import bispectral_ot as bot
 from bispectral_ot.comparing import Monitor
-from bispectral_ot.comparing.monitor import BatchResult, append_results
+from bispectral_ot.comparing.batch_monitor import BatchResult, append_results
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +23,7 @@ def monitor(digits):
 
 
 def test_the_run_length_without_change_is_what_was_asked_for(digits, monitor, monkeypatch):
-    monkeypatch.setattr(Monitor, "_explained", lambda self, result, dataset: result)
+    monkeypatch.setattr(Monitor, "_explained", lambda self, result, images: result)
     random = np.random.default_rng(1)
     batches = [digits[900 + random.choice(897, 40, replace=False)] for _ in range(600)]
     alarms = sum(monitor.update(batch).alarm for batch in batches)

@@ -8,7 +8,7 @@ from scipy import ndimage
 
 import bispectral_ot as bot
 from bispectral_ot.comparing import resampling, symmetry_tests
-from bispectral_ot.comparing.symmetry_tests import CHANGES, Verdict, adjusted_p_values, change_test, decide, holm
+from bispectral_ot.comparing.change_tests import CHANGES, SymmetryTests, Verdict, change_test
 
 CLEAR = dict.fromkeys(CHANGES, 0.005)
 SHARP = Verdict("explained", ("sharpness",))
@@ -52,10 +52,9 @@ def halves():
     ],
 )
 def test_verdicts_case_by_case(changed, expected):
-    adjusted = adjusted_p_values(changed)
-    found = decide(changed, adjusted, 0.05)
+    tests = SymmetryTests("one", "other", changed, 0.05, {})
+    found, sentence = tests.verdict, tests.sentence
     assert found == expected
-    sentence = found.sentence("one", "other", changed, adjusted)
     assert ("No difference" in sentence) == (found.kind == "same")
     assert ("content is different" in sentence) == (found.kind == "changed")
     assert ("Undecided" in sentence) == (found.kind == "undecided")
@@ -68,38 +67,62 @@ def test_no_verdict_contradicts_a_p_value():
     for _ in range(500):
         names = [*CHANGES, "class proportions", "classes"] if random.random() < 0.5 else [*CHANGES]
         p_values = {name: float(random.choice([0.005, 0.02, 0.04, 0.06, 0.3, 0.9])) for name in names}
-        adjusted = adjusted_p_values(p_values)
-        found = decide(p_values, adjusted, 0.05)
-        differs = min(p for name, p in adjusted.items() if name != "class proportions") <= 0.05
+        tests_made = SymmetryTests("one", "other", p_values, 0.05, {})
+        found = tests_made.verdict
+        differs = min(p for name, p in tests_made.adjusted.items() if name != "class proportions") <= 0.05
         tests = [p for name, p in p_values.items() if name != "class proportions"]
         assert found.kind != "same" or min(tests) > 0.05
         assert found.kind not in ("explained", "changed") or differs
         assert all(p_values[name] > 0.05 for name in found.changes)
-        found.sentence("one", "other", p_values, adjusted)
+        assert tests_made.sentence
 
 
 def test_holm_is_that_of_statsmodels():
     multitest = pytest.importorskip("statsmodels.stats.multitest")
     values = dict(zip("abcdefgh", np.random.default_rng(1).random(8) ** 3, strict=True))
     expected = multitest.multipletests(list(values.values()), method="holm")[1]
-    np.testing.assert_allclose(list(holm(values).values()), expected)
+    np.testing.assert_allclose(list(SymmetryTests("one", "other", values, 0.05, {}).adjusted.values()), expected)
 
 
 CASES = {
-    "same": (lambda images, random: images, "same", ()),
-    "brighter": (lambda images, random: images * 1.3 + 2, "explained", ("intensity",)),
-    "mirrored": (lambda images, random: images[:, :, ::-1], "explained", ("mirrors",)),
-    "quarter turns": (lambda images, random: np.rot90(images, axes=(1, 2)), "explained", ("quarter turns",)),
-    "negative": (lambda images, random: 16 - images, "changed", ()),
+    "same": (lambda images: images, None),
+    "brighter": (lambda images: images * 1.1, "intensity"),
+    "mirrored": (lambda images: images[:, :, ::-1], "mirrors"),
+    "quarter turns": (lambda images: np.rot90(images, axes=(1, 2)), "quarter turns"),
+    "turned": (lambda images: bot.rotate_randomly(images, seed=1).images, "rotation"),
+    "negative": (lambda images: 16 - images, "changed"),
 }
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_simple_changes_are_named(halves, name):
-    change, kind, changes = CASES[name]
-    images = change(halves[1].images.astype(np.float32), np.random.default_rng(0))
-    found = symmetry_tests(halves[0], bot.Dataset(images), seed=4)
-    assert (found.verdict.kind, found.verdict.changes) == (kind, changes), found.p_values
+def test_simple_changes_are_named(name):
+    """Four of six draws at least; nothing is an alarm where nothing changed, in five of them."""
+    change, expected = CASES[name]
+    right = 0
+    for seed in range(6):
+        first, second = bot.split_halves(bot.load("digits"), per_class=15, seed=seed)
+        verdict = symmetry_tests(bot.Dataset(first.images), bot.Dataset(change(second.images.astype("f4")))).verdict
+        if expected is None:
+            right += verdict.kind == "same" or verdict.reason == "correction"
+        else:
+            right += expected in (*verdict.changes, verdict.kind) and verdict.kind != "undecided"
+    assert right >= (5 if expected is None else 4)
+
+
+def test_clipped_brightness_is_named_and_a_removed_texture_is_found():
+    """Textures without orientation or position: pixels at one place say nothing, and bright ones are clipped."""
+    random = np.random.default_rng(5)
+
+    def textures(n, kinds):
+        sigmas = random.choice(kinds, n)
+        noise = [ndimage.gaussian_filter(random.normal(size=(32, 32)), sigma, mode="wrap") for sigma in sigmas]
+        return bot.Dataset(np.clip([128 + 50 * x / x.std() for x in noise], 0, 255).astype(np.uint8))
+
+    kinds = [0.7, 1.0, 1.5, 2.5]
+    first, second = textures(200, kinds), textures(200, kinds)
+    brighter = bot.Dataset(np.clip(second.images * 1.15, 0, 255).astype(np.uint8))
+    assert symmetry_tests(first, brighter).verdict == Verdict("explained", ("intensity",))
+    assert symmetry_tests(first, textures(200, kinds[1:])).verdict.kind == "changed"
 
 
 def test_a_removed_class_is_found_by_its_labels(halves):
@@ -171,8 +194,8 @@ def test_content_is_brought_to_one_place_and_size():
     ("count", "options", "message"),
     [
         (19, {}, "19 images; symmetry tests need 20"),
-        (40, {"permutations": 99}, "too few for 7 tests.*ask for 139"),
-        (40, {"level": 0.01}, "ask for 699"),
+        (40, {"permutations": 99}, "too few for 8 tests.*ask for 159"),
+        (40, {"level": 0.01}, "ask for 799"),
     ],
 )
 def test_bad_input_is_explained(halves, count, options, message):
@@ -191,12 +214,6 @@ def test_changes_that_cannot_be_tested_are_named():
     random = np.random.default_rng(0)
     textures = [bot.Dataset(random.random((40, 12, 16))) for _ in range(2)]
     found = symmetry_tests(*textures)
-    assert {*found.left_out} == {"quarter turns", "translation", "scale", "all of these"}
+    assert {*found.left_out} == {"quarter turns", "translation", "scale"}
     assert found.verdict.kind in ("same", "undecided")
-    assert [row["allowing_for"] for row in found.table()] == [
-        "nothing",
-        "intensity",
-        "sharpness",
-        "mirrors",
-        "rotation",
-    ]
+    assert list(found.p_values) == ["nothing", "intensity", "sharpness", "mirrors", "rotation", "all of these"]

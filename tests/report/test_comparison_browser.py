@@ -10,7 +10,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from bispectral_ot import compare
-from bispectral_ot.comparing.symmetry_tests import SymmetryTests
+from bispectral_ot.comparing.change_tests import SymmetryTests
 from bispectral_ot.files import write_json
 from bispectral_ot.report.page import write_report
 from bispectral_ot.report.run_folder import write_comparison
@@ -27,7 +27,7 @@ def make_page(folder: Path, names: tuple[str, ...], *, tested: bool = True) -> P
     sets = dict(zip(names, datasets, strict=True))
     found = compare(sets, features="pixels", labels=tested, permutations=19 if tested else 0)
     p_values = {"nothing": 0.01, "rotation": 0.6}
-    tests = tuple(SymmetryTests(one, two, p_values, p_values, 0.05, {}) for one, two in combinations(names, 2))
+    tests = tuple(SymmetryTests(one, two, p_values, 0.05, {}) for one, two in combinations(names, 2))
     found = replace(found, symmetry_tests=tests if tested else ())
     write_comparison(folder, found, datasets, figures=False)
     write_json(folder / "run.json", {"config": {"verb": "compare"}})

@@ -49,7 +49,7 @@ def compare(
     each distance), classes.csv, figures, results.json, run.json, and the saved
     pairs in cells/.
     """
-    from bispectral_ot.comparing.compare import check_repeats, compare_sets, named_sets
+    from bispectral_ot.comparing.set_distances import check_repeats, compare_sets, named_sets
     from bispectral_ot.report.run_folder import COMPARISON_FILES, write_comparison
     from bispectral_ot.runs import check_resumable, resumed_run
     from bispectral_ot.store import Store, content_hash, dataset_hash

@@ -47,7 +47,7 @@ def monitor(
     """
     from dataclasses import asdict
 
-    from bispectral_ot.comparing.monitor import Monitor, append_results
+    from bispectral_ot.comparing.batch_monitor import Monitor, append_results
     from bispectral_ot.datasets import load
     from bispectral_ot.files import to_json
 
@@ -70,7 +70,7 @@ def monitor(
         path = Path(sets[0])
         kept = Monitor.load(path)
         known, results = len(kept.calibrations), []
-        height, width, *channels = kept.pictures.shape[1:]
+        height, width, *channels = kept.shape
         for given in sets[1:]:
             batch = load(given, resize=f"{height}x{width}", grey=channels in ([], [1]), seed=seed)
             results.append(kept.update(batch, name=given))

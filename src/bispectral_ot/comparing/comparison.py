@@ -1,8 +1,8 @@
-"""The result of a comparison: a distance for each pair of sets, how far it can be trusted, and what it is made of."""
+"""Results of a comparison: a distance for each pair of sets, its error and reference, and contributions of images."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bispectral_ot import drawing
-from bispectral_ot.comparing.classes import ClassDistances
-from bispectral_ot.comparing.null_distribution import SamplingBias
-from bispectral_ot.comparing.symmetry_tests import SymmetryTests
+from bispectral_ot.comparing.change_tests import SymmetryTests
+from bispectral_ot.comparing.divergence import SamplingBias
+from bispectral_ot.comparing.ground_cost import ClassDistances
 from bispectral_ot.errors import InputError
 from bispectral_ot.files import write_csv
 from bispectral_ot.options import CompareOptions
@@ -22,18 +22,13 @@ if TYPE_CHECKING:
 
 Vector = NDArray[np.float64]
 _MOST_ROWS = 45  # pairs of ten sets
+# Images with the largest contributions, on each side.
+_TOP = 16
 COLUMNS = ("source", "target", "distance", "error", "reference", "ratio", "p_value", "low", "high")
 
 
 class Contributors(NamedTuple):
-    """The images of one side that contribute most to a distance.
-
-    Attributes
-    ----------
-    indices : (k,) their positions in the set, largest contribution first
-    contributions : (k,)
-    counterparts : (k,) the image of the other set that gets most of each one's mass
-    """
+    """Images of one side that contribute most to a distance, and those of the other side that get their mass."""
 
     indices: NDArray[np.int64]
     contributions: Vector
@@ -42,20 +37,18 @@ class Contributors(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Pair:
-    """Two sets compared.
-
-    All figures are relative to the scale of the comparison.
+    """Two sets compared; all figures are relative to the scale of the comparison.
 
     Attributes
     ----------
     source, target : names of the sets
-    distance : the debiased divergence; may be negative by less than ``error``
-    error : bound on how far it is from the exact divergence of these images
-    reference : what two samples of these sizes would be at if they were of one population, on average
+    distance : debiased divergence; may be negative by less than ``error``
+    error : bound on the difference from the exact divergence of these images
+    reference : average distance of two samples of these sizes of one population
     source_contributions, target_contributions : (n,) and (m,) what each image adds; they sum to ``distance``
-    source_top, target_top : those that contribute most, with their best counterparts
+    source_counterparts, target_counterparts : (k,) those of the images that contribute most, in their order
     p_value : of the permutation test; None without one
-    interval : of the bootstrap, (low, high); None without one
+    low, high : interval of the bootstrap; None without one
     converged : whether the solver met its tolerance
     """
 
@@ -66,16 +59,45 @@ class Pair:
     reference: float
     source_contributions: Vector = field(repr=False)
     target_contributions: Vector = field(repr=False)
-    source_top: Contributors = field(repr=False)
-    target_top: Contributors = field(repr=False)
+    source_counterparts: NDArray[np.int64] = field(repr=False)
+    target_counterparts: NDArray[np.int64] = field(repr=False)
     p_value: float | None = None
-    interval: tuple[float, float] | None = None
+    low: float | None = None
+    high: float | None = None
     converged: bool = True
+
+    def swapped(self) -> Pair:
+        """Same pair with source and target exchanged."""
+        names = [name for name in self.__dataclass_fields__ if name.startswith("source")]
+        pairs = [(name, name.replace("source", "target")) for name in names]
+        return replace(self, **{one: getattr(self, other) for pair in pairs for one, other in (pair, pair[::-1])})
 
     @property
     def ratio(self) -> float:
-        """The distance in multiples of its reference."""
+        """Distance in multiples of its reference."""
         return self.distance / self.reference if self.reference > 0 else float("nan")
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """Interval of the bootstrap; None without one."""
+        return None if self.low is None or self.high is None else (self.low, self.high)
+
+    @property
+    def source_top(self) -> Contributors:
+        """Sources that contribute most, with their best counterparts."""
+        at = largest(self.source_contributions)
+        return Contributors(at, self.source_contributions[at], self.source_counterparts)
+
+    @property
+    def target_top(self) -> Contributors:
+        """Targets that contribute most, with their best counterparts."""
+        at = largest(self.target_contributions)
+        return Contributors(at, self.target_contributions[at], self.target_counterparts)
+
+
+def largest(contributions: Vector) -> NDArray[np.int64]:
+    """Positions of the largest contributions of one side."""
+    return np.argsort(-contributions, kind="stable")[:_TOP]
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,14 +106,13 @@ class Comparison:
 
     Attributes
     ----------
-    names : of the N sets
-    sizes : how many images each has
+    names, sizes : of the N sets
     pairs : the N (N - 1) / 2 pairs, in the order of the names
     biases : sampling bias of each set, for samples of any size
     scale : the unit, in the units of the metric
     labels : names of the class of each image, for each set; None where a set has none
     class_distances : between the classes of all sets, where labels were taken into account, relative to the scale
-    symmetry_tests : what changed in each pair, where that was asked for
+    symmetry_tests : tests of what changed in each pair, where these were asked for
     options : of the call
     settings : the options with defaults resolved, and facts about features and storage
     seconds : spent in each stage
@@ -99,8 +120,7 @@ class Comparison:
     Examples
     --------
     >>> import bispectral_ot as bot
-    >>> digits = bot.load("digits")
-    >>> first, second = bot.split_halves(digits, per_class=20)
+    >>> first, second = bot.split_halves(bot.load("digits"), per_class=20)
     >>> upside_down = first.images[:, ::-1, ::-1]
     >>> comparison = bot.compare({"first": first, "second": second, "upside down": upside_down})
     >>> comparison.distances.shape
@@ -122,72 +142,48 @@ class Comparison:
     seconds: dict[str, float] = field(default_factory=dict, repr=False)
 
     def __str__(self) -> str:
-        rows = [["", "", "distance", "+-", "one population", "p"]]
-        for pair in self.pairs:
-            rows.append([pair.source, pair.target, *_figures(pair)])
-        widths = [max(len(row[column]) for row in rows) for column in range(6)]
-        lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-        return "\n".join(lines)
+        return str(self.to_frame().to_string(index=False, float_format="%.4g"))
 
     def _repr_html_(self) -> str:
-        rows = [[pair.source, pair.target, *_figures(pair)] for pair in self.pairs]
         facts = {"sets": len(self.names), "unit": f"{self.scale:.4g} ({self.settings.get('metric', 'cost')})"}
-        header = ["", "", "distance", "±", "one population", "p"]
-        return drawing.html_panel("Comparison", facts, drawing.html_table(header, rows[:_MOST_ROWS]))
+        table = self.to_frame().head(_MOST_ROWS).to_html(index=False, float_format="%.4g")
+        return drawing.html_panel("Comparison", facts, table)
 
     def plot(self, *, ax: Axes | None = None) -> Axes:
-        """Draw the distances as a heat map on matplotlib axes, which are returned.
-
-        Parameters
-        ----------
-        ax
-            Axes to draw on; those of a new figure by default.
-
-        Examples
-        --------
-        >>> import bispectral_ot as bot
-        >>> first, second = bot.split_halves(bot.load("digits"), per_class=10)
-        >>> bot.compare([first, second.images]).plot().images[0].get_array().shape
-        (2, 2)
-        """
+        """Heat map of the distances on matplotlib axes, by default those of a new figure."""
         title = "Distances, relative to the largest cost within a set"
         return drawing.draw_matrix(ax, self.distances, self.names, self.names, form=".2g", title=title)
 
     @property
     def distances(self) -> Vector:
         """(N, N) debiased divergences: symmetric, exactly 0 on the diagonal, never clamped."""
-        return self._matrix([pair.distance for pair in self.pairs])
+        return self._matrix("distance")
 
     @property
     def errors(self) -> Vector:
-        """(N, N) bounds on how far each distance is from the exact one."""
-        return self._matrix([pair.error for pair in self.pairs])
+        """(N, N) bounds on the errors of the distances."""
+        return self._matrix("error")
 
     @property
     def references(self) -> Vector:
-        """(N, N) what sampling alone gives; on the diagonal, for two samples of the size of the set."""
+        """(N, N) average distances of samples of one population; on the diagonal, two of the size of the set."""
         own = [2 * bias.part(size) for bias, size in zip(self.biases, self.sizes, strict=True)]
-        return self._matrix([pair.reference for pair in self.pairs], diagonal=np.array(own))
+        return self._matrix("reference") + np.diag(own)
 
     @property
     def corrected(self) -> Vector:
-        """(N, N) distances less what sampling alone gives; an estimate that may be negative.
-
-        For sets of one population it is 0 on average, whatever their sizes.
-        """
-        return self.distances - self._matrix([pair.reference for pair in self.pairs])
+        """(N, N) distances less their references: 0 on average for sets of one population, so it may be negative."""
+        return self._matrix("distance") - self._matrix("reference")
 
     @property
     def p_values(self) -> Vector:
         """(N, N) of the permutation tests; NaN without them, 1 on the diagonal."""
-        values = [np.nan if pair.p_value is None else pair.p_value for pair in self.pairs]
-        return self._matrix(values, diagonal=np.ones(len(self.names)))
+        return self._matrix("p_value") + np.eye(len(self.names))
 
     @property
     def intervals(self) -> Vector:
         """(N, N, 2) of the bootstrap; NaN without it."""
-        ends = [(np.nan, np.nan) if pair.interval is None else pair.interval for pair in self.pairs]
-        return np.stack([self._matrix([end[side] for end in ends]) for side in (0, 1)], axis=2)
+        return np.stack([self._matrix("low"), self._matrix("high")], axis=2)
 
     @property
     def converged(self) -> bool:
@@ -195,16 +191,15 @@ class Comparison:
         return all(pair.converged for pair in self.pairs)
 
     def pair(self, source: str, target: str) -> Pair:
-        """The pair of these names, in either order."""
+        """Pair of these names, in either order."""
         for pair in self.pairs:
             if {pair.source, pair.target} == {source, target}:
                 return pair
         raise InputError(f"there is no pair {source!r} and {target!r}; the sets are {', '.join(self.names)}.")
 
     def class_contributions(self, source: str, target: str) -> dict[str, dict[str, float]]:
-        """What each class of either set adds to the distance of a pair, by set and class; they sum to it."""
-        pair = self.pair(source, target)
-        found = {}
+        """Contribution of each class to the distance of a pair, by set and class; they sum to it."""
+        pair, found = self.pair(source, target), {}
         for name, parts in ((pair.source, pair.source_contributions), (pair.target, pair.target_contributions)):
             labels = self.labels[self.names.index(name)]
             if labels is None:
@@ -213,38 +208,21 @@ class Comparison:
         return found
 
     def table(self) -> list[dict[str, Any]]:
-        """A row for each pair: the names and the figures of :data:`COLUMNS`; None where there is none."""
-        rows = []
-        for pair in self.pairs:
-            low, high = pair.interval or (None, None)
-            figures = (pair.distance, pair.error, pair.reference, pair.ratio, pair.p_value, low, high)
-            rows.append(dict(zip(COLUMNS, (pair.source, pair.target, *figures), strict=True)))
-        return rows
+        """Row for each pair: names and the figures of :data:`COLUMNS`; None where there is none."""
+        return [{name: getattr(pair, name) for name in COLUMNS} for pair in self.pairs]
 
     def to_frame(self) -> Any:
-        """The table as a pandas DataFrame."""
-        try:
-            import pandas
-        except ImportError:
-            raise InputError("to_frame needs pandas (pip install pandas); table() gives the same rows.") from None
+        """Table as a pandas DataFrame."""
+        import pandas
+
         return pandas.DataFrame(self.table(), columns=list(COLUMNS))
 
     def to_csv(self, path: str | Path) -> None:
         """Write the table as a CSV file."""
         write_csv(path, COLUMNS, [["" if cell is None else cell for cell in row.values()] for row in self.table()])
 
-    def _matrix(self, values: list[float], diagonal: Vector | None = None) -> Vector:
-        """A symmetric matrix (N, N) from a value for each pair."""
-        count = len(self.names)
-        matrix = np.zeros((count, count))
-        upper = np.triu_indices(count, 1)
-        matrix[upper] = values
-        matrix += matrix.T
-        if diagonal is not None:
-            np.fill_diagonal(matrix, diagonal)
-        return matrix
-
-
-def _figures(pair: Pair) -> list[str]:
-    p = "" if pair.p_value is None else f"{pair.p_value:.3g}"
-    return [f"{pair.distance:.4g}", f"{pair.error:.0e}", f"{pair.reference:.4g}", p]
+    def _matrix(self, name: str) -> Vector:
+        """Symmetric matrix (N, N) of a figure of all pairs; NaN for None."""
+        matrix = np.zeros((len(self.names), len(self.names)))
+        matrix[np.triu_indices(len(matrix), 1)] = np.array([getattr(pair, name) for pair in self.pairs], dtype=float)
+        return matrix + matrix.T

@@ -1,92 +1,53 @@
-"""Terms of a debiased divergence: transport values by element, with a bound on their error.
+"""Debiased divergence between sets and its null distribution: split halves, permutations, bootstrap.
 
-With ``P_ij = p_i q_j exp((f_i + g_j - C_ij) / epsilon)``, any pair of potentials gives a lower bound
-
-    D(f, g) = <p, f> + <q, g> - epsilon log(sum P)  <=  OT(p, q) = min <P, C> + epsilon KL(P | p x q).
-
-D is concave and its gradient is the error of the marginals, so that ``OT - D`` is at most half the marginal error
-times the ranges of the potentials and of those at the optimum, which no range of the cost exceeds.
+A divergence between samples of n and m images of one population is not 0. It falls like ``1/n + 1/m`` where samples are
+large, and more slowly where they are so small that each image has a neighbourhood of its own.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bispectral_ot.costs import Cost
-from bispectral_ot.transport import EntropicCoupling, ExactTransport, Sinkhorn
-from bispectral_ot.transport.batched_sinkhorn import BatchedSinkhorn, Pool
-from bispectral_ot.transport.exact import PooledExact
+from bispectral_ot.transport import BatchedSinkhorn, Sinkhorn
 
 Vector = NDArray[np.float64]
+Random = np.random.Generator
+# Of the kernels of a test, in medians of the cost: wide ones see means, narrow ones what happens near each image.
+_WIDTHS = (0.25, 0.5, 1.0)
+# Random halves, and random quarters, from which the sampling bias is estimated.
+_SPLITS = 8
 
 
 @dataclass(frozen=True)
-class SelfTerm:
-    """Transport of a set to itself.
+class Potentials:
+    """Potentials of a transport problem with uniform weights.
 
     Attributes
     ----------
-    values : (n,) half of the contribution of each element, in the units of the cost: ``OT(p, p) = 2 * values.mean()``
-    error : bound on the error of that value
+    source, target : f (n,) and g (m,) in the units of the cost; most mass of i goes where g_j - C_ij is largest
+    error : bound on the error of ``value``
     converged : whether the tolerance was met
     """
 
-    values: Vector
+    source: Vector
+    target: Vector
     error: float
     converged: bool = True
 
     @property
     def value(self) -> float:
-        """OT(p, p)."""
-        return float(2 * self.values.mean())
-
-
-@dataclass(frozen=True)
-class CrossTerm:
-    """Transport of one set to another.
-
-    Attributes
-    ----------
-    source_potential, target_potential : f (n,) and g (m,) in the units of the cost: ``OT(p, q) = f.mean() + g.mean()``;
-        most mass of i goes to the j where ``g_j - C_ij`` is largest
-    error : bound on the error of that value
-    converged : whether the tolerance was met
-    """
-
-    source_potential: Vector
-    target_potential: Vector
-    error: float
-    converged: bool
-
-    @property
-    def value(self) -> float:
-        """OT(p, q)."""
-        return float(self.source_potential.mean() + self.target_potential.mean())
-
-
-class Divergence(Protocol):
-    """Divergence between sets of uniform weights."""
-
-    def extra_bytes(self, shape: tuple[int, int]) -> int:
-        """Memory of a solve in addition to the cost."""
-
-    def self_term(self, cost: Cost) -> SelfTerm:
-        """Transport of a set to itself; its cost is symmetric."""
-
-    def cross_term(self, cost: Cost) -> CrossTerm:
-        """Transport of one set to another."""
-
-    def pool(self, costs: NDArray[np.floating], *, scale: float) -> Pool:
-        """Divergences between many weightings of a few images, whose costs (N, N) are given."""
+        """OT(p, q) = <p, f> + <q, g>."""
+        return float(self.source.mean() + self.target.mean())
 
 
 @dataclass(frozen=True, kw_only=True)
-class SinkhornDivergence:
-    """Divergence by entropic transport.
+class Divergence:
+    """Divergence ``OT(p, q) - OT(p, p) / 2 - OT(q, q) / 2`` between sets of uniform weights.
 
     Attributes
     ----------
@@ -97,55 +58,120 @@ class SinkhornDivergence:
     reg: float
     tol: float = 1e-6
 
-    def extra_bytes(self, shape: tuple[int, int]) -> int:  # noqa: D102
-        return Sinkhorn().extra_bytes(shape)
-
-    def self_term(self, cost: Cost) -> SelfTerm:
-        """Solve for the one potential of a set against itself."""
-        coupling = Sinkhorn(reg=self.reg, tol=self.tol).self_term(cost)
-        f, g, error = _potentials(coupling)
-        return SelfTerm((f + g) / 2, error, coupling.converged)
-
-    def cross_term(self, cost: Cost) -> CrossTerm:
-        """Solve for the potentials of two sets."""
-        coupling = Sinkhorn(reg=self.reg, tol=self.tol).solve(cost)
-        return CrossTerm(*_potentials(coupling), coupling.converged)
-
-    def pool(self, costs: NDArray[np.floating], *, scale: float) -> BatchedSinkhorn:  # noqa: D102
+    def pool(self, costs: NDArray[np.floating], *, scale: float) -> BatchedSinkhorn:
+        """Divergences between many weightings of a few images, whose costs (N, N) are given."""
         return BatchedSinkhorn(costs, epsilon=self.reg * scale)
+
+    def solve(self, cost: Cost, *, within: bool = False) -> Potentials:
+        """Potentials of two sets, or (``within``) of a set and itself, whose cost is symmetric.
+
+        With ``P_ij = p_i q_j exp((f_i + g_j - C_ij) / epsilon)``, any potentials give a lower bound of OT,
+        ``D(f, g) = <p, f> + <q, g> - epsilon log(sum P)``. It is concave and its gradient is the error of the
+        marginals, so that ``OT - D`` is at most half the marginal error times the ranges of the potentials and of those
+        at the optimum, which no range of the cost exceeds.
+        """
+        solver = Sinkhorn(reg=self.reg, tol=self.tol)
+        coupling = solver.self_term(cost) if within else solver.solve(cost)
+        (n, m), epsilon, found, mass = coupling.shape, coupling.epsilon, coupling.measured, coupling.mass
+        f = coupling.source_potential + epsilon * (np.log(n) - np.log(mass))  # a total mass of one gives the best D
+        g = coupling.target_potential + epsilon * np.log(m)
+        row_error = float(np.abs(found.row_sums / mass - 1 / n).sum())
+        column_error = float(np.abs(found.column_sums / mass - 1 / m).sum())
+        gap = 0.5 * (row_error * (cost.maximum + np.ptp(f)) + column_error * (cost.maximum + np.ptp(g)))
+        if within:
+            f = g = (f + g) / 2
+        return Potentials(f, g, float(gap + cost.storage_error), coupling.converged)
 
 
 @dataclass(frozen=True)
-class ExactDivergence:
-    """Divergence by exact transport, ``OT(p, q) = min <P, C>``: for some thousands of images at most."""
+class SamplingBias:
+    """Sampling bias: two samples of n and m images of a population are at ``part(n) + part(m)`` on average.
 
-    def extra_bytes(self, shape: tuple[int, int]) -> int:  # noqa: D102
-        return ExactTransport().extra_bytes(shape)
+    Attributes
+    ----------
+    constant, offset : ``part(n) = constant / (n + offset)``
+    """
 
-    def self_term(self, cost: Cost) -> SelfTerm:
-        """Zero: the self-term of exact transport."""
-        return SelfTerm(np.zeros(cost.shape[0]), 0.0)
+    constant: float
+    offset: float
 
-    def cross_term(self, cost: Cost) -> CrossTerm:
-        """Solve the linear programme; the potentials are its dual variables."""
-        coupling = ExactTransport().solve(cost)
-        f, g = coupling.source_potential, coupling.target_potential
-        assert f is not None
-        assert g is not None
-        error = abs(coupling.transport_cost - float(f.mean() + g.mean())) + cost.storage_error
-        return CrossTerm(f, g, error, coupling.converged)
-
-    def pool(self, costs: NDArray[np.floating], *, scale: float) -> PooledExact:  # noqa: D102
-        return PooledExact(costs)
+    def part(self, size: int) -> float:
+        """Bias of one side."""
+        return self.constant / (size + self.offset)
 
 
-def _potentials(coupling: EntropicCoupling) -> tuple[Vector, Vector, float]:
-    """Potentials relative to the weights, and a bound on the error of the transport value."""
-    cost, (n, m), epsilon = coupling.cost, coupling.shape, coupling.epsilon
-    found, mass = coupling.measured, coupling.mass
-    f = coupling.source_potential + epsilon * (np.log(n) - np.log(mass))  # a total mass of one gives the best D
-    g = coupling.target_potential + epsilon * np.log(m)
-    row_error = float(np.abs(found.row_sums / mass - 1 / n).sum())
-    column_error = float(np.abs(found.column_sums / mass - 1 / m).sum())
-    gap = 0.5 * (row_error * (cost.maximum + np.ptp(f)) + column_error * (cost.maximum + np.ptp(g)))
-    return f, g, float(gap + cost.storage_error)
+def sampling_bias(pool: BatchedSinkhorn, size: int, random: Random) -> SamplingBias:
+    """Sampling bias of a population, from random halves and quarters of the ``size`` images of the pool."""
+    if size < 4:
+        return SamplingBias(float("nan"), 0.0)
+    found = []
+    for part in (size // 2, size // 4):
+        parts = np.stack([random.permutation(size)[: 2 * part].reshape(2, part) for _ in range(_SPLITS)])
+        found.append(float(pool.divergences(_uniform(size, parts[:, 0]), _uniform(size, parts[:, 1])).mean()))
+    half, quarter = found
+    # 1 where samples are too small for any law, 2 where the divergence falls like 1/n
+    ratio = min(max(quarter / half, 1.1), 2.0) if half > 0 else 2.0
+    offset = (size // 2) * (1 - ratio / 2) / (ratio - 1)
+    return SamplingBias(half * (size // 2 + offset) / 2, offset)
+
+
+def permutation_test(
+    costs: NDArray[np.floating],
+    pool: BatchedSinkhorn,
+    sizes: tuple[int, int],
+    permutations: int,
+    random: Random,
+) -> float:
+    """P-value of a permutation test between two sets of images, given by their costs (N, N) and divergences.
+
+    The divergence sees that mass has to move; a change of every image in all directions, as by noise, it hardly sees
+    in few images. So the statistic is the largest of several: the divergence, and the distances of the mean embeddings
+    (MMD) by kernels of some widths. As relabellings are treated alike, the test is exact.
+    """
+    n, total = sizes[0], sum(sizes)
+    orders = np.stack([np.arange(total), *(random.permutation(total) for _ in range(permutations))])
+    source, target = _uniform(total, orders[:, :n]), _uniform(total, orders[:, n:])
+    return p_value([pool.divergences(source, target), *mean_embeddings(costs, source - target, _WIDTHS)])
+
+
+def mean_embeddings(costs: NDArray[np.floating], differences: Vector, widths: Sequence[float]) -> list[Vector]:
+    """Squared distances (k,) of mean embeddings by ``exp(-C / (width * median of C))``, for each of the widths.
+
+    ``differences`` (N, k) are the weights of one side less those of the other.
+    """
+    median = float(np.median(costs[~np.eye(len(costs), dtype=bool)])) or 1.0
+    kernels = (np.exp(-costs / (width * median)) for width in widths)
+    return [(differences * (kernel @ differences)).sum(axis=0) for kernel in kernels]
+
+
+def p_value(found: Sequence[Vector]) -> float:
+    """P-value of the largest of several statistics (k,) of relabellings, each relative to its spread over these.
+
+    The first relabelling is the observed one; the p-value is the fraction of relabellings that reach it.
+    """
+    # those that are equal up to rounding show no difference
+    kept = [(each - each.mean()) / each.std() for each in found if each.std() > 1e-9 * np.abs(each).max()]
+    values = np.max(kept, axis=0) if kept else np.zeros_like(found[0])
+    # relabellings that are the same up to equal images count as reached
+    return float((values >= values[0] - 1e-9).mean())
+
+
+def bootstrap_deviations(pool: BatchedSinkhorn, sizes: tuple[int, int], repeats: int, random: Random) -> Vector:
+    """Deviations of the divergences of resampled sets (repeats,) from their mean.
+
+    Resampling adds the noise of a second sampling to every divergence, so that their mean is too large: only the
+    deviations from it say something about the one that was observed.
+    """
+    n, m = sizes
+    source, target = np.zeros((n + m, repeats)), np.zeros((n + m, repeats))
+    source[:n] = random.multinomial(n, np.full(n, 1 / n), size=repeats).T / n
+    target[n:] = random.multinomial(m, np.full(m, 1 / m), size=repeats).T / m
+    found = pool.divergences(source, target)
+    return np.asarray(found - found.mean())
+
+
+def _uniform(total: int, members: NDArray[np.int64]) -> Vector:
+    """Weights (total, k) that are uniform on each row of ``members`` (k, size)."""
+    weights = np.zeros((len(members), total))
+    np.put_along_axis(weights, members, 1.0 / members.shape[1], axis=1)
+    return weights.T

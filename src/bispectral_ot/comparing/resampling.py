@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,31 +15,30 @@ Rows = NDArray[np.float32]
 # Steps of a pixel at which weights are tabulated, and taps of the widest interpolation.
 _STEPS, _TAPS = 256, 6
 # Range of random zooms.
-ZOOM = 1.25
-# Side of the largest images whose pixels are columns; larger ones are averaged over blocks.
-_PIXELS = 32
+_ZOOM = 1.25
 _BLOCK_IMAGES = 1024
 # Steps in which the centre of the content is found.
 _CENTRE_STEPS = 5
-
-
-def _cubic(x: NDArray[np.float64]) -> NDArray[np.float64]:
-    x = np.abs(x)
-    return np.where(x < 1, (1.5 * x - 2.5) * x * x + 1, np.where(x < 2, ((-0.5 * x + 2.5) * x - 4) * x + 2, 0.0))
+_BINS = 16
+# Side of the largest images that are tested as they are.
+_LARGEST_SIDE = 128
 
 
 def _table(weight: Callable[[NDArray[np.float64]], NDArray[np.float64]]) -> NDArray[np.float64]:
     """Weights (steps + 1, taps) of the neighbours at -2 to 3 pixels, by the fraction of a pixel."""
-    weights = weight(np.linspace(0, 1, _STEPS + 1)[:, None] - np.arange(-2, _TAPS - 2))
-    normalized: NDArray[np.float64] = weights / weights.sum(axis=1, keepdims=True)
-    return normalized
+    weights = weight(np.abs(np.linspace(0, 1, _STEPS + 1)[:, None] - np.arange(-2, _TAPS - 2) - 1e-9))
+    return np.asarray(weights / weights.sum(axis=1, keepdims=True))
+
+
+def _cubic(x: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.where(x < 1, (1.5 * x - 2.5) * x * x + 1, np.where(x < 2, ((-0.5 * x + 2.5) * x - 4) * x + 2, 0.0))
 
 
 INTERPOLATIONS = {
-    "nearest": _table(lambda x: (np.abs(x - 1e-9) < 0.5).astype(np.float64)),
-    "bilinear": _table(lambda x: np.maximum(1 - np.abs(x), 0.0)),
+    "nearest": _table(lambda x: (x < 0.5).astype(np.float64)),
+    "bilinear": _table(lambda x: np.maximum(1 - x, 0.0)),
     "bicubic": _table(_cubic),
-    "lanczos": _table(lambda x: np.where(np.abs(x) < 3, np.sinc(x) * np.sinc(x / 3), 0.0)),
+    "lanczos": _table(lambda x: np.where(x < 3, np.sinc(x) * np.sinc(x / 3), 0.0)),
 }
 
 
@@ -52,12 +52,11 @@ def resampled(images: Images, maps: NDArray[np.float64], interpolation: str) -> 
 
 
 def random_maps(images: Images, random: np.random.Generator, *, turn: bool, zoom: bool) -> NDArray[np.float64]:
-    """Random motions (n, 2, 3) about the centre: turns, zooms, and in any case a shift by part of a pixel."""
+    """Random motions (n, 2, 3) about the centre: turns and zooms, or a shift by part of a pixel."""
     n, height, width = images.shape[:3]
-    degrees = random.uniform(0, 360, size=n) if turn else np.zeros(n)
-    maps = rotation_maps(np.asarray(degrees), height, width)
+    maps = rotation_maps(np.asarray(random.uniform(0, 360, size=n) if turn else np.zeros(n)), height, width)
     if zoom:
-        factors = ZOOM ** random.uniform(-1, 1, n)
+        factors = _ZOOM ** random.uniform(-1, 1, n)
         middle = np.array([(height - 1) / 2, (width - 1) / 2])
         maps[:, :, 2] = middle + factors[:, None] * (maps[:, :, 2] - middle)
         maps[:, :, :2] *= factors[:, None, None]
@@ -73,36 +72,54 @@ def content_maps(images: Images, *, zoom: bool) -> NDArray[np.float64]:
     centre, which is found in a few steps. Its size is the root mean square distance from there, which becomes 0.4 of
     the radius of the disk.
     """
-    blocks = [images[start : start + _BLOCK_IMAGES] for start in range(0, len(images), _BLOCK_IMAGES)]
-    centres, spreads = (np.concatenate(each) for each in zip(*map(_content, blocks), strict=True))
-    height, width = images.shape[1:3]
-    factors = np.ones(len(images))
-    if zoom:
-        factors = np.clip(spreads / (0.4 * disk_radius(height, width)), 0.25, 4.0)
-    maps = np.zeros((len(images), 2, 3))
-    maps[:, 0, 0] = maps[:, 1, 1] = factors
-    middle = np.array([(height - 1) / 2, (width - 1) / 2])
-    maps[:, :, 2] = middle + centres - factors[:, None] * middle
-    return maps
-
-
-def _content(images: Images) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Centre (n, 2) and size (n,) of the content of images, about the centre of the image."""
-    height, width = images.shape[1:3]
+    n, height, width = images.shape[:3]
     y, x = (each.ravel().astype(np.float32) for each in _grid(height, width))
     radius = disk_radius(height, width)
     rim = np.abs(np.hypot(y, x) - radius) <= 1
-    planes = images.reshape(len(images), height * width, -1)
-    mass = np.square(planes - np.median(planes[:, rim], axis=1)[:, None]).sum(axis=2) + np.float32(1e-12)
-    centres, spreads = np.zeros((len(images), 2)), np.zeros(len(images))
-    for _ in range(_CENTRE_STEPS):
-        squares = np.square(y - centres[:, :1].astype(np.float32)) + np.square(x - centres[:, 1:].astype(np.float32))
-        # a smooth edge, that no pixel enters or leaves at once
-        inside = mass * np.clip(radius + 0.5 - np.sqrt(squares), 0, 1)
-        total = inside.sum(axis=1)
-        centres = np.stack([inside @ y, inside @ x], axis=1) / total[:, None]
-        spreads = np.sqrt(np.maximum((inside * squares).sum(axis=1) / total, 0))
-    return centres, spreads
+    centres, spreads = np.zeros((n, 2), dtype=np.float32), np.zeros(n)
+    for start in range(0, n, _BLOCK_IMAGES):
+        part = slice(start, start + _BLOCK_IMAGES)
+        planes = images[part].reshape(-1, height * width, images.shape[3])
+        mass = np.square(planes - np.median(planes[:, rim], axis=1)[:, None]).sum(axis=2) + np.float32(1e-12)
+        for _ in range(_CENTRE_STEPS):
+            squares = np.square(y - centres[part, :1]) + np.square(x - centres[part, 1:])
+            # a smooth edge, that no pixel enters or leaves at once
+            inside = mass * np.clip(radius + 0.5 - np.sqrt(squares), 0, 1)
+            total = inside.sum(axis=1)
+            centres[part] = np.stack([inside @ y, inside @ x], axis=1) / total[:, None]
+            spreads[part] = np.sqrt(np.maximum((inside * squares).sum(axis=1) / total, 0))
+    factors = np.clip(spreads / (0.4 * radius), 0.25, 4.0) if zoom else np.ones(n)
+    middle = np.array([(height - 1) / 2, (width - 1) / 2])
+    return np.concatenate(
+        [factors[:, None, None] * np.eye(2), (middle + centres - factors[:, None] * middle)[:, :, None]], axis=2
+    )
+
+
+def matched_intensity(images: Images, reference: Images) -> Images:
+    """Images with mean and deviation of the whole set brought to those of another, clipped to the range of both."""
+    limits = min(images.min(), reference.min()), max(images.max(), reference.max())
+    mean, std = reference.mean(dtype=np.float64), reference.std(dtype=np.float64)
+    gain, offset, found = 1.0, 0.0, images
+    for _ in range(4):
+        factor = std / (found.std(dtype=np.float64) or 1.0)
+        gain, offset = gain * factor, (offset - found.mean(dtype=np.float64)) * factor + mean
+        found = np.clip(np.float32(gain) * images + np.float32(offset), *limits)
+    return found
+
+
+def reduced(images: NDArray[Any]) -> NDArray[Any]:
+    """Images (n, height, width, channels); those of more than 128 pixels a side become means of blocks."""
+    images = np.asarray(images).reshape(*images.shape[:3], -1)
+    step = -(-max(images.shape[1:3]) // _LARGEST_SIDE)
+    if step == 1:
+        return images
+    parts = (images[start : start + 64] for start in range(0, len(images), 64))
+    return np.concatenate([blocks(each, step).mean(axis=(2, 4), dtype=np.float32) for each in parts])
+
+
+def scaled(images: NDArray[Any], limits: tuple[float, float]) -> Images:
+    """Images as float32, with the limits brought to 0 and 1."""
+    return (images.astype(np.float32) - np.float32(limits[0])) / np.float32(limits[1] - limits[0] or 1)
 
 
 def disk_radius(height: int, width: int) -> float:
@@ -113,9 +130,7 @@ def disk_radius(height: int, width: int) -> float:
 
 def disk(images: Images) -> NDArray[np.bool_]:
     """Pixels (height, width) inside the disk."""
-    y, x = _grid(*images.shape[1:3])
-    inside: NDArray[np.bool_] = np.hypot(y, x) <= disk_radius(*images.shape[1:3])
-    return inside
+    return np.asarray(np.hypot(*_grid(*images.shape[1:3])) <= disk_radius(*images.shape[1:3]))
 
 
 def _grid(height: int, width: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -123,16 +138,25 @@ def _grid(height: int, width: int) -> tuple[NDArray[np.float64], NDArray[np.floa
     return y - (height - 1) / 2, x - (width - 1) / 2
 
 
+def blocks(images: NDArray[Any], step: int) -> NDArray[Any]:
+    """Blocks (n, rows, step, columns, step, channels) of images; a remainder at the border is left out."""
+    n, height, width, channels = images.shape
+    rows, columns = max(1, height // step), max(1, width // step)
+    return images[:, : rows * step, : columns * step].reshape(n, rows, step, columns, step, channels)
+
+
 def pixel_rows(images: Images) -> Rows:
     """Pixels; of images of more than 32 pixels a side, means and standard deviations of blocks."""
-    step = -(-max(images.shape[1:3]) // _PIXELS)
+    step = -(-max(images.shape[1:3]) // 32)
     if step == 1:
         return images.reshape(len(images), -1)
-    n, height, width, channels = images.shape
-    height, width = height // step, width // step
-    blocks = images[:, : height * step, : width * step].reshape(n, height, step, width, step, channels)
-    columns = [blocks.mean(axis=(2, 4)), blocks.std(axis=(2, 4))]
-    return np.concatenate([each.reshape(n, -1) for each in columns], axis=1)
+    parts = blocks(images, step)
+    return _columns([parts.mean(axis=(2, 4)), parts.std(axis=(2, 4))])
+
+
+def coarse_rows(images: Images) -> Rows:
+    """Means of blocks of at least two pixels a side, at most 16 blocks a side."""
+    return _columns([blocks(images, max(2, -(-max(images.shape[1:3]) // 16))).mean(axis=(2, 4))])
 
 
 def intensity_rows(images: Images, *, within_disk: bool) -> Rows:
@@ -142,14 +166,30 @@ def intensity_rows(images: Images, *, within_disk: bool) -> Rows:
     return np.stack([pixels.mean(axis=1), pixels.std(axis=1)], axis=1)
 
 
-def coarse_rows(images: Images) -> Rows:
-    """Means of blocks of at least two pixels a side, at most 16 blocks a side."""
-    step = max(2, -(-max(images.shape[1:3]) // 16))
-    n, height, width, channels = images.shape
-    height, width = max(1, height // step), max(1, width // step)
-    blocks = images[:, : height * step, : width * step].reshape(n, height, step, width, step, channels)
-    means: Rows = blocks.mean(axis=(2, 4)).reshape(n, -1)
-    return means
+def histogram_rows(images: Images) -> Rows:
+    """Square roots of the fractions of pixels in 16 equal ranges from 0 to 1."""
+    pixels = images.reshape(len(images), -1)
+    codes = (
+        np.clip((pixels * np.float32(_BINS)).astype(np.int64), 0, _BINS - 1) + _BINS * np.arange(len(images))[:, None]
+    )
+    counts = np.bincount(codes.ravel(), minlength=_BINS * len(images)).reshape(len(images), _BINS)
+    return np.asarray(np.sqrt(counts / pixels.shape[1]), dtype=np.float32)
+
+
+def texture_rows(images: Images, *, turn: bool) -> Rows:
+    """Root mean square differences of neighbours at 1, 2 and 4 blocks of 2 x 2 pixels, in rows and in columns.
+
+    With ``turn`` both directions together, within the disk.
+    """
+    coarse = blocks(images, 2).mean(axis=(2, 4))
+    inside = disk(coarse) if turn else np.ones(coarse.shape[1:3], dtype=bool)
+    found = [np.zeros((len(images), 1))]
+    for lag in (1, 2, 4):
+        down = np.square(coarse[:, lag:] - coarse[:, :-lag])[:, inside[lag:] & inside[:-lag]]
+        right = np.square(coarse[:, :, lag:] - coarse[:, :, :-lag])[:, inside[:, lag:] & inside[:, :-lag]]
+        parts = [np.concatenate([down, right], axis=1)] if turn else [down, right]
+        found += [np.sqrt(each.mean(axis=1)) for each in parts if each.shape[1]]
+    return _columns(found)
 
 
 def polar_coefficients(images: Images) -> NDArray[np.complex64]:
@@ -172,18 +212,7 @@ def polar_coefficients(images: Images) -> NDArray[np.complex64]:
     flat = filters.reshape(-1, height * width).T.astype(np.complex64)
     real, imaginary = np.ascontiguousarray(flat.real), np.ascontiguousarray(flat.imag)
     planes = np.moveaxis(images, 3, 1).reshape(n * channels, -1)
-    found = np.empty((len(planes), flat.shape[1]), dtype=np.complex64)
-    for start in range(0, len(planes), _BLOCK_IMAGES):
-        part = slice(start, start + _BLOCK_IMAGES)
-        found[part] = planes[part] @ real + 1j * (planes[part] @ imaginary)
-    return found.reshape(n, channels, count, count + 1)
-
-
-def smooth_rows(images: Images) -> Rows:
-    """Real and imaginary parts of the polar coefficients: smooth linear features."""
-    found = polar_coefficients(images)
-    parts = [found.real, found.imag[..., 1:]]
-    return np.concatenate([each.reshape(len(images), -1) for each in parts], axis=1)
+    return np.asarray(planes @ real + 1j * (planes @ imaginary)).reshape(n, channels, count, count + 1)
 
 
 def turn_invariant_rows(images: Images) -> Rows:
@@ -192,22 +221,15 @@ def turn_invariant_rows(images: Images) -> Rows:
     Means of rings, magnitudes, products of neighbouring rings, and the bispectrum of each ring.
     """
     found = polar_coefficients(images)
-    n, *_, frequencies = found.shape
-    columns = [found[..., 0].real, np.abs(found[..., 1:])]
-    root = _compressed(found, 1 / 2)
-    for step in (1, 2):
-        product = root[:, :, :-step, 1:] * root[:, :, step:, 1:].conj()
-        columns += [product.real, product.imag]
-    root = _compressed(found, 1 / 3)
-    for i in range(1, frequencies):
-        for j in range(i, frequencies - i):
-            product = root[..., i] * root[..., j] * root[..., i + j].conj()
-            columns += [product.real, product.imag]
-    return np.concatenate([each.reshape(n, -1) for each in columns], axis=1)
+    size = np.maximum(np.abs(found), np.float32(1e-20))
+    square, cube = found / np.sqrt(size), found / np.power(size, np.float32(2 / 3))  # degrees 1/2 and 1/3
+    products = [square[:, :, :-step, 1:] * square[:, :, step:, 1:].conj() for step in (1, 2)]
+    for i in range(1, found.shape[3]):
+        products += [cube[..., i] * cube[..., j] * cube[..., i + j].conj() for j in range(i, found.shape[3] - i)]
+    return _columns(
+        [found[..., 0].real, size[..., 1:], *(each.real for each in products), *(each.imag for each in products)]
+    )
 
 
-def _compressed(values: NDArray[np.complex64], power: float) -> NDArray[np.complex64]:
-    """Same phases, magnitudes raised to a power."""
-    size = np.abs(values)
-    scaled: NDArray[np.complex64] = values * np.where(size > 0, np.maximum(size, 1e-20) ** (power - 1), 0)
-    return scaled
+def _columns(parts: list[NDArray[Any]]) -> Rows:
+    return np.concatenate([each.reshape(len(each), -1) for each in parts], axis=1, dtype=np.float32)

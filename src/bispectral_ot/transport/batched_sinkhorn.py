@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,13 +24,6 @@ _FLOAT32_RANGE = 1e-20
 _LOWEST = -600.0
 # Marginal error of the potential that the kernel is stabilized by: any that is near will do.
 _POOL_TOL = 0.01
-
-
-class Pool(Protocol):
-    """Divergences between many weightings of one set of images."""
-
-    def divergences(self, source: Matrix, target: Matrix) -> NDArray[np.float64]:
-        """Divergences (k,) between the columns of two matrices of weights (N, k), in the units of the cost."""
 
 
 class BatchedSinkhorn:

@@ -6,7 +6,7 @@ import warnings
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.sparse import csr_array
 
 from bispectral_ot import runtime
@@ -76,21 +76,3 @@ class ExactTransport:
             optimal=optimal,
         )
         return warn_unless_converged(coupling)
-
-
-class PooledExact:
-    """Exact transport values between weightings of one set of images, one after the other."""
-
-    def __init__(self, cost: NDArray[np.floating]) -> None:
-        self._cost = (cost.astype(np.float64) + cost.T) / 2
-
-    def divergences(self, source: NDArray[np.float64], target: NDArray[np.float64]) -> NDArray[np.float64]:
-        """``min <P, C>`` (k,) between the columns of two matrices of weights (N, k)."""
-        import ot
-
-        found = np.zeros(source.shape[1])
-        for column, (p, q) in enumerate(zip(source.T, target.T, strict=True)):
-            rows, columns = np.flatnonzero(p), np.flatnonzero(q)
-            found[column] = ot.emd2(p[rows], q[columns], self._cost[np.ix_(rows, columns)])
-            runtime.progress("divergences", column + 1, len(found))
-        return found

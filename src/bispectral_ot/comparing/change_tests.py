@@ -1,0 +1,378 @@
+"""Tests of what changed between two sets of images: intensity, sharpness, mirrors, turns, position, size, classes.
+
+The null hypothesis of a test: both sets are samples of one population, but the images of one of them were changed in
+the way that the test allows for, each by a change of its own, and resampled once more where that needs interpolation.
+Random mirrors and quarter turns of both sides make the permutation test exact. Brightness and contrast, position and
+size are brought to a standard for each image. Turned images are compared by rotation invariants of the inscribed disk.
+
+One more interpolation is seen in enough images, however smooth the features are. So a test is made several times: as
+the images are, and with either side resampled once more by each of the usual interpolations (or made as bright as the
+other, with clipping). Both sides are alike in the version that repeats the change, so the largest p-value is valid.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial.distance import pdist
+
+from bispectral_ot import runtime
+from bispectral_ot.comparing import resampling
+from bispectral_ot.comparing.divergence import Random, p_value
+from bispectral_ot.comparing.resampling import Images, Rows
+from bispectral_ot.datasets import Dataset
+from bispectral_ot.datasets.dataset import check_flat
+from bispectral_ot.datasets.transforms import count_shared, has_background
+from bispectral_ot.errors import InputError
+from bispectral_ot.store import content_hash, dataset_hash
+
+Labels = NDArray[np.int64]
+# Widths of the Gaussian kernels in medians of the squared distance, and random Fourier features of each.
+_WIDTHS, _FREQUENCIES = (0.25, 1.0, 4.0), 256
+_MEDIAN_IMAGES = 400
+FEWEST = 20
+# Fraction of images with content on a background that position and size are standardised for.
+_CLEAR = 0.9
+# P-value beyond which no further version of a test is made.
+_ENOUGH = 0.2
+DEFAULT_PERMUTATIONS = 199
+PROPORTIONS, CLASSES = "class proportions", "classes"
+
+# What each test allows for, in the order of the table: brightness and contrast of each image, sharpness (one more
+# interpolation), mirrors, quarter turns, turns by any angle, position and size of the content.
+CHANGES: dict[str, frozenset[str]] = {
+    "nothing": frozenset(),
+    "intensity": frozenset({"intensity"}),
+    "sharpness": frozenset({"sharpness"}),
+    "mirrors": frozenset({"mirror"}),
+    "quarter turns": frozenset({"quarter"}),
+    "rotation": frozenset({"sharpness", "quarter", "turn"}),
+    "translation": frozenset({"sharpness", "shift"}),
+    "scale": frozenset({"sharpness", "shift", "zoom"}),
+    "all of these": frozenset({"intensity", "sharpness", "mirror", "quarter", "turn", "shift", "zoom"}),
+}
+_SENTENCES = {
+    ("same", ""): "No difference between {both} is found; the smallest p-value is that of {strongest}.",
+    ("explained", ""): "{found}. The smallest change that explains it: {changes}.",
+    ("changed", ""): "{found}. No change that was tested explains it: the content is different.",
+    ("undecided", "correction"): "Undecided for {both}: {strongest} is significant by itself, but not after correction "
+    "for the number of tests. More images would decide.",
+    ("undecided", "several"): "{found}. Undecided what explains it: {changes}.",
+    ("undecided", "conflict"): "{found}. Undecided what explains it: no change is both compatible with all tests and "
+    "clear of doubt. More images would decide.",
+}
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Decision of a set of tests.
+
+    Attributes
+    ----------
+    kind : ``"same"``, ``"explained"``, ``"changed"`` or ``"undecided"``
+    changes : those that explain the difference; alternatives where the data do not decide between them
+    reason : of an undecided verdict: ``"correction"``, ``"several"`` or ``"conflict"``
+    """
+
+    kind: str
+    changes: tuple[str, ...] = ()
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class SymmetryTests:
+    """Tests of what changed between two sets.
+
+    Attributes
+    ----------
+    source, target : names of the sets
+    p_values : of the tests up to each change; ``"class proportions"`` compares samples with equal proportions of
+        classes, ``"classes"`` the proportions themselves, where both sets have labels
+    level : significance level
+    left_out : changes that could not be tested, and why
+    """
+
+    source: str
+    target: str
+    p_values: dict[str, float]
+    level: float
+    left_out: dict[str, str]
+
+    @property
+    def adjusted(self) -> dict[str, float]:
+        """P-values corrected for their number (Holm), but for ``"class proportions"``, which only explains others."""
+        order = sorted((name for name in self.p_values if name != PROPORTIONS), key=lambda name: self.p_values[name])
+        steps = [min(1.0, (len(order) - rank) * self.p_values[name]) for rank, name in enumerate(order)]
+        return self.p_values | dict(zip(order, np.maximum.accumulate(steps).tolist(), strict=True))
+
+    @property
+    def verdict(self) -> Verdict:
+        """Smallest set of changes that explains the difference.
+
+        A difference needs an adjusted p-value of at most ``level``. A change explains it if neither its own p-value nor
+        that of any test that allows for more is at most ``level``, corrected or not: sets that agree up to a change
+        agree up to all that include it. Class proportions explain it if only these differ.
+        """
+        p_values, level = self.p_values, self.level
+        differing = {name for name, p in self.adjusted.items() if p <= level and name != PROPORTIONS}
+        if not differing:
+            doubtful = any(p <= level for name, p in p_values.items() if name != PROPORTIONS)
+            return Verdict("undecided", reason="correction") if doubtful else Verdict("same")
+        if CLASSES in differing and p_values[PROPORTIONS] > level:
+            return Verdict("explained", (PROPORTIONS,))
+        tested = [name for name in p_values if CHANGES.get(name)]
+        including = {name: [other for other in tested if CHANGES[name] <= CHANGES[other]] for name in tested}
+        fits = [name for name in tested if all(p_values[other] > level for other in including[name])]
+        smallest = tuple(name for name in fits if not any(CHANGES[other] < CHANGES[name] for other in fits))
+        if smallest and "nothing" in differing:
+            return Verdict("explained", smallest) if len(smallest) == 1 else Verdict("undecided", smallest, "several")
+        if smallest or not all(differing.intersection(including[name]) for name in tested):
+            return Verdict("undecided", reason="conflict")
+        return Verdict("changed")
+
+    @property
+    def sentence(self) -> str:
+        """Verdict in words, with the p-values that it rests on."""
+        verdict, adjusted, both = self.verdict, self.adjusted, f"{self.source} and {self.target}"
+        words = {name: f"{name} (p = {p:.3g})" for name, p in self.p_values.items()}
+        tests = [name for name in adjusted if name != PROPORTIONS]
+        strongest = min(tests, key=lambda name: (adjusted[name], self.p_values[name]))
+        found = f"{both} differ: allowing for {words[strongest]}, {adjusted[strongest]:.3g} after correction"
+        if strongest == CLASSES:
+            found = f"{both} have other proportions of classes (p = {self.p_values[CLASSES]:.3g})"
+        changes = " or ".join(words[name] for name in verdict.changes)
+        sentence = _SENTENCES[verdict.kind, verdict.reason]
+        return sentence.format(both=both, found=found, strongest=words[strongest], changes=changes)
+
+    def summary(self) -> dict[str, Any]:
+        """Fields, corrected p-values, verdict and sentence in JSON's own types."""
+        verdict = self.verdict
+        more = {"adjusted": self.adjusted, "verdict": verdict.kind, "changes": [*verdict.changes]}
+        return asdict(self) | more | {"sentence": self.sentence}
+
+
+def symmetry_tests(
+    source: Dataset,
+    target: Dataset,
+    permutations: int = DEFAULT_PERMUTATIONS,
+    level: float = 0.05,
+    test_images: int = 2000,
+    seed: int = 0,
+) -> SymmetryTests:
+    """Test which changes explain the difference between two sets of images.
+
+    Parameters
+    ----------
+    source, target
+        Sets of images of one size, of 20 images at least; no image may be in both.
+    permutations, level
+        Number of permutations of each test, and significance level of all tests together.
+    test_images, seed
+        Maximum number of images of each set, drawn at random, and random seed.
+
+    Examples
+    --------
+    >>> import bispectral_ot as bot
+    >>> from bispectral_ot.comparing import symmetry_tests
+    >>> first, second = bot.split_halves(bot.load("digits"), per_class=15)
+    >>> mirrored = bot.Dataset(second.images[:, :, ::-1])
+    >>> symmetry_tests(first, mirrored).verdict.changes
+    ('mirrors',)
+    """
+    sets = [source, target]
+    _check_sets(sets)
+    random = np.random.default_rng(int(content_hash("symmetry tests", seed, *map(dataset_hash, sets)), 16))
+    sets = [each.select(np.sort(random.permutation(len(each))[:test_images])) for each in sets]
+    images = [resampling.reduced(each.images) for each in sets]
+    limits = min(each.min() for each in images), max(each.max() for each in images)
+    images = [resampling.scaled(each, limits) for each in images]
+    left_out = {} if images[0].shape[1] == images[0].shape[2] else {"quarter turns": "images are not square"}
+    clear = np.concatenate([has_background(each) for each in images]).mean()
+    if clear < _CLEAR:
+        reason = f"only {clear:.0%} of the images show content on a plain background"
+        left_out |= dict.fromkeys(("translation", "scale"), reason)
+    labels = _common_labels(sets)
+    names = [name for name in CHANGES if name not in left_out] + ([PROPORTIONS, CLASSES] if labels else [])
+    tests = len(names) - (PROPORTIONS in names)
+    fewest = int(np.ceil(tests / level - 1e-9)) - 1
+    if permutations < fewest:
+        raise InputError(
+            f"{permutations} permutations are too few for {tests} tests at a level of {level:g}: the smallest "
+            f"p-value, 1 / {permutations + 1}, is not significant after correction; ask for {fewest} at least."
+        )
+    p_values = {}
+    for number, name in enumerate(names):
+        runtime.progress("symmetry tests", number, len(names))
+        if name == PROPORTIONS:
+            p_values[name] = _equal_proportions_test(images, labels, permutations, random)
+        elif name == CLASSES:
+            p_values[name] = _class_test(labels, permutations, random)
+        else:
+            allowed = CHANGES[name] - ({"shift", "zoom"} if clear < _CLEAR else set())
+            p_values[name] = change_test(images, allowed, permutations, random)
+    runtime.progress("symmetry tests", len(names), len(names))
+    return SymmetryTests(source.name, target.name, p_values, level, left_out)
+
+
+def change_test(images: Sequence[Images], allowed: frozenset[str], permutations: int, random: Random) -> float:
+    """P-value of a permutation test between two sets of images (n, height, width, channels), up to a change.
+
+    The largest p-value of all versions: as the images are, and with one side changed once more. Further versions are
+    left out where it is beyond 0.2 already, which is as valid at any smaller level.
+    """
+    signs = relabellings((len(images[0]), len(images[1])), permutations, random)
+    seed, largest = int(random.integers(2**63)), 0.0
+    for views in _versions(images, allowed, random):
+        largest = max(largest, permutation_p_value(views, signs, seed))
+        if largest > _ENOUGH:
+            break
+    return largest
+
+
+def _versions(
+    images: Sequence[Images], allowed: frozenset[str], random: Random
+) -> Iterator[tuple[list[Rows], list[Rows]]]:
+    """Features of both sides: as they are, with either side made as bright as the other, or resampled once more."""
+    source, target = (features_allowing_for(each, allowed, random) for each in images)
+    yield source, target
+    if "intensity" in allowed:
+        for side in (0, 1):
+            matched = resampling.matched_intensity(images[side], images[1 - side])
+            found = features_allowing_for(matched, allowed, random)
+            yield (source, found) if side else (found, target)
+    if "sharpness" in allowed:
+        for zoom, name in product((False, True) if "zoom" in allowed else (False,), resampling.INTERPOLATIONS):
+            yield features_allowing_for(images[0], allowed, random, again=name, zoom=zoom), target
+            yield source, features_allowing_for(images[1], allowed, random, again=name, zoom=zoom)
+
+
+def features_allowing_for(
+    images: Images, allowed: frozenset[str], random: Random, *, again: str | None = None, zoom: bool = False
+) -> list[Rows]:
+    """Groups of features of images that do not see the changes that are allowed.
+
+    ``again`` is an interpolation by which images are resampled once more, at random motions that are allowed, and
+    ``zoom`` is whether these change the size.
+    """
+    turn = "turn" in allowed
+    if "mirror" in allowed:
+        chosen = random.random(len(images)) < 0.5
+        images = np.where(chosen[:, None, None, None], images[:, :, ::-1], images)
+    if "quarter" in allowed and not turn:
+        turns = random.integers(4, size=len(images))
+        images = np.stack([np.rot90(image, quarters) for image, quarters in zip(images, turns, strict=True)])
+    if again is not None:
+        images = resampling.resampled(images, resampling.random_maps(images, random, turn=turn, zoom=zoom), again)
+    if "shift" in allowed:
+        maps = resampling.content_maps(images, zoom="zoom" in allowed)
+        images = resampling.resampled(images, maps, "bilinear")
+    if "intensity" in allowed:  # last, as resampling changes the contrast
+        mean, std = resampling.intensity_rows(images, within_disk=turn).T[:, :, None, None, None]
+        images = (images - mean) / np.maximum(std, 1e-6)
+    groups = [resampling.turn_invariant_rows(images), resampling.texture_rows(images, turn=turn)]
+    if "intensity" not in allowed:
+        groups.append(resampling.intensity_rows(images, within_disk=turn))
+    if not turn:
+        groups.append((resampling.coarse_rows if "sharpness" in allowed else resampling.pixel_rows)(images))
+    if not allowed & {"intensity", "sharpness"}:
+        groups.append(resampling.histogram_rows(images))
+    return groups
+
+
+def relabellings(sizes: tuple[int, int], permutations: int, random: Random) -> Rows:
+    """Weights (permutations + 1, N) of all images: one side less the other, as observed and relabelled."""
+    weights = np.repeat(np.array([1 / sizes[0], -1 / sizes[1]], dtype=np.float32), sizes)
+    return np.stack([weights, *(random.permutation(weights) for _ in range(permutations))])
+
+
+def permutation_p_value(views: tuple[list[Rows], list[Rows]], signs: Rows, seed: int) -> float:
+    """P-value of the largest of several MMDs, one for each group of features and width of a Gaussian kernel.
+
+    Kernels are random Fourier features: time and memory are linear in the number of images.
+    """
+    groups = [np.concatenate(both) for both in zip(*views, strict=True)]
+    embedded = fourier_embedding(groups, fourier_frequencies(groups, np.random.default_rng(seed)))
+    squares = np.square(np.tensordot(signs, embedded, axes=1), dtype=np.float64).sum(axis=2)
+    return p_value([*squares.round(9).T])  # float32 rounds differently in each relabelling
+
+
+def fourier_frequencies(groups: Sequence[Rows], random: Random) -> Rows:
+    """Random frequencies (columns of all groups, widths * frequencies) of Gaussian kernels; 0 where rows are equal."""
+    found = []
+    some = random.permutation(len(groups[0]))[:_MEDIAN_IMAGES]
+    for rows in groups:
+        median = float(np.median(pdist(rows[some], "sqeuclidean")))
+        scales = np.sqrt(2 / (np.array(_WIDTHS) * median)) if median > 1e-9 else np.zeros(len(_WIDTHS))
+        found.append(random.normal(size=(rows.shape[1], len(_WIDTHS), _FREQUENCIES)) * scales[:, None])
+    return np.concatenate(found).reshape(-1, len(_WIDTHS) * _FREQUENCIES).astype(np.float32)
+
+
+def fourier_embedding(groups: Sequence[Rows], frequencies: Rows) -> Rows:
+    """Random Fourier features (n, kernels, 2 * frequencies) of each group and width."""
+    parts = np.split(frequencies, np.cumsum([rows.shape[1] for rows in groups[:-1]]))
+    angles = [(rows @ each).reshape(len(rows), len(_WIDTHS), -1) for rows, each in zip(groups, parts, strict=True)]
+    return np.concatenate([np.concatenate([np.cos(each), np.sin(each)], axis=2) for each in angles], axis=1)
+
+
+def _equal_proportions_test(
+    images: Sequence[Images], labels: Sequence[Labels], permutations: int, random: Random
+) -> float:
+    """P-value of the plain test between samples with equally many images of each class, relabelled within classes."""
+    parts: list[list[Labels]] = [[], []]
+    for label in np.intersect1d(labels[0], labels[1]):
+        members = [random.permutation(np.flatnonzero(each == label)) for each in labels]
+        for part, each in zip(parts, members, strict=True):
+            part.append(each[: min(map(len, members))])
+    size = sum(map(len, parts[0]))
+    if size < FEWEST:
+        return 1.0
+    # exchanges the two images at a position, which are of one class
+    swaps = random.random((permutations + 1, size)) < 0.5
+    swaps[0] = False
+    one = np.where(swaps, -1 / size, 1 / size).astype(np.float32)
+    source, target = (
+        features_allowing_for(each[np.concatenate(part)], frozenset(), random)
+        for each, part in zip(images, parts, strict=True)
+    )
+    return permutation_p_value((source, target), np.concatenate([one, -one], axis=1), int(random.integers(2**63)))
+
+
+def _class_test(labels: Sequence[Labels], permutations: int, random: Random) -> float:
+    """P-value of a permutation test of equal class proportions: the chi-squared statistic, or its largest term."""
+    both = np.concatenate(labels)
+    is_class = (both[:, None] == np.unique(both)).astype(np.float64)
+    signs = relabellings((len(labels[0]), len(labels[1])), permutations, random)
+    terms = np.square(signs @ is_class) / is_class.sum(axis=0)
+    return p_value([terms.sum(axis=1), terms.max(axis=1)])
+
+
+def _common_labels(sets: Sequence[Dataset]) -> list[Labels]:
+    """Labels of both sets as numbers of common class names; empty where a set has none, or no name is common."""
+    if any(each.labels is None for each in sets) or not {*sets[0].classes} & {*sets[1].classes}:
+        return []
+    names = sorted({*sets[0].classes, *sets[1].classes})
+    places = [np.array([names.index(name) for name in each.classes]) for each in sets]
+    return [place[each.labels] for place, each in zip(places, sets, strict=True)]
+
+
+def _check_sets(sets: Sequence[Dataset]) -> None:
+    for each in sets:
+        check_flat(each, "symmetry tests")
+        if len(each) < FEWEST:
+            raise InputError(
+                f"{each.name!r} has {len(each)} images; symmetry tests need {FEWEST} of each set at least."
+            )
+    sizes = [(*each.images.shape[1:], 1)[:3] for each in sets]
+    if sizes[0] != sizes[1]:
+        raise InputError(f"symmetry tests need images of one size, but these are {sizes[0]} and {sizes[1]}.")
+    shared = count_shared(*sets)
+    if shared:
+        raise InputError(
+            f"{shared} images of {sets[0].name!r} are also in {sets[1].name!r}; a test needs independent samples: "
+            "leave them out of one of the sets."
+        )

@@ -1,0 +1,372 @@
+"""Distances between any number of sets, with sampling bias, tests and intervals."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bispectral_ot import runtime
+from bispectral_ot._version import __version__
+from bispectral_ot.comparing.change_tests import DEFAULT_PERMUTATIONS, SymmetryTests
+from bispectral_ot.comparing.change_tests import symmetry_tests as test_changes
+from bispectral_ot.comparing.comparison import Comparison, Pair, largest
+from bispectral_ot.comparing.divergence import (
+    Divergence,
+    Potentials,
+    SamplingBias,
+    bootstrap_deviations,
+    permutation_test,
+    sampling_bias,
+)
+from bispectral_ot.comparing.ground_cost import GroundCost, class_distances, cost_scale
+from bispectral_ot.datasets import Dataset
+from bispectral_ot.datasets.dataset import Kind, as_shapes
+from bispectral_ot.datasets.frames import FrameChoice
+from bispectral_ot.datasets.load import as_datasets
+from bispectral_ot.engines.cluster import as_engine
+from bispectral_ot.errors import InputError
+from bispectral_ot.features import FittedFeatures, choose_features
+from bispectral_ot.features.fitted import SAMPLE, stacked
+from bispectral_ot.literals import Metric, Storage
+from bispectral_ot.matching.result import label_names
+from bispectral_ot.matching.timing import Stages
+from bispectral_ot.options import CompareOptions
+from bispectral_ot.progress import Progress
+from bispectral_ot.store import Store, content_hash, dataset_hash
+from bispectral_ot.transport import Sinkhorn
+
+AnySet = Dataset | ArrayLike | os.PathLike[str]
+# Images of a set from which the halves for the sampling bias are drawn.
+_SPLIT_IMAGES = 2000
+
+
+def compare(
+    sets: Mapping[str, AnySet] | Sequence[AnySet],
+    *,
+    symmetry: str | None = None,
+    features: Any = None,
+    metric: Metric | None = None,
+    intensity: str | None = None,
+    frame: str | Sequence[str] = "auto",
+    labels: bool = False,
+    permutations: int = 0,
+    bootstrap: int = 0,
+    symmetry_tests: bool = False,
+    level: float = 0.05,
+    reg: float = CompareOptions.reg,
+    tol: float = 1e-6,
+    normalize: bool = True,
+    pca: int | None = None,
+    test_images: int = 2000,
+    seed: int = 0,
+    working_memory: str | int | float | None = None,
+    storage: Storage | None = None,
+    store: str | Path | None = None,
+    client: Any = None,
+    progress: Progress | None = None,
+) -> Comparison:
+    """Compare any number of sets by content, up to a symmetry.
+
+    The distance of two sets is the debiased Sinkhorn divergence ``OT(p, q) - OT(p, p) / 2 - OT(q, q) / 2`` with
+    ``OT(p, q) = min <P, C> + epsilon KL(P | p x q)``, on one feature space, with one unit and one ``epsilon`` for all
+    pairs. It is 0 between a set and itself and is never clamped. The order of the sets has no effect.
+
+    Parameters
+    ----------
+    sets
+        Names and sets: Datasets, arrays (n, height, width), names or paths to load; in a sequence by their own names.
+    symmetry, features, metric, intensity, normalize, pca
+        Features, as for :func:`~bispectral_ot.match`.
+    frame
+        Placement of images, one for all sets or one for each. ``"auto"`` cuts off margins that an editor filled where
+        most images of one set have them and those of another have none; agreement of the sets plays no part.
+    labels
+        Add the distance between the classes of two images to their cost; class names need not agree.
+    permutations, bootstrap
+        Number of permutations of a test (199 recommended; without labels) and of bootstrap samples for an interval of
+        each distance; 0 for none.
+    symmetry_tests
+        Test which changes explain the difference of each pair; see :func:`~bispectral_ot.comparing.symmetry_tests`.
+    level, test_images, seed
+        Significance level; maximum number of images per set, drawn at random, in tests and intervals; random seed.
+    reg, tol
+        Regularisation relative to :attr:`Comparison.scale`; tolerance on the marginal error.
+    working_memory, storage
+        Memory budget for all features and one cost, and storage of the cost; see :class:`~bispectral_ot.Cost`.
+    store
+        Folder in which finished parts are kept under a hash of pixels, labels and options, for a later call to reuse.
+    client, progress
+        A ``distributed.Client``, and a function ``progress(stage, done, total)``; the stage ``"pairs"`` counts solves.
+
+    Examples
+    --------
+    >>> import bispectral_ot as bot
+    >>> first, second = bot.split_halves(bot.load("digits"), per_class=20)
+    >>> comparison = bot.compare({"first": first, "second": second}, permutations=19)
+    >>> bool(comparison.pair("first", "second").p_value > 0.05)
+    True
+    """
+    options = CompareOptions(
+        symmetry=symmetry,
+        features=features,
+        metric=metric,
+        intensity=intensity,  # type: ignore[arg-type]
+        normalize=normalize,
+        pca=pca,
+        labels=labels,
+        permutations=permutations,
+        bootstrap=bootstrap,
+        symmetry_tests=symmetry_tests,
+        level=level,
+        reg=reg,
+        tol=tol,
+        test_images=test_images,
+        seed=seed,
+        storage=storage,
+    )
+    with runtime.running(progress=progress, memory=working_memory, engine=as_engine(client)):
+        kind: Kind | None = "sphere" if symmetry == "so3" or features == "sphere-bispectrum" else None
+        return compare_sets(*named_sets(sets, kind, frame), options, Store(store))
+
+
+def compare_sets(names: Sequence[str], sets: Sequence[Dataset], options: CompareOptions, store: Store) -> Comparison:
+    """Comparison of named datasets; progress, memory budget and engine are those of the execution context."""
+    check_repeats(options.permutations, options.bootstrap, options.level)
+    asked = {name: getattr(options, name) for name in ("symmetry", "metric", "intensity")}
+    choice = choose_features(options.features, **asked, kind=sets[0].kind)
+    if choice.symmetry == "so3-shapes":
+        sets = [as_shapes(dataset) for dataset in sets]
+    # all work is done in an order that only content decides: the order of the arguments changes no digit
+    hashes = [dataset_hash(dataset) for dataset in sets]
+    order = sorted(range(len(names)), key=lambda place: hashes[place])
+    datasets, rank = [sets[place] for place in order], np.argsort(order)
+    stages, largest_set = Stages(), max(map(len, datasets))
+    with stages.measured("features"):
+        space = FittedFeatures(
+            datasets,
+            choice,
+            normalize=options.normalize,
+            pca=options.pca,
+            storage=options.storage,
+            solver_bytes=Sinkhorn().extra_bytes((largest_set, largest_set)),
+            within=True,
+            sample=pooled_sample(datasets, seed=options.seed),
+        )
+    for found, dataset in zip(space.statistics, datasets, strict=True):
+        if found.constant_images == len(dataset):
+            raise InputError(f"all images of {dataset.name!r} are constant (blank); leave the set out.")
+    with space:
+        unlabelled = ground = GroundCost(space)
+        classes, divergence = None, Divergence(reg=options.reg, tol=options.tol)
+        if options.labels:
+            with stages.measured("classes"):
+                titles = [names[place] for place in order]
+                classes, codes = class_distances(ground, titles, datasets, divergence, seed=options.seed)
+                ground = GroundCost(space, codes, classes.matrix)
+                classes = classes.ordered(names, ground.scale)
+        context = content_hash(
+            [__version__, sorted(hashes), options.to_json(), space.storage, choice.name, repr(choice.transformer)],
+            # the representation of a custom transformer need not tell what it computes
+            [] if options.features is None or isinstance(options.features, str) else list(space.features),
+        )
+        keys = [hashes[place] for place in order]
+        with stages.measured("transport"):
+            solver = PairwiseSolver(ground, unlabelled, keys, context, divergence, options, store)
+            pairs, biases = solver.solve_all()
+    tests, changes = list(combinations(range(len(names)), 2)), []
+    with stages.measured("symmetry tests"):
+        for i, j in tests if options.symmetry_tests else ():
+            call = options.permutations or DEFAULT_PERMUTATIONS, options.level, options.test_images, options.seed
+            parts = ["symmetry tests", __version__, hashes[i], hashes[j], call]
+            result = store.result(parts, SymmetryTests, partial(test_changes, sets[i], sets[j], *call))
+            changes.append(replace(result, source=names[i], target=names[j]))
+    facts = {"symmetry": choice.symmetry, "features": choice.name, "metric": choice.metric, "storage": space.storage}
+    frames = {"frame": [dataset.frame for dataset in sets], "reused": store.reused}
+    return Comparison(
+        names=tuple(names),
+        sizes=tuple(map(len, sets)),
+        pairs=tuple(replace(pairs[rank[i], rank[j]], source=names[i], target=names[j]) for i, j in tests),
+        biases=tuple(biases[place] for place in rank),
+        scale=ground.scale,
+        labels=tuple(map(label_names, sets)),
+        class_distances=classes,
+        symmetry_tests=tuple(changes),
+        options=options,
+        settings=options.to_json() | space.settings | facts | frames,
+        seconds=stages.seconds,
+    )
+
+
+def pooled_sample(datasets: Sequence[Dataset], *, seed: int) -> list[Dataset]:
+    """Images that decide a fit: drawn at random from all sets together, and in an order that no set decides.
+
+    With a fixed number of images of each set, permutation tests on the fitted features would not be exact.
+    """
+    sizes = [len(dataset) for dataset in datasets]
+    chosen = np.sort(np.random.default_rng(seed).permutation(sum(sizes))[:SAMPLE])
+    rows = np.split(chosen, np.searchsorted(chosen, np.cumsum(sizes)[:-1]))
+    starts = np.cumsum([0, *sizes[:-1]])
+    parts = [each.select(at - start) for each, at, start in zip(datasets, rows, starts, strict=True) if len(at)]
+    if len({dataset.images.shape[1:] for dataset in datasets}) > 1:  # shapes in 3-D, or an error that the fit raises
+        return parts
+    images = stacked(parts)
+    mixed = images[np.random.default_rng([seed, 1]).permutation(len(images))]
+    return [Dataset.from_vectors(mixed) if datasets[0].kind == "vectors" else Dataset(mixed, kind=datasets[0].kind)]
+
+
+@dataclass(frozen=True)
+class PairwiseSolver:
+    """Solves and tests of a comparison, each made once and kept in a store under hashes.
+
+    ``ground`` and ``unlabelled`` are the costs with and without the distances between classes, ``keys`` the hashes of
+    the sets, and ``context`` is that of everything else that decides a result: all sets and options.
+    """
+
+    ground: GroundCost
+    unlabelled: GroundCost
+    keys: list[str]
+    context: str
+    divergence: Divergence
+    options: CompareOptions
+    store: Store
+
+    def solve_all(self) -> tuple[dict[tuple[int, int], Pair], list[SamplingBias]]:
+        """All pairs in both orders, and the sampling bias of all sets; one cost at a time."""
+        count = len(self.keys)
+        tasks = [*((place,) for place in range(count)), *combinations(range(count), 2)]
+        own: list[Potentials] = []
+        biases: list[SamplingBias] = []
+        pairs: dict[tuple[int, int], Pair] = {}
+        for number, places in enumerate(tasks):
+            runtime.progress("pairs", number, len(tasks))
+            parts = [self.context, [self.keys[place] for place in places]]
+            if len(places) == 1:
+                own.append(self.store.result(["self", parts], Potentials, partial(self._self_term, *places)))
+                biases.append(self.store.result(["bias", parts], SamplingBias, partial(self._bias, *places)))
+                continue
+            i, j = places
+            pairs[i, j] = self.store.result(["pair", parts], Pair, partial(self._pair, i, j, own, biases))
+            pairs[j, i] = pairs[i, j].swapped()
+        runtime.progress("pairs", len(tasks), len(tasks))
+        return pairs, biases
+
+    def _self_term(self, place: int) -> Potentials:
+        return self.divergence.solve(self.ground.cost(place, place), within=True)
+
+    def _bias(self, place: int) -> SamplingBias:
+        """Sampling bias of a set, relative to the scale."""
+        at, scale = self._draw(place, _SPLIT_IMAGES), self.ground.scale
+        pool = self.divergence.pool(self.ground.among([(place, at)]), scale=scale)
+        found = sampling_bias(pool, len(at), self._random("halves", place))
+        return SamplingBias(found.constant / scale, found.offset)
+
+    def _pair(self, i: int, j: int, own: Sequence[Potentials], biases: Sequence[SamplingBias]) -> Pair:
+        cross, scale = self.divergence.solve(self.ground.cost(i, j)), self.ground.scale
+        n, m = len(cross.source), len(cross.target)
+        source = (cross.source - own[i].source) / (n * scale)
+        target = (cross.target - own[j].source) / (m * scale)
+        # potentials are known up to a constant that moves from one side to the other: both sides get the same sum
+        shift = (source.sum() - target.sum()) / 2
+        source, target = source - shift / n, target + shift / m
+        # most mass of i goes to the j where potential - cost is largest
+        costs = self.ground.block((i, largest(source)), (j, slice(None)))
+        costs_back = self.ground.block((j, largest(target)), (i, slice(None)))
+        p_value, deviations = self._test(i, j)
+        distance = float(source.sum() + target.sum())
+        return Pair(
+            source="",
+            target="",
+            distance=distance,
+            error=(cross.error + (own[i].error + own[j].error) / 2) / scale,
+            reference=biases[i].part(n) + biases[j].part(m),
+            source_contributions=source,
+            target_contributions=target,
+            source_counterparts=(cross.target - costs).argmax(axis=1),
+            target_counterparts=(cross.source - costs_back).argmax(axis=1),
+            p_value=p_value,
+            low=distance + deviations[0] if deviations else None,
+            high=distance + deviations[1] if deviations else None,
+            converged=cross.converged and own[i].converged and own[j].converged,
+        )
+
+    def _test(self, i: int, j: int) -> tuple[float | None, list[float]]:
+        """P-value of a permutation test, and ends of the bootstrap interval less the distance, where asked for."""
+        chosen = [(place, self._draw(place, self.options.test_images)) for place in (i, j)]
+        n, m = (len(at) for _, at in chosen)
+        p_value, deviations = None, []
+        if self.options.permutations:
+            # without labels, which would reveal the set of an image; the scale is that of the pool: both sets enter
+            # every part of the test alike
+            costs = self.unlabelled.among(chosen)
+            pool = self.divergence.pool(costs, scale=cost_scale(costs))
+            random = self._random("test", i, j)
+            p_value = permutation_test(costs, pool, (n, m), self.options.permutations, random)
+        if self.options.bootstrap:
+            pool = self.divergence.pool(self.ground.among(chosen), scale=self.ground.scale)
+            moved = bootstrap_deviations(pool, (n, m), self.options.bootstrap, self._random("bootstrap", i, j))
+            # deviations of a sample of test_images are wider than those of the whole set
+            shrink = np.sqrt((1 / self._size(i) + 1 / self._size(j)) / (1 / n + 1 / m)) / self.ground.scale
+            deviations = (np.quantile(moved, [self.options.level / 2, 1 - self.options.level / 2]) * shrink).tolist()
+        return p_value, deviations
+
+    def _size(self, place: int) -> int:
+        return len(self.ground.space.features[place])
+
+    def _draw(self, place: int, most: int) -> NDArray[np.int64]:
+        """Positions of at most ``most`` images of a set, drawn at random."""
+        return np.sort(self._random("draw", place).permutation(self._size(place))[:most])
+
+    def _random(self, purpose: str, *places: int) -> np.random.Generator:
+        return np.random.default_rng(int(content_hash(purpose, self.options.seed, [self.keys[i] for i in places]), 16))
+
+
+def named_sets(
+    sets: Mapping[str, AnySet] | Sequence[AnySet], kind: Kind | None = None, frame: str | Sequence[str] = "canvas"
+) -> tuple[tuple[str, ...], list[Dataset]]:
+    """Names and datasets, or an :class:`InputError` that says why they cannot be compared.
+
+    ``kind`` is that of sets that are loaded, ``frame`` their placement.
+    """
+    if isinstance(sets, (str, os.PathLike, Dataset)) or not isinstance(sets, (Mapping, Sequence)):
+        raise InputError(
+            f"sets must be a mapping from names to sets, or a list of them, got {type(sets).__name__}; "
+            "write compare({'first': one, 'second': other})."
+        )
+    given = dict(sets) if isinstance(sets, Mapping) else {f"set {place}": each for place, each in enumerate(sets)}
+    names = [str(name) for name in given]
+    datasets = as_datasets(list(given.values()), names, kind=kind, frames=FrameChoice(frame))
+    if not isinstance(sets, Mapping):
+        names = [dataset.name for dataset in datasets]
+    if len(names) < 2:
+        raise InputError(f"at least two sets are needed for a comparison, got {len(names)}.")
+    for name, dataset in zip(names, datasets, strict=True):
+        if names.count(name) > 1:
+            raise InputError(f"two sets are called {name!r}; give each a name of its own, in a mapping.")
+        if len(dataset) < 2:
+            raise InputError(f"{name!r} has one image only; a set needs two at least.")
+        if dataset.kind != datasets[0].kind:
+            kinds = f"{names[0]!r} is of the kind {datasets[0].kind!r} but {name!r} is of {dataset.kind!r}"
+            raise InputError(f"{kinds}; sets of different kinds cannot share a feature space.")
+    return tuple(names), [replace(dataset, name=name) for dataset, name in zip(datasets, names, strict=True)]
+
+
+def check_repeats(permutations: int, bootstrap: int, level: float) -> None:
+    """Refuse numbers of repeats that cannot give a result at the level."""
+    fewest = int(np.ceil(1 / level - 1e-9)) - 1
+    if 0 < permutations < fewest:
+        raise InputError(
+            f"{permutations} permutations cannot give a p-value of {level:g}: the least is 1 / ({permutations} + 1); "
+            f"ask for {fewest} at least, better for {10 * (fewest + 1) - 1}."
+        )
+    if 0 < bootstrap < 2 * fewest:
+        raise InputError(
+            f"{bootstrap} bootstrap samples are too few for a level of {level:g}; use {2 * fewest} or more."
+        )
