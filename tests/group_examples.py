@@ -90,18 +90,6 @@ def triple_correlation_bispectrum(
     return total
 
 
-def same_power_signal(group: FiniteGroup, signal: NDArray[np.float64], *, seed: int = 0) -> NDArray[np.float64]:
-    """A real signal with the same (left) power spectrum: irreps are moved apart, conjugate ones together."""
-    moves = np.random.default_rng(seed).integers(group.order, size=len(group.irreps))
-    moves = moves[np.minimum(np.arange(len(moves)), group.conjugate_irrep)]
-    coefficients = [
-        irrep[move] @ part for part, irrep, move in zip(group.fourier(signal), group.irreps, moves, strict=True)
-    ]
-    moved = group.inverse_fourier(coefficients)
-    np.testing.assert_allclose(moved.imag, 0, atol=1e-12)
-    return moved.real
-
-
 def is_translate(group: FiniteGroup, first: NDArray[np.float64], second: NDArray[np.float64]) -> bool:
     """Whether some element moves one signal to the other."""
     moved = (group.translate(first, element) for element in range(group.order))

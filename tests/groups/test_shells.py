@@ -3,9 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.linalg
-import scipy.ndimage
 from scipy.spatial.transform import Rotation
-from sklearn.base import clone
 
 from bispectral_ot.datasets.clouds import pack_clouds
 from bispectral_ot.errors import InputError
@@ -94,65 +92,21 @@ def test_columns_are_what_the_index_map_says():
     assert weights == [{0.5}, {1.0}]
 
 
-def test_a_shell_cannot_turn_by_itself():
-    shapes = clouds(1, n_points=400)
-    shapes -= shapes.mean(axis=1, keepdims=True)
-    radii = np.linalg.norm(shapes[0], axis=1)
-    inner = radii < np.median(radii)
-    # both parts have their centroid at the origin, so turning one of them moves nothing else
-    for part in (inner, ~inner):
-        shapes[0, part] -= shapes[0, part].mean(axis=0)
-    partly = shapes.copy()
-    partly[0, inner] = Rotation.from_euler("xyz", [1, 1, 1]).apply(shapes[0, inner])
-    shells = ShellBispectrum().fit(shapes)
-    for order in (2, 3):
-        columns = shells.index_map_["order"] == order
-        assert change(shells.transform(partly)[:, columns], shells.transform(shapes)[:, columns]) > 1e-2
-
-
-def test_a_stretched_shape_keeps_its_round_form():
-    """Up to the thickness that is added to it, and to the turn between the two."""
-    rng = np.random.default_rng(0)
-    shapes = clouds(3, n_points=500)
-    stretched = [shape @ (np.eye(3) + 0.25 * rng.uniform(-1, 1, (3, 3))) for shape in shapes]
-    shells = ShellBispectrum().fit(shapes)
-    columns = shells.index_map_["round"] == 1
-    before, after = shells.transform(shapes), shells.transform(stretched)
-    moved = change(after[:, columns], before[:, columns])
-    assert moved.max() < 0.03
-    assert (change(after[:, ~columns], before[:, ~columns]) > 3 * moved).all()
-
-
-def solid(side=16):
-    """An L-shaped body in a volume, brighter at one end, no symmetry of its own."""
-    volume = np.zeros((side, side, side))
+def test_volumes_may_be_turned_moved_and_made_brighter():
+    volume = np.zeros((16, 16, 16))
     volume[4:12, 4:7, 5:9] = 1
     volume[4:7, 4:13, 5:8] = 2
-    volume[10:12, 4:7, 9:12] = 3
-    return volume
-
-
-def test_volumes_are_points_with_weights():
-    volume = solid()
-    shells = ShellBispectrum(n_shells=3, lmax=2).fit(volume[None])
-    given = shells.shell_coefficients(volume[None]).reshape(2, 3, 9)[0]
-    filled = np.argwhere(volume > 0).astype(float)
-    masses = volume[volume > 0] / volume.sum()
-    np.testing.assert_allclose(given, literal_coefficients(filled, masses, 3, 2), atol=1e-12)
-
-
-def test_volumes_may_be_turned_moved_and_made_brighter():
-    volume = solid()
-    shells = ShellBispectrum().fit([volume])
+    shells = ShellBispectrum(scale=False).fit([volume])
     features = shells.transform([volume])
     quarter, padded = np.rot90(volume, axes=(1, 2)), np.pad(volume, ((0, 0), (3, 1), (0, 5)))
     for moved in (quarter, np.roll(volume, 2, axis=2), padded, 7 * volume + 3):
         assert change(shells.transform([moved]), features) < 1e-5
-    large = np.kron(volume, np.ones((2, 2, 2)))
-    turned = scipy.ndimage.rotate(large, 33, axes=(0, 1), order=1)
-    bar = np.zeros((20, 20, 20))
-    bar[5:15, 8:12, 8:12] = 1
-    assert change(shells.transform([turned]), features) < 0.25 * change(shells.transform([bar]), features)
+    large = shells.transform([np.kron(volume, np.ones((2, 2, 2)))])
+    assert change(large, features) > 0.05
+    assert (
+        change(ShellBispectrum().fit([volume]).transform([1.5 * quarter]), ShellBispectrum().fit_transform([volume]))
+        < 1e-5
+    )
 
 
 def test_handedness_is_seen_by_the_bispectrum_only():
@@ -167,32 +121,15 @@ def test_handedness_is_seen_by_the_bispectrum_only():
     assert np.abs(before[:, odd]).max() > 1e-3
 
 
-def test_lists_of_clouds_of_any_size_and_meshes():
-    rng = np.random.default_rng(0)
-    shapes = clouds(2)
-    shells = ShellBispectrum().fit([shapes[0], shapes[1, :150]])
-    np.testing.assert_array_equal(shells.transform(list(shapes)), shells.transform(shapes))
-    vertices, faces = CLASSES["box"](rng)
+def test_lists_padded_clouds_and_meshes():
+    shapes = clouds(2).astype(np.float32)
+    parts = [shapes[0], shapes[1, :150]]
+    shells = ShellBispectrum().fit(parts)
+    np.testing.assert_array_equal(shells.transform(pack_clouds(parts)), shells.transform(parts))
+    vertices, faces = CLASSES["box"](np.random.default_rng(0))
     features = shells.transform([(vertices, faces)])
     turned = Rotation.from_euler("xyz", [1, 2, 3]).apply(vertices)
     assert change(shells.transform([(turned, faces)]), features) < 1e-6
-    more = clone(shells).set_params(n_samples=20_000).fit([(vertices, faces)])
-    assert change(more.transform([(vertices, faces)]), features) < 0.1
-
-
-def test_padding_with_nan_is_no_part_of_a_cloud():
-    shapes = clouds(2)
-    packed = pack_clouds([shapes[0], shapes[1, :150]])
-    shells = ShellBispectrum().fit(packed)
-    expected = shells.transform([shapes[0].astype(np.float32), shapes[1, :150].astype(np.float32)])
-    np.testing.assert_array_equal(shells.transform(packed), expected)
-
-
-def test_without_scaling_sizes_differ():
-    shapes = clouds(2)
-    shells = ShellBispectrum(scale=False).fit(shapes)
-    assert change(shells.transform(turn(shapes)), shells.transform(shapes)).max() < 1e-6
-    assert change(shells.transform(1.5 * shapes), shells.transform(shapes)).min() > 0.05
 
 
 def test_shapes_find_their_class_however_they_are_turned():

@@ -14,7 +14,7 @@ from bispectral_ot.datasets import rotate
 from bispectral_ot.features import PolarSpectrum, ShellBispectrum, SphereBispectrum, project_to_sphere
 from bispectral_ot.poses import estimate_poses, find_motions, turn_image, upright_images
 from bispectral_ot.poses.motions import wrapped
-from bispectral_ot.poses.planar import PlanarMotions, cross_spectra
+from bispectral_ot.poses.planar import PlanarMotions
 
 RANDOM = np.random.default_rng(0)
 
@@ -57,12 +57,6 @@ def test_quarter_turns_and_mirrors_are_undone(symmetry, mirror, quarters):
     np.testing.assert_allclose(poses.fits, 1, atol=1e-5)
 
 
-def test_an_angle_is_counter_clockwise_as_displayed():
-    turned = np.rot90(IMAGES, axes=(1, 2))  # counter-clockwise by 90 degrees
-    np.testing.assert_allclose(poses_of(turned, IMAGES, "rotation").angles, -90, atol=0.01)
-    np.testing.assert_allclose(poses_of(IMAGES, turned, "rotation").angles, 90, atol=0.01)
-
-
 @settings(max_examples=20, deadline=None)
 @given(st.floats(-180, 180))
 def test_any_turn_is_found_between_the_angles_of_the_grid(angle):
@@ -71,12 +65,6 @@ def test_any_turn_is_found_between_the_angles_of_the_grid(angle):
     assert poses.mirrored is None
     assert poses.shifts is None
     assert poses.rotations is None
-
-
-def test_colour_images_turn_by_all_their_channels():
-    colours = np.stack([IMAGES, IMAGES[::-1], np.zeros_like(IMAGES)], axis=-1)
-    for symmetry in ("rotation", "d4"):
-        np.testing.assert_allclose(poses_of(np.rot90(colours, axes=(1, 2)), colours, symmetry).angles, -90, atol=0.01)
 
 
 @settings(max_examples=20, deadline=None)
@@ -134,30 +122,6 @@ def test_coefficients_are_those_of_the_features_that_were_matched_by():
     assert find_motions("rotation", IMAGES, spectrum).spectrum is spectrum
     sphere = SphereBispectrum(lmax=3).fit(project_to_sphere(IMAGES))
     assert find_motions("so3", project_to_sphere(IMAGES), sphere).lmax == 3
-
-
-@pytest.mark.parametrize("mirrors", [False, True])
-def test_cross_spectra_are_sums_of_products(mirrors):
-    starts = np.array([0, 4, 10, 12])
-    source, target = (RANDOM.normal(size=(n, 12)).astype(np.float32) for n in (3, 5))
-    indices = np.array([[0, 4], [2, -1], [3, 3]])
-    out = np.empty((3, 2, 1 + mirrors, 6), dtype=np.float32)
-    cross_spectra(source, target, indices, starts, mirrors, out)
-
-    def complex_parts(row, frequency):
-        real, imaginary = np.split(row[starts[frequency] : starts[frequency + 1]], 2)
-        return real + 1j * imaginary
-
-    for i, j in np.ndindex(3, 2):
-        for frequency in range(3):
-            if indices[i, j] < 0:
-                assert not out[i, j].any()
-                continue
-            x, y = complex_parts(source[i], frequency), complex_parts(target[indices[i, j]], frequency)
-            for sheet, value in enumerate([(x * y.conj()).sum(), (x.conj() * y.conj()).sum()][: 1 + mirrors]):
-                np.testing.assert_allclose(
-                    out[i, j, sheet, [frequency, 3 + frequency]], [value.real, value.imag], rtol=1e-4, atol=1e-5
-                )
 
 
 def test_the_fit_is_the_inner_product_with_the_turned_image():
