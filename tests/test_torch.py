@@ -201,6 +201,28 @@ def test_bad_points_are_refused(x, y, options, message):
         bot_torch.sinkhorn_divergence(x, y, **options)
 
 
+def test_tensors_on_two_devices_are_refused_with_both_shapes():
+    message = r"cpu torch.float32 \(3, 2\) and meta torch.float32 \(4, 2\) for y"
+    with pytest.raises(InputError, match=message):
+        bot_torch.sinkhorn_divergence(torch.ones(3, 2), torch.ones(4, 2, device="meta"))
+    with pytest.raises(InputError, match=r"share device and dtype.*\(3, 8, 8\).*\(2, 8, 8\)"):
+        bot_torch.BispectralLoss()(torch.ones(2, 8, 8), torch.ones(3, 8, 8).double())
+
+
+@pytest.mark.filterwarnings("ignore::bispectral_ot.errors.DataWarning")
+def test_numpy_functions_take_tensors_without_their_gradient():
+    images = torch.tensor(DIGITS, requires_grad=True)
+    labels = torch.arange(40) % 4
+    match = bot.match(bot.Dataset(images[:20]), bot.Dataset(images[20:].double(), labels[20:]))
+    assert match.distance == pytest.approx(bot.match(DIGITS[:20], bot.Dataset(DIGITS[20:], labels[20:])).distance)
+    assert bot.compare({"a": images[:20], "b": images[20:].bfloat16()}, permutations=0).distances[0, 1] >= 0
+    rows = images.flatten(1)
+    assert bot.Cost(rows, rows[:5], "l2").shape == bot.Cost.from_matrix(torch.cdist(rows, rows[:5])).shape == (40, 5)
+    np.testing.assert_array_equal(
+        bot.RingBispectrum().fit(images).transform(images), bot.RingBispectrum().fit_transform(DIGITS)
+    )
+
+
 def test_bad_images_are_refused():
     module = bot_torch.to_torch(features.RingBispectrum().fit(DIGITS))
     for images, message in (

@@ -29,6 +29,14 @@ def printable(text: object) -> str:
     return "".join(c.encode("unicode_escape").decode() if escape else c for c, escape in pairs)
 
 
+def detached(data: Any) -> Any:
+    """Tensor of PyTorch on the CPU without its gradient (bfloat16 as float32); anything else unchanged."""
+    if not (hasattr(data, "detach") and hasattr(data, "requires_grad")):
+        return data
+    plain = data.detach().cpu()
+    return plain.float() if "bfloat16" in str(plain.dtype) else plain
+
+
 def advise(name: Any, known: Iterable[str]) -> str:
     """Write the end of an error about an unknown name: the nearest of the known names, and all of them."""
     known = list(known)

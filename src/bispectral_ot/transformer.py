@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from bispectral_ot.checks import detached
 from bispectral_ot.engines import Block, Threads, row_blocks
 from bispectral_ot.errors import DataWarning, InputError, MemoryBudgetError, warn
 from bispectral_ot.literals import METRICS
@@ -205,7 +206,7 @@ class BatchTransformer(TransformerMixin, BaseEstimator, ABC):
         if scipy.sparse.issparse(X):
             raise InputError("sparse input is not supported; give a dense array (X.toarray()).")
         try:
-            X = X if hasattr(X, "ndim") else np.asarray(X)
+            X = detached(X) if hasattr(X, "ndim") else np.asarray(X)
             shape: tuple[int, ...] | None = None
             if not reset and X.ndim > 1 and X.shape == self.image_shape_ and X.shape[0] > 1:  # (1, w) is a row
                 raise InputError(f"expected a batch of images, got one of shape {X.shape}; give it as image[None].")

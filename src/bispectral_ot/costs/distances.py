@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bispectral_ot.checks import check_choice, check_integer
+from bispectral_ot.checks import check_choice, check_integer, detached
 from bispectral_ot.errors import DataWarning, InputError, warn
 from bispectral_ot.literals import METRICS, Metric
 
@@ -276,7 +276,7 @@ def _frequency_starts(index_map: NDArray[np.void], n_columns: int) -> list[int]:
 def as_real(x: Any, name: str, dtype: Any) -> NDArray[Any]:
     """``x`` as a contiguous array of real numbers; those beyond the type become infinite, for the caller to name."""
     try:
-        array = np.asarray(x)
+        array = np.asarray(detached(x))
         if array.dtype.kind != "c":
             with np.errstate(over="ignore"):
                 return np.ascontiguousarray(array, dtype=dtype)
@@ -292,7 +292,7 @@ def _as_features(source: Floats, target: Floats, may_shift: bool) -> tuple[Rows,
         raise InputError(
             f"source has {columns[0]} columns but target has {columns[1]}; both must come from the same transformer."
         )
-    exact = np.asarray(source), np.asarray(target)
+    exact = np.asarray(detached(source)), np.asarray(detached(target))
     # memory maps are too large for a second look
     if any(isinstance(x, np.memmap) for x in rounded) or all(np.can_cast(x.dtype, np.float32) for x in exact):
         return rounded

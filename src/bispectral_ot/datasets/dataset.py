@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bispectral_ot import drawing
-from bispectral_ot.checks import check_choice
+from bispectral_ot.checks import check_choice, detached
 from bispectral_ot.datasets.clouds import are_clouds, check_clouds
 from bispectral_ot.datasets.frames import Placement
 from bispectral_ot.errors import InputError
@@ -229,7 +229,7 @@ def check_images(images: ArrayLike, *, what: str, are_volumes: bool = False) -> 
     """Return ``images`` as a valid batch (see :class:`Dataset`), or raise an :class:`InputError`."""
     _refuse_masked(images, f"{what}: images")
     try:
-        batch: Any = images if is_chunked(images) else np.asarray(images)
+        batch: Any = images if is_chunked(images) else np.asarray(detached(images))
     except ValueError as error:  # a list of arrays of different shapes
         raise InputError(
             f"{what}: the images do not form one array ({error}); bring them to one size. Clouds of different sizes "
@@ -314,7 +314,7 @@ def check_vectors(vectors: ArrayLike, *, what: str) -> NDArray[np.float32]:
     """Rows (n, columns) of finite real numbers as float32, or an :class:`InputError`."""
     _refuse_masked(vectors, f"{what}: vectors")
     try:
-        rows = np.asarray(vectors)
+        rows = np.asarray(detached(vectors))
     except ValueError:
         raise InputError(f"{what}: the vectors have different lengths; give one array (n, columns).") from None
     if rows.ndim != 2 or 0 in rows.shape:
@@ -362,7 +362,7 @@ def check_labels(
             raise InputError(f"{len(classes)} classes are named but there are no labels; give labels too.")
         return None, ()
     _refuse_masked(labels, "labels")
-    values = np.asarray(labels)
+    values = np.asarray(detached(labels))
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]  # one column, as some .npz files have it
     if values.ndim != 1:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bispectral_ot.checks import detached
 from bispectral_ot.datasets.array_names import IMAGE_WORDS, LABEL_WORDS, array_source, choose_names, find_name
 from bispectral_ot.datasets.formats.encoded import PATH_WORDS, list_table
 from bispectral_ot.datasets.sources import FileSource, LazyDataset
@@ -47,6 +48,7 @@ def as_array(data: Any) -> Any:
     if isinstance(data, (np.ndarray, list, tuple)) or not hasattr(data, "__dlpack__"):
         return data
     try:
+        data = detached(data)
         return np.from_dlpack(data)
     except Exception as error:  # on a GPU, with a gradient, or of a type that NumPy does not have
         with suppress(Exception):
@@ -54,8 +56,7 @@ def as_array(data: Any) -> Any:
             if array.dtype.kind != "O":
                 return array
         raise InputError(
-            f"cannot read the {type(data).__name__} as an array ({error}); bring it to the CPU and detach it first, as "
-            "with tensor.detach().cpu()."
+            f"cannot read the {type(data).__name__} as an array ({error}); bring it to the CPU first."
         ) from None
 
 
