@@ -36,7 +36,7 @@ _SETTINGS: dict[str, tuple[float, ...]] = {
 
 
 def ours(x: Tensor, y: Tensor, reg: float, tol: float) -> Tensor:
-    """This package: potentials without a graph, one differentiable evaluation."""
+    """Potentials without a graph, one differentiable evaluation."""
     return sinkhorn_divergence(x, y, reg=reg, tol=tol)
 
 
@@ -70,7 +70,7 @@ METHODS: dict[str, Callable[[Tensor, Tensor, float, float], Tensor]] = {
 
 
 def measure(method: str, n: int, setting: float) -> dict[str, float]:
-    """Seconds of forward and backward pass of features and transport, peak memory above the features', and the value."""
+    """Seconds of both passes of features and transport, peak memory above that of the features, and the value."""
     digits = load("mnist-5k")
     chosen = np.random.default_rng(0).permutation(len(digits))[: 2 * n]
     images = np.asarray(digits.images, dtype=np.float32)[chosen] / 255

@@ -66,7 +66,7 @@ def test_arrays_of_other_libraries():
             return COLOURS
 
     np.testing.assert_array_equal(load(WithArray()).images, COLOURS)
-    with pytest.raises(InputError, match="cannot read the OnDevice as an array .*bring it to the CPU"):
+    with pytest.raises(InputError, match=r"cannot read the OnDevice as an array .*bring it to the CPU"):
         load(OnDevice(COLOURS))
 
 
