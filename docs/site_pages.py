@@ -28,7 +28,6 @@ ROOMS = {
 FURTHER = {
     "matching": (
         "matching.results.TopMatches",
-        "matching.results.LabelDetails",
         "matching.results.ClassProportions",
         "matching.results.ExpectedAccuracy",
         "matching.results.Shift",

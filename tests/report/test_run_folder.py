@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,21 @@ def test_everything_is_written_and_timed(match: bot.Match, tmp_path: Path) -> No
     with open(tmp_path / "outliers.csv", newline="") as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == content["outliers"]["sources"] + content["outliers"]["targets"]
+
+
+def test_writing_extracts_no_features_and_solves_nothing(
+    match: bot.Match, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for kind, name in (
+        (type(match.feature_map), "__call__"),
+        (type(match.feature_map), "fill"),
+        (bot.Sinkhorn, "solve"),
+    ):
+        monkeypatch.setattr(kind, name, None, raising=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", DataWarning)
+        write_match(tmp_path, match)
+    assert names(tmp_path) == RESULTS | DECORATIONS
 
 
 @pytest.mark.parametrize("broken", sorted(DECORATIONS))
@@ -90,7 +106,7 @@ def test_a_comparison_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     found = bot.compare(dict(zip(THREE, datasets, strict=True)), features="pixels", labels=True)
     content = write_comparison(tmp_path / "whole", found, datasets, extra={"warnings": []})
     tables = {"results.json", "distances.csv", "contributors.csv", "classes.csv", "class-distances.csv"}
-    figures = {f"figures/{name}.png" for name in ("distances", "tree", "map")}
+    figures = {f"figures/{name}.png" for name in ("distances", "map")}
     assert names(tmp_path / "whole") == tables | figures | {"page-data.json"}
     assert content["warnings"] == []
     with open(tmp_path / "whole" / "contributors.csv", newline="") as file:

@@ -204,18 +204,22 @@ def match_results(match: Match, table: ClassTable | None, poses: Poses | None = 
         "memory": match.memory,
     }
     if table is not None:
-        counts = pd.DataFrame(table.counts, table.rows, table.columns)
+        cells = [dict(zip(table.columns, map(int, row), strict=True)) for row in table.counts]
         content |= {
             "accuracy": table.accuracy,
             "majority": float(table.counts.sum(axis=1).max() / max(1, table.counts.sum())),
             "recall": table.recall,
-            "confusion": {name: {column: int(c) for column, c in row.items() if c} for name, row in counts.iterrows()},
+            "confusion": {
+                name: {label: count for label, count in row.items() if count}
+                for name, row in zip(table.rows, cells, strict=True)
+            },
         }
     if match.classes is not None:
         columns = match.class_proportions()._asdict()
         names: NDArray[Any] = columns.pop("classes")
         if match.source_labels is not None:
-            columns["true"] = np.equal.outer(names, match.source_labels).mean(axis=1)
+            counts = pd.Series(match.source_labels).value_counts(normalize=True)
+            columns["true"] = counts.reindex(names, fill_value=0.0).to_numpy()
         content["proportions"] = pd.DataFrame(columns, index=names.astype(str)).to_dict(orient="index")
     outliers = found_outliers(match)
     if outliers is not None:
