@@ -25,6 +25,8 @@ from bispectral_ot.memory import parse_bytes
 
 COMPARISON, TESTS, SOLVER, IMAGES, MEMORY, OUTPUT = "Comparison", "Tests", "Solver", "Images", "Memory", "Output"
 SCHEDULER_HELP = "Dask cluster: address of its scheduler (tcp://host:8786), or local:4 for 4 processes on this machine."
+_Position = Literal["mirrors", "quarter turns", "rotation", "translation", "scale"]
+Change = Literal["nothing", "intensity", "sharpness", _Position, "all of these"]
 _ROOT_HELP = "Folder of the official IDX files; nothing is downloaded."
 _STORAGE_HELP = "Storage of the distances: float32, compact (16-bit) or recompute (not stored)."
 _COUNT, _NATURAL = "of at least 1", "of at least 0"
@@ -327,14 +329,20 @@ class RuntimeOptions(Options):
 
 
 @dataclass(frozen=True, kw_only=True)
-class OutputOptions(Options):
-    """What a run prints, and whether it may replace an earlier one."""
+class PrintOptions(Options):
+    """What a command prints."""
 
     _of_the_call: ClassVar[tuple[str, ...]] = ("overwrite", "as_json", "quiet", "dry_run")
 
+    as_json: bool = option(False, "Print results as JSON and nothing else.", OUTPUT, flag=("--json",))
+    quiet: bool = option(False, "Print warnings, alarms and errors only.", OUTPUT, flag=("--quiet", "-q"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutputOptions(PrintOptions):
+    """What a run prints, and whether it may replace an earlier one."""
+
     overwrite: bool = option(False, "Replace an earlier run in the output folder.", OUTPUT)
-    as_json: bool = option(False, "Print results.json and nothing else.", OUTPUT, flag=("--json",))
-    quiet: bool = option(False, "Print warnings and errors only.", OUTPUT, flag=("--quiet", "-q"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -364,6 +372,19 @@ class PredictOptions(Options):
     poses: bool = option(False, "Estimate the pose of each image; written to poses.csv.", OUTPUT)
     split: Split = option("train", "Split of a dataset that has several.", IMAGES)
     root: Path | None = option(None, _ROOT_HELP, IMAGES)
+    seed: int = option(0, "Random seed.", IMAGES, bounds=_NATURAL)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MonitorOptions(Options):
+    """Options of ``monitor``."""
+
+    run_length: int = option(200, "Expected number of batches between false alarms.", TESTS, bounds="of at least 2")
+    allowing_for: Change = option("nothing", "Change that does not raise an alarm.", TESTS)
+    resize: str | None = option(
+        None, "Size of the reference images, such as 32 or 32x48.", IMAGES, shown="as they are", parse=parse_size
+    )
+    grey: bool = option(False, "Convert colour images to grey.", IMAGES)
     seed: int = option(0, "Random seed.", IMAGES, bounds=_NATURAL)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import get_args
 
@@ -37,13 +38,14 @@ def commands(group, *before: str) -> list[tuple[str, ...]]:
     return [words for name, each in inner.items() for words in commands(each, *before, name)] if inner else [before]
 
 
-@pytest.mark.parametrize("words", [(), *commands(get_command(app))], ids=" ".join)
+@pytest.mark.parametrize("words", [(), ("datasets",), *commands(get_command(app))], ids=" ".join)
 def test_help_fits_80_columns_and_has_an_example(words):
     page = CliRunner().invoke(app, [*words, "--help"], env={"COLUMNS": "80"}).stdout
     assert "…" not in page  # nothing is cut off
     assert "<bool>" not in page
     assert all(len(line) <= 80 for line in page.splitlines())
-    assert f"Example: bispectral-ot {' '.join(words)}".strip() in " ".join(page.split())
+    assert not re.search(r"<(str|path|int|list)", page)
+    assert words == ("datasets",) or f"Example: bispectral-ot {' '.join(words)}".strip() in " ".join(page.split())
 
 
 def test_choices_are_readable_and_checked(program):
@@ -69,6 +71,8 @@ def test_datasets_are_listed_with_their_places_and_fetched_by_name(show, program
         assert word in text
     assert "did you mean 'mnist'" in program("datasets", "fetch", "digits", "mnits").complaint
     assert "nothing to fetch" in show("datasets", "fetch", "digits")
+    assert {"mnist", "digits"} <= {each["name"] for each in program("datasets", "list", "--json").json}
+    assert program("datasets", "show", "digits", "--json").json["counts"]["0"] == 178
 
 
 def test_a_dataset_is_summarized(show, tmp_path: Path):

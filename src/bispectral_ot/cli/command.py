@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperArgument, TyperCommand, TyperGroup
 
 from bispectral_ot._version import __version__
 from bispectral_ot.checks import advise
@@ -30,16 +30,26 @@ class Command(TyperCommand):
 
     def get_params(self, ctx: Any) -> list[Any]:
         """Parameters with tidy help texts."""
-        return tidy(self, super().get_params(ctx))
+        return _tidy(self, super().get_params(ctx))
 
 
-def tidy(command: Any, parameters: list[Any]) -> list[Any]:
-    """Join the lines of paragraphs, which are broken again at the width of the terminal; flags get no type."""
+class Group(TyperGroup):
+    """A group of commands whose help fits into 80 columns."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Parameters with tidy help texts."""
+        return _tidy(self, super().get_params(ctx))
+
+
+def _tidy(command: Any, parameters: list[Any]) -> list[Any]:
+    """Join the lines of paragraphs, which are broken at the width of the terminal; flags and arguments get no type."""
     paragraphs = inspect.cleandoc(command.help or "").split("\n\n")
     command.help = "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
     for each in parameters:
         if getattr(each, "is_bool_flag", False) or getattr(each, "is_flag", False):
             each.metavar = ""
+        elif isinstance(each, TyperArgument):
+            each.display_type_rich = lambda **_: None  # type: ignore[method-assign]
     return parameters
 
 
@@ -62,7 +72,7 @@ def add_command(app: typer.Typer, function: Callable[..., None]) -> None:
     parameters = [
         *(each.replace(kind=keyword) for name, each in signature.items() if name not in kinds),
         *map(_parameter, sorted(fields.values(), key=lambda field: _PANELS.index(field.panel))),
-        inspect.Parameter("config_file", keyword, default=None, annotation=_CONFIG),
+        *([inspect.Parameter("config_file", keyword, default=None, annotation=_CONFIG)] if "out" in signature else []),
     ]
     call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     call.__annotations__ = {each.name: each.annotation for each in parameters}

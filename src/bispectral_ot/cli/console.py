@@ -28,6 +28,13 @@ def say(text: object) -> None:
     output.print(Text(printable(text)), soft_wrap=True)
 
 
+def print_json(data: Any) -> None:
+    """Print JSON on standard output."""
+    from bispectral_ot.files import to_json
+
+    print(to_json(data))
+
+
 @contextmanager
 def printing() -> Iterator[None]:
     """Raise an :class:`InputError` where standard output cannot be written in the block, such as on a full device."""

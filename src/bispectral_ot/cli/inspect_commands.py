@@ -13,12 +13,12 @@ from typing import Annotated
 
 import typer
 
-from bispectral_ot.cli.command import Command
-from bispectral_ot.cli.console import print_facts, print_table, progress_bars, say, shown_warnings
+from bispectral_ot.cli.command import Command, Group
+from bispectral_ot.cli.console import print_facts, print_json, print_table, progress_bars, say, shown_warnings
 from bispectral_ot.literals import Split
 from bispectral_ot.memory import available_memory, format_bytes
 
-datasets = typer.Typer(no_args_is_help=True, help="List, fetch and summarize datasets.")
+datasets = typer.Typer(cls=Group, no_args_is_help=True, help="List, fetch and summarize datasets.")
 _MOST_CLASSES = 60  # rows of a table
 _VARIABLES = ("BISPECTRAL_OT_CACHE", "BISPECTRAL_OT_DATA", "NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "TMPDIR")
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
@@ -36,13 +36,12 @@ def report(
 
     Example: bispectral-ot report runs/demo
     """
-    from bispectral_ot.files import to_json
     from bispectral_ot.report.page import write_report
 
     with shown_warnings() as told:
         path = write_report(run)
     if as_json:
-        typer.echo(to_json({"report": str(path), "bytes": path.stat().st_size, "warnings": told}))
+        print_json({"report": str(path), "bytes": path.stat().st_size, "warnings": told})
     else:
         say(f"{path} ({format_bytes(path.stat().st_size)})")
 
@@ -52,7 +51,7 @@ def info(as_json: AsJson = False) -> None:
 
     Example: bispectral-ot info
     """
-    from bispectral_ot.files import cache_folder, to_json
+    from bispectral_ot.files import cache_folder
     from bispectral_ot.runs import provenance
 
     origin = provenance()
@@ -67,7 +66,7 @@ def info(as_json: AsJson = False) -> None:
         "extras": {name: "yes" if installed else "no" for name, installed in extras().items()},
     }
     if as_json:
-        typer.echo(to_json(found))
+        print_json(found)
         return
     for name in ("libraries", "variables", "extras"):
         found[name] = ", ".join(f"{each} {value}" for each, value in found[name].items()) or "none"
@@ -88,7 +87,7 @@ def extras() -> dict[str, bool]:
 
 
 @datasets.command("list", cls=Command)
-def list_sets() -> None:
+def list_sets(as_json: AsJson = False) -> None:
     """List the named datasets and the place that each is read from.
 
     Example: bispectral-ot datasets list
@@ -101,7 +100,10 @@ def list_sets() -> None:
         size = "x".join(map(str, known.size))
         rows.append((known.name, known.title, *counts, size, len(known.classes), place(known.name)))
     header = ("name", "content", "train", "test", "size", "classes", "place")
-    print_table(header, rows, left=("name", "content", "size", "place"))
+    if as_json:
+        print_json([dict(zip(header, row, strict=True)) for row in rows])
+    else:
+        print_table(header, rows, left=("name", "content", "size", "place"))
 
 
 @datasets.command(cls=Command)
@@ -128,9 +130,14 @@ def fetch(names: Annotated[list[str], typer.Argument(metavar="NAME", help="Names
 @datasets.command(cls=Command)
 def show(
     source: Annotated[str, typer.Argument(metavar="NAME_OR_PATH", help="A named dataset, a folder or a file.")],
-    split: Annotated[Split, typer.Option(help="Split of a dataset that has several.")] = "train",
-    root: Annotated[Path | None, typer.Option(help="Folder of the official IDX files.")] = None,
-    resize: Annotated[str | None, typer.Option(help="Scale images to fit into this size: 32 or 32x48.")] = None,
+    split: Annotated[
+        Split, typer.Option(metavar="train|val|test", help="Split of a dataset that has several.")
+    ] = "train",
+    root: Annotated[Path | None, typer.Option(metavar="PATH", help="Folder of the official IDX files.")] = None,
+    resize: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="Scale images to fit into this size: 32 or 32x48.")
+    ] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Summarize a dataset: sizes, modes, type of the pixels, classes and their counts.
 
@@ -152,18 +159,20 @@ def show(
         dataset = read_together([listing], size=None if resize is None else parse_size(resize))[0]
     images, stored = dataset.images, {(info.height, info.width) for info in headers}
     modes = Counter(info.mode for info in headers).most_common() if len(headers) > 1 else []
-    print_facts(
-        {
-            "name": dataset.name,
-            KINDS[dataset.kind]: f"{len(dataset):,}",
-            "size": (f"{size_range(stored)}, read at " if len(stored) > 1 else "") + dataset.size_in_words,
-            **({"modes": ", ".join(f"{n:,} {mode}" for mode, n in modes)} if modes else {}),
-            "coordinates" if dataset.kind == "clouds" else "pixels": (
-                f"{images.dtype}, {np.nanmin(images):g} to {np.nanmax(images):g}"
-            ),
-            "classes": len(dataset.classes) if dataset.classes else "no labels",
-        }
-    )
+    facts = {
+        "name": dataset.name,
+        KINDS[dataset.kind]: f"{len(dataset):,}",
+        "size": (f"{size_range(stored)}, read at " if len(stored) > 1 else "") + dataset.size_in_words,
+        **({"modes": ", ".join(f"{n:,} {mode}" for mode, n in modes)} if modes else {}),
+        "coordinates" if dataset.kind == "clouds" else "pixels": (
+            f"{images.dtype}, {np.nanmin(images):g} to {np.nanmax(images):g}"
+        ),
+        "classes": len(dataset.classes) if dataset.classes else "no labels",
+    }
+    if as_json:
+        print_json(facts | {"counts": dict(zip(dataset.classes, dataset.class_counts.tolist(), strict=True))})
+        return
+    print_facts(facts)
     if dataset.classes:
         counts = [(name, f"{count:,}") for name, count in zip(dataset.classes, dataset.class_counts, strict=True)]
         print_table(("class", "images"), counts[:_MOST_CLASSES], left=["class"])

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import typer
 
-from bispectral_ot.cli.console import printing, progress_bars, shown_warnings
+from bispectral_ot.cli.console import print_json, printing, progress_bars, shown_warnings
 from bispectral_ot.options import Options, OutputOptions, ReportOptions, RuntimeOptions
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def run_job(
     in_place : whether to work in ``out`` itself, which can be resumed, instead of a temporary folder
     """
     from bispectral_ot.engines.cluster import connected
-    from bispectral_ot.files import to_json, write_json
+    from bispectral_ot.files import write_json
     from bispectral_ot.runs import new_run, run_record
 
     start = time.perf_counter()
@@ -76,7 +76,7 @@ def run_job(
         write_json(folder / "results.json", content)
     with printing():
         if output.as_json:
-            typer.echo(to_json({"run": str(out), **content}))
+            print_json({"run": str(out), **content})
         elif not output.quiet:
             result.show()
     if not result.converged:

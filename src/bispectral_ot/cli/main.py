@@ -13,11 +13,10 @@ from contextlib import suppress
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
 from bispectral_ot._version import __version__
 from bispectral_ot.cli import INTERRUPTED, received
-from bispectral_ot.cli.command import add_command, tidy
+from bispectral_ot.cli.command import Group, add_command
 from bispectral_ot.cli.compare_command import compare
 from bispectral_ot.cli.console import complain
 from bispectral_ot.cli.demo_command import demo
@@ -33,15 +32,11 @@ KEPT_ELSEWHERE, BAD_INPUT, BUG = 1, 2, 3
 _NO_ROOM = ("failed to map segment", "cannot allocate memory", "can't start new thread")
 
 
-class Program(TyperGroup):
+class Program(Group):
     """All commands. Every error is one line on standard error and an exit code.
 
     With ``--json`` it is on standard output as well: ``{"error": ..., "exit_code": ...}``.
     """
-
-    def get_params(self, ctx: Any) -> list[Any]:
-        """Parameters with tidy help texts."""
-        return tidy(self, super().get_params(ctx))
 
     def main(self, args: Sequence[str] | None = None, *_: Any, **options: Any) -> Any:
         """Run a command and exit."""

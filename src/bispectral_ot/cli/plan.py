@@ -7,10 +7,8 @@ import time
 import warnings
 from typing import TYPE_CHECKING
 
-import typer
-
 from bispectral_ot import runtime
-from bispectral_ot.cli.console import print_facts, progress_bars, say, shown_warnings
+from bispectral_ot.cli.console import print_facts, print_json, progress_bars, say, shown_warnings
 from bispectral_ot.cli.reading import list_pair, read_pair
 from bispectral_ot.memory import format_bytes
 from bispectral_ot.sampling import evenly_spaced
@@ -29,9 +27,7 @@ def print_plan(task: MatchTask) -> None:
     with shown_warnings(), progress_bars(quiet=task.output.quiet):
         plan = plan_match(task)
     if task.output.as_json:
-        from bispectral_ot.files import to_json
-
-        typer.echo(to_json(plan))
+        print_json(plan)
         return
     disk = f", and {format_bytes(float(plan['disk_bytes']))} of disk for features" if plan["disk_bytes"] else ""
     facts = {
