@@ -56,7 +56,7 @@ def test_arrays_become_the_shapes_that_they_can_be():
     [
         ([], "has no clouds"),
         (np.zeros((0, 5, 3)), "has no clouds"),
-        (np.zeros((5, 3)), r"shape \(n, points, 3\), got \(5, 3\); a single one is given as cloud\[None\]"),
+        (np.zeros((5, 3)), r"shape \(n, points, 3\), got \(5, 3\); use cloud\[None\]"),
         ([np.zeros((5, 3)), np.zeros((5, 2))], r"cloud 1 has shape \(5, 2\)"),
         ([np.zeros((5, 3)), np.zeros((0, 3))], r"cloud 1 has shape \(0, 3\)"),
         ([np.zeros((5, 3)), np.array([[1, np.nan, 1]])], "cloud 1 has 1 points that are NaN"),

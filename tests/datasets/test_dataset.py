@@ -59,21 +59,6 @@ def test_pixel_types(given_type: str, kept: str):
     assert Dataset(np.ones((1, 2, 2), dtype=given_type)).images.dtype == kept
 
 
-def test_rows_are_refused_with_what_to_do_for_each_meaning():
-    with pytest.raises(InputError) as caught:
-        Dataset(np.zeros((6, 60)))
-    for advice in (
-        "for one signal a row signals[:, :, None]",
-        "for a single image image[None]",
-        "for vectors Dataset.from_vectors(vectors).",
-    ):
-        assert advice in str(caught.value)
-    with pytest.raises(InputError, match=r"flattened images use images\.reshape\(-1, 28, 28\), for one signal a row"):
-        Dataset(np.zeros((6, 784)))
-    with pytest.raises(InputError, match="Clouds of different sizes are given as a list"):
-        Dataset([np.zeros((5, 3)), np.zeros((4, 3))])
-
-
 def test_classes_come_from_labels_of_any_kind():
     by_text = Dataset(IMAGES, np.array(["b", "a", "é", "a", "b", "b"]))
     assert by_text.classes == ("a", "b", "é")

@@ -290,10 +290,10 @@ def test_many_small_chunks_of_labels(tmp_path: Path):
     for number in range(n // 6):
         (tmp_path / f"a.zarr/labels/c/{number}").write_bytes(chunk)
     stages: list[str] = []
-    start = time.perf_counter()
+    start = time.process_time()
     with runtime.running(progress=lambda stage, done, total: stages.append(stage)):
         dataset = load(tmp_path / "a.zarr")
-    assert time.perf_counter() - start < 4
+    assert time.process_time() - start < 3  # Zarr itself takes 5 s
     assert "labels of a.zarr" in stages
     np.testing.assert_array_equal(dataset.labels, np.arange(n) % 6)
 

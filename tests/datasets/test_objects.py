@@ -135,21 +135,6 @@ def test_data_frames_with_paths(tmp_path: Path):
         load(pandas.DataFrame({"a": [1.0, 2.0]}))
 
 
-def test_annotated_data():
-    anndata = pytest.importorskip("anndata")
-    import pandas
-
-    table = pandas.DataFrame({"cell_type": list("abcabc")}, index=list(map(str, range(6))))
-    cells = anndata.AnnData(np.zeros((6, 2), np.float32), obs=table)
-    cells.obsm["X_pca"] = np.zeros((6, 5))
-    with pytest.raises(InputError, match=r"has 0 arrays of images .* among X_pca"):
-        load(cells)
-    cells.obsm["crops"] = COLOURS
-    dataset = load(cells)
-    np.testing.assert_array_equal(dataset.images, COLOURS)
-    assert (dataset.name, dataset.classes) == ("crops", ("a", "b", "c"))
-
-
 def test_items_of_mixed_sizes_and_items_that_are_no_images():
     data = MapStyle(lambda image: image[: 4 + int(image[0, 0, 0]) % 4], LABELS)
     with pytest.warns(DataWarning, match="and are compared at 7 x 7"):

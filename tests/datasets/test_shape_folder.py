@@ -6,11 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from PIL import Image
 
 import bispectral_ot as bot
 from bispectral_ot.datasets.clouds import cloud_points
-from bispectral_ot.errors import DatasetError, DataWarning, InputError
+from bispectral_ot.errors import DatasetError
 
 trimesh = pytest.importorskip("trimesh")
 
@@ -100,23 +99,3 @@ def test_damaged_files_are_named(tmp_path: Path, name: str, text: str, message: 
     write(tmp_path / "c" / name, text)
     with pytest.raises(DatasetError, match=f"(?s)cannot read the shape .*{name}: .*{message}.*repair or remove it"):
         bot.load(tmp_path)
-
-
-def test_folders_that_are_no_dataset(tmp_path: Path):
-    path = write(tmp_path / "loose.off", TRIANGLE)
-    with pytest.raises(DatasetError, match="is a single shape; name the folder"):
-        bot.load(path)
-    with pytest.raises(DatasetError, match=r"x\.glb is of an unknown kind; expected .*\.obj, \.off"):
-        bot.load(write(tmp_path / "x.glb", "?"))
-    write(tmp_path / "c" / "a.off", TRIANGLE)
-    with pytest.raises(DatasetError, match="1 shapes next to 1 sub-folders with shapes"):
-        bot.load(tmp_path)
-    path.unlink()
-    with pytest.raises(InputError, match="resize and grey: for flat images only"):
-        bot.load(tmp_path, resize=32)
-    for wrong in ({"n_points": 1}, {"n_points": 2.5}, {"seed": -1}):
-        with pytest.raises(InputError, match="must be an integer"):
-            bot.load(tmp_path, **wrong)
-    Image.new("L", (5, 5)).save(tmp_path / "c" / "preview.png")
-    with pytest.warns(DataWarning, match="images and shapes in 3-D; the shapes are read"):
-        assert len(bot.load(tmp_path)) == 1

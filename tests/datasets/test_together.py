@@ -55,17 +55,6 @@ def test_images_of_one_size_keep_it_up_to_128_pixels(tmp_path: Path):
     assert load(np.zeros((2, 200, 200))).images.shape == (2, 200, 200)  # an array in memory
 
 
-def test_cameras_that_were_turned_give_images_of_one_size(tmp_path: Path):
-    """The tag of a file says that it is displayed as 40 x 60, as the other is stored."""
-    turned = Image.Exif()
-    turned[0x0112] = 6
-    Image.new("L", (40, 60), 9).save(tmp_path / "a.jpg", exif=turned)
-    Image.new("L", (60, 40), 9).save(tmp_path / "b.jpg")
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert load(tmp_path).images.shape == (2, 40, 60)
-
-
 def test_sizes_that_differ_by_more_than_eight_times(tmp_path: Path):
     folder = folder_of(tmp_path, (10, 8), (90, 20))
     for size in (None, 30):

@@ -99,7 +99,7 @@ def store(tmp_path_factory):
 
 
 def test_paths_are_read_by_the_workers(client, folder, store, monkeypatch):
-    monkeypatch.setattr("bispectral_ot.datasets.chunks._CHUNK_IMAGES", 25)
+    monkeypatch.setattr("bispectral_ot.datasets.common_size._CHUNK_IMAGES", 25)
     monkeypatch.chdir(folder.parent)  # workers have another
     expected = bot.match("glyphs", store, **OPTIONS)
     found = bot.match("glyphs", store, client=client, **OPTIONS)
@@ -115,7 +115,7 @@ def test_paths_are_read_by_the_workers(client, folder, store, monkeypatch):
 
 @pytest.mark.parametrize("grey", [False, True])
 def test_files_of_several_kinds_become_one_in_all_chunks(tmp_path, monkeypatch, grey):
-    monkeypatch.setattr("bispectral_ot.datasets.chunks._CHUNK_IMAGES", 2)
+    monkeypatch.setattr("bispectral_ot.datasets.common_size._CHUNK_IMAGES", 2)
     for i in range(7):
         picture = Image.fromarray(np.full((8, 8), 30 * i + np.arange(8), dtype=np.uint8))
         deep = Image.fromarray(np.full((8, 8), 9000 * i + np.arange(8), dtype=np.uint16))
@@ -134,7 +134,7 @@ def test_a_folder_that_workers_cannot_see_is_named_with_the_worker(client, folde
 
 
 def test_chunks_of_another_size_are_named(folder, tmp_path, monkeypatch):
-    monkeypatch.setattr("bispectral_ot.datasets.chunks._CHUNK_IMAGES", 4)
+    monkeypatch.setattr("bispectral_ot.datasets.common_size._CHUNK_IMAGES", 4)
     for i in range(8):
         Image.fromarray(np.full((8, 8), i, dtype=np.uint8)).save(tmp_path / f"{i}.png")
     (source,) = as_datasets([tmp_path], ["source"], stay=True)

@@ -131,9 +131,7 @@ def arrange_axes(array: NDArray[Any], axes: str, what: object) -> NDArray[Any]:
     """
     axes = axes.lower()
     if len(axes) != array.ndim or axes.count("y") != 1 or axes.count("x") != 1 or 0 in array.shape:
-        raise DatasetError(
-            f"{what} has axes {axes!r} and shape {array.shape}; expected y and x, and others such as t, z, c."
-        )
+        raise DatasetError(f"{what} has axes {axes!r} and shape {array.shape}; expected y, x and others (t, z, c).")
     sizes = dict(zip(axes, array.shape, strict=False))
     channels = "s" if "s" in axes else "c" if 1 < sizes.get("c", 1) <= _MOST_CHANNELS else ""
     places = [axes.index(axis) for axis in f"yx{channels}"]

@@ -48,10 +48,7 @@ def check_clouds(clouds: Any, *, what: str) -> NDArray[np.float32]:
     """Clouds as :func:`pack_clouds` keeps them, or an :class:`InputError`."""
     if isinstance(clouds, np.ndarray) and clouds.dtype.kind != "O":
         if clouds.ndim != 3 or clouds.shape[2] != 3 or clouds.dtype.kind not in "uif":
-            raise InputError(
-                f"{what}: clouds must have shape (n, points, 3), got {clouds.shape}; a single one is given as "
-                "cloud[None]."
-            )
+            raise InputError(f"{what}: clouds must have shape (n, points, 3), got {clouds.shape}; use cloud[None].")
         if len(clouds) == 0:
             raise InputError(f"{what} has no clouds; at least one is needed.")
         for number, cloud in enumerate(clouds):
@@ -83,9 +80,7 @@ def _as_points(cloud: Any, what: str) -> NDArray[np.float32]:
         points = points.astype(np.float32, copy=False)
     wrong = int((~np.isfinite(points).all(axis=1)).sum())
     if wrong:
-        raise InputError(
-            f"{what} has {wrong} points that are NaN or infinite (or beyond float32); repair it or leave it out."
-        )
+        raise InputError(f"{what} has {wrong} points that are NaN or infinite (or beyond float32); repair it.")
     return points
 
 
@@ -122,13 +117,6 @@ def sample_surface(
     Each triangle gets its part of the points up to one, and those of a triangle cover it by a low-discrepancy sequence
     (the additive recurrence of the plastic number): sums over the points are much nearer to integrals over the
     surface than with independent points.
-
-    Parameters
-    ----------
-    vertices
-        (n_vertices, 3).
-    faces
-        (n_faces, 3): the numbers of the corners of each triangle.
     """
     check_integer("n_points", n_points, minimum=1)
     corners, numbers = np.asarray(vertices, dtype=np.float64), np.asarray(faces)

@@ -85,16 +85,11 @@ class Dataset:
                 raise InputError(f"{what}: there are {len(vectors)} vectors for {n} images; give one each.")
         labels, classes = check_labels(self.labels, tuple(str(c) for c in self.classes), n)
         if len(self.files) not in (0, n):
-            raise InputError(
-                f"files has {len(self.files)} entries but images has {n}; give one file name per image, or none."
-            )
+            raise InputError(f"files has {len(self.files)} entries but images has {n}; give one per image, or none.")
         if positions.size == 0:
             positions = np.arange(n)
         elif positions.shape != (n,) or positions.dtype.kind not in "iu" or positions.min() < 0:
-            raise InputError(
-                f"positions must be one row number (0 or more) for each of the {n} images, got {positions.dtype} of "
-                f"shape {positions.shape}."
-            )
+            raise InputError(f"positions must be {n} row numbers, got {positions.dtype} of shape {positions.shape}.")
         checked = {"images": images, "labels": labels, "classes": classes, "vectors": vectors}
         checked |= {"files": tuple(self.files), "positions": positions.astype(np.int64, copy=False)}
         for attribute, value in checked.items():
@@ -252,10 +247,7 @@ def check_images(images: ArrayLike, *, what: str, are_volumes: bool = False) -> 
     if is_chunked(batch):
         return cast(NDArray[Any], _check_chunks(batch, what))
     if not are_volumes and len(shape) == 4 and shape[1] <= 4 < shape[3]:
-        raise InputError(
-            f"{what}: images of shape {shape} have their channels first; expected (n, height, width, channels): use "
-            "numpy.moveaxis(images, 1, -1)."
-        )
+        raise InputError(f"{what}: shape {shape} has channels first; use numpy.moveaxis(images, 1, -1).")
     return as_pixels(batch, what)
 
 
@@ -289,8 +281,7 @@ def as_pixels(batch: NDArray[Any], what: str = "images") -> NDArray[Any]:
         if wrong.any():
             first = int(np.argmax(wrong > 0))
             raise InputError(
-                f"{what}: image {start + first} has {wrong[first]} pixels that are NaN or infinite (or beyond "
-                "float32); repair the image or leave it out."
+                f"{what}: image {start + first} has {wrong[first]} pixels that are NaN or infinite (or beyond float32)."
             )
         if block.dtype.itemsize > 2 and part.dtype != block.dtype:
             low, high = block.min(axis=1).astype(np.float64), block.max(axis=1).astype(np.float64)
@@ -317,10 +308,8 @@ def check_vectors(vectors: ArrayLike, *, what: str) -> NDArray[np.float32]:
         rows = np.asarray(detached(vectors))
     except ValueError:
         raise InputError(f"{what}: the vectors have different lengths; give one array (n, columns).") from None
-    if rows.ndim != 2 or 0 in rows.shape:
-        raise InputError(f"{what}: vectors must have shape (n, columns), got {rows.shape}.")
-    if rows.dtype.kind not in "buif":
-        raise InputError(f"{what}: vectors must be real numbers, but the array has type {rows.dtype}.")
+    if rows.ndim != 2 or 0 in rows.shape or rows.dtype.kind not in "buif":
+        raise InputError(f"{what}: vectors must be real numbers of shape (n, columns), got {rows.dtype} {rows.shape}.")
     with np.errstate(over="ignore"):  # a float64 beyond float32 becomes infinite and is refused below
         rows = rows.astype(np.float32, copy=False)
     finite = np.isfinite(rows).all(axis=1)

@@ -252,6 +252,10 @@ class SetGeometry(NamedTuple):
             float(median) if alike else None,
         )
 
+    def cut(self, least: float) -> Placement:
+        """Placement that cuts margins off, where more than this fraction of the images have them."""
+        return Placement("picture", self.picture_side) if self.pictures > least else Placement()
+
     def placement(self, frame: Frame, pixels: float, name: str) -> Placement:
         """Placement by a frame that was asked for; an error or a warning where the images do not suit it."""
         if frame == "content" and not self.clear:
@@ -325,15 +329,12 @@ class FrameChoice:
         """Placements for ``"auto"``."""
         geometries = [SetGeometry.of(images) for images in samples]
         fractions = [geometry.pictures for geometry in geometries]
-        if max(fractions) < _MANY or min(fractions) > _FEW:
+        if max(fractions) <= _MANY or min(fractions) > _FEW:
             return (Placement(),) * len(samples)
-        framed = [name for name, fraction in zip(names, fractions, strict=True) if fraction >= _MANY]
+        framed = [name for name, fraction in zip(names, fractions, strict=True) if fraction > _MANY]
         warn(
             f"frame 'picture' was chosen for {', '.join(framed)}: most images have a margin that an editor filled, "
             "which is cut off. To choose yourself, use frame=... (--frame).",
             DataWarning,
         )
-        return tuple(
-            Placement("picture", geometry.picture_side) if geometry.pictures >= _MANY else Placement()
-            for geometry in geometries
-        )
+        return tuple(geometry.cut(_MANY) for geometry in geometries)

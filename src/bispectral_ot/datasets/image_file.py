@@ -87,9 +87,7 @@ def _opened(content: Path | bytes, name: str) -> Iterator[Image.Image]:
     except (InputError, MemoryError):
         raise
     except Exception as error:  # decoders raise whatever they like on a damaged file
-        raise DatasetError(
-            f"cannot read the image {name} ({error}): damaged, or of an unknown kind; repair or remove it."
-        ) from None
+        raise DatasetError(f"cannot read the image {name} ({error}): damaged, or of an unknown kind.") from None
 
 
 def _pixels(image: Image.Image) -> tuple[NDArray[Any], bool]:

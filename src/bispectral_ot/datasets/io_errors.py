@@ -50,10 +50,7 @@ def check_chunks(chunks: tuple[int, ...] | None, shape: tuple[int, ...], itemsiz
     """Refuse chunks that are much larger than the array that they store: they are decoded as a whole."""
     count, whole = itemsize * math.prod(chunks or ()), itemsize * math.prod(shape)
     if count > max(_LARGEST_CHUNK, 4 * whole):
-        raise DatasetError(
-            f"{what} has {format_bytes(whole)} in chunks of {format_bytes(count)}; the file is damaged, get or save it "
-            "again."
-        )
+        raise DatasetError(f"{what} has {format_bytes(whole)} in chunks of {format_bytes(count)}; the file is damaged.")
     check_fits(count, f"a chunk of {what}", "save it in smaller chunks")
 
 

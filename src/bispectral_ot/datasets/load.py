@@ -16,16 +16,14 @@ from bispectral_ot import runtime
 from bispectral_ot.checks import advise, check_choice, check_integer, parse_size, user_path
 from bispectral_ot.datasets.common_size import check_grids, read_together
 from bispectral_ot.datasets.dataset import Dataset, Kind, as_dataset, check_flat
-from bispectral_ot.datasets.folder import has_files, scan_folder, split_folders
+from bispectral_ot.datasets.folder import SHAPE_SUFFIXES, has_files, scan_folder, scan_shapes, split_folders
 from bispectral_ot.datasets.formats.encoded import find_parts, scan_parquet
 from bispectral_ot.datasets.formats.idx import find_idx_images, is_idx_name
-from bispectral_ot.datasets.formats.stacks import FITS_SUFFIXES, read_cut_out
 from bispectral_ot.datasets.frames import FrameChoice, Placement
 from bispectral_ot.datasets.image_file import SUFFIXES
 from bispectral_ot.datasets.io_errors import reading
 from bispectral_ot.datasets.named_sets import NAMED, read_named
 from bispectral_ot.datasets.objects import as_array, scan_object
-from bispectral_ot.datasets.shape_files import SHAPE_SUFFIXES, scan_shapes
 from bispectral_ot.datasets.sources import LazyDataset, Positions
 from bispectral_ot.datasets.warp import Size
 from bispectral_ot.errors import DatasetError, DataWarning, InputError, warn
@@ -52,7 +50,7 @@ _READERS = {
     ".parquet": _Reader("encoded", "scan_parquet", has_keys=True),
     **dict.fromkeys((".mrcs", ".mrc"), _Reader("stacks", "scan_mrc")),
     ".star": _Reader("stacks", "scan_star"),
-    **dict.fromkeys(FITS_SUFFIXES, _Reader("stacks", "scan_fits", has_keys=True)),
+    **dict.fromkeys((".fits", ".fit", ".fts"), _Reader("stacks", "scan_fits", has_keys=True)),
     **dict.fromkeys((".tif", ".tiff"), _Reader("stacks", "scan_tiff")),
     ".tar": _Reader("encoded", "scan_tar"),
     **dict.fromkeys((".csv", ".tsv"), _Reader("encoded", "scan_csv", has_splits=True, has_keys=True)),
@@ -87,7 +85,7 @@ def load(
           ``.star``, FITS, TIFF with several pages, ``.tar``, CSV or TSV with columns path and label (docs/files.md).
           Arrays or columns that are not called ``images`` and ``labels`` are named as ``file.h5::IMAGES::LABELS``;
         - an array (n, height, width[, channels]) of any library, a :class:`Dataset`, a data frame with a column of
-          paths, a ``datasets.Dataset``, a dataset of torch or torchvision, an AnnData with images in ``.obsm``.
+          paths, a ``datasets.Dataset``, a dataset of torch or torchvision.
     split
         ``"train"``, ``"val"`` or ``"test"``, where the source has several.
     root
@@ -229,8 +227,6 @@ def _scan_folder(path: Path, keys: list[str], split: str, n_points: int, seed: i
         _check_split(split, path)
     if has_files(path, SHAPE_SUFFIXES):
         return scan_shapes(path, n_points=n_points, seed=seed)
-    if has_files(path, FITS_SUFFIXES) and not has_files(path, SUFFIXES):
-        return scan_folder(path, FITS_SUFFIXES, read_cut_out)
     return scan_folder(path)
 
 

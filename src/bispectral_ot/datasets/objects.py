@@ -10,26 +10,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bispectral_ot.checks import detached
-from bispectral_ot.datasets.array_names import IMAGE_WORDS, LABEL_WORDS, array_source, choose_names, find_name
+from bispectral_ot.datasets.array_names import choose_names
 from bispectral_ot.datasets.formats.encoded import PATH_WORDS, list_table
 from bispectral_ot.datasets.sources import FileSource, LazyDataset
 from bispectral_ot.errors import InputError
-
-_OBS_WORDS = (*LABEL_WORDS, "cell_type", "celltype", "cluster", "leiden", "louvain")
 
 
 def scan_object(data: Any) -> LazyDataset | None:
     """The set that an object of another library holds; None where it is none that is known.
 
-    A data frame with a column of paths (``columns``, ``iloc``), an AnnData (``obsm``, ``obs``), a ``datasets.Dataset``
+    A data frame with a column of paths (``columns``, ``iloc``), a ``datasets.Dataset``
     (``column_names``, ``features``), a map-style dataset of torch or torchvision (``__len__``, ``__getitem__``).
     """
     if hasattr(data, "iloc") and hasattr(data, "columns"):
         columns = {str(name): data[name].tolist() for name in data.columns}
         has_paths = any(name.lower() in PATH_WORDS for name in columns)
         return list_table(columns, "the data frame", "frame") if has_paths else None
-    if hasattr(data, "obsm") and hasattr(data, "obs"):
-        return _scan_annotated(data)
     if hasattr(data, "column_names") and hasattr(data, "features"):
         images, column = choose_names("the dataset", list(data.column_names))
         labels = None if column is None else list(data[column])
@@ -58,20 +54,6 @@ def as_array(data: Any) -> Any:
         raise InputError(
             f"cannot read the {type(data).__name__} as an array ({error}); bring it to the CPU first."
         ) from None
-
-
-def _scan_annotated(data: Any) -> LazyDataset:
-    """Arrays of ``.obsm`` that are images: one with three axes or four, or the one called ``images``."""
-    batches = {str(key): value for key, value in data.obsm.items() if len(getattr(value, "shape", ())) in (3, 4)}
-    key = find_name("the AnnData", batches, IMAGE_WORDS) or (next(iter(batches)) if len(batches) == 1 else None)
-    if key is None:
-        raise InputError(
-            f"the AnnData has {len(batches)} arrays of images (n, height, width) in .obsm, among "
-            f"{', '.join(map(str, data.obsm)) or 'none'}; give the one that is meant: Dataset(adata.obsm[KEY], labels)."
-        )
-    column = find_name("the AnnData", list(map(str, data.obs.columns)), _OBS_WORDS)
-    labels = None if column is None else np.asarray(data.obs[column].astype(str).tolist())
-    return LazyDataset(array_source(np.asarray(batches[key]), f"obsm[{key!r}]"), key, labels)
 
 
 def _scan_items(data: Any) -> LazyDataset:

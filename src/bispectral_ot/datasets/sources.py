@@ -157,10 +157,7 @@ class FileSource:
         dtypes = [kind for kind in kinds if not isinstance(kind, int)]
         if len(dtypes) > 1 and any(dtype not in (np.uint8, np.uint16) for dtype in dtypes):
             one, other = (f"{kinds[dtype][0]} has {dtype}" for dtype in dtypes[:2])
-            raise DatasetError(
-                f"{self.place}: {one} pixels but {other} ones, so their grey values cannot be compared; save all "
-                "images in one way."
-            )
+            raise DatasetError(f"{self.place}: {one} pixels but {other} ones; save all images in one way.")
         if 2 in kinds and 3 in kinds:
             warn(
                 f"{self.place}: {len(kinds[2])} images are grey ({_some(kinds[2])}) and {len(kinds[3])} in colour "

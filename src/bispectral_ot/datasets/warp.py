@@ -30,9 +30,7 @@ def warp(
     if values.dtype.kind not in "buif" or not np.isfinite(values).all():
         raise InputError(f"fill must be a finite number (or one per channel), got {fill!r}.")
     if values.shape not in ((), shape[1:], shape):
-        raise InputError(
-            f"fill has shape {values.shape} but the images have {shape[1]} channels; give one number for each channel."
-        )
+        raise InputError(f"fill has shape {values.shape} but the images have {shape[1]} channels; give one for each.")
     out = fill_rows(
         _warp,
         np.empty(planes.shape, dtype=np.float32),

@@ -134,12 +134,9 @@ def _mean_within(distances: NDArray[np.float64]) -> float:
 def candidates(geometries: Sequence[SetGeometry]) -> dict[str, Placements]:
     """Placements to try for some sets, by the name of the frame; the whole canvas comes first."""
     tried: dict[str, Placements] = {"canvas": (Placement(),) * len(geometries)}
-    pictures = [geometry.pictures > _SOME_MARGINS for geometry in geometries]
-    if any(pictures):
-        tried["picture"] = tuple(
-            Placement("picture", geometry.picture_side) if has else Placement()
-            for geometry, has in zip(geometries, pictures, strict=True)
-        )
+    cut = tuple(geometry.cut(_SOME_MARGINS) for geometry in geometries)
+    if cut != tried["canvas"]:
+        tried["picture"] = cut
     if len(np.unique(np.concatenate([geometry.sides for geometry in geometries]))) > 1:
         tried["common"] = (Placement("common", common_pixels(geometries)),) * len(geometries)
     if all(geometry.clear > MOST_CLEAR for geometry in geometries):

@@ -165,10 +165,7 @@ def scan_parquet(path: Path, split: str, keys: Sequence[str], *, parts: Sequence
     names = []
     for row in range(sum(map(len, chunks))):
         if get(row, scalar=True) is None:
-            raise DatasetError(
-                f"{path}: row {row} (counted from 0) has no image; the column {images!r} must hold the bytes of image "
-                "files."
-            )
+            raise DatasetError(f"{path}: row {row} (counted from 0) has no image in the column {images!r}.")
         file_name = get(row, "path")
         names.append(str(row) if file_name is None else f"{row}/{file_name}")
     classes = _class_names(schema.metadata, labels) if labels else ()

@@ -56,9 +56,7 @@ def read_idx_pair(images_path: Path, labels_path: Path | None) -> tuple[NDArray[
     """Images and labels; the published EMNIST files (``emnist-...``), whose images are transposed, become upright."""
     images = read_idx(images_path)
     if images.ndim < 3:
-        raise DatasetError(
-            f"{images_path} holds an array of shape {images.shape}, not images; name the file with the images."
-        )
+        raise DatasetError(f"{images_path} has shape {images.shape}, not images; name the file with the images.")
     if images_path.name.startswith("emnist-"):
         images = np.ascontiguousarray(images.swapaxes(1, 2))
     labels = None if labels_path is None else read_idx(labels_path)

@@ -15,13 +15,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bispectral_ot.checks import advise
-from bispectral_ot.datasets.array_names import arrange_axes, array_source
+from bispectral_ot.datasets.array_names import arrange_axes, array_source, choose_names
 from bispectral_ot.datasets.io_errors import check_announced, library
 from bispectral_ot.datasets.sources import ArraySource, FileSource, LazyDataset
 from bispectral_ot.errors import DatasetError
 
-FITS_SUFFIXES = (".fits", ".fit", ".fts")
 _IMAGE, _CLASS = "rlnImageName", "rlnClassNumber"
 _MRC_TYPES = {0: "i1", 1: "i2", 2: "f4", 4: "c8", 6: "u2", 12: "f2"}  # of the field MODE
 _MRC_HEADER = 1024
@@ -45,53 +43,24 @@ def scan_tiff(path: Path, split: str, keys: Sequence[str]) -> LazyDataset:
         raise DatasetError(f"{path} is a single image; name the folder that holds the images.")
     if len(images) == 1:
         return LazyDataset(ArraySource(images[0], str(path)), path.stem)
-    return _list_planes({f"page {i}": page for i, page in enumerate(page for batch in images for page in batch)}, path)
-
-
-def _list_planes(planes: dict[str, NDArray[Any]], path: Path) -> LazyDataset:
-    return LazyDataset(FileSource([*planes.values()], [*planes], str(path)), path.stem, files=tuple(planes))
+    pages = [page for batch in images for page in batch]
+    names = [f"page {number}" for number in range(len(pages))]
+    return LazyDataset(FileSource(pages, names, str(path)), path.stem, files=tuple(names))
 
 
 def scan_fits(path: Path, split: str, keys: Sequence[str]) -> LazyDataset:
-    """A cube (n, height, width), that of the extension named by ``keys``; or all extensions with one image each."""
-    images = _read_fits(path)
-    if keys and keys[0] not in images:
-        raise DatasetError(f"{path} has no image extension {keys[0]!r}; {advise(keys[0], images)}")
-    images = {keys[0]: images[keys[0]]} if keys else images
-    cubes = [name for name, pixels in images.items() if pixels.ndim >= 3]
-    if len(cubes) > 1:
-        raise DatasetError(f"{path} has several cubes: {', '.join(cubes)}; name one as {path.name}::NAME.")
-    if cubes:
-        return LazyDataset(array_source(images[cubes[0]], f"{path}::{cubes[0]}"), path.stem)
-    if not images:
-        raise DatasetError(f"{path} has no images; tables are not read.")
-    return _list_planes(images, path)
-
-
-def read_cut_out(path: Path) -> NDArray[Any]:
-    """The one image of a FITS file."""
-    images = list(_read_fits(path).values())
-    if not images or images[0].ndim != 2:
-        shapes = ", ".join(str(pixels.shape) for pixels in images) or "none"
-        raise DatasetError(f"{path} is no cut-out: expected one image (height, width), found {shapes}.")
-    return images[0]
-
-
-def _read_fits(path: Path) -> dict[str, NDArray[Any]]:
-    """Pixels of all extensions by name, or by number where they have none; small numbers of one image as float32."""
+    """A cube (n, height, width): the only one of the file, or that of the extension which ``keys`` names."""
     fits = library("astropy.io.fits", extra="fits", what=path)
-    found = {}
     with warnings.catch_warnings(), fits.open(path, memmap=False, lazy_load_hdus=False) as units:
         warnings.simplefilter("ignore")  # astropy tells of every card that it repairs
-        for number, unit in enumerate(units):
-            if unit.is_image and len(unit.shape) >= 2 and 0 not in unit.shape:
-                announced = math.prod(unit.shape) * abs(unit.header["BITPIX"]) // 8
-                check_announced(announced, path.stat().st_size, path)
-                pixels = np.asarray(unit.data)
-                small = pixels.ndim == 2 and pixels.dtype.itemsize <= 2
-                name = unit.name if unit.name and unit.name not in found else f"{unit.name} {number}".strip()
-                found[name] = pixels.astype(np.float32 if small else pixels.dtype.newbyteorder("="))
-    return found
+        images = {unit.name: unit for unit in units if unit.is_image and len(unit.shape) == 3 and 0 not in unit.shape}
+        name, _ = choose_names(path, list(images), keys, candidates=list(images))
+        unit = images[name]
+        announced = math.prod(unit.shape) * abs(unit.header["BITPIX"]) // 8
+        check_announced(announced, path.stat().st_size, path)
+        pixels = np.asarray(unit.data)
+    cube = pixels.astype(pixels.dtype.newbyteorder("="))
+    return LazyDataset(array_source(cube, f"{path}::{name}"), path.stem)
 
 
 def scan_mrc(path: Path, split: str, keys: Sequence[str]) -> LazyDataset:
@@ -118,10 +87,7 @@ def _open_mrc(path: Path) -> NDArray[Any]:
         if dtype.kind == "c":
             raise DatasetError(f"{path} has complex numbers (a Fourier transform); expected real images.")
         if group == 401 or (group == 1 and sections > 1 and path.suffix.lower() != ".mrcs"):
-            raise DatasetError(
-                f"{path} has volumes ({sections} x {rows} x {columns}); a stack of images has space group 0, or is "
-                "called .mrcs."
-            )
+            raise DatasetError(f"{path} has volumes ({sections} x {rows} x {columns}); stacks end with .mrcs.")
         return np.memmap(path, dtype, mode="r", offset=_MRC_HEADER + extended, shape=(sections, rows, columns))
     raise DatasetError(f"{path} has no images that can be read; it is damaged, or no MRC file.")
 

@@ -1,4 +1,4 @@
-"""Zarr stores: arrays by name; of OME-Zarr the image at full resolution, or the fields of a plate."""
+"""Zarr stores: arrays by name; of OME-Zarr the image at full resolution."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from bispectral_ot import runtime
 from bispectral_ot.datasets.array_names import arrange_axes, list_arrays
 from bispectral_ot.datasets.io_errors import check_chunks, library, refuse_bomb
-from bispectral_ot.datasets.sources import ArraySource, FileSource, LazyDataset
+from bispectral_ot.datasets.sources import ArraySource, LazyDataset
 from bispectral_ot.errors import DatasetError, DataWarning, warn
 from bispectral_ot.memory import check_fits
 
@@ -34,11 +34,6 @@ def scan_zarr(path: Path, split: str, keys: Sequence[str]) -> LazyDataset:
         node = zarr.open(str(path.absolute()), mode="r")  # workers have other current folders
         is_array = not hasattr(node, "arrays")
         attributes = {} if is_array or keys else _ome_attributes(node)
-        if "plate" in attributes:
-            wells = [well["path"] for well in attributes["plate"]["wells"]]
-            names = [f"{w}/{field['path']}" for w in wells for field in _ome_attributes(node[w])["well"]["images"]]
-            source = FileSource(names, names, str(path), partial(_field, node, path))
-            return LazyDataset(source, name, files=tuple(names))
         if "multiscales" in attributes:
             return LazyDataset(ArraySource(_full_resolution(node, path), str(path)), name)
         arrays = {"images": node} if is_array else dict(_arrays(node))
@@ -54,11 +49,8 @@ def _arrays(group: Any, prefix: str = "", depth: int = 0) -> Iterator[tuple[str,
             yield from _arrays(child, f"{prefix}{name}/", depth + 1)
 
 
-def _check(array: Any, path: Path, *, whole: bool = False) -> None:
-    """Refuse chunks that would take much more memory than the array; warn of chunks that are not stored.
-
-    With ``whole``, chunks that are not stored are refused.
-    """
+def _check(array: Any, path: Path) -> None:
+    """Refuse chunks that would take much more memory than the array; warn of chunks that are not stored."""
     what = f"{path}::{array.path}" if array.path else str(path)
     grid = getattr(array, "shards", None) or array.chunks
     check_chunks(grid, array.shape, array.dtype.itemsize, what)
@@ -73,13 +65,11 @@ def _check(array: Any, path: Path, *, whole: bool = False) -> None:
                     _check_decoded(file, codec, array.dtype.itemsize * math.prod(grid), what)
     count = math.prod(-(-side // step) for side, step in zip(array.shape, grid, strict=True))
     if found < count:
-        message = (
+        warn(
             f"{count - found:,} of {count:,} chunks of {what} are not stored, and count as {array.fill_value}. "
-            "Zarr leaves out chunks of nothing else; where files were lost, get the store again."
+            "Zarr leaves out chunks of nothing else; where files were lost, get the store again.",
+            DataWarning,
         )
-        if whole:
-            raise DatasetError(message)
-        warn(message, DataWarning)
 
 
 def _check_decoded(file: str, codec: str, limit: int, what: str) -> None:
@@ -121,17 +111,20 @@ def _read_labels(path: Path, array: Any) -> NDArray[Any]:
     endian = getattr(getattr(array, "serializer", None), "endian", None)  # of version 3; the type of version 2 has it
     dtype = np.dtype(array.dtype) if endian is None else np.dtype(array.dtype).newbyteorder(endian.value)
     folder = os.path.join(array.store_path.store.root, array.path)
-    values = np.full(n, array.fill_value or 0, dtype=array.dtype)
-    for number, start in enumerate(range(0, n, step)):
+    missing = np.full(step, array.fill_value or 0, dtype=dtype).tobytes()
+    parts = []
+    for number in range(-(-n // step)):
         try:
-            with open(os.path.join(folder, array.metadata.encode_chunk_key((number,))), "rb") as file:
-                values[start : start + step] = np.frombuffer(decode(file.read()), dtype=dtype)[: min(step, n - start)]
+            with open(os.path.join(folder, array.metadata.encode_chunk_key((number,))), "rb", buffering=0) as file:
+                parts.append(bytes(decode(file.read())))
         except FileNotFoundError:
-            pass  # a warning said it
+            parts.append(missing)  # a warning said it
+        if len(parts[-1]) != len(missing):
+            raise DatasetError(f"{path}: chunk {number} of the labels has a wrong length; get the store again.")
         if number % 10_000 == 0:
-            runtime.progress(f"labels of {path.name}", start, n)
+            runtime.progress(f"labels of {path.name}", number * step, n)
     runtime.progress(f"labels of {path.name}", n, n)
-    return values
+    return np.frombuffer(b"".join(parts), dtype=dtype)[:n].astype(array.dtype)
 
 
 def _ome_attributes(group: Any) -> dict[str, Any]:
@@ -141,20 +134,12 @@ def _ome_attributes(group: Any) -> dict[str, Any]:
     return inner if isinstance(inner, dict) else attributes
 
 
-def _full_resolution(group: Any, path: Path, *, whole: bool = False) -> NDArray[Any]:
+def _full_resolution(group: Any, path: Path) -> NDArray[Any]:
     """Images (n, height, width[, channels]) of a group with multiscales."""
     scales = _ome_attributes(group)["multiscales"][0]
     array = group[scales["datasets"][0]["path"]]
     named = scales.get("axes") or list("tczyx")[-array.ndim :]  # before version 0.3 all five, unnamed
     axes = "".join(axis["name"][:1] if isinstance(axis, dict) else str(axis)[:1] for axis in named)
     check_fits(math.prod(array.shape) * array.dtype.itemsize, str(path), "save a part of it")
-    _check(array, path, whole=whole)
+    _check(array, path)
     return arrange_axes(np.asarray(array[...]), axes, path)
-
-
-def _field(plate: Any, path: Path, name: str) -> NDArray[Any]:
-    """The image of a field of a plate, which is called by its path, as in ``A/1/0``."""
-    images = _full_resolution(plate[name], path, whole=True)
-    if len(images) != 1:
-        raise DatasetError(f"{path} has {len(images)} planes in {name}; name one field: {path / name}.")
-    return np.asarray(images[0])
