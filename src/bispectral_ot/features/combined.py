@@ -30,7 +30,7 @@ _NEIGHBOURS = 5
 _MOST_COMPONENTS = 1024  # of the coupled part
 _KEPT_VARIANCE = 0.99  # of the whole row: directions of least variance are left out
 # The coupled part weighs as much as the local one where it explains this many times as much of it as it leaves open.
-_EVEN_ODDS, _STEEPNESS, _WEIGHTS = 4.2, 3, (0.05, 8.0)
+_EVEN_ODDS, STEEPNESS, _WEIGHTS = 4.2, 3, (0.05, 8.0)
 
 
 class CombinedBispectrum(BatchTransformer):
@@ -123,10 +123,12 @@ class CombinedBispectrum(BatchTransformer):
             seen_moved = _weighted(local, moved), _weighted(coupled, moved)
         self.local_projection_ = whitening(seen[0], seen_moved[0] - seen[0][which])
         self.coupled_projection_ = components(seen[1])
-        self.coupled_weight_ = coupled_weight(
+        odds = neighbour_odds(
             *(each @ self.local_projection_ for each in (seen_moved[0], seen[0])),
             *(each @ self.coupled_projection_ for each in (seen_moved[1], seen[1])),
         )
+        weight = float(np.clip((odds / _EVEN_ODDS) ** STEEPNESS, *_WEIGHTS))
+        self.coupled_weight_ = weight if np.isfinite(odds) else 1.0
         self.coupled_projection_ *= np.float32(np.sqrt(self.coupled_weight_))
         self._leave_out(seen)
         for part, projection in ((local, self.local_projection_), (coupled, self.coupled_projection_)):
@@ -234,12 +236,16 @@ def components(rows: Rows, n_components: int = _MOST_COMPONENTS) -> Rows:
     return np.ascontiguousarray(matrix, dtype=np.float32)
 
 
-def coupled_weight(moved_local: Rows, local: Rows, moved_coupled: Rows, coupled: Rows) -> float:
-    """Weight of the coupled part, from rows of images (n, columns) and of some, evenly taken, moved."""
+def neighbour_odds(moved_local: Rows, local: Rows, moved_coupled: Rows, coupled: Rows) -> float:
+    """Odds e / (1 - e) of the share e of the local variance between images that coupled neighbours explain.
+
+    The share is relative to that of local neighbours. Rows are those of images (n, columns), and of some of them,
+    evenly taken, moved; infinite where there are too few images to tell.
+    """
     from sklearn.metrics.pairwise import euclidean_distances
 
     if len(local) <= 4 * _NEIGHBOURS:
-        return 1.0
+        return np.inf
     parts = (moved_local, local), (moved_coupled, coupled)
     distances = [euclidean_distances(moved, rows, squared=True) for moved, rows in parts]
     itself = np.arange(len(moved_local)), -(-len(local) // len(moved_local)) * np.arange(len(moved_local))
@@ -250,6 +256,6 @@ def coupled_weight(moved_local: Rows, local: Rows, moved_coupled: Rows, coupled:
         nearest = np.argpartition(each, _NEIGHBOURS, axis=1)[:, :_NEIGHBOURS]
         explained.append(overall - np.take_along_axis(distances[0], nearest, axis=1).mean())
     if explained[0] <= 0:
-        return 1.0
+        return np.inf
     share = float(np.clip(explained[1] / explained[0], 0, 0.99))
-    return float(np.clip((share / (1 - share) / _EVEN_ODDS) ** _STEEPNESS, *_WEIGHTS))
+    return share / (1 - share)

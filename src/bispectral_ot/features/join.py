@@ -2,33 +2,49 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import logsumexp
 from sklearn.base import clone
 
 from bispectral_ot.errors import DataWarning, InputError
+from bispectral_ot.features.combined import STEEPNESS, move_randomly, neighbour_odds
 from bispectral_ot.sampling import evenly_spaced
 from bispectral_ot.transformer import SCRATCH_BYTES, BatchTransformer, Columns, Rows, columns_table, unit_weights
 
-# Rows that decide how parts are joined, their components at most, and the power of whitening (0: none, 1: whole).
-_SAMPLE, _COMPONENTS, _WHITENING = 1024, 512, 0.5
+# Images that decide how parts are joined, how many of them are moved, and the fewest from which weights are learned.
+_SAMPLE, _MOVED, _FEWEST = 1024, 256, 32
+_WHITENING = 0.5  # of encoders; 0: none, 1: whole
+_MARGIN = 1.25  # factor of the ratio of odds: parts that explain each other about equally have full weight
 
 
 class Join(BatchTransformer):
     """Several features side by side, compared by their squared Euclidean distance.
 
-    Each part is put on its principal components, whose variances are raised to the power 1/2, so that a few directions
-    do not outweigh all others, and then has total variance 1, times its weight. No labels are used.
+    Each part is put on its principal components and has total variance 1, times its weight. Variances of the rows of
+    encoders are raised to the power 1/2 first, so that a few directions do not outweigh all others.
+
+    Weights are learned without labels, from images that are moved by random rotations (with shifts or scales, by the
+    symmetry of the parts): ``r min(1, 1.25 a)^3``. The information r about the identity of a moved image is relative to
+    that of the best part. With ``o(p, q)`` the odds e / (1 - e) of the share e of the variance of part p that
+    neighbours in part q explain, a is the least ``o(q, p) / o(p, q)`` over all parts q that have at least half of its
+    information. So a part counts little if motions change it, or if another part says more about it than it says about
+    the other.
 
     Parameters
     ----------
     *parts
         Names of features, transformers or encoders, at least two.
     weights : sequence of float, optional
-        Weight of each part; equal by default.
+        Weight of each part; learned by default, or equal where no part has a symmetry with rotations.
+
+    Attributes
+    ----------
+    weights_ : ndarray of shape (parts,)
 
     Examples
     --------
@@ -41,8 +57,9 @@ class Join(BatchTransformer):
 
     raw = True
     default_metric = "sqeuclidean"
-    _learned = ("scale_", "parts_", "means_", "projections_")
+    _learned = ("scale_", "parts_", "means_", "projections_", "weights_")
     scale_: tuple[float, float]
+    weights_: NDArray[np.float64]
     parts_: list[Any]
     means_: list[Rows]
     projections_: list[Rows]
@@ -77,24 +94,52 @@ class Join(BatchTransformer):
         """Fit the parts, and bring them to one scale."""
         if len(self.parts) < 2:
             raise InputError(f"Join needs two parts at least, got {len(self.parts)}.")
-        weights = np.ones(len(self.parts)) if self.weights is None else np.asarray(self.weights, dtype=np.float64)
-        if weights.shape != (len(self.parts),) or not (np.isfinite(weights) & (weights >= 0)).all():
-            raise InputError(f"weights must be {len(self.parts)} numbers of at least 0, got {self.weights!r}.")
+        for part in self._members():
+            if part.aligns:
+                raise InputError(f"{part!r} are compared at the best rotation of each pair and cannot be joined.")
         images = rows.reshape(len(rows), *self.image_shape_)
         self.scale_ = float(images.mean(dtype=np.float64)), float(images.std(dtype=np.float64)) or 1.0
         self.parts_ = [clone(part, safe=False).fit(self._input(part, images)) for part in self._members()]
         some = images[evenly_spaced(len(images), _SAMPLE)]
-        self.means_, self.projections_ = [], []
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DataWarning)  # transform will warn
-            for part, weight in zip(self.parts_, weights, strict=True):
-                if part.aligns:
-                    raise InputError(f"{part!r} are compared at the best rotation of each pair and cannot be joined.")
-                features = part.transform(self._input(part, some))
-                scales = 1.0 if part.feature_weights_ is None else np.sqrt(part.feature_weights_)[:, None]
-                self.means_.append(features.mean(axis=0))
-                self.projections_.append(np.float32(np.sqrt(weight)) * scales * shrunk(features * np.ravel(scales)))
+            features = [part.transform(self._input(part, some)) for part in self.parts_]
+            self.means_ = [each.mean(axis=0) for each in features]
+            scales = [np.sqrt(part.feature_weights_)[:, None] for part in self.parts_]
+            self.projections_ = [
+                scale * shrunk(each * scale[:, 0], _WHITENING if part.raw else 0.0)
+                for part, each, scale in zip(self.parts_, features, scales, strict=True)
+            ]
+            self.weights_ = self._weights(some, features)
+        for projection, weight in zip(self.projections_, self.weights_, strict=True):
+            projection *= np.float32(np.sqrt(weight))
         super()._fit(rows)
+
+    def _weights(self, images: NDArray[Any], features: list[Rows]) -> NDArray[np.float64]:
+        """Weights that were given, or learned from the parts of images and of moved images."""
+        if self.weights is not None:
+            weights = np.asarray(self.weights, dtype=np.float64)
+            if weights.shape != (len(self.parts),) or not (np.isfinite(weights) & (weights >= 0)).all():
+                raise InputError(f"weights must be {len(self.parts)} numbers of at least 0, got {self.weights!r}.")
+            return weights
+        symmetries = [str(part.symmetry) for part in self.parts_]
+        turning = [each for each in symmetries if each.startswith(("rotation", "similarity"))]
+        if not turning or len(images) < _FEWEST:
+            return np.ones(len(self.parts))
+        step = -(-len(images) // _MOVED)
+        moved = move_randomly(images[::step], turning[0]).reshape(-1, *self.image_shape_).astype(images.dtype)
+        both = []
+        for part, rows, matrix in zip(self.parts_, features, self.projections_, strict=True):
+            both.append((part.transform(self._input(part, moved)) @ matrix, rows @ matrix))
+        information = np.array([identity_information(*each, step) for each in both])
+        # odds[p, q]: how well neighbours of part q explain part p
+        odds = np.array([[neighbour_odds(*one, *other) for other in both] for one in both])
+        odds[np.isinf(odds)] = 1
+        ratios = odds.T / np.maximum(odds, 1e-9)
+        ratios[information < information[:, None] / 2] = 1
+        shares = information / max(float(information.max()), 1e-9)
+        learned: NDArray[np.float64] = shares * np.minimum(_MARGIN * ratios.min(axis=1), 1) ** STEEPNESS
+        return learned
 
     def _prepare(self) -> Columns:
         counts = [matrix.shape[1] for matrix in self.projections_]
@@ -123,14 +168,34 @@ class Join(BatchTransformer):
         return vanishing
 
 
-def shrunk(rows: Rows) -> Rows:
-    """Matrix (columns, components) that brings rows (n, columns) to total variance 1, variances to the power 1/2."""
+def identity_information(moved: Rows, rows: Rows, step: int) -> float:
+    """Share of the identity of moved images that their distances to all images tell, between 0 and 1.
+
+    The greatest mean of ``log P(i | moved i) / log n + 1``, ``P(j | x)`` proportional to ``exp(-b d(x, j))``, over b.
+    """
+    from scipy.optimize import minimize_scalar
+    from sklearn.metrics.pairwise import euclidean_distances
+
+    distances = euclidean_distances(moved, rows, squared=True).astype(np.float64)
+    distances /= distances.mean() or 1.0
+    own = distances[np.arange(len(moved)), step * np.arange(len(moved))]
+
+    def surprise(log_b: float) -> float:
+        b = np.exp(log_b)
+        return float(np.mean(b * own + logsumexp(-b * distances, axis=1)))
+
+    found = minimize_scalar(surprise, bounds=(-4, 8), method="bounded")
+    return max(0.0, 1 - float(found.fun) / math.log(len(rows)))
+
+
+def shrunk(rows: Rows, whitening: float) -> Rows:
+    """Matrix (columns, components) of rows (n, columns) for total variance 1, variances v to ``v^(1 - whitening)``."""
     centred = (rows - rows.mean(axis=0)).astype(np.float64)
     if not centred.any():
         return np.zeros((rows.shape[1], 1), dtype=np.float32)
     _, values, directions = np.linalg.svd(centred, full_matrices=False)
-    kept = (values > 1e-3 * values[0]).nonzero()[0][:_COMPONENTS]
+    kept = values > 1e-3 * values[0]
     variances = values[kept] ** 2 / len(rows)
-    powers = variances ** (-_WHITENING / 2)
+    powers = variances ** (-whitening / 2)
     matrix = directions[kept].T * powers / np.sqrt(np.sum(variances * powers**2))
     return np.ascontiguousarray(matrix, dtype=np.float32)
