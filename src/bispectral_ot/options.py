@@ -218,7 +218,6 @@ class CompareOptions(FeatureOptions):
         "Entropic regularization, relative to the largest cost within a set.",
         bounds="above 0",
     )
-    tol: float = option(1e-6, "Tolerance on the marginal error.", bounds="above 0", cli=False)
     permutations: int = option(
         0, "Number of permutations per pair of sets (0: no test; 199 recommended).", TESTS, bounds=_NATURAL
     )
@@ -237,7 +236,6 @@ class CompareOptions(FeatureOptions):
     level: float = option(0.05, "Significance level.", TESTS, bounds="above 0 and below 1")
     test_images: int = option(2000, "Maximum number of images per set used in tests.", TESTS, bounds="of at least 2")
     seed: int = option(0, "Random seed.", IMAGES, bounds=_NATURAL)
-    storage: Storage | None = option(None, _STORAGE_HELP, MEMORY, cli=False)
 
 
 @dataclass(frozen=True, kw_only=True)

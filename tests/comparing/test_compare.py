@@ -43,7 +43,7 @@ def divergence(transport, costs):
 
 def test_the_divergence_is_that_of_pot():
     ot = pytest.importorskip("ot")
-    x, y = points(500, 0), points(400, 1, shift=0.5)
+    x, y = points(120, 0), points(100, 1, shift=0.5)
     scale = float(((x[:, None] - y) ** 2).sum(axis=2).max())
     costs = [Cost(one, other, "sqeuclidean", scale=scale) for one, other in ((x, x), (x, y), (y, y))]
     found = divergence(Divergence(reg=0.1, tol=1e-9), costs)
@@ -64,14 +64,6 @@ def test_bounds_hold_for_solves_that_stop_early():
         for each, within in ((cost, False), (own, True)):
             best, found = (solver.solve(each, within=within) for solver in (exact, early))
             assert -1e-9 <= best.value - found.value <= found.error + 1e-12
-
-
-def test_a_self_term_is_that_of_two_potentials():
-    x = points(80, 4)
-    cost = Cost(x, x, "sqeuclidean")
-    transport = Divergence(reg=0.02, tol=1e-10)
-    own, two = transport.solve(cost, within=True), transport.solve(cost)
-    assert own.value == pytest.approx(two.value, abs=own.error + two.error + 1e-12)
 
 
 def test_pooled_divergences_are_those_of_single_solves():
@@ -138,21 +130,6 @@ def test_class_contributions_sum_to_the_distance(halves):
     parts = found.class_contributions("all", "no sevens")
     assert sum(parts["all"].values()) + sum(parts["no sevens"].values()) == pytest.approx(found.pairs[0].distance)
     assert max(parts["all"], key=parts["all"].get) == "7"
-
-
-def test_the_order_of_sets_does_not_matter(halves, others):
-    forth = bot.compare({"first": halves[0], "noise": others})
-    back = bot.compare({"noise": others, "first": halves[0]})
-    assert forth.scale == pytest.approx(back.scale, rel=1e-6)
-    assert forth.pairs[0].distance == pytest.approx(back.pairs[0].distance, rel=1e-4)
-
-
-def test_turned_images_are_near_up_to_rotation_only(halves):
-    turned = np.rot90(halves[1].images, axes=(1, 2))
-    sets = {"first": halves[0], "second": halves[1], "turned": turned}
-    invariant, pixels = bot.compare(sets), bot.compare(sets, features="pixels")
-    assert invariant.distances[0, 2] < 1.5 * invariant.distances[0, 1]
-    assert pixels.distances[0, 2] > 3 * pixels.distances[0, 1]
 
 
 def test_size_does_not_look_like_difference(digits):
@@ -231,14 +208,6 @@ def test_tables_and_files(comparison, tmp_path):
     assert isinstance(comparison.to_frame(), pandas.DataFrame)
 
 
-def test_the_default_is_relative_to_the_spread_of_the_sets(halves):
-    found = bot.compare({"first": halves[0], "second": halves[1]})
-    doubled = bot.compare({"first": halves[0].images * 2.0, "second": halves[1].images * 2.0}, features="pixels")
-    plain = bot.compare({"first": halves[0], "second": halves[1]}, features="pixels")
-    assert found.settings["reg"] == 0.13
-    assert doubled.pairs[0].distance == pytest.approx(plain.pairs[0].distance, rel=1e-3)
-
-
 @pytest.mark.parametrize(
     ("sets", "options", "message"),
     [
@@ -271,15 +240,28 @@ def test_bad_input_is_explained(sets, options, message, halves):
         bot.compare(sets, **options)
 
 
-def test_kinds_that_differ_are_refused():
-    clouds = np.random.default_rng(0).random((4, 8, 3))
-    with pytest.raises(bot.InputError, match="kind"):
-        bot.compare({"clouds": bot.Dataset(clouds, kind="clouds"), "images": clouds})
+def test_the_unit_is_the_spread_of_the_sets_and_a_test_does_not_see_which_set_is_which(halves, digits):
+    """Order, unit and the split decide nothing in a test: its p-values are uniform for halves of one population."""
+    sets = {"first": halves[0], "second": halves[1]}
+    plain = bot.compare(sets, features="pixels", permutations=19)
+    doubled = bot.compare({name: each.images * 2.0 for name, each in sets.items()}, features="pixels", permutations=19)
+    assert doubled.pairs[0].distance == pytest.approx(plain.pairs[0].distance, rel=1e-3)
+    p_values = []
+    for seed in range(30):
+        order = np.random.default_rng(seed).permutation(len(digits))
+        parts = {"small": digits.images[order[:20]], "large": digits.images[order[20:100]]}
+        p_values.append(bot.compare(parts, features="pixels", pca=8, permutations=19).pairs[0].p_value)
+    assert 0.35 < np.mean(p_values) < 0.68
+    assert np.mean(np.array(p_values) <= 0.1) <= 0.3
 
 
-def test_an_unknown_pair_is_an_error(comparison):
-    with pytest.raises(bot.InputError, match="there is no pair"):
-        comparison.pair("first", "third")
+def test_grids_on_the_sphere_of_different_sizes_are_refused_with_advice_that_works():
+    random = np.random.default_rng(0)
+    sets = {name: random.random((20, size, 2 * size)) for name, size in (("coarse", 12), ("fine", 16))}
+    with pytest.raises(bot.InputError, match="sample both sets on the same grid"):
+        bot.compare(sets, symmetry="so3")
+    sets["fine"] = sets["fine"][:, :12, :24]
+    assert bot.compare(sets, symmetry="so3").pairs[0].distance < 1
 
 
 def test_labels_say_nothing_of_the_set_in_a_test(halves):

@@ -89,15 +89,6 @@ def test_bad_batches_are_explained(monitor, batch, message):
         monitor.update(batch)
 
 
-def test_bad_references_are_explained(digits):
-    with pytest.raises(bot.InputError, match="20 at least"):
-        Monitor.fit(digits[:19])
-    with pytest.raises(bot.InputError, match="unknown change"):
-        Monitor.fit(digits[:100], allowing_for="rotations")
-    with pytest.raises(bot.InputError, match="run_length"):
-        Monitor.fit(digits[:100], run_length=1)
-
-
 def test_the_log_grows(tmp_path):
     for name in ("monday", "=tuesday"):
         append_results(tmp_path / "log.csv", [BatchResult(name, 20, 1.5, 1.0, "rotation", "turned, all")])

@@ -91,8 +91,7 @@ class Pair:
     @property
     def target_top(self) -> Contributors:
         """Targets that contribute most, with their best counterparts."""
-        at = largest(self.target_contributions)
-        return Contributors(at, self.target_contributions[at], self.target_counterparts)
+        return self.swapped().source_top
 
 
 def largest(contributions: Vector) -> NDArray[np.int64]:

@@ -35,7 +35,7 @@ from bispectral_ot.engines.cluster import as_engine
 from bispectral_ot.errors import InputError
 from bispectral_ot.features import FittedFeatures, choose_features
 from bispectral_ot.features.fitted import SAMPLE, stacked
-from bispectral_ot.literals import Metric, Storage
+from bispectral_ot.literals import Metric
 from bispectral_ot.matching.result import label_names
 from bispectral_ot.matching.timing import Stages
 from bispectral_ot.options import CompareOptions
@@ -62,13 +62,11 @@ def compare(
     symmetry_tests: bool = False,
     level: float = 0.05,
     reg: float = CompareOptions.reg,
-    tol: float = 1e-6,
     normalize: bool = True,
     pca: int | None = None,
     test_images: int = 2000,
     seed: int = 0,
     working_memory: str | int | float | None = None,
-    storage: Storage | None = None,
     store: str | Path | None = None,
     client: Any = None,
     progress: Progress | None = None,
@@ -87,7 +85,7 @@ def compare(
         Features, as for :func:`~bispectral_ot.match`.
     frame
         Placement of images, one for all sets or one for each. ``"auto"`` cuts off margins that an editor filled where
-        most images of one set have them and those of another have none; agreement of the sets plays no part.
+        most images of one set have them and those of another have none.
     labels
         Add the distance between the classes of two images to their cost; class names need not agree.
     permutations, bootstrap
@@ -97,10 +95,10 @@ def compare(
         Test which changes explain the difference of each pair; see :func:`~bispectral_ot.comparing.symmetry_tests`.
     level, test_images, seed
         Significance level; maximum number of images per set, drawn at random, in tests and intervals; random seed.
-    reg, tol
-        Regularisation relative to :attr:`Comparison.scale`; tolerance on the marginal error.
-    working_memory, storage
-        Memory budget for all features and one cost, and storage of the cost; see :class:`~bispectral_ot.Cost`.
+    reg
+        Regularisation relative to :attr:`Comparison.scale`.
+    working_memory
+        Memory budget for all features and one cost.
     store
         Folder in which finished parts are kept under a hash of pixels, labels and options, for a later call to reuse.
     client, progress
@@ -127,10 +125,8 @@ def compare(
         symmetry_tests=symmetry_tests,
         level=level,
         reg=reg,
-        tol=tol,
         test_images=test_images,
         seed=seed,
-        storage=storage,
     )
     with runtime.running(progress=progress, memory=working_memory, engine=as_engine(client)):
         kind: Kind | None = "sphere" if symmetry == "so3" or features == "sphere-bispectrum" else None
@@ -155,7 +151,6 @@ def compare_sets(names: Sequence[str], sets: Sequence[Dataset], options: Compare
             choice,
             normalize=options.normalize,
             pca=options.pca,
-            storage=options.storage,
             solver_bytes=Sinkhorn().extra_bytes((largest_set, largest_set)),
             within=True,
             sample=pooled_sample(datasets, seed=options.seed),
@@ -165,7 +160,7 @@ def compare_sets(names: Sequence[str], sets: Sequence[Dataset], options: Compare
             raise InputError(f"all images of {dataset.name!r} are constant (blank); leave the set out.")
     with space:
         unlabelled = ground = GroundCost(space)
-        classes, divergence = None, Divergence(reg=options.reg, tol=options.tol)
+        classes, divergence = None, Divergence(reg=options.reg)
         if options.labels:
             with stages.measured("classes"):
                 titles = [names[place] for place in order]
@@ -331,10 +326,7 @@ class PairwiseSolver:
 def named_sets(
     sets: Mapping[str, AnySet] | Sequence[AnySet], kind: Kind | None = None, frame: str | Sequence[str] = "canvas"
 ) -> tuple[tuple[str, ...], list[Dataset]]:
-    """Names and datasets, or an :class:`InputError` that says why they cannot be compared.
-
-    ``kind`` is that of sets that are loaded, ``frame`` their placement.
-    """
+    """Names and datasets that can be compared; ``kind`` is that of sets that are loaded, ``frame`` their placement."""
     if isinstance(sets, (str, os.PathLike, Dataset)) or not isinstance(sets, (Mapping, Sequence)):
         raise InputError(
             f"sets must be a mapping from names to sets, or a list of them, got {type(sets).__name__}; "
