@@ -26,6 +26,8 @@ STUDIES = {
     "distances": "geometry:run_distances",
     "symmetries": "symmetries:run_symmetries",
     "symmetry-levels": "symmetry_levels:run_symmetry_levels",
+    "verdicts": "changes:run_verdicts",
+    "monitor": "changes:run_monitor",
     "poses": "poses:run_poses",
     "labels": "labels:run_labels",
     "compare": "comparison:run_comparison",
