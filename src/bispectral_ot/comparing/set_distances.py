@@ -46,6 +46,8 @@ from bispectral_ot.transport import Sinkhorn
 AnySet = Dataset | ArrayLike | os.PathLike[str]
 # Images of a set from which the halves for the sampling bias are drawn.
 _SPLIT_IMAGES = 2000
+# Bytes of the images that decide a fit, and how many there are at least.
+_FIT_BYTES, _FIT_IMAGES = 2**27, 200
 
 
 def compare(
@@ -206,7 +208,8 @@ def pooled_sample(datasets: Sequence[Dataset], *, seed: int) -> list[Dataset]:
     With a fixed number of images of each set, permutation tests on the fitted features would not be exact.
     """
     sizes = [len(dataset) for dataset in datasets]
-    chosen = np.sort(np.random.default_rng(seed).permutation(sum(sizes))[:SAMPLE])
+    most = min(SAMPLE, max(_FIT_IMAGES, _FIT_BYTES // (4 * int(datasets[0].signals[0].size))))
+    chosen = np.sort(np.random.default_rng(seed).permutation(sum(sizes))[:most])
     rows = np.split(chosen, np.searchsorted(chosen, np.cumsum(sizes)[:-1]))
     starts = np.cumsum([0, *sizes[:-1]])
     parts = [each.select(at - start) for each, at, start in zip(datasets, rows, starts, strict=True) if len(at)]
