@@ -88,6 +88,26 @@ def test_offsets_hold_mean_probabilities_to_proportions():
     assert np.abs(free.mean(axis=0) - wanted).max() > 2e-3
 
 
+@pytest.mark.parametrize("n_classes", [4, 100])
+def test_offsets_stay_finite_where_no_source_is_near_a_class(n_classes):
+    likelihoods = np.full((50, n_classes), -80.0)
+    likelihoods[:, 0] = 0.0
+    offsets = class_offsets(likelihoods, np.full(n_classes, 1 / n_classes), held=0.9)
+    assert np.isfinite(offsets).all()
+    assert (probabilities(likelihoods, offsets).argmax(axis=1) == 0).all()
+
+
+def test_a_learned_metric_does_not_make_left_out_targets_look_easy():
+    """Columns of large variance say nothing about the class, so that a metric is learned."""
+    generator = np.random.default_rng(0)
+    scales, labels = np.geomspace(10, 1, 400), np.repeat(np.arange(8), 20)
+    centres = generator.normal(size=(8, 400)) * 0.3
+    sides = [centres[labels] + generator.normal(size=(160, 400)) * scales for _ in range(2)]
+    match = bot.match(*(bot.Dataset.from_vectors(rows, labels=labels) for rows in sides), metric="sqeuclidean")
+    assert match.settings["metric_shrinkage"] < 1
+    assert abs(match.expected_accuracy().value - right(match).mean()) < 0.12
+
+
 # On images
 
 

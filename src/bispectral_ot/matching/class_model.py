@@ -19,7 +19,7 @@ from bispectral_ot.datasets import Dataset
 from bispectral_ot.datasets.dataset import is_chunked
 from bispectral_ot.datasets.transforms import rotate_randomly
 from bispectral_ot.features import FittedFeatures
-from bispectral_ot.matching.learned_metric import SHRINKAGES, LeftOut, WithinClass, covariance_sample
+from bispectral_ot.matching.learned_metric import SHRINKAGES, LeftOut, WithinClass
 from bispectral_ot.sampling import balanced_rows, random_rows
 from bispectral_ot.transport import EntropicCoupling
 
@@ -31,6 +31,8 @@ Index = NDArray[np.int64]
 _WIDTHS = (0.01, 0.03, 0.1)
 # Targets that are left out, those that they are compared with while a metric is chosen, and for the calibration.
 _LEFT_OUT, _CHOOSING, _REFERENCES = 1024, 4096, 32768
+# Targets that the covariance of few and of many columns is estimated from: its decomposition grows with these.
+_COVARIANCE, _MANY_COLUMNS = (8192, 2048), 2048
 # Smallest kernel mean relative to that of the nearest class, and prior variance of biases and slope.
 _TINY, _BIAS_VARIANCE = 1e-30, 0.5
 
@@ -83,13 +85,7 @@ class ClassModel:
 
 
 class MovedTargets(NamedTuple):
-    """Targets that are left out, and their images after a random motion of the symmetry.
-
-    Attributes
-    ----------
-    positions : (k,) among the targets, increasing
-    images : None where they are not moved
-    """
+    """Positions of targets that are left out, increasing, and their images after a random motion; None if not moved."""
 
     positions: Index
     images: Dataset | None
@@ -121,16 +117,8 @@ def fit_class_model(
 ) -> ClassModel:
     """Learn a metric and calibrate class scores; the rows of ``fitted`` and its map are changed to the learned metric.
 
-    Parameters
-    ----------
-    fitted
-        Features of sources and targets, and of moved targets where they are moved.
-    moved
-        Positions of the moved targets among the targets.
-    labels
-        Classes of the targets.
-    learn
-        Whether to learn a metric and a discriminant; calibration alone if not.
+    ``fitted`` has features of sources, targets and (where they are moved) moved targets; ``moved`` are the positions of
+    these among the targets. Without ``learn`` there is neither metric nor discriminant.
     """
     names, inverse = np.unique(labels, return_inverse=True)
     codes = inverse.astype(np.int64)
@@ -172,11 +160,13 @@ def fit_class_model(
 def _leave_out(fitted: FittedFeatures, moved: Index, codes: Index, seed: int) -> LeftOut | None:
     """Covariance within classes, and the moved targets left out of it; None where no class varies."""
     see, rows = fitted.feature_map, fitted.features[1]
-    sample = np.union1d(moved, balanced_rows(codes, covariance_sample(rows.shape[1]), seed=seed))
+    size = _COVARIANCE[rows.shape[1] > _MANY_COLUMNS]
+    sample = np.union1d(moved, balanced_rows(codes, size, seed=seed))
     within = WithinClass.fit(see.plain(np.asarray(rows[sample])), codes[sample], int(codes.max()) + 1)
     if within is None:
         return None
-    upright, turned = (see.plain(np.asarray(part)) for part in (rows[moved], fitted.features[2]))
+    upright = see.plain(np.asarray(rows[moved]))
+    turned = np.array(see.plain(np.asarray(fitted.features[2])))  # a copy: learning changes the rows in place
     return LeftOut(within, turned, upright - within.means[codes[moved]], codes[moved])
 
 

@@ -42,17 +42,10 @@ class ClassPreservation:
 def class_preservation(
     match: Match, source_labels: ArrayLike | None = None, target_labels: ArrayLike | None = None
 ) -> ClassPreservation:
-    """Compare each source's own class with its label: the most probable class, or the one that gets most of its mass.
+    """Compare each source's own class with its label; sources of weight 0 are not counted.
 
-    Sources of weight 0 are not counted.
-
-    Parameters
-    ----------
-    match
-        Match to evaluate.
-    source_labels, target_labels
-        One label for each source and each target; the match's own by default, which are names where they come from
-        Datasets. Numbers must mean the same on both sides: ``Dataset.labels`` count the classes of their own set.
+    Labels of both sides are the match's own by default, names where they come from Datasets. Numbers must mean the same
+    on both sides: ``Dataset.labels`` count the classes of their own set.
 
     Examples
     --------
@@ -97,12 +90,6 @@ class ClassTable:
     counts: NDArray[np.int64]
     accuracy: float | None
     recall: dict[str, float]
-
-    @property
-    def own(self) -> NDArray[np.bool_]:
-        """(r, c) whether row and column are the same class."""
-        own: NDArray[np.bool_] = np.equal.outer(np.asarray(self.rows), np.asarray(self.columns))
-        return own
 
     @property
     def fractions(self) -> NDArray[np.float64]:

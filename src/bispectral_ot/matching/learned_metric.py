@@ -20,15 +20,8 @@ Index = NDArray[np.int64]
 
 # Shrinkages to choose from; 1 is no learning.
 SHRINKAGES = (0.1, 0.3, 0.6, 0.9, 1.0)
-# Targets that the covariance is estimated from: fewer where columns are many, with which its decomposition grows.
-_SAMPLE, _MANY_COLUMNS, _SAMPLE_OF_MANY = 8192, 2048, 2048
 # Leaving an element out cannot take more than this fraction of its own variance away.
 _LEAST_LEFT = 1e-3
-
-
-def covariance_sample(columns: int) -> int:
-    """Number of targets that the covariance of so many columns is estimated from."""
-    return _SAMPLE if columns <= _MANY_COLUMNS else _SAMPLE_OF_MANY
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,12 +88,8 @@ class WithinClass:
 class LeftOut:
     """Targets that are left out of means and covariance, after a random motion.
 
-    Attributes
-    ----------
-    within : covariance that they took part in
-    moved : (k, columns) rows of their moved images
-    residuals : (k, columns) differences of their own rows from the means of their classes
-    labels : (k,)
+    ``moved`` (k, columns) are rows of their moved images, ``residuals`` (k, columns) differences of their own rows from
+    the means of their classes ``labels`` (k,).
     """
 
     within: WithinClass

@@ -20,7 +20,7 @@ from bispectral_ot.errors import DataWarning, warn
 from bispectral_ot.features import FeatureMap
 from bispectral_ot.matching.results import Outliers
 from bispectral_ot.sampling import random_rows
-from bispectral_ot.transport import EntropicCoupling, Sinkhorn
+from bispectral_ot.transport import Sinkhorn
 
 Vector = NDArray[np.float64]
 Rows = NDArray[np.float32]
@@ -64,13 +64,15 @@ def outlier_scores(feature_map: FeatureMap, metric: Metric, features: tuple[Rows
     needed = storage_bytes(between.shape, feature_bytes=between.feature_bytes, block_rows=between.rows_at_once)
     # samples are small: a budget that has room for the match, if only with features in files, has room for them
     with runtime.running(memory=max(runtime.current().budget, needed["float32"])):
-        plan = relaxed_plan(Cost.from_distance(between, storage="float32"))
+        solver = Sinkhorn(reg=_REG, tol=_TOL, unbalanced=_PENALTY)
+        plan = solver.solve(Cost.from_distance(between, storage="float32"))
     scores, distances = [], []
     for side, potential in ((0, plan.target_potential), (1, plan.source_potential)):
         others = sampled[1 - side]
         far = soft_distances(feature_map.distance(features[side], others, metric), potential, plan.epsilon)
         own = soft_distances(feature_map.distance(others, others, metric), potential, plan.epsilon, leave_out=True)
-        scores.append(rank(far, own))
+        # fraction of the other set's elements that are at least as far
+        scores.append((1 + len(own) - np.searchsorted(np.sort(own), far)) / (1 + len(own)))
         distances.append(far)
     return OutlierScores(*scores, *distances)
 
@@ -84,11 +86,6 @@ def warn_of_outliers(fraction: float) -> None:
             "the two sets were made in different ways (another size, blur, background). Match.outliers() lists them.",
             DataWarning,
         )
-
-
-def relaxed_plan(cost: Cost) -> EntropicCoupling:
-    """Plan that is relaxed on both sides: elements far from everything send and get less."""
-    return Sinkhorn(reg=_REG, tol=_TOL, unbalanced=_PENALTY).solve(cost)
 
 
 def soft_distances(distance: Distance, potential: Vector, epsilon: float, *, leave_out: bool = False) -> Vector:
@@ -105,12 +102,6 @@ def soft_distances(distance: Distance, potential: Vector, epsilon: float, *, lea
     )
     # the others stand for all: the element itself would have added 1 / m
     return found + epsilon * np.log1p(-1 / m) if leave_out else found
-
-
-def rank(distances: Vector, reference: Vector) -> Vector:
-    """Fraction of the reference that is at least as large: ``(1 + count) / (1 + size)``."""
-    ordered = np.sort(reference)
-    return (1 + len(ordered) - np.searchsorted(ordered, distances, side="left")) / (1 + len(ordered))
 
 
 def _soft_rows(block: Block, distance: Distance, potential: Vector, epsilon: float, leave_out: bool) -> Vector:

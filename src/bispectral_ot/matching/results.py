@@ -97,10 +97,9 @@ class Shift(NamedTuple):
 
     Attributes
     ----------
-    separability : accuracy of nearest neighbours at telling sources from as many left-out, moved targets of each
-        label: 0.5 if these look alike, 1 if they have nothing in common
-    distance : one-sided Kolmogorov-Smirnov distance: how far soft distances of sources to the targets are larger
-    p_value : of the more extreme of the two, if sources are moved targets
+    separability : accuracy of nearest neighbours at telling sources from left-out, moved targets; 0.5 by chance
+    distance : one-sided Kolmogorov-Smirnov distance between the soft distances of both to the targets
+    p_value : of the more extreme of the two
     differs : whether the sets differ by more than the symmetry, visibly and not by chance
     """
 

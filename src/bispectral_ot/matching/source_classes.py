@@ -42,6 +42,8 @@ _EM_STEPS, _EM_TOL, _DRAW_STEPS = 500, 1e-6, 100
 _DRAWS, _FEWEST_DRAWS, _ENTRIES = 100, 30, 1e8
 # Of more classes than this, only likelihoods of at least the given fraction of the largest are kept.
 _DENSE_CLASSES, _NEGLIGIBLE = 64, 1e-7
+# Largest shift of the log-odds of a class: no shift would hold the total of a class that no source is near.
+_MOST_SHIFT = 16.0
 # Total variation between labels that the estimate predicts and labels that were found, beyond chance, that refutes it.
 _REFUTED = 0.15
 # Shift: elements of either set, neighbours and permutations; separability, Kolmogorov-Smirnov distance and level from
@@ -221,9 +223,6 @@ def _maximise(likelihoods: Any, start: Vector, weights: Vector | None = None, pr
     return found
 
 
-_MOST_SHIFT = 30.0
-
-
 def class_offsets(log_likelihoods: Vector, proportions: Vector, *, held: float = 0.0) -> Vector:
     """Logarithms of the priors (classes,) that make log-likelihoods log-probabilities, but for a constant.
 
@@ -238,8 +237,8 @@ def class_offsets(log_likelihoods: Vector, proportions: Vector, *, held: float =
         odds = np.exp(prior + shifts)
         mean = odds * (some.T @ (1 / np.maximum(some @ odds, _TINY))) / some.shape[0]
         step = np.where(proportions > 0, prior - np.log(np.maximum(mean, _TINY)), 0.0)
-        shifts = np.clip(shifts + step, -_MOST_SHIFT, _MOST_SHIFT)  # classes that no source can be of grow without end
-        if np.abs(step).max() < 1e-3:
+        before, shifts = shifts, np.clip(shifts + step, -_MOST_SHIFT, _MOST_SHIFT)
+        if np.abs(shifts - before).max() < 1e-3:
             break
     offsets: Vector = prior + held * shifts
     return offsets
