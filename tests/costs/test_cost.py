@@ -12,11 +12,10 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from bispectral_ot import runtime
-from bispectral_ot.costs import METRICS, STORAGES, Cost, Distance, FeatureDistance, as_cost
+from bispectral_ot.costs import METRICS, STORAGES, Cost, Distance, as_cost
 from bispectral_ot.costs import plan_storage as plan_within
 from bispectral_ot.costs.cost import EncodedRows
 from bispectral_ot.costs.storage import storage_bytes
-from bispectral_ot.engines import Threads
 from bispectral_ot.errors import InputError, MemoryBudgetError
 
 
@@ -91,14 +90,6 @@ def test_blocks_are_rows_of_the_whole_and_never_views(pair, storage):
     zero = Cost(np.ones((4, 3)), np.ones((6, 3)), storage=storage)
     assert (zero.maximum, zero.scale) == (0, 1)
     assert (zero.block(0, 4) == 0).all()
-
-
-def test_the_result_does_not_depend_on_the_number_of_threads(pair, monkeypatch):
-    blocks = []
-    for threads in ("1", "3"):
-        monkeypatch.setenv("BISPECTRAL_OT_THREADS", threads)
-        blocks.append(Cost(*pair, "l1").block(0, 150))
-    np.testing.assert_array_equal(*blocks)
 
 
 # Budgets
@@ -195,22 +186,6 @@ def test_a_distance_of_ones_own_is_kept_like_any_other(storage):
         Cost.from_distance(Hamming(source, target, bad_row=70), storage=storage)
     with pytest.raises(InputError, match="word 3 has no letters"):
         Cost.from_distance(Places(source, target, bad_row=70), storage=storage)
-
-
-def test_blocks_are_placed_and_worked_on_by_the_engine_that_is_given(pair):
-    class Counting(Threads):
-        used = 0
-
-        def map(self, *work, **options):
-            self.used += 1
-            return super().map(*work, **options)
-
-    engine = Counting()
-    cost = Cost.from_distance(FeatureDistance(*pair, "l1"), engine=engine)
-    used = engine.used
-    assert used > 0
-    cost.sweep(np.zeros(150), np.zeros(97), np.ones(150), unit=1.0)
-    assert engine.used == used + 1
 
 
 # From a matrix

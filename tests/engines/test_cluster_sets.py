@@ -45,15 +45,6 @@ def read(chunk):
     return chunk
 
 
-def test_chunks_without_a_cluster(turned):
-    import dask.array as da
-
-    images = da.from_array(turned[0].images, chunks=100)
-    few, target = images[:50], turned[1].select(slice(80))
-    found, expected = (bot.match(source, target, features="pixels") for source in (few, turned[0].images[:50]))
-    assert found.distance == pytest.approx(expected.distance)
-
-
 def test_chunks_that_cannot_be_used():
     import dask.array as da
 
@@ -131,17 +122,6 @@ def test_a_folder_that_workers_cannot_see_is_named_with_the_worker(client, folde
     shutil.rmtree(tmp_path / "here")  # seen while it was listed, and never by a worker
     with pytest.raises(bot.ClusterError, match=r"worker tcp://127\.0\.0\.1:\d+ on .* cannot see .*/here\. Put it on"):
         bot.match(source, source, features="pixels", client=client)
-
-
-def test_chunks_of_another_size_are_named(folder, tmp_path, monkeypatch):
-    monkeypatch.setattr("bispectral_ot.datasets.common_size._CHUNK_IMAGES", 4)
-    for i in range(8):
-        Image.fromarray(np.full((8, 8), i, dtype=np.uint8)).save(tmp_path / f"{i}.png")
-    (source,) = as_datasets([tmp_path], ["source"], stay=True)
-    for i in range(4, 8):
-        Image.fromarray(np.zeros((9, 9), dtype=np.uint8)).save(tmp_path / f"{i}.png")
-    with pytest.raises(bot.DatasetError, match=r"are \(9, 9\) uint8, but those before are \(8, 8\) uint8"):
-        source.images.compute(scheduler="synchronous")
 
 
 def test_a_run_of_images_that_stay_has_tables_only(client, folder, store, tmp_path):

@@ -32,13 +32,12 @@ def pair():
     return random.normal(size=(700, 12)).astype(np.float32), random.normal(size=(450, 12)).astype(np.float32)
 
 
-def test_map_gives_the_results_in_order(engine):
+def test_results_come_in_order_and_large_arrays_are_shared_and_cut(engine):
     values = np.arange(103.0)
     found = engine.map(times, row_blocks(103, block_rows=10), rows=[values], shared=[3.0])
     np.testing.assert_array_equal(np.concatenate(list(found)), 3 * values)
-
-
-def test_large_arrays_are_shared_and_cut(engine):
+    with pytest.raises(ZeroDivisionError):
+        list(engine.map(divide, row_blocks(4, block_rows=1)))
     rows, shared = np.random.default_rng(1).random((2, 100_000))
     blocks = row_blocks(len(rows), block_rows=1000)
     here, there = (each.reduce(row_and_total, blocks, rows=[rows], shared=[shared]) for each in (Threads(), engine))
@@ -166,11 +165,6 @@ def die(block):
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def test_errors_of_a_block_come_back_as_they_are(engine):
-    with pytest.raises(ZeroDivisionError):
-        list(engine.map(divide, row_blocks(4, block_rows=1)))
-
-
 def divide(block):
     return 1 // (block.start - 2)
 
@@ -217,8 +211,3 @@ def test_no_scheduler_no_worker_no_address():
     empty = distributed.LocalCluster(n_workers=0, processes=False, dashboard_address=None)
     with empty, distributed.Client(empty) as client, pytest.raises(bot.ClusterError, match="has no workers"):
         Dask(client, wait=0.5)
-
-
-def test_a_plan_that_cannot_fit_is_refused(client, turned):
-    with pytest.raises(bot.MemoryBudgetError, match="does not fit"):
-        bot.match(*turned, client=client, working_memory="10MB")

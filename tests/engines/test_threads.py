@@ -84,11 +84,6 @@ def test_row_arguments_are_cut_to_each_block_rows_are_joined_and_totals_are_sums
         assert again.totals[0] == 231
 
 
-def test_no_blocks_give_no_results():
-    assert list(Threads().map(bounds, [])) == []
-    assert Threads().reduce(moments, []) == ((), ())
-
-
 def test_not_many_more_blocks_are_under_way_than_there_are_threads():
     """Results that wait for their turn take memory: a slow first block must not pile all the others up."""
     started, goes_on = [], threading.Event()

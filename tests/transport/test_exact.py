@@ -12,7 +12,7 @@ from bispectral_ot.costs import Cost
 from bispectral_ot.errors import InputError, NotConvergedWarning
 from bispectral_ot.transport import ExactTransport, Sinkhorn
 from bispectral_ot.transport.marginals import as_weights
-from transport_problems import marginal_error, points, problem, weights
+from transport_problems import marginal_error, problem, weights
 
 # Exact transport
 
@@ -41,13 +41,6 @@ def test_on_other_masses_it_is_the_linear_programme():
     assert marginal_error(coupling.to_dense(), p, q) <= 1e-9
 
 
-def test_a_set_and_itself_shuffled_are_at_distance_zero():
-    x, order = points(50, seed=3), np.random.default_rng(4).permutation(50)
-    coupling = ExactTransport().solve(Cost(x[order], x, "l2"))
-    assert coupling.transport_cost == 0
-    np.testing.assert_array_equal(coupling.summary(k=1).top_indices[:, 0], order)
-
-
 def test_a_simplex_that_runs_out_of_steps_says_so():
     """Its plan has the right marginals long before it is the best: that alone does not make it converged."""
     cost = problem(60, 60)
@@ -63,16 +56,6 @@ def test_a_simplex_that_runs_out_of_steps_says_so():
 
 
 # Numbers that float32 cannot hold
-
-
-@pytest.mark.parametrize("swapped", [False, True])
-@pytest.mark.parametrize("offset", [0.0, 1e8, 1e15])
-def test_the_best_plan_is_found_however_far_costs_are_from_zero(offset, swapped):
-    matrix = offset + np.eye(2) if swapped else offset + 1 - np.eye(2)
-    coupling = ExactTransport().solve(matrix)
-    np.testing.assert_array_equal(coupling.to_dense(), (1 - np.eye(2) if swapped else np.eye(2)) / 2)
-    assert coupling.converged
-    assert coupling.transport_cost == offset
 
 
 @pytest.mark.parametrize("size", [1e-300, 1e-46, 1e45, 1e300])

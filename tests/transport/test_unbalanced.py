@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bispectral_ot.costs import STORAGES, Cost
 from bispectral_ot.errors import InputError
 from bispectral_ot.transport import Sinkhorn, TargetGroups
-from transport_problems import points, problem, scaled, weights
+from transport_problems import problem, scaled, weights
 
 
 def kl(x, w):
@@ -35,8 +34,7 @@ def by_pot(cost, reg, lam, p, q):
 @pytest.mark.parametrize(
     ("n", "m", "reg", "lam"),
     [
-        (500, 400, 0.05, (0.5, 0.5)),
-        (60, 45, 0.05, (0.1, 0.1)),
+        (300, 200, 0.05, (0.5, 0.5)),
         (60, 45, 0.05, (10.0, 10.0)),
         (80, 70, 0.01, (0.1, 0.03)),
         (80, 70, 0.01, (None, 0.05)),
@@ -51,15 +49,6 @@ def test_the_relaxed_plan_is_pots(n, m, reg, lam):
     assert np.abs(coupling.to_dense() - by_pot(cost, reg, lam, p, q)).sum() <= 1e-6
 
 
-@pytest.mark.parametrize("storage", STORAGES)
-@pytest.mark.parametrize("options", [{"unbalanced": 0.1}, {"unbalanced": (None, 0.1)}], ids=str)
-def test_every_storage_gives_the_same_plan(storage, options):
-    x, y = points(90, columns=4), points(70, seed=1, columns=4)
-    plan = Sinkhorn(reg=0.03, tol=1e-7, **options).solve(Cost(x, y, "l1", storage=storage)).to_dense()
-    exact = Sinkhorn(reg=0.03, tol=1e-7, **options).solve(Cost(x, y, "l1", storage="float32")).to_dense()
-    assert np.abs(plan - exact).sum() <= (2e-3 if storage == "compact" else 1e-5)
-
-
 @pytest.mark.parametrize("lam", [1e5, (None, 1e5), (1e5, None)])
 def test_a_large_penalty_gives_the_balanced_plan(lam):
     cost, p, q = problem(50, 40), weights(50, seed=1, zeros=3), weights(40, seed=2, zeros=2)
@@ -67,12 +56,6 @@ def test_a_large_penalty_gives_the_balanced_plan(lam):
     relaxed = Sinkhorn(reg=0.02, tol=1e-8, unbalanced=lam).solve(cost, p, q)
     assert np.abs(relaxed.to_dense() - balanced.to_dense()).sum() <= 1e-4
     assert relaxed.iterations <= 2 * balanced.iterations
-
-
-def test_without_penalty_the_plan_is_the_kernel():
-    cost, p, q = problem(50, 40), weights(50, seed=1), weights(40, seed=2)
-    plan = Sinkhorn(reg=0.1, tol=1e-9, unbalanced=1e-9).solve(cost, p, q).to_dense()
-    np.testing.assert_allclose(plan, np.outer(p, q) * np.exp(-scaled(cost) / 0.1), rtol=1e-5)
 
 
 @settings(max_examples=20, deadline=None)
@@ -101,14 +84,6 @@ def test_the_residual_is_that_of_the_plan_whose_duality_gap_is_small(reg, lam, m
     assert coupling.mass == pytest.approx(plan.sum())
 
 
-def test_what_has_no_counterpart_stays():
-    near, far = points(30), points(10, seed=5) + np.float32([30, 0])
-    coupling = Sinkhorn(reg=0.001, unbalanced=0.01).solve(Cost(np.concatenate([near, far]), near, "l2"))
-    sent = coupling.summary(k=0).row_sums * 40
-    assert sent[:30].min() > 0.5
-    assert sent[30:].max() < 1e-6
-
-
 def test_large_penalties_need_few_passes():
     cost, p, q = problem(300, 300), weights(300, seed=1), 2 * weights(300, seed=2)
     passes = [Sinkhorn(reg=0.05, tol=1e-6, unbalanced=lam).solve(cost, p, q).iterations for lam in (1.0, 100.0, 1e4)]
@@ -116,16 +91,6 @@ def test_large_penalties_need_few_passes():
 
 
 # Totals of groups
-
-
-def test_groups_that_are_not_held_change_nothing():
-    cost, q = problem(60, 50), weights(50, seed=2)
-    labels = np.arange(50) % 4
-    plain = Sinkhorn(reg=0.02, tol=1e-9, unbalanced=(None, 0.05)).solve(cost, None, q)
-    grouped = Sinkhorn(reg=0.02, tol=1e-9, unbalanced=(None, 0.05)).solve(
-        cost, None, q, target_groups=TargetGroups(labels, np.zeros(4))
-    )
-    np.testing.assert_allclose(grouped.to_dense(), plain.to_dense(), atol=1e-9)
 
 
 @pytest.mark.parametrize("reg", [0.05, 0.002])

@@ -154,7 +154,8 @@ class Iteration:
         g = np.where(self.q > 0, self.g * unit, NO_MASS)
         f, column_sums = self.cost.sweep(finite(self.f * unit), g, self.p, unit=unit)
         self.f = np.where(self.p > 0, f / unit, -np.inf)
-        if np.abs(column_sums - self.q).sum() <= tol:
+        self.error = float(np.abs(column_sums - self.q).sum())
+        if self.error <= tol:
             return False
         log2_cut = -np.inf if self.is_small else float(np.log2(1e-5 * self.tol / max(self.cost.shape)))
         low_rows, low_columns = (np.log2(np.maximum(mass, 1e-300)) + log2_cut for mass in (self.p, column_sums))
@@ -165,6 +166,7 @@ class Iteration:
 
         def record(error: float) -> bool:
             self._record(error)
+            self.error = min(self.error, error)
             return not self.exhausted and len(self.history) < limit
 
         f, new_g = newton(active, g, self.p, self.q, tol, reach=-log2_cut / 2, record=record)

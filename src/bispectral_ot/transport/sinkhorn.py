@@ -186,9 +186,12 @@ class Sinkhorn:
 
     def _finish(self, iteration: Iteration, stages: list[float]) -> EntropicCoupling:
         """Iterate at the final regularisation, more and more thoroughly, until the measured error is small enough."""
+        attempts = self._attempts(iteration, stages)
         best: EntropicCoupling | None = None
-        for attempt in self._attempts(iteration, stages):
+        for attempt in attempts:
             attempt()
+            if iteration.error > 2 * self.tol and attempt is not attempts[-1] and not iteration.exhausted:
+                continue  # a measurement would take as long as some passes
             f, g = iteration.f, np.where(iteration.q > 0, iteration.g, -np.inf)
             if iteration.constraints.symmetric:
                 f = g = (f + g) / 2  # of f = T g and g, which are equal at the solution
