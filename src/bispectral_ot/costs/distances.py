@@ -118,9 +118,8 @@ class FeatureDistance(Distance):
         a_norms, b_norms = self._norms[0][rows], self._norms[1][columns]
         with np.errstate(over="ignore", invalid="ignore"):  # products that overflow are summed again, others refused
             products = self._products(source, target)
-            if distance_kernels.finish(
-                products, a_norms, b_norms, _CANCELLATION, self.metric == "cosine", self.metric == "l2"
-            ):
+            kind = self.metric == "cosine", self.metric == "l2"
+            if distance_kernels.finish(products, a_norms, b_norms, _CANCELLATION, *kind):
                 self._sum_again(products, source, target, a_norms, b_norms)
         out[:] = products
 
@@ -261,10 +260,7 @@ def _frequency_starts(index_map: NDArray[np.void], n_columns: int) -> list[int]:
     """Where the columns of each frequency start (and the last ones stop)."""
     names = index_map.dtype.names or ()
     if len(index_map) != n_columns or not {"frequency", "part"} <= set(names):
-        raise InputError(
-            f"index_map must say frequency and part of each of the {n_columns} columns; "
-            "pass index_map_ of the PolarSpectrum that made them."
-        )
+        raise InputError(f"index_map must say frequency and part of each of the {n_columns} columns (index_map_).")
     frequency, part = index_map["frequency"], index_map["part"]
     starts: list[int] = np.searchsorted(frequency, np.arange(frequency.max() + 2)).tolist()
     expected = [np.arange(stop - start) // max(1, (stop - start) // 2) for start, stop in itertools.pairwise(starts)]
@@ -289,9 +285,7 @@ def _as_features(source: Floats, target: Floats, may_shift: bool) -> tuple[Rows,
     rounded = _as_rows(source, "source"), _as_rows(target, "target")
     columns = rounded[0].shape[1], rounded[1].shape[1]
     if columns[0] != columns[1]:
-        raise InputError(
-            f"source has {columns[0]} columns but target has {columns[1]}; both must come from the same transformer."
-        )
+        raise InputError(f"source has {columns[0]} columns but target has {columns[1]}; both must be of the same kind.")
     exact = np.asarray(detached(source)), np.asarray(detached(target))
     # memory maps are too large for a second look
     if any(isinstance(x, np.memmap) for x in rounded) or all(np.can_cast(x.dtype, np.float32) for x in exact):
@@ -315,9 +309,7 @@ def _as_rows(x: Floats, name: str) -> Rows:
         return x
     array = as_real(x, name, np.float32)
     if array.ndim != 2 or array.size == 0:
-        raise InputError(
-            f"{name} must be a non-empty matrix, one row of features per element, got shape {array.shape}."
-        )
+        raise InputError(f"{name} must be a non-empty matrix, one row per element, got shape {array.shape}.")
     _check_finite(array, name)
     return array
 
@@ -325,9 +317,7 @@ def _as_rows(x: Floats, name: str) -> Rows:
 def _check_finite(rows: Rows, name: str, *, first_row: int = 0) -> None:
     bad = np.flatnonzero(~np.isfinite(rows.sum(axis=1, dtype=np.float64)))
     if len(bad):
-        raise InputError(
-            f"row {first_row + bad[0]} of {name} has a NaN or infinite feature; repair it or leave it out."
-        )
+        raise InputError(f"row {first_row + bad[0]} of {name} has a NaN or infinite feature; leave it out.")
 
 
 def _as_weights(weights: Floats | None, n_features: int) -> Rows:

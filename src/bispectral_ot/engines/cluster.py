@@ -364,9 +364,7 @@ def connected(scheduler: str | None, *, seconds: float = 30.0) -> Iterator[Dask 
                 distributed.LocalCluster(n_workers=int(local[1]), threads_per_worker=1, **options)
             )
         elif not re.fullmatch(r"(tcp|tls|ws|wss|ucx)://.+:[0-9]+", scheduler):
-            raise InputError(
-                f"a scheduler is given as tcp://HOST:PORT, or as local:4 for 4 processes, got {scheduler!r}."
-            )
+            raise InputError(f"a scheduler is tcp://HOST:PORT, or local:4 for 4 processes, got {scheduler!r}.")
         try:
             with dask.config.set({"distributed.comm.timeouts.connect": f"{seconds}s"}):
                 client = stack.enter_context(

@@ -138,13 +138,7 @@ class Threads(Engine):
 
 
 def row_blocks(n_rows: int, *, block_rows: int) -> list[Block]:
-    """Cut ``range(n_rows)`` into blocks of at most ``block_rows``, at least one row each.
-
-    Examples
-    --------
-    >>> [(block.start, block.stop) for block in row_blocks(5, block_rows=2)]
-    [(0, 2), (2, 4), (4, 5)]
-    """
+    """Cut ``range(n_rows)`` into blocks of at most ``block_rows``, at least one row each."""
     step = max(1, block_rows)
     return [Block(start, min(start + step, n_rows)) for start in range(0, n_rows, step)]
 

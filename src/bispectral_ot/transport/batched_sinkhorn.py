@@ -78,11 +78,8 @@ class BatchedSinkhorn:
         iteration = Iteration(kernel, constraints, start, potential, reg=self.epsilon, tol=_TOL, max_iter=_MAX_ITER)
         iteration.run(self.epsilon, _TOL, np.float64)
         if iteration.error > _TOL:
-            warn(
-                f"not converged: marginal error {iteration.error:.1e} after {_MAX_ITER} steps, {_TOL:.1e} was "
-                "asked for; take a larger reg.",
-                NotConvergedWarning,
-            )
+            words = f"not converged: marginal error {iteration.error:.1e} after {_MAX_ITER} steps; take a larger reg."
+            warn(words, NotConvergedWarning)
         return iteration
 
     def _value(self, found: Iteration) -> NDArray[np.float64]:

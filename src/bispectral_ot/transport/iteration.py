@@ -78,10 +78,7 @@ class Iteration:
         except (OSError, KeyError, ValueError, TypeError, EOFError, RecursionError, zipfile.BadZipFile) as error:
             raise InputError(f"{path} is not the state of a solve ({error}); remove it, or name another.") from None
         if not same or (f.shape, g.shape) != (self.f.shape, self.g.shape) or np.isnan([*f, *g]).any():
-            raise InputError(
-                f"{path} is the state of another solve: sets, weights, metric or solver differ; remove it or name "
-                "another."
-            )
+            raise InputError(f"{path} is the state of another solve, of other sets or options; remove or rename it.")
         self.f, self.g, self.resumed_at = f, g, iteration
         runtime.message(f"transport: resumed at iteration {iteration:,}")
         return reg

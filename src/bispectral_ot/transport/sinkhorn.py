@@ -251,10 +251,7 @@ class Sinkhorn:
         if groups is None:
             return Constraints(Marginal(p, source), Marginal(q, target))
         if np.isinf(target) or len(groups.labels) != len(q):
-            raise InputError(
-                "target_groups need a relaxed target side, such as unbalanced=(None, 0.02), and a label for each of "
-                f"the {len(q)} targets."
-            )
+            raise InputError(f"target_groups need a relaxed target side, and a label for each of the {len(q)} targets.")
         labels, lam = np.asarray(groups.labels, dtype=np.int64), np.asarray(groups.lam, dtype=np.float64)
         return Constraints(Marginal(p, source), Marginal(q, target, labels, lam * cost.scale))
 
