@@ -40,7 +40,7 @@ def measure(setting: Setting) -> Iterator[Table]:
     rows = feature_rows(groups, values=sizes.signal_values, lmaxes=sizes.lmax)
     yield Table("Features", "Best of three runs on all cores.", list(rows[0]), rows)
     rows = group_rows(sizes.largest_group)
-    note = "What it takes to find the irreps of a group from its bare table, with an empty cache."
+    note = "Time to find the irreps of a group from its Cayley table alone."
     yield Table("Groups from their tables", note, list(rows[0]), rows)
     rows = inversion_rows(groups)
     note = "Ten random signals each; the error is the largest difference from the nearest translate of the signal."
