@@ -220,11 +220,7 @@ def symmetry_tests(
 
 
 def change_test(images: Sequence[Images], allowed: frozenset[str], permutations: int, random: Random) -> float:
-    """P-value of a permutation test between two sets of images (n, height, width, channels), up to a change.
-
-    The largest p-value of all versions: as the images are, and with one side changed once more. Further versions are
-    left out where it is beyond 0.2 already, which is as valid at any smaller level.
-    """
+    """Largest p-value of all versions of a permutation test up to a change, or the first that is beyond 0.2."""
     signs = relabellings((len(images[0]), len(images[1])), permutations, random)
     seed, largest = int(random.integers(2**63)), 0.0
     for views in _versions(images, allowed, random):
@@ -254,11 +250,7 @@ def _versions(
 def features_allowing_for(
     images: Images, allowed: frozenset[str], random: Random, *, again: str | None = None, zoom: bool = False
 ) -> list[Rows]:
-    """Groups of features of images that do not see the changes that are allowed.
-
-    ``again`` is an interpolation by which images are resampled once more, at random motions that are allowed, and
-    ``zoom`` is whether these change the size.
-    """
+    """Groups of features that do not see the changes that are allowed; of images resampled once more by ``again``."""
     turn = "turn" in allowed
     if "mirror" in allowed:
         chosen = random.random(len(images)) < 0.5
@@ -291,10 +283,7 @@ def relabellings(sizes: tuple[int, int], permutations: int, random: Random) -> R
 
 
 def permutation_p_value(views: tuple[list[Rows], list[Rows]], signs: Rows, seed: int) -> float:
-    """P-value of the largest of several MMDs, one for each group of features and width of a Gaussian kernel.
-
-    Kernels are random Fourier features: time and memory are linear in the number of images.
-    """
+    """P-value of the largest of several MMDs, one for each group of features and width of a Gaussian kernel."""
     groups = [np.concatenate(both) for both in zip(*views, strict=True)]
     embedded = fourier_embedding(groups, fourier_frequencies(groups, np.random.default_rng(seed)))
     squares = np.square(np.tensordot(signs, embedded, axes=1), dtype=np.float64).sum(axis=2)
@@ -303,8 +292,7 @@ def permutation_p_value(views: tuple[list[Rows], list[Rows]], signs: Rows, seed:
 
 def fourier_frequencies(groups: Sequence[Rows], random: Random) -> Rows:
     """Random frequencies (columns of all groups, widths * frequencies) of Gaussian kernels; 0 where rows are equal."""
-    found = []
-    some = random.permutation(len(groups[0]))[:_MEDIAN_IMAGES]
+    found, some = [], random.permutation(len(groups[0]))[:_MEDIAN_IMAGES]
     for rows in groups:
         median = float(np.median(pdist(rows[some], "sqeuclidean")))
         scales = np.sqrt(2 / (np.array(_WIDTHS) * median)) if median > 1e-9 else np.zeros(len(_WIDTHS))

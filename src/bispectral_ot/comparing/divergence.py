@@ -122,11 +122,10 @@ def permutation_test(
     permutations: int,
     random: Random,
 ) -> float:
-    """P-value of a permutation test between two sets of images, given by their costs (N, N) and divergences.
+    """P-value of an exact permutation test between two sets of images, given by their costs (N, N) and divergences.
 
-    The divergence sees that mass has to move; a change of every image in all directions, as by noise, it hardly sees
-    in few images. So the statistic is the largest of several: the divergence, and the distances of the mean embeddings
-    (MMD) by kernels of some widths. As relabellings are treated alike, the test is exact.
+    The statistic is the largest of several: the divergence, which sees that mass has to move, and the distances of the
+    mean embeddings (MMD) by kernels of some widths, which see small changes of every image.
     """
     n, total = sizes[0], sum(sizes)
     orders = np.stack([np.arange(total), *(random.permutation(total) for _ in range(permutations))])
@@ -135,20 +134,14 @@ def permutation_test(
 
 
 def mean_embeddings(costs: NDArray[np.floating], differences: Vector, widths: Sequence[float]) -> list[Vector]:
-    """Squared distances (k,) of mean embeddings by ``exp(-C / (width * median of C))``, for each of the widths.
-
-    ``differences`` (N, k) are the weights of one side less those of the other.
-    """
+    """Squared distances of mean embeddings by ``exp(-C / (width * median of C))``, of differences of weights (N, k)."""
     median = float(np.median(costs[~np.eye(len(costs), dtype=bool)])) or 1.0
     kernels = (np.exp(-costs / (width * median)) for width in widths)
     return [(differences * (kernel @ differences)).sum(axis=0) for kernel in kernels]
 
 
 def p_value(found: Sequence[Vector]) -> float:
-    """P-value of the largest of several statistics (k,) of relabellings, each relative to its spread over these.
-
-    The first relabelling is the observed one; the p-value is the fraction of relabellings that reach it.
-    """
+    """Fraction of relabellings that reach the first: by the largest of statistics (k,), each relative to its spread."""
     # those that are equal up to rounding show no difference
     kept = [(each - each.mean()) / each.std() for each in found if each.std() > 1e-9 * np.abs(each).max()]
     values = np.max(kept, axis=0) if kept else np.zeros_like(found[0])
@@ -157,11 +150,7 @@ def p_value(found: Sequence[Vector]) -> float:
 
 
 def bootstrap_deviations(pool: BatchedSinkhorn, sizes: tuple[int, int], repeats: int, random: Random) -> Vector:
-    """Deviations of the divergences of resampled sets (repeats,) from their mean.
-
-    Resampling adds the noise of a second sampling to every divergence, so that their mean is too large: only the
-    deviations from it say something about the one that was observed.
-    """
+    """Deviations of the divergences of resampled sets from their mean, to which resampling adds noise."""
     n, m = sizes
     source, target = np.zeros((n + m, repeats)), np.zeros((n + m, repeats))
     source[:n] = random.multinomial(n, np.full(n, 1 / n), size=repeats).T / n

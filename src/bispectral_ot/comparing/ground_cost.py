@@ -41,8 +41,7 @@ class LabelledDistance(Distance):
         classes = self._classes[self._source_labels[start:stop]][:, self._target_labels]
         return np.asarray(self._distance.rows(start, stop) + classes)
 
-    def check_finite(self) -> None:
-        """Name the element at fault where a distance came out NaN or infinite."""
+    def check_finite(self) -> None:  # noqa: D102
         self._distance.check_finite()
 
 

@@ -68,9 +68,7 @@ def random_maps(images: Images, random: np.random.Generator, *, turn: bool, zoom
 def content_maps(images: Images, *, zoom: bool) -> NDArray[np.float64]:
     """Maps (n, 2, 3) that bring the content of each image to the centre and, where asked for, to one size.
 
-    Content is the squared difference from the median of the rim of the inscribed disk, within a disk about its own
-    centre, which is found in a few steps. Its size is the root mean square distance from there, which becomes 0.4 of
-    the radius of the disk.
+    Content is the squared difference from the median of the rim of the inscribed disk, within a disk about its centre.
     """
     n, height, width = images.shape[:3]
     y, x = (each.ravel().astype(np.float32) for each in _grid(height, width))
@@ -177,10 +175,7 @@ def histogram_rows(images: Images) -> Rows:
 
 
 def texture_rows(images: Images, *, turn: bool) -> Rows:
-    """Root mean square differences of neighbours at 1, 2 and 4 blocks of 2 x 2 pixels, in rows and in columns.
-
-    With ``turn`` both directions together, within the disk.
-    """
+    """Root mean square differences at 1, 2 and 4 blocks of 2 x 2 pixels; with ``turn`` both directions of the disk."""
     coarse = blocks(images, 2).mean(axis=(2, 4))
     inside = disk(coarse) if turn else np.ones(coarse.shape[1:3], dtype=bool)
     found = [np.zeros((len(images), 1))]
@@ -193,10 +188,7 @@ def texture_rows(images: Images, *, turn: bool) -> Rows:
 
 
 def polar_coefficients(images: Images) -> NDArray[np.complex64]:
-    """Fourier coefficients (n, channels, rings, frequencies) of smooth rings of the inscribed disk.
-
-    Few wide rings and low frequencies: what one more interpolation changes most is not in them.
-    """
+    """Low Fourier coefficients (n, channels, rings, frequencies) of a few smooth rings of the inscribed disk."""
     n, height, width, channels = images.shape
     radius = disk_radius(height, width)
     count = int(np.clip(radius / 2, 2, 6))
@@ -216,10 +208,7 @@ def polar_coefficients(images: Images) -> NDArray[np.complex64]:
 
 
 def turn_invariant_rows(images: Images) -> Rows:
-    """Rotation invariants of the polar coefficients, of degree 1 in the image: contrast is seen.
-
-    Means of rings, magnitudes, products of neighbouring rings, and the bispectrum of each ring.
-    """
+    """Rotation invariants of degree 1: means of rings, magnitudes, products of near rings, bispectra of rings."""
     found = polar_coefficients(images)
     size = np.maximum(np.abs(found), np.float32(1e-20))
     square, cube = found / np.sqrt(size), found / np.power(size, np.float32(2 / 3))  # degrees 1/2 and 1/3

@@ -203,10 +203,7 @@ def compare_sets(names: Sequence[str], sets: Sequence[Dataset], options: Compare
 
 
 def pooled_sample(datasets: Sequence[Dataset], *, seed: int) -> list[Dataset]:
-    """Images that decide a fit: drawn at random from all sets together, and in an order that no set decides.
-
-    With a fixed number of images of each set, permutation tests on the fitted features would not be exact.
-    """
+    """Images that decide a fit: drawn at random from all sets together, so that permutation tests stay exact."""
     sizes = [len(dataset) for dataset in datasets]
     most = min(SAMPLE, max(_FIT_IMAGES, _FIT_BYTES // (4 * int(datasets[0].signals[0].size))))
     chosen = np.sort(np.random.default_rng(seed).permutation(sum(sizes))[:most])

@@ -373,7 +373,8 @@ def measure_pixels(dataset: Dataset, engine: Engine) -> PixelStatistics:
     """Statistics of the pixels of a dataset; warns of constant images. Shapes in 3-D and vectors have no pixels."""
     if not dataset.is_flat:
         return PixelStatistics(0, 0.0, 1.0, 0)
-    blocks = row_blocks(len(dataset), block_rows=_BATCH_IMAGES)
+    rows = min(_BATCH_IMAGES, _BATCH_BYTES // (8 * math.prod(dataset.images.shape[1:])))
+    blocks = row_blocks(len(dataset), block_rows=max(1, rows))
     engine = engine if is_chunked(dataset.images) else engine.local
     found = np.array(list(engine.map(_measure, blocks, rows=(dataset.images,))))
     fractions = np.array([block.stop - block.start for block in blocks]) / len(dataset)
