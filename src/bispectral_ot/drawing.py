@@ -211,26 +211,6 @@ def _ticks(names: Sequence[str]) -> tuple[list[int], list[str]]:
     return list(range(0, len(names), step)), [shortened(name, 20) for name in names[::step]]
 
 
-def draw_plane(
-    ax: Axes | None, positions: NDArray[np.float64], names: Sequence[str], radii: NDArray[np.float64], *, note: str
-) -> Axes:
-    """Named points (N, 2) on a plane, in circles of these radii (NaN: none)."""
-    from matplotlib.patches import Circle
-
-    ax = axes_for(ax, 6.4, 5.6)
-    for (x, y), radius, name in zip(positions, radii, names, strict=True):
-        if np.isfinite(radius):
-            ax.add_patch(Circle((x, y), radius, facecolor=WRONG, alpha=0.15, linewidth=0))
-        ax.plot(x, y, "o", color=RIGHT, markersize=4)
-        words = shortened(name, 30)
-        ax.annotate(words, (x, y), xytext=(5, 5), textcoords="offset points", parse_math=False)
-    ax.set_aspect("equal", adjustable="datalim")
-    ax.margins(0.2)
-    ax.set(title="Multidimensional scaling", xticks=[], yticks=[])
-    ax.set_xlabel(note, color=MUTED)
-    return ax
-
-
 def html_text(value: Any, *, longest: int = 32) -> str:
     """Text that is safe in HTML, shortened where it is long."""
     words = printable(value)

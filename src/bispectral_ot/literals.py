@@ -24,11 +24,5 @@ Marginals = Literal["balanced", "relaxed", "estimated"]
 
 
 def is_feature_expression(text: str) -> bool:
-    """Whether text is an expression of features: names joined by ``+``, encoders as module:name or model.onnx.
-
-    Examples
-    --------
-    >>> is_feature_expression("bispectrum+package:network"), is_feature_expression("bispectrum")
-    (True, False)
-    """
+    """Whether text is an expression of features: names joined by ``+``, encoders as module:name or model.onnx."""
     return bool({"+", ":"} & set(text)) or text.endswith(".onnx")

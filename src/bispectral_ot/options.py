@@ -137,26 +137,18 @@ class FeatureOptions(Options):
 
     symmetry: Symmetry | Any = option(
         None,
-        "Transformations to ignore. rotation-reflection and d4 (quarter turns) include mirror images; "
-        "rotation-translation is for content that is not centred, so3 for signals on the sphere, so3-shapes for 3-D "
-        "shapes.",
-        shown="that of the features, else rotation or, for shapes, so3-shapes",
+        "Transformations to ignore. rotation-reflection and d4 (quarter turns) include mirror images; so3 is for "
+        "signals on the sphere, so3-shapes for 3-D shapes.",
+        shown="rotation, or that of the features",
     )
     features: FeatureName | Any = option(
         None,
-        "Feature extractor. ring-bispectrum reproduces the paper; best-rotation compares each pair of images at its "
-        "best rotation.",
-        shown="bispectrum for rotation, else the bispectrum of the symmetry",
+        "Feature extractor. ring-bispectrum reproduces the paper; best-rotation compares pairs at their best rotation.",
+        shown="bispectrum of the symmetry",
     )
-    metric: Metric | None = option(
-        None,
-        "Distance between features.",
-        shown="sqeuclidean for bispectrum, global-, local-bispectrum and best-rotation, else l1",
-    )
+    metric: Metric | None = option(None, "Distance between features.", shown="that of the features")
     intensity: Intensity | None = option(None, "Brightness and contrast of whole images.", shown="ignore")
-    pca: int | None = option(
-        None, "Number of principal components of the features: faster, approximate.", bounds=_COUNT
-    )
+    pca: int | None = option(None, "Number of principal components: faster, approximate.", bounds=_COUNT)
     normalize: bool = option(True, "Standardize pixels to mean 0 and standard deviation 1 over all sets.", cli=False)
 
 
@@ -165,29 +157,20 @@ class MatchOptions(FeatureOptions):
     """Options of :func:`~bispectral_ot.match`."""
 
     encoder: str | None = option(
-        None,
-        "Encoder to combine with the features: module:name of a torch module or function, or an .onnx file; its output "
-        "is averaged over quarter turns.",
+        None, "Encoder to combine with the features: module:name of a torch module or function, or an .onnx file."
     )
     marginals: Marginals | None = option(
         None,
-        "Target marginal: balanced (fixed), estimated (class proportions estimated from the target's labels) or "
-        "relaxed (free).",
+        "Target marginal: balanced (fixed), estimated (class proportions from the target's labels), relaxed (free).",
         shown="estimated if TARGET has labels, else relaxed",
     )
     metric_learning: Literal["auto", "none"] = option(
         "auto", "Learned metric: auto (from the labels of TARGET, if it improves held-out accuracy) or none."
     )
     solver: SolverName | Any = option("sinkhorn", "Solver of the transport problem.", SOLVER)
-    reg: float | None = option(
-        None, "Entropic regularization, relative to the largest distance.", SOLVER, shown="0.01", bounds="above 0"
-    )
-    tol: float | None = option(
-        None, "Tolerance on the marginal error.", SOLVER, shown="1e-4; exact: 1e-9", bounds="above 0"
-    )
-    max_iter: int | None = option(
-        None, "Maximum number of iterations.", SOLVER, shown="that of the solver", bounds=_COUNT
-    )
+    reg: float | None = option(None, "Entropic regularization.", SOLVER, shown="0.01", bounds="above 0")
+    tol: float | None = option(None, "Tolerance on the marginal error.", SOLVER, shown="1e-4", bounds="above 0")
+    max_iter: int | None = option(None, "Maximum number of iterations.", SOLVER, bounds=_COUNT)
     storage: Storage | None = option(None, _STORAGE_HELP, MEMORY, cli=False)
 
     def __post_init__(self) -> None:
@@ -218,21 +201,9 @@ class CompareOptions(FeatureOptions):
         "Entropic regularization, relative to the largest cost within a set.",
         bounds="above 0",
     )
-    permutations: int = option(
-        0, "Number of permutations per pair of sets (0: no test; 199 recommended).", TESTS, bounds=_NATURAL
-    )
-    bootstrap: int = option(
-        0,
-        "Number of bootstrap samples for the interval of each distance (0: no interval).",
-        TESTS,
-        bounds=_NATURAL,
-    )
-    symmetry_tests: bool = option(
-        False,
-        "Test which changes explain the difference of each pair: intensity, mirrors, turns, position, size, class "
-        "proportions.",
-        TESTS,
-    )
+    permutations: int = option(0, "Permutations per pair (0: no test; 199 recommended).", TESTS, bounds=_NATURAL)
+    bootstrap: int = option(0, "Bootstrap samples per pair (0: no interval).", TESTS, bounds=_NATURAL)
+    symmetry_tests: bool = option(False, "Test which changes explain the difference of each pair.", TESTS)
     level: float = option(0.05, "Significance level.", TESTS, bounds="above 0 and below 1")
     test_images: int = option(2000, "Maximum number of images per set used in tests.", TESTS, bounds="of at least 2")
     seed: int = option(0, "Random seed.", IMAGES, bounds=_NATURAL)
@@ -245,15 +216,9 @@ class UprightOptions(Options):
     symmetry: Literal["rotation", "rotation-reflection", "d4", "translation"] = option(
         "rotation", "Transformations to undo; d4: quarter turns and mirror images."
     )
-    features: FeatureName | Any = option(
-        None, "Feature extractor.", shown="bispectrum for rotation, else that of the symmetry"
-    )
+    features: FeatureName | Any = option(None, "Feature extractor.", shown="bispectrum of the symmetry")
     pose_neighbours: int = option(10, "Number of targets that vote on the pose of a source.", bounds=_COUNT)
-    fill: str = option(
-        "background",
-        "Colour of new corners: background (median of the image's border), transparent, or a grey value.",
-        OUTPUT,
-    )
+    fill: str = option("background", "New corners: background (median of the border), transparent, or a grey.", OUTPUT)
     expand: bool = option(False, "Enlarge the canvas so that no corner is cut off.", OUTPUT)
     include_ambiguous: bool = option(False, "Rotate images whose pose is ambiguous as well.", OUTPUT)
 
@@ -265,8 +230,7 @@ class ImageOptions(Options):
     root: Path | None = option(None, _ROOT_HELP, IMAGES)
     resize: str | None = option(
         None,
-        "Scale images to fit into this size, such as 32 or 32x48; the aspect ratio is kept and the rest filled with "
-        "background.",
+        "Scale images to fit into this size, such as 32 or 32x48, and fill the rest with background.",
         IMAGES,
         shown="the size of the images, at most 128",
         parse=parse_size,
@@ -303,12 +267,10 @@ class PairOptions(ImageOptions):
 
     source_split: Split = option("train", "Split of the source, if it has several.", IMAGES)
     target_split: Split = option("train", "Split of the target, if it has several.", IMAGES)
-    split_halves: bool = option(
-        False, "If SOURCE and TARGET are one set: match two disjoint halves of it, stratified by class.", IMAGES
-    )
+    split_halves: bool = option(False, "If SOURCE and TARGET are one set: match disjoint halves of it.", IMAGES)
     rotate_source: bool = option(False, "Rotate every source image by a random angle, for a trial.", IMAGES)
     corrections: Path | None = option(
-        None, "CSV file of labels exported from the report of a match; these sources become labelled targets.", IMAGES
+        None, "CSV file exported from a report; sources with corrected labels become targets.", IMAGES
     )
 
 
@@ -317,11 +279,7 @@ class RuntimeOptions(Options):
     """Memory and machines."""
 
     working_memory: str | None = option(
-        None,
-        "Memory budget for features and distances, such as 4GB.",
-        MEMORY,
-        shown="70 % of the free memory",
-        parse=parse_bytes,
+        None, "Memory budget, such as 4GB.", MEMORY, shown="70 % of the free memory", parse=parse_bytes
     )
     scheduler: str | None = option(None, SCHEDULER_HELP, MEMORY, shown="threads of this machine")
 
@@ -357,9 +315,7 @@ class MatchOutputOptions(ReportOptions):
 
     poses: bool = option(False, "Estimate the pose of each source; written to poses.csv.", OUTPUT)
     n_matches: int = option(5, "Number of targets per source in matches.csv.", OUTPUT, bounds=_COUNT)
-    dry_run: bool = option(
-        False, "Print sizes, memory and estimated time, from a trial with few images; write nothing.", OUTPUT
-    )
+    dry_run: bool = option(False, "Estimate memory and time from a trial with few images; write nothing.", OUTPUT)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -379,9 +335,7 @@ class MonitorOptions(Options):
 
     run_length: int = option(200, "Expected number of batches between false alarms.", TESTS, bounds="of at least 2")
     allowing_for: Change = option("nothing", "Change that does not raise an alarm.", TESTS)
-    resize: str | None = option(
-        None, "Size of the reference images, such as 32 or 32x48.", IMAGES, shown="as they are", parse=parse_size
-    )
+    resize: str | None = option(None, "Size of the reference images: 32 or 32x48.", IMAGES, parse=parse_size)
     grey: bool = option(False, "Convert colour images to grey.", IMAGES)
     seed: int = option(0, "Random seed.", IMAGES, bounds=_NATURAL)
 
@@ -391,6 +345,4 @@ class DemoOptions(Options):
     """Options of ``demo``."""
 
     seed: int = option(0, "Random seed of the split and of the angles.", IMAGES, bounds=_NATURAL)
-    per_class: int = option(
-        250, "Number of digits of each class in each set.", IMAGES, bounds="of at least 1 and of at most 250"
-    )
+    per_class: int = option(250, "Digits of each class.", IMAGES, bounds="of at least 1 and of at most 250")

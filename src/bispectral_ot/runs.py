@@ -1,8 +1,4 @@
-"""Run folders, which appear whole or not at all.
-
-A run is written under a temporary name in the same place and renamed at the end, so that a full disk, a crash or
-Ctrl-C leaves no half-written run. Single files inside a resumable run are written the same way.
-"""
+"""Run folders, which are written under a temporary name and renamed at the end: whole or not at all."""
 
 from __future__ import annotations
 
@@ -36,20 +32,9 @@ def new_run(
 ) -> Iterator[Path]:
     """A temporary folder to write a run to, renamed to ``folder`` when the block ends without an error.
 
-    The block writes ``run.json`` (:func:`run_record`); the names of all files of the run are added to it.
-
-    Parameters
-    ----------
-    verb : command that makes the run, which ``run.json`` records as ``config["verb"]``
-    inputs : names and paths that the run reads; none of them may be inside ``folder``
-    overwrite : replace an earlier run of the same verb
-
-    Raises
-    ------
-    RunExistsError
-        Before any work is done, where ``folder`` holds something that may not be replaced; see :func:`check_free`.
-    RunKeptError
-        At the end, where something else has appeared at ``folder`` meanwhile: the run is kept under another name.
+    The block writes ``run.json`` (:func:`run_record`) with the command as ``config["verb"]``; the names of all files
+    are added to it. A :class:`RunExistsError` (see :func:`check_free`) comes before any work; a :class:`RunKeptError`
+    comes at the end, where something else has appeared at ``folder``: the run is kept under another name.
     """
     target = Path(folder).resolve()  # where the folder is a link, what it points to is replaced
     earlier = check_free(folder, verb=verb, inputs=inputs, overwrite=overwrite)
@@ -76,11 +61,8 @@ def check_free(
 ) -> str:
     """Return the text of the ``run.json`` that a run at ``folder`` would replace, or ``""`` where it replaces nothing.
 
-    Raises
-    ------
-    RunExistsError
-        If ``folder`` contains one of the ``inputs`` or any file, unless ``overwrite`` is set and all of them were
-        written by a run of the same ``verb``.
+    It is a :class:`RunExistsError` if ``folder`` contains one of the ``inputs`` or any file, unless ``overwrite`` is
+    set and all files were written by a run of the same ``verb``.
     """
     folder = Path(folder)
     target = folder.resolve()

@@ -62,8 +62,7 @@ def current() -> Runtime:
 def one_blas_thread() -> Iterator[None]:
     """Limit BLAS to one thread: row blocks keep every core busy, and digits do not depend on the number of cores.
 
-    The limit is that of the process. It is set by the first of overlapping contexts and lifted by the last, in whatever
-    order they end.
+    The limit of the process is set by the first of overlapping contexts and lifted by the last.
     """
     global _blas_users, _blas_limits, _blas_found
     from threadpoolctl import ThreadpoolController
@@ -91,15 +90,7 @@ def running(
     memory: str | int | float | None = None,
     engine: Any = None,
 ) -> Iterator[Runtime]:
-    """Change the execution context within a block, with BLAS at one thread; what is None stays as it is.
-
-    Examples
-    --------
-    >>> from bispectral_ot import runtime
-    >>> with runtime.running(memory="2GB") as context:
-    ...     context.budget
-    2000000000
-    """
+    """Change the execution context within a block, with BLAS at one thread; what is None stays as it is."""
     size = None if memory is None else parse_bytes(memory)
     changes = {"progress": progress, "message": message, "memory": size, "engine": engine}
     context = replace(current(), **{name: value for name, value in changes.items() if value is not None})
@@ -112,10 +103,7 @@ def running(
 
 
 def progress(stage: str, done: int, total: int) -> None:
-    """Report that ``done`` of ``total`` units of ``stage`` are finished; ``total`` is 0 where it is unknown.
-
-    Work without the name of a stage is not reported.
-    """
+    """Report that ``done`` of ``total`` units (0: unknown) of ``stage`` are finished; work without a name is not."""
     if stage:
         current().progress(stage, done, total)
 

@@ -23,11 +23,7 @@ _BLOCK_ROWS = 4096
 def content_hash(*parts: Any) -> str:
     """Hash of content: arrays by type, shape and bytes; dataclasses, mappings and sequences by their parts.
 
-    Numbers, strings, booleans and None are hashed by their representation; any other object is refused. The names and
-    files of a dataset do not count.
-
-    >>> content_hash(np.arange(3), {"reg": 0.1}) == content_hash(np.arange(3), {"reg": 0.2})
-    False
+    Numbers, strings, booleans and None are hashed by their representation; any other object is refused.
     """
     digest = hashlib.blake2b(digest_size=16)
     _update(digest, parts)
@@ -66,19 +62,7 @@ def _update(digest: Any, part: Any) -> None:
 
 
 class Store:
-    """Results of finished parts, one ``.npz`` file each, written whole or not at all.
-
-    Parameters
-    ----------
-    folder
-        Created with the first result; None to keep nothing.
-
-    Examples
-    --------
-    >>> store = Store(None)
-    >>> store.result(["halves", 0.1], dict, lambda: {"value": 3.0})
-    {'value': 3.0}
-    """
+    """Results of finished parts in a folder (None: kept nowhere), one ``.npz`` file each."""
 
     def __init__(self, folder: str | Path | None) -> None:
         self.folder = None if folder is None else Path(folder)

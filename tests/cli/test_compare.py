@@ -44,7 +44,7 @@ def test_a_run_has_its_files(run):
         *("distances.csv", "figures", "page-data.json", "report.html", "results.json", "run.json"),
     ]
     pictures = sorted(path.name for path in (out / "figures").iterdir())
-    assert pictures == ["distances.png", "map.png"]
+    assert pictures == ["distances.png"]
     for name in pictures:
         with Image.open(out / "figures" / name) as picture:
             assert np.asarray(picture.convert("L")).std() > 3

@@ -106,7 +106,7 @@ def test_a_comparison_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     found = bot.compare(dict(zip(THREE, datasets, strict=True)), features="pixels", labels=True)
     content = write_comparison(tmp_path / "whole", found, datasets, extra={"warnings": []})
     tables = {"results.json", "distances.csv", "contributors.csv", "classes.csv", "class-distances.csv"}
-    figures = {f"figures/{name}.png" for name in ("distances", "map")}
+    figures = {"figures/distances.png"}
     assert names(tmp_path / "whole") == tables | figures | {"page-data.json"}
     assert content["warnings"] == []
     with open(tmp_path / "whole" / "contributors.csv", newline="") as file:

@@ -49,17 +49,15 @@ def printing() -> Iterator[None]:
 
 
 def _forget(stream: TextIO) -> None:
-    """Redirect a stream that cannot be written, with the content of its buffer, to the null device."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _print_error(line: Text) -> None:
-    """Print a line on standard error; a full device is no reason to stop."""
     bars = getattr(sys.modules.get("tqdm"), "tqdm", None)
     try:
         with bars.external_write_mode(file=sys.stderr) if bars else nullcontext():
             errors.print(line, soft_wrap=True)
-    except OSError:
+    except OSError:  # a full device is no reason to stop
         _forget(sys.stderr)
 
 

@@ -44,20 +44,13 @@ def demo(
         source = rotate_randomly(source, seed=options.seed)
         runtime.progress("read the digits", 1, 1)
         found: dict[str, Any] = {}
-        outer = runtime.current().progress
+        settings = {"rotate_source": True, "seed": options.seed}
         for name in FEATURES:
-
-            def named_progress(stage: str, done: int, total: int, name: str = name) -> None:
-                outer(f"{name}: {stage}", done, total)
-
-            with runtime.running(progress=named_progress):
-                found[name] = write_match(
-                    call.folder / name,
-                    _matched(name, source, target),
-                    title=name,
-                    figures=output.figures and name == FEATURES[-1],
-                    settings={"rotate_source": True, "seed": options.seed},
-                )
+            runtime.message(f"features: {name}")
+            drawn = output.figures and name == FEATURES[-1]
+            found[name] = write_match(
+                call.folder / name, _matched(name, source, target), title=name, figures=drawn, settings=settings
+            )
         converged = all(each["converged"] for each in found.values())
         return Result({"features": found}, converged, lambda: _show(found, out))
 

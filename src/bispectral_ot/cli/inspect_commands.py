@@ -7,7 +7,6 @@ import os
 import re
 import warnings
 from collections import Counter
-from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -76,13 +75,11 @@ def info(as_json: AsJson = False) -> None:
 def extras() -> dict[str, bool]:
     """Extras of this package, and whether all that they bring is installed."""
     found: dict[str, bool] = {}
-    with suppress(importlib.metadata.PackageNotFoundError):  # run from a folder of sources
-        for line in importlib.metadata.requires("bispectral-ot") or ():
-            extra = re.search(r"extra == ['\"](\w+)['\"]", line)
-            if extra:
-                package = re.split(r"[^\w.-]", line, maxsplit=1)[0]
-                installed = any(importlib.metadata.distributions(name=package))
-                found[extra[1]] = found.get(extra[1], True) and installed
+    for line in importlib.metadata.requires("bispectral-ot") or ():
+        extra = re.fullmatch(r"([\w.-]+).*extra == ['\"](\w+)['\"]", line)
+        if extra:
+            installed = any(importlib.metadata.distributions(name=extra[1]))
+            found[extra[2]] = found.get(extra[2], True) and installed
     return found
 
 

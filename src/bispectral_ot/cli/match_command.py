@@ -48,30 +48,17 @@ def match(
 
     Example: bispectral-ot match mnist-5k mnist-5k --split-halves --rotate-source --limit 900 --out runs/trial
 
-    Example: bispectral-ot match scans.npz mnist --features ring-bispectrum --metric l1 --out runs/paper
-
     Example: bispectral-ot match --config runs/first/run.json --out runs/again
 
-    RUN gets results.json (distance, convergence, settings, accuracy), run.json
-    (versions, machine), model.npz (for `predict`), figures, and these tables:
+    RUN gets results.json (distance, convergence, settings, accuracy), run.json (versions, machine), model.npz (for
+    `predict`), figures, and tables: matches.csv (the best targets of each source, numbered from 0, with weight and
+    distance), labels.csv (the label that each source gets, or each target if only SOURCE has labels, with its
+    probability, the runner-up and an outlier p-value), outliers.csv, confusion.csv (source classes by target classes)
+    and poses.csv (with --poses).
 
-    matches.csv: the best targets of each source image, with their weight and
-    distance. Images are numbered from 0.
-
-    labels.csv: the label that each source gets from the target (or each target
-    from the source, if only SOURCE has labels) and its probability; for sources
-    also the runner-up, label and distance of the nearest target, and an outlier
-    p-value: the fraction of targets that are at least as far from the others.
-
-    outliers.csv: outliers of both sets, unless --marginals balanced.
-
-    confusion.csv: source classes by target classes, if both sets have labels.
-
-    poses.csv: with --poses, the pose of each source relative to its targets.
-
-    With --scheduler, an interrupted solve is resumed from RUN.solve.npz by the same
-    command. Folders and Zarr stores are read by the workers of tcp://..., which must
-    see them under the same path; figures and model.npz are then skipped, unless --report or --poses needs the images.
+    With --scheduler, an interrupted solve is resumed from RUN.solve.npz by the same command. Folders and Zarr stores
+    are read by the workers of tcp://..., which must see them under the same path; figures and model.npz are then
+    skipped, unless --report or --poses needs the images.
     """
     task = MatchTask(source, target, out, options, reading, machine, output)
     check_features(options, reading, poses=output.poses)
@@ -178,17 +165,12 @@ def _warn_of_classes(table: ClassTable) -> None:
     alone = [name for name in table.rows if name not in table.columns]
     rows, columns = (", ".join(names[:4]) + ", ..." * (len(names) > 4) for names in (alone, list(table.columns)))
     if table.accuracy is None:
-        message = (
-            f"the two sets have no class in common (source: {rows}; target: {columns}), so there is no accuracy; "
-            "the confusion table shows which classes correspond."
-        )
-        warnings.warn(message, DataWarning, stacklevel=2)
-    elif alone:
+        sides = f"source: {rows}; target: {columns}"
+        message = f"the two sets have no class in common ({sides}), so there is no accuracy; see confusion.csv."
+    else:
         count = int(table.counts[[name in alone for name in table.rows]].sum())
-        message = (
-            f"{count:,} source images are of classes that the target does not have ({rows}); they count as wrong in "
-            "the accuracy."
-        )
+        message = f"{count:,} source images are of classes that the target does not have ({rows}); they count as wrong."
+    if alone:
         warnings.warn(message, DataWarning, stacklevel=2)
 
 
@@ -209,10 +191,8 @@ def print_match(found: Mapping[str, Any], out: Path) -> None:
         )
     if found.get("outliers"):
         counts = found["outliers"]
-        facts["outliers"] = (
-            f"{counts['sources']:,} sources and {counts['targets']:,} targets (expected without any: "
-            f"{counts['level']:.0%}): see outliers.csv"
-        )
+        words = f"{counts['sources']:,} sources and {counts['targets']:,} targets"
+        facts["outliers"] = f"{words} (expected without any: {counts['level']:.0%}): see outliers.csv"
     if found.get("expected_accuracy") is not None:
         low, high = found["expected_accuracy_low"], found["expected_accuracy_high"]
         facts["expected"] = (
@@ -220,21 +200,15 @@ def print_match(found: Mapping[str, Any], out: Path) -> None:
             f"check the first {found['to_check']:,} of labels.csv by probability to have 95 % right"
         )
         facts["shift"] = found["shift"]["words"]
-    if settings.get("kept_variance") is not None:
-        facts["pca"] = f"{settings['columns']} components keep {settings['kept_variance']:.1%} of the variance"
     if found.get("poses"):
-        poses = found["poses"]
-        width = poses["median_uncertainty"]
+        poses, width = found["poses"], found["poses"]["median_uncertainty"]
         precision = "" if width is None else f" to {width:.1f} {poses['unit']} (median of the 90 % intervals)"
-        without = f", {poses['without']:,} without one" if poses["without"] else ""
-        facts["poses"] = f"{poses['certain']:,} certain{precision}, {poses['ambiguous']:,} ambiguous{without}"
+        facts["poses"] = f"{poses['certain']:,} certain{precision}, {poses['ambiguous']:,} ambiguous"
     if found.get("upright"):
         facts["upright"] = ", ".join(f"{count:,} in {name}" for name, count in found["upright"].items())
     stages = ", ".join(f"{stage} {spent:.1f}" for stage, spent in seconds.items() if spent >= 0.05)
     facts["seconds"] = f"{sum(seconds.values()):.1f} ({stages})"
     facts["run folder"] = str(out)
-    if (out / "report.html").exists():
-        facts["report"] = str(out / "report.html")
     print_facts(facts, {"accuracy": "bold", "converged": "" if found["converged"] else "bold red"})
 
 

@@ -30,16 +30,15 @@ def print_plan(task: MatchTask) -> None:
         print_json(plan)
         return
     disk = f", and {format_bytes(float(plan['disk_bytes']))} of disk for features" if plan["disk_bytes"] else ""
-    facts = {
-        "source": f"{plan['source']:,} images",
-        "target": f"{plan['target']:,} images",
-        "compared at": plan["compared_at"],
-        "features": f"{plan['features']}, {plan['columns']:,} columns",
-        "distances": f"stored as {plan['storage']}",
-        "memory": f"about {format_bytes(float(plan['memory_bytes']))}{disk}",
-        "time": f"about {_about(float(plan['seconds']))}, and 3 to 10 s for tables and figures",
-    }
-    print_facts(facts)
+    print_facts(
+        {
+            "images": f"{plan['source']:,} sources, {plan['target']:,} targets, compared at {plan['compared_at']}",
+            "features": f"{plan['features']}, {plan['columns']:,} columns",
+            "distances": f"stored as {plan['storage']}",
+            "memory": f"about {format_bytes(float(plan['memory_bytes']))}{disk}",
+            "time": f"about {_about(float(plan['seconds']))}, and 3 to 10 s for tables and figures",
+        }
+    )
     say("nothing was written; leave --dry-run out to match")
 
 

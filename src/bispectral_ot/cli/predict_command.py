@@ -24,11 +24,9 @@ def predict(
 
     Example: bispectral-ot predict runs/first new-photos/ --out runs/new
 
-    Images are resized, converted to grey and centred as those of the match. An
-    image that took part in the match gets the same answer again.
-
-    The output folder gets matches.csv and labels.csv with the columns of
-    `match`, poses.csv with --poses, results.json and run.json.
+    Images are resized, converted to grey and centred as those of the match; an image that took part in it gets the
+    same answer again. The output folder gets matches.csv and labels.csv with the columns of `match`, poses.csv with
+    --poses, results.json and run.json.
     """
     from bispectral_ot.matching import class_table
     from bispectral_ot.report import open_run, tables

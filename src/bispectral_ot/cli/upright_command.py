@@ -44,17 +44,11 @@ def upright(
 
     Example: bispectral-ot upright parts/ catalogue/ --fill transparent --expand --out runs/parts
 
-    Images are compared as --resize, --grey and --center say; files are rotated
-    at their own size and colours. RUN gets everything that `match` writes, and:
-
-    poses.csv: for each source the angle in degrees, counter-clockwise, its
-    score (probability of being within 30 degrees of the true pose), its
-    uncertainty (half width of a 90 % interval), whether it is ambiguous, and
-    the runner-up.
-
-    upright/: the original files, rotated once at full resolution, under their
-    own names. unsure/: unchanged files whose pose is ambiguous or unknown. For
-    a source that is not a folder, upright.npz.
+    Images are compared as --resize, --grey and --center say; files are rotated at their own size and colours. RUN gets
+    everything that `match` writes; poses.csv (angle in degrees, counter-clockwise, probability of being within 30
+    degrees of the true pose, half width of a 90 % interval, whether it is ambiguous, and the runner-up); upright/ (the
+    original files, rotated once at full resolution) and unsure/ (unchanged files whose pose is ambiguous or unknown);
+    for a source that is not a folder, upright.npz.
     """
     from bispectral_ot.poses import check_fill
 
@@ -63,17 +57,10 @@ def upright(
         fill = float(fill)
     except ValueError:
         check_fill(fill, ())
-    task = UprightTask(
-        source,
-        target,
-        out,
-        MatchOptions(symmetry=options.symmetry, features=options.features),
-        PairOptions(**vars(reading)),
-        machine,
-        MatchOutputOptions(**vars(output), poses=True),
-        options,
-        fill,
-    )
+    matching = MatchOptions(symmetry=options.symmetry, features=options.features)
+    writing = MatchOutputOptions(**vars(output), poses=True)
+    pair = PairOptions(**vars(reading))
+    task = UprightTask(source, target, out, matching, pair, machine, writing, options, fill)
     check_features(task.options, reading, poses=True)
     run_job("upright", out, task.work, options, reading, machine, output, source=source, target=target)
 

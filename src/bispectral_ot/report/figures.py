@@ -77,13 +77,6 @@ def tree_of_sets(comparison: Comparison) -> tuple[NDArray[np.float64], list[int]
     return tree, leaves_list(tree).tolist()
 
 
-def plot_plane(comparison: Comparison, *, ax: Axes | None = None) -> Axes:
-    """Multidimensional scaling of the sets, in circles as wide as sampling alone moves them."""
-    positions, stress, radii = sets_on_plane(comparison)
-    note = f"stress {stress:.2f}; circles: effect of sampling"
-    return drawing.draw_plane(ax, positions, comparison.names, radii, note=note)
-
-
 def sets_on_plane(comparison: Comparison) -> tuple[NDArray[np.float64], float, NDArray[np.float64]]:
     """Positions (N, 2) of the sets, their stress, and the radii (N,) by which sampling alone moves each of them."""
     positions, stress = scale_to_plane(_lengths(comparison))

@@ -16,7 +16,7 @@ from bispectral_ot.files import write_json
 from bispectral_ot.matching import Match, class_table
 from bispectral_ot.poses import Poses
 from bispectral_ot.report import tables
-from bispectral_ot.report.figures import plot_plane, plot_poses
+from bispectral_ot.report.figures import plot_poses
 from bispectral_ot.report.page_data import PAGE_DATA, comparison_page, match_page, save_page_data
 from bispectral_ot.transport import EntropicCoupling
 
@@ -162,10 +162,7 @@ def write_comparison(
         "class-distances": tables.class_distance_table(comparison),
     }
     tables.write_tables(folder, written)
-    drawn: dict[str, Draw] = {"distances": lambda ax: comparison.plot(ax=ax)}
-    if len(comparison.names) > 2:
-        drawn["map"] = lambda ax: plot_plane(comparison, ax=ax)
-    parts = _figures(folder, drawn) if figures else {}
+    parts = _figures(folder, {"distances": lambda ax: comparison.plot(ax=ax)}) if figures else {}
     parts[PAGE_DATA] = lambda: save_page_data(folder / PAGE_DATA, comparison_page(comparison, datasets))
     decorate(parts)
     return content
