@@ -10,7 +10,6 @@ from scipy.spatial.transform import Rotation
 from scipy.special import sph_harm_y
 
 from bispectral_ot.groups.harmonics import (
-    analysis_matrix,
     equiangular_grid,
     generators,
     real_harmonics,
@@ -87,14 +86,6 @@ def test_harmonics_are_those_of_scipy_and_their_quadrature_is_exact():
     np.testing.assert_allclose(harmonics.T @ (weights.reshape(-1, 1) * harmonics), np.eye(121), atol=1e-13)
     assert weights.sum() == pytest.approx(4 * np.pi)
     np.testing.assert_allclose(np.linalg.norm(points, axis=2), 1)
-
-
-def test_analysis_is_least_squares():
-    rng = np.random.default_rng(0)
-    points, weights, samples = rng.standard_normal((50, 3)), rng.random(50) + 0.1, rng.standard_normal(50)
-    roots = np.sqrt(weights)
-    expected = np.linalg.lstsq(roots[:, None] * real_harmonics(points, 3), roots * samples, rcond=None)[0]
-    np.testing.assert_allclose(samples @ analysis_matrix(points, weights, 3), expected, atol=1e-12)
 
 
 def test_wigner_matrices_rotate_the_coefficients_of_a_signal():

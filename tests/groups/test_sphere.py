@@ -119,17 +119,6 @@ def test_really_turned_images_change_by_little():
     assert between.min() > 2 * errors.max()
 
 
-def test_projection_fills_a_cap_and_keeps_channels():
-    images = np.ones((2, 9, 9, 3))
-    signals = project_to_sphere(images, angle=60, shape=(36, 72))
-    assert signals.shape == (2, 36, 72, 3)
-    covered = np.degrees(np.pi * (np.arange(36) + 0.5) / 36) < 55
-    assert (signals[:, covered] == 1).all()
-    assert not signals[:, 24:].any()
-    one_each = Rotation.random(2, rng=np.random.default_rng(3))
-    np.testing.assert_array_equal(project_to_sphere(images, rotations=one_each), project_to_sphere(images, seed=3))
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

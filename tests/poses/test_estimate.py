@@ -43,15 +43,6 @@ def test_poses_of_digits_are_found_and_their_uncertainty_holds(turned_digits):
     assert len(poses) == 600
 
 
-def test_more_targets_are_better_than_one(turned_digits):
-    match, degrees = turned_digits
-    many, one = match.poses(10), match.poses(1)
-    assert (errors(many, degrees) <= 30).mean() > (errors(one, degrees) <= 30).mean()
-    assert one.targets.shape == (600, 1)
-    np.testing.assert_allclose(one.angles, one.by_target.angles[:, 0], atol=1e-3)
-    assert np.isfinite(one.scores).all()  # learnt from the second best targets
-
-
 def test_poses_do_not_depend_on_blocks_and_order(turned_digits, monkeypatch):
     match, _ = turned_digits
     motions = find_motions("rotation", match.source.images)

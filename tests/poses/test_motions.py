@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.spatial.transform import Rotation
 
 from bispectral_ot.datasets import rotate
-from bispectral_ot.features import PolarSpectrum, ShellBispectrum, SphereBispectrum, project_to_sphere
+from bispectral_ot.features import PolarSpectrum, ShellBispectrum, project_to_sphere
 from bispectral_ot.poses import estimate_poses, find_motions, turn_image, upright_images
 from bispectral_ot.poses.motions import wrapped
 from bispectral_ot.poses.planar import PlanarMotions
@@ -115,13 +115,6 @@ def test_rotations_of_shapes_are_found_exactly():
     turned = np.stack([rotation.apply(cloud) for rotation, cloud in zip(rotations, clouds, strict=True)])
     poses = poses_of(turned, clouds, "so3-shapes", ShellBispectrum(lmax=5).fit(clouds))
     assert np.degrees((poses.rotations * rotations).magnitude()).max() < 0.01
-
-
-def test_coefficients_are_those_of_the_features_that_were_matched_by():
-    spectrum = PolarSpectrum(max_frequency=5).fit(IMAGES)
-    assert find_motions("rotation", IMAGES, spectrum).spectrum is spectrum
-    sphere = SphereBispectrum(lmax=3).fit(project_to_sphere(IMAGES))
-    assert find_motions("so3", project_to_sphere(IMAGES), sphere).lmax == 3
 
 
 def test_the_fit_is_the_inner_product_with_the_turned_image():

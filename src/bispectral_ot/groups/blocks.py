@@ -18,13 +18,9 @@ _TOLERANCE = 1e-10  # of equal entries, relative to the largest entry of the pro
 class Blocks(NamedTuple):
     """Blocks of one size: ``value[i, j, k] = sum_pqu tensor[p, q, u] F_r[i, p] F_s[j, q] conj(F_t[k, u])``.
 
-    Attributes
-    ----------
-    labels : (n_blocks, 4) r, s, t and the number of the copy of t in ``r (x) s``
-    tensor : (n_blocks, d_r, d_s, d_t) columns of the Clebsch-Gordan matrix divided by ``sqrt(d_t)``, of unit norm each;
-        real where all irreps of the group are
-    counts : (n_blocks,) number of ordered pairs of irreps that the block represents
-    first, second, third : (n_blocks, d, d) positions of F_r, F_s and F_t in the flat row of Fourier coefficients
+    ``labels`` (n_blocks, 4) are r, s, t and the number of the copy of t in ``r (x) s``; ``tensor`` (n_blocks, d_r, d_s,
+    d_t) the columns of the Clebsch-Gordan matrix divided by ``sqrt(d_t)``; ``counts`` the number of ordered pairs that
+    each represents; ``first``, ``second``, ``third`` the positions of F_r, F_s, F_t in the flat Fourier coefficients.
     """
 
     labels: IntArray
@@ -154,13 +150,9 @@ def make_blocks(group: FiniteGroup, pairs: IntArray) -> BlockSet:
 class Columns(NamedTuple):
     """Distinct real columns of a set of complex entries.
 
-    Attributes
-    ----------
-    entry, part : (n_columns,) entry of a column, and whether it is the real (0) or imaginary (1) part
-    counts : (n_columns,) number of unfolded numbers that the column represents
-    scale : (n_columns,) factor of the column: root mean square of the factors of its entries
-    source, sign : (2, n_entries) column of the real and imaginary part of each entry, and its sign there; sign 0 for
-        a part that is always 0
+    Column c is the real (``part`` 0) or imaginary (1) part of entry ``entry[c]`` times ``scale[c]``, and represents
+    ``counts[c]`` unfolded numbers. ``source`` and ``sign`` (2, n_entries) give the column and the sign (0: always zero)
+    of the real and imaginary part of each entry.
     """
 
     entry: IntArray

@@ -41,7 +41,7 @@ class TripleOrbits:
         return 2 * len(self.i) - self.n_real
 
     def to_columns(self, per_orbit: Index) -> Index:
-        """Values per orbit as values per column."""
+        """Values per column."""
         return np.concatenate([per_orbit, per_orbit[self.n_real :]])
 
     @property

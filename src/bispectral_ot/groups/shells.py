@@ -76,20 +76,13 @@ class ShellBispectrum(BatchTransformer):
     n_samples : int
         Points drawn from a mesh; the same ones for every call.
 
-    Notes
-    -----
-    ``index_map_`` has the fields round (0: as it is, 1: rounded), order (2 or 3), l1, l2, l3 and the shells or bands
-    s1, s2, s3 (-1 for the third at order 2).
-
     Examples
     --------
     >>> import numpy as np
-    >>> from scipy.spatial.transform import Rotation
     >>> from bispectral_ot.features import ShellBispectrum
-    >>> random = np.random.default_rng(0)
-    >>> clouds = [random.normal(size=(n, 3)) for n in (100, 150)]
+    >>> clouds = np.random.default_rng(0).normal(size=(2, 100, 3))
     >>> shells = ShellBispectrum().fit(clouds)
-    >>> moved = [3 * Rotation.random(rng=random).apply(cloud) + 5 for cloud in clouds]
+    >>> moved = 3 * clouds[:, :, [1, 2, 0]] + 5  # turned about a diagonal, scaled and moved
     >>> np.allclose(shells.transform(moved), shells.transform(clouds), atol=1e-5)
     True
     """

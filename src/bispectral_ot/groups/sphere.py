@@ -151,12 +151,6 @@ def project_to_sphere(
     seed : int, optional
         Draw a rotation for each image, uniformly from SO(3).
 
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bispectral_ot.features import project_to_sphere
-    >>> project_to_sphere(np.ones((2, 28, 28)), seed=0).shape
-    (2, 32, 64)
     """
     pixels = check_images(images, what="images")
     n = len(pixels)

@@ -47,12 +47,9 @@ class Votes(NamedTuple):
 class Calibration:
     """Probability and precision of a pose, from votes whose right result is known.
 
-    Attributes
-    ----------
-    classifier : logistic regression of being right on margin, agreement and support; the fraction of right poses if
-        all are or none is; None without a calibration
-    plane : intercept, and slopes in the width of the peak and the probability of being wrong, of the half-width of the
-        interval in degrees
+    ``classifier`` is a logistic regression of being right on margin, agreement and support (a number if all poses are
+    right or none is; None without a calibration); ``plane`` the intercept and slopes, in the width of the peak and the
+    probability of being wrong, of the half-width of the interval in degrees.
     """
 
     classifier: Any

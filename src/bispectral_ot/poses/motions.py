@@ -65,11 +65,8 @@ class Motions(ABC):
     The ``products`` of the coefficients of two signals are numbers in which the fit of every motion is linear. So the
     products with several targets can be averaged: the best motion of the average fits all of them best.
 
-    Attributes
-    ----------
-    grid : (g, q) motions that are tried before the best one is refined
-    identity : (q,) motion that changes nothing
-    unit : one degree of separation in the unit of the motions: 1, or pixels for shifts
+    ``grid`` (g, q) has the motions that are tried before the best one is refined, ``identity`` the one that changes
+    nothing; ``unit`` is one degree of separation in the unit of the motions: 1, or pixels for shifts.
     """
 
     grid: Floats

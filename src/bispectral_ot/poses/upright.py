@@ -51,10 +51,6 @@ def turn_image(
     expand
         Enlarge the canvas so that nothing is cut off; there is no shift then.
 
-    Examples
-    --------
-    >>> turn_image(np.array([[1, 2], [3, 4]], dtype=np.uint8), 90.0).tolist()
-    [[2, 4], [1, 3]]
     """
     image = image[:, ::-1] if mirrored else image
     quarters, rest = divmod(angle, 90.0)

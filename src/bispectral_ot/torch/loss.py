@@ -18,7 +18,6 @@ class BispectralLoss(nn.Module):
     """Sinkhorn divergence between the invariants of two batches of images.
 
     The features are fitted once, to reference images: by :meth:`fit`, or else to the target batch of the first call.
-    They do not change afterwards, so values of different calls can be compared.
 
     Parameters
     ----------

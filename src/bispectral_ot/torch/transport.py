@@ -122,7 +122,7 @@ class _Transport(torch.autograd.Function):
 
 
 def _is_compiled(x: Tensor) -> bool:
-    """Whether the compiled solver of this package applies: one problem in float32 on the CPU."""
+    """Whether the compiled solver applies: one problem in float32 on the CPU."""
     return x.device.type == "cpu" and x.dtype == torch.float32 and len(x) == 1
 
 
@@ -196,7 +196,7 @@ def sinkhorn_divergence(
     tol: float = 1e-4,
     max_iter: int = 1000,
 ) -> Tensor:
-    r"""Sinkhorn divergence between weighted points, with gradients for points and weights.
+    r"""Sinkhorn divergence between weighted points (a scalar, or one per problem), with gradients for both.
 
     .. math::
         S(a, b) = OT_\epsilon(a, b) - \tfrac12 OT_\epsilon(a, a) - \tfrac12 OT_\epsilon(b, b), \quad
@@ -220,11 +220,6 @@ def sinkhorn_divergence(
         Cost between two points.
     tol, max_iter
         Marginal error (total variation) at which iterations stop, and their maximum number.
-
-    Returns
-    -------
-    Tensor
-        A scalar, or one value for each problem of the batch.
 
     Examples
     --------
