@@ -309,7 +309,7 @@ def check_vectors(vectors: ArrayLike, *, what: str) -> NDArray[np.float32]:
     except ValueError:
         raise InputError(f"{what}: the vectors have different lengths; give one array (n, columns).") from None
     if rows.ndim != 2 or 0 in rows.shape or rows.dtype.kind not in "buif":
-        raise InputError(f"{what}: vectors must be numbers of shape (n, columns), got {rows.shape} of {rows.dtype}.")
+        raise InputError(f"{what}: vectors must be real numbers of shape (n, columns), got {rows.shape} {rows.dtype}.")
     with np.errstate(over="ignore"):  # a float64 beyond float32 becomes infinite and is refused below
         rows = rows.astype(np.float32, copy=False)
     finite = np.isfinite(rows).all(axis=1)
