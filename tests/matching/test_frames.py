@@ -65,15 +65,6 @@ def test_auto_undoes_an_enlarged_canvas_and_says_so(folders):
     assert accuracy(found) > accuracy(quiet_match(folders / "turned", folders / "target")) - 0.1
 
 
-def test_one_frame_for_each_set_is_recorded(folders):
-    found = quiet_match(folders / "enlarged", folders / "target", frame="picture,canvas")
-    assert found.settings["frame"] == ["picture", "canvas"]
-    assert found.source.placement.frame == "picture"
-    loaded = bot.load(folders / "enlarged", frame="picture", resize=48)
-    again = quiet_match(loaded, bot.load(folders / "target"))
-    assert again.settings["frame"] == ["picture", "canvas"]
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [

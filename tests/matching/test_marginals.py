@@ -202,11 +202,3 @@ def test_labels_to_check_are_wrong_more_often(same):
     assert (table.runner_up_probability <= table.probability).all()
     assert table.outlier_score.between(0, 1).all()
     np.testing.assert_allclose(table.nearest_distance, same.coupling.cost.block(0, 600).min(axis=1), rtol=1e-6)
-
-
-def test_new_images_are_predicted(halves):
-    source, target = halves
-    match = bot.match(source.select(np.arange(0, 600, 2)), target)
-    rest = source.select(np.arange(1, 600, 2))
-    assert (match.predict(rest).labels == np.asarray(rest.classes)[rest.labels]).mean() > 0.8
-    assert match.predict(rest.images[:1], k=3).matches.indices.shape == (1, 3)

@@ -43,13 +43,12 @@ class ClassModel:
 
     Attributes
     ----------
-    classes, counts : (classes,) names, and number of targets
+    classes, counts : names, and number of targets
     widths : of the kernels, in the units of the cost
-    calibration : (s + 1 + classes,) weights of the scores, slope of the logarithm of the count, and biases
-    likelihoods, labels : (k, classes) and (k,) of the left-out targets
-    moved, distances : (k, columns) features of the left-out targets, and (k,) their soft distances to the others
+    calibration : weights of the scores, slope of the logarithm of the count, and biases
+    likelihoods, labels, moved, distances : of the k left-out targets; features, and soft distances to the others
     shrinkage : of the learned metric; 1 where there is none
-    coefficients, intercepts : (columns, classes) and (classes,) of the linear discriminant; None without one
+    coefficients, intercepts : of the linear discriminant; None without one
     """
 
     classes: NDArray[Any]
@@ -65,10 +64,7 @@ class ClassModel:
     intercepts: Vector | None = field(default=None, repr=False)
 
     def log_likelihoods(self, cost: Cost, rows: Rows, codes: Index) -> tuple[Vector, Vector]:
-        """Log-likelihoods (n, classes) and soft distances (n,) of images, from their cost to the targets.
-
-        ``codes`` (m,) are the classes of the targets, ``rows`` (n, columns) the features of the images.
-        """
+        """Log-likelihoods (n, classes) and soft distances (n,) of images, by their cost to targets of given classes."""
         scores, distances = [], np.zeros(cost.shape[0])
         for number, width in enumerate(self.widths):
             plan = EntropicCoupling.of_potential(cost, np.zeros(cost.shape[1]), reg=width / cost.scale, tol=1.0)
@@ -190,8 +186,7 @@ def _kernel_scores(
 ) -> tuple[list[Vector], Vector, Vector]:
     """Scores of left-out targets at each width, the widths, and soft distances at the middle one.
 
-    A target is compared with all others of its class: of every other class one target at random is left out as well,
-    or counts would give classes away.
+    Of every other class one target at random is left out as well, or counts would give classes away.
     """
     from scipy.sparse import csr_array
 
@@ -227,10 +222,9 @@ def calibrated(calibration: Vector, scores: Vector, counts: Vector) -> Vector:
 
 
 def fit_calibration(scores: Vector, labels: Index, counts: Vector, *, biases: bool = True) -> tuple[Vector, float]:
-    """Multinomial logistic regression on scores (k, classes, s) with shared weights; also its mean loss.
+    """Multinomial logistic regression on scores (k, classes, s) with shared weights >= 0; also its mean loss.
 
-    Weights are not negative; biases have a prior, or are 0. Class proportions of ``labels`` are offsets of the
-    regression, so that log-likelihoods do not depend on them.
+    Log-likelihoods do not depend on the class proportions of ``labels``, which are offsets of the regression.
     """
     from scipy.optimize import minimize
     from scipy.special import log_softmax

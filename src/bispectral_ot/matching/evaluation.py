@@ -74,15 +74,10 @@ def class_preservation(
 
 @dataclass(frozen=True)
 class ClassTable:
-    """Confusion table of a match whose two sides have labels.
+    """Confusion table of a match: counts (r, c) of source classes (rows) by label (columns), common classes first.
 
-    Attributes
-    ----------
-    rows, columns : names of the source classes (r) and of the target classes (c) that have images; classes of both
-        sides come first, in one order
-    counts : (r, c) images of a source class that are given the label of a target class
-    accuracy : fraction of images that are given their own class; None where the sides have no class in common
-    recall : the same within each source class that the target also has
+    ``accuracy`` is the fraction of images that are given their own class, None where the sides have no class in common;
+    ``recall`` the same within each source class that the target also has.
     """
 
     rows: tuple[str, ...]

@@ -28,12 +28,8 @@ _LEAST_LEFT = 1e-3
 class WithinClass:
     """Covariance within the classes of some rows (n, columns).
 
-    Attributes
-    ----------
-    means, counts : (classes, columns) and (classes,)
-    basis, variances : (columns, r) eigenvectors and (r,) eigenvalues of the covariance that are not 0
-    mean_variance : mean of all eigenvalues
-    degrees : n less the number of classes
+    ``basis`` (columns, r) and ``variances`` (r,) are eigenvectors and eigenvalues that are not 0, ``mean_variance`` is
+    the mean of all eigenvalues, ``degrees`` is n less the number of classes.
     """
 
     means: Rows = field(repr=False)
@@ -72,10 +68,7 @@ class WithinClass:
         return LinearMap(self.basis, spectrum**exponent, shrinkage**exponent)
 
     def discriminant(self, metric: float, shrinkage: float) -> tuple[Rows, Vector]:
-        """Coefficients (columns, classes) and intercepts of the linear discriminant at a shrinkage.
-
-        They are for rows that the metric of shrinkage ``metric`` has whitened.
-        """
+        """Coefficients (columns, classes) and intercepts of the discriminant, for rows whitened by ``metric``."""
         centre = self.means[self.counts > 0].mean(axis=0)
         centred = (self.means - centre).astype(np.float64)
         solved = self.power(shrinkage, -1.0)(centred) / self.mean_variance

@@ -39,18 +39,10 @@ Arrays = dict[str, NDArray[Any]]
 
 @dataclass(frozen=True, eq=False)
 class Predictor:
-    """Potentials, feature map and class model of a match, for sources that did not take part.
+    """Targets, potentials, feature map and class model of a match, for sources that did not take part.
 
-    Attributes
-    ----------
-    target : the targets, with their labels
-    potential : (m,) of the targets in the solved plan
-    reg, scale, tol : of that plan
-    feature_map : fitted map from images to features
-    settings : features, symmetry, metric and frames by name
-    practice : best targets of some of the sources that took part, from which the precision of poses is learned
-    target_features : (m, columns) rows of the targets; extracted from their images if None
-    classes : class model and proportions of the sources that took part; None without labels to learn them from
+    ``practice`` are best targets of some of the sources that took part, from which the precision of poses is learned;
+    ``target_features`` (m, columns) are extracted from the images of the targets if None.
     """
 
     target: Dataset

@@ -60,14 +60,13 @@ class ProportionEstimate:
 
     Attributes
     ----------
-    counts : (classes,) targets of each class
-    proportions : (classes,) of the source, summing to one; where the sets cannot be told apart, those of the target
-    priors : (classes,) the same for labels: closer to even proportions where a class has few targets
-    firmness : (classes,) how far a plan should hold to each proportion, from 0 to 1: less for classes of few images
+    counts : targets of each class
+    proportions, priors : of the source; and the same for labels, nearer to even ones where a class has few targets
+    firmness : how far a plan should hold to each proportion, from 0 to 1
     trust : 0 where proportions count as the target's, 1 where as estimated
     draws : (draws, classes) likeliest proportions of bootstrap samples
-    misfit : total variation, beyond chance, between the labels that these proportions predict and those of the sources
-    nearest : (classes,) fraction of the sources that are most like each class, before proportions are estimated
+    misfit : total variation, beyond chance, between labels that these proportions predict and those of the sources
+    nearest : fraction of the sources that are most like each class
     """
 
     counts: Vector
@@ -85,10 +84,7 @@ class ProportionEstimate:
         return self.trust > 0 and self.misfit > _REFUTED
 
     def intervals(self, level: float = 0.9) -> tuple[Vector, Vector]:
-        """Bootstrap intervals (classes,) of the likeliest proportions: sources and calibration drawn anew each time.
-
-        A lower end of less than a thousandth of an even proportion is 0.
-        """
+        """Bootstrap intervals (classes,) of the likeliest proportions: sources and calibration drawn anew each time."""
         low, high = np.quantile(self.draws, [(1 - level) / 2, (1 + level) / 2], axis=0)
         low = np.where(low < 1e-3 / len(self.counts), 0.0, low)
         return np.minimum(low, self.proportions), np.maximum(high, self.proportions)
@@ -176,10 +172,7 @@ class SourceClasses:
 
 
 def estimate_proportions(model: ClassModel, log_likelihoods: Vector, *, seed: int = 0) -> ProportionEstimate:
-    """Estimate class proportions from log-likelihoods (n, classes) of the sources.
-
-    Where there is no evidence against the proportions of the target, these are taken.
-    """
+    """Class proportions of the sources; those of the target where there is no evidence against them."""
     some = log_likelihoods[random_rows(len(log_likelihoods), _SOURCES, seed=seed)]
     n, k, counts = len(some), len(model.labels), model.counts
     known, own, n_free = counts > 0, counts / counts.sum(), int((counts > 0).sum()) - 1
@@ -224,10 +217,7 @@ def _maximise(likelihoods: Any, start: Vector, weights: Vector | None = None, pr
 
 
 def class_offsets(log_likelihoods: Vector, proportions: Vector, *, held: float = 0.0) -> Vector:
-    """Logarithms of the priors (classes,) that make log-likelihoods log-probabilities, but for a constant.
-
-    They are those of the proportions; ``held`` from 0 to 1 is how far mean probabilities are held to these as well.
-    """
+    """Logarithms of the priors (classes,); ``held`` (0 to 1) is how far mean probabilities are held to proportions."""
     prior = np.log(np.maximum(proportions, _TINY))
     if held == 0 or len(proportions) < 2:
         return prior
@@ -253,10 +243,7 @@ def probabilities(log_likelihoods: Vector, offsets: Vector) -> Vector:
 
 
 def _misfit(model: ClassModel, likelihoods: Vector, proportions: Vector, own: Vector) -> tuple[float, Vector]:
-    """Difference between labels that proportions predict and labels that the sources get, beyond chance.
-
-    Labels of left-out targets of each class predict the labels of sources in these proportions.
-    """
+    """Difference, beyond chance, between labels of the sources and those that labels of left-out targets predict."""
     n_classes, prior = len(own), np.log(np.maximum(own, _TINY))
     found = np.bincount((likelihoods + prior).argmax(axis=1), minlength=n_classes) / len(likelihoods)
     confusion = np.zeros((n_classes, n_classes))
@@ -268,10 +255,7 @@ def _misfit(model: ClassModel, likelihoods: Vector, proportions: Vector, own: Ve
 
 
 def _bootstrap(model: ClassModel, likelihoods: Any, start: Vector, *, seed: int) -> Vector:
-    """Likeliest proportions (draws, classes) with sources drawn anew, and biases of the calibration refitted.
-
-    A bias multiplies the likelihoods of its class; one Newton step from the fit finds it for targets drawn anew.
-    """
+    """Likeliest proportions (draws, classes) with sources drawn anew, and biases refitted by one Newton step."""
     (n, n_classes), k, generator = likelihoods.shape, len(model.labels), np.random.default_rng(seed)
     draws = int(np.clip(_ENTRIES / (n * n_classes), _FEWEST_DRAWS, _DRAWS))
     p = probabilities(model.likelihoods, np.zeros(n_classes))
@@ -305,11 +289,7 @@ def _blend(first: Vector, others: Vector, trust: float | Vector) -> Vector:
 def shift_test(
     model: ClassModel, see: FeatureMap, metric: str, rows: Rows, found: Vector, distances: Vector, offsets: Vector
 ) -> Shift:
-    """Two-sample tests between sources and left-out targets, of which of every label as many are taken.
-
-    A nearest-neighbour classifier that tells them apart, and the distribution of their soft distances to the targets.
-    Class proportions may differ.
-    """
+    """Two-sample tests between as many sources and left-out targets of every label: neighbours, and soft distances."""
     from scipy.stats import ks_2samp
 
     generator = np.random.default_rng(0)
