@@ -322,6 +322,7 @@ class MatchOutputOptions(ReportOptions):
 class PredictOptions(Options):
     """Options of ``predict``."""
 
+    encoder: str | None = option(None, "Encoder of the match, if it had one; its code is loaded only if it is named.")
     n_matches: int = option(5, "Number of targets per image in matches.csv.", OUTPUT, bounds=_COUNT)
     poses: bool = option(False, "Estimate the pose of each image; written to poses.csv.", OUTPUT)
     split: Split = option("train", "Split of a dataset that has several.", IMAGES)

@@ -41,20 +41,6 @@ def test_the_cost_between_any_two_sets(three, features, pca):
         assert not np.diag(distances).any()
 
 
-@pytest.mark.parametrize("pca", [None, 4])
-def test_one_map_for_all_sets(three, pca):
-    space = FittedFeatures(three, choose_features("pixels"), pca=pca)
-    pixels = np.concatenate([each.images for each in three]).astype(np.float64)
-    assert space.feature_map.mean == pytest.approx(pixels.mean())
-    assert space.feature_map.std == pytest.approx(pixels.std())
-    for dataset, rows in zip(three, space.features, strict=True):
-        np.testing.assert_allclose(space.feature_map(dataset.images), rows, atol=1e-5)
-    if pca:
-        normalized = (pixels - pixels.mean()).reshape(len(pixels), -1) / pixels.std()
-        kept = PCA(4, svd_solver="full").fit(normalized).explained_variance_ratio_.sum()
-        assert space.settings["kept_variance"] == pytest.approx(kept, rel=1e-4)
-
-
 @pytest.mark.parametrize("features", ["ring-bispectrum", make_pipeline(StandardScaler(), PCA(3))])
 def test_features_are_the_same_in_memory_and_in_a_map(three, features, monkeypatch):
     monkeypatch.setenv("BISPECTRAL_OT_THREADS", "2")
@@ -82,17 +68,6 @@ def test_a_fit_takes_evenly_spaced_images_of_every_set(three, monkeypatch):
     assert [len(each) for each in fit_sample(three)] == [40, 60, 30]
     monkeypatch.setattr("bispectral_ot.features.fitted.SAMPLE", 13)
     assert [len(each) for each in fit_sample(three)] == [4, 6, 3]
-
-
-@pytest.mark.parametrize("pca", [None, 5])
-@pytest.mark.parametrize("metric", ["l1", "l2"])
-def test_distances_of_the_feature_map_are_those_of_the_match(pca, metric):
-    images = np.random.default_rng(0).random((2, 9, 10, 10), dtype=np.float32)
-    match = bot.match(*images, metric=metric, pca=pca, features="ring-bispectrum")
-    rows = (match.feature_map(side) for side in images)
-    expected = match.coupling.cost.block(0, 9)
-    found = match.feature_map.distance(*rows, metric).rows(0, 9)
-    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5 * expected.max())
 
 
 @pytest.mark.parametrize("name", sorted(FEATURES))

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import scipy.ndimage
 
-from bispectral_ot.datasets import rotate
 from bispectral_ot.errors import DataWarning, InputError
 from bispectral_ot.features.local_bispectrum import HISTOGRAM, MAGNITUDE, PAIR, LocalBispectrum
 
@@ -138,37 +137,6 @@ def test_mirrors_change_nothing_with_reflections():
     images = some_images(10, (24, 24, 3))
     local = LocalBispectrum(symmetry="rotation-reflection").fit(images)
     np.testing.assert_allclose(local.transform(images[:, ::-1]), local.transform(images), atol=5e-3)
-
-
-def test_shifts_and_real_turns_change_little():
-    random = np.random.default_rng(0)
-    images = np.zeros((30, 64, 64))
-    for image in images:  # blobs of different number, size and grain
-        content = scipy.ndimage.gaussian_filter(random.normal(size=(32, 32)), random.uniform(1, 4))
-        image[16:48, 16:48] = (content > random.uniform(-0.5, 0.5) * content.std()) * random.uniform(0.5, 1)
-    images = scipy.ndimage.gaussian_filter(images, (0, 1, 1))
-    local = LocalBispectrum().fit(images)
-    features = local.transform(images)
-    distances = np.sqrt(np.square(features[:, None] - features).sum(axis=2))
-    between = np.median(distances[np.triu_indices(len(images), 1)])
-    shifted = local.transform(np.roll(images, (3, -2), axis=(1, 2)))
-    turned = local.transform(rotate(images, np.linspace(10, 350, len(images))).images)
-    moved = [np.median(np.sqrt(np.square(other - features).sum(axis=1))) / between for other in (shifted, turned)]
-    assert moved[0] < 0.2
-    assert moved[1] < 0.3
-
-
-def test_columns_are_standardized_and_named():
-    images = some_images(20, (24, 24))
-    local = LocalBispectrum()
-    features = local.fit_transform(images)
-    varying = np.isfinite(local.deviations_)
-    np.testing.assert_allclose(features[:, varying].mean(axis=0), 0, atol=1e-3)
-    np.testing.assert_allclose(features[:, varying].std(axis=0), 1, atol=1e-3)
-    assert not features[:, ~varying].any()
-    assert len(local.index_map_) == len(local.feature_weights_) == features.shape[1]
-    assert len(np.unique(local.get_feature_names_out())) == features.shape[1]
-    np.testing.assert_allclose(LocalBispectrum().fit_transform(images[..., None]), features)
 
 
 def test_brightness_counts_only_if_it_is_kept():

@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from bispectral_ot.costs import AlignedDistance
-from bispectral_ot.errors import DataWarning, InputError
+from bispectral_ot.errors import InputError
 from bispectral_ot.features import PolarSpectrum
 
 
@@ -49,16 +49,6 @@ def test_orbits_on_the_pixel_grid_have_no_distance(shape: tuple[int, ...]) -> No
             assert distances[~np.eye(5, dtype=bool)].min() > 0.2
             mirrored = np.diag(aligned(transformer, images, turned[:, ::-1]))
             assert mirrored.max() < 1e-4 if symmetry == "rotation-reflection" else mirrored.min() > 0.2
-
-
-def test_blank_images_are_told_and_get_zeros() -> None:
-    images = images_of(3, 12, 12)
-    images[1] = 0.3
-    transformer = PolarSpectrum().fit(images)
-    with pytest.warns(DataWarning, match="1 of 3"):
-        rows = transformer.transform(images)
-    assert not rows[1].any()
-    assert rows[[0, 2]].any(axis=1).all()
 
 
 @pytest.mark.parametrize(

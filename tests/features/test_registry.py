@@ -17,14 +17,11 @@ from bispectral_ot.features import (
     DEFAULT_FEATURES,
     FEATURES,
     CombinedBispectrum,
-    CyclicBispectrum,
-    GroupBispectrum,
     Pixels,
     RingBispectrum,
     as_transformer,
     choose_features,
 )
-from bispectral_ot.groups import CyclicGroup
 from bispectral_ot.literals import METRICS
 
 
@@ -112,33 +109,6 @@ def test_a_pipeline_reads_images_if_its_first_step_does_and_has_the_weights_of_i
     np.testing.assert_array_equal(adapted.transform(images), ring.transform(images))
     union = as_transformer(make_union(RingBispectrum(n_angles=8), Pixels())).fit(images)
     np.testing.assert_array_equal(union.transform(images)[:, : ring.n_features_out_], ring.transform(images))
-
-
-def test_a_class_of_a_user_says_what_it_wants_to() -> None:
-    class Mean:
-        default_metric = "l2"
-        symmetry = "translation"
-
-        def fit(self, X: Any) -> None:
-            pass
-
-        def transform(self, X: Any) -> Any:
-            return X.mean(axis=(1, 2))[:, None] if X.max() <= 1 else X
-
-    features = choose_features(Mean(), symmetry="translation").transformer.fit(np.ones((3, 4, 4)))
-    assert (features.default_metric, features.symmetry, features.n_features_out_) == ("l2", "translation", 1)
-    with pytest.raises(InputError, match=r"Mean gave features of shape \(2, 4, 4\) for 2 images"):
-        features.transform(np.full((2, 4, 4), 2.0))
-
-
-@pytest.mark.parametrize("kind", [CyclicBispectrum, lambda: GroupBispectrum(CyclicGroup(6))])
-def test_rows_with_one_channel_are_rows(kind: Any) -> None:
-    rows = np.random.default_rng(0).normal(size=(3, 6))
-    expected = kind().fit_transform(rows)
-    for same in (rows[:, :, None], rows[:, None]):
-        np.testing.assert_array_equal(kind().fit(rows).transform(same), expected)
-    with pytest.raises(InputError, match="dim 3"):
-        kind().fit(rows.reshape(3, 2, 3))
 
 
 def test_unknown_names_get_suggestions() -> None:

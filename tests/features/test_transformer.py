@@ -18,7 +18,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 import bispectral_ot.transformer as base
 from bispectral_ot import runtime
-from bispectral_ot.errors import InputError, MemoryBudgetError
+from bispectral_ot.errors import InputError
 from bispectral_ot.features import (
     BatchTransformer,
     CyclicBispectrum,
@@ -85,18 +85,6 @@ def test_scikit_learn_contract(transformer: BatchTransformer) -> None:
     assert skipped <= {"check_array_api_input"}  # needs SCIPY_ARRAY_API in the environment
 
 
-@pytest.mark.parametrize("kind", [*IMAGE_KINDS, GlobalBispectrum, PolarSpectrum])
-def test_layouts_of_a_batch_agree(kind: type[BatchTransformer]) -> None:
-    images = np.random.default_rng(0).uniform(0, 1, size=(4, 6, 6))
-    transformer = kind().fit(images)
-    assert transformer.image_shape_ == (6, 6)
-    assert transformer.n_features_in_ == 36
-    expected = transformer.transform(images)
-    for same in (images.reshape(4, 36), images[..., None], images.tolist(), np.asfortranarray(images)):
-        np.testing.assert_allclose(transformer.transform(same), expected, atol=1e-7)
-        np.testing.assert_allclose(kind().fit_transform(same), expected, atol=1e-7)
-
-
 def test_pixels_are_the_pixels() -> None:
     images = np.random.default_rng(0).integers(0, 255, size=(3, 4, 5, 2)).astype(np.uint8)
     transformer = Pixels().fit(images)
@@ -136,16 +124,6 @@ def test_out_is_filled_also_when_memory_mapped(tmp_path: Path) -> None:
     for wrong in (np.empty(shape), np.empty((19, shape[1]), np.float32), np.empty(shape[::-1], np.float32).T):
         with pytest.raises(InputError, match="out must be"):
             transformer.transform(images, out=wrong)
-
-
-def test_features_that_cannot_fit_are_refused_before_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    images = np.random.default_rng(0).uniform(0, 1, size=(20, 8, 8))
-    transformer = RingBispectrum().fit(images)
-    monkeypatch.setattr(base, "available_memory", lambda: 1000)
-    with pytest.raises(MemoryBudgetError, match="give `out`"):
-        transformer.transform(images)
-    out = np.empty((20, transformer.n_features_out_), dtype=np.float32)
-    assert transformer.transform(images, out=out) is out
 
 
 def test_works_in_a_pipeline_and_survives_clone_and_pickle() -> None:

@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 
 import bispectral_ot as bot
-from bispectral_ot.features import FittedFeatures, choose_features
 from bispectral_ot.matching.predictor import Predictor
-from bispectral_ot.store import dataset_hash
 
 
 def clusters(n, seed, width=12):
@@ -20,16 +18,6 @@ def clusters(n, seed, width=12):
 @pytest.fixture(scope="module")
 def sides():
     return tuple(bot.Dataset.from_vectors(*clusters(60, seed), name=f"set {seed}") for seed in (1, 2))
-
-
-def test_vectors_are_kept_as_they_are(sides):
-    assert repr(sides[0]) == "Dataset('set 1': 60 vectors of 12 float32, 4 classes)"
-    features = FittedFeatures(sides, choose_features(kind="vectors"))
-    for side, rows in zip(sides, features.features, strict=True):
-        np.testing.assert_array_equal(rows, side.vectors)
-    part = sides[0].select([3, 5])
-    np.testing.assert_array_equal(part.vectors, sides[0].vectors[[3, 5]])
-    assert dataset_hash(part) != dataset_hash(sides[0].select([3, 6]))
 
 
 def test_vectors_are_matched_compared_and_predicted(sides, tmp_path):
@@ -52,22 +40,13 @@ def test_vectors_are_matched_compared_and_predicted(sides, tmp_path):
         match.predictor.match(bot.Dataset.from_vectors(np.ones((2, 3))))
 
 
-def test_images_beside_vectors_illustrate(sides):
-    images = np.random.default_rng(0).random((60, 8, 8))
-    beside = bot.Dataset.from_vectors(sides[0].vectors, images=images)
-    assert beside.images.shape == (60, 8, 8)
-    assert beside.select([1]).images.shape == (1, 8, 8)
-    plain, illustrated = (bot.match(first, sides[1]).distance for first in (sides[0], beside))
-    assert illustrated == pytest.approx(plain)
-
-
 @pytest.mark.parametrize(
     ("make", "message"),
     [
         (lambda: bot.Dataset.from_vectors([[1.0, np.nan], [0, 1]]), "vector 0 .* NaN"),
         (lambda: bot.Dataset.from_vectors([[1e300, 0]]), "beyond float32"),
         (lambda: bot.Dataset.from_vectors([[1, 2], [3]]), "different lengths"),
-        (lambda: bot.Dataset.from_vectors(np.ones(3)), "shape \\(n, columns\\), got \\(3,\\)"),
+        (lambda: bot.Dataset.from_vectors(np.ones(3)), "shape \\(n, columns\\), got .* \\(3,\\)"),
         (lambda: bot.Dataset.from_vectors([["a"]]), "real numbers"),
         (lambda: bot.Dataset.from_vectors(np.eye(2), images=np.ones((3, 4, 4))), "2 vectors for 3 images"),
         (lambda: bot.Dataset.from_vectors(np.eye(3), [0, 1]), "labels has 2 entries"),

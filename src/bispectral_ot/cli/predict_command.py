@@ -32,7 +32,7 @@ def predict(
     from bispectral_ot.report import open_run, tables
 
     model = open_run(run)
-    predictor = model.predictor  # raises where there is none
+    predictor = model.load_predictor(options.encoder)  # raises where there is none
 
     def work(call: Call) -> Result:
         source = model.read(images, predictor, split=options.split, root=options.root, seed=options.seed)

@@ -31,16 +31,15 @@ _encoding = threading.Lock()  # one batch at a time, whatever thread asks: netwo
 class Encoder(BatchTransformer):
     """Features that a network or any function gives for batches of images.
 
-    Images are brought to the range 0 to 1, to ``channels`` channels and to ``size``, normalized, and given in batches
-    to the encoder as float32 arrays (or tensors), one thread at a time. Rows are cached under a hash of the encoder and
-    of the image, so that no image is encoded twice, see :func:`list_encodings` and :func:`clear_encodings`. Weights are
-    never fetched: make the model first.
+    Images are brought to the range 0 to 1, to ``channels`` channels and to ``size``, normalized, and given to the
+    encoder in batches of float32. Rows are cached under a hash of encoder and image (:func:`list_encodings`,
+    :func:`clear_encodings`). Weights are never fetched: make the model first.
 
     Parameters
     ----------
     encoder
         Function of a batch that returns rows (n, columns); a ``torch.nn.Module`` in evaluation mode; ``"module:name"``
-        of one of these (a class is called without arguments); or the path of a model ``.onnx``.
+        of one of these; or the path of a model ``.onnx``.
     size : int, optional
         Side to which images are resized, with their aspect ratio, on their own background; None to leave them.
     normalize : "imagenet", (mean, std) or None

@@ -29,8 +29,8 @@ class Join(BatchTransformer):
     encoders are raised to the power 1/2 first, so that a few directions do not outweigh all others.
 
     Weights are learned without labels, from images that are moved by random rotations (with shifts or scales, by the
-    symmetry of the parts): ``r min(1, 1.25 a)^3``. The information r about the identity of a moved image is relative to
-    that of the best part. With ``o(p, q)`` the odds e / (1 - e) of the share e of the variance of part p that
+    symmetry of the parts): ``r^2 min(1, 1.25 a)^3``. The information r about the identity of a moved image is relative
+    to that of the best part. With ``o(p, q)`` the odds e / (1 - e) of the share e of the variance of part p that
     neighbours in part q explain, a is the least ``o(q, p) / o(p, q)`` over all parts q that have at least half of its
     information. So a part counts little if motions change it, or if another part says more about it than it says about
     the other.
@@ -138,7 +138,7 @@ class Join(BatchTransformer):
         ratios = odds.T / np.maximum(odds, 1e-9)
         ratios[information < information[:, None] / 2] = 1
         shares = information / max(float(information.max()), 1e-9)
-        learned: NDArray[np.float64] = shares * np.minimum(_MARGIN * ratios.min(axis=1), 1) ** STEEPNESS
+        learned: NDArray[np.float64] = shares**2 * np.minimum(_MARGIN * ratios.min(axis=1), 1) ** STEEPNESS
         return learned
 
     def _prepare(self) -> Columns:

@@ -275,6 +275,10 @@ def as_transformer(features: Any) -> BatchTransformer:
     return AdaptedTransformer(features) if has_methods else Encoder(features)
 
 
+class MissingEncoderError(InputError):
+    """A saved model needs an encoder, whose code is loaded only if the caller names it."""
+
+
 def restore(state: dict[str, Any], encoder: Any = None) -> BatchTransformer:
     """Fitted transformer of which :meth:`BatchTransformer.get_state` gave the state.
 
@@ -293,7 +297,7 @@ def restore(state: dict[str, Any], encoder: Any = None) -> BatchTransformer:
         raise InputError(f"{state['class']!r} are no features that can be restored.")
     parameters = state["parameters"]
     if kind is Encoder and parameters["encoder"] not in ([encoder] if isinstance(encoder, str) else encoder or ()):
-        raise InputError(
+        raise MissingEncoderError(
             f"the model was made with the encoder {parameters['encoder']!r}, which is code: give it again "
             f"(encoder={parameters['encoder']!r}, --encoder)."
         )

@@ -22,6 +22,7 @@ from bispectral_ot.datasets import Dataset
 from bispectral_ot.datasets.frames import Placement
 from bispectral_ot.errors import InputError
 from bispectral_ot.features import FeatureMap
+from bispectral_ot.features.registry import MissingEncoderError
 from bispectral_ot.files import to_json, whole_file
 from bispectral_ot.matching.class_model import ClassModel
 from bispectral_ot.matching.results import Prediction, Shift, TopMatches
@@ -172,6 +173,8 @@ class Predictor:
                 estimate = ProportionEstimate(**_unpacked(arrays, "estimate."))
                 none = np.zeros((0, len(estimate.counts)))
                 classes = SourceClasses(model, estimate, arrays["offsets"], none, Shift(0.5, 0.0, 1.0, False))
+        except MissingEncoderError:
+            raise
         except Exception as error:  # NumPy, zipfile and its decompressors raise whatever they like on a damaged file
             raise InputError(f"{path} is damaged, or not the model of a match ({error}); match again.") from error
         return cls(

@@ -59,14 +59,18 @@ class Run:
 
     @property
     def predictor(self) -> Predictor:
-        """Model of a match."""
+        """Model of a match without encoder."""
+        return self.load_predictor()
+
+    def load_predictor(self, encoder: str | None = None) -> Predictor:
+        """Model of a match; an encoder that took part is loaded only if it is named again."""
         path = self.folder / MODEL
         if not path.is_file():
             raise InputError(
                 f"{self.folder} has no {MODEL}, which predictions need; give the folder of a match with an entropic "
                 "solver."
             )
-        return Predictor.load(path)
+        return Predictor.load(path, encoder=encoder)
 
     def read(
         self, images: Any, predictor: Predictor, *, split: str = "train", root: Any = None, seed: int = 0
@@ -86,9 +90,11 @@ class Run:
         )
         return center(dataset) if self.config.get("center") else dataset
 
-    def predict(self, images: Any, *, k: int = 5, poses: bool = False, seed: int = 0) -> Prediction:
+    def predict(
+        self, images: Any, *, k: int = 5, poses: bool = False, seed: int = 0, encoder: str | None = None
+    ) -> Prediction:
         """Labels and best targets of new images (a Dataset, an array, a name or a path); see :meth:`Match.predict`."""
-        predictor = self.predictor
+        predictor = self.load_predictor(encoder)
         return predictor.predict(self.read(images, predictor, seed=seed), k=k, poses=poses, seed=seed)
 
     def report(self) -> Path:
