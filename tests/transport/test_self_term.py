@@ -38,13 +38,6 @@ def test_the_potential_is_that_of_the_literal_iteration(reg, lam, zeros):
     assert np.isneginf(coupling.target_potential[~kept]).all()
 
 
-def test_the_plan_is_that_of_two_equal_sets():
-    x = points(40)
-    cost = Cost(x, x, "l1")
-    solver = Sinkhorn(reg=0.05, tol=1e-9)
-    np.testing.assert_allclose(solver.self_term(cost).to_dense(), solver.solve(cost).to_dense(), atol=1e-8)
-
-
 def test_costs_that_are_no_self_term_are_refused():
     with pytest.raises(InputError, match="square"):
         Sinkhorn().self_term([[0.0, 1.0]])

@@ -1,8 +1,4 @@
-"""Pairwise distances between two feature matrices, tile by tile.
-
-Features are never copied or scaled as a whole: weights are applied in the kernels, so that memory holds the features
-once. Memory-mapped features are read a tile at a time and released again.
-"""
+"""Pairwise distances between two feature matrices, tile by tile; memory maps are read and released by tiles."""
 
 from __future__ import annotations
 

@@ -64,10 +64,7 @@ class Iteration:
         return len(self.history) + (self.reg > self.final_reg) >= self.max_iter
 
     def resume(self, path: Path, problem: str) -> float | None:
-        """Continue an interrupted solve of ``problem`` from a file, if it exists, and write to it from now on.
-
-        Returns the regularisation that it was at, or None.
-        """
+        """Regularisation of an interrupted solve of ``problem`` in a file, which is continued and written, or None."""
         self._state = path, problem
         try:
             found = read_record(path)
@@ -184,11 +181,9 @@ class Iteration:
 
 
 class Anderson:
-    """Anderson acceleration of a fixed-point iteration ``x <- F(x)``.
+    """Anderson acceleration of a fixed-point iteration ``x <- F(x)``, from 8 differences of residuals ``r = F(x) - x``.
 
-    Keeps 8 differences of residuals ``r = F(x) - x`` and of images ``F(x)`` and returns ``F(x) - dF t`` with
-    ``t = argmin |r - dR t|^2`` (slightly regularised, since the differences soon point the same way, and bounded). On
-    Sinkhorn's iteration this needs a fifth of the passes of plain steps (docs/performance.md).
+    The next point is ``F(x) - dF t`` with ``t = argmin |r - dR t|^2``, slightly regularised and bounded.
     """
 
     # Largest extrapolation beyond the plain step, as an exponent of 2. Where costs are tied, residuals hardly change

@@ -104,11 +104,7 @@ class Constraints:
         return self.source.exact and self.target.exact
 
     def image(self, f: Vector, state: Vector, column_sums: Vector, *, epsilon: float) -> Vector:
-        """State after a plain step.
-
-        For a set and itself it is ``(a + T a) / 2``: the derivative of T has eigenvalues between -1 and 0, so that the
-        average at least halves the error, where alternating steps may stall.
-        """
+        """State after a plain step; for a set and itself ``(a + T a) / 2``, which at least halves the error."""
         if self.symmetric:
             return (f + state) * (0.5 * self.target.mask)
         g = self.target.step(state, column_sums, epsilon)
@@ -127,10 +123,7 @@ class Constraints:
         return float(np.max(error if self.balanced else error / np.maximum(column_sums.sum(axis=0), _TINY)))
 
     def _translation(self, f: Vector, g: Vector, epsilon: float) -> Vector:
-        """Constant k that is optimal in f + k and g - k (Sejourne, Vialard and Peyre, 2022).
-
-        Plain steps change the total mass by a factor of the dampings: without this, large penalties need many passes.
-        """
+        """Constant k that is optimal in f + k and g - k (Sejourne, Vialard and Peyre, 2022): it saves many passes."""
         totals = []
         for side, potential in ((self.source, f), (self.target, g)):
             # wanted mass as a function of the constant, as exponents of 2

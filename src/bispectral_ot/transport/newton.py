@@ -99,10 +99,7 @@ def newton(
 
 
 def _solve(shares: csr_array, transposed: csr_array, diagonal: Vector, right: Vector, scale: Vector) -> Vector:
-    """Solve ``(diag(diagonal) - shares^T shares) x = right`` roughly, by conjugate gradients on ``x / scale``.
-
-    The scale brings the diagonal to 1: weights may differ by hundreds of powers of two.
-    """
+    """Solve ``(diag(diagonal) - shares^T shares) x = right`` roughly, scaled since weights differ by many decades."""
 
     def apply(y: Vector) -> Vector:
         x = scale * y

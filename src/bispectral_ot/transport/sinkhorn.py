@@ -31,11 +31,8 @@ _NEWTON_POINTS = 50
 class TargetGroups:
     """Groups of targets with penalized totals, such as classes of estimated proportions.
 
-    Attributes
-    ----------
-    labels : (m,) the group of each target, 0, 1, 2, ...
-    lam : (groups,) penalty on the deviation of each total from the sum of its weights, in the units of ``reg``; 0 for
-        none
+    ``labels`` (m,) are the groups 0, 1, 2, ... of the targets, and ``lam`` (groups,) the penalties on the deviation of
+    each total from the sum of its weights, in the units of ``reg``; 0 for none.
     """
 
     labels: NDArray[np.int64]
