@@ -71,6 +71,7 @@ if torch:
         axes_row[0].set_ylabel(name, rotation=0, ha="right", va="center")
 
 # %%
+# So few steps and so small a network give strokes like ones; zeros and fours are only hinted at.
 # The distance of generated images to the examples, up to a turn, before and after, and that between two halves of the
 # examples: the last one is what a perfect generator would reach.
 if torch:
