@@ -14,7 +14,7 @@ BLANK = np.zeros((3, 12, 12), dtype=np.float32)
 ARRAYS = {
     "image 1 has 1 pixels that are NaN": {"images": np.where(np.arange(432).reshape(3, 12, 12) == 200, np.nan, BLANK)},
     "got (0, 12, 12)": {"images": BLANK[:0]},
-    "has shape (2,) but there are 3 images": {"images": BLANK, "labels": np.arange(2)},
+    "has shape (2,) for 3 images": {"images": BLANK, "labels": np.arange(2)},
     "--grey": {"images": np.zeros((3, 12, 12, 3))},
 }
 
@@ -55,7 +55,7 @@ def test_unusable_sets(program, sets, tmp_path, monkeypatch, words):
         (("--features", "pixel"), "did you mean 'pixels'"),
         (("--features", "best-rotation", "--metric", "l1"), "metric at the best rotation"),
         (("--working-memory", "lots"), "cannot read the memory size 'lots'"),
-        (("--working-memory", "1kB"), "room to work in (libraries, the solver"),
+        (("--working-memory", "1kB"), "does not fit into a working memory of 1.0 kB"),
         (("--resize", "big"), "resize must be"),
         (("--source-split", "valid"), "choose one of train, val, test"),
         (("--source-split", "test"), "test split"),

@@ -131,6 +131,11 @@ class Threads(Engine):
                     done += block.stop - block.start
                     runtime.progress(stage, done, total)
                     yield result
+            except KeyboardInterrupt:
+                # a thread whose start was interrupted would keep this process from ending; the others end their work
+                _pool(n_threads, os.getpid()).shutdown(wait=False)
+                _pool.cache_clear()
+                raise
             finally:
                 for future in pending:
                     future.cancel()
