@@ -14,6 +14,7 @@ DOCS = Path(__file__).resolve().parent
 os.environ["MPLBACKEND"] = "Agg"
 os.environ["DASK_LOGGING__DISTRIBUTED"] = "error"  # every worker that starts and ends is news to it
 sys.path.insert(0, str(DOCS))  # site_pages
+sys.path.insert(0, str(DOCS.parent))  # studies
 sys.path.insert(0, str(DOCS.parent / "src"))
 
 from site_pages import write_reference, write_verbs  # noqa: E402
