@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,6 +12,7 @@ from bispectral_ot import runtime
 from bispectral_ot.cli.console import output as screen
 from bispectral_ot.cli.console import print_table, say
 from bispectral_ot.cli.job import Call, Result, run_job
+from bispectral_ot.errors import DataWarning
 from bispectral_ot.options import DemoOptions, ReportOptions
 
 if TYPE_CHECKING:
@@ -63,7 +65,12 @@ def _matched(name: str, source: Dataset, target: Dataset) -> Match:
 
     # rings as the paper samples them, half a pixel off the centre
     features = RingBispectrum(sampling="nearest") if name == "ring-bispectrum" else name
-    return match(source, target, features=features, marginals=None if name == FEATURES[-1] else "balanced")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", DataWarning)
+        found = match(source, target, features=features, marginals=None if name == FEATURES[-1] else "balanced")
+    for each in caught:  # three matches: say which one
+        warnings.warn(f"{name}: {each.message}", each.category, stacklevel=2)
+    return found
 
 
 def _show(found: dict[str, Any], out: Path) -> None:
