@@ -9,6 +9,7 @@ import scipy.ndimage
 from sklearn.metrics.pairwise import euclidean_distances
 
 import bispectral_ot as bot
+from bispectral_ot.datasets import rotate
 from bispectral_ot.features import CombinedBispectrum, choose_features
 from bispectral_ot.features.combined import COUPLED, LOCAL, whitening
 
@@ -128,3 +129,11 @@ def test_similarity_ignores_position_and_size_of_content_on_a_background() -> No
         one, other = features.transform(large), features.transform(small)
         nearest = ((one[:, None] - other) ** 2).sum(axis=2).argmin(axis=1)
         assert ((nearest == np.arange(24)).mean() > 0.9) == agrees
+
+
+def test_other_turns_change_less_than_other_images_differ():
+    images = shapes(60)
+    combined = CombinedBispectrum().fit(images)
+    turned = rotate(images, np.linspace(5, 355, len(images))).images
+    distances = euclidean_distances(combined.transform(turned), combined.transform(images))
+    assert (distances.argmin(axis=1) == np.arange(len(images))).mean() > 0.95

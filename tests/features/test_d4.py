@@ -87,3 +87,18 @@ def test_images_that_are_not_square_are_refused():
         D4Bispectrum().fit(np.zeros((2, 5, 6)))
     with pytest.raises(InputError, match="band must be"):
         D4Bispectrum(band=0).fit(np.zeros((2, 5, 5)))
+
+
+def test_no_orbit_of_pixels_can_be_moved_by_itself():
+    side = 6
+    image = random_images(1, side, side)
+    bispectrum = D4Bispectrum().fit(image)
+    features = bispectrum.transform(image)
+    numbers = np.arange(side * side).reshape(1, side, side)
+    moved_numbers = np.array([move(numbers, g)[0] for g in range(8)])
+    for pixel in [(0, 1), (1, 2), (2, 2)]:
+        orbit = np.isin(numbers[0], moved_numbers[:, *pixel])
+        for element in range(1, 8):
+            partly = np.where(orbit, move(image, element), image)
+            if not np.allclose(partly, image):
+                assert difference(bispectrum.transform(partly), features) > 1e-4

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 
 import bispectral_ot as bot
+from bispectral_ot.datasets import rotate
 from bispectral_ot.features import Encoder, Join, Orbit, choose_features, clear_encodings, list_encodings
 
 WEIGHTS = np.random.default_rng(0).normal(size=(27, 8)).astype(np.float32)
@@ -262,3 +265,22 @@ def test_a_real_network():
     orbit = Orbit(encoder, "C4").fit(images)
     assert np.abs(encoder.fit(images).transform(turned) - rows).max() > 0.1 * np.abs(rows).max()
     np.testing.assert_allclose(orbit.transform(turned), orbit.transform(images), atol=1e-5 * np.abs(rows).max())
+
+
+def test_an_encoder_survives_pickle():
+    images = some_images()
+    encoder = Encoder(convolution).fit(images)
+    again = pickle.loads(pickle.dumps(encoder))
+    np.testing.assert_array_equal(again.transform(images), encoder.transform(images))
+
+
+def test_turns_off_the_grid_change_little():
+    y, x = np.mgrid[:24, :24] - 11.5
+    images = np.stack([np.exp(-((x - a) ** 2 + (y - b) ** 2) / 12) for a, b in ((3, 0), (0, 5), (-4, 2), (6, -1))])
+    turned = rotate(images, 45.0, fill=0).images
+    change = {}
+    for group in ("C4", "C8"):
+        orbit = Orbit(Encoder(lambda batch: batch[:, 12:, 12:, 0].reshape(len(batch), -1)), group).fit(images)
+        rows = orbit.transform(images)
+        change[group] = np.linalg.norm(orbit.transform(turned) - rows) / np.linalg.norm(rows - rows.mean(axis=0))
+    assert change["C8"] < 0.15 < change["C4"]

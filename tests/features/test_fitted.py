@@ -117,3 +117,11 @@ def test_bad_input_is_named(three):
             FittedFeatures(three, choose_features("pixels"), pca=65)
         with pytest.raises(bot.InputError, match="principal components cannot be turned"):
             FittedFeatures(three, choose_features("best-rotation"), pca=3)
+
+
+@pytest.mark.parametrize("pca", [None, 4])
+def test_the_order_of_the_sets_does_not_matter(three, pca):
+    forwards = FittedFeatures(three, choose_features("pixels", metric="l2"), pca=pca)
+    backwards = FittedFeatures(three[::-1], choose_features("pixels", metric="l2"), pca=pca)
+    one, other = forwards.cost(0, 1).block(0, 40), backwards.cost(1, 2).block(0, 60).T
+    np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from bispectral_ot.datasets import rotate
 from bispectral_ot.errors import DataWarning, InputError
-from bispectral_ot.features import GlobalBispectrum
+from bispectral_ot.features import GlobalBispectrum, RingBispectrum
 from coupled_oracles import coupled_bispectrum
 
 
@@ -203,3 +204,85 @@ def test_blank_images_are_told_and_get_zeros() -> None:
 def test_bad_options_are_refused(options: dict[str, Any], said: str) -> None:
     with pytest.raises(InputError, match=said):
         GlobalBispectrum(**options).fit(np.ones((1, 12, 12)))
+
+
+@pytest.mark.parametrize(("size", "cell"), [((30, 30), 2), ((47, 45), 3)])
+def test_large_images_match_the_literal_formula_of_their_means(size: tuple[int, int], cell: int) -> None:
+    image = np.random.default_rng(0).uniform(size=size)
+    options: dict[str, Any] = {"n_rings": 3, "n_angles": 11, "radius": 1.1, "edge_weight": 1.5}
+    transformer = GlobalBispectrum(max_frequency=4, **options).fit(image[None])
+    assert transformer.cell_ == cell
+    expected = coupled_bispectrum(image, transformer.index_map_, cell=cell, **options)
+    np.testing.assert_allclose(transformer.transform(image[None])[0], expected, atol=2e-6)
+
+
+def test_really_turned_pixels_move_little() -> None:
+    """Interpolation moves features by 0.14 of the distance to another image (measured), 0.21 of the nearest at most."""
+    images = scribbles(30)
+    turned = rotate(images, np.random.default_rng(1).uniform(0, 360, 30), fill=0).images
+    transformer = GlobalBispectrum().fit(images)
+    x, y = transformer.transform(images), transformer.transform(turned)
+    others = np.array([distance(transformer, x, np.roll(x, shift, axis=0)) for shift in range(1, 30)])
+    moved = distance(transformer, x, y)
+    assert np.median(moved) < 0.16 * np.median(others)
+    assert (moved < 0.25 * others.min(axis=0)).all()
+
+
+def test_brightness_and_contrast_do_not_count() -> None:
+    images = scribbles(3)
+    transformer = GlobalBispectrum().fit(images)
+    x = transformer.transform(images)
+    # faint edges at the limit of float32 are rounded otherwise
+    assert distance(transformer, x, transformer.transform(7.3 * images + 2.1)).max() < 1e-3
+    scale = 255 / images.max()
+    steps = transformer.transform((scale * images).round().astype(np.uint8))
+    assert distance(transformer, x, steps).max() < 0.06
+    again = transformer.transform((scale * images).round() / 100 - 30)
+    assert distance(transformer, steps, again).max() < 1e-4
+
+
+def test_rings_that_turn_separately_are_seen() -> None:
+    """An inner and an outer part, the outer one turned by a quarter: every ring alone is as before."""
+    inner = blobs((3, 10), (4, 100), width=0.6)
+    outer = blobs((10.5, 20), (10.5, 80), (10, 300), width=0.6)
+    inner[inner < 1e-3] = 0
+    outer[outer < 1e-3] = 0
+    images = np.stack([inner + outer, inner + np.rot90(outer)])
+    rings = RingBispectrum(sampling="bilinear").fit_transform(images)
+    np.testing.assert_allclose(rings[0], rings[1], atol=1e-6)
+    transformer = GlobalBispectrum().fit(images)
+    x = transformer.transform(images)
+    assert distance(transformer, x[:1], x[1:])[0] > 0.3
+
+
+def test_frequencies_that_turn_separately_are_seen_by_the_triples_only() -> None:
+    """The frequencies 1 and 2 of an image, one of them turned by itself: all products of two are as before."""
+    y, x = np.indices((41, 41)) - 20
+    radius, angle = np.hypot(x, y), np.arctan2(y, x)
+    window = radius**2 * np.exp(-((radius / 7) ** 2))
+    images = np.stack([window * (2 + np.cos(angle) + np.cos(2 * angle + turn)) for turn in (0, np.pi / 2)])
+    pairs = GlobalBispectrum(edge_weight=0, n_bands=0).fit(images)
+    features = pairs.transform(images)
+    assert distance(pairs, features[:1], features[1:])[0] < 0.02
+    complete = GlobalBispectrum(edge_weight=0, triple_weight=1).fit(images)
+    features = complete.transform(images)
+    assert distance(complete, features[:1], features[1:])[0] > 0.1
+    # edges are seen where frequencies meet, so that they tell the two apart as well
+    edges = GlobalBispectrum(n_bands=0).fit(images)
+    features = edges.transform(images)
+    assert distance(edges, features[:1], features[1:])[0] > 0.1
+
+
+def test_odd_parts_keep_their_signs_to_each_other() -> None:
+    """Mirroring the odd frequencies alone leaves all real parts and all magnitudes of imaginary parts of pairs."""
+    transformer = GlobalBispectrum(symmetry="rotation-reflection", edge_weight=0, n_bands=0)
+    transformer.fit(np.ones((1, 12, 12)))
+    coefficients = random_coefficients(transformer, 1)
+    other = coefficients.copy()
+    other[:, 1::2] = other[:, 1::2].conj()
+    x, y = features_of(transformer, coefficients), features_of(transformer, other)
+    assert distance(transformer, x, y)[0] > 0.2
+    magnitudes = transformer.index_map_["kind"] == 2
+    half = magnitudes.sum() // 2
+    first = x.shape[1] - 2 * half
+    np.testing.assert_allclose(x[:, : first + half], y[:, : first + half], atol=1e-6)

@@ -81,3 +81,36 @@ def test_a_match_up_to_mirrors_and_up_to_an_own_group():
 def test_maps_that_are_no_group_are_refused(make, message):
     with pytest.raises(bot.InputError, match=message):
         make()
+
+
+def test_correlations_follow_their_definition():
+    fitted, expected = slow_features(IMAGES, ImageGroup([np.rot90, np.fliplr]))
+    np.testing.assert_allclose(fitted.transform(IMAGES)[:, : expected.shape[1]], expected, atol=1e-6)
+
+
+def slow_features(images, group):
+    """Correlations of second order by their definition, for permutations; the templates are those of the class."""
+    fitted = ImageBispectrum(symmetry=group, n_columns=200).fit(images)
+    elements = group.elements(images.shape[1:])
+    templates = fitted.basis_[:, 0].astype(np.float64)
+    rows = []
+    for image in images:
+        signals = np.zeros((len(templates), len(elements)))
+        for g, element in enumerate(elements):
+            for a, template in enumerate(templates):
+                moved = np.empty_like(template)
+                moved[element] = template
+                signals[a, g] = moved @ image.ravel()
+        signals /= np.linalg.norm(signals)
+        product = [
+            [next(k for k, e in enumerate(elements) if (e == one[two]).all()) for two in elements] for one in elements
+        ]
+        rows.append(
+            [
+                sum(signals[a, g] * signals[b, product[g][u]] for g in range(len(elements)))
+                for a in range(len(templates))
+                for b in range(a, len(templates))
+                for u in range(len(elements))
+            ]
+        )
+    return fitted, np.array(rows)

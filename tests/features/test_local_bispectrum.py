@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import scipy.ndimage
 
+from bispectral_ot.datasets import rotate
 from bispectral_ot.errors import DataWarning, InputError
 from bispectral_ot.features.local_bispectrum import HISTOGRAM, MAGNITUDE, PAIR, LocalBispectrum
 
@@ -169,3 +170,21 @@ def test_images_without_content_in_the_disk_are_counted():
 def test_bad_options_and_images_of_one_pixel_are_refused(options, shape):
     with pytest.raises(InputError):
         LocalBispectrum(**options).fit(np.zeros(shape))
+
+
+def test_shifts_and_real_turns_change_little():
+    random = np.random.default_rng(0)
+    images = np.zeros((30, 64, 64))
+    for image in images:  # blobs of different number, size and grain
+        content = scipy.ndimage.gaussian_filter(random.normal(size=(32, 32)), random.uniform(1, 4))
+        image[16:48, 16:48] = (content > random.uniform(-0.5, 0.5) * content.std()) * random.uniform(0.5, 1)
+    images = scipy.ndimage.gaussian_filter(images, (0, 1, 1))
+    local = LocalBispectrum().fit(images)
+    features = local.transform(images)
+    distances = np.sqrt(np.square(features[:, None] - features).sum(axis=2))
+    between = np.median(distances[np.triu_indices(len(images), 1)])
+    shifted = local.transform(np.roll(images, (3, -2), axis=(1, 2)))
+    turned = local.transform(rotate(images, np.linspace(10, 350, len(images))).images)
+    moved = [np.median(np.sqrt(np.square(other - features).sum(axis=1))) / between for other in (shifted, turned)]
+    assert moved[0] < 0.2
+    assert moved[1] < 0.3

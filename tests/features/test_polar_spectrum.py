@@ -63,3 +63,15 @@ def test_orbits_on_the_pixel_grid_have_no_distance(shape: tuple[int, ...]) -> No
 def test_bad_options_are_refused(options: dict, said: str) -> None:
     with pytest.raises(InputError, match=said):
         PolarSpectrum(**options).fit(np.ones((1, 12, 12)))
+
+
+def test_inner_products_are_those_of_the_fields() -> None:
+    """With all frequencies there are, nothing is lost: Parseval."""
+    images = images_of(4, 16, 16)
+    transformer = PolarSpectrum(n_rings=6, n_angles=19, max_frequency=9, edge_weight=0).fit(images)
+    rows = transformer.transform(images)
+    fields = transformer.fields_.sample(images.reshape(4, -1).astype(np.float32), 1)
+    fields = fields * np.sqrt(np.arange(6) + 0.5)[:, None]
+    flat = fields.reshape(4, -1)
+    flat /= np.linalg.norm(flat, axis=1, keepdims=True)
+    np.testing.assert_allclose(rows @ rows.T, flat @ flat.T, atol=1e-5)
