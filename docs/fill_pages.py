@@ -45,6 +45,7 @@ KEPT = {
     "distances": ("results.json", "run.json", "figures/*-l1.png"),
     "symmetries": ("results.json", "table.md"),
     "compare": ("*.json", "*.md"),
+    "rivals": ("results.json", "*.md"),
     "compare-two": ("*.json", "*.md"),
     "labels": ("results.json", "run.json", "*.md"),
     "poses": (

@@ -109,6 +109,10 @@ def _methods(
     def matched(**options: Any) -> float:
         return _accuracy(bot.match(source, target, **options), source)
 
+    def by_the_plan() -> float:
+        match = bot.match(source.images, target.images, features="ring-bispectrum", metric="l1", marginals="balanced")
+        return float(bot.class_preservation(match, source.labels, target.labels).accuracy)
+
     def nearest() -> Any:
         return KNeighborsClassifier(1)
 
@@ -121,10 +125,7 @@ def _methods(
     found: list[tuple[str, Callable[[], float]]] = [
         ("pixels, 1-NN", lambda: classified(nearest, lambda: both.reshape(len(both), -1).astype(np.float32))),
         ("local binary patterns, 1-NN", lambda: classified(nearest, lambda: rows(LocalBinaryPatterns()))),
-        (
-            "the paper",
-            lambda: matched(features="ring-bispectrum", metric="l1", marginals="balanced", metric_learning="none"),
-        ),
+        ("the paper", by_the_plan),
         ("bispectrum, 1-NN", lambda: classified(nearest, bispectrum)),
         ("bispectrum, logistic regression", lambda: classified(logistic, bispectrum)),
         ("bispectral-ot (default)", lambda: matched()),
@@ -148,13 +149,16 @@ def _accuracy(match: bot.Match, source: bot.Dataset) -> float:
 
 
 def rivals_table(cells: list[dict[str, Any]]) -> str:
-    """Mean accuracy over seeds: rows are methods, columns sets."""
+    """Mean accuracy over seeds: rows are methods, the best last, columns sets."""
     sets = list(dict.fromkeys(cell["dataset"] for cell in cells))
     values: dict[tuple[str, str], list[float]] = {}
     for cell in cells:
         values.setdefault((cell["method"], cell["dataset"]), []).append(cell["accuracy"])
     lines = [
         [method, *(f"{np.mean(values[method, name]):.3f}" if (method, name) in values else "" for name in sets)]
-        for method in dict.fromkeys(cell["method"] for cell in cells)
+        for method in sorted(
+            dict.fromkeys(cell["method"] for cell in cells),
+            key=lambda method: np.mean([cell["accuracy"] for cell in cells if cell["method"] == method]),
+        )
     ]
     return markdown_table(["method", *sets], lines)
