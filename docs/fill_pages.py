@@ -211,7 +211,7 @@ def main() -> None:
     runs = parser.parse_args().runs
     if runs is not None:
         collect(runs)
-    for page in sorted(DOCS.glob("*.md")):
+    for page in (DOCS.parent / "README.md", *sorted(DOCS.glob("*.md"))):
         page.write_text(fill(page.read_text(encoding="utf-8")), encoding="utf-8")
 
 
