@@ -43,7 +43,7 @@ def test_leaving_one_out_is_what_a_refit_without_it_gives(columns, shrinkage):
     moved = rows + np.random.default_rng(1).normal(size=rows.shape).astype(np.float32) * 0.1
     within = WithinClass.fit(rows, labels, 3)
     left_out = LeftOut(within, moved, rows - within.means[labels], labels)
-    distances = left_out.squared_distances(within.power(shrinkage, -0.5)(rows), shrinkage)
+    distances = next(left_out.squared_distances(rows, [shrinkage]))
     scores = left_out.discriminants(shrinkage)
     for i in range(len(rows)):
         means, covariance, trace = literal(rows.astype(float), labels, shrinkage, i)

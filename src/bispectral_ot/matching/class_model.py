@@ -127,8 +127,6 @@ def fit_class_model(
     if left_out is not None:
         if euclidean:
             shrinkage = _choose_metric(fitted, left_out, moved, codes, seed)
-            if shrinkage < 1:
-                fitted.learn(left_out.within.power(shrinkage, -0.5))
         scored = {each: _relative(left_out.discriminants(each)) for each in SHRINKAGES}
         best = min(SHRINKAGES, key=lambda each: fit_calibration(scored[each][..., None], own, counts, biases=False)[1])
         coefficients, intercepts = left_out.within.discriminant(shrinkage, best)
@@ -139,8 +137,9 @@ def fit_class_model(
     at = np.union1d(moved, random_rows(len(codes), _REFERENCES, seed=seed))
     references = np.asarray(fitted.features[1][at])
     if left_out is not None and euclidean:
-        plain = see.plain(references) if shrinkage == 1 else references
-        distances = _in_metric(left_out.squared_distances(plain, shrinkage), metric)
+        distances = _in_metric(next(left_out.squared_distances(see.plain(references), [shrinkage])), metric)
+        if shrinkage < 1:
+            fitted.learn(left_out.within.power(shrinkage, -0.5))
     else:
         distances = see.distance(fitted.features[2], references, metric).rows(0, len(moved))
     scores, widths, soft = _kernel_scores(distances, codes[at], np.searchsorted(at, moved), len(names), seed)
@@ -172,9 +171,9 @@ def _choose_metric(fitted: FittedFeatures, left_out: LeftOut, moved: Index, code
     references = fitted.feature_map.plain(np.asarray(fitted.features[1][chosen]))
     counts = np.bincount(codes[chosen], minlength=n_classes).astype(np.float64)
     losses: dict[float, float] = {}
-    for number, shrinkage in enumerate(SHRINKAGES):
-        whitened = left_out.within.power(shrinkage, -0.5)(references)
-        distances = _in_metric(left_out.squared_distances(whitened, shrinkage), fitted.spec.metric)
+    squares = left_out.squared_distances(references, SHRINKAGES)
+    for number, (shrinkage, distances) in enumerate(zip(SHRINKAGES, squares, strict=True)):
+        distances = _in_metric(distances, fitted.spec.metric)
         scores, _, _ = _kernel_scores(distances, codes[chosen], np.searchsorted(chosen, moved), n_classes, 0)
         losses[shrinkage] = fit_calibration(np.stack(scores, axis=-1), left_out.labels, counts, biases=False)[1]
         runtime.progress("metric", number + 1, len(SHRINKAGES))

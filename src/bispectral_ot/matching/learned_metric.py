@@ -7,7 +7,9 @@ scores of left-out targets follow exactly from one decomposition, whatever the s
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,7 +60,7 @@ class WithinClass:
             return None
         variances, vectors = variances[kept], vectors[:, kept]
         if n < columns:
-            vectors = residuals.T @ (vectors / np.sqrt(variances * degrees))
+            vectors = residuals.T @ (vectors / np.sqrt(variances * degrees)).astype(np.float32)
         mean_variance = float(variances.sum() / columns)
         return cls(means.astype(np.float32), counts, vectors.astype(np.float32), variances, mean_variance, degrees)
 
@@ -82,7 +84,8 @@ class LeftOut:
     """Targets that are left out of means and covariance, after a random motion.
 
     ``moved`` (k, columns) are rows of their moved images, ``residuals`` (k, columns) differences of their own rows from
-    the means of their classes ``labels`` (k,).
+    the means of their classes ``labels`` (k,). All shrinkages scale coordinates along one basis: rows are projected
+    once. Residuals have no part outside the basis.
     """
 
     within: WithinClass
@@ -90,33 +93,48 @@ class LeftOut:
     residuals: Rows = field(repr=False)
     labels: Index
 
-    def squared_distances(self, references: Rows, shrinkage: float) -> Rows:
-        """Squared distances (k, m) to references that are whitened already, by the covariance without each one."""
-        residuals, gains, whiten = self._without(shrinkage)
-        centre = references.mean(axis=0)
-        moved, others = whiten(self.moved) - centre, references - centre
-        squares = np.einsum("kd,kd->k", moved, moved)[:, None] + np.einsum("md,md->m", others, others)
-        squares -= 2 * moved @ others.T
-        along = np.einsum("kd,kd->k", residuals, moved)[:, None] - residuals @ others.T
-        squares += gains[:, None].astype(np.float32) * np.square(along)
-        found: Rows = np.maximum(squares, 0, out=squares)
-        return found
+    @cached_property
+    def _coordinates(self) -> tuple[Rows, Rows]:
+        return self.moved @ self.within.basis, self.residuals @ self.within.basis
+
+    def squared_distances(self, references: Rows, shrinkages: Iterable[float]) -> Iterator[Rows]:
+        """Squared distances (k, m) to references for each shrinkage, by the covariance without each one."""
+        basis, centre = self.within.basis, references.mean(axis=0)
+        moved, others = self._coordinates[0] - centre @ basis, (references - centre) @ basis
+        outside = None
+        if basis.shape[1] < basis.shape[0]:
+            outside = _squares(self.moved - centre, references - centre) - _squares(moved, others)
+        for shrinkage in shrinkages:
+            residuals, gains, whiten = self._without(shrinkage)
+            scales = whiten.gains.astype(np.float32)
+            one, other = moved * scales, others * scales
+            squares = _squares(one, other)
+            if outside is not None:
+                squares += np.float32(whiten.rest**2) * outside
+            along = np.einsum("kr,kr->k", residuals, one)[:, None] - residuals @ other.T
+            squares += gains[:, None].astype(np.float32) * np.square(along, out=along)
+            yield np.maximum(squares, 0, out=squares)
 
     def discriminants(self, shrinkage: float) -> Vector:
         """Scores (k, classes) of the linear discriminant, by means and covariance without each one."""
         within, own, k = self.within, self.labels, np.arange(len(self.labels))
         residuals, gains, whiten = self._without(shrinkage)
         centre = within.means[within.counts > 0].mean(axis=0)
-        means, moved = whiten(within.means - centre), whiten(self.moved - centre)
-        rest = np.maximum(within.counts[own] - 1, 1)
-        length = np.einsum("kd,kd->k", residuals, residuals, dtype=np.float64)
-        along = np.einsum("kd,kd->k", moved, residuals, dtype=np.float64)
+        offsets, scales, rest = within.means - centre, whiten.gains.astype(np.float32), whiten.rest**2
+        inside = offsets @ within.basis
+        means, moved = inside * scales, (self._coordinates[0] - centre @ within.basis) * scales
+        count = np.maximum(within.counts[own] - 1, 1)
+        length = np.einsum("kr,kr->k", residuals, residuals, dtype=np.float64)
+        along = np.einsum("kr,kr->k", moved, residuals, dtype=np.float64)
         products, towards = (side.astype(np.float64) for side in (moved @ means.T, residuals @ means.T))
-        norms = np.tile(np.einsum("cd,cd->c", means, means, dtype=np.float64), (len(k), 1))
+        outside = (offsets - inside @ within.basis.T).astype(np.float32)  # the part of the means beyond the basis
+        products += rest * ((self.moved - centre) @ outside.T)
+        norms = np.einsum("cr,cr->c", means, means, dtype=np.float64) + rest * np.einsum("cd,cd->c", outside, outside)
+        norms = np.tile(norms, (len(k), 1))
         # the mean of its own class without it
-        products[k, own] -= along / rest
-        norms[k, own] += -2 * towards[k, own] / rest + length / rest**2
-        towards[k, own] -= length / rest
+        products[k, own] -= along / count
+        norms[k, own] += -2 * towards[k, own] / count + length / count**2
+        towards[k, own] -= length / count
         scores = products - 0.5 * norms + gains[:, None] * towards * (along[:, None] - 0.5 * towards)
         found: Vector = scores / within.mean_variance
         return found
@@ -124,7 +142,15 @@ class LeftOut:
     def _without(self, shrinkage: float) -> tuple[Rows, Vector, LinearMap]:
         """Whitened residuals, the factor of the rank-one change that leaving each one out makes, and the whitening."""
         within, whiten = self.within, self.within.power(shrinkage, -0.5)
-        residuals, counts = whiten(self.residuals), within.counts[self.labels]
+        residuals = self._coordinates[1] * whiten.gains.astype(np.float32)
+        counts = within.counts[self.labels]
         taken = (1 - shrinkage) * counts / np.maximum(counts - 1, 1) / within.degrees / within.mean_variance
-        own = np.einsum("kd,kd->k", residuals, residuals, dtype=np.float64)
+        own = np.einsum("kr,kr->k", residuals, residuals, dtype=np.float64)
         return residuals, taken / np.maximum(1 - taken * own, _LEAST_LEFT), whiten
+
+
+def _squares(rows: Rows, others: Rows) -> Rows:
+    """Squared Euclidean distances, not clipped."""
+    squares: Rows = np.einsum("kd,kd->k", rows, rows)[:, None] + np.einsum("md,md->m", others, others)
+    squares -= 2 * rows @ others.T
+    return squares
