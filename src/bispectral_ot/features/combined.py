@@ -225,9 +225,10 @@ def components(rows: Rows, n_components: int = _MOST_COMPONENTS) -> Rows:
     From the products of rows, of which there are fewer than columns: several times faster than scikit-learn's PCA.
     """
     centred = rows - rows.mean(axis=0)
-    products = (centred @ centred.T).astype(np.float64)
+    products = centred @ centred.T
     n = len(products)
-    values, vectors = scipy.linalg.eigh(products, subset_by_index=(max(0, n - n_components), n - 1))
+    values, vectors = scipy.linalg.eigh(products, driver="evd")
+    values, vectors = values[-n_components:], vectors[:, -n_components:]
     kept = values > 1e-6 * values[-1]
     if not kept.any():
         return np.zeros((rows.shape[1], 1), dtype=np.float32)

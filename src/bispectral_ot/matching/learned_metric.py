@@ -44,11 +44,12 @@ class WithinClass:
     @classmethod
     def fit(cls, rows: Rows, labels: Index, n_classes: int) -> WithinClass | None:
         """Estimate it, by the smaller of covariance and Gram matrix; None where no class varies."""
+        from scipy.sparse import csr_array
+
         n, columns = rows.shape
         counts = np.bincount(labels, minlength=n_classes).astype(np.float64)
-        means = np.zeros((n_classes, columns))
-        np.add.at(means, labels, rows)
-        means /= np.maximum(counts, 1)[:, None]
+        members = csr_array((np.ones(n), (labels, np.arange(n))), (n_classes, n))
+        means = (members @ rows) / np.maximum(counts, 1)[:, None]
         residuals = rows - means[labels].astype(np.float32)
         degrees = n - int((counts > 0).sum())
         if degrees < 1:

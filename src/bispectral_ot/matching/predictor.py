@@ -119,7 +119,7 @@ class Predictor:
         return self.feature_map(self.target.signals) if self.target_features is None else self.target_features
 
     def save(self, path: Path) -> None:
-        """Write targets, potentials, feature map and class model to a compressed ``.npz`` file with a checksum."""
+        """Write targets, potentials, feature map and class model to an ``.npz`` file with a checksum."""
         words = {
             **{name: self.settings[name] for name in ("features", "symmetry", "metric")},
             **{name: self.settings[name][0] for name in ("frame", "frame_pixels")},
@@ -143,7 +143,7 @@ class Predictor:
         kept["words"] = np.frombuffer(to_json(words).encode("utf-8", "backslashreplace"), dtype=np.uint8)
         kept["checksum"] = np.frombuffer(_checksum(kept), dtype=np.uint8)
         with whole_file(path) as partial, partial.open("wb") as file:
-            np.savez_compressed(file, **kept)  # type: ignore[arg-type]
+            np.savez(file, **kept)  # type: ignore[arg-type]
 
     @classmethod
     def load(cls, path: Path, *, encoder: str | Sequence[str] | None = None) -> Predictor:
