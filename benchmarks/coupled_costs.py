@@ -17,9 +17,9 @@ from bispectral_ot.features import FittedFeatures, PolarSpectrum, choose_feature
 
 _RING, _COUPLED, _REDUCED, _ALIGNED = (
     "ring bispectrum, L1",
-    "coupled, squared Euclidean",
+    "global, squared Euclidean",
     "the same, PCA 128",
-    "aligned, squared Euclidean",
+    "best rotation, squared Euclidean",
 )
 
 
@@ -58,4 +58,5 @@ def measure(setting: Setting) -> Iterator[Table]:
         f"{images.shape[1]} x {images.shape[2]} images, {n:,} x {n:,} pairs, medians of {repeats} in one run. The "
         f"features of both sides and their principal components took {reduction:.1f} s."
     )
-    yield Table("Coupled and aligned features", note, ["features", "columns", "images/s", "cost (s)", "ratio"], rows)
+    columns = ["features", "columns", "images/s", "cost (s)", "ratio"]
+    yield Table("Global bispectrum and best rotation", note, columns, rows)

@@ -1,4 +1,4 @@
-"""Accuracy of the coupled bispectrum relative to neighbours of its parameters.
+"""Accuracy of the global bispectrum relative to neighbours of its parameters.
 
 Uses what the parameters were chosen on: the first 20,000 training images of MNIST and Fashion-MNIST, seeds 11 and 12,
 the sources turned. Half an hour at full size.
@@ -36,25 +36,25 @@ COUPLED: dict[str, dict[str, Any]] = {
 }
 # name: features, metric, whether the sources are turned
 ROWS: dict[str, tuple[Any, str, bool]] = {
-    "pixels, nothing turned, L1": (Pixels(), "l1", False),
-    "pixels, nothing turned": (Pixels(), "sqeuclidean", False),
+    "pixels, nothing rotated, L1": (Pixels(), "l1", False),
+    "pixels, nothing rotated": (Pixels(), "sqeuclidean", False),
     "pixels, L1": (Pixels(), "l1", True),
     "ring bispectrum, L1": (bot.RingBispectrum(), "l1", True),
-    "coupled bispectrum": (bot.GlobalBispectrum(), "sqeuclidean", True),
-    "coupled, L1": (bot.GlobalBispectrum(), "l1", True),
-    **{f"coupled, {name}": (bot.GlobalBispectrum(**options), "sqeuclidean", True) for name, options in COUPLED.items()},
-    "best-rotation": (PolarSpectrum(), "sqeuclidean", True),
-    "aligned, without edges": (PolarSpectrum(edge_weight=0.0), "sqeuclidean", True),
-    "aligned in L1": (PolarSpectrum(), "l1", True),
-    "aligned in L1, without edges": (PolarSpectrum(edge_weight=0.0), "l1", True),
+    "global bispectrum": (bot.GlobalBispectrum(), "sqeuclidean", True),
+    "global, L1": (bot.GlobalBispectrum(), "l1", True),
+    **{f"global, {name}": (bot.GlobalBispectrum(**options), "sqeuclidean", True) for name, options in COUPLED.items()},
+    "best rotation": (PolarSpectrum(), "sqeuclidean", True),
+    "best rotation, without edges": (PolarSpectrum(edge_weight=0.0), "sqeuclidean", True),
+    "best rotation in L1": (PolarSpectrum(), "l1", True),
+    "best rotation in L1, without edges": (PolarSpectrum(edge_weight=0.0), "l1", True),
 }
 ROWS_OF_INTEREST = [
-    "coupled bispectrum",
-    "coupled, without triples",
-    "coupled, triples times 1",
-    "coupled, power 0.6",
-    "coupled, power 0.7",
-    *(name for name in ROWS if name.startswith("best-rotation")),
+    "global bispectrum",
+    "global, without triples",
+    "global, triples times 1",
+    "global, power 0.6",
+    "global, power 0.7",
+    *(name for name in ROWS if name.startswith("best rotation")),
 ]
 
 
@@ -133,7 +133,7 @@ def _table(names: Sequence[str], *, per_class: int, seeds: Sequence[int], root: 
     n = 10 * per_class
     note = (
         f"Class preservation, {n:,} x {n:,} images, mean of the seeds {', '.join(map(str, seeds))}, tolerance 1e-3; "
-        "squared Euclidean and turned sources unless it says otherwise."
+        "squared Euclidean and rotated sources unless it says otherwise."
     )
-    title = f"Neighbours of the coupled bispectrum, {n:,} x {n:,}"
+    title = f"Neighbours of the global bispectrum, {n:,} x {n:,}"
     return Table(title, note, ["features", "columns", *DATASETS], rows, digits=4)

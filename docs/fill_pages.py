@@ -24,7 +24,7 @@ from typing import Any
 from PIL import Image
 
 from studies.markdown import markdown_table
-from studies.paper import DATASET_TITLES, FEATURE_TITLES, METRIC_TITLES, paper_accuracy
+from studies.paper import DATASET_TITLES, METRIC_TITLES, paper_accuracy
 
 DOCS = Path(__file__).resolve().parent
 RESULTS = DOCS / "results"
@@ -35,11 +35,10 @@ from benchmarks.tables import Table, provenance_sentence  # noqa: E402
 Cell = dict[str, Any]
 # A selection of figures; the studies draw all of them in minutes.
 KEPT = {
-    "reproduction": ("results.json", "*.md", "figures/confusion-*-rotated-*-l1.png"),
-    "letters": ("results.json", "*.md", "figures/confusion-*-rotated-*-l1.png"),
-    "coupled": ("results.json", "figures/confusion-*-rotated-global-bispectrum-*.png"),
-    "ablation-kmnist": ("*.json", "*.md"),
-    "ablation-letters": ("*.json", "*.md"),
+    "reproduction": ("results.json", "*.md", "figures/confusion-mnist-rotated-*-l1.png"),
+    "letters": ("results.json", "*.md"),
+    "coupled": ("results.json",),
+    "ablation-kmnist": ("radius.json", "radius.md"),
     "ablation": ("*.json", "*.md"),
     "geometry": ("run.json", "figures/*.png"),
     "distances": ("results.json", "run.json", "figures/*-l1.png"),
@@ -51,7 +50,7 @@ KEPT = {
     "poses": (
         *("results.json", "run.json", "*.md"),
         *("figures/upright-fashion-mnist.png", "figures/upright-silhouettes.png"),
-        *("figures/ambiguous-mnist.png", "figures/angles-mnist.png"),
+        "figures/ambiguous-mnist.png",
     ),
 }
 OFFICIAL = ("mnist", "kmnist", "fashion-mnist")
@@ -83,22 +82,105 @@ def seconds(run: str) -> str:
 
 def benchmark(name: str) -> str:
     """The tables of a benchmark, and where they come from."""
-    record = json.loads(include(f"benchmarks/{name}.json"))
-    return "\n".join([*(Table(**table).markdown() for table in record["tables"]), provenance_sentence(record)])
+    record = read_benchmark(name)
+    return "\n".join([*(Table(**each).markdown() for each in record["tables"]), provenance_sentence(record)])
 
 
-def times() -> str:
-    """Seconds of every cell of the reproduction."""
-    cells, rows = read_cells("reproduction"), []
-    for dataset, setting, features in dict.fromkeys((c["dataset"], c["setting"], c["features"]) for c in cells):
-        group = {
-            c["metric"]: c for c in cells if (c["dataset"], c["setting"], c["features"]) == (dataset, setting, features)
-        }
-        seconds = [f"{sum(group[m]['seconds'].values()):.0f}" if m in group else "" for m in METRIC_TITLES]
-        peak = max(cell["peak_memory"] for cell in group.values()) / 1e9
-        title = f"{DATASET_TITLES.get(dataset, dataset)}, {FEATURE_TITLES.get(features, features)}, {setting}"
-        rows.append([title, *seconds, f"{peak:.1f} GB"])
-    return markdown_table(["cell", *(f"{title} (s)" for title in METRIC_TITLES.values()), "peak memory"], rows).rstrip()
+def table(name: str, number: str) -> str:
+    """One table of a benchmark without its title and note."""
+    record = read_benchmark(name)
+    lines = Table(**record["tables"][int(number) - 1]).markdown().splitlines()
+    return "\n".join([*(line for line in lines if line.startswith("|")), "", measured(record)])
+
+
+def solvers() -> str:
+    """Seconds of each solver for each problem, or why it did not reach the error."""
+    record = read_benchmark("solvers")
+    problems = {table["title"].removeprefix("Solvers, "): table["rows"] for table in record["tables"][:4]}
+    methods = dict.fromkeys(row["method"] for rows in problems.values() for row in rows)
+    found = {name: {row["method"]: _solver_time(row) for row in rows} for name, rows in problems.items()}
+    rows = [[name, *(found[problem].get(name, "") for problem in problems)] for name in methods]
+    return markdown_table(["seconds", *problems], rows) + "\n" + measured(record)
+
+
+def _solver_time(row: Cell) -> str:
+    return f"{row['seconds']:.2f}" if row["result"] == "reached" else row["result"].split(" at ")[0]
+
+
+def distance_times() -> str:
+    """Seconds of all distances of one problem, for each metric and library."""
+    record = read_benchmark("costs")
+    rows = record["tables"][0]["rows"]
+    metrics = dict.fromkeys(row["metric"] for row in rows)
+    times = {(row["method"], row["metric"]): f"{row['seconds']:.2f}" for row in rows}
+    methods = dict.fromkeys(row["method"] for row in rows)
+    table = [[method, *(times[method, metric] for metric in metrics)] for method in methods]
+    return markdown_table(["seconds", *metrics], table) + "\n" + measured(record)
+
+
+def recipe() -> str:
+    """Seconds of each stage, ours and those of the paper's recipe."""
+    record = read_benchmark("end-to-end")
+    rows = record["tables"][0]["rows"]
+    sizes = dict.fromkeys(row["n"] for row in rows)
+    stages = [row["stage"] for row in rows if row["n"] == min(sizes)][:5]
+    both = ("bispectral-ot", "recipe")
+    found = {(row["n"], row["stage"]): [f"{row[who]:.3g}" for who in both] for row in rows if row["stage"] in stages}
+    titles = [f"{n:,} images: {who}" for n in sizes for who in both]
+    table = [[stage, *(cell for n in sizes for cell in found[n, stage])] for stage in stages]
+    return markdown_table(["seconds", *titles], table) + "\n" + measured(record)
+
+
+# Of the benchmark of variants: name there, and name on the page.
+VARIANTS = {
+    "global bispectrum": "global bispectrum",
+    "global, L1": "the same, L1",
+    "global, without edges": "without edges",
+    "global, without triples": "without triples",
+    "global, up to mirror images": "`rotation-reflection`",
+    "best rotation": "best rotation",
+    "best rotation, without edges": "best rotation, without edges",
+    "ring bispectrum, L1": "ring bispectrum, L1",
+    "pixels, L1": "pixels, L1",
+    "pixels, nothing rotated": "pixels, nothing rotated",
+}
+
+
+def variants() -> str:
+    """Accuracy of the parts of the global bispectrum."""
+    record = read_benchmark("coupled-neighbours")
+    found = {row["features"]: row for row in record["tables"][0]["rows"]}
+    rows = [
+        [title, f"{found[name]['columns']:,}", *(f"{found[name][each]:.4f}" for each in ("mnist", "fashion-mnist"))]
+        for name, title in VARIANTS.items()
+    ]
+    return markdown_table(["features", "columns", "MNIST", "Fashion-MNIST"], rows) + "\n" + measured(record)
+
+
+def pose_methods() -> str:
+    """Poses within 15 degrees, for each set and method, and the median error of the first."""
+    _, _, *lines = include("poses/table.md").splitlines()
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("|")]
+    named = {tuple(name.split(", ")): values for name, *values in cells}
+    sets, methods = (dict.fromkeys(key[place] for key in named) for place in (0, 1))
+    first = next(iter(methods))
+    rows = [[each, named[each, first][0], *(named[each, method][2] for method in methods)] for each in sets]
+    return markdown_table(["within 15°", "median error", *methods], rows).rstrip()
+
+
+def measured(record: Cell) -> str:
+    """Date, machine and command of a benchmark."""
+    machine = record["machine"]
+    return (
+        f"Measured on {record['date'][:10]} on {machine['processor']}, {machine['cores']} cores, by "
+        f"`{record['config']['command']}`."
+    )
+
+
+def read_benchmark(name: str) -> Cell:
+    """The record of a benchmark."""
+    record: Cell = json.loads(include(f"benchmarks/{name}.json"))
+    return record
 
 
 def differences() -> str:
@@ -118,7 +200,7 @@ def differences() -> str:
 
 
 def rotation() -> str:
-    """What matching across rotations costs: turned images by several features beside upright ones by pixels."""
+    """Accuracy of rotated images by several features beside that of upright ones by pixels."""
     cells = read_cells("reproduction")
     found = [cell for cell in cells + read_cells("coupled") if cell["setting"] == "rotated"]
     upright = [cell for cell in cells if (cell["setting"], cell["features"]) == ("baseline", "pixels")]
@@ -132,14 +214,14 @@ def rotation() -> str:
         accuracies.append([title, *map(_figure, best), _figure(pixels)])
         resources.append([title, *map(_resources, best)])
     return (
-        markdown_table(["accuracy (metric)", *kinds, "pixels, nothing turned"], accuracies)
+        markdown_table(["accuracy (metric)", *kinds, "pixels, nothing rotated"], accuracies)
         + "\n"
         + markdown_table(["features + cost + transport (s), peak memory", *kinds], resources).rstrip()
     )
 
 
 def floor() -> str:
-    """The same invariants of turned and of upright images, beside upright pixels."""
+    """Accuracy of rotated and of upright images by the same invariants, beside that of upright pixels."""
     cells = read_cells("reproduction")
     coupled = [cell for cell in read_cells("coupled") if "PCA" in cell["features"]]
     rows = []
@@ -152,7 +234,8 @@ def floor() -> str:
         pixels = max(upright, key=_accuracy, default=None)
         rows.append([DATASET_TITLES.get(dataset, dataset), *map(_figure, (*both, pixels))])
     kind = coupled[0]["features"]
-    return markdown_table(["", f"{kind}, turned", f"{kind}, nothing turned", "pixels, nothing turned"], rows).rstrip()
+    titles = [f"{kind}, rotated", f"{kind}, nothing rotated", "pixels, nothing rotated"]
+    return markdown_table(["", *titles], rows).rstrip()
 
 
 def _accuracy(cell: Cell) -> float:
@@ -184,7 +267,10 @@ def read_cells(name: str) -> list[Cell]:
 
 FUNCTIONS: dict[str, Callable[..., str]] = {
     function.__name__: function
-    for function in (include, seconds, benchmark, times, differences, rotation, floor, machine)
+    for function in (
+        *(include, seconds, benchmark, differences, rotation, floor, machine),
+        *(table, solvers, distance_times, recipe, variants, pose_methods),
+    )
 }
 
 

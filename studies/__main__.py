@@ -31,7 +31,6 @@ STUDIES = {
     "poses": "poses:run_poses",
     "labels": "labels:run_labels",
     "compare": "comparison:run_comparison",
-    "real": "real:run_real",
     "frames": "frames:run_frames",
     "rivals": "rivals:run_rivals",
 }

@@ -21,7 +21,7 @@ def accuracy_table(cells: list[dict[str, Any]], setting: str) -> str:
     paper; a ``*`` marks a solve that missed its tolerance.
     """
     chosen = [cell for cell in cells if cell["setting"] == setting]
-    title = "A turned at random, B upright" if setting == "rotated" else "neither A nor B turned"
+    title = "A rotated at random, B upright" if setting == "rotated" else "neither A nor B rotated"
     number = 1 if setting == "rotated" else 2
     metrics = [metric for metric in METRIC_TITLES if any(cell["metric"] == metric for cell in chosen)]
     rows = []
@@ -35,7 +35,7 @@ def accuracy_table(cells: list[dict[str, Any]], setting: str) -> str:
                 *(_entry(row[metric]) if metric in row else "" for metric in metrics),
             ]
         )
-    heading = f"Table {number}. Share of A mapped to its own class; {title}."
+    heading = f"Table {number}. Fraction of A mapped to its own class; {title}."
     compared = [cell for cell in chosen if beside_paper(cell)]
     if compared:
         heading += " Ours (the paper's, difference)."

@@ -262,8 +262,8 @@ QUESTIONS = {
     "invariants": Question(
         "Power spectrum against bispectrum on the same rings", "features, setting", _invariants, pivot
     ),
-    "radius": Question(f"{_HOW} radius that is seen (1: the largest disk inside the image)", "radius", _radii, pivot),
-    "floor": Question("What invariance itself costs: A turned, and nothing turned", "features", _floor, pivot),
+    "radius": Question(f"{_HOW} radius (1: the largest disk inside the image)", "radius", _radii, pivot),
+    "floor": Question("Cost of invariance: sources rotated, and nothing rotated (baseline)", "features", _floor, pivot),
     "solvers": Question("Exact transport against entropic", "transport", _solvers, details),
     "rules": Question("The class-mass rule against the single best match", "features, metric", _rules, rules),
 }

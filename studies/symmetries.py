@@ -205,7 +205,7 @@ def _square_images(dataset: str | None, root: str | Path | None, per_class: int)
 
 
 def symmetry_table(cells: list[dict[str, Any]]) -> str:
-    """Share of A mapped to its own class: a row for each kind of features, columns for settings and metrics."""
+    """Fraction of A mapped to its own class: a row for each kind of features, columns for settings and metrics."""
     metrics = [metric for metric in METRIC_TITLES if any(cell["metric"] == metric for cell in cells)]
     header = ["dataset, features", "source x target", "columns"]
     header += [f"{setting} {METRIC_TITLES[metric]}" for setting in SETTINGS for metric in metrics]
@@ -227,8 +227,8 @@ def symmetry_table(cells: list[dict[str, Any]]) -> str:
                 rows.append(
                     [label, f"{first['n_source']:,} x {first['n_target']:,}", f"{first['columns']:,}", *entries]
                 )
-    text = "Share of A mapped to its own class. Turned: A is moved at random, B is not; baseline: neither is.\n\n"
-    text += markdown_table(header, rows)
+    text = "Fraction of A mapped to its own class. Turned: A is transformed at random, B is not; baseline: neither is."
+    text += "\n\n" + markdown_table(header, rows)
     if not all(cell["converged"] for cell in cells):
         text += "\n`*`: the transport missed its tolerance.\n"
     seeds = " and ".join(map(str, sorted({cell["config"]["seed"] for cell in cells})))

@@ -32,7 +32,7 @@ def test_filling_replaces_what_was_there(fill):
     block = "before\n\n<!-- fill: include symmetries/table.md -->\nold\n<!-- end -->\n\n"
     filled = fill(block + "in <!-- fill: seconds geometry -->old<!-- end --> or so")
     assert "old" not in filled
-    assert filled.startswith("before\n\n<!-- fill: include symmetries/table.md -->\n\nShare of A")
+    assert filled.startswith("before\n\n<!-- fill: include symmetries/table.md -->\n\nFraction of A")
     assert re.search(r"\nin <!-- fill: seconds geometry -->\d+ s<!-- end --> or so$", filled)
     assert fill(filled) == filled
 

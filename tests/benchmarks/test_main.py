@@ -114,7 +114,7 @@ def test_coupled_costs(measured):
 
 def test_coupled_neighbours(measured, monkeypatch):
     """With the digits at hand in place of the two sets; each way to an accuracy once."""
-    rows = ("pixels, L1", "coupled bispectrum", "best-rotation", "aligned in L1")
+    rows = ("pixels, L1", "global bispectrum", "best rotation", "best rotation in L1")
     monkeypatch.setattr(coupled_neighbours, "ROWS", {name: coupled_neighbours.ROWS[name] for name in rows})
     monkeypatch.setattr(
         coupled_neighbours, "training_images", lambda name, root: bot.load("mnist-5k").select(np.arange(0, 5000, 5))
