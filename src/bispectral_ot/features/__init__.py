@@ -1,12 +1,11 @@
 """Invariants map a batch of signals to float32 features that a symmetry does not change."""
 
 from bispectral_ot.features.combined import CombinedBispectrum
-from bispectral_ot.features.d4 import D4Bispectrum
 from bispectral_ot.features.encoders import Encoder
 from bispectral_ot.features.encodings import clear_encodings, list_encodings
 from bispectral_ot.features.fitted import FeatureMap, FittedFeatures, fit_sample
 from bispectral_ot.features.global_bispectrum import GlobalBispectrum
-from bispectral_ot.features.image_group import ImageBispectrum, ImageGroup
+from bispectral_ot.features.image_group import D4Bispectrum, ImageBispectrum, ImageGroup
 from bispectral_ot.features.join import Join
 from bispectral_ot.features.local_bispectrum import LocalBispectrum
 from bispectral_ot.features.orbit import Orbit

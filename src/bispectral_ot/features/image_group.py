@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from itertools import combinations_with_replacement, permutations
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bispectral_ot.checks import check_choice, check_integer
 from bispectral_ot.errors import InputError
+from bispectral_ot.groups import FiniteGroup
 from bispectral_ot.transformer import BatchTransformer, Columns, Rows, columns_table
 
 Map = Callable[[NDArray[Any]], NDArray[Any]] | ArrayLike
 _LARGEST = 64  # elements of a group
-_CUBIC_COLUMNS, _CUBIC_TEMPLATES = 1024, 8  # of third order, at most
+_MOST_CUBIC = 2048  # columns of third order
+_LEAST_NEW = 0.4  # of the largest length: what is left of a component without the ones before it
 _VANISHING = 1e-7  # relative to the brightest pixel: less is rounding
 
 
@@ -35,11 +38,11 @@ class ImageGroup:
     --------
     >>> import numpy as np
     >>> from bispectral_ot.features import ImageGroup
-    >>> ImageGroup([np.rot90]).order((8, 8))
+    >>> len(ImageGroup([np.rot90]).elements((8, 8)))
     4
     >>> def glide(image):
     ...     return np.roll(image[:, ::-1], len(image) // 2, axis=0)
-    >>> ImageGroup([glide], name="glide").order((8, 8))
+    >>> len(ImageGroup([glide], name="glide").elements((8, 8)))
     2
     """
 
@@ -60,10 +63,6 @@ class ImageGroup:
 
     def __repr__(self) -> str:
         return f"ImageGroup({self.name!r}, {len(self.maps)} maps)"
-
-    def order(self, size: tuple[int, int]) -> int:
-        """Number of elements, for images of (height, width)."""
-        return len(self.elements(size))
 
     def elements(self, size: tuple[int, int]) -> NDArray[Any]:
         """All elements, the identity first: permutations (order, height * width), or matrices (order, 2, 2)."""
@@ -114,30 +113,83 @@ class ImageGroup:
         return numbers, permutations
 
 
-NAMED_GROUPS = {"mirrors": ImageGroup([np.fliplr], name="mirrors"), "quarter-turns": ImageGroup([np.rot90])}
+NAMED_GROUPS = {
+    "mirrors": ImageGroup([np.fliplr], name="mirrors"),
+    "quarter-turns": ImageGroup([np.rot90], name="quarter-turns"),
+    "d4": ImageGroup([np.rot90, np.fliplr], name="d4"),
+}
+
+
+class _Products(NamedTuple):
+    """Invariant products of one, two or three components.
+
+    ``irreps`` of the factors; ``members`` (n,) numbers of the components of each factor; ``coefficients`` (d_1, d_2,
+    d_3) of products of three, else None; ``counts`` (n,) products that are equal; ``is_complex`` adds imaginary parts.
+    """
+
+    irreps: tuple[int, ...]
+    members: list[NDArray[np.int64]]
+    coefficients: Any
+    counts: NDArray[np.float64]
+    is_complex: bool
+
+    @classmethod
+    def of(cls, group: FiniteGroup, irreps: tuple[int, ...], copies: list[int], coefficients: Any = None) -> _Products:
+        """All products, each once."""
+        grid = np.indices(copies).reshape(len(copies), -1)
+        same = [i for i in range(1, len(irreps)) if irreps[i] == irreps[i - 1]]
+        members = grid[:, np.all([grid[i - 1] <= grid[i] for i in same], axis=0)] if same else grid
+        orders = [list(p) for p in permutations(range(len(irreps))) if [irreps[i] for i in p] == list(irreps)]
+        counts = len(orders) / sum((members[order] == members).all(axis=0) for order in orders)
+        is_complex = any(_is_complex(group.irreps[r]) for r in irreps)
+        paired = any(group.conjugate_irrep[r] != r for r in irreps)
+        if coefficients is not None and not is_complex:
+            coefficients = coefficients.real
+        return cls(irreps, list(members), coefficients, counts * (1 + paired), is_complex)
+
+    def columns(self) -> NDArray[np.void]:
+        """Index map."""
+        k, part = len(self.irreps), np.arange(1 + self.is_complex)[:, None]
+        irreps, members = (*self.irreps, -1, -1)[:3], [*self.members, -1, -1][:3]
+        fields = {f"irrep_{i + 1}": irreps[i] for i in range(3)}
+        return columns_table(order=k, **fields, first=members[0], second=members[1], third=members[2], part=part)
+
+    def values(self, components: Sequence[NDArray[Any]]) -> NDArray[Any]:
+        """Products (n, columns) of the components (n, copies, d) of each factor."""
+        if len(components) == 1:
+            return components[0][:, :, 0]
+        if len(components) == 2:
+            products = components[0] @ components[1].conj().swapaxes(1, 2)
+        else:
+            products = np.einsum("nai,nbj,nck,ijk->nabc", *components, self.coefficients, optimize=True)
+        found = products[:, *self.members]
+        return np.concatenate([found.real, found.imag], axis=1) if self.is_complex else found.real
 
 
 class ImageBispectrum(BatchTransformer):
-    """Invariants of second and third order of images under any finite group of maps.
+    """Invariants of first, second and third order of images under a finite group of maps.
 
-    An image x becomes signals on the group, ``s_a(g) = <g t_a, x>``, for low-frequency cosine templates ``t_a`` of each
-    channel; moving the image by h gives ``s_a(h^-1 g)``, in all of them at once. Columns are the correlations ``sum_g
-    s_a(g) s_b(g u)`` of all pairs a, b and all u, which keep the templates in relation to each other, and, in groups of
-    more than two elements, ``sum_g s_a(g) s_a(g u) s_b(g v)`` of the lowest templates of the mean of the channels,
-    which keep the irreps in relation. Signals are divided by their norm first.
+    The low frequencies of the cosine transform of an image are sorted by the irreps of the group: for each irrep r
+    there are vectors ``z_a`` that an element g of the group multiplies by the matrix ``r(g)``. All are divided by their
+    common norm. Columns are each ``z_a`` of the trivial irrep, the inner products ``<z_a, z_b>`` of each irrep, and of
+    the lowest frequencies all invariant products of three. Two band-limited images whose low components do not
+    vanish have equal features only if one is a moved and scaled version of the other.
 
     Parameters
     ----------
-    symmetry : {"mirrors", "quarter-turns"} or ImageGroup
-        Group; mirrors exchange left and right.
-    n_columns : int
-        Number of columns of second order, about; it decides on the number of templates.
+    symmetry : {"mirrors", "quarter-turns", "d4"} or ImageGroup
+        Group; ``"mirrors"`` exchanges left and right, ``"d4"`` has quarter turns and mirrors.
+    band : int
+        Number of frequencies along each side.
+    triple_band : int
+        Number of frequencies along each side that enter the products of three; fewer where these would be too many.
 
     Notes
     -----
     Permutations of the pixels are exact symmetries. With matrices, only the part of the canvas counts that no element
-    maps beyond its border, and invariance is that of the sampled image. ``index_map_`` has the fields order (2 or 3),
-    first, second (templates) and u, v (elements).
+    maps beyond its border, and invariance is that of the sampled image. Channels are more components of each irrep;
+    products of three are those of their mean. ``index_map_`` has the fields order (1 to 3), irrep_1 to irrep_3, first,
+    second, third (components, channel by channel) and part (0 real, 1 imaginary).
 
     Examples
     --------
@@ -151,90 +203,144 @@ class ImageBispectrum(BatchTransformer):
 
     symmetries = tuple(NAMED_GROUPS)
     symmetry: Any = "mirrors"
-    basis_: Rows
-    table_: NDArray[np.int64]
+    bases_: dict[int, NDArray[Any]]  # (copies, d, pixels) of each irrep, one of two conjugate ones
 
-    def __init__(self, *, symmetry: str | ImageGroup = "mirrors", n_columns: int = 4096) -> None:
+    def __init__(self, *, symmetry: str | ImageGroup = "mirrors", band: int = 10, triple_band: int = 6) -> None:
         self.symmetry = symmetry
-        self.n_columns = n_columns
+        self.band = band
+        self.triple_band = triple_band
 
     def _prepare(self) -> Columns:
-        if isinstance(self.symmetry, ImageGroup):
-            group = self.symmetry
-        else:
-            group = NAMED_GROUPS[check_choice("symmetry", self.symmetry, NAMED_GROUPS)]
-        check_integer("n_columns", self.n_columns, minimum=1)
+        check_integer("band", self.band, minimum=1)
+        check_integer("triple_band", self.triple_band, minimum=0)
+        group = self.symmetry
+        if not isinstance(group, ImageGroup):
+            group = NAMED_GROUPS[check_choice("symmetry", group, NAMED_GROUPS)]
         if len(self.image_shape_) < 2:
             raise InputError("an ImageGroup acts on images (height, width), not on 1-D signals.")
         size = self.image_shape_[0], self.image_shape_[1]
         elements = group.elements(size)
-        self.table_ = group.table(elements)
-        order = len(elements)
-        members = max(self._channels, int(np.sqrt(2 * self.n_columns / order)))
-        self.basis_ = _templates(group, elements, size, max(1, members // self._channels))
-        first, second = np.triu_indices(self._channels * len(self.basis_))
-        quadratic = columns_table(order=2, first=first[:, None], second=second[:, None], u=np.arange(order), v=-1)
-        weights = np.where(quadratic["first"] != quadratic["second"], 2, 1)
-        n_cubic = min(_CUBIC_TEMPLATES, _CUBIC_COLUMNS // order**2, len(self.basis_) - 1) if order > 2 else 0
-        low = 1 + np.arange(max(0, n_cubic))  # without the mean of the image
-        u, v = np.indices((order, order)).reshape(2, -1)
-        cubic = columns_table(order=3, first=low[:, None], second=1 + low[:, None] % max(1, n_cubic), u=u, v=v)
-        return np.concatenate([quadratic, cubic]), np.concatenate([weights, np.ones(len(cubic))]).astype(np.float32)
+        finite = self._group = FiniteGroup(group.table(elements))
+        frequencies = np.indices((min(size[0], self.band), min(size[1], self.band))).reshape(2, -1)
+        frequencies = frequencies[:, np.argsort(frequencies.max(axis=0), kind="stable")]
+        highest = frequencies.max(axis=0)
+        moved = list(_moved_cosines(group, elements, size, frequencies))
+        known = [r for r in range(len(finite.irreps)) if r <= finite.conjugate_irrep[r]]
+        found = {r: _components(finite.irreps[r], moved) for r in known}
+        self.bases_ = {r: basis for r, (basis, _) in found.items()}
+        copies = {r: self._channels * len(basis) for r, basis in self.bases_.items()}
+        self._products = [_Products.of(finite, (0,), [copies[0]])]
+        self._products += [_Products.of(finite, (r, r), [count, count]) for r, count in copies.items()]
+        self._n_low = dict.fromkeys(found, 0)
+        for band in range(self.triple_band, 0, -1):
+            self._n_low = {r: int((highest[templates] < band).sum()) for r, (_, templates) in found.items()}
+            cubic = list(self._cubic())
+            if sum(len(each.columns()) for each in cubic) <= _MOST_CUBIC:
+                self._products += cubic
+                break
+        index_map = np.concatenate([each.columns() for each in self._products])
+        weights = [np.tile(each.counts, 1 + each.is_complex) for each in self._products]
+        return index_map, np.concatenate(weights).astype(np.float32)
+
+    def _cubic(self) -> Iterator[_Products]:
+        """Invariant products of three low components, one of two conjugate ones."""
+        group = self._group
+        for irreps in combinations_with_replacement(range(1, len(group.irreps)), 3):
+            copies = [self._n_low[min(r, int(group.conjugate_irrep[r]))] for r in irreps]
+            if irreps > tuple(sorted(group.conjugate_irrep[list(irreps)])) or not all(copies):
+                continue
+            one, two, three = (group.irreps[r] for r in irreps)
+            size = one.shape[1], two.shape[1], three.shape[1]
+            mean = np.einsum("gai,gbj,gck->abcijk", one, two, three) / group.order
+            values, vectors = np.linalg.eigh(mean.reshape(np.prod(size), -1))  # a projection
+            for vector in vectors[:, values > 0.5].T:
+                yield _Products.of(group, irreps, copies, np.sqrt(max(size)) * vector.conj().reshape(size))
 
     def _scratch_per_row(self) -> int:
-        templates = self._channels * len(self.basis_)
-        return 8 * self.n_features_in_ + 16 * templates * (templates + len(self.table_)) + 8 * self.n_features_out_
+        return 8 * self.n_features_in_ + 64 * self.n_features_out_
 
     def _fill(self, rows: NDArray[Any], out: Rows) -> int:
-        n, (templates, order) = len(rows), self.basis_.shape[:2]
-        images = rows.astype(np.float32).reshape(n, -1, self._channels)
+        n, conjugate = len(rows), self._group.conjugate_irrep
+        images = rows.astype(np.float64).reshape(n, -1, self._channels)
         largest = np.abs(images).max(axis=(1, 2))
         images /= np.where(largest > 0, largest, 1)[:, None, None]
         flat = images.transpose(0, 2, 1).reshape(n * self._channels, -1)
-        signals = (flat @ self.basis_.reshape(templates * order, -1).T).astype(np.float64)
-        signals = signals.reshape(n, self._channels * templates, order)
-        norms: NDArray[np.float64] = np.sqrt(np.square(signals).sum(axis=(1, 2)))
+        found, squares = {}, np.zeros(n)
+        for r, basis in self.bases_.items():
+            values = flat @ basis.reshape(-1, basis.shape[2]).conj().T
+            found[r] = values.reshape(n, self._channels, *basis.shape[:2])
+            squares += (1 + (conjugate[r] != r)) * np.square(np.abs(values)).reshape(n, -1).sum(axis=1)
+        norms = np.sqrt(squares)
         vanishing = norms <= _VANISHING * np.sqrt(images.shape[1])
-        signals *= np.divide(1, norms, out=np.zeros_like(norms), where=~vanishing)[:, None, None]
-        first, second = np.triu_indices(signals.shape[1])
-        n_quadratic = len(first) * order
-        for u in range(order):
-            products = signals @ signals[:, :, self.table_[:, u]].transpose(0, 2, 1)
-            out[:, u:n_quadratic:order] = products[:, first, second]
-        columns = self.index_map_[n_quadratic:]
-        if len(columns):
-            mean = signals.reshape(n, self._channels, templates, order).mean(axis=1)
-            for start in range(0, len(columns), order**2):
-                one, other = mean[:, columns["first"][start]], mean[:, columns["second"][start]]
-                moved, second_moved = one[:, self.table_], other[:, self.table_]  # (n, g, u)
-                cubic = (one[:, :, None] * moved).transpose(0, 2, 1) @ second_moved
-                out[:, n_quadratic + start : n_quadratic + start + order**2] = cubic.reshape(n, -1)
+        scale = np.divide(1, norms, out=np.zeros_like(norms), where=~vanishing)[:, None, None]
+        low = {}
+        for r, z in found.items():
+            low[r] = scale * z[:, :, : self._n_low[r]].mean(axis=1)
+            low.setdefault(int(conjugate[r]), low[r].conj())
+        whole = {r: scale * z.reshape(n, -1, z.shape[3]) for r, z in found.items()}
+        column = 0
+        for products in self._products:
+            factors = whole if products.coefficients is None else low
+            values = products.values([factors[r] for r in products.irreps])
+            out[:, column : column + values.shape[1]] = values
+            column += values.shape[1]
         return int(np.count_nonzero(vanishing))
 
 
-def _templates(group: ImageGroup, elements: NDArray[Any], size: tuple[int, int], count: int) -> Rows:
-    """Cosines of the lowest frequencies, each moved by all elements: (count, order, height * width)."""
-    height, width = size
-    sides = min(height, count + 1), min(width, count + 1)
-    u, v = np.indices(sides).reshape(2, -1)
-    lowest = np.argsort((u / height) ** 2 + (v / width) ** 2, kind="stable")[:count]
-    y, x = np.indices(size).reshape(2, -1) + 0.5
+class D4Bispectrum(ImageBispectrum):
+    """Invariants under quarter turns and mirrors: :class:`ImageBispectrum` of the symmetry ``"d4"``.
 
-    def cosines(y: NDArray[Any], x: NDArray[Any]) -> Rows:
-        rows, columns = (np.pi * u[lowest, None] / height * y), (np.pi * v[lowest, None] / width * x)
-        norms = np.sqrt((1.0 + (u[lowest] > 0)) * (1.0 + (v[lowest] > 0)) / (height * width))
-        values: Rows = (norms[:, None] * np.cos(rows) * np.cos(columns)).astype(np.float32)
+    Parameters
+    ----------
+    band, triple_band : int
+        As in :class:`ImageBispectrum`.
+    """
+
+    symmetries = ("d4",)
+
+    def __init__(self, *, band: int = 10, triple_band: int = 6) -> None:
+        super().__init__(symmetry="d4", band=band, triple_band=triple_band)
+
+
+def _moved_cosines(
+    group: ImageGroup, elements: NDArray[Any], size: tuple[int, int], frequencies: NDArray[np.int64]
+) -> Iterator[NDArray[np.float64]]:
+    """Cosines (n, height * width) of frequencies (2, n), moved by each element."""
+    height, width = size
+    u, v = frequencies[:, :, None]
+    norms = np.sqrt((1.0 + (u > 0)) * (1.0 + (v > 0)) / (height * width))
+
+    def cosines(y: NDArray[Any], x: NDArray[Any]) -> NDArray[np.float64]:
+        values: NDArray[np.float64] = norms * np.cos(np.pi * u / height * y) * np.cos(np.pi * v / width * x)
         return values
 
+    y, x = np.indices(size).reshape(2, -1) + 0.5
     if not group.is_linear:
-        whole = cosines(y, x)
-        # <g t, x> with (g t) = t[inverse permutation]
-        return np.stack([whole[:, np.argsort(element)] for element in elements], axis=1)
-    centred = np.stack([x - width / 2, y - height / 2])
-    inside = np.ones(height * width, dtype=np.bool_)
-    moved = []
-    for element in elements:
-        across, down = np.linalg.inv(element) @ centred
-        inside &= (np.abs(across) <= width / 2) & (np.abs(down) <= height / 2)
-        moved.append(cosines(down + height / 2, across + width / 2))
-    return np.stack(moved, axis=1) * inside
+        yield from (cosines(y, x)[:, np.argsort(element)] for element in elements)
+        return
+    places = np.linalg.inv(elements) @ np.stack([x - width / 2, y - height / 2])  # (order, 2, pixels)
+    inside = (np.abs(places) <= np.array([[width / 2], [height / 2]])).all(axis=(0, 1))
+    yield from (cosines(down + height / 2, across + width / 2) * inside for across, down in places)
+
+
+def _components(irrep: NDArray[Any], moved: list[NDArray[np.float64]]) -> tuple[NDArray[Any], list[int]]:
+    """Orthonormal vectors (copies, d, pixels) that turn by an irrep, and the template of each copy.
+
+    ``P_k0 = d / |G| sum_g conj(r(g)_k0) g`` of the templates, without those that the ones before explain nearly.
+    """
+    d, kept = irrep.shape[1], list[int]()
+    columns = d / len(moved) * (irrep[:, :, 0].conj() if _is_complex(irrep) else irrep[:, :, 0].real)
+    rows = sum(column[:, None] * each[:, None] for column, each in zip(columns, moved, strict=True))
+    flat = rows.reshape(len(rows), -1)
+    basis, least = flat[:0], max(1e-6, _LEAST_NEW * float(np.linalg.norm(flat, axis=1).max()))
+    for template, row in enumerate(flat):
+        for _ in range(2):  # once more against rounding
+            row = row - (basis.conj() @ row) @ basis
+        length = np.linalg.norm(row)
+        if length > least:
+            basis, kept = np.concatenate([basis, row[None] / length]), [*kept, template]
+    return (np.sqrt(d) * basis).reshape(len(basis), *rows.shape[1:]), kept
+
+
+def _is_complex(irrep: NDArray[Any]) -> bool:
+    return bool(np.abs(irrep.imag).max() > 1e-9)

@@ -14,10 +14,9 @@ from bispectral_ot.checks import check_choice
 from bispectral_ot.costs import ALIGNED_METRICS, Metric
 from bispectral_ot.errors import DataWarning, InputError
 from bispectral_ot.features.combined import CombinedBispectrum
-from bispectral_ot.features.d4 import D4Bispectrum
 from bispectral_ot.features.encoders import Encoder
 from bispectral_ot.features.global_bispectrum import GlobalBispectrum
-from bispectral_ot.features.image_group import ImageBispectrum, ImageGroup
+from bispectral_ot.features.image_group import D4Bispectrum, ImageBispectrum, ImageGroup
 from bispectral_ot.features.join import Join
 from bispectral_ot.features.local_bispectrum import INTENSITIES, LocalBispectrum
 from bispectral_ot.features.orbit import Orbit
