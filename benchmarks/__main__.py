@@ -26,6 +26,7 @@ from bispectral_ot.runs import run_record
 # each is a module here with a function `measure(setting) -> Iterator[Table]`
 BENCHMARKS = (
     "machine",
+    "limits",
     "features",
     "costs",
     "solvers",

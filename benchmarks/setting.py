@@ -31,6 +31,7 @@ class Sizes:
     signal_values : numbers in the signals that group features are timed on
     largest_group : order up to which groups are measured
     lmax : degrees for signals on the sphere
+    limits, photographs : digits on each side, and photographs on both, for the stages of a match
     """
 
     repeats: int = 5
@@ -48,6 +49,8 @@ class Sizes:
     signal_values: int = 2_000_000
     largest_group: int = 720
     lmax: tuple[int, ...] = (6, 10, 16)
+    limits: tuple[int, ...] = (2_500, 10_000, 30_000)
+    photographs: tuple[int, ...] = (1_000, 10_000)
 
 
 FULL = Sizes()
@@ -67,6 +70,8 @@ QUICK = Sizes(
     signal_values=200_000,
     largest_group=120,
     lmax=(6, 10),
+    limits=(300, 1_000),
+    photographs=(160,),
 )
 
 

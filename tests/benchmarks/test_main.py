@@ -34,6 +34,8 @@ TINY = Sizes(
     signal_values=4_000,
     largest_group=24,
     lmax=(4,),
+    limits=(40, 80),
+    photographs=(48,),
 )
 OPTIONAL = ("torch", "geomloss", "ott", "jax")
 
@@ -68,6 +70,18 @@ def test_machine(measured):
     limits = [row for row in table["rows"] if row["limit"] == "-" and "pass" not in row["what"]]
     assert [row["unit"] for row in limits] == ["G FMA/s", "GB/s"]
     assert all(row["rate"] > 0 for row in limits)
+
+
+def test_limits(measured):
+    machine, small, large, growth, photographs = measured("limits")
+    assert all(row["rate"] > 0 for row in machine["rows"])
+    for table in (small, large, photographs):
+        stages = {row["stage"]: row for row in table["rows"]}
+        assert {"features", "cost", "transport", "summary", "tables", "figures", "page"} <= stages.keys()
+        assert 0 < stages["cost"]["share of the limit"] <= 1
+        assert sum(row["share of the run"] for row in table["rows"]) == pytest.approx(1)
+    assert photographs["rows"][0]["bound by"] == "Pillow"
+    assert growth["columns"] == ["stage", "40", "80", "slope"]
 
 
 def test_features(measured):

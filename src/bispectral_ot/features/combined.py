@@ -123,14 +123,15 @@ class CombinedBispectrum(BatchTransformer):
             seen_moved = _weighted(local, moved), _weighted(coupled, moved)
         self.local_projection_ = whitening(seen[0], seen_moved[0] - seen[0][which])
         self.coupled_projection_ = components(seen[1])
-        odds = neighbour_odds(
-            *(each @ self.local_projection_ for each in (seen_moved[0], seen[0])),
-            *(each @ self.coupled_projection_ for each in (seen_moved[1], seen[1])),
+        of_local, of_coupled = (
+            [each @ projection for each in (seen_moved[part], seen[part])]
+            for part, projection in enumerate((self.local_projection_, self.coupled_projection_))
         )
+        odds = neighbour_odds(*of_local, *of_coupled)
         weight = float(np.clip((odds / _EVEN_ODDS) ** STEEPNESS, *_WEIGHTS))
         self.coupled_weight_ = weight if np.isfinite(odds) else 1.0
         self.coupled_projection_ *= np.float32(np.sqrt(self.coupled_weight_))
-        self._leave_out(seen)
+        self._leave_out(of_local[1].var(axis=0), self.coupled_weight_ * of_coupled[1].var(axis=0))
         for part, projection in ((local, self.local_projection_), (coupled, self.coupled_projection_)):
             projection *= np.sqrt(part.feature_weights_)[:, None]  # taken up once for all
         super()._fit(rows)
@@ -140,10 +141,9 @@ class CombinedBispectrum(BatchTransformer):
         parts = [columns_table(kind=kind, component=np.arange(n)) for kind, n in enumerate(counts)]
         return unit_weights(np.concatenate(parts))
 
-    def _leave_out(self, seen: tuple[Rows, Rows]) -> None:
+    def _leave_out(self, *variances: Rows) -> None:
         """Directions of least variance, of both parts together; one is kept of each."""
         projections = self.local_projection_, self.coupled_projection_
-        variances = [(rows @ matrix).var(axis=0) for rows, matrix in zip(seen, projections, strict=True)]
         ascending = np.sort(np.concatenate(variances))
         total = 1 + self.coupled_weight_  # directions beyond the largest number of components are lost already
         spare = (1 - _KEPT_VARIANCE) * total - max(0.0, total - float(ascending.sum()))

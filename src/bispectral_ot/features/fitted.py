@@ -68,7 +68,8 @@ class LinearMap:
     def __call__(self, rows: NDArray[Any]) -> NDArray[Any]:
         """Map rows (n, columns); the type stays."""
         if 2 * self.basis.shape[1] > self.basis.shape[0]:  # one product is fewer operations than two
-            return rows @ self._matrix.astype(rows.dtype, copy=False)
+            dense: NDArray[Any] = rows @ self._matrix.astype(rows.dtype, copy=False)
+            return dense
         along = (rows @ self.basis) * (self.gains - self.rest).astype(rows.dtype)
         mapped: NDArray[Any] = rows * rows.dtype.type(self.rest) + along @ self.basis.T.astype(rows.dtype)
         return mapped

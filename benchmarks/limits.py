@@ -1,0 +1,199 @@
+"""Every stage of a match against the limit of the machine that binds it: product, exponential, JPEG decoding."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+import warnings
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from PIL import Image
+
+from benchmarks.end_to_end import growth_exponent
+from benchmarks.machine import _blas_rate, _on_all_cores, read_rate
+from benchmarks.setting import Setting, turned_halves
+from benchmarks.tables import Table
+from bispectral_ot.datasets import load
+from bispectral_ot.engines import core_count
+from bispectral_ot.errors import DataWarning
+from bispectral_ot.features import CombinedBispectrum
+from bispectral_ot.matching import Match, class_preservation, match
+from bispectral_ot.report.run_folder import write_match
+
+# Passes over all pairs that class scores take: one for each width of the kernels.
+_CLASS_PASSES = 3
+_CLASSES, _PIXELS = 8, 416  # of the photographs that are made for this
+
+
+class Rates(NamedTuple):
+    """Rates of this machine, all cores together: 1e9 a second."""
+
+    product: float
+    exponential: float
+    memory: float
+
+
+def measure(setting: Setting) -> Iterator[Table]:
+    """Limits of the machine, then stages of matches of digits and of photographs, and how they grow."""
+    sizes = setting.sizes
+    rates = Rates(
+        _blas_rate(size=2_000, repeats=sizes.repeats),
+        _exponential_rate(sizes.repeats),
+        read_rate(megabytes=512, repeats=5),
+    )
+    rows: list[dict[str, Any]] = [
+        {"what": "float32 matrix product", "rate": rates.product, "unit": "G multiply-adds/s"},
+        {"what": "float32 exponential (NumPy)", "rate": rates.exponential, "unit": "G/s"},
+        {"what": "reading memory", "rate": rates.memory, "unit": "GB/s"},
+    ]
+    yield Table("Limits of this machine", f"{core_count()} cores, best of some runs.", ["what", "rate", "unit"], rows)
+    match(*turned_halves(setting.digits, 40))  # compiled code is loaded
+    runs: dict[int, dict[str, float]] = {}
+    for n in sizes.limits:
+        source, target = turned_halves(setting.digits, n)
+        if len(source) in runs:
+            break  # there are no more digits
+        found, seconds = _run(source, target)
+        runs[len(source)] = seconds
+        accuracy = class_preservation(found).accuracy
+        title = f"{len(source):,} turned digits against {len(target):,}: {sum(seconds.values()):.1f} s, {accuracy:.4f}"
+        yield _shares(title, seconds, _bounds(found, rates), found)
+    yield _growth(runs)
+    for n in sizes.photographs:
+        yield _photographs(n, rates)
+
+
+def _run(source: Any, target: Any, read: float | None = None) -> tuple[Match, dict[str, float]]:
+    """Match, and seconds of its stages and of what is written."""
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore", DataWarning)
+        found = match(source, target)
+        content = write_match(Path(folder), found)
+    return found, {**({} if read is None else {"read": read}), **content["seconds"]}
+
+
+def _bounds(found: Match, rates: Rates) -> dict[str, tuple[str, float]]:
+    """Least seconds of stages: what binds them, and how long that takes at the rate of the machine."""
+    (n, m), columns = found.coupling.cost.shape, _columns(found)
+    pairs = n * m
+    passes = found.coupling.iterations
+    assert found.feature_map is not None
+    transformer = found.feature_map.transformer
+    extracted = 0
+    if isinstance(transformer, CombinedBispectrum):
+        extracted = transformer.local_projection_.size + transformer.coupled_projection_.size
+    exponential = 1e9 * rates.exponential
+    product = 1e9 * rates.product
+    return {
+        "features": ("product", (n + m) * extracted / product),
+        "metric": ("product", (n + m + min(m, 8192)) * columns**2 / product),
+        "cost": ("product", pairs * columns / product),
+        "classes": ("exponential", _CLASS_PASSES * pairs / exponential),
+        "transport": ("exponential", passes * pairs / exponential),
+        "summary": ("exponential", pairs / exponential),
+    }
+
+
+def _columns(found: Match) -> int:
+    assert found.features is not None
+    return int(found.features[0].shape[1])
+
+
+def _shares(title: str, seconds: dict[str, float], bounds: dict[str, tuple[str, float]], found: Match) -> Table:
+    rows = []
+    for stage, taken in seconds.items():
+        bound, least = bounds.get(stage, ("-", float("nan")))
+        known = bound != "-" and taken > 0
+        rows.append(
+            {"stage": stage, "seconds": taken, "bound by": bound, "limit (s)": least if known else None}
+            | {"share of the limit": min(1.0, least / taken) if known else None}
+            | {"share of the run": taken / sum(seconds.values())}
+        )
+    note = (
+        f"{_columns(found):,} columns, {found.coupling.iterations} iterations, "
+        f"cost as {found.settings['storage']}. Features count the multiply-adds of their projections alone, not the "
+        "sampling and the products of Fourier coefficients; stages without a limit are small or bound by Python."
+    )
+    return Table(
+        title, note, ["stage", "seconds", "bound by", "limit (s)", "share of the limit", "share of the run"], rows
+    )
+
+
+def _growth(runs: dict[int, dict[str, float]]) -> Table:
+    stages = [stage for stage in next(iter(runs.values())) if all(stage in seconds for seconds in runs.values())]
+    rows: list[dict[str, Any]] = []
+    for stage in stages:
+        slope = growth_exponent([(n, seconds[stage]) for n, seconds in runs.items()])
+        rows.append(
+            {"stage": stage, **{f"{n:,}": seconds[stage] for n, seconds in runs.items()}}
+            | {"slope": None if slope is None else f"n^{slope:.2f}"}
+        )
+    note = "Seconds by number of digits on each side, and the exponent k of seconds ~ n^k where a stage takes 0.1 s."
+    return Table("Growth of each stage", note, ["stage", *(f"{n:,}" for n in runs), "slope"], rows)
+
+
+def _photographs(n: int, rates: Rates) -> Table:
+    """Photographs as JPEG files: reading against Pillow alone, then the stages of a match of two halves."""
+    with tempfile.TemporaryDirectory() as name:
+        root = Path(name)
+        files = _write_photographs(root, n)
+        pillow = _decode_seconds(files)
+        start = time.perf_counter()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DataWarning)  # images are reduced
+            sides = [load(root / side) for side in ("source", "target")]
+        read = time.perf_counter() - start
+        found, seconds = _run(sides[0], sides[1], read)
+    bounds = _bounds(found, rates) | {"read": ("Pillow", pillow)}
+    title = f"{n:,} photographs of {_PIXELS} pixels, half of them turned: {sum(seconds.values()):.1f} s"
+    return _shares(title, seconds, bounds, found)
+
+
+def _write_photographs(root: Path, n: int) -> list[Path]:
+    """JPEG files of blurred noise with a spectrum of its own for each class, half of them turned."""
+    from scipy.ndimage import gaussian_filter
+
+    random, files = np.random.default_rng(0), []
+    for k in range(n):
+        kind, side = k % _CLASSES, "source" if k < n // 2 else "target"
+        widths = 2 + kind, 2 + 2 * ((kind * 5) % _CLASSES)
+        grain = gaussian_filter(random.normal(size=(_PIXELS, _PIXELS)), widths)
+        pixels = np.uint8(np.clip(128 + 50 * grain / grain.std(), 0, 255))
+        image = Image.merge("RGB", [Image.fromarray(pixels)] * 3)
+        if side == "source":
+            image = image.rotate(float(random.uniform(0, 360)), Image.Resampling.BICUBIC)
+        path = root / side / str(kind) / f"{k}.jpg"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        image.save(path, quality=90)
+        files.append(path)
+    return files
+
+
+def _decode_seconds(files: list[Path]) -> float:
+    """Pillow alone: decoding in draft mode and reducing to 128 pixels, on all cores."""
+
+    def decode(path: Path) -> int:
+        with Image.open(path) as image:
+            image.draft("RGB", (128, 128))
+            return len(image.convert("RGB").resize((128, 128), Image.Resampling.BOX).tobytes())
+
+    start = time.perf_counter()
+    with ThreadPoolExecutor(core_count()) as pool:
+        list(pool.map(decode, files))
+    return time.perf_counter() - start
+
+
+def _exponential_rate(repeats: int) -> float:
+    values = np.linspace(-20, 0, 2**14, dtype=np.float32)
+    outs = [np.empty_like(values) for _ in range(core_count())]
+    rounds = 500
+
+    def work(core: int) -> None:
+        for _ in range(rounds):
+            np.exp(values, out=outs[core])
+
+    return core_count() * rounds * len(values) / _on_all_cores(work, repeats=repeats) / 1e9
