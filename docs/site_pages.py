@@ -21,7 +21,7 @@ ROOMS = {
     "report": "Runs",
     "costs": "Distances between features",
     "transport": "Solve the transport problem",
-    "progress": "Progress",
+    "runtime": "Progress",
     "errors": "Errors and warnings",
 }
 # Not at the top of the package, but what a user meets: results, and features for other symmetries.

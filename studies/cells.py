@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeAlias
 from zipfile import BadZipFile
 
-from bispectral_ot.files import to_json
-from bispectral_ot.runs import check_resumable, resumed_run
+from bispectral_ot.errors import InputError, RunExistsError
+from bispectral_ot.files import to_json, write_json
+from bispectral_ot.runs import read_record as read_run
+from bispectral_ot.runs import run_record
 from bispectral_ot.store import Store, read_record
 
 Cell: TypeAlias = dict[str, Any]
@@ -31,7 +33,7 @@ class CellStore:
 
     def __init__(self, out: str | Path, name: str) -> None:
         self.folder, self.verb = Path(out), f"study {name}"
-        check_resumable(self.folder, verb=self.verb, outputs=("cells",))
+        self._check_own()
         self.store = Store(self.folder / "cells")
 
     def cell(self, config: Config, measure: Callable[[], Cell]) -> Cell:
@@ -60,6 +62,28 @@ class CellStore:
         newest |= {key(cell): cell for cell in cells}
         return [newest[name] for name in sorted(newest)]
 
-    def recorded(self, options: Config) -> AbstractContextManager[None]:
+    def _check_own(self) -> None:
+        """Refuse the folder of another run, and files of others; a damaged ``run.json`` does not cost the cells."""
+        if self.folder.exists() and not self.folder.is_dir():
+            raise RunExistsError(f"{self.folder} is a file; give a folder with --out.")
+        record = read_run(self.folder)
+        if record and record["config"]["verb"] != self.verb:
+            raise RunExistsError(f"{self.folder} is a run of {record['config']['verb']!r}, not of {self.verb!r}.")
+        found = {path.name for path in self.folder.iterdir()} if self.folder.exists() else set()
+        foreign = sorted(name for name in found if name[0] != "." and name != "run.json")
+        if not record and foreign and "cells" not in found:
+            raise RunExistsError(f"{self.folder} is not a run of {self.verb!r}: it contains {', '.join(foreign[:4])}.")
+
+    @contextmanager
+    def recorded(self, options: Config) -> Iterator[None]:
         """Keep ``run.json`` while the block works on the folder; ``options`` are those of the call."""
-        return resumed_run(self.folder, {"verb": self.verb, **options})
+        start, path = time.perf_counter(), self.folder / "run.json"
+        config = {"verb": self.verb, **options}
+        try:
+            write_json(path, run_record(config, seconds=0.0))
+        except OSError as error:
+            raise InputError(f"cannot write {path}: {error.strerror or error}.") from error
+        try:
+            yield
+        finally:
+            write_json(path, run_record(config, seconds=time.perf_counter() - start))

@@ -19,7 +19,7 @@ from bispectral_ot.drawing import save
 from bispectral_ot.errors import InputError
 from bispectral_ot.features import FittedFeatures, choose_features
 from bispectral_ot.files import write_json
-from bispectral_ot.report.figures import scale_to_plane
+from bispectral_ot.report.scaling import scale_to_plane
 from bispectral_ot.runs import new_run, run_record
 from studies.baselines import STUDY_FEATURES
 from studies.figures import Panel, angle_distance_figure, class_distance_figure, embedding_figure

@@ -12,14 +12,15 @@ from numpy.typing import NDArray
 
 from bispectral_ot import runtime
 from bispectral_ot.datasets import Dataset, load, rotate, split_halves
-from bispectral_ot.drawing import RIGHT, WRONG, fitted_axes, house_style, save
+from bispectral_ot.datasets.pictures import Pictures, as_shown
+from bispectral_ot.drawing import RIGHT, WRONG, Tile, draw_tiles, fitted_axes, house_style, save
 from bispectral_ot.errors import InputError
 from bispectral_ot.files import write_json, write_text
 from bispectral_ot.matching import Match, match
-from bispectral_ot.poses import Poses
+from bispectral_ot.poses import MotionArray, Poses, turn_image
 from bispectral_ot.poses.motions import wrapped
-from bispectral_ot.report.figures import plot_poses
 from bispectral_ot.runs import new_run, run_record
+from bispectral_ot.sampling import class_by_class
 from studies.markdown import markdown_table
 from studies.pose_baselines import by_axes, by_phase_correlation, load_scikit_image
 
@@ -168,8 +169,8 @@ def _draw(folder: Path, name: str, found: Match, poses: Poses) -> None:
     sides = found.source, found.target
     with house_style():
         drawn = {
-            "upright": plot_poses(poses, *sides, ax=fitted_axes()),
-            "ambiguous": plot_poses(poses, *sides, ambiguous=True, ax=fitted_axes()),
+            "upright": _plot_poses(poses, *sides, ax=fitted_axes()),
+            "ambiguous": _plot_poses(poses, *sides, ambiguous=True, ax=fitted_axes()),
             "angles": _draw_angles(poses),
         }
     for kind, axes in drawn.items():
@@ -234,3 +235,47 @@ def _write_tables(folder: Path, results: dict[str, Any], voters: int) -> None:
     for name, found in results.items():
         lines = [[label, *row(figures)] for label, figures in found["classes"].items()]
         write_text(folder / f"classes-{name}.md", markdown_table([f"class of {name}", *header], lines))
+
+
+def _plot_poses(
+    poses: Poses, source: Dataset, target: Dataset, *, n: int = 12, ambiguous: bool = False, ax: Any = None
+) -> Any:
+    """Sources as they are, in their pose, in that of the runner-up (``ambiguous``), and beside a target."""
+    rows = np.flatnonzero(poses.found & (poses.ambiguous == ambiguous))
+    if ambiguous:
+        chosen = rows[np.argsort(np.nan_to_num(poses.scores[rows]))][:n]
+    else:
+        chosen = rows[class_by_class(None if source.labels is None else source.labels[rows], len(rows))[:n]]
+    if not len(chosen):
+        chosen = np.arange(min(1, len(poses)))
+    sources, targets = Pictures(source), Pictures(target)
+    tiles: list[list[Tile | None]] = []
+    for i in chosen.tolist():
+        line: list[Tile | None] = [Tile(sources[i]), Tile(_moved(sources, poses, i), _pose_words(poses, i))]
+        line += [Tile(_moved(sources, poses.runner_up, i))] * ambiguous
+        tiles.append([*line, Tile(targets[int(poses.targets[i, poses.weights[i].argmax()])])])
+    heads = ("source", "best pose", "runner-up", "target") if ambiguous else ("source", "upright", "target")
+    title = "Least certain poses" if ambiguous else "Sources in their poses"
+    return draw_tiles(ax, tiles, title=title, heads=heads)
+
+
+def _moved(pictures: Pictures, motions: MotionArray, i: int) -> NDArray[np.float64]:
+    """Picture of a source in its pose; signals on the sphere as they are."""
+    image = pictures.dataset.images[i]
+    if motions.angles is not None:
+        mirrored = motions.mirrored is not None and bool(motions.mirrored[i])
+        shift = (0.0, 0.0) if motions.shifts is None else motions.shifts[i]
+        return as_shown(turn_image(image, float(motions.angles[i]), mirrored=mirrored, shift=shift), pictures.limits)
+    if motions.shifts is not None:
+        return as_shown(np.roll(image, np.rint(motions.shifts[i]).astype(int), axis=(0, 1)), pictures.limits)
+    if pictures.dataset.kind == "clouds":
+        return Pictures(Dataset(motions.rotations[i].apply(image)[None], kind="clouds"))[0]
+    return pictures[i]
+
+
+def _pose_words(poses: Poses, i: int) -> str:
+    if poses.angles is None:
+        return ""
+    doubt = f" ± {poses.uncertainty[i]:.0f}" if np.isfinite(poses.uncertainty[i]) and not poses.ambiguous[i] else ""
+    mirror = "⇋ " if poses.mirrored is not None and poses.mirrored[i] else ""
+    return f"{mirror}{poses.angles[i]:.0f}{doubt}°"

@@ -5,19 +5,12 @@ from __future__ import annotations
 import csv
 import json
 import os
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from bispectral_ot.files import to_json, whole_file, write_csv, write_json
-
-
-def names(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.iterdir())
+from bispectral_ot.files import to_json, write_csv, write_json
 
 
 def test_json_understands_numpy_and_stays_json():
@@ -75,19 +68,3 @@ def test_names_are_no_formulas(tmp_path, name):
 def test_numbers_stay_numbers(tmp_path):
     write_csv(tmp_path / "a.csv", ["x"], [[-1], [-0.5], ["-1"], ["+2.5"], ["-3e-05"], [np.float64(-7)]])
     assert (tmp_path / "a.csv").read_text().split() == ["x", "-1", "-0.5", "-1", "+2.5", "-3e-05", "-7.0"]
-
-
-def test_what_a_killed_process_left_is_removed_by_the_next_one(tmp_path):
-    program = (
-        "import os, signal, sys; from bispectral_ot.files import whole_file\n"
-        "with whole_file(sys.argv[1]) as partial:\n"
-        "    partial.write_text('half'); os.kill(os.getpid(), signal.SIGKILL)"
-    )
-    subprocess.run([sys.executable, "-c", program, tmp_path / "a.json"])
-    assert len(names(tmp_path)) == 1
-    time.sleep(0.3)
-    with whole_file(tmp_path / "a.json") as mine:
-        write_json(tmp_path / "a.json", {"x": 1})
-        assert mine.is_file()  # in use, so it stays
-        write_json(tmp_path / "b.json", {})
-    assert names(tmp_path) == ["a.json", "b.json"]

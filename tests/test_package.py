@@ -19,7 +19,7 @@ import bispectral_ot
 HEAVY = {"numba", "sklearn", "scipy", "matplotlib", "pandas", "ot", "torch", "dask", "pooch", "PIL", "rich", "typer"}
 # A room or shared file imports only what stands before it. Rooms that are still to come may be listed.
 WAY = (
-    *("_version", "errors", "literals", "checks", "progress", "memory", "runtime", "options"),
+    *("_version", "errors", "literals", "checks", "memory", "runtime", "options"),
     *("files", "compiled", "sampling", "drawing"),
     *("engines", "runs", "transformer", "datasets", "store", "groups"),
     *("costs", "features", "transport", "poses", "matching", "comparing", "torch", "report"),

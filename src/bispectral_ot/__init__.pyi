@@ -38,11 +38,11 @@ from .matching import (
     class_preservation as class_preservation,
     match as match,
 )
-from .progress import (
-    ProgressBar as ProgressBar,
-)
 from .report import (
     open_run as open_run,
+)
+from .runtime import (
+    ProgressBar as ProgressBar,
 )
 from .transport import (
     ExactTransport as ExactTransport,

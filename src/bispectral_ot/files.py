@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import csv
-import fcntl
 import json
 import os
 import re
 import secrets
 import shutil
-import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -22,7 +20,6 @@ from bispectral_ot.checks import user_path
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 _NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?")
-_YOUNG = 0.2  # seconds in which the process that made a file locks it
 
 
 def cache_folder(name: str) -> Path:
@@ -39,45 +36,20 @@ def cache_folder(name: str) -> Path:
 def temporary(target: Path, *, folder: bool = False) -> Iterator[Path]:
     """A new hidden file (or folder) beside ``target``, removed when the block ends, unless it was renamed.
 
-    It is locked in the block, and its name is unpredictable, so that another user cannot create it beforehand. Those
-    that are not locked, which killed processes of this user left, are removed first.
+    Its name is unpredictable, so that another user cannot create it beforehand.
     """
-    start, end = f".{target.stem[:40]}-partial-", target.suffix
-    for left in target.parent.iterdir():
-        if re.fullmatch(re.escape(start) + "[0-9a-f]{16}" + re.escape(end), left.name):
-            _remove_if_left(left)
-    path = target.with_name(f"{start}{secrets.token_hex(8)}{end}")
+    path = target.with_name(f".{target.stem[:40]}-partial-{secrets.token_hex(8)}{target.suffix}")
     if folder:
         path.mkdir()
     else:
         path.touch(exist_ok=False)
-    handle = os.open(path, os.O_RDONLY)
     try:
-        with suppress(OSError):  # a file system without locks: nothing there ever counts as left over
-            fcntl.flock(handle, fcntl.LOCK_EX)
         yield path
     finally:
-        _remove(path)
-        os.close(handle)
-
-
-def _remove_if_left(path: Path) -> None:
-    with suppress(OSError):  # gone, of another user, or locked
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            state = os.fstat(handle)
-            if state.st_uid == os.geteuid() and time.time() - state.st_ctime > _YOUNG:
-                _remove(path)
-        finally:
-            os.close(handle)
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        path.unlink(missing_ok=True)
+        if folder:
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
 
 
 @contextmanager

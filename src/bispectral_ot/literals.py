@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Literal, get_args
 
 Split = Literal["train", "val", "test"]
@@ -25,4 +26,10 @@ Marginals = Literal["balanced", "relaxed", "estimated"]
 
 def is_feature_expression(text: str) -> bool:
     """Whether text is an expression of features: names joined by ``+``, encoders as module:name or model.onnx."""
-    return bool({"+", ":"} & set(text)) or text.endswith(".onnx")
+    return not vector_files(text) and (bool({"+", ":"} & set(text)) or text.endswith(".onnx"))
+
+
+def vector_files(text: object) -> list[str]:
+    """Files of vectors that text names, such as ``a.npy,b.h5ad:X_pca``; none where it is something else."""
+    parts = text.split(",") if isinstance(text, str) else [""]
+    return parts if all(re.fullmatch(r".+\.(npy|npz|parquet|h5|hdf5|h5ad)(:.*)?", part) for part in parts) else []

@@ -19,7 +19,17 @@ from typing import Any, ClassVar, Literal, Self, Union, get_args, get_origin, ge
 
 from bispectral_ot.checks import advise, parse_frames, parse_size
 from bispectral_ot.errors import InputError
-from bispectral_ot.literals import FeatureName, Intensity, Marginals, Metric, SolverName, Split, Storage, Symmetry
+from bispectral_ot.literals import (
+    FeatureName,
+    Intensity,
+    Marginals,
+    Metric,
+    SolverName,
+    Split,
+    Storage,
+    Symmetry,
+    vector_files,
+)
 from bispectral_ot.literals import is_feature_expression as is_expression
 from bispectral_ot.memory import parse_bytes
 
@@ -55,7 +65,9 @@ class Option:
         if value is None and type(None) in self.kinds:
             return
         if isinstance(value, str) and self.choices:
-            if value not in self.choices and not (self.name == "features" and is_expression(value)):
+            if value not in self.choices and not (
+                self.name == "features" and (is_expression(value) or vector_files(value))
+            ):
                 raise InputError(f"unknown {self.name.replace('_', ' ')} {value!r}; {advise(value, self.choices)}")
         elif Any not in self.kinds:
             if not any(_is_a(value, kind) for kind in self.kinds) or not self._within(value):
@@ -131,6 +143,15 @@ class Options:
 _PLAIN = (type(None), bool, int, float, str)
 
 
+def _grey_level(fill: str) -> float | None:
+    if fill in ("background", "transparent"):
+        return None
+    try:
+        return float(fill)
+    except ValueError:
+        raise InputError(f"fill must be background or transparent, or a grey value, got {fill!r}.") from None
+
+
 @dataclass(frozen=True, kw_only=True)
 class FeatureOptions(Options):
     """Features and distance by which images are compared."""
@@ -143,7 +164,9 @@ class FeatureOptions(Options):
     )
     features: FeatureName | Any = option(
         None,
-        "Feature extractor. ring-bispectrum reproduces the paper; best-rotation compares pairs at their best rotation.",
+        "Feature extractor. ring-bispectrum reproduces the paper; best-rotation compares pairs at their best rotation. "
+        "Or files of vectors, one for each set, as A.npy,B.npy (.npz, .parquet, .h5, .h5ad; FILE:NAME names an array); "
+        "vectors: the sets themselves are such files.",
         shown="bispectrum of the symmetry",
     )
     metric: Metric | None = option(None, "Distance between features.", shown="that of the features")
@@ -218,9 +241,19 @@ class UprightOptions(Options):
     )
     features: FeatureName | Any = option(None, "Feature extractor.", shown="bispectrum of the symmetry")
     pose_neighbours: int = option(10, "Number of targets that vote on the pose of a source.", bounds=_COUNT)
-    fill: str = option("background", "New corners: background (median of the border), transparent, or a grey.", OUTPUT)
+    fill: str = option(
+        "background",
+        "New corners: background (median of the border), transparent, or a grey.",
+        OUTPUT,
+        parse=_grey_level,
+    )
     expand: bool = option(False, "Enlarge the canvas so that no corner is cut off.", OUTPUT)
     include_ambiguous: bool = option(False, "Rotate images whose pose is ambiguous as well.", OUTPUT)
+
+    @property
+    def grey_level(self) -> float | None:
+        """Grey value of new corners; None for background or transparent."""
+        return _grey_level(self.fill)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,8 +10,7 @@ import os
 import platform
 import secrets
 import shutil
-import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -45,13 +44,18 @@ def new_run(
         except OSError as error:
             raise InputError(f"cannot write to {target.parent}: {error.strerror or error}.") from error
         yield partial
-        record = _read_record(partial)
+        record = read_record(partial)
         if record:
             write_json(partial / RECORD, {**record, "files": sorted({*_files(partial), RECORD})})
         try:
             _put_in_place(partial, target, earlier)
         except OSError as error:
-            kept = _keep_aside(partial, target)
+            for number in itertools.count(2):
+                kept = target.with_name(f"{target.name}-{number}")
+                with suppress(FileExistsError):
+                    kept.mkdir()
+                    break
+            partial.rename(kept)
             message = f"{target} was taken during the run ({error.strerror or error}); the results are kept at {kept}."
             raise RunKeptError(message, kept) from None
 
@@ -68,8 +72,10 @@ def check_free(
     target = folder.resolve()
     if target == Path.cwd():
         raise RunExistsError("the run cannot replace the current folder; give a new folder with --out.")
-    if not _exists(folder):
+    if not folder.exists():
         return ""
+    if not folder.is_dir():
+        raise RunExistsError(f"{folder} is a file; give a folder for the run with --out.")
     if os.path.ismount(target):
         raise RunExistsError(f"{folder} is a mount point, which a run cannot replace; give a folder inside it.")
     for given in inputs:
@@ -81,26 +87,18 @@ def check_free(
         raise RunExistsError(
             f"{folder} already contains files; choose another --out, or replace a run with --overwrite."
         )
-    record = _read_record(folder)
-    if not record:
-        raise RunExistsError(f"{folder} is not a run (it has no valid run.json), so --overwrite will not delete it.")
-    if _verb(record) != verb:
-        raise RunExistsError(
-            f"{folder} is a run of {_verb(record)!r}, not of {verb!r}, so --overwrite will not delete it."
-        )
-    foreign = _foreign_files(folder)
-    if foreign:
-        raise RunExistsError(
-            f"{folder} contains {_listed(foreign)}, which the run there did not write, so --overwrite will not "
-            "delete it; move your files away, or choose another --out."
-        )
+    found, foreign = read_record(folder).get("config", {}).get("verb"), _foreign_files(folder)
+    problem = ""
+    if found is None:
+        problem = "is not a run (it has no valid run.json)"
+    elif found != verb:
+        problem = f"is a run of {found!r}, not of {verb!r}"
+    elif foreign:
+        more = f" and {len(foreign) - 4} more" if len(foreign) > 4 else ""
+        problem = f"contains {', '.join(foreign[:4])}{more}, which the run there did not write"
+    if problem:
+        raise RunExistsError(f"{folder} {problem}, so --overwrite will not delete it; choose another --out.")
     return (folder / RECORD).read_text(encoding="utf-8")
-
-
-def _exists(folder: Path) -> bool:
-    if folder.exists() and not folder.is_dir():
-        raise RunExistsError(f"{folder} is a file; give a folder for the run with --out.")
-    return folder.exists()
 
 
 def _put_in_place(partial: Path, target: Path, earlier: str) -> None:
@@ -120,16 +118,6 @@ def _put_in_place(partial: Path, target: Path, earlier: str) -> None:
     shutil.rmtree(replaced, ignore_errors=True)
 
 
-def _keep_aside(partial: Path, target: Path) -> Path:
-    """Rename ``partial`` to the first free name of ``target-2``, ``target-3``, ..."""
-    for number in itertools.count(2):
-        kept = target.with_name(f"{target.name}-{number}")
-        with suppress(FileExistsError):
-            kept.mkdir()
-            break
-    return partial.rename(kept)
-
-
 def _files(folder: Path) -> set[str]:
     """Everything in a folder, relative to it: files, links, and folders that are empty."""
     found = {path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir() or not any(path.iterdir())}
@@ -138,65 +126,18 @@ def _files(folder: Path) -> set[str]:
 
 def _foreign_files(folder: Path) -> list[str]:
     """What the run in ``folder`` did not write, by the list in its ``run.json``."""
-    written = _read_record(folder).get("files")
-    known = {name for name in written if isinstance(name, str)} if isinstance(written, list) else set()
+    written = read_record(folder).get("files")
+    known = set(map(str, written)) if isinstance(written, list) else set()
     return sorted(_files(folder) - known - {RECORD, REPORT})
 
 
-def _read_record(folder: Path) -> Mapping[str, object]:
+def read_record(folder: Path) -> dict[str, Any]:
     """The content of ``run.json``; empty where there is none, or a damaged one."""
     try:
         record = json.loads((folder / RECORD).read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
+        return dict(record) if isinstance(record["config"]["verb"], str) else {}
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
         return {}
-    return record if isinstance(record, dict) and _verb(record) is not None else {}
-
-
-def _verb(record: Mapping[str, object]) -> str | None:
-    config = record.get("config")
-    verb = config.get("verb") if isinstance(config, dict) else None
-    return verb if isinstance(verb, str) else None
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
-
-
-@contextmanager
-def resumed_run(folder: str | Path, config: Mapping[str, object]) -> Iterator[None]:
-    """Keep ``run.json`` in a folder that is filled bit by bit: written at the start, and again however the block ends.
-
-    It is the record of the latest call that worked on the folder.
-    """
-    start = time.perf_counter()
-    path = Path(folder) / RECORD
-    try:
-        write_json(path, run_record(config, seconds=0.0))
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror or error}.") from error
-    try:
-        yield
-    finally:
-        write_json(path, run_record(config, seconds=time.perf_counter() - start))
-
-
-def check_resumable(folder: str | Path, *, verb: str, outputs: Iterable[str]) -> None:
-    """Raise a :class:`RunExistsError` where a run that is resumed would write among the files of others.
-
-    A folder is a run's own if its ``run.json`` names the same ``verb``, or if it has ``cells/`` and nothing but
-    ``outputs``, so that a damaged ``run.json`` does not cost hours of work. Hidden files do not count.
-    """
-    folder = Path(folder)
-    found = {path.name for path in folder.iterdir() if path.name[0] != "."} if _exists(folder) else set()
-    record = _read_record(folder)
-    if record and _verb(record) != verb:
-        raise RunExistsError(f"{folder} is a run of {_verb(record)!r}, not of {verb!r}; choose another --out.")
-    foreign = sorted(found - {RECORD, *outputs} if "cells" in found else found)
-    if foreign and not record:
-        raise RunExistsError(
-            f"{folder} is not a run of {verb!r} to resume: it contains {_listed(foreign)} and no valid run.json; "
-            "choose another --out, or an empty folder."
-        )
 
 
 def provenance() -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Execution context of a call: progress callback, memory budget and engine.
+"""Execution context of a call (progress callback, memory budget and engine), and progress bars.
 
 Front doors such as :func:`~bispectral_ot.match` set it once with :func:`running`; the functions below them read it with
 :func:`current`, so that none of the three is a parameter of every function. It belongs to the thread that set it: block
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -16,10 +17,16 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from bispectral_ot.memory import default_budget, parse_bytes
-from bispectral_ot.progress import Progress, silent
 
 if TYPE_CHECKING:
     from bispectral_ot.engines import Engine
+
+# Called as ``progress(stage, done, total)``; ``total`` is 0 where it is not known beforehand.
+Progress = Callable[[str, int, int], None]
+
+
+def silent(stage: str, done: int, total: int) -> None:
+    """Ignore progress (the default)."""
 
 
 @dataclass(frozen=True)
@@ -111,3 +118,52 @@ def progress(stage: str, done: int, total: int) -> None:
 def message(text: str) -> None:
     """Report one line about the run."""
     current().message(text)
+
+
+class ProgressBar:
+    """Progress bar for each stage, drawn by tqdm on standard error or, in a notebook, below the cell.
+
+    Parameters
+    ----------
+    leave
+        Whether the bars of finished stages stay visible.
+
+    Examples
+    --------
+    >>> import bispectral_ot as bot
+    >>> source, target = bot.split_halves(bot.load("digits"), per_class=10)
+    >>> bot.match(source, target, progress=bot.ProgressBar()).converged
+    True
+    """
+
+    def __init__(self, *, leave: bool = True) -> None:
+        self._leave = leave
+        self._bars: dict[str, Any] = {}
+        self._finished: set[str] = set()
+
+    def __call__(self, stage: str, done: int, total: int) -> None:
+        """Draw the bar of a stage; one that begins again, for the other side, gets a new bar."""
+        finished = done >= total > 0
+        if stage not in self._bars:
+            if finished and stage in self._finished:
+                return
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # about missing ipywidgets: the bar is then text
+                from tqdm.auto import tqdm
+            self._bars[stage] = tqdm(desc=stage, total=total or None, leave=self._leave)
+        bar = self._bars[stage]
+        bar.total = total or None
+        bar.update(max(0, done - bar.n))
+        if finished:
+            self._finished.add(stage)
+            self._bars.pop(stage).close()
+        else:
+            self._finished.discard(stage)
+
+    def __enter__(self) -> ProgressBar:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for bar in self._bars.values():
+            bar.close()
+        self._bars.clear()

@@ -8,7 +8,7 @@ from rich.console import Console
 from bispectral_ot import runtime
 from bispectral_ot.cli import console
 from bispectral_ot.errors import DataWarning, NotConvergedWarning
-from bispectral_ot.progress import ProgressBar
+from bispectral_ot.runtime import ProgressBar
 
 
 def test_warnings_of_ours_are_shown_once_and_others_never(capsys):

@@ -107,18 +107,6 @@ def test_interrupting_leaves_nothing_behind(sets, tmp_path, sign, code, words):
     assert (tmp_path / "run" / "run.json").read_text() == OLD
 
 
-def test_what_a_killed_run_leaves_is_removed_by_the_next_one(sets, tmp_path):
-    process = start_endless(sets, tmp_path / "run")
-    process.kill()
-    process.communicate(timeout=60)
-    assert len(list(tmp_path.iterdir())) == 2
-    process = start(
-        "match", sets / "a.npz", sets / "b.npz", "-q", "--no-figures", "--overwrite", "--out", tmp_path / "run"
-    )
-    assert process.communicate(timeout=60) == ("", "")
-    assert [path.name for path in tmp_path.iterdir()] == ["run"]
-
-
 def test_two_runs_with_one_place_are_both_kept(sets, tmp_path):
     """What is at --out by the end of a run is never replaced; the run gets another name and exit code 1."""
     words = ("match", sets / "a.npz", sets / "b.npz", "--out", tmp_path / "run", "--json", "--no-figures")

@@ -25,32 +25,29 @@ Kinds = tuple[type[Options], ...]
 NewRun = Annotated[Path, typer.Option(metavar="RUN", help="Output folder; created only if the run succeeds.")]
 
 
-class Command(TyperCommand):
-    """A command whose help fits into 80 columns."""
+class _Tidy:
+    """Help that fits into 80 columns: paragraphs are broken at the width of the terminal; flags get no type."""
+
+    help: str | None
 
     def get_params(self, ctx: Any) -> list[Any]:
-        """Parameters with tidy help texts."""
-        return _tidy(self, super().get_params(ctx))
+        paragraphs = inspect.cleandoc(self.help or "").split("\n\n")
+        self.help = "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
+        parameters: list[Any] = super().get_params(ctx)  # type: ignore[misc]
+        for each in parameters:
+            if getattr(each, "is_bool_flag", False) or getattr(each, "is_flag", False):
+                each.metavar = ""
+            elif isinstance(each, TyperArgument):
+                each.display_type_rich = lambda **_: None  # type: ignore[method-assign]
+        return parameters
 
 
-class Group(TyperGroup):
-    """A group of commands whose help fits into 80 columns."""
-
-    def get_params(self, ctx: Any) -> list[Any]:
-        """Parameters with tidy help texts."""
-        return _tidy(self, super().get_params(ctx))
+class Command(_Tidy, TyperCommand):
+    """A command."""
 
 
-def _tidy(command: Any, parameters: list[Any]) -> list[Any]:
-    """Join the lines of paragraphs, which are broken at the width of the terminal; flags and arguments get no type."""
-    paragraphs = inspect.cleandoc(command.help or "").split("\n\n")
-    command.help = "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
-    for each in parameters:
-        if getattr(each, "is_bool_flag", False) or getattr(each, "is_flag", False):
-            each.metavar = ""
-        elif isinstance(each, TyperArgument):
-            each.display_type_rich = lambda **_: None  # type: ignore[method-assign]
-    return parameters
+class Group(_Tidy, TyperGroup):
+    """A group of commands."""
 
 
 def add_command(app: typer.Typer, function: Callable[..., None]) -> None:
@@ -144,22 +141,20 @@ def read_config(path: Path, verb: str, kinds: Kinds, words: set[str]) -> dict[st
         raise InputError(f"cannot read {path}: {error.strerror or error}.") from None
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         raise InputError(f"{path} is not a run.json of this program: it has no 'config'.") from None
-    if config.pop("verb", None) != verb:
-        raise InputError(f"{path} is a run of {record['config'].get('verb')!r}, not of {verb!r}; use that command.")
+    if (found := config.pop("verb", None)) != verb:
+        raise InputError(f"{path} is a run of {found!r}, not of {verb!r}; use that command.")
     taken = {name: value for name, value in config.items() if name != "out" and value is not None}
-    given = {name: taken.pop(name) for name in words & taken.keys()}
-    for name, value in given.items():
-        if not all(isinstance(each, str) for each in (value if isinstance(value, list) else [value])):
-            raise InputError(f"{path}: {name} must be text, got {value!r}.")
+    owners = {field.name: kind for kind in kinds for field in kind.fields()}
     try:
-        for kind in kinds:
-            own = {field.name for field in kind.fields()} & taken.keys()
-            kind.from_json({name: taken[name] for name in own})
-        known = sorted({field.name for kind in kinds for field in kind.fields()} | words)
-        for name in taken.keys() - set(known):
-            raise InputError(f"unknown option {name!r}; {advise(name, known)}")
+        for name, value in taken.items():
+            if name in owners:
+                owners[name].from_json({name: value})
+            elif name not in words:
+                raise InputError(f"unknown option {name!r}; {advise(name, sorted({*owners, *words}))}")
+            elif not all(isinstance(each, str) for each in (value if isinstance(value, list) else [value])):
+                raise InputError(f"{name} must be text, got {value!r}.")
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
     if version != __version__:
         complain("warning", f"{path} was written by version {version}, this is {__version__}: results may differ.")
-    return given | taken
+    return taken

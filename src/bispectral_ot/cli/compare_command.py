@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -11,14 +10,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bispectral_ot import runtime
+from bispectral_ot.cli.command import NewRun
 from bispectral_ot.cli.console import print_table, say
-from bispectral_ot.cli.job import Call, Result, run_job
+from bispectral_ot.cli.job import Result, run_job
 from bispectral_ot.cli.reading import check_features, read_sets
-from bispectral_ot.errors import InputError, RunExistsError
+from bispectral_ot.errors import InputError
+from bispectral_ot.literals import vector_files
 from bispectral_ot.options import CompareOptions, ReadOptions, ReportOptions, RuntimeOptions
 
 if TYPE_CHECKING:
     from bispectral_ot.comparing import Comparison
+    from bispectral_ot.engines.cluster import Dask
 
 
 def compare(
@@ -29,7 +31,7 @@ def compare(
             help="Two datasets or more: names from `datasets list`, folders or files; NAME=PATH names a dataset.",
         ),
     ],
-    out: Annotated[Path, typer.Option(metavar="RUN", help="Output folder; an interrupted run is resumed.")],
+    out: NewRun,
     options: CompareOptions,
     reading: ReadOptions,
     machine: RuntimeOptions,
@@ -43,54 +45,36 @@ def compare(
 
     Example: bispectral-ot compare mnist kmnist fashion-mnist --limit 2000 --labels --out runs/three
 
-    Finished pairs are saved; an interrupted comparison is resumed by the same command.
+    Finished pairs are saved in RUN.cells; an interrupted comparison is resumed by the same command.
 
-    RUN gets distances.csv, contributors.csv (the images that contribute most to
-    each distance), classes.csv, figures, results.json, run.json, and the saved
-    pairs in cells/.
+    RUN gets distances.csv, contributors.csv (the images that contribute most to each distance), classes.csv, figures,
+    results.json and run.json.
     """
     from bispectral_ot.comparing.set_distances import check_repeats, compare_sets, named_sets
-    from bispectral_ot.report.run_folder import COMPARISON_FILES, write_comparison
-    from bispectral_ot.runs import check_resumable, resumed_run
-    from bispectral_ot.store import Store, content_hash, dataset_hash
+    from bispectral_ot.report.run_folder import write_comparison
+    from bispectral_ot.store import Store
 
     check_features(options, reading)
     if len(sets) < 2:
         raise InputError("at least two datasets are needed for a comparison; give their names or paths.")
     check_repeats(options.permutations, options.bootstrap, options.level)
-    check_resumable(out, verb="compare", outputs=("cells", "report.html", *COMPARISON_FILES))
+    cells = Path(f"{out}.cells")
 
-    def work(call: Call) -> Result:
+    def work(folder: Path, engine: Dask | None) -> Result:
         start = time.perf_counter()
         datasets = read_sets(sets, reading, options)
         seconds = {"load": time.perf_counter() - start}
-        contents = sorted((name, dataset_hash(each)) for name, each in datasets.items())
-        key = content_hash(contents, options.to_json())
-        if not output.overwrite:
-            _keep_other_results(out, key)
-        with resumed_run(out, call.config):
-            with runtime.running(memory=machine.working_memory, engine=call.engine):
-                found = compare_sets(*named_sets(datasets), options, Store(out / "cells"))
-            settings = found.settings | {name: value for name, value in reading.to_json().items() if name != "root"}
-            found = replace(found, seconds=seconds | found.seconds, settings=settings)
-            extra = {"key": key}
-            content = write_comparison(out, found, list(datasets.values()), figures=output.figures, extra=extra)
+        with runtime.running(memory=machine.working_memory, engine=engine):
+            asked = replace(options, features="vectors") if vector_files(options.features) else options
+            found = compare_sets(*named_sets(datasets), asked, Store(cells))
+        if found.settings["reused"]:
+            runtime.message(f"resumed: {found.settings['reused']:,} parts were computed by an earlier call")
+        settings = found.settings | {name: value for name, value in reading.to_json().items() if name != "root"}
+        found = replace(found, seconds=seconds | found.seconds, settings=settings)
+        content = write_comparison(folder, found, list(datasets.values()), figures=output.figures)
         return Result(content, found.converged, lambda: _show(found, out))
 
-    run_job("compare", out, work, options, reading, machine, output, in_place=True, sets=sets)
-
-
-def _keep_other_results(out: Path, key: str) -> None:
-    """Refuse to replace the results of a comparison with other datasets or options."""
-    try:
-        found = json.loads((out / "results.json").read_text(encoding="utf-8")).get("key")
-    except (OSError, ValueError, AttributeError, RecursionError):
-        return
-    if found != key:
-        raise RunExistsError(
-            f"{out} has the results of a comparison with other sets or options; choose another --out, or "
-            "replace them with --overwrite (parts that are the same are reused)."
-        )
+    run_job("compare", out, work, options, reading, machine, output, scratch=cells, sets=sets)
 
 
 def _show(found: Comparison, out: Path) -> None:
@@ -102,6 +86,4 @@ def _show(found: Comparison, out: Path) -> None:
     print_table(("sets", "distance", "error", "one population", "ratio", "p"), rows, left=["sets"])
     for each in found.symmetry_tests:
         say(each.sentence)
-    if found.settings.get("reused"):
-        say(f"resumed: {found.settings['reused']:,} parts were computed by an earlier call")
     say(f"run folder: {out}")

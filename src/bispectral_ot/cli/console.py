@@ -6,7 +6,7 @@ import os
 import sys
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from typing import Any, TextIO
 
 from rich.console import Console
@@ -16,7 +16,6 @@ from rich.text import Text
 from bispectral_ot import runtime
 from bispectral_ot.checks import printable
 from bispectral_ot.errors import DataWarning, InputError, NotConvergedWarning
-from bispectral_ot.progress import ProgressBar
 
 STAGE = "stage: "  # beginning of a line that names a stage, where there is no terminal
 output = Console(highlight=False)
@@ -108,9 +107,13 @@ def shown_warnings() -> Iterator[list[str]]:
 
 
 @contextmanager
-def progress_bars(*, quiet: bool = False) -> Iterator[None]:
-    """Draw a progress bar per stage while the block runs; without a terminal, print a line per stage."""
+def progress_bars(*, quiet: bool = False) -> Iterator[list[str]]:
+    """Draw a progress bar per stage while the block runs; without a terminal, print a line per stage.
+
+    Gives the list of messages about the run, such as where it was resumed.
+    """
     begun: set[str] = set()
+    messages: list[str] = []
 
     def print_stage(stage: str, done: int, total: int) -> None:
         if stage not in begun:
@@ -118,13 +121,13 @@ def progress_bars(*, quiet: bool = False) -> Iterator[None]:
             _print_error(Text(f"{STAGE}{printable(stage)}{f' ({total:,})' if total > 1 else ''}"))
 
     def inform(text: str) -> None:
-        _print_error(Text(printable(text)))
+        messages.append(text)
+        if not quiet:
+            _print_error(Text(printable(text)))
 
-    if quiet:
-        yield
-    elif errors.is_terminal:
-        with ProgressBar(leave=False) as bar, runtime.running(progress=bar, message=inform):
-            yield
-    else:
-        with runtime.running(progress=print_stage, message=inform):
-            yield
+    with ExitStack() as stack:
+        shown: runtime.Progress | None = None if quiet else print_stage
+        if errors.is_terminal and not quiet:
+            shown = stack.enter_context(runtime.ProgressBar(leave=False))
+        stack.enter_context(runtime.running(progress=shown, message=inform))
+        yield messages

@@ -11,12 +11,13 @@ import typer
 from bispectral_ot import runtime
 from bispectral_ot.cli.console import output as screen
 from bispectral_ot.cli.console import print_table, say
-from bispectral_ot.cli.job import Call, Result, run_job
-from bispectral_ot.errors import DataWarning
+from bispectral_ot.cli.job import Result, run_job
+from bispectral_ot.errors import DataWarning, warn
 from bispectral_ot.options import DemoOptions, ReportOptions
 
 if TYPE_CHECKING:
     from bispectral_ot.datasets import Dataset
+    from bispectral_ot.engines.cluster import Dask
     from bispectral_ot.matching import Match
 
 # Named one by one, so that the table stays the same whatever the default features become.
@@ -40,19 +41,15 @@ def demo(
     from bispectral_ot.datasets import load, rotate_randomly, split_halves
     from bispectral_ot.report.run_folder import write_match
 
-    def work(call: Call) -> Result:
-        runtime.progress("read the digits", 0, 1)
+    def work(folder: Path, engine: Dask | None) -> Result:
         source, target = split_halves(load("mnist-5k"), seed=options.seed, per_class=options.per_class)
         source = rotate_randomly(source, seed=options.seed)
-        runtime.progress("read the digits", 1, 1)
         found: dict[str, Any] = {}
         settings = {"rotate_source": True, "seed": options.seed}
         for name in FEATURES:
             runtime.message(f"features: {name}")
-            drawn = output.figures and name == FEATURES[-1]
-            found[name] = write_match(
-                call.folder / name, _matched(name, source, target), title=name, figures=drawn, settings=settings
-            )
+            drawn, match = output.figures and name == FEATURES[-1], _matched(name, source, target)
+            found[name] = write_match(folder / name, match, title=name, figures=drawn, settings=settings)
         converged = all(each["converged"] for each in found.values())
         return Result({"features": found}, converged, lambda: _show(found, out))
 
@@ -69,7 +66,7 @@ def _matched(name: str, source: Dataset, target: Dataset) -> Match:
         warnings.simplefilter("always", DataWarning)
         found = match(source, target, features=features, marginals=None if name == FEATURES[-1] else "balanced")
     for each in caught:  # three matches: say which one
-        warnings.warn(f"{name}: {each.message}", each.category, stacklevel=2)
+        warn(f"{name}: {each.message}", each.category)
     return found
 
 

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import os
-import re
-import warnings
-from collections import Counter
 from pathlib import Path
 from typing import Annotated
 
@@ -18,7 +14,6 @@ from bispectral_ot.literals import Split
 from bispectral_ot.memory import available_memory, format_bytes
 
 datasets = typer.Typer(cls=Group, no_args_is_help=True, help="List, fetch and summarize datasets.")
-_MOST_CLASSES = 60  # rows of a table
 _VARIABLES = ("BISPECTRAL_OT_CACHE", "BISPECTRAL_OT_DATA", "NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "TMPDIR")
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
 
@@ -46,7 +41,7 @@ def report(
 
 
 def info(as_json: AsJson = False) -> None:
-    """Show versions, threads, folders and extras, for bug reports.
+    """Show versions, threads and folders, for bug reports.
 
     Example: bispectral-ot info
     """
@@ -62,25 +57,13 @@ def info(as_json: AsJson = False) -> None:
         "memory": f"{free} of {format_bytes(machine['memory_bytes'])} are free",
         "cache": str(cache_folder("mnist").parent),
         "variables": {name: os.environ[name] for name in _VARIABLES if name in os.environ},
-        "extras": {name: "yes" if installed else "no" for name, installed in extras().items()},
     }
     if as_json:
         print_json(found)
         return
-    for name in ("libraries", "variables", "extras"):
+    for name in ("libraries", "variables"):
         found[name] = ", ".join(f"{each} {value}" for each, value in found[name].items()) or "none"
     print_facts({name.replace("_", "-"): value for name, value in found.items()})
-
-
-def extras() -> dict[str, bool]:
-    """Extras of this package, and whether all that they bring is installed."""
-    found: dict[str, bool] = {}
-    for line in importlib.metadata.requires("bispectral-ot") or ():
-        extra = re.fullmatch(r"([\w.-]+).*extra == ['\"](\w+)['\"]", line)
-        if extra:
-            installed = any(importlib.metadata.distributions(name=extra[1]))
-            found[extra[2]] = found.get(extra[2], True) and installed
-    return found
 
 
 @datasets.command("list", cls=Command)
@@ -130,48 +113,30 @@ def show(
     split: Annotated[
         Split, typer.Option(metavar="train|val|test", help="Split of a dataset that has several.")
     ] = "train",
-    root: Annotated[Path | None, typer.Option(metavar="PATH", help="Folder of the official IDX files.")] = None,
-    resize: Annotated[
-        str | None, typer.Option(metavar="SIZE", help="Scale images to fit into this size: 32 or 32x48.")
-    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Summarize a dataset: sizes, modes, type of the pixels, classes and their counts.
+    """Summarize a dataset: number and size of the images, type of the pixels, classes and their counts.
 
     Example: bispectral-ot datasets show digits
     """
     import numpy as np
 
-    from bispectral_ot.checks import parse_size
-    from bispectral_ot.datasets.common_size import read_together, size_range
-    from bispectral_ot.datasets.dataset import KINDS, check_flat
-    from bispectral_ot.datasets.load import list_set
+    from bispectral_ot.datasets import load
+    from bispectral_ot.datasets.dataset import KINDS
 
     with shown_warnings(), progress_bars():
-        warnings.filterwarnings("ignore", "images .*(have different sizes|are reduced)")  # the table says it
-        listing = list_set(source, split=split, root=root)
-        if resize is not None:
-            check_flat(listing, "--resize")
-        headers = listing.headers()
-        dataset = read_together([listing], size=None if resize is None else parse_size(resize))[0]
-    images, stored = dataset.images, {(info.height, info.width) for info in headers}
-    modes = Counter(info.mode for info in headers).most_common() if len(headers) > 1 else []
+        dataset = load(source, split=split)
+    images, counts = dataset.images, dict(zip(dataset.classes, dataset.class_counts.tolist(), strict=True))
     facts = {
         "name": dataset.name,
         KINDS[dataset.kind]: f"{len(dataset):,}",
-        "size": (f"{size_range(stored)}, read at " if len(stored) > 1 else "") + dataset.size_in_words,
-        **({"modes": ", ".join(f"{n:,} {mode}" for mode, n in modes)} if modes else {}),
-        "coordinates" if dataset.kind == "clouds" else "pixels": (
-            f"{images.dtype}, {np.nanmin(images):g} to {np.nanmax(images):g}"
-        ),
-        "classes": len(dataset.classes) if dataset.classes else "no labels",
+        "size": dataset.size_in_words,
+        "values": f"{images.dtype}, {np.nanmin(images):g} to {np.nanmax(images):g}",
+        "classes": len(counts) or "no labels",
     }
     if as_json:
-        print_json(facts | {"counts": dict(zip(dataset.classes, dataset.class_counts.tolist(), strict=True))})
+        print_json(facts | {"counts": counts})
         return
     print_facts(facts)
-    if dataset.classes:
-        counts = [(name, f"{count:,}") for name, count in zip(dataset.classes, dataset.class_counts, strict=True)]
-        print_table(("class", "images"), counts[:_MOST_CLASSES], left=["class"])
-        if len(counts) > _MOST_CLASSES:
-            say(f"and {len(counts) - _MOST_CLASSES} more classes")
+    if counts:
+        print_table(("class", "images"), [(name, f"{count:,}") for name, count in counts.items()], left=["class"])

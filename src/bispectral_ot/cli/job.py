@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -16,13 +16,7 @@ from bispectral_ot.options import Options, OutputOptions, ReportOptions, Runtime
 if TYPE_CHECKING:
     from bispectral_ot.engines.cluster import Dask
 
-
-class Call(NamedTuple):
-    """Surroundings of the work: folder to write to, cluster of --scheduler, and words and options for run.json."""
-
-    folder: Path
-    engine: Dask | None
-    config: Mapping[str, object]
+Work = Callable[[Path, "Dask | None"], "Result"]
 
 
 class Result(NamedTuple):
@@ -34,46 +28,45 @@ class Result(NamedTuple):
 
 
 def run_job(
-    verb: str, out: Path, work: Callable[[Call], Result], *options: Options, in_place: bool = False, **words: object
+    verb: str, out: Path, work: Work, *options: Options, scratch: Path | None = None, **words: str | Path | list[str]
 ) -> None:
-    """Do the work of a command in its run folder, record and print it; exit code 1 where it has not converged.
+    """Do the work of a command in a new run folder, record and print it; exit code 1 where it has not converged.
 
-    Parameters
-    ----------
-    work : function that reads, computes, and writes results and tables
-    options, words : options and arguments of the call, for run.json
-    in_place : whether to work in ``out`` itself, which can be resumed, instead of a temporary folder
+    ``work`` gets the folder and the cluster of --scheduler; it reads, computes, and writes results and tables.
+    ``options`` and ``words`` are those of the command, for run.json; the folder ``scratch`` is removed at the end.
     """
     from bispectral_ot.engines.cluster import connected
     from bispectral_ot.files import write_json
+    from bispectral_ot.report.page import write_report
+    from bispectral_ot.report.run_folder import decorate
     from bispectral_ot.runs import new_run, run_record
 
     start = time.perf_counter()
     output = next(each for each in options if isinstance(each, OutputOptions))
     machine = next((each for each in options if isinstance(each, RuntimeOptions)), RuntimeOptions())
     config: dict[str, object] = {"verb": verb, "out": out, **words}
+    inputs: list[str | Path] = []
     for each in options:
         config |= each.to_json()
-    paths = [value for each in options for value in vars(each).values() if isinstance(value, Path)]
-    inputs = [str(each) for each in words.values() if isinstance(each, (str, Path))] + [str(path) for path in paths]
-    new = nullcontext(out) if in_place else new_run(out, verb=verb, inputs=inputs, overwrite=output.overwrite)
+        inputs += [value for value in vars(each).values() if isinstance(value, Path)]
+    for word in words.values():
+        inputs += [each.rpartition("=")[2] for each in word] if isinstance(word, list) else [word]
     with (
         shown_warnings() as told,
-        new as folder,
+        new_run(out, verb=verb, inputs=inputs, overwrite=output.overwrite) as folder,
         connected(machine.scheduler) as engine,
-        progress_bars(quiet=output.quiet),
+        progress_bars(quiet=output.quiet) as messages,
     ):
-        result = work(Call(folder, engine, config))
-        cluster = {"cluster": engine.record()} if engine else {}
-        write_json(folder / "run.json", run_record(config, seconds=time.perf_counter() - start) | cluster)
-        write_json(folder / "results.json", {**result.content, "warnings": told})  # the page shows warnings
-        if isinstance(output, ReportOptions) and output.report:
-            from bispectral_ot.report.page import write_report
-            from bispectral_ot.report.run_folder import decorate
-
-            decorate({"report.html": lambda: write_report(folder)})
+        result = work(folder, engine)
         content = {**result.content, "warnings": told}
-        write_json(folder / "results.json", content)
+        record = run_record(config, seconds=time.perf_counter() - start) | {"messages": messages}
+        write_json(folder / "run.json", record | ({"cluster": engine.record()} if engine else {}))
+        write_json(folder / "results.json", content)  # the page shows warnings
+        if isinstance(output, ReportOptions) and output.report:
+            decorate({"report.html": lambda: write_report(folder)})
+            write_json(folder / "results.json", content)
+    if scratch is not None:
+        shutil.rmtree(scratch, ignore_errors=True)
     with printing():
         if output.as_json:
             print_json({"run": str(out), **content})

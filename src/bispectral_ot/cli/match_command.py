@@ -1,9 +1,8 @@
-"""Command ``match``: pair the images of two datasets by content."""
+"""Commands ``match`` (pair the images of two datasets by content) and ``upright`` (rotate them as their matches)."""
 
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,10 +13,18 @@ import typer
 from bispectral_ot import runtime
 from bispectral_ot.cli.command import NewRun
 from bispectral_ot.cli.console import print_facts
-from bispectral_ot.cli.job import Call, Result, run_job
+from bispectral_ot.cli.job import Result, run_job
 from bispectral_ot.cli.reading import SET_HELP, check_features, list_pair, read_pair
-from bispectral_ot.errors import DataWarning
-from bispectral_ot.options import MatchOptions, MatchOutputOptions, PairOptions, RuntimeOptions
+from bispectral_ot.errors import DataWarning, InputError, warn
+from bispectral_ot.options import (
+    ImageOptions,
+    MatchOptions,
+    MatchOutputOptions,
+    PairOptions,
+    ReportOptions,
+    RuntimeOptions,
+    UprightOptions,
+)
 
 if TYPE_CHECKING:
     from bispectral_ot.datasets import Dataset
@@ -48,6 +55,8 @@ def match(
 
     Example: bispectral-ot match mnist-5k mnist-5k --split-halves --rotate-source --limit 900 --out runs/trial
 
+    Example: bispectral-ot match photos/ catalogue/ --features photos.npy,catalogue.npy --out runs/embedded
+
     Example: bispectral-ot match --config runs/first/run.json --out runs/again
 
     RUN gets results.json (distance, convergence, settings, accuracy), run.json (versions, machine), model.npz (for
@@ -70,9 +79,37 @@ def match(
         run_job("match", out, task.work, options, reading, machine, output, source=source, target=target)
 
 
+def upright(
+    source: Annotated[str, typer.Argument(metavar="SOURCE", help="Images to rotate: a folder, a file or a name.")],
+    target: Annotated[str, typer.Argument(metavar="TARGET", help="Upright images of the same kinds of things.")],
+    out: NewRun,
+    options: UprightOptions,
+    reading: ImageOptions,
+    machine: RuntimeOptions,
+    output: ReportOptions,
+) -> None:
+    """Rotate the images of SOURCE to the pose of their matches in TARGET.
+
+    Example: bispectral-ot upright scans/ samples/ --out runs/upright
+
+    Example: bispectral-ot upright parts/ catalogue/ --fill transparent --expand --out runs/parts
+
+    Images are compared as --resize, --grey and --center say; files are rotated at their own size and colours. RUN gets
+    everything that `match` writes; poses.csv (angle in degrees, counter-clockwise, probability of being within 30
+    degrees of the true pose, half width of a 90 % interval, whether it is ambiguous, and the runner-up); upright/ (the
+    original files, rotated once at full resolution) and unsure/ (unchanged files whose pose is ambiguous or unknown);
+    for a source that is not a folder, upright.npz.
+    """
+    matching = MatchOptions(symmetry=options.symmetry, features=options.features)
+    writing, pair = MatchOutputOptions(**vars(output), poses=True), PairOptions(**vars(reading))
+    task = MatchTask(source, target, out, matching, pair, machine, writing, options)
+    check_features(matching, reading, poses=True)
+    run_job("upright", out, task.work, options, reading, machine, output, source=source, target=target)
+
+
 @dataclass(frozen=True)
 class MatchTask:
-    """Match of two datasets, with the options of its call."""
+    """Match of two datasets, with the options of its call; ``placing`` are those of ``upright``."""
 
     source: str
     target: str
@@ -81,43 +118,38 @@ class MatchTask:
     reading: PairOptions
     machine: RuntimeOptions
     output: MatchOutputOptions
+    placing: UprightOptions | None = None
 
-    def work(self, call: Call) -> Result:
+    def work(self, folder: Path, engine: Dask | None) -> Result:
         """Read both sets, match them, and write the tables."""
         start = time.perf_counter()
         listed = list_pair(self.source, self.target, self.reading, self.options)
-        source, target, evidence = read_pair(listed, self.reading, self.options, lazy=self._lazy(call.engine))
+        source, target, evidence = read_pair(listed, self.reading, self.options, lazy=self._lazy(engine))
         if self.reading.corrections is not None:
             from bispectral_ot.report.corrections import with_corrections
 
             source, target = with_corrections(source, target, self.reading.corrections)
-        loading = time.perf_counter() - start
+        extra: dict[str, Any] = {"seconds": {"load": time.perf_counter() - start}}
         runtime.progress("prepare", 0, 1)  # libraries are loaded
         from bispectral_ot.matching import class_table
         from bispectral_ot.report.run_folder import write_match
 
-        found = self.solve(source, target, call.engine)
+        found = self.solve(source, target, engine)
         table = class_table(found)
         if table is not None:
             _warn_of_classes(table)
-        start, poses, extra = time.perf_counter(), None, {}
+        start, poses = time.perf_counter(), None
+        voters = 10 if self.placing is None else self.placing.pose_neighbours
         try:
-            poses = self.poses(found)
+            poses = found.poses(voters, seed=self.reading.seed) if self.output.poses else None
         except MemoryError:  # the match is kept
-            warnings.warn("poses were not estimated: out of memory; the match is complete.", DataWarning, stacklevel=1)
+            warn("poses were not estimated: out of memory; the match is complete.", DataWarning)
         if poses is not None:
-            extra = self.placed(call.folder, source, poses)
+            extra |= {"upright": self._place(folder, source, poses, self.placing)} if self.placing else {}
             found.seconds["poses"] = time.perf_counter() - start
-        reading = {name: value for name, value in self.reading.to_json().items() if name not in ("root", "frame")}
-        content = write_match(
-            call.folder,
-            found,
-            poses=poses,
-            k=self.output.n_matches,
-            figures=self.output.figures,
-            settings=reading | evidence,
-            extra={"seconds": {"load": loading}, **extra},
-        )
+        settings = {name: value for name, value in self.reading.to_json().items() if name not in ("root", "frame")}
+        settings, k, figures = settings | evidence, self.output.n_matches, self.output.figures
+        content = write_match(folder, found, k=k, poses=poses, figures=figures, settings=settings, extra=extra)
         return Result(content, found.converged, lambda: print_match(content, self.out))
 
     def solve(self, source: Dataset, target: Dataset, engine: Dask | None = None) -> Match:
@@ -128,7 +160,7 @@ class MatchTask:
         return match(
             source,
             target,
-            features=self.options.extractor,
+            features=None if source.kind == "vectors" else self.options.extractor,
             frame="canvas",  # frames were chosen when the sets were read
             solver=self.solver,
             working_memory=self.machine.working_memory,
@@ -145,13 +177,25 @@ class MatchTask:
         given = {name: getattr(self.options, name) for name in ("reg", "tol", "max_iter")}
         return SOLVERS[str(self.options.solver)](**{name: each for name, each in given.items() if each is not None})
 
-    def poses(self, found: Match) -> Poses | None:
-        """Poses of the sources, if they are asked for."""
-        return found.poses(seed=self.reading.seed) if self.output.poses else None
+    def _place(self, folder: Path, source: Dataset, poses: Poses, placing: UprightOptions) -> Mapping[str, int]:
+        """Write the sources in their poses, as files if they are files, else in one array; counts by file or folder."""
+        import numpy as np
 
-    def placed(self, folder: Path, source: Dataset, poses: Poses) -> dict[str, object]:
-        """Entries for results.json about files that are made of poses: none."""
-        return {}
+        from bispectral_ot.files import whole_file
+        from bispectral_ot.poses import upright_files, upright_images
+
+        level, expand, guess = placing.grey_level, placing.expand, placing.include_ambiguous
+        if Path(self.source).is_dir():
+            fill = placing.fill if level is None else level
+            return upright_files(poses, self.source, source.files, folder, fill=fill, expand=expand, guess=guess)
+        if placing.fill == "transparent":
+            raise InputError(f"{self.source} is not a folder of image files; only files can be transparent.")
+        images = upright_images(source.images, poses, fill=level, expand=expand, guess=guess)
+        sure = poses.found & (guess | ~poses.ambiguous)
+        labels = {} if source.labels is None else {"labels": source.labels, "classes": source.classes}
+        with whole_file(folder / "upright.npz") as partial, partial.open("wb") as file:
+            np.savez_compressed(file, images=images, sure=sure, **labels)  # type: ignore[arg-type]
+        return {"upright.npz": int(sure.sum()), "unsure": int((~sure).sum())}
 
     def _lazy(self, engine: Dask | None) -> bool:
         """Whether workers read the images: those of another machine, unless something is done to them here."""
@@ -164,14 +208,17 @@ class MatchTask:
 def _warn_of_classes(table: ClassTable) -> None:
     alone = [name for name in table.rows if name not in table.columns]
     rows, columns = (", ".join(names[:4]) + ", ..." * (len(names) > 4) for names in (alone, list(table.columns)))
-    if table.accuracy is None:
+    if alone and table.accuracy is None:
         sides = f"source: {rows}; target: {columns}"
-        message = f"the two sets have no class in common ({sides}), so there is no accuracy; see confusion.csv."
-    else:
-        count = int(table.counts[[name in alone for name in table.rows]].sum())
-        message = f"{count:,} source images are of classes that the target does not have ({rows}); they count as wrong."
-    if alone:
-        warnings.warn(message, DataWarning, stacklevel=2)
+        warn(
+            f"the two sets have no class in common ({sides}), so there is no accuracy; see confusion.csv.", DataWarning
+        )
+    elif alone:
+        count = f"{int(table.counts[[name in alone for name in table.rows]].sum()):,}"
+        warn(
+            f"{count} source images are of classes that the target does not have ({rows}); they count as wrong.",
+            DataWarning,
+        )
 
 
 def print_match(found: Mapping[str, Any], out: Path) -> None:
@@ -189,8 +236,7 @@ def print_match(found: Mapping[str, Any], out: Path) -> None:
             f"{found['accuracy']:.1%} of the source images are mapped to their class "
             f"({found['majority']:.1%} if all were given the largest class)"
         )
-    if found.get("outliers"):
-        counts = found["outliers"]
+    if counts := found.get("outliers"):
         words = f"{counts['sources']:,} sources and {counts['targets']:,} targets"
         facts["outliers"] = f"{words} (expected without any: {counts['level']:.0%}): see outliers.csv"
     if found.get("expected_accuracy") is not None:
@@ -200,12 +246,12 @@ def print_match(found: Mapping[str, Any], out: Path) -> None:
             f"check the first {found['to_check']:,} of labels.csv by probability to have 95 % right"
         )
         facts["shift"] = found["shift"]["words"]
-    if found.get("poses"):
-        poses, width = found["poses"], found["poses"]["median_uncertainty"]
+    if poses := found.get("poses"):
+        width = poses["median_uncertainty"]
         precision = "" if width is None else f" to {width:.1f} {poses['unit']} (median of the 90 % intervals)"
         facts["poses"] = f"{poses['certain']:,} certain{precision}, {poses['ambiguous']:,} ambiguous"
-    if found.get("upright"):
-        facts["upright"] = ", ".join(f"{count:,} in {name}" for name, count in found["upright"].items())
+    if placed := found.get("upright"):
+        facts["upright"] = ", ".join(f"{count:,} in {name}" for name, count in placed.items())
     stages = ", ".join(f"{stage} {spent:.1f}" for stage, spent in seconds.items() if spent >= 0.05)
     facts["seconds"] = f"{sum(seconds.values()):.1f} ({stages})"
     facts["run folder"] = str(out)

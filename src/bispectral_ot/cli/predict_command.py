@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from bispectral_ot.cli.command import NewRun
 from bispectral_ot.cli.console import say
-from bispectral_ot.cli.job import Call, Result, run_job
+from bispectral_ot.cli.job import Result, run_job
 from bispectral_ot.options import OutputOptions, PredictOptions
+
+if TYPE_CHECKING:
+    from bispectral_ot.engines.cluster import Dask
 
 
 def predict(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a match, with its model.npz.")],
-    images: Annotated[str, typer.Argument(metavar="IMAGES", help="New images: a folder, a file or a name.")],
+    images: Annotated[
+        str,
+        typer.Argument(metavar="IMAGES", help="New images: a folder, a file or a name; vectors if RUN is of vectors."),
+    ],
     out: NewRun,
     options: PredictOptions,
     output: OutputOptions,
@@ -34,7 +40,7 @@ def predict(
     model = open_run(run)
     predictor = model.load_predictor(options.encoder)  # raises where there is none
 
-    def work(call: Call) -> Result:
+    def work(folder: Path, engine: Dask | None) -> Result:
         source = model.read(images, predictor, split=options.split, root=options.root, seed=options.seed)
         found = predictor.match(source)
         written = {"matches": tables.match_table(found, k=options.n_matches), "labels": tables.label_table(found)}
@@ -43,7 +49,7 @@ def predict(
             poses = predictor.poses(source, found.top_matches(10), seed=options.seed)
             written["poses"] = tables.pose_table(poses, source)
             content["poses"] = tables.pose_summary(poses)
-        tables.write_tables(call.folder, written)
+        tables.write_tables(folder, written)
         if found.target_labels is not None:
             given = found.labels()
             content["labels"] = {str(name): int(count) for name, count in given.label.value_counts(sort=False).items()}

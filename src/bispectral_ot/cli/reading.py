@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bispectral_ot.errors import DataWarning, InputError
-from bispectral_ot.literals import Split
+from bispectral_ot.literals import Split, vector_files
 from bispectral_ot.options import FeatureOptions, ImageOptions, PairOptions, ReadOptions
 
 if TYPE_CHECKING:
@@ -31,19 +32,27 @@ def check_features(options: FeatureOptions, reading: ImageOptions, *, poses: boo
     """Raise an :class:`InputError` where features, symmetry and metric, or what is done to images, do not fit."""
     from bispectral_ot.features import choose_features
 
+    files = vector_files(options.features)
+    kind = "vectors" if files or options.features == "vectors" else None
+    features = "vectors" if files else getattr(options, "extractor", options.features)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)  # shown when the work is done
-        features = getattr(options, "extractor", options.features)
-        choice = choose_features(features, symmetry=options.symmetry, metric=options.metric)
+        choice = choose_features(features, symmetry=options.symmetry, metric=options.metric, kind=kind or "images")
+    if kind and getattr(options, "encoder", None):
+        raise InputError("--encoder reads images, but --features names vectors; leave one of them out.")
     if poses and choice.symmetry in (None, "none"):
         raise InputError(
             f"the features {choice.name} are not rotation invariant, so poses are undefined; leave --poses out, or use "
             "--symmetry rotation."
         )
-    asked = [name for name in _FLAT_ONLY if getattr(reading, name, False)]
-    if asked and {options.symmetry, options.features} & (_SPHERE | _SHAPES):
-        name = asked[0].replace("_", "-")
-        raise InputError(f"--{name} is for flat images, not for spheres or 3-D shapes; leave it out.")
+    asked = _for_flat_images(reading)
+    if asked and (kind or {options.symmetry, options.features} & (_SPHERE | _SHAPES)):
+        raise InputError(f"{asked} is for flat images, not for spheres, 3-D shapes or vectors; leave it out.")
+
+
+def _for_flat_images(reading: ImageOptions) -> str:
+    """An option that is set and makes sense for flat images only."""
+    return next((f"--{name.replace('_', '-')}" for name in _FLAT_ONLY if getattr(reading, name, False)), "")
 
 
 def list_sets(words: Sequence[tuple[str, Split]], reading: ImageOptions, options: FeatureOptions) -> Listed:
@@ -53,12 +62,13 @@ def list_sets(words: Sequence[tuple[str, Split]], reading: ImageOptions, options
     from bispectral_ot.datasets.dataset import check_flat
     from bispectral_ot.datasets.load import drawn, list_set
     from bispectral_ot.datasets.transforms import half_positions
+    from bispectral_ot.datasets.vector_files import read_vectors
 
-    kind = "sphere" if {options.symmetry, options.features} & _SPHERE else None
-    known = {
-        word: list_set(word[0], split=word[1], root=reading.root, kind=kind, seed=reading.seed)  # type: ignore[arg-type]
-        for word in dict.fromkeys(words)
-    }
+    kind: Any = "sphere" if {options.symmetry, options.features} & _SPHERE else None
+    known = {}
+    for name, split in dict.fromkeys(words):
+        source: Any = read_vectors(name) if options.features == "vectors" else name
+        known[name, split] = list_set(source, split=split, root=reading.root, kind=kind, seed=reading.seed)
     listings = [known[word] for word in words]
     positions = [np.arange(len(listing)) for listing in listings]
     if getattr(reading, "split_halves", False):
@@ -70,9 +80,9 @@ def list_sets(words: Sequence[tuple[str, Split]], reading: ImageOptions, options
     if reading.limit is not None:
         # a stream for each set, so that a set and itself do not give the same images
         positions = [drawn(each, reading.limit, seed=reading.seed, stream=i) for i, each in enumerate(positions)]
-    asked = [name for name in _FLAT_ONLY if getattr(reading, name, False)]
-    for listing in listings if asked else ():
-        check_flat(listing, f"--{asked[0].replace('_', '-')}")
+    if asked := _for_flat_images(reading):
+        for listing in listings:
+            check_flat(listing, asked)
     return listings, positions
 
 
@@ -94,9 +104,14 @@ def read_pair(
     from bispectral_ot.features import choose_features
     from bispectral_ot.features.frame_choice import JudgedFrames
 
+    files = vector_files(options.features)
     named = {name: getattr(options, name) for name in ("symmetry", "metric", "intensity")}
-    frames = JudgedFrames(reading.frame, partial(choose_features, options.features, **named))
-    source, target = read_together(*listed, size=reading.size, grey=reading.grey, stay=lazy, frames=frames)
+    frame = "canvas" if files else reading.frame
+    frames = JudgedFrames(frame, partial(choose_features, options.features, **named))
+    stay = lazy and not files
+    source, target = read_together(*listed, size=reading.size, grey=reading.grey, stay=stay, frames=frames)
+    if files:
+        source, target = _with_vectors([source, target], listed, files)
     if reading.rotate_source:
         warn_of_shared(source, target)  # after the rotation they are not found
         source = rotate_randomly(source, seed=reading.seed)
@@ -117,5 +132,28 @@ def read_sets(words: Sequence[str], reading: ReadOptions, options: FeatureOption
     for (_, _, path), name in zip(parts, names, strict=True):
         if names.count(name) > 1:
             raise InputError(f"two sets are called {name!r}; name them, as in first={path}.")
-    datasets = read_together(*listed, size=reading.size, grey=reading.grey, frames=FrameChoice(reading.frame))
+    files = vector_files(options.features)
+    frames = FrameChoice("canvas" if files else reading.frame)
+    datasets = read_together(*listed, size=reading.size, grey=reading.grey, frames=frames)
+    datasets = _with_vectors(datasets, listed, files) if files else datasets
     return dict(zip(names, map(center, datasets) if reading.center else datasets, strict=True))
+
+
+def _with_vectors(datasets: Sequence[Dataset], listed: Listed, files: Sequence[str]) -> list[Dataset]:
+    """Datasets whose vectors are the rows of files; images and labels stay."""
+    from bispectral_ot.datasets.vector_files import read_vectors
+
+    if len(files) not in (1, len(datasets)):
+        raise InputError(f"--features names {len(files)} files for {len(datasets)} sets; give one for each set.")
+    if len(files) == 1 and len(set(map(id, listed[0]))) > 1:
+        raise InputError("--features names one file for two sets; give one for each set, as A.npy,B.npy.")
+    found = []
+    for i, dataset in enumerate(datasets):
+        rows, listing = read_vectors(files[min(i, len(files) - 1)]), listed[0][i]
+        if len(rows) != len(listing):
+            raise InputError(
+                f"{files[min(i, len(files) - 1)]} has {len(rows):,} rows for the {len(listing):,} images of "
+                f"{listing.name!r}; give one row for each image, in the order of the set."
+            )
+        found.append(replace(dataset, kind="vectors", vectors=rows.signals[dataset.positions], placement=None))
+    return found

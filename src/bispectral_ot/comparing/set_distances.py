@@ -39,7 +39,7 @@ from bispectral_ot.literals import Metric
 from bispectral_ot.matching.result import label_names
 from bispectral_ot.matching.timing import Stages
 from bispectral_ot.options import CompareOptions
-from bispectral_ot.progress import Progress
+from bispectral_ot.runtime import Progress
 from bispectral_ot.store import Store, content_hash, dataset_hash
 from bispectral_ot.transport import Sinkhorn
 

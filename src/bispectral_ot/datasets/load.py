@@ -28,7 +28,7 @@ from bispectral_ot.datasets.sources import LazyDataset, Positions
 from bispectral_ot.datasets.warp import Size
 from bispectral_ot.errors import DatasetError, DataWarning, InputError, warn
 from bispectral_ot.literals import Split
-from bispectral_ot.progress import Progress
+from bispectral_ot.runtime import Progress
 from bispectral_ot.sampling import random_rows
 
 

@@ -31,7 +31,7 @@ from bispectral_ot.matching.result import Match, label_names, read_plan
 from bispectral_ot.matching.source_classes import ProportionEstimate, SourceClasses
 from bispectral_ot.matching.timing import Stages
 from bispectral_ot.options import MatchOptions
-from bispectral_ot.progress import Progress
+from bispectral_ot.runtime import Progress
 from bispectral_ot.transport import SOLVERS, Coupling, Sinkhorn, Solver, TargetGroups
 from bispectral_ot.transport.marginals import as_weights
 

@@ -326,7 +326,7 @@ class Match:
         ``report`` and ``figures`` say whether a page and figures are written, ``k`` is the number of targets
         per source in ``matches.csv``; with ``overwrite`` an earlier run in that folder is replaced.
         """
-        from bispectral_ot.report.saved_run import save_match  # the only way back along the pipeline
+        from bispectral_ot.report.run_folder import save_match  # the only way back along the pipeline
 
         return save_match(self, folder, report=report, figures=figures, k=k, overwrite=overwrite)
 

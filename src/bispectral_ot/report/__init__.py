@@ -1,5 +1,5 @@
 """Report: results in, tables and figures out."""
 
-from bispectral_ot.report.saved_run import Run, open_run
+from bispectral_ot.report.run_folder import Run, open_run
 
 __all__ = ["Run", "open_run"]

@@ -22,7 +22,7 @@ from bispectral_ot.errors import InputError
 from bispectral_ot.files import to_json, write_text
 from bispectral_ot.matching import Match
 from bispectral_ot.poses import Poses
-from bispectral_ot.report.figures import classical_scaling, sets_on_plane, tree_of_sets
+from bispectral_ot.report.scaling import classical_scaling, scale_to_plane, tree_of_sets
 from bispectral_ot.report.tables import JsonObject, found_outliers
 from bispectral_ot.sampling import class_by_class, turn_by_turn
 
@@ -264,12 +264,15 @@ def comparison_page(comparison: Comparison, datasets: Sequence[Dataset]) -> Json
     ]
     between = _class_distances(comparison)
     parts = zip(comparison.pairs, comparison.table(), tops, between, strict=True)
-    tree, order = tree_of_sets(comparison)
+    lengths = np.sqrt(np.maximum(comparison.distances, 0.0))  # distances are squared lengths
+    tree, order = tree_of_sets(lengths)
     pictures = [Pictures(dataset) for dataset in datasets]
     plane = None
     if len(datasets) > 2:
-        positions, stress, radii = sets_on_plane(comparison)
+        positions, stress = scale_to_plane(lengths)
         positions = positions - (positions.max(axis=0) + positions.min(axis=0)) / 2
+        # two samples of a set are apart by the reference on average, each by half of it from the middle
+        radii = np.sqrt(np.maximum(np.diag(comparison.references), 0)) / 2
         plane = {"positions": np.round(positions, 5), "stress": round(stress, 4), "radii": radii}
     return _plain(
         {

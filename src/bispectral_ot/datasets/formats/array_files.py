@@ -80,8 +80,8 @@ def _refuse_objects(dtype: np.dtype[Any], what: str) -> None:
         raise DatasetError(f"{what} holds Python objects, which are not read; save strings as labels.astype(str).")
 
 
-def scan_hdf5(path: Path, split: str, keys: Sequence[str]) -> LazyDataset:
-    """``images`` and ``labels``, Galaxy10's ``images`` and ``ans``, or the arrays that ``keys`` name."""
+def hdf5_arrays(path: Path) -> dict[str, Any]:
+    """Arrays of a file by their names; the file stays open as long as one of them is used."""
     h5py = library("h5py", extra="hdf5", what=path)
     arrays: dict[str, Any] = {}
 
@@ -90,8 +90,14 @@ def scan_hdf5(path: Path, split: str, keys: Sequence[str]) -> LazyDataset:
         if isinstance(item, h5py.Dataset) and not item.external and not item.is_virtual and item.shape is not None:
             arrays[name] = item
 
-    h5py.File(path, "r").visititems(note)  # stays open as long as one of its arrays is used
-    lazy = list_arrays(str(path), path.stem, arrays, keys, split, lambda array: _read_hdf5(array, path))
+    h5py.File(path, "r").visititems(note)
+    return arrays
+
+
+def scan_hdf5(path: Path, split: str, keys: Sequence[str]) -> LazyDataset:
+    """``images`` and ``labels``, Galaxy10's ``images`` and ``ans``, or the arrays that ``keys`` name."""
+    arrays = hdf5_arrays(path)
+    lazy = list_arrays(str(path), path.stem, arrays, keys, split, lambda array: read_hdf5(array, path))
     _check_hdf5(lazy.source.rows, path)
     return lazy
 
@@ -108,8 +114,8 @@ def _check_hdf5(array: Any, path: Path) -> None:
             refuse_bomb(encoded, math.prod(array.chunks) * array.dtype.itemsize, what)
 
 
-def _read_hdf5(array: Any, path: Path) -> NDArray[Any]:
-    """Labels or names of classes; strings by another process, since HDF5 may search damaged files without end."""
+def read_hdf5(array: Any, path: Path) -> NDArray[Any]:
+    """Array in memory; strings are read by another process, since HDF5 may search damaged files without end."""
     if array.dtype.kind != "O":
         _check_hdf5(array, path)
         return np.asarray(array[...])
