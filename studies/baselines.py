@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 
 from bispectral_ot.errors import InputError
 from bispectral_ot.features import FEATURES, BatchTransformer, RingBispectrum
-from bispectral_ot.features.products import normalize_rows
+from bispectral_ot.features.kernels import normalize_rows
 from bispectral_ot.transformer import columns_table
 
 # Radius in pixels and points around it, as is usual (Ojala, Pietikäinen and Mäenpää 2002).

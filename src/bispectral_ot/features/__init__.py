@@ -10,8 +10,7 @@ from bispectral_ot.features.join import Join
 from bispectral_ot.features.local_bispectrum import LocalBispectrum
 from bispectral_ot.features.orbit import Orbit
 from bispectral_ot.features.pixels import Pixels, Vectors
-from bispectral_ot.features.polar import PolarSampler
-from bispectral_ot.features.polar_spectrum import PolarSpectrum
+from bispectral_ot.features.polar import PolarSampler, PolarSpectrum
 from bispectral_ot.features.registry import DEFAULT_FEATURES, FEATURES, FeatureSpec, as_transformer, choose_features
 from bispectral_ot.features.ring import RingBispectrum
 from bispectral_ot.features.translation import TranslationBispectrum

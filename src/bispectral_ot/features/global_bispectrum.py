@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from bispectral_ot.checks import check_integer
 from bispectral_ot.errors import InputError
-from bispectral_ot.features.polar_spectrum import SteerableTransformer
-from bispectral_ot.features.products import compress, normalize_rows, pair_products, triple_products
+from bispectral_ot.features.kernels import compress, multiply, normalize_rows
+from bispectral_ot.features.polar import SteerableTransformer
 from bispectral_ot.transformer import Columns, Rows, columns_table
 
 Index = NDArray[np.int64]
@@ -21,9 +21,9 @@ PAIR, TRIPLE, MIRRORED = 0, 1, 2  # kinds of columns
 
 
 class _Products(NamedTuple):
-    """Products of two or three coefficients: positions in a row of coefficients, the real products first."""
+    """Products of two or three coefficients: positions (2 or 3, n) in a row of coefficients, the real ones first."""
 
-    positions: tuple[Index, ...]
+    positions: Index
     n_real: int
     index_map: NDArray[np.void]
     weights: Rows
@@ -38,12 +38,14 @@ class _Products(NamedTuple):
         imaginary = real[n_real:].copy()
         imaginary["part"] = 1
         counts = weights[order].astype(np.float32)
-        return cls(
-            tuple(each[order] for each in positions),
-            n_real,
-            np.concatenate([real, imaginary]),
-            np.concatenate([counts, counts[n_real:]]),
-        )
+        columns = np.concatenate([real, imaginary])
+        return cls(np.stack(positions)[:, order], n_real, columns, np.concatenate([counts, counts[n_real:]]))
+
+    def fill(self, values: NDArray[np.complex64], out: Rows) -> None:
+        """Products of rows of coefficients, followed by their conjugates, of which the last factor is one."""
+        places = self.positions.copy()
+        places[-1] += values.shape[1] // 2
+        multiply(values, places, self.n_real, out)
 
 
 class GlobalBispectrum(SteerableTransformer):
@@ -51,10 +53,9 @@ class GlobalBispectrum(SteerableTransformer):
 
     With ``F[r, k]`` the Fourier coefficient of ring r at angular frequency k:
 
-    - all ``F[r, k] conj(F[s, k])``: they fix the rings of each frequency to each other, but a frequency may
-      still turn by itself;
+    - all ``F[r, k] conj(F[s, k])`` fix the rings of each frequency to each other;
     - ``G[a, i] G[b, j] conj(G[c, i + j])`` for all i, j > 0 with ``i + j <= max_frequency``, and i = j = 0, with G
-      the means over bands of rings (an inner and an outer one): they fix the frequencies to each other.
+      the means over bands of rings, fix the frequencies to each other.
 
     Together they determine the band-limited image up to a rotation (and its brightness), as long as the G do not
     vanish. Magnitudes are compressed to degree 1: a product of two is raised to the power ``power``, one of three
@@ -66,7 +67,6 @@ class GlobalBispectrum(SteerableTransformer):
     symmetry : {"rotation", "rotation-reflection"}
         With the latter, mirror images have the same features: a mirror changes the sign of all imaginary parts u
         together, so that they enter as ``|u|`` and ``|D S u|``, D the cosine transform and S fixed random signs.
-        These magnitudes determine almost every u up to its sign.
     n_rings : int
         Rings from the centre to ``radius``; also the resolution along a ray.
     max_frequency : int
@@ -74,8 +74,7 @@ class GlobalBispectrum(SteerableTransformer):
     n_angles : int
         Samples per ring.
     radius : float
-        Outer edge of the outermost ring; 1 is the largest disk inside the image. Corners (or ends, if it is not square)
-        do not count unless it is raised. Pixels outside the image are background.
+        Outer edge of the outermost ring; 1 is the largest disk inside the image. Pixels outside are background.
     edge_weight : float
         Norm of the edge part relative to that of the intensity part; 0 leaves edges out.
     power : float
@@ -87,11 +86,10 @@ class GlobalBispectrum(SteerableTransformer):
 
     Notes
     -----
-    Products are taken across channels as if they were more rings; triples take their mean, and edges are added up
-    over them. ``index_map_`` has the fields kind (0: two coefficients, 1: three, 2: magnitudes of odd parts), field (0:
+    Products are taken across channels as if they were more rings; triples take their mean, and edges are added up over
+    them. ``index_map_`` has the fields kind (0: two coefficients, 1: three, 2: magnitudes of odd parts), field (0:
     intensity, 1 to 5: edges), i, j (frequencies; j is -1 for two), r, s, t (rings or bands; channel c counts from
-    ``c * n_rings``), part.
-    ``feature_weights_`` counts the products that are equal up to conjugation.
+    ``c * n_rings``), part. ``feature_weights_`` counts the products that are equal up to conjugation.
 
     Examples
     --------
@@ -100,17 +98,9 @@ class GlobalBispectrum(SteerableTransformer):
     >>> images = np.random.default_rng(0).random((2, 28, 28))
     >>> bispectrum = GlobalBispectrum().fit(images)
     >>> features = bispectrum.transform(images)
-    >>> features.shape
-    (2, 6040)
     >>> np.allclose(bispectrum.transform(np.rot90(images, axes=(1, 2))), features, atol=1e-5)
     True
     """
-
-    pairs_: tuple[_Products, ...]
-    triples_: _Products
-    product_weights_: Rows
-    is_odd_: NDArray[np.bool_]
-    mirror_signs_: Rows
 
     def __init__(
         self,
@@ -125,12 +115,14 @@ class GlobalBispectrum(SteerableTransformer):
         n_bands: int = 2,
         triple_weight: float = 0.3,
     ) -> None:
-        self.symmetry = symmetry
-        self.n_rings = n_rings
-        self.max_frequency = max_frequency
-        self.n_angles = n_angles
-        self.radius = radius
-        self.edge_weight = edge_weight
+        super().__init__(
+            symmetry=symmetry,
+            n_rings=n_rings,
+            max_frequency=max_frequency,
+            n_angles=n_angles,
+            radius=radius,
+            edge_weight=edge_weight,
+        )
         self.power = power
         self.n_bands = n_bands
         self.triple_weight = triple_weight
@@ -144,32 +136,24 @@ class GlobalBispectrum(SteerableTransformer):
         n_bands = check_integer("n_bands", self.n_bands, minimum=0)
         if n_bands > self.n_rings:
             raise InputError(f"{self.n_rings} rings cannot make {n_bands} bands; give fewer bands or more rings.")
-        self.triples_ = self._make_triples(n_bands)
-        edges = range(self._channels, self._n_fields)
-        self.pairs_ = (
-            self._make_pairs(slice(self._channels), number=0),
-            *(self._make_pairs(slice(field, field + 1), number=1 + field - self._channels) for field in edges),
-        )
-        index_map = np.concatenate([part.index_map for part in self._parts])
-        weights = self.product_weights_ = np.concatenate([part.weights for part in self._parts])
+        channels, edges = self._channels, range(self._channels, self._n_fields)
+        fields = [slice(channels), *(slice(field, field + 1) for field in edges)]
+        pairs = (self._make_pairs(each, number) for number, each in enumerate(fields))
+        parts = self._parts = (self._make_triples(n_bands), *pairs)
+        self._stops = np.cumsum([len(part.weights) for part in parts])
+        index_map = np.concatenate([part.index_map for part in parts])
+        weights = self.product_weights_ = np.concatenate([part.weights for part in parts])
         if self.symmetry == "rotation":
             return index_map, weights
-        self.is_odd_ = index_map["part"] == 1
-        n_odd = int(self.is_odd_.sum())
+        is_odd = self.is_odd_ = index_map["part"] == 1
+        n_odd = int(is_odd.sum())
         self.mirror_signs_ = np.random.default_rng(0).choice(np.array([-1, 1], dtype=np.float32), n_odd)
         magnitudes = np.zeros(2 * n_odd, dtype=index_map.dtype)
         magnitudes["kind"], magnitudes["r"] = MIRRORED, np.arange(2 * n_odd)
-        return (
-            np.concatenate([index_map[~self.is_odd_], magnitudes]),
-            np.concatenate([weights[~self.is_odd_], np.ones(2 * n_odd, dtype=np.float32)]),
-        )
+        ones = np.ones(2 * n_odd, dtype=np.float32)
+        return np.concatenate([index_map[~is_odd], magnitudes]), np.concatenate([weights[~is_odd], ones])
 
-    @property
-    def _parts(self) -> tuple[_Products, ...]:
-        """Triples and products of intensities, then the products of the edge fields."""
-        return self.triples_, *self.pairs_
-
-    def _make_pairs(self, fields: slice, *, number: int) -> _Products:
+    def _make_pairs(self, fields: slice, number: int) -> _Products:
         """All products of two coefficients of equal frequency within some fields."""
         sizes = (self.max_frequency + 1, self._n_fields, self.n_rings)
         position = np.arange(math.prod(sizes)).reshape(sizes)[:, fields].reshape(sizes[0], -1)
@@ -200,14 +184,18 @@ class GlobalBispectrum(SteerableTransformer):
 
     def _fill_from_coefficients(self, coefficients: NDArray[np.complex64], out: Rows) -> int:
         """Coefficients (n, n_frequencies, n_fields, n_rings) to rows; returns how many vanish."""
-        n, stops = len(coefficients), np.cumsum([len(part.weights) for part in self._parts])
+        n, stops = len(coefficients), self._stops
         products = out if self.symmetry == "rotation" else np.empty((n, stops[-1]), dtype=np.float32)
-        if self.n_bands:
-            self._fill_triples(coefficients, products[:, : stops[0]])
-        compressed = np.empty((n, coefficients[0].size), dtype=np.complex64)
-        compress(np.ascontiguousarray(coefficients).reshape(compressed.shape), self.power, compressed)
-        for pairs, start, stop in zip(self.pairs_, stops[:-1], stops[1:], strict=True):
-            pair_products(compressed, *pairs.positions, pairs.n_real, products[:, start:stop])
+        if self.n_bands:  # of the means over bands and channels
+            radial = coefficients[:, :, : self._channels].mean(axis=2)
+            edges = np.linspace(0, self.n_rings, self.n_bands + 1).astype(int)
+            bands = [radial[:, :, start:stop].mean(axis=2) for start, stop in itertools.pairwise(edges)]
+            means = np.stack(bands, axis=2).reshape(n, -1)
+            self._parts[0].fill(compress(means, 2 * self.power / 3), products[:, : stops[0]])
+            products[:, : stops[0]] *= np.float32(self.triple_weight)
+        both = compress(np.ascontiguousarray(coefficients).reshape(n, -1), self.power)
+        for pairs, start, stop in zip(self._parts[1:], stops[:-1], stops[1:], strict=True):
+            pairs.fill(both, products[:, start:stop])
         weights, vanishing = self.product_weights_, np.empty((2, n), dtype=np.bool_)
         length = math.hypot(1, self.edge_weight)
         blocks = ((slice(stops[1]), 1 / length), (slice(stops[1], None), self.edge_weight / length))
@@ -216,19 +204,6 @@ class GlobalBispectrum(SteerableTransformer):
         if products is not out:
             self._hide_mirrors(products, weights, out)
         return int(vanishing.all(axis=0).sum())
-
-    def _fill_triples(self, coefficients: NDArray[np.complex64], out: Rows) -> None:
-        """Triples of the means over bands and channels."""
-        radial = coefficients[:, :, : self._channels].mean(axis=2)
-        edges = np.linspace(0, self.n_rings, self.n_bands + 1).astype(int)
-        bands = [radial[:, :, start:stop].mean(axis=2) for start, stop in itertools.pairwise(edges)]
-        means = np.stack(bands, axis=2).reshape(len(radial), -1)
-        compressed = np.empty_like(means)
-        compress(means, 2 * self.power / 3, compressed)
-        i, j, k = self.triples_.positions
-        both = np.concatenate([compressed, compressed.conj()], axis=1)
-        triple_products(both, i, j, k + means.shape[1], self.triples_.n_real, out)
-        out *= np.float32(self.triple_weight)
 
     def _hide_mirrors(self, products: Rows, weights: Rows, out: Rows) -> None:
         """Even parts as they are; odd parts, whose common sign a mirror changes, as magnitudes in two bases."""

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from bispectral_ot.checks import check_choice
 from bispectral_ot.errors import DataWarning, InputError
-from bispectral_ot.features import local_kernels as kernels
+from bispectral_ot.features import kernels
 from bispectral_ot.features.polar import N_EDGE_FIELDS, area_means
 from bispectral_ot.sampling import evenly_spaced
 from bispectral_ot.transformer import BatchTransformer, Columns, Rows, columns_table, scaled_channels, unit_weights

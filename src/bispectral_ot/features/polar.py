@@ -1,4 +1,4 @@
-"""Fields of an image on a polar grid: area means, rings, and intensity and edges that turn with the image."""
+"""Polar grids: rings, fields of intensity and edges that turn with the image, and their Fourier coefficients."""
 
 from __future__ import annotations
 
@@ -7,13 +7,16 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
+import scipy.fft
 import scipy.ndimage
 import scipy.sparse
 from numpy.typing import NDArray
 
+from bispectral_ot.checks import check_choice, check_integer, check_positive
 from bispectral_ot.compiled import njit
-from bispectral_ot.features.products import ROUNDING, Floats, edge_fields
-from bispectral_ot.transformer import scaled_channels
+from bispectral_ot.errors import InputError
+from bispectral_ot.features.kernels import ROUNDING, edge_fields, normalize_rows
+from bispectral_ot.transformer import BatchTransformer, Columns, Rows, columns_table, scaled_channels, unit_weights
 
 SAMPLINGS = ("bilinear", "nearest")
 N_EDGE_FIELDS = 5
@@ -21,8 +24,12 @@ N_EDGE_FIELDS = 5
 _INTENSITY_BLUR, _EDGE_BLUR, _EDGE_POOLING = 0.35, 0.5, 0.7
 # A derivative needs a few pixels, however fine the rings.
 _LEAST_EDGE_BLUR = 0.7
+# Finer images are averaged over cells of whole pixels, so that as many cells are left between two samples along a ray
+# or around the outermost ring: with fewer, interpolation would show under turns; more would only cost time.
+_LEAST_SPACING = 2.5
+_ODD_EDGE_FIELDS = (2, 4)  # fields that change sign in a mirror: sin 2p and sin 4p, counted from the first edge field
 _COMPILED = ("uint8", "uint16", "float32", "float64")  # others are copied to float64 first, a block at a time
-Filter = tuple[Floats, Floats]  # matrices (height, height) and (width, width)
+Filter = tuple[Rows, Rows]  # matrices (height, height) and (width, width)
 
 
 @dataclass(frozen=True)
@@ -91,7 +98,7 @@ class PolarSampler:
         shape = (n_rings * n_angles, height * width)
         return cls(scipy.sparse.csr_array((np.concatenate(weights), places), shape=shape), n_rings, n_angles)
 
-    def sample(self, images: Floats) -> Floats:
+    def sample(self, images: Rows) -> Rows:
         """Images (n, height * width) to rings (n, n_rings, n_angles)."""
         rings = np.empty((len(images), self.n_rings * self.n_angles), dtype=np.float32)
         weigh(self.matrix.indptr, self.matrix.indices, self.matrix.data, images, rings)
@@ -120,7 +127,7 @@ class PolarFields:
     """
 
     cells: tuple[NDArray[np.float64], NDArray[np.float64]] | None
-    inside: Floats
+    inside: Rows
     border: PolarSampler
     sampler: PolarSampler
     blur: Filter
@@ -163,7 +170,7 @@ class PolarFields:
             edges=edges,
         )
 
-    def sample(self, rows: NDArray[Any], channels: int) -> Floats:
+    def sample(self, rows: NDArray[Any], channels: int) -> Rows:
         """Rows of images (n, pixels * channels) to fields (n, channels [+ 5], n_rings, n_angles)."""
         n, size, n_pixels = len(rows), (len(self.blur[0]), len(self.blur[1])), len(self.inside)
         # one power of two for all channels of an image, which keeps their balance
@@ -193,6 +200,139 @@ class PolarFields:
                 cosine, sine = samples[:, place], samples[:, place + 1]
                 cosine[:], sine[:] = cosine * c + sine * s, sine * c - cosine * s
         return samples
+
+
+class SteerableTransformer(BatchTransformer):
+    """Images to complex coefficients by angular frequency, field and ring.
+
+    The fields of :class:`PolarFields` are Fourier transformed along the angle. Turning the image by an angle multiplies
+    the coefficients of frequency k by ``e^{-i k angle}``, and a mirror image has the conjugate coefficients. Rings lie
+    at the middle of equal steps and count with ``sqrt(r)``, for their area.
+    """
+
+    symmetries = ("rotation", "rotation-reflection")
+    default_metric = "sqeuclidean"  # it kept classes together best
+
+    symmetry: str = symmetries[0]
+    cell_: int
+    fields_: PolarFields
+
+    def __init__(
+        self,
+        *,
+        symmetry: str = "rotation",
+        n_rings: int = 10,
+        max_frequency: int = 9,
+        n_angles: int = 40,
+        radius: float = 1.04,
+        edge_weight: float = 2.0,
+    ) -> None:
+        self.symmetry = symmetry
+        self.n_rings = n_rings
+        self.max_frequency = max_frequency
+        self.n_angles = n_angles
+        self.radius = radius
+        self.edge_weight = edge_weight
+
+    def _prepare_coefficients(self) -> None:
+        height, width = self.image_shape_[:2]
+        check_choice("symmetry", self.symmetry, self.symmetries)
+        n_rings = check_integer("n_rings", self.n_rings, minimum=1)
+        max_frequency = check_integer("max_frequency", self.max_frequency, minimum=0)
+        n_angles = check_integer("n_angles", self.n_angles, minimum=1)
+        if n_angles < 2 * max_frequency + 1:
+            raise InputError(
+                f"{n_angles} angles resolve frequencies up to {(n_angles - 1) // 2}; "
+                f"give n_angles of at least {2 * max_frequency + 1}, or a smaller max_frequency."
+            )
+        check_positive("radius", self.radius, "1 is the largest disk inside the image")
+        if not (self.edge_weight >= 0 and math.isfinite(self.edge_weight)):
+            raise InputError(f"edge_weight must be at least 0 and finite, got {self.edge_weight!r}.")
+        if min(height, width) < 2:
+            raise InputError(f"{height} x {width} images are too small to turn; give at least 2 x 2 pixels.")
+        radius = self.radius * min(height, width) / 2
+        # the finer of the distances between two rings and between two samples of the outermost ring
+        finest = radius * min(1 / n_rings, 2 * math.pi / n_angles)
+        self.cell_ = max(1, math.floor(finest / _LEAST_SPACING))
+        spacing = radius / self.cell_ / n_rings
+        middles, edges = np.arange(n_rings) + 0.5, self.edge_weight > 0
+        self.fields_ = PolarFields.build(
+            (height, width), self.cell_, radii=middles * spacing, spacing=spacing, n_angles=n_angles, edges=edges
+        )
+        self._n_fields = self._channels + (N_EDGE_FIELDS if edges else 0)
+        self._ring_weights = np.sqrt(middles / n_rings).astype(np.float32)
+
+    def _scratch_per_row(self) -> int:
+        samples, pixels = self._n_fields * self.n_rings * self.n_angles, len(self.fields_.inside)
+        line = 8 * self.image_shape_[1] * self._channels
+        return line + 32 * self._channels * pixels + 28 * self._n_fields * pixels + 24 * samples
+
+    def _coefficients(self, samples: Rows) -> NDArray[np.complex64]:
+        """Fields (n, n_fields, n_rings, n_angles) to coefficients (n, n_frequencies, n_fields, n_rings)."""
+        spectra = scipy.fft.rfft(samples)[..., : self.max_frequency + 1].transpose(0, 3, 1, 2)
+        coefficients: NDArray[np.complex64] = spectra * (self._ring_weights / np.float32(self.n_angles))
+        if self.edge_weight > 0:
+            for odd in _ODD_EDGE_FIELDS:  # times i, so that mirrors conjugate all coefficients alike
+                coefficients[:, :, self._channels + odd] *= np.complex64(1j)
+        return coefficients
+
+
+class PolarSpectrum(SteerableTransformer):
+    """The coefficients themselves, for distances that find the best rotation of each pair.
+
+    They are *not* invariant: :class:`~bispectral_ot.costs.AlignedDistance` turns every pair of rows to its best fit.
+    Intensities and edges have unit norm each (before ``edge_weight``), and so has the whole row: neither brightness
+    nor contrast counts.
+
+    Parameters
+    ----------
+    symmetry : {"rotation", "rotation-reflection"}
+        With the latter, the best fit is sought among mirror images as well.
+    n_rings, max_frequency, n_angles, radius, edge_weight
+        As in :class:`~bispectral_ot.GlobalBispectrum`. Without edges (0), distances are those of the images.
+
+    Notes
+    -----
+    ``index_map_`` has the fields frequency, part (0 real, 1 imaginary), field (channels, then five edge fields) and
+    ring. Columns of frequency k > 0 stand for -k as well and are multiplied by ``sqrt(2)``, so that the
+    Euclidean distance of two rows is that of the band-limited fields.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bispectral_ot.features import PolarSpectrum
+    >>> images = np.random.default_rng(0).random((2, 28, 28))
+    >>> spectrum = PolarSpectrum().fit(images)
+    >>> before, after = (
+    ...     spectrum.transform(each).reshape(2, 10, 2, -1) for each in (images, np.rot90(images, 2, axes=(1, 2)))
+    ... )
+    >>> np.allclose(after[:, 1::2], -before[:, 1::2], atol=1e-5)  # half a turn: e^{-i pi k} is -1 for odd k
+    True
+    """
+
+    metrics = ("l2", "sqeuclidean", "cosine")
+    aligns = True
+
+    def _prepare(self) -> Columns:
+        self._prepare_coefficients()
+        sizes = (self.max_frequency + 1, 2, self._n_fields, self.n_rings)
+        frequency, part, field, ring = np.ix_(*map(range, sizes))
+        return unit_weights(columns_table(frequency=frequency, part=part, field=field, ring=ring))
+
+    def _fill(self, rows: NDArray[Any], out: Rows) -> int:
+        coefficients = self._coefficients(self.fields_.sample(rows, self._channels))
+        coefficients[:, 1:] *= np.float32(math.sqrt(2))
+        n = len(rows)
+        vanishing = np.empty(n, dtype=np.bool_)
+        for fields, weight in ((slice(self._channels), 1.0), (slice(self._channels, None), self.edge_weight)):
+            if weight > 0:
+                block = np.ascontiguousarray(coefficients[:, :, fields])
+                plain = block.view(np.float32).reshape(n, -1)
+                length = weight / math.hypot(1, self.edge_weight)
+                normalize_rows(plain, np.ones(plain.shape[1], dtype=np.float32), vanishing, length)
+                coefficients[:, :, fields] = block
+        out[:] = np.stack([coefficients.real, coefficients.imag], axis=2).reshape(n, -1)
+        return int((~out.any(axis=1)).sum())
 
 
 def cell_edges(size: int, cell: int) -> NDArray[np.float64]:
@@ -253,7 +393,7 @@ def average(
 
 # SciPy's product wants one image a column and copies the batch to that order: three times the work itself.
 @njit(nogil=True, cache=True)
-def weigh(starts: NDArray[Any], columns: NDArray[Any], weights: Floats, rows: Floats, out: Floats) -> None:
+def weigh(starts: NDArray[Any], columns: NDArray[Any], weights: Rows, rows: Rows, out: Rows) -> None:
     """Write the products of a sparse matrix (compressed rows) with each of ``rows`` to ``out``."""
     for n in range(len(rows)):
         for sample in range(len(starts) - 1):

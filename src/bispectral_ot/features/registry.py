@@ -21,7 +21,7 @@ from bispectral_ot.features.join import Join
 from bispectral_ot.features.local_bispectrum import INTENSITIES, LocalBispectrum
 from bispectral_ot.features.orbit import Orbit
 from bispectral_ot.features.pixels import Pixels, Vectors
-from bispectral_ot.features.polar_spectrum import PolarSpectrum
+from bispectral_ot.features.polar import PolarSpectrum
 from bispectral_ot.features.ring import RingBispectrum
 from bispectral_ot.features.translation import TranslationBispectrum
 from bispectral_ot.groups.shells import ShellBispectrum

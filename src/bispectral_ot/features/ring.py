@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from bispectral_ot.checks import check_choice, check_integer
 from bispectral_ot.errors import InputError
+from bispectral_ot.features.kernels import multiply, normalize_rows
 from bispectral_ot.features.polar import SAMPLINGS, PolarSampler
-from bispectral_ot.features.products import normalize_rows, triple_products
 from bispectral_ot.groups.orbits import TripleOrbits, cyclic_orbits
 from bispectral_ot.transformer import BatchTransformer, Columns, Rows, columns_table, scaled_channels, take_out_sizes
 
@@ -129,7 +129,7 @@ class RingBispectrum(BatchTransformer):
         spectra = scipy.fft.fft(samples)
         take_out_sizes(spectra.view(np.float32))
         spectra = spectra.reshape(n * samples.shape[1], -1)
-        triple_products(spectra, orbits.i, orbits.j, orbits.k, orbits.n_real, folded.reshape(len(spectra), -1))
+        multiply(spectra, np.stack([orbits.i, orbits.j, orbits.k]), orbits.n_real, folded.reshape(len(spectra), -1))
         weights = np.tile(orbits.to_columns(orbits.multiplicity), samples.shape[1]).astype(np.float32)
         vanishing = np.empty(n, dtype=np.bool_)
         normalize_rows(folded, weights, vanishing)

@@ -9,7 +9,7 @@ import scipy.fft
 from numpy.typing import NDArray
 
 from bispectral_ot.checks import check_integer
-from bispectral_ot.features.products import normalize_rows, triple_products
+from bispectral_ot.features.kernels import multiply, normalize_rows
 from bispectral_ot.groups.orbits import TripleOrbits, triple_orbits
 from bispectral_ot.transformer import BatchTransformer, Columns, Rows, columns_table, scaled_channels, take_out_sizes
 
@@ -83,7 +83,7 @@ class TranslationBispectrum(BatchTransformer):
         band = np.ascontiguousarray(scipy.fft.fft2(images)[:, *self.band_])
         take_out_sizes(band.view(np.float32))
         features = out.reshape(len(images), orbits.n_columns)
-        triple_products(band, orbits.i, orbits.j, orbits.k, orbits.n_real, features)
+        multiply(band, np.stack([orbits.i, orbits.j, orbits.k]), orbits.n_real, features)
         vanishing = np.empty(len(images), dtype=np.bool_)
         normalize_rows(features, self.feature_weights_[: orbits.n_columns], vanishing)
         return int(vanishing.reshape(len(rows), -1).any(axis=1).sum())

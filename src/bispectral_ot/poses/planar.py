@@ -14,7 +14,7 @@ from bispectral_ot.datasets.transforms import content_shifts
 from bispectral_ot.datasets.warp import border_levels, rotation_maps, shift_maps, warp
 from bispectral_ot.engines import Block, Threads, row_blocks
 from bispectral_ot.errors import InputError
-from bispectral_ot.features.polar_spectrum import PolarSpectrum
+from bispectral_ot.features.polar import PolarSpectrum
 from bispectral_ot.poses.motions import Floats, Indices, Located, MotionArray, Motions, Rows, climb, wrapped
 
 _ANGLES_PER_FREQUENCY = 16  # of the grid: its highest point is then at the peak of the curve

@@ -19,9 +19,9 @@ from torch.nn import functional
 
 from bispectral_ot import features
 from bispectral_ot.errors import InputError
+from bispectral_ot.features.kernels import ROUNDING
 from bispectral_ot.features.local_bispectrum import Ladder
 from bispectral_ot.features.polar import PolarFields, PolarSampler
-from bispectral_ot.features.products import ROUNDING
 from bispectral_ot.torch.transport import check_tensor
 from bispectral_ot.transformer import BatchTransformer
 
@@ -196,7 +196,7 @@ class GlobalBispectrum(Invariant):
         self.keep(inside=fields.inside, ring_weights=transformer._ring_weights)
         self.parts = [(part.n_real, f"part{number}") for number, part in enumerate(transformer._parts)]
         for (_, name), part in zip(self.parts, transformer._parts, strict=True):
-            self.keep(**{name: np.stack(part.positions)})
+            self.keep(**{name: part.positions})
         self.n_intensity = sum(len(part.weights) for part in transformer._parts[:2])
         self.keep(product_weights=transformer.product_weights_)
         self.mirrors = self.settings["symmetry"] != "rotation"

@@ -1,6 +1,11 @@
-"""Compiled loops of local bispectra: planes with a margin of zeros, one image at a time, so that all stays in cache.
+"""Compiled loops of the features: products and norms of coefficients, edges, and local filters.
 
-Planes are walked as one flat stretch of memory, margins between rows included, which the compiler can vectorize.
+They release the interpreter lock. A transformer and its copy from a file must give the same bits, but two compilations
+of a kernel (read-only arrays get one of their own) may differ in what fast maths makes of float32 products: products
+have none, norms are summed in float64, and complex products are written out.
+
+Local filters work on planes with a margin of zeros, one image at a time, so that all stays in cache. Planes are walked
+as one flat stretch of memory, margins between rows included, which the compiler can vectorize.
 """
 
 from __future__ import annotations
@@ -11,11 +16,113 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bispectral_ot.compiled import njit
-from bispectral_ot.features.products import FAST, TINY, add_edges
 
 Plane = NDArray[np.float32]
 Index = NDArray[Any]
 MARGIN = 2  # zeros around a plane: as far as the filters reach
+# Products of float32 spectra carry errors of about 1e-7 of the largest one: a smaller norm is only rounding.
+ROUNDING = 1e-6
+# Sums may be reordered, and divisions do not check for zero: only then does the compiler use vector instructions.
+FAST: dict[str, Any] = {
+    "nogil": True,
+    "cache": True,
+    "error_model": "numpy",
+    "fastmath": {"contract", "reassoc", "nsz", "arcp"},
+}
+# Added to squares before roots: far below the rounding of any response, and keeps quotients finite.
+TINY = np.float32(1e-20)
+
+
+@njit(nogil=True, cache=True)
+def multiply(values: NDArray[np.complex64], factors: Index, n_real: int, out: Plane) -> None:
+    """Write products of two or three of the values (n, n_values) of every row, real parts and then imaginary parts.
+
+    ``factors`` (2 or 3, n_products) are the places of the factors, of which the third is optional; the first ``n_real``
+    products are real. ``out`` is (n, 2 * n_products - n_real).
+    """
+    n_products = factors.shape[1]
+    real, imag = np.empty((2, values.shape[1]), dtype=np.float32)
+    for n in range(len(values)):
+        # copied apart: the gathers below then stay in the first cache, free of complex arithmetic
+        for f in range(values.shape[1]):
+            real[f] = values[n, f].real
+            imag[f] = values[n, f].imag
+        row = out[n]
+        for t in range(n_products):
+            a, b = factors[0, t], factors[1, t]
+            x, y = real[a] * real[b] - imag[a] * imag[b], real[a] * imag[b] + imag[a] * real[b]
+            if len(factors) == 3:
+                c = factors[2, t]
+                x, y = x * real[c] - y * imag[c], x * imag[c] + y * real[c]
+            row[t] = x
+            if t >= n_real:
+                row[n_products + t - n_real] = y
+
+
+@njit(**FAST)
+def normalize_rows(rows: Plane, weights: Plane, vanishing: NDArray[np.bool_], length: float = 1.0) -> None:
+    """Bring each row to the norm ``sqrt(sum w x^2) = length``; clear and mark those whose norm is only rounding."""
+    for n in range(len(rows)):
+        row = rows[n]
+        squares = 0.0
+        for column in range(len(row)):
+            squares += weights[column] * np.float64(row[column]) ** 2
+        norm = np.sqrt(squares)
+        vanishing[n] = norm <= ROUNDING
+        factor = np.float32(0) if vanishing[n] else np.float32(length / norm)
+        for column in range(len(row)):
+            row[column] *= factor
+
+
+@njit(**FAST)
+def compress(values: NDArray[np.complex64], power: float) -> NDArray[np.complex64]:
+    """``z |z|^(power - 1)`` of rows of values, and then their conjugates: (n, 2 n_values)."""
+    exponent, m = np.float32((power - 1) / 2), values.shape[1]
+    out = np.empty((len(values), 2 * m), dtype=np.complex64)
+    for n in range(len(values)):
+        for i in range(m):
+            z = values[n, i]
+            squares = z.real * z.real + z.imag * z.imag
+            factor = squares**exponent if squares > 0 else np.float32(0)
+            out[n, i] = complex(z.real * factor, z.imag * factor)
+            out[n, m + i] = complex(z.real * factor, -z.imag * factor)
+    return out
+
+
+@njit(**FAST)
+def edge_fields(across: Plane, down: Plane, out: Plane) -> None:
+    """Gradients (n, channels, pixels) to their edge fields (n, 5, pixels), added up over channels."""
+    out[:] = 0
+    scratch = np.empty((3, across.shape[2]), dtype=np.float32)
+    for n in range(len(across)):
+        for channel in range(across.shape[1]):
+            add_edges(across[n, channel], down[n, channel], scratch, out[n])
+
+
+@njit(**FAST)
+def add_edges(across: Plane, down: Plane, scratch: Plane, out: Plane) -> None:
+    """Add ``m^(1/2)`` times 1, cos 2p, sin 2p, cos 4p, sin 4p to ``out`` (5, pixels), ``m e^{ip}`` the gradient."""
+    roots, cosines, sines = scratch[0], scratch[1], scratch[2]
+    strength, cos2, sin2, cos4, sin4 = out[0], out[1], out[2], out[3], out[4]
+    # one result a loop: the compiler checks for overlaps of a few arrays only
+    for p in range(len(across)):
+        roots[p] = np.sqrt(np.sqrt(across[p] * across[p] + down[p] * down[p]))
+    for p in range(len(across)):
+        dx, dy = across[p], down[p]
+        cosines[p] = (dx * dx - dy * dy) / (dx * dx + dy * dy + TINY)
+    for p in range(len(across)):
+        dx, dy = across[p], down[p]
+        sines[p] = np.float32(2) * dx * dy / (dx * dx + dy * dy + TINY)
+    for p in range(len(roots)):
+        strength[p] += roots[p]
+    for p in range(len(roots)):
+        cos2[p] += roots[p] * cosines[p]
+    for p in range(len(roots)):
+        sin2[p] += roots[p] * sines[p]
+    for p in range(len(roots)):
+        cos4[p] += roots[p] * (cosines[p] * cosines[p] - sines[p] * sines[p])
+    for p in range(len(roots)):
+        sin4[p] += np.float32(2) * roots[p] * sines[p] * cosines[p]
 
 
 @njit(**FAST)
