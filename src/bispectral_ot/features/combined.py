@@ -28,7 +28,7 @@ _WHITENING, _MOTION = 0.75, 1000.0
 _SHIFT, _SCALES = 0.125, (0.6, 1.4)  # random motions: shifts by this fraction of the width, range of scales
 _NEIGHBOURS = 5
 _MOST_COMPONENTS = 1024  # of the coupled part
-_KEPT_VARIANCE = 0.99  # of the whole row: directions of least variance are left out
+_KEPT_VARIANCE = 0.97  # of the whole row: directions of least variance are left out
 # The coupled part weighs as much as the local one where it explains this many times as much of it as it leaves open.
 _EVEN_ODDS, STEEPNESS, _WEIGHTS = 4.2, 3, (0.05, 8.0)
 
@@ -47,7 +47,7 @@ class CombinedBispectrum(BatchTransformer):
       the weight is ``(e / (1 - e) / 4.2)^3``, within 1/20 and 8. Where shapes lie on a background, e is high;
       on textures it is small, since nothing has a place of its own.
 
-    Directions of least variance are left out, 1 % in all.
+    Directions of least variance are left out, 3 % in all.
 
     Parameters
     ----------
