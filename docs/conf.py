@@ -17,7 +17,7 @@ sys.path.insert(0, str(DOCS))  # site_pages
 sys.path.insert(0, str(DOCS.parent))  # studies
 sys.path.insert(0, str(DOCS.parent / "src"))
 
-from site_pages import write_reference, write_verbs  # noqa: E402
+from site_pages import write_commands, write_reference  # noqa: E402
 
 from bispectral_ot import __version__  # noqa: E402
 
@@ -120,7 +120,7 @@ def setup(app: Any) -> None:
     generated = DOCS / "_generated"
     generated.mkdir(exist_ok=True)
     write_reference(DOCS.parent / "src" / "bispectral_ot" / "__init__.pyi", generated / "reference.md")
-    write_verbs(generated / "verbs.md")
+    write_commands(generated / "commands.md")
     app.connect("source-read", for_the_site)
     app.connect("autodoc-skip-member", skip_defaults)
     app.connect("autodoc-process-docstring", list_attributes, priority=400)  # before napoleon

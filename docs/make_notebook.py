@@ -17,8 +17,8 @@ CELLS = (
         _MARKDOWN,
         """# bispectral-ot in a notebook
 
-Match two sets of images up to rotation, look at the result, and measure how far sets are apart. Everything here runs
-offline, in seconds, on the digits that come with scikit-learn.""",
+Match two sets of images up to rotation, look at the result, and measure distances between sets. Everything runs offline
+in seconds, on the digits of scikit-learn.""",
     ),
     (
         _CODE,
@@ -29,8 +29,8 @@ digits""",
     ),
     (
         _MARKDOWN,
-        """Take two disjoint halves, and turn every image of the one by a random angle. Then match it with the other. A
-match shows its figures, some sources with their best targets, and where each class went.""",
+        """Take two disjoint halves, rotate the images of one of them by random angles, and match it with the other. A
+notebook shows the main figures of a match, some sources with their best targets, and the confusion matrix.""",
     ),
     (
         _CODE,
@@ -42,39 +42,39 @@ match""",
     (
         _CODE,
         """kept = bot.class_preservation(match)
-print(f"{kept.accuracy:.0%} of the turned digits were matched with their own class")""",
+print(f"{kept.accuracy:.0%} of the rotated digits were matched with their own class")""",
     ),
-    (_MARKDOWN, "Drawings come as matplotlib axes, to go on with: titles, sizes, files."),
+    (_MARKDOWN, "`plot` returns matplotlib axes."),
     (
         _CODE,
         """%matplotlib inline
 axes = match.plot(n=4)
-axes.set_title("turned digits and their best matches");""",
+axes.set_title("rotated digits and their best matches");""",
     ),
     (_CODE, """match.plot("classes");"""),
     (
         _MARKDOWN,
-        """The targets give their labels to the sources. `to_check` lists those to check first; the plan itself is
-never formed, but can be read.""",
+        """Labels are transferred from the targets to the sources. `to_check` lists those to check by hand. The transport
+plan is never formed, but its rows can be computed.""",
     ),
     (
         _CODE,
         """print(match.labels()[["label", "probability"]].head())
 print("expected accuracy", match.expected_accuracy())
-print(len(match.to_check(0.99)), "of", len(source), "labels to check so that 99 % are right")
+print(len(match.to_check(0.99)), "of", len(source), "labels to check to have 99 % correct")
 match.coupling""",
     ),
     (
         _MARKDOWN,
-        """**How far apart are sets?** 0 for a set and itself, and next to each distance what two samples of one
-population would give. Other digits are far away; turned ones are not, as rotation is not seen.""",
+        """**How far apart are sets?** The distance is 0 between a set and itself. `reference` is the distance expected
+between two samples of one population. Other digits are far away; rotated ones are not.""",
     ),
     (
         _CODE,
         """low, high = digits.select(digits.labels < 5), digits.select(digits.labels >= 5)
 first, second = bot.split_halves(low, per_class=40, seed=0)
 comparison = bot.compare(
-    {"0 to 4": first, "0 to 4, turned": bot.rotate_randomly(second, seed=1), "5 to 9": high.select(slice(0, 200))},
+    {"0 to 4": first, "0 to 4, rotated": bot.rotate_randomly(second, seed=1), "5 to 9": high.select(slice(0, 200))},
     symmetry="rotation",
 )
 comparison""",

@@ -1,4 +1,4 @@
-"""Pages that are made from the package itself: the public names, and the program's verbs from their help texts."""
+"""Pages made from the package itself: the public names, and the commands from their help texts."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ import typer
 import bispectral_ot
 from bispectral_ot.cli.main import app
 
-# What each room of the package is for; the public names of a room stand in __init__.pyi.
+# Section titles of the packages; their public names stand in __init__.pyi.
 ROOMS = {
     "matching": "Match two sets",
     "comparing": "Compare sets",
     "datasets": "Read and prepare images",
-    "features": "Features that ignore a symmetry",
+    "features": "Invariant features",
     "report": "Runs",
     "costs": "Distances between features",
     "transport": "Solve the transport problem",
     "runtime": "Progress",
     "errors": "Errors and warnings",
 }
-# Not at the top of the package, but what a user meets: results, and features for other symmetries.
+# Public, but not at the top of the package: results, and features for other symmetries.
 FURTHER = {
     "matching": (
         "matching.results.TopMatches",
@@ -63,14 +63,14 @@ PROGRAM = "bispectral-ot"
 
 
 def public_names(stub: Path) -> dict[str, list[str]]:
-    """The public names of each room, as ``__init__.pyi`` lists them."""
+    """Public names of each package, as ``__init__.pyi`` lists them."""
     text = stub.read_text(encoding="utf-8")
     statements = re.findall(r"from \.(\w+) import \((.*?)\)", text, re.DOTALL)
     return {room: re.findall(r"(\w+) as \1", names) for room, names in statements}
 
 
 def write_reference(stub: Path, page: Path) -> None:
-    """A summary of the public names, room by room; Sphinx makes a page of each."""
+    """Summary of the public names by package; Sphinx makes a page of each."""
     listed = public_names(stub)
     missing = set(listed) - set(ROOMS) - {"_version"}
     if missing:
@@ -78,9 +78,8 @@ def write_reference(stub: Path, page: Path) -> None:
     lines = [
         "# Reference",
         "",
-        "Every public name, with the problem it solves, its shapes, and an example that the tests run. Names of the",
-        "first list of a section are at the top of the package: `import bispectral_ot as bot; bot.match(...)`. The",
-        "others are results, or imported from where their page says.",
+        "Names in the first list of a section are at the top of the package: `import bispectral_ot as bot; bot.match(...)`.",
+        "The others are results, or imported from the module that is shown. All examples are tested.",
         "",
     ]
     for room, title in ROOMS.items():
@@ -113,34 +112,32 @@ def _find(name: str) -> Any:
     return found
 
 
-def write_verbs(page: Path) -> None:
-    """A section for each verb of the program: its help text, and a table of its options."""
+def write_commands(page: Path) -> None:
+    """Section for each command: its help text, and a table of its options."""
     group: Any = typer.main.get_command(app)
     lines = [
-        "# The verbs, with all options",
+        "# All commands and options",
         "",
-        f"`{PROGRAM} VERB --help` prints what is on this page, which is made of the same texts.",
-        "",
-        "What all verbs share is on [another page](../program.md).",
+        f"The texts of `{PROGRAM} COMMAND --help`. See [command line](../program.md) for what all commands share.",
         "",
     ]
     for name, command in group.commands.items():
-        lines += _verb(f"{PROGRAM} {name}", command)
+        lines += _command(f"{PROGRAM} {name}", command)
     _write(page, lines)
 
 
-def _verb(path: str, command: Any, level: int = 2) -> list[str]:
+def _command(path: str, command: Any, level: int = 2) -> list[str]:
     lines = ["#" * level + f" `{path}`", "", *_help(command.help or "", path)]
     if hasattr(command, "commands"):
         for name, each in command.commands.items():
-            lines += _verb(f"{path} {name}", each, level + 1)
+            lines += _command(f"{path} {name}", each, level + 1)
         return lines
     shown = [each for each in command.params if not getattr(each, "hidden", False) and each.name != "help"]
     arguments = [_name(each) for each in shown if each.param_type_name == "argument"]
     usage = " ".join([path, *arguments, "[OPTIONS]"] if shown else [path])
     lines += ["```sh", usage, "```", ""]
     rows = [_option(each) for each in shown]
-    return [*lines, "| | what it is |", "|---|---|", *rows, ""] if rows else lines
+    return [*lines, "| option | description |", "|---|---|", *rows, ""] if rows else lines
 
 
 def _name(each: Any) -> str:
@@ -150,7 +147,7 @@ def _name(each: Any) -> str:
 
 
 def _help(text: str, path: str) -> list[str]:
-    """Paragraphs; those that begin with "Example:" become one block of commands, without the bare verb."""
+    """Paragraphs; those that begin with "Example:" become one block of commands, without the bare command."""
     paragraphs = [" ".join(part.replace("\b", "").split()) for part in inspect.cleandoc(text).split("\n\n")]
     examples = [part.removeprefix("Example: ") for part in paragraphs if part.startswith("Example: ")]
     examples = [example for example in examples if example != path]
@@ -177,7 +174,7 @@ def _text(text: str) -> str:
 
 
 def _write(page: Path, lines: list[str]) -> None:
-    """Write only what changed, so that Sphinx reads nothing again for nothing."""
+    """Write the page if it changed."""
     text = "\n".join(lines).rstrip() + "\n"
     if not page.exists() or page.read_text(encoding="utf-8") != text:
         page.write_text(text, encoding="utf-8")

@@ -2,12 +2,12 @@
 Match two folders
 =================
 
-Two folders of image files, one with a sub-folder for each class, one without labels and turned at random. The
-match gives the unlabelled files the names of the classes.
+Two folders of image files: one has a sub-folder per class, the other has no labels, and its images are rotated at
+random. The match labels the second folder.
 """
 
 # %%
-# First the folders: small digits from scikit-learn, written as PNG files.
+# Create the folders: small digits from scikit-learn, written as PNG files.
 import tempfile
 from pathlib import Path
 
@@ -33,14 +33,13 @@ for number, (image, label) in enumerate(zip(catalogue.images, catalogue.labels, 
     write(image, folder / "catalogue" / catalogue.classes[label] / f"{number:03d}.png")
 
 # %%
-# ``match`` takes the folders as they are. The program does the same: ``bispectral-ot match photos/ catalogue/
-# --out runs/first``.
+# ``match`` accepts folders. On the command line: ``bispectral-ot match photos/ catalogue/ --out runs/first``.
 match = bot.match(folder / "photos", folder / "catalogue")
 print(match)
 
 # %%
-# Some photos with their best targets. The figure below a target is its *share*: the part of the photo's mass
-# that goes there.
+# Some photos with their best targets. The number below a target is its *weight*: the fraction of the photo's mass
+# that goes to it.
 axes = match.plot(n=6, k=5)
 
 # %%
@@ -48,4 +47,4 @@ axes = match.plot(n=6, k=5)
 labels = match.labels().label.to_numpy()
 print(match.labels().head())
 names = np.array(photos.classes)[photos.labels]
-print(f"right: {(labels == names).mean():.0%}")
+print(f"correct: {(labels == names).mean():.0%}")

@@ -1,9 +1,8 @@
 """
-Labels, and which of them to doubt
-==================================
+Which labels should I check?
+============================
 
-A transferred label comes with its share of the source's mass. The larger the share, the more often the label is
-right: so look at the smallest ones yourself.
+Every label comes with a calibrated probability. Check the least probable ones by hand.
 """
 
 import matplotlib.pyplot as plt
@@ -16,7 +15,7 @@ source = bot.rotate_randomly(source)
 match = bot.match(source, target)
 
 # %%
-# Keep only labels with at least a given probability: fewer labels, and more of them right.
+# Keep only the most probable labels: fewer labels, but more of them are correct.
 labels = match.labels()
 right = labels.label.to_numpy() == np.array(source.classes)[source.labels]
 order = np.argsort(-labels.probability.to_numpy())
@@ -26,14 +25,14 @@ accuracy = np.cumsum(right[order]) / np.arange(1, len(order) + 1)
 figure, axes = plt.subplots(figsize=(6, 3.2), layout="constrained")
 axes.plot(kept[20:], accuracy[20:])
 axes.set(
-    xlabel="part of the sources that get a label, most probable first",
-    ylabel="labels that are right",
+    xlabel="fraction of the sources that are labelled, most probable first",
+    ylabel="fraction of correct labels",
 )
 axes.grid(alpha=0.3)
 
 # %%
-# Probabilities are calibrated: their mean is the expected accuracy. ``to_check`` lists the least probable labels, as
-# many as must be checked so that 99 % of all are right.
+# The mean probability is the expected accuracy. ``to_check`` returns the labels to check by hand to have 99 % correct,
+# least probable first.
 print(f"expected {match.expected_accuracy()}, true {right.mean():.1%}")
 check = match.to_check(0.99)
 print(
@@ -41,7 +40,7 @@ print(
 )
 
 # %%
-# The least certain ones, with the two classes that compete.
+# The least certain labels, with the runner-up.
 figure, several = plt.subplots(1, 8, figsize=(8, 1.6), layout="constrained")
 for axes, index in zip(several, check, strict=False):
     axes.imshow(source.images[index], cmap="gray")

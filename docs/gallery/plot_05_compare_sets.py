@@ -1,9 +1,9 @@
 """
-Compare five sets, and test for drift
-=====================================
+Compare five sets and test for drift
+====================================
 
-Four batches of the same digits and one that has drifted: a class is missing and noise was added. One distance
-for each pair, what sampling alone would give, and a permutation test.
+Four batches of the same digits and one that has drifted: a class is missing and noise was added. ``compare`` gives a
+distance for each pair, the distance expected from sampling alone, and a permutation test.
 """
 
 import numpy as np
@@ -26,13 +26,12 @@ comparison = bot.compare(week, permutations=99)
 print(comparison)
 
 # %%
-# The distance is 0 between a set and itself. Two samples of one population are not at 0: "one population" says
-# what they would be at on average.
+# The distance is 0 between a set and itself, but not between two samples of one population: ``reference`` is the
+# average distance between such samples.
 axes = comparison.plot()
 
 # %%
-# Ten pairs are tested, so a p-value near 0.05 may well be chance. Those of friday are as small as 99 permutations
-# can show.
+# Ten pairs are tested, so a p-value near 0.05 may be due to chance. With 99 permutations the smallest p-value is 0.01.
 for pair in comparison.pairs:
     if pair.p_value is not None and pair.p_value <= 0.01:
         print(

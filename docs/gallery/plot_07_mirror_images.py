@@ -2,8 +2,8 @@
 Mirror images
 =============
 
-A mirror image of an S is no S. Whether it should count as the same is a choice: ``symmetry="rotation"`` sees
-handedness, ``"rotation-reflection"`` does not.
+The mirror image of an S is not an S. ``symmetry="rotation"`` distinguishes mirror images,
+``symmetry="rotation-reflection"`` ignores reflections.
 """
 
 import matplotlib.pyplot as plt
@@ -24,15 +24,14 @@ kept = {
 }
 
 # %%
-# The part of each class that keeps its class. Digits with a handedness (2, 5, 7) suffer if mirrored images are
-# compared up to rotations only, and the warning says that most of them find no counterpart. Digits that are their
-# own mirror image (0, 1, 8) do not mind.
+# Fraction of each class that is matched to its own class. Up to rotation only, mirrored digits without mirror symmetry
+# (2, 5, 7) are mismatched, and a warning says that the sets differ. Symmetric digits (0, 1, 8) are not affected.
 figure, several = plt.subplots(1, 2, figsize=(8, 3.3), layout="constrained", sharey=True)
 for axes, (symmetry, (plain, flipped)) in zip(several, kept.items(), strict=True):
-    axes.bar(np.arange(10) - 0.2, plain, 0.4, label="turned")
-    axes.bar(np.arange(10) + 0.2, flipped, 0.4, label="turned and mirrored")
+    axes.bar(np.arange(10) - 0.2, plain, 0.4, label="rotated")
+    axes.bar(np.arange(10) + 0.2, flipped, 0.4, label="rotated and mirrored")
     axes.set(title=symmetry, xlabel="class", xticks=range(10))
-several[0].set_ylabel("keep their class")
+several[0].set_ylabel("matched to their own class")
 figure.legend(*several[0].get_legend_handles_labels(), loc="outside upper center", ncols=2)
 for symmetry, (plain, flipped) in kept.items():
-    print(f"{symmetry:20} turned {np.mean(plain):.1%}, mirrored too {np.mean(flipped):.1%}")
+    print(f"{symmetry:20} rotated {np.mean(plain):.1%}, also mirrored {np.mean(flipped):.1%}")

@@ -2,8 +2,8 @@
 Content that is not centred
 ===========================
 
-Rotation is about the centre of an image. Where the content lies elsewhere, use
-``symmetry="rotation-translation"``: images that show something on a background are centred first.
+``symmetry="rotation"`` ignores rotations about the centre of the image. If the content is elsewhere, use
+``symmetry="rotation-translation"``: content on a background is centred first.
 """
 
 import matplotlib.pyplot as plt
@@ -12,8 +12,8 @@ import numpy as np
 import bispectral_ot as bot
 
 # %%
-# Constellations of five stars each, turned at random, somewhere in the image, in noise. All are made of the same
-# stars, so that only the arrangement tells the ten kinds apart.
+# Constellations of five equal stars at random angles and positions, with noise. The ten classes differ only in the
+# arrangement of the stars.
 KINDS = np.random.default_rng(8).uniform(-14, 14, (10, 5, 2))
 pixels = np.stack(np.mgrid[:56, :56], axis=-1)
 
@@ -43,15 +43,15 @@ for axes, index in zip(several.T.flat, range(0, 150, 7)):
     axes.set_axis_off()
 
 # %%
-# With everything in the middle, rotation is enough. With shifts, what is left of it is the part of the features that
-# sees what an image is made of, and not where.
+# For centred images, rotation is enough. For shifted images it is not: only the local features, which do not depend on
+# position, still help.
 sides = {"centred": (constellations(0, 0), constellations(0, 1)), "shifted": (source, target)}
 for symmetry in ("none", "rotation", "rotation-translation"):
     for name, both in sides.items():
         match = bot.match(*both, symmetry=symmetry)
         right = bot.class_preservation(match).accuracy
-        print(f"{symmetry:20} {name}: {right:.1%} keep their kind")
+        print(f"{symmetry:20} {name}: {right:.1%} matched to their own class")
 
 # %%
-# Sources on the left, and their best targets up to turns and shifts.
+# Sources on the left, and their best targets up to rotation and translation.
 axes = match.plot(n=5, k=5)

@@ -2,8 +2,8 @@
 Colour images of cells
 ======================
 
-Synthetic cells as a microscope shows them. A cell has no upright position, its mirror image is the same cell, and it
-is never quite in the middle. Two of the four kinds differ in nothing but the colour of their granules.
+Synthetic micrographs of cells. A cell has no upright pose, may be mirrored, and is not exactly centred. Two of the four
+classes differ only in the colour of their granules.
 """
 
 import matplotlib.pyplot as plt
@@ -15,7 +15,7 @@ KINDS = ("one nucleus", "two nuclei", "red granules", "blue granules")
 PINK, PURPLE = (
     np.array([0.08, 0.40, 0.20]),
     np.array([0.45, 0.55, 0.15]),
-)  # light that a stain takes away
+)  # light absorbed by a stain
 RED, BLUE = np.array([0.00, 0.35, 0.46]), np.array([0.60, 0.20, 0.00])
 y, x = np.mgrid[-1:1:48j, -1:1:48j]
 
@@ -56,7 +56,7 @@ for axes, image in zip(several.flat, source.images[::5], strict=True):
     axes.set_axis_off()
 
 # %%
-# Colours need no option; mirror images and shifts do. The same without colours, and by pixels:
+# Colour needs no option; reflections and translations do. Compare with grey images and with pixels:
 match = bot.match(source, target, symmetry="rotation-reflection-translation")
 grey = [bot.Dataset(side.images.mean(axis=-1), side.labels) for side in (source, target)]
 for name, each in {
@@ -64,7 +64,7 @@ for name, each in {
     "grey": bot.match(*grey, symmetry="rotation-reflection-translation"),
     "pixels": bot.match(source, target, symmetry="none"),
 }.items():
-    print(f"{name:7} {bot.class_preservation(each).accuracy:.1%} keep their kind")
+    print(f"{name:7} {bot.class_preservation(each).accuracy:.1%} matched to their own class")
 
 # %%
 # Sources with their best targets.

@@ -2,8 +2,8 @@
 Textures
 ========
 
-Grain, stripes, dots and cracks have no centre and no upright position. The default features notice that:
-products around the centre of the image get little weight, and what the image is made of gets most.
+Grain, stripes, dots and ridges have no centre and no upright pose. The default features adapt: the global part gets
+little weight, the local part most.
 """
 
 import matplotlib.pyplot as plt
@@ -50,12 +50,12 @@ for column, kind in zip(several.T, range(5), strict=True):
     column[0].set_title(KINDS[kind], fontsize=9)
 
 # %%
-# The weight of the part that knows where things lie, relative to the part that knows what they are made of.
+# The weight of the global part relative to the local part.
 match = bot.match(source, target)
-print(f"weight of what lies where: {match.feature_map.transformer.coupled_weight_:.2f}")
-print(f"keep their kind: {bot.class_preservation(match).accuracy:.1%}")
+print(f"weight of the global part: {match.feature_map.transformer.coupled_weight_:.2f}")
+print(f"matched to their own class: {bot.class_preservation(match).accuracy:.1%}")
 pixels = bot.match(source, target, symmetry="none")
-print(f"by pixels:       {bot.class_preservation(pixels).accuracy:.1%}")
+print(f"by pixels:                  {bot.class_preservation(pixels).accuracy:.1%}")
 
 # %%
 axes = match.plot("classes")

@@ -2,8 +2,8 @@
 Signals on a circle
 ===================
 
-A heart beat, a tide, a day of traffic: periodic signals that begin anywhere. The bispectrum on a circle forgets
-the beginning and nothing else.
+Heart beats, tides and daily traffic are periodic signals with an arbitrary starting point. The bispectrum on the circle
+ignores the starting point and nothing else.
 """
 
 import matplotlib.pyplot as plt
@@ -16,7 +16,7 @@ time = np.linspace(0, 2 * np.pi, 48, endpoint=False)
 
 
 def signals(per_class, shifted):
-    """Three kinds of periodic signals; the first two have the same power spectrum."""
+    """Three classes of periodic signals; the first two have the same power spectrum."""
     rows, labels = [], []
     for label, phase in enumerate((0.0, 1.6, None)):
         for _ in range(per_class):
@@ -34,10 +34,10 @@ def signals(per_class, shifted):
 figure, several = plt.subplots(1, 3, figsize=(8, 2.2), layout="constrained", sharey=True)
 for label, axes in enumerate(several):
     axes.plot(time, x[x_labels == label][:4].T, lw=1)
-    axes.set_title(f"kind {label}", fontsize=9)
+    axes.set_title(f"class {label}", fontsize=9)
 
 # %%
-# Features, a cost, a solver: every part can be used alone.
+# Features, cost and solver can be used separately.
 names = {}
 for name, transform in (
     ("raw samples", lambda rows: rows),
@@ -52,7 +52,7 @@ for name, transform in (
     print(f"{name:15} {names[name]:.1%}")
 
 # %%
-# The power spectrum cannot tell the first two kinds apart: they differ in a phase only.
+# The power spectrum cannot distinguish the first two classes: they differ only in a phase.
 figure, axes = plt.subplots(figsize=(5, 2), layout="constrained")
 axes.barh(list(names), list(names.values()))
-axes.set_xlabel("keep their kind")
+axes.set_xlabel("matched to their own class")

@@ -2,8 +2,8 @@
 Any finite group
 ================
 
-Colourings of the 24 rotations of a cube: two are the same if a rotation of the cube brings the one to the
-other. The group may be one with a name, or any product table.
+Signals on the 24 rotations of a cube: two signals are equivalent if a rotation of the cube maps one to the other. The
+group may be a named one or given by its Cayley table.
 """
 
 import matplotlib.pyplot as plt
@@ -25,7 +25,7 @@ moved = np.array(
 moved += random.normal(0, 0.02, moved.shape)
 
 # %%
-# Who belongs to whom? By raw values nobody can say; by bispectra everybody finds their own.
+# Match moved signals with the originals. By raw values this fails; by bispectra every signal finds its original.
 bispectrum = GroupBispectrum(group).fit(signals)
 figure, several = plt.subplots(1, 2, figsize=(8, 3.8), layout="constrained")
 for axes, title, transform in zip(
@@ -35,4 +35,4 @@ for axes, title, transform in zip(
     plan = bot.Sinkhorn(reg=0.01).solve(cost).rows(0, 30)
     axes.imshow(plan, cmap="Blues")
     axes.set(title=title, xlabel="signal", ylabel="moved signal")
-    print(f"{title}: {(plan.argmax(axis=1) == np.arange(30)).mean():.0%} find their own")
+    print(f"{title}: {(plan.argmax(axis=1) == np.arange(30)).mean():.0%} find their original")

@@ -2,7 +2,7 @@
 Signals on the sphere
 =====================
 
-Panoramas, planets, whole-sky maps: images by latitude and longitude that may be turned in three dimensions.
+Panoramas, planets and sky maps are images on a latitude-longitude grid that may be rotated in three dimensions.
 """
 
 import matplotlib.pyplot as plt
@@ -12,14 +12,12 @@ import bispectral_ot as bot
 from bispectral_ot.features import project_to_sphere
 
 source, target = bot.split_halves(bot.load("mnist-5k"), per_class=30)
-turned = project_to_sphere(
-    source.images, seed=0
-)  # each digit somewhere on the sphere, turned at random
+rotated = project_to_sphere(source.images, seed=0)  # each digit at a random place and angle
 upright = project_to_sphere(target.images)  # around the north pole
 
 figure, several = plt.subplots(2, 3, figsize=(8, 2.9), layout="constrained")
 for row, title, images in zip(
-    several, ("turned", "at the pole"), (turned, upright), strict=True
+    several, ("rotated", "at the pole"), (rotated, upright), strict=True
 ):
     for axes, index in zip(row, (0, 95, 215), strict=True):
         axes.imshow(images[index], cmap="gray", extent=(0, 360, 180, 0))
@@ -27,17 +25,17 @@ for row, title, images in zip(
     row[0].set_ylabel(title)
 
 # %%
-# Rows are colatitudes, columns longitudes. Without the symmetry, the warning is right: images at other places have no
-# counterpart.
+# Rows are colatitudes, columns longitudes. Without the symmetry, images at different places do not match, and a warning
+# says so.
 labels = source.labels, target.labels
 for symmetry in ("none", "so3"):
-    match = bot.match(turned, upright, symmetry=symmetry)
+    match = bot.match(rotated, upright, symmetry=symmetry)
     print(
-        f"{symmetry:5} keep their class: {bot.class_preservation(match, *labels).accuracy:.1%}"
+        f"{symmetry:5} matched to their own class: {bot.class_preservation(match, *labels).accuracy:.1%}"
     )
 
 # %%
-# Two digits, each at three places: features of the same digit fall on one line.
+# Two digits, each at three places: the features of a digit agree.
 from bispectral_ot.features import SphereBispectrum
 
 bispectrum = SphereBispectrum(lmax=10).fit(upright)
@@ -46,6 +44,8 @@ for index, colour in ((0, "C0"), (95, "C1")):
     copies = np.repeat(source.images[index : index + 1], 3, axis=0)
     features = bispectrum.transform(project_to_sphere(copies, seed=1))
     axes.plot(features[:, :40].T, color=colour, lw=1, alpha=0.6)
-    axes.plot([], color=colour, label=f"a {source.classes[source.labels[index]]}, three times")
+    axes.plot(
+        [], color=colour, label=f"a {source.classes[source.labels[index]]}, at three places"
+    )
 axes.legend()
 axes.set(xlabel="column", ylabel="SO(3) bispectrum")

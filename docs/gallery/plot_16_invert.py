@@ -2,8 +2,8 @@
 Invert a bispectrum
 ===================
 
-The bispectrum loses the shift and nothing else: the signal comes back from it. The power spectrum, with the
-same magnitudes and no phases, does not determine it.
+The bispectrum only loses the shift: the signal can be recovered from it. The power spectrum has no phases and does not
+determine the signal.
 """
 
 import matplotlib.pyplot as plt
@@ -20,11 +20,11 @@ signal = (
 )
 
 bispectrum = bot.CyclicBispectrum(coefficients="selective", normalize=False).fit(signal[None])
-features = bispectrum.transform(np.roll(signal, 17)[None])  # of the shifted signal
+features = bispectrum.transform(np.roll(signal, 17)[None])  # features of the shifted signal
 found = bispectrum.invert(features)[0]
 
 # %%
-# Signal and inverse agree up to a shift, which is found by trying all of them.
+# The recovered signal agrees with the original up to a shift.
 shifts = [abs(np.roll(found, shift) - signal).max() for shift in range(64)]
 print(f"largest difference: {min(shifts):.1e}, at a shift of {np.argmin(shifts)}")
 

@@ -1,9 +1,9 @@
 """
-The paper's Figure 1: what turning does to distances
-====================================================
+Figure 1 of the paper: distances between rotated copies
+=======================================================
 
-Some digits, each turned by many angles, laid out on a plane by their distances. By pixels the copies of a digit
-scatter; by bispectra they fall together.
+Six digits, each rotated by many angles, mapped to the plane by their distances. By pixels the copies of a digit are
+scattered; by bispectra they nearly coincide.
 """
 
 import matplotlib.pyplot as plt
@@ -18,21 +18,21 @@ from bispectral_ot.report.scaling import scale_to_plane
 digits = bot.load("mnist-5k")
 chosen = digits.select([np.flatnonzero(digits.labels == c)[3] for c in range(6)])
 angles = np.arange(0, 360, 18)
-turned = np.concatenate(
+rotated = np.concatenate(
     [rotate(chosen.images[k : k + 1].repeat(len(angles), 0), angles).images for k in range(6)]
 )
 labels = np.repeat(np.arange(6), len(angles))
 
 # %%
-# Multidimensional scaling of the distances; a point is an image, a colour is a digit.
+# Multidimensional scaling of the distances. Each point is an image, each colour a digit.
 figure, several = plt.subplots(1, 3, figsize=(10, 3.6), layout="constrained")
 for axes, title, features in zip(
     several,
-    ("pixels", "ring bispectra (the paper's)", "coupled bispectra"),
+    ("pixels", "ring bispectra (the paper's)", "global bispectra"),
     (Pixels(), bot.RingBispectrum(), bot.GlobalBispectrum()),
     strict=True,
 ):
-    rows = features.fit_transform(turned)
+    rows = features.fit_transform(rotated)
     rows = rows * np.sqrt(getattr(features, "feature_weights_", 1.0))
     distances = squareform(pdist(rows))
     plane, _ = scale_to_plane(distances)
@@ -40,4 +40,6 @@ for axes, title, features in zip(
     axes.set(title=title, xticks=[], yticks=[], aspect="equal")
     same = labels[:, None] == labels
     ratio = distances[same & (distances > 0)].mean() / distances[~same].mean()
-    print(f"{title}: copies of a digit are at {ratio:.2f} of the distance to other digits")
+    print(
+        f"{title}: distance between copies of a digit: {ratio:.2f} of the distance to other digits"
+    )

@@ -2,8 +2,8 @@
 A Dask cluster on this machine
 ==============================
 
-The same call on a cluster: ``client=`` takes a ``distributed.Client``. Here its workers are threads of this
-process; the address of a scheduler elsewhere works the same way, and the result is the same.
+``client=`` takes a ``distributed.Client``. Here the workers are threads of this process; a remote scheduler works the
+same way. The result is that of a match without a cluster.
 """
 
 import matplotlib.pyplot as plt
@@ -37,7 +37,7 @@ figure, axes = plt.subplots(figsize=(3.4, 3.2), layout="constrained")
 axes.scatter(weights, far_weights, s=6)
 axes.plot([0, 1], [0, 1], "k--", lw=1)
 axes.set(
-    xlabel="share of the label, this process",
-    ylabel="share, cluster",
+    xlabel="largest weight, this process",
+    ylabel="largest weight, cluster",
     xticks=np.linspace(0, 1, 3),
 )

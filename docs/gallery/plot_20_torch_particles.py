@@ -2,8 +2,8 @@
 PyTorch: images that flow to a set
 ==================================
 
-Pixels of a batch of images are trained through a loss until the batch matches a set of digits. The invariant loss
-ignores how digits are turned; the same transport between pixels does not. Needs the extra `torch`.
+The pixels of a batch of images are optimized until the batch matches a set of digits. The invariant loss ignores the
+rotation of the digits; transport between pixels does not. Needs the extra ``torch``.
 """
 
 import matplotlib.pyplot as plt
@@ -18,7 +18,7 @@ except ModuleNotFoundError:
     print("PyTorch is not installed; this example was not run.")
 
 # %%
-# The targets are fours, each turned by an angle of its own. The particles start as upright fours, blurred by noise.
+# The targets are fours at random angles. The particles start as upright fours with noise.
 
 
 def flow(loss, start, target, steps=60):
@@ -40,8 +40,8 @@ if torch:
     torch.manual_seed(0)
     digits = bot.load("mnist-5k")
     fours = np.asarray(digits.images)[digits.labels == 4][:48] / 255
-    turned = bot.rotate_randomly(bot.Dataset(fours[:24]), seed=0).images
-    target = torch.tensor(turned, dtype=torch.float32)
+    rotated = bot.rotate_randomly(bot.Dataset(fours[:24]), seed=0).images
+    target = torch.tensor(rotated, dtype=torch.float32)
     start = torch.tensor(fours[24:], dtype=torch.float32)
     start = (start + 0.35 * torch.randn_like(start)).clamp(0, 1)
 
@@ -54,8 +54,8 @@ if torch:
     }
 
 # %%
-# With pixels the particles become the turned fours of the target. With the invariant loss they stay upright and only
-# lose their noise: no particle has to turn.
+# By pixels the particles become the rotated fours of the target. With the invariant loss they stay upright and only
+# lose their noise.
 if torch:
     figure, several = plt.subplots(4, 10, figsize=(8, 3.4), layout="constrained")
     rows = {"target": target, "start": start} | {

@@ -2,8 +2,8 @@
 PyTorch: angles and shifts by gradient
 ======================================
 
-Each image of a batch has an angle and a shift that are learned through the Sinkhorn divergence between the batch and a
-reference set. No image has a partner: the two sets are compared as a whole. Needs the extra `torch`.
+Each image of a batch has an angle and a shift, which are learned by minimizing the Sinkhorn divergence between the
+batch and a reference set. Images are not paired: the two sets are compared as a whole. Needs the extra ``torch``.
 """
 
 import matplotlib.pyplot as plt
@@ -18,11 +18,11 @@ except ModuleNotFoundError:
     print("PyTorch is not installed; this example was not run.")
 
 # %%
-# Digits of one class, turned by up to 40 degrees and shifted by up to 3 pixels.
+# Digits of one class, rotated by up to 40 degrees and shifted by up to 3 pixels.
 
 
 def moved(images, angles, shifts):
-    """Images turned counter-clockwise by angles (radians) and shifted by fractions of half a side."""
+    """Images rotated counter-clockwise by angles (radians) and shifted by fractions of half a side."""
     cosine, sine = angles.cos(), angles.sin()
     first = torch.stack([cosine, -sine, shifts[:, 0]], 1)
     second = torch.stack([sine, cosine, shifts[:, 1]], 1)
@@ -46,8 +46,8 @@ if torch:
     batch = moved(images, true_angles, true_shifts)
 
 # %%
-# The loss is between blurred pixels of the moved batch and those of the reference. What is left of the angles is mostly
-# the slant of each writer, which the reference does not fix.
+# The loss compares blurred pixels of the moved batch with those of the reference. The remaining error is mostly the
+# slant of the handwriting, which the reference does not determine.
 if torch:
     blur = torch.nn.AvgPool2d(3, stride=2)
 
@@ -66,14 +66,14 @@ if torch:
     left = torch.rad2deg(angles.detach() + true_angles)
     print(f"loss {losses[0]:.2f} -> {losses[-1]:.2f}")
     before, after = torch.rad2deg(true_angles).abs().mean(), (left - left.median()).abs().mean()
-    print(f"angles were off by {before:.0f} degrees, now by {after:.0f}")
+    print(f"mean error of the angles: {before:.0f} degrees before, {after:.0f} after")
 
 # %%
 if torch:
     figure, several = plt.subplots(3, 10, figsize=(8, 2.6), layout="constrained")
     after = moved(batch, angles, shifts).detach()
     for axes_row, name, stack in zip(
-        several, ("given", "learned", "upright"), (batch, after, images)
+        several, ("input", "learned", "upright"), (batch, after, images)
     ):
         for axes, image in zip(axes_row, stack):
             axes.imshow(image, cmap="gray")

@@ -1,9 +1,9 @@
 """
-PyTorch: a generator for turned digits
-======================================
+PyTorch: a generator for rotated digits
+=======================================
 
-A small network learns to draw digits from examples that are turned at random. Through the invariant loss it need not
-learn every turn. `compare` judges the result. Needs the extra `torch`.
+A small network learns to draw digits from examples at random angles. With the invariant loss it need not learn all
+angles. ``compare`` evaluates the result. Needs the extra ``torch``.
 """
 
 import matplotlib.pyplot as plt
@@ -18,7 +18,7 @@ except ModuleNotFoundError:
     print("PyTorch is not installed; this example was not run.")
 
 # %%
-# Examples: zeros, ones and fours, every one turned. The network maps eight random numbers to an image.
+# Examples are zeros, ones and fours at random angles. The network maps eight random numbers to an image.
 if torch:
     from bispectral_ot.torch import BispectralLoss
 
@@ -71,9 +71,9 @@ if torch:
         axes_row[0].set_ylabel(name, rotation=0, ha="right", va="center")
 
 # %%
-# So few steps and so small a network give strokes like ones; zeros and fours are only hinted at.
-# The distance of generated images to the examples, up to a turn, before and after, and that between two halves of the
-# examples: the last one is what a perfect generator would reach.
+# With so few steps and so small a network, most images are strokes like ones; zeros and fours are poor. Distances of
+# the generated images to the examples, up to rotation, before and after training. The distance between two halves of
+# the examples is what a perfect generator would reach.
 if torch:
     sets = {
         "untrained": before,

@@ -1,9 +1,9 @@
 """
-Images without counterpart
-==========================
+Find outliers
+=============
 
-The source has classes that the target lacks. ``unmatched`` finds images that are farther from the target than
-the targets are from each other.
+The source has classes that the target lacks. ``outliers`` finds images that are farther from the targets than the
+targets are from each other.
 """
 
 import matplotlib.pyplot as plt
@@ -18,26 +18,26 @@ target = target.select(np.isin(target.labels, [0, 1, 6, 7, 9]))  # no 2, 3, 4, 5
 match = bot.match(source, target)
 found = match.outliers(0.05)
 missing = ~np.isin(source.labels, [0, 1, 6, 7, 9])
-print(f"{len(found.indices)} images without counterpart")
+print(f"{len(found.indices)} outliers")
 print(f"{missing[found.indices].mean():.0%} of them are 2, 3, 4, 5 or 8")
 
 # %%
-# The score of a source is the share of targets that are at least as far from the others. Sources that do have a
-# counterpart are spread evenly between 0 and 1; the others pile up at 0.
+# The score of a source is a p-value: the fraction of targets that are at least as far from the other targets. Scores
+# of sources of known classes are spread between 0 and 1; those of new classes are near 0.
 figure, axes = plt.subplots(figsize=(6, 3), layout="constrained")
 bins = np.linspace(0, 1, 21)
 axes.hist(
     [found.scores[~missing], found.scores[missing]],
     bins,
     stacked=True,
-    label=["has one", "has none"],
+    label=["class in the target", "new class"],
 )
 axes.axvline(0.05, color="black", lw=1)
 axes.set(xlabel="score", ylabel="sources")
 axes.legend()
 
 # %%
-# The least matched images.
+# The images with the lowest scores.
 figure, several = plt.subplots(1, 10, figsize=(8, 1.2), layout="constrained")
 for axes, index in zip(several, found.indices, strict=False):
     axes.imshow(source.images[index], cmap="gray")

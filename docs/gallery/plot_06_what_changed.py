@@ -1,9 +1,9 @@
 """
-Changed, or merely turned?
-==========================
+Did the content change, or only the pose?
+=========================================
 
-Two sets differ pixel by pixel. Did their content change, or were the images only moved? The symmetry tests
-allow for one change after the other.
+Two sets of images have different pixels. Did the content change, or were the images only moved? The symmetry tests
+repeat a two-sample test and each time allow for another change.
 """
 
 import matplotlib.pyplot as plt
@@ -13,26 +13,26 @@ import bispectral_ot as bot
 from bispectral_ot.comparing import symmetry_tests
 
 first, second = bot.split_halves(bot.load("digits"), per_class=15)
-turned_set = bot.Dataset(np.rot90(second.images, axes=(1, 2)), name="second")
+rotated_set = bot.Dataset(np.rot90(second.images, axes=(1, 2)), name="second")
 other = bot.Dataset(second.images[second.labels < 3], name="other")
 first = bot.Dataset(first.images, name="first")
 
 # %%
-# All images of the one set were turned by 90 degrees.
-turned = symmetry_tests(first, turned_set)
-print(turned.sentence)
+# All images of one set were rotated by 90 degrees.
+rotated = symmetry_tests(first, rotated_set)
+print(rotated.sentence)
 
 # %%
-# The other set has the digits 0, 1 and 2 only.
+# The other set only has the digits 0, 1 and 2.
 different = symmetry_tests(first, other)
 print(different.sentence)
 
 # %%
-# The p-values behind these sentences.
+# The p-values.
 figure, axes = plt.subplots(figsize=(6.5, 2.8), layout="constrained")
-names = list(turned.p_values)
+names = list(rotated.p_values)
 places = np.arange(len(names))
-axes.bar(places - 0.2, [turned.p_values[name] for name in names], 0.4, label="turned")
+axes.bar(places - 0.2, [rotated.p_values[name] for name in names], 0.4, label="rotated")
 axes.bar(places + 0.2, [different.p_values[name] for name in names], 0.4, label="other digits")
 axes.axhline(0.05, color="black", lw=1, ls="--")
 axes.set_xticks(places, names, rotation=30, ha="right")
