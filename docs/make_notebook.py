@@ -54,8 +54,8 @@ axes.set_title("rotated digits and their best matches");""",
     (_CODE, """match.plot("classes");"""),
     (
         _MARKDOWN,
-        """Labels are transferred from the targets to the sources. `to_check` lists those to check by hand. The transport
-plan is never formed, but its rows can be computed.""",
+        """Labels are transferred from the targets to the sources. `to_check` lists those to check by hand. The
+transport plan is never formed, but its rows can be computed.""",
     ),
     (
         _CODE,

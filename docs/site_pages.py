@@ -78,8 +78,8 @@ def write_reference(stub: Path, page: Path) -> None:
     lines = [
         "# Reference",
         "",
-        "Names in the first list of a section are at the top of the package: `import bispectral_ot as bot; bot.match(...)`.",
-        "The others are results, or imported from the module that is shown. All examples are tested.",
+        "The first list of a section has names at the top of the package: `import bispectral_ot as bot; bot.match(...)`.",
+        "Others are results, or imported from the module that is shown. All examples are tested.",
         "",
     ]
     for room, title in ROOMS.items():
