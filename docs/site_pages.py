@@ -78,7 +78,7 @@ def write_reference(stub: Path, page: Path) -> None:
     lines = [
         "# Reference",
         "",
-        "The first list of a section has names at the top of the package: `import bispectral_ot as bot; bot.match(...)`.",
+        "The first list of a section has names at the top of the package: `import bispectral_ot as bot; bot.match()`.",
         "Others are results, or imported from the module that is shown. All examples are tested.",
         "",
     ]
