@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,7 +17,6 @@ from bispectral_ot.features import (
     RingBispectrum,
     ShellBispectrum,
     SphereBispectrum,
-    project_to_sphere,
 )
 from bispectral_ot.groups import (
     CyclicGroup,
@@ -28,13 +26,14 @@ from bispectral_ot.groups import (
     ProductGroup,
     SymmetricGroup,
 )
+from studies.spherical import project_to_sphere
 from studies.synthetic_shapes import synthetic_shapes
 
 Row = dict[str, Any]
 
 
 def measure(setting: Setting) -> Iterator[Table]:
-    """Features, groups from their bare tables, inversion, and signals sampled again after a rotation."""
+    """Features, groups from their bare tables, and signals sampled again after a rotation."""
     sizes = setting.sizes
     groups = {name: group for name, group in named_groups().items() if group.order <= sizes.largest_group}
     rows = feature_rows(groups, values=sizes.signal_values, lmaxes=sizes.lmax)
@@ -42,9 +41,6 @@ def measure(setting: Setting) -> Iterator[Table]:
     rows = group_rows(sizes.largest_group)
     note = "Time to find the irreps of a group from its Cayley table alone."
     yield Table("Groups from their tables", note, list(rows[0]), rows)
-    rows = inversion_rows(groups)
-    note = "Ten random signals each; the error is the largest difference from the nearest translate of the signal."
-    yield Table("Inversion of selective bispectra", note, list(rows[0]), rows)
     rows = resampling_rows(sizes.lmax)
     note = "Change of features, as a share of their norm, when a digit is put on the sphere at two places."
     yield Table("Spherical digits, resampled", note, list(rows[0]), rows)
@@ -130,35 +126,6 @@ def _group_row(table: Any) -> Row:
         "irreps (s)": seconds,
         "Clebsch-Gordan of the last one (s)": coupling,
     }
-
-
-def inversion_rows(groups: dict[str, FiniteGroup]) -> list[Row]:
-    """How many signals come back from their selective bispectra, and how exactly."""
-    rows = []
-    for name, group in groups.items():
-        signals = np.random.default_rng(3).random((10, group.order))
-        bispectrum = GroupBispectrum(group, coefficients="selective", normalize=False).fit(signals)
-        errors, refused, spent = [], 0, 0.0
-        for signal in signals:
-            start = time.perf_counter()
-            try:
-                (found,) = bispectrum.invert(bispectrum.transform(signal[None]))
-            except ValueError:
-                refused += 1
-                continue
-            spent += time.perf_counter() - start
-            moved = np.array([group.translate(found, element) for element in range(group.order)])
-            errors.append(float(np.abs(moved - signal).max(axis=1).min()))
-        rows.append(
-            {
-                "group": name,
-                "recovered": len(errors),
-                "refused as nearly singular": refused,
-                "largest error": max(errors, default=None),
-                "s per signal": spent / max(1, len(errors)),
-            }
-        )
-    return rows
 
 
 def resampling_rows(lmaxes: tuple[int, ...]) -> list[Row]:

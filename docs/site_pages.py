@@ -47,7 +47,6 @@ FURTHER = {
         "features.PolarSpectrum",
         "features.SphereBispectrum",
         "features.ShellBispectrum",
-        "features.project_to_sphere",
         "features.Pixels",
         "groups.FiniteGroup",
         "groups.CyclicGroup",

@@ -18,11 +18,11 @@ from bispectral_ot.errors import InputError
 from bispectral_ot.features import choose_features
 from bispectral_ot.files import write_json, write_text
 from bispectral_ot.groups.shells import ShellBispectrum
-from bispectral_ot.groups.sphere import project_to_sphere
 from studies.cells import Cell, CellStore, Config
 from studies.markdown import markdown_table
 from studies.paper import DATASET_TITLES, METRIC_TITLES
 from studies.preset import check_names, checksum, load_labelled, measure
+from studies.spherical import project_to_sphere
 from studies.synthetic_shapes import synthetic_shapes
 
 SETTINGS = ("turned", "baseline")

@@ -88,9 +88,3 @@ def triple_correlation_bispectrum(
         for b in range(group.order):
             total += correlation[a, b] * np.kron(group.irreps[r][a], group.irreps[s][b])
     return total
-
-
-def is_translate(group: FiniteGroup, first: NDArray[np.float64], second: NDArray[np.float64]) -> bool:
-    """Whether some element moves one signal to the other."""
-    moved = (group.translate(first, element) for element in range(group.order))
-    return any(np.allclose(candidate, second, atol=1e-6) for candidate in moved)

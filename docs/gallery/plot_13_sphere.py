@@ -9,7 +9,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import bispectral_ot as bot
-from bispectral_ot.features import project_to_sphere
+from studies.spherical import project_to_sphere
 
 source, target = bot.split_halves(bot.load("mnist-5k"), per_class=30)
 rotated = project_to_sphere(source.images, seed=0)  # each digit at a random place and angle

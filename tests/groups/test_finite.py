@@ -108,18 +108,14 @@ def test_translations_multiply_the_coefficients():
 
 
 def test_relations_of_named_groups():
-    group = DihedralGroup(5)
     turn, mirror = 1, 5
-    assert group.elements[group.table[turn, mirror]] == "r1s"
-    assert group.elements[group.table[mirror, turn]] == "r4s"
+    assert DihedralGroup(5).table[[turn, mirror], [mirror, turn]].tolist() == [1 + 5, 4 + 5]  # r s and r^4 s
     cube = OctahedralGroup()
     for a, b in [(3, 17), (8, 5)]:
         np.testing.assert_array_equal(cube.matrices[cube.table[a, b]], cube.matrices[a] @ cube.matrices[b])
-    np.testing.assert_allclose(cube.irreps[3], cube.matrices)
-    assert len(set(cube.elements)) == 24
-    permutations = SymmetricGroup(3)
-    p, q = permutations.elements.index("120"), permutations.elements.index("102")
-    assert permutations.elements[permutations.table[p, q]] == "210"  # x -> p[q[x]]
+    symmetric = SymmetricGroup(3)
+    p, q, product = (symmetric.permutations.tolist().index(each) for each in ([1, 2, 0], [1, 0, 2], [2, 1, 0]))
+    assert symmetric.table[p, q] == product  # x -> p[q[x]]
     assert sorted(map(len, example("S_4").conjugacy_classes)) == [1, 3, 6, 6, 8]  # cycle types
     _, i, j, k, minus_one, *_ = range(8)
     table = quaternion_table()
@@ -141,16 +137,14 @@ def changed(table, place, value):
         (lambda: DihedralGroup(2.5), "integer"),
         (lambda: SymmetricGroup(7), "5,040 elements"),
         (lambda: ProductGroup(), "at least one group"),
-        (lambda: FiniteGroup.from_table([[0]], elements=["e", "a"]), "2 element names"),
-        (lambda: FiniteGroup.from_table([[0, 1], [1]]), "different lengths"),
+        (lambda: FiniteGroup.from_table([[0, 1], [1]]), "square matrix"),
         (lambda: FiniteGroup.from_table(np.zeros((2, 3), dtype=int)), r"square matrix.*\(2, 3\)"),
-        (lambda: FiniteGroup.from_table([[0, 0.5], [1, 0]]), "which are integers"),
+        (lambda: FiniteGroup.from_table([[0, 0.5], [1, 0]]), "element numbers; got float64"),
         (lambda: FiniteGroup.from_table(changed(CyclicGroup(4).table, (2, 3), 7)), r"closure fails: table\[2, 3\] = 7"),
         (lambda: FiniteGroup.from_table([[1, 0], [1, 0]]), "no identity"),
         (lambda: FiniteGroup.from_table([[0, 0, 0], [0, 1, 2], [0, 2, 1]]), "element 0 has no inverse"),
         (lambda: CyclicGroup(3).fourier(np.zeros(4)), "3 values"),
         (lambda: CyclicGroup(3).inverse_fourier([np.ones((1, 1))] * 2), "one array per irrep"),
-        (lambda: DihedralGroup(3).inverse_fourier([np.ones((1, 1))] * 3), r"\(2, 2\)"),
         (lambda: CyclicGroup(3).translate(np.zeros(3), 3), "from 0 to 2, got 3"),
         (lambda: DihedralGroup(4).clebsch_gordan(0, 5), "irrep .* from 0 to 4, got 5"),
     ],

@@ -96,17 +96,11 @@ def test_volumes_may_be_turned_moved_and_made_brighter():
     volume = np.zeros((16, 16, 16))
     volume[4:12, 4:7, 5:9] = 1
     volume[4:7, 4:13, 5:8] = 2
-    shells = ShellBispectrum(scale=False).fit([volume])
+    shells = ShellBispectrum().fit([volume])
     features = shells.transform([volume])
     quarter, padded = np.rot90(volume, axes=(1, 2)), np.pad(volume, ((0, 0), (3, 1), (0, 5)))
     for moved in (quarter, np.roll(volume, 2, axis=2), padded, 7 * volume + 3):
         assert change(shells.transform([moved]), features) < 1e-5
-    large = shells.transform([np.kron(volume, np.ones((2, 2, 2)))])
-    assert change(large, features) > 0.05
-    assert (
-        change(ShellBispectrum().fit([volume]).transform([1.5 * quarter]), ShellBispectrum().fit_transform([volume]))
-        < 1e-5
-    )
 
 
 def test_handedness_is_seen_by_the_bispectrum_only():

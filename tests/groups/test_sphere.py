@@ -6,8 +6,9 @@ from scipy.spatial.transform import Rotation
 
 from bispectral_ot.errors import DataWarning, InputError
 from bispectral_ot.groups.harmonics import equiangular_grid, real_harmonics
-from bispectral_ot.groups.sphere import SphereBispectrum, project_to_sphere
+from bispectral_ot.groups.sphere import SphereBispectrum
 from sphere_oracles import rotate_coefficients, slow_bispectrum
+from studies.spherical import project_to_sphere
 
 ROTATIONS = [Rotation.from_euler("ZYZ", angles) for angles in ([0.4, 1.1, -2.3], [3.0, 0.2, 0.1], [0, 3.1, 1])]
 
@@ -74,7 +75,7 @@ def test_scattered_points_scales_and_blanks():
     points = rng.standard_normal((400, 3))
     coefficients = random_coefficients(6)
     signals = coefficients @ real_harmonics(points, 6).T
-    scattered = SphereBispectrum(lmax=6, points=points, weights=rng.random(400) + 0.5).fit(signals)
+    scattered = SphereBispectrum(lmax=6, points=points).fit(signals)
     grid = SphereBispectrum(lmax=6).fit(on_grid(coefficients))
     np.testing.assert_allclose(scattered.harmonic_coefficients(signals)[:, 0], coefficients, atol=1e-10)
     assert change(scattered.transform(1e20 * signals), grid.transform(on_grid(coefficients))).max() < 1e-6
@@ -120,29 +121,13 @@ def test_really_turned_images_change_by_little():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"angle": 180}, "angle must be"),
-        ({"shape": (0, 8)}, "n_theta must be"),
-        ({"seed": 0, "rotations": ROTATIONS[0]}, "not both"),
-        ({"rotations": Rotation.identity(3)}, "3 rotations for 2 images"),
-    ],
-)
-def test_bad_projections_are_refused(arguments, message):
-    with pytest.raises(InputError, match=message):
-        project_to_sphere(np.zeros((2, 5, 5)), **arguments)
-
-
-@pytest.mark.parametrize(
     ("bispectrum", "shape", "message"),
     [
         (SphereBispectrum(lmax=4), (2, 100), "are no grid"),
         (SphereBispectrum(lmax=4), (2, 4, 8), "do not determine"),
         (SphereBispectrum(lmax=-1), (2, 8, 16), "lmax must be"),
-        (SphereBispectrum(lmax=4, weights=np.ones(3)), (2, 8, 16), "weights belong to points"),
         (SphereBispectrum(lmax=1, points=np.zeros((9, 3))), (2, 9), "not zero"),
         (SphereBispectrum(lmax=1, points=np.eye(3)), (2, 5), "5 values, but there are 3 points"),
-        (SphereBispectrum(lmax=0, points=np.eye(3), weights=[1, 1]), (2, 3), "3 positive numbers"),
     ],
 )
 def test_bad_input_is_refused(bispectrum, shape, message):

@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 from scipy.spatial.transform import Rotation
 
 from bispectral_ot.datasets import rotate
-from bispectral_ot.features import PolarSpectrum, ShellBispectrum, project_to_sphere
+from bispectral_ot.features import PolarSpectrum, ShellBispectrum
 from bispectral_ot.poses import estimate_poses, find_motions, turn_image, upright_images
 from bispectral_ot.poses.motions import wrapped
 from bispectral_ot.poses.planar import PlanarMotions
+from studies.spherical import project_to_sphere
 
 RANDOM = np.random.default_rng(0)
 

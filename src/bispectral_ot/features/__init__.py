@@ -16,7 +16,7 @@ from bispectral_ot.features.ring import RingBispectrum
 from bispectral_ot.features.translation import TranslationBispectrum
 from bispectral_ot.groups.bispectrum import CyclicBispectrum, GroupBispectrum
 from bispectral_ot.groups.shells import ShellBispectrum
-from bispectral_ot.groups.sphere import SphereBispectrum, project_to_sphere
+from bispectral_ot.groups.sphere import SphereBispectrum
 from bispectral_ot.transformer import BatchTransformer
 
 __all__ = [
@@ -50,5 +50,4 @@ __all__ = [
     "clear_encodings",
     "fit_sample",
     "list_encodings",
-    "project_to_sphere",
 ]

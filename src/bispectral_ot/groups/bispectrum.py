@@ -14,7 +14,6 @@ from bispectral_ot.engines import one_blas_thread
 from bispectral_ot.errors import InputError
 from bispectral_ot.groups.blocks import BlockSet, Columns, find_columns, full_pairs, make_blocks, selective_pairs
 from bispectral_ot.groups.finite import FiniteGroup
-from bispectral_ot.groups.inversion import invert_selective
 from bispectral_ot.groups.irreps import IntArray
 from bispectral_ot.groups.named import CyclicGroup
 from bispectral_ot.transformer import VANISHING, BatchTransformer, columns_table, take_out_sizes, write_scaled
@@ -38,7 +37,7 @@ class GroupBispectrum(BatchTransformer):
     coefficients : {"full", "selective"}
         All pairs (r, s), of the order of ``|G|^2`` numbers; or ``B[0, s]`` and ``B[r, s]`` for all s and the few r that
         distinguish the elements of the group, of the order of ``|G|`` numbers, which determine a signal with
-        invertible ``F_rho`` up to the group and can be inverted (after Mataigne et al. 2024).
+        invertible ``F_rho`` up to the group (after Mataigne et al. 2024).
     normalize : bool
         Divide each bispectrum by its L2 norm, which removes the scale of the signal.
 
@@ -56,9 +55,6 @@ class GroupBispectrum(BatchTransformer):
     """
 
     _accepts_images = False
-    _degree = 3  # of the columns in the signal
-    group_: FiniteGroup
-    blocks_: BlockSet
     columns_: Columns
     _kept_blocks: BlockSet
     _positions: IntArray
@@ -82,9 +78,9 @@ class GroupBispectrum(BatchTransformer):
     def _tabulate(self, group: FiniteGroup) -> tuple[NDArray[np.void], NDArray[np.float32]]:
         """Blocks and distinct columns; index map and weights."""
         selective = check_choice("coefficients", self.coefficients, ("full", "selective")) == "selective"
-        self.group_, self._fourier_matrix = group, group.fourier_matrix[group.inverse]
+        self._fourier_matrix = group.fourier_matrix[group.inverse]
         with one_blas_thread():
-            self.blocks_ = blocks = make_blocks(group, self._selective_pairs() if selective else full_pairs(group))
+            blocks = make_blocks(group, self._selective_pairs() if selective else full_pairs(group))
         labels = blocks.labels
         probes = blocks.entries(np.random.default_rng(0).standard_normal((3, group.order)) @ self._fourier_matrix)
         self.columns_ = columns = find_columns(probes, blocks.counts, group.dimensions[labels[2]].astype(float))
@@ -93,7 +89,7 @@ class GroupBispectrum(BatchTransformer):
         return columns_table(**fields, part=columns.part), columns.counts.astype(np.float32)
 
     def _selective_pairs(self) -> IntArray:
-        return selective_pairs(self.group_)
+        return selective_pairs(self.group)
 
     def _scratch_per_row(self) -> int:
         return 16 * (2 * self.n_features_in_ + 5 * len(self._kept_blocks.block_of) + self.n_features_out_)
@@ -101,39 +97,9 @@ class GroupBispectrum(BatchTransformer):
     def _fill(self, rows: NDArray[Any], out: NDArray[np.float32]) -> int:
         coefficients = rows.astype(np.float64) @ self._fourier_matrix
         sizes = take_out_sizes(coefficients)
-        values = self._values(coefficients)
-        return write_scaled(values, out, self.feature_weights_, sizes, degree=self._degree, normalize=self.normalize)
-
-    def _values(self, coefficients: NDArray[np.complex128]) -> NDArray[np.float64]:
-        """Columns from Fourier coefficients (n, order)."""
         entries = self._kept_blocks.entries(coefficients)[:, self._positions]
-        values: NDArray[np.float64] = np.where(self.columns_.part, entries.imag, entries.real)
-        return values * self.columns_.scale
-
-    def invert(self, features: ArrayLike) -> NDArray[np.float64]:
-        """Signals (n, order) with the given selective bispectra (n, columns), each up to the action of the group.
-
-        With ``normalize=True`` a signal is also divided by the cube root of the norm of its bispectrum. An InputError
-        names an ``F_rho`` that is zero or nearly singular: the signal is then not determined.
-        """
-        check_is_fitted(self)
-        if self.coefficients != "selective":
-            raise InputError("only selective bispectra can be inverted; use coefficients='selective'.")
-        values = np.asarray(features, dtype=np.float64)
-        if values.ndim != 2 or values.shape[1] != self.n_features_out_ or not np.isfinite(values).all():
-            raise InputError(f"expected finite features of shape (n, {self.n_features_out_}), got {values.shape}.")
-        return self._invert(values)
-
-    def _invert(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        with one_blas_thread():
-            signals = invert_selective(
-                self.group_,
-                self.blocks_,
-                self.columns_.unfold(values),
-                columns=lambda signals: self._values(signals @ self.group_.fourier_matrix),
-                target=values,
-            )
-        return signals[:, self.group_.inverse]
+        values = np.where(self.columns_.part, entries.imag, entries.real) * self.columns_.scale
+        return write_scaled(values, out, self.feature_weights_, sizes, degree=3, normalize=self.normalize)
 
 
 class CyclicBispectrum(GroupBispectrum):
@@ -172,17 +138,30 @@ class CyclicBispectrum(GroupBispectrum):
         n = self.n_features_in_
         return np.array([(0, 0, 1), (0, 1, 1), *((1, k, 1) for k in range(1, (n + 1) // 2))][: max(1, n)])
 
-    def _invert(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """``F_0 = cbrt B[0, 0]``, ``|F_1|^2 = B[0, 1] / F_0`` and ``F_{k+1} = conj(B[1, k] / (F_1 F_k))``."""
-        n = self.n_features_in_
-        blocks = self.columns_.unfold(values)
-        spectra = np.cbrt(blocks[:, :1].real).astype(np.complex128)
+    def invert(self, features: ArrayLike) -> NDArray[np.float64]:
+        """Signals (n, length) with the given selective bispectra (n, columns), each up to a shift.
+
+        With ``normalize=True`` a signal is also divided by the cube root of the norm of its bispectrum. An InputError
+        names a Fourier coefficient that is zero: the signal is then not determined.
+        """
+        check_is_fitted(self)
+        if self.coefficients != "selective":
+            raise InputError("only selective bispectra can be inverted; use coefficients='selective'.")
+        values = np.asarray(features, dtype=np.float64)
+        if values.ndim != 2 or values.shape[1] != self.n_features_out_ or not np.isfinite(values).all():
+            raise InputError(f"expected finite features of shape (n, {self.n_features_out_}), got {values.shape}.")
+        n, table = self.n_features_in_, self.index_map_
+        pairs = np.zeros((len(values), 1 + n // 2 + n % 2), dtype=np.complex128)  # B[0, 0], B[0, 1] and B[1, k]
+        for part, unit in enumerate((1, 1j)):
+            chosen = table["part"] == part
+            pairs[:, (table["i"] + table["j"])[chosen]] += unit * values[:, chosen]
+        # F_0 = cbrt B[0, 0], |F_1|^2 = B[0, 1] / F_0 and F_{k+1} = conj(B[1, k] / (F_1 F_k))
+        spectra = np.cbrt(pairs[:, :1].real).astype(np.complex128)
         if n > 1:
             with np.errstate(divide="ignore", invalid="ignore"):  # checked below
-                spectra = np.append(spectra, np.sqrt(blocks[:, 1:2] / spectra), axis=1)
-                for block in blocks.T[2:]:
-                    following = np.conj(block / (spectra[:, 1] * spectra[:, -1]))
-                    spectra = np.append(spectra, following[:, None], axis=1)
+                spectra = np.append(spectra, np.sqrt(pairs[:, 1:2] / spectra), axis=1)
+                for pair in pairs.T[2:]:
+                    spectra = np.append(spectra, np.conj(pair / (spectra[:, 1] * spectra[:, -1]))[:, None], axis=1)
         magnitude = np.where(np.isfinite(spectra), np.abs(spectra), 0)
         vanishing = magnitude <= VANISHING * magnitude.max(axis=1, keepdims=True)
         if n > 1 and vanishing[:, : n if n > 2 else 1].any():

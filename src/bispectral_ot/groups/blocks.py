@@ -151,22 +151,13 @@ class Columns(NamedTuple):
     """Distinct real columns of a set of complex entries.
 
     Column c is the real (``part`` 0) or imaginary (1) part of entry ``entry[c]`` times ``scale[c]``, and represents
-    ``counts[c]`` unfolded numbers. ``source`` and ``sign`` (2, n_entries) give the column and the sign (0: always zero)
-    of the real and imaginary part of each entry.
+    ``counts[c]`` unfolded numbers.
     """
 
     entry: IntArray
     part: IntArray
     counts: IntArray
     scale: NDArray[np.float64]
-    source: IntArray
-    sign: NDArray[np.float64]
-
-    def unfold(self, features: NDArray[np.float64]) -> NDArray[np.complex128]:
-        """Features (n, n_columns) back to all entries (n, n_entries)."""
-        real, imaginary = (features / self.scale)[:, self.source].swapaxes(0, 1) * self.sign[:, None]
-        entries: NDArray[np.complex128] = real + 1j * imaginary
-        return entries
 
 
 def find_columns(probes: Numbers, counts: IntArray, factors: NDArray[np.float64]) -> Columns:
@@ -192,9 +183,5 @@ def find_columns(probes: Numbers, counts: IntArray, factors: NDArray[np.float64]
     shown = nonzero[np.sort(first)]
     total = np.bincount(column, np.tile(counts, 2)[nonzero])
     squares = np.bincount(column, np.tile(counts * factors, 2)[nonzero])
-    source = np.zeros(2 * n_entries, dtype=np.int64)
-    source[nonzero] = column
-    sign[nonzero] *= sign[shown][column]
     part, entry = np.divmod(shown, n_entries)
-    scale = np.sqrt(squares / total)
-    return Columns(entry, part, np.rint(total).astype(np.int64), scale, source.reshape(2, -1), sign.reshape(2, -1))
+    return Columns(entry, part, np.rint(total).astype(np.int64), np.sqrt(squares / total))

@@ -26,7 +26,6 @@ class FiniteGroup:
     order : number of elements
     identity : index of the identity
     inverse : (order,) index of the inverse of each element
-    elements : names of the elements
 
     Examples
     --------
@@ -38,26 +37,20 @@ class FiniteGroup:
     array([7, 5, 6])
     """
 
-    def __init__(self, table: IntArray, *, elements: Sequence[str] | None = None) -> None:
+    def __init__(self, table: IntArray) -> None:
         self.table = table
         self.order = len(table)
         self.identity, self.inverse = _identity_and_inverses(table)
-        self.elements = tuple(map(str, range(self.order))) if elements is None else tuple(elements)
-        if len(self.elements) != self.order:
-            raise InputError(f"{len(self.elements)} element names for a group of order {self.order}; give one each.")
 
     @classmethod
-    def from_table(cls, table: ArrayLike, *, elements: Sequence[str] | None = None) -> FiniteGroup:
+    def from_table(cls, table: ArrayLike) -> FiniteGroup:
         """Group with the Cayley table ``table[a, b]`` (index of ``a * b``); an InputError names a violated axiom."""
-        group = FiniteGroup(_check_entries(table), elements=elements)
+        group = FiniteGroup(_check_entries(table))
         _check_associative(group.table)
         return group
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(order={self.order})"
-
-    def __len__(self) -> int:
-        return self.order
 
     def __deepcopy__(self, memo: Any) -> Self:
         """Groups are immutable, so cloned estimators share them."""
@@ -125,14 +118,11 @@ class FiniteGroup:
         """All ``rho(g)``, flattened side by side: ``signal @ fourier_matrix`` is the transform of a signal."""
         return np.concatenate([irrep.reshape(self.order, -1) for irrep in self.irreps], axis=1)
 
-    def split_coefficients(self, flat: NDArray[np.complex128]) -> list[NDArray[np.complex128]]:
-        """Cut ``(..., order)`` Fourier coefficients into one ``(..., d, d)`` array per irrep."""
-        parts = np.split(flat, np.cumsum(self.dimensions**2)[:-1], axis=-1)
-        return [part.reshape(*part.shape[:-1], d, d) for part, d in zip(parts, self.dimensions, strict=True)]
-
     def fourier(self, signal: ArrayLike) -> list[NDArray[np.complex128]]:
         """Fourier transform of signals (..., order): ``F_rho = sum_g f(g) rho(g)``, one (..., d, d) array per irrep."""
-        return self.split_coefficients(self._check_signal(signal) @ self.fourier_matrix)
+        flat = self._check_signal(signal) @ self.fourier_matrix
+        parts = np.split(flat, np.cumsum(self.dimensions**2)[:-1], axis=-1)
+        return [part.reshape(*part.shape[:-1], d, d) for part, d in zip(parts, self.dimensions, strict=True)]
 
     def inverse_fourier(self, coefficients: Sequence[NDArray[np.complex128]]) -> NDArray[np.complex128]:
         """Inverse transform: ``f(g) = 1/|G| sum_rho d_rho trace(F_rho rho(g)^H)``, (..., order) complex."""
@@ -161,14 +151,12 @@ def _check_entries(table: ArrayLike) -> IntArray:
     """Cayley table as an integer array whose entries are elements."""
     try:
         array = np.asarray(table)
-    except ValueError:
+    except ValueError as error:
+        raise InputError(f"a Cayley table is a square matrix of element numbers ({error}).") from None
+    if array.ndim != 2 or array.shape[0] != array.shape[1] or array.size == 0 or array.dtype.kind not in "iu":
         raise InputError(
-            "a Cayley table is a square matrix of element numbers; got rows of different lengths."
-        ) from None
-    if array.ndim != 2 or array.shape[0] != array.shape[1] or array.size == 0:
-        raise InputError(f"a Cayley table is a square matrix of element numbers; got shape {array.shape}.")
-    if array.dtype.kind not in "iu" and not (array.dtype.kind == "f" and np.array_equal(array, np.round(array))):
-        raise InputError(f"a Cayley table holds element numbers, which are integers; got {array.dtype}.")
+            f"a Cayley table is a square matrix of element numbers; got {array.dtype} of shape {array.shape}."
+        )
     outside = np.argwhere((array < 0) | (array >= len(array)))
     if len(outside):
         a, b = outside[0]

@@ -50,8 +50,7 @@ class ProductGroup(FiniteGroup):
         for factor in self.factors:
             joined = table[:, None, :, None] * factor.order + factor.table[None, :, None, :]
             table = joined.reshape(len(table) * factor.order, -1)
-        names = product(*(factor.elements for factor in self.factors))
-        super().__init__(table, elements=[f"({', '.join(name)})" for name in names])
+        super().__init__(table)
 
     def _find_irreps(self) -> list[Irrep]:
         irreps: list[Irrep] = [np.ones((1, 1, 1), dtype=np.complex128)]
@@ -78,8 +77,7 @@ class DihedralGroup(FiniteGroup):
         self._turn, self._mirror = np.tile(np.arange(self.n), 2), np.repeat([0, 1], self.n)
         turn = (self._turn[:, None] + (-1) ** self._mirror[:, None] * self._turn) % self.n
         mirror = (self._mirror[:, None] + self._mirror) % 2
-        names = [f"r{a}" + "s" * b for a, b in zip(self._turn, self._mirror, strict=True)]
-        super().__init__(turn + self.n * mirror, elements=names)
+        super().__init__(turn + self.n * mirror)
 
     def _find_irreps(self) -> list[Irrep]:
         signs: list[NDArray[Any]] = [np.ones(self.order), (-1.0) ** self._mirror]
@@ -96,10 +94,7 @@ class DihedralGroup(FiniteGroup):
 
 
 class OctahedralGroup(FiniteGroup):
-    """O: the 24 rotations of the cube. ``matrices`` (24, 3, 3) are the rotations themselves.
-
-    Irreps: trivial (A1), sign of the permutation of the axes (A2), E, T1 (the rotation matrices), T2 = A2 (x) T1.
-    """
+    """O: the 24 rotations of the cube. ``matrices`` (24, 3, 3) are the rotations themselves."""
 
     def __init__(self) -> None:
         signed = [
@@ -110,24 +105,11 @@ class OctahedralGroup(FiniteGroup):
         self.matrices: IntArray = np.array([m for m in signed if round(float(np.linalg.det(m))) == 1])
         codes = {m.tobytes(): index for index, m in enumerate(self.matrices)}
         products = self.matrices[:, None] @ self.matrices
-        table = np.array([[codes[m.tobytes()] for m in row] for row in products])
-        names = [
-            " ".join("xyz"[np.argmax(np.abs(row))].rjust(2, "+-"[int(row.sum() < 0)]) for row in m)
-            for m in self.matrices
-        ]
-        super().__init__(table, elements=names)
-
-    def _find_irreps(self) -> list[Irrep]:
-        axes = np.abs(self.matrices)
-        sign = np.rint(np.linalg.det(axes))[:, None, None]
-        plane = np.array([[1, -1, 0], [1, 1, -2]]) / np.sqrt([[2], [6]])  # x^2 - y^2 and x^2 + y^2 - 2 z^2
-        rotations = self.matrices.astype(np.float64)
-        irreps = [np.ones((24, 1, 1)), sign, plane @ axes @ plane.T, rotations, sign * rotations]
-        return [irrep.astype(np.complex128) for irrep in irreps]
+        super().__init__(np.array([[codes[m.tobytes()] for m in row] for row in products]))
 
 
 class SymmetricGroup(FiniteGroup):
-    """S_n: all permutations of n objects, in lexicographic order; ``(p * q)(x) = p(q(x))``; n at most 6."""
+    """S_n: all ``permutations`` (n!, n), in lexicographic order; ``(p * q)(x) = p(q(x))``; n at most 6."""
 
     def __init__(self, n: int) -> None:
         self.n = check_integer("n", n, minimum=1)
@@ -139,5 +121,4 @@ class SymmetricGroup(FiniteGroup):
         self.permutations: IntArray = np.array(list(permutations(range(self.n))), dtype=np.int64)
         composed = self.permutations[:, self.permutations]  # [p, q, x] -> p(q(x))
         radix = self.n ** np.arange(self.n)[::-1]  # lexicographic order is the order of these codes
-        table = np.searchsorted(self.permutations @ radix, composed @ radix)
-        super().__init__(table, elements=["".join(map(str, p)) for p in self.permutations])
+        super().__init__(np.searchsorted(self.permutations @ radix, composed @ radix))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,8 +71,6 @@ class ShellBispectrum(BatchTransformer):
         Number of spheres, at radii evenly spaced up to twice the root mean square radius.
     lmax : int
         Highest degree of the spherical harmonics.
-    scale : bool
-        Divide each shape by its size; otherwise by the mean size of the shapes in ``fit``.
     n_samples : int
         Points drawn from a mesh; the same ones for every call.
 
@@ -88,28 +86,17 @@ class ShellBispectrum(BatchTransformer):
     """
 
     symmetries = ("so3-shapes",)
-    _learned = ("size_",)
 
-    def __init__(self, *, n_shells: int = 8, lmax: int = 8, scale: bool = True, n_samples: int = 4096) -> None:
+    def __init__(self, *, n_shells: int = 8, lmax: int = 8, n_samples: int = 4096) -> None:
         self.n_shells = n_shells
         self.lmax = lmax
-        self.scale = scale
         self.n_samples = n_samples
-
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Check the parameters and, with ``scale=False``, learn the mean size of the shapes X."""
-        check_integer("n_shells", self.n_shells, minimum=_BANDS)
-        check_integer("lmax", self.lmax, minimum=0)
-        check_integer("n_samples", self.n_samples, minimum=1)
-        shapes, self.image_shape_ = self._read(X, reset=True)
-        self.n_features_in_ = self.image_shape_[0]
-        sizes = [1.0] if self.scale else [self._points_of(*shape).size for shape in shapes]
-        self.size_ = float(np.mean(sizes)) or 1.0
-        self._set_columns(*self._prepare())
-        return self
 
     def _read(self, X: Any, *, reset: bool, first: int = 0) -> tuple[list[tuple[int, Any]], tuple[int, ...]]:
         """Numbered shapes, and the number of their coefficients."""
+        if reset:
+            for name, minimum in (("n_shells", _BANDS), ("lmax", 0), ("n_samples", 1)):
+                check_integer(name, getattr(self, name), minimum=minimum)
         if isinstance(X, np.ndarray) and not ((X.ndim == 3 and X.shape[2] == 3) or X.ndim == 4):
             raise InputError(
                 "expected shapes as an array (n, n_points, 3) or (n, depth, height, width), or as a list of them; got "
@@ -129,12 +116,10 @@ class ShellBispectrum(BatchTransformer):
     def _coefficients_of(self, number: int, shape: Any) -> NDArray[np.float64]:
         """Coefficients (2 * n_shells, (lmax + 1) ** 2) of a shape as it is and rounded."""
         centred = self._points_of(number, shape)
-        rounded = centred.rounded()
-        size = centred.size if self.scale else self.size_
-        return np.concatenate([self._on_shells(centred, size), self._on_shells(rounded, rounded.size)])
+        return np.concatenate([self._on_shells(form) for form in (centred, centred.rounded())])
 
-    def _on_shells(self, form: _Points, size: float) -> NDArray[np.float64]:
-        sums = np.zeros((self.n_shells, (self.lmax + 1) ** 2))
+    def _on_shells(self, form: _Points) -> NDArray[np.float64]:
+        sums, size = np.zeros((self.n_shells, (self.lmax + 1) ** 2)), form.size
         for start in range(0, len(form.points), _POINTS_AT_A_TIME):
             points, masses = (part[start : start + _POINTS_AT_A_TIME] for part in form)
             # position between the middles of the shells, at most the first and the last one
@@ -173,6 +158,7 @@ class ShellBispectrum(BatchTransformer):
         return centred
 
     def _prepare(self) -> tuple[NDArray[np.void], NDArray[np.float32]]:
+        self.n_features_in_ = self.image_shape_[0]
         self._first, self._second = np.triu_indices(self.n_shells)
         degree = np.arange(self.lmax + 1)[:, None]
         pairs = {"l1": degree, "l2": degree, "l3": -1, "s1": self._first, "s2": self._second, "s3": -1}

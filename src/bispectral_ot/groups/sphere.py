@@ -1,4 +1,4 @@
-"""Rotation-invariant features of signals on the sphere, and images as such signals."""
+"""Rotation-invariant features of signals on the sphere."""
 
 from __future__ import annotations
 
@@ -6,13 +6,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.ndimage import map_coordinates
-from scipy.spatial.transform import Rotation
 from sklearn.utils.validation import check_is_fitted
 
 from bispectral_ot.checks import check_integer
-from bispectral_ot.datasets.dataset import check_images
-from bispectral_ot.engines import Block, fill_rows
 from bispectral_ot.errors import InputError
 from bispectral_ot.groups.harmonics import analysis_matrix, equiangular_grid
 from bispectral_ot.groups.so3 import TripleInvariants, sphere_triples
@@ -34,8 +30,6 @@ class SphereBispectrum(BatchTransformer):
     points : array of shape (n_points, 3), optional
         Directions of the samples; a signal is then a row of n_points values. By default signals are arrays
         (n_theta, n_phi) on the equiangular grid of :func:`~bispectral_ot.groups.harmonics.equiangular_grid`.
-    weights : array of shape (n_points,), optional
-        Area that each point stands for; equal by default.
     normalize : bool
         Divide each bispectrum by its L2 norm, which removes the scale of the signal.
 
@@ -48,8 +42,8 @@ class SphereBispectrum(BatchTransformer):
     Examples
     --------
     >>> import numpy as np
-    >>> from bispectral_ot.features import SphereBispectrum, project_to_sphere
-    >>> signals = project_to_sphere(np.random.default_rng(0).random((2, 8, 8)))
+    >>> from bispectral_ot.features import SphereBispectrum
+    >>> signals = np.random.default_rng(0).random((2, 16, 32))
     >>> bispectrum = SphereBispectrum(lmax=5).fit(signals)
     >>> turned = np.roll(signals, 5, axis=2)  # about the poles
     >>> np.allclose(bispectrum.transform(turned), bispectrum.transform(signals), atol=1e-6)
@@ -63,12 +57,10 @@ class SphereBispectrum(BatchTransformer):
         *,
         lmax: int = 10,
         points: ArrayLike | None = None,
-        weights: ArrayLike | None = None,
         normalize: bool = True,
     ) -> None:
         self.lmax = lmax
         self.points = points
-        self.weights = weights
         self.normalize = normalize
 
     def _shape_of_row(self, n_columns: int) -> tuple[int, ...]:
@@ -89,10 +81,6 @@ class SphereBispectrum(BatchTransformer):
 
     def _read_points(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         if self.points is None:
-            if self.weights is not None:
-                raise InputError(
-                    "weights belong to points; the equiangular grid has its own. Give points, or no weights."
-                )
             grid, areas = equiangular_grid(*self.image_shape_[:2])
             return grid.reshape(-1, 3), areas.ravel()
         points = np.asarray(self.points, dtype=np.float64)
@@ -100,10 +88,7 @@ class SphereBispectrum(BatchTransformer):
             raise InputError(f"points must be finite directions of shape (n_points, 3), not zero; got {points.shape}.")
         if self.image_shape_[0] != len(points):
             raise InputError(f"signals have {self.image_shape_[0]} values, but there are {len(points)} points.")
-        weights = np.ones(len(points)) if self.weights is None else np.asarray(self.weights, dtype=np.float64)
-        if weights.shape != (len(points),) or not np.isfinite(weights).all() or not (weights > 0).all():
-            raise InputError(f"weights must be {len(points)} positive numbers, one per point; got {weights.shape}.")
-        return points, weights
+        return points, np.ones(len(points))
 
     def _scratch_per_row(self) -> int:
         return 8 * (2 * self.n_features_in_ + 4 * self.n_features_out_ + 4 * (2 * self.lmax + 1) ** 2)
@@ -124,67 +109,3 @@ class SphereBispectrum(BatchTransformer):
         sizes = take_out_sizes(coefficients)
         values = self.invariants_.evaluate(coefficients)
         return write_scaled(values, out, self.feature_weights_, sizes, degree=3, normalize=self.normalize)
-
-
-def project_to_sphere(
-    images: ArrayLike,
-    *,
-    shape: tuple[int, int] = (32, 64),
-    angle: float = 90.0,
-    rotations: Rotation | None = None,
-    seed: int | None = None,
-) -> NDArray[np.float32]:
-    """Stereographic projection of images onto the sphere around the north pole, sampled on the equiangular grid.
-
-    Values between pixels are interpolated bilinearly; outside the image they are 0.
-
-    Parameters
-    ----------
-    images : array of shape (n, height, width) or (n, height, width, channels)
-        Images.
-    shape : (n_theta, n_phi)
-        Size of the grid.
-    angle : float
-        Degrees from the pole to the middle of the image's edges.
-    rotations : scipy.spatial.transform.Rotation, optional
-        One rotation, or one per image, applied after the projection.
-    seed : int, optional
-        Draw a rotation for each image, uniformly from SO(3).
-
-    """
-    pixels = check_images(images, what="images")
-    n = len(pixels)
-    if not 0 < angle < 180:
-        raise InputError(f"angle must be between 0 and 180 degrees, got {angle!r}.")
-    if rotations is not None and seed is not None:
-        raise InputError("give rotations or a seed to draw them, not both.")
-    if seed is not None:
-        rotations = Rotation.random(n, rng=np.random.default_rng(seed))
-    if rotations is not None and not rotations.single and len(rotations) != n:
-        raise InputError(f"there are {len(rotations)} rotations for {n} images; give one each, or one for all.")
-    turns = np.broadcast_to((rotations or Rotation.identity()).as_matrix(), (n, 3, 3))
-    planes = pixels.reshape(*pixels.shape[:3], -1).astype(np.float32)
-    grid = equiangular_grid(*shape)[0].reshape(-1, 3)
-    out = np.empty((n, len(grid), planes.shape[3]), dtype=np.float32)
-    signals = fill_rows(_sample_on_sphere, out, block_rows=64, rows=(planes, turns), shared=(grid, angle))
-    return signals.reshape(n, *shape, *pixels.shape[3:])
-
-
-def _sample_on_sphere(
-    _block: Block,
-    planes: NDArray[np.float32],
-    turns: NDArray[np.float64],
-    grid: NDArray[np.float64],
-    angle: float,
-) -> NDArray[np.float32]:
-    """Samples (n, points, channels) of images (n, height, width, channels)."""
-    n, height, width, channels = planes.shape
-    signals = np.empty((n, len(grid), channels), dtype=np.float32)
-    for signal, image, turn in zip(signals, planes, turns, strict=True):
-        x, y, z = (grid @ turn).T  # a row times a rotation matrix is turned by its inverse
-        # the south pole is at infinity; tiny denominators only move it farther away
-        stretch = 1 / (np.maximum(1 + z, 1e-9) * np.tan(np.radians(angle) / 2))
-        where = (height - 1) / 2 - y * stretch * height / 2, (width - 1) / 2 + x * stretch * width / 2
-        for channel in range(channels):
-            signal[:, channel] = map_coordinates(image[..., channel], where, order=1)
-    return signals
