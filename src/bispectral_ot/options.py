@@ -143,15 +143,6 @@ class Options:
 _PLAIN = (type(None), bool, int, float, str)
 
 
-def _grey_level(fill: str) -> float | None:
-    if fill in ("background", "transparent"):
-        return None
-    try:
-        return float(fill)
-    except ValueError:
-        raise InputError(f"fill must be background or transparent, or a grey value, got {fill!r}.") from None
-
-
 @dataclass(frozen=True, kw_only=True)
 class FeatureOptions(Options):
     """Features and distance by which images are compared."""
@@ -241,19 +232,9 @@ class UprightOptions(Options):
     )
     features: FeatureName | Any = option(None, "Feature extractor.", shown="bispectrum of the symmetry")
     pose_neighbours: int = option(10, "Number of targets that vote on the pose of a source.", bounds=_COUNT)
-    fill: str = option(
-        "background",
-        "New corners: background (median of the border), transparent, or a grey.",
-        OUTPUT,
-        parse=_grey_level,
-    )
+    fill: float | None = option(None, "Grey value of new corners.", OUTPUT, shown="median of the border")
     expand: bool = option(False, "Enlarge the canvas so that no corner is cut off.", OUTPUT)
     include_ambiguous: bool = option(False, "Rotate images whose pose is ambiguous as well.", OUTPUT)
-
-    @property
-    def grey_level(self) -> float | None:
-        """Grey value of new corners; None for background or transparent."""
-        return _grey_level(self.fill)
 
 
 @dataclass(frozen=True, kw_only=True)

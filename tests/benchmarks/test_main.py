@@ -115,10 +115,9 @@ def test_end_to_end(measured):
 
 
 def test_group_features(measured):
-    features, groups, inversion, _ = measured("group-features")
+    features, groups, _ = measured("group-features")
     assert {row["feature"]: row["columns"] for row in features["rows"]}["O: bispectrum, full"] == 111
     assert {row["group"]: row["irreps"] for row in groups["rows"]} == {"D_4": 5, "O": 5, "S_4": 5}
-    assert all(row["recovered"] and row["largest error"] < 1e-6 for row in inversion["rows"])
 
 
 def test_coupled_costs(measured):

@@ -112,8 +112,7 @@ def test_sources_without_files_become_one_array(program, sets, tmp_path):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--fill", "white"], "fill must be background or transparent"),
-        (["--fill", "transparent"], "only files can be transparent"),
+        (["--fill", "white"], "'--fill': Input should be a valid number"),
         (["--features", "pixels"], "not rotation invariant"),
         (["--pose-neighbours", "0"], "--pose-neighbours must be an integer of at least 1"),
     ],

@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 
 import bispectral_ot as bot
+from bispectral_ot import features
 from bispectral_ot.datasets import rotate
 from bispectral_ot.poses import estimate_poses, find_motions
 from bispectral_ot.poses.calibration import LEAST_PROBABILITY, Calibration, Votes
 from bispectral_ot.poses.estimate import vote
 from bispectral_ot.poses.motions import TOLERANCE, wrapped
+from bispectral_ot.poses.planar import PlanarMotions
 
 
 @pytest.fixture(scope="module")
@@ -110,6 +112,21 @@ def test_other_symmetries_of_a_match_give_their_own_poses(symmetry):
         assert (~poses.mirrored & (np.abs(poses.angles) <= 30)).mean() > 0.6
     if symmetry == "d4":
         assert set(poses.angles) <= {-90.0, 0.0, 90.0, 180.0}
+
+
+@pytest.mark.filterwarnings("ignore::bispectral_ot.errors.DataWarning")
+@pytest.mark.parametrize("joined", [False, True])
+def test_poses_through_the_orbit_of_an_encoder(monkeypatch, joined):
+    source, target = bot.split_halves(bot.load("digits"), per_class=20)
+    degrees = np.random.default_rng(5).uniform(0, 360, len(source))
+    filters = np.random.default_rng(0).normal(size=(64, 40)) / 16
+    orbit = features.Orbit(lambda batch: np.tanh(batch[..., 0].reshape(len(batch), -1) @ filters), "C8")
+    match = bot.match(rotate(source, degrees), target, features=features.Join("bispectrum", orbit) if joined else orbit)
+    found = errors(match.poses(), degrees)
+    monkeypatch.setattr("bispectral_ot.poses.estimate.OrbitMotions", lambda spectrum, _: PlanarMotions(spectrum))
+    by_images = errors(match.poses(), degrees)
+    assert (found <= TOLERANCE).mean() >= (by_images <= TOLERANCE).mean() - 0.03 > 0.5
+    assert joined or not np.allclose(found, by_images)
 
 
 def test_a_match_without_images_says_what_to_do(turned_digits):

@@ -15,7 +15,7 @@ from bispectral_ot.cli.command import NewRun
 from bispectral_ot.cli.console import print_facts
 from bispectral_ot.cli.job import Result, run_job
 from bispectral_ot.cli.reading import SET_HELP, check_features, list_pair, read_pair
-from bispectral_ot.errors import DataWarning, InputError, warn
+from bispectral_ot.errors import DataWarning, warn
 from bispectral_ot.options import (
     ImageOptions,
     MatchOptions,
@@ -92,7 +92,7 @@ def upright(
 
     Example: bispectral-ot upright scans/ samples/ --out runs/upright
 
-    Example: bispectral-ot upright parts/ catalogue/ --fill transparent --expand --out runs/parts
+    Example: bispectral-ot upright parts/ catalogue/ --fill 255 --expand --out runs/parts
 
     Images are compared as --resize, --grey and --center say; files are rotated at their own size and colours. RUN gets
     everything that `match` writes; poses.csv (angle in degrees, counter-clockwise, probability of being within 30
@@ -184,13 +184,10 @@ class MatchTask:
         from bispectral_ot.files import whole_file
         from bispectral_ot.poses import upright_files, upright_images
 
-        level, expand, guess = placing.grey_level, placing.expand, placing.include_ambiguous
+        fill, expand, guess = placing.fill, placing.expand, placing.include_ambiguous
         if Path(self.source).is_dir():
-            fill = placing.fill if level is None else level
             return upright_files(poses, self.source, source.files, folder, fill=fill, expand=expand, guess=guess)
-        if placing.fill == "transparent":
-            raise InputError(f"{self.source} is not a folder of image files; only files can be transparent.")
-        images = upright_images(source.images, poses, fill=level, expand=expand, guess=guess)
+        images = upright_images(source.images, poses, fill=fill, expand=expand, guess=guess)
         sure = poses.found & (guess | ~poses.ambiguous)
         labels = {} if source.labels is None else {"labels": source.labels, "classes": source.classes}
         with whole_file(folder / "upright.npz") as partial, partial.open("wb") as file:

@@ -2,13 +2,12 @@
 
 from bispectral_ot.poses.estimate import Poses, estimate_poses, find_motions, practice_rows
 from bispectral_ot.poses.motions import MotionArray, Motions
-from bispectral_ot.poses.upright import check_fill, turn_image, upright_files, upright_images
+from bispectral_ot.poses.upright import turn_image, upright_files, upright_images
 
 __all__ = [
     "MotionArray",
     "Motions",
     "Poses",
-    "check_fill",
     "estimate_poses",
     "find_motions",
     "practice_rows",

@@ -17,30 +17,17 @@ _LEAST_MARGIN = np.log(1.1)  # of unambiguous poses without a calibration
 
 
 class Votes(NamedTuple):
-    """Result of a vote for each of n sources with k targets.
+    """Result of a vote for each of n sources with k targets."""
 
-    Attributes
-    ----------
-    motions : (n, q) motions that fit the targets best together
-    runner_up : (n, q) best ones that differ from them by more than the tolerance
-    fits : (n,) mean correlation with the targets, at most 1
-    widths : (n,) of the peak, in degrees; NaN for discrete motions
-    margins : (n,) logarithm of the misfit of the runner-up relative to that of the winner
-    agreement : (n,) fraction of the targets whose own best motion is the same, within the tolerance
-    support : (n,) their fraction of the weights
-    by_target : (n, k, q) best motion of each target
-    weights : (n, k) weight of each target; rows sum to 1, or to 0 where there is no target
-    """
-
-    motions: Floats
-    runner_up: Floats
-    fits: Floats
-    widths: Floats
-    margins: Floats
-    agreement: Floats
-    support: Floats
-    by_target: Floats
-    weights: Floats
+    motions: Floats  # (n, q) that fit the targets best together
+    runner_up: Floats  # (n, q) best ones that differ from them by more than the tolerance
+    fits: Floats  # (n,) mean correlation with the targets, at most 1
+    widths: Floats  # (n,) of the peak, in degrees; NaN for discrete motions
+    margins: Floats  # (n,) logarithm of the misfit of the runner-up relative to that of the winner
+    agreement: Floats  # (n,) fraction of the targets whose own best motion is the same, within the tolerance
+    support: Floats  # (n,) their fraction of the weights
+    by_target: Floats  # (n, k, q) best motion of each target
+    weights: Floats  # (n, k) of each target; rows sum to 1, or to 0 where there is no target
 
 
 @dataclass(frozen=True)

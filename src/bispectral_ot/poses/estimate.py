@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,12 +11,13 @@ from numpy.typing import NDArray
 from bispectral_ot import runtime
 from bispectral_ot.engines import Block, Threads, row_blocks
 from bispectral_ot.errors import InputError
+from bispectral_ot.features.orbit import Orbit
 from bispectral_ot.features.polar import PolarSpectrum
 from bispectral_ot.groups.shells import ShellBispectrum
 from bispectral_ot.groups.sphere import SphereBispectrum
 from bispectral_ot.poses.calibration import Calibration, Votes
 from bispectral_ot.poses.motions import TOLERANCE, Floats, Indices, MotionArray, Motions, Rows
-from bispectral_ot.poses.planar import CentredMotions, PlanarMotions, QuarterTurns, Shifts
+from bispectral_ot.poses.planar import CentredMotions, OrbitMotions, PlanarMotions, QuarterTurns, Shifts
 from bispectral_ot.poses.spatial import SpatialMotions
 
 _PRACTICE = 2000  # sources from which the calibration is learned
@@ -79,11 +79,17 @@ def find_motions(symmetry: str | None, signals: Any, transformer: Any = None) ->
     """Motions of a symmetry for signals of one size; coefficients are those of the transformer where possible."""
     if symmetry in ("rotation", "rotation-reflection"):
         own = isinstance(transformer, PolarSpectrum) and transformer.symmetry == symmetry
-        return PlanarMotions(transformer if own else PolarSpectrum(symmetry=symmetry).fit(signals[:1]))
+        spectrum = transformer if own else PolarSpectrum(symmetry=symmetry).fit(signals[:1])
+        orbits = [part for part in getattr(transformer, "parts_", [transformer]) if isinstance(part, Orbit)]
+        cyclic = [part for part in orbits if part.symmetry == symmetry == "rotation" and part.group_.order > 1]
+        return OrbitMotions(spectrum, cyclic[0]) if cyclic else PlanarMotions(spectrum)
     if symmetry in ("rotation-translation", "rotation-reflection-translation"):
         return CentredMotions(PolarSpectrum(symmetry=symmetry.removesuffix("-translation")).fit(signals[:1]))
     if symmetry == "d4":
-        return QuarterTurns(signals)
+        if signals.shape[1] != signals.shape[2]:
+            height, width = signals.shape[1:3]
+            raise InputError(f"images are {height} x {width}, but quarter turns need square ones; resize them.")
+        return QuarterTurns(PolarSpectrum(symmetry="rotation-reflection").fit(signals[:1]))
     if symmetry == "translation":
         return Shifts(signals)
     if symmetry == "so3":
@@ -117,10 +123,8 @@ def estimate_poses(
 
     Parameters
     ----------
-    motions
-        Candidates for the poses.
-    source, target
-        Signals, n and m of them.
+    motions, source, target
+        Candidates for the poses, and n and m signals.
     indices, shares
         (n, at least k) best targets of each source, best first, and their fraction of its mass; -1 is no target.
         With fewer than two there is no calibration.
@@ -131,23 +135,25 @@ def estimate_poses(
     """
     known = (indices, shares) if practice is None else practice
     voters = np.unique(np.concatenate([indices.ravel(), known[0].ravel()]))
-    voters = voters[voters >= 0]
-    if len(voters) == 0:
-        voters = np.zeros(1, dtype=np.int64)
+    voters = voters[voters >= 0] if (voters >= 0).any() else np.zeros(1, dtype=np.int64)
     local, practised = (np.where(at >= 0, np.searchsorted(voters, at), -1) for at in (indices, known[0]))
     rows = motions.coefficients(target[voters])
-    chosen, calibration = practice_rows(known[0]), Calibration(None)
+    chosen, calibration, scale = practice_rows(known[0]), Calibration(None), motions.scales[0]
     if len(chosen):
         moved, truth = motions.practice(target[known[0][chosen, 0]], seed=seed)
-        voted = _vote_in_blocks(motions, motions.coefficients(moved), rows, practised[chosen, 1:], known[1][chosen, 1:])
-        calibration = Calibration.fit(voted, motions.separation(voted.motions, truth))
-    parts = []
+        coefficients, at, trials = motions.coefficients(moved), (practised[chosen, 1:], known[1][chosen, 1:]), []
+        for each in motions.scales:
+            voted = _vote_in_blocks(motions, coefficients * each, rows * each, *at)
+            trials.append((voted, motions.separation(voted.motions, truth)))
+        best = int(np.argmax([np.mean(errors <= TOLERANCE) for _, errors in trials]))
+        calibration, scale = Calibration.fit(*trials[best]), motions.scales[best]
+    rows, parts = rows * scale, []
     for start in range(0, len(source), _BATCH):
         batch = slice(start, start + _BATCH)
-        coefficients = motions.coefficients(source[batch])
+        coefficients = motions.coefficients(source[batch]) * scale
         parts.append(_vote_in_blocks(motions, coefficients, rows, local[batch, :k], shares[batch, :k]))
         runtime.progress("poses", min(start + _BATCH, len(source)), len(source))
-    votes = _joined(parts)
+    votes = Votes(*map(np.concatenate, zip(*parts, strict=True)))
     return Poses(
         **vars(motions.by_name(votes.motions)),
         runner_up=motions.by_name(votes.runner_up),
@@ -168,14 +174,11 @@ def practice_rows(indices: Indices) -> Indices:
     return able[np.linspace(0, len(able) - 1, min(_PRACTICE, len(able))).astype(np.int64)]
 
 
-def _joined(parts: Iterable[Votes]) -> Votes:
-    return Votes(*(np.concatenate(column) for column in zip(*parts, strict=True)))
-
-
 def _vote_in_blocks(motions: Motions, source: Rows, target: Rows, indices: Indices, shares: Floats) -> Votes:
     per_source = 8 * len(motions.grid) * (indices.shape[1] + 2)
     blocks = row_blocks(len(source), block_rows=max(1, _BLOCK_BYTES // per_source))
-    return _joined(Threads().map(vote, blocks, rows=[source, indices, shares], shared=[target, motions]))
+    parts = Threads().map(vote, blocks, rows=[source, indices, shares], shared=[target, motions])
+    return Votes(*map(np.concatenate, zip(*parts, strict=True)))
 
 
 def vote(_block: Block | None, source: Rows, indices: Indices, shares: Floats, target: Rows, motions: Motions) -> Votes:
@@ -200,12 +203,13 @@ def vote(_block: Block | None, source: Rows, indices: Indices, shares: Floats, t
     agrees = motions.separation(best.motions[:, None], by_target.motions) <= TOLERANCE
     margins = np.log(np.maximum(1.0 - second.fits, _LEAST_MISFIT) / np.maximum(1.0 - best.fits, _LEAST_MISFIT))
     known = totals > 0
+    fits, widths, margins = (np.where(known[:, 0], each, np.nan) for each in (best.fits, best.widths, margins))
     return Votes(
         motions=np.where(known, best.motions, np.nan),
         runner_up=np.where(known, second.motions, np.nan),
-        fits=np.where(known[:, 0], best.fits, np.nan),
-        widths=np.where(known[:, 0], best.widths, np.nan),
-        margins=np.where(known[:, 0], margins, np.nan),
+        fits=fits,
+        widths=widths,
+        margins=margins,
         support=(agrees * weights).sum(axis=1),
         agreement=(agrees & counts).sum(axis=1) / np.maximum(counts.sum(axis=1), 1),
         by_target=np.where(counts[..., None], by_target.motions, np.nan),

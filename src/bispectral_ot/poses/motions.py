@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -19,21 +19,16 @@ _LEAST_CURVATURE = np.pi**-2  # of a peak, in inverse square radians: its width 
 
 
 class Located(NamedTuple):
-    """Best motions (..., q) near a start, their fits (correlations), and the widths of their peaks in degrees.
+    """Best motions near a start."""
 
-    The width is the distance over which a parabola at the peak falls by 1/2; NaN for discrete motions.
-    """
-
-    motions: Floats
-    fits: Floats
-    widths: Floats
+    motions: Floats  # (..., q)
+    fits: Floats  # correlations
+    widths: Floats  # degrees over which a parabola at the peak falls by 1/2; NaN for discrete motions
 
 
 @dataclass(frozen=True, eq=False)
 class MotionArray:
-    """Motions by name; None for components that the symmetry does not have.
-
-    A signal is mirrored left to right first, then turned, then moved.
+    """Motions by name: a signal is mirrored left to right, then turned, then moved; None for what a symmetry lacks.
 
     Attributes
     ----------
@@ -66,12 +61,14 @@ class Motions(ABC):
     products with several targets can be averaged: the best motion of the average fits all of them best.
 
     ``grid`` (g, q) has the motions that are tried before the best one is refined, ``identity`` the one that changes
-    nothing; ``unit`` is one degree of separation in the unit of the motions: 1, or pixels for shifts.
+    nothing; ``unit`` is one degree of separation in the unit of the motions: 1, or pixels for shifts; ``scales`` are
+    factors of the coefficients, of which the one that finds most of the known poses is taken.
     """
 
     grid: Floats
     identity: Any
     unit: float = 1.0
+    scales: Sequence[Any] = (1,)
 
     @abstractmethod
     def coefficients(self, signals: Any) -> Rows:

@@ -1,8 +1,8 @@
-"""Motions of the plane: turns with and without mirrors, cyclic shifts, both together, quarter turns."""
+"""Motions of the plane: turns (with mirrors, by an encoder, with shifts), quarter turns, cyclic shifts."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import copy
 from typing import Any
 
 import numpy as np
@@ -13,21 +13,25 @@ from bispectral_ot.compiled import njit
 from bispectral_ot.datasets.transforms import content_shifts
 from bispectral_ot.datasets.warp import border_levels, rotation_maps, shift_maps, warp
 from bispectral_ot.engines import Block, Threads, row_blocks
-from bispectral_ot.errors import InputError
+from bispectral_ot.features.orbit import Orbit
 from bispectral_ot.features.polar import PolarSpectrum
+from bispectral_ot.groups import CyclicGroup
 from bispectral_ot.poses.motions import Floats, Indices, Located, MotionArray, Motions, Rows, climb, wrapped
 
 _ANGLES_PER_FREQUENCY = 16  # of the grid: its highest point is then at the peak of the curve
 _SHIFT_BAND, _SHIFT_STEPS = 8, 32  # highest frequency in periods per side, and shifts of the grid along each side
-_QUARTER_BAND = 16  # side of the images that quarter turns compare
+_ENCODER_COLUMNS = 128  # of an encoder's orbit, after a random projection, which keeps inner products
 _BLOCK_PIXELS = 2**22
 
 
 class WaveMotions(Motions):
     """Motions by angles in which the fit is a trigonometric polynomial: ``sum over f of Re(c_f e^{i f.angles})``.
 
-    Products are the real, then imaginary parts of c, for one or several sheets (plain and mirrored).
+    Products are the real, then imaginary parts of c, for one or several sheets (plain and mirrored). Discrete motions
+    are those of the grid; others are refined.
     """
+
+    discrete = False
 
     def _set_waves(self, waves: NDArray[Any], steps: int) -> None:
         """Integer frequencies (F, q), and steps of the grid along each of q angles."""
@@ -55,6 +59,8 @@ class WaveMotions(Motions):
             hessian = np.einsum("...f,fa,fb->...ab", terms.real, self._waves, self._waves)
             return terms.real.sum(axis=-1), -terms.imag @ self._waves, hessian
 
+        if self.discrete:
+            return sheet, first, derivatives(first)[0], np.full(start.shape, np.nan)
         low, high = first - self._spacing, first + self._spacing
         return sheet, *climb(derivatives, first, lambda at, step: np.clip(at + step, low, high))
 
@@ -74,7 +80,7 @@ class PlanarMotions(WaveMotions):
         frequencies = np.arange(int(frequency.max()) + 1)
         self._starts = np.searchsorted(frequency, np.arange(len(frequencies) + 1))
         self.mirrors = spectrum.symmetry == "rotation-reflection"
-        self._set_waves(frequencies[:, None], _ANGLES_PER_FREQUENCY * len(frequencies))
+        self._set_waves(frequencies[:, None], 4 if self.discrete else _ANGLES_PER_FREQUENCY * len(frequencies))
         sheets = np.arange(1 + self.mirrors)
         self.grid = self._motions(self._angles[None], sheets[:, None]).reshape(-1, 2)
 
@@ -120,6 +126,53 @@ class PlanarMotions(WaveMotions):
     def by_name(self, motions: Floats) -> MotionArray:
         """Angles, and mirrors where there are any."""
         return MotionArray(motions[..., 0], mirrored=motions[..., 1] == 1 if self.mirrors else None)
+
+
+class QuarterTurns(PlanarMotions):
+    """The eight motions of the square: quarter turns, with mirrors."""
+
+    discrete = True
+
+    def practice(self, signals: NDArray[Any], *, seed: int) -> tuple[NDArray[Any], Floats]:
+        """Images as they are: motions do not change the fit."""
+        return Motions.practice(self, signals, seed=seed)
+
+
+class OrbitMotions(PlanarMotions):
+    """Turns by which the rows of an encoder for the turns of an image agree, together with the image itself.
+
+    The rows for n turns are a signal on the circle, whose Fourier coefficients change under a turn as those of the
+    rings of an image do. So they are further columns of the same frequencies, with a weight that is chosen like the
+    calibration. Fewer than eight turns would not tell frequencies apart.
+    """
+
+    def __init__(self, spectrum: PolarSpectrum, orbit: Orbit) -> None:
+        super().__init__(spectrum)
+        n, own = max(8, orbit.group_.order), spectrum.index_map_
+        self.orbit = copy.copy(orbit)
+        self.orbit.group, self.orbit.group_ = f"C{n}", CyclicGroup(n)
+        self._orbit_waves = np.arange(1, min(n // 2, len(self._waves) - 1) + 1)
+        columns = min(_ENCODER_COLUMNS, orbit.encoder_.n_features_out_)
+        frequency = np.concatenate([own["frequency"], np.repeat(self._orbit_waves, 2 * columns)])
+        part = np.concatenate([own["part"], np.tile(np.repeat([0, 1], columns), len(self._orbit_waves))])
+        self._order = np.lexsort((part, frequency))
+        self._starts = np.searchsorted(frequency[self._order], np.arange(len(self._waves) + 1))
+        by_orbit = self._order >= len(own)
+        self.scales = [np.sqrt(np.where(by_orbit, w, 1 - w)).astype(np.float32) for w in (0.5, 0.0, 0.25, 0.75)]
+
+    def coefficients(self, signals: NDArray[Any]) -> Rows:
+        """Polar spectra and Fourier coefficients of the orbits, each of unit norm."""
+        orbits: NDArray[Any] = self.orbit.signals(signals)
+        if orbits.shape[2] > _ENCODER_COLUMNS:
+            orbits = orbits @ np.random.default_rng(0).normal(size=(orbits.shape[2], _ENCODER_COLUMNS))
+        total = np.linalg.norm(orbits, axis=(1, 2))[:, None]
+        spectra = scipy.fft.rfft(orbits, axis=1, norm="ortho")[:, self._orbit_waves].conj()
+        spectra[:, 2 * self._orbit_waves == orbits.shape[1]] *= np.sqrt(0.5)  # has no conjugate partner
+        rows = np.concatenate([spectra.real, spectra.imag], axis=2).reshape(len(orbits), -1)
+        norms = np.linalg.norm(rows, axis=1, keepdims=True)
+        rows = rows / np.where(norms > 1e-5 * total, norms, np.inf)  # rows that do not change with the turn
+        both = np.concatenate([super().coefficients(signals), rows.astype(np.float32)], axis=1)
+        return np.ascontiguousarray(both[:, self._order])
 
 
 class CentredMotions(PlanarMotions):
@@ -191,13 +244,9 @@ class Shifts(WaveMotions):
 
     def coefficients(self, signals: NDArray[Any]) -> Rows:
         """Images to low frequencies (n, channels * 2 F) of unit norm: real parts, then imaginary ones."""
-        rows, columns = self._waves.astype(np.int64).T
-
-        def transform(images: NDArray[np.float32]) -> NDArray[Any]:
-            spectra = scipy.fft.rfft2(images, norm="ortho")[:, :, rows, columns]
-            return np.stack([spectra.real, spectra.imag], axis=2)
-
-        return _low_frequencies(signals, transform)
+        planes, waves = signals.reshape(*signals.shape[:3], -1), self._waves.astype(np.int64)
+        blocks = row_blocks(len(signals), block_rows=max(1, _BLOCK_PIXELS // max(1, planes[0].size)))
+        return np.concatenate(list(Threads().map(_unit_rows, blocks, rows=[planes], shared=[waves], stage="features")))
 
     def products(self, source: Rows, target: Rows, indices: Indices) -> Rows:
         """Cross spectra (n, k, 2 F), real parts before imaginary ones."""
@@ -224,61 +273,14 @@ class Shifts(WaveMotions):
         return MotionArray(shifts=motions)
 
 
-class QuarterTurns(Motions):
-    """The eight motions of the square, applied exactly to images reduced to 16 x 16 by their cosine transform."""
-
-    identity = (0.0, 0.0)
-    mirrors = True
-    separation = PlanarMotions.separation
-    by_name = PlanarMotions.by_name
-
-    def __init__(self, signals: NDArray[Any]) -> None:
-        height, width = signals.shape[1:3]
-        if height != width:
-            raise InputError(f"images are {height} x {width}, but quarter turns need square ones; resize them.")
-        self.side = min(_QUARTER_BAND, height)
-        low = scipy.fft.dct(np.eye(height), axis=0, norm="ortho")[: self.side]
-        self._reduction = scipy.fft.idct(low, axis=0, norm="ortho").astype(np.float32)
-        self.grid = np.array([(wrapped(np.array(90.0 * turn)), mirror) for mirror in (0.0, 1.0) for turn in range(4)])
-
-    def coefficients(self, signals: NDArray[Any]) -> Rows:
-        """Images to reduced images (n, channels * side * side) of unit norm."""
-        return _low_frequencies(signals, lambda images: self._reduction @ images @ self._reduction.T)
-
-    def products(self, source: Rows, target: Rows, indices: Indices) -> Rows:
-        """Fits (n, k, 8) of all motions."""
-        images = source.reshape(len(source), -1, self.side, self.side)
-        moved = [np.rot90(each, turn, axes=(2, 3)) for each in (images, images[..., ::-1]) for turn in range(4)]
-        products: Rows = target[indices] @ np.stack(moved, axis=1).reshape(len(source), 8, -1).transpose(0, 2, 1)
-        products[indices < 0] = 0.0
-        return products
-
-    def fits(self, products: Rows) -> Rows:
-        """The products themselves."""
-        return products
-
-    def locate(self, products: Rows, start: Indices) -> Located:
-        """Motions of the grid."""
-        fits = np.take_along_axis(products, start[..., None], axis=-1)[..., 0].astype(np.float64)
-        return Located(self.grid[start], fits, np.full(start.shape, np.nan))
-
-
-def _low_frequencies(signals: NDArray[Any], transform: Callable[[NDArray[np.float32]], NDArray[Any]]) -> Rows:
-    """Images (n, height, width[, channels]) to transformed rows of unit norm; zeros for constant images.
-
-    ``transform`` takes images (n, channels, height, width) of mean 0.
-    """
-    planes = signals.reshape(*signals.shape[:3], -1)
-    blocks = row_blocks(len(signals), block_rows=max(1, _BLOCK_PIXELS // max(1, planes[0].size)))
-    return np.concatenate(list(Threads().map(_unit_rows, blocks, rows=[planes], shared=[transform], stage="features")))
-
-
-def _unit_rows(_block: Block, planes: NDArray[Any], transform: Callable[[NDArray[np.float32]], NDArray[Any]]) -> Rows:
+def _unit_rows(_block: Block, planes: NDArray[Any], waves: Indices) -> Rows:
+    """Fourier coefficients of unit norm at the given frequencies; zeros for constant images."""
     images = planes.transpose(0, 3, 1, 2).astype(np.float32)
     images -= images.mean(axis=(2, 3), keepdims=True)
     peaks = np.abs(images).max(axis=(1, 2, 3), keepdims=True)
     images /= np.where(peaks > 0, peaks, 1)
-    rows = transform(images).reshape(len(planes), -1)
+    spectra = scipy.fft.rfft2(images, norm="ortho")[:, :, waves[:, 0], waves[:, 1]]
+    rows = np.stack([spectra.real, spectra.imag], axis=2).reshape(len(planes), -1)
     norms = np.linalg.norm(rows, axis=1, keepdims=True)
     return np.ascontiguousarray(rows / np.where(norms > 1e-5 * np.sqrt(rows.shape[1]), norms, np.inf), dtype=np.float32)
 

@@ -20,8 +20,6 @@ from bispectral_ot.files import whole_file
 from bispectral_ot.poses.estimate import Poses
 
 _MARGIN = 2  # background around an image before it is turned, in pixels: borders blend into it
-_FILLS = ("background", "transparent")
-_WITH_ALPHA = (".png", ".tif", ".tiff")  # formats that can hold transparency
 _KEPT = ("icc_profile", "exif", "dpi", "compression")  # metadata that is written again
 
 
@@ -34,23 +32,20 @@ def turn_image(
     fill: ArrayLike | None = None,
     expand: bool = False,
 ) -> NDArray[Any]:
-    """Image mirrored left to right if asked, turned counter-clockwise about its centre, then moved; keeps the type.
+    """Image (height, width[, channels]) mirrored left to right if asked, then turned, then moved; keeps the type.
 
     Bicubic; quarter turns of square images are exact.
 
     Parameters
     ----------
-    image
-        (height, width) or (height, width, channels), of any real type.
-    angle
-        Degrees, counter-clockwise as displayed.
+    image, angle
+        Image of any real type, and degrees counter-clockwise as displayed.
     mirrored, shift
         Whether to mirror it first, and pixels down and to the right afterwards.
     fill
         Value of the corners, one number or one per channel; the median of the border by default.
     expand
         Enlarge the canvas so that nothing is cut off; there is no shift then.
-
     """
     image = image[:, ::-1] if mirrored else image
     quarters, rest = divmod(angle, 90.0)
@@ -97,18 +92,11 @@ def upright_images(
     expand: bool = False,
     guess: bool = False,
 ) -> NDArray[Any]:
-    """Images (n, height, width[, channels]) moved into their poses; ambiguous ones are left unchanged.
+    """Sources (n, height, width[, channels]), at any resolution, moved into their poses; ambiguous ones stay.
 
-    Parameters
-    ----------
-    images
-        The sources, at any resolution. Point clouds (n, points, 3) for rotations in space.
-    poses
-        Poses of the sources.
-    fill
-        Value of the corners; the median of the border of each image by default.
-    expand, guess
-        Enlarge the canvas so that nothing is cut off; also move images whose pose is ambiguous.
+    ``fill`` is the value of the corners, by default the median of each border; ``expand`` enlarges the canvas so that
+    nothing is cut off; ``guess`` also moves images whose pose is ambiguous. Point clouds (n, points, 3) are turned in
+    space.
     """
     certain = _certain(poses, len(images), "image", guess=guess)
     if poses.rotations is not None:
@@ -149,50 +137,22 @@ def upright_files(
     files: Sequence[str],
     out: str | Path,
     *,
-    fill: str | float = "background",
+    fill: float | None = None,
     expand: bool = False,
     guess: bool = False,
 ) -> dict[str, int]:
-    """Write each file, moved into its pose, to ``out/upright``; ambiguous ones are copied to ``out/unsure``.
+    """Write files of a folder, moved into their poses, to ``out/upright``; ambiguous ones are copied to ``out/unsure``.
 
     The originals are read at full resolution and depth and resampled once (bicubic); names, folders and metadata stay.
-    Returns the number of files in each folder.
-
-    Parameters
-    ----------
-    poses
-        Poses of the files, in their order.
-    folder, files
-        Folder of the originals, and their names relative to it.
-    out
-        Output folder.
-    fill
-        Value of the corners: ``"background"`` (the median of the border), ``"transparent"``, or a grey value.
-    expand, guess
-        Enlarge the canvas so that nothing is cut off; also move images whose pose is ambiguous.
+    Options are those of :func:`upright_images`. Returns the number of files in each folder.
     """
     if poses.rotations is not None:
         raise InputError("rotations in space do not apply to image files; use poses.rotations on your own data.")
     certain = _certain(poses, len(files), "file", guess=guess)
-    check_fill(fill, files)
     rows, shared = [np.array(files, dtype=object), certain], [poses, Path(folder), Path(out), fill, expand]
-    for _ in Threads().map(
-        _write_block, row_blocks(len(files), block_rows=4), rows=rows, shared=shared, stage="upright"
-    ):
-        pass
+    blocks = row_blocks(len(files), block_rows=4)
+    list(Threads().map(_write_block, blocks, rows=rows, shared=shared, stage="upright"))
     return {"upright": int(certain.sum()), "unsure": int((~certain).sum())}
-
-
-def check_fill(fill: str | float, files: Sequence[str]) -> None:
-    """Raise an :class:`InputError` for an unknown fill, or for transparency in files that cannot hold it."""
-    if isinstance(fill, str) and fill not in _FILLS:
-        raise InputError(f"fill must be {' or '.join(_FILLS)}, or a grey value, got {fill!r}.")
-    opaque = [file for file in files if Path(file).suffix.lower() not in _WITH_ALPHA]
-    if fill == "transparent" and opaque:
-        raise InputError(
-            f"{opaque[0]} cannot hold transparency ({len(opaque)} of {len(files)} files); fill with background, or "
-            "save the images as PNG first."
-        )
 
 
 def _write_block(
@@ -202,13 +162,13 @@ def _write_block(
     poses: Poses,
     folder: Path,
     out: Path,
-    fill: str | float,
+    fill: float | None,
     expand: bool,
 ) -> None:
     for i, (file, is_certain) in enumerate(zip(files, certain, strict=True), block.start):
         with whole_file(out / ("upright" if is_certain else "unsure") / file) as partial:
             if is_certain:
-                picture = _read(folder / file, transparent=fill == "transparent")
+                picture = _read(folder / file)
                 _write(picture._replace(pixels=_moved_picture(picture, poses, i, fill, expand=expand)), partial)
             else:
                 shutil.copyfile(folder / file, partial)
@@ -224,8 +184,8 @@ class _Picture(NamedTuple):
     metadata: dict[str, Any]
 
 
-def _read(path: Path, *, transparent: bool) -> _Picture:
-    """Stored pixels in the orientation of the camera, with opacity if asked for."""
+def _read(path: Path) -> _Picture:
+    """Stored pixels in the orientation of the camera."""
     try:
         with Image.open(path, formats=FORMATS) as opened:
             metadata = {name: opened.info[name] for name in _KEPT if opened.info.get(name)}
@@ -241,12 +201,6 @@ def _read(path: Path, *, transparent: bool) -> _Picture:
     except OSError as error:
         raise DatasetError(f"cannot read the image {path} ({error}); it was there before the match.") from None
     has_alpha = mode in ("LA", "RGBA") or (mode == "deep" and pixels.shape[2] in (2, 4))
-    if transparent and not has_alpha:
-        if pixels.dtype not in (np.uint8, np.uint16) or mode == "CMYK" or (kind, pixels.itemsize) == ("TIFF", 2):
-            raise InputError(f"{path} is of a kind ({mode}) that cannot be transparent; fill with background.")
-        planes = pixels.reshape(*pixels.shape[:2], -1)
-        pixels = np.concatenate([planes, np.full_like(planes[..., :1], np.iinfo(pixels.dtype).max)], axis=-1)
-        has_alpha, mode = True, mode if pixels.itemsize == 1 else "deep"
     return _Picture(pixels, has_alpha, mode, kind, metadata)
 
 
@@ -260,16 +214,14 @@ def _without_palette(image: Image.Image) -> Image.Image:
     return image
 
 
-def _moved_picture(picture: _Picture, poses: Poses, i: int, fill: str | float, *, expand: bool) -> NDArray[Any]:
+def _moved_picture(picture: _Picture, poses: Poses, i: int, fill: float | None, *, expand: bool) -> NDArray[Any]:
     """Pixels in the pose of source i; colours are weighted by their opacity, so that hidden ones do not appear."""
-    pixels, level = picture.pixels, None if isinstance(fill, str) else float(fill)
+    pixels = picture.pixels
     if not picture.has_alpha or poses.angles is None:
-        return _moved(pixels, poses, i, level, expand=expand)
+        return _moved(pixels, poses, i, fill, expand=expand)
     white = np.iinfo(pixels.dtype).max
     opacity = pixels[..., -1:].astype(np.float32) / white
-    outside = np.zeros(pixels.shape[2]) if fill == "transparent" else None
-    if level is not None:
-        outside = np.append(np.full(pixels.shape[2] - 1, level), white)
+    outside = None if fill is None else np.append(np.full(pixels.shape[2] - 1, fill), white)
     weighted = np.concatenate([pixels[..., :-1] * opacity, white * opacity], axis=-1)
     turned = _moved(weighted, poses, i, outside, expand=expand)
     alpha = np.clip(turned[..., -1:], 0, white)
