@@ -105,13 +105,12 @@ def kernel_rates(source: Any, target: Any) -> dict[str, float]:
     distance = FeatureDistance(rows, target, "sqeuclidean")
     encoded = EncodedRows.plain(distance.rows(0, len(rows)))
     g, weights = np.zeros(len(target), dtype=np.float32), np.ones(len(rows))
-    unit, sums = 100 / float(encoded.codes.max()), np.zeros(len(target))
-    f = np.zeros(len(rows))
-    pass_kernels.sweep(encoded, unit, g, weights, 1.0, f, sums)
+    unit = 100 / float(encoded.codes.max())
+    f, _ = pass_kernels.sweep(encoded, np.zeros(len(rows)), weights, unit, g, 1.0)
     out = np.empty((len(rows), len(target)), dtype=np.float32)
     with one_blas_thread():
         products = _least(lambda: np.matmul(rows, target.T, out=out))
-    exponentials = _least(lambda: pass_kernels.sweep(encoded, unit, g, weights, 1.0, f.copy(), sums))
+    exponentials = _least(lambda: pass_kernels.sweep(encoded, f, weights, unit, g, 1.0))
     cores = core_count()
     return {"products": cores * out.size * rows.shape[1] / products, "exponentials": cores * out.size / exponentials}
 

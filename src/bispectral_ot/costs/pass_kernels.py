@@ -93,13 +93,14 @@ def _add_scaled(weight, row, totals):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def sweep(rows, unit, g, weights, damping, f, column_sums):  # type: ignore[no-untyped-def]
+def sweep(rows, guess, weights, unit, g, damping):  # type: ignore[no-untyped-def]
     """One Sinkhorn iteration over some :class:`EncodedRows`, see :meth:`Cost.sweep`, in the precision of ``g``.
 
-    Sets ``f``, which only gives its order of magnitude before, and adds the plan's columns to ``column_sums``.
+    Returns f, of which ``guess`` is the order of magnitude, and the column sums of these rows of the plan.
     """
     real = g.dtype.type
     n, m = rows.codes.shape
+    f, column_sums = guess.astype(np.float64), np.zeros(m)
     row = np.empty(m, g.dtype)
     partial = np.zeros(m, g.dtype)
     for i in range(n):
@@ -118,17 +119,20 @@ def sweep(rows, unit, g, weights, damping, f, column_sums):  # type: ignore[no-u
             for j in range(m):
                 column_sums[j] += partial[j]
                 partial[j] = 0
+    return f, column_sums
 
 
 @njit(nogil=True, cache=True)
-def gather(rows, unit, f, g, low_rows, low_columns, counts, columns, exponents):  # type: ignore[no-untyped-def]
-    """Fill ``columns`` and ``exponents`` with the entries above a mark, see :meth:`Cost.gather`.
+def gather(rows, f, low_rows, unit, g, low_columns, limit):  # type: ignore[no-untyped-def]
+    """Number of entries of each row that are above a mark, see :meth:`Cost.gather`, their columns and exponents.
 
-    Returns their number; where they do not fit, ``counts`` sums to more than that.
+    Of more than ``limit`` entries for each row on average, only the numbers are returned.
     """
-    found = 0
-    for i in range(rows.codes.shape[0]):
-        for j in range(rows.codes.shape[1]):
+    n, m = rows.codes.shape
+    counts, found = np.zeros(n, np.int64), 0
+    columns, exponents = np.empty(n * limit, np.int32), np.empty(n * limit)
+    for i in range(n):
+        for j in range(m):
             exponent = (rows.offsets[i] + rows.steps[i] * np.float64(rows.codes[i, j])) * unit
             height = f[i] + g[j] - exponent
             if height > low_rows[i] or height > low_columns[j]:
@@ -137,7 +141,9 @@ def gather(rows, unit, f, g, low_rows, low_columns, counts, columns, exponents):
                     columns[found] = j
                     exponents[found] = exponent
                     found += 1
-    return found
+    if found < counts.sum():
+        found = 0
+    return counts, columns[:found].copy(), exponents[:found].copy()
 
 
 @njit(nogil=True, cache=True, fastmath=_VECTOR)
@@ -163,27 +169,32 @@ def _largest(row, indices, masses):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def read(rows, unit, f, g, source_labels, target_labels, found):  # type: ignore[no-untyped-def]
-    """Fill a :class:`PlanSummary` from some rows of the plan, see :meth:`Cost.read`; sums over rows are added to."""
-    row = np.zeros(rows.codes.shape[1])
-    for i in range(rows.codes.shape[0]):
+def read(rows, f, source_labels, unit, g, target_labels, k, n_sources, n_targets):  # type: ignore[no-untyped-def]
+    """Fields of a :class:`PlanSummary` of some rows of the plan, see :meth:`Cost.read`."""
+    n, m = rows.codes.shape
+    row, row_sums, row_costs, column_sums = np.zeros(m), np.zeros(n), np.empty(n), np.zeros(m)
+    top_indices, top_masses, top_costs = np.zeros((n, k), np.int64), np.zeros((n, k)), np.zeros((n, k))
+    nearest, nearest_costs = np.zeros(n, np.int64), np.zeros(n)
+    source_class_mass, target_class_mass = np.zeros((n, n_targets)), np.zeros((n_sources, m))
+    for i in range(n):
         codes, offset, step = rows.codes[i], rows.offsets[i], rows.steps[i]
         if f[i] == -np.inf:
             row[:] = 0.0
-            found.row_sums[i] = 0.0
         else:
-            found.row_sums[i] = _plan_row(codes, g, step * unit, f[i] - offset * unit, row)
-        found.row_costs[i] = offset * found.row_sums[i] + step * _dot(row, codes)
-        _add_scaled(1.0, row, found.column_sums)
-        if found.top_masses.shape[1] > 0:
-            _largest(row, found.top_indices[i], found.top_masses[i])
-            for k in range(found.top_masses.shape[1]):
-                found.top_costs[i, k] = offset + step * np.float64(codes[found.top_indices[i, k]])
-            found.nearest[i] = np.argmin(codes)
-            found.nearest_costs[i] = offset + step * np.float64(codes[found.nearest[i]])
-        if found.source_class_mass.shape[1] > 0:
-            for j in range(row.shape[0]):
+            row_sums[i] = _plan_row(codes, g, step * unit, f[i] - offset * unit, row)
+        row_costs[i] = offset * row_sums[i] + step * _dot(row, codes)
+        _add_scaled(1.0, row, column_sums)
+        if k > 0:
+            _largest(row, top_indices[i], top_masses[i])
+            for place in range(k):
+                top_costs[i, place] = offset + step * np.float64(codes[top_indices[i, place]])
+            nearest[i] = np.argmin(codes)
+            nearest_costs[i] = offset + step * np.float64(codes[nearest[i]])
+        if n_targets > 0:
+            for j in range(m):
                 if target_labels[j] >= 0:
-                    found.source_class_mass[i, target_labels[j]] += row[j]
-        if found.target_class_mass.shape[0] > 0 and source_labels[i] >= 0:
-            _add_scaled(1.0, row, found.target_class_mass[source_labels[i]])
+                    source_class_mass[i, target_labels[j]] += row[j]
+        if n_sources > 0 and source_labels[i] >= 0:
+            _add_scaled(1.0, row, target_class_mass[source_labels[i]])
+    by_rows = (row_sums, row_costs, top_indices, top_masses, top_costs, nearest, nearest_costs, source_class_mass)
+    return by_rows + (column_sums, target_class_mass)  # noqa: RUF005 (compiled)

@@ -16,6 +16,8 @@ BYTES_PER_ENTRY: dict[str, int] = {"float32": 4, "compact": 2, "recompute": 0, "
 
 # Room for the solver's vectors, the interpreter and the libraries, in addition to what is counted exactly.
 _OVERHEAD = 64 * 2**20
+# Entries up to which a cost is kept as float32: beyond, 16 bits are read faster and take half of the memory.
+_MOST_FLOAT32 = 2**28
 
 
 class StoragePlan(NamedTuple):
@@ -35,25 +37,20 @@ def plan_storage(
     storage: Storage | None = None,
     engine: Engine | None = None,
 ) -> StoragePlan:
-    """Most exact storage that fits the memory budget together with the features.
+    """Storage of a cost that fits the memory budget together with the features.
 
-    The budget is that of :func:`bispectral_ot.runtime.current`; on a cluster, that of each worker. Where nothing fits,
-    a :class:`~bispectral_ot.MemoryBudgetError` says what would be needed.
+    It is float32 up to 1 GB, then compact, which is as fast, then recompute. The budget is that of
+    :func:`bispectral_ot.runtime.current`; on a cluster, that of each worker. Where nothing fits, a
+    :class:`~bispectral_ot.MemoryBudgetError` says what would be needed.
 
     Parameters
     ----------
-    shape
-        (n, m) of the largest cost.
-    feature_bytes, solver_bytes
-        Bytes of all features that are kept, and of the solver in addition to features and cost.
-    may_map
-        Whether features may go to memory maps, where they do not count.
-    block_rows
-        Rows of a block that is being worked on.
-    storage
-        Storage by name, which needs no budget unless features may be mapped or the solver takes memory.
-    engine
-        Where blocks are kept: on a cluster every worker has the features, and all together the cost.
+    shape : (n, m) of the largest cost
+    feature_bytes, solver_bytes : bytes of all features, and of the solver in addition to features and cost
+    may_map : whether features may go to memory maps, where they do not count
+    block_rows : rows of a block that is being worked on
+    storage : storage by name, which needs no budget unless features may be mapped or the solver takes memory
+    engine : where blocks are kept; on a cluster every worker has the features, and all together the cost
     """
     memory = runtime.current().memory
     if storage is not None:
@@ -64,9 +61,10 @@ def plan_storage(
     free = default_budget() if engine is None else engine.budget()
     budget = free if memory is None else processes * memory
     feature_bytes *= processes
-    room = solver_bytes + (processes - 1) * _room(shape, block_rows)
-    needs = storage_bytes(shape, feature_bytes=room, block_rows=block_rows)
-    needs = {name: need for name, need in needs.items() if storage in (None, name)}
+    others = (processes - 1) * storage_bytes(shape, feature_bytes=0, block_rows=block_rows)["recompute"]
+    needs = storage_bytes(shape, feature_bytes=solver_bytes + others, block_rows=block_rows)
+    by_size = STORAGES if shape[0] * shape[1] <= _MOST_FLOAT32 else STORAGES[1:]
+    needs = {name: needs[name] for name in (by_size if storage is None else (storage,))}
     for candidate, need in needs.items():
         for mapped in (False, True) if may_map else (False,):
             if need + (0 if mapped else feature_bytes) <= budget:
@@ -89,9 +87,5 @@ def plan_storage(
 
 def storage_bytes(shape: tuple[int, int], *, feature_bytes: int, block_rows: int = 256) -> dict[Storage, int]:
     """Bytes that each storage needs, features and room to work in included."""
-    fixed = feature_bytes + _room(shape, block_rows)
+    fixed = feature_bytes + _OVERHEAD + core_count() * block_rows * shape[1] * 4
     return {storage: fixed + BYTES_PER_ENTRY[storage] * shape[0] * shape[1] for storage in STORAGES}
-
-
-def _room(shape: tuple[int, int], block_rows: int) -> int:
-    return _OVERHEAD + core_count() * block_rows * shape[1] * 4

@@ -18,7 +18,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bispectral_ot import runtime
-from bispectral_ot.engines.engine import Block, BlockFunction, Blocks, Engine, Reduced, Threads, Values, one_core
+from bispectral_ot.engines.engine import Block, BlockFunction, Blocks, Engine, Threads, Values, joined, one_core
 from bispectral_ot.errors import ClusterError, InputError
 from bispectral_ot.memory import available_memory
 
@@ -96,32 +96,30 @@ class Dask(Engine):
 
     def place(self, function: BlockFunction, blocks: Blocks, *, row_bytes: int = 0, **work: Any) -> list[Block]:
         """Blocks that keep the results of :meth:`map`, on the workers."""
-        with _Call(self, _map_group, function, blocks, everywhere=True, **work) as call:
+        with _Call(self, function, blocks, everywhere=True, **work) as call:
             groups = self._groups(blocks, call.rows, row_bytes, per_thread=_KEPT_PER_THREAD)
             futures = [call.submit(group) for group in groups]
             call.wait(futures)
         kept = zip(futures, groups, strict=True)
         return [Block(b.start, b.stop, _Kept(future, i)) for future, group in kept for i, b in enumerate(group)]
 
-    def map(self, function: BlockFunction, blocks: Blocks, **work: Any) -> Iterator[Any]:
-        """Results of ``function(block, *rows, *shared)`` in the order of the blocks; see :meth:`Engine.map`."""
-        ahead = _AHEAD * sum(self._threads().values())
+    def map(self, function: BlockFunction, blocks: Blocks, *, join: bool = False, **work: Any) -> Iterator[Any]:
+        """Results in the order of the blocks; joined ones are added up in a tree of tasks."""
         pending: deque[Future] = deque()
-        with _Call(self, _map_group, function, blocks, **work) as call:
-            waiting = iter(self._groups(blocks, call.rows))
+        with _Call(self, function, blocks, join=join, **work) as call:
+            groups = self._groups(blocks, call.rows)
+            if join:
+                parts = [call.submit(group) for group in groups]
+                while len(parts) > _FAN_IN:
+                    parts = [call.task(joined, parts[i : i + _FAN_IN]) for i in range(0, len(parts), _FAN_IN)]
+                yield from call.results(parts)
+                return
+            waiting, ahead = iter(groups), _AHEAD * sum(self._threads().values())
             while True:
                 pending.extend(call.submit(group) for group in itertools.islice(waiting, ahead - len(pending)))
                 if not pending:
                     return
                 yield from call.results([pending.popleft()])[0]
-
-    def reduce(self, function: BlockFunction, blocks: Blocks, **work: Any) -> Reduced:
-        """Results of :meth:`map` put together, added up in a tree of tasks."""
-        with _Call(self, _reduce_group, function, blocks, **work) as call:
-            parts = [call.submit(group) for group in self._groups(blocks, call.rows)]
-            while len(parts) > _FAN_IN:
-                parts = [call.task(_sum, parts[i : i + _FAN_IN]) for i in range(0, len(parts), _FAN_IN)]
-            return _sum(call.results(parts))
 
     def _threads(self) -> dict[str, int]:
         """Threads of each worker, of which there is at least one."""
@@ -170,17 +168,17 @@ class _Call:
     def __init__(
         self,
         engine: Dask,
-        run: Any,
         function: BlockFunction,
         blocks: Blocks,
         *,
         rows: Values = (),
         shared: Values = (),
         stage: str = "",
+        join: bool = False,
         everywhere: bool = False,
     ) -> None:
-        self.client, self.timeout, self.run, self.function = engine.client, engine.timeout, run, function
-        self.rows, self.stage, self.total, self.received = rows, stage, _n_rows(blocks), 0
+        self.client, self.timeout, self.function = engine.client, engine.timeout, function
+        self.rows, self.stage, self.total, self.received, self.join = rows, stage, _n_rows(blocks), 0, join
         self.shared: Any = partial(_call, tuple(shared))  # which Dask does not look into
         self.everywhere = everywhere
         self.large = any(_bytes(value) > _SMALL for value in shared)
@@ -225,7 +223,7 @@ class _Call:
         blocks = [(block.start, block.stop, block.content.place if kept else 0) for block in group]
         cut = [values[start:stop] for values in self.rows]
         cut = [self.client.compute(values) if is_dask_collection(values) else values for values in cut]
-        return self.task(self.run, self.function, blocks, kept, self.shared, *cut, rows=(start, stop))
+        return self.task(_group, self.function, blocks, kept, self.shared, self.join, *cut, rows=(start, stop))
 
     def wait(self, futures: list[Future]) -> None:
         """Wait for all futures, but no longer than the time-out without any task of this call that ends."""
@@ -236,21 +234,22 @@ class _Call:
         woken = threading.Event()
         for future in self.tasks:
             future.add_done_callback(lambda _: woken.set())
-        while not all(future.done() for future in futures):
+        while True:
             done = [rows for future, rows in self.tasks.items() if future.done()]
             if len(done) != ended:
                 ended, since = len(done), time.monotonic()
-                self._progress(done)
+                runtime.progress(self.stage, self.received + sum(stop - start for start, stop in done), self.total)
+            if all(future.done() for future in futures):
+                break
             if self.client.status not in ("running", "connecting"):
                 raise ClusterError(_LOST.format(self.client.scheduler.address if self.client.scheduler else "?"))
             if time.monotonic() - since > self.timeout:
                 where = {key: address for address, keys in self.client.processing().items() for key in keys}
                 unfinished = [future for future in self.tasks if not future.done()]
                 first = next((future for future in unfinished if future.key in where), unfinished[0])
-                raise ClusterError(self._stuck(first, where.get(first.key, "(none yet)")))
+                raise self._stuck(first, where.get(first.key, "(none yet)"))
             woken.wait(timeout=1.0)
             woken.clear()
-        self._progress([rows for future, rows in self.tasks.items() if future.done()])
         for future in futures:
             if isinstance(error := future.exception(), KilledWorker):
                 raise ClusterError(
@@ -269,21 +268,18 @@ class _Call:
             found: list[Any] = self.client.sync(gather, callback_timeout=self.timeout)
         except TimeoutError:
             where = sorted({address for holders in self.client.who_has(futures).values() for address in holders})
-            raise ClusterError(self._stuck(futures[0], ", ".join(where))) from None
+            raise self._stuck(futures[0], ", ".join(where)) from None
         for future in futures:
             start, stop = self.tasks.pop(future)
             self.received += stop - start
         return found
 
-    def _progress(self, done: list[tuple[int, int]]) -> None:
-        runtime.progress(self.stage, self.received + sum(stop - start for start, stop in done), self.total)
-
     def _named(self, future: Future) -> str:
         start, stop = self.tasks[future]
         return f"{self.name} of rows {start} to {stop}" if stop else f"a part of {self.name}"
 
-    def _stuck(self, future: Future, where: str) -> str:
-        return (
+    def _stuck(self, future: Future, where: str) -> ClusterError:
+        return ClusterError(
             f"nothing came within {self.timeout:g} s: {self._named(future)} waits for worker {where}. Look whether it "
             "is paused (memory), stopped or cut off; end it so that others take over, or allow a longer timeout."
         )
@@ -305,30 +301,22 @@ def _call(shared: tuple[Any, ...], function: BlockFunction, *arguments: Any) -> 
     return function(*arguments, *shared)
 
 
-def _content(block: Block) -> Any:
-    return block.content
-
-
-def _sum(parts: list[Reduced]) -> Reduced:
-    return Threads().reduce(_content, [Block(i, i + 1, part) for i, part in enumerate(parts)])
-
-
-def _map_group(
-    function: BlockFunction, blocks: list[tuple[int, int, int]], kept: list[Any] | None, call: Any, *rows: Any
-) -> list[Any]:
-    """Task that gives the results of all blocks of a group."""
+def _group(
+    function: BlockFunction,
+    blocks: list[tuple[int, int, int]],
+    kept: list[Any] | None,
+    call: Any,
+    join: bool,
+    *rows: Any,
+) -> Any:
+    """Task that gives the results of all blocks of a group, one by one or joined."""
     first = blocks[0][0]
     with one_core(), runtime.one_blas_thread():
         found = []
         for start, stop, place in blocks:
             block = Block(start, stop, None if kept is None else kept[place])
             found.append(call(function, block, *(values[start - first : stop - first] for values in rows)))
-        return found
-
-
-def _reduce_group(*task: Any) -> Reduced:
-    """Task that adds up the results of all blocks of a group."""
-    return _sum(_map_group(*task))
+        return joined(found) if join else found
 
 
 def as_engine(client: Client | Engine | None) -> Engine | None:

@@ -11,7 +11,7 @@ import os
 import threading
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from contextvars import copy_context
@@ -41,13 +41,7 @@ class Block(NamedTuple):
 BlockFunction = Callable[..., Any]
 Blocks = Sequence[Block]
 Values = Sequence[Any]
-
-
-class Reduced(NamedTuple):
-    """Results of all blocks: ``rows`` are concatenated in order, ``totals`` are sums over the blocks."""
-
-    rows: tuple[NDArray[Any], ...]
-    totals: tuple[Any, ...]
+Joined = tuple[tuple[Any, ...], tuple[Any, ...]]
 
 
 class Engine(ABC):
@@ -69,26 +63,35 @@ class Engine(ABC):
 
     @abstractmethod
     def map(
-        self, function: BlockFunction, blocks: Blocks, *, rows: Values = (), shared: Values = (), stage: str = ""
+        self,
+        function: BlockFunction,
+        blocks: Blocks,
+        *,
+        rows: Values = (),
+        shared: Values = (),
+        stage: str = "",
+        join: bool = False,
     ) -> Iterator[Any]:
-        """Results of ``function(block, *rows, *shared)`` in the order of the blocks; ``rows`` are cut to each block."""
+        """Results of ``function(block, *rows, *shared)`` in the order of the blocks; ``rows`` are cut to each block.
+
+        With ``join``, results may come :func:`joined`, so that less has to travel.
+        """
 
     def place(self, function: BlockFunction, blocks: Blocks, *, row_bytes: int = 0, **work: Any) -> list[Block]:
         """Blocks that keep the results of :meth:`map`, of ``row_bytes`` for each row, as their content."""
         contents = self.map(function, blocks, **work)
         return [Block(b.start, b.stop, content) for b, content in zip(blocks, contents, strict=True)]
 
-    def reduce(self, function: BlockFunction, blocks: Blocks, **work: Any) -> Reduced:
-        """Results ``(rows, totals)``, two tuples, of :meth:`map` put together; see :class:`Reduced`."""
-        parts: list[tuple[Any, ...]] = []
-        totals: list[Any] = []
-        for found, added in self.map(function, blocks, **work):
-            parts.append(found)
-            # a new array to begin with, because a result may be kept by whoever computed it
-            totals = [total + value for total, value in zip(totals, added, strict=True)] if totals else list(added)
-        return Reduced(
-            tuple(c[0] if len(c) == 1 else np.concatenate(c) for c in zip(*parts, strict=True)), tuple(totals)
-        )
+
+def joined(results: Iterable[Joined]) -> Joined:
+    """Results ``(rows, totals)`` of blocks put together: rows are concatenated in order, totals are added up."""
+    parts: list[tuple[Any, ...]] = []
+    totals: tuple[Any, ...] = ()
+    for rows, added in results:
+        parts.append(rows)
+        # a new array to begin with, because a result may be kept by whoever computed it
+        totals = tuple(total + value for total, value in zip(totals, added, strict=True)) if totals else added
+    return tuple(each[0] if len(each) == 1 else np.concatenate(each) for each in zip(*parts, strict=True)), totals
 
 
 class Threads(Engine):
@@ -108,12 +111,16 @@ class Threads(Engine):
     """
 
     def map(
-        self, function: BlockFunction, blocks: Blocks, *, rows: Values = (), shared: Values = (), stage: str = ""
+        self,
+        function: BlockFunction,
+        blocks: Blocks,
+        *,
+        rows: Values = (),
+        shared: Values = (),
+        stage: str = "",
+        join: bool = False,
     ) -> Iterator[Any]:
-        """Results of ``function(block, *rows, *shared)`` in the order of the blocks; ``rows`` are cut to each block.
-
-        The first exception (Ctrl-C included) cancels blocks that have not started and is raised again.
-        """
+        """Results in the order of the blocks; the first exception (Ctrl-C included) cancels those not started."""
         total, done = sum(block.stop - block.start for block in blocks), 0
         n_threads = core_count() if len(blocks) > 1 else 1  # for one block a thread would only cost time
         pending: deque[Future[Any]] = deque()
@@ -122,10 +129,11 @@ class Threads(Engine):
             try:
                 for block in blocks:
                     if n_threads == 1:
-                        result = function(block, *_cut(rows, block), *shared)
+                        result = function(block, *(values[block.start : block.stop] for values in rows), *shared)
                     else:
                         for later in itertools.islice(waiting, _AHEAD * n_threads - len(pending)):
-                            work = copy_context().run, function, later, *_cut(rows, later), *shared
+                            cut = (values[later.start : later.stop] for values in rows)
+                            work = copy_context().run, function, later, *cut, *shared
                             pending.append(_pool(n_threads, os.getpid()).submit(*work))
                         result = _wait_for(pending.popleft())
                     done += block.stop - block.start
@@ -189,10 +197,6 @@ def _pool(n_threads: int, process: int) -> ThreadPoolExecutor:
     """Threads of this process, which has none of those of the process that it was forked from."""
     # work that calls an engine itself is done by one thread: it must not wait for those that wait for it
     return ThreadPoolExecutor(n_threads, initializer=setattr, initargs=(_thread, "alone", True))
-
-
-def _cut(rows: Values, block: Block) -> list[Any]:
-    return [values[block.start : block.stop] for values in rows]
 
 
 def _wait_for(future: Future[Any]) -> Any:

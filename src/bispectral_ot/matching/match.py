@@ -32,7 +32,7 @@ from bispectral_ot.matching.source_classes import ProportionEstimate, SourceClas
 from bispectral_ot.matching.timing import Stages
 from bispectral_ot.options import MatchOptions
 from bispectral_ot.runtime import Progress
-from bispectral_ot.transport import SOLVERS, Coupling, Sinkhorn, Solver, TargetGroups
+from bispectral_ot.transport import SOLVERS, Coupling, Sinkhorn, Solver
 from bispectral_ot.transport.marginals import as_weights
 
 # Penalties on the mass of single targets, relative to the regularisation of the plan: within classes whose totals are
@@ -333,7 +333,7 @@ def solve_marginals(
         firm = estimate.firmness / (1 - estimate.firmness) * (penalty + solver.reg)
         solver = replace(solver, unbalanced=(None, penalty))
         target_weights = (estimate.proportions / estimate.counts)[codes]
-        options["target_groups"] = TargetGroups(codes, firm)
+        options["target_groups"] = codes, firm
     coupling: Coupling = solver.solve(cost, source_weights, target_weights, **options)
     return coupling
 

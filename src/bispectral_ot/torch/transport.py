@@ -158,7 +158,7 @@ def _compiled_potentials(problem: _Problem, symmetric: bool) -> tuple[Tensor, Te
     a, b = (a / a.sum(), b / b.sum()) if lam is None else (a, b)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotConvergedWarning)  # the caller warns
-        plan = solver.self_term(cost, a) if symmetric else solver.solve(cost, a, b)
+        plan = solver.solve(cost, a, b, symmetric=symmetric)
     potentials = plan.source_potential - epsilon * np.log(a * mass), plan.target_potential - epsilon * np.log(b)
     f, g = (torch.from_numpy(each).to(problem.x.dtype)[None] for each in potentials)
     return f, g, plan.marginal_error

@@ -3,7 +3,7 @@
 from bispectral_ot.transport.batched_sinkhorn import BatchedSinkhorn
 from bispectral_ot.transport.coupling import Coupling, EntropicCoupling, SparseCoupling
 from bispectral_ot.transport.exact import ExactTransport
-from bispectral_ot.transport.sinkhorn import Sinkhorn, TargetGroups
+from bispectral_ot.transport.sinkhorn import Sinkhorn
 
 Solver = Sinkhorn | ExactTransport
 # Names of the solvers on the command line and for ``match``.
@@ -18,5 +18,4 @@ __all__ = [
     "Sinkhorn",
     "Solver",
     "SparseCoupling",
-    "TargetGroups",
 ]

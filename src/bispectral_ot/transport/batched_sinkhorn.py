@@ -47,7 +47,8 @@ class BatchedSinkhorn:
     def __init__(self, cost: NDArray[np.floating], *, epsilon: float) -> None:
         self.epsilon, self._unit = epsilon, LOG2_E / epsilon
         symmetric = (cost.astype(np.float64) + cost.T) / 2
-        pool = Sinkhorn(reg=epsilon, tol=_POOL_TOL).self_term(Cost.from_matrix(symmetric.astype(np.float32), scale=1.0))
+        whole = Cost.from_matrix(symmetric.astype(np.float32), scale=1.0)
+        pool = Sinkhorn(reg=epsilon, tol=_POOL_TOL).solve(whole, symmetric=True)
         potential = pool.target_potential / epsilon + np.log(len(cost))
         kernel = np.exp(potential[:, None] + potential - symmetric / epsilon)
         self._potential = potential[:, None] * LOG2_E

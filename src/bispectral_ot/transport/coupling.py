@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeVar
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,13 +14,10 @@ from scipy.sparse import csr_array
 from bispectral_ot import runtime
 from bispectral_ot.checks import check_integer
 from bispectral_ot.costs import Cost, PlanSummary
-from bispectral_ot.engines import row_blocks
 from bispectral_ot.errors import InputError, NotConvergedWarning, warn
 from bispectral_ot.transport.marginals import LOG2_E, Constraints, Marginal, Vector, finite
 
 Labels = NDArray[np.int64]
-# Rows of a sparse plan that are read at a time.
-_BLOCK_ROWS = 256
 
 
 @dataclass(frozen=True, repr=False, eq=False, kw_only=True)
@@ -109,6 +106,16 @@ class Coupling(ABC):
 
     @abstractmethod
     def _read(self, k: int, sources: Labels | None, targets: Labels | None) -> PlanSummary: ...
+
+    def checked(self) -> Self:
+        """The coupling itself, with a :class:`NotConvergedWarning` where it misses its tolerance."""
+        if not self.converged:
+            warn(
+                f"not converged: marginal error {self.marginal_error:.2e} after {self.iterations} iterations, "
+                f"{self.tol:.1e} was asked for; allow more iterations, a larger tol or a larger reg.",
+                NotConvergedWarning,
+            )
+        return self
 
 
 @dataclass(frozen=True, repr=False, eq=False, kw_only=True)
@@ -226,33 +233,21 @@ class SparseCoupling(Coupling):
         return float(-(masses * np.log(masses)).sum())
 
     def _read(self, k: int, sources: Labels | None, targets: Labels | None) -> PlanSummary:
-        n, m = self.shape
-        parts = []
-        # solved from a dense matrix, so that rows of one fit into memory again
-        for block in row_blocks(n, block_rows=_BLOCK_ROWS):
-            cost, mass = self.cost.block(block.start, block.stop), self.rows(block.start, block.stop)
-            top = np.argsort(-mass, axis=1, kind="stable")[:, :k]
-            tops = (top, *(np.take_along_axis(values, top, axis=1) for values in (mass, cost)))
-            nearest = (cost.argmin(axis=1), cost.min(axis=1)) if k else (np.zeros(len(cost), int), np.zeros(len(cost)))
-            parts.append((mass.sum(axis=1), np.einsum("ij,ij->i", mass, cost), *tops, *nearest))
-            runtime.progress("summary", block.stop, n)
-        by_rows = *map(np.concatenate, zip(*parts, strict=True)), self.plan @ _indicator(targets, m)
-        totals = np.asarray(self.plan.sum(axis=0)), (self.plan.T @ _indicator(sources, n)).T
-        return PlanSummary._make([*by_rows, *totals])
-
-
-_AnyCoupling = TypeVar("_AnyCoupling", bound=Coupling)
-
-
-def warn_unless_converged(coupling: _AnyCoupling) -> _AnyCoupling:
-    """Return the coupling, with a :class:`NotConvergedWarning` where it misses its tolerance."""
-    if not coupling.converged:
-        warn(
-            f"not converged: marginal error {coupling.marginal_error:.2e} after {coupling.iterations} iterations, "
-            f"{coupling.tol:.1e} was asked for; allow more iterations, a larger tol or a larger reg.",
-            NotConvergedWarning,
+        (n, m), cost, mass = self.shape, self.cost.block(0, self.shape[0]), self.to_dense()
+        top = np.argsort(-mass, axis=1, kind="stable")[:, :k]
+        runtime.progress("summary", n, n)
+        return PlanSummary(
+            row_sums=mass.sum(axis=1),
+            row_costs=np.einsum("ij,ij->i", mass, cost),
+            top_indices=top,
+            top_masses=np.take_along_axis(mass, top, axis=1),
+            top_costs=np.take_along_axis(cost, top, axis=1),
+            nearest=cost.argmin(axis=1) if k else np.zeros(n, np.int64),
+            nearest_costs=cost.min(axis=1) if k else np.zeros(n),
+            source_class_mass=mass @ _indicator(targets, m),
+            column_sums=mass.sum(axis=0),
+            target_class_mass=(mass.T @ _indicator(sources, n)).T,
         )
-    return coupling
 
 
 def _indicator(labels: Labels | None, size: int) -> Vector:

@@ -12,7 +12,7 @@ from scipy.sparse import csr_array
 from bispectral_ot import runtime
 from bispectral_ot.checks import check_integer, check_positive
 from bispectral_ot.costs import Cost, as_cost
-from bispectral_ot.transport.coupling import SparseCoupling, warn_unless_converged
+from bispectral_ot.transport.coupling import SparseCoupling
 from bispectral_ot.transport.marginals import as_weights
 
 
@@ -75,4 +75,4 @@ class ExactTransport:
             target_potential=log["v"] * range_of_costs,
             optimal=optimal,
         )
-        return warn_unless_converged(coupling)
+        return coupling.checked()

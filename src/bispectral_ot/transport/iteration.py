@@ -12,7 +12,7 @@ import numpy as np
 
 from bispectral_ot import runtime
 from bispectral_ot.errors import InputError
-from bispectral_ot.store import read_record, write_record
+from bispectral_ot.store import content_hash, read_record, write_record
 from bispectral_ot.transport.marginals import LOG2_E, NO_MASS, Constraints, Vector, finite
 from bispectral_ot.transport.newton import newton
 
@@ -63,8 +63,10 @@ class Iteration:
         """Whether the passes are used up; the last is kept for the final regularisation, so that its plan is there."""
         return len(self.history) + (self.reg > self.final_reg) >= self.max_iter
 
-    def resume(self, path: Path, problem: str) -> float | None:
-        """Regularisation of an interrupted solve of ``problem`` in a file, which is continued and written, or None."""
+    def resume(self, path: Path, options: str) -> float | None:
+        """Regularisation of an interrupted solve in a file, which is continued and written; None without a file."""
+        facts = list(self.cost.shape), self.cost.metric, f"{self.cost.scale:.4g}", options
+        problem = content_hash(*facts, self.p, self.q)
         self._state = path, problem
         try:
             found = read_record(path)
@@ -114,14 +116,14 @@ class Iteration:
             state = anderson.next(state, asked.image(f, state, column_sums, epsilon=epsilon))
         self.f, self.g = np.where(self.p > 0, best[0] / unit, -np.inf), best[1] / unit
 
-    def approach(self, regs: list[float], *, careful: bool, resumed: bool = False) -> None:
-        """Follow the solution down through some regularisations, each half of the one before, from 0 or ``resumed``.
+    def approach(self, regs: list[float], *, careful: bool) -> None:
+        """Follow the solution down through some regularisations, each half of the one before.
 
         Where few elements have nearly all mass, or the plan falls into parts that hardly touch, an error of
         ``STAGE_TOL`` says nothing of the light ones, and their potentials go astray. Newton steps keep them on the way,
         where they cost little, and wherever possible if ``careful``.
         """
-        self.g, earlier = self.g if resumed else np.zeros_like(self.g), None
+        earlier = None
         for reg in regs:
             self.reg, here = reg, self.g
             if self.exhausted:
@@ -212,10 +214,8 @@ class Anderson:
             self._images.append(image - self._last[0])
             self._residuals.append(residual - self._last[1])
         self._last = image, residual
-        if self._plain_steps > 0:
-            self._plain_steps -= 1
-            return image
-        if not self._residuals:
+        if self._plain_steps > 0 or not self._residuals:
+            self._plain_steps = max(self._plain_steps - 1, 0)
             return image
         differences = np.stack(self._residuals).reshape(len(self._residuals), -1)
         gram = differences @ differences.T

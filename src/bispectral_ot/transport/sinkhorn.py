@@ -15,8 +15,7 @@ from bispectral_ot import runtime
 from bispectral_ot.checks import check_integer, check_positive
 from bispectral_ot.costs import Cost, as_cost
 from bispectral_ot.errors import InputError
-from bispectral_ot.store import content_hash
-from bispectral_ot.transport.coupling import EntropicCoupling, warn_unless_converged
+from bispectral_ot.transport.coupling import EntropicCoupling
 from bispectral_ot.transport.iteration import PATIENCE, STAGE_TOL, Iteration
 from bispectral_ot.transport.marginals import Constraints, Marginal, Vector, as_weights
 
@@ -25,25 +24,6 @@ from bispectral_ot.transport.marginals import Constraints, Marginal, Vector, as_
 _EASY_REG = 0.02
 # Newton steps at the final regularisation after which it is approached again, with more care.
 _NEWTON_POINTS = 50
-
-
-@dataclass(frozen=True, eq=False)
-class TargetGroups:
-    """Groups of targets with penalized totals, such as classes of estimated proportions.
-
-    ``labels`` (m,) are the groups 0, 1, 2, ... of the targets, and ``lam`` (groups,) the penalties on the deviation of
-    each total from the sum of its weights, in the units of ``reg``; 0 for none.
-    """
-
-    labels: NDArray[np.int64]
-    lam: Vector
-
-    def __post_init__(self) -> None:
-        lam, labels = np.asarray(self.lam), np.asarray(self.labels)
-        if not (lam.ndim == 1 and np.isfinite(lam).all() and (lam >= 0).all()):
-            raise InputError(f"lam of groups must be one finite number of at least 0 for each group, got {self.lam!r}.")
-        if labels.dtype.kind not in "iu" or (len(labels) and not 0 <= labels.min() <= labels.max() < len(lam)):
-            raise InputError(f"labels of groups must be integers from 0 to {len(lam) - 1}, one for each target.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,8 +98,9 @@ class Sinkhorn:
         source_weights: ArrayLike | None = None,
         target_weights: ArrayLike | None = None,
         *,
-        target_groups: TargetGroups | None = None,
+        target_groups: tuple[NDArray[np.int64], Vector] | None = None,
         potentials: tuple[ArrayLike, ArrayLike] | None = None,
+        symmetric: bool = False,
         state: str | Path | None = None,
     ) -> EntropicCoupling:
         """Compute the plan; where ``tol`` is missed, the best plan with a :class:`NotConvergedWarning`.
@@ -131,86 +112,58 @@ class Sinkhorn:
         source_weights, target_weights
             Weights (n,) and (m,), each summing to one unless marginals are relaxed; uniform by default.
         target_groups
-            Penalized totals of groups of targets, where the target side is relaxed.
+            Groups 0, 1, ... of the targets (m,), such as classes, and penalties (groups,) on the deviation of each
+            total from the sum of its weights, in the units of ``reg``, 0 for none; for a relaxed target side.
         potentials
             Warm start: ``(source_potential, target_potential)`` of a similar solve.
+        symmetric
+            Whether a set is transported to itself, by a symmetric cost (n, n) and with the source weights on both
+            sides: its two potentials are then the same.
         state
             File that gets the potentials every few seconds, to resume an interrupted solve; removed at the end.
         """
         cost = as_cost(cost)
-        constraints = self._constraints(cost, source_weights, target_weights, target_groups)
-        halvings = int(np.log2(_EASY_REG / self.reg)) if 2 * self.reg < _EASY_REG else 0
-        stages = [self.reg * 2.0**k for k in range(halvings, 0, -1)]
+        constraints = self._constraints(cost, source_weights, target_weights, target_groups, symmetric)
         iteration = self._iteration(cost, constraints, potentials)
+        halvings = int(np.log2(_EASY_REG / self.reg)) if 2 * self.reg < _EASY_REG and not symmetric else 0
+        stages = [self.reg * 2.0**k for k in range(halvings, 0, -1)]
         with runtime.one_blas_thread():
-            resumed_reg = None
-            if state is not None:
-                sides = constraints.source.weights, constraints.target.weights
-                problem = content_hash(list(cost.shape), cost.metric, f"{cost.scale:.4g}", repr(self), *sides)
-                resumed_reg = iteration.resume(Path(state), problem)
-            if resumed_reg is not None:
-                stages = [reg for reg in stages if reg < resumed_reg]
+            resumed_reg = None if state is None else iteration.resume(Path(state), repr(self))
+            if resumed_reg is not None or potentials is None:
+                left = [reg for reg in stages if resumed_reg is None or reg < resumed_reg]
+                iteration.approach(left, careful=iteration.is_small)
             cold = potentials is None and resumed_reg is None
-            if potentials is None or resumed_reg is not None:
-                iteration.approach(stages, careful=iteration.is_small, resumed=not cold)
             again = constraints.balanced and not (iteration.is_small and cold)
-            coupling = self._finish(iteration, stages if again else [])
+            attempts = self._attempts(iteration, stages if again else [])
+            best: EntropicCoupling | None = None
+            for attempt in attempts:
+                attempt()
+                if iteration.error > 2 * self.tol and attempt is not attempts[-1] and not iteration.exhausted:
+                    continue  # a measurement would take as long as some passes
+                f, g = iteration.f, np.where(iteration.q > 0, iteration.g, -np.inf)
+                if symmetric:
+                    f = g = (f + g) / 2  # of f = T g and g, which are equal at the solution
+                coupling = EntropicCoupling(
+                    cost=cost,
+                    source_weights=iteration.p,
+                    target_weights=iteration.q,
+                    tol=self.tol,
+                    iterations=len(iteration.history),
+                    history=tuple(iteration.history),
+                    reg=iteration.reg,
+                    source_potential=f,
+                    target_potential=g,
+                    constraints=constraints,
+                    resumed_at=iteration.resumed_at,
+                )
+                if best is None or coupling.marginal_error < best.marginal_error:
+                    best = coupling
+                if best.converged or iteration.exhausted:
+                    break
         if state is not None:
             Path(state).unlink(missing_ok=True)
-        return coupling
-
-    def self_term(self, cost: Cost | ArrayLike, weights: ArrayLike | None = None) -> EntropicCoupling:
-        """Compute the plan of a set with itself, of a symmetric cost (n, n): its two potentials are the same.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> coupling = Sinkhorn(reg=0.5).self_term([[0.0, 1.0], [1.0, 0.0]])
-        >>> np.array_equal(coupling.source_potential, coupling.target_potential)
-        True
-        """
-        cost = as_cost(cost)
-        if cost.shape[0] != cost.shape[1]:
-            raise InputError(f"the cost of a set with itself must be square and symmetric, got shape {cost.shape}.")
-        lam_source, lam_target = self._penalties
-        if lam_source != lam_target:
-            raise InputError(f"a set has the same penalty on both sides of itself, got {self.unbalanced!r}.")
-        side = self._constraints(cost, weights, weights, None).source
-        start = side.log_weights * (self.reg * cost.scale * np.log(2.0))
-        iteration = self._iteration(cost, Constraints(side, side, symmetric=True), (start, start))
-        with runtime.one_blas_thread():
-            return self._finish(iteration, [])
-
-    def _finish(self, iteration: Iteration, stages: list[float]) -> EntropicCoupling:
-        """Iterate at the final regularisation, more and more thoroughly, until the measured error is small enough."""
-        attempts = self._attempts(iteration, stages)
-        best: EntropicCoupling | None = None
-        for attempt in attempts:
-            attempt()
-            if iteration.error > 2 * self.tol and attempt is not attempts[-1] and not iteration.exhausted:
-                continue  # a measurement would take as long as some passes
-            f, g = iteration.f, np.where(iteration.q > 0, iteration.g, -np.inf)
-            if iteration.constraints.symmetric:
-                f = g = (f + g) / 2  # of f = T g and g, which are equal at the solution
-            coupling = EntropicCoupling(
-                cost=iteration.cost,
-                source_weights=iteration.p,
-                target_weights=iteration.q,
-                tol=self.tol,
-                iterations=len(iteration.history),
-                history=tuple(iteration.history),
-                reg=iteration.reg,
-                source_potential=f,
-                target_potential=g,
-                constraints=iteration.constraints,
-                resumed_at=iteration.resumed_at,
-            )
-            if best is None or coupling.marginal_error < best.marginal_error:
-                best = coupling
-            if best.converged or iteration.exhausted:
-                break
         assert best is not None
-        return warn_unless_converged(best)
+        return best.checked()
 
     def _attempts(self, iteration: Iteration, stages: list[float]) -> list[Callable[[], None]]:
         """Ways to iterate at the final regularisation, each more thorough than the one before."""
@@ -219,51 +172,59 @@ class Sinkhorn:
         float32_aim = max(aim, 2.0**-22 / self.reg)
         rough = max(STAGE_TOL, aim) if 2 * self.reg < _EASY_REG else float32_aim
         first = partial(iteration.run, self.reg, rough, np.float32, passes=PATIENCE)
-        last = [
-            partial(iteration.run, self.reg, float32_aim, np.float32),
-            partial(iteration.polish, self.reg, aim),
-            partial(iteration.run, self.reg, aim, np.float64),
-        ]
+        polish = partial(iteration.polish, self.reg, aim)
+        last = [partial(iteration.run, self.reg, float32_aim, np.float32), polish]
+        last.append(partial(iteration.run, self.reg, aim, np.float64))
         if not stages:
-            return [first, partial(iteration.polish, self.reg, aim), *last]
+            return [first, polish, *last]
 
         def approach_with_care() -> None:
+            iteration.g = np.zeros_like(iteration.g)
             iteration.approach(stages, careful=True)
             first()
-            iteration.polish(self.reg, aim, points=PATIENCE)
+            polish(points=PATIENCE)
 
-        return [first, partial(iteration.polish, self.reg, aim, points=_NEWTON_POINTS), approach_with_care, *last]
+        return [first, partial(polish, points=_NEWTON_POINTS), approach_with_care, *last]
 
     def _constraints(
         self,
         cost: Cost,
         source_weights: ArrayLike | None,
         target_weights: ArrayLike | None,
-        groups: TargetGroups | None,
+        groups: tuple[NDArray[np.int64], Vector] | None,
+        symmetric: bool,
     ) -> Constraints:
         normalized = self.unbalanced is None
         p = as_weights(source_weights, cost.shape[0], "source_weights", normalized=normalized)
-        q = as_weights(target_weights, cost.shape[1], "target_weights", normalized=normalized)
         source, target = (np.inf if lam is None else lam * cost.scale for lam in self._penalties)
+        if symmetric:
+            if cost.shape[0] != cost.shape[1] or source != target:
+                raise InputError(
+                    "the transport of a set to itself needs a square cost and the same penalty on both sides, got "
+                    f"shape {cost.shape} and unbalanced={self.unbalanced!r}."
+                )
+            side = Marginal(p, source)
+            return Constraints(side, side, symmetric=True)
+        q = as_weights(target_weights, cost.shape[1], "target_weights", normalized=normalized)
         if groups is None:
             return Constraints(Marginal(p, source), Marginal(q, target))
-        if np.isinf(target) or len(groups.labels) != len(q):
+        labels, lam = np.asarray(groups[0], dtype=np.int64), np.asarray(groups[1], dtype=np.float64)
+        if np.isinf(target) or len(labels) != len(q):
             raise InputError(f"target_groups need a relaxed target side, and a label for each of the {len(q)} targets.")
-        labels, lam = np.asarray(groups.labels, dtype=np.int64), np.asarray(groups.lam, dtype=np.float64)
         return Constraints(Marginal(p, source), Marginal(q, target, labels, lam * cost.scale))
 
     def _iteration(
         self, cost: Cost, constraints: Constraints, potentials: tuple[ArrayLike, ArrayLike] | None
     ) -> Iteration:
-        """Iteration from given potentials, or from 0."""
+        """Iteration from given potentials, or from 0 (relative to the weights, of a set to itself)."""
         (n, m), q = cost.shape, constraints.target.weights
-        f, g = np.zeros(n), np.zeros(m)
+        level = self.reg * cost.scale * np.log(np.where(q > 0, q, 1.0))
+        f, g = (level, level) if constraints.symmetric else (np.zeros(n), np.zeros(m))
         if potentials is not None:
             f, g = (np.nan_to_num(np.array(each, dtype=np.float64), neginf=0.0) for each in potentials)
             if f.shape != (n,) or g.shape != (m,):
                 raise InputError(f"potentials have shapes {f.shape} and {g.shape}; the cost needs ({n},) and ({m},).")
             # The solution's g - epsilon log q spreads no wider than the cost, so a start outside would lose passes.
-            level = self.reg * cost.scale * np.log(np.where(q > 0, q, 1.0))
             middle = np.median((g - level)[q > 0])
             g = np.clip(g - level, middle - cost.scale, middle + cost.scale) + level
         return Iteration(cost, constraints, f, g, reg=self.reg, tol=self.tol, max_iter=self.max_iter)
