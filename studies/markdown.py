@@ -9,9 +9,11 @@ from studies.paper import DATASET_TITLES, FEATURE_TITLES, METRIC_TITLES, paper_a
 
 
 def markdown_table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """A Markdown table; the first column is text, the others are figures."""
-    lines = [header, ["---", *["---:"] * (len(header) - 1)], *rows]
-    return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines) + "\n"
+    """A Markdown table; columns of figures, but for the first, are aligned to the right."""
+    cells = [[str(cell) for cell in row] for row in rows]
+    figures = [place > 0 and not any(row[place][:1].isalpha() for row in cells) for place in range(len(header))]
+    lines = [header, ["---:" if figure else "---" for figure in figures], *cells]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
 
 
 def accuracy_table(cells: list[dict[str, Any]], setting: str) -> str:
