@@ -15,7 +15,7 @@ from selenium import webdriver
 from selenium.webdriver.support.ui import WebDriverWait
 
 IMAGES = Path(__file__).resolve().parent / "images"
-SIZES = {"report-wide": (1280, 1900), "report-phone": (390, 1700)}
+SIZES = {"report-wide": (1280, 1310), "report-phone": (390, 1500)}
 PRESS_A_WRONG_CELL = """
 for (const flow of document.querySelectorAll("#flow article"))
   flow.querySelector("tbody tr:nth-child(6) td:not(.own) button")?.click();
@@ -23,13 +23,13 @@ for (const flow of document.querySelectorAll("#flow article"))
 
 
 def main() -> None:
-    """Open the page at every size and keep what is seen."""
+    """Open the page at every size and save a screenshot."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("page", type=Path)
     page = parser.parse_args().page
     options = webdriver.ChromeOptions()
     options.binary_location = shutil.which("chromium") or ""
-    for flag in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):
+    for flag in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars"):
         options.add_argument(flag)
     driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(shutil.which("chromedriver")))
     for name, (width, height) in SIZES.items():

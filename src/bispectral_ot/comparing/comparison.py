@@ -150,7 +150,7 @@ class Comparison:
 
     def plot(self, *, ax: Axes | None = None) -> Axes:
         """Heat map of the distances on matplotlib axes, by default those of a new figure."""
-        title = "Distances, relative to the largest cost within a set"
+        title = "Distances between sets"
         return drawing.draw_matrix(ax, self.distances, self.names, self.names, form=".2g", title=title)
 
     @property
