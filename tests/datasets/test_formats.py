@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import sys
-import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -89,27 +88,10 @@ def write_star(path: Path) -> Path:
     return path
 
 
-def write_fits(path: Path) -> Path:
-    from astropy.io import fits
-
-    fits.HDUList([fits.PrimaryHDU(), fits.ImageHDU(FLOATS, name="CUBE")]).writeto(path, overwrite=True)
-    return path
-
-
 def write_tiff(path: Path) -> Path:
     import tifffile
 
     tifffile.imwrite(path, IMAGES, photometric="minisblack")
-    return path
-
-
-def write_tar(path: Path) -> Path:
-    with tarfile.open(path, "w") as archive:
-        for i, (image, label) in enumerate(zip(COLOURS, LABELS, strict=True)):
-            for name, content in ((f"s/{i:03}.png", png(image)), (f"s/{i:03}.cls", str(label).encode())):
-                member = tarfile.TarInfo(name)
-                member.size = len(content)
-                archive.addfile(member, io.BytesIO(content))
     return path
 
 
@@ -135,35 +117,22 @@ def write_pictures(path: Path) -> Path:
     return path
 
 
-WRITERS: dict[str, tuple[Callable[[Path], Path], str, str]] = {
-    "set.h5": (write_hdf5, "h5py", "hdf5"),
-    "set.zarr": (write_zarr, "zarr", "zarr"),
-    "set.parquet": (write_parquet, "pyarrow.parquet", "parquet"),
-    "set.mrcs": (write_mrcs, "", ""),
-    "set.star": (write_star, "starfile", "cryoem"),
-    "set.fits": (write_fits, "astropy.io.fits", "fits"),
-    "set.tif": (write_tiff, "tifffile", "tiff"),
-    "set.tar": (write_tar, "", ""),
-    "set.csv": (write_csv, "", ""),
-    "set.npz": (write_npz, "", ""),
-    "pictures": (write_pictures, "", ""),
+WRITERS: dict[str, Callable[[Path], Path]] = {
+    "set.h5": write_hdf5,
+    "set.zarr": write_zarr,
+    "set.parquet": write_parquet,
+    "set.mrcs": write_mrcs,
+    "set.star": write_star,
+    "set.tif": write_tiff,
+    "set.csv": write_csv,
+    "set.npz": write_npz,
+    "pictures": write_pictures,
 }
-
-
-@pytest.mark.parametrize("name", [name for name, (_, library, _) in WRITERS.items() if library])
-def test_a_library_that_is_not_there_is_named_with_its_extra(tmp_path: Path, monkeypatch, name: str):
-    write, library, extra = WRITERS[name]
-    path = write(tmp_path / name)
-    monkeypatch.setitem(sys.modules, library, None)
-    with pytest.raises(
-        InputError, match=rf"is read with {library.split('.')[0]}.*pip install 'bispectral-ot\[{extra}\]'"
-    ):
-        load(path)
 
 
 @pytest.mark.parametrize("name", WRITERS)
 def test_a_limit_gives_the_same_rows_as_the_whole_set(tmp_path: Path, name: str):
-    path = WRITERS[name][0](tmp_path / name)
+    path = WRITERS[name](tmp_path / name)
     whole, some = load(path), load(path, limit=2, seed=1)
     assert len(some) == 2
     rows = [bytes(image) for image in whole.images]
@@ -174,10 +143,17 @@ def test_a_limit_gives_the_same_rows_as_the_whole_set(tmp_path: Path, name: str)
     assert load(path, resize=5).images.shape[1:3] == (5, 5)
 
 
+def test_a_library_that_is_not_there_is_named_with_its_extra(tmp_path: Path, monkeypatch):
+    path = write_star(tmp_path / "set.star")
+    monkeypatch.setitem(sys.modules, "starfile", None)
+    with pytest.raises(InputError, match=r"is read with starfile.*pip install 'bispectral-ot\[cryoem\]'"):
+        load(path)
+
+
 @pytest.mark.parametrize("name", WRITERS)
 def test_damaged_files_are_a_dataset_or_an_error(tmp_path: Path, name: str):
     """Flipped bits and lost ends, the same in every run."""
-    place = WRITERS[name][0](tmp_path / name)
+    place = WRITERS[name](tmp_path / name)
     path = (
         max((each for each in place.rglob("*") if each.is_file()), key=lambda each: each.stat().st_size)
         if place.is_dir()
@@ -266,23 +242,6 @@ def test_zarr_arrays_and_groups(tmp_path: Path):
         load(tmp_path / "c.zarr")
 
 
-@pytest.mark.parametrize("version", [2, 3])
-def test_ome_zarr(tmp_path: Path, version: int):
-    """Time and depth count images; up to four channels are channels."""
-    import zarr
-
-    data = RANDOM.integers(0, 256, (3, 2, 2, 9, 7), dtype=np.uint8)  # t, c, z, y, x
-    group = zarr.open_group(str(tmp_path / "a.ome.zarr"), mode="w", zarr_format=version)
-    group.create_array("0", data=data)
-    group.create_array("1", data=data[..., ::2, ::2])
-    axes = [{"name": name} for name in "tczyx"]
-    scales = {"multiscales": [{"axes": axes, "datasets": [{"path": "0"}, {"path": "1"}]}]}
-    group.attrs.update(scales if version == 2 else {"ome": {"version": "0.5", **scales}})
-    dataset = load(tmp_path / "a.ome.zarr")
-    assert dataset.name == "a"
-    np.testing.assert_array_equal(dataset.images, np.moveaxis(data, 1, -1).reshape(6, 9, 7, 2))
-
-
 def test_parquet_of_the_hub(tmp_path: Path):
     dataset = load(write_parquet(tmp_path / "set.parquet"))
     np.testing.assert_array_equal(dataset.images, COLOURS)
@@ -335,13 +294,6 @@ def test_relion_particles(tmp_path: Path):
         load(project / "Extract" / "particles.star")
 
 
-def test_fits_cubes(tmp_path: Path):
-    assert_same(load(write_fits(tmp_path / "a.fits")), FLOATS, None)
-    assert_same(load(f"{tmp_path / 'a.fits'}::CUBE"), FLOATS, None)
-    with pytest.raises(DatasetError, match="no array or column 'cub'; did you mean 'CUBE'"):
-        load(f"{tmp_path / 'a.fits'}::cub")
-
-
 def test_tiff_pages(tmp_path: Path):
     import tifffile
 
@@ -359,32 +311,6 @@ def test_tiff_pages(tmp_path: Path):
     Image.fromarray(IMAGES[0]).save(tmp_path / "e.tif")
     with pytest.raises(DatasetError, match="single image"):
         load(tmp_path / "e.tif")
-
-
-def test_tar_of_webdataset_and_of_folders(tmp_path: Path):
-    assert_same(load(write_tar(tmp_path / "a.tar")), COLOURS)
-    with tarfile.open(tmp_path / "b.tar", "w") as archive:
-        for i, (image, label) in enumerate(zip(COLOURS, LABELS, strict=True)):
-            (tmp_path / f"{i}.png").write_bytes(png(image))
-            archive.add(tmp_path / f"{i}.png", f"./set/{label}/{i}.png")
-    order = np.argsort(LABELS, kind="stable")
-    assert_same(load(tmp_path / "b.tar"), COLOURS[order], LABELS[order])
-    with tarfile.open(tmp_path / "c.tar", "w") as archive:
-        archive.add(tmp_path / "0.png", "a.png")
-        (tmp_path / "a.json").write_text('{"label": "cat"}')
-        archive.add(tmp_path / "a.json", "a.json")
-        archive.add(tmp_path / "1.png", "b.png")
-    with pytest.raises(DatasetError, match=r"1 of 2 images have no label \(b\.png\)"):
-        load(tmp_path / "c.tar")
-
-
-def test_tar_links_are_not_followed(tmp_path: Path):
-    with tarfile.open(tmp_path / "a.tar", "w") as archive:
-        link = tarfile.TarInfo("a.png")
-        link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
-        archive.addfile(link)
-    with pytest.raises(DatasetError, match="has no images"):
-        load(tmp_path / "a.tar")
 
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t"])

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from bispectral_ot.datasets.formats.idx import is_idx_name, read_idx, read_idx_pair
+from bispectral_ot.datasets.formats.array_files import is_idx_name, read_idx, read_idx_pair
 from bispectral_ot.errors import DatasetError
 from idx_files import write_idx
 

@@ -17,7 +17,7 @@ EMNIST = ("emnist-letters-train-images-idx3-ubyte", "emnist-letters-train-labels
 
 @pytest.mark.parametrize(
     ("name", "place", "packed"),
-    [("mnist", ".", ""), ("fashion-mnist", "fashion-mnist", ".gz"), ("kmnist", "KMNIST/raw", ".gz")],
+    [("mnist", ".", ""), ("fashion-mnist", "fashion-mnist", ".gz")],
 )
 def test_every_layout(tmp_path: Path, images: np.ndarray, write_pair: Callable, name: str, place: str, packed: str):
     write_pair(tmp_path / place, TEST[0] + packed, TEST[1] + packed)
@@ -35,11 +35,10 @@ def test_the_variable_names_the_folder(tmp_path: Path, write_pair: Callable, mon
 
 
 def test_assembled_emnist_is_upright_and_says_so(tmp_path: Path, images: np.ndarray, write_pair: Callable):
-    folder = write_pair(tmp_path / "emnist-letters", *TRAIN, first_label=1)
-    for root in (tmp_path, folder):
-        dataset = load("emnist-letters", root=root)
-        np.testing.assert_array_equal(dataset.images, images)
-        assert dataset.name == "emnist-letters-assembled"
+    write_pair(tmp_path / "emnist-letters", *TRAIN, first_label=1)
+    dataset = load("emnist-letters", root=tmp_path)
+    np.testing.assert_array_equal(dataset.images, images)
+    assert dataset.name == "emnist-letters-assembled"
 
 
 def test_mnist_files_are_not_taken_for_letters(tmp_path: Path, write_pair: Callable):
@@ -47,7 +46,7 @@ def test_mnist_files_are_not_taken_for_letters(tmp_path: Path, write_pair: Calla
     with pytest.raises(DatasetError, match="no train split of emnist-letters"):
         load("emnist-letters", root=tmp_path)
     write_pair(tmp_path / "emnist-letters", *TRAIN)
-    with pytest.raises(DatasetError, match="labels 0 to 6, but those of emnist-letters are 1 to 26"):
+    with pytest.raises(DatasetError, match="labels that emnist-letters does not have"):
         load("emnist-letters", root=tmp_path)
 
 

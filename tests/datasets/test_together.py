@@ -55,17 +55,6 @@ def test_images_of_one_size_keep_it_up_to_128_pixels(tmp_path: Path):
     assert load(np.zeros((2, 200, 200))).images.shape == (2, 200, 200)  # an array in memory
 
 
-def test_sizes_that_differ_by_more_than_eight_times(tmp_path: Path):
-    folder = folder_of(tmp_path, (10, 8), (90, 20))
-    for size in (None, 30):
-        with pytest.warns(DataWarning, match="differ by a factor of 9: the smallest image is 10 x 8, the largest 90 x"):
-            load(folder, resize=size)
-    folder = folder_of(tmp_path, (10, 8), (80, 20))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        load(folder, resize=30)
-
-
 def test_both_sides_have_the_same_size(tmp_path: Path):
     mixed, even = folder_of(tmp_path / "m", (90, 120), (70, 80)), folder_of(tmp_path / "e", (40, 50), (40, 50))
     with pytest.warns(DataWarning, match=r"m 70 x 80 to 90 x 120, e 40 x 50\) and are compared at 50 x 50"):

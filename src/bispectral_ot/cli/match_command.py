@@ -124,7 +124,7 @@ class MatchTask:
         """Read both sets, match them, and write the tables."""
         start = time.perf_counter()
         listed = list_pair(self.source, self.target, self.reading, self.options)
-        source, target, evidence = read_pair(listed, self.reading, self.options, lazy=self._lazy(engine))
+        source, target, evidence = read_pair(listed, self.reading, self.options)
         if self.reading.corrections is not None:
             from bispectral_ot.report.corrections import with_corrections
 
@@ -193,13 +193,6 @@ class MatchTask:
         with whole_file(folder / "upright.npz") as partial, partial.open("wb") as file:
             np.savez_compressed(file, images=images, sure=sure, **labels)  # type: ignore[arg-type]
         return {"upright.npz": int(sure.sum()), "unsure": int((~sure).sum())}
-
-    def _lazy(self, engine: Dask | None) -> bool:
-        """Whether workers read the images: those of another machine, unless something is done to them here."""
-        if engine is None or str(self.machine.scheduler).startswith("local:"):
-            return False
-        reading, output = self.reading, self.output
-        return not (reading.rotate_source or reading.center or reading.corrections or output.poses or output.report)
 
 
 def _warn_of_classes(table: ClassTable) -> None:

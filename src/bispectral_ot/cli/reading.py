@@ -91,13 +91,8 @@ def list_pair(source: str, target: str, reading: PairOptions, options: FeatureOp
     return list_sets([(source, reading.source_split), (target, reading.target_split)], reading, options)
 
 
-def read_pair(
-    listed: Listed, reading: PairOptions, options: FeatureOptions, *, lazy: bool = False
-) -> tuple[Dataset, Dataset, dict[str, Any]]:
-    """Both sets at one size and in their frames, rotated and centred, and the evidence for the frames.
-
-    ``lazy`` leaves images in their files, for workers to read.
-    """
+def read_pair(listed: Listed, reading: PairOptions, options: FeatureOptions) -> tuple[Dataset, Dataset, dict[str, Any]]:
+    """Both sets at one size and in their frames, rotated and centred, and the evidence for the frames."""
     from bispectral_ot.datasets import center, rotate_randomly
     from bispectral_ot.datasets.common_size import read_together
     from bispectral_ot.datasets.transforms import warn_of_shared
@@ -108,8 +103,7 @@ def read_pair(
     named = {name: getattr(options, name) for name in ("symmetry", "metric", "intensity")}
     frame = "canvas" if files else reading.frame
     frames = JudgedFrames(frame, partial(choose_features, options.features, **named))
-    stay = lazy and not files
-    source, target = read_together(*listed, size=reading.size, grey=reading.grey, stay=stay, frames=frames)
+    source, target = read_together(*listed, size=reading.size, grey=reading.grey, frames=frames)
     if files:
         source, target = _with_vectors([source, target], listed, files)
     if reading.rotate_source:

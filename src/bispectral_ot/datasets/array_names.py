@@ -18,7 +18,7 @@ IMAGE_WORDS = ("images", "x", "data", "image", "img", "imgs")
 # "ans" is the name in Galaxy10; "y" comes late, since tables also have coordinates x and y
 LABEL_WORDS = ("labels", "label", "targets", "target", "ans", "class", "class_name", "category", "y")
 _CLASS_WORDS = ("classes", "class_names", "label_names")
-_MOST_CHANNELS = 4  # more are planes of their own
+MOST_CHANNELS = 4  # more are planes of their own
 _MOST_CLASSES = 2**20
 
 
@@ -31,12 +31,7 @@ def choose_names(
     words: tuple[str, ...] = IMAGE_WORDS,
     candidates: Sequence[str] = (),
 ) -> tuple[str, str | None]:
-    """Names of the images and of the labels (or None) among the arrays or columns of a file.
-
-    Understood, in either case, are ``images``/``labels``, ``x``/``y``, ``data``/``targets``, and the same with a split
-    in the name (``x_train``, ``train_images``, ...); names without a split are the training ones. ``asked`` are names
-    given by the user, ``FILE::IMAGES::LABELS``; a single one of ``candidates`` is taken whatever its name.
-    """
+    """Names of the images and of the labels (or None) among the arrays or columns of a file."""
     if asked:
         for name in asked[:2]:
             if name not in names:
@@ -113,29 +108,4 @@ def array_source(rows: Any, what: str) -> ArraySource:
         raise DatasetError(f"{what} has shape {shape} and type {dtype}; expected images of real numbers.")
     if len(shape) not in (3, 4) or 0 in shape:
         raise DatasetError(f"{what}: {shape_advice(shape)}")
-    if len(shape) == 4 and shape[1] <= _MOST_CHANNELS < shape[3]:
-        return ArraySource(rows, what, lambda images: without_single_channel(np.moveaxis(images, 1, -1)))
-    return ArraySource(rows, what, without_single_channel if shape[3:] == (1,) else None)
-
-
-def without_single_channel(images: Any) -> Any:
-    """Images without an axis of one channel."""
-    return images[..., 0] if images.ndim == 4 and images.shape[3] == 1 else images
-
-
-def arrange_axes(array: NDArray[Any], axes: str, what: object) -> NDArray[Any]:
-    """Images (n, height, width[, channels]) of an array with named axes.
-
-    ``y`` and ``x`` are the image, ``s`` (samples) its channels, and ``c`` where there are four at most; all other axes
-    count images.
-    """
-    axes = axes.lower()
-    if len(axes) != array.ndim or axes.count("y") != 1 or axes.count("x") != 1 or 0 in array.shape:
-        raise DatasetError(f"{what} has axes {axes!r} and shape {array.shape}; expected y, x and others (t, z, c).")
-    sizes = dict(zip(axes, array.shape, strict=False))
-    channels = "s" if "s" in axes else "c" if 1 < sizes.get("c", 1) <= _MOST_CHANNELS else ""
-    places = [axes.index(axis) for axis in f"yx{channels}"]
-    others = [place for place in range(len(axes)) if place not in places]
-    moved = np.transpose(array, [*others, *places])
-    images: NDArray[Any] = without_single_channel(moved.reshape(-1, *moved.shape[len(others) :]))
-    return images
+    return ArraySource(rows, what, channels_first=len(shape) == 4 and shape[1] <= MOST_CHANNELS < shape[3])

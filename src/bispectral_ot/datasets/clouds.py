@@ -17,14 +17,7 @@ _PLASTIC = np.array([0.7548776662466927, 0.5698402909980532])
 
 
 def pack_clouds(clouds: Sequence[Any], *, what: str = "clouds") -> NDArray[np.float32]:
-    """Clouds (points_i, 3) of any sizes as one float32 array (n, points of the largest, 3), the rest filled with NaN.
-
-    Examples
-    --------
-    >>> packed = pack_clouds([np.ones((4, 3)), np.ones((2, 3))])
-    >>> packed.shape, cloud_points(packed[1]).shape
-    ((2, 4, 3), (2, 3))
-    """
+    """Clouds (points_i, 3) of any sizes as one float32 array (n, points of the largest, 3), the rest NaN."""
     parts = [_as_points(cloud, f"{what}: cloud {number}") for number, cloud in enumerate(clouds)]
     if not parts:
         raise InputError(f"{what} has no clouds; at least one is needed.")
@@ -112,12 +105,7 @@ def volume_points(volume: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np
 def sample_surface(
     vertices: ArrayLike, faces: ArrayLike, n_points: int, *, rng: np.random.Generator
 ) -> NDArray[np.float64]:
-    """Points (n_points, 3) drawn evenly by area from a triangle mesh, in random order.
-
-    Each triangle gets its part of the points up to one, and those of a triangle cover it by a low-discrepancy sequence
-    (the additive recurrence of the plastic number): sums over the points are much nearer to integrals over the
-    surface than with independent points.
-    """
+    """Points (n_points, 3) drawn evenly by area from a triangle mesh, in random order."""
     check_integer("n_points", n_points, minimum=1)
     corners, numbers = np.asarray(vertices, dtype=np.float64), np.asarray(faces)
     if corners.ndim != 2 or corners.shape[1] != 3 or not np.isfinite(corners).all():

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from bispectral_ot import drawing
 from bispectral_ot.checks import check_choice, detached
-from bispectral_ot.datasets.clouds import are_clouds, check_clouds
+from bispectral_ot.datasets.clouds import check_clouds
 from bispectral_ot.datasets.frames import Placement
 from bispectral_ot.errors import InputError
 
@@ -36,16 +36,15 @@ class Dataset:
         become float32 (booleans become uint8). A ``dask.array`` is read chunk by chunk when features are computed.
     labels
         One label per image, or None: indices into ``classes``, or any integers or strings, whose sorted distinct values
-        become ``classes``, and ``labels`` the int64 indices into them.
+        become ``classes``.
     name, classes, files
         Name of the set, names of the classes, name of the file of each image.
     positions
         Row number of each image in the set that the dataset was drawn from, shape (n,); 0 to n - 1 by default.
     kind
-        ``"images"``; ``"sphere"`` for signals on the sphere, (n, latitudes, longitudes) with or without channels;
-        ``"clouds"`` for point clouds (n, points, 3), or a list of arrays (points_i, 3) of different sizes, which are
-        kept as one array whose unused rows are NaN; ``"volumes"`` for voxels (n, depth, height, width); ``"vectors"``
-        for rows of numbers, see :meth:`from_vectors`.
+        ``"images"``; ``"sphere"`` for signals on the sphere, (n, latitudes, longitudes[, channels]); ``"clouds"`` for
+        point clouds (n, points, 3), or a list of arrays (points_i, 3), kept as one array whose unused rows are NaN;
+        ``"volumes"`` for voxels (n, depth, height, width); ``"vectors"``, see :meth:`from_vectors`.
     vectors
         Of the kind ``"vectors"``: rows (n, columns) that are matched in place of the images, which illustrate reports.
     placement
@@ -201,8 +200,6 @@ def as_dataset(data: Dataset | ArrayLike | os.PathLike[str], *, name: str = "ima
     """Return a Dataset as it is, an array as one called ``name``, and all else as :func:`load` reads it."""
     if isinstance(data, Dataset):
         return data
-    if isinstance(data, (np.ndarray, list, tuple)):
-        return Dataset(cast(NDArray[Any], data), name=name, kind="clouds" if are_clouds(data) else "images")
     from bispectral_ot.datasets.load import as_datasets  # which itself needs this module
 
     return as_datasets([data], [name])[0]
@@ -230,6 +227,8 @@ def check_images(images: ArrayLike, *, what: str, are_volumes: bool = False) -> 
             f"{what}: the images do not form one array ({error}); bring them to one size. Clouds of different sizes "
             "are given as a list of arrays (points, 3), Dataset(clouds, kind='clouds')."
         ) from None
+    except (TypeError, RuntimeError, NotImplementedError) as error:  # on a GPU, or of a type that NumPy does not have
+        raise InputError(f"{what}: NumPy cannot read it ({error}); bring it to the CPU first.") from None
     shape = batch.shape
     if batch.dtype.kind == "O" and not shape:
         raise InputError(f"{what}: expected images, such as an array (n, height, width), got {type(images).__name__}.")

@@ -31,10 +31,7 @@ _SPLIT_FOLDERS = {
 
 
 def scan_folder(folder: Path, suffixes: tuple[str, ...] = SUFFIXES, noun: str = "images") -> LazyDataset:
-    """All files of ``folder``: ``<class>/<file>`` with labels, or ``<file>`` without.
-
-    They come in sorted order, class by class. Hidden files and files with other suffixes are ignored.
-    """
+    """All files of ``folder``: ``<class>/<file>`` with labels, or ``<file>`` without."""
     flat = _files_in(folder, suffixes)
     by_class = {sub: _files_in(sub, suffixes) for sub in _sub_folders(folder)}
     filled = {sub: files for sub, files in by_class.items() if files}
@@ -72,15 +69,14 @@ def has_files(folder: Path, suffixes: tuple[str, ...]) -> bool:
 
 
 def _sub_folders(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
+    with os.scandir(folder) as entries:
+        return sorted(folder / each.name for each in entries if each.is_dir() and not each.name.startswith("."))
 
 
 def _files_in(folder: Path, suffixes: tuple[str, ...]) -> list[Path]:
-    return sorted(
-        path
-        for path in folder.iterdir()
-        if path.suffix.lower() in suffixes and not path.name.startswith(".") and path.is_file()
-    )
+    with os.scandir(folder) as entries:
+        names = [each.name for each in entries if each.name.lower().endswith(suffixes) and each.is_file()]
+    return sorted(folder / name for name in names if not name.startswith("."))
 
 
 def _as_text(name: str) -> str:

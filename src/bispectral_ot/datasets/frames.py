@@ -17,9 +17,7 @@ from bispectral_ot.literals import FRAMES, Frame
 
 Images = Sequence[NDArray[Any]]
 SAMPLE = 96  # images of each set that a choice of frames looks at
-# Half a side of the canvas, in radii of gyration of the content: 1.41 is the radius of a filled disk, 1.73 the half
-# length of a rod.
-_REACH = 1.9
+_REACH = 1.9  # half a side of the canvas in radii of gyration of the content (a filled disk reaches 1.41, a rod 1.73)
 # Content differs from the background by more than this many deviations of the border (estimated from its median
 # deviation), and by more than this fraction of the largest differences.
 _NOISES, _LEAST = 4.0, 0.1
@@ -32,7 +30,7 @@ _MARGIN_TOLERANCES = (3.0, 24.0, 60.0)
 _WAVES = 20.0  # pixels: two blocks of JPEG and interpolation
 # A picture: the convex hull of what is not margin fills this fraction of a rectangle, which is smaller than the canvas.
 _LEAST_FILLED, _MOST_COVERED = 0.955, 0.97
-_DRAFT = 2  # pixels that a JPEG decoder must leave along a side, for each of the canvas
+_DRAFT = 1.5  # pixels that a JPEG decoder must leave along a side, for each of the canvas
 
 
 class Content(NamedTuple):
@@ -44,11 +42,7 @@ class Content(NamedTuple):
 
 
 class Picture(NamedTuple):
-    """Rectangle that an editor turned, shrank or moved on a larger canvas, filling the rest with one colour.
-
-    ``centre`` (row, column) and the longer ``side`` are in pixels, ``degrees`` from 0 to 90; ``inside`` is the (height,
-    width) mask of the pixels that are not margin.
-    """
+    """Rectangle that an editor turned, shrank or moved on a larger canvas, filling the rest with one colour."""
 
     centre: tuple[float, float]
     side: float
@@ -275,10 +269,7 @@ class SetGeometry(NamedTuple):
 
 
 def common_pixels(geometries: Sequence[SetGeometry]) -> float:
-    """Side of one canvas for all sets at one scale: the largest image of the set whose largest image is smallest.
-
-    A canvas that an editor enlarged is cut at its centre to the size of those that were not.
-    """
+    """Side of one canvas for all sets at one scale: the largest image of the set whose largest image is smallest."""
     return float(min(geometry.sides.max() for geometry in geometries))
 
 
@@ -297,10 +288,7 @@ class FrameChoice:
         self.settings: dict[str, Any] = {}
 
     def looks_at(self, sets: Sequence[Any]) -> bool:
-        """Whether images of these sets must be looked at.
-
-        ``"auto"`` looks at images in files that no frame was chosen for before; arrays are taken as they are given.
-        """
+        """Whether images of these sets must be looked at."""
         if self.frames == ("canvas",):
             return False
         flat = all(each.kind == "images" for each in sets)

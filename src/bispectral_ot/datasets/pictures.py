@@ -15,11 +15,7 @@ _SAMPLE = 256  # images that the range of pixels is taken from
 
 
 class Pictures:
-    """The elements of a dataset, by position, as pixels from 0 (the smallest of a sample of the set) to 1.
-
-    ``pictures[i]`` is (height, width) or, in colour, (height, width, 3); where there are other channels it is their
-    mean.
-    """
+    """The elements of a dataset, by position, as pixels from 0 (the smallest of a sample of the set) to 1."""
 
     def __init__(self, dataset: Dataset) -> None:
         self.dataset = dataset
@@ -49,11 +45,7 @@ def as_shown(image: NDArray[Any], limits: tuple[float, float]) -> NDArray[np.flo
 def draw_points(
     points: NDArray[Any], weights: NDArray[Any] | None = None, *, side: int = _SIDE, finer: int = 2
 ) -> NDArray[np.float64]:
-    """Draw points (n, 3) as small dots, scaled to fit and seen obliquely from above: (side, side), black where empty.
-
-    Nearer dots hide farther ones and are brighter, as far as a light at the observer fades with the distance. What has
-    been drawn ``finer`` times as large is then averaged, so that edges are smooth.
-    """
+    """Draw points (n, 3) as small dots, scaled to fit and seen obliquely from above: (side, side)."""
     centred = points.astype(np.float64) - np.average(points, axis=0, weights=weights)
     reach = np.linalg.norm(centred, axis=1).max() or 1.0
     turn, tilt = np.radians((35.0, 25.0))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,42 +23,41 @@ from bispectral_ot.memory import check_fits
 
 Positions = NDArray[np.int64]
 _BLOCK_BYTES = 32 * 2**20
-_BLOCK_ROWS = 32
+_BLOCK_ROWS = 8
 
 
 @dataclass(frozen=True)
 class ArraySource:
-    """Images in one array, of memory or of a file: anything with a shape, a dtype and slices of rows.
+    """Images (n, height, width[, channels]) in one array, of memory or of a file: shape, dtype and slices of rows.
 
-    ``arrange`` turns rows as they are stored into (n, height, width[, channels]).
+    ``channels_first`` says that they are stored as (n, channels, height, width).
     """
 
     rows: Any
     what: str
-    arrange: Callable[[NDArray[Any]], NDArray[Any]] | None = None
-    row_shape: tuple[int, ...] = field(init=False)
-
-    def __post_init__(self) -> None:
-        """Determine the shape of an image, from the first where rows are rearranged."""
-        row: Any = self.arrange(np.asarray(self.rows[:1])) if self.arrange is not None and len(self) else self.rows
-        object.__setattr__(self, "row_shape", tuple(int(side) for side in row.shape[1:]))
+    channels_first: bool = False
 
     def __len__(self) -> int:
         return int(self.rows.shape[0])
 
+    @property
+    def size(self) -> tuple[int, int]:
+        """Height and width of an image."""
+        sides = (*map(int, self.rows.shape[2 if self.channels_first else 1 :]), 1)
+        return sides[0], sides[1]
+
     def headers(self, positions: Positions) -> list[ImageInfo]:
         """Size and mode, one for all."""
-        height, width, channels = (*self.row_shape, 1, 1)[:3]
-        return [ImageInfo(height, width, "colour" if channels in (3, 4) else "grey")]
+        channels = (*self.rows.shape, 1)[1 if self.channels_first else 3]
+        return [ImageInfo(*self.size, "colour" if channels in (3, 4) else "grey")]
 
     def read(self, positions: Positions, canvas: Canvas) -> NDArray[Any]:
         """Images at ``positions`` (increasing), read block by block: the array may be larger than memory."""
-        if isinstance(self.rows, np.ndarray) and not isinstance(self.rows, np.memmap) and self.arrange is None:
-            return canvas(self.rows if len(positions) == len(self) else self.rows[positions])
-        row_bytes = max(1, np.dtype(self.rows.dtype).itemsize * math.prod(self.row_shape))
-        size = canvas.size or self.row_shape[:2]
+        if type(self.rows) is np.ndarray:
+            return canvas(self._arranged(self.rows if len(positions) == len(self) else self.rows[positions]))
+        row_bytes = max(1, np.dtype(self.rows.dtype).itemsize * math.prod(self.rows.shape[1:]))
         check_fits(
-            len(positions) * row_bytes * math.prod(size) // max(1, math.prod(self.row_shape[:2])),
+            len(positions) * row_bytes * math.prod(canvas.size or self.size) // max(1, math.prod(self.size)),
             f"{self.what} with {len(positions):,} images",
             "read fewer (limit=..., --limit), or smaller ones (resize=..., --resize)",
         )
@@ -69,21 +68,26 @@ class ArraySource:
             if len(kept):
                 with reading(self.what):
                     part = np.asarray(self.rows[kept[0] : kept[-1] + 1])[kept - kept[0]]
-                parts.append(canvas(self.arrange(part) if self.arrange else part))
+                parts.append(canvas(self._arranged(part)))
                 done += len(kept)
                 runtime.progress(f"read {Path(self.what).name}", done, len(positions))
+        if hasattr(self.rows, "store_path") and not Path(self.what.partition("::")[0]).exists():
+            raise DatasetError(f"{self.what} has vanished while it was read.")  # Zarr takes lost chunks for zeros
         return np.concatenate(parts)
+
+    def _arranged(self, images: Any) -> Any:
+        """Channels at the end, and no axis of a single one."""
+        images = np.moveaxis(images, 1, -1) if self.channels_first else images
+        return images[..., 0] if images.shape[3:] == (1,) else images
 
 
 @dataclass(frozen=True)
 class FileSource:
     """Images that are stored one by one, as files or parts of files; read on all cores.
 
-    Where some are grey and some in colour, all become colour; where some have 8 and some 16 bits, all become 16-bit. A
-    :class:`DataWarning` names those that are not like the others.
-
     Items are paths of image files, their content (bytes) or pixels (height, width[, channels]), or ``get`` returns one
-    of these; ``names`` are relative to ``place``, the folder or file that they are in, for messages.
+    of these; ``names`` are relative to ``place``, the folder or file that they are in, for messages. Where some images
+    are grey and some in colour, all become colour; where some have 8 and some 16 bits, all become 16-bit.
     """
 
     items: Sequence[Any]
@@ -109,8 +113,7 @@ class FileSource:
         if transparent:
             warn(
                 f"{self.place}: {len(transparent)} of {len(names)} images have transparent pixels "
-                f"({_some(transparent)}), which become black; save the images on a background of their own where that "
-                "is wrong.",
+                f"({_some(transparent)}), which become black.",
                 DataWarning,
             )
         return self._stacked([image for image, _ in read], names)
@@ -155,7 +158,7 @@ class FileSource:
             for kind in (image.dtype, image.ndim):
                 kinds.setdefault(kind, []).append(name)
         dtypes = [kind for kind in kinds if not isinstance(kind, int)]
-        if len(dtypes) > 1 and any(dtype not in (np.uint8, np.uint16) for dtype in dtypes):
+        if len(dtypes) > 1 and not {*dtypes} <= {np.dtype(np.uint8), np.dtype(np.uint16)}:
             one, other = (f"{kinds[dtype][0]} has {dtype}" for dtype in dtypes[:2])
             raise DatasetError(f"{self.place}: {one} pixels but {other} ones; save all images in one way.")
         if 2 in kinds and 3 in kinds:

@@ -98,8 +98,8 @@ def rotate(dataset: Dataset | ArrayLike, degrees: ArrayLike, *, fill: str | Arra
     degrees
         (n,), or one angle for all.
     fill
-        Value of the empty corners: ``"background"`` (median of the border pixels of all images, per channel),
-        ``"mean"`` (mean of all pixels, per channel), a number, or one number per channel.
+        Value of the empty corners: ``"background"`` (median of the border pixels of all images, per channel), a number,
+        or one number per channel.
 
     Examples
     --------
@@ -115,9 +115,9 @@ def rotate(dataset: Dataset | ArrayLike, degrees: ArrayLike, *, fill: str | Arra
     if not np.isfinite(angles).all():
         raise InputError("degrees has entries that are NaN or infinite; give finite angles.")
     if isinstance(fill, str):
-        if fill not in ("background", "mean"):
-            raise InputError(f"fill must be 'background', 'mean' or a number, got {fill!r}.")
-        fill = background_level(images) if fill == "background" else as_planes(images).mean(axis=(0, 1, 2), dtype=float)
+        if fill != "background":
+            raise InputError(f"fill must be 'background' or a number, got {fill!r}.")
+        fill = background_level(images)
     maps = rotation_maps(np.broadcast_to(angles, len(images)), *images.shape[1:3])
     return replace(dataset, images=warp(images, maps, fill=fill, stage="rotate"))
 
@@ -165,12 +165,10 @@ def mean_and_std(*batches: NDArray[Any]) -> tuple[float, float]:
 
 
 def center(dataset: Dataset | ArrayLike) -> Dataset:
-    """Move the content of every image to its centre; images become float32.
+    """Move the centre of mass of the content of every image to its centre, bilinearly; images become float32.
 
-    The content is ``|image - background|`` summed over channels, where that is beyond the noise. Background and noise
-    are the median of the image's border pixels and four times their standard deviation (from their median deviation),
-    per channel. The centre of mass goes to ((H - 1) / 2, (W - 1) / 2) by a bilinear shift. Images without content stay
-    as they are.
+    The content is ``|image - background|``, where that is more than four standard deviations of the border; the
+    background is the median of the border. Images without content stay as they are.
     """
     dataset = as_dataset(dataset)
     check_flat(dataset, "center")
@@ -214,10 +212,8 @@ def center_clear(planes: NDArray[Any]) -> tuple[NDArray[np.float32], NDArray[np.
 def has_background(planes: NDArray[Any]) -> NDArray[np.bool_]:
     """Whether images (n, height, width, channels) show content on a background, as far as their rim tells: (n,).
 
-    The background is the median of the rim, the last pixels of the largest disk, so that turned images have the same
-    answer. At most a third of the rim may differ from it by more than four times the rim's noise (and a twentieth of
-    the largest difference), which large content does; the image as a whole must differ by three times the noise, which
-    textures do not.
+    The background is the median of the rim of the largest disk, so that turned images have the same answer. At most a
+    third of the rim may differ from it, and the image as a whole must differ more than textures do.
     """
     height, width = planes.shape[1:3]
     y, x = np.ogrid[:height, :width]

@@ -21,10 +21,7 @@ _LUMINANCE = np.array([0.299, 0.587, 0.114], dtype=np.float32)  # ITU-R BT.601
 def warp(
     images: NDArray[Any], maps: NDArray[np.float64], *, fill: ArrayLike = 0.0, stage: str = "resample"
 ) -> NDArray[np.float32]:
-    """Bilinear samples of ``images`` at ``maps @ (row, column, 1)``, for every output pixel (row, column).
-
-    Maps are (n, 2, 3); ``fill`` outside of the images is one number, one per channel, or (n, channels).
-    """
+    """Bilinear samples of ``images`` at ``maps @ (row, column, 1)``, for every output pixel (row, column)."""
     planes = as_planes(images)
     values, shape = np.asarray(fill), (len(images), planes.shape[3])
     if values.dtype.kind not in "buif" or not np.isfinite(values).all():
@@ -50,11 +47,7 @@ def _warp(_block: Block, planes: NDArray[Any], maps: NDArray[Any], outside: NDAr
 
 
 def rotation_maps(degrees: NDArray[np.float64], height: int, width: int) -> NDArray[np.float64]:
-    """Maps (n, 2, 3) that turn an image counter-clockwise, as displayed, about ((H - 1) / 2, (W - 1) / 2).
-
-    With the row axis pointing down, output (y, x) about the centre comes from ``(x sin t + y cos t, x cos t - y sin
-    t)``; exact for multiples of 90 degrees.
-    """
+    """Maps (n, 2, 3) that turn an image counter-clockwise, as displayed, about ((H - 1) / 2, (W - 1) / 2)."""
     from scipy.special import cosdg, sindg
 
     cos, sin = cosdg(degrees), sindg(degrees)
@@ -90,11 +83,7 @@ def border_levels(planes: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def resize_images(images: NDArray[Any], size: Size) -> NDArray[Any]:
-    """Scale a batch (n, height, width[, channels]) to fit into ``size``, centred; keeps the type.
-
-    The aspect ratio stays, because stretched shapes are not rotations of each other; the rest of ``size`` is filled
-    with each image's own background.
-    """
+    """Scale a batch (n, height, width[, channels]) to fit into ``size``, centred; keeps the type."""
     height, width = images.shape[1:3]
     if (height, width) == size:
         return images
@@ -124,6 +113,11 @@ def resample(
         check_fits(needed, f"resizing {len(images):,} images to {size[0]} x {size[1]}", "ask for a smaller size")
     dtype = "float32" if exact else "float64"
     weights = [_weights(*axis, scale, dtype) for axis in zip(images.shape[1:3], size, centre, strict=True)]
+    if background is None and all(
+        wanted * scale <= 2 * min(middle, given - middle) + 1e-9
+        for given, wanted, middle in zip(images.shape[1:3], size, centre, strict=True)
+    ):
+        background = np.zeros((len(images), shape[3]))  # nothing of it is seen
     shared = (background, *weights[0], *weights[1])
     if len(images) == 1:
         resized = _resample(Block(0, 1), planes, *shared)
@@ -140,9 +134,9 @@ def _resample(_block: Block, planes: NDArray[Any], background: Any, *weights: ND
     precision = weights[1].dtype
     levels = (border_levels(planes) if background is None else background).astype(precision)
     pixels = np.ascontiguousarray(planes, dtype=planes.dtype if precision == np.float32 else precision)
-    out = np.empty((n, len(weights[0]), len(weights[2]), channels), dtype=precision)
-    resample_block(pixels.reshape(n, height, -1), *weights, levels, out)
-    return as_type(out, planes.dtype)
+    out = np.empty((n, len(weights[0]), len(weights[2]), channels), dtype=planes.dtype)
+    resample_block(pixels.reshape(n, height, -1), *weights, levels, out, planes.dtype.kind in "iu")
+    return out
 
 
 @lru_cache(maxsize=1024)
@@ -166,10 +160,7 @@ def _weights(given: int, wanted: int, centre: float, scale: float, dtype: str) -
 
 
 def to_grey(images: NDArray[Any]) -> NDArray[Any]:
-    """Luminance ``0.299 R + 0.587 G + 0.114 B`` of a batch, shape (n, height, width); keeps the type.
-
-    Grey images stay as they are, but for an axis of one channel; of four channels, the opacity is left out.
-    """
+    """Luminance ``0.299 R + 0.587 G + 0.114 B`` of a batch, shape (n, height, width); keeps the type."""
     channels = images.shape[3] if images.ndim == 4 else 1
     if channels == 1:
         return images.reshape(images.shape[:3])

@@ -134,7 +134,7 @@ def match(
     >>> bot.match(bot.rotate_randomly(source), target, symmetry="rotation").converged
     True
     """
-    with runtime.running(progress=progress, memory=working_memory, engine=as_engine(client)) as context:
+    with runtime.running(progress=progress, memory=working_memory, engine=as_engine(client)):
         options = MatchOptions(
             symmetry=symmetry,
             features=features,
@@ -148,12 +148,10 @@ def match(
             storage=storage,
         )
         _refuse_pairs(source=source, target=target)
-        engine = context.engine
         choosing = partial(choose_features, features, symmetry=symmetry, metric=metric, intensity=intensity)
         frames = JudgedFrames(frame, choosing)
-        elsewhere = engine is not None and engine.local is not engine
         kind: Kind | None = "sphere" if symmetry == "so3" or features == "sphere-bispectrum" else None
-        sides = as_datasets((source, target), ("source", "target"), stay=elsewhere, frames=frames, kind=kind)
+        sides = as_datasets((source, target), ("source", "target"), frames=frames, kind=kind)
         spec = choosing(kind=sides[0].kind)
         if spec.symmetry == "so3-shapes":
             sides = [as_shapes(side) for side in sides]

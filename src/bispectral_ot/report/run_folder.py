@@ -71,11 +71,7 @@ def write_match(
     tables.write_tables(folder, written)
     parts: dict[str, Callable[[], object]] = {}
     if match.images_elsewhere:
-        warn(
-            "figures and model.npz are skipped because images are not available on this machine; "
-            "--report and --poses read them here.",
-            DataWarning,
-        )
+        warn("figures and model.npz are skipped because the images are a dask.array.", DataWarning)
     else:
         if isinstance(match.coupling, EntropicCoupling) and match.feature_map is not None:
             parts[MODEL] = lambda: match.predictor.save(folder / MODEL)

@@ -1,29 +1,29 @@
-"""Image files in a table or an archive: CSV and data frames, tar, and Parquet of the Hugging Face hub."""
+"""Tables of images: CSV, Parquet of the Hugging Face hub, and sets of other libraries in memory."""
 
 from __future__ import annotations
 
 import csv
 import json
 import os
-import tarfile
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from bispectral_ot.checks import detached
 from bispectral_ot.datasets.array_names import choose_names, find_name
 from bispectral_ot.datasets.image_file import SUFFIXES
 from bispectral_ot.datasets.io_errors import check_announced, library
 from bispectral_ot.datasets.sources import FileSource, LazyDataset
-from bispectral_ot.errors import DatasetError
+from bispectral_ot.errors import DatasetError, InputError
 from bispectral_ot.memory import check_fits
 
-PATH_WORDS = ("path", "file", "filename", "file_name", "filepath", "file_path", "image", "image_path", "img", "images")
+_PATH_WORDS = ("path", "file", "filename", "file_name", "filepath", "file_path", "image", "image_path", "img", "images")
 _SPLIT_WORDS = ("split", "set", "subset", "fold")
 _SPLITS = {"train": ("train", "training"), "val": ("val", "valid", "validation"), "test": ("test", "testing")}
-_LABEL_ENDINGS = (".cls", ".cls.txt", ".json")
 
 
 def scan_csv(path: Path, split: str, keys: Sequence[str]) -> LazyDataset:
@@ -51,7 +51,7 @@ def list_table(
     keys: Sequence[str] = (),
 ) -> LazyDataset:
     """The set of a table, by columns; with ``folder``, its paths are relative to that and must not leave it."""
-    paths_column, labels_column = choose_names(what, list(columns), keys, words=PATH_WORDS)
+    paths_column, labels_column = choose_names(what, list(columns), keys, words=_PATH_WORDS)
     split_column = find_name(what, columns, _SPLIT_WORDS)
     marks = [str(value).strip().lower() for value in columns[split_column]] if split_column is not None else []
     if marks and set(marks) <= set(sum(_SPLITS.values(), ())):
@@ -85,60 +85,8 @@ def list_table(
     )
 
 
-def scan_tar(path: Path, split: str, keys: Sequence[str]) -> LazyDataset:
-    """Images by name; labels from ``.cls`` or ``.json`` files of the same name, else from the folder of an image."""
-    parts: dict[str, Callable[[], bytes]] = {}
-    with tarfile.open(path, "r:") as archive:  # packed archives cannot be read from the middle
-        while (member := archive.next()) is not None:
-            if member.size < 0:  # would lead back to an earlier member, without end
-                raise DatasetError(f"{path}: {member.name!r} has a size of {member.size}; the archive is damaged.")
-            if member.isreg() and not member.issparse() and not PurePosixPath(member.name).name.startswith("."):
-                parts[member.name.removeprefix("./")] = partial(_read_part, path, member.offset_data, member.size)
-    names = sorted(name for name in parts if PurePosixPath(name).suffix.lower() in SUFFIXES)
-    if not names:
-        raise DatasetError(f"{path} has no images ({', '.join(SUFFIXES)}) among its {len(parts)} files.")
-    labels: Any = [_label(name, parts) for name in names]
-    missing = labels.count(None)
-    if missing == len(names):
-        folders = [PurePosixPath(name).parent.name for name in names]
-        labels = folders if all(folders) and len(set(folders)) > 1 else None
-    elif missing:
-        raise DatasetError(
-            f"{path}: {missing} of {len(names)} images have no label ({names[labels.index(None)]}), though others have "
-            "one; give all a .cls file, or none."
-        )
-    source = FileSource([parts[name] for name in names], names, str(path), lambda read: read())
-    return LazyDataset(source, path.stem, labels, files=tuple(names))
-
-
-def _read_part(archive: Path, start: int, size: int) -> bytes:
-    with open(archive, "rb") as file:
-        file.seek(start)
-        return file.read(size)
-
-
-def _label(name: str, parts: dict[str, Callable[[], bytes]]) -> str | int | None:
-    """Content of the label file of the same name; a name ends at its first dot."""
-    image = PurePosixPath(name)
-    stem = str(image.parent / image.name.partition(".")[0])
-    for ending in _LABEL_ENDINGS:
-        if stem + ending in parts:
-            label: Any = parts[stem + ending]().decode("utf-8").strip()
-            if ending != ".json":
-                return int(label) if label.lstrip("-").isdecimal() else str(label)
-            content = json.loads(label)
-            label = content.get("label", content.get("cls")) if isinstance(content, dict) else None
-            if isinstance(label, (str, int)):
-                return label
-    return None
-
-
 def scan_parquet(path: Path, split: str, keys: Sequence[str], *, parts: Sequence[Path] = ()) -> LazyDataset:
-    """Images in ``image.bytes`` (or in a column of bytes) and labels in ``label``, or in the columns named by ``keys``.
-
-    ``parts`` are the files of one set, where it has several. Columns stay as Arrow keeps them: values that a file
-    stores once are in memory once, however many rows have them.
-    """
+    """Images in ``image.bytes`` (or in a column of bytes) and labels in ``label``, or in columns named by ``keys``."""
     parquet = library("pyarrow.parquet", extra="parquet", what=path)
     parts = parts or (path,)
     metadata = [parquet.read_metadata(part) for part in parts]
@@ -209,3 +157,55 @@ def _class_names(metadata: dict[bytes, bytes] | None, column: str) -> tuple[str,
         return tuple(str(name) for name in features[column]["names"])
     except (KeyError, ValueError, TypeError, RecursionError):
         return ()
+
+
+def scan_object(data: Any) -> LazyDataset | None:
+    """Set of a data frame with a column of paths, a ``datasets.Dataset`` or a dataset of torch; None for others."""
+    if hasattr(data, "iloc") and hasattr(data, "columns"):
+        columns = {str(name): data[name].tolist() for name in data.columns}
+        has_paths = any(name.lower() in _PATH_WORDS for name in columns)
+        return list_table(columns, "the data frame", "frame") if has_paths else None
+    if hasattr(data, "column_names") and hasattr(data, "features"):
+        images, column = choose_names("the dataset", list(data.column_names))
+        labels = None if column is None else list(data[column])
+        classes = () if column is None else tuple(getattr(data.features[column], "names", None) or ())
+        return LazyDataset(_items(lambda i: data[i][images], len(data)), "dataset", labels, classes)
+    plain = isinstance(data, (list, tuple, dict)) or hasattr(data, "__array__") or hasattr(data, "__dlpack__")
+    if not plain and hasattr(data, "__getitem__") and hasattr(data, "__len__"):
+        return _scan_items(data)
+    return None
+
+
+def _scan_items(data: Any) -> LazyDataset:
+    """Items are images, or pairs of an image and a label; torchvision also keeps the labels in ``targets``."""
+    n, name = len(data), type(data).__name__.lower()
+    if not n or not isinstance(data[0], (tuple, list)) or len(data[0]) < 2:
+        return LazyDataset(_items(lambda i: data[i], n), name)
+    targets = getattr(data, "targets", None)
+    found = targets if targets is not None and len(targets) == n else (data[i][1] for i in range(n))
+    labels = [label.item() if hasattr(label, "item") else label for label in found]
+    classes: Sequence[Any] = getattr(data, "classes", None) or ()
+    are_indices = all(isinstance(label, int) for label in labels)
+    return LazyDataset(_items(lambda i: data[i][0], n), name, labels, tuple(map(str, classes)) if are_indices else ())
+
+
+def _items(get: Callable[[int], Any], count: int) -> FileSource:
+    names = [f"item {number}" for number in range(count)]
+    return FileSource(range(count), names, "the dataset", lambda i: _pixels(get(i), names[i]))
+
+
+def _pixels(image: Any, what: str) -> NDArray[Any]:
+    """Pixels of a Pillow image, an array, or a tensor, whose channels come first as those of torch do."""
+    if hasattr(image, "convert") and getattr(image, "mode", "L") not in ("L", "I;16", "I", "F", "RGB"):
+        image = image.convert("RGB")
+    pixels = np.asarray(detached(image))
+    if pixels.ndim == 3 and pixels.shape[0] <= 4 < pixels.shape[2]:
+        pixels = np.moveaxis(pixels, 0, -1)
+    if pixels.ndim == 3 and pixels.shape[2] == 1:
+        pixels = pixels[..., 0]
+    if pixels.ndim not in (2, 3) or 0 in pixels.shape or pixels.dtype.kind not in "buif":
+        raise InputError(
+            f"{what} is no image: expected (height, width[, channels]), got {type(image).__name__} of "
+            f"shape {pixels.shape} and type {pixels.dtype}."
+        )
+    return pixels.astype(np.uint8) if pixels.dtype == np.bool_ else pixels

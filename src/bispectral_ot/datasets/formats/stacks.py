@@ -1,4 +1,4 @@
-"""Stacks of images in the files of a field: TIFF with several pages, FITS, MRC, and particles of RELION."""
+"""Stacks of images in the files of a field: TIFF with several pages, MRC, and particles of RELION."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import logging
 import math
 import os
 import re
-import warnings
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -15,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bispectral_ot.datasets.array_names import arrange_axes, array_source, choose_names
+from bispectral_ot.datasets.array_names import MOST_CHANNELS, array_source
 from bispectral_ot.datasets.io_errors import check_announced, library
-from bispectral_ot.datasets.sources import ArraySource, FileSource, LazyDataset
+from bispectral_ot.datasets.sources import FileSource, LazyDataset
 from bispectral_ot.errors import DatasetError
 
 _IMAGE, _CLASS = "rlnImageName", "rlnClassNumber"
@@ -38,29 +37,25 @@ def scan_tiff(path: Path, split: str, keys: Sequence[str]) -> LazyDataset:
         for name, uuid in re.findall(r'<(?:\w+:)?UUID\b(?:[^>]*?\bFileName="([^"]*)")?[^>]*>\s*([^<\s]*)', ome):
             if uuid != own[1] if own else name not in ("", path.name):
                 raise DatasetError(f"{path} names pages of other files ({name}), which are not read; save all in one.")
-        images = [arrange_axes(one.asarray(), one.axes, path) for one in file.series]
-    if sum(map(len, images)) == 1:
-        raise DatasetError(f"{path} is a single image; name the folder that holds the images.")
-    if len(images) == 1:
-        return LazyDataset(ArraySource(images[0], str(path)), path.stem)
+        images = [_arrange_axes(one.asarray(), one.axes, path) for one in file.series]
     pages = [page for batch in images for page in batch]
-    names = [f"page {number}" for number in range(len(pages))]
-    return LazyDataset(FileSource(pages, names, str(path)), path.stem, files=tuple(names))
+    if len(pages) == 1:
+        raise DatasetError(f"{path} is a single image; name the folder that holds the images.")
+    names = tuple(f"page {number}" for number in range(len(pages)))
+    return LazyDataset(FileSource(pages, names, str(path)), path.stem, files=names)
 
 
-def scan_fits(path: Path, split: str, keys: Sequence[str]) -> LazyDataset:
-    """A cube (n, height, width): the only one of the file, or that of the extension which ``keys`` names."""
-    fits = library("astropy.io.fits", extra="fits", what=path)
-    with warnings.catch_warnings(), fits.open(path, memmap=False, lazy_load_hdus=False) as units:
-        warnings.simplefilter("ignore")  # astropy tells of every card that it repairs
-        images = {unit.name: unit for unit in units if unit.is_image and len(unit.shape) == 3 and 0 not in unit.shape}
-        name, _ = choose_names(path, list(images), keys, candidates=list(images))
-        unit = images[name]
-        announced = math.prod(unit.shape) * abs(unit.header["BITPIX"]) // 8
-        check_announced(announced, path.stat().st_size, path)
-        pixels = np.asarray(unit.data)
-    cube = pixels.astype(pixels.dtype.newbyteorder("="))
-    return LazyDataset(array_source(cube, f"{path}::{name}"), path.stem)
+def _arrange_axes(array: NDArray[Any], axes: str, what: object) -> NDArray[Any]:
+    """Images (n, height, width[, channels]); axes other than ``y``, ``x``, ``s`` and up to four ``c`` count images."""
+    axes = axes.lower()
+    if len(axes) != array.ndim or axes.count("y") != 1 or axes.count("x") != 1 or 0 in array.shape:
+        raise DatasetError(f"{what} has axes {axes!r} and shape {array.shape}; expected y, x and others (t, z, c).")
+    sizes = dict(zip(axes, array.shape, strict=False))
+    channels = "s" if "s" in axes else "c" if 1 < sizes.get("c", 1) <= MOST_CHANNELS else ""
+    places = [axes.index(axis) for axis in f"yx{channels}"]
+    others = [place for place in range(len(axes)) if place not in places]
+    moved = np.transpose(array, [*others, *places])
+    return moved.reshape(-1, *moved.shape[len(others) :])
 
 
 def scan_mrc(path: Path, split: str, keys: Sequence[str]) -> LazyDataset:
@@ -69,11 +64,7 @@ def scan_mrc(path: Path, split: str, keys: Sequence[str]) -> LazyDataset:
 
 
 def _open_mrc(path: Path) -> NDArray[Any]:
-    """Images (n, height, width) of an MRC file, in either byte order.
-
-    The first 24 words of its header are the number of columns, rows and sections, the mode, eighteen others, the space
-    group and the length of the extended header. Space group 1 is a volume, and 401 a stack of volumes.
-    """
+    """Images (n, height, width) of an MRC file, in either byte order."""
     with open(path, "rb") as file:
         head = file.read(96).ljust(96, b"\0")
     for order in "<>":
@@ -93,10 +84,7 @@ def _open_mrc(path: Path) -> NDArray[Any]:
 
 
 def scan_star(path: Path, split: str, keys: Sequence[str]) -> LazyDataset:
-    """The particles of a RELION file, ``000001@stack.mrcs``, with their class where they have one.
-
-    RELION names stacks from the folder of the project, which is above the .star file.
-    """
+    """The particles of a RELION file, ``000001@stack.mrcs``, with their class where they have one."""
     blocks = library("starfile", extra="cryoem", what=path).read(path, always_dict=True).values()
     tables = [each for each in blocks if hasattr(each, "columns") and _IMAGE in each.columns and len(each)]
     if not tables:  # "particles" of RELION 3.1, or the only table of earlier versions

@@ -1,4 +1,4 @@
-"""Zarr stores: arrays by name; of OME-Zarr the image at full resolution."""
+"""Zarr stores: arrays by name."""
 
 from __future__ import annotations
 
@@ -13,31 +13,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bispectral_ot import runtime
-from bispectral_ot.datasets.array_names import arrange_axes, list_arrays
+from bispectral_ot.datasets.array_names import list_arrays
 from bispectral_ot.datasets.io_errors import check_chunks, library, refuse_bomb
-from bispectral_ot.datasets.sources import ArraySource, LazyDataset
+from bispectral_ot.datasets.sources import LazyDataset
 from bispectral_ot.errors import DatasetError, DataWarning, warn
-from bispectral_ot.memory import check_fits
 
 _HARMLESS = 2**15  # bytes of a compressed chunk
-_MANY_CHUNKS = 1000  # which Zarr takes a millisecond each for
+_MOST_LABEL_CHUNKS = 10_000  # Zarr takes about a millisecond for each
 _CODECS = ("zstd", "blosc", "gzip", "zlib")
 
 
 def scan_zarr(path: Path, split: str, keys: Sequence[str]) -> LazyDataset:
-    """An array, a group with ``images`` and ``labels`` or with the arrays that ``keys`` name, or OME-Zarr."""
+    """An array, a group with ``images`` and ``labels`` or with the arrays that ``keys`` name."""
     zarr = library("zarr", extra="zarr", what=path)
-    name = path.stem.removesuffix(".ome")
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", module="zarr")  # about files that are no part of the store
-        node = zarr.open(str(path.absolute()), mode="r")  # workers have other current folders
-        is_array = not hasattr(node, "arrays")
-        attributes = {} if is_array or keys else _ome_attributes(node)
-        if "multiscales" in attributes:
-            return LazyDataset(ArraySource(_full_resolution(node, path), str(path)), name)
-        arrays = {"images": node} if is_array else dict(_arrays(node))
-        lazy = list_arrays(str(path), name, arrays, keys, split, partial(_read_labels, path))
+        node = zarr.open(str(path), mode="r")
+        arrays = dict(_arrays(node)) if hasattr(node, "arrays") else {"images": node}
+        lazy = list_arrays(str(path), path.stem, arrays, keys, split, partial(_read_labels, path))
         _check(lazy.source.rows, path)
         return lazy
 
@@ -63,13 +56,18 @@ def _check(array: Any, path: Path) -> None:
                 file = os.path.join(place, name)
                 if codec in _CODECS and os.path.getsize(file) > _HARMLESS:
                     _check_decoded(file, codec, array.dtype.itemsize * math.prod(grid), what)
-    count = math.prod(-(-side // step) for side, step in zip(array.shape, grid, strict=True))
+    count = _chunk_count(array)
     if found < count:
         warn(
             f"{count - found:,} of {count:,} chunks of {what} are not stored, and count as {array.fill_value}. "
             "Zarr leaves out chunks of nothing else; where files were lost, get the store again.",
             DataWarning,
         )
+
+
+def _chunk_count(array: Any) -> int:
+    grid = getattr(array, "shards", None) or array.chunks
+    return math.prod(-(-side // step) for side, step in zip(array.shape, grid, strict=True))
 
 
 def _check_decoded(file: str, codec: str, limit: int, what: str) -> None:
@@ -100,46 +98,12 @@ def _codec(array: Any) -> str:
 
 
 def _read_labels(path: Path, array: Any) -> NDArray[Any]:
-    """Labels; a line of numbers in thousands of chunks is decoded here, a hundred times as fast as by Zarr."""
+    """Labels, unless they are in so many chunks that Zarr would need minutes."""
+    count = _chunk_count(array)
+    if count > _MOST_LABEL_CHUNKS:
+        raise DatasetError(
+            f"{path}: {array.path!r} is stored in {count:,} chunks of {array.chunks[0]}, which take minutes to read; "
+            f"save it again in one chunk, chunks={array.shape}, or read the images alone as FILE::IMAGES."
+        )
     _check(array, path)
-    codec, n, step = _codec(array), array.shape[0], array.chunks[0]
-    if array.ndim != 1 or n <= _MANY_CHUNKS * step or array.dtype.kind not in "biuf" or codec not in ("none", *_CODECS):
-        return np.asarray(array[...])
-    import numcodecs
-
-    decode = (lambda content: content) if codec == "none" else numcodecs.get_codec({"id": codec}).decode
-    endian = getattr(getattr(array, "serializer", None), "endian", None)  # of version 3; the type of version 2 has it
-    dtype = np.dtype(array.dtype) if endian is None else np.dtype(array.dtype).newbyteorder(endian.value)
-    folder = os.path.join(array.store_path.store.root, array.path)
-    missing = np.full(step, array.fill_value or 0, dtype=dtype).tobytes()
-    parts = []
-    for number in range(-(-n // step)):
-        try:
-            with open(os.path.join(folder, array.metadata.encode_chunk_key((number,))), "rb", buffering=0) as file:
-                parts.append(bytes(decode(file.read())))
-        except FileNotFoundError:
-            parts.append(missing)  # a warning said it
-        if len(parts[-1]) != len(missing):
-            raise DatasetError(f"{path}: chunk {number} of the labels has a wrong length; get the store again.")
-        if number % 10_000 == 0:
-            runtime.progress(f"labels of {path.name}", number * step, n)
-    runtime.progress(f"labels of {path.name}", n, n)
-    return np.frombuffer(b"".join(parts), dtype=dtype)[:n].astype(array.dtype)
-
-
-def _ome_attributes(group: Any) -> dict[str, Any]:
-    """Attributes of version 0.5, which has a place of its own for them, or of earlier ones."""
-    attributes = dict(group.attrs)
-    inner = attributes.get("ome")
-    return inner if isinstance(inner, dict) else attributes
-
-
-def _full_resolution(group: Any, path: Path) -> NDArray[Any]:
-    """Images (n, height, width[, channels]) of a group with multiscales."""
-    scales = _ome_attributes(group)["multiscales"][0]
-    array = group[scales["datasets"][0]["path"]]
-    named = scales.get("axes") or list("tczyx")[-array.ndim :]  # before version 0.3 all five, unnamed
-    axes = "".join(axis["name"][:1] if isinstance(axis, dict) else str(axis)[:1] for axis in named)
-    check_fits(math.prod(array.shape) * array.dtype.itemsize, str(path), "save a part of it")
-    _check(array, path)
-    return arrange_axes(np.asarray(array[...]), axes, path)
+    return np.asarray(array[...])
