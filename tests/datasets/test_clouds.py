@@ -1,6 +1,8 @@
-"""Clouds of different sizes in one array, and volumes: what a Dataset holds, and what it refuses."""
+"""Shapes in 3-D: clouds of different sizes, volumes, and folders of meshes."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,7 +11,7 @@ import bispectral_ot as bot
 from bispectral_ot.datasets import Dataset
 from bispectral_ot.datasets.clouds import cloud_points
 from bispectral_ot.datasets.dataset import as_dataset, as_shapes
-from bispectral_ot.errors import InputError
+from bispectral_ot.errors import DatasetError, InputError
 
 
 def clouds(sizes, seed=0):
@@ -82,3 +84,93 @@ def test_volumes():
         Dataset(np.zeros((3, 8, 9)), kind="volumes")
     with pytest.raises(InputError, match="for flat images only, but 'images' has volumes"):
         bot.rotate_randomly(volumes)
+
+
+trimesh = pytest.importorskip("trimesh")
+
+TRIANGLE = "OFF\n3 1 0\n0 0 0\n1 0 0\n0 1 0\n3 0 1 2\n"
+
+
+def write(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+@pytest.fixture
+def shapes(tmp_path: Path) -> Path:
+    """Boxes and spheres in all kinds of files, and a cloud of its own size."""
+    (tmp_path / "box").mkdir()
+    (tmp_path / "sphere").mkdir()
+    box, sphere = trimesh.creation.box((1, 2, 3)), trimesh.creation.icosphere(2, radius=2)
+    for number, suffix in enumerate(("obj", "off", "ply", "stl")):
+        box.export(tmp_path / "box" / f"{number}.{suffix}")
+    sphere.export(tmp_path / "sphere" / "a.OFF", file_type="off")
+    trimesh.PointCloud(sphere.vertices).export(tmp_path / "sphere" / "b.ply")
+    write(tmp_path / "sphere" / "c.xyz", "# x y z nx ny nz\n1 0 0 0 0 1\n0 1 0 1 1 1\n0 0 1 2 2 2\n")
+    return tmp_path
+
+
+def test_one_sub_folder_per_class(shapes: Path):
+    (shapes / "box" / "notes.txt").write_text("not a shape")
+    (shapes / "box" / ".hidden.off").write_text("damaged")
+    dataset = bot.load(shapes, n_points=200)
+    assert (dataset.kind, dataset.classes) == ("clouds", ("box", "sphere"))
+    np.testing.assert_array_equal(dataset.class_counts, [4, 3])
+    assert dataset.files[:2] == ("box/0.obj", "box/1.off")
+    points = [cloud_points(cloud) for cloud in dataset.images]
+    assert [len(part) for part in points] == [200, 200, 200, 200, 200, 162, 3]
+    for box in points[:4]:
+        np.testing.assert_allclose(np.abs(box).max(axis=0), [0.5, 1, 1.5], rtol=0.02)
+        assert np.isclose(np.abs(box), [0.5, 1, 1.5]).any(axis=1).all()  # on a side
+    assert np.linalg.norm(points[4], axis=1).min() > 1.9
+    np.testing.assert_array_equal(points[6], np.eye(3))
+
+
+def test_points_depend_on_the_seed_and_large_clouds_are_thinned_out(shapes: Path):
+    one, again, other = (bot.load(shapes, n_points=100, seed=seed).images for seed in (0, 0, 1))
+    np.testing.assert_array_equal(one, again)
+    assert (one[0] != other[0]).any()
+    assert (one[0] != one[1]).any()  # the same box, but a stream of its own
+    cloud = trimesh.load(shapes / "sphere" / "b.ply").vertices.astype(np.float32)
+    thinned = cloud_points(one[5])
+    assert len(np.unique(thinned, axis=0)) == 100
+    assert {tuple(point) for point in thinned.tolist()} <= {tuple(point) for point in cloud.tolist()}
+
+
+def test_parts_quads_and_headers_without_a_line(tmp_path: Path):
+    write(tmp_path / "a.off", TRIANGLE.replace("OFF\n", "OFF"))  # as ModelNet has it
+    write(tmp_path / "b.obj", "mtllib missing.mtl\nv 0 0 0\nv 1 0 0\nv 1 1 0\nv 0 1 0\nusemtl a\nf 1 2 3 4\n")
+    parts = "o one\nv 0 0 0\nv 1 0 0\nv 0 1 0\nusemtl a\nf 1 2 3\no two\nv 0 0 5\nv 1 0 5\nv 0 1 5\nusemtl b\nf 4 5 6\n"
+    write(tmp_path / "c.obj", parts)
+    dataset = bot.load(tmp_path, n_points=400)
+    assert dataset.labels is None
+    triangle, square, two = dataset.images
+    assert (triangle[:, :2].sum(axis=1) <= 1).all()
+    np.testing.assert_allclose(square.mean(axis=0), [0.5, 0.5, 0], atol=0.02)
+    assert (two[:, 2] == 5).sum() == pytest.approx(200, abs=1)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("a.off", "OFF\n3 0 0\n0 0 0\n1 0 0\n0 1 0\n", r"no faces \(points without faces are read from .ply and .xyz"),
+        ("a.obj", "v 0 0 0\nv 1 0 0\nv 0 1 0\n", "no faces"),
+        ("a.stl", "hello", "no faces"),
+        ("a.obj", "v 0 0 0\nv 0 0 0\nv 0 0 0\nf 1 2 3\n", "no area"),
+        ("a.off", TRIANGLE.replace("1 0 0", "nan 0 0", 1), "finite numbers"),
+        ("a.off", TRIANGLE.replace("3 0 1 2", "3 0 1 7"), "index"),
+        ("a.off", TRIANGLE[:20], ""),
+        ("a.ply", "hello", "Not a ply file"),
+        ("a.xyz", "", "it is empty"),
+        ("a.xyz", "1 2 3\n", r"1 point\(s\), which is no shape"),
+        ("a.xyz", "1 2 3\nnan 1 2\n", "NaN or infinite"),
+        ("a.xyz", "1 2 3\n1e300 1 2\n", "beyond float32"),
+        ("a.xyz", "1 2\n3 4\n", ""),
+        ("a.xyz", "12\nwater\nO 0 0 0\n", ""),
+    ],
+)
+def test_damaged_files_are_named(tmp_path: Path, name: str, text: str, message: str):
+    write(tmp_path / "c" / name, text)
+    with pytest.raises(DatasetError, match=f"(?s)cannot read the shape .*{name}: .*{message}.*repair or remove it"):
+        bot.load(tmp_path)

@@ -40,15 +40,6 @@ def npz(members: dict[str, bytes] | None = None, compression: int = zipfile.ZIP_
     return file.getvalue()
 
 
-def patched(content: bytes, offset: int, value: int) -> bytes:
-    """Write a 16-bit ``value`` at ``offset`` of every local header, and at its place in the central directory."""
-    for mark, place in ((b"PK\x03\x04", offset), (b"PK\x01\x02", offset + 2)):
-        first, *members = content.split(mark)
-        new = struct.pack("<H", value)
-        content = mark.join([first, *(member[: place - 4] + new + member[place - 2 :] for member in members)])
-    return content
-
-
 def npy_header(shape: str, descr: str = "'|u1'") -> bytes:
     text = f"{{'descr': {descr}, 'fortran_order': False, 'shape': {shape}, }}"
     text = text.ljust(117) + "\n"
@@ -61,25 +52,17 @@ def npy_header(shape: str, descr: str = "'|u1'") -> bytes:
         ("a.npy", npz(), "is an .npz archive"),
         ("a.npz", npy(IMAGES), "cannot read"),
         ("a.npz", npz({"images.npy": b"no array"}), "it has none"),
-        ("a.npz", npz({"images": b"no array"}), "has no images"),
-        ("a.npz", npz({}), "has no images"),
-        ("a.npz", patched(npz(), 6, 1), "encrypted"),
-        ("a.npz", patched(npz(), 8, 98), "compression"),
         ("a.npz", npz({"images.npy": npy(IMAGES), "Images.npy": npy(IMAGES)}), "'images' and 'Images'; keep the one"),
-        ("a.npz", npz({"x.npy": npy(IMAGES), "y.npy": npy(np.arange(4)), "Y.npy": npy(np.arange(4))}), "'y' and 'Y'"),
         (
             "a.npz",
             npz({"images.npy": npy(IMAGES), "labels.npy": npy(np.arange(4)), "classes.npy": npy(np.array("abcd"))}),
             r"'classes' has shape \(\)",
         ),
         ("a.npz", npz({"images.npy": npy(IMAGES), "labels.npy": npy(np.array(3))}), r"'labels' has shape \(\)"),
-        ("a.npy", npy_header("(9, 9, " * 40 + ")" * 40), "cannot read"),
         ("a.npy", npy_header("(-1, 4, 4)"), "cannot read"),
-        ("a.npy", npy_header("(10**9, 10**9, 10**9)"), "cannot read"),
         ("a.npy", npy_header("(4, 6, 5)", "'|O'"), "Python objects"),
         ("a.npy", npy_header("(4, 6, 5)", "[('a', '<i4')]"), "cannot read"),
         ("a.idx", bytes([0, 0, 8, 65]) + bytes(4 * 65), "not an IDX file"),
-        ("a.idx", bytes([0, 0, 8, 0]), "not an IDX file"),
     ],
 )
 def test_odd_files_are_named(tmp_path: Path, name: str, content: bytes, words: str):

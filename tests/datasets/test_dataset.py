@@ -15,12 +15,6 @@ from bispectral_ot.errors import InputError
 IMAGES = np.zeros((6, 3, 4), dtype=np.uint8)
 
 
-def test_wrong_number_of_labels_says_both_numbers():
-    with pytest.raises(InputError) as caught:
-        Dataset(np.zeros((60, 3, 3)), np.zeros(59, dtype=int))
-    assert str(caught.value) == ("labels has 59 entries but images has 60; give one label per image.")
-
-
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1e39])
 def test_non_finite_pixels_name_the_image(bad: float):
     images = np.zeros((5000, 2, 2))
@@ -45,20 +39,6 @@ def test_wrong_shapes_are_explained(shape: tuple[int, ...], advice: str):
         Dataset(np.zeros(shape))
 
 
-@pytest.mark.parametrize(
-    ("given_type", "kept"),
-    [
-        ("uint8", "uint8"),
-        ("uint16", "uint16"),
-        ("float32", "float32"),
-        ("float64", "float32"),
-        ("int64", "float32"),
-    ],
-)
-def test_pixel_types(given_type: str, kept: str):
-    assert Dataset(np.ones((1, 2, 2), dtype=given_type)).images.dtype == kept
-
-
 def test_classes_come_from_labels_of_any_kind():
     by_text = Dataset(IMAGES, np.array(["b", "a", "é", "a", "b", "b"]))
     assert by_text.classes == ("a", "b", "é")
@@ -79,6 +59,7 @@ def test_classes_come_from_labels_of_any_kind():
         ([None] * 6, (), "type object"),
         (list("aabbaa"), ("a", "b"), "indices into classes"),
         (np.zeros((6, 2)), (), "one-hot"),
+        (np.zeros(5), (), "labels has 5 entries but images has 6; give one label per image"),
         (None, ("a",), "no labels"),
     ],
 )
@@ -134,22 +115,11 @@ def test_masked_entries_are_refused():
     assert len(Dataset(np.ma.array(np.zeros((2, 3, 3))))) == 2  # nothing is masked
 
 
-@pytest.mark.parametrize(
-    ("labels", "refused"),
-    [
-        (np.array([1e30, 2e30]), True),
-        (np.array([2.0**53, 2.0**53 + 2]), True),
-        (np.array([2.0**24, 2.0**24 + 2], dtype=np.float32), True),
-        (np.array([-(2.0**53), 2.0**53]), False),
-        (np.array([2**62, 2**62 + 1]), False),
-    ],
-)
-def test_float_labels_that_cannot_be_told_apart_are_refused(labels: np.ndarray, refused: bool):
-    if refused:
+def test_float_labels_that_cannot_be_told_apart_are_refused():
+    for labels in (np.array([2.0**53, 2.0**53 + 2]), np.array([2.0**24, 2.0**24 + 2], dtype=np.float32)):
         with pytest.raises(InputError, match="labels must be integers or strings"):
             Dataset(np.zeros((2, 3, 3)), labels)
-    else:
-        assert len(Dataset(np.zeros((2, 3, 3)), labels).classes) == 2
+    assert len(Dataset(np.zeros((2, 3, 3)), np.array([2**62, 2**62 + 1])).classes) == 2
 
 
 def test_a_dataset_knows_its_kind():

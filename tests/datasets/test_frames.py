@@ -105,14 +105,6 @@ def test_a_common_scale_cuts_enlarged_canvases_and_pads_small_ones():
     assert (placed[:12] == 200).all()
 
 
-def test_types_and_channels_are_kept():
-    for dtype, channels in ((np.uint16, ()), (np.float32, (1,)), (np.uint8, (4,))):
-        images = (np.random.default_rng(0).random((2, 20, 30, *channels)) * 200).astype(dtype)
-        placed = Placement("canvas")(images, (15, 15))
-        assert placed.dtype == dtype
-        assert placed.shape == (2, 15, 15, *channels)
-
-
 def test_geometry_of_a_set():
     pictures = [turned(photograph(seed=seed), 20 + 10 * seed, 0) for seed in range(4)]
     found = SetGeometry.of(pictures)

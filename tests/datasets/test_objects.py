@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -108,10 +107,3 @@ def test_items_of_mixed_sizes_and_items_that_are_no_images():
     data.make = lambda image: "text"
     with pytest.raises(InputError, match=r"item 0 is no image"):
         load(data)
-
-
-def test_no_library_is_imported_for_the_user():
-    before = set(sys.modules)
-    load(MapStyle(Image.fromarray, LABELS))
-    new = {name.partition(".")[0] for name in set(sys.modules) - before}
-    assert not new & {"torch", "torchvision", "datasets", "anndata", "pandas", "pyarrow", "h5py", "zarr"}

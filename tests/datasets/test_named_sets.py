@@ -1,4 +1,4 @@
-"""Downloads, against a small server on this machine and never the real network."""
+"""Named sets: downloads from a server on this machine, and files in a folder."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import gzip
 import hashlib
 import io
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -19,17 +19,16 @@ from bispectral_ot.datasets import load
 from bispectral_ot.datasets.named_sets import NAMED, NamedSet, fetch
 from bispectral_ot.errors import DatasetError
 from bispectral_ot.files import cache_folder
-from idx_files import idx_bytes
+from idx_files import idx_bytes, write_idx
 
 NOWHERE = "http://127.0.0.1:9/"  # the discard port: refused at once
 
 
 class Server:
-    """Serves ``files``; answers the first ``failures`` requests with 503 and keeps a list of all."""
+    """Serves ``files`` and keeps a list of all requests."""
 
     def __init__(self) -> None:
         self.files: dict[str, bytes] = {}
-        self.failures = 0
         self.requests: list[str] = []
         server = self
 
@@ -37,12 +36,10 @@ class Server:
             def do_GET(self) -> None:
                 server.requests.append(self.path.strip("/"))
                 content = server.files.get(self.path.strip("/"))
-                code = 503 if len(server.requests) <= server.failures else 404 if content is None else 200
-                self.send_response(code)
-                self.send_header("Content-Length", str(len(content or b"") if code == 200 else 0))
+                self.send_response(404 if content is None else 200)
+                self.send_header("Content-Length", str(len(content or b"")))
                 self.end_headers()
-                if code == 200 and content is not None:
-                    self.wfile.write(content)
+                self.wfile.write(content or b"")
 
             def log_message(self, *_: object) -> None:
                 pass
@@ -101,12 +98,6 @@ def test_wrong_checksum_leaves_nothing_in_the_cache(published: NamedSet, server:
     assert list(cache_folder(published.name).iterdir()) == []
 
 
-def test_a_damaged_cached_file_is_fetched_again(published: NamedSet, server: Server, images: np.ndarray):
-    damaged = fetch(published) / "train-images-idx3-ubyte.gz"
-    damaged.write_bytes(damaged.read_bytes()[:-9])
-    np.testing.assert_array_equal(load("mnist").images, images)
-
-
 def test_no_network_says_which_file_to_put_where(published: NamedSet, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(NAMED, "mnist", replace(published, mirrors=(NOWHERE, NOWHERE)))
     with pytest.raises(DatasetError) as caught:
@@ -115,17 +106,6 @@ def test_no_network_says_which_file_to_put_where(published: NamedSet, monkeypatc
     assert f"{NOWHERE}train-images-idx3-ubyte.gz: HTTPConnectionPool" in message
     assert str(cache_folder(published.name) / "train-images-idx3-ubyte.gz") in message
     assert "BISPECTRAL_OT_DATA" in message
-
-
-def test_interrupt_leaves_no_half_file(published: NamedSet, monkeypatch: pytest.MonkeyPatch):
-    def interrupted(self: object, url: str, output_file: str, pooch: object) -> None:
-        Path(output_file).write_bytes(b"half")
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("pooch.HTTPDownloader.__call__", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        load("mnist")
-    assert list(cache_folder(published.name).iterdir()) == []
 
 
 def test_a_named_folder_is_never_completed_by_a_download(
@@ -176,3 +156,48 @@ def test_checksums_are_complete():
         files = {f"{stem}.gz" for pair in official.files.values() for stem in pair}
         assert set(official.sha256) == ({official.archive} if official.archive else files)
         assert all(len(bytes.fromhex(value)) == 32 for value in official.sha256.values())
+
+
+TRAIN = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte")
+TEST = ("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
+EMNIST = ("emnist-letters-train-images-idx3-ubyte", "emnist-letters-train-labels-idx1-ubyte")
+
+
+@pytest.mark.parametrize(("place", "packed"), [(".", ""), ("mnist", ".gz")])
+def test_every_layout(tmp_path: Path, images: np.ndarray, write_pair: Callable, place: str, packed: str):
+    write_pair(tmp_path / place, TEST[0] + packed, TEST[1] + packed)
+    dataset = load("mnist", split="test", root=tmp_path)
+    np.testing.assert_array_equal(dataset.images, images)
+    np.testing.assert_array_equal(dataset.labels, np.arange(7))
+    assert (dataset.name, len(dataset.classes)) == ("mnist-assembled", 10)
+
+
+def test_assembled_emnist_is_upright_and_says_so(tmp_path: Path, images: np.ndarray, write_pair: Callable):
+    write_pair(tmp_path / "emnist-letters", *TRAIN, first_label=1)
+    dataset = load("emnist-letters", root=tmp_path)
+    np.testing.assert_array_equal(dataset.images, images)
+    assert dataset.name == "emnist-letters-assembled"
+
+
+def test_mnist_files_are_not_taken_for_letters(tmp_path: Path, write_pair: Callable):
+    write_pair(tmp_path, *TRAIN)
+    with pytest.raises(DatasetError, match="no train split of emnist-letters"):
+        load("emnist-letters", root=tmp_path)
+    write_pair(tmp_path / "emnist-letters", *TRAIN)
+    with pytest.raises(DatasetError, match="labels that emnist-letters does not have"):
+        load("emnist-letters", root=tmp_path)
+
+
+def test_a_flat_folder_of_another_set_is_recognised(tmp_path: Path):
+    first_of_mnist = np.array([5, 0, 4, 1, 9, 2, 1, 3, 1, 4], dtype=np.uint8)
+    write_idx(tmp_path / TRAIN[0], np.zeros((10, 28, 28), dtype=np.uint8))
+    write_idx(tmp_path / TRAIN[1], first_of_mnist)
+    assert len(load("mnist", root=tmp_path)) == 10
+    with pytest.raises(DatasetError, match="belongs to mnist, not to kmnist"):
+        load("kmnist", root=tmp_path)
+
+
+def test_the_real_sets(shared_data: Path):
+    found = [load(name, root=shared_data) for name in ("mnist", "kmnist", "emnist-letters")]
+    assert [each.name for each in found] == ["mnist", "kmnist", "emnist-letters-assembled"]
+    assert [each.class_counts.min() for each in found] == [5421, 6000, 1140]
