@@ -224,7 +224,7 @@ def pairwise_distances(
     """Distances (n, n) between the features of all images of a batch, for each metric; 0 on the diagonal."""
     choice = choose_features(preset.transformer(features), metric=metrics[0])
     with FittedFeatures([Dataset(batch)], choice, normalize=False) as space:
-        return {metric: space.distances_within(0, metric=metric) for metric in metrics}
+        return {metric: space.feature_map.distances_within(space.features[0], metric) for metric in metrics}
 
 
 def embed(turned: TurnedImages, features: str, metric: str, preset: Preset) -> dict[str, Any]:

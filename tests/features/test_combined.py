@@ -49,18 +49,18 @@ def test_a_row_is_the_two_parts_projected_and_weighted(monkeypatch):
     monkeypatch.setattr("bispectral_ot.features.combined._KEPT_VARIANCE", 1.0)
     combined = CombinedBispectrum().fit(images)
     rows = combined.transform(images)
-    kind = combined.index_map_["kind"]
+    kind = combined.index_map_["part"]
     np.testing.assert_allclose(
-        rows[:, kind == LOCAL], combined.local_.transform(images) @ combined.local_projection_, atol=1e-4
+        rows[:, kind == LOCAL], combined.parts_[0].transform(images) @ combined.projections_[0], atol=1e-4
     )
-    coupled = combined.coupled_.transform(images)
-    np.testing.assert_allclose(rows[:, kind == COUPLED], coupled @ combined.coupled_projection_, atol=1e-4)
+    coupled = combined.parts_[1].transform(images)
+    np.testing.assert_allclose(rows[:, kind == COUPLED], coupled @ combined.projections_[1], atol=1e-4)
     assert rows[:, kind == LOCAL].var(axis=0).sum() == pytest.approx(1, rel=1e-3)
     assert rows[:, kind == COUPLED].var(axis=0).sum() == pytest.approx(combined.coupled_weight_, rel=1e-3)
     # the weighted distance of coupled rows, as long as nothing is left out
-    literal = euclidean_distances(coupled * np.sqrt(combined.coupled_.feature_weights_))
+    literal = euclidean_distances(coupled * np.sqrt(combined.parts_[1].feature_weights_))
     scale = np.sqrt(
-        combined.coupled_weight_ / (coupled * np.sqrt(combined.coupled_.feature_weights_)).var(axis=0).sum()
+        combined.coupled_weight_ / (coupled * np.sqrt(combined.parts_[1].feature_weights_)).var(axis=0).sum()
     )
     np.testing.assert_allclose(euclidean_distances(rows[:, kind == COUPLED]), scale * literal, atol=2e-3)
 

@@ -13,7 +13,8 @@ from sklearn.preprocessing import StandardScaler
 import bispectral_ot as bot
 from bispectral_ot import runtime
 from bispectral_ot.costs.storage import storage_bytes
-from bispectral_ot.features import FEATURES, Encoder, FeatureMap, FittedFeatures, choose_features, fit_sample
+from bispectral_ot.features import FEATURES, Encoder, FeatureMap, FittedFeatures, choose_features
+from bispectral_ot.features.fitted import fit_sample
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +25,7 @@ def three():
 
 def literal(space, i, j):
     """Distances between two sets, pair by pair."""
-    weights = space.feature_map.weights if space.feature_map.projection is None else None
+    weights = space.feature_map.transformer.feature_weights_ if space.feature_map.projection is None else None
     first, second = (space.features[k].astype(np.float64) for k in (i, j))
     squares = (first[:, None] - second) ** 2
     return np.sqrt((squares if weights is None else squares * weights).sum(axis=2))
@@ -35,7 +36,7 @@ def test_the_cost_between_any_two_sets(three, features, pca):
     with FittedFeatures(three, choose_features(features, metric="l2"), pca=pca) as space:
         for i, j in ((0, 1), (2, 0), (1, 1)):
             np.testing.assert_allclose(space.cost(i, j).block(0, len(three[i])), literal(space, i, j), atol=1e-4)
-        distances = space.distances_within(2)
+        distances = space.feature_map.distances_within(space.features[2], "l2")
         np.testing.assert_allclose(distances, literal(space, 2, 2), atol=1e-4)
         np.testing.assert_array_equal(distances, distances.T)
         assert not np.diag(distances).any()
@@ -109,9 +110,9 @@ def test_bad_input_is_named(three):
     colour = bot.Dataset(np.zeros((2, 8, 8, 3)), name="colour")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        with pytest.raises(bot.InputError, match=r"8 x 8 but those of 'small' are 5 x 8.*resize"):
+        with pytest.raises(bot.InputError, match=r"8 x 8 with 1 .* of 'small' are 5 x 8.*resize"):
             FittedFeatures([*three, small], choose_features("pixels"))
-        with pytest.raises(bot.InputError, match=r"1 channel\(s\) but those of 'colour' have 3"):
+        with pytest.raises(bot.InputError, match=r"with 1 channel\(s\) but those of 'colour' are 8 x 8 with 3"):
             FittedFeatures([*three, colour], choose_features("pixels"))
         with pytest.raises(bot.InputError, match="pca must be an integer from 1 to 64, got 65"):
             FittedFeatures(three, choose_features("pixels"), pca=65)

@@ -361,7 +361,7 @@ def test_bad_options_are_refused_before_the_work(few, options, words):
 
 def test_images_of_different_sizes_are_refused(few):
     a, b = few
-    with pytest.raises(bot.InputError, match=r"7 x 8 but those of .* are 8 x 8.*resize"):
+    with pytest.raises(bot.InputError, match=r"7 x 8 .* but those of .* are 8 x 8 .*resize"):
         bot.match(a.images[:, 1:], b)
 
 

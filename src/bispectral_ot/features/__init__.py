@@ -1,14 +1,11 @@
 """Invariants map a batch of signals to float32 features that a symmetry does not change."""
 
-from bispectral_ot.features.combined import CombinedBispectrum
-from bispectral_ot.features.encoders import Encoder
-from bispectral_ot.features.encodings import clear_encodings, list_encodings
-from bispectral_ot.features.fitted import FeatureMap, FittedFeatures, fit_sample
+from bispectral_ot.features.combined import CombinedBispectrum, Join
+from bispectral_ot.features.encoders import Encoder, Orbit, clear_encodings, list_encodings
+from bispectral_ot.features.fitted import FeatureMap, FittedFeatures
 from bispectral_ot.features.global_bispectrum import GlobalBispectrum
 from bispectral_ot.features.image_group import D4Bispectrum, ImageBispectrum, ImageGroup
-from bispectral_ot.features.join import Join
 from bispectral_ot.features.local_bispectrum import LocalBispectrum
-from bispectral_ot.features.orbit import Orbit
 from bispectral_ot.features.pixels import Pixels, Vectors
 from bispectral_ot.features.polar import PolarSampler, PolarSpectrum
 from bispectral_ot.features.registry import DEFAULT_FEATURES, FEATURES, FeatureSpec, as_transformer, choose_features
@@ -48,6 +45,5 @@ __all__ = [
     "as_transformer",
     "choose_features",
     "clear_encodings",
-    "fit_sample",
     "list_encodings",
 ]

@@ -1,25 +1,28 @@
-"""The default for images: global and local bispectra in one row, weighted by the images themselves."""
+"""Several features side by side in one row: the default for images, and joins of any features."""
 
 from __future__ import annotations
 
+import math
 import warnings
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
+from scipy.special import logsumexp
+from sklearn.base import clone
 
 from bispectral_ot.checks import check_choice
 from bispectral_ot.datasets.frames import center_content
 from bispectral_ot.datasets.transforms import center_clear
 from bispectral_ot.datasets.warp import border_levels, rotation_maps, shift_maps, warp
-from bispectral_ot.errors import DataWarning
+from bispectral_ot.errors import DataWarning, InputError
 from bispectral_ot.features.global_bispectrum import GlobalBispectrum
 from bispectral_ot.features.local_bispectrum import INTENSITIES, LocalBispectrum
 from bispectral_ot.sampling import evenly_spaced
-from bispectral_ot.transformer import BatchTransformer, Columns, Rows, columns_table, unit_weights
+from bispectral_ot.transformer import SCRATCH_BYTES, BatchTransformer, Columns, Rows, columns_table, unit_weights
 
-LOCAL, COUPLED = 0, 1  # kinds of columns
+LOCAL, COUPLED = 0, 1  # parts of the default
 # Images of the sample (fewer where they are large), and how many of these are moved.
 _SAMPLE, _SAMPLE_BYTES, _MOVED = 2048, 2**29, 1024
 # Whitening: eigenvalues of the covariance are raised to -_WHITENING / 2; 0 would leave columns as they are, 1 would
@@ -27,13 +30,43 @@ _SAMPLE, _SAMPLE_BYTES, _MOVED = 2048, 2**29, 1024
 _WHITENING, _MOTION = 0.75, 1000.0
 _SHIFT, _SCALES = 0.125, (0.6, 1.4)  # random motions: shifts by this fraction of the width, range of scales
 _NEIGHBOURS = 5
-_MOST_COMPONENTS = 1024  # of the coupled part
 _KEPT_VARIANCE = 0.97  # of the whole row: directions of least variance are left out
 # The coupled part weighs as much as the local one where it explains this many times as much of it as it leaves open.
-_EVEN_ODDS, STEEPNESS, _WEIGHTS = 4.2, 3, (0.05, 8.0)
+_EVEN_ODDS, _STEEPNESS, _WEIGHTS = 4.2, 3, (0.05, 8.0)
+# Joins: images that decide, how many of them are moved, and the fewest from which weights are learned.
+_JOIN_SAMPLE, _JOIN_MOVED, _JOIN_FEWEST = 1024, 256, 32
+_ENCODER_POWER = 0.5  # of the variances of the rows of encoders; 0: none, 1: whole whitening
+_MARGIN = 1.25  # factor of the ratio of odds: parts that explain each other about equally have full weight
 
 
-class CombinedBispectrum(BatchTransformer):
+class _SideBySide(BatchTransformer):
+    """Rows of several fitted transformers, each multiplied by a matrix, side by side."""
+
+    default_metric = "sqeuclidean"
+    parts_: list[BatchTransformer]
+    projections_: list[Rows]
+
+    def _prepare(self) -> Columns:
+        counts = [matrix.shape[1] for matrix in self.projections_]
+        parts = [columns_table(part=i, component=np.arange(n)) for i, n in enumerate(counts)]
+        return unit_weights(np.concatenate(parts))
+
+    def _inputs(self, rows: NDArray[Any]) -> list[NDArray[Any]]:
+        """Rows as each part takes them."""
+        raise NotImplementedError
+
+    def _fill(self, rows: NDArray[Any], out: Rows) -> int:
+        vanishing, column = 0, 0
+        for part, inputs, projection in zip(self.parts_, self._inputs(rows), self.projections_, strict=True):
+            features = np.empty((len(rows), part.n_features_out_), dtype=np.float32)
+            # a part's own blocks fit into the cache; the projection does not, and is read once for all of them
+            vanishing = max(vanishing, part._fill_in_blocks(inputs, features))
+            np.matmul(features, projection, out=out[:, column : column + projection.shape[1]])
+            column += projection.shape[1]
+        return vanishing
+
+
+class CombinedBispectrum(_SideBySide):
     """Local and global bispectra, weighted by the images that they are fitted to.
 
     The row of an image has two parts, compared by their squared Euclidean distance:
@@ -44,8 +77,8 @@ class CombinedBispectrum(BatchTransformer):
       disturb count little.
     - *coupled*: :class:`GlobalBispectrum` on its principal components, with total variance 1, times a weight. Its
       neighbours among moved images explain a share e of the variance that local neighbours explain of the local part;
-      the weight is ``(e / (1 - e) / 4.2)^3``, within 1/20 and 8. Where shapes lie on a background, e is high;
-      on textures it is small, since nothing has a place of its own.
+      the weight is ``(e / (1 - e) / 4.2)^3``, within 1/20 and 8: high where shapes lie on a background, and small for
+      textures.
 
     Directions of least variance are left out, 3 % in all.
 
@@ -53,22 +86,20 @@ class CombinedBispectrum(BatchTransformer):
     ----------
     symmetry : {"rotation", "rotation-reflection", "rotation-translation", "rotation-reflection-translation", \
 "similarity", "similarity-reflection"}
-        Motions that do not count. With translations, images that show content on a background are centred first
-        (:func:`~bispectral_ot.datasets.transforms.has_background`), and ``fit`` also shifts images, by up to
-        an eighth of their width. With similarity, content on a background is brought to one size as well, and ``fit``
-        also scales images, by 0.6 to 1.4.
+        Motions that do not count. With translations, content on a background is centred first, and ``fit`` also shifts
+        images, by up to an eighth of their width. With similarity, content on a background is brought to one size as
+        well, and ``fit`` also scales images, by 0.6 to 1.4.
     intensity : {"ignore", "keep"}
         Whether brightness and contrast count in the local part.
 
     Attributes
     ----------
-    local_, coupled_ : the fitted parts
+    parts_ : the fitted LocalBispectrum and GlobalBispectrum
     coupled_weight_ : the weight of the coupled part; the local one has 1
-    centred_share_ : share of the fitted images whose content was brought to the centre (with translations only)
 
     Notes
     -----
-    ``index_map_`` has the fields kind (0 local, 1 coupled) and component.
+    ``index_map_`` has the fields part (0 local, 1 coupled) and component.
 
     Examples
     --------
@@ -85,16 +116,9 @@ class CombinedBispectrum(BatchTransformer):
         *("rotation", "rotation-reflection", "rotation-translation", "rotation-reflection-translation"),
         *("similarity", "similarity-reflection"),
     )
-    default_metric = "sqeuclidean"
     symmetry: str = symmetries[0]
-
-    _learned = ("local_", "coupled_", "local_projection_", "coupled_projection_", "coupled_weight_", "centred_share_")
-    local_: LocalBispectrum
-    coupled_: GlobalBispectrum
-    local_projection_: Rows
-    coupled_projection_: Rows
+    _learned = ("parts_", "projections_", "coupled_weight_")
     coupled_weight_: float
-    centred_share_: float
 
     def __init__(self, *, symmetry: str = "rotation", intensity: str = "ignore") -> None:
         self.symmetry = symmetry
@@ -105,76 +129,185 @@ class CombinedBispectrum(BatchTransformer):
         check_choice("symmetry", self.symmetry, self.symmetries)
         check_choice("intensity", self.intensity, INTENSITIES)
         rows = rows[evenly_spaced(len(rows), max(1, min(_SAMPLE, _SAMPLE_BYTES // (4 * rows.shape[1]))))]
-        centred, clear = self._centred(rows)
-        self.centred_share_ = float(clear.mean())
-        images = centred.reshape(len(rows), *self.image_shape_)
+        images = self._inputs(rows)[0].reshape(len(rows), *self.image_shape_)
         turns = "rotation-reflection" if "reflection" in self.symmetry else "rotation"
-        local = self.local_ = LocalBispectrum(symmetry=turns, intensity=self.intensity).fit(images)
-        coupled = self.coupled_ = GlobalBispectrum(symmetry=turns).fit(images)
+        local = LocalBispectrum(symmetry=turns, intensity=self.intensity).fit(images)
+        coupled = GlobalBispectrum(symmetry=turns).fit(images)
+        self.parts_ = [local, coupled]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DataWarning)  # transform will warn
-            seen = _weighted(local, images), _weighted(coupled, images)
+            seen = [_weighted(part, images) for part in self.parts_]
             # in one order, whatever order the images came in: motions below are drawn image by image
             order = np.argsort(seen[1] @ np.linspace(-1, 1, seen[1].shape[1]), kind="stable")
-            seen = seen[0][order], seen[1][order]
+            seen = [each[order] for each in seen]
             which = slice(None, None, -(-len(images) // _MOVED))
             moved = move_randomly(images[order[which]], self.symmetry)
-            moved = self._centred(moved.reshape(len(moved), -1))[0].reshape(moved.shape)
-            seen_moved = _weighted(local, moved), _weighted(coupled, moved)
-        self.local_projection_ = whitening(seen[0], seen_moved[0] - seen[0][which])
-        self.coupled_projection_ = components(seen[1])
+            moved = self._inputs(moved.reshape(len(moved), -1))[0].reshape(moved.shape)
+            seen_moved = [_weighted(part, moved) for part in self.parts_]
+        matrices = [whitening(seen[0], seen_moved[0] - seen[0][which]), components(seen[1])]
         of_local, of_coupled = (
-            [each @ projection for each in (seen_moved[part], seen[part])]
-            for part, projection in enumerate((self.local_projection_, self.coupled_projection_))
+            [each @ matrix for each in (seen_moved[part], seen[part])] for part, matrix in enumerate(matrices)
         )
         odds = neighbour_odds(*of_local, *of_coupled)
-        weight = float(np.clip((odds / _EVEN_ODDS) ** STEEPNESS, *_WEIGHTS))
-        self.coupled_weight_ = weight if np.isfinite(odds) else 1.0
-        self.coupled_projection_ *= np.float32(np.sqrt(self.coupled_weight_))
-        self._leave_out(of_local[1].var(axis=0), self.coupled_weight_ * of_coupled[1].var(axis=0))
-        for part, projection in ((local, self.local_projection_), (coupled, self.coupled_projection_)):
-            projection *= np.sqrt(part.feature_weights_)[:, None]  # taken up once for all
+        weight = float(np.clip((odds / _EVEN_ODDS) ** _STEEPNESS, *_WEIGHTS)) if np.isfinite(odds) else 1.0
+        self.coupled_weight_ = weight
+        kept = self._largest(of_local[1].var(axis=0), weight * of_coupled[1].var(axis=0))
+        self.projections_ = [
+            # weights of columns are taken up once for all
+            np.ascontiguousarray(np.float32(np.sqrt(factor)) * matrix[:, columns])
+            * np.sqrt(part.feature_weights_)[:, None]
+            for part, matrix, columns, factor in zip(self.parts_, matrices, kept, (1.0, weight), strict=True)
+        ]
         super()._fit(rows)
 
-    def _prepare(self) -> Columns:
-        counts = self.local_projection_.shape[1], self.coupled_projection_.shape[1]
-        parts = [columns_table(kind=kind, component=np.arange(n)) for kind, n in enumerate(counts)]
-        return unit_weights(np.concatenate(parts))
-
-    def _leave_out(self, *variances: Rows) -> None:
-        """Directions of least variance, of both parts together; one is kept of each."""
-        projections = self.local_projection_, self.coupled_projection_
+    def _largest(self, *variances: Rows) -> list[NDArray[np.bool_]]:
+        """Directions that are kept of both parts: all but those of least variance, and one of each at least."""
         ascending = np.sort(np.concatenate(variances))
         total = 1 + self.coupled_weight_  # directions beyond the largest number of components are lost already
         spare = (1 - _KEPT_VARIANCE) * total - max(0.0, total - float(ascending.sum()))
         threshold = ascending[min(int(np.searchsorted(np.cumsum(ascending), spare)), len(ascending) - 1)]
-        kept = [each >= min(threshold, each.max()) for each in variances]
-        self.local_projection_, self.coupled_projection_ = (
-            np.ascontiguousarray(matrix[:, columns]) for matrix, columns in zip(projections, kept, strict=True)
-        )
+        return [each >= min(threshold, each.max()) for each in variances]
 
-    def _centred(self, rows: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-        """Rows with their content in the centre, where translations do not count, and which were centred."""
+    def _inputs(self, rows: NDArray[Any]) -> list[NDArray[Any]]:
+        """Rows with their content in the centre, and of one size, where these do not count."""
         scales = self.symmetry.startswith("similarity")
-        if not scales and not self.symmetry.endswith("-translation"):
-            return rows, np.zeros(len(rows), dtype=np.bool_)
-        placed = center_content if scales else center_clear
-        centred, clear = placed(rows.reshape(len(rows), *self.image_shape_[:2], self._channels))
-        return centred.reshape(len(rows), -1), clear
+        if scales or self.symmetry.endswith("-translation"):
+            placed = center_content if scales else center_clear
+            rows = placed(rows.reshape(len(rows), *self.image_shape_[:2], self._channels))[0].reshape(len(rows), -1)
+        return [rows, rows]
 
     def _scratch_per_row(self) -> int:
-        return 8 * self.n_features_in_ + 4 * (self.local_.n_features_out_ + self.coupled_.n_features_out_)
+        return 8 * self.n_features_in_ + 4 * sum(part.n_features_out_ for part in self.parts_)
 
-    def _fill(self, rows: NDArray[Any], out: Rows) -> int:
-        rows, _ = self._centred(rows)
-        vanishing, column = 0, 0
-        for part, projection in ((self.local_, self.local_projection_), (self.coupled_, self.coupled_projection_)):
-            features = np.empty((len(rows), part.n_features_out_), dtype=np.float32)
-            # a part's own blocks fit into the cache; the projection does not, and is read once for all of them
-            vanishing = max(vanishing, part._fill_in_blocks(rows, features))
-            np.matmul(features, projection, out=out[:, column : column + projection.shape[1]])
-            column += projection.shape[1]
-        return vanishing
+
+class Join(_SideBySide):
+    """Several features side by side, compared by their squared Euclidean distance.
+
+    Each part is put on its principal components and has total variance 1, times its weight. Variances of the rows of
+    encoders are raised to the power 1/2 first, so that a few directions do not outweigh all others.
+
+    Weights are learned without labels, from images that are moved by random rotations (with shifts or scales, by the
+    symmetry of the parts): ``r^2 min(1, 1.25 a)^3``. The information r about the identity of a moved image is relative
+    to that of the best part. With ``o(p, q)`` the odds e / (1 - e) of the share e of the variance of part p that
+    neighbours in part q explain, a is the least ``o(q, p) / o(p, q)`` over all parts q that have at least half of its
+    information. So a part counts little if motions change it, or if another part says more about it than it says about
+    the other.
+
+    Parameters
+    ----------
+    *parts
+        Names of features, transformers or encoders, at least two.
+    weights : sequence of float, optional
+        Weight of each part; learned by default, or equal where no part has a symmetry with rotations.
+
+    Attributes
+    ----------
+    weights_ : ndarray of shape (parts,)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bispectral_ot.features import Join
+    >>> images = np.random.default_rng(0).random((30, 16, 16))
+    >>> Join("bispectrum", lambda batch: batch.mean(axis=(1, 2))).fit_transform(images).shape[0]
+    30
+    """
+
+    raw = True
+    _learned = ("scale_", "parts_", "projections_", "weights_")
+    scale_: tuple[float, float]
+    weights_: NDArray[np.float64]
+
+    def __init__(self, *parts: Any, weights: Any = None) -> None:
+        self.parts = parts
+        self.weights = weights
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Weights; parts are positional."""
+        return {"weights": self.weights}
+
+    def __sklearn_clone__(self) -> Self:
+        """A copy that is not fitted."""
+        return type(self)(*self.parts, weights=self.weights)
+
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        return f"Join({', '.join(map(repr, self._members()))})"
+
+    @property
+    def symmetry(self) -> str | None:
+        """Symmetry that all parts have; None where they differ."""
+        names = {part.symmetry for part in self._members()}
+        return names.pop() if len(names) == 1 else None
+
+    def _members(self) -> list[Any]:
+        from bispectral_ot.features.registry import choose_features
+
+        return [choose_features(part).transformer for part in self.parts]
+
+    def _fit(self, rows: NDArray[Any]) -> None:
+        """Fit the parts, and bring them to one scale."""
+        if len(self.parts) < 2:
+            raise InputError(f"Join needs two parts at least, got {len(self.parts)}.")
+        for part in self._members():
+            if part.aligns:
+                raise InputError(f"{part!r} are compared at the best rotation of each pair and cannot be joined.")
+        images = rows.reshape(len(rows), *self.image_shape_)
+        self.scale_ = float(images.mean(dtype=np.float64)), float(images.std(dtype=np.float64)) or 1.0
+        self.parts_ = [clone(part, safe=False).fit(self._input(part, images)) for part in self._members()]
+        some = images[evenly_spaced(len(images), _JOIN_SAMPLE)]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DataWarning)  # transform will warn
+            features = [part.transform(self._input(part, some)) for part in self.parts_]
+            scales = [np.sqrt(part.feature_weights_) for part in self.parts_]
+            self.projections_ = [
+                scale[:, None] * components(each * scale, _ENCODER_POWER if part.raw else 0.0)
+                for part, each, scale in zip(self.parts_, features, scales, strict=True)
+            ]
+            self.weights_ = self._weights(some, features)
+        for projection, weight in zip(self.projections_, self.weights_, strict=True):
+            projection *= np.float32(np.sqrt(weight))
+        super()._fit(rows)
+
+    def _weights(self, images: NDArray[Any], features: list[Rows]) -> NDArray[np.float64]:
+        """Weights that were given, or learned from the parts of images and of moved images."""
+        if self.weights is not None:
+            weights = np.asarray(self.weights, dtype=np.float64)
+            if weights.shape != (len(self.parts),) or not (np.isfinite(weights) & (weights >= 0)).all():
+                raise InputError(f"weights must be {len(self.parts)} numbers of at least 0, got {self.weights!r}.")
+            return weights
+        symmetries = [str(part.symmetry) for part in self.parts_]
+        turning = [each for each in symmetries if each.startswith(("rotation", "similarity"))]
+        if not turning or len(images) < _JOIN_FEWEST:
+            return np.ones(len(self.parts))
+        step = -(-len(images) // _JOIN_MOVED)
+        moved = move_randomly(images[::step], turning[0]).reshape(-1, *self.image_shape_).astype(images.dtype)
+        both = []
+        for part, rows, matrix in zip(self.parts_, features, self.projections_, strict=True):
+            both.append((part.transform(self._input(part, moved)) @ matrix, rows @ matrix))
+        information = np.array([identity_information(*each, step) for each in both])
+        # odds[p, q]: how well neighbours of part q explain part p
+        odds = np.array([[neighbour_odds(*one, *other) for other in both] for one in both])
+        odds[np.isinf(odds)] = 1
+        ratios = odds.T / np.maximum(odds, 1e-9)
+        ratios[information < information[:, None] / 2] = 1
+        shares = information / max(float(information.max()), 1e-9)
+        learned: NDArray[np.float64] = shares**2 * np.minimum(_MARGIN * ratios.min(axis=1), 1) ** _STEEPNESS
+        return learned
+
+    def set_state(self, shape: Any, learned: dict[str, Any]) -> Self:
+        """Take up the state."""
+        self.parts = tuple(learned["parts_"])
+        return super().set_state(shape, learned)
+
+    def _input(self, part: Any, images: NDArray[Any]) -> NDArray[Any]:
+        """Images as a part takes them: as they are, or normalized."""
+        return images if part.raw else (images - np.float32(self.scale_[0])) / np.float32(self.scale_[1])
+
+    def _inputs(self, rows: NDArray[Any]) -> list[NDArray[Any]]:
+        return [self._input(part, rows) for part in self.parts_]
+
+    def _scratch_per_row(self) -> int:
+        return SCRATCH_BYTES // int(max(part.block_rows for part in self.parts_))
 
 
 def _weighted(part: BatchTransformer, images: NDArray[Any]) -> Rows:
@@ -219,21 +352,23 @@ def whitening(rows: Rows, changes: Rows) -> Rows:
     return np.ascontiguousarray(matrix / np.sqrt(total) if total > 0 else matrix, dtype=np.float32)
 
 
-def components(rows: Rows, n_components: int = _MOST_COMPONENTS) -> Rows:
-    """Principal components (columns, components) of rows (n, columns), which have total variance 1 on all columns.
+def components(rows: Rows, power: float = 0.0, n_components: int = 1024) -> Rows:
+    """Principal components (columns, components) of rows (n, columns), for total variance 1 on all columns.
 
-    From the products of rows, of which there are fewer than columns: several times faster than scikit-learn's PCA.
+    Variances v become ``v^(1 - power)`` first. From the products of rows, of which there are fewer than columns:
+    several times faster than scikit-learn's PCA.
     """
     centred = rows - rows.mean(axis=0)
     products = centred @ centred.T
     n = len(products)
-    values, vectors = scipy.linalg.eigh(products, driver="evd")
-    values, vectors = values[-n_components:], vectors[:, -n_components:]
+    values, vectors = scipy.linalg.eigh(products.astype(np.float64) if power else products, driver="evd")
     kept = values > 1e-6 * values[-1]
     if not kept.any():
         return np.zeros((rows.shape[1], 1), dtype=np.float32)
-    total = np.trace(products) / n
-    matrix = centred.T @ (vectors[:, kept][:, ::-1] / np.sqrt(values[kept][::-1] * total)).astype(np.float32)
+    powers = values[kept] ** -power
+    total = np.trace(products) / n if not power else values[kept] @ powers / n
+    scales = np.sqrt(powers / (values[kept] * total))
+    matrix = centred.T @ (vectors[:, kept] * scales)[:, : -n_components - 1 : -1].astype(np.float32)
     return np.ascontiguousarray(matrix, dtype=np.float32)
 
 
@@ -260,3 +395,23 @@ def neighbour_odds(moved_local: Rows, local: Rows, moved_coupled: Rows, coupled:
         return np.inf
     share = float(np.clip(explained[1] / explained[0], 0, 0.99))
     return share / (1 - share)
+
+
+def identity_information(moved: Rows, rows: Rows, step: int) -> float:
+    """Share of the identity of moved images that their distances to all images tell, between 0 and 1.
+
+    The greatest mean of ``log P(i | moved i) / log n + 1``, ``P(j | x)`` proportional to ``exp(-b d(x, j))``, over b.
+    """
+    from scipy.optimize import minimize_scalar
+    from sklearn.metrics.pairwise import euclidean_distances
+
+    distances = euclidean_distances(moved, rows, squared=True).astype(np.float64)
+    distances /= distances.mean() or 1.0
+    own = distances[np.arange(len(moved)), step * np.arange(len(moved))]
+
+    def surprise(log_b: float) -> float:
+        b = np.exp(log_b)
+        return float(np.mean(b * own + logsumexp(-b * distances, axis=1)))
+
+    found = minimize_scalar(surprise, bounds=(-4, 8), method="bounded")
+    return max(0.0, 1 - float(found.fun) / math.log(len(rows)))

@@ -1,31 +1,42 @@
-"""Encoders as features: any network or function of images."""
+"""Encoders as features: any network or function of images, its cached rows, and its orbits under groups of motions."""
 
 from __future__ import annotations
 
 import hashlib
 import importlib
 import re
+import sqlite3
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import clone
 
 from bispectral_ot.checks import check_choice, check_integer, user_path
-from bispectral_ot.datasets.warp import resize_images
-from bispectral_ot.errors import InputError
-from bispectral_ot.features.encodings import load_rows, save_rows
+from bispectral_ot.datasets.warp import border_levels, resize_images, rotation_maps, warp
+from bispectral_ot.errors import DataWarning, InputError, warn
+from bispectral_ot.files import cache_folder
+from bispectral_ot.groups import CyclicGroup, DihedralGroup, FiniteGroup, ProductGroup
+from bispectral_ot.groups.bispectrum import GroupBispectrum
 from bispectral_ot.store import content_hash
 from bispectral_ot.transformer import SCRATCH_BYTES, BatchTransformer, Columns, Rows, columns_table, unit_weights
 
+T = TypeVar("T")
 LAYOUTS = ("channels-last", "channels-first")
+POOLS = ("mean", "max", "bispectrum")
 _IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 _RANGES = (1.0, 255.0, 65535.0)
 _MEMORY_BYTES = 2**28  # rows that are kept in memory
 _DIFFERENT = 1e-3  # of the norm of a row: an encoder that repeats itself differs by rounding only
 _encoding = threading.Lock()  # one batch at a time, whatever thread asks: networks use all cores themselves
+_TABLES = (
+    "CREATE TABLE IF NOT EXISTS rows (key BLOB PRIMARY KEY, row BLOB) WITHOUT ROWID",
+    "CREATE TABLE IF NOT EXISTS encoder (name TEXT PRIMARY KEY)",
+)
 
 
 class Encoder(BatchTransformer):
@@ -33,7 +44,7 @@ class Encoder(BatchTransformer):
 
     Images are brought to the range 0 to 1, to ``channels`` channels and to ``size``, normalized, and given to the
     encoder in batches of float32. Rows are cached under a hash of encoder and image (:func:`list_encodings`,
-    :func:`clear_encodings`). Weights are never fetched: make the model first.
+    :func:`clear_encodings`). Weights are never fetched.
 
     Parameters
     ----------
@@ -127,12 +138,10 @@ class Encoder(BatchTransformer):
     def _fit(self, rows: NDArray[Any]) -> None:
         """Learn the range of the images, and check the encoder with one of them."""
         images = rows.reshape(len(rows), *self.image_shape_)
-        if self.size is not None:
-            check_integer("size", self.size, minimum=1)
-        check_integer("batch", self.batch, minimum=1)
-        check_integer("channels", self.channels, minimum=1)
-        if self.layout is not None:
-            check_choice("layout", self.layout, LAYOUTS)
+        for name in ("size", "batch", "channels"):
+            if getattr(self, name) is not None:
+                check_integer(name, getattr(self, name), minimum=1)
+        check_choice("layout", self.layout or LAYOUTS[0], LAYOUTS)
         low, high = float(images.min()), float(images.max())
         highest = next((each for each in _RANGES if high <= each * 1.001), high)
         integers = {"uint8": 255.0, "uint16": 65535.0}
@@ -246,6 +255,150 @@ class Encoder(BatchTransformer):
         return rows
 
 
+class Orbit(BatchTransformer):
+    """Rows of an encoder over a finite group of motions of the image, pooled: invariant under the group.
+
+    ``f(g) = encoder(g^-1 image)`` is a signal on the group for every column; its mean, maximum, or group bispectrum
+    (selective, to the power 1/3) is invariant. One image costs as many encodings as the group has elements.
+
+    Parameters
+    ----------
+    encoder
+        An :class:`Encoder`, or anything that it accepts.
+    group : str
+        ``"C4"`` and ``"D4"`` (with mirrors): quarter turns, exactly. ``"C8"``, ``"C16"``, ``"D8"``, ...: turns of the
+        largest disk inside the image by warping, on its background, exact for quarter turns. ``"shifts4"``: cyclic
+        shifts by quarters of the sides.
+    pool : {"mean", "max", "bispectrum"}
+        How the signal becomes invariant; only the bispectrum keeps the signal up to translation.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bispectral_ot.features import Orbit
+    >>> images = np.random.default_rng(0).random((3, 8, 8))
+    >>> orbit = Orbit(lambda batch: batch[:, 0, :, 0]).fit(images)  # the upper edge
+    >>> turned = np.rot90(images, axes=(1, 2))
+    >>> bool(np.allclose(orbit.transform(images), orbit.transform(turned), atol=1e-5))
+    True
+    """
+
+    raw = True
+    default_metric = "sqeuclidean"
+    _learned = ("encoder_", "scale_")
+    encoder_: Encoder
+    scale_: float
+
+    def __init__(self, encoder: Any, group: str = "C4", pool: str = "mean") -> None:
+        self.encoder = encoder
+        self.group = group
+        self.pool = pool
+
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        return f"Orbit({as_encoder(self.encoder)!r}, {self.group}, {self.pool})"
+
+    @property
+    def symmetry(self) -> str | None:
+        """Symmetry of the group."""
+        names = {"C": "rotation", "D": "rotation-reflection", "s": "translation"}
+        return names.get(str(self.group)[:1])
+
+    def _fit(self, rows: NDArray[Any]) -> None:
+        check_choice("pool", self.pool, POOLS)
+        _group_of(self.group)
+        height, width = self.image_shape_[:2]
+        encoder = as_encoder(self.encoder)
+        if height != width and self.group[0] != "s" and encoder.size is None:
+            raise InputError(
+                f"quarter turns need square images, but these are {height} x {width}; give the encoder a size."
+            )
+        images = rows.reshape(len(rows), *self.image_shape_)
+        self.encoder_ = clone(encoder, safe=False).fit(images)
+        some = self.encoder_.encode(images[:1])
+        self.scale_ = float(np.sqrt(np.mean(np.square(some, dtype=np.float64)))) or 1.0
+        super()._fit(rows)
+
+    def _prepare(self) -> Columns:
+        self.group_ = _group_of(self.group)
+        columns = self.encoder_.n_features_out_
+        if self.pool == "bispectrum":
+            self.bispectrum_ = GroupBispectrum(self.group_, coefficients="selective", normalize=False)
+            self.bispectrum_.fit(np.ones((1, self.group_.order)))
+            columns *= self.bispectrum_.n_features_out_
+        return unit_weights(columns_table(column=np.arange(columns)))
+
+    def _parameters(self) -> dict[str, Any]:
+        return {**super()._parameters(), "encoder": None}
+
+    def set_state(self, shape: Any, learned: dict[str, Any]) -> Self:
+        """Restore the state."""
+        self.encoder = learned["encoder_"]
+        return super().set_state(shape, learned)
+
+    def _scratch_per_row(self) -> int:
+        return SCRATCH_BYTES // max(1, as_encoder(self.encoder).batch // 4)
+
+    def _fill(self, rows: NDArray[Any], out: Rows) -> int:
+        signals = self.signals(rows.reshape(len(rows), *self.image_shape_))
+        if self.pool == "mean":
+            signals.mean(axis=1, out=out)
+        elif self.pool == "max":
+            signals.max(axis=1, out=out)
+        else:
+            flat = signals.transpose(0, 2, 1).reshape(-1, signals.shape[1]) / np.float32(self.scale_)
+            found = np.empty((len(flat), self.bispectrum_.n_features_out_), dtype=np.float32)
+            self.bispectrum_._fill(flat, found)
+            # degree 1 again; the constant keeps roots of rounding small
+            found *= (np.square(found) + np.float32(1e-9)) ** np.float32(-1 / 3)
+            out[:] = found.reshape(len(rows), -1) * np.float32(self.scale_)
+        return 0
+
+    def signals(self, images: NDArray[Any]) -> Rows:
+        """Rows (n, elements, columns) of the encoder for the images moved by the inverse of each element."""
+        found = [self.encoder_.encode(moved) for moved in _moved(images, self.group)]
+        return np.stack(found, axis=1)[:, self.group_.inverse]
+
+
+def _group_of(name: str) -> FiniteGroup:
+    """Group for a name such as C8, D4 or shifts4."""
+    if not isinstance(name, str) or not re.fullmatch(r"[CD]\d+|shifts\d+", name):
+        raise InputError(f"group must be a name such as C4, C8, D4 or shifts4, got {name!r}.")
+    n = check_integer("order of the group", int(re.sub(r"\D", "", name)), minimum=1)
+    if name[0] == "s":
+        return ProductGroup(n, n)
+    return CyclicGroup(n) if name[0] == "C" else DihedralGroup(n)
+
+
+def _moved(images: NDArray[Any], name: str) -> Iterator[NDArray[Any]]:
+    """Images moved by each element of a group, in their order."""
+    n, (height, width) = int(re.sub(r"\D", "", name)), images.shape[1:3]
+    if name[0] == "s":
+        for element in range(n * n):
+            down, across = divmod(element, n)
+            yield np.roll(images, (down * height // n, across * width // n), axis=(1, 2))
+        return
+    base = images if n in (1, 2, 4) else _on_disk(images)
+    for picture in (base, base[:, :, ::-1])[: 1 + (name[0] == "D")]:
+        turned = {0: picture}
+        for step in range(n):
+            quarters, rest = divmod(4 * step, n)  # quarters, and the rest in 1 / (4 n) of a turn
+            if rest not in turned:
+                maps = rotation_maps(np.full(len(picture), 90 * rest / n), height, width)
+                fill = border_levels(picture.reshape(*picture.shape[:3], -1))
+                turned[rest] = warp(picture, maps, fill=fill).reshape(picture.shape)
+            yield np.rot90(turned[rest], quarters, axes=(1, 2))
+
+
+def _on_disk(images: NDArray[Any]) -> Rows:
+    """Images whose corners, outside the largest disk, have the level of the border."""
+    height, width = images.shape[1:3]
+    y, x = np.ogrid[:height, :width]
+    inside = np.hypot(y - (height - 1) / 2, x - (width - 1) / 2) <= min(height, width) / 2
+    planes = images.reshape(*images.shape[:3], -1).astype(np.float32)
+    levels = np.asarray(border_levels(planes), dtype=np.float32).reshape(len(images), 1, 1, -1)
+    return np.where(inside[:, :, None], planes, levels).reshape(images.shape)
+
+
 def as_encoder(encoder: Any) -> Encoder:
     """An encoder as it is; a function, module or name as one with the usual options."""
     return encoder if isinstance(encoder, Encoder) else Encoder(encoder)
@@ -323,3 +476,75 @@ def _onnx_model(path: Path, layout: str | None) -> _Call:
 
 def _name_of(encoder: Any) -> str:
     return str(getattr(encoder, "__qualname__", type(encoder).__qualname__))
+
+
+class Encodings(NamedTuple):
+    """Cached rows of one encoder: file, description, number of images and bytes."""
+
+    file: str
+    encoder: str
+    images: int
+    bytes: int
+
+
+def list_encodings() -> list[Encodings]:
+    """Encoders whose rows are cached on disk."""
+    found = []
+    for path in sorted(cache_folder("encodings").glob("*.sqlite")):
+        try:
+            with closing(sqlite3.connect(path)) as connection:
+                (images,) = connection.execute("SELECT count(*) FROM rows").fetchone()
+                (name,) = connection.execute("SELECT name FROM encoder").fetchone()
+        except (sqlite3.Error, TypeError):
+            images, name = 0, "damaged"
+        found.append(Encodings(path.name, str(name), int(images), path.stat().st_size))
+    return found
+
+
+def clear_encodings(file: str | None = None) -> int:
+    """Delete the cached rows of one encoder, by its file, or of all; return the number of files."""
+    folder = cache_folder("encodings")
+    paths = sorted(folder.glob("*.sqlite")) if file is None else [folder / Path(file).name]
+    for path in paths:
+        path.unlink(missing_ok=True)
+    return len(paths)
+
+
+def _with_database(digest: str, action: Callable[[sqlite3.Connection], T], default: T) -> T:
+    """Result of an action on the database of an encoder; the default, with a warning, where it cannot be used."""
+    path = cache_folder("encodings") / f"{digest}.sqlite"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with closing(sqlite3.connect(path, timeout=30)) as connection, connection:
+            for table in _TABLES:
+                connection.execute(table)
+            return action(connection)
+    except (OSError, sqlite3.Error) as error:
+        warn(
+            f"the cache of encodings {path} cannot be used ({error}); rows are not kept on disk. "
+            "Delete it with clear_encodings() if it is damaged.",
+            DataWarning,
+        )
+        return default
+
+
+def load_rows(digest: str, keys: list[bytes]) -> dict[bytes, Rows]:
+    """Rows of an encoder that are known, by key."""
+
+    def read(connection: sqlite3.Connection) -> dict[bytes, Rows]:
+        query = "SELECT row FROM rows WHERE key = ?"
+        entries = ((key, connection.execute(query, (key,)).fetchone()) for key in keys)
+        return {key: np.frombuffer(entry[0], dtype=np.float32) for key, entry in entries if entry is not None}
+
+    return _with_database(digest, read, {})
+
+
+def save_rows(digest: str, name: str, rows: dict[bytes, Rows]) -> None:
+    """Add rows to those of an encoder."""
+
+    def write(connection: sqlite3.Connection) -> None:
+        connection.execute("INSERT OR IGNORE INTO encoder VALUES (?)", (name,))
+        entries = [(key, row.tobytes()) for key, row in rows.items()]
+        connection.executemany("INSERT OR REPLACE INTO rows VALUES (?, ?)", entries)
+
+    _with_database(digest, write, None)

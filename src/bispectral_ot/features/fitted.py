@@ -41,13 +41,7 @@ _SCALE_RATIO = 3
 
 @dataclass(frozen=True, eq=False)
 class LinearMap:
-    """Symmetric linear map of rows that scales some directions, and all others alike.
-
-    Attributes
-    ----------
-    basis : (columns, r) orthonormal directions
-    gains, rest : (r,) factors of these directions, and that of all others
-    """
+    """Linear map of rows that scales the directions ``basis`` (columns, r) by ``gains`` (r,), all others by ``rest``."""
 
     basis: Rows = field(repr=False)
     gains: NDArray[np.float64]
@@ -93,18 +87,10 @@ class FeatureMap:
     projection: Rows | None = field(default=None, repr=False)
     learned: LinearMap | None = field(default=None, repr=False)
 
-    @classmethod
-    def fit(cls, transformer: BatchTransformer, sample: Sequence[Dataset], mean: float = 0.0, std: float = 1.0) -> Self:
-        """Fit a copy of a transformer to the images of some sets together, without projection."""
-        unfitted = cls(clone(transformer, safe=False), mean, std)
-        unfitted.transformer.fit(unfitted.normalized(stacked(sample)))
-        return unfitted
-
     def get_state(self) -> dict[str, NDArray[Any]]:
         """The map as arrays by name, of which :meth:`from_state` makes an exact copy without a fit.
 
-        Raises :class:`InputError` where it cannot be stored: features of other packages, encoders that are not given by
-        name, own groups.
+        Features of other packages, encoders that are not given by name, and own groups cannot be stored.
         """
         learned = self.learned
         tree = {
@@ -145,14 +131,10 @@ class FeatureMap:
         """``(image - mean) / std``; images as they are where that changes nothing."""
         return images if (self.mean, self.std) == (0.0, 1.0) else rescale(images, self.mean, self.std)
 
-    @property
-    def weights(self) -> Rows:
-        """Weights of the transformer's columns in the metric."""
-        return self.transformer.feature_weights_
-
     def weighted(self, rows: Rows) -> Rows:
         """Rows whose plain Euclidean distance is the weighted one."""
-        return rows if (self.weights == 1).all() else rows * np.sqrt(self.weights)
+        weights = self.transformer.feature_weights_
+        return rows if (weights == 1).all() else rows * np.sqrt(weights)
 
     def plain(self, rows: Rows) -> Rows:
         """Extracted rows as their plain Euclidean distance compares them, before a learned map."""
@@ -165,7 +147,7 @@ class FeatureMap:
             return AlignedDistance(source, target, self.transformer.index_map_, metric, reflections=reflections)
         # projection and learned map have taken the weights up
         plain = self.projection is not None or self.learned is not None
-        return FeatureDistance(source, target, metric, None if plain else self.weights)
+        return FeatureDistance(source, target, metric, None if plain else self.transformer.feature_weights_)
 
     def distances_within(self, rows: Rows, metric: Metric) -> NDArray[np.float64]:
         """Distances (n, n) between all of some features (n, columns); symmetric, 0 on the diagonal."""
@@ -184,12 +166,20 @@ class PixelStatistics(NamedTuple):
     std: float
     constant_images: int
 
+    @classmethod
+    def pooled(cls, parts: Sequence[tuple[int, float, float, int]]) -> PixelStatistics:
+        """Statistics of several parts together."""
+        counts, means, deviations, constant = np.array(parts, dtype=np.float64).T
+        fractions = counts / counts.sum()
+        mean = float(fractions @ means)
+        std = math.sqrt(float(fractions @ (deviations**2 + (means - mean) ** 2)))
+        return cls(int(counts.sum()), mean, std, int(constant.sum()))
+
 
 class FittedFeatures:
     """Features of any number of datasets by one normalization, one fitted transformer and one projection.
 
-    Distances between different pairs of its sets are in the same units. Memory budget, progress and engine are those
-    of the execution context (:mod:`bispectral_ot.runtime`).
+    Memory budget, progress and engine are those of the execution context (:mod:`bispectral_ot.runtime`).
 
     Parameters
     ----------
@@ -239,7 +229,8 @@ class FittedFeatures:
         self.spec, self.engine = spec, runtime.current().engine or Threads()
         self.statistics = [measure_pixels(dataset, self.engine) for dataset in datasets]
         scaled = normalize and datasets[0].is_flat and not spec.transformer.raw
-        mean, std = _common_scale(self.statistics) if scaled else (0.0, 1.0)
+        mean, std = PixelStatistics.pooled(self.statistics)[1:3] if scaled else (0.0, 1.0)
+        std = std or 1.0  # all pixels are equal
         sample = sample or fit_sample(datasets)
         sets = [*datasets, *further]
         sizes = sorted((len(dataset) for dataset in datasets), reverse=True)
@@ -254,7 +245,8 @@ class FittedFeatures:
             engine=self.engine,
         )
         planned(feature_bytes=0)  # a budget without room for the cost is an error before the fit
-        self.feature_map = FeatureMap.fit(spec.transformer, sample, mean, std)
+        self.feature_map = FeatureMap(clone(spec.transformer, safe=False), mean, std)
+        self.feature_map.transformer.fit(self.feature_map.normalized(stacked(sample)))
         columns = self.feature_map.transformer.n_features_out_
         if pca is not None:
             self._project(sample, check_integer("pca", pca, minimum=1, maximum=columns))
@@ -291,10 +283,6 @@ class FittedFeatures:
                 rows[part] = learned(self.feature_map.plain(rows[part]))
         self.feature_map = replace(self.feature_map, learned=learned)
 
-    def distances_within(self, place: int, *, metric: Metric | None = None) -> NDArray[np.float64]:
-        """Distances (n, n) between all images of one set; symmetric, 0 on the diagonal."""
-        return self.feature_map.distances_within(self.features[place], metric or self.spec.metric)
-
     def _project(self, sample: Sequence[Dataset], pca: int) -> None:
         """Add the principal components of a sample to the map."""
         from sklearn.decomposition import PCA
@@ -321,7 +309,10 @@ class FittedFeatures:
         for dataset in datasets:
             shape = (len(dataset), columns)
             out = reserved_memory_map(shape) if mapped else np.empty(shape, dtype=np.float32)
-            blocks = row_blocks(len(dataset), block_rows=self._block_rows(dataset))
+            most = min(_BATCH_IMAGES, _BATCH_BYTES // (4 * int(dataset.signals[0].size)))
+            if self.engine.local is self.engine:
+                most = see.transformer.block_rows
+            blocks = row_blocks(len(dataset), block_rows=max(1, most))
             found = self.engine.map(_features, blocks, rows=(dataset.signals,), shared=(see,))
             for block, (rows, count) in zip(blocks, found, strict=True):
                 out[block.start : block.stop] = rows
@@ -330,11 +321,6 @@ class FittedFeatures:
             features.append(out)
         warn_of_vanishing(see.transformer, vanishing, total)
         return features
-
-    def _block_rows(self, dataset: Dataset) -> int:
-        if self.engine.local is self.engine:
-            return self.feature_map.transformer.block_rows
-        return max(1, min(_BATCH_IMAGES, _BATCH_BYTES // (4 * int(dataset.signals[0].size))))
 
     def _warn_of_scales(self, datasets: Sequence[Dataset]) -> None:
         """Warn where pixels of two sets are on different scales, and the features depend on that."""
@@ -386,35 +372,21 @@ def measure_pixels(dataset: Dataset, engine: Engine) -> PixelStatistics:
     rows = min(_BATCH_IMAGES, _BATCH_BYTES // (8 * math.prod(dataset.images.shape[1:])))
     blocks = row_blocks(len(dataset), block_rows=max(1, rows))
     engine = engine if is_chunked(dataset.images) else engine.local
-    found = np.array(list(engine.map(_measure, blocks, rows=(dataset.images,))))
-    fractions = np.array([block.stop - block.start for block in blocks]) / len(dataset)
-    mean = float(fractions @ found[:, 0])
-    std = float(np.sqrt(fractions @ (found[:, 1] + (found[:, 0] - mean) ** 2)))
-    constant = int(found[:, 2].sum())
-    if constant:
+    found = PixelStatistics.pooled(list(engine.map(_measure, blocks, rows=(dataset.images,))))
+    if found.constant_images:
         warn(
-            f"{constant} of the {len(dataset)} images of {dataset.name!r} are constant (blank): they have "
+            f"{found.constant_images} of the {len(dataset)} images of {dataset.name!r} are constant (blank): they have "
             "no shape to match by.",
             DataWarning,
         )
-    return PixelStatistics(math.prod(dataset.images.shape), mean, std, constant)
+    return found
 
 
-def _measure(block: Block, images: NDArray[Any]) -> tuple[float, float, int]:
-    """Mean and variance of the pixels of some images, and number of constant images."""
+def _measure(block: Block, images: NDArray[Any]) -> PixelStatistics:
     pixels = np.asarray(images).reshape(block.stop - block.start, -1)
     mean = float(pixels.mean(dtype=np.float64))
-    variance = float(np.square(pixels - np.float64(mean)).mean())
-    return mean, variance, int((pixels.max(axis=1) == pixels.min(axis=1)).sum())
-
-
-def _common_scale(statistics: Sequence[PixelStatistics]) -> tuple[float, float]:
-    """Mean and standard deviation of the pixels of all sets together; the latter is 1 where all pixels are equal."""
-    counts, means, deviations, _ = (np.array(column) for column in zip(*statistics, strict=True))
-    fractions = counts / counts.sum()
-    mean = float(fractions @ means)
-    variance = float(fractions @ (deviations**2 + (means - mean) ** 2))
-    return mean, float(np.sqrt(variance)) or 1.0
+    std = math.sqrt(float(np.square(pixels - np.float64(mean)).mean()))
+    return PixelStatistics(pixels.size, mean, std, int((pixels.max(axis=1) == pixels.min(axis=1)).sum()))
 
 
 def _check_sizes(datasets: Sequence[Dataset], symmetry: Any) -> None:
@@ -436,13 +408,9 @@ def _check_sizes(datasets: Sequence[Dataset], symmetry: Any) -> None:
         one, other = ((*each.images.shape[1:], 1)[:3] for each in (first, dataset))  # no channel axis: one channel
         if symmetry == "so3":
             check_grids([(first.name, one[:2]), (dataset.name, other[:2])])
-        if one[:2] != other[:2]:
+        if one != other:
             raise InputError(
-                f"the images of {first.name!r} are {one[0]} x {one[1]} but those of {dataset.name!r} are "
-                f"{other[0]} x {other[1]}; bring them to one size with load(..., resize=...) (--resize)."
-            )
-        if one[2] != other[2]:
-            raise InputError(
-                f"the images of {first.name!r} have {one[2]} channel(s) but those of {dataset.name!r} have {other[2]}; "
-                "turn colours into grey with load(..., grey=True) (--grey)."
+                f"the images of {first.name!r} are {one[0]} x {one[1]} with {one[2]} channel(s) but those of "
+                f"{dataset.name!r} are {other[0]} x {other[1]} with {other[2]}; bring them to one size with load(..., "
+                "resize=...) (--resize), and colours to grey with load(..., grey=True) (--grey)."
             )

@@ -13,13 +13,11 @@ from sklearn.base import clone
 from bispectral_ot.checks import check_choice
 from bispectral_ot.costs import ALIGNED_METRICS, Metric
 from bispectral_ot.errors import DataWarning, InputError
-from bispectral_ot.features.combined import CombinedBispectrum
-from bispectral_ot.features.encoders import Encoder
+from bispectral_ot.features.combined import CombinedBispectrum, Join
+from bispectral_ot.features.encoders import Encoder, Orbit
 from bispectral_ot.features.global_bispectrum import GlobalBispectrum
 from bispectral_ot.features.image_group import D4Bispectrum, ImageBispectrum, ImageGroup
-from bispectral_ot.features.join import Join
 from bispectral_ot.features.local_bispectrum import INTENSITIES, LocalBispectrum
-from bispectral_ot.features.orbit import Orbit
 from bispectral_ot.features.pixels import Pixels, Vectors
 from bispectral_ot.features.polar import PolarSpectrum
 from bispectral_ot.features.ring import RingBispectrum

@@ -417,9 +417,9 @@ class CombinedBispectrum(Invariant):
                 f"the symmetry {transformer.symmetry!r} centres images, which has no gradient; centre them first and "
                 f"take {transformer.symmetry.removesuffix('-translation')!r}, or take the features LocalBispectrum."
             )
-        self.local = LocalBispectrum(transformer.local_)
-        self.whole = GlobalBispectrum(transformer.coupled_)
-        self.keep(local_projection=transformer.local_projection_, whole_projection=transformer.coupled_projection_)
+        local, whole = transformer.parts_
+        self.local, self.whole = LocalBispectrum(local), GlobalBispectrum(whole)
+        self.keep(local_projection=transformer.projections_[0], whole_projection=transformer.projections_[1])
 
     def forward(self, x: Tensor) -> Tensor:
         """Images to rows."""
