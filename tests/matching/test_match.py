@@ -368,7 +368,7 @@ def test_images_of_different_sizes_are_refused(few):
 def test_colours_against_grey_are_refused_with_the_way_out(few):
     a, b = few
     colours = np.repeat(a.images[..., None], 3, axis=3)
-    with pytest.raises(bot.InputError, match=r"have 3 channel\(s\) but those of .* have 1; .*grey=True"):
+    with pytest.raises(bot.InputError, match=r"with 3 channel\(s\) but those of .* with 1; .*grey=True"):
         bot.match(colours, b)
     expected = bot.match(a, b).distance
     assert bot.match(bot.load(colours, grey=True), b).distance == pytest.approx(expected, rel=1e-5)

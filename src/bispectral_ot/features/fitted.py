@@ -41,7 +41,7 @@ _SCALE_RATIO = 3
 
 @dataclass(frozen=True, eq=False)
 class LinearMap:
-    """Linear map of rows that scales the directions ``basis`` (columns, r) by ``gains`` (r,), all others by ``rest``."""
+    """Linear map of rows: directions ``basis`` (columns, r) are scaled by ``gains`` (r,), all others by ``rest``."""
 
     basis: Rows = field(repr=False)
     gains: NDArray[np.float64]

@@ -131,8 +131,8 @@ def fit_class_model(
         best = min(SHRINKAGES, key=lambda each: fit_calibration(scored[each][..., None], own, counts, biases=False)[1])
         coefficients, intercepts = left_out.within.discriminant(shrinkage, best)
         see = fitted.feature_map
-        if shrinkage == 1 and see.projection is None and see.weights is not None:
-            coefficients = coefficients * np.sqrt(see.weights)[:, None]
+        if shrinkage == 1 and see.projection is None:
+            coefficients = coefficients * np.sqrt(see.transformer.feature_weights_)[:, None]
     see, metric = fitted.feature_map, fitted.spec.metric
     at = np.union1d(moved, random_rows(len(codes), _REFERENCES, seed=seed))
     references = np.asarray(fitted.features[1][at])
