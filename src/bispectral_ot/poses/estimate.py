@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from bispectral_ot import runtime
 from bispectral_ot.engines import Block, Threads, row_blocks
 from bispectral_ot.errors import InputError
-from bispectral_ot.features.orbit import Orbit
+from bispectral_ot.features.encoders import Orbit
 from bispectral_ot.features.polar import PolarSpectrum
 from bispectral_ot.groups.shells import ShellBispectrum
 from bispectral_ot.groups.sphere import SphereBispectrum

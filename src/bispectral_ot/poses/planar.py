@@ -13,7 +13,7 @@ from bispectral_ot.compiled import njit
 from bispectral_ot.datasets.transforms import content_shifts
 from bispectral_ot.datasets.warp import border_levels, rotation_maps, shift_maps, warp
 from bispectral_ot.engines import Block, Threads, row_blocks
-from bispectral_ot.features.orbit import Orbit
+from bispectral_ot.features.encoders import Orbit
 from bispectral_ot.features.polar import PolarSpectrum
 from bispectral_ot.groups import CyclicGroup
 from bispectral_ot.poses.motions import Floats, Indices, Located, MotionArray, Motions, Rows, climb, wrapped
