@@ -33,6 +33,7 @@ STUDIES = {
     "compare": "comparison:run_comparison",
     "frames": "frames:run_frames",
     "rivals": "rivals:run_rivals",
+    "encoders": "encoders:run_encoders",
 }
 Study = Callable[..., Any]
 

@@ -131,7 +131,7 @@ def measure(source: bot.Dataset, target: bot.Dataset) -> Cell:
     assert plain.features is not None
     rows = [plain.feature_map.plain(np.asarray(each)) for each in plain.features]
     for name, classifier in classifiers(rows[1], target.class_counts).items():
-        accuracy[name] = float((_predicted(classifier, rows, match.target_labels) == truth).mean())
+        accuracy[name] = float((predicted(classifier, rows, match.target_labels) == truth).mean())
     found, order = match.class_proportions(), np.argsort(probability, kind="stable")
     true = np.equal.outer(found.classes, truth).mean(axis=1)
     checked = {f"{part:.0%}": _after(right[order], part) for part in (0.05, 0.1, 0.2, 0.5)}
@@ -159,7 +159,7 @@ def classifiers(rows: Rows, counts: NDArray[np.int64]) -> dict[str, Any]:
     }
 
 
-def _predicted(classifier: Any, rows: Sequence[Rows], labels: Any) -> NDArray[Any]:
+def predicted(classifier: Any, rows: Sequence[Rows], labels: Any) -> NDArray[Any]:
     """Predictions from centred rows of unit mean square, in the span of the targets, where solutions lie anyway."""
     centre = rows[1].mean(axis=0)
     scale = np.sqrt(np.square(rows[1] - centre).sum(axis=1).mean()) or 1.0
