@@ -26,7 +26,7 @@ from bispectral_ot.datasets.transforms import rotate
 from bispectral_ot.engines import core_count, one_blas_thread
 from bispectral_ot.features import FittedFeatures, choose_features
 from bispectral_ot.files import write_json
-from bispectral_ot.matching.timing import Stages
+from bispectral_ot.matching.result import Stages
 from bispectral_ot.memory import peak_memory, reserved_memory_map
 from bispectral_ot.runs import run_record
 from bispectral_ot.transport import Sinkhorn

@@ -184,6 +184,8 @@ def test_labels_separate_what_images_do_not(halves):
     assert (rows, columns) == (["high", "low"], ["large", "small"])
     assert (matrix.argmin(axis=1) == [0, 1]).all()
     assert (np.diag(with_labels.class_distances.matrix) == 0).all()
+    again = bot.compare(dict(reversed(sets.items())), labels=True)
+    np.testing.assert_array_equal(again.distances[::-1, ::-1], with_labels.distances)
     tests = [bot.compare(sets, permutations=19, labels=labels).p_values for labels in (False, True)]
     np.testing.assert_array_equal(*tests)  # labels say nothing of the set in a test
 

@@ -6,6 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
+from scipy import ndimage
 
 import bispectral_ot as bot
 from bispectral_ot.errors import DataWarning
@@ -156,14 +157,70 @@ def test_classes_that_the_target_lacks_are_warned_of(halves):
     assert "not reliable" in str(match.shift())
 
 
+def test_few_images_of_a_class_are_no_reason_for_an_alarm():
+    """Features were fitted to targets twice, upright and moved, which brought left-out targets nearer: 10 of 10."""
+
+    def textures(random):
+        patterns = [ndimage.gaussian_filter(np.random.default_rng(kind).normal(size=(32, 32)), 2) for kind in range(6)]
+        noise = ndimage.gaussian_filter(random.normal(size=(36, 32, 32)), (0, 1.5, 1.5))
+        images = 128 + 35 * (np.repeat([each / each.std() for each in patterns], 6, axis=0) + 6 * noise)
+        return bot.Dataset(np.clip(images, 0, 255).astype(np.uint8), np.repeat(np.arange(6), 6))
+
+    p_values = []
+    for seed in range(10):
+        random = np.random.default_rng(seed)
+        source, target = textures(random), textures(random)
+        p_values.append(bot.match(bot.rotate_randomly(source, seed=seed), target).shift().p_value)
+    assert np.sum(np.array(p_values) <= 0.05) <= 2
+
+
+def quiet(*sides, **options):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DataWarning)
+        return bot.match(*sides, **options)
+
+
+def test_columns_that_are_constant_within_classes_do_no_harm():
+    generator, labels = np.random.default_rng(0), np.repeat([0, 1, 2], 10)
+    rows = [np.column_stack([labels * 5.0, generator.normal(size=(30, 3))]) for _ in range(2)]
+    for columns in (slice(None), slice(1)):  # with others, and alone
+        match = quiet(*(bot.Dataset.from_vectors(each[:, columns], labels=labels) for each in rows))
+        assert right(match).all()
+        assert np.isfinite(match.labels().probability).all()
+
+
+def test_one_class_and_one_image_of_a_class_teach_nothing(halves):
+    source, target = halves
+    one = quiet(source, bot.Dataset(target.images, np.zeros(len(target), int), classes=("digit",)))
+    assert set(one.labels().label) == {"digit"}
+    first = np.unique(target.labels, return_index=True)[1]
+    with pytest.warns(DataWarning, match="fewer than two classes of two images: no metric is learned"):
+        single = bot.match(source, target.select(first))
+    assert single.settings["metric_shrinkage"] == 1
+    assert right(single).mean() > 0.5
+
+
+def test_a_sample_stands_for_very_many_targets(monkeypatch):
+    generator, labels = np.random.default_rng(0), np.repeat(np.arange(3), 200)
+    sides = [
+        bot.Dataset.from_vectors(labels[:, None] * 2 + generator.normal(size=(600, 4)), labels=labels) for _ in range(2)
+    ]
+    whole = bot.match(*sides)
+    monkeypatch.setattr("bispectral_ot.matching.class_model._REFERENCES", 300)
+    monkeypatch.setattr("bispectral_ot.matching.class_model._LEFT_OUT", 60)
+    sampled = bot.match(*sides)
+    assert sampled.expected_accuracy().value == pytest.approx(whole.expected_accuracy().value, abs=0.03)
+    assert (sampled.labels().label == whole.labels().label).mean() > 0.97
+    some = sides[0].select(slice(None, None, 50))
+    np.testing.assert_array_equal(sampled.predict(some).labels, sampled.labels().label[::50])
+
+
 def test_wrong_labels_do_less_harm_with_learning_than_without(halves):
     source, target = halves
     generator = np.random.default_rng(0)
     labels = np.where(generator.random(len(target)) < 0.2, generator.integers(10, size=len(target)), target.labels)
     noisy = bot.Dataset(target.images, labels, classes=target.classes)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DataWarning)
-        learned, plain = bot.match(source, noisy), bot.match(source, noisy, metric_learning="none")
+    learned, plain = quiet(source, noisy), quiet(source, noisy, metric_learning="none")
     assert right(learned).mean() > right(plain).mean() - 0.01
     assert right(learned).mean() > 0.8
 

@@ -36,8 +36,7 @@ from bispectral_ot.errors import InputError
 from bispectral_ot.features import FittedFeatures, choose_features
 from bispectral_ot.features.fitted import SAMPLE, stacked
 from bispectral_ot.literals import Metric
-from bispectral_ot.matching.result import label_names
-from bispectral_ot.matching.timing import Stages
+from bispectral_ot.matching.result import Stages, label_names
 from bispectral_ot.options import CompareOptions
 from bispectral_ot.runtime import Progress
 from bispectral_ot.store import Store, content_hash, dataset_hash

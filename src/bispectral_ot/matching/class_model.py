@@ -8,7 +8,7 @@ for each class are those of a multinomial logistic regression (a log-linear pool
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,10 +18,11 @@ from bispectral_ot.costs import Cost, Metric
 from bispectral_ot.datasets import Dataset
 from bispectral_ot.datasets.dataset import is_chunked
 from bispectral_ot.datasets.transforms import rotate_randomly
-from bispectral_ot.features import FittedFeatures
+from bispectral_ot.features import FeatureMap, FittedFeatures
 from bispectral_ot.matching.learned_metric import SHRINKAGES, LeftOut, WithinClass
-from bispectral_ot.sampling import balanced_rows, random_rows
+from bispectral_ot.sampling import balanced_rows, evenly_spaced
 from bispectral_ot.transport import EntropicCoupling
+from bispectral_ot.transport.marginals import LOG2_E
 
 Rows = NDArray[np.float32]
 Vector = NDArray[np.float64]
@@ -31,6 +32,8 @@ Index = NDArray[np.int64]
 _WIDTHS = (0.01, 0.03, 0.1)
 # Targets that are left out, those that they are compared with while a metric is chosen, and for the calibration.
 _LEFT_OUT, _CHOOSING, _REFERENCES = 1024, 4096, 32768
+# Entries of the scores from which weights without biases are fitted, and fewest elements.
+_CHOOSING_ENTRIES, _FEWEST_CHOOSING = 2**18, 256
 # Targets that the covariance of few and of many columns is estimated from: its decomposition grows with these.
 _COVARIANCE, _MANY_COLUMNS = (8192, 2048), 2048
 # Smallest kernel mean relative to that of the nearest class, and prior variance of biases and slope.
@@ -63,49 +66,56 @@ class ClassModel:
     coefficients: Rows | None = field(default=None, repr=False)
     intercepts: Vector | None = field(default=None, repr=False)
 
-    def log_likelihoods(self, cost: Cost, rows: Rows, codes: Index) -> tuple[Vector, Vector]:
-        """Log-likelihoods (n, classes) and soft distances (n,) of images, by their cost to targets of given classes."""
-        scores, distances = [], np.zeros(cost.shape[0])
+    def log_likelihoods(
+        self, see: FeatureMap, cost: Cost, rows: tuple[Rows, Rows], codes: Index
+    ) -> tuple[Vector, Vector]:
+        """Log-likelihoods (n, classes) and soft distances (n,) of images, by their cost to targets of given classes.
+
+        ``rows`` are the features of both. Of more than 32,768 targets, a sample stands for all.
+        """
+        if len(codes) > _REFERENCES:
+            at = balanced_rows(codes, _REFERENCES)
+            distance = see.distance(rows[0], np.asarray(rows[1][at]), cast(Metric, cost.metric))
+            cost, codes = Cost.from_distance(distance, storage="recompute", engine=cost.engine), codes[at]
+        n, m = cost.shape
+        counts = np.bincount(codes, minlength=len(self.counts)).astype(np.float64)
+        # soft minima of the smallest width are near the smallest costs: with these, no other width overflows
+        first = EntropicCoupling.of_potential(cost, np.zeros(m), reg=self.widths[0] / cost.scale, tol=1.0)
+        nearest = first.source_potential - self.widths[0] * np.log(1 / n)
+        scores = []
         for number, width in enumerate(self.widths):
-            plan = EntropicCoupling.of_potential(cost, np.zeros(cost.shape[1]), reg=width / cost.scale, tol=1.0)
-            mass = plan.summary(k=0, target_labels=codes).source_class_mass
-            missing = len(self.counts) - mass.shape[1]
-            scores.append(_scores(np.pad(mass, ((0, 0), (0, missing))), self.counts))
+            unit = LOG2_E / width
+            mass = cost.read(nearest * unit, np.zeros(m), unit=unit, target_labels=codes).source_class_mass
+            scores.append(_scores(np.pad(mass, ((0, 0), (0, len(counts) - mass.shape[1]))), counts))
             if number == len(self.widths) // 2:
-                distances = plan.source_potential - width * np.log(plan.source_weights)
+                distances = nearest - width * np.log(mass.sum(axis=1))
             runtime.progress("classes", number + 1, len(self.widths))
         if self.coefficients is not None:
             assert self.intercepts is not None
-            scores.append(_relative(np.asarray(rows @ self.coefficients, dtype=np.float64) + self.intercepts))
+            scores.append(_relative(np.asarray(rows[0] @ self.coefficients, dtype=np.float64) + self.intercepts))
         return calibrated(self.calibration, np.stack(scores, axis=-1), self.counts), distances
 
 
-class MovedTargets(NamedTuple):
-    """Positions of targets that are left out, increasing, and their images after a random motion; None if not moved."""
+def left_out_targets(target: Dataset) -> Index | None:
+    """Positions of targets whose classes have others, increasing; None where fewer than two classes have two images."""
+    if target.labels is None:
+        return None
+    counts = np.bincount(target.labels)
+    able = np.flatnonzero(counts[target.labels] > 1)
+    return able[balanced_rows(target.labels[able], _LEFT_OUT)] if (counts > 1).sum() > 1 else None
 
-    positions: Index
-    images: Dataset | None
 
-    @classmethod
-    def of(cls, target: Dataset, symmetry: str | None, *, seed: int = 0) -> MovedTargets | None:
-        """Targets whose classes have others; None where fewer than two classes have two images."""
-        if target.labels is None:
-            return None
-        counts = np.bincount(target.labels)
-        if (counts > 1).sum() < 2:
-            return None
-        able = np.flatnonzero(counts[target.labels] > 1)
-        at = able[balanced_rows(target.labels[able], _LEFT_OUT, seed=seed)]
-        turned = target.kind == "images" and symmetry is not None and "rotation" in symmetry
-        if not turned or is_chunked(target.images):
-            return cls(at, None)
-        chosen = target.select(at)
-        if "reflection" in str(symmetry):
-            images = chosen.images.copy()
-            mirrored = np.random.default_rng(seed).random(len(at)) < 0.5
-            images[mirrored] = images[mirrored][:, :, ::-1]
-            chosen = Dataset(images, name=target.name)
-        return cls(at, rotate_randomly(chosen, seed=seed))
+def moved_images(dataset: Dataset, at: Index, symmetry: str | None, *, seed: int = 0) -> Dataset | None:
+    """Some images after random motions of the symmetry; None where they are not moved."""
+    if dataset.kind != "images" or "rotation" not in str(symmetry) or is_chunked(dataset.images):
+        return None
+    chosen = dataset.select(at)
+    if "reflection" in str(symmetry):
+        images = chosen.images.copy()
+        mirrored = np.random.default_rng(seed).random(len(at)) < 0.5
+        images[mirrored] = images[mirrored][:, :, ::-1]
+        chosen = Dataset(images, name=dataset.name)
+    return rotate_randomly(chosen, seed=seed)
 
 
 def fit_class_model(
@@ -134,7 +144,7 @@ def fit_class_model(
         if shrinkage == 1 and see.projection is None:
             coefficients = coefficients * np.sqrt(see.transformer.feature_weights_)[:, None]
     see, metric = fitted.feature_map, fitted.spec.metric
-    at = np.union1d(moved, random_rows(len(codes), _REFERENCES, seed=seed))
+    at = np.union1d(moved, balanced_rows(codes, _REFERENCES))
     references = np.asarray(fitted.features[1][at])
     if left_out is not None and euclidean:
         distances = _in_metric(next(left_out.squared_distances(see.plain(references), [shrinkage])), metric)
@@ -189,20 +199,17 @@ def _kernel_scores(
     """
     from scipy.sparse import csr_array
 
-    k, generator = len(place), np.random.default_rng(seed)
-    left = np.zeros(distances.shape, dtype=np.bool_)
-    left[np.arange(k), place] = True
-    counts = np.bincount(codes, minlength=n_classes).astype(np.float64)
-    for c in np.flatnonzero(counts > 1):
-        members = np.flatnonzero(codes == c)
-        others = np.flatnonzero(codes[place] != c)
-        left[others, members[generator.integers(len(members), size=len(others))]] = True
+    k, counts = len(place), np.bincount(codes, minlength=n_classes).astype(np.float64)
+    draws = np.cumsum(counts) - counts + np.random.default_rng(seed).random((k, n_classes)) * counts
+    left = np.argsort(codes, kind="stable")[np.minimum(draws.astype(np.int64), len(codes) - 1)]
+    left = np.where(counts > 1, left, place[:, None])
+    left[np.arange(k), codes[place]] = place
     median = float(np.median(distances[:, :: max(1, distances.shape[1] // 256)])) or 1.0
     indicator = csr_array((np.ones(len(codes), np.float32), (codes, np.arange(len(codes)))), (n_classes, len(codes)))
     scores, soft = [], np.zeros(k)
     for number, width in enumerate(_WIDTHS):
         exponents = distances / np.float32(-width * median)
-        exponents[left] = -np.inf
+        np.put_along_axis(exponents, left, -np.inf, axis=1)
         highest = exponents.max(axis=1, keepdims=True)
         kernel = np.exp(exponents - highest)
         scores.append(_scores((indicator @ kernel.T).T.astype(np.float64), counts - 1))
@@ -223,21 +230,27 @@ def calibrated(calibration: Vector, scores: Vector, counts: Vector) -> Vector:
 def fit_calibration(scores: Vector, labels: Index, counts: Vector, *, biases: bool = True) -> tuple[Vector, float]:
     """Multinomial logistic regression on scores (k, classes, s) with shared weights >= 0; also its mean loss.
 
-    Log-likelihoods do not depend on the class proportions of ``labels``, which are offsets of the regression.
+    Log-likelihoods do not depend on the class proportions of ``labels``, which are offsets of the regression. Without
+    ``biases``, some of the elements are enough.
     """
     from scipy.optimize import minimize
-    from scipy.special import log_softmax
 
     n_classes, n_scores = len(counts), scores.shape[2]
     present = np.bincount(labels, minlength=n_classes)
     offset = np.where(present > 0, np.log(np.maximum(present, 1)), -1e30)
+    if not biases:  # a few weights need fewer elements
+        some = evenly_spaced(len(labels), max(_FEWEST_CHOOSING, _CHOOSING_ENTRIES // n_classes))
+        scores, labels = scores[some], labels[some]
     log_counts, rows = _log(counts - 1), np.arange(len(labels))
 
     def loss(x: Vector) -> tuple[float, Vector]:
         weights, slope, bias = x[:n_scores], x[n_scores], x[n_scores + 1 :] if biases else np.zeros(n_classes)
-        log_p = log_softmax(scores @ weights + slope * log_counts + bias + offset, axis=1)
-        value = -log_p[rows, labels].sum() + (bias @ bias + slope**2) / (2 * _BIAS_VARIANCE)
-        wrong = np.exp(log_p)
+        found = scores @ weights + (slope * log_counts + bias + offset)
+        found -= found.max(axis=1, keepdims=True)
+        own, wrong = found[rows, labels], np.exp(found, out=found)
+        totals = wrong.sum(axis=1)
+        value = (np.log(totals) - own).sum() + (bias @ bias + slope**2) / (2 * _BIAS_VARIANCE)
+        wrong /= totals[:, None]
         wrong[rows, labels] -= 1
         columns = wrong.sum(axis=0)
         of_weights = np.tensordot(wrong, scores, axes=([0, 1], [0, 1]))

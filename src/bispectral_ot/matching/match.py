@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bispectral_ot import runtime
-from bispectral_ot.checks import check_choice
 from bispectral_ot.costs import Cost, Metric, Storage
 from bispectral_ot.datasets import Dataset
 from bispectral_ot.datasets.dataset import Kind, as_shapes
@@ -22,16 +21,17 @@ from bispectral_ot.datasets.transforms import warn_of_shared
 from bispectral_ot.engines.cluster import as_engine
 from bispectral_ot.errors import DataWarning, InputError, warn
 from bispectral_ot.features import FittedFeatures, choose_features
+from bispectral_ot.features.fitted import fit_sample
 from bispectral_ot.features.frame_choice import JudgedFrames
 from bispectral_ot.features.registry import FeatureSpec
 from bispectral_ot.literals import Marginals
-from bispectral_ot.matching.class_model import MovedTargets, fit_class_model
+from bispectral_ot.matching.class_model import fit_class_model, left_out_targets, moved_images
 from bispectral_ot.matching.outliers import outlier_scores, warn_of_outliers
-from bispectral_ot.matching.result import Match, label_names, read_plan
+from bispectral_ot.matching.result import Match, Stages, label_names, read_plan
 from bispectral_ot.matching.source_classes import ProportionEstimate, SourceClasses
-from bispectral_ot.matching.timing import Stages
 from bispectral_ot.options import MatchOptions
 from bispectral_ot.runtime import Progress
+from bispectral_ot.sampling import evenly_spaced
 from bispectral_ot.transport import SOLVERS, Coupling, Sinkhorn, Solver
 from bispectral_ot.transport.marginals import as_weights
 
@@ -77,46 +77,42 @@ def match(
         Transformations to ignore: ``"rotation"``, ``"rotation-reflection"``, ``"rotation-translation"``,
         ``"rotation-reflection-translation"``, ``"translation"``, ``"d4"`` (quarter turns and mirror images), ``"so3"``
         (3-D rotation of signals on the sphere, given as latitude by longitude), ``"so3-shapes"`` (3-D rotation of point
-        clouds and of voxel volumes (n, depth, height, width)) or ``"none"``. None for the symmetry of the features, or
-        of the kind of the datasets: ``"rotation"`` for images, ``"so3-shapes"`` for clouds and volumes.
+        clouds and volumes (n, depth, height, width)) or ``"none"``. None for the symmetry of the features, or of the
+        kind of the datasets: ``"rotation"`` for images, ``"so3-shapes"`` for clouds and volumes.
     features
-        A name in ``bispectral_ot.features.FEATURES`` (``"bispectrum"``, the default for rotation, ``"pixels"``,
-        ``"ring-bispectrum"`` as in the paper, ``"best-rotation"``, which compares each pair at its best rotation, ...),
+        A name in ``bispectral_ot.features.FEATURES`` (``"bispectrum"``, the default for rotation, ``"pixels"``, ...),
         any scikit-learn transformer or pipeline, or None for the symmetry's default. Transformers are fitted to both
-        sets together (to 4,096 images at most, evenly taken); those that want rows get flattened images.
+        sets together (4,096 images at most); those that want rows get flattened images.
     metric
         ``"l1"``, ``"l2"``, ``"sqeuclidean"`` or ``"cosine"``; None for the metric that suits the features.
     intensity
         Whether brightness and contrast count: ``"ignore"`` (the default) or ``"keep"``.
     frame
-        Placement of images on their canvas (docs/frames.md): ``"canvas"`` takes the whole image, ``"picture"`` the
-        picture inside a margin that an editor filled, ``"content"`` the part that differs from the colour of the
-        border, ``"common"`` one scale in pixels for all images; one for each set as ``("picture", "canvas")``.
-        ``"auto"`` takes the whole canvas of arrays, and of images in files the frame in which both sets agree best.
+        Placement of images on their canvas: ``"canvas"``, ``"picture"``, ``"content"``, ``"common"``, or one for each
+        set as ``("picture", "canvas")``; see docs/frames.md. ``"auto"`` takes the whole canvas of arrays, and of images
+        in files the frame in which both sets agree best.
     solver
         ``Sinkhorn()`` by default, ``ExactTransport()``, or their names (``"sinkhorn"``, ``"exact"``).
     normalize
         Bring both sets to mean 0 and standard deviation 1 first, with the same two numbers for both.
     pca
-        Number of principal components of both sets together to which the features are reduced;
-        ``settings["kept_variance"]`` measures the approximation.
+        Number of principal components of both sets to which the features are reduced.
     source_weights, target_weights
         Mass of each element, summing to one on each side; uniform by default.
     marginals
         Target marginal. ``"balanced"``: every target gets its weight. ``"estimated"``: class proportions of the source
-        are estimated, and held for classes as a whole. ``"relaxed"``: the target marginal is unconstrained. None
-        chooses ``"estimated"`` where the target has labels and ``"relaxed"`` where not, but ``"balanced"`` where
-        weights, another solver or penalties of its own are given. An estimate that the sources refute is replaced by
-        ``"relaxed"``, with a warning. See docs/labels.md.
+        are estimated, and held for classes as a whole. ``"relaxed"``: unconstrained. None chooses ``"estimated"`` where
+        the target has labels and ``"relaxed"`` where not, but ``"balanced"`` where weights, another solver or penalties
+        of its own are given. An estimate that the sources refute is replaced by ``"relaxed"``, with a warning.
     metric_learning
         ``"auto"``: where the target has two classes of two images or more, distances are Mahalanobis distances by the
-        shrunk within-class covariance of the targets; the shrinkage is chosen on left-out targets after random motions
-        of the symmetry. ``"none"``: distances as the features have them.
+        shrunk within-class covariance of the targets; the shrinkage is chosen on left-out, randomly moved targets.
+        ``"none"``: distances as the features have them.
     working_memory, storage
         Byte budget for features and cost (``"4GB"``), and storage of the cost; see :class:`~bispectral_ot.Cost`.
     client
-        ``distributed.Client``: features, cost and passes are computed on the workers of its Dask cluster, with
-        ``working_memory`` for each. Folders and Zarr stores that are given by path are read by the workers.
+        ``distributed.Client`` of a Dask cluster, with ``working_memory`` for each worker. Folders and Zarr stores that
+        are given by path are read by the workers.
     state
         File for the state of the solve, from which an interrupted call is resumed; see :meth:`Sinkhorn.solve`.
     progress
@@ -134,20 +130,22 @@ def match(
     >>> bot.match(bot.rotate_randomly(source), target, symmetry="rotation").converged
     True
     """
+    options = MatchOptions(
+        symmetry=symmetry,
+        features=features,
+        metric=metric,
+        intensity=intensity,
+        pca=pca,
+        normalize=normalize,
+        marginals=marginals,
+        metric_learning=metric_learning,
+        solver=solver or "sinkhorn",
+        storage=storage,
+    )
+    for name, data in (("source", source), ("target", target)):
+        if isinstance(data, tuple) and len(data) == 2 and getattr(data[0], "ndim", 0) > getattr(data[1], "ndim", 1):
+            raise InputError(f"{name} is a pair; images and their labels are given as Dataset(images, labels).")
     with runtime.running(progress=progress, memory=working_memory, engine=as_engine(client)):
-        options = MatchOptions(
-            symmetry=symmetry,
-            features=features,
-            metric=metric,
-            intensity=intensity,
-            pca=pca,
-            normalize=normalize,
-            marginals=marginals,
-            metric_learning=metric_learning,
-            solver=solver or "sinkhorn",
-            storage=storage,
-        )
-        _refuse_pairs(source=source, target=target)
         choosing = partial(choose_features, features, symmetry=symmetry, metric=metric, intensity=intensity)
         frames = JudgedFrames(frame, choosing)
         kind: Kind | None = "sphere" if symmetry == "so3" or features == "sphere-bispectrum" else None
@@ -167,7 +165,11 @@ def _solve(
     about: dict[str, Any],
 ) -> Match:
     """Features, outliers, learned metric, cost, class probabilities and plan of two sets, each computed once."""
-    solver, stages, learn = check_solver(options.solver), Stages(), options.metric_learning == "auto"
+    stages, learn, solver = Stages(), options.metric_learning == "auto", options.solver
+    if isinstance(solver, str):
+        solver = SOLVERS[solver]()
+    elif isinstance(solver, type) or not (hasattr(solver, "solve") and hasattr(solver, "extra_bytes")):
+        raise InputError(f"solver must be one like Sinkhorn(), with solve and extra_bytes methods, got {solver!r}.")
     if state is not None and not isinstance(solver, Sinkhorn):
         raise InputError(f"the state of a solve is kept by Sinkhorn only, got {solver!r}; leave state out.")
     labels = label_names(sides[0]), label_names(sides[1])
@@ -180,36 +182,40 @@ def _solve(
     if marginals == "balanced":
         warn_of_different_proportions(labels, masses)
     warn_of_shared(*sides)
-    moved = MovedTargets.of(sides[1], spec.symmetry)
-    turned = [] if moved is None or moved.images is None else [moved.images]
+    left_out = left_out_targets(sides[1])
+    turned = None if left_out is None else moved_images(sides[1], left_out, spec.symmetry)
+    sample = None  # without learning, features must not depend on labels
+    if learn and turned is not None:
+        # both sets as they are and moved: a fit that saw only targets twice would bring these nearer to each other
+        again = moved_images(sides[0], evenly_spaced(len(sides[0]), len(turned)), spec.symmetry, seed=1)
+        sample = None if again is None else fit_sample([sides[0], again, sides[1], turned])
     with stages.measured("features"):
         fitted = FittedFeatures(
-            [*sides, *turned] if learn else sides,
+            sides,
             spec,
             normalize=options.normalize,
             pca=options.pca,
             storage=options.storage,
             solver_bytes=solver.extra_bytes((len(sides[0]), len(sides[1]))),
-            further=[] if learn else turned,  # without learning, features must not depend on labels
+            sample=sample,
+            further=[] if turned is None else [turned],
         )
-    model = classes = outliers = None
+    rows, model, classes, outliers = (fitted.features[0], fitted.features[1]), None, None, None
     if marginals != "balanced":
         # by distances that were not learned: those between the targets that a metric was fitted to are too small
         with stages.measured("outliers"):
-            outliers = outlier_scores(fitted.feature_map, spec.metric, (fitted.features[0], fitted.features[1]))
+            outliers = outlier_scores(fitted.feature_map, spec.metric, rows)
             warn_of_outliers(outliers.fraction)
-    if moved is not None and labels[1] is not None:
+    if left_out is not None and labels[1] is not None:
         with stages.measured("metric"):
-            model = fit_class_model(fitted, moved.positions, labels[1], learn=learn)
+            model = fit_class_model(fitted, left_out, labels[1], learn=learn)
     with stages.measured("cost"):
-        cost = fitted.cost(0, 1)
+        cost, rows = fitted.cost(0, 1), (fitted.features[0], fitted.features[1])
     if model is not None and labels[1] is not None:
         with stages.measured("classes"):
             codes = np.searchsorted(model.classes, labels[1]).astype(np.int64)
             totals = np.bincount(codes, weights=masses[1], minlength=len(model.classes)).astype(np.float64)
-            classes = SourceClasses.of(
-                model, fitted.feature_map, cost, fitted.features[0], codes, marginals=marginals, totals=totals
-            )
+            classes = SourceClasses.of(model, fitted.feature_map, cost, rows, codes, marginals=marginals, totals=totals)
             classes.warn(marginals)
     if marginals == "estimated" and (classes is None or classes.estimate.collapsed):
         marginals = "relaxed"
@@ -225,6 +231,7 @@ def _solve(
         coupling = solve_marginals(marginals, solver, cost, masses, labels[1], estimate, state=state)
     with stages.measured("summary"):
         summary = read_plan(coupling, *labels)
+    constant = [each.constant_images for each in fitted.statistics[:2]]
     return Match(
         coupling,
         source=sides[0],
@@ -232,7 +239,14 @@ def _solve(
         source_labels=labels[0],
         target_labels=labels[1],
         settings={
-            **match_settings(fitted, cost, solver),
+            "symmetry": spec.symmetry,
+            "features": spec.name,
+            "metric": cost.metric,
+            "solver": repr(solver),
+            "constant_images": dict(zip(("source", "target"), constant, strict=True)),
+            **fitted.settings,
+            "storage": cost.storage,
+            "storage_error": cost.storage_error / cost.scale,
             "normalize": options.normalize,
             "frame": [side.frame for side in sides],
             "frame_pixels": [None if side.placement is None else side.placement.pixels for side in sides],
@@ -245,41 +259,11 @@ def _solve(
         seconds=stages.seconds,
         memory=stages.memory,
         feature_map=fitted.feature_map,
-        features=(fitted.features[0], fitted.features[1]),
+        features=rows,
         summary=summary,
         classes=classes,
         outlier_scores=outliers,
     )
-
-
-def match_settings(space: FittedFeatures, cost: Cost, solver: Solver) -> dict[str, Any]:
-    """How a match was computed, for its ``settings``."""
-    constant = [each.constant_images for each in space.statistics[:2]]
-    return {
-        "symmetry": space.spec.symmetry,
-        "features": space.spec.name,
-        "metric": cost.metric,
-        "solver": repr(solver),
-        "constant_images": dict(zip(("source", "target"), constant, strict=True)),
-        **space.settings,
-        "storage": cost.storage,
-        "storage_error": cost.storage_error / cost.scale,
-    }
-
-
-def check_solver(solver: Solver | str) -> Solver:
-    """Solver of a name, or the given one if it can solve."""
-    if isinstance(solver, str):
-        return SOLVERS[check_choice("solver", solver, SOLVERS)]()
-    if isinstance(solver, type) or not (hasattr(solver, "solve") and hasattr(solver, "extra_bytes")):
-        raise InputError(f"solver must be one like Sinkhorn(), with solve and extra_bytes methods, got {solver!r}.")
-    return solver
-
-
-def _refuse_pairs(**sides: Any) -> None:
-    for name, data in sides.items():
-        if isinstance(data, tuple) and len(data) == 2 and getattr(data[0], "ndim", 0) > getattr(data[1], "ndim", 1):
-            raise InputError(f"{name} is a pair; images and their labels are given as Dataset(images, labels).")
 
 
 def choose_marginals(
@@ -291,9 +275,7 @@ def choose_marginals(
         if not adjustable or weighted:
             return "balanced"
         return "relaxed" if target_labels is None else "estimated"
-    if marginals == "balanced":
-        return marginals
-    if not adjustable:
+    if marginals != "balanced" and not adjustable:
         raise InputError(
             f"marginals={marginals!r} sets the penalties of a Sinkhorn solver itself, got {solver!r}; leave marginals "
             "out to solve with it, or give Sinkhorn(reg=...)."

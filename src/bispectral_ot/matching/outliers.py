@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from pandas import DataFrame
 
 from bispectral_ot import runtime
 from bispectral_ot.costs import Cost, Distance, Metric
@@ -18,7 +19,6 @@ from bispectral_ot.costs.storage import storage_bytes
 from bispectral_ot.engines import Block, Threads, row_blocks
 from bispectral_ot.errors import DataWarning, warn
 from bispectral_ot.features import FeatureMap
-from bispectral_ot.matching.results import Outliers
 from bispectral_ot.sampling import random_rows
 from bispectral_ot.transport import Sinkhorn
 
@@ -34,8 +34,29 @@ _SAMPLE, _FEWEST, _LOW_SCORE = 2048, 20, 0.1
 _MOST = 2 / 3
 
 
+class Outliers(NamedTuple):
+    """Outliers of one set with respect to the other.
+
+    Attributes
+    ----------
+    indices : (k,) elements whose score is below the given level, the most distant first
+    scores : (n,) fraction of the other set's elements that are at least as far from each other as this one is from
+        them; of elements that are no outliers, about a fraction s has a score below s
+    """
+
+    indices: NDArray[np.int64]
+    scores: Vector
+
+    def __repr__(self) -> str:
+        return f"Outliers({len(self.indices):,} of {len(self.scores):,} elements)"
+
+    def to_frame(self) -> DataFrame:
+        """Table of all elements: outlier score, and whether it is below the level."""
+        return DataFrame({"score": self.scores, "outlier": np.isin(np.arange(len(self.scores)), self.indices)})
+
+
 class OutlierScores(NamedTuple):
-    """Scores and soft distances of all elements of both sets; see :class:`~bispectral_ot.matching.Outliers`."""
+    """Scores and soft distances of all elements of both sets; see :class:`Outliers`."""
 
     source: Vector
     target: Vector

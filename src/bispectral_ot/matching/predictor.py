@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from pandas import DataFrame
 
 from bispectral_ot import runtime
 from bispectral_ot.checks import check_choice, check_positive
@@ -25,8 +26,7 @@ from bispectral_ot.features import FeatureMap
 from bispectral_ot.features.registry import MissingEncoderError
 from bispectral_ot.files import to_json, whole_file
 from bispectral_ot.matching.class_model import ClassModel
-from bispectral_ot.matching.results import Prediction, Shift, TopMatches
-from bispectral_ot.matching.source_classes import ProportionEstimate, SourceClasses
+from bispectral_ot.matching.source_classes import ProportionEstimate, Shift, SourceClasses
 from bispectral_ot.poses import Poses, estimate_poses, find_motions
 from bispectral_ot.transport import EntropicCoupling
 
@@ -36,6 +36,55 @@ if TYPE_CHECKING:
 # Targets that vote on the pose of a new image, as they do in Match.poses.
 VOTERS = 10
 Arrays = dict[str, NDArray[Any]]
+
+
+class TopMatches(NamedTuple):
+    """Best targets of each source.
+
+    Attributes
+    ----------
+    indices : (n, k) positions in the target set, best first; -1 where no mass goes to any further one
+    weights : (n, k) fraction of the source's mass that goes there; 0 where the index is -1
+    """
+
+    indices: NDArray[np.int64]
+    weights: NDArray[np.float64]
+
+    def __repr__(self) -> str:
+        n, k = self.indices.shape
+        return f"TopMatches(indices and weights of the {k} best targets of each of {n:,} sources)"
+
+    def to_frame(self) -> DataFrame:
+        """Table with a row for each pair: source, rank, target, weight."""
+        sources, ranks = np.nonzero(self.indices >= 0)
+        targets, weights = self.indices[sources, ranks], self.weights[sources, ranks]
+        return DataFrame({"source": sources, "rank": ranks + 1, "target": targets, "weight": weights})
+
+
+class Prediction(NamedTuple):
+    """Labels, best targets and poses of new images.
+
+    Attributes
+    ----------
+    labels, probabilities : (n,) label of each image and its probability; None without labels of the target
+    matches : best targets of each image
+    poses : motions that bring each image into the pose of its targets, if they were asked for
+    """
+
+    labels: NDArray[Any] | None
+    probabilities: NDArray[np.float64] | None
+    matches: TopMatches
+    poses: Poses | None = None
+
+    def __repr__(self) -> str:
+        labels = "" if self.labels is None else "labels and probabilities, "
+        poses = "" if self.poses is None else ", poses"
+        return f"Prediction({labels}best targets{poses} of {len(self.matches.indices):,} images)"
+
+    def to_frame(self) -> DataFrame:
+        """Table with a row for each image: label, probability, best target and its weight."""
+        labels = {} if self.labels is None else {"label": self.labels, "probability": self.probabilities}
+        return DataFrame({**labels, "target": self.matches.indices[:, 0], "weight": self.matches.weights[:, 0]})
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +133,7 @@ class Predictor:
             classes = self.classes
             if classes is not None:
                 codes = np.searchsorted(classes.model.classes, np.asarray(labels)).astype(np.int64)
-                classes = classes.of_others(self.feature_map, cost, rows, codes)
+                classes = classes.of_others(self.feature_map, cost, (rows, self._target_rows), codes)
         return Match(
             coupling,
             source=images,

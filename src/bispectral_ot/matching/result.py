@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -19,11 +22,11 @@ from bispectral_ot.datasets.dataset import as_dataset, is_chunked
 from bispectral_ot.errors import InputError
 from bispectral_ot.features import FeatureMap
 from bispectral_ot.matching.evaluation import check_labels
-from bispectral_ot.matching.outliers import OutlierScores, Rows, outlier_scores
+from bispectral_ot.matching.outliers import Outliers, OutlierScores, Rows, outlier_scores
 from bispectral_ot.matching.plotting import PlotKind, match_html, plot_match
-from bispectral_ot.matching.predictor import VOTERS, Predictor
-from bispectral_ot.matching.results import ClassProportions, ExpectedAccuracy, Outliers, Prediction, Shift, TopMatches
-from bispectral_ot.matching.source_classes import SourceClasses
+from bispectral_ot.matching.predictor import VOTERS, Prediction, Predictor, TopMatches
+from bispectral_ot.matching.source_classes import ClassProportions, ExpectedAccuracy, Shift, SourceClasses
+from bispectral_ot.memory import peak_memory
 from bispectral_ot.poses import Poses, estimate_poses, find_motions, practice_rows, upright_images
 from bispectral_ot.transport import Coupling, EntropicCoupling
 
@@ -91,11 +94,7 @@ class Match:
         return match_html(self)
 
     def plot(self, kind: PlotKind | None = None, *, n: int = 6, k: int = 5, ax: Axes | None = None) -> Axes:
-        """Draw the match on matplotlib axes, which are returned.
-
-        ``kind`` is ``"pairs"`` (n sources, each with its k best targets; the default where the match has images) or
-        ``"classes"`` (confusion table).
-        """
+        """Draw n sources with their k best targets (``kind="pairs"``) or the confusion table (``kind="classes"``)."""
         return plot_match(self, kind, n=n, k=k, ax=ax)
 
     @property
@@ -124,10 +123,7 @@ class Match:
         return float(self._summary.row_sums.sum())
 
     def top_matches(self, k: int = 5) -> TopMatches:
-        """Best k targets of each source, with their weights: the fractions of its mass that they get.
-
-        Exact transport gives mass to one or two targets of each source: there is no third best, and its index is -1.
-        """
+        """Best k targets of each source, with their weights: the fractions of its mass that they get."""
         summary = self._best(k)
         weights = summary.top_masses[:, :k] / _positive(self.coupling.source_weights)[:, None]
         return TopMatches(np.where(weights > 0, summary.top_indices[:, :k], -1), weights)
@@ -168,31 +164,24 @@ class Match:
         ----------
         images, poses
             The sources, perhaps at another resolution, and their poses; those of the match by default.
-        fill
-            Value of the corners; the median of each image's border by default.
-        expand, guess
-            Enlarge the canvas so that nothing is cut off; move images whose pose is ambiguous as well.
+        fill, expand
+            Value of the corners (the median of each image's border by default); whether the canvas is enlarged.
+        guess
+            Whether images whose pose is ambiguous are moved as well.
         """
         poses = self.poses() if poses is None else poses
-        if images is None:
-            if self.source is None:
-                raise InputError("this match has no images; give those of the sources.")
-            images = self.source.images
-        return upright_images(np.asarray(images), poses, fill=fill, expand=expand, guess=guess)
+        if images is None and self.source is None:
+            raise InputError("this match has no images; give those of the sources.")
+        given = self.source.images if images is None and self.source is not None else np.asarray(images)
+        return upright_images(given, poses, fill=fill, expand=expand, guess=guess)
 
     def class_weights(
         self, labels: ArrayLike | None = None, *, to: Side | None = None
     ) -> tuple[NDArray[Any], NDArray[np.float64]]:
-        """Weights of the classes of the other side: how the plan spreads the mass of each element over them.
+        """Distinct labels (c,) of the other side, and weights (n, c): how the plan spreads each element over them.
 
-        Returns the distinct labels (c,) and weights (n, c), whose rows sum to one.
-
-        Parameters
-        ----------
-        labels
-            Labels of the other side; those of its Dataset by default.
-        to
-            Whose elements get a row: ``"source"`` (the default where the target has labels) or ``"target"``.
+        ``labels`` are those of the other side, by default of its Dataset. ``to`` is the side whose elements get a row:
+        ``"source"`` (the default where the target has labels) or ``"target"``.
         """
         if to is None and labels is None and self.source_labels is None and self.target_labels is None:
             raise InputError("neither set has labels to transfer; pass labels=...")
@@ -291,41 +280,29 @@ class Match:
         )
 
     def outliers(self, level: float = 0.05, *, side: Side = "source") -> Outliers:
-        """Outliers: elements that are farther from the other set than all but ``level`` of its own elements.
+        """Outliers: elements of a side that are farther from the other set than all but ``level`` of its own elements.
 
-        A plan between samples of both sets, relaxed on both sides, gives each element a soft distance to the other set,
-        and each element of the other set the same distance to the rest of its own. About a fraction ``level`` of
-        elements that are no outliers is found as well. ``side`` is the set whose elements are judged.
+        About a fraction ``level`` of elements that are no outliers is found as well.
         """
         check_share("level", level)
         check_choice("side", side, get_args(Side))
-        return self._outlier_scores.below(level, side)
+        if self.outlier_scores is not None:
+            return self.outlier_scores.below(level, side)
+        if self.feature_map is None or self.features is None:
+            raise InputError(_NO_IMAGES.format("distances within a set are"))
+        return outlier_scores(self.feature_map, self.settings["metric"], self.features).below(level, side)
 
     def predict(self, images: ArrayLike | Dataset, *, k: int = 5, poses: bool = False, seed: int = 0) -> Prediction:
-        """Labels, probabilities and best targets of new source images, without a new solve.
+        """Labels, probabilities and best k targets of new source images, without a new solve.
 
-        The mass of an image goes to target j in proportion to ``exp((g_j - c_j) / epsilon)``, as it does for the images
-        that took part, which get the same answer.
-
-        Parameters
-        ----------
-        images
-            Images of the size of those that took part.
-        k
-            Number of best targets of each image.
-        poses, seed
-            Whether to estimate poses, and the seed of the turns that their uncertainties are learned from.
+        Images that took part get the same answer. With ``poses``, these are estimated as well.
         """
         return self.predictor.predict(as_dataset(images, name="images"), k=k, poses=poses, seed=seed)
 
     def save(
         self, folder: str | Path, *, report: bool = True, figures: bool = True, k: int = 5, overwrite: bool = False
     ) -> Path:
-        """Write the run folder that the command ``match`` writes, and return its path.
-
-        ``report`` and ``figures`` say whether a page and figures are written, ``k`` is the number of targets
-        per source in ``matches.csv``; with ``overwrite`` an earlier run in that folder is replaced.
-        """
+        """Write the run folder that the command ``match`` writes, with k targets per source, and return its path."""
         from bispectral_ot.report.run_folder import save_match  # the only way back along the pipeline
 
         return save_match(self, folder, report=report, figures=figures, k=k, overwrite=overwrite)
@@ -352,14 +329,6 @@ class Match:
             classes=self.classes,
         )
 
-    @cached_property
-    def _outlier_scores(self) -> OutlierScores:
-        if self.outlier_scores is not None:
-            return self.outlier_scores
-        if self.feature_map is None or self.features is None:
-            raise InputError(_NO_IMAGES.format("distances within a set are"))
-        return outlier_scores(self.feature_map, self.settings["metric"], self.features)
-
     def _best(self, k: int) -> PlanSummary:
         check_integer("k", k, minimum=1)
         return self._summary if k <= KEPT_MATCHES else self.coupling.summary(k=k)
@@ -383,6 +352,22 @@ def read_plan(
         return None if labels is None else np.unique(labels, return_inverse=True)[1].astype(np.int64)
 
     return coupling.summary(k=KEPT_MATCHES, source_labels=codes(source_labels), target_labels=codes(target_labels))
+
+
+@dataclass(frozen=True)
+class Stages:
+    """Seconds of each stage of a call, and peak memory of the process by its end, in bytes."""
+
+    seconds: dict[str, float] = field(default_factory=dict)
+    memory: dict[str, int] = field(default_factory=dict)
+
+    @contextmanager
+    def measured(self, stage: str) -> Iterator[None]:
+        """Measure the block as one stage."""
+        start = time.perf_counter()
+        yield
+        self.seconds[stage] = time.perf_counter() - start
+        self.memory[stage] = peak_memory()
 
 
 def label_names(dataset: Dataset) -> NDArray[Any] | None:

@@ -7,10 +7,11 @@ The proportions that make all sources most likely follow by expectation maximisa
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
+from pandas import DataFrame
 from scipy.sparse import csr_array
 
 from bispectral_ot import runtime
@@ -18,7 +19,6 @@ from bispectral_ot.costs import Cost, FeatureDistance, Metric
 from bispectral_ot.errors import DataWarning, warn
 from bispectral_ot.features import FeatureMap
 from bispectral_ot.matching.class_model import ClassModel
-from bispectral_ot.matching.results import ExpectedAccuracy, Shift
 from bispectral_ot.sampling import random_rows
 
 Rows = NDArray[np.float32]
@@ -52,6 +52,67 @@ _POOL, _NEIGHBOURS, _PERMUTATIONS = 512, 9, 500
 _VISIBLE, _FARTHER, _LEVEL = 0.55, 0.1, 0.01
 # Of a normal distribution: 90 % are within.
 _NORMAL_90 = 1.645
+
+
+class ClassProportions(NamedTuple):
+    """Proportions of the target's classes in both sets.
+
+    Attributes
+    ----------
+    classes : (c,) labels
+    source, low, high : (c,) estimated proportions in the source, and a bootstrap interval
+    target : (c,) proportions in the target
+    received : (c,) fractions of the mass that the targets of each class got from the plan
+    """
+
+    classes: NDArray[Any]
+    source: Vector
+    low: Vector
+    high: Vector
+    target: Vector
+    received: Vector
+
+    def to_frame(self) -> DataFrame:
+        """Table with a row for each class, which is its index."""
+        return DataFrame(self._asdict()).set_index("classes")
+
+
+class ExpectedAccuracy(NamedTuple):
+    """Expected accuracy of the labels of the sources, with a 90 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.value:.1%} (90 % interval {self.low:.1%} to {self.high:.1%})"
+
+
+class Shift(NamedTuple):
+    """Test whether the sources look like moved targets.
+
+    Attributes
+    ----------
+    separability : accuracy of nearest neighbours at telling sources from left-out, moved targets; 0.5 by chance
+    distance : one-sided Kolmogorov-Smirnov distance between the soft distances of both to the targets
+    p_value : of the more extreme of the two
+    differs : whether the sets differ by more than the symmetry, visibly and not by chance
+    """
+
+    separability: float
+    distance: float
+    p_value: float
+    differs: bool
+
+    def __str__(self) -> str:
+        found = (
+            f"(a classifier tells them apart in {self.separability:.0%} of cases, distances to targets are larger by "
+            f"{self.distance:.2f}, p = {self.p_value:.2g})"
+        )
+        if self.differs:
+            words = "sources differ from targets by more than the symmetry"
+            return f"{words} {found}; the expected accuracy is not reliable"
+        return f"sources look like moved targets {found}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,10 +167,18 @@ class SourceClasses:
 
     @classmethod
     def of(
-        cls, model: ClassModel, see: FeatureMap, cost: Cost, rows: Rows, codes: Index, *, marginals: str, totals: Vector
+        cls,
+        model: ClassModel,
+        see: FeatureMap,
+        cost: Cost,
+        rows: tuple[Rows, Rows],
+        codes: Index,
+        *,
+        marginals: str,
+        totals: Vector,
     ) -> SourceClasses:
         """Class probabilities of the sources of a cost; ``totals`` are the target's weights by class."""
-        likelihoods, distances = model.log_likelihoods(cost, rows, codes)
+        likelihoods, distances = model.log_likelihoods(see, cost, rows, codes)
         estimate = estimate_proportions(model, likelihoods)
         held = float(marginals == "balanced")
         if marginals == "estimated":
@@ -118,14 +187,14 @@ class SourceClasses:
                 totals, held = np.full(len(totals), 1 / len(totals)), 0.0
         offsets = class_offsets(likelihoods, totals, held=held)
         found = probabilities(likelihoods, offsets)
-        shift = shift_test(model, see, cost.metric, rows, found, distances, offsets)
+        shift = shift_test(model, see, cost.metric, rows[0], found, distances, offsets)
         return cls(model, estimate, offsets, found, shift)
 
-    def of_others(self, see: FeatureMap, cost: Cost, rows: Rows, codes: Index) -> SourceClasses:
+    def of_others(self, see: FeatureMap, cost: Cost, rows: tuple[Rows, Rows], codes: Index) -> SourceClasses:
         """Class probabilities of other images, from their cost to the targets, in the proportions of these."""
-        likelihoods, distances = self.model.log_likelihoods(cost, rows, codes)
+        likelihoods, distances = self.model.log_likelihoods(see, cost, rows, codes)
         found = probabilities(likelihoods, self.offsets)
-        shift = shift_test(self.model, see, cost.metric, rows, found, distances, self.offsets)
+        shift = shift_test(self.model, see, cost.metric, rows[0], found, distances, self.offsets)
         return replace(self, probabilities=found, shift=shift)
 
     def to_check(self, accuracy: float) -> Index:
