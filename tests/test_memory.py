@@ -106,7 +106,6 @@ def test_a_reserved_map_is_an_array_of_zeros_that_leaves_no_file(tmp_path, monke
         assert list(tmp_path.iterdir()) == []  # not even while it is used
         assert reserved_memory_map((0, 7), folder=tmp_path).shape == (0, 7)
         monkeypatch.delattr(os, "posix_fallocate", raising=False)  # macOS
-        monkeypatch.setattr(memory, "_ZEROS", 1000)
 
 
 def test_a_full_disk_is_an_error_before_anything_is_written(tmp_path, monkeypatch):

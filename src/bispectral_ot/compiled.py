@@ -11,7 +11,9 @@ import hashlib
 import os
 import pickle
 import sys
+import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar
@@ -26,7 +28,7 @@ from bispectral_ot.files import cache_folder
 def njit(**options: Any) -> Any:
     """Compile a function as ``numba.njit`` does; with ``cache=True`` in the cache folder of this package.
 
-    Where that folder cannot be used, the function is compiled in every process.
+    Where there is no such folder, the function is compiled in every process.
     """
     cached = options.pop("cache", False)
 
@@ -41,16 +43,18 @@ def njit(**options: Any) -> Any:
 
 @cache
 def _folder() -> Path | None:
-    """Folder of all compiled kernels; None unless it belongs to the user and nobody else can write to it."""
-    folder = cache_folder("kernels")
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        status = folder.stat()
-    except OSError:
-        return None
-    return (
-        folder if status.st_uid == os.getuid() and not status.st_mode & 0o022 and os.access(folder, os.W_OK) else None
-    )
+    """Folder of all compiled kernels, in the cache or else in the temporary folder; None where neither will do.
+
+    It must belong to the user, and nobody else may write to it.
+    """
+    for folder in (cache_folder("kernels"), Path(tempfile.gettempdir(), f"bispectral-ot-kernels-{os.getuid()}")):
+        with suppress(OSError):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            status = folder.lstat()
+            if status.st_uid == os.getuid() and not status.st_mode & 0o022 and os.access(folder, os.W_OK):
+                return folder
+    _say_once("there is no folder for compiled kernels, so every process compiles them; set BISPECTRAL_OT_CACHE")
+    return None
 
 
 @cache

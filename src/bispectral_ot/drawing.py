@@ -8,7 +8,6 @@ from __future__ import annotations
 import base64
 import html
 import io
-import unicodedata
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -51,17 +50,9 @@ _MOST_TICKS, _MOST_NUMBERS = 50, 30
 
 
 def shortened(name: str, longest: int) -> str:
-    """Printable name of at most ``longest`` letters (CJK, m and w count twice), its middle left out."""
-    name = printable(name)
-    if _width(name) <= longest:
-        return name
-    cuts = range(min(longest, len(name)) - 1, -1, -1)
-    shorter = (f"{name[: kept - kept // 2]}…{name[len(name) - kept // 2 :]}" for kept in cuts)
-    return next(each for each in shorter if _width(each) <= longest or each == "…")
-
-
-def _width(text: str) -> int:
-    return sum(2 if letter in "mwMW" or unicodedata.east_asian_width(letter) in "WF" else 1 for letter in text)
+    """Printable name of at most ``longest`` letters, its middle left out."""
+    name, end = printable(name), longest // 2
+    return name if len(name) <= longest else f"{name[: longest - end - 1]}…{name[-end:]}"
 
 
 @contextmanager

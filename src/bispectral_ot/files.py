@@ -8,6 +8,7 @@ import os
 import re
 import secrets
 import shutil
+import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,13 +24,17 @@ _NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?")
 
 
 def cache_folder(name: str) -> Path:
-    """Folder ``name`` in ``$BISPECTRAL_OT_CACHE`` where that is set, else in the user's cache folder."""
+    """Folder ``name`` in ``$BISPECTRAL_OT_CACHE`` where that is set, else in the user's cache folder.
+
+    For a user without a home folder it is in the temporary one.
+    """
     asked = os.environ.get("BISPECTRAL_OT_CACHE")
     if asked:
         return user_path(asked) / name
     import platformdirs
 
-    return Path(platformdirs.user_cache_dir("bispectral-ot", appauthor=False)) / name
+    folder = Path(platformdirs.user_cache_dir("bispectral-ot", appauthor=False))
+    return (folder if folder.is_absolute() else Path(tempfile.gettempdir(), f"bispectral-ot-{os.getuid()}")) / name
 
 
 @contextmanager

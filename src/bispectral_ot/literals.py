@@ -25,8 +25,8 @@ Marginals = Literal["balanced", "relaxed", "estimated"]
 
 
 def is_feature_expression(text: str) -> bool:
-    """Whether text is an expression of features: names joined by ``+``, encoders as module:name or model.onnx."""
-    return not vector_files(text) and (bool({"+", ":"} & set(text)) or text.endswith(".onnx"))
+    """Whether text is an expression of features: names joined by ``+``, encoders, or files of vectors."""
+    return bool({"+", ":"} & set(text)) or text.endswith(".onnx") or bool(vector_files(text))
 
 
 def vector_files(text: object) -> list[str]:

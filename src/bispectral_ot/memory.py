@@ -18,7 +18,6 @@ _DECIMAL = {"TB": 10**12, "GB": 10**9, "MB": 10**6, "kB": 10**3, "B": 1}
 _UNITS = {name.lower(): size for name, size in _DECIMAL.items()} | {
     **{"": 1, "kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40},
 }
-_ZEROS = 2**24
 
 
 def parse_bytes(size: str | int | float) -> int:
@@ -107,10 +106,8 @@ def reserved_memory_map(shape: tuple[int, ...], *, folder: str | os.PathLike[str
     with tempfile.TemporaryFile(dir=folder, prefix="bispectral-ot-") as file:
         if hasattr(os, "posix_fallocate"):
             os.posix_fallocate(file.fileno(), 0, count)
-        else:  # macOS
-            for start in range(0, count, _ZEROS):
-                file.write(bytes(min(_ZEROS, count - start)))
-            file.flush()
+        else:  # macOS, where the space is taken later
+            file.truncate(count)
         return np.memmap(file, dtype=np.float32, mode="r+", shape=shape)
 
 

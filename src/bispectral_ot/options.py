@@ -19,26 +19,14 @@ from typing import Any, ClassVar, Literal, Self, Union, get_args, get_origin, ge
 
 from bispectral_ot.checks import advise, parse_frames, parse_size
 from bispectral_ot.errors import InputError
-from bispectral_ot.literals import (
-    FeatureName,
-    Intensity,
-    Marginals,
-    Metric,
-    SolverName,
-    Split,
-    Storage,
-    Symmetry,
-    vector_files,
-)
+from bispectral_ot.literals import FeatureName, Intensity, Marginals, Metric, SolverName, Split, Storage, Symmetry
 from bispectral_ot.literals import is_feature_expression as is_expression
 from bispectral_ot.memory import parse_bytes
 
 COMPARISON, TESTS, SOLVER, IMAGES, MEMORY, OUTPUT = "Comparison", "Tests", "Solver", "Images", "Memory", "Output"
-SCHEDULER_HELP = "Dask cluster: address of its scheduler (tcp://host:8786), or local:4 for 4 processes on this machine."
 _Position = Literal["mirrors", "quarter turns", "rotation", "translation", "scale"]
 Change = Literal["nothing", "intensity", "sharpness", _Position, "all of these"]
 _ROOT_HELP = "Folder of the official IDX files; nothing is downloaded."
-_STORAGE_HELP = "Storage of the distances: float32, compact (16-bit) or recompute (not stored)."
 _COUNT, _NATURAL = "of at least 1", "of at least 0"
 _BOUNDS = {"of at least": operator.ge, "of at most": operator.le, "above": operator.gt, "below": operator.lt}
 _NOUNS = {bool: "True or False", int: "an integer", float: "a number", str: "a string", Path: "a path"}
@@ -65,9 +53,7 @@ class Option:
         if value is None and type(None) in self.kinds:
             return
         if isinstance(value, str) and self.choices:
-            if value not in self.choices and not (
-                self.name == "features" and (is_expression(value) or vector_files(value))
-            ):
+            if value not in self.choices and not (self.name == "features" and is_expression(value)):
                 raise InputError(f"unknown {self.name.replace('_', ' ')} {value!r}; {advise(value, self.choices)}")
         elif Any not in self.kinds:
             if not any(_is_a(value, kind) for kind in self.kinds) or not self._within(value):
@@ -185,7 +171,7 @@ class MatchOptions(FeatureOptions):
     reg: float | None = option(None, "Entropic regularization.", SOLVER, shown="0.01", bounds="above 0")
     tol: float | None = option(None, "Tolerance on the marginal error.", SOLVER, shown="1e-4", bounds="above 0")
     max_iter: int | None = option(None, "Maximum number of iterations.", SOLVER, bounds=_COUNT)
-    storage: Storage | None = option(None, _STORAGE_HELP, MEMORY, cli=False)
+    storage: Storage | None = option(None, "Storage of the distances.", MEMORY, cli=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -210,11 +196,7 @@ class CompareOptions(FeatureOptions):
     """Options of :func:`~bispectral_ot.compare`."""
 
     labels: bool = option(False, "Add the distance between classes to the cost.")
-    reg: float = option(
-        0.13,
-        "Entropic regularization, relative to the largest cost within a set.",
-        bounds="above 0",
-    )
+    reg: float = option(0.13, "Entropic regularization, relative to the largest cost in a set.", bounds="above 0")
     permutations: int = option(0, "Permutations per pair (0: no test; 199 recommended).", TESTS, bounds=_NATURAL)
     bootstrap: int = option(0, "Bootstrap samples per pair (0: no interval).", TESTS, bounds=_NATURAL)
     symmetry_tests: bool = option(False, "Test which changes explain the difference of each pair.", TESTS)
@@ -283,9 +265,7 @@ class PairOptions(ImageOptions):
     target_split: Split = option("train", "Split of the target, if it has several.", IMAGES)
     split_halves: bool = option(False, "If SOURCE and TARGET are one set: match disjoint halves of it.", IMAGES)
     rotate_source: bool = option(False, "Rotate every source image by a random angle, for a trial.", IMAGES)
-    corrections: Path | None = option(
-        None, "CSV file exported from a report; sources with corrected labels become targets.", IMAGES
-    )
+    corrections: Path | None = option(None, "CSV file exported from a report: sources to use as targets.", IMAGES)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -295,7 +275,12 @@ class RuntimeOptions(Options):
     working_memory: str | None = option(
         None, "Memory budget, such as 4GB.", MEMORY, shown="70 % of the free memory", parse=parse_bytes
     )
-    scheduler: str | None = option(None, SCHEDULER_HELP, MEMORY, shown="threads of this machine")
+    scheduler: str | None = option(
+        None,
+        "Dask cluster: address of its scheduler (tcp://host:8786), or local:4 for 4 processes on this machine.",
+        MEMORY,
+        shown="threads of this machine",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,7 +21,7 @@ from bispectral_ot.errors import InputError, RunExistsError, RunKeptError
 from bispectral_ot.files import temporary, write_json
 from bispectral_ot.memory import peak_memory
 
-RECORD, REPORT = "run.json", "report.html"
+RECORD, RESULTS, REPORT = "run.json", "results.json", "report.html"
 _LIBRARIES = ("numpy", "scipy", "numba", "scikit-learn", "POT")
 
 
@@ -32,8 +32,9 @@ def new_run(
     """A temporary folder to write a run to, renamed to ``folder`` when the block ends without an error.
 
     The block writes ``run.json`` (:func:`run_record`) with the command as ``config["verb"]``; the names of all files
-    are added to it. A :class:`RunExistsError` (see :func:`check_free`) comes before any work; a :class:`RunKeptError`
-    comes at the end, where something else has appeared at ``folder``: the run is kept under another name.
+    are added to it. Once ``results.json`` is written, an interrupted run is kept. A :class:`RunExistsError` (see
+    :func:`check_free`) comes before any work; a :class:`RunKeptError` comes at the end, where something else has
+    appeared at ``folder``: the run is kept under another name.
     """
     target = Path(folder).resolve()  # where the folder is a link, what it points to is replaced
     earlier = check_free(folder, verb=verb, inputs=inputs, overwrite=overwrite)
@@ -43,7 +44,14 @@ def new_run(
             partial = stack.enter_context(temporary(target, folder=True))
         except OSError as error:
             raise InputError(f"cannot write to {target.parent}: {error.strerror or error}.") from error
-        yield partial
+        stopped: BaseException | None = None
+        try:
+            yield partial
+        except (KeyboardInterrupt, SystemExit) as error:  # results are worth more than figures
+            if not (partial / RESULTS).exists():
+                raise
+            stopped = error
+            stopped.add_note(f"the results are complete and kept at {folder}, without all figures and the page")
         record = read_record(partial)
         if record:
             write_json(partial / RECORD, {**record, "files": sorted({*_files(partial), RECORD})})
@@ -58,6 +66,8 @@ def new_run(
             partial.rename(kept)
             message = f"{target} was taken during the run ({error.strerror or error}); the results are kept at {kept}."
             raise RunKeptError(message, kept) from None
+        if stopped is not None:
+            raise stopped
 
 
 def check_free(

@@ -25,10 +25,6 @@ if TYPE_CHECKING:
 Progress = Callable[[str, int, int], None]
 
 
-def silent(stage: str, done: int, total: int) -> None:
-    """Ignore progress (the default)."""
-
-
 @dataclass(frozen=True)
 class Runtime:
     """How the current call is executed.
@@ -41,7 +37,7 @@ class Runtime:
     engine : where block functions run; None for the threads of this machine
     """
 
-    progress: Progress = silent
+    progress: Progress = lambda stage, done, total: None
     message: Callable[[str], object] = str
     memory: int | None = None
     engine: Engine | None = None

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from bispectral_ot import __version__
+from bispectral_ot.engines import Threads, cluster
+from bispectral_ot.store import write_record
+from bispectral_ot.transport import iteration
 
 SCRIPT = Path(sys.executable).with_name("bispectral-ot")
 pytestmark = pytest.mark.skipif(not SCRIPT.exists(), reason=f"the program is not installed at {SCRIPT}")
@@ -46,12 +51,6 @@ def test_help_loads_none_of_the_heavy_libraries():
     )
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert shown.rstrip().endswith("[]")
-
-
-def test_the_installed_script_prints_its_version():
-    process = start("--version")
-    stdout, stderr = process.communicate()
-    assert (process.returncode, stdout, stderr) == (0, f"bispectral-ot {__version__}\n", "")
 
 
 def test_the_installed_script_matches(sets, tmp_path):
@@ -107,6 +106,58 @@ def test_interrupting_leaves_nothing_behind(sets, tmp_path, sign, code, words):
     assert (tmp_path / "run" / "run.json").read_text() == OLD
 
 
+@pytest.mark.parametrize(("sign", "code"), [("SIGINT", 130), ("SIGTERM", 143)])
+def test_results_that_are_complete_are_kept(sets, finished, tmp_path, sign, code):
+    """A signal while figures are drawn costs the figures, not the match; while a page is made, not the page before."""
+    program = f"""
+import os, signal, sys
+from bispectral_ot import drawing
+from bispectral_ot.cli import run
+from bispectral_ot.report import page
+drawing.save = page.build_page = lambda *_: os.kill(os.getpid(), signal.{sign})
+run()
+"""
+    words = ["match", sets / "a.npz", sets / "b.npz", "--features", "pixels", "-q", "--out", tmp_path / "run"]
+    done = subprocess.run([sys.executable, "-c", program, *words], capture_output=True, text=True)
+    assert done.returncode == code, done.stderr
+    assert f"the results are complete and kept at {tmp_path / 'run'}" in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+    written = {path.name for path in (tmp_path / "run").iterdir()}
+    assert {"matches.csv", "labels.csv", "confusion.csv", "results.json", "run.json", "model.npz"} <= written
+    page = shutil.copytree(finished, tmp_path / "copy") / "report.html"
+    page.write_text("before")
+    done = subprocess.run([sys.executable, "-c", program, "report", page.parent], capture_output=True, text=True)
+    assert done.returncode == code, done.stderr
+    assert page.read_text() == "before"
+
+
+def test_a_solve_that_goes_on_says_so_on_the_screen_and_in_its_record(program, sets, tmp_path, monkeypatch):
+    class Engine(Threads):
+        def record(self) -> dict[str, int]:
+            return {"workers": 1}
+
+    class CutOffError(Exception):
+        pass
+
+    def stop(path: Path, record: object) -> None:
+        write_record(path, record)
+        raise CutOffError
+
+    monkeypatch.setattr(cluster, "connected", lambda _: nullcontext(Engine()))
+    words = ("match", sets / "a.npz", sets / "b.npz", "--scheduler", "local:1", "--reg", "0.002", "--tol", "1e-8")
+    words += ("--out", tmp_path / "run")
+    with monkeypatch.context() as short:
+        short.setattr(iteration, "EVERY", 0.0)
+        short.setattr(iteration, "write_record", stop)
+        assert program(*words).code == 3
+    assert [path.name for path in tmp_path.iterdir()] == ["run.solve.npz"]
+    outcome = program(*words)
+    assert outcome.code == 0, outcome.stderr
+    assert "transport: resumed at iteration " in outcome.stderr
+    messages = json.loads((tmp_path / "run" / "run.json").read_text())["messages"]
+    assert [each for each in messages if each.startswith("transport: resumed at iteration ")]
+
+
 def test_two_runs_with_one_place_are_both_kept(sets, tmp_path):
     """What is at --out by the end of a run is never replaced; the run gets another name and exit code 1."""
     words = ("match", sets / "a.npz", sets / "b.npz", "--out", tmp_path / "run", "--json", "--no-figures")
@@ -124,47 +175,28 @@ def test_two_runs_with_one_place_are_both_kept(sets, tmp_path):
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a full device")
-@pytest.mark.parametrize("unbuffered", ["", "1"])
-def test_output_to_a_full_device(sets, tmp_path, unbuffered):
+def test_output_to_a_full_device(sets, tmp_path):
     """The run is kept, the message is true, and there is no traceback."""
     words = [SCRIPT, "match", sets / "a.npz", sets / "b.npz", "--json", "-q", "--no-figures", "--out", tmp_path / "run"]
-    environment = os.environ | {"PYTHONUNBUFFERED": unbuffered}
     with open("/dev/full", "w") as full:
-        done = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, text=True, env=environment)
+        done = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, text=True)
         assert (done.returncode, done.stderr.count("\n")) == (2, 1)
         assert "cannot write to standard output" in done.stderr
         assert (tmp_path / "run" / "results.json").is_file()
-        again = subprocess.run(words, stdout=subprocess.PIPE, stderr=full, text=True, env=environment)
+        again = subprocess.run(words, stdout=subprocess.PIPE, stderr=full, text=True)
     assert again.returncode == 2
     assert "already contains files" in json.loads(again.stdout)["error"]
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        *(("match",), ("match", "a"), ("nothing",), ("--nothing",), ("report", "none"), ("monitor", "none.npz", "a")),
-        *(("predict", "none", "a", "--out", "run"), ("compare", "a", "b", "--out", "run"), ("demo", "--seed", "x")),
-        *(("match", "a", "b", "--reg", "x", "--out", "run"), ("match", "none", "b", "--out", "run"), ("upright", "a")),
-    ],
-    ids=" ".join,
-)
-def test_every_error_is_json_where_that_is_asked_for(program, tmp_path, monkeypatch, words):
-    monkeypatch.chdir(tmp_path)
-    outcome = program(*words, "--json")
-    assert outcome.code == outcome.json["exit_code"] == 2
-    assert outcome.json["error"].split()[0] in outcome.stderr
-
-
-@pytest.mark.parametrize(("sign", "code"), [("SIGINT", 130), ("SIGTERM", 143)])
-def test_an_interrupt_that_python_drops_is_not_lost(sign, code):
+def test_an_interrupt_that_python_drops_is_not_lost():
     """What is raised in a destructor is dropped; the program stops all the same."""
-    program = f"""
+    program = """
 import os, signal, time
 from bispectral_ot.cli import main, run
 
 class Dropping:
     def __del__(self):
-        os.kill(os.getpid(), signal.{sign})
+        os.kill(os.getpid(), signal.SIGTERM)
         sum(range(1000))
 
 @main.app.command()
@@ -176,12 +208,11 @@ def wait():
 run()
 """
     done = subprocess.run([sys.executable, "-c", program, "wait"], capture_output=True, text=True, timeout=40)
-    assert (done.stdout, done.returncode) == ("still here\n", code)  # it was dropped, and came again
+    assert (done.stdout, done.returncode) == ("still here\n", 143)  # it was dropped, and came again
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize(("sign", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-@pytest.mark.parametrize("seconds", [0.1, 0.3, 1.0])
+@pytest.mark.parametrize(("sign", "code", "seconds"), [(signal.SIGINT, 130, 0.1), (signal.SIGTERM, 143, 0.5)])
 def test_a_signal_in_the_first_second_is_no_traceback(sets, tmp_path, sign, code, seconds):
     words = "import sys; from bispectral_ot.cli import run; print('up', flush=True); run()"
     command = [sys.executable, "-c", words, "match", sets / "a.npz", sets / "b.npz", "-q", "--out", tmp_path / "run"]
@@ -218,3 +249,60 @@ def test_a_bug_is_told_apart_from_a_result(program, monkeypatch):
     assert outcome.code == outcome.json["exit_code"] == 3
     assert "ZeroDivisionError" in outcome.stderr
     assert "please report it" in outcome.json["error"]
+
+
+TABLE = [
+    (("--version",), 0),
+    (("match", "A", "B", "--out", "NEW"), 0),
+    (("match", "A", "B", "--max-iter", "1", "--out", "NEW"), 1),
+    (("match", "A", "B", "--dry-run", "--out", "NEW"), 0),
+    (("match",), 2),
+    (("match", "A", "none", "--out", "NEW"), 2),
+    (("match", "A", "B", "--reg", "x", "--out", "NEW"), 2),
+    (("match", "A", "B", "--out", "RUN"), 2),
+    (("predict", "RUN", "A", "--out", "NEW"), 0),
+    (("predict", "none", "A", "--out", "NEW"), 2),
+    (("compare", "A", "B", "--out", "NEW"), 0),
+    (("compare", "A", "--out", "NEW"), 2),
+    (("upright", "A", "B", "--out", "NEW"), 0),
+    (("upright", "A"), 2),
+    (("demo", "--per-class", "2", "--out", "NEW"), 0),
+    (("demo", "--seed", "x"), 2),
+    (("monitor", "MANY", "--model", "NEW.npz"), 0),
+    (("monitor", "none.npz", "A"), 2),
+    (("report", "RUN"), 0),
+    (("report", "none"), 2),
+    (("datasets", "list"), 0),
+    (("datasets", "fetch", "digits"), 0),
+    (("datasets", "fetch", "none"), 2),
+    (("datasets", "show", "A"), 0),
+    (("datasets", "show", "none"), 2),
+    (("info",), 0),
+    (("nothing",), 2),
+    (("--nothing",), 2),
+]
+
+
+@pytest.fixture(scope="module")
+def finished(program, sets, tmp_path_factory):
+    out = tmp_path_factory.mktemp("finished") / "run"
+    assert program("match", sets / "a.npz", sets / "b.npz", "-q", "--out", out).code == 0
+    return out
+
+
+@pytest.mark.parametrize(("words", "code"), TABLE, ids=lambda case: " ".join(case) if isinstance(case, tuple) else "")
+def test_exit_codes_and_json_of_all_commands(program, sets, finished, tmp_path, words, code):
+    """Standard output is one JSON document; an error has its message and exit code."""
+    places = {"A": sets / "a.npz", "B": sets / "b.npz", "RUN": finished, "NEW": tmp_path / "new"}
+    places |= {"NEW.npz": tmp_path / "new.npz", "MANY": tmp_path / "many.npy"}
+    np.save(places["MANY"], np.random.default_rng(0).normal(size=(40, 8, 8)))
+    given = [places.get(word, word) for word in words]
+    outcome = program(*given) if words == ("--version",) else program(*given, "--json")
+    assert outcome.code == code, outcome.stderr
+    if words == ("--version",):
+        assert outcome.stdout == f"bispectral-ot {__version__}\n"
+    elif code == 2:
+        assert outcome.json["exit_code"] == 2
+        assert outcome.json["error"] in outcome.stderr
+    else:
+        assert "error" not in outcome.json

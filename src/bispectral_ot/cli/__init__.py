@@ -11,6 +11,7 @@ from types import FrameType
 INTERRUPTED, TERMINATED = 130, 143
 # Exit codes of the signals that came; compiled code may turn the exception that one raises into another.
 received: list[int] = []
+kept: list[str] = []  # what an interrupted command has kept
 _PATIENCE = 3.0  # seconds until a signal whose exception was swallowed, as in a destructor, is sent again
 
 

@@ -9,16 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bispectral_ot import runtime
-from bispectral_ot.cli.console import output as screen
 from bispectral_ot.cli.console import print_table, say
 from bispectral_ot.cli.job import Result, run_job
 from bispectral_ot.errors import DataWarning, warn
 from bispectral_ot.options import DemoOptions, ReportOptions
 
 if TYPE_CHECKING:
-    from bispectral_ot.datasets import Dataset
     from bispectral_ot.engines.cluster import Dask
-    from bispectral_ot.matching import Match
 
 # Named one by one, so that the table stays the same whatever the default features become.
 FEATURES = ("pixels", "ring-bispectrum", "bispectrum")
@@ -39,40 +36,35 @@ def demo(
     Example: bispectral-ot demo --out runs/demo
     """
     from bispectral_ot.datasets import load, rotate_randomly, split_halves
+    from bispectral_ot.features import RingBispectrum
+    from bispectral_ot.matching import match
     from bispectral_ot.report.run_folder import write_match
 
     def work(folder: Path, engine: Dask | None) -> Result:
         source, target = split_halves(load("mnist-5k"), seed=options.seed, per_class=options.per_class)
         source = rotate_randomly(source, seed=options.seed)
         found: dict[str, Any] = {}
-        settings = {"rotate_source": True, "seed": options.seed}
         for name in FEATURES:
             runtime.message(f"features: {name}")
-            drawn, match = output.figures and name == FEATURES[-1], _matched(name, source, target)
-            found[name] = write_match(folder / name, match, title=name, figures=drawn, settings=settings)
-        converged = all(each["converged"] for each in found.values())
-        return Result({"features": found}, converged, lambda: _show(found, out))
+            last = name == FEATURES[-1]
+            # rings as the paper samples them, half a pixel off the centre
+            features = RingBispectrum(sampling="nearest") if name == "ring-bispectrum" else name
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always", DataWarning)
+                matched = match(source, target, features=features, marginals=None if last else "balanced")
+            for each in caught:  # three matches: say which one
+                warn(f"{name}: {each.message}", each.category)
+            settings = {"rotate_source": True, "seed": options.seed}
+            figures = output.figures and last
+            found[name] = write_match(folder / name, matched, title=name, figures=figures, settings=settings)
+        return Result({"features": found}, all(each["converged"] for each in found.values()), lambda: _show(found, out))
 
     run_job("demo", out, work, options, output)
 
 
-def _matched(name: str, source: Dataset, target: Dataset) -> Match:
-    from bispectral_ot.features import RingBispectrum
-    from bispectral_ot.matching import match
-
-    # rings as the paper samples them, half a pixel off the centre
-    features = RingBispectrum(sampling="nearest") if name == "ring-bispectrum" else name
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", DataWarning)
-        found = match(source, target, features=features, marginals=None if name == FEATURES[-1] else "balanced")
-    for each in caught:  # three matches: say which one
-        warn(f"{name}: {each.message}", each.category)
-    return found
-
-
 def _show(found: dict[str, Any], out: Path) -> None:
     first = found[FEATURES[0]]
-    screen.print(f"\n[bold]{first['n']:,} rotated digits matched with {first['m']:,} upright ones[/]\n")
+    say(f"{first['n']:,} rotated digits matched with {first['m']:,} upright ones")
     rows = []
     for name, each in found.items():
         working = sum(s for stage, s in each["seconds"].items() if stage not in ("tables", "figures", "page"))
@@ -81,7 +73,7 @@ def _show(found: dict[str, Any], out: Path) -> None:
     best = max(range(len(rows)), key=lambda row: found[FEATURES[row]]["accuracy"])
     header = ("features", "marginals", "own class", "distance", "marginal error", "time")
     print_table(header, rows, left=header[:2], bold=best)
-    screen.print("\n[dim](distances are in units of the features and cannot be compared)[/]\n")
+    say("(distances are in units of the features and cannot be compared)")
     say(f"run folder: {out}")
     for path in (Path(FEATURES[-1], "figures/matches.png"), Path("report.html")):
         if (out / path).exists():

@@ -87,7 +87,10 @@ def list_sets(as_json: AsJson = False) -> None:
 
 
 @datasets.command(cls=Command)
-def fetch(names: Annotated[list[str], typer.Argument(metavar="NAME", help="Names from `datasets list`.")]) -> None:
+def fetch(
+    names: Annotated[list[str], typer.Argument(metavar="NAME", help="Names from `datasets list`.")],
+    as_json: AsJson = False,
+) -> None:
     """Download the official files of named datasets to the cache folder.
 
     Complete files are not downloaded again.
@@ -98,13 +101,16 @@ def fetch(names: Annotated[list[str], typer.Argument(metavar="NAME", help="Names
     from bispectral_ot.datasets.named_sets import NAMED
     from bispectral_ot.datasets.named_sets import fetch as fetch_files
 
+    places = {}
     for known in [NAMED[check_choice("dataset", name, NAMED)] for name in names]:
-        if not known.is_official:
-            say(f"{known.name}: comes with {known.source}, nothing to fetch")
-            continue
-        with progress_bars():
-            folder = fetch_files(known)
-        say(f"{known.name}: in {folder}")
+        places[known.name] = f"comes with {known.source}, nothing to fetch"
+        if known.is_official:
+            with progress_bars(quiet=as_json):
+                places[known.name] = f"in {fetch_files(known)}"
+        if not as_json:
+            say(f"{known.name}: {places[known.name]}")
+    if as_json:
+        print_json(places)
 
 
 @datasets.command(cls=Command)

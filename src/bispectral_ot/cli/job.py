@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import typer
 
+from bispectral_ot.cli import kept
 from bispectral_ot.cli.console import print_json, printing, progress_bars, shown_warnings
 from bispectral_ot.options import Options, OutputOptions, ReportOptions, RuntimeOptions
 
@@ -25,6 +27,16 @@ class Result(NamedTuple):
     content: Mapping[str, object]
     converged: bool
     show: Callable[[], None]
+
+
+@contextmanager
+def noted() -> Iterator[None]:
+    """Tell the program what a run that was interrupted in the block has kept."""
+    try:
+        yield
+    except (KeyboardInterrupt, SystemExit) as stop:
+        kept.extend(getattr(stop, "__notes__", ()))
+        raise
 
 
 def run_job(
@@ -53,10 +65,12 @@ def run_job(
         inputs += [each.rpartition("=")[2] for each in word] if isinstance(word, list) else [word]
     with (
         shown_warnings() as told,
+        noted(),
         new_run(out, verb=verb, inputs=inputs, overwrite=output.overwrite) as folder,
         connected(machine.scheduler) as engine,
         progress_bars(quiet=output.quiet) as messages,
     ):
+        write_json(folder / "run.json", run_record(config, seconds=0.0))
         result = work(folder, engine)
         content = {**result.content, "warnings": told}
         record = run_record(config, seconds=time.perf_counter() - start) | {"messages": messages}

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import typer
 
 from bispectral_ot._version import __version__
-from bispectral_ot.cli import INTERRUPTED, received
+from bispectral_ot.cli import INTERRUPTED, kept, received
 from bispectral_ot.cli.command import Group, add_command
 from bispectral_ot.cli.compare_command import compare
 from bispectral_ot.cli.console import complain
@@ -60,7 +60,7 @@ class Program(Group):
                 code, message = BUG, "this is a bug in bispectral-ot; please report it with the traceback."
         if received:
             code, word = received[0], "interrupted" if received[0] == INTERRUPTED else "terminated"
-            message = f"{word}; no output was written (finished parts of a comparison are kept)."
+            message = f"{word}; {(*kept, 'no output was written (finished parts of a comparison are kept)')[0]}."
         if message:
             complain("error", message)
             if "--json" in words:

@@ -261,5 +261,6 @@ def _marginals(found: Mapping[str, Any]) -> str:
 
 def _described(side: Mapping[str, Any]) -> str:
     classes = f"{len(side['classes'])} classes" if side["classes"] else "no labels"
-    images = "image" if side["images"] == 1 else "images"
-    return f"{side['name']}: {side['images']:,} {images} of {' x '.join(map(str, side['shape']))}, {classes}"
+    noun = "vector" if len(side["shape"]) == 1 else "image"
+    plural = "" if side["images"] == 1 else "s"
+    return f"{side['name']}: {side['images']:,} {noun}{plural} of {' x '.join(map(str, side['shape']))}, {classes}"

@@ -25,10 +25,6 @@ def monitor(
     options: MonitorOptions,
     output: PrintOptions,
     model: Annotated[Path | None, typer.Option(metavar="FILE", help="Output file of the monitor, an .npz.")] = None,
-    log: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="CSV file with a row for every batch.", show_default="MONITOR with .csv"),
-    ] = None,
 ) -> None:
     """Watch batches of new images for changes from a reference set.
 
@@ -36,7 +32,7 @@ def monitor(
 
     Example: bispectral-ot monitor good.npz monday/ tuesday/
 
-    Exit code 4: an alarm in one of the batches.
+    MONITOR with the suffix .csv gets a row for every batch. Exit code 4: an alarm in one of the batches.
     """
     from dataclasses import asdict
 
@@ -67,7 +63,7 @@ def monitor(
         for given in sets[1:]:
             batch = load(given, resize=f"{height}x{width}", grey=channels in ([], [1]), seed=options.seed)
             results.append(kept.update(batch, name=given))
-            append_results(log or path.with_suffix(".csv"), results[-1:])
+            append_results(path.with_suffix(".csv"), results[-1:])
         if len(kept.calibrations) > known:
             kept.save(path)
     if output.as_json:

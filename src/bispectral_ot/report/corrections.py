@@ -67,5 +67,6 @@ def with_corrections(source: Dataset, target: Dataset, path: str | Path) -> tupl
         files=tuple(files),
         positions=np.concatenate([target.positions, target.positions.max() + 1 + np.arange(len(rows))]),
         kind=target.kind,
+        vectors=None if target.vectors is None else np.concatenate([target.vectors, source.signals[rows]]),
     )
     return source.select(np.setdiff1d(np.arange(len(source)), rows)), more

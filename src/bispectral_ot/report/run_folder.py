@@ -23,7 +23,7 @@ from bispectral_ot.poses import Poses
 from bispectral_ot.report import tables
 from bispectral_ot.report.page import write_report
 from bispectral_ot.report.page_data import PAGE_DATA, comparison_page, match_page, save_page_data
-from bispectral_ot.runs import RECORD, REPORT, new_run, run_record
+from bispectral_ot.runs import RECORD, REPORT, RESULTS, new_run, run_record
 from bispectral_ot.transport import EntropicCoupling
 
 MODEL = "model.npz"
@@ -60,7 +60,6 @@ def write_match(
     content = tables.match_results(match, table, poses) | dict(extra or {})
     content["settings"] = {**match.settings, **(settings or {})}
     content["seconds"] = {**dict((extra or {}).get("seconds", {})), **match.seconds}
-    write_json(folder / "results.json", content)
     written = {
         "matches": tables.match_table(match, k=k),
         "labels": tables.label_table(match),
@@ -69,6 +68,7 @@ def write_match(
         "outliers": tables.outlier_table(match),
     }
     tables.write_tables(folder, written)
+    write_json(folder / RESULTS, content)
     parts: dict[str, Callable[[], object]] = {}
     if match.images_elsewhere:
         warn("figures and model.npz are skipped because the images are a dask.array.", DataWarning)
@@ -85,7 +85,7 @@ def write_match(
             )
     content["seconds"]["tables"] = time.perf_counter() - start
     decorate(parts, content["seconds"])
-    write_json(folder / "results.json", content)
+    write_json(folder / RESULTS, content)
     return content
 
 
@@ -141,7 +141,6 @@ def write_comparison(
         "seconds": comparison.seconds,
         **(extra or {}),
     }
-    write_json(folder / "results.json", content)
     comparison.to_csv(folder / "distances.csv")
     written = {
         "contributors": tables.contributor_table(comparison, list(datasets)),
@@ -149,6 +148,7 @@ def write_comparison(
         "class-distances": tables.class_distance_table(comparison),
     }
     tables.write_tables(folder, written)
+    write_json(folder / RESULTS, content)
     parts = _figures(folder, {"distances": lambda ax: comparison.plot(ax=ax)}) if figures else {}
     parts[PAGE_DATA] = lambda: save_page_data(folder / PAGE_DATA, comparison_page(comparison, datasets))
     decorate(parts)
@@ -265,9 +265,10 @@ def open_run(folder: str | Path) -> Run:
 def save_match(match: Match, folder: str | Path, *, report: bool, figures: bool, k: int, overwrite: bool) -> Path:
     """Write what the command ``match`` writes; see :meth:`Match.save`."""
     start = time.perf_counter()
+    config = {"verb": "match", "center": False, "n_matches": k, "report": report, "figures": figures}
     with new_run(folder, verb="match", overwrite=overwrite) as place:
+        write_json(place / RECORD, run_record(config, seconds=0.0))
         write_match(place, match, k=k, figures=figures)
-        config = {"verb": "match", "center": False, "n_matches": k, "report": report, "figures": figures}
         write_json(place / RECORD, run_record(config, seconds=time.perf_counter() - start))
         if report:
             decorate({REPORT: lambda: write_report(place)})

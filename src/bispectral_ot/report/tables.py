@@ -249,4 +249,4 @@ def _describe(dataset: Dataset | None, count: int) -> JsonObject:
     if dataset is None:
         return {"name": "features", "images": count, "shape": [], "classes": None}
     classes = dataset.classes if dataset.labels is not None else None
-    return {"name": dataset.name, "images": count, "shape": dataset.images.shape[1:], "classes": classes}
+    return {"name": dataset.name, "images": count, "shape": dataset.signals.shape[1:], "classes": classes}
