@@ -117,7 +117,7 @@ def test_paths_that_lead_nowhere(tmp_path: Path):
         load("~nouser-of-this-name/x")
     with pytest.raises(InputError, match="home folder"):
         load("mnist", root="~nouser-of-this-name/x")
-    with pytest.raises(DatasetError, match=r"cannot read the file .*File name too long"):
+    with pytest.raises(DatasetError, match=r"cannot read .*File name too long"):
         load("a" * 300 + ".npy")
     with pytest.raises(DatasetError):
         load("a\0b.npy")

@@ -13,8 +13,7 @@ from PIL import Image
 
 from bispectral_ot import DataWarning
 from bispectral_ot.datasets import load
-from bispectral_ot.datasets.common_size import read_together
-from bispectral_ot.datasets.load import as_datasets, drawn, list_set
+from bispectral_ot.datasets.load import as_datasets, drawn, list_set, read_together
 from bispectral_ot.datasets.sources import FileSource
 from bispectral_ot.datasets.warp import resize_images
 from bispectral_ot.errors import DatasetError, InputError

@@ -94,7 +94,7 @@ def list_pair(source: str, target: str, reading: PairOptions, options: FeatureOp
 def read_pair(listed: Listed, reading: PairOptions, options: FeatureOptions) -> tuple[Dataset, Dataset, dict[str, Any]]:
     """Both sets at one size and in their frames, rotated and centred, and the evidence for the frames."""
     from bispectral_ot.datasets import center, rotate_randomly
-    from bispectral_ot.datasets.common_size import read_together
+    from bispectral_ot.datasets.load import read_together
     from bispectral_ot.datasets.transforms import warn_of_shared
     from bispectral_ot.features import choose_features
     from bispectral_ot.features.frame_choice import JudgedFrames
@@ -117,8 +117,8 @@ def read_pair(listed: Listed, reading: PairOptions, options: FeatureOptions) -> 
 def read_sets(words: Sequence[str], reading: ReadOptions, options: FeatureOptions) -> dict[str, Dataset]:
     """Sets by their names; ``NAME=PATH`` names a set."""
     from bispectral_ot.datasets import center
-    from bispectral_ot.datasets.common_size import read_together
     from bispectral_ot.datasets.frames import FrameChoice
+    from bispectral_ot.datasets.load import read_together
 
     parts = [("", "", word) if Path(word).exists() or "=" not in word else word.partition("=") for word in words]
     listed = list_sets([(path, reading.split) for _, _, path in parts], reading, options)

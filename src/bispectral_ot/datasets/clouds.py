@@ -78,19 +78,10 @@ def _as_points(cloud: Any, what: str) -> NDArray[np.float32]:
 
 
 def volume_points(volume: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Voxels (depth, height, width) as points (n, 3) in their middles, and the positive weight of each (n,).
+    """Voxels (depth, height, width) as points (n, 3), and their positive weights (n,).
 
-    The weight is ``|voxel - background|``, where that is beyond the noise; as for :func:`~bispectral_ot.center` the
-    background is the median of the volume's border, the noise four standard deviations of the border, estimated from
-    its median deviation. There are no points where nothing differs from the background.
-
-    Examples
-    --------
-    >>> volume = np.zeros((5, 5, 5))
-    >>> volume[1, 2, 3] = 7
-    >>> points, weights = volume_points(volume)
-    >>> points.tolist(), weights.tolist()
-    ([[1.0, 2.0, 3.0]], [7.0])
+    The weight is ``|voxel - background|``, where that is more than four standard deviations of the border; the
+    background is the median of the border.
     """
     voxels = volume.astype(np.float64)
     is_border = np.ones(voxels.shape, dtype=bool)

@@ -37,8 +37,7 @@ def scan_folder(folder: Path, suffixes: tuple[str, ...] = SUFFIXES, noun: str = 
     filled = {sub: files for sub, files in by_class.items() if files}
     if flat and filled:
         raise DatasetError(
-            f"{folder} has {len(flat)} {noun} next to {len(filled)} sub-folders with {noun}; "
-            "put every file into the sub-folder of its class, or all into one folder without labels."
+            f"{folder} has {len(flat)} {noun} next to {len(filled)} sub-folders with {noun}; put all into sub-folders."
         )
     if not flat and not filled:
         deeper = next((sub for sub in by_class if any(path.is_dir() for path in sub.iterdir())), None)

@@ -26,10 +26,7 @@ _WHITE = np.iinfo(np.uint16).max
 _ORIENTATION, _EXTRA_SAMPLES, _TRANSPARENCY = 0x0112, 338, 2
 # Orientation of the camera: whether rows and columns are exchanged, then quarter turns.
 _CAMERA_TURNS = {2: (True, -1), 3: (False, 2), 4: (True, 1), 5: (True, 0), 6: (False, -1), 7: (True, 2), 8: (False, 1)}
-_MODES = {
-    **{"1": "black and white", "L": "grey", "LA": "grey", "P": "palette", "F": "floating point"},
-    **dict.fromkeys(("RGB", "RGBA", "RGBX", "CMYK", "YCbCr", "LAB"), "colour"),
-}
+_MODES = {"1": "black and white", "L": "grey", "LA": "grey", "P": "palette", "F": "floating point"}
 
 
 class ImageInfo(NamedTuple):
@@ -52,7 +49,7 @@ def image_header(content: Path | bytes, name: str) -> ImageInfo:
         # Pillow would read a whole PNG in search of the tag
         known = image.format != "PNG" or "exif" in image.info
         turned = known and image.getexif().get(_ORIENTATION, 1) >= 5
-        mode = "16 bits" if is_deep_colour(image) or image.mode.startswith("I") else _MODES.get(image.mode, image.mode)
+        mode = "16 bits" if is_deep_colour(image) or image.mode.startswith("I") else _MODES.get(image.mode, "colour")
         return ImageInfo(*(image.size if turned else image.size[::-1]), mode)
 
 

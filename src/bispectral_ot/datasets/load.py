@@ -2,33 +2,22 @@
 
 from __future__ import annotations
 
-import errno
 import os
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from bispectral_ot import runtime
 from bispectral_ot.checks import advise, check_choice, check_integer, parse_size, user_path
 from bispectral_ot.datasets.clouds import are_clouds
-from bispectral_ot.datasets.common_size import check_grids, read_together
 from bispectral_ot.datasets.dataset import Dataset, Kind, check_flat
 from bispectral_ot.datasets.folder import SHAPE_SUFFIXES, has_files, scan_folder, scan_shapes, split_folders
-from bispectral_ot.datasets.formats.array_files import (
-    find_idx_images,
-    is_idx_name,
-    scan_hdf5,
-    scan_idx,
-    scan_npy,
-    scan_npz,
-)
-from bispectral_ot.datasets.formats.encoded import find_parts, scan_csv, scan_object, scan_parquet
-from bispectral_ot.datasets.formats.stacks import scan_mrc, scan_star, scan_tiff
-from bispectral_ot.datasets.formats.zarr_store import scan_zarr
-from bispectral_ot.datasets.frames import FrameChoice, Placement
+from bispectral_ot.datasets.formats import array_files, encoded, stacks, zarr_store
+from bispectral_ot.datasets.frames import SAMPLE, Canvas, FrameChoice, Placement
 from bispectral_ot.datasets.image_file import SUFFIXES
 from bispectral_ot.datasets.io_errors import reading
 from bispectral_ot.datasets.named_sets import NAMED, read_named
@@ -37,23 +26,22 @@ from bispectral_ot.datasets.warp import Size
 from bispectral_ot.errors import DatasetError, DataWarning, InputError, warn
 from bispectral_ot.literals import Split
 from bispectral_ot.runtime import Progress
-from bispectral_ot.sampling import random_rows
+from bispectral_ot.sampling import evenly_spaced, random_rows
+
+LARGEST_SIDE = 128  # of images where no size was asked for: larger ones are slower and match no better
+_LARGE = 1024  # pixels: from here on, a sample is small
 
 # Readers of files by their ending; libraries that only one of them needs are imported when a file is read.
 _READERS: dict[str, Callable[[Path, str, Sequence[str]], LazyDataset]] = {
-    ".npz": scan_npz,
-    ".npy": scan_npy,
-    ".h5": scan_hdf5,
-    ".hdf5": scan_hdf5,
-    ".zarr": scan_zarr,
-    ".parquet": scan_parquet,
-    ".mrcs": scan_mrc,
-    ".mrc": scan_mrc,
-    ".star": scan_star,
-    ".tif": scan_tiff,
-    ".tiff": scan_tiff,
-    ".csv": scan_csv,
-    ".tsv": scan_csv,
+    ".npz": array_files.scan_npz,
+    ".npy": array_files.scan_npy,
+    **dict.fromkeys((".h5", ".hdf5"), array_files.scan_hdf5),
+    ".zarr": zarr_store.scan_zarr,
+    ".parquet": encoded.scan_parquet,
+    **dict.fromkeys((".mrcs", ".mrc"), stacks.scan_mrc),
+    ".star": stacks.scan_star,
+    **dict.fromkeys((".tif", ".tiff"), stacks.scan_tiff),
+    **dict.fromkeys((".csv", ".tsv"), encoded.scan_csv),
 }
 _WITH_SPLITS = (".npz", ".h5", ".hdf5", ".zarr", ".csv", ".tsv")
 _WITH_KEYS = (*_WITH_SPLITS, ".parquet")  # files with named arrays or columns
@@ -85,7 +73,7 @@ def load(
         - a file: ``.npz``, ``.npy``, IDX, HDF5, Zarr, Parquet, MRC, RELION ``.star``, TIFF with several pages, CSV
           (docs/files.md). Arrays or columns with other names are named as ``file.h5::IMAGES::LABELS``;
         - an array (n, height, width[, channels]) of any library, a :class:`Dataset`, a data frame with a column of
-          paths, a ``datasets.Dataset``, a dataset of torch or torchvision.
+          paths, a dataset of torch or torchvision.
     split
         ``"train"``, ``"val"`` or ``"test"``, where the source has several.
     root
@@ -185,14 +173,13 @@ def list_set(
             else:
                 lazy = _scan_file(path, keys, split)
         except OSError as error:
-            what = "folder" if error.errno != errno.ENAMETOOLONG and path.is_dir() else "file"
-            raise DatasetError(f"cannot read the {what} {path}: {error.strerror or error}.") from None
+            raise DatasetError(f"cannot read {path}: {error.strerror or error}.") from None
     return lazy if kind in (None, lazy.kind) else lazy.of_kind(kind)
 
 
 def _scan_object(data: Any, name: str) -> LazyDataset:
     if not isinstance(data, Dataset):
-        found = scan_object(data)
+        found = encoded.scan_object(data)
         if found is not None:
             return found
         data = Dataset(data, name=name, kind="clouds" if are_clouds(data) else "images")
@@ -202,7 +189,7 @@ def _scan_object(data: Any, name: str) -> LazyDataset:
 def _scan_folder(path: Path, keys: list[str], split: str, n_points: int, seed: int) -> LazyDataset:
     if keys:
         raise InputError(f"{path} is a folder, which has no arrays to name; leave ::{'::'.join(keys)} out.")
-    idx_images = find_idx_images(path, split=split)
+    idx_images = array_files.find_idx_images(path, split=split)
     if idx_images is not None:
         return _scan_file(idx_images, [], "train")
     splits = split_folders(path)
@@ -210,10 +197,10 @@ def _scan_folder(path: Path, keys: list[str], split: str, n_points: int, seed: i
         if split not in splits:
             raise InputError(f"{path} has no {split} split; its splits are {', '.join(splits)}.")
         path = splits[split]
-    elif parts := find_parts(path, split):
+    elif parts := encoded.find_parts(path, split):
         if not has_files(path, SUFFIXES):
             with reading(path):
-                return scan_parquet(path, split, (), parts=parts)
+                return encoded.scan_parquet(path, split, (), parts=parts)
         warn(f"{path} has images and Parquet files; the images are read. Name {parts[0]} to read that.", DataWarning)
     else:
         _check_split(split, path)
@@ -231,11 +218,10 @@ def _scan_file(path: Path, keys: Sequence[str], split: str) -> LazyDataset:
         raise DatasetError(f"{str(path)!r} is neither a known dataset nor a file or folder here; {advise(path, NAMED)}")
     if not path.is_file() and suffix != ".zarr":  # which is a folder
         raise DatasetError(f"{path} is neither a file nor a folder; save the data to a file first.")
-    reader = scan_idx if is_idx_name(path.name) else _READERS.get(suffix)
+    reader = array_files.scan_idx if array_files.is_idx_name(path.name) else _READERS.get(suffix)
     if reader is None:
-        for noun, known in (("image", SUFFIXES), ("shape", SHAPE_SUFFIXES)):
-            if suffix in known:
-                raise DatasetError(f"{path} is a single {noun}; name the folder that holds the {noun}s.")
+        if suffix in SUFFIXES + SHAPE_SUFFIXES:
+            raise DatasetError(f"{path} is a single image or shape; name the folder that holds all of them.")
         raise DatasetError(
             f"{path} is of an unknown kind; expected a folder of images ({', '.join(SUFFIXES)}) or of shapes "
             f"({', '.join(SHAPE_SUFFIXES)}), or a file: IDX, {', '.join(_READERS)}."
@@ -251,3 +237,109 @@ def _scan_file(path: Path, keys: Sequence[str], split: str) -> LazyDataset:
 def _check_split(split: str, what: object) -> None:
     if split != "train":
         raise InputError(f"{what} has no {split} split; leave the split out to have all of it.")
+
+
+def read_together(
+    sets: Sequence[LazyDataset],
+    positions: Sequence[Positions | None] | None = None,
+    *,
+    size: Size | None = None,
+    grey: bool = False,
+    frames: FrameChoice | None = None,
+) -> list[Dataset]:
+    """Images at ``positions`` of each set (all by default), at one size; a set that occurs twice is read once."""
+    rows = [
+        np.arange(len(lazy)) if kept is None else kept
+        for lazy, kept in zip(sets, positions or [None] * len(sets), strict=True)
+    ]
+    placements = [None] * len(sets) if frames is None else choose_placements(frames, sets, rows, grey=grey)
+    wanted: dict[LazyDataset, Positions] = {}
+    for lazy, kept in zip(sets, rows, strict=True):
+        wanted[lazy] = np.union1d(wanted[lazy], kept) if lazy in wanted else kept
+    size = common_size(wanted, size)
+    read: dict[tuple[LazyDataset, Canvas], Dataset] = {}
+    datasets = []
+    for lazy, kept, placement in zip(sets, rows, placements, strict=True):
+        canvas = Canvas(size, grey, placement)
+        if (lazy, canvas) not in read:
+            read[lazy, canvas] = lazy.read(wanted[lazy], canvas)
+        whole = read[lazy, canvas]
+        datasets.append(whole if len(kept) == len(whole) else whole.select(np.searchsorted(wanted[lazy], kept)))
+    return datasets
+
+
+def choose_placements(
+    frames: FrameChoice, sets: Sequence[LazyDataset], rows: Sequence[Positions], *, grey: bool = False
+) -> list[Placement | None]:
+    """Placements of sets from samples of their images; None for the whole canvas."""
+    if not frames.looks_at(sets):
+        return [None] * len(sets)
+    samples, labels = [], None
+    for lazy, kept in zip(sets, rows, strict=True):
+        large = any(max(info.height, info.width) > _LARGE for info in lazy.headers(kept[:1]))
+        some = kept[evenly_spaced(len(kept), SAMPLE // 3 if large else SAMPLE)]
+        samples.append(_raw_images(lazy, some, grey))
+        known: Any = lazy.labels
+        labels = None if known is None else known[some]
+    placements = frames(samples, [lazy.name for lazy in sets], labels)
+    return [None if placement == Placement() else placement for placement in placements]
+
+
+def _raw_images(lazy: LazyDataset, positions: Positions, grey: bool) -> list[NDArray[Any]]:
+    """Images at ``positions`` as they are stored."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DataWarning)  # reading all of them will warn
+        images = [lazy.source.read(positions[i : i + 1], Canvas(None, grey))[0] for i in range(len(positions))]
+    if len({image.ndim for image in images}) > 1:  # some are grey, some in colour
+        images = [image if image.ndim == 3 else np.repeat(image[..., None], 3, axis=2) for image in images]
+    return images
+
+
+def common_size(wanted: dict[LazyDataset, Positions], size: Size | None = None) -> Size | None:
+    """The given size, or else one for all images of the sets; None where they have it already or have none."""
+    first = np.zeros(1, dtype=np.int64)
+    check_grids((lazy.name, lazy.source.headers(first)[0][:2]) for lazy in wanted if lazy.kind == "sphere")
+    if size is not None:
+        return size
+    sizes = {lazy: {(info.height, info.width) for info in lazy.headers(kept)} for lazy, kept in wanted.items()}
+    sizes = {lazy: each for lazy, each in sizes.items() if each}
+    distinct = set().union(*sizes.values())
+    if not distinct:
+        return None
+    large = max(distinct, key=max)
+    in_memory = all(lazy.dataset is not None for lazy in sizes)
+    if len(distinct) == 1 and (in_memory or max(large) <= LARGEST_SIDE):
+        return None
+    ranges = ", ".join(f"{lazy.name} {size_range(each)}" for lazy, each in sizes.items())
+    if len(distinct) == 1:
+        scale = max(large) / LARGEST_SIDE
+        size = max(1, round(large[0] / scale)), max(1, round(large[1] / scale))
+        said = f"images ({ranges}) are reduced to {size[0]} x {size[1]}"
+    else:
+        side = min(LARGEST_SIDE, *(max(map(max, each)) for each in sizes.values()))
+        size = side, side
+        said = (
+            f"images have different sizes ({ranges}) and are compared at {side} x {side}, with their aspect ratio kept "
+            "and background around them"
+        )
+    warn(f"{said}; choose another size with resize=... (--resize).", DataWarning)
+    return size
+
+
+def check_grids(grids: Iterable[tuple[str, Sequence[int]]]) -> None:
+    """Raise an :class:`InputError` unless all grids on the sphere, given as (name of the set, size), have one size."""
+    known = [(name, tuple(size)) for name, size in grids]
+    for name, size in known[1:]:
+        if size != known[0][1]:
+            one, other = (f"{each[0]} x {each[1]}" for each in (known[0][1], size))
+            raise InputError(
+                f"grids on the sphere have different sizes: {known[0][0]!r} has {one} (latitudes x longitudes) but "
+                f"{name!r} has {other}. They are not resized, because images are scaled as flat pictures; sample both "
+                "sets on the same grid."
+            )
+
+
+def size_range(sizes: Iterable[Size]) -> str:
+    """Sizes in words, from the smallest area to the largest: ``"46 x 60 to 128 x 128"``."""
+    ordered = sorted(sizes, key=lambda size: (size[0] * size[1], size))
+    return " to ".join(dict.fromkeys(f"{height} x {width}" for height, width in (ordered[0], ordered[-1])))

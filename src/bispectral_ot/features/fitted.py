@@ -19,8 +19,8 @@ from bispectral_ot.checks import check_integer
 from bispectral_ot.costs import AlignedDistance, Cost, FeatureDistance, Metric, Storage, plan_storage
 from bispectral_ot.datasets import Dataset
 from bispectral_ot.datasets.clouds import cloud_points, pack_clouds
-from bispectral_ot.datasets.common_size import check_grids
 from bispectral_ot.datasets.dataset import KINDS, is_chunked
+from bispectral_ot.datasets.load import check_grids
 from bispectral_ot.datasets.transforms import rescale
 from bispectral_ot.engines import Block, Engine, Threads, row_blocks
 from bispectral_ot.errors import DataWarning, InputError, warn

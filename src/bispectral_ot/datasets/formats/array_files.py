@@ -129,8 +129,7 @@ def read_hdf5(array: Any, path: Path) -> NDArray[Any]:
         done = subprocess.run(command, capture_output=True, timeout=_SECONDS + len(array) / 20_000, check=True)
     except subprocess.TimeoutExpired:
         raise DatasetError(
-            f"the strings of {path}::{array.name.lstrip('/')} cannot be read in {_SECONDS:.0f} s; the file is damaged, "
-            "get or save it again, or read the images alone as FILE::IMAGES."
+            f"the strings of {path}::{array.name.lstrip('/')} cannot be read in {_SECONDS:.0f} s; the file is damaged."
         ) from None
     except subprocess.CalledProcessError as error:
         lines = error.stderr.decode("utf-8", "replace").strip().splitlines()
@@ -160,11 +159,8 @@ def read_idx(path: Path) -> NDArray[Any]:
         check_fits(expected, str(path), "the file is damaged, or too large for this machine")
         content = file.read(expected + 1)  # no more: a packed file may have no end
         if len(content) != expected:
-            found = f"{len(content):,}" if len(content) < expected else "more"
-            raise DatasetError(
-                f"{path} is truncated or corrupt: its header names {expected:,} bytes of shape {shape}, "
-                f"but {found} follow; get the file again."
-            )
+            found = "fewer" if len(content) < expected else "more"
+            raise DatasetError(f"{path} is damaged: its header names {expected:,} bytes, but {found} follow.")
         return np.frombuffer(content, dtype=dtype).reshape(shape).astype(dtype.newbyteorder("="))
 
 
@@ -178,8 +174,7 @@ def read_idx_pair(images_path: Path, labels_path: Path | None) -> tuple[NDArray[
     labels = None if labels_path is None else read_idx(labels_path)
     if labels is not None and labels.shape != (len(images),):
         raise DatasetError(
-            f"{labels_path} has labels of shape {labels.shape}, but {images_path} has {len(images)} images; the two "
-            "files do not belong together."
+            f"{labels_path} has labels of shape {labels.shape}, but {images_path} has {len(images)} images."
         )
     return images, labels
 
