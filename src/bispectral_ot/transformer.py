@@ -31,26 +31,18 @@ class BatchTransformer(TransformerMixin, BaseEstimator, ABC):
 
     Attributes
     ----------
-    symmetries : tuple of str
-        Symmetries that features of this class can have; where there are several, the parameter ``symmetry`` chooses.
-    symmetry : str or None
-        Symmetry of distances between rows, a key of ``DEFAULT_FEATURES``; None where it has no name.
-    metrics, default_metric : tuple of str, str
-        Distances that may be taken between rows, and the one that suits them best.
-    aligns : bool
-        Whether rows are steerable coefficients, compared at the best rotation of each pair; they cannot be projected.
-    raw : bool
-        Whether images are taken as they are, not normalized.
-    image_shape_ : tuple of int
-        (height, width), (height, width, channels), or (length,) for 1-D signals.
-    n_features_in_, n_features_out_ : int
-        Numbers in one signal, and columns of the feature matrix.
-    feature_weights_ : ndarray of shape (columns,), float32
-        Number of entries of the unfolded invariant that each column stands for. With these weights
-        ``sum w |x - y|``, ``sqrt(sum w (x - y)^2)`` and the cosine of ``sum w x y`` are the distances between the
-        unfolded invariants.
-    index_map_ : structured ndarray of shape (columns,)
-        Meaning of each column: integer fields such as channel, ring, i, j, part (0 real, 1 imaginary).
+    symmetries : Symmetries that features of this class can have; the parameter ``symmetry`` chooses.
+    symmetry : Symmetry of distances between rows, a key of ``DEFAULT_FEATURES``; None where it has no name.
+    metrics, default_metric : Distances that may be taken between rows, and the one that suits them best.
+    aligns : Whether rows are steerable coefficients, compared at the best rotation of each pair.
+    raw : Whether images are taken as they are, not normalized.
+    image_shape_ : (height, width), (height, width, channels), or (length,) for 1-D signals.
+    n_features_in_, n_features_out_ : Numbers in one signal, and columns of the feature matrix.
+    feature_weights_ : (columns,) number of entries of the unfolded invariant that each column stands for: with these
+        weights ``sum w |x - y|``, ``sqrt(sum w (x - y)^2)`` and the cosine of ``sum w x y`` are the distances between
+        the unfolded invariants.
+    index_map_ : (columns,) meaning of each column: integer fields such as channel, ring, i, j, part (0 real, 1
+        imaginary).
     """
 
     __metadata_request__transform = {"out": UNUSED}  # noqa: RUF012 (no metadata for a Pipeline to route)
@@ -109,14 +101,9 @@ class BatchTransformer(TransformerMixin, BaseEstimator, ABC):
         return max(1, SCRATCH_BYTES // self._scratch_per_row())
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Learn the size of the images, and whatever else the features need to know of them.
+        """Fit to images of one size, of all sets that will be compared.
 
-        Parameters
-        ----------
-        X : array of shape (n, height, width), (n, height, width, channels) or (n, height * width)
-            Images of one size, of all sets that will be compared; 2-D rows are flattened square images.
-        y
-            Ignored.
+        X has the shape (n, height, width), (n, height, width, channels) or (n, side * side); y is ignored.
         """
         rows, shape = self._read(X, reset=True)
         self.image_shape_ = shape or self._shape_of_row(rows.shape[1])
@@ -125,16 +112,14 @@ class BatchTransformer(TransformerMixin, BaseEstimator, ABC):
 
     def _fit(self, rows: Any) -> None:
         """Learn from rows (n, n_features_in_) after ``image_shape_`` is known."""
-        self._set_columns(*self._prepare())
+        self._set_columns()
 
-    def _set_columns(self, index_map: NDArray[np.void], weights: Rows) -> None:
-        self.index_map_, self.feature_weights_, self.n_features_out_ = index_map, weights, len(index_map)
+    def _set_columns(self) -> None:
+        self.index_map_, self.feature_weights_ = self._prepare()
+        self.n_features_out_ = len(self.index_map_)
 
     def transform(self, X: Any, *, out: Rows | None = None) -> Rows:
-        """Features (n, columns), float32, of signals of the fitted size.
-
-        ``out`` is filled block by block where it is given; it may be memory-mapped.
-        """
+        """Features (n, columns), float32, of signals of the fitted size; ``out`` may be memory-mapped."""
         check_is_fitted(self)
         rows, _ = self._read(X, reset=False)
         shape = (len(rows), self.n_features_out_)
@@ -156,10 +141,7 @@ class BatchTransformer(TransformerMixin, BaseEstimator, ABC):
         return out
 
     def fill(self, X: Any, out: Rows, *, first: int = 0) -> int:
-        """Write the features of a block of signals to ``out`` on this thread; return how many of them vanish.
-
-        ``first`` is the number of the first signal, for error messages.
-        """
+        """As :meth:`_fill`, with signals checked; ``first`` is the number of the first one, for error messages."""
         return self._fill_in_blocks(self._read(X, reset=False, first=first)[0], out)
 
     def _fill_in_blocks(self, rows: Any, out: Rows) -> int:
@@ -167,7 +149,7 @@ class BatchTransformer(TransformerMixin, BaseEstimator, ABC):
         return sum(self._fill(rows[i : i + step], out[i : i + step]) for i in range(0, len(rows), step))
 
     def get_state(self) -> dict[str, Any]:
-        """Parameters and learned attributes: a tree of JSON values and arrays, of which ``restore`` makes a copy."""
+        """Parameters and learned attributes, a tree of JSON values and arrays, for ``restore``."""
         check_is_fitted(self)
         return {
             "class": type(self).__name__,
@@ -177,15 +159,14 @@ class BatchTransformer(TransformerMixin, BaseEstimator, ABC):
         }
 
     def _parameters(self) -> dict[str, Any]:
-        parameters: dict[str, Any] = self.get_params(deep=False)
-        return parameters
+        return dict(self.get_params(deep=False))
 
     def set_state(self, shape: Any, learned: dict[str, Any]) -> Self:
         """Take up what :meth:`get_state` gave, instead of a fit; nested transformers are restored already."""
         self.image_shape_, self.n_features_in_ = tuple(map(int, shape[0])), int(shape[1])
         for name in self._learned:
             setattr(self, name, learned[name])
-        self._set_columns(*self._prepare())
+        self._set_columns()
         return self
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
@@ -260,10 +241,9 @@ def warn_of_vanishing(transformer: Any, vanishing: int, total: int) -> None:
 
 
 def scaled_channels(rows: NDArray[Any], channels: int) -> Rows:
-    """Rows of (pixels, channels) as float32 of shape (n, channels, pixels), scaled into (-2, 2).
+    """Rows of (pixels, channels) as float32 of shape (n, channels, pixels), each scaled into (-2, 2) by a power of two.
 
-    Each channel is divided by a power of two near its largest magnitude, which rounds nothing away and keeps
-    cubes and squares of cubes within float32, however bright or dim the image.
+    Nothing is rounded away, and cubes and their squares stay within float32, however bright or dim the image.
     """
     exact = np.float32 if rows.dtype.itemsize <= 2 or rows.dtype == np.float32 else np.float64
     images = rows.astype(exact, copy=False).reshape(len(rows), -1, channels).transpose(0, 2, 1)
@@ -300,19 +280,12 @@ def take_out_sizes(coefficients: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def write_scaled(
-    values: NDArray[np.float64],
-    out: Rows,
-    weights: Rows,
-    sizes: NDArray[np.float64],
-    *,
-    degree: int,
-    normalize: bool,
+    values: NDArray[np.float64], out: Rows, weights: Rows, sizes: NDArray[np.float64], *, degree: int, normalize: bool
 ) -> int:
     """Write double-precision invariants at their own scale or with norm 1; return how many of them vanish.
 
-    ``values`` (n, columns), overwritten, are products of ``degree`` coefficients whose ``sizes`` (n,) were taken out by
-    :func:`take_out_sizes`. ``out`` gets ``values * sizes ** degree``, or ``values / sqrt(sum w values^2)`` with
-    ``normalize``; rows whose norm is only rounding become zero.
+    ``values`` (n, columns), overwritten, are products of ``degree`` coefficients, without their ``sizes`` (n,). Rows
+    whose norm is only rounding become zero.
     """
     norms = np.sqrt(np.square(values) @ weights.astype(np.float64))
     vanishing = norms <= VANISHING

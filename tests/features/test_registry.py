@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.decomposition import PCA
-from sklearn.pipeline import make_pipeline, make_union
+from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from bispectral_ot import costs, literals
@@ -17,7 +17,6 @@ from bispectral_ot.features import (
     DEFAULT_FEATURES,
     FEATURES,
     CombinedBispectrum,
-    Pixels,
     RingBispectrum,
     as_transformer,
     choose_features,
@@ -107,8 +106,6 @@ def test_a_pipeline_reads_images_if_its_first_step_does_and_has_the_weights_of_i
     adapted = as_transformer(make_pipeline(FunctionTransformer(), RingBispectrum(n_angles=8))).fit(images)
     np.testing.assert_array_equal(adapted.feature_weights_, ring.feature_weights_)
     np.testing.assert_array_equal(adapted.transform(images), ring.transform(images))
-    union = as_transformer(make_union(RingBispectrum(n_angles=8), Pixels())).fit(images)
-    np.testing.assert_array_equal(union.transform(images)[:, : ring.n_features_out_], ring.transform(images))
 
 
 def test_unknown_names_get_suggestions() -> None:

@@ -54,7 +54,7 @@ class Encoder(BatchTransformer):
     size : int, optional
         Side to which images are resized, with their aspect ratio, on their own background; None to leave them.
     normalize : "imagenet", (mean, std) or None
-        Mean and standard deviation of the channels that are subtracted and divided by, after the range is 0 to 1.
+        Mean and standard deviation of the channels, in the range 0 to 1.
     channels : {3, 1}
         Channels of the input: grey images are repeated, colours averaged.
     layout : {"channels-last", "channels-first"}, optional
@@ -66,16 +66,11 @@ class Encoder(BatchTransformer):
     key : str, optional
         Name and version of a function, under which its rows are kept on disk. Modules and ONNX models are recognized by
         their content; rows of functions without a key are kept in memory only.
-    cache : bool
-        Whether rows are kept on disk.
 
     Attributes
     ----------
-    range_ : tuple of float
-        Range of the pixels that becomes 0 to 1: 0 and the first of 1, 255, 65535 that no pixel exceeds in ``fit``;
-        else the smallest and largest pixel.
-    n_encoded_ : int
-        Images that were given to the encoder since ``fit``; known ones are read from the cache.
+    range_ : Range of the pixels that becomes 0 to 1: 0 and the first of 1, 255, 65535 that no pixel exceeds in ``fit``.
+    n_encoded_ : Images that were given to the encoder since ``fit``; known ones are read from the cache.
 
     Examples
     --------
@@ -103,7 +98,6 @@ class Encoder(BatchTransformer):
         batch: int = 64,
         device: str | None = None,
         key: str | None = None,
-        cache: bool = True,
     ) -> None:
         self.encoder = encoder
         self.size = size
@@ -113,7 +107,6 @@ class Encoder(BatchTransformer):
         self.batch = batch
         self.device = device
         self.key = key
-        self.cache = cache
         self._memory: dict[bytes, Rows] = {}
         self._resolved: _Call | None = None
 
@@ -216,18 +209,18 @@ class Encoder(BatchTransformer):
     def _encoded(self, batch: Rows) -> Rows:
         """Rows of a prepared batch; those that are neither in memory nor on disk are computed."""
         keys = [hashlib.blake2b(self._digest.encode() + image.tobytes(), digest_size=16).digest() for image in batch]
-        on_disk = self.cache and (self._call.identity is not None or self.key is not None)
+        on_disk = self._call.identity is not None or self.key is not None
         with _encoding:
             missing = [key for key in dict.fromkeys(keys) if key not in self._memory]
             if missing and on_disk:
-                self._memory.update(load_rows(self._digest, missing))
+                self._memory.update(_load_rows(self._digest, missing))
                 missing = [key for key in missing if key not in self._memory]
             if missing:
                 found = self._called(batch[[keys.index(key) for key in missing]])
                 new = dict(zip(missing, found, strict=True))
                 self._memory.update(new)
                 if on_disk:
-                    save_rows(self._digest, repr(self), new)
+                    _save_rows(self._digest, repr(self), new)
             rows = np.stack([self._memory[key] for key in keys])
             most = max(len(batch), _MEMORY_BYTES // rows[:1].nbytes)
             for key in list(self._memory)[: max(0, len(self._memory) - most)]:  # the oldest
@@ -267,8 +260,7 @@ class Orbit(BatchTransformer):
         An :class:`Encoder`, or anything that it accepts.
     group : str
         ``"C4"`` and ``"D4"`` (with mirrors): quarter turns, exactly. ``"C8"``, ``"C16"``, ``"D8"``, ...: turns of the
-        largest disk inside the image by warping, on its background, exact for quarter turns. ``"shifts4"``: cyclic
-        shifts by quarters of the sides.
+        largest disk inside the image by warping. ``"shifts4"``: cyclic shifts by quarters of the sides.
     pool : {"mean", "max", "bispectrum"}
         How the signal becomes invariant; only the bispectrum keeps the signal up to translation.
 
@@ -287,7 +279,6 @@ class Orbit(BatchTransformer):
     default_metric = "sqeuclidean"
     _learned = ("encoder_", "scale_")
     encoder_: Encoder
-    scale_: float
 
     def __init__(self, encoder: Any, group: str = "C4", pool: str = "mean") -> None:
         self.encoder = encoder
@@ -300,8 +291,7 @@ class Orbit(BatchTransformer):
     @property
     def symmetry(self) -> str | None:
         """Symmetry of the group."""
-        names = {"C": "rotation", "D": "rotation-reflection", "s": "translation"}
-        return names.get(str(self.group)[:1])
+        return {"C": "rotation", "D": "rotation-reflection", "s": "translation"}.get(str(self.group)[:1])
 
     def _fit(self, rows: NDArray[Any]) -> None:
         check_choice("pool", self.pool, POOLS)
@@ -400,7 +390,7 @@ def _on_disk(images: NDArray[Any]) -> Rows:
 
 
 def as_encoder(encoder: Any) -> Encoder:
-    """An encoder as it is; a function, module or name as one with the usual options."""
+    """An :class:`Encoder` as it is, anything that it accepts as one with its defaults."""
     return encoder if isinstance(encoder, Encoder) else Encoder(encoder)
 
 
@@ -528,9 +518,7 @@ def _with_database(digest: str, action: Callable[[sqlite3.Connection], T], defau
         return default
 
 
-def load_rows(digest: str, keys: list[bytes]) -> dict[bytes, Rows]:
-    """Rows of an encoder that are known, by key."""
-
+def _load_rows(digest: str, keys: list[bytes]) -> dict[bytes, Rows]:
     def read(connection: sqlite3.Connection) -> dict[bytes, Rows]:
         query = "SELECT row FROM rows WHERE key = ?"
         entries = ((key, connection.execute(query, (key,)).fetchone()) for key in keys)
@@ -539,9 +527,7 @@ def load_rows(digest: str, keys: list[bytes]) -> dict[bytes, Rows]:
     return _with_database(digest, read, {})
 
 
-def save_rows(digest: str, name: str, rows: dict[bytes, Rows]) -> None:
-    """Add rows to those of an encoder."""
-
+def _save_rows(digest: str, name: str, rows: dict[bytes, Rows]) -> None:
     def write(connection: sqlite3.Connection) -> None:
         connection.execute("INSERT OR IGNORE INTO encoder VALUES (?)", (name,))
         entries = [(key, row.tobytes()) for key, row in rows.items()]

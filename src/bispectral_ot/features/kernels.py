@@ -307,14 +307,10 @@ def _pool(
 def pool_ladder(
     planes: Plane, steps: Index, n_responses: int, disk: Index, pairs: Index, triples: Index, out: Plane
 ) -> None:
-    """Responses of the fields of each image, and their pooled invariants.
+    """Means and spreads (n, 2, n_responses + 2 n_pairs + 2 n_triples) of the invariants of a ``Ladder``.
 
-    Parameters
-    ----------
-    planes : (n, n_planes, height + 2 margin, width + 2 margin), smoothed fields
-    steps, n_responses, pairs, triples : of the :class:`~bispectral_ot.features.local_bispectrum.Ladder`
-    disk : (2, height) first and last (exclusive) pixel of each row in the disk
-    out : (n, 2, n_responses + 2 n_pairs + 2 n_triples) means and spreads
+    ``planes`` (n, n_planes, height + 2 margin, width + 2 margin) are smoothed fields, ``disk`` (2, height) the first
+    and last (exclusive) pixel of each row in the disk.
     """
     n, _, height, width = planes.shape
     n_slots = len(steps)

@@ -53,9 +53,8 @@ class LocalBispectrum(BatchTransformer):
     - the edges: with the gradient ``m e^{ip}``, ``m^(1/2)`` times 1, ``e^{2ip}`` and ``e^{4ip}``, summed over channels.
       They have spin 0, 2, 4, which adds to the order. Magnitudes and pairs at levels 1 to L.
 
-    Magnitudes of pairs are raised to 1/2, those of the three factors of a triple to 1/4, 1/4, 1/2, which makes them as
-    steep as the fields. Histograms of the channels are added, with 16 bins that ``fit`` makes equally full. ``fit``
-    standardizes all columns.
+    Magnitudes of pairs are raised to 1/2, those of the three factors of a triple to 1/4, 1/4, 1/2. Histograms of the
+    channels are added, with 16 bins that ``fit`` makes equally full. ``fit`` standardizes all columns.
 
     Parameters
     ----------
@@ -68,10 +67,10 @@ class LocalBispectrum(BatchTransformer):
 
     Notes
     -----
-    Images whose shorter side exceeds 128 pixels are reduced to it; the coarsest filter is about an eighth of the image
-    wide. The background of a channel is its median on the largest circle inside the image; content fades out towards
-    it. ``index_map_`` has the fields kind (0 histogram, 1 magnitude, 2 pair, 3 triple), spread (0 mean, 1 standard
-    deviation), level, field, other (channels, then the edges of spin 0, 2, 4), i, j (orders, or bin) and part.
+    Images whose shorter side exceeds 128 pixels are reduced to it. The background of a channel is its median on the
+    largest circle inside the image; content fades out towards it. ``index_map_`` has the fields kind (0 histogram, 1
+    magnitude, 2 pair, 3 triple), spread (0 mean, 1 standard deviation), level, field, other (channels, then the edges
+    of spin 0, 2, 4), i, j (orders, or bin) and part.
 
     Examples
     --------
@@ -89,9 +88,6 @@ class LocalBispectrum(BatchTransformer):
     symmetry: str = symmetries[0]
 
     _learned = ("scale_", "bins_", "slopes_", "means_", "deviations_")
-    scale_: float
-    bins_: Rows
-    slopes_: Rows
     means_: Rows
     deviations_: Rows
 
@@ -252,14 +248,10 @@ def contrasts(n: int) -> Rows:
 class Ladder:
     """Responses of the fields of one level, each derived from another, and their products.
 
-    Attributes
-    ----------
-    steps : (n_slots, 4) of slot, source, other, sign, in the order of computation
-        With sign 0 a slot is the field with real plane ``source`` and imaginary plane ``other`` (-1: none); else it is
-        ``d/dx + i sign d/dy`` of the slot ``source``.
-    n_responses : slots before this one are pooled
-    orders : (n_responses,) and fields : (n_responses,), counted from the first field of the ladder
-    pairs, triples : (n, 2) and (n, 3) slots that are multiplied
+    ``steps`` (n_slots, 4) are slot, source, other, sign, in the order of computation: with sign 0 a slot is the field
+    with real plane ``source`` and imaginary plane ``other`` (-1: none); else it is ``d/dx + i sign d/dy`` of the slot
+    ``source``. The first ``n_responses`` slots are pooled; ``fields`` and ``orders`` (n_responses,) are theirs. The
+    slots ``pairs`` (n, 2) and ``triples`` (n, 3) are multiplied.
     """
 
     steps: Index

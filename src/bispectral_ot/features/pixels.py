@@ -12,18 +12,9 @@ from bispectral_ot.transformer import BatchTransformer, Columns, Rows, columns_t
 
 
 class Pixels(BatchTransformer):
-    """The pixels of each image as one float32 row, in the order of the array: no invariance.
+    """The pixels of each image, or any numbers, as one float32 row: no invariance.
 
-    Rows of any length are taken as they are. ``index_map_`` has the fields row, column, channel for images
-    and column for rows.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bispectral_ot.features import Pixels
-    >>> Pixels().fit_transform(np.arange(8).reshape(2, 2, 2))
-    array([[0., 1., 2., 3.],
-           [4., 5., 6., 7.]], dtype=float32)
+    ``index_map_`` has the fields row, column, channel for images and column for rows.
     """
 
     symmetries = ("none",)
@@ -48,18 +39,7 @@ class Pixels(BatchTransformer):
 
 
 class Vectors(Pixels):
-    """Vectors of a :class:`~bispectral_ot.Dataset` of that kind, such as embeddings of a network, as they are.
-
-    ``index_map_`` has the field column. Columns that are constant carry nothing, and ``fit`` warns of them.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bispectral_ot.features import Vectors
-    >>> Vectors().fit_transform(np.eye(2))
-    array([[1., 0.],
-           [0., 1.]], dtype=float32)
-    """
+    """Vectors of a :class:`~bispectral_ot.Dataset`, such as embeddings, as they are."""
 
     default_metric = "sqeuclidean"
     _accepts_images = False

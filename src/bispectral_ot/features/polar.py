@@ -39,22 +39,9 @@ class PolarSampler:
     - ``"bilinear"`` interpolates about the exact centre, row ``(height - 1) / 2`` and column ``(width - 1) / 2``: a
       quarter turn of the image shifts the samples exactly if 4 divides K.
     - ``"nearest"`` takes the pixel at column ``floor(width / 2 + r cos t)`` and row ``floor(height / 2 + r sin t)``,
-      as the paper's program does. Where a side is even, samples on the axes lie between two pixels, and rounding of
-      sine and cosine in double precision decides.
+      as the paper's program does.
 
-    Attributes
-    ----------
-    matrix : sparse array of shape (n_rings * n_angles, height * width), float32
-        Interpolation weights, times the weight of the ring.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bispectral_ot.features import PolarSampler
-    >>> grid = PolarSampler.build(5, 5, radii=np.array([1, 2]), n_angles=4)
-    >>> grid.sample(np.arange(25, dtype=np.float32)[None])  # right, below, left, above the centre
-    array([[[13., 17., 11.,  7.],
-            [14., 22., 10.,  2.]]], dtype=float32)
+    ``matrix`` (n_rings * n_angles, height * width) has interpolation weights, times the weight of the ring.
     """
 
     matrix: Any
@@ -113,9 +100,8 @@ class PolarFields:
     and pooled over a small neighbourhood, the strength of edges ``m^(1/2)`` and its products with ``cos`` and
     ``sin`` of ``2 (p - t)`` and ``4 (p - t)``: the angle between edges and the ray from the centre.
 
-    Large images are averaged over square cells about the centre first, of whole pixels, which turn with the image by
-    quarters. Everything outside the image is background: in each channel the median of the largest circle inside the
-    image, which is subtracted first.
+    Large images are averaged over square cells of whole pixels first. Everything outside the image is background: in
+    each channel the median of the largest circle inside the image, which is subtracted first.
 
     Attributes
     ----------
@@ -140,10 +126,7 @@ class PolarFields:
     def build(
         cls, size: tuple[int, int], cell: int, *, radii: NDArray[Any], spacing: float, n_angles: int, edges: bool
     ) -> Self:
-        """Tables for images of one size in pixels.
-
-        Other lengths are in cells of ``cell`` pixels; ``spacing`` is the resolution that is wanted along a ray.
-        """
+        """Tables for images of one size; other lengths are in cells, ``spacing`` is the resolution along a ray."""
         down, across = (cell_edges(each, cell) for each in size)
         height, width = len(down), len(across)
         variance = (1 - 1 / cell**2) / 12  # along an axis of the pixels of a cell, by which averaging widens a blur
@@ -281,8 +264,7 @@ class PolarSpectrum(SteerableTransformer):
     """The coefficients themselves, for distances that find the best rotation of each pair.
 
     They are *not* invariant: :class:`~bispectral_ot.costs.AlignedDistance` turns every pair of rows to its best fit.
-    Intensities and edges have unit norm each (before ``edge_weight``), and so has the whole row: neither brightness
-    nor contrast counts.
+    Intensities and edges have unit norm each (before ``edge_weight``), and so has the whole row.
 
     Parameters
     ----------
@@ -296,18 +278,6 @@ class PolarSpectrum(SteerableTransformer):
     ``index_map_`` has the fields frequency, part (0 real, 1 imaginary), field (channels, then five edge fields) and
     ring. Columns of frequency k > 0 stand for -k as well and are multiplied by ``sqrt(2)``, so that the
     Euclidean distance of two rows is that of the band-limited fields.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bispectral_ot.features import PolarSpectrum
-    >>> images = np.random.default_rng(0).random((2, 28, 28))
-    >>> spectrum = PolarSpectrum().fit(images)
-    >>> before, after = (
-    ...     spectrum.transform(each).reshape(2, 10, 2, -1) for each in (images, np.rot90(images, 2, axes=(1, 2)))
-    ... )
-    >>> np.allclose(after[:, 1::2], -before[:, 1::2], atol=1e-5)  # half a turn: e^{-i pi k} is -1 for odd k
-    True
     """
 
     metrics = ("l2", "sqeuclidean", "cosine")
@@ -336,10 +306,7 @@ class PolarSpectrum(SteerableTransformer):
 
 
 def cell_edges(size: int, cell: int) -> NDArray[np.float64]:
-    """Edges (n, 2) of the cells of ``cell`` pixels that cover a line of pixels, symmetric about its middle.
-
-    Those at the ends are cut off at the border of the image.
-    """
+    """Edges (n, 2) of the cells of ``cell`` pixels that cover a line of pixels, symmetric about its middle."""
     n_cells = math.ceil(size / cell)
     start = (size - n_cells * cell) / 2 + cell * np.arange(n_cells)
     return np.clip(np.stack([start, start + cell], axis=1), 0, size)
@@ -351,13 +318,6 @@ def area_means(
     """Means of images (n, height * width * channels), channels last, over cells: (n, channels, n_down, n_across).
 
     ``down`` (n_down, 2) and ``across`` (n_across, 2) are the edges of the cells in pixels.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bispectral_ot.features.polar import area_means, cell_edges
-    >>> area_means(np.array([[1, 2, 3, 4, 5, 6, 7, 8]]), cell_edges(2, 2), cell_edges(4, 2), 1)
-    array([[[[3.5, 5.5]]]])
     """
     if rows.dtype.name not in _COMPILED:
         rows = rows.astype(np.float64)

@@ -59,10 +59,9 @@ _SYMMETRY_OF_KIND = {
 
 
 class AdaptedTransformer(BatchTransformer):
-    """Features of a scikit-learn transformer, pipeline or union, of which a copy is fitted.
+    """Features of a scikit-learn transformer or pipeline, of which a copy is fitted.
 
-    Images are flattened unless its tags say that it reads them. Unknown properties get the usual values: no symmetry,
-    every metric, L1, weights of the last step of a pipeline.
+    Images are flattened unless its tags say that it reads them; columns have the weights of the last step.
     """
 
     block_rows = 2048
@@ -124,8 +123,6 @@ def _reads_images(transformer: Any) -> bool:
     """Whether the tags of a transformer say that it reads batches of images; most want rows."""
     if hasattr(transformer, "steps"):
         return _reads_images(transformer.steps[0][1])
-    if hasattr(transformer, "transformer_list"):
-        return any(_reads_images(part) for _, part in transformer.transformer_list)
     if not hasattr(transformer, "__sklearn_tags__"):
         return True
     tags = transformer.__sklearn_tags__()
@@ -134,15 +131,7 @@ def _reads_images(transformer: Any) -> bool:
 
 @dataclass(frozen=True)
 class FeatureSpec:
-    """Features and a metric that can be taken between them.
-
-    Attributes
-    ----------
-    transformer : not fitted yet
-    name : of the features, for reports
-    symmetry : of the features, as far as it is known
-    metric : of the distances
-    """
+    """Features, not fitted yet, their name for reports, their symmetry where it is known, and a metric between them."""
 
     transformer: BatchTransformer
     name: str
@@ -163,11 +152,9 @@ def choose_features(
     Parameters
     ----------
     features : str, transformer or None
-        Name in ``FEATURES``, names joined by ``+``, object with ``fit`` and ``transform``, encoder, or None for the
-        default of the symmetry.
+        Name in ``FEATURES``, names joined by ``+``, transformer, encoder, or None for the default of the symmetry.
     symmetry : str, ImageGroup or None
         Transformations that should not count; None for the symmetry of the features, or of the kind of the datasets.
-        Features of another symmetry are taken as they are, with a :class:`DataWarning`.
     metric : str or None
         Metric; None for the one that suits the features.
     kind : str
@@ -179,8 +166,6 @@ def choose_features(
     --------
     >>> choose_features(symmetry="d4").transformer
     D4Bispectrum()
-    >>> choose_features("best-rotation", symmetry="rotation-reflection").symmetry
-    'rotation-reflection'
     >>> choose_features().metric
     'sqeuclidean'
     """
@@ -250,17 +235,7 @@ def _named(name: str, symmetry: str | None, intensity: str | None) -> BatchTrans
 
 
 def as_transformer(features: Any) -> BatchTransformer:
-    """Features as they are, functions as encoders, and transformers of scikit-learn adapted.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sklearn.decomposition import PCA
-    >>> from bispectral_ot.features import as_transformer
-    >>> features = as_transformer(PCA(2)).fit(np.random.default_rng(0).random((9, 4, 4)))
-    >>> features.n_features_out_, features.default_metric, features.symmetry
-    (2, 'l1', None)
-    """
+    """Features as they are, functions as encoders, and transformers of scikit-learn adapted."""
     if isinstance(features, BatchTransformer):
         return features
     has_methods = hasattr(features, "fit") and hasattr(features, "transform")

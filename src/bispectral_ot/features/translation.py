@@ -10,30 +10,27 @@ from numpy.typing import NDArray
 
 from bispectral_ot.checks import check_integer
 from bispectral_ot.features.kernels import multiply, normalize_rows
-from bispectral_ot.groups.orbits import TripleOrbits, triple_orbits
+from bispectral_ot.groups.orbits import triple_orbits
 from bispectral_ot.transformer import BatchTransformer, Columns, Rows, columns_table, scaled_channels, take_out_sizes
 
 
 class TranslationBispectrum(BatchTransformer):
     """The bispectrum on Z/height x Z/width: invariant to cyclic shifts of the image.
 
-    ``B[k1, k2] = F[k1] F[k2] conj(F[k1 + k2])`` with F the 2-D DFT, for all pairs of frequencies for which
-    k1, k2 and k1 + k2 are within the band ``|k|_inf <= band_limit``: the bispectrum of the low-passed image.
-    One entry per symmetry orbit is kept, and ``feature_weights_`` holds the orbit sizes. The whole of a
-    channel is divided by its L2 norm; real and imaginary parts become real columns.
+    ``B[k1, k2] = F[k1] F[k2] conj(F[k1 + k2])`` with F the 2-D DFT, for all frequencies within the band
+    ``|k|_inf <= band_limit``. One entry per symmetry orbit is kept, with the orbit sizes as ``feature_weights_``; the
+    whole of a channel is divided by its L2 norm.
 
     Parameters
     ----------
     band_limit : int
-        Highest frequency, in periods per image side. The number of columns grows with its fourth power and
-        does not depend on the size of an image that is large enough: 1,393 for the default 5, from which on
-        nearest neighbours of shifted MNIST and Fashion-MNIST images hardly improve.
+        Highest frequency, in periods per image side. The number of columns grows with its fourth power: 1,393 for 5.
 
     Notes
     -----
-    ``index_map_`` has the fields channel, row_1, column_1, row_2, column_2 (the signed frequencies k1 and k2)
-    and part (0 real, 1 imaginary). A shift is cyclic: what leaves on one side comes back on the other, so
-    content that moves needs a border of plain background.
+    A shift is cyclic: what leaves on one side comes back on the other, so content that moves needs a border of plain
+    background. ``index_map_`` has the fields channel, row_1, column_1, row_2, column_2 (the signed frequencies k1 and
+    k2) and part (0 real, 1 imaginary).
 
     Examples
     --------
@@ -47,8 +44,6 @@ class TranslationBispectrum(BatchTransformer):
     """
 
     symmetries = ("translation",)
-    orbits_: TripleOrbits
-    band_: tuple[NDArray[np.int64], NDArray[np.int64]]
 
     def __init__(self, *, band_limit: int = 5) -> None:
         self.band_limit = band_limit
