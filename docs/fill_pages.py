@@ -36,7 +36,7 @@ Cell = dict[str, Any]
 # A selection of figures; the studies draw all of them in minutes.
 KEPT = {
     "reproduction": ("results.json", "*.md", "figures/confusion-mnist-rotated-*-l1.png"),
-    "letters": ("results.json", "*.md"),
+    "letters": ("results.json", "table1.md"),
     "coupled": ("results.json",),
     "ablation-kmnist": ("radius.json", "radius.md"),
     "ablation": ("*.json", "*.md"),
@@ -48,7 +48,7 @@ KEPT = {
     "compare-two": ("*.json", "*.md"),
     "labels": ("results.json", "run.json", "*.md"),
     "poses": (
-        *("results.json", "run.json", "*.md"),
+        *("results.json", "run.json", "table.md", "certainty.md", "voters.md", "images.md"),
         *("figures/upright-fashion-mnist.png", "figures/upright-silhouettes.png"),
         "figures/ambiguous-mnist.png",
     ),

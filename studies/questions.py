@@ -254,16 +254,16 @@ QUESTIONS = {
         f"{_HOW} weight r^w of ring r", "w", _varying("radial_weight", 0.0, 0.5, 1.0, 1.5, 2.0, 3.0), pivot
     ),
     "reg": Question(
-        f"{_HOW} regularisation", "reg", _solving("reg", 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001), details
+        f"{_HOW} regularization", "reg", _solving("reg", 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001), details
     ),
     "tol": Question(f"{_HOW} tolerance", "tol", _solving("tol", 5e-3, 1e-3, 1e-4, 1e-6), details),
     "seeds": Question("How accuracy varies with the seed", "metric", _seeds, spread),
-    "choices": Question("What each of the paper's choices does", "choices", _choices, pivot),
+    "choices": Question("Effect of the choices of the paper", "choices", _choices, pivot),
     "invariants": Question(
-        "Power spectrum against bispectrum on the same rings", "features, setting", _invariants, pivot
+        "Power spectrum and bispectrum on the same rings", "features, setting", _invariants, pivot
     ),
     "radius": Question(f"{_HOW} radius (1: the largest disk inside the image)", "radius", _radii, pivot),
     "floor": Question("Cost of invariance: sources rotated, and nothing rotated (baseline)", "features", _floor, pivot),
-    "solvers": Question("Exact transport against entropic", "transport", _solvers, details),
-    "rules": Question("The class-mass rule against the single best match", "features, metric", _rules, rules),
+    "solvers": Question("Exact and entropic transport", "transport", _solvers, details),
+    "rules": Question("Class with the most mass against the class of the best match", "features, metric", _rules, rules),
 }

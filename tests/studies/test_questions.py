@@ -34,7 +34,7 @@ def test_answers_become_tables_and_are_not_computed_twice(tmp_path: Path) -> Non
     assert all(exact["transport_cost"] < cell["transport_cost"] for cell in entropic)
     assert exact["accuracy"] == exact["best_match_accuracy"]
     table = (tmp_path / "reg.md").read_text().splitlines()
-    assert table[0].startswith("How accuracy depends on the regularisation (digits, 100 images a side")
+    assert table[0].startswith("How accuracy depends on the regularization (digits, 100 images a side")
     assert len(table) == 2 + 2 + 7
     assert len(json.loads((tmp_path / "solvers.json").read_text())["cells"]) == 5
     # reg 0.01 and tol 1e-4 are the defaults: one of the four tolerances is known already
