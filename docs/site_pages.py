@@ -95,6 +95,9 @@ def write_reference(stub: Path, page: Path) -> None:
         if room in FURTHER:
             lines += [*_summary([f"bispectral_ot.{name}" for name in FURTHER[room]])]
     _write(page, lines)
+    for stale in (page.parent / "api").glob("*.rst"):
+        if f"   ~{stale.stem}" not in lines:
+            stale.unlink()
 
 
 def _summary(names: list[str]) -> list[str]:
