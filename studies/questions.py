@@ -265,5 +265,5 @@ QUESTIONS = {
     "radius": Question(f"{_HOW} radius (1: the largest disk inside the image)", "radius", _radii, pivot),
     "floor": Question("Cost of invariance: sources rotated, and nothing rotated (baseline)", "features", _floor, pivot),
     "solvers": Question("Exact and entropic transport", "transport", _solvers, details),
-    "rules": Question("Class with the most mass against the class of the best match", "features, metric", _rules, rules),
+    "rules": Question("Class with the most mass, and class of the best match", "features, metric", _rules, rules),
 }
