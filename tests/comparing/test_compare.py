@@ -66,19 +66,9 @@ def test_bounds_hold_for_solves_that_stop_early():
             assert -1e-9 <= best.value - found.value <= found.error + 1e-12
 
 
-def test_pooled_divergences_are_those_of_single_solves():
-    transport = Divergence(reg=0.1)
-    x, y = points(40, 0), points(40, 1, shift=0.5)
-    both = np.concatenate([x, y])
-    costs = ((both[:, None] - both) ** 2).sum(axis=2)
-    scale = float(costs.max())
-    weights = np.where(np.arange(80) < 40, 1 / 40, 0.0)[:, None]
-    pooled = transport.pool(costs, scale=scale).divergences(weights, weights[::-1])
-    single = [Cost(one, other, "sqeuclidean", scale=scale) for one, other in ((x, x), (x, y), (y, y))]
-    assert pooled[0] == pytest.approx(divergence(transport, single), rel=1e-5)
-
-
 def test_matrices_are_symmetric_with_a_zero_diagonal(comparison):
+    assert comparison.to_frame().target.tolist() == ["second", "noise", "noise"]
+    assert "noise" in str(comparison)
     assert comparison.names == ("first", "second", "noise")
     for matrix in (comparison.distances, comparison.errors, comparison.references):
         np.testing.assert_array_equal(matrix, matrix.T)
@@ -94,8 +84,7 @@ def test_another_population_is_far_and_the_same_is_near(comparison):
     assert 0.8 < same.ratio < 1.25
     assert same.p_value > 0.05
     assert other.p_value == 1 / 40
-    low, high = other.interval
-    assert low < other.distance < high
+    assert other.low < other.distance < other.high
 
 
 def test_copies_and_permutations_are_at_zero(halves):
@@ -117,13 +106,6 @@ def test_contributions_sum_to_the_distance(comparison):
     assert (top.counterparts < 150).all()
 
 
-def test_an_image_that_does_not_belong_contributes_most(halves, others):
-    images = halves[1].images.copy()
-    images[7] = others[0]
-    found = bot.compare({"clean": halves[0], "one is noise": images}).pairs[0]
-    assert found.target_top.indices[0] == 7
-
-
 def test_class_contributions_sum_to_the_distance(halves):
     sevens = halves[1].labels == 7
     found = bot.compare({"all": halves[0], "no sevens": halves[1].select(~sevens)})
@@ -142,11 +124,8 @@ def test_finished_parts_are_reused_whatever_the_order_and_names(halves, others, 
     for one, other in (("first", "second"), ("first", "noise"), ("second", "noise")):
         names = {"first": "a", "second": "b", "noise": "c"}
         expected, found = once.pair(one, other), again.pair(names[one], names[other])
-        assert (found.distance, found.p_value, found.interval) == (
-            expected.distance,
-            expected.p_value,
-            expected.interval,
-        )
+        for name in ("distance", "p_value", "low", "high"):
+            assert getattr(found, name) == getattr(expected, name)
     flipped, plain = again.pair("a", "b"), once.pair("first", "second")
     assert (flipped.source, flipped.target) == ("b", "a")
     np.testing.assert_array_equal(flipped.source_contributions, plain.target_contributions)
@@ -188,18 +167,6 @@ def test_labels_separate_what_images_do_not(halves):
     np.testing.assert_array_equal(again.distances[::-1, ::-1], with_labels.distances)
     tests = [bot.compare(sets, permutations=19, labels=labels).p_values for labels in (False, True)]
     np.testing.assert_array_equal(*tests)  # labels say nothing of the set in a test
-
-
-def test_tables_and_files(comparison, tmp_path):
-    rows = comparison.table()
-    assert [row["target"] for row in rows] == ["second", "noise", "noise"]
-    comparison.to_csv(tmp_path / "distances.csv")
-    lines = (tmp_path / "distances.csv").read_text().splitlines()
-    assert lines[0] == "source,target,distance,error,reference,ratio,p_value,low,high"
-    assert float(lines[1].split(",")[2]) == rows[0]["distance"]
-    assert "noise" in str(comparison)
-    pandas = pytest.importorskip("pandas")
-    assert isinstance(comparison.to_frame(), pandas.DataFrame)
 
 
 @pytest.mark.parametrize(

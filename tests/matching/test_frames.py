@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 import bispectral_ot as bot
-from bispectral_ot.features.frame_choice import Evidence, choose, evidence
+from bispectral_ot.features.frame_choice import Evidence, choose
 
 
 def coin(random: np.random.Generator, kind: int, side: int = 48) -> Image.Image:
@@ -77,21 +77,6 @@ def test_auto_undoes_an_enlarged_canvas_and_says_so(folders):
 def test_frames_that_cannot_be(folders, options, message):
     with pytest.raises(bot.InputError, match=message):
         quiet_match(folders / "turned", folders / "target", **options)
-
-
-def test_evidence_of_one_distribution_and_of_two():
-    random = np.random.default_rng(0)
-    rows = random.normal(size=(120, 5))
-
-    def between(points):
-        return np.sqrt(((points[:, None] - points) ** 2).sum(axis=2))
-
-    same = evidence(between(rows), 60, np.repeat([0, 1], 30))
-    assert abs(same.divergence) < 3 * same.null
-    assert same.nearest.mean() == pytest.approx(0, abs=0.2)
-    rows[:60] += 1
-    assert evidence(between(rows), 60).divergence > 0.1
-    assert np.isnan(evidence(between(rows), 60).recognised)
 
 
 def test_choice_by_evidence():

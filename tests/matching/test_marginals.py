@@ -191,14 +191,3 @@ def test_a_set_of_another_kind_is_warned_of(halves, same):
         match = bot.match(strangers, halves[1])
     assert match.settings["outlier_fraction"] > 0.5
     assert same.settings["outlier_fraction"] < 0.4  # turned images of 8 x 8 pixels are blurred
-
-
-def test_labels_to_check_are_wrong_more_often(same):
-    table, check = same.labels(), same.to_check(0.99)
-    wrong = table.label.to_numpy() != same.source_labels
-    assert wrong[check].mean() > 3 * np.delete(wrong, check).mean()
-    assert (np.diff(table.probability[check]) >= 0).all()
-    assert (table.runner_up != table.label).all()
-    assert (table.runner_up_probability <= table.probability).all()
-    assert table.outlier_score.between(0, 1).all()
-    np.testing.assert_allclose(table.nearest_distance, same.coupling.cost.block(0, 600).min(axis=1), rtol=1e-6)

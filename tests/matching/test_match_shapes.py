@@ -59,11 +59,3 @@ def test_volumes_of_different_sizes_are_matched():
     assert match.distance == pytest.approx(0, abs=1e-4)
     array = bot.match(turned, target, symmetry="so3-shapes")
     np.testing.assert_array_equal(array.top_matches(1).indices[:, 0], [0, 1, 2])
-
-
-def test_kinds_do_not_mix(sides):
-    volumes = bot.Dataset(np.ones((2, 6, 6, 6)), kind="volumes")
-    with pytest.raises(bot.InputError, match="has clouds but 'images' has volumes"):
-        bot.match(sides[0], volumes)
-    with pytest.raises(bot.InputError, match=r"dataset 'target': clouds must have shape \(n, points, 3\)"):
-        bot.match(sides[0], np.zeros((2, 8, 8)))

@@ -35,12 +35,3 @@ def test_power_spectrum_formula() -> None:
                 )
         norms = np.sqrt(features**2 @ transformer.feature_weights_)
         np.testing.assert_allclose(norms, np.sqrt(2), rtol=1e-6)  # one unit norm a channel
-
-
-def test_the_ring_power_spectrum_has_no_turns_and_no_mirrors() -> None:
-    images = random_images(3, 12, 12)
-    transformer = RingPowerSpectrum().fit(images)
-    features = transformer.transform(images)
-    for same in (np.rot90(images, axes=(1, 2)), images[:, :, ::-1]):
-        np.testing.assert_allclose(transformer.transform(same), features, atol=2e-6)
-    assert transformer.symmetry == "rotation-reflection"

@@ -36,24 +36,6 @@ def test_the_paper_normalizes_first_and_leaves_corners_at_zero() -> None:
     np.testing.assert_array_equal(Preset(per_class=20).halves(DIGITS, "baseline")[0].images, upright.images)
 
 
-def test_clean_is_the_same_as_turning_before_normalizing() -> None:
-    a, _ = Preset(per_class=20).cleaned().halves(DIGITS, "rotated")
-    raw, _ = bot.split_halves(DIGITS, seed=0, per_class=20)
-    turned = bot.rotate_randomly(raw, seed=0, fill="background").images
-    np.testing.assert_allclose(a.images, (turned - DIGITS.images.mean()) / DIGITS.images.std(), atol=1e-4)
-
-
-def test_defaults_are_the_papers_and_wrong_choices_are_refused() -> None:
-    parameters = Preset().transformer("ring-bispectrum").get_params()
-    assert (parameters["n_angles"], parameters["n_rings"]) == (40, None)
-    assert (parameters["radial_weight"], parameters["sampling"]) == (1.0, "nearest")
-    cleaned = Preset(n_angles=16).cleaned().transformer("ring-power").get_params()
-    assert (cleaned["n_angles"], cleaned["sampling"]) == (16, "bilinear")
-    for choices in ({"reg": 0.0}, {"tol": -1.0}, {"fill": "white"}):
-        with pytest.raises(InputError):
-            Preset(**choices)  # type: ignore[arg-type]
-
-
 def test_a_cell_has_everything_that_was_promised(tmp_path: Path) -> None:
     run(tmp_path, features=["pixels", "ring-bispectrum"], metrics=["l2"], settings=["rotated", "baseline"])
     cells = json.loads((tmp_path / "results.json").read_text())["cells"]
@@ -86,11 +68,6 @@ def test_a_cell_is_what_the_parts_give(tmp_path: Path) -> None:
     assert cell["accuracy"] == expected.accuracy
     assert cell["confusion"] == expected.confusion.tolist()
     assert cell["transport_cost"] == pytest.approx(match.distance, rel=1e-6)
-
-
-def test_unit_vectors_make_squared_distance_and_cosine_agree(tmp_path: Path) -> None:
-    squared, cosine = run(tmp_path, metrics=["sqeuclidean", "cosine"])
-    assert squared["confusion"] == cosine["confusion"]
 
 
 def test_an_interrupted_run_is_resumed_and_a_damaged_cell_is_computed_again(
@@ -163,23 +140,6 @@ def test_wrong_names_are_refused_before_any_work(tmp_path: Path, options: dict[s
     with pytest.raises(InputError, match=message):
         run(tmp_path / "out", **options)
     assert not (tmp_path / "out").exists()
-
-
-def test_coupled_features_whole_reduced_and_aligned(tmp_path: Path) -> None:
-    metrics = ["sqeuclidean"]
-    cells = run(tmp_path, features=["global-bispectrum", "best-rotation"], metrics=metrics)
-    found = {cell["features"]: cell for cell in cells}
-    cells = run(tmp_path, features=["global-bispectrum"], metrics=metrics, preset=Preset(per_class=5, pca=20))
-    found |= {cell["features"]: cell for cell in cells}
-    a, b = SMALL.halves(DIGITS, "rotated")
-    for name, options in (
-        ("global-bispectrum", {"features": "global-bispectrum"}),
-        ("global-bispectrum, PCA 20", {"features": "global-bispectrum", "pca": 20}),
-        ("best-rotation", {"features": "best-rotation"}),
-    ):
-        match = bot.match(a, bot.Dataset(b.images), normalize=False, **options, marginals="balanced")
-        assert found[name]["transport_cost"] == pytest.approx(match.distance, rel=1e-4)
-        assert found[name]["kept_variance"] == pytest.approx(match.settings.get("kept_variance"))
 
 
 def test_the_checksum_sees_images_and_labels() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from studies.__main__ import STUDIES, main, parser
+from studies.__main__ import main, parser
 
 
 def test_class_preservation_from_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -46,21 +46,8 @@ def test_options_are_the_parameters_of_the_functions() -> None:
     assert (given.sizes, given.regs) == ([10, 20], [0.1])
 
 
-@pytest.mark.parametrize("study", STUDIES)
-def test_every_option_is_explained(study: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit, match="0"):
-        main([study, "--help"])
-    assert "--out" in capsys.readouterr().out
-
-
 def test_wrong_words_and_wrong_values_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="2"):
         main(["geometry", "--out", str(tmp_path / "run"), "--per-class", "one"])
     assert main(["geometry", "--out", str(tmp_path / "run"), "--dataset", "digits", "--metric", "l3"]) == 2
     assert "unknown metric 'l3'" in capsys.readouterr().err
-
-
-def test_too_few_images_of_a_class_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["class-preservation", "--datasets", "digits", "--features", "pixels", "--metrics", "l1"]
-    assert main([*words, "--settings", "baseline", "--out", str(tmp_path / "run"), "--per-class", "88"]) == 0
-    assert "'digits' has 174 of class '8', 87 for each half" in " ".join(capsys.readouterr().err.split())

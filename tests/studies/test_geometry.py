@@ -8,7 +8,6 @@ import pytest
 from sklearn.metrics import pairwise_distances as sklearn_distances
 
 import bispectral_ot as bot
-from bispectral_ot.errors import InputError
 from studies.geometry import angle_means, class_means, pairwise_distances, run_distances, run_geometry, turned_images
 from studies.preset import Preset
 
@@ -21,21 +20,6 @@ def test_every_image_is_turned_by_all_multiples() -> None:
     for quarter in range(4):
         expected = np.rot90(turned.images[:, :, 0], quarter, axes=(2, 3))
         np.testing.assert_allclose(turned.images[:, :, quarter], expected, atol=1e-5)
-
-
-def test_clean_corners_are_background() -> None:
-    preset = Preset(seed=8)
-    black = float(bot.normalize(DIGITS).images.min())
-    paper = turned_images(DIGITS, per_class=1, step=45.0, preset=preset)
-    clean = turned_images(DIGITS, per_class=1, step=45.0, preset=preset.cleaned())
-    assert np.all(paper.images[:, :, 1, 0, 0] == 0.0)
-    np.testing.assert_allclose(clean.images[:, :, 1, 0, 0], black, atol=1e-6)
-
-
-@pytest.mark.parametrize(("per_class", "step"), [(1, 7.0), (1, 0.0), (0, 90.0), (1000, 90.0)])
-def test_impossible_turns_are_refused(per_class: int, step: float) -> None:
-    with pytest.raises(InputError):
-        turned_images(DIGITS, per_class=per_class, step=step, preset=Preset())
 
 
 def test_pairwise_distances_of_pixels() -> None:

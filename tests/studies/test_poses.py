@@ -10,7 +10,7 @@ import pytest
 from bispectral_ot.datasets import rotate
 from bispectral_ot.poses.motions import wrapped
 from studies.pose_baselines import by_axes, by_phase_correlation, principal_axes
-from studies.poses import METHODS, figures_of, run_poses
+from studies.poses import METHODS, run_poses
 
 
 def arrows(n):
@@ -39,11 +39,6 @@ def test_baselines_find_turns_of_one_shape(method):
         pytest.importorskip("skimage")
         found = by_phase_correlation(turned, upright, np.zeros(6), np.zeros(2))
     np.testing.assert_allclose(wrapped(found + ANGLES), 0, atol=2)
-
-
-def test_figures_count_what_they_say():
-    figures = figures_of(np.array([1.0, 4.0, 10.0, 20.0, 170.0]))
-    assert figures == {"median": 10.0, "within_5": 0.4, "within_15": 0.6, "within_30": 0.8, "upside_down": 0.2}
 
 
 def test_the_study_measures_all_methods_and_writes_its_tables(tmp_path):

@@ -43,22 +43,6 @@ def test_answers_become_tables_and_are_not_computed_twice(tmp_path: Path) -> Non
     assert len(list((tmp_path / "cells").iterdir())) == before + 3
 
 
-def test_seeds_are_told_with_mean_and_spread(tmp_path: Path) -> None:
-    answers = run_ablation(tmp_path, "digits", questions=["seeds"], preset=Preset(per_class=4))["seeds"]
-    values = [answer.cell["accuracy"] for answer in answers if answer.variant.row == "L1"]
-    assert len(values) == 5
-    row = next(line for line in (tmp_path / "seeds.md").read_text().splitlines() if line.startswith("| L1 "))
-    assert row.split("|")[2].strip() == f"{sum(values) / 5:.4f}"
-    assert row.split("|")[4].strip() == f"{min(values):.4f}"
-
-
-def test_every_variant_of_a_question_is_another_experiment(tmp_path: Path) -> None:
-    floor = run_ablation(tmp_path, "digits", questions=["floor"], preset=SMALL)["floor"]
-    accuracies = {(a.variant.row, a.variant.column): a.cell["accuracy"] for a in floor}
-    assert accuracies["pixels", "baseline"] > accuracies["pixels", "rotated"]
-    assert accuracies["best-rotation", "rotated"] > accuracies["pixels", "rotated"]
-
-
 def test_unknown_questions_and_exact_transport_beyond_the_budget_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="unknown questions 'why'"):
         run_ablation(tmp_path, "digits", questions=["why"])

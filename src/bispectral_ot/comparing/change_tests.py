@@ -72,11 +72,8 @@ _SENTENCES = {
 class Verdict:
     """Decision of a set of tests.
 
-    Attributes
-    ----------
-    kind : ``"same"``, ``"explained"``, ``"changed"`` or ``"undecided"``
-    changes : those that explain the difference; alternatives where the data do not decide between them
-    reason : of an undecided verdict: ``"correction"``, ``"several"`` or ``"conflict"``
+    ``kind`` is ``"same"``, ``"explained"`` (by ``changes``), ``"changed"`` or ``"undecided"`` (``reason``:
+    ``"correction"`` for the number of tests, ``"several"`` changes, ``"conflict"`` of tests).
     """
 
     kind: str
@@ -90,10 +87,8 @@ class SymmetryTests:
 
     Attributes
     ----------
-    source, target : names of the sets
     p_values : of the tests up to each change; ``"class proportions"`` compares samples with equal proportions of
         classes, ``"classes"`` the proportions themselves, where both sets have labels
-    level : significance level
     left_out : changes that could not be tested, and why
     """
 
@@ -352,9 +347,7 @@ def _check_sets(sets: Sequence[Dataset]) -> None:
     for each in sets:
         check_flat(each, "symmetry tests")
         if len(each) < FEWEST:
-            raise InputError(
-                f"{each.name!r} has {len(each)} images; symmetry tests need {FEWEST} of each set at least."
-            )
+            raise InputError(f"{each.name!r} has {len(each)} images; symmetry tests need {FEWEST} at least.")
     sizes = [(*each.images.shape[1:], 1)[:3] for each in sets]
     if sizes[0] != sizes[1]:
         raise InputError(f"symmetry tests need images of one size, but these are {sizes[0]} and {sizes[1]}.")

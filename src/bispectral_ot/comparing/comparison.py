@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from pandas import DataFrame
 
 from bispectral_ot import drawing
 from bispectral_ot.comparing.change_tests import SymmetryTests
 from bispectral_ot.comparing.divergence import SamplingBias
 from bispectral_ot.comparing.ground_cost import ClassDistances
 from bispectral_ot.errors import InputError
-from bispectral_ot.files import write_csv
 from bispectral_ot.options import CompareOptions
 
 if TYPE_CHECKING:
@@ -78,11 +77,6 @@ class Pair:
         return self.distance / self.reference if self.reference > 0 else float("nan")
 
     @property
-    def interval(self) -> tuple[float, float] | None:
-        """Interval of the bootstrap; None without one."""
-        return None if self.low is None or self.high is None else (self.low, self.high)
-
-    @property
     def source_top(self) -> Contributors:
         """Sources that contribute most, with their best counterparts."""
         at = largest(self.source_contributions)
@@ -120,10 +114,7 @@ class Comparison:
     --------
     >>> import bispectral_ot as bot
     >>> first, second = bot.split_halves(bot.load("digits"), per_class=20)
-    >>> upside_down = first.images[:, ::-1, ::-1]
-    >>> comparison = bot.compare({"first": first, "second": second, "upside down": upside_down})
-    >>> comparison.distances.shape
-    (3, 3)
+    >>> comparison = bot.compare({"first": first, "second": second, "upside down": first.images[:, ::-1, ::-1]})
     >>> bool(abs(comparison.pair("first", "upside down").distance) < 0.01)
     True
     """
@@ -210,15 +201,9 @@ class Comparison:
         """Row for each pair: names and the figures of :data:`COLUMNS`; None where there is none."""
         return [{name: getattr(pair, name) for name in COLUMNS} for pair in self.pairs]
 
-    def to_frame(self) -> Any:
+    def to_frame(self) -> DataFrame:
         """Table as a pandas DataFrame."""
-        import pandas
-
-        return pandas.DataFrame(self.table(), columns=list(COLUMNS))
-
-    def to_csv(self, path: str | Path) -> None:
-        """Write the table as a CSV file."""
-        write_csv(path, COLUMNS, [["" if cell is None else cell for cell in row.values()] for row in self.table()])
+        return DataFrame(self.table(), columns=list(COLUMNS))
 
     def _matrix(self, name: str) -> Vector:
         """Symmetric matrix (N, N) of a figure of all pairs; NaN for None."""

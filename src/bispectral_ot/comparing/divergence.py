@@ -25,14 +25,7 @@ _SPLITS = 8
 
 @dataclass(frozen=True)
 class Potentials:
-    """Potentials of a transport problem with uniform weights.
-
-    Attributes
-    ----------
-    source, target : f (n,) and g (m,) in the units of the cost; most mass of i goes where g_j - C_ij is largest
-    error : bound on the error of ``value``
-    converged : whether the tolerance was met
-    """
+    """Potentials f (n,) and g (m,) of a problem with uniform weights; ``error`` bounds the error of ``value``."""
 
     source: Vector
     target: Vector
@@ -47,13 +40,7 @@ class Potentials:
 
 @dataclass(frozen=True, kw_only=True)
 class Divergence:
-    """Divergence ``OT(p, q) - OT(p, p) / 2 - OT(q, q) / 2`` between sets of uniform weights.
-
-    Attributes
-    ----------
-    reg : regularisation relative to the scale of the cost
-    tol : tolerance on the marginal error
-    """
+    """Divergence ``OT(p, q) - OT(p, p) / 2 - OT(q, q) / 2`` ; ``reg`` is relative to the scale of the cost."""
 
     reg: float
     tol: float = 1e-6
@@ -85,18 +72,13 @@ class Divergence:
 
 @dataclass(frozen=True)
 class SamplingBias:
-    """Sampling bias: two samples of n and m images of a population are at ``part(n) + part(m)`` on average.
-
-    Attributes
-    ----------
-    constant, offset : ``part(n) = constant / (n + offset)``
-    """
+    """Sampling bias: two samples of n and m images of a population are at ``part(n) + part(m)`` on average."""
 
     constant: float
     offset: float
 
     def part(self, size: int) -> float:
-        """Bias of one side."""
+        """Bias of one side, ``constant / (size + offset)``."""
         return self.constant / (size + self.offset)
 
 
@@ -116,11 +98,7 @@ def sampling_bias(pool: BatchedSinkhorn, size: int, random: Random) -> SamplingB
 
 
 def permutation_test(
-    costs: NDArray[np.floating],
-    pool: BatchedSinkhorn,
-    sizes: tuple[int, int],
-    permutations: int,
-    random: Random,
+    costs: NDArray[np.floating], pool: BatchedSinkhorn, sizes: tuple[int, int], permutations: int, random: Random
 ) -> float:
     """P-value of an exact permutation test between two sets of images, given by their costs (N, N) and divergences.
 

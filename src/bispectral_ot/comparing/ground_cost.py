@@ -49,7 +49,7 @@ class GroundCost:
     """Costs between the sets of a feature space, all relative to one scale.
 
     The scale is the largest cost between two images of one set, but for the uppermost 1 %, of the set in which it is
-    largest. It depends neither on a pair nor on the order of the sets, nor on how far the sets are from each other.
+    largest: it does not depend on how far the sets are from each other.
     """
 
     def __init__(
@@ -98,13 +98,7 @@ def cost_scale(costs: NDArray[np.floating]) -> float:
 
 @dataclass(frozen=True)
 class ClassDistances:
-    """Divergences between all classes of all sets, less the sampling bias: 0 on average for samples of one class.
-
-    Attributes
-    ----------
-    matrix : (c, c) in the units of the cost; symmetric, 0 on the diagonal
-    names : (c,) pairs of set and class
-    """
+    """Divergences (c, c) between all classes of all sets, less the sampling bias; ``names``: sets and classes."""
 
     matrix: NDArray[np.float64]
     names: tuple[tuple[str, str], ...]

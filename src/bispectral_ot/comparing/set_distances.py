@@ -90,20 +90,17 @@ def compare(
     labels
         Add the distance between the classes of two images to their cost; class names need not agree.
     permutations, bootstrap
-        Number of permutations of a test (199 recommended; without labels) and of bootstrap samples for an interval of
-        each distance; 0 for none.
+        Number of permutations of a test (199 recommended; without labels) and of bootstrap samples; 0 for none.
     symmetry_tests
         Test which changes explain the difference of each pair; see :func:`~bispectral_ot.comparing.symmetry_tests`.
     level, test_images, seed
         Significance level; maximum number of images per set, drawn at random, in tests and intervals; random seed.
     reg
         Regularisation relative to :attr:`Comparison.scale`.
-    working_memory
-        Memory budget for all features and one cost.
     store
         Folder in which finished parts are kept under a hash of pixels, labels and options, for a later call to reuse.
-    client, progress
-        A ``distributed.Client``, and a function ``progress(stage, done, total)``; the stage ``"pairs"`` counts solves.
+    working_memory, client, progress
+        As for :func:`~bispectral_ot.match`; the stage ``"pairs"`` counts solves.
 
     Examples
     --------
@@ -243,17 +240,18 @@ class PairwiseSolver:
             runtime.progress("pairs", number, len(tasks))
             parts = [self.context, [self.keys[place] for place in places]]
             if len(places) == 1:
-                own.append(self.store.result(["self", parts], Potentials, partial(self._self_term, *places)))
-                biases.append(self.store.result(["bias", parts], SamplingBias, partial(self._bias, *places)))
-                continue
-            i, j = places
-            pairs[i, j] = self.store.result(["pair", parts], Pair, partial(self._pair, i, j, own, biases))
-            pairs[j, i] = pairs[i, j].swapped()
+                (i,) = places
+                own.append(self.store.result(["self", parts], Potentials, partial(self._solve, i, i)))
+                biases.append(self.store.result(["bias", parts], SamplingBias, partial(self._bias, i)))
+            else:
+                i, j = places
+                pairs[i, j] = self.store.result(["pair", parts], Pair, partial(self._pair, i, j, own, biases))
+                pairs[j, i] = pairs[i, j].swapped()
         runtime.progress("pairs", len(tasks), len(tasks))
         return pairs, biases
 
-    def _self_term(self, place: int) -> Potentials:
-        return self.divergence.solve(self.ground.cost(place, place), within=True)
+    def _solve(self, i: int, j: int) -> Potentials:
+        return self.divergence.solve(self.ground.cost(i, j), within=i == j)
 
     def _bias(self, place: int) -> SamplingBias:
         """Sampling bias of a set, relative to the scale."""
@@ -263,7 +261,7 @@ class PairwiseSolver:
         return SamplingBias(found.constant / scale, found.offset)
 
     def _pair(self, i: int, j: int, own: Sequence[Potentials], biases: Sequence[SamplingBias]) -> Pair:
-        cross, scale = self.divergence.solve(self.ground.cost(i, j)), self.ground.scale
+        cross, scale = self._solve(i, j), self.ground.scale
         n, m = len(cross.source), len(cross.target)
         source = (cross.source - own[i].source) / (n * scale)
         target = (cross.target - own[j].source) / (m * scale)

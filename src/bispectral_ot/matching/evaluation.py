@@ -44,8 +44,8 @@ def class_preservation(
 ) -> ClassPreservation:
     """Compare each source's own class with its label; sources of weight 0 are not counted.
 
-    Labels of both sides are the match's own by default, names where they come from Datasets. Numbers must mean the same
-    on both sides: ``Dataset.labels`` count the classes of their own set.
+    Labels are the match's own by default. Numbers must mean the same on both sides: ``Dataset.labels`` count the
+    classes of their own set.
 
     Examples
     --------
@@ -74,10 +74,9 @@ def class_preservation(
 
 @dataclass(frozen=True)
 class ClassTable:
-    """Confusion table of a match: counts (r, c) of source classes (rows) by label (columns), common classes first.
+    """Confusion table of a match: counts (r, c) of source classes by label, common classes first.
 
-    ``accuracy`` is the fraction of images that are given their own class, None where the sides have no class in common;
-    ``recall`` the same within each source class that the target also has.
+    ``accuracy`` is None where the sides have no class in common; ``recall`` is that of common classes.
     """
 
     rows: tuple[str, ...]

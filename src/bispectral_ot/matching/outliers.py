@@ -1,8 +1,8 @@
 """Outliers: elements that are farther from the other set than its own elements are from each other.
 
 A plan between samples of both sets, relaxed on both sides, gives every sampled element a potential. With these, any
-element has a soft distance to the other set's sample, in which elements that are near to everything count less. Sampled
-elements of the other set have the same distance to each other, each left out: the rank among these is the score.
+element has a soft distance to the other set's sample. Sampled elements of the other set have the same distance to each
+other, each left out: the rank among these is the score.
 """
 
 from __future__ import annotations

@@ -26,22 +26,17 @@ _LONGEST = 11  # letters of a name below a picture
 
 
 def match_html(match: Match) -> str:
-    """Facts, some sources with their best targets, and the confusion table."""
+    """Facts, and some sources with their best targets."""
     n, m = match.coupling.shape
     facts: dict[str, Any] = {
         "distance": f"{match.distance:.6g} ({match.coupling.cost.metric})",
         "converged": f"{'yes' if match.converged else 'NO'}, marginal error {match.marginal_error:.1e}",
         **{name: match.settings[name] for name in ("features", "symmetry", "marginals") if name in match.settings},
     }
-    pairs = flow = ""
+    pairs = ""
     if match.source is not None and match.target is not None and not match.images_elsewhere:
         pairs = drawing.html_tiles(_pairs(match, evenly_spaced(len(match.source), 4), 3))
-    table = class_table(match)
-    if table is not None and max(len(table.rows), len(table.columns)) <= 12:
-        cells = [[f"{each:.0%}" if each >= 0.005 else "" for each in row] for row in table.fractions]
-        rows = [[name, *row] for name, row in zip(table.rows, cells, strict=True)]
-        flow = drawing.html_table(["", *table.columns], rows)
-    return drawing.html_panel(f"Match {n:,} x {m:,}", facts, pairs, flow)
+    return drawing.html_panel(f"Match {n:,} x {m:,}", facts, pairs)
 
 
 def plot_match(match: Match, kind: PlotKind | None, *, n: int, k: int, ax: Axes | None) -> Axes:
@@ -50,7 +45,14 @@ def plot_match(match: Match, kind: PlotKind | None, *, n: int, k: int, ax: Axes 
     check_choice("kind of plot", kind, get_args(PlotKind))
     n, k = check_integer("n", n, minimum=1), check_integer("k", k, minimum=1)
     if kind == "classes":
-        return _plot_classes(match, ax)
+        table = class_table(match)
+        if table is None:
+            raise InputError("both sides need labels for this; make them Dataset(images, labels).")
+        title = "Classes that correspond" if table.accuracy is None else f"{table.accuracy:.1%} keep their class"
+        own = None if table.accuracy is None else np.equal.outer(np.array(table.rows), np.array(table.columns))
+        ax = drawing.draw_matrix(ax, table.fractions, table.rows, table.columns, form="%", title=title, own=own)
+        ax.set(ylabel="class of the source", xlabel="label given (% of the row)")
+        return ax
     if match.source is None:
         raise InputError("this match has no images, which plot('pairs') needs; plot('classes') needs none.")
     tiles = _pairs(match, evenly_spaced(len(match.source), n), k)
@@ -81,14 +83,3 @@ def _pairs(match: Match, rows: NDArray[np.int64], k: int) -> list[list[Tile | No
                 line.append(Tile(targets[j], f"{label}{weight:.0%}", right))
         tiles.append(line)
     return tiles
-
-
-def _plot_classes(match: Match, ax: Axes | None) -> Axes:
-    table = class_table(match)
-    if table is None:
-        raise InputError("both sides need labels for this; make them Dataset(images, labels).")
-    title = "Classes that correspond" if table.accuracy is None else f"{table.accuracy:.1%} keep their class"
-    own = None if table.accuracy is None else np.equal.outer(np.array(table.rows), np.array(table.columns))
-    ax = drawing.draw_matrix(ax, table.fractions, table.rows, table.columns, form="%", title=title, own=own)
-    ax.set(ylabel="class of the source", xlabel="label given (% of the row)")
-    return ax

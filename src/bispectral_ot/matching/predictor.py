@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-import math
 import zipfile
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -28,6 +26,7 @@ from bispectral_ot.files import to_json, whole_file
 from bispectral_ot.matching.class_model import ClassModel
 from bispectral_ot.matching.source_classes import ProportionEstimate, Shift, SourceClasses
 from bispectral_ot.poses import Poses, estimate_poses, find_motions
+from bispectral_ot.store import content_hash
 from bispectral_ot.transport import EntropicCoupling
 
 if TYPE_CHECKING:
@@ -112,10 +111,7 @@ class Predictor:
         return Placement(self.settings["frame"][0], self.settings["frame_pixels"][0])
 
     def match(self, images: Dataset) -> Match:
-        """Match of ``images`` with the targets, each with the same mass.
-
-        ``P[i, j]`` is proportional to ``exp((g[j] - C[i, j]) / epsilon)``, as for the sources that took part.
-        """
+        """Match of ``images``, of equal mass, with the targets: ``P[i, j] ~ exp((g[j] - C[i, j]) / epsilon)``."""
         from bispectral_ot.matching.result import Match, label_names
 
         given, known = images.signals.shape, self.target.signals.shape
@@ -190,7 +186,7 @@ class Predictor:
             kept |= {"offsets": self.classes.offsets}
             kept |= _packed(self.classes.model, "model.") | _packed(self.classes.estimate, "estimate.")
         kept["words"] = np.frombuffer(to_json(words).encode("utf-8", "backslashreplace"), dtype=np.uint8)
-        kept["checksum"] = np.frombuffer(_checksum(kept), dtype=np.uint8)
+        kept["checksum"] = np.array(_checksum(kept))
         with whole_file(path) as partial, partial.open("wb") as file:
             np.savez(file, **kept)  # type: ignore[arg-type]
 
@@ -198,10 +194,13 @@ class Predictor:
     def load(cls, path: Path, *, encoder: str | Sequence[str] | None = None) -> Predictor:
         """Read and check a file that :meth:`save` wrote; ``encoder`` names the encoders that may be loaded."""
         try:
-            _check_size(path)
+            with zipfile.ZipFile(path) as packed:
+                size = sum(each.file_size for each in packed.infolist())
+            if size > runtime.current().budget:
+                raise ValueError(f"its arrays take {size / 1e9:.1f} GB, more than the memory budget")
             with np.load(path, allow_pickle=False) as file:
                 arrays = {name: file[name] for name in file.files}
-            if arrays.pop("checksum").tobytes() != _checksum(arrays):
+            if str(arrays.pop("checksum")) != _checksum(arrays):
                 raise ValueError("its checksum does not fit its content")
             words = json.loads(arrays["words"].tobytes())
             _check_values(words, arrays)
@@ -240,8 +239,7 @@ class Predictor:
 
 def _packed(record: Any, prefix: str) -> Arrays:
     """Fields of a dataclass as arrays by name."""
-    values = {each.name: getattr(record, each.name) for each in fields(record)}
-    return {prefix + name: np.asarray(value) for name, value in values.items() if value is not None}
+    return {prefix + name: np.asarray(value) for name, value in vars(record).items() if value is not None}
 
 
 def _unpacked(arrays: Arrays, prefix: str) -> dict[str, Any]:
@@ -250,28 +248,8 @@ def _unpacked(arrays: Arrays, prefix: str) -> dict[str, Any]:
     return {name: array if array.ndim else array.item() for name, array in chosen.items()}
 
 
-def _checksum(arrays: Arrays) -> bytes:
-    """SHA-256 of names, types, shapes and content of arrays."""
-    found = hashlib.sha256()
-    for name in sorted(arrays):
-        array = np.ascontiguousarray(arrays[name])
-        found.update(f"{name} {array.dtype.str} {array.shape}".encode())
-        found.update(array.tobytes())
-    return found.digest()
-
-
-def _check_size(path: Path) -> None:
-    """Refuse a file whose arrays would not fit into memory, by their headers."""
-    total = 0
-    with zipfile.ZipFile(path) as file:
-        for name in file.namelist():
-            with file.open(name) as member:
-                version = np.lib.format.read_magic(member)
-                read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-                shape, _, kind = read(member)
-                total += math.prod(shape) * kind.itemsize
-    if total > runtime.current().budget:
-        raise ValueError(f"its arrays take {total / 1e9:.1f} GB, more than the memory budget")
+def _checksum(arrays: Arrays) -> str:
+    return content_hash({name: np.atleast_1d(array) for name, array in arrays.items()})
 
 
 def _check_values(words: dict[str, Any], arrays: Arrays) -> None:

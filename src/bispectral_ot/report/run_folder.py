@@ -141,8 +141,8 @@ def write_comparison(
         "seconds": comparison.seconds,
         **(extra or {}),
     }
-    comparison.to_csv(folder / "distances.csv")
     written = {
+        "distances": comparison.to_frame(),
         "contributors": tables.contributor_table(comparison, list(datasets)),
         "classes": tables.class_contribution_table(comparison),
         "class-distances": tables.class_distance_table(comparison),
