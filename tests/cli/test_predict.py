@@ -42,6 +42,27 @@ def test_images_that_took_part_get_the_rows_that_they_had(run, program, sets, tm
                 assert columns[0] == columns[1]
 
 
+def test_the_encoder_of_a_match_is_named_again(program, sets, tmp_path, monkeypatch):
+    pytest.importorskip("torch", reason="torch is not installed")
+    pixels = 3 * np.load(sets / "a.npz")["images"].shape[1] ** 2
+    for seed in (0, 1):
+        network = f"torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear({pixels}, 5)).eval()"
+        code = f"import torch\ntorch.manual_seed({seed})\nnetwork = {network}\n"
+        (tmp_path / f"own_network_{seed}.py").write_text(code)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    words = ("match", sets / "a.npz", sets / "b.npz", "--encoder", "own_network_0:network", "-q")
+    assert program(*words, "--out", tmp_path / "run").code == 0
+    again = ("predict", tmp_path / "run", sets / "a.npz", "--out", tmp_path / "new")
+    assert "which is code: give it again" in program(*again).complaint
+    outcome = program(*again, "--encoder", "own_network_0:network", "--json")
+    assert outcome.code == 0, outcome.stderr
+    assert outcome.json["images"] == 12
+    monkeypatch.setattr("own_network_0.network", __import__("own_network_1").network)
+    outcome = program(*again[:-1], tmp_path / "other", "--encoder", "own_network_0:network")
+    assert "weights have changed" in outcome.complaint
+    assert "damaged" not in outcome.complaint
+
+
 def test_it_says_what_is_missing(run, program, sets, tmp_path):
     outcome = program("predict", sets, sets / "a.npz", "--out", tmp_path / "new")
     assert outcome.code == 2

@@ -131,6 +131,38 @@ def test_similarity_ignores_position_and_size_of_content_on_a_background() -> No
         assert ((nearest == np.arange(24)).mean() > 0.9) == agrees
 
 
+def test_matches_and_comparisons_up_to_scale() -> None:
+    """Digits turned and scaled by 0.6 to 1.4, on a canvas with room: measured .945 unscaled, .900 scaled."""
+    digits = bot.load("digits")
+    roomy = bot.Dataset(np.pad(digits.images, ((0, 0), (2, 2), (2, 2))), digits.labels, classes=digits.classes)
+    source, target = bot.split_halves(roomy, per_class=12)
+    turned = bot.rotate_randomly(source, seed=0)
+    scaled = bot.Dataset(_scaled(turned.images), source.labels, classes=source.classes)
+
+    def accuracy(side, symmetry):
+        match = bot.match(side, target, symmetry=symmetry)
+        return (match.labels().label == match.source_labels).mean()
+
+    assert accuracy(scaled, "similarity") > accuracy(turned, "similarity") - 0.05
+    assert accuracy(scaled, "rotation") < accuracy(turned, "rotation") - 0.1
+    sets = {"turned": turned, "scaled": scaled}
+    exact, plain = (
+        bot.compare(sets, symmetry=symmetry, permutations=0).distances[0, 1] for symmetry in ("similarity", "rotation")
+    )
+    assert exact < 0.7 * plain
+
+
+def _scaled(images):
+    """Images scaled about their centre by 0.6 to 1.4."""
+    factors = np.random.default_rng(1).uniform(0.6, 1.4, len(images))
+    centre = (np.array(images.shape[1:]) - 1) / 2
+    moved = [
+        scipy.ndimage.affine_transform(image.astype(float), np.eye(2) / s, centre - centre / s, order=1)
+        for image, s in zip(images, factors, strict=True)
+    ]
+    return np.stack(moved)
+
+
 def test_other_turns_change_less_than_other_images_differ():
     images = shapes(60)
     combined = CombinedBispectrum().fit(images)

@@ -51,19 +51,14 @@ def features_of(transformer: GlobalBispectrum, coefficients: NDArray[np.complex6
     return out
 
 
-# Against the formula
-
-
-@pytest.mark.parametrize("size", [(12, 12), (9, 14)])
-def test_matches_the_literal_formula(size: tuple[int, int]) -> None:
+@pytest.mark.parametrize(("size", "cell"), [((12, 12), 1), ((9, 14), 1), ((47, 45), 3)])  # large ones by their means
+def test_matches_the_literal_formula(size: tuple[int, int], cell: int) -> None:
     image = np.random.default_rng(0).uniform(size=size)
-    options: dict[str, Any] = {"n_rings": 4, "n_angles": 11, "radius": 1.1, "edge_weight": 1.5}
+    options: dict[str, Any] = {"n_rings": 3, "n_angles": 11, "radius": 1.1, "edge_weight": 1.5}
     transformer = GlobalBispectrum(max_frequency=4, **options).fit(image[None])
-    expected = coupled_bispectrum(image, transformer.index_map_, **options)
+    assert transformer.cell_ == cell
+    expected = coupled_bispectrum(image, transformer.index_map_, cell=cell, **options)
     np.testing.assert_allclose(transformer.transform(image[None])[0], expected, atol=2e-6)
-
-
-# What it does not see
 
 
 @pytest.mark.parametrize(("symmetry", "channels"), [("rotation", 3), ("rotation-reflection", 1)])
@@ -99,26 +94,6 @@ def test_mirror_images_are_equal_up_to_reflection_only() -> None:
                 assert moved.min() > 0.2
             else:
                 assert moved.max() < 2e-5
-
-
-# What it does see
-
-
-def test_frequencies_that_turn_separately_on_coefficients() -> None:
-    pairs = GlobalBispectrum(edge_weight=0, n_bands=0).fit(np.ones((1, 28, 28)))
-    complete = GlobalBispectrum(edge_weight=0).fit(np.ones((1, 28, 28)))
-    coefficients = random_coefficients(pairs, 1)
-    frequencies = np.arange(10)
-    for phases, is_rotation in ((frequencies**2, False), (0.7 * frequencies, True)):
-        turned = coefficients * np.exp(1j * phases)[None, :, None, None].astype(np.complex64)
-        moved = [
-            distance(kind, features_of(kind, coefficients), features_of(kind, turned))[0] for kind in (pairs, complete)
-        ]
-        assert moved[0] < 1e-5
-        assert moved[1] < 1e-5 if is_rotation else moved[1] > 0.05
-
-
-# The way back
 
 
 @pytest.mark.parametrize("power", [0.5, 0.8, 1.0])
@@ -173,9 +148,6 @@ def _coefficients_from_features(transformer: GlobalBispectrum, row: NDArray) -> 
     return coefficients
 
 
-# Limits
-
-
 def test_blank_images_are_told_and_get_zeros() -> None:
     images = scribbles(3)
     images[1] = 0.3
@@ -190,12 +162,9 @@ def test_blank_images_are_told_and_get_zeros() -> None:
     ("options", "said"),
     [
         ({"symmetry": "mirror"}, "unknown symmetry .* choose one of"),
-        ({"n_rings": 0}, "n_rings must be"),
-        ({"max_frequency": -1}, "max_frequency must be"),
         ({"n_angles": 18}, "n_angles of at least 19"),
         ({"radius": 0}, "radius must be a positive"),
         ({"edge_weight": -1}, "edge_weight must be"),
-        ({"power": 0}, "power must be"),
         ({"power": 1.5}, "power must be"),
         ({"n_bands": 11}, "cannot make 11 bands"),
         ({"triple_weight": np.nan}, "triple_weight must be"),
@@ -204,16 +173,6 @@ def test_blank_images_are_told_and_get_zeros() -> None:
 def test_bad_options_are_refused(options: dict[str, Any], said: str) -> None:
     with pytest.raises(InputError, match=said):
         GlobalBispectrum(**options).fit(np.ones((1, 12, 12)))
-
-
-@pytest.mark.parametrize(("size", "cell"), [((30, 30), 2), ((47, 45), 3)])
-def test_large_images_match_the_literal_formula_of_their_means(size: tuple[int, int], cell: int) -> None:
-    image = np.random.default_rng(0).uniform(size=size)
-    options: dict[str, Any] = {"n_rings": 3, "n_angles": 11, "radius": 1.1, "edge_weight": 1.5}
-    transformer = GlobalBispectrum(max_frequency=4, **options).fit(image[None])
-    assert transformer.cell_ == cell
-    expected = coupled_bispectrum(image, transformer.index_map_, cell=cell, **options)
-    np.testing.assert_allclose(transformer.transform(image[None])[0], expected, atol=2e-6)
 
 
 def test_really_turned_pixels_move_little() -> None:

@@ -7,7 +7,6 @@ import pytest
 from numpy.typing import NDArray
 
 from bispectral_ot.costs import AlignedDistance
-from bispectral_ot.errors import InputError
 from bispectral_ot.features import PolarSpectrum
 
 
@@ -49,20 +48,6 @@ def test_orbits_on_the_pixel_grid_have_no_distance(shape: tuple[int, ...]) -> No
             assert distances[~np.eye(5, dtype=bool)].min() > 0.2
             mirrored = np.diag(aligned(transformer, images, turned[:, ::-1]))
             assert mirrored.max() < 1e-4 if symmetry == "rotation-reflection" else mirrored.min() > 0.2
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({"symmetry": "d4"}, "unknown symmetry .* choose one of"),
-        ({"n_angles": 10}, "n_angles of at least 19"),
-        ({"radius": -1}, "radius must be a positive"),
-        ({"edge_weight": np.inf}, "edge_weight must be"),
-    ],
-)
-def test_bad_options_are_refused(options: dict, said: str) -> None:
-    with pytest.raises(InputError, match=said):
-        PolarSpectrum(**options).fit(np.ones((1, 12, 12)))
 
 
 def test_inner_products_are_those_of_the_fields() -> None:

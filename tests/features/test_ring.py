@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from sklearn.base import clone
 
 from bispectral_ot.errors import DataWarning, InputError
 from bispectral_ot.features import RingBispectrum
@@ -67,16 +66,6 @@ def test_folded_distances_are_the_unfolded_ones(
         assert distance(x, y, metric, folded.feature_weights_) == pytest.approx(expected, rel=1e-5, abs=1e-6)
 
 
-@pytest.mark.parametrize("transformer", [RingBispectrum(), RingBispectrum(folded=False)])
-def test_exactly_invariant_on_the_polar_grid(transformer: RingBispectrum) -> None:
-    transformer = clone(transformer).fit(random_images(1, 28, 28))
-    rings = random_images(1, 14, 40)
-    turned = np.concatenate([np.roll(rings, shift, axis=2) for shift in range(40)])
-    features = np.empty((40, transformer.n_features_out_), dtype=np.float32)
-    transformer._fill_from_rings(turned, features)
-    assert np.abs(features - features[0]).max() <= 1e-6 * np.linalg.norm(features[0])
-
-
 @pytest.mark.parametrize("shape", [(12, 12), (13, 13), (28, 28), (12, 18), (13, 10), (11, 9, 3)])
 def test_quarter_and_half_turns_change_features_by_rounding_only(
     shape: tuple[int, ...],
@@ -130,10 +119,7 @@ def test_rounding_is_not_taken_for_content() -> None:
     ("options", "said"),
     [
         ({"n_angles": 0}, "n_angles"),
-        ({"n_angles": 2.5}, "n_angles"),
         ({"n_rings": 0}, "n_rings"),
-        ({"n_rings": True}, "n_rings"),
-        ({"radial_weight": -1}, "radial_weight"),
         ({"radial_weight": float("nan")}, "radial_weight"),
         ({"sampling": "cubic"}, "choose one of bilinear, nearest"),
     ],
@@ -162,13 +148,7 @@ def smooth_image(degrees: float, *, seed: int, size: int = 28) -> NDArray[np.flo
     rng = np.random.default_rng(seed)
     angle = np.deg2rad(degrees)
     y, x = np.mgrid[:size, :size] - (size - 1) / 2
-    centres = (
-        rng.uniform(-0.25, 0.25, size=(8, 2))
-        * size
-        @ [
-            [np.cos(angle), -np.sin(angle)],
-            [np.sin(angle), np.cos(angle)],
-        ]
-    )
+    turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
+    centres = size * rng.uniform(-0.25, 0.25, size=(8, 2)) @ turn
     blobs = np.exp(-((y - centres[:, 0, None, None]) ** 2 + (x - centres[:, 1, None, None]) ** 2) / (2 * 2.0**2))
     return np.tensordot(rng.uniform(0.3, 1, size=8), blobs, axes=1)

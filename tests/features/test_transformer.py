@@ -69,12 +69,9 @@ class RowsPolarSpectrum(RowsAsImages, PolarSpectrum):
     [
         Pixels(),
         CyclicBispectrum(),
-        CyclicBispectrum(coefficients="selective"),
-        CyclicBispectrum(normalize=False),
         RowsRingBispectrum(),
         RowsTranslationBispectrum(),
         RowsCoupledBispectrum(n_rings=3, max_frequency=3),
-        RowsCoupledBispectrum(n_rings=3, max_frequency=3, symmetry="rotation-reflection"),
         RowsPolarSpectrum(n_rings=3, max_frequency=3),
     ],
     ids=repr,

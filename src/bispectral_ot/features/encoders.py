@@ -39,6 +39,10 @@ _TABLES = (
 )
 
 
+class MissingEncoderError(InputError):
+    """A saved model needs an encoder that is not named (its code is loaded only then), or is another one by now."""
+
+
 class Encoder(BatchTransformer):
     """Features that a network or any function gives for batches of images.
 
@@ -175,7 +179,7 @@ class Encoder(BatchTransformer):
         self.n_encoded_ = 0
         super().set_state(shape, {**learned, "range_": tuple(learned["range_"])})
         if self._found_digest() != self._digest:
-            raise InputError(f"{self!r} is not the encoder of the saved model: its weights or options have changed.")
+            raise MissingEncoderError(f"{self!r} is not the encoder of the saved model: its weights have changed.")
         return self
 
     def _scratch_per_row(self) -> int:

@@ -14,7 +14,7 @@ from bispectral_ot.checks import check_choice
 from bispectral_ot.costs import ALIGNED_METRICS, Metric
 from bispectral_ot.errors import DataWarning, InputError
 from bispectral_ot.features.combined import CombinedBispectrum, Join
-from bispectral_ot.features.encoders import Encoder, Orbit
+from bispectral_ot.features.encoders import Encoder, MissingEncoderError, Orbit
 from bispectral_ot.features.global_bispectrum import GlobalBispectrum
 from bispectral_ot.features.image_group import D4Bispectrum, ImageBispectrum, ImageGroup
 from bispectral_ot.features.local_bispectrum import INTENSITIES, LocalBispectrum
@@ -245,10 +245,6 @@ def as_transformer(features: Any) -> BatchTransformer:
             f"images), got {features!r}."
         )
     return AdaptedTransformer(features) if has_methods else Encoder(features)
-
-
-class MissingEncoderError(InputError):
-    """A saved model needs an encoder, whose code is loaded only if the caller names it."""
 
 
 def restore(state: dict[str, Any], encoder: Any = None) -> BatchTransformer:

@@ -21,7 +21,7 @@ from bispectral_ot.datasets import Dataset
 from bispectral_ot.datasets.frames import Placement
 from bispectral_ot.errors import InputError
 from bispectral_ot.features import FeatureMap
-from bispectral_ot.features.registry import MissingEncoderError
+from bispectral_ot.features.encoders import MissingEncoderError
 from bispectral_ot.files import to_json, whole_file
 from bispectral_ot.matching.class_model import ClassModel
 from bispectral_ot.matching.source_classes import ProportionEstimate, Shift, SourceClasses
