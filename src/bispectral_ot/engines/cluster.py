@@ -18,7 +18,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bispectral_ot import runtime
-from bispectral_ot.engines.engine import Block, BlockFunction, Blocks, Engine, Threads, Values, joined, one_core
+from bispectral_ot.engines.engine import Block, BlockFunction, Blocks, Engine, Threads, Values, joined, work_alone
 from bispectral_ot.errors import ClusterError, InputError
 from bispectral_ot.memory import available_memory
 
@@ -311,7 +311,8 @@ def _group(
 ) -> Any:
     """Task that gives the results of all blocks of a group, one by one or joined."""
     first = blocks[0][0]
-    with one_core(), runtime.one_blas_thread():
+    work_alone()
+    with runtime.one_blas_thread():
         found = []
         for start, stop, place in blocks:
             block = Block(start, stop, None if kept is None else kept[place])

@@ -13,7 +13,6 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
 from contextvars import copy_context
 from functools import cache, lru_cache
 from typing import Any, NamedTuple
@@ -98,16 +97,6 @@ class Threads(Engine):
     """Engine of this machine: a pool of threads, one per core.
 
     Compiled kernels release the interpreter lock, so that threads are enough, and Ctrl-C is seen between two blocks.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bispectral_ot.engines import Threads, row_blocks
-    >>> def double(block, values):
-    ...     return 2 * values
-    >>> parts = Threads().map(double, row_blocks(5, block_rows=2), rows=[np.arange(5)])
-    >>> [part.tolist() for part in parts]
-    [[0, 2], [4, 6], [8]]
     """
 
     def map(
@@ -174,15 +163,9 @@ def core_count() -> int:
     return int(asked) if asked else _cpu_count()
 
 
-@contextmanager
-def one_core() -> Iterator[None]:
-    """Within this context :func:`core_count` is 1 for this thread: others have the other cores."""
-    before = getattr(_thread, "alone", False)
+def work_alone() -> None:
+    """Make :func:`core_count` 1 for this thread: others have the other cores."""
     _thread.alone = True
-    try:
-        yield
-    finally:
-        _thread.alone = before
 
 
 @cache
@@ -196,7 +179,7 @@ def _cpu_count() -> int:
 def _pool(n_threads: int, process: int) -> ThreadPoolExecutor:
     """Threads of this process, which has none of those of the process that it was forked from."""
     # work that calls an engine itself is done by one thread: it must not wait for those that wait for it
-    return ThreadPoolExecutor(n_threads, initializer=setattr, initargs=(_thread, "alone", True))
+    return ThreadPoolExecutor(n_threads, initializer=work_alone)
 
 
 def _wait_for(future: Future[Any]) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bispectral_ot.costs import Cost, Sweep
+from bispectral_ot.costs import Cost
 from bispectral_ot.engines import Block, Threads, row_blocks
 from bispectral_ot.errors import NotConvergedWarning, warn
 from bispectral_ot.transport.iteration import Iteration
@@ -101,15 +101,15 @@ class _Kernel:
 
     def sweep(
         self, f: Matrix, g: Matrix, weights: Matrix, *, unit: float, damping: float = 1.0, dtype: type = np.float64
-    ) -> Sweep:
+    ) -> tuple[Matrix, Matrix]:
         """One Sinkhorn iteration for all k weightings (N, k) of the rows; see :meth:`Cost.sweep`."""
         source = self.constraints.source
         columns = self._exponential(g)
         sums = self._product(columns)
         new = source.log_weights - damping * (np.log2(sums) - self.potential)
         if self.constraints.symmetric:  # column sums of the symmetric plan take one product less
-            return Sweep(new, columns * sums)
-        return Sweep(new, columns * self._product(self._exponential(new) * source.mask))
+            return new, columns * sums
+        return new, columns * self._product(self._exponential(new) * source.mask)
 
     def _exponential(self, exponents: Matrix) -> Matrix:
         found: Matrix = np.exp(np.maximum((exponents - self.potential) / LOG2_E, _LOWEST))

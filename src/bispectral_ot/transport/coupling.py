@@ -174,10 +174,7 @@ class EntropicCoupling(Coupling):
     @classmethod
     def of_potential(cls, cost: Cost, potential: Vector, *, reg: float, tol: float) -> EntropicCoupling:
         """Plan of other sources, of equal mass, by a known target potential: ``P_ij ~ exp((g_j - C_ij) / epsilon)``."""
-        n, m = cost.shape
-        if potential.shape != (m,):
-            raise InputError(f"the potential must have an entry for each of the {m} targets, got {potential.shape}.")
-        unit = LOG2_E / (reg * cost.scale)
+        n, unit = cost.shape[0], LOG2_E / (reg * cost.scale)
         weights = np.full(n, 1 / n)
         f, sums = cost.sweep(np.zeros(n), finite(potential * unit), weights, unit=unit)
         return cls(
@@ -252,8 +249,7 @@ class SparseCoupling(Coupling):
 
 def _indicator(labels: Labels | None, size: int) -> Vector:
     """(size, classes) 1 where an element is of a class."""
-    if labels is None:
-        return np.zeros((size, 0))
+    labels = np.full(size, -1) if labels is None else labels
     indicator: Vector = (labels[:, None] == np.arange(labels.max() + 1)).astype(np.float64)
     return indicator
 

@@ -96,8 +96,8 @@ class Iteration:
             # large penalties make large constants, in which float32 would lose the rest; f takes them up
             level = 0.0 if asked.balanced or dtype is np.float64 else float(np.median(state[has_mass]))
             g = state - level + without_mass
-            found = cost.sweep(f + damping * level, g, self.p, unit=unit, damping=damping, dtype=dtype)
-            f, column_sums = found.f - damping * level, found.column_sums * 2.0 ** ((1 - damping) * level)
+            f, column_sums = cost.sweep(f + damping * level, g, self.p, unit=unit, damping=damping, dtype=dtype)
+            f, column_sums = f - damping * level, column_sums * 2.0 ** ((1 - damping) * level)
             error = asked.error(state, column_sums, epsilon=epsilon)
             self._record(error)
             if error < self.error:
@@ -109,9 +109,10 @@ class Iteration:
                     self._written = time.monotonic()
             elif error > 2 * self.error:
                 anderson.reset()  # the extrapolation failed: plain steps are safe
-            if error <= tol or self.exhausted or len(self.history) >= limit:
-                break
-            if dtype is np.float32 and self._stalled(error):
+            # rounding stops progress where no error of the last 20 passes was better
+            recent = [e for r, e in self.history[-20:] if r == reg] if dtype is np.float32 and error < 0.1 else []
+            stalled = len(recent) == 20 and min(recent) > self.error
+            if error <= tol or stalled or self.exhausted or len(self.history) >= limit:
                 break
             state = anderson.next(state, asked.image(f, state, column_sums, epsilon=epsilon))
         self.f, self.g = np.where(self.p > 0, best[0] / unit, -np.inf), best[1] / unit
@@ -169,11 +170,6 @@ class Iteration:
         self.f, self.g = np.where(self.p > 0, f / unit, -np.inf), new_g / unit
         return not np.array_equal(g, new_g)
 
-    def _stalled(self, error: float) -> bool:
-        """Whether float32 rounding stops progress: no better error within the last 20 passes."""
-        recent = [e for r, e in self.history[-20:] if r == self.reg]
-        return len(recent) == 20 and error < 0.1 and min(recent) > self.error
-
     def _record(self, error: float) -> None:
         self.history.append((self.reg, error))
         # Errors fall geometrically, so the share of decades done is a fair estimate of the work done.
@@ -183,7 +179,7 @@ class Iteration:
 
 
 class Anderson:
-    """Anderson acceleration of a fixed-point iteration ``x <- F(x)``, from 8 differences of residuals ``r = F(x) - x``.
+    """Anderson acceleration of a fixed-point iteration ``x <- F(x)``, from 12 differences of residuals ``r = F(x) - x``.
 
     The next point is ``F(x) - dF t`` with ``t = argmin |r - dR t|^2``, slightly regularised and bounded.
     """
@@ -193,8 +189,8 @@ class Anderson:
     _TRUST = 16.0
 
     def __init__(self) -> None:
-        self._images: deque[Vector] = deque(maxlen=8)
-        self._residuals: deque[Vector] = deque(maxlen=8)
+        self._images: deque[Vector] = deque(maxlen=12)
+        self._residuals: deque[Vector] = deque(maxlen=12)
         self._last: tuple[Vector, Vector] | None = None
         self._pause, self._plain_steps = 1, 0
 

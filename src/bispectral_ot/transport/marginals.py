@@ -60,8 +60,7 @@ class Marginal:
         """Optimal potential for a fixed potential of the other side, given the mass of the present one.
 
         It is ``log w - damping * log s``, with s the mass without the potential, relative to the weights; in groups
-        plus ``tau_c log(W_c / Y_c)``, Y_c the mass of the group after that and
-        ``tau_c = group_lam / (group_lam + lam + epsilon)``.
+        plus ``log(W_c / Y_c) group_lam / (group_lam + lam + epsilon)``, Y_c the mass of the group after that.
         """
         log_sums = self._log_sums(potential, mass)
         new: Vector = self.log_weights - self.damping(epsilon) * log_sums

@@ -17,7 +17,7 @@ from bispectral_ot.costs import Cost, as_cost
 from bispectral_ot.errors import InputError
 from bispectral_ot.transport.coupling import EntropicCoupling
 from bispectral_ot.transport.iteration import PATIENCE, STAGE_TOL, Iteration
-from bispectral_ot.transport.marginals import Constraints, Marginal, Vector, as_weights
+from bispectral_ot.transport.marginals import LOG2_E, Constraints, Marginal, Vector, as_weights
 
 # Above this regularisation (of the scaled cost) the iteration converges from anywhere; below, it is approached by
 # halving from here.
@@ -36,8 +36,7 @@ class Sinkhorn:
     ``KL(x | w) = sum x log(x / w) - x + w``: elements without counterpart send and get less.
 
     Each iteration is one pass over the cost, with Anderson acceleration; small regularisations are approached by
-    halving, with Newton steps on the few entries that carry mass. Passes run in float32 until its rounding shows, then
-    in float64. The result is measured in float64 over all entries, and ``converged`` is that measurement.
+    halving, with Newton steps on the few entries that carry mass. ``converged`` is a measurement of the result.
 
     Parameters
     ----------
@@ -54,11 +53,6 @@ class Sinkhorn:
 
     Examples
     --------
-    >>> from bispectral_ot import Sinkhorn
-    >>> coupling = Sinkhorn(reg=0.1).solve([[0.0, 1.0], [1.0, 0.0]])
-    >>> coupling.converged
-    True
-
     The third source has no counterpart, and sends little:
 
     >>> cost = [[0.0, 1.0], [1.0, 0.0], [1.0, 1.0]]
@@ -99,7 +93,6 @@ class Sinkhorn:
         target_weights: ArrayLike | None = None,
         *,
         target_groups: tuple[NDArray[np.int64], Vector] | None = None,
-        potentials: tuple[ArrayLike, ArrayLike] | None = None,
         symmetric: bool = False,
         state: str | Path | None = None,
     ) -> EntropicCoupling:
@@ -114,8 +107,6 @@ class Sinkhorn:
         target_groups
             Groups 0, 1, ... of the targets (m,), such as classes, and penalties (groups,) on the deviation of each
             total from the sum of its weights, in the units of ``reg``, 0 for none; for a relaxed target side.
-        potentials
-            Warm start: ``(source_potential, target_potential)`` of a similar solve.
         symmetric
             Whether a set is transported to itself, by a symmetric cost (n, n) and with the source weights on both
             sides: its two potentials are then the same.
@@ -124,16 +115,17 @@ class Sinkhorn:
         """
         cost = as_cost(cost)
         constraints = self._constraints(cost, source_weights, target_weights, target_groups, symmetric)
-        iteration = self._iteration(cost, constraints, potentials)
+        # of a set to itself, the potential of a cost of 0 is a better start than 0
+        level = constraints.target.log_weights * (self.reg * cost.scale / LOG2_E)
+        start = np.zeros(cost.shape[0]), level if symmetric else np.zeros(cost.shape[1])
+        iteration = Iteration(cost, constraints, *start, reg=self.reg, tol=self.tol, max_iter=self.max_iter)
         halvings = int(np.log2(_EASY_REG / self.reg)) if 2 * self.reg < _EASY_REG and not symmetric else 0
         stages = [self.reg * 2.0**k for k in range(halvings, 0, -1)]
         with runtime.one_blas_thread():
             resumed_reg = None if state is None else iteration.resume(Path(state), repr(self))
-            if resumed_reg is not None or potentials is None:
-                left = [reg for reg in stages if resumed_reg is None or reg < resumed_reg]
-                iteration.approach(left, careful=iteration.is_small)
-            cold = potentials is None and resumed_reg is None
-            again = constraints.balanced and not (iteration.is_small and cold)
+            left = [reg for reg in stages if resumed_reg is None or reg < resumed_reg]
+            iteration.approach(left, careful=iteration.is_small)
+            again = constraints.balanced and not (iteration.is_small and resumed_reg is None)
             attempts = self._attempts(iteration, stages if again else [])
             best: EntropicCoupling | None = None
             for attempt in attempts:
@@ -212,19 +204,3 @@ class Sinkhorn:
         if np.isinf(target) or len(labels) != len(q):
             raise InputError(f"target_groups need a relaxed target side, and a label for each of the {len(q)} targets.")
         return Constraints(Marginal(p, source), Marginal(q, target, labels, lam * cost.scale))
-
-    def _iteration(
-        self, cost: Cost, constraints: Constraints, potentials: tuple[ArrayLike, ArrayLike] | None
-    ) -> Iteration:
-        """Iteration from given potentials, or from 0 (relative to the weights, of a set to itself)."""
-        (n, m), q = cost.shape, constraints.target.weights
-        level = self.reg * cost.scale * np.log(np.where(q > 0, q, 1.0))
-        f, g = (level, level) if constraints.symmetric else (np.zeros(n), np.zeros(m))
-        if potentials is not None:
-            f, g = (np.nan_to_num(np.array(each, dtype=np.float64), neginf=0.0) for each in potentials)
-            if f.shape != (n,) or g.shape != (m,):
-                raise InputError(f"potentials have shapes {f.shape} and {g.shape}; the cost needs ({n},) and ({m},).")
-            # The solution's g - epsilon log q spreads no wider than the cost, so a start outside would lose passes.
-            middle = np.median((g - level)[q > 0])
-            g = np.clip(g - level, middle - cost.scale, middle + cost.scale) + level
-        return Iteration(cost, constraints, f, g, reg=self.reg, tol=self.tol, max_iter=self.max_iter)
