@@ -179,7 +179,7 @@ class Iteration:
 
 
 class Anderson:
-    """Anderson acceleration of a fixed-point iteration ``x <- F(x)``, from 12 differences of residuals ``r = F(x) - x``.
+    """Anderson acceleration of an iteration ``x <- F(x)``, from 12 differences of residuals ``r = F(x) - x``.
 
     The next point is ``F(x) - dF t`` with ``t = argmin |r - dR t|^2``, slightly regularised and bounded.
     """
