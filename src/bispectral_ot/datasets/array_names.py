@@ -43,8 +43,8 @@ def choose_names(
     if images is None:
         shown = (", ".join(names[:8]) + (", ..." if len(names) > 8 else "")) or "none"
         raise DatasetError(
-            f"{what} has no images for the {split} split; it has {shown}; expected {words[0]!r} (and 'labels' where "
-            "there are labels). Other arrays and columns are named as FILE::IMAGES or FILE::IMAGES::LABELS."
+            f"{what} has no images for the {split} split; it has {shown}; expected {words[0]!r}. Other arrays are "
+            "named as FILE::IMAGES or FILE::IMAGES::LABELS."
         )
     return images, find_name(what, [name for name in names if name != images], LABEL_WORDS, split)
 

@@ -136,12 +136,8 @@ class Dataset:
     def _repr_html_(self) -> str:
         from bispectral_ot.datasets.pictures import Pictures  # which itself needs this module
 
-        facts = {
-            KINDS[self.kind]: f"{len(self):,}",
-            "size": self.size_in_words,
-            "type": self.signals.dtype,
-            "classes": len(self.classes) if self.labels is not None else "no labels",
-        }
+        facts = {KINDS[self.kind]: f"{len(self):,}", "size": self.size_in_words, "type": self.signals.dtype}
+        facts["classes"] = len(self.classes) if self.labels is not None else "no labels"
         if is_chunked(self.images):  # not read for this
             return drawing.html_panel(f"Dataset {self.name!r}", facts)
         pictures, shown = Pictures(self), np.linspace(0, len(self) - 1, min(len(self), _SHOWN)).astype(np.int64)
@@ -223,10 +219,7 @@ def check_images(images: ArrayLike, *, what: str, are_volumes: bool = False) -> 
     try:
         batch: Any = images if is_chunked(images) else np.asarray(detached(images))
     except ValueError as error:  # a list of arrays of different shapes
-        raise InputError(
-            f"{what}: the images do not form one array ({error}); bring them to one size. Clouds of different sizes "
-            "are given as a list of arrays (points, 3), Dataset(clouds, kind='clouds')."
-        ) from None
+        raise InputError(f"{what}: the images do not form one array ({error}); bring them to one size.") from None
     except (TypeError, RuntimeError, NotImplementedError) as error:  # on a GPU, or of a type that NumPy does not have
         raise InputError(f"{what}: NumPy cannot read it ({error}); bring it to the CPU first.") from None
     shape = batch.shape
@@ -255,8 +248,7 @@ def _check_chunks(images: Any, what: str) -> Any:
     if any(math.isnan(size) for size in images.shape):
         raise InputError(f"{what}: chunks of unknown sizes, {images.chunks}; call images.compute_chunk_sizes() first.")
     if 0 in images.chunks[0]:
-        empty = images.chunks[0].index(0)
-        raise InputError(f"{what}: chunk {empty} has no images; leave it out, or use images.rechunk().")
+        raise InputError(f"{what}: chunk {images.chunks[0].index(0)} has no images; use images.rechunk().")
     images = images.rechunk(dict.fromkeys(range(1, images.ndim), -1))
     if images.dtype in (np.uint8, np.uint16, np.float32):
         return images
@@ -313,10 +305,7 @@ def check_vectors(vectors: ArrayLike, *, what: str) -> NDArray[np.float32]:
         rows = rows.astype(np.float32, copy=False)
     finite = np.isfinite(rows).all(axis=1)
     if not finite.all():
-        raise InputError(
-            f"{what}: vector {int(np.argmin(finite))} (counting from 0) has NaN or infinity in it (or is beyond "
-            f"float32), and so have {int((~finite).sum()) - 1} others; repair them or leave them out."
-        )
+        raise InputError(f"{what}: vector {int(np.argmin(finite))} has NaN or infinity in it (or is beyond float32).")
     return rows
 
 
@@ -334,11 +323,8 @@ def shape_advice(shape: tuple[int, ...]) -> str:
     if len(shape) != 2:
         return f"{expected}."
     side = math.isqrt(shape[1])
-    flat = f"flattened images use images.reshape(-1, {side}, {side}), for " if side > 1 and side**2 == shape[1] else ""
-    return (
-        f"{expected}; for {flat}one signal a row signals[:, :, None], for a single image image[None], for vectors "
-        "Dataset.from_vectors(vectors)."
-    )
+    flat = f"images.reshape(-1, {side}, {side}) for flattened images, " if side > 1 and side**2 == shape[1] else ""
+    return f"{expected}; use {flat}image[None] for a single image, Dataset.from_vectors(vectors) for vectors."
 
 
 def check_labels(
@@ -364,8 +350,7 @@ def check_labels(
             first = int(np.argmax(wrong))
             raise InputError(f"label {first} is {values[first]}; labels must be integers or strings.")
         values = values.astype(np.int64)
-    objects = values.dtype.kind == "O" and not all(isinstance(value, str) for value in values)
-    if objects or values.dtype.kind not in "biuUO":
+    if values.dtype.kind not in "biuUO" or (values.dtype.kind == "O" and not all(isinstance(v, str) for v in values)):
         raise InputError(f"labels must be integers or strings, but the array has type {values.dtype}.")
     if not classes:
         distinct, indices = np.unique(values, return_inverse=True)

@@ -152,8 +152,8 @@ def center_content(planes: NDArray[Any]) -> tuple[NDArray[np.float32], NDArray[n
 def find_picture(image: NDArray[Any]) -> Picture | None:
     """Rectangle inside a filled margin of an image (height, width, channels); None where there is none.
 
-    The margin has the median colour of the corners. Where the convex hull of what differs from it fills its smallest
-    rectangle, that is the picture: turned on an enlarged canvas, shrunk, or moved.
+    The margin has the median colour of the corners. The convex hull of what differs from it must fill its smallest
+    rectangle.
     """
     height, width = image.shape[:2]
     if min(height, width) < 8:
@@ -253,16 +253,10 @@ class SetGeometry(NamedTuple):
     def placement(self, frame: Frame, pixels: float, name: str) -> Placement:
         """Placement by a frame that was asked for; an error or a warning where the images do not suit it."""
         if frame == "content" and not self.clear:
-            raise InputError(
-                f"frame 'content': no image of {name!r} shows content on a background (it is constant, or its content "
-                "touches the border all around); use frame 'canvas'."
-            )
+            raise InputError(f"frame 'content': no image of {name!r} shows content on a background; use 'canvas'.")
         if frame == "content" and self.clear < MOST_CLEAR:
-            warn(
-                f"frame 'content': {1 - self.clear:.0%} of the images of {name!r} show no content on a background "
-                "and keep their whole canvas; frame 'canvas' treats all alike.",
-                DataWarning,
-            )
+            missed = f"{1 - self.clear:.0%} of the images of {name!r} show no content on a background"
+            warn(f"frame 'content': {missed} and keep their whole canvas.", DataWarning)
         if frame == "picture" and not self.pictures:
             warn(f"frame 'picture': no image of {name!r} has a filled margin; all keep their canvas.", DataWarning)
         return Placement(frame, {"common": pixels, "picture": self.picture_side}.get(frame))

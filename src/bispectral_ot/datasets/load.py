@@ -222,10 +222,8 @@ def _scan_file(path: Path, keys: Sequence[str], split: str) -> LazyDataset:
     if reader is None:
         if suffix in SUFFIXES + SHAPE_SUFFIXES:
             raise DatasetError(f"{path} is a single image or shape; name the folder that holds all of them.")
-        raise DatasetError(
-            f"{path} is of an unknown kind; expected a folder of images ({', '.join(SUFFIXES)}) or of shapes "
-            f"({', '.join(SHAPE_SUFFIXES)}), or a file: IDX, {', '.join(_READERS)}."
-        )
+        known = f"a folder of images ({', '.join(SUFFIXES)}) or of shapes, or a file: IDX, {', '.join(_READERS)}"
+        raise DatasetError(f"{path} is of an unknown kind; expected {known}.")
     if suffix not in _WITH_SPLITS:
         _check_split(split, path)
     if keys and suffix not in _WITH_KEYS:
@@ -334,8 +332,7 @@ def check_grids(grids: Iterable[tuple[str, Sequence[int]]]) -> None:
             one, other = (f"{each[0]} x {each[1]}" for each in (known[0][1], size))
             raise InputError(
                 f"grids on the sphere have different sizes: {known[0][0]!r} has {one} (latitudes x longitudes) but "
-                f"{name!r} has {other}. They are not resized, because images are scaled as flat pictures; sample both "
-                "sets on the same grid."
+                f"{name!r} has {other}. They are not resized; sample both sets on the same grid."
             )
 
 

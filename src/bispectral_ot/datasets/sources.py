@@ -150,10 +150,9 @@ class FileSource:
         kinds: dict[Any, list[str]] = {}
         for image, name in zip(images, names, strict=True):
             if image.shape[:2] != images[0].shape[:2]:
-                one, other = (f"{shape[0]} x {shape[1]} (height x width)" for shape in (images[0].shape, image.shape))
                 raise DatasetError(
-                    f"the images of {self.place} have different sizes: {names[0]} is {one} but {name} is {other}; "
-                    "bring them to one size with resize=64 (--resize 64)."
+                    f"the images of {self.place} have different sizes: {names[0]} is {images[0].shape[:2]} but {name} "
+                    f"is {image.shape[:2]} (height, width); bring them to one size with resize=64 (--resize 64)."
                 )
             for kind in (image.dtype, image.ndim):
                 kinds.setdefault(kind, []).append(name)

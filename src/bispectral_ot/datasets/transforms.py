@@ -81,9 +81,8 @@ def warn_of_shared(source: Dataset, target: Dataset) -> None:
     count = count_shared(source, target)
     if count:
         warn(
-            f"{count:,} of the {len(source):,} source images are also on the target side, where they match themselves, "
-            "so that the accuracy looks better than it is; compare disjoint halves (split_halves, --split-halves), or "
-            "leave them out.",
+            f"{count:,} of the {len(source):,} source images are also on the target side, where they match themselves; "
+            "compare disjoint halves (split_halves, --split-halves), or leave them out.",
             DataWarning,
         )
 

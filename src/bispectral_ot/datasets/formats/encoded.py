@@ -64,10 +64,7 @@ def list_table(
     root = Path(os.path.abspath(folder or "."))
     for file in files:
         if folder is not None and not Path(os.path.normpath(root / file)).is_relative_to(root):
-            raise DatasetError(
-                f"{what} names {file}, which is outside of its folder; put the table into a folder above all images, "
-                "or load it yourself and give the data frame: bot.load(pandas.read_csv(...))."
-            )
+            raise DatasetError(f"{what} names {file}, which is outside of its folder; move it, or load a data frame.")
         if not (root / file).is_file():
             raise DatasetError(f"{what}: there is no file {file}; paths are relative to {root}.")
         if Path(file).suffix.lower() not in SUFFIXES:
@@ -79,10 +76,8 @@ def list_table(
                 raise DatasetError(f"{what}: row {row} has no label; give all rows one, or leave the column out.")
         if not all(isinstance(label, int) for label in labels):
             labels = [str(label).strip() for label in labels]
-    place = "." if folder is None else str(folder)
-    return LazyDataset(
-        FileSource([Path(place, file) for file in files], files, place), name, labels, files=tuple(files)
-    )
+    source = FileSource([Path(folder or ".", file) for file in files], files, str(folder or "."))
+    return LazyDataset(source, name, labels, files=tuple(files))
 
 
 def scan_parquet(path: Path, split: str, keys: Sequence[str], *, parts: Sequence[Path] = ()) -> LazyDataset:
@@ -199,8 +194,5 @@ def _pixels(image: Any, what: str) -> NDArray[Any]:
     if pixels.ndim == 3 and pixels.shape[2] == 1:
         pixels = pixels[..., 0]
     if pixels.ndim not in (2, 3) or 0 in pixels.shape or pixels.dtype.kind not in "buif":
-        raise InputError(
-            f"{what} is no image: expected (height, width[, channels]), got {type(image).__name__} of "
-            f"shape {pixels.shape} and type {pixels.dtype}."
-        )
+        raise InputError(f"{what} is no image (height, width[, channels]), but {type(image).__name__} {pixels.shape}.")
     return pixels.astype(np.uint8) if pixels.dtype == np.bool_ else pixels

@@ -99,10 +99,7 @@ def scan_star(path: Path, split: str, keys: Sequence[str]) -> LazyDataset:
     folder = next((each for each in above if (each / items[0][1]).is_file()), above[0])
     for file in dict.fromkeys(file for _, file in items):
         if not Path(os.path.normpath(folder / file)).is_relative_to(folder) or not (folder / file).is_file():
-            raise DatasetError(
-                f"{path} names the stack {file}, which is no file inside of the folder of the project (that of the "
-                f".star file or one of the {_FOLDERS_UP - 1} above it)."
-            )
+            raise DatasetError(f"{path} names the stack {file}, which is no file inside of the folder of the project.")
     stack = lru_cache(maxsize=64)(_open_mrc)
 
     def plane(item: tuple[str, str]) -> NDArray[np.float32]:
