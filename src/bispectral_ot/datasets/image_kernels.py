@@ -85,22 +85,21 @@ def resample_block(
                 for x in range(len(line)):
                     line[x] += weight * source[x]
             for c in range(new_width):
-                rest = 1 - covered * inside[c]
+                rest, count, begin = 1 - covered * inside[c], last[c] - first[c], channels * (columns[c] + first[c])
+                # slices, so that no index is checked for being negative
+                taps, part = column_weights[c, first[c] : last[c]], line[begin : begin + channels * count]
                 if channels == 3:  # colours, three times as fast as by the loop below
                     red, green, blue = rest * background[i, 0], rest * background[i, 1], rest * background[i, 2]
-                    x = 3 * (columns[c] + first[c])
-                    for k in range(first[c], last[c]):
-                        weight = column_weights[c, k]
-                        red += weight * line[x]
-                        green += weight * line[x + 1]
-                        blue += weight * line[x + 2]
-                        x += 3
+                    for k in range(count):
+                        red += taps[k] * part[3 * k]
+                        green += taps[k] * part[3 * k + 1]
+                        blue += taps[k] * part[3 * k + 2]
                     if rounded:
                         red, green, blue = np.rint(red), np.rint(green), np.rint(blue)
                     out[i, r, c, 0], out[i, r, c, 1], out[i, r, c, 2] = red, green, blue
                     continue
                 for channel in range(channels):
                     total = rest * background[i, channel]
-                    for k in range(first[c], last[c]):
-                        total += column_weights[c, k] * line[(columns[c] + k) * channels + channel]
+                    for k in range(count):
+                        total += taps[k] * part[k * channels + channel]
                     out[i, r, c, channel] = np.rint(total) if rounded else total
