@@ -45,13 +45,14 @@ def njit(**options: Any) -> Any:
 def _folder() -> Path | None:
     """Folder of all compiled kernels, in the cache or else in the temporary folder; None where neither will do.
 
-    It must belong to the user, and nobody else may write to it.
+    It must belong to the user, and nobody else may write to it or rename it.
     """
     for folder in (cache_folder("kernels"), Path(tempfile.gettempdir(), f"bispectral-ot-kernels-{os.getuid()}")):
         with suppress(OSError):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            status = folder.lstat()
-            if status.st_uid == os.getuid() and not status.st_mode & 0o022 and os.access(folder, os.W_OK):
+            status, owner = folder.lstat(), folder.parent.stat().st_uid
+            safe = status.st_uid == os.getuid() and not status.st_mode & 0o022 and owner in (0, os.getuid())
+            if safe and os.access(folder, os.W_OK):
                 return folder
     _say_once("there is no folder for compiled kernels, so every process compiles them; set BISPECTRAL_OT_CACHE")
     return None

@@ -33,7 +33,10 @@ def cache_folder(name: str) -> Path:
         return user_path(asked) / name
     import platformdirs
 
-    folder = Path(platformdirs.user_cache_dir("bispectral-ot", appauthor=False))
+    try:
+        folder = Path(platformdirs.user_cache_dir("bispectral-ot", appauthor=False))
+    except RuntimeError:  # no home folder; earlier versions gave a path that begins with ~
+        folder = Path("~")
     return (folder if folder.is_absolute() else Path(tempfile.gettempdir(), f"bispectral-ot-{os.getuid()}")) / name
 
 

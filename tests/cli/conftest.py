@@ -23,7 +23,7 @@ class Outcome:
 
     def __init__(self, code: int, stdout: str, stderr: str) -> None:
         self.code, self.stdout = code, stdout
-        lines = stderr.splitlines(keepends=True)
+        lines = [line for line in stderr.splitlines(keepends=True) if not line.startswith("compiling kernels")]
         self.stderr = "".join(line for line in lines if not line.startswith(STAGE))
         self.stages = [line.removeprefix(STAGE).strip() for line in lines if line.startswith(STAGE)]
 

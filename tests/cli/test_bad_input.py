@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 from pathlib import Path
 
 import numpy as np
@@ -48,15 +47,10 @@ def test_unusable_sets(program, sets, tmp_path, monkeypatch, words):
     [
         (("--metric", "l3"), "choose one of l1, l2, sqeuclidean, cosine"),
         (("--reg", "0"), "--reg must be a number above 0, got 0.0"),
-        (("--reg", "nan"), "--reg must be a number above 0, got nan"),
-        (("--max-iter", "0"), "--max-iter must be an integer of at least 1"),
         (("--solver", "exact", "--reg", "0.1"), "--reg has no effect on the exact solver"),
         (("--features", "sphere-bispectrum", "--rotate-source"), "--rotate-source is for flat images"),
-        (("--features", "pixel"), "did you mean 'pixels'"),
         (("--features", "best-rotation", "--metric", "l1"), "metric at the best rotation"),
-        (("--working-memory", "lots"), "cannot read the memory size 'lots'"),
         (("--working-memory", "1kB"), "does not fit into a working memory of 1.0 kB"),
-        (("--resize", "big"), "resize must be"),
         (("--source-split", "valid"), "choose one of train, val, test"),
         (("--source-split", "test"), "test split"),
         (("--pca", "100000"), "pca must be an integer from 1 to"),
@@ -68,11 +62,6 @@ def test_unusable_options(program, sets, tmp_path, options, words):
     assert outcome.code == 2
     assert words in outcome.complaint
     assert list(tmp_path.iterdir()) == []
-
-
-def test_options_are_checked_before_anything_is_loaded(program, tmp_path):
-    outcome = program("match", "no-such-set", "no-such-set", "--metric", "l3", "--out", tmp_path / "run")
-    assert "unknown metric 'l3'" in outcome.complaint
 
 
 def test_one_image_and_constant_images_work(program, sets, halves, tmp_path):
@@ -91,37 +80,7 @@ def test_one_image_and_constant_images_work(program, sets, halves, tmp_path):
     assert outcome.json["settings"]["constant_images"] == {"source": 2, "target": 0}
 
 
-def test_a_run_is_replaced_only_when_asked(program, sets, tmp_path):
-    words = ("match", sets / "a.npz", sets / "b.npz", "-q", "--out", tmp_path / "run")
-    assert program(*words, "--n-matches", "1").code == 0
-    refused = program(*words, "--n-matches", "2")
-    assert (refused.code, "--overwrite" in refused.complaint) == (2, True)
-    assert json.loads((tmp_path / "run" / "run.json").read_text())["config"]["n_matches"] == 1
-    assert program(*words, "--n-matches", "2", "--overwrite").code == 0
-    assert json.loads((tmp_path / "run" / "run.json").read_text())["config"]["n_matches"] == 2
-    assert [path.name for path in tmp_path.iterdir()] == ["run"]
-    (tmp_path / "run" / "run.json").unlink()
-    outcome = program(*words, "--overwrite")
-    assert (outcome.code, "is not a run" in outcome.complaint) == (2, True)
-    assert (tmp_path / "run" / "matches.csv").is_file()
-
-
-def test_folder_that_the_system_refuses(program, sets, tmp_path, monkeypatch):
-    (tmp_path / "locked").mkdir()
-    real = Path.iterdir
-
-    def refuse(path: Path):
-        if path.name == "locked":
-            raise PermissionError(errno.EACCES, "Permission denied", str(path))
-        return real(path)
-
-    monkeypatch.setattr(Path, "iterdir", refuse)
-    outcome = program("match", tmp_path / "locked", sets / "b.npz", "--out", tmp_path / "run")
-    assert (outcome.code, "locked: Permission denied" in outcome.complaint) == (2, True)
-
-
-@pytest.mark.parametrize("victim", ["matches", "run"])
-def test_full_disk_leaves_the_old_run_and_nothing_else(program, sets, tmp_path, monkeypatch, victim):
+def test_full_disk_leaves_the_old_run_and_nothing_else(program, sets, tmp_path, monkeypatch):
     """The disk fills up in the middle of one file: half of it is written, then writing fails."""
     words = ("match", sets / "a.npz", sets / "b.npz", "--out", tmp_path / "run", "--overwrite", "-q")
     old = '{"config": {"verb": "match"}, "files": ["run.json"]}'
@@ -130,7 +89,7 @@ def test_full_disk_leaves_the_old_run_and_nothing_else(program, sets, tmp_path, 
     write_text = Path.write_text
 
     def fill(path: Path, text: str, **options):
-        if f".{victim}-" not in path.name:
+        if ".matches-" not in path.name:
             return write_text(path, text, **options)
         write_text(path, text[: len(text) // 2])
         raise OSError(errno.ENOSPC, "No space left on device", str(path))

@@ -2,20 +2,12 @@ from __future__ import annotations
 
 import json
 
-import pytest
 
-
-@pytest.fixture(scope="module")
-def demo(program, tmp_path_factory):
+def test_bispectra_keep_classes_that_pixels_lose(program, tmp_path):
     """The demo on a tenth of its digits."""
-    out = tmp_path_factory.mktemp("demo") / "run"
+    out = tmp_path / "run"
     outcome = program("demo", "--out", out, "--per-class", "25", figures=True)
     assert outcome.code == 0, outcome.stderr
-    return out, outcome
-
-
-def test_bispectra_keep_classes_that_pixels_lose(demo):
-    out, outcome = demo
     found = json.loads((out / "results.json").read_text())["features"]
     assert list(found) == ["pixels", "ring-bispectrum", "bispectrum"]
     assert all(result["converged"] for result in found.values())
@@ -24,10 +16,6 @@ def test_bispectra_keep_classes_that_pixels_lose(demo):
     assert found["bispectrum"]["accuracy"] > found["ring-bispectrum"]["accuracy"] + 0.1
     for result in found.values():
         assert f"{result['accuracy']:.1%}" in outcome.stdout
-
-
-def test_the_folder_has_all_runs(demo):
-    out, outcome = demo
     for features in ("pixels", "ring-bispectrum", "bispectrum"):
         assert (out / features / "matches.csv").is_file()
         assert (out / features / "figures").exists() == (features == "bispectrum")

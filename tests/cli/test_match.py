@@ -100,13 +100,6 @@ def test_the_same_words_give_the_same_files_on_any_number_of_cores(program, sets
         assert results[0][entry] == results[1][entry], entry
 
 
-def test_json_is_alone_on_standard_output_and_quiet_says_nothing(program, sets, tmp_path):
-    outcome = program("match", sets / "a.npz", sets / "b.npz", "--json", "--out", tmp_path / "run")
-    assert outcome.json == {"run": str(tmp_path / "run"), **read_results(tmp_path / "run")}
-    outcome = program("match", sets / "a.npz", sets / "plain.npz", "--quiet", "--out", tmp_path / "quiet")
-    assert (outcome.code, outcome.stdout, outcome.stderr) == (0, "", "")
-
-
 def test_without_labels_on_one_side_the_other_side_gives_them(program, sets, tmp_path):
     """labels.csv names the side that gets labels in its first column."""
     for side, words in {"source": ("plain", "a"), "target": ("a", "plain"), "none": ("plain", "plain")}.items():
@@ -121,7 +114,7 @@ def test_without_labels_on_one_side_the_other_side_gives_them(program, sets, tmp
         assert len(rows) == 12
 
 
-@pytest.mark.parametrize("options", [("--split-halves",), ("--split-halves", "--limit", "4"), ("--limit", "5")])
+@pytest.mark.parametrize("options", [("--split-halves", "--limit", "4"), ("--limit", "5")])
 def test_tables_keep_the_numbers_of_the_whole_set(program, sets, halves, tmp_path, options):
     """Positions are those of the set as it was loaded, not of the images drawn from it; halves are disjoint."""
     words = ("match", sets / "a.npz", sets / "a.npz", "--rotate-source", "--n-matches", "9", "--seed", "3", "--json")
@@ -129,9 +122,7 @@ def test_tables_keep_the_numbers_of_the_whole_set(program, sets, halves, tmp_pat
     assert outcome.code == 0
     rows = read_csv(tmp_path / "run" / "matches.csv")
     sources, targets = ({int(row[side]) for row in rows} for side in ("source", "target"))
-    assert (
-        len(sources) == outcome.json["n"] == outcome.json["m"] == int((*options, "6")[-1 if len(options) < 2 else -2])
-    )
+    assert len(sources) == outcome.json["n"] == outcome.json["m"] == int(options[-1])
     assert max(sources | targets) > 4
     assert not sources & targets if "--split-halves" in options else sources != targets
     labels = {int(row["source"]): row["true_label"] for row in read_csv(tmp_path / "run" / "labels.csv")}
@@ -229,26 +220,19 @@ def test_names_cannot_steer_the_terminal(program, halves, tmp_path):
     others = [
         program("match", *paths, "--out", tmp_path / "run\x1b[2J"),  # refused
         program("datasets", "show", paths[0]),
-        program("compare", *paths, "--out", tmp_path / "c\x1b[2J"),
-        program("predict", tmp_path / "run\x1b[2J", paths[0], "--out", tmp_path / "p\x1b[2J"),
-        program("report", tmp_path / "run\x1b[2J"),
-        program("match", *paths, "--json", "--out", tmp_path / "j"),
-        program("match", "no\x1b[2J", paths[0], "--out", tmp_path / "n"),
+        program("match", "no\x1b[2J", paths[0], "--json", "--out", tmp_path / "n"),
     ]
-    assert [each.code for each in others] == [2, 0, 0, 0, 0, 0, 2]
+    assert [each.code for each in others] == [2, 0, 2]
     for each in (outcome, *others):
         assert "\x1b" not in each.stdout + each.stderr + "".join(each.stages)
 
 
-@pytest.mark.parametrize("locale", ["utf-8", "ascii"])
-def test_names_that_are_no_utf_8_do_not_lose_the_run(halves, tmp_path, locale):
+def test_names_that_are_no_utf_8_do_not_lose_the_run(halves, tmp_path):
     """The bytes of a file name need not be text; under an ASCII locale hardly any are."""
     names = [os.fsdecode(name) for name in (b"caf\xe9", "größe".encode(), b"=2+3")]
     for side, half in zip(("left", "right"), halves, strict=True):
         save_folder(tmp_path / side, half, names, "{}" + os.fsdecode(b"\xff.png"))
-    environment = dict(os.environ)
-    if locale == "ascii":
-        environment |= {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    environment = os.environ | {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
     words = ["match", tmp_path / "left", tmp_path / "right", "--features", "pixels", "--symmetry", "none", "--report"]
     program = "from bispectral_ot.cli import run; run()"
     command = [sys.executable, "-c", program, *words, "-q", "--out", tmp_path / "run"]
@@ -295,7 +279,6 @@ def test_a_run_is_repeated_from_its_run_json(program, sets, run, tmp_path):
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ("{}", "is not a run.json of this program"),
         ("[" * 100_000, "is not a run.json of this program"),
         ('{"config": {"verb": "compare"}}', "is a run of 'compare', not of 'match'"),
         ('{"config": {"verb": "match", "sourc": "a"}}', "unknown option 'sourc'; did you mean 'source'"),
@@ -322,13 +305,6 @@ def test_a_dry_run_plans_and_writes_nothing(program, sets, tmp_path):
     assert program(*words, "--working-memory", "1kB").code == 2
 
 
-def test_a_line_for_each_stage_off_a_terminal(program, sets, tmp_path):
-    words = ("match", sets / "a.npz", sets / "b.npz", "--limit", "9", "--out", tmp_path / "run")
-    stages = [stage.partition(" (")[0] for stage in program(*words).stages]
-    assert {"prepare", "features", "cost", "transport", "summary"} <= set(stages)
-    assert len(set(stages)) == len(stages)
-
-
 DECORATIONS = {
     "bispectral_ot.drawing.save": ("figures/matches.png", "figures/confusion.png"),
     "bispectral_ot.matching.Match.plot": ("figures/matches.png", "figures/confusion.png"),
@@ -339,12 +315,11 @@ DECORATIONS = {
 
 
 @pytest.mark.parametrize("victim", DECORATIONS)
-@pytest.mark.parametrize("error", [MemoryError("no room"), OSError(28, "No space left on device")])
-def test_decorations_that_fail_are_warnings(program, sets, tmp_path, monkeypatch, victim, error):
+def test_decorations_that_fail_are_warnings(program, sets, tmp_path, monkeypatch, victim):
     """Results and tables are written first: neither figures nor model nor page can cost the run."""
 
     def fail(*_: object, **__: object) -> None:
-        raise error
+        raise MemoryError("no room")
 
     monkeypatch.setattr(victim, fail)
     words = ("match", sets / "a.npz", sets / "b.npz", "--report", "--json", "--out", tmp_path / "run")

@@ -68,3 +68,20 @@ def test_nothing_but_the_output_needs_to_be_writable(restricted, sets):
     assert (out / "run" / "report.html").is_file()
     if before:
         assert (out / "run").stat().st_uid == 65534
+
+
+def test_a_user_without_a_home_folder_has_caches_in_the_temporary_one(tmp_path):
+    """Neither a HOME nor an entry of the user in the password database: nothing called ``~`` is made."""
+    if os.geteuid() != 0 or not shutil.which("setpriv"):
+        pytest.skip("only root can become a user who is not known")
+    tmp_path.chmod(0o777)
+    program = "from bispectral_ot.files import cache_folder; print(cache_folder('kernels'))"
+    words = ["setpriv", "--reuid=54321", "--regid=54321", "--clear-groups", *AS_NOBODY[-2:]]
+    environment = {"PATH": os.environ["PATH"], "TMPDIR": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
+    environment["PYTHONPATH"] = str(Path(bispectral_ot.__file__).parents[1])
+    done = subprocess.run(
+        [*words, sys.executable, "-c", program], capture_output=True, text=True, env=environment, cwd=tmp_path
+    )
+    if "ermitted" in done.stderr:
+        pytest.skip("root cannot become another user here")
+    assert done.stdout.strip() == str(tmp_path / "bispectral-ot-54321" / "kernels"), done.stderr

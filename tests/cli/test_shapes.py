@@ -34,9 +34,3 @@ def test_a_folder_of_meshes_is_matched_and_reported(program, folder: Path, tmp_p
     assert results["accuracy"] == 1.0
     assert load_page_data(out / "page-data.json")["sheet"]["type"] == "image/png"
     assert (out / "report.html").stat().st_size > 10_000
-
-
-def test_shapes_are_summarized(program, folder: Path):
-    outcome = program("datasets", "show", folder)
-    assert "4096x3" in outcome.stdout
-    assert "clouds" in outcome.stdout

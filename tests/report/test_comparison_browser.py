@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
-from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
@@ -14,7 +13,7 @@ from bispectral_ot.comparing.change_tests import SymmetryTests
 from bispectral_ot.files import write_json
 from bispectral_ot.report.page import write_report
 from bispectral_ot.report.run_folder import write_comparison
-from chromium import PHONE, WIDE, Browser, Keys, WebDriverWait, pictures_shown
+from chromium import PHONE, WIDE, Browser, pictures_shown
 from report_runs import HOSTILE, blobs
 
 NAMES = ("monday", "tuesday", "wednesday", "lacking")
@@ -49,10 +48,6 @@ def cell(browser: Browser, one: str, other: str) -> object:
     return found
 
 
-def address(browser: Browser) -> dict[str, list[str]]:
-    return parse_qs(urlsplit(browser.driver.current_url).fragment)
-
-
 def test_the_verdict_comes_first_and_a_cell_explains_its_distance(browser: Browser, page: Path) -> None:
     browser.open(page)
     heads, cells = (
@@ -78,23 +73,6 @@ def test_the_verdict_comes_first_and_a_cell_explains_its_distance(browser: Brows
     assert browser.logs() == ([], [])
 
 
-def test_the_address_keeps_what_is_chosen(browser: Browser, page: Path) -> None:
-    browser.open(page)
-    browser.click(cell(browser, "wednesday", "monday"))
-    browser.click(browser.all("#distances [data-value=p]")[0])
-    browser.click(browser.all('#pairs [data-key="ratio"] button')[0])
-    assert address(browser) == {"source": ["monday"], "target": ["wednesday"], "show": ["p"], "sort": ["ratio"]}
-    browser.driver.refresh()
-    WebDriverWait(browser.driver, 20).until(lambda _: browser.all("html[data-ready]"))
-    assert chosen(browser) == "monday and wednesday"
-    assert browser.all('#distances [data-value=p][aria-pressed="true"]')
-    assert browser.all('#pairs [data-key="ratio"][aria-sort="ascending"]')
-    browser.run("location.hash = '#source=lacking&target=monday&show=nothing&sort=nothing'")
-    WebDriverWait(browser.driver, 20).until(lambda _: chosen(browser) == "monday and lacking")
-    assert browser.all('#distances [data-value=distance][aria-pressed="true"]')
-    assert browser.logs() == ([], [])
-
-
 def test_pairs_are_sorted_and_filtered(browser: Browser, page: Path) -> None:
     browser.open(page)
     rows = "#pairs tbody tr"
@@ -110,20 +88,6 @@ def test_pairs_are_sorted_and_filtered(browser: Browser, page: Path) -> None:
     browser.click(browser.all(f"{rows} button")[0])
     assert "lacking" in chosen(browser)
     assert len(browser.all(f"{rows}[aria-current]")) == 1
-
-
-def test_two_sets_of_the_map_are_a_pair(browser: Browser, page: Path) -> None:
-    browser.open(page)
-    canvas = browser.all("#distances .plane")[0]
-    browser.run("arguments[0].scrollIntoView({block: 'center', behavior: 'instant'}); arguments[0].focus()", canvas)
-    visited = []
-    for key in (Keys.ARROW_RIGHT, Keys.ARROW_LEFT):
-        canvas.send_keys(key)
-        visited += browser.texts("#card b")
-        canvas.send_keys(Keys.ENTER)
-    assert set(chosen(browser).split(" and ")) == set(visited)
-    assert len(browser.all("#distances .tree svg path")) >= 3
-    assert browser.logs() == ([], [])
 
 
 @pytest.mark.parametrize("count", [2, 5, 30])

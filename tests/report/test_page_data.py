@@ -91,7 +91,7 @@ def test_the_map_has_the_distances_of_the_match() -> None:
     assert np.corrcoef(distances.ravel(), true.ravel())[0, 1] > 0.95
 
 
-@pytest.mark.parametrize("shape", [(64, 200), (500, 300, 3), (20, 20), (33, 1)])
+@pytest.mark.parametrize("shape", [(500, 300, 3), (33, 1)])
 def test_thumbnails_keep_proportions_and_brightness(shape: tuple[int, ...]) -> None:
     small = page_data._thumbnail(np.full(shape, 0.5), 32)
     assert max(small.shape[:2]) == min(32, max(shape[:2]))

@@ -60,29 +60,6 @@ def test_writing_extracts_no_features_and_solves_nothing(
     assert names(tmp_path) == RESULTS | DECORATIONS
 
 
-@pytest.mark.parametrize("broken", sorted(DECORATIONS))
-def test_a_decoration_that_fails_is_a_warning(
-    match: bot.Match, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: str
-) -> None:
-    def fail(*_: Any, **__: Any) -> None:
-        raise RuntimeError("no ink left")
-
-    def save(figure: Any, path: Path) -> None:
-        if broken == f"figures/{path.name}":
-            fail()
-        path.parent.mkdir(exist_ok=True)
-        path.write_bytes(b"")
-
-    monkeypatch.setattr(drawing, "save", save)
-    if broken == "model.npz":
-        monkeypatch.setattr(bot.matching.Predictor, "save", fail)
-    if broken == "page-data.json":
-        monkeypatch.setattr(run_folder, "match_page", fail)
-    with pytest.warns(DataWarning, match=f"{broken} was not written .RuntimeError: no ink left"):
-        write_match(tmp_path, match)
-    assert names(tmp_path) == RESULTS | DECORATIONS - {broken}
-
-
 def test_results_are_there_before_the_first_decoration(
     match: bot.Match, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
