@@ -64,22 +64,6 @@ def test_unusable_options(program, sets, tmp_path, options, words):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_one_image_and_constant_images_work(program, sets, halves, tmp_path):
-    np.savez(tmp_path / "one.npz", images=halves[0].images[:1])
-    outcome = program("match", tmp_path / "one.npz", sets / "b.npz", "--json", "--out", tmp_path / "run")
-    assert (outcome.code, outcome.json["n"], outcome.json["m"]) == (0, 1, 12)
-    np.savez(tmp_path / "all.npz", images=BLANK)
-    for name in ("one", "all"):
-        words = ("match", tmp_path / f"{name}.npz", tmp_path / f"{name}.npz", "--json", "--out", tmp_path / name)
-        outcome = program(*words)
-        assert (outcome.code, outcome.json["distance"]) == (0, 0.0)
-    images = np.concatenate([halves[0].images[:3], np.full((2, 12, 12), 7, np.uint8)])
-    np.savez(tmp_path / "blank.npz", images=images)
-    outcome = program("match", tmp_path / "blank.npz", sets / "b.npz", "--json", "--out", tmp_path / "some")
-    assert "2 of the 5 images of 'blank' are constant" in outcome.stderr
-    assert outcome.json["settings"]["constant_images"] == {"source": 2, "target": 0}
-
-
 def test_full_disk_leaves_the_old_run_and_nothing_else(program, sets, tmp_path, monkeypatch):
     """The disk fills up in the middle of one file: half of it is written, then writing fails."""
     words = ("match", sets / "a.npz", sets / "b.npz", "--out", tmp_path / "run", "--overwrite", "-q")

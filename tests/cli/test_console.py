@@ -61,14 +61,3 @@ def test_one_bar_for_each_stage(capsys):
     assert "10/10" in shown
     assert "20/20" in shown
     assert "transport: 4it" in shown
-
-
-def test_bars_on_a_terminal_give_way_to_warnings(monkeypatch, capsys):
-    monkeypatch.setattr(console, "errors", Console(stderr=True, force_terminal=True, width=100, highlight=False))
-    with console.progress_bars():
-        runtime.progress("features", 3, 10)
-        console.complain("warning", "careful")
-    shown = capsys.readouterr().err
-    assert "features" in shown
-    assert "\ncareful" not in shown
-    assert "careful\n" in shown.replace("\x1b[0m", "")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import itertools
 import json
 import os
 import subprocess
@@ -100,20 +99,6 @@ def test_the_same_words_give_the_same_files_on_any_number_of_cores(program, sets
         assert results[0][entry] == results[1][entry], entry
 
 
-def test_without_labels_on_one_side_the_other_side_gives_them(program, sets, tmp_path):
-    """labels.csv names the side that gets labels in its first column."""
-    for side, words in {"source": ("plain", "a"), "target": ("a", "plain"), "none": ("plain", "plain")}.items():
-        pair = (sets / f"{word}.npz" for word in words)
-        assert program("match", *pair, "-q", "--out", tmp_path / side).code == 0
-        assert not (tmp_path / side / "confusion.csv").exists()
-        if side == "none":
-            assert not (tmp_path / side / "labels.csv").exists()
-            continue
-        rows = read_csv(tmp_path / side / "labels.csv")
-        assert list(rows[0]) == [side, "label", "probability", *(DETAILS if side == "source" else [])]
-        assert len(rows) == 12
-
-
 @pytest.mark.parametrize("options", [("--split-halves", "--limit", "4"), ("--limit", "5")])
 def test_tables_keep_the_numbers_of_the_whole_set(program, sets, halves, tmp_path, options):
     """Positions are those of the set as it was loaded, not of the images drawn from it; halves are disjoint."""
@@ -194,21 +179,6 @@ def save_folder(folder: Path, half, classes, name: str) -> None:
         Image.fromarray(image * 15).save(place / name.format(i))
 
 
-def test_folders_with_odd_names_go_through_csv_and_json(program, halves, tmp_path):
-    classes, base = ("ключ;", '"q", 漢', "$x$"), tmp_path / "größe, [bold]"
-    for side, half in zip(("links", "rechts"), halves, strict=True):
-        save_folder(base / side, half, classes, "bild, {} é.png")
-    outcome = program("match", base / "links", base / "rechts", "--out", base / "lauf")
-    assert outcome.code == 0, outcome.stderr
-    rows = read_csv(base / "lauf" / "matches.csv")
-    assert {Path(row["file"]).parent.name for row in rows} == set(classes)
-    for row in rows:
-        assert (base / "links" / row["file"]).is_file()
-        assert (base / "rechts" / row["target_file"]).is_file()
-    assert {row["label"] for row in read_csv(base / "lauf" / "labels.csv")} <= set(classes)
-    assert "[bold]" in "".join(line.strip() for line in outcome.stdout.splitlines())
-
-
 def test_names_cannot_steer_the_terminal(program, halves, tmp_path):
     """File and class names may hold escape sequences: they are printed escaped."""
     paths = tmp_path / "a\x1b[2J", tmp_path / "b\x1b[2J"
@@ -242,23 +212,6 @@ def test_names_that_are_no_utf_8_do_not_lose_the_run(halves, tmp_path):
     labels = {row["true_label"] for row in read_csv(tmp_path / "run" / "labels.csv")}
     assert labels == {"caf\\udce9", "größe", "'=2+3"}
     assert (tmp_path / "run" / "report.html").is_file()
-
-
-def test_folders_of_mixed_sizes_and_of_splits(program, tmp_path):
-    random = np.random.default_rng(0)
-    for split, kind, number in itertools.product(("train", "val"), ("x", "y"), range(4)):
-        place = tmp_path / "set" / split / kind
-        place.mkdir(parents=True, exist_ok=True)
-        pixels = random.integers(0, 256, random.integers(20, 40, 2), dtype=np.uint8)
-        Image.fromarray(pixels).save(place / f"{number}.png")
-    words = ("match", tmp_path / "set", tmp_path / "set", "--source-split", "val", "--limit", "6", "--json")
-    outcome = program(*words, "--out", tmp_path / "run")
-    assert outcome.code == 0, outcome.stderr
-    side = max(outcome.json["source"]["shape"])
-    assert outcome.json["source"]["shape"] == outcome.json["target"]["shape"] == [side, side]
-    assert [outcome.json[side]["images"] for side in ("source", "target")] == [6, 6]
-    assert outcome.stderr.count("warning: images have different sizes") == 1
-    assert f"are compared at {side} x {side}" in outcome.stderr
 
 
 def test_a_run_is_repeated_from_its_run_json(program, sets, run, tmp_path):

@@ -88,7 +88,7 @@ def test_files_of_vectors_without_images(program, files, rows, sets, tmp_path):
         ("{a},{short}", (), "short.npy has 11 rows for the 12 images of 'b'"),
         ("{a},{wide}", (), "columns"),
         ("{a},{nan}", (), "has NaN or infinity"),
-        ("{a}", (), "one file for two sets"),
+        ("{a}", (), "names 1 files for 2 sets"),
         ("{a},{b},{a}", (), "names 3 files for 2 sets"),
         ("{a},{none}", (), "there is no file of vectors"),
         ("{a},{b}", ("--rotate-source",), "--rotate-source is for flat images"),

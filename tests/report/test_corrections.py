@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -79,7 +78,15 @@ def test_the_program_uses_them(tmp_path: Path) -> None:
     words += ["--corrections", str(tmp_path / "corrections.csv"), "--no-figures", "--out", str(tmp_path / "run")]
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 0, done.output
-    results = json.loads((tmp_path / "run" / "results.json").read_text())
-    assert (results["n"], results["m"]) == (19, 31)
-    rows = [line.split(",")[0] for line in (tmp_path / "run" / "labels.csv").read_text().splitlines()[1:]]
-    assert rows == [str(i) for i in range(20) if i != 3]
+    run = bot.open_run(tmp_path / "run")
+    assert (run.results["n"], run.results["m"]) == (19, 31)
+    assert run.labels().source.tolist() == [i for i in range(20) if i != 3]
+    # the next round: the run is repeated with the corrections of its own page
+    doubtful = run.labels().sort_values("probability").source.tolist()[:2]
+    (tmp_path / "more.csv").write_text("source,label\n3,1\n" + "".join(f"{i},0\n" for i in doubtful))
+    words = ["match", "--config", str(tmp_path / "run"), "--corrections", str(tmp_path / "more.csv"), "--report", "-q"]
+    assert CliRunner().invoke(app, [*words, "--out", str(tmp_path / "again")]).exit_code == 0
+    again = bot.open_run(tmp_path / "again")
+    assert (again.results["n"], again.results["m"]) == (17, 33)
+    assert not {3, *doubtful} & set(again.labels().source)
+    assert bot.open_run(tmp_path / "again").predict(blobs(20, (), seed=0).images).labels.shape == (20,)

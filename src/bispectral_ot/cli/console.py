@@ -29,7 +29,7 @@ def say(text: object) -> None:
 
 def print_json(data: Any) -> None:
     """Print JSON on standard output."""
-    from bispectral_ot.files import to_json
+    from bispectral_ot.files import to_json  # which loads NumPy
 
     print(to_json(data))
 

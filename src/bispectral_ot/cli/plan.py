@@ -30,13 +30,15 @@ def print_plan(task: MatchTask) -> None:
         print_json(plan)
         return
     disk = f", and {format_bytes(float(plan['disk_bytes']))} of disk for features" if plan["disk_bytes"] else ""
+    seconds = float(plan["seconds"])
+    time = f"{max(1, round(seconds))} s" if seconds < 100 else f"{round(seconds / 60)} min"
     print_facts(
         {
             "images": f"{plan['source']:,} sources, {plan['target']:,} targets, compared at {plan['compared_at']}",
             "features": f"{plan['features']}, {plan['columns']:,} columns",
             "distances": f"stored as {plan['storage']}",
             "memory": f"about {format_bytes(float(plan['memory_bytes']))}{disk}",
-            "time": f"about {_about(float(plan['seconds']))}, and 3 to 10 s for tables and figures",
+            "time": f"about {time}, and 3 to 10 s for tables and figures",
         }
     )
     say("nothing was written; leave --dry-run out to match")
@@ -64,10 +66,9 @@ def plan_match(task: MatchTask) -> dict[str, str | int | float]:
     columns = int(found.settings["columns"])
     feature_bytes = 4 * columns * sum(shape)
     solver_bytes = task.solver.extra_bytes(shape)
+    needs = {"feature_bytes": feature_bytes, "solver_bytes": solver_bytes, "block_rows": 512}
     with runtime.running(memory=task.machine.working_memory):
-        chosen = plan_storage(
-            shape, feature_bytes=feature_bytes, may_map=True, solver_bytes=solver_bytes, block_rows=512
-        )
+        chosen = plan_storage(shape, **needs, may_map=True)  # type: ignore[arg-type]
     work = storage_bytes(shape, feature_bytes=0 if chosen.mapped_features else feature_bytes)[chosen.storage]
     images = sum(side.images[0].nbytes * count for side, count in zip((source, target), shape, strict=True))
     return {
@@ -81,10 +82,3 @@ def plan_match(task: MatchTask) -> dict[str, str | int | float]:
         "disk_bytes": feature_bytes if chosen.mapped_features else 0,
         "seconds": seconds,
     }
-
-
-def _about(seconds: float) -> str:
-    """Seconds with the precision of an estimate."""
-    if seconds < 100:
-        return f"{max(1, round(seconds))} s"
-    return f"{round(seconds / 60)} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

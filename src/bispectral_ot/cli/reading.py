@@ -137,17 +137,17 @@ def _with_vectors(datasets: Sequence[Dataset], listed: Listed, files: Sequence[s
     """Datasets whose vectors are the rows of files; images and labels stay."""
     from bispectral_ot.datasets.vector_files import read_vectors
 
-    if len(files) not in (1, len(datasets)):
-        raise InputError(f"--features names {len(files)} files for {len(datasets)} sets; give one for each set.")
-    if len(files) == 1 and len(set(map(id, listed[0]))) > 1:
-        raise InputError("--features names one file for two sets; give one for each set, as A.npy,B.npy.")
+    if len(files) == 1 and len(set(map(id, listed[0]))) == 1:
+        files = list(files) * len(datasets)  # both sides of --split-halves
+    if len(files) != len(datasets):
+        raise InputError(f"--features names {len(files)} files for {len(datasets)} sets; give one each: A.npy,B.npy.")
     found = []
-    for i, dataset in enumerate(datasets):
-        rows, listing = read_vectors(files[min(i, len(files) - 1)]), listed[0][i]
+    for dataset, listing, file in zip(datasets, listed[0], files, strict=True):
+        rows = read_vectors(file)
         if len(rows) != len(listing):
             raise InputError(
-                f"{files[min(i, len(files) - 1)]} has {len(rows):,} rows for the {len(listing):,} images of "
-                f"{listing.name!r}; give one row for each image, in the order of the set."
+                f"{file} has {len(rows):,} rows for the {len(listing):,} images of {listing.name!r}; give one row for "
+                "each image, in the order of the set."
             )
         found.append(replace(dataset, kind="vectors", vectors=rows.signals[dataset.positions], placement=None))
     return found

@@ -116,8 +116,17 @@ def _policy(*scripts: str) -> str:
 
 
 def _run_words(folder: Path) -> JsonObject:
-    """Title, origin and warnings of a run."""
-    record, results = (_read_entries(folder / name) for name in ("run.json", "results.json"))
+    """Title, origin and warnings of a run; a damaged file is a warning."""
+    found: list[JsonObject] = []
+    for path in (folder / "run.json", folder / "results.json"):
+        try:
+            found.append(dict(json.loads(path.read_text(encoding="utf-8"))))
+        except FileNotFoundError:
+            found.append({})
+        except (OSError, ValueError, TypeError, RecursionError) as error:
+            warn(f"{path} is damaged ({error}). The page is made without it.", DataWarning)
+            found.append({})
+    record, results = found
     config, machine = (entry if isinstance(entry, dict) else {} for entry in map(record.get, ("config", "machine")))
     seconds, memory = record.get("wall_seconds"), record.get("peak_memory_bytes")
     about = [f"Made by bispectral-ot {record.get('bispectral_ot', __version__)}"]
@@ -133,14 +142,3 @@ def _run_words(folder: Path) -> JsonObject:
         "about": " ".join(about) + ".",
         "warnings": [str(warning) for warning in told] if isinstance(told, list) else [],
     }
-
-
-def _read_entries(path: Path) -> JsonObject:
-    """Content of a JSON file; nothing where there is none, and a warning about a damaged one."""
-    if not path.exists():
-        return {}
-    try:
-        return dict(json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError, RecursionError) as error:
-        warn(f"{path} is damaged ({error}). The page is made without it.", DataWarning)
-        return {}

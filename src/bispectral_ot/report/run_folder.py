@@ -191,11 +191,6 @@ class Run:
         """Outliers of both sets."""
         return self.table("outliers")
 
-    @property
-    def predictor(self) -> Predictor:
-        """Model of a match without encoder."""
-        return self.load_predictor()
-
     def load_predictor(self, encoder: str | None = None) -> Predictor:
         """Model of a match; an encoder that took part is loaded only if it is named again."""
         path = self.folder / MODEL
