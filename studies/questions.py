@@ -259,9 +259,7 @@ QUESTIONS = {
     "tol": Question(f"{_HOW} tolerance", "tol", _solving("tol", 5e-3, 1e-3, 1e-4, 1e-6), details),
     "seeds": Question("How accuracy varies with the seed", "metric", _seeds, spread),
     "choices": Question("Effect of the choices of the paper", "choices", _choices, pivot),
-    "invariants": Question(
-        "Power spectrum and bispectrum on the same rings", "features, setting", _invariants, pivot
-    ),
+    "invariants": Question("Power spectrum and bispectrum on the same rings", "features, setting", _invariants, pivot),
     "radius": Question(f"{_HOW} radius (1: the largest disk inside the image)", "radius", _radii, pivot),
     "floor": Question("Cost of invariance: sources rotated, and nothing rotated (baseline)", "features", _floor, pivot),
     "solvers": Question("Exact and entropic transport", "transport", _solvers, details),

@@ -42,5 +42,5 @@ def test_labels_that_are_missing_or_too_few_are_refused(halves):
     _, target = halves
     with pytest.raises(ValueError, match="requires y to be passed"):
         bot.LabelTransfer().fit(target.images)
-    with pytest.raises(ValueError, match="give one label for each"):
+    with pytest.raises(ValueError, match="give one for each"):
         bot.LabelTransfer().fit(target.images, target.labels[:-1])

@@ -34,14 +34,9 @@ _FEWEST = 10
 
 @dataclass(frozen=True)
 class BatchResult:
-    """Comparison of one batch with the reference.
+    """Comparison of one batch with the reference; ``verdict`` and ``sentence`` are empty without an alarm.
 
-    Attributes
-    ----------
-    batch, images : its name and number of images
-    statistic : largest of the standardised distances between mean embeddings
-    threshold : value above which there is an alarm
-    verdict, sentence : what changed, as by :func:`symmetry_tests`; empty without an alarm
+    ``statistic`` is the largest of the standardised distances between mean embeddings.
     """
 
     batch: str
@@ -62,12 +57,10 @@ class Monitor:
     """Reference set to which batches of new images are compared; see :meth:`fit`.
 
     Each batch is compared by the distances of its mean embeddings from those of the reference, for the kernels of the
-    symmetry test that allows for one change. The null distribution comes from bootstrap samples of the reference:
-    batches of as many images, and references of as many images as there were.
+    symmetry test that allows for one change. The null distribution comes from bootstrap samples of the reference.
 
     Attributes
     ----------
-    run_length, allowing_for, seed : as for :meth:`fit`
     size, shape, limits : number of images of the reference, their shape, smallest and largest pixel
     frequencies, core, mean : random Fourier frequencies, embedded images of the reference, and their mean
     pictures : images of the reference for the verdict
@@ -98,19 +91,10 @@ class Monitor:
 
     @classmethod
     def fit(cls, reference: AnySet, *, run_length: int = 200, allowing_for: str = "nothing", seed: int = 0) -> Monitor:
-        """Monitor for a reference set.
+        """Monitor for a reference set of some hundred images, and more than a batch has.
 
-        Parameters
-        ----------
-        reference
-            Images without the changes that should be found; some hundred at least, and more than a batch has.
-        run_length
-            Expected number of batches between two false alarms.
-        allowing_for
-            Change that is no reason for an alarm, such as ``"intensity"`` or ``"rotation"``: a name in
-            :data:`~bispectral_ot.comparing.change_tests.CHANGES`.
-        seed
-            Random seed.
+        ``run_length`` is the expected number of batches between two false alarms, ``allowing_for`` a change that is no
+        reason for an alarm: a name in :data:`~bispectral_ot.comparing.change_tests.CHANGES`.
         """
         check_integer("run_length", run_length, minimum=2)
         check_choice("change", allowing_for, CHANGES)

@@ -40,15 +40,12 @@ class Pair:
 
     Attributes
     ----------
-    source, target : names of the sets
     distance : debiased divergence; may be negative by less than ``error``
     error : bound on the difference from the exact divergence of these images
     reference : average distance of two samples of these sizes of one population
     source_contributions, target_contributions : (n,) and (m,) what each image adds; they sum to ``distance``
     source_counterparts, target_counterparts : (k,) those of the images that contribute most, in their order
-    p_value : of the permutation test; None without one
-    low, high : interval of the bootstrap; None without one
-    converged : whether the solver met its tolerance
+    p_value, low, high : of the permutation test, and interval of the bootstrap; None without these
     """
 
     source: str

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from bispectral_ot.datasets import Dataset
 from bispectral_ot.errors import DataWarning, InputError
 from bispectral_ot.matching.match import match
-from bispectral_ot.matching.result import Match
+from bispectral_ot.matching.result import Match, label_names
 
 
 class LabelTransfer(ClassifierMixin, BaseEstimator):
@@ -59,22 +59,19 @@ class LabelTransfer(ClassifierMixin, BaseEstimator):
 
     def fit(self, X: ArrayLike | Dataset, y: ArrayLike | None = None) -> Self:
         """Learn from targets: images, rows or a ``Dataset``, and their labels (those of the ``Dataset`` by default)."""
-        target, labels = _dataset(X), y
-        if labels is None:
-            if target.labels is None:
-                raise InputError("LabelTransfer requires y to be passed, but the target y is None.")
-            labels = np.asarray(target.classes)[target.labels]
-        values = np.asarray(labels)
+        target = _dataset(X)
+        if y is None and target.labels is None:
+            raise InputError("LabelTransfer requires y to be passed, but the target y is None.")
+        values = np.asarray(label_names(target) if y is None else y)
         if values.shape != (len(target),):
-            raise InputError(
-                f"y has shape {values.shape} but there are {len(target)} targets; give one label for each."
-            )
+            raise InputError(f"y has shape {values.shape} but there are {len(target)} targets; give one for each.")
         self.classes_, codes = np.unique(values, return_inverse=True)
         self.n_features_in_ = int(np.prod(target.signals.shape[1:]))
         self.target_ = replace(target, labels=codes, classes=tuple(map(str, range(len(self.classes_)))))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DataWarning)  # of sources that are the targets
-            self.match_ = match(_unlabelled(target), self.target_, marginals="relaxed", **self.get_params())
+            unlabelled = replace(target, labels=None, classes=())
+            self.match_ = match(unlabelled, self.target_, marginals="relaxed", **self.get_params())
         return self
 
     def predict(self, X: ArrayLike | Dataset) -> NDArray[Any]:
@@ -94,7 +91,7 @@ class LabelTransfer(ClassifierMixin, BaseEstimator):
     def transduce(self, X: ArrayLike | Dataset) -> Match:
         """Match of a whole set of images with the targets; its labels are positions in ``classes_``."""
         check_is_fitted(self)
-        return match(_unlabelled(_dataset(X)), self.target_, **self.get_params())
+        return match(replace(_dataset(X), labels=None, classes=()), self.target_, **self.get_params())
 
 
 def _dataset(X: ArrayLike | Dataset) -> Dataset:
@@ -103,7 +100,3 @@ def _dataset(X: ArrayLike | Dataset) -> Dataset:
         return X
     array = np.asarray(X)
     return Dataset.from_vectors(array) if array.ndim == 2 else Dataset(array)
-
-
-def _unlabelled(dataset: Dataset) -> Dataset:
-    return replace(dataset, labels=None, classes=())

@@ -47,8 +47,7 @@ class Match:
     Attributes
     ----------
     coupling : transport plan, readable by rows
-    source, target : the two sets, where the match began with images
-    source_labels, target_labels : their labels (names, where they come from a Dataset), or None
+    source, target, source_labels, target_labels : the two sets where the match began with images, and their labels
     settings : how it was computed: symmetry, features, metric, storage and everything that is not exact
     seconds, memory : time of each stage, and peak memory of the process in bytes by its end
     feature_map, features : fitted map from images to features, and the rows of both sides; None without images
@@ -203,10 +202,9 @@ class Match:
     def labels(self) -> DataFrame:
         """Labels of the sources as a table (``pandas.DataFrame``), a row for each source.
 
-        Columns: ``label``, its ``probability``, ``runner_up``, its ``runner_up_probability``, ``nearest_label`` and
-        ``nearest_distance`` (of the target of lowest cost) and ``outlier_score`` (see :meth:`outliers`; NaN where
-        proportions are balanced). Probabilities are calibrated on targets that were left out, after random motions of
-        the symmetry; without two classes of two targets they are weights of the plan.
+        ``nearest_label`` and ``nearest_distance`` are of the target of lowest cost; ``outlier_score`` is NaN where
+        proportions are balanced. Probabilities are calibrated on left-out targets after random motions of the symmetry;
+        without two classes of two targets they are weights of the plan.
         """
         return self._labels.copy()
 
