@@ -17,13 +17,7 @@ _DIRECTIONS = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 
 
 def printable(text: object) -> str:
-    r"""Text with an escape for each control character, change of writing direction, and byte that is not UTF-8.
-
-    Names of files and classes may hold sequences that steer a terminal.
-
-    >>> print(printable("a\x1b[2Jb"))
-    a\x1b[2Jb
-    """
+    """Text with an escape for each control character, change of writing direction, and byte that is not UTF-8."""
     hidden = (c in _DIRECTIONS or unicodedata.category(c) in ("Cc", "Cs", "Zl", "Zp") for c in str(text))
     pairs = zip(str(text), hidden, strict=True)
     return "".join(c.encode("unicode_escape").decode() if escape else c for c, escape in pairs)

@@ -94,11 +94,9 @@ def check_fits(count: int, what: str, advice: str) -> None:
 
 
 def reserved_memory_map(shape: tuple[int, ...], *, folder: str | os.PathLike[str] | None = None) -> Any:
-    """A float32 array of zeros in a file of ``folder``, whose space on the disk is taken before anything is written.
+    """A float32 array of zeros in a file of ``folder`` (the temporary one by default), which is deleted with it.
 
-    Without that a full disk ends the process with a bus error at some later write. The file has no name, so nobody
-    can open it, and it is deleted with the array, also if the process is killed. The default folder is the system's
-    temporary one. An :class:`OSError` says that the space cannot be had (``ENOSPC``).
+    Its space on the disk is taken first; else a full disk ends the process with a bus error at some later write.
     """
     import numpy as np
 

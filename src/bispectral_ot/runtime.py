@@ -117,12 +117,7 @@ def message(text: str) -> None:
 
 
 class ProgressBar:
-    """Progress bar for each stage, drawn by tqdm on standard error or, in a notebook, below the cell.
-
-    Parameters
-    ----------
-    leave
-        Whether the bars of finished stages stay visible.
+    """Progress bar for each stage, drawn by tqdm; with ``leave`` the bars of finished stages stay visible.
 
     Examples
     --------

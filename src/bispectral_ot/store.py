@@ -69,10 +69,9 @@ class Store:
         self.reused = 0
 
     def result(self, parts: Any, kind: Callable[..., T], compute: Callable[[], T]) -> T:
-        """Result under the hash of ``parts``, computed and kept where it is missing.
+        """Result under the hash of ``parts``, computed and kept where it is missing or damaged.
 
-        Results are dicts or flat dataclasses of arrays, numbers, strings and None, and ``kind`` builds one from its
-        fields. A damaged file is a warning, and is computed again.
+        Results are dicts or flat dataclasses of arrays, numbers, strings and None; ``kind`` builds one from its fields.
         """
         if self.folder is None:
             return compute()

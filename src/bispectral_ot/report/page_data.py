@@ -71,18 +71,12 @@ def _checksum(page: JsonObject) -> int:
 
 
 def match_page(match: Match, facts: JsonObject, *, title: str = "", poses: Poses | None = None) -> JsonObject:
-    """Page data of a match that has images.
+    """Page data of a match that has images; ``facts`` are the content of ``results.json``.
 
     Entries: ``rows`` and ``columns``, the classes of both sides (one without a name where there are no labels);
     ``counts``, (row, column, images) of the cells of the confusion table that are not empty; ``sources`` and
     ``targets``, the images that are shown, in the order of their thumbnails on the ``sheet``; ``check`` and
     ``outliers``, places among these; ``map``, vectors of a sample whose distances are those of the match.
-
-    Parameters
-    ----------
-    facts : content of ``results.json``
-    title : name of the match among others of the run
-    poses : poses of the sources, where they were estimated
     """
     a, b = match.source, match.target
     assert a is not None

@@ -43,17 +43,10 @@ def write_match(
 ) -> tables.JsonObject:
     """Write a match to ``folder`` and return the content of ``results.json``.
 
-    Results and tables come first, then ``model.npz``, ``figures/`` and ``page-data.json``, of which one that fails is a
-    warning.
-
-    Parameters
-    ----------
-    title : name of this match among other matches of the run
-    k : number of best targets of each source in ``matches.csv``
-    poses : result of :meth:`Match.poses`, for ``poses.csv`` and its figures
-    figures : whether to draw figures
-    settings, extra : further settings, and further entries of ``results.json``; ``seconds`` are added to those of the
-        match
+    Tables and results come first, then ``model.npz``, ``figures/`` and ``page-data.json``, of which one that fails is a
+    warning. ``title`` names this match among others of the run, ``k`` is the number of targets of each source in
+    ``matches.csv``; ``settings`` and ``extra`` are further settings and entries of ``results.json``, where ``seconds``
+    are added to those of the match.
     """
     start = time.perf_counter()
     table = class_table(match)
