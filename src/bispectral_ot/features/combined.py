@@ -71,14 +71,11 @@ class CombinedBispectrum(_SideBySide):
 
     The row of an image has two parts, compared by their squared Euclidean distance:
 
-    - *local*: :class:`LocalBispectrum`, whitened. ``fit`` moves some images by random elements of the symmetry and
-      measures the changes: with C the covariance of the columns and N that of the changes, the part is multiplied by
-      ``(C + 1000 N)^(-3/8)``. So columns that repeat each other count once, and those that interpolation or the border
-      disturb count little.
+    - *local*: :class:`LocalBispectrum` times ``(C + 1000 N)^(-3/8)``, with C the covariance of the columns and N that of
+      their changes when ``fit`` moves images by random elements of the symmetry.
     - *coupled*: :class:`GlobalBispectrum` on its principal components, with total variance 1, times a weight. Its
       neighbours among moved images explain a share e of the variance that local neighbours explain of the local part;
-      the weight is ``(e / (1 - e) / 4.2)^3``, within 1/20 and 8: high where shapes lie on a background, and small for
-      textures.
+      the weight is ``(e / (1 - e) / 4.2)^3``, within 1/20 and 8: high for shapes on a background, small for textures.
 
     Directions of least variance are left out, 3 % in all.
 
@@ -95,11 +92,8 @@ class CombinedBispectrum(_SideBySide):
     Attributes
     ----------
     parts_ : the fitted LocalBispectrum and GlobalBispectrum
-    coupled_weight_ : the weight of the coupled part; the local one has 1
-
-    Notes
-    -----
-    ``index_map_`` has the fields part (0 local, 1 coupled) and component.
+    coupled_weight_ : weight of the coupled part; the local one has 1
+    index_map_ : has the fields part (0 local, 1 coupled) and component
 
     Examples
     --------
@@ -113,8 +107,10 @@ class CombinedBispectrum(_SideBySide):
     """
 
     symmetries = (
-        *("rotation", "rotation-reflection", "rotation-translation", "rotation-reflection-translation"),
-        *("similarity", "similarity-reflection"),
+        *LocalBispectrum.symmetries[2:],
+        *LocalBispectrum.symmetries[:2],
+        "similarity",
+        "similarity-reflection",
     )
     symmetry: str = symmetries[0]
     _learned = ("parts_", "projections_", "coupled_weight_")
@@ -186,12 +182,10 @@ class Join(_SideBySide):
     Each part is put on its principal components and has total variance 1, times its weight. Variances of the rows of
     encoders are raised to the power 1/2 first, so that a few directions do not outweigh all others.
 
-    Weights are learned without labels, from images that are moved by random rotations (with shifts or scales, by the
-    symmetry of the parts): ``r^2 min(1, 1.25 a)^3``. The information r about the identity of a moved image is relative
-    to that of the best part. With ``o(p, q)`` the odds e / (1 - e) of the share e of the variance of part p that
-    neighbours in part q explain, a is the least ``o(q, p) / o(p, q)`` over all parts q that have at least half of its
-    information. So a part counts little if motions change it, or if another part says more about it than it says about
-    the other.
+    Weights are learned without labels, from images after random motions of the symmetry: ``r^2 min(1, 1.25 a)^3``, with
+    r the information about the identity of a moved image, relative to that of the best part, and a the least
+    ``o(q, p) / o(p, q)`` over all parts q that have at least half of its information, where ``o(p, q)`` are the odds
+    e / (1 - e) of the share e of the variance of part p that neighbours in part q explain.
 
     Parameters
     ----------
@@ -202,15 +196,7 @@ class Join(_SideBySide):
 
     Attributes
     ----------
-    weights_ : ndarray of shape (parts,)
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bispectral_ot.features import Join
-    >>> images = np.random.default_rng(0).random((30, 16, 16))
-    >>> Join("bispectrum", lambda batch: batch.mean(axis=(1, 2))).fit_transform(images).shape[0]
-    30
+    weights_ : (parts,) weights
     """
 
     raw = True
@@ -265,7 +251,7 @@ class Join(_SideBySide):
             ]
             self.weights_ = self._weights(some, features)
         for projection, weight in zip(self.projections_, self.weights_, strict=True):
-            projection *= np.float32(np.sqrt(weight))
+            projection *= np.sqrt(np.float32(weight))
         super()._fit(rows)
 
     def _weights(self, images: NDArray[Any], features: list[Rows]) -> NDArray[np.float64]:
@@ -281,9 +267,10 @@ class Join(_SideBySide):
             return np.ones(len(self.parts))
         step = -(-len(images) // _JOIN_MOVED)
         moved = move_randomly(images[::step], turning[0]).reshape(-1, *self.image_shape_).astype(images.dtype)
-        both = []
-        for part, rows, matrix in zip(self.parts_, features, self.projections_, strict=True):
-            both.append((part.transform(self._input(part, moved)) @ matrix, rows @ matrix))
+        both = [
+            (part.transform(self._input(part, moved)) @ matrix, rows @ matrix)
+            for part, rows, matrix in zip(self.parts_, features, self.projections_, strict=True)
+        ]
         information = np.array([identity_information(*each, step) for each in both])
         # odds[p, q]: how well neighbours of part q explain part p
         odds = np.array([[neighbour_odds(*one, *other) for other in both] for one in both])

@@ -115,7 +115,7 @@ class Encoder(BatchTransformer):
         self._resolved: _Call | None = None
 
     def __sklearn_clone__(self) -> Self:
-        """A copy that is not fitted and shares the encoder and the rows in memory."""
+        """Copy that is not fitted and shares the encoder and the rows in memory."""
         copy = type(self)(**self.get_params(deep=False))
         copy._memory = self._memory
         return copy
@@ -399,11 +399,9 @@ def as_encoder(encoder: Any) -> Encoder:
 
 
 class _Call(NamedTuple):
-    """Function of a batch of float32 arrays, its layout, and the hash of its content, where that is known."""
-
-    function: Callable[[Rows], Any]
+    function: Callable[[Rows], Any]  # of a batch of float32 arrays
     layout: str
-    identity: str | None
+    identity: str | None  # hash of its content, where that is known
 
 
 def _resolved(encoder: Any, layout: str | None, device: str | None) -> _Call:

@@ -199,15 +199,6 @@ class FittedFeatures:
     features : of each set, (n, columns)
     statistics : of the pixels of each set
     settings : facts about the features for reports
-
-    Examples
-    --------
-    >>> import bispectral_ot as bot
-    >>> from bispectral_ot.features import FittedFeatures, choose_features
-    >>> first, second = bot.split_halves(bot.load("digits"), per_class=5)
-    >>> fitted = FittedFeatures([first, second], choose_features("pixels"))
-    >>> fitted.cost(0, 1).shape
-    (50, 50)
     """
 
     def __init__(

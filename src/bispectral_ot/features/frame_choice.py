@@ -43,10 +43,7 @@ class Evidence(NamedTuple):
 
 
 class JudgedFrames(FrameChoice):
-    """Frames of a source and a target; ``"auto"`` takes the one in which they agree best, as features tell.
-
-    ``spec`` returns the features and metric of the match.
-    """
+    """Frames of a source and a target; ``"auto"`` takes the one in which the features of ``spec()`` agree best."""
 
     def __init__(self, frame: str | Sequence[str], spec: Callable[[], FeatureSpec]) -> None:
         super().__init__(frame)
@@ -111,13 +108,12 @@ def evidence(distances: NDArray[np.float64], n_source: int, labels: Any = None) 
         one, other = order[:half], order[half:]
         parts = (_mean_within(within[np.ix_(part, part)]) for part in (one, other))
         null.append((2 * float(within[np.ix_(one, other)].mean()) - sum(parts)) / unit)
-    # halves have twice the variance of the whole
-    found = Evidence(divergence, float(np.quantile(null, _LEVEL)) / 2, np.zeros(n_source))
+    limit = float(np.quantile(null, _LEVEL)) / 2  # halves have twice the variance of the whole
     if len(within) < 2:
-        return found
+        return Evidence(divergence, limit, np.zeros(n_source))
     apart = within + np.diag(np.full(len(within), np.inf))
     ratios = between.min(axis=1) / (float(np.median(apart.min(axis=1))) or 1.0)
-    found = found._replace(nearest=np.log(np.maximum(ratios, 1e-3)))
+    found = Evidence(divergence, limit, np.log(np.maximum(ratios, 1e-3)))
     if labels is None:
         return found
     names = np.asarray(labels)
@@ -148,8 +144,7 @@ def choose(tried: dict[str, Evidence]) -> str:
     """Name of the frame to take: the whole canvas, unless another one brings the sets clearly closer.
 
     A frame does so where it halves the divergence, or lowers it and brings sources nearer to their nearest targets by a
-    paired test. Of several with equal divergence, as far as halves of the target can tell, it is the one in which
-    sources have the nearest targets.
+    paired test. Of several with about equal divergence, it is the one in which sources have the nearest targets.
     """
     canvas = tried["canvas"]
     better = {}

@@ -121,17 +121,13 @@ NAMED_GROUPS = {
 
 
 class _Products(NamedTuple):
-    """Invariant products of one, two or three components.
+    """Invariant products of one, two or three components."""
 
-    ``irreps`` of the factors; ``members`` (n,) numbers of the components of each factor; ``coefficients`` (d_1, d_2,
-    d_3) of products of three, else None; ``counts`` (n,) products that are equal; ``is_complex`` adds imaginary parts.
-    """
-
-    irreps: tuple[int, ...]
-    members: list[NDArray[np.int64]]
-    coefficients: Any
-    counts: NDArray[np.float64]
-    is_complex: bool
+    irreps: tuple[int, ...]  # of the factors
+    members: list[NDArray[np.int64]]  # (n,) numbers of the components of each factor
+    coefficients: Any  # (d_1, d_2, d_3) of products of three, else None
+    counts: NDArray[np.float64]  # (n,) products that are equal
+    is_complex: bool  # adds columns of imaginary parts
 
     @classmethod
     def of(cls, group: FiniteGroup, irreps: tuple[int, ...], copies: list[int], coefficients: Any = None) -> _Products:
@@ -149,10 +145,10 @@ class _Products(NamedTuple):
 
     def columns(self) -> NDArray[np.void]:
         """Index map."""
-        k, part = len(self.irreps), np.arange(1 + self.is_complex)[:, None]
-        irreps, members = (*self.irreps, -1, -1)[:3], [*self.members, -1, -1][:3]
-        fields = {f"irrep_{i + 1}": irreps[i] for i in range(3)}
-        return columns_table(order=k, **fields, first=members[0], second=members[1], third=members[2], part=part)
+        names = ("irrep_1", "irrep_2", "irrep_3", "first", "second", "third")
+        values = (*self.irreps, -1, -1)[:3] + (*self.members, -1, -1)[:3]
+        part = np.arange(1 + self.is_complex)[:, None]
+        return columns_table(order=len(self.irreps), **dict(zip(names, values, strict=True)), part=part)
 
     def values(self, components: Sequence[NDArray[Any]]) -> NDArray[Any]:
         """Products (n, columns) of the components (n, copies, d) of each factor."""
@@ -288,13 +284,7 @@ class ImageBispectrum(BatchTransformer):
 
 
 class D4Bispectrum(ImageBispectrum):
-    """Invariants under quarter turns and mirrors: :class:`ImageBispectrum` of the symmetry ``"d4"``.
-
-    Parameters
-    ----------
-    band, triple_band : int
-        As in :class:`ImageBispectrum`.
-    """
+    """Invariants under quarter turns and mirrors: :class:`ImageBispectrum` of the symmetry ``"d4"``."""
 
     symmetries = ("d4",)
 

@@ -103,24 +103,17 @@ class PolarFields:
     Large images are averaged over square cells of whole pixels first. Everything outside the image is background: in
     each channel the median of the largest circle inside the image, which is subtracted first.
 
-    Attributes
-    ----------
-    cells : edges of the cells (n, 2) down and across, in pixels; None where a cell is a pixel
-    inside : (height * width,) fraction of each cell that is image; the rest of it is background
-    border, sampler : the circle that gives the background, and the polar grid
-    blur, slope, smooth, pool : Gaussian filters of intensity, of gradients (along and across) and of edges
-    edges : whether edge fields follow the intensities
     """
 
-    cells: tuple[NDArray[np.float64], NDArray[np.float64]] | None
-    inside: Rows
-    border: PolarSampler
+    cells: tuple[NDArray[np.float64], NDArray[np.float64]] | None  # edges of the cells (n, 2); None for single pixels
+    inside: Rows  # (height * width,) fraction of each cell that is image; the rest of it is background
+    border: PolarSampler  # circle that gives the background
     sampler: PolarSampler
-    blur: Filter
+    blur: Filter  # Gaussian filters of intensity, of gradients (along and across) and of edges
     slope: Filter
     smooth: Filter
     pool: Filter
-    edges: bool
+    edges: bool  # whether edge fields follow the intensities
 
     @classmethod
     def build(
