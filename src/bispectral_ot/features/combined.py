@@ -71,8 +71,8 @@ class CombinedBispectrum(_SideBySide):
 
     The row of an image has two parts, compared by their squared Euclidean distance:
 
-    - *local*: :class:`LocalBispectrum` times ``(C + 1000 N)^(-3/8)``, with C the covariance of the columns and N that of
-      their changes when ``fit`` moves images by random elements of the symmetry.
+    - *local*: :class:`LocalBispectrum` times ``(C + 1000 N)^(-3/8)``, with C the covariance of the columns and N that
+      of their changes when ``fit`` moves images by random elements of the symmetry.
     - *coupled*: :class:`GlobalBispectrum` on its principal components, with total variance 1, times a weight. Its
       neighbours among moved images explain a share e of the variance that local neighbours explain of the local part;
       the weight is ``(e / (1 - e) / 4.2)^3``, within 1/20 and 8: high for shapes on a background, small for textures.
@@ -107,10 +107,8 @@ class CombinedBispectrum(_SideBySide):
     """
 
     symmetries = (
-        *LocalBispectrum.symmetries[2:],
-        *LocalBispectrum.symmetries[:2],
-        "similarity",
-        "similarity-reflection",
+        *("rotation", "rotation-reflection", "rotation-translation", "rotation-reflection-translation"),
+        *("similarity", "similarity-reflection"),
     )
     symmetry: str = symmetries[0]
     _learned = ("parts_", "projections_", "coupled_weight_")
