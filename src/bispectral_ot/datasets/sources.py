@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from bispectral_ot import runtime
 from bispectral_ot.datasets.dataset import Dataset, Kind, as_pixels, check_labels
-from bispectral_ot.datasets.frames import Canvas, Placement
+from bispectral_ot.datasets.frames import Canvas
 from bispectral_ot.datasets.image_file import ImageInfo, decode_image, image_header
 from bispectral_ot.datasets.io_errors import reading
 from bispectral_ot.engines import Block, Threads, row_blocks
@@ -221,26 +221,21 @@ class LazyDataset:
         """Size and mode of the images at ``positions`` (all by default), a single one where all are alike."""
         if self.kind != "images":
             return []
-        found: Sequence[ImageInfo] = self.source.headers(np.arange(len(self)) if positions is None else positions)
-        return found
+        return list(self.source.headers(np.arange(len(self)) if positions is None else positions))
 
     def read(self, positions: Positions | None = None, canvas: Canvas | None = None) -> Dataset:
         """The images at ``positions``, which are increasing, as a dataset; all by default."""
         places, canvas = np.arange(len(self)) if positions is None else positions, canvas or Canvas()
         if self.dataset is not None and canvas == Canvas():
             return self.dataset if len(places) == len(self) else self.dataset.select(places)
-        return self.with_images(self.source.read(places, canvas), places, canvas.placement)
-
-    def with_images(self, images: Any, places: Positions, placement: Placement | None = None) -> Dataset:
-        """``images`` as a dataset with the labels and names of the images at ``places``."""
         labels: Any = self.labels
         return Dataset(
-            images,
+            self.source.read(places, canvas),
             None if labels is None else labels[places],
             name=self.name,
             classes=self.classes,
             files=tuple(self.files[i] for i in places) if self.files else (),
             positions=places if self.dataset is None else self.dataset.positions[places],
             kind=self.kind,
-            placement=placement or (None if self.dataset is None else self.dataset.placement),
+            placement=canvas.placement or (None if self.dataset is None else self.dataset.placement),
         )

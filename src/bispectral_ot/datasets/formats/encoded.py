@@ -91,22 +91,22 @@ def scan_parquet(path: Path, split: str, keys: Sequence[str], *, parts: Sequence
     leaves = {field.name: leaf for field in schema if (leaf := _leaf_of_bytes(field.type)) is not None}
     images, labels = choose_names(path, schema.names, keys, candidates=list(leaves))
     columns = [images] if labels is None else [images, labels]
-    chunks: list[Any] = []
-    values: list[Any] = []
+    tables: list[Any] = []
     for part in parts:
+        # values that a file stores once are in memory once, however many rows have them
         file = parquet.ParquetFile(part, read_dictionary=[images + leaves.get(images, ""), *columns[1:]])
         for group in range(file.num_row_groups):
-            table = file.read_row_group(group, columns=columns)
-            check_fits(table.nbytes, str(path), "read a part of it")
-            chunks += table.column(images).chunks
-            if labels is not None and table.column(labels).null_count:
-                raise DatasetError(f"{path} has rows without a label; give all rows one, or name the images only.")
-            for chunk in table.column(labels).chunks if labels else ():
-                known = chunk.dictionary.to_pylist() if hasattr(chunk, "dictionary") else None
-                values += chunk.to_pylist() if known is None else [known[i] for i in chunk.indices.to_pylist()]
-    get = partial(_cell, chunks, np.cumsum([0, *map(len, chunks)]))
-    names = []
-    for row in range(sum(map(len, chunks))):
+            tables.append(file.read_row_group(group, columns=columns))
+            check_fits(tables[-1].nbytes, str(path), "read a part of it")
+    table = library("pyarrow", extra="parquet", what=path).concat_tables(tables)
+    if labels is not None and table.column(labels).null_count:
+        raise DatasetError(f"{path} has rows without a label; give all rows one, or name the images only.")
+    values: list[Any] = []
+    for chunk in table.column(labels).chunks if labels else ():
+        known = chunk.dictionary.to_pylist() if hasattr(chunk, "dictionary") else None
+        values += chunk.to_pylist() if known is None else [known[i] for i in chunk.indices.to_pylist()]
+    get, names = partial(_cell, table.column(images)), []
+    for row in range(len(table)):
         if get(row, scalar=True) is None:
             raise DatasetError(f"{path}: row {row} (counted from 0) has no image in the column {images!r}.")
         file_name = get(row, "path")
@@ -116,10 +116,9 @@ def scan_parquet(path: Path, split: str, keys: Sequence[str], *, parts: Sequence
     return LazyDataset(source, path.stem, values if labels else None, classes, tuple(names))
 
 
-def _cell(chunks: list[Any], starts: Any, row: int, leaf: str = "bytes", scalar: bool = False) -> Any:
+def _cell(column: Any, row: int, leaf: str = "bytes", scalar: bool = False) -> Any:
     """Bytes or path of a row, or the scalar of Arrow itself; None where there is none."""
-    at = int(np.searchsorted(starts, row, side="right")) - 1
-    item = chunks[at][int(row - starts[at])]
+    item = column[row]
     if hasattr(item, "keys"):  # a struct
         item = item[leaf] if item.is_valid and leaf in list(item.keys()) else None
     elif leaf != "bytes":
