@@ -119,6 +119,16 @@ def test_memory_mapped_features_give_the_same(metric, storage, mapped, tmp_path,
     assert cost.maximum == pytest.approx(expected.maximum, rel=1e-6)
 
 
+def test_private_copies_of_memory_maps_keep_their_changes(tmp_path):
+    """Pages of other maps are dropped after they are read; those of a private copy hold what is nowhere else."""
+    np.save(tmp_path / "x.npy", random_features(40, 10, 16))
+    x = np.load(tmp_path / "x.npy", mmap_mode="c")
+    x += 1
+    before = np.array(x)
+    np.testing.assert_allclose(whole(Cost(x, x, "l1")), by_scipy(before, before, "l1"), rtol=1e-5, atol=1e-5)
+    np.testing.assert_array_equal(x, before)
+
+
 @pytest.mark.parametrize("metric", METRICS)
 def test_features_of_any_layout_and_type_are_read(metric):
     x = np.random.default_rng(17).integers(0, 255, (30, 8))

@@ -95,15 +95,24 @@ def finish(products, a_norms, b_norms, small, cosine, root):  # type: ignore[no-
     return doubtful
 
 
+@njit(nogil=True, cache=True, fastmath={"nnan", "nsz", "reassoc"})
+def _quantize_row(row, codes):  # type: ignore[no-untyped-def]
+    low, high = row[0], row[0]
+    for j in range(row.shape[0]):
+        low = min(low, row[j])
+        high = max(high, row[j])
+    step = (np.float64(high) - np.float64(low)) / 65535.0
+    scale = 1.0 / step if step > 0.0 else 0.0
+    for j in range(row.shape[0]):
+        codes[j] = np.int32((np.float64(row[j]) - np.float64(low)) * scale + 0.5)
+    return np.float64(low), step
+
+
 @njit(nogil=True, cache=True)
 def quantize_rows(block):  # type: ignore[no-untyped-def]
     """16-bit codes, offsets and steps of rows (n, m): ``block[i] ~ offsets[i] + steps[i] * codes[i]``."""
     n, m = block.shape
     codes, offsets, steps = np.empty((n, m), np.uint16), np.empty(n), np.empty(n)
     for i in range(n):
-        low, high = block[i].min(), block[i].max()
-        offsets[i], steps[i] = low, (np.float64(high) - np.float64(low)) / 65535.0
-        scale = 1.0 / steps[i] if steps[i] > 0.0 else 0.0
-        for j in range(m):
-            codes[i, j] = np.uint16((np.float64(block[i, j]) - low) * scale + 0.5)
+        offsets[i], steps[i] = _quantize_row(block[i], codes[i])
     return codes, offsets, steps

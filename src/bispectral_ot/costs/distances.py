@@ -70,7 +70,7 @@ class FeatureDistance(Distance):
         self.source, self.target = _as_features(source, target, self._ignores_shifts and metric != "cosine")
         self.metric = metric
         self.shape = self.source.shape[0], self.target.shape[0]
-        self.weights = _as_weights(weights, self.source.shape[1])
+        self.weights, self._weighted = _as_weights(weights, self.source.shape[1]), weights is not None
         if metric != "l1":
             self._norms = [_squared_norms(x, self.weights) for x in (self.source, self.target)]
         self.feature_bytes = sum(x.nbytes for x in (self.source, self.target) if not isinstance(x, np.memmap))
@@ -117,7 +117,7 @@ class FeatureDistance(Distance):
 
     def _products(self, source: Rows, target: Rows) -> Rows:
         """Inner products (n, m) of some rows."""
-        products: Rows = np.matmul(source * self.weights, target.T)
+        products: Rows = np.matmul(source * self.weights if self._weighted else source, target.T)
         return products
 
     def _squared(self, x: Vector, y: Vector) -> Vector:
