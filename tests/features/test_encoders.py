@@ -159,6 +159,8 @@ def test_the_small_language():
     )
     assert (spec.name, spec.metric) == ("bispectrum+numpy:ravel", "sqeuclidean")
     assert repr(choose_features("numpy:ravel", symmetry="none").transformer) == "Encoder(numpy:ravel)"
+    similar = choose_features("bispectrum+numpy:ravel", symmetry="similarity-reflection").transformer
+    assert repr(similar).endswith("Orbit(Encoder(numpy:ravel), D4, mean))")
     assert repr(choose_features(convolution).transformer) == "Encoder(convolution)"
     with pytest.raises(bot.InputError, match="did you mean 'bispectrum'"):
         choose_features("bispectrm+numpy:ravel")

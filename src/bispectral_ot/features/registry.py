@@ -195,7 +195,7 @@ def choose_features(
         raise InputError("intensity is for features by name; set it on the transformer that is given instead.")
     else:
         name, transformer = type(features).__name__, as_transformer(features)
-    known = transformer.symmetry
+    known = getattr(transformer.symmetry, "name", transformer.symmetry)
     # features without mirrors and rotations have no rotations either
     if symmetry is not None and known is not None and not set(symmetry.split("-")) <= set(known.split("-")):
         fitting = [other for other, kind_ in FEATURES.items() if symmetry in kind_.symmetries]
@@ -209,7 +209,7 @@ def choose_features(
     if transformer.aligns:
         check_choice("metric at the best rotation", metric, ALIGNED_METRICS)
     metric = cast(Metric, check_choice("metric", metric, transformer.metrics))
-    return FeatureSpec(transformer, name, known.name if isinstance(known, ImageGroup) else known or symmetry, metric)
+    return FeatureSpec(transformer, name, known or symmetry, metric)
 
 
 def _named(name: str, symmetry: str | None, intensity: str | None) -> BatchTransformer:
@@ -220,7 +220,7 @@ def _named(name: str, symmetry: str | None, intensity: str | None) -> BatchTrans
     """
     if is_feature_expression(name):
         turns = (symmetry or "rotation").split("-")
-        if "rotation" not in turns:
+        if turns[0] not in ("rotation", "similarity"):
             return Encoder(name)
         return Orbit(Encoder(name), "D4" if "reflection" in turns else "C4")
     kind = FEATURES[check_choice("features", name, FEATURES)]
