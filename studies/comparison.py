@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from bispectral_ot import runtime
 from bispectral_ot.checks import check_choice, check_integer
 from bispectral_ot.comparing import Comparison, compare
-from bispectral_ot.comparing.divergence import Divergence, mean_embeddings, p_value, permutation_test
-from bispectral_ot.comparing.ground_cost import cost_scale
+from bispectral_ot.comparing.divergence import Divergence, cost_scale, mean_embeddings, p_value, permutation_test
 from bispectral_ot.datasets import Dataset, load, rotate_randomly
 from bispectral_ot.features import FittedFeatures, choose_features
 from bispectral_ot.files import write_json, write_text

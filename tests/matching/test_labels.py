@@ -37,7 +37,7 @@ def literal(rows, labels, shrinkage, without):
 
 
 @pytest.mark.parametrize("columns", [5, 30])
-@pytest.mark.parametrize("shrinkage", [0.1, 0.6, 1.0])
+@pytest.mark.parametrize("shrinkage", [0.1, 1.0])
 def test_leaving_one_out_is_what_a_refit_without_it_gives(columns, shrinkage):
     rows, labels = blobs(columns=columns)
     moved = rows + np.random.default_rng(1).normal(size=rows.shape).astype(np.float32) * 0.1

@@ -136,11 +136,6 @@ def test_intervals_are_not_certain_where_the_sets_cannot_be_told_apart(halves, s
     assert (half.low[5:] == 0).mean() >= 0.6
 
 
-def test_mixtures_are_taken_apart_exactly_where_classes_do_not_overlap():
-    likelihoods = np.log(np.eye(3)[[0, 0, 0, 1, 2, 2]] + 1e-12)
-    np.testing.assert_allclose(likeliest_proportions(likelihoods), [1 / 2, 1 / 6, 1 / 3], atol=1e-6)
-
-
 @pytest.mark.parametrize("others", [0, 200])
 def test_the_likeliest_proportions_of_overlapping_classes_are_those_of_a_grid_search(others):
     """Also among many classes that no element is near, where likelihoods are sparse."""

@@ -11,8 +11,7 @@ from pandas import DataFrame
 
 from bispectral_ot import drawing
 from bispectral_ot.comparing.change_tests import SymmetryTests
-from bispectral_ot.comparing.divergence import SamplingBias
-from bispectral_ot.comparing.ground_cost import ClassDistances
+from bispectral_ot.comparing.divergence import ClassDistances, SamplingBias
 from bispectral_ot.errors import InputError
 from bispectral_ot.options import CompareOptions
 

@@ -20,13 +20,15 @@ from bispectral_ot.comparing.change_tests import symmetry_tests as test_changes
 from bispectral_ot.comparing.comparison import Comparison, Pair, largest
 from bispectral_ot.comparing.divergence import (
     Divergence,
+    GroundCost,
     Potentials,
     SamplingBias,
     bootstrap_deviations,
+    class_distances,
+    cost_scale,
     permutation_test,
     sampling_bias,
 )
-from bispectral_ot.comparing.ground_cost import GroundCost, class_distances, cost_scale
 from bispectral_ot.datasets import Dataset
 from bispectral_ot.datasets.dataset import Kind, as_shapes
 from bispectral_ot.datasets.frames import FrameChoice
@@ -305,16 +307,14 @@ class PairwiseSolver:
             pool = self.divergence.pool(self.ground.among(chosen), scale=self.ground.scale)
             moved = bootstrap_deviations(pool, (n, m), self.options.bootstrap, self._random("bootstrap", i, j))
             # deviations of a sample of test_images are wider than those of the whole set
-            shrink = np.sqrt((1 / self._size(i) + 1 / self._size(j)) / (1 / n + 1 / m)) / self.ground.scale
+            sizes = [len(self.ground.space.features[place]) for place in (i, j)]
+            shrink = np.sqrt((1 / sizes[0] + 1 / sizes[1]) / (1 / n + 1 / m)) / self.ground.scale
             deviations = (np.quantile(moved, [self.options.level / 2, 1 - self.options.level / 2]) * shrink).tolist()
         return p_value, deviations
 
-    def _size(self, place: int) -> int:
-        return len(self.ground.space.features[place])
-
     def _draw(self, place: int, most: int) -> NDArray[np.int64]:
         """Positions of at most ``most`` images of a set, drawn at random."""
-        return np.sort(self._random("draw", place).permutation(self._size(place))[:most])
+        return np.sort(self._random("draw", place).permutation(len(self.ground.space.features[place]))[:most])
 
     def _random(self, purpose: str, *places: int) -> np.random.Generator:
         return np.random.default_rng(int(content_hash(purpose, self.options.seed, [self.keys[i] for i in places]), 16))
