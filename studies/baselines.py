@@ -54,7 +54,7 @@ class RingPowerSpectrum(RingBispectrum):
         super().__init__(n_angles=n_angles, n_rings=n_rings, radial_weight=radial_weight, sampling=sampling)
 
     def _prepare(self) -> tuple[NDArray[np.void], NDArray[np.float32]]:
-        self._prepare_sampler()
+        super()._prepare()  # makes the sampler
         n_angles = self.sampler_.n_angles
         n_frequencies = n_angles // 2 + 1
         channel, ring, i = np.ix_(range(self._channels), range(self.sampler_.n_rings), range(n_frequencies))

@@ -9,7 +9,7 @@ import base64
 import html
 import io
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -210,18 +210,12 @@ def html_text(value: Any, *, longest: int = 32) -> str:
 
 def html_panel(title: str, facts: Mapping[str, Any], *parts: str) -> str:
     """A title, a table of facts, and parts that are HTML already, side by side."""
+    cell = '<td style="padding:1px 6px;text-align:left;font-variant-numeric:tabular-nums">{}</td>'
+    rows = ("".join(cell.format(html_text(each, longest=80)) for each in row) for row in facts.items())
+    table = f"<table>{''.join(f'<tr>{row}</tr>' for row in rows)}</table>"
     style = "display:inline-block;margin:4px 16px 4px 0;vertical-align:top"
-    shown = (html_table((), facts.items(), longest=80), *parts)
-    content = "".join(f'<div style="{style}">{part}</div>' for part in shown if part)
+    content = "".join(f'<div style="{style}">{part}</div>' for part in (table, *parts) if part)
     return f"<div><strong>{html_text(title, longest=120)}</strong><div>{content}</div></div>"
-
-
-def html_table(header: Sequence[str], rows: Iterable[Sequence[Any]], *, longest: int = 32) -> str:
-    """A table whose cells are escaped."""
-    style = ' style="padding:1px 6px;text-align:left;font-variant-numeric:tabular-nums"'
-    lines = (("th", header), *(("td", row) for row in rows))
-    cells = ("".join(f"<{tag}{style}>{html_text(cell, longest=longest)}</{tag}>" for cell in row) for tag, row in lines)
-    return f"<table>{''.join(f'<tr>{line}</tr>' for line in cells if line)}</table>"
 
 
 def html_tiles(rows: Sequence[Sequence[Tile | None]], *, size: int = 48) -> str:
