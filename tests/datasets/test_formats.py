@@ -88,6 +88,13 @@ def write_star(path: Path) -> Path:
     return path
 
 
+def write_fits(path: Path) -> Path:
+    from astropy.io import fits
+
+    fits.HDUList([fits.PrimaryHDU(), fits.ImageHDU(FLOATS, name="CUBE")]).writeto(path, overwrite=True)
+    return path
+
+
 def write_tiff(path: Path) -> Path:
     import tifffile
 
@@ -123,6 +130,7 @@ WRITERS: dict[str, Callable[[Path], Path]] = {
     "set.parquet": write_parquet,
     "set.mrcs": write_mrcs,
     "set.star": write_star,
+    "set.fits": write_fits,
     "set.tif": write_tiff,
     "set.csv": write_csv,
     "set.npz": write_npz,
@@ -287,6 +295,12 @@ def test_relion_particles(tmp_path: Path):
     (project / "stacks" / "one.mrcs").unlink()
     with pytest.raises(DatasetError, match=r"names the stack stacks/one\.mrcs, which is no file inside of the folder"):
         load(project / "Extract" / "particles.star")
+
+
+def test_fits_cubes(tmp_path: Path):
+    assert_same(load(write_fits(tmp_path / "a.fits")), FLOATS, None)
+    with pytest.raises(DatasetError, match="no array or column 'cub'; did you mean 'CUBE'"):
+        load(f"{tmp_path / 'a.fits'}::cub")
 
 
 def test_tiff_pages(tmp_path: Path):

@@ -64,6 +64,26 @@ def test_torch_itself():
     np.testing.assert_array_equal(load(tensors[:, 0].clone().requires_grad_()).images, tensors[:, 0])
 
 
+def test_datasets_of_the_hub():
+    class Feature:
+        names = CLASSES
+
+    class Hub:
+        column_names, features = ["image", "label"], {"image": None, "label": Feature()}
+
+        def __len__(self) -> int:
+            return 6
+
+        def __getitem__(self, key: Any) -> Any:
+            if key == "label":
+                return LABELS
+            return {"image": Image.fromarray(COLOURS[key]), "label": LABELS[key]}
+
+    dataset = load(Hub())
+    np.testing.assert_array_equal(dataset.images, COLOURS)
+    assert (dataset.classes, dataset.labels.tolist()) == (tuple(CLASSES), list(LABELS))
+
+
 def test_data_frames_with_paths(tmp_path: Path):
     import pandas
 

@@ -40,11 +40,12 @@ _READERS: dict[str, Callable[[Path, str, Sequence[str]], LazyDataset]] = {
     ".parquet": encoded.scan_parquet,
     **dict.fromkeys((".mrcs", ".mrc"), stacks.scan_mrc),
     ".star": stacks.scan_star,
+    **dict.fromkeys((".fits", ".fit", ".fts"), stacks.scan_fits),
     **dict.fromkeys((".tif", ".tiff"), stacks.scan_tiff),
     **dict.fromkeys((".csv", ".tsv"), encoded.scan_csv),
 }
 _WITH_SPLITS = (".npz", ".h5", ".hdf5", ".zarr", ".csv", ".tsv")
-_WITH_KEYS = (*_WITH_SPLITS, ".parquet")  # files with named arrays or columns
+_WITH_KEYS = (*_WITH_SPLITS, ".parquet", ".fits", ".fit", ".fts")  # files with named arrays or columns
 
 
 def load(

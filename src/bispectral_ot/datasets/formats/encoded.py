@@ -154,11 +154,16 @@ def _class_names(metadata: dict[bytes, bytes] | None, column: str) -> tuple[str,
 
 
 def scan_object(data: Any) -> LazyDataset | None:
-    """Set of a data frame with a column of paths, or of a dataset of torch; None for others."""
+    """Set of a data frame with a column of paths, of a ``datasets.Dataset`` or of torch; None for others."""
     if hasattr(data, "iloc") and hasattr(data, "columns"):
         columns = {str(name): data[name].tolist() for name in data.columns}
         has_paths = any(name.lower() in _PATH_WORDS for name in columns)
         return list_table(columns, "the data frame", "frame") if has_paths else None
+    if hasattr(data, "column_names") and hasattr(data, "features"):
+        images, column = choose_names("the dataset", list(data.column_names))
+        labels = None if column is None else list(data[column])
+        classes = () if column is None else tuple(getattr(data.features[column], "names", None) or ())
+        return LazyDataset(_items(lambda i: data[i][images], len(data)), "dataset", labels, classes)
     plain = isinstance(data, (list, tuple, dict)) or hasattr(data, "__array__") or hasattr(data, "__dlpack__")
     if not plain and hasattr(data, "__getitem__") and hasattr(data, "__len__"):
         return _scan_items(data)

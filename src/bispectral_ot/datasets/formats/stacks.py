@@ -1,4 +1,4 @@
-"""Stacks of images in the files of a field: TIFF with several pages, MRC, and particles of RELION."""
+"""Stacks of images in the files of a field: TIFF with several pages, FITS, MRC, and particles of RELION."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import logging
 import math
 import os
 import re
+import warnings
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bispectral_ot.datasets.array_names import MOST_CHANNELS, array_source
+from bispectral_ot.datasets.array_names import MOST_CHANNELS, array_source, choose_names
 from bispectral_ot.datasets.io_errors import check_announced, library
 from bispectral_ot.datasets.sources import FileSource, LazyDataset
 from bispectral_ot.errors import DatasetError
@@ -56,6 +57,19 @@ def _arrange_axes(array: NDArray[Any], axes: str, what: object) -> NDArray[Any]:
     others = [place for place in range(len(axes)) if place not in places]
     moved = np.transpose(array, [*others, *places])
     return moved.reshape(-1, *moved.shape[len(others) :])
+
+
+def scan_fits(path: Path, split: str, keys: Sequence[str]) -> LazyDataset:
+    """A cube (n, height, width): the only one of the file, or that of the extension which ``keys`` names."""
+    fits = library("astropy.io.fits", extra="fits", what=path)
+    with warnings.catch_warnings(), fits.open(path, memmap=False, lazy_load_hdus=False) as units:
+        warnings.simplefilter("ignore")  # astropy tells of every card that it repairs
+        images = {unit.name: unit for unit in units if unit.is_image and len(unit.shape) == 3 and 0 not in unit.shape}
+        name, _ = choose_names(path, list(images), keys, candidates=list(images))
+        announced = math.prod(images[name].shape) * abs(images[name].header["BITPIX"]) // 8
+        check_announced(announced, path.stat().st_size, path)
+        pixels = np.asarray(images[name].data)
+    return LazyDataset(array_source(pixels.astype(pixels.dtype.newbyteorder("=")), f"{path}::{name}"), path.stem)
 
 
 def scan_mrc(path: Path, split: str, keys: Sequence[str]) -> LazyDataset:
