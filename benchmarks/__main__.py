@@ -34,6 +34,7 @@ BENCHMARKS = (
     "group-features",
     "coupled-costs",
     "coupled-neighbours",
+    "torch-loss",
 )
 # package -> the module that it brings
 _PEERS = {"torch": "torch", "geomloss": "geomloss", "ott-jax": "ott", "jax": "jax"}

@@ -31,6 +31,7 @@ class Sizes:
     signal_values : numbers in the signals that group features are timed on
     largest_group : order up to which groups are measured
     lmax : degrees for signals on the sphere
+    batches : images on each side for the loss in PyTorch
     limits, photographs : digits on each side, and photographs on both, for the stages of a match
     """
 
@@ -49,6 +50,7 @@ class Sizes:
     signal_values: int = 2_000_000
     largest_group: int = 720
     lmax: tuple[int, ...] = (6, 10, 16)
+    batches: tuple[int, ...] = (256, 2_048)
     limits: tuple[int, ...] = (2_500, 10_000, 30_000)
     photographs: tuple[int, ...] = (1_000, 10_000)
 
@@ -70,6 +72,7 @@ QUICK = Sizes(
     signal_values=200_000,
     largest_group=120,
     lmax=(6, 10),
+    batches=(128,),
     limits=(300, 1_000),
     photographs=(160,),
 )

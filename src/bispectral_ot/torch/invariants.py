@@ -22,7 +22,7 @@ from bispectral_ot.errors import InputError
 from bispectral_ot.features.kernels import ROUNDING
 from bispectral_ot.features.local_bispectrum import Ladder
 from bispectral_ot.features.polar import PolarFields, PolarSampler
-from bispectral_ot.torch.transport import check_tensor
+from bispectral_ot.torch.transport import check_tensors, is_half
 from bispectral_ot.transformer import BatchTransformer
 
 _TINY = 1e-20  # added to squares before the roots of local responses, as the compiled kernels do
@@ -35,7 +35,7 @@ class Invariant(nn.Module):
         super().__init__()
         if not hasattr(transformer, "feature_weights_"):
             raise InputError(f"this {type(transformer).__name__} is not fitted; call fit(images) on it first.")
-        self.shape = tuple(transformer.image_shape_)
+        self.shape, self.normalizes = tuple(transformer.image_shape_), bool(getattr(transformer, "normalize", True))
         self.n_features_out = int(transformer.n_features_out_)
         self.keep(feature_weights=transformer.feature_weights_)
 
@@ -51,17 +51,25 @@ class Invariant(nn.Module):
             return found.to(device=like.device, dtype=torch.promote_types(like.dtype, torch.complex64))
         return found.to(like) if found.is_floating_point() else found.to(like.device)
 
+    def __call__(self, x: Tensor) -> Tensor:
+        """Rows in the precision of the signals; half precision is computed in float32."""
+        rows: Tensor = super().__call__(x.float() if is_half(x) else x)
+        return rows.to(x.dtype)
+
     def signals(self, x: Tensor) -> Tensor:
         """Signals (n, channels, pixels) of the fitted size."""
-        check_tensor("signals", x)
+        check_tensors(signals=x)
         shape, own = tuple(x.shape[1:]), self.shape
         if (*shape, 1)[: max(len(own), 3)] != (*own, 1)[: max(len(own), 3)] and shape != own:
-            raise InputError(
-                f"expected signals of shape (n, {', '.join(map(str, own))}), got {tuple(x.shape)}; resize them, or "
-                "convert a transformer that was fitted to this size."
-            )
+            is_first = len(shape) == 3 and (*shape[1:], shape[0]) == (*own, 1)[:3]
+            fix = "put channels last with x.permute(0, 2, 3, 1)" if is_first else "resize them, or fit to this size"
+            raise InputError(f"expected signals (n, {', '.join(map(str, own))}), got {tuple(x.shape)}; {fix}.")
         channels = own[2] if len(own) == 3 else 1
         return x.reshape(len(x), -1, channels).mT
+
+    def finished(self, values: Tensor) -> Tensor:
+        """Invariants of degree three at their own scale, or with norm 1, as the transformer has them."""
+        return self.normalized(values, self.table("feature_weights", values)) if self.normalizes else values
 
     def normalized(self, rows: Tensor, weights: Tensor, length: float = 1.0) -> Tensor:
         """Rows of weighted norm ``length``; rows whose norm is only rounding are zero."""
@@ -427,18 +435,7 @@ class CombinedBispectrum(Invariant):
         return torch.cat([local @ self.table("local_projection", x), whole @ self.table("whole_projection", x)], 1)
 
 
-class _Cubic(Invariant):
-    """Invariants of degree three that NumPy computes in double precision, at their own scale or with norm 1."""
-
-    def __init__(self, transformer: Any) -> None:
-        super().__init__(transformer)
-        self.normalizes = bool(transformer.normalize)
-
-    def finished(self, values: Tensor) -> Tensor:
-        return self.normalized(values, self.table("feature_weights", values)) if self.normalizes else values
-
-
-class GroupBispectrum(_Cubic):
+class GroupBispectrum(Invariant):
     """Bispectra of signals on a finite group, as :class:`~bispectral_ot.features.GroupBispectrum`."""
 
     def __init__(self, transformer: features.GroupBispectrum) -> None:
@@ -469,7 +466,7 @@ class GroupBispectrum(_Cubic):
         return self.finished(real * self.table("column_scale", x))
 
 
-class SphereBispectrum(_Cubic):
+class SphereBispectrum(Invariant):
     """Bispectra of signals on the sphere, as :class:`~bispectral_ot.features.SphereBispectrum`."""
 
     def __init__(self, transformer: features.SphereBispectrum) -> None:

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from bispectral_ot.errors import DataWarning, InputError
-from bispectral_ot.features import choose_features
+from bispectral_ot.features import GlobalBispectrum, choose_features
 from bispectral_ot.torch.invariants import Invariant, to_torch
-from bispectral_ot.torch.transport import check_tensor, sinkhorn_divergence
+from bispectral_ot.torch.transport import check_tensors, is_half, sinkhorn_divergence
 
 
 class BispectralLoss(nn.Module):
@@ -24,8 +24,9 @@ class BispectralLoss(nn.Module):
     symmetry : str
         Transformations to ignore, as in :func:`~bispectral_ot.match`.
     features : str or transformer, optional
-        Features with a PyTorch module (see :func:`to_torch`); by default the global bispectrum for rotations, whose
-        gradients are smooth in the position of content, else the default of the symmetry.
+        Features with a PyTorch module (see :func:`to_torch`). The default for rotations is
+        ``GlobalBispectrum(n_rings=6, power=0.75)``: wider rings and less compression than for matching leave out what
+        every interpolation changes.
     reg, unbalanced, tol, max_iter
         See :func:`sinkhorn_divergence`; ``reg`` and ``unbalanced`` are relative to the mean cost between reference
         images.
@@ -53,7 +54,7 @@ class BispectralLoss(nn.Module):
     ) -> None:
         super().__init__()
         if features is None and symmetry in ("rotation", "rotation-reflection"):
-            features = "global-bispectrum"
+            features = GlobalBispectrum(symmetry=symmetry, n_rings=6, power=0.75)
         self.transformer: Any = choose_features(features, symmetry=symmetry).transformer
         self.reg, self.unbalanced, self.tol, self.max_iter = reg, unbalanced, tol, max_iter
         self.invariant: Invariant | None = None
@@ -61,9 +62,13 @@ class BispectralLoss(nn.Module):
 
     def fit(self, images: Tensor) -> BispectralLoss:
         """Fit the features and the scale of the cost to reference images (n, height, width[, channels])."""
-        check_tensor("images", images)
-        if len(images) < 2:
-            raise InputError(f"expected at least two reference images, got {tuple(images.shape)}.")
+        images = images.float() if is_half(images) else images
+        check_tensors(images=images)
+        if images.ndim not in (3, 4) or len(images) < 2 or images.is_meta:
+            raise InputError(
+                f"expected at least two reference images (n, height, width) or (n, height, width, channels), got "
+                f"{tuple(images.shape)} on {images.device}; give a batch, and one that has values."
+            )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DataWarning)  # constant images have zero features
             self.invariant = to_torch(self.transformer.fit(images.detach().cpu().numpy())).to(images.device)
@@ -74,8 +79,7 @@ class BispectralLoss(nn.Module):
 
     def forward(self, source: Tensor, target: Tensor) -> Tensor:
         """Divergence of two batches, relative to the mean cost between reference images; 0 for equal content."""
-        check_tensor("target", target)
-        check_tensor("source", source, like=target)
+        check_tensors(source=source, target=target)
         if source.shape[1:] != target.shape[1:]:
             raise InputError(
                 f"expected images of one size, got {tuple(source.shape)} and {tuple(target.shape)}; resize one of them."

@@ -14,26 +14,18 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn import functional
 
-from bispectral_ot.checks import check_choice
 from bispectral_ot.errors import InputError, NotConvergedWarning, warn
-from bispectral_ot.literals import Metric
 
 _BLOCK = 2**22  # entries of the cost matrix that are computed at a time
 _KEPT = 2**24  # entries up to which the cost matrix is kept between iterations
 _ANNEALING = 0.25  # factor between two regularisations on the way to the last one
 _CHECK_EVERY = 5  # iterations between two measurements of the marginal error
-_METRICS = ("sqeuclidean", "l2", "l1", "cosine")
 
 
-def _costs(x: Tensor, y: Tensor, metric: Metric) -> Tensor:
-    """Costs (batch, n, m) between points; the subgradient of a norm at zero is zero."""
-    if metric == "sqeuclidean":
-        return (x.square().sum(-1)[..., :, None] + y.square().sum(-1)[..., None, :] - 2 * x @ y.mT).clamp_min(0)
-    if metric == "cosine":
-        return 1 - functional.normalize(x, dim=-1) @ functional.normalize(y, dim=-1).mT
-    return torch.cdist(x, y, p=float(metric[1]), compute_mode="donot_use_mm_for_euclid_dist")
+def _costs(x: Tensor, y: Tensor) -> Tensor:
+    """Squared Euclidean distances (batch, n, m)."""
+    return (x.square().sum(-1)[..., :, None] + y.square().sum(-1)[..., None, :] - 2 * x @ y.mT).clamp_min(0)
 
 
 class _Problem(NamedTuple):
@@ -44,7 +36,6 @@ class _Problem(NamedTuple):
     a: Tensor
     b: Tensor
     reg: Tensor
-    metric: Metric
     penalty: float | None
     tol: float
     max_iter: int
@@ -57,7 +48,7 @@ class _Problem(NamedTuple):
 
     def costs(self, rows: slice) -> Tensor:
         """Rows of the cost matrix."""
-        return _costs(self.x[:, rows], self.y, self.metric) if self.matrix is None else self.matrix[:, rows]
+        return _costs(self.x[:, rows], self.y) if self.matrix is None else self.matrix[:, rows]
 
     def transposed(self) -> _Problem:
         """The same problem with the sides exchanged."""
@@ -83,11 +74,8 @@ class _Transport(torch.autograd.Function):
     def forward(ctx: Any, *inputs: Any) -> Tensor:
         x, y, a, b, rest, symmetric = inputs
         problem = _Problem(x, y, a, b, *rest)
-        wanted = ctx.needs_input_grad[0], ctx.needs_input_grad[1] and not symmetric
-        costs = None
         if len(x) * x.shape[1] * y.shape[1] <= _KEPT:
-            ends, costs = _costs_with_graph(problem, slice(None), wanted)
-            problem = problem._replace(matrix=costs.detach())
+            problem = problem._replace(matrix=_costs(x, y))
         f, g, error = (_compiled_potentials if _is_compiled(x) else _solve)(problem, symmetric)
         if error > problem.tol:
             warn(
@@ -96,17 +84,17 @@ class _Transport(torch.autograd.Function):
                 NotConvergedWarning,
             )
         grads, masses, target = [torch.zeros_like(x), torch.zeros_like(y)], [], torch.zeros_like(b)
-        for rows in problem.blocks() if costs is None else (slice(None),):
-            ends, block = _costs_with_graph(problem, rows, wanted) if costs is None else (ends, costs)
-            plan = _plan(problem, f, g, rows, block.detach())
+        for rows in problem.blocks():
+            exponents = (f[:, rows, None] + g[:, None, :] - problem.costs(rows)) / problem.reg[..., None]
+            plan = torch.exp(exponents) * b[:, None, :]  # divided by the weights of its rows
             masses.append(plan.sum(2))
             plan *= a[:, rows, None]
-            target += plan.sum(1) / b
-            leaves = [end for end in ends if end.requires_grad]
-            found = iter(torch.autograd.grad(block, leaves, plan) if leaves else ())
-            for side, part in enumerate((rows, slice(None))):
-                if ends[side].requires_grad:
-                    grads[side][:, part] += next(found)
+            received = plan.sum(1)
+            target += received / b
+            if ctx.needs_input_grad[0]:
+                grads[0][:, rows] = 2 * (x[:, rows] * plan.sum(2, keepdim=True) - plan @ y)
+            if ctx.needs_input_grad[1] and not symmetric:
+                grads[1] += 2 * (y * received[..., None] - plan.mT @ x[:, rows])
         source, reg = torch.cat(masses, 1), problem.reg
         grad_a = problem.dual(f) - reg * (source - b.sum(1, keepdim=True))
         grad_b = problem.dual(g) - reg * (target - a.sum(1, keepdim=True))
@@ -126,21 +114,6 @@ def _is_compiled(x: Tensor) -> bool:
     return x.device.type == "cpu" and x.dtype == torch.float32 and len(x) == 1
 
 
-def _costs_with_graph(
-    problem: _Problem, rows: slice, wanted: tuple[bool, bool]
-) -> tuple[tuple[Tensor, Tensor], Tensor]:
-    """Rows of the cost matrix and the points that they are differentiable in."""
-    ends = problem.x[:, rows].detach().requires_grad_(wanted[0]), problem.y.detach().requires_grad_(wanted[1])
-    with torch.enable_grad():
-        return ends, _costs(*ends, problem.metric)
-
-
-def _plan(problem: _Problem, f: Tensor, g: Tensor, rows: slice, costs: Tensor) -> Tensor:
-    """Rows of the plan divided by their weights: ``b_j exp((f_i + g_j - C_ij) / reg)``."""
-    exponents = (f[:, rows, None] + g[:, None, :] - costs) / problem.reg[..., None]
-    return torch.exp(exponents) * problem.b[:, None, :]
-
-
 def _compiled_potentials(problem: _Problem, symmetric: bool) -> tuple[Tensor, Tensor, float]:
     """Potentials and marginal error by the compiled solver of this package."""
     from bispectral_ot.costs import Cost
@@ -148,7 +121,7 @@ def _compiled_potentials(problem: _Problem, symmetric: bool) -> tuple[Tensor, Te
 
     a, b = (weights[0].double().numpy() for weights in (problem.a, problem.b))
     if problem.matrix is None:
-        cost = Cost(problem.x[0].numpy(), problem.y[0].numpy(), problem.metric)
+        cost = Cost(problem.x[0].numpy(), problem.y[0].numpy(), "sqeuclidean")
     else:
         cost = Cost.from_matrix(problem.matrix[0].numpy())
     epsilon, scale = float(problem.reg), cost.scale
@@ -192,7 +165,6 @@ def sinkhorn_divergence(
     reg: float | None = None,
     unbalanced: float | None = None,
     debias: bool = True,
-    metric: Metric = "sqeuclidean",
     tol: float = 1e-4,
     max_iter: int = 1000,
 ) -> Tensor:
@@ -211,13 +183,11 @@ def sinkhorn_divergence(
     weights : pair of Tensor of shape (n,) and (m,), or with a batch, or None
         Positive masses of x and y; None for uniform ones with sum 1.
     reg : float, optional
-        Regularisation in the units of the cost; by default 0.05 times the mean cost, taken as a constant.
+        Regularisation in the units of the cost, the squared distance; by default 0.05 times its mean, as a constant.
     unbalanced : float, optional
         Penalty of the marginals; None fixes them.
     debias : bool
         Subtract the two self-terms, so that the value of a set with itself is zero.
-    metric : {"sqeuclidean", "l2", "l1", "cosine"}
-        Cost between two points.
     tol, max_iter
         Marginal error (total variation) at which iterations stop, and their maximum number.
 
@@ -231,74 +201,81 @@ def sinkhorn_divergence(
     >>> round(value.item(), 3), x.grad.round(decimals=3).flatten().tolist()
     (4.0, [-2.0, -2.0])
     """
-    check_choice("metric", metric, _METRICS)
     if reg is not None and not reg > 0:
         raise InputError(f"reg must be positive, got {reg!r}.")
-    batched = x.ndim == 3
-    x, y, a, b = _checked(x, y, *weights)
+    x, y, a, b, kind, batched = *_checked(x, y, weights), x.dtype, x.ndim == 3
+    if x.is_meta:
+        return x.new_empty(len(x) if batched else (), dtype=kind)
     if unbalanced is None and not torch.allclose(a.sum(1), b.sum(1), rtol=1e-4):
         raise InputError(
             f"weights must have the same sum on both sides, got {a.sum(1).tolist()} and {b.sum(1).tolist()}; "
             "divide each by its sum, or give unbalanced=."
         )
     with torch.no_grad():
-        some = [points[:, :: max(1, points.shape[1] // 512)] for points in (x, y)]
-        mean = _costs(some[0], some[1], metric).mean((1, 2))
-        epsilon = 0.05 * mean if reg is None else torch.full_like(mean, reg)
+        epsilon = x.new_full((len(x),), 0.0 if reg is None else reg)
+        if reg is None:
+            some = [points[:, :: max(1, points.shape[1] // 512)] for points in (x, y)]
+            epsilon = 0.05 * _costs(*some).mean((1, 2))
         epsilon = epsilon.clamp_min(torch.finfo(x.dtype).tiny ** 0.5)
-    problem = _Problem(x, y, a, b, epsilon[:, None], metric, unbalanced, tol, max_iter)
+    problem = _Problem(x, y, a, b, epsilon[:, None], unbalanced, tol, max_iter)
     value = _value(problem)
     if debias:
         own = [_value(problem._replace(x=z, y=z, a=w, b=w), symmetric=True) for z, w in ((x, a), (y, b))]
         value = value - (own[0] + own[1]) / 2
         if unbalanced is not None:
             value = value + epsilon / 2 * (a.sum(1) - b.sum(1)).square()
-    return value if batched else value[0]
+    return (value if batched else value[0]).to(kind)
 
 
 def _value(problem: _Problem, *, symmetric: bool = False) -> Tensor:
     """Entropic transport cost of each problem."""
-    value: Tensor = _Transport.apply(*problem[:4], problem[4:9], symmetric)
+    value: Tensor = _Transport.apply(*problem[:4], problem[4:8], symmetric)
     return value
 
 
-def _checked(x: Tensor, y: Tensor, a: Tensor | None, b: Tensor | None) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Points as (batch, n, d) and weights as (batch, n) of one dtype and device."""
-    shapes = f"{tuple(x.shape)} and {tuple(y.shape)}"
+def _checked(x: Tensor, y: Tensor, weights: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Points as (batch, n, d) and weights as (batch, n) of one dtype, float32 at least, and device."""
+    check_tensors(x=x, y=y)
     if x.ndim not in (2, 3) or x.ndim != y.ndim or x.shape[-1] != y.shape[-1] or x.shape[:-2] != y.shape[:-2]:
         raise InputError(
-            f"expected points (n, d) and (m, d), or (batch, n, d) and (batch, m, d), got {shapes}; both need the same "
-            "batch and the same number of columns."
+            f"expected points (n, d) and (m, d), or (batch, n, d) and (batch, m, d), got {tuple(x.shape)} and "
+            f"{tuple(y.shape)}; both need the same batch and the same number of columns."
         )
-    if 0 in x.shape or 0 in y.shape:
-        raise InputError(f"expected at least one point on each side, got {shapes}; leave out empty batches.")
+    if not isinstance(weights, tuple | list) or len(weights) != 2:
+        raise InputError("weights must be a pair, those of x and those of y; None is uniform.")
+    if is_half(x):
+        x, y, weights = x.float(), y.float(), [each if each is None else each.float() for each in weights]
     sides = []
-    for name, points, masses in (("x", x, a), ("y", y, b)):
-        masses = points.new_full(points.shape[:-1], 1 / points.shape[-2]) if masses is None else masses
-        if masses.shape != points.shape[:-1]:
+    for name, points, given in (("x", x, weights[0]), ("y", y, weights[1])):
+        masses = points.new_full(points.shape[:-1], 1 / points.shape[-2]) if given is None else given
+        check_tensors(**{name: points, f"weights of {name}": masses})
+        if masses.shape != points.shape[:-1] or not (masses.is_meta or bool((masses > 0).all())):
             raise InputError(
-                f"the weights of {name} must have the shape {tuple(points.shape[:-1])} for points "
-                f"{tuple(points.shape)}, got {tuple(masses.shape)}; give one weight for each point."
+                f"the weights of {name} must be positive and of shape {tuple(points.shape[:-1])} for points "
+                f"{tuple(points.shape)}, got {tuple(masses.shape)}; give one for each point, and leave out points "
+                "without mass."
             )
-        for what, tensor in ((name, points), (f"the weights of {name}", masses)):
-            check_tensor(what, tensor, like=x)
-        if not bool((masses > 0).all()):
-            raise InputError(f"the weights of {name} must be positive; leave out points without mass.")
         sides += [points, masses] if x.ndim == 3 else [points[None], masses[None]]
     return sides[0], sides[2], sides[1], sides[3]
 
 
-def check_tensor(name: str, tensor: Any, *, like: Tensor | None = None) -> None:
-    """Raise an :class:`InputError` unless a tensor is floating-point, finite, and like another in device and dtype."""
-    if not isinstance(tensor, Tensor) or not tensor.dtype.is_floating_point:
-        kind = f"{tensor.dtype} of shape {tuple(tensor.shape)}" if isinstance(tensor, Tensor) else type(tensor).__name__
-        raise InputError(f"{name} must be a floating-point tensor, got {kind}; convert with .float().")
-    if like is not None and (tensor.device != like.device or tensor.dtype != like.dtype):
-        raise InputError(
-            f"all tensors must share device and dtype, got {like.device} {like.dtype} {tuple(like.shape)} and "
-            f"{tensor.device} {tensor.dtype} {tuple(tensor.shape)} for {name}; convert one with .to(...)."
-        )
-    if not tensor.is_meta and not bool(torch.isfinite(tensor).all()):
-        raise InputError(
-            f"{name}, of shape {tuple(tensor.shape)}, has NaN or infinity in it; repair these values or leave them out."
-        )
+def check_tensors(**tensors: Any) -> None:
+    """Raise an :class:`InputError` unless tensors are floating-point, finite, not empty, of one device and dtype."""
+    for name, tensor in tensors.items():
+        if not isinstance(tensor, Tensor):
+            raise InputError(f"{name} must be a tensor, got {type(tensor).__name__}; convert with torch.as_tensor().")
+    found = " and ".join(f"{name} {tuple(each.shape)} {each.dtype} on {each.device}" for name, each in tensors.items())
+    if not all(tensor.dtype.is_floating_point for tensor in tensors.values()):
+        raise InputError(f"expected floating-point tensors, got {found}; convert with .float().")
+    if len({(tensor.device, tensor.dtype) for tensor in tensors.values()}) > 1:
+        raise InputError(f"expected tensors of one device and dtype, got {found}; convert one with .to(...).")
+    for name, tensor in tensors.items():
+        if tensor.numel() == 0:
+            raise InputError(f"{name} is empty, got {found}; leave out empty batches.")
+        if not tensor.is_meta and not bool(torch.isfinite(tensor).all()):
+            raise InputError(f"{name} has NaN or infinity in it, got {found}; repair these values or leave them out.")
+
+
+def is_half(tensor: Tensor) -> bool:
+    """Whether a tensor has half precision, in which values are taken and returned but not computed."""
+    return isinstance(tensor, Tensor) and tensor.dtype in (torch.float16, torch.bfloat16)
