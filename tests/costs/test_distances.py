@@ -10,6 +10,7 @@ from scipy.spatial.distance import cdist
 
 import oracles
 from bispectral_ot.costs import METRICS, STORAGES, Cost, distances
+from bispectral_ot.errors import DataWarning
 
 SCIPY_NAMES = {"l1": "cityblock", "l2": "euclidean", "sqeuclidean": "sqeuclidean", "cosine": "cosine"}
 
@@ -149,3 +150,9 @@ def test_features_far_from_zero_keep_their_distances(metric, offset):
     expected = by_scipy(source, target, metric, weights)
     rounding = 2e-4 if np.any(np.abs(offset) > 1e11) else 1e-6  # of the numbers themselves, in float64
     np.testing.assert_allclose(whole(cost), expected, rtol=rounding, atol=2e-6 * expected.max() + cost.storage_error)
+
+
+def test_angles_between_features_far_from_zero_are_reported():
+    x = np.random.default_rng(21).normal(size=(20, 4))
+    with pytest.warns(DataWarning, match="use the metric l2"):
+        Cost(x + 1e5, x + 1e5, "cosine")

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bispectral_ot.checks import check_choice, detached
-from bispectral_ot.errors import InputError
+from bispectral_ot.errors import DataWarning, InputError, warn
 from bispectral_ot.literals import METRICS, Metric
 
 ALIGNED_METRICS: tuple[Metric, ...] = ("l2", "sqeuclidean", "cosine")
@@ -21,6 +21,8 @@ Vector = NDArray[np.float64]
 
 # Below this share of the norms, float32 inner products have lost half of their digits to cancellation.
 _CANCELLATION = 1e-3
+# Features further from 0 than so many times their spread lose it in float32.
+_LOST_IN_FLOAT32 = 1e3
 # Size of the rows of the target that are read at a time from a memory map.
 _MAPPED_BYTES = 64 * 2**20
 # Rows whose norms or finiteness are found at a time.
@@ -262,10 +264,17 @@ def _as_features(source: Floats, target: Floats, may_shift: bool) -> tuple[Rows,
     exact = np.asarray(detached(source)), np.asarray(detached(target))
     # memory maps are too large for a second look
     mapped = any(isinstance(x, np.memmap) for x in rounded)
-    if mapped or not may_shift or all(np.can_cast(x.dtype, np.float32) for x in exact):
+    if mapped or all(np.can_cast(x.dtype, np.float32) for x in exact):
         return rounded
     low, high = (find([find(x, axis=0) for x in exact], axis=0).astype(np.float64) for find in (np.min, np.max))
     middle = low / 2 + high / 2
+    if not may_shift:
+        if np.linalg.norm(middle) > _LOST_IN_FLOAT32 * np.linalg.norm(high - low) > 0:
+            warn(
+                "features are too far from 0 for cosine distances in float32; subtract their mean, or use the metric l2.",
+                DataWarning,
+            )
+        return rounded
     return (exact[0] - middle).astype(np.float32), (exact[1] - middle).astype(np.float32)
 
 

@@ -203,4 +203,6 @@ class Sinkhorn:
         labels, lam = np.asarray(groups[0], dtype=np.int64), np.asarray(groups[1], dtype=np.float64)
         if np.isinf(target) or len(labels) != len(q):
             raise InputError(f"target_groups need a relaxed target side, and a label for each of the {len(q)} targets.")
+        if not (labels.min() >= 0 and labels.max() < len(lam) and (lam >= 0).all() and np.isfinite(lam).all()):
+            raise InputError("target_groups need labels 0, 1, ... and a finite penalty of at least 0 for each of them.")
         return Constraints(Marginal(p, source), Marginal(q, target, labels, lam * cost.scale))
