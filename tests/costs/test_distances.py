@@ -154,5 +154,5 @@ def test_features_far_from_zero_keep_their_distances(metric, offset):
 
 def test_angles_between_features_far_from_zero_are_reported():
     x = np.random.default_rng(21).normal(size=(20, 4))
-    with pytest.warns(DataWarning, match="use the metric l2"):
+    with pytest.warns(DataWarning, match="or use l2"):
         Cost(x + 1e5, x + 1e5, "cosine")

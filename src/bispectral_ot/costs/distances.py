@@ -271,7 +271,7 @@ def _as_features(source: Floats, target: Floats, may_shift: bool) -> tuple[Rows,
     if not may_shift:
         if np.linalg.norm(middle) > _LOST_IN_FLOAT32 * np.linalg.norm(high - low) > 0:
             warn(
-                "features are too far from 0 for cosine distances in float32; subtract their mean, or use the metric l2.",
+                "features are too far from 0 for cosine distances in float32; subtract their mean, or use l2.",
                 DataWarning,
             )
         return rounded
