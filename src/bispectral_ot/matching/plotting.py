@@ -26,17 +26,22 @@ _LONGEST = 11  # letters of a name below a picture
 
 
 def match_html(match: Match) -> str:
-    """Facts, and some sources with their best targets."""
+    """Facts, some sources with their best targets, and the confusion table."""
     n, m = match.coupling.shape
     facts: dict[str, Any] = {
         "distance": f"{match.distance:.6g} ({match.coupling.cost.metric})",
         "converged": f"{'yes' if match.converged else 'NO'}, marginal error {match.marginal_error:.1e}",
         **{name: match.settings[name] for name in ("features", "symmetry", "marginals") if name in match.settings},
     }
-    pairs = ""
+    pairs = flow = ""
     if match.source is not None and match.target is not None and not match.images_elsewhere:
         pairs = drawing.html_tiles(_pairs(match, evenly_spaced(len(match.source), 4), 3))
-    return drawing.html_panel(f"Match {n:,} x {m:,}", facts, pairs)
+    table = class_table(match)
+    if table is not None and max(len(table.rows), len(table.columns)) <= 12:
+        cells = [[f"{each:.0%}" if each >= 0.005 else "" for each in row] for row in table.fractions]
+        rows = [[name, *row] for name, row in zip(table.rows, cells, strict=True)]
+        flow = drawing.html_table(["", *table.columns], rows)
+    return drawing.html_panel(f"Match {n:,} x {m:,}", facts, pairs, flow)
 
 
 def plot_match(match: Match, kind: PlotKind | None, *, n: int, k: int, ax: Axes | None) -> Axes:
