@@ -10,6 +10,7 @@ from scipy import ndimage
 
 import bispectral_ot as bot
 from bispectral_ot.errors import DataWarning
+from bispectral_ot.matching.class_model import moved_images
 from bispectral_ot.matching.learned_metric import LeftOut, WithinClass
 from bispectral_ot.matching.source_classes import class_offsets, probabilities
 
@@ -204,3 +205,9 @@ def test_wrong_labels_do_less_harm_with_learning_than_without(halves):
     learned, plain = quiet(source, noisy), quiet(source, noisy, metric_learning="none")
     assert right(learned).mean() > right(plain).mean() - 0.01
     assert right(learned).mean() > 0.8
+
+
+@pytest.mark.parametrize(("symmetry", "moves"), [("rotation", True), ("similarity", True), ("translation", False)])
+def test_left_out_targets_are_turned_wherever_turns_do_not_count(symmetry, moves):
+    target = bot.load("digits").select(range(20))
+    assert (moved_images(target, np.arange(4), symmetry) is not None) == moves

@@ -106,8 +106,9 @@ def left_out_targets(target: Dataset) -> Index | None:
 
 
 def moved_images(dataset: Dataset, at: Index, symmetry: str | None, *, seed: int = 0) -> Dataset | None:
-    """Some images after random motions of the symmetry; None where they are not moved."""
-    if dataset.kind != "images" or "rotation" not in str(symmetry) or is_chunked(dataset.images):
+    """Some images after random rotations (and reflections) of the symmetry; None where it has none."""
+    turns = str(symmetry).startswith(("rotation", "similarity"))
+    if dataset.kind != "images" or not turns or is_chunked(dataset.images):
         return None
     chosen = dataset.select(at)
     if "reflection" in str(symmetry):
