@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from bispectral_ot import drawing
-from bispectral_ot.checks import check_choice, check_integer
+from bispectral_ot.checks import check_choice, check_integer, printable
 from bispectral_ot.datasets import Dataset
 from bispectral_ot.datasets.pictures import Pictures
 from bispectral_ot.drawing import Tile, shortened
@@ -39,8 +40,8 @@ def match_html(match: Match) -> str:
     table = class_table(match)
     if table is not None and max(len(table.rows), len(table.columns)) <= 12:
         cells = [[f"{each:.0%}" if each >= 0.005 else "" for each in row] for row in table.fractions]
-        rows = [[name, *row] for name, row in zip(table.rows, cells, strict=True)]
-        flow = drawing.html_table(["", *table.columns], rows)
+        rows, columns = ([printable(name) for name in names] for names in (table.rows, table.columns))
+        flow = pd.DataFrame(cells, index=rows, columns=columns).to_html(border=0)
     return drawing.html_panel(f"Match {n:,} x {m:,}", facts, pairs, flow)
 
 
