@@ -7,12 +7,14 @@ from abc import ABC, abstractmethod
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import scipy.linalg
 import scipy.sparse
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from bispectral_ot import runtime
 from bispectral_ot.checks import detached
 from bispectral_ot.engines import Block, Threads, row_blocks
 from bispectral_ot.errors import DataWarning, InputError, MemoryBudgetError, warn
@@ -300,3 +302,10 @@ def write_scaled(
             "scale the signals, or use normalize=True."
         )
     return int(vanishing.sum())
+
+
+def symmetric_eigh(matrix: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Eigenvalues, ascending, and eigenvectors of a symmetric matrix, by one thread: several wait for each other."""
+    with runtime.one_blas_thread():
+        values, vectors = scipy.linalg.eigh(matrix, driver="evd")
+    return values, vectors

@@ -7,7 +7,6 @@ import warnings
 from typing import Any, Self
 
 import numpy as np
-import scipy.linalg
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 from sklearn.base import clone
@@ -20,7 +19,15 @@ from bispectral_ot.errors import DataWarning, InputError
 from bispectral_ot.features.global_bispectrum import GlobalBispectrum
 from bispectral_ot.features.local_bispectrum import INTENSITIES, LocalBispectrum
 from bispectral_ot.sampling import evenly_spaced
-from bispectral_ot.transformer import SCRATCH_BYTES, BatchTransformer, Columns, Rows, columns_table, unit_weights
+from bispectral_ot.transformer import (
+    SCRATCH_BYTES,
+    BatchTransformer,
+    Columns,
+    Rows,
+    columns_table,
+    symmetric_eigh,
+    unit_weights,
+)
 
 LOCAL, COUPLED = 0, 1  # parts of the default
 # Images of the sample (fewer where they are large), and how many of these are moved.
@@ -326,12 +333,12 @@ def whitening(rows: Rows, changes: Rows) -> Rows:
     """
     centred = rows - rows.mean(axis=0)
     covariance = (centred.T @ centred).astype(np.float64) / len(rows)
-    values, vectors = np.linalg.eigh(covariance + _MOTION / 2 * (changes.T @ changes) / len(changes))
+    values, vectors = symmetric_eigh(covariance + _MOTION / 2 * (changes.T @ changes) / len(changes))
     kept = values > 1e-6 * values[-1]
     if not kept.any():  # all images are the same
         return np.zeros((rows.shape[1], 1), dtype=np.float32)
     matrix = vectors[:, kept] * values[kept] ** (-_WHITENING / 2)
-    variances, directions = np.linalg.eigh(matrix.T @ covariance @ matrix)
+    variances, directions = symmetric_eigh(matrix.T @ covariance @ matrix)
     total = variances.sum()
     matrix = matrix @ directions[:, ::-1]
     return np.ascontiguousarray(matrix / np.sqrt(total) if total > 0 else matrix, dtype=np.float32)
@@ -346,7 +353,7 @@ def components(rows: Rows, power: float = 0.0, n_components: int = 1024) -> Rows
     centred = rows - rows.mean(axis=0)
     products = centred @ centred.T
     n = len(products)
-    values, vectors = scipy.linalg.eigh(products.astype(np.float64) if power else products, driver="evd")
+    values, vectors = symmetric_eigh(products.astype(np.float64) if power else products)
     kept = values > 1e-6 * values[-1]
     if not kept.any():
         return np.zeros((rows.shape[1], 1), dtype=np.float32)

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
-import scipy.linalg
 from numpy.typing import NDArray
 
 from bispectral_ot.features.fitted import LinearMap
+from bispectral_ot.transformer import symmetric_eigh
 
 Rows = NDArray[np.float32]
 Vector = NDArray[np.float64]
@@ -57,7 +57,7 @@ class WithinClass:
             return None
         small = residuals.T @ residuals if n >= columns else residuals @ residuals.T
         # float32 suffices: shrinkage adds a tenth of the mean variance, or more, to all of them
-        variances, vectors = scipy.linalg.eigh(small / np.float32(degrees), driver="evd")
+        variances, vectors = symmetric_eigh(small / np.float32(degrees))
         variances = variances.astype(np.float64)
         kept = variances > 1e-6 * variances[-1]
         if not variances[-1] > 0:
