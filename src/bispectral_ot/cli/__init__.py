@@ -1,4 +1,4 @@
-"""The program ``bispectral-ot``: one file per command."""
+"""The program ``bispectral-ot``: commands that belong together in one file."""
 
 from __future__ import annotations
 

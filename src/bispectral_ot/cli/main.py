@@ -17,13 +17,11 @@ import typer
 from bispectral_ot._version import __version__
 from bispectral_ot.cli import INTERRUPTED, kept, received
 from bispectral_ot.cli.command import Group, add_command
-from bispectral_ot.cli.compare_command import compare
+from bispectral_ot.cli.compare_commands import compare, monitor
 from bispectral_ot.cli.console import complain
 from bispectral_ot.cli.demo_command import demo
 from bispectral_ot.cli.inspect_commands import datasets, info, report
-from bispectral_ot.cli.match_command import match, upright
-from bispectral_ot.cli.monitor_command import monitor
-from bispectral_ot.cli.predict_command import predict
+from bispectral_ot.cli.match_commands import match, predict, upright
 from bispectral_ot.errors import InputError, RunKeptError
 
 KEPT_ELSEWHERE, BAD_INPUT, BUG = 1, 2, 3

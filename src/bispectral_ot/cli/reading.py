@@ -6,18 +6,17 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bispectral_ot.errors import DataWarning, InputError
 from bispectral_ot.literals import Split, vector_files
-from bispectral_ot.options import FeatureOptions, ImageOptions, PairOptions, ReadOptions
+from bispectral_ot.options import FeatureOptions, ImageOptions, PairOptions
 
 if TYPE_CHECKING:
     from bispectral_ot.datasets import Dataset
     from bispectral_ot.datasets.sources import LazyDataset, Positions
 
-    Listed = tuple[list[LazyDataset], list[Positions]]
+Listed = tuple[list["LazyDataset"], list["Positions"]]
 
 SET_HELP = (
     "A name from `datasets list`, a folder of images or of 3-D shapes, or a file: arrays (.npz, .npy, IDX, HDF5, "
@@ -86,51 +85,26 @@ def list_sets(words: Sequence[tuple[str, Split]], reading: ImageOptions, options
     return listings, positions
 
 
-def list_pair(source: str, target: str, reading: PairOptions, options: FeatureOptions) -> Listed:
-    """Contents of source and target, and the positions of the images that are matched."""
-    return list_sets([(source, reading.source_split), (target, reading.target_split)], reading, options)
-
-
-def read_pair(listed: Listed, reading: PairOptions, options: FeatureOptions) -> tuple[Dataset, Dataset, dict[str, Any]]:
-    """Both sets at one size and in their frames, rotated and centred, and the evidence for the frames."""
+def read_listed(listed: Listed, reading: ImageOptions, options: FeatureOptions) -> tuple[list[Dataset], dict[str, Any]]:
+    """Sets at one size and in their frames, rotated and centred, and the evidence for the frames of a pair."""
     from bispectral_ot.datasets import center, rotate_randomly
+    from bispectral_ot.datasets.frames import FrameChoice
     from bispectral_ot.datasets.load import read_together
     from bispectral_ot.datasets.transforms import warn_of_shared
     from bispectral_ot.features import choose_features
     from bispectral_ot.features.frame_choice import JudgedFrames
 
     files = vector_files(options.features)
-    named = {name: getattr(options, name) for name in ("symmetry", "metric", "intensity")}
-    frame = "canvas" if files else reading.frame
-    frames = JudgedFrames(frame, partial(choose_features, options.features, **named))
-    source, target = read_together(*listed, size=reading.size, grey=reading.grey, frames=frames)
-    if files:
-        source, target = _with_vectors([source, target], listed, files)
-    if reading.rotate_source:
-        warn_of_shared(source, target)  # after the rotation they are not found
-        source = rotate_randomly(source, seed=reading.seed)
-    if reading.center:
-        source, target = center(source), center(target)
-    return source, target, frames.settings
-
-
-def read_sets(words: Sequence[str], reading: ReadOptions, options: FeatureOptions) -> dict[str, Dataset]:
-    """Sets by their names; ``NAME=PATH`` names a set."""
-    from bispectral_ot.datasets import center
-    from bispectral_ot.datasets.frames import FrameChoice
-    from bispectral_ot.datasets.load import read_together
-
-    parts = [("", "", word) if Path(word).exists() or "=" not in word else word.partition("=") for word in words]
-    listed = list_sets([(path, reading.split) for _, _, path in parts], reading, options)
-    names = [title or listing.name for (title, _, _), listing in zip(parts, listed[0], strict=True)]
-    for (_, _, path), name in zip(parts, names, strict=True):
-        if names.count(name) > 1:
-            raise InputError(f"two sets are called {name!r}; name them, as in first={path}.")
-    files = vector_files(options.features)
     frames = FrameChoice("canvas" if files else reading.frame)
+    if isinstance(reading, PairOptions) and not files:
+        named = {name: getattr(options, name) for name in ("symmetry", "metric", "intensity")}
+        frames = JudgedFrames(reading.frame, partial(choose_features, options.features, **named))
     datasets = read_together(*listed, size=reading.size, grey=reading.grey, frames=frames)
     datasets = _with_vectors(datasets, listed, files) if files else datasets
-    return dict(zip(names, map(center, datasets) if reading.center else datasets, strict=True))
+    if getattr(reading, "rotate_source", False):
+        warn_of_shared(*datasets)  # after the rotation they are not found
+        datasets[0] = rotate_randomly(datasets[0], seed=reading.seed)
+    return [center(each) for each in datasets] if reading.center else datasets, frames.settings
 
 
 def _with_vectors(datasets: Sequence[Dataset], listed: Listed, files: Sequence[str]) -> list[Dataset]:

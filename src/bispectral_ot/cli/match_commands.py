@@ -1,8 +1,12 @@
-"""Commands ``match`` (pair the images of two datasets by content) and ``upright`` (rotate them as their matches)."""
+"""Commands ``match`` (pair the images of two datasets by content), ``upright`` (rotate them as their matches) and
+``predict`` (labels and matches of new images by an earlier match).
+"""
 
 from __future__ import annotations
 
+import math
 import time
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,15 +16,18 @@ import typer
 
 from bispectral_ot import runtime
 from bispectral_ot.cli.command import NewRun
-from bispectral_ot.cli.console import print_facts
+from bispectral_ot.cli.console import print_facts, print_json, progress_bars, say, shown_warnings
 from bispectral_ot.cli.job import Result, run_job
-from bispectral_ot.cli.reading import SET_HELP, check_features, list_pair, read_pair
+from bispectral_ot.cli.reading import SET_HELP, Listed, check_features, list_sets, read_listed
 from bispectral_ot.errors import DataWarning, warn
+from bispectral_ot.memory import format_bytes
 from bispectral_ot.options import (
     ImageOptions,
     MatchOptions,
     MatchOutputOptions,
+    OutputOptions,
     PairOptions,
+    PredictOptions,
     ReportOptions,
     RuntimeOptions,
     UprightOptions,
@@ -38,6 +45,10 @@ _MARGINALS = {
     "relaxed": "relaxed: target marginal unconstrained",
     "estimated": "estimated class proportions",
 }
+# Images of each set in the trial of --dry-run, whose first match only compiles what is not compiled yet.
+_TRIALS = 50, 500
+# Stages whose time grows with the number of images; that of others grows with the number of pairs.
+_PER_IMAGE = ("load", "features", "outliers", "proportions")
 
 
 def match(
@@ -65,16 +76,12 @@ def match(
     probability, the runner-up and an outlier p-value), outliers.csv, confusion.csv (source classes by target classes)
     and poses.csv (with --poses).
 
-    With --scheduler, an interrupted solve is resumed from RUN.solve.npz by the same command. Folders and Zarr stores
-    are read by the workers of tcp://..., which must see them under the same path; figures and model.npz are then
-    skipped, unless --report or --poses needs the images.
+    With --scheduler, an interrupted solve is resumed from RUN.solve.npz by the same command.
     """
     task = MatchTask(source, target, out, options, reading, machine, output)
     check_features(options, reading, poses=output.poses)
     if output.dry_run:
-        from bispectral_ot.cli.plan import print_plan
-
-        print_plan(task)
+        task.print_plan()
     else:
         run_job("match", out, task.work, options, reading, machine, output, source=source, target=target)
 
@@ -107,6 +114,56 @@ def upright(
     run_job("upright", out, task.work, options, reading, machine, output, source=source, target=target)
 
 
+def predict(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a match, with its model.npz.")],
+    images: Annotated[
+        str,
+        typer.Argument(metavar="IMAGES", help="New images: a folder, a file or a name; vectors if RUN is of vectors."),
+    ],
+    out: NewRun,
+    options: PredictOptions,
+    output: OutputOptions,
+) -> None:
+    """Predict labels and matches of new images from an earlier match, without solving again.
+
+    Example: bispectral-ot predict runs/first new-photos/ --out runs/new
+
+    Images are resized, converted to grey and centred as those of the match; an image that took part in it gets the
+    same answer again. The output folder gets matches.csv and labels.csv with the columns of `match`, poses.csv with
+    --poses, results.json and run.json.
+    """
+    from bispectral_ot.matching import class_table
+    from bispectral_ot.report import open_run, tables
+
+    model = open_run(run)
+    predictor = model.load_predictor(options.encoder)  # raises where there is none
+
+    def work(folder: Path, engine: Dask | None) -> Result:
+        source = model.read(images, predictor, split=options.split, root=options.root, seed=options.seed)
+        found = predictor.match(source)
+        written = {"matches": tables.match_table(found, k=options.n_matches), "labels": tables.label_table(found)}
+        content: dict[str, object] = {"images": len(source), "targets": len(predictor.target)}
+        if options.poses:
+            poses = predictor.poses(source, found.top_matches(10), seed=options.seed)
+            written["poses"] = tables.pose_table(poses, source)
+            content["poses"] = tables.pose_summary(poses)
+        tables.write_tables(folder, written)
+        if found.target_labels is not None:
+            given = found.labels()
+            content["labels"] = {str(name): int(count) for name, count in given.label.value_counts(sort=False).items()}
+            content["expected_accuracy"] = float(given.probability.mean())
+            table = class_table(found)
+            content |= {} if table is None else {"accuracy": table.accuracy, "recall": table.recall}
+
+        def show() -> None:
+            say(f"{len(source):,} images matched with {len(predictor.target):,} targets of {run}")
+            say(f"run folder: {out}")
+
+        return Result(content, True, show)
+
+    run_job("predict", out, work, options, output, run=run, images=images)
+
+
 @dataclass(frozen=True)
 class MatchTask:
     """Match of two datasets, with the options of its call; ``placing`` are those of ``upright``."""
@@ -120,11 +177,15 @@ class MatchTask:
     output: MatchOutputOptions
     placing: UprightOptions | None = None
 
+    def listed(self) -> Listed:
+        """Contents of both sets, and the positions of the images that are matched."""
+        words = [(self.source, self.reading.source_split), (self.target, self.reading.target_split)]
+        return list_sets(words, self.reading, self.options)
+
     def work(self, folder: Path, engine: Dask | None) -> Result:
         """Read both sets, match them, and write the tables."""
         start = time.perf_counter()
-        listed = list_pair(self.source, self.target, self.reading, self.options)
-        source, target, evidence = read_pair(listed, self.reading, self.options)
+        (source, target), evidence = read_listed(self.listed(), self.reading, self.options)
         if self.reading.corrections is not None:
             from bispectral_ot.report.corrections import with_corrections
 
@@ -193,6 +254,67 @@ class MatchTask:
         with whole_file(folder / "upright.npz") as partial, partial.open("wb") as file:
             np.savez_compressed(file, images=images, sure=sure, **labels)  # type: ignore[arg-type]
         return {"upright.npz": int(sure.sum()), "unsure": int((~sure).sum())}
+
+    def print_plan(self) -> None:
+        """Print images of both sets, their size, features, storage of the distances, memory and time; write nothing."""
+        with shown_warnings(), progress_bars(quiet=self.output.quiet):
+            plan = self.plan()
+        if self.output.as_json:
+            print_json(plan)
+            return
+        disk = f", and {format_bytes(float(plan['disk_bytes']))} of disk for features" if plan["disk_bytes"] else ""
+        seconds = float(plan["seconds"])
+        time = f"{max(1, round(seconds))} s" if seconds < 100 else f"{round(seconds / 60)} min"
+        print_facts(
+            {
+                "images": f"{plan['source']:,} sources, {plan['target']:,} targets, compared at {plan['compared_at']}",
+                "features": f"{plan['features']}, {plan['columns']:,} columns",
+                "distances": f"stored as {plan['storage']}",
+                "memory": f"about {format_bytes(float(plan['memory_bytes']))}{disk}",
+                "time": f"about {time}, and 3 to 10 s for tables and figures",
+            }
+        )
+        say("nothing was written; leave --dry-run out to match")
+
+    def plan(self) -> dict[str, str | int | float]:
+        """Sizes, storage, bytes and seconds of the match, from file headers and a small trial."""
+        from bispectral_ot.costs.storage import plan_storage, storage_bytes
+        from bispectral_ot.sampling import evenly_spaced
+
+        listings, positions = self.listed()
+        shape = len(positions[0]), len(positions[1])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about the few images of the trial
+            for most in _TRIALS:
+                start = time.perf_counter()
+                some = [each[evenly_spaced(len(each), most)] for each in positions]
+                (source, target), _ = read_listed((listings, some), self.reading, self.options)
+                loading = time.perf_counter() - start
+                found = self.solve(source, target)
+        tried = len(source), len(target)
+        seconds = 0.0
+        for stage, spent in ({"load": loading} | found.seconds).items():
+            size = sum if stage in _PER_IMAGE else math.prod
+            seconds += spent * size(shape) / size(tried)
+        columns = int(found.settings["columns"])
+        feature_bytes = 4 * columns * sum(shape)
+        solver_bytes = self.solver.extra_bytes(shape)
+        needs = {"feature_bytes": feature_bytes, "solver_bytes": solver_bytes, "block_rows": 512}
+        with runtime.running(memory=self.machine.working_memory):
+            chosen = plan_storage(shape, **needs, may_map=True)  # type: ignore[arg-type]
+        work = storage_bytes(shape, feature_bytes=0 if chosen.mapped_features else feature_bytes)[chosen.storage]
+        images = sum(side.images[0].nbytes * count for side, count in zip((source, target), shape, strict=True))
+        return {
+            "source": shape[0],
+            "target": shape[1],
+            "compared_at": source.size_in_words,
+            "features": str(found.settings["features"]),
+            "columns": columns,
+            "storage": chosen.storage,
+            "memory_bytes": images + work + solver_bytes,
+            "disk_bytes": feature_bytes if chosen.mapped_features else 0,
+            "seconds": seconds,
+        }
 
 
 def _warn_of_classes(table: ClassTable) -> None:

@@ -1,0 +1,170 @@
+"""Commands ``compare`` (distances between any number of datasets) and ``monitor`` (batches against a reference set)."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from bispectral_ot import runtime
+from bispectral_ot.cli.command import NewRun
+from bispectral_ot.cli.console import print_json, print_table, progress_bars, say, shown_warnings
+from bispectral_ot.cli.job import Result, run_job
+from bispectral_ot.cli.reading import check_features, list_sets, read_listed
+from bispectral_ot.errors import InputError
+from bispectral_ot.literals import vector_files
+from bispectral_ot.options import (
+    CompareOptions,
+    MonitorOptions,
+    PrintOptions,
+    ReadOptions,
+    ReportOptions,
+    RuntimeOptions,
+)
+
+if TYPE_CHECKING:
+    from bispectral_ot.comparing import Comparison
+    from bispectral_ot.datasets import Dataset
+    from bispectral_ot.engines.cluster import Dask
+
+ALARM = 4
+
+
+def compare(
+    sets: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="A B ...",
+            help="Two datasets or more: names from `datasets list`, folders or files; NAME=PATH names a dataset.",
+        ),
+    ],
+    out: NewRun,
+    options: CompareOptions,
+    reading: ReadOptions,
+    machine: RuntimeOptions,
+    output: ReportOptions,
+) -> None:
+    """Measure distances between datasets, with the distance expected between two samples of one population.
+
+    Example: bispectral-ot compare monday/ tuesday/ wednesday/ --permutations 199 --out runs/week
+
+    Example: bispectral-ot compare before=old/ after=new/ --symmetry-tests --report --out runs/changed
+
+    Example: bispectral-ot compare mnist kmnist fashion-mnist --limit 2000 --labels --out runs/three
+
+    Finished pairs are saved in RUN.cells; an interrupted comparison is resumed by the same command.
+
+    RUN gets distances.csv, contributors.csv (the images that contribute most to each distance), classes.csv, figures,
+    results.json and run.json.
+    """
+    from bispectral_ot.comparing.set_distances import check_repeats, compare_sets, named_sets
+    from bispectral_ot.report.run_folder import write_comparison
+    from bispectral_ot.store import Store
+
+    check_features(options, reading)
+    if len(sets) < 2:
+        raise InputError("at least two datasets are needed for a comparison; give their names or paths.")
+    check_repeats(options.permutations, options.bootstrap, options.level)
+    cells = Path(f"{out}.cells")
+
+    def work(folder: Path, engine: Dask | None) -> Result:
+        start = time.perf_counter()
+        datasets = _read(sets, reading, options)
+        seconds = {"load": time.perf_counter() - start}
+        with runtime.running(memory=machine.working_memory, engine=engine):
+            asked = replace(options, features="vectors") if vector_files(options.features) else options
+            found = compare_sets(*named_sets(datasets), asked, Store(cells))
+        if found.settings["reused"]:
+            runtime.message(f"resumed: {found.settings['reused']:,} parts were computed by an earlier call")
+        settings = found.settings | {name: value for name, value in reading.to_json().items() if name != "root"}
+        found = replace(found, seconds=seconds | found.seconds, settings=settings)
+        content = write_comparison(folder, found, list(datasets.values()), figures=output.figures)
+        return Result(content, found.converged, lambda: _show(found, out))
+
+    run_job("compare", out, work, options, reading, machine, output, scratch=cells, sets=sets)
+
+
+def _read(words: list[str], reading: ReadOptions, options: CompareOptions) -> dict[str, Dataset]:
+    """Sets by their names; ``NAME=PATH`` names a set."""
+    parts = [("", "", word) if Path(word).exists() or "=" not in word else word.partition("=") for word in words]
+    listed = list_sets([(path, reading.split) for _, _, path in parts], reading, options)
+    names = [title or listing.name for (title, _, _), listing in zip(parts, listed[0], strict=True)]
+    for (_, _, path), name in zip(parts, names, strict=True):
+        if names.count(name) > 1:
+            raise InputError(f"two sets are called {name!r}; name them, as in first={path}.")
+    return dict(zip(names, read_listed(listed, reading, options)[0], strict=True))
+
+
+def _show(found: Comparison, out: Path) -> None:
+    rows = []
+    for pair in found.pairs:
+        figures = f"{pair.distance:.4g}", f"{pair.error:.0e}", f"{pair.reference:.4g}", f"{pair.ratio:.3g}"
+        p_value = "" if pair.p_value is None else f"{pair.p_value:.3g}"
+        rows.append((f"{pair.source}, {pair.target}", *figures, p_value))
+    print_table(("sets", "distance", "error", "one population", "ratio", "p"), rows, left=["sets"])
+    for each in found.symmetry_tests:
+        say(each.sentence)
+    say(f"run folder: {out}")
+
+
+def monitor(
+    sets: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="REFERENCE | MONITOR NEW...",
+            help="With --model: the reference set. Else a monitor made by --model, and one or more new sets.",
+        ),
+    ],
+    options: MonitorOptions,
+    output: PrintOptions,
+    model: Annotated[Path | None, typer.Option(metavar="FILE", help="Output file of the monitor, an .npz.")] = None,
+) -> None:
+    """Watch batches of new images for changes from a reference set.
+
+    Example: bispectral-ot monitor good/ --model good.npz --run-length 500
+
+    Example: bispectral-ot monitor good.npz monday/ tuesday/
+
+    MONITOR with the suffix .csv gets a row for every batch. Exit code 4: an alarm in one of the batches.
+    """
+    from bispectral_ot.comparing.batch_monitor import Monitor, append_results
+    from bispectral_ot.datasets import load
+
+    with shown_warnings(), progress_bars(quiet=output.quiet or output.as_json):
+        if model is not None:
+            if len(sets) != 1:
+                raise InputError(f"one reference set is needed with --model, got {len(sets)}.")
+            if model.suffix != ".npz":
+                raise InputError(f"the file of a monitor ends in .npz, but --model is {model}.")
+            reference = load(sets[0], resize=options.resize, grey=options.grey, seed=options.seed)
+            length, allowed = options.run_length, options.allowing_for
+            made = Monitor.fit(reference, run_length=length, allowing_for=allowed, seed=options.seed)
+            made.save(model)
+            if output.as_json:
+                print_json({"model": str(model), "images": made.size, "run_length": length})
+            elif not output.quiet:
+                say(f"monitor of {made.size:,} images: {model}")
+            return
+        if len(sets) < 2:
+            raise InputError("give --model FILE to make a monitor, or a monitor and at least one new set.")
+        path = Path(sets[0])
+        kept = Monitor.load(path)
+        known, results = len(kept.calibrations), []
+        height, width, *channels = kept.shape
+        for given in sets[1:]:
+            batch = load(given, resize=f"{height}x{width}", grey=channels in ([], [1]), seed=options.seed)
+            results.append(kept.update(batch, name=given))
+            append_results(path.with_suffix(".csv"), results[-1:])
+        if len(kept.calibrations) > known:
+            kept.save(path)
+    if output.as_json:
+        print_json([{**asdict(each), "alarm": each.alarm} for each in results])
+    for each in () if output.as_json else results:
+        if each.alarm or not output.quiet:
+            state = f"ALARM {each.sentence}" if each.alarm else "no change"
+            say(f"{each.batch}: {state} ({each.statistic:.3g}, threshold {each.threshold:.3g}).")
+    if any(each.alarm for each in results):
+        raise typer.Exit(ALARM)
