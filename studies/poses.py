@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from bispectral_ot import runtime
 from bispectral_ot.datasets import Dataset, load, rotate, split_halves
-from bispectral_ot.datasets.pictures import Pictures, as_shown
+from bispectral_ot.datasets.dataset import Pictures, as_shown
 from bispectral_ot.drawing import RIGHT, WRONG, Tile, draw_tiles, fitted_axes, house_style, save
 from bispectral_ot.errors import InputError
 from bispectral_ot.files import write_json, write_text

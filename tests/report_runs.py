@@ -11,9 +11,9 @@ import numpy as np
 
 import bispectral_ot as bot
 from bispectral_ot.datasets import Dataset
-from bispectral_ot.files import write_json
+from bispectral_ot.files import write_json, write_text
 from bispectral_ot.matching import Match, class_table
-from bispectral_ot.report.page_data import PAGE_DATA, match_page, save_page_data
+from bispectral_ot.report.page_data import PAGE_DATA, compact_json, match_page
 from bispectral_ot.report.tables import match_results
 
 HOSTILE = (
@@ -52,7 +52,7 @@ def gather(a: Dataset, b: Dataset, title: str = "pixels", **options: Any) -> tup
 def make_run(folder: Path, a: Dataset, b: Dataset, *titles: str, **options: Any) -> Path:
     """A run folder with a match for each title."""
     for title in titles or ("pixels",):
-        save_page_data(folder / title / PAGE_DATA, gather(a, b, title, **options)[1])
+        write_text(folder / title / PAGE_DATA, compact_json(gather(a, b, title, **options)[1]))
     write_json(folder / "run.json", {"config": {"verb": "match"}})
     return folder
 

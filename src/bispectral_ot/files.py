@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from bispectral_ot.checks import user_path
+from bispectral_ot.errors import InputError
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 _NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?")
@@ -82,6 +83,16 @@ def write_text(path: str | Path, text: str) -> None:
 def write_json(path: str | Path, data: Any) -> None:
     """Write JSON, whole or not at all; see :func:`to_json`."""
     write_text(path, to_json(data) + "\n")
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """A JSON object; an :class:`InputError` names a file that cannot be read, or is damaged."""
+    try:
+        return dict(json.loads(path.read_text(encoding="utf-8")))
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror or error}.") from None
+    except (ValueError, TypeError, RecursionError, MemoryError) as error:
+        raise InputError(f"{path} is damaged ({str(error) or type(error).__name__}).") from None
 
 
 def to_json(data: Any) -> str:

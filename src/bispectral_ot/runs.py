@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import importlib.metadata
 import itertools
-import json
 import os
 import platform
 import secrets
@@ -18,7 +17,7 @@ from typing import Any
 from bispectral_ot._version import __version__
 from bispectral_ot.engines import core_count
 from bispectral_ot.errors import InputError, RunExistsError, RunKeptError
-from bispectral_ot.files import temporary, write_json
+from bispectral_ot.files import read_json, temporary, write_json
 from bispectral_ot.memory import peak_memory
 
 RECORD, RESULTS, REPORT = "run.json", "results.json", "report.html"
@@ -144,9 +143,9 @@ def _foreign_files(folder: Path) -> list[str]:
 def read_record(folder: Path) -> dict[str, Any]:
     """The content of ``run.json``; empty where there is none, or a damaged one."""
     try:
-        record = json.loads((folder / RECORD).read_text(encoding="utf-8"))
-        return dict(record) if isinstance(record["config"]["verb"], str) else {}
-    except (OSError, ValueError, TypeError, KeyError, RecursionError):
+        record = read_json(folder / RECORD)
+        return record if isinstance(record["config"]["verb"], str) else {}
+    except (InputError, TypeError, KeyError):
         return {}
 
 

@@ -232,7 +232,8 @@ def test_a_run_is_repeated_from_its_run_json(program, sets, run, tmp_path):
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ("[" * 100_000, "is not a run.json of this program"),
+        ("[" * 100_000, "run.json is damaged"),
+        ("{}", "is not a run.json of this program"),
         ('{"config": {"verb": "compare"}}', "is a run of 'compare', not of 'match'"),
         ('{"config": {"verb": "match", "sourc": "a"}}', "unknown option 'sourc'; did you mean 'source'"),
         ('{"config": {"verb": "match", "seed": {}}}', "seed must be an integer of at least 0, got {}"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +11,10 @@ import pytest
 import bispectral_ot as bot
 from bispectral_ot.comparing import Pair
 from bispectral_ot.errors import InputError
+from bispectral_ot.files import write_text
 from bispectral_ot.matching import class_table
 from bispectral_ot.report import page_data
-from bispectral_ot.report.page_data import comparison_page, load_page_data, pair_sentence, save_page_data
+from bispectral_ot.report.page_data import compact_json, comparison_page, load_page_data, pair_sentence
 from report_runs import blobs, gather
 
 THREE = ("a", "b", "c")
@@ -99,15 +99,13 @@ def test_thumbnails_keep_proportions_and_brightness(shape: tuple[int, ...]) -> N
     assert abs(small.astype(int) - 128).max() <= 1
 
 
-def test_files_read_back_and_any_change_of_them_is_noticed(tmp_path: Path) -> None:
+def test_files_read_back_and_damaged_ones_are_named(tmp_path: Path) -> None:
     names = (*THREE, "\udc80 é")  # bytes of a file name that are no text
     _, page = gather(blobs(8, names, seed=0), blobs(8, names, seed=1))
     path = tmp_path / "page-data.json"
-    save_page_data(path, page)
+    write_text(path, compact_json(page))
     assert load_page_data(path) == page
-    content = json.loads(path.read_text())
-    content["page"]["check"][0] += 1
-    for text in (json.dumps(content), "", "{", "[1]", "{}", "[" * 100_000 + "]" * 100_000):
+    for text in ("", "{", "[1]", "{}", "[" * 100_000 + "]" * 100_000):
         path.write_text(text)
         with pytest.raises(InputError, match=r"page-data\.json is damaged"):
             load_page_data(path)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -133,14 +132,13 @@ _CONFIG = Annotated[
 
 def read_config(path: Path, verb: str, kinds: Kinds, words: set[str]) -> dict[str, Any]:
     """Datasets and options in a ``run.json`` (or in the folder of a run) of the same command, checked."""
+    from bispectral_ot.files import read_json  # which loads NumPy
+
     path = path / "run.json" if path.is_dir() else path
-    try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-        config, version = dict(record["config"]), record.get("bispectral_ot")
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror or error}.") from None
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        raise InputError(f"{path} is not a run.json of this program: it has no 'config'.") from None
+    record = read_json(path)
+    config = record.get("config")
+    if not isinstance(config, dict):
+        raise InputError(f"{path} is not a run.json of this program: it has no 'config'.")
     if (found := config.pop("verb", None)) != verb:
         raise InputError(f"{path} is a run of {found!r}, not of {verb!r}; use that command.")
     taken = {name: value for name, value in config.items() if name != "out" and value is not None}
@@ -155,6 +153,6 @@ def read_config(path: Path, verb: str, kinds: Kinds, words: set[str]) -> dict[st
                 raise InputError(f"{name} must be text, got {value!r}.")
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
-    if version != __version__:
+    if (version := record.get("bispectral_ot")) != __version__:
         complain("warning", f"{path} was written by version {version}, this is {__version__}: results may differ.")
     return taken

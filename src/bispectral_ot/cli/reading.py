@@ -59,9 +59,9 @@ def list_sets(words: Sequence[tuple[str, Split]], reading: ImageOptions, options
     import numpy as np
 
     from bispectral_ot.datasets.dataset import check_flat
+    from bispectral_ot.datasets.formats.array_files import read_vectors
     from bispectral_ot.datasets.load import drawn, list_set
     from bispectral_ot.datasets.transforms import half_positions
-    from bispectral_ot.datasets.vector_files import read_vectors
 
     kind: Any = "sphere" if {options.symmetry, options.features} & _SPHERE else None
     known = {}
@@ -109,7 +109,7 @@ def read_listed(listed: Listed, reading: ImageOptions, options: FeatureOptions) 
 
 def _with_vectors(datasets: Sequence[Dataset], listed: Listed, files: Sequence[str]) -> list[Dataset]:
     """Datasets whose vectors are the rows of files; images and labels stay."""
-    from bispectral_ot.datasets.vector_files import read_vectors
+    from bispectral_ot.datasets.formats.array_files import read_vectors
 
     if len(files) == 1 and len(set(map(id, listed[0]))) == 1:
         files = list(files) * len(datasets)  # both sides of --split-halves

@@ -16,7 +16,7 @@ from bispectral_ot.checks import advise, check_choice, check_integer, parse_size
 from bispectral_ot.datasets.clouds import are_clouds
 from bispectral_ot.datasets.dataset import Dataset, Kind, check_flat
 from bispectral_ot.datasets.folder import SHAPE_SUFFIXES, has_files, scan_folder, scan_shapes, split_folders
-from bispectral_ot.datasets.formats import array_files, encoded, stacks, zarr_store
+from bispectral_ot.datasets.formats import array_files, encoded, stacks
 from bispectral_ot.datasets.frames import SAMPLE, Canvas, FrameChoice, Placement
 from bispectral_ot.datasets.image_file import SUFFIXES
 from bispectral_ot.datasets.io_errors import reading
@@ -36,7 +36,7 @@ _READERS: dict[str, Callable[[Path, str, Sequence[str]], LazyDataset]] = {
     ".npz": array_files.scan_npz,
     ".npy": array_files.scan_npy,
     **dict.fromkeys((".h5", ".hdf5"), array_files.scan_hdf5),
-    ".zarr": zarr_store.scan_zarr,
+    ".zarr": array_files.scan_zarr,
     ".parquet": encoded.scan_parquet,
     **dict.fromkeys((".mrcs", ".mrc"), stacks.scan_mrc),
     ".star": stacks.scan_star,
@@ -80,21 +80,18 @@ def load(
     root
         Folder with the IDX files of the official sets, which are then not downloaded; default: ``$BISPECTRAL_OT_DATA``.
     resize
-        One side, (height, width), or a string such as ``"32x48"``: size that images are scaled to fit into, with their
-        aspect ratio and their own background around them. By default images in files are reduced to at most 128
-        pixels, and those of different sizes become squares; arrays in memory keep their size.
+        Size that images are scaled to fit into, on their own background: one side, (height, width) or ``"32x48"``. By
+        default images in files are reduced to at most 128 pixels, and those of different sizes become squares.
     grey
         Whether RGB (or RGBA) images are converted to their luminance.
     frame
         Placement of images on their canvas: ``"canvas"``, ``"picture"``, ``"content"`` or ``"common"``; docs/frames.md.
     kind
         Kind of the arrays, see :class:`Dataset`; by default clouds for files of shapes, else images.
-    limit
-        Maximum number of images, drawn at random.
+    limit, seed
+        Maximum number of images, drawn at random, and the seed of it and of the points of meshes.
     n_points
         Number of points drawn from each mesh; maximum number of points of a cloud in a file.
-    seed
-        Seed of ``limit`` and of the points.
     progress
         Called as ``progress(stage, done, total)``.
 

@@ -90,15 +90,9 @@ def warn_of_shared(source: Dataset, target: Dataset) -> None:
 def rotate(dataset: Dataset | ArrayLike, degrees: ArrayLike, *, fill: str | ArrayLike = "background") -> Dataset:
     """Rotate each image counter-clockwise (as displayed) by its own angle about the exact centre, bilinearly.
 
-    Images become float32. Exact for multiples of 90 degrees where the images are square.
-
-    Parameters
-    ----------
-    degrees
-        (n,), or one angle for all.
-    fill
-        Value of the empty corners: ``"background"`` (median of the border pixels of all images, per channel), a number,
-        or one number per channel.
+    Images become float32; multiples of 90 degrees are exact where they are square. ``degrees`` is one angle for all, or
+    (n,). ``fill`` is the value of empty corners: ``"background"`` (median of the border pixels of all images, per
+    channel), a number, or one for each channel.
 
     Examples
     --------

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from bispectral_ot import drawing
 from bispectral_ot.checks import check_choice, check_integer, printable
 from bispectral_ot.datasets import Dataset
-from bispectral_ot.datasets.pictures import Pictures
+from bispectral_ot.datasets.dataset import Pictures
 from bispectral_ot.drawing import Tile, shortened
 from bispectral_ot.errors import InputError
 from bispectral_ot.matching.evaluation import class_table

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import html
-import json
 import re
 from importlib.resources import files
 from pathlib import Path
@@ -14,11 +13,11 @@ from typing import Any
 from bispectral_ot._version import __version__
 from bispectral_ot.drawing import CLASS_COLOURS, FAINT, INK, MUTED, RIGHT, WRONG, printable
 from bispectral_ot.errors import DataWarning, InputError, warn
-from bispectral_ot.files import write_text
+from bispectral_ot.files import read_json, write_text
 from bispectral_ot.memory import format_bytes
 from bispectral_ot.report.page_data import PAGE_DATA, compact_json, load_page_data
 from bispectral_ot.report.tables import JsonObject
-from bispectral_ot.runs import REPORT
+from bispectral_ot.runs import RECORD, REPORT, RESULTS
 
 _SCRIPTS = (
     *("dom.js", "pictures.js", "gallery.js", "flow.js", "check.js", "map.js", "convergence.js"),
@@ -57,8 +56,8 @@ def _load_pages(folder: Path) -> list[JsonObject]:
 
     ``demo`` has a folder for each kind of features; runs inside the folder are runs of their own.
     """
-    runs = sorted(path.parent for path in folder.glob("*/run.json"))
-    if runs and not (folder / "run.json").is_file():
+    runs = sorted(path.parent for path in folder.glob(f"*/{RECORD}"))
+    if runs and not (folder / RECORD).is_file():
         raise InputError(f"{folder} holds runs but is none itself; give one of them, such as {runs[0]}.")
     found: list[JsonObject] = []
     failed: list[InputError] = []
@@ -117,16 +116,14 @@ def _policy(*scripts: str) -> str:
 
 def _run_words(folder: Path) -> JsonObject:
     """Title, origin and warnings of a run; a damaged file is a warning."""
-    found: list[JsonObject] = []
-    for path in (folder / "run.json", folder / "results.json"):
-        try:
-            found.append(dict(json.loads(path.read_text(encoding="utf-8"))))
-        except FileNotFoundError:
-            found.append({})
-        except (OSError, ValueError, TypeError, RecursionError) as error:
-            warn(f"{path} is damaged ({error}). The page is made without it.", DataWarning)
-            found.append({})
-    record, results = found
+    found: dict[str, JsonObject] = {RECORD: {}, RESULTS: {}}
+    for name in found:
+        if (folder / name).exists():
+            try:
+                found[name] = read_json(folder / name)
+            except InputError as error:
+                warn(f"{error} The page is made without it.", DataWarning)
+    record, results = found.values()
     config, machine = (entry if isinstance(entry, dict) else {} for entry in map(record.get, ("config", "machine")))
     seconds, memory = record.get("wall_seconds"), record.get("peak_memory_bytes")
     about = [f"Made by bispectral-ot {record.get('bispectral_ot', __version__)}"]

@@ -1,4 +1,4 @@
-"""Page data: the part of a match or a comparison that its page shows, kept as JSON with a checksum."""
+"""Page data: the part of a match or a comparison that its page shows, kept as JSON."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from PIL import Image
 from bispectral_ot.comparing import Comparison, Pair
 from bispectral_ot.costs import Metric
 from bispectral_ot.datasets import Dataset
-from bispectral_ot.datasets.pictures import Pictures
+from bispectral_ot.datasets.dataset import Pictures
 from bispectral_ot.errors import InputError
-from bispectral_ot.files import to_json, write_text
+from bispectral_ot.files import read_json, to_json
 from bispectral_ot.matching import Match
 from bispectral_ot.poses import Poses
 from bispectral_ot.report.scaling import classical_scaling, scale_to_plane, tree_of_sets
@@ -40,34 +40,22 @@ _SAMPLES_OF_A_SET = 8
 _MOST_CLASS_PARTS, _MOST_CLASS_DISTANCES = 40_000, 100_000
 
 
-def save_page_data(path: Path, page: JsonObject) -> None:
-    """Write page data, whole or not at all."""
-    write_text(path, compact_json({"checksum": _checksum(page), "page": page}))
-
-
 def load_page_data(path: Path) -> JsonObject:
-    """Read what :func:`save_page_data` has written; an :class:`InputError` names a damaged file."""
+    """Page data that a run has written; an :class:`InputError` names a damaged file."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        page: JsonObject = content["page"]
-        if _checksum(page) != content["checksum"]:
-            raise ValueError("its checksum is another")
+        page = read_json(path)
+        if page.get("kind") not in ("match", "comparison"):
+            raise InputError(f"{path} is damaged, or not the data of a report.")
         return page
-    except (OSError, ValueError, TypeError, KeyError, RecursionError, MemoryError) as error:
-        reason = str(error) or type(error).__name__
+    except InputError as error:
         raise InputError(
-            f"{path} is damaged, or not the data of a report ({reason}); make the run again for it. Its results.json, "
-            "tables and figures are not affected."
-        ) from error
+            f"{error} Make the run again for it; results.json, tables and figures are not affected."
+        ) from None
 
 
 def compact_json(content: Any) -> str:
     """JSON in one line."""
     return json.dumps(content, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-
-
-def _checksum(page: JsonObject) -> int:
-    return zlib.crc32(compact_json(page).encode("utf-8", "surrogatepass"))
 
 
 def match_page(match: Match, facts: JsonObject, *, title: str = "", poses: Poses | None = None) -> JsonObject:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,14 +14,14 @@ import pandas as pd
 from bispectral_ot import drawing, runtime
 from bispectral_ot.comparing import Comparison
 from bispectral_ot.datasets import Dataset, center, load
-from bispectral_ot.datasets.vector_files import read_vectors
+from bispectral_ot.datasets.formats.array_files import read_vectors
 from bispectral_ot.errors import DataWarning, InputError, warn
-from bispectral_ot.files import write_json
+from bispectral_ot.files import read_json, write_json, write_text
 from bispectral_ot.matching import Match, Prediction, Predictor, class_table
 from bispectral_ot.poses import Poses
 from bispectral_ot.report import tables
 from bispectral_ot.report.page import write_report
-from bispectral_ot.report.page_data import PAGE_DATA, comparison_page, match_page, save_page_data
+from bispectral_ot.report.page_data import PAGE_DATA, compact_json, comparison_page, match_page
 from bispectral_ot.runs import RECORD, REPORT, RESULTS, new_run, run_record
 from bispectral_ot.transport import EntropicCoupling
 
@@ -73,8 +72,8 @@ def write_match(
             if match.source_labels is not None and match.target_labels is not None:
                 drawn["confusion"] = lambda ax: match.plot("classes", ax=ax)
             parts |= _figures(folder, drawn) if figures else {}
-            parts[PAGE_DATA] = lambda: save_page_data(
-                folder / PAGE_DATA, match_page(match, content, title=title, poses=poses)
+            parts[PAGE_DATA] = lambda: write_text(
+                folder / PAGE_DATA, compact_json(match_page(match, content, title=title, poses=poses))
             )
     content["seconds"]["tables"] = time.perf_counter() - start
     decorate(parts, content["seconds"])
@@ -143,7 +142,7 @@ def write_comparison(
     tables.write_tables(folder, written)
     write_json(folder / RESULTS, content)
     parts = _figures(folder, {"distances": lambda ax: comparison.plot(ax=ax)}) if figures else {}
-    parts[PAGE_DATA] = lambda: save_page_data(folder / PAGE_DATA, comparison_page(comparison, datasets))
+    parts[PAGE_DATA] = lambda: write_text(folder / PAGE_DATA, compact_json(comparison_page(comparison, datasets)))
     decorate(parts)
     return content
 
@@ -241,13 +240,10 @@ def open_run(folder: str | Path) -> Run:
     """
     folder = Path(folder)
     try:
-        parts = [json.loads((folder / name).read_text(encoding="utf-8")) for name in ("results.json", RECORD)]
-        results, config = dict(parts[0]), dict(parts[1]["config"])
-    except OSError as error:
-        raise InputError(f"{folder} is not a run: cannot read {error.filename} ({error.strerror}).") from None
-    except (ValueError, TypeError, KeyError, RecursionError):
-        raise InputError(f"{folder} is not a run, or its results.json or run.json is damaged.") from None
-    return Run(folder, results, config)
+        results, record = read_json(folder / RESULTS), read_json(folder / RECORD)
+        return Run(folder, results, dict(record["config"]))
+    except (ValueError, TypeError, KeyError) as error:
+        raise InputError(f"{folder} is not a run: {error}") from None
 
 
 def save_match(match: Match, folder: str | Path, *, report: bool, figures: bool, k: int, overwrite: bool) -> Path:

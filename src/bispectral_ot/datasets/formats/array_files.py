@@ -1,16 +1,18 @@
-"""Files of arrays: ``.npz``, ``.npy``, HDF5, and IDX, the format of MNIST."""
+"""Files of arrays (``.npz``, ``.npy``, HDF5, Zarr, and IDX, the format of MNIST) and of vectors, such as embeddings."""
 
 from __future__ import annotations
 
 import gzip
 import json
 import math
+import os
 import re
 import subprocess
 import sys
+import warnings
 import zipfile
-from collections.abc import Sequence
-from functools import cached_property
+from collections.abc import Iterator, Sequence
+from functools import cached_property, partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -18,13 +20,18 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from bispectral_ot.datasets.array_names import array_source, list_arrays
+from bispectral_ot.checks import advise, user_path
+from bispectral_ot.datasets.dataset import Dataset
 from bispectral_ot.datasets.io_errors import check_chunks, library, reading, refuse_bomb
-from bispectral_ot.datasets.sources import LazyDataset
-from bispectral_ot.errors import DatasetError
+from bispectral_ot.datasets.sources import LABEL_WORDS, LazyDataset, array_source, list_arrays
+from bispectral_ot.errors import DatasetError, DataWarning, InputError, warn
 from bispectral_ot.memory import check_fits
 
 _HARMLESS = 2**19  # bytes of a deflated chunk, of which at most a thousandfold is made
+_HARMLESS_ZARR = 2**15  # bytes of a compressed chunk
+_MOST_LABEL_CHUNKS = 10_000  # Zarr takes about a millisecond for each
+_CODECS = ("zstd", "blosc", "gzip", "zlib")
+_VECTOR_WORDS = ("vectors", "embeddings", "features", "x")
 _SECONDS = 30.0  # for the strings of a file, and one more for each 20,000
 # Types of IDX, and what the names of its files say about the split.
 _IDX_TYPES = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
@@ -57,12 +64,15 @@ class _Member:
         return np.asarray(self.array[index])
 
 
-def scan_npz(path: Path, split: str, keys: Sequence[str]) -> LazyDataset:
-    """``images`` and, where there are any, ``labels`` and ``classes``."""
+def _npz_arrays(path: Path) -> dict[str, Any]:
     with zipfile.ZipFile(path) as archive:
         members = [name for name in archive.namelist() if archive.open(name).read(6) == npy.MAGIC_PREFIX]
-    arrays = {name.removesuffix(".npy"): _Member(path, name) for name in members}
-    return list_arrays(str(path), path.stem, arrays, keys, split)
+    return {name.removesuffix(".npy"): _Member(path, name) for name in members}
+
+
+def scan_npz(path: Path, split: str, keys: Sequence[str]) -> LazyDataset:
+    """``images`` and, where there are any, ``labels`` and ``classes``."""
+    return list_arrays(str(path), path.stem, _npz_arrays(path), keys, split)
 
 
 def scan_npy(path: Path, split: str, keys: Sequence[str]) -> LazyDataset:
@@ -137,6 +147,92 @@ def read_hdf5(array: Any, path: Path) -> NDArray[Any]:
     return np.array(json.loads(done.stdout), dtype=object)
 
 
+def scan_zarr(path: Path, split: str, keys: Sequence[str]) -> LazyDataset:
+    """An array, a group with ``images`` and ``labels`` or with the arrays that ``keys`` name."""
+    zarr = library("zarr", extra="zarr", what=path)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", module="zarr")  # about files that are no part of the store
+        node = zarr.open(str(path), mode="r")
+        arrays = dict(_zarr_arrays(node)) if hasattr(node, "arrays") else {"images": node}
+        lazy = list_arrays(str(path), path.stem, arrays, keys, split, partial(_read_zarr, path))
+        _check_zarr(lazy.source.rows, path)
+        return lazy
+
+
+def _zarr_arrays(group: Any, prefix: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:
+    yield from ((prefix + name, array) for name, array in group.arrays())
+    if depth < 4:
+        for name, child in group.groups():
+            yield from _zarr_arrays(child, f"{prefix}{name}/", depth + 1)
+
+
+def _check_zarr(array: Any, path: Path) -> None:
+    """Refuse chunks that would take much more memory than the array; warn of chunks that are not stored."""
+    what = f"{path}::{array.path}" if array.path else str(path)
+    grid = getattr(array, "shards", None) or array.chunks
+    check_chunks(grid, array.shape, array.dtype.itemsize, what)
+    folder = os.path.join(array.store_path.store.root, array.path)
+    found, codec = 0, _codec(array)
+    for place, _, names in os.walk(folder):
+        for name in names:
+            if not name.startswith(".") and name != "zarr.json":
+                found += 1
+                file = os.path.join(place, name)
+                if codec in _CODECS and os.path.getsize(file) > _HARMLESS_ZARR:
+                    _check_decoded(file, codec, array.dtype.itemsize * math.prod(grid), what)
+    count = _chunk_count(array)
+    if found < count:
+        warn(
+            f"{count - found:,} of {count:,} chunks of {what} are not stored, and count as {array.fill_value}. "
+            "Zarr leaves out chunks of nothing else; where files were lost, get the store again.",
+            DataWarning,
+        )
+
+
+def _chunk_count(array: Any) -> int:
+    grid = getattr(array, "shards", None) or array.chunks
+    return math.prod(-(-side // step) for side, step in zip(array.shape, grid, strict=True))
+
+
+def _check_decoded(file: str, codec: str, limit: int, what: str) -> None:
+    """Refuse a chunk of more than ``limit`` bytes, by the size in its header where it has one."""
+    with open(file, "rb") as stream:
+        head = stream.read(18)
+        if codec in ("gzip", "zlib"):
+            refuse_bomb(head + stream.read(), limit, what)
+            return
+    if codec == "blosc":
+        size = int.from_bytes(head[4:8], "little")
+    else:  # a frame of Zstandard: magic number, descriptor, window, dictionary, content size
+        kind, single = head[4] >> 6, head[4] >> 5 & 1
+        start = 5 + (1 - single) + (0, 1, 2, 4)[head[4] & 3]
+        width = (single, 2, 4, 8)[kind]
+        size = int.from_bytes(head[start : start + width], "little") + (256 if width == 2 else 0)
+    if size > limit + 1024:
+        raise DatasetError(f"{what} has a chunk that is larger than announced; the store is damaged, get it again.")
+
+
+def _codec(array: Any) -> str:
+    """Name of the only compressor, "none" without one, "other" where more changes the bytes of a chunk."""
+    if array.filters or getattr(array, "shards", None) or len(array.compressors) > 1:
+        return "other"
+    for each in array.compressors:
+        return str(getattr(each, "codec_id", None) or type(each).__name__.lower().removesuffix("codec"))
+    return "none"
+
+
+def _read_zarr(path: Path, array: Any) -> NDArray[Any]:
+    """Labels, unless they are in so many chunks that Zarr would need minutes."""
+    count = _chunk_count(array)
+    if count > _MOST_LABEL_CHUNKS:
+        raise DatasetError(
+            f"{path}: {array.path!r} is stored in {count:,} chunks of {array.chunks[0]}, which take minutes to read; "
+            f"save it again in one chunk, chunks={array.shape}, or read the images alone as FILE::IMAGES."
+        )
+    _check_zarr(array, path)
+    return np.asarray(array[...])
+
+
 def is_idx_name(name: str) -> bool:
     """Whether a file name says IDX: ``train-images-idx3-ubyte``, ``a.idx``, with or without ``.gz``."""
     return re.search(r"[-.]idx\d?(-\w+)?(\.gz)?$", name.lower()) is not None
@@ -207,3 +303,65 @@ def find_idx_images(folder: Path, *, split: str) -> Path | None:
             f"{', '.join(path.name for path in files[:6])}; name the file itself."
         )
     return found[0]
+
+
+def read_vectors(word: str) -> Dataset:
+    """Vectors in a file, and labels where it has some; ``FILE:NAME`` or ``FILE:NAME:LABELS`` name arrays of it."""
+    file, _, keys = word.partition(":") if not user_path(word).exists() else (word, "", "")
+    path, asked = user_path(file), [key for key in keys.split(":") if key]
+    suffix = path.suffix.lower()
+    if not path.is_file():
+        raise DatasetError(f"there is no file of vectors {path}; check the path.")
+    if suffix not in _VECTOR_FILES:
+        raise InputError(f"{path} is no file of vectors; expected {', '.join(_VECTOR_FILES)}.")
+    with reading(path):
+        arrays = _VECTOR_FILES[suffix](path)
+        tables = [name for name, array in arrays.items() if len(array.shape) == 2]
+        known = [name for word in _VECTOR_WORDS for name in tables if name.lower() == word]
+        chosen = (asked or known or (tables if len(tables) == 1 else [""]))[0]
+        if chosen not in tables:
+            what = f"there is no table {chosen!r}" if chosen else "it is not clear which array holds the vectors"
+            raise InputError(f"{path}: {what}; name it as {path.name}:NAME; {advise(chosen, tables)}")
+        columns = [name for name in LABEL_WORDS if name in arrays and len(arrays[name].shape) == 1]
+        labels = (asked[1:] or columns or [""])[0]
+        if labels and labels not in arrays:
+            raise InputError(f"{path} has no labels {labels!r}; {advise(labels, arrays)}")
+        check_fits(4 * int(np.prod(arrays[chosen].shape)), str(path), "save a part of it")
+        rows, given = (None if not name else _in_memory(arrays[name], path) for name in (chosen, labels))
+    return Dataset.from_vectors(rows, given, name=path.stem)  # type: ignore[arg-type]
+
+
+def _in_memory(array: Any, path: Path) -> Any:
+    values = np.asarray(array[...]) if isinstance(array, (np.ndarray, _Member)) else read_hdf5(array, path)
+    if values.dtype.kind in "SO":
+        return np.array([each.decode() if isinstance(each, bytes) else str(each) for each in values])
+    return values
+
+
+def _read_anndata(path: Path) -> dict[str, Any]:
+    """Arrays of ``obsm``, and the columns of ``obs``, of which those with categories are strings."""
+    arrays = hdf5_arrays(path)
+    found = {name.partition("/")[2]: each for name, each in arrays.items() if name.startswith(("obs/", "obsm/"))}
+    for name in [name.removesuffix("/codes") for name in found if name.endswith("/codes")]:
+        categories = _in_memory(found[f"{name}/categories"], path)
+        found[name] = categories[read_hdf5(found[f"{name}/codes"], path)]
+    return found
+
+
+def _read_parquet(path: Path) -> dict[str, Any]:
+    """Columns by name, those of lists as tables; without any, the columns of numbers together are ``vectors``."""
+    table = library("pyarrow.parquet", extra="parquet", what=path).read_table(path)
+    columns = {}
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        columns[name] = np.stack(column.to_pylist()) if hasattr(column.type, "value_type") else column.to_numpy()
+    if not any(each.ndim == 2 for each in columns.values()):
+        numbers = {name: each for name, each in columns.items() if each.dtype.kind in "iuf"}
+        columns["vectors"] = np.stack([numbers[name] for name in numbers if name.lower() not in LABEL_WORDS], axis=1)
+    return columns
+
+
+_VECTOR_FILES = {
+    ".npy": lambda path: {"vectors": np.load(path, mmap_mode="r", allow_pickle=False)},
+    **{".npz": _npz_arrays, ".parquet": _read_parquet, ".h5ad": _read_anndata},
+    **dict.fromkeys((".h5", ".hdf5"), hdf5_arrays),
+}

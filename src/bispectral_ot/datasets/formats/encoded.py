@@ -14,10 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bispectral_ot.checks import detached
-from bispectral_ot.datasets.array_names import choose_names, find_name
 from bispectral_ot.datasets.image_file import SUFFIXES
 from bispectral_ot.datasets.io_errors import check_announced, library
-from bispectral_ot.datasets.sources import FileSource, LazyDataset
+from bispectral_ot.datasets.sources import FileSource, LazyDataset, choose_names, find_name
 from bispectral_ot.errors import DatasetError, InputError
 from bispectral_ot.memory import check_fits
 

@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bispectral_ot.datasets.array_names import MOST_CHANNELS, array_source, choose_names
 from bispectral_ot.datasets.io_errors import check_announced, library
-from bispectral_ot.datasets.sources import FileSource, LazyDataset
+from bispectral_ot.datasets.sources import MOST_CHANNELS, FileSource, LazyDataset, array_source, choose_names
 from bispectral_ot.errors import DatasetError
 
 _IMAGE, _CLASS = "rlnImageName", "rlnClassNumber"
