@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from bispectral_ot import runtime
 from bispectral_ot.datasets import Dataset, load, rotate, split_halves
 from bispectral_ot.datasets.dataset import Pictures, as_shown
-from bispectral_ot.drawing import RIGHT, WRONG, Tile, draw_tiles, fitted_axes, house_style, save
+from bispectral_ot.drawing import MUTED, RIGHT, WRONG, Tile, draw_tiles, fitted_axes, house_style, save
 from bispectral_ot.errors import InputError
 from bispectral_ot.files import write_json, write_text
 from bispectral_ot.matching import Match, match
@@ -256,7 +256,11 @@ def _plot_poses(
         tiles.append([*line, Tile(targets[int(poses.targets[i, poses.weights[i].argmax()])])])
     heads = ("source", "best pose", "runner-up", "target") if ambiguous else ("source", "upright", "target")
     title = "Least certain poses" if ambiguous else "Sources in their poses"
-    return draw_tiles(ax, tiles, title=title, heads=heads)
+    ax = draw_tiles(ax, tiles)
+    for x, head in enumerate(heads):
+        ax.text(108 * x + 4, -4, head, va="bottom", fontsize=7, color=MUTED)
+    ax.set_title(title, pad=16)
+    return ax
 
 
 def _moved(pictures: Pictures, motions: MotionArray, i: int) -> NDArray[np.float64]:

@@ -140,10 +140,8 @@ def _fitted(picture: NDArray[np.float64], size: int) -> NDArray[np.uint8]:
     return np.asarray(image.resize(shape, way))
 
 
-def draw_tiles(
-    ax: Axes | None, rows: Sequence[Sequence[Tile | None]], *, title: str = "", heads: Sequence[str] = ()
-) -> Axes:
-    """Rows of pictures with their captions below, and heads above the first row."""
+def draw_tiles(ax: Axes | None, rows: Sequence[Sequence[Tile | None]], *, title: str = "") -> Axes:
+    """Rows of pictures with their captions below."""
     columns = max(map(len, rows))
     ax = axes_for(ax, 0.4 + 0.85 * columns, 0.7 + 1.02 * len(rows))
     sheet = tile_sheet(rows)
@@ -156,9 +154,7 @@ def draw_tiles(
                 colour = {True: RIGHT, False: WRONG, None: MUTED}[tile.right]
                 at = (x * step + 4 + _TILE / 2, y * line + _TILE + 10)
                 ax.text(*at, mark + tile.caption, ha="center", va="top", fontsize=7, color=colour, parse_math=False)
-    for x, head in enumerate(heads):
-        ax.text(x * step + 4, -4, head, va="bottom", fontsize=7, color=MUTED)
-    ax.set_title(title, pad=16 if heads else 6)
+    ax.set_title(title)
     ax.set_axis_off()
     return ax
 

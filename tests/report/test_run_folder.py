@@ -81,11 +81,10 @@ def test_a_match_of_features_has_results_only(match: bot.Match, tmp_path: Path) 
 def test_a_comparison_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     datasets = [blobs(12, THREE, seed=seed) for seed in range(3)]
     found = bot.compare(dict(zip(THREE, datasets, strict=True)), features="pixels", labels=True)
-    content = write_comparison(tmp_path / "whole", found, datasets, extra={"warnings": []})
+    write_comparison(tmp_path / "whole", found, datasets)
     tables = {"results.json", "distances.csv", "contributors.csv", "classes.csv", "class-distances.csv"}
     figures = {"figures/distances.png"}
     assert names(tmp_path / "whole") == tables | figures | {"page-data.json"}
-    assert content["warnings"] == []
     with open(tmp_path / "whole" / "contributors.csv", newline="") as file:
         assert next(csv.reader(file))[3:5] == ["image", "file"]
     monkeypatch.setattr(run_folder, "comparison_page", None)

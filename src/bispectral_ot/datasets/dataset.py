@@ -395,10 +395,8 @@ def as_shown(image: NDArray[Any], limits: tuple[float, float]) -> NDArray[np.flo
     return shown.clip(0.0, 1.0)
 
 
-def draw_points(
-    points: NDArray[Any], weights: NDArray[Any] | None = None, *, side: int = _SIDE, finer: int = 2
-) -> NDArray[np.float64]:
-    """Draw points (n, 3) as small dots, scaled to fit and seen obliquely from above: (side, side)."""
+def draw_points(points: NDArray[Any], weights: NDArray[Any] | None = None) -> NDArray[np.float64]:
+    """Draw points (n, 3) as small dots, scaled to fit and seen obliquely from above: (48, 48)."""
     centred = points.astype(np.float64) - np.average(points, axis=0, weights=weights)
     reach = np.linalg.norm(centred, axis=1).max() or 1.0
     turn, tilt = np.radians((35.0, 25.0))
@@ -407,11 +405,11 @@ def draw_points(
     down = -(z * np.cos(tilt) + behind * np.sin(tilt))
     depth = behind * np.cos(tilt) - z * np.sin(tilt)
     shade = 1 - 0.75 * (depth - depth.min()) / (np.ptp(depth) or 1.0)
-    large = finer * side
+    large = 2 * _SIDE
     columns, rows = (np.clip((axis + 1) / 2 * large, 0, large - 1).astype(np.int64) for axis in (right, down))
     canvas = np.zeros((large + 2, large + 2))
     for row in range(3):  # a dot is 3 x 3 pixels of the larger picture
         for column in range(3):
             np.maximum.at(canvas, (rows + row, columns + column), shade)
-    brightness: NDArray[np.float64] = canvas[1:-1, 1:-1].reshape(side, finer, side, finer).mean(axis=(1, 3))
+    brightness: NDArray[np.float64] = canvas[1:-1, 1:-1].reshape(_SIDE, 2, _SIDE, 2).mean(axis=(1, 3))
     return brightness

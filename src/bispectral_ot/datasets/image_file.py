@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from PIL import Image, ImageOps
 
 from bispectral_ot.datasets.frames import Canvas
 from bispectral_ot.datasets.io_errors import check_announced, library
+from bispectral_ot.datasets.warp import Size
 from bispectral_ot.errors import DatasetError, InputError
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp")
@@ -26,31 +27,15 @@ _WHITE = np.iinfo(np.uint16).max
 _ORIENTATION, _EXTRA_SAMPLES, _TRANSPARENCY = 0x0112, 338, 2
 # Orientation of the camera: whether rows and columns are exchanged, then quarter turns.
 _CAMERA_TURNS = {2: (True, -1), 3: (False, 2), 4: (True, 1), 5: (True, 0), 6: (False, -1), 7: (True, 2), 8: (False, 1)}
-_MODES = {"1": "black and white", "L": "grey", "LA": "grey", "P": "palette", "F": "floating point"}
 
 
-class ImageInfo(NamedTuple):
-    """Header of an image: its size and mode."""
-
-    height: int
-    width: int
-    mode: str
-
-    @classmethod
-    def of(cls, pixels: Any) -> ImageInfo:
-        """Header of an array (height, width[, channels])."""
-        grey = "floating point" if pixels.dtype.kind == "f" else "grey"
-        return cls(int(pixels.shape[0]), int(pixels.shape[1]), "colour" if len(pixels.shape) == 3 else grey)
-
-
-def image_header(content: Path | bytes, name: str) -> ImageInfo:
-    """Size (as displayed) and mode of an image, from the header of its file."""
+def image_size(content: Path | bytes, name: str) -> Size:
+    """Height and width of an image (as displayed), from the header of its file."""
     with _opened(content, name) as image:
         # Pillow would read a whole PNG in search of the tag
         known = image.format != "PNG" or "exif" in image.info
         turned = known and image.getexif().get(_ORIENTATION, 1) >= 5
-        mode = "16 bits" if is_deep_colour(image) or image.mode.startswith("I") else _MODES.get(image.mode, "colour")
-        return ImageInfo(*(image.size if turned else image.size[::-1]), mode)
+        return image.size if turned else image.size[::-1]
 
 
 def decode_image(content: Path | bytes, name: str, canvas: Canvas = _AS_STORED) -> tuple[NDArray[Any], bool]:

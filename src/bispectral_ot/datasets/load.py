@@ -272,7 +272,7 @@ def choose_placements(
         return [None] * len(sets)
     samples, labels = [], None
     for lazy, kept in zip(sets, rows, strict=True):
-        large = any(max(info.height, info.width) > _LARGE for info in lazy.headers(kept[:1]))
+        large = any(max(size) > _LARGE for size in lazy.sizes(kept[:1]))
         some = kept[evenly_spaced(len(kept), SAMPLE // 3 if large else SAMPLE)]
         samples.append(_raw_images(lazy, some, grey))
         known: Any = lazy.labels
@@ -294,10 +294,10 @@ def _raw_images(lazy: LazyDataset, positions: Positions, grey: bool) -> list[NDA
 def common_size(wanted: dict[LazyDataset, Positions], size: Size | None = None) -> Size | None:
     """The given size, or else one for all images of the sets; None where they have it already or have none."""
     first = np.zeros(1, dtype=np.int64)
-    check_grids((lazy.name, lazy.source.headers(first)[0][:2]) for lazy in wanted if lazy.kind == "sphere")
+    check_grids((lazy.name, lazy.source.sizes(first)[0]) for lazy in wanted if lazy.kind == "sphere")
     if size is not None:
         return size
-    sizes = {lazy: {(info.height, info.width) for info in lazy.headers(kept)} for lazy, kept in wanted.items()}
+    sizes = {lazy: set(lazy.sizes(kept)) for lazy, kept in wanted.items()}
     sizes = {lazy: each for lazy, each in sizes.items() if each}
     distinct = set().union(*sizes.values())
     if not distinct:

@@ -19,8 +19,9 @@ from bispectral_ot import runtime
 from bispectral_ot.checks import advise
 from bispectral_ot.datasets.dataset import Dataset, Kind, as_pixels, check_labels, shape_advice
 from bispectral_ot.datasets.frames import Canvas
-from bispectral_ot.datasets.image_file import ImageInfo, decode_image, image_header
+from bispectral_ot.datasets.image_file import decode_image, image_size
 from bispectral_ot.datasets.io_errors import reading
+from bispectral_ot.datasets.warp import Size
 from bispectral_ot.engines import Block, Threads, row_blocks
 from bispectral_ot.errors import DatasetError, DataWarning, InputError, warn
 from bispectral_ot.memory import check_fits
@@ -51,15 +52,14 @@ class ArraySource:
         return int(self.rows.shape[0])
 
     @property
-    def size(self) -> tuple[int, int]:
+    def size(self) -> Size:
         """Height and width of an image."""
         sides = (*map(int, self.rows.shape[2 if self.channels_first else 1 :]), 1)
         return sides[0], sides[1]
 
-    def headers(self, positions: Positions) -> list[ImageInfo]:
-        """Size and mode, one for all."""
-        channels = (*self.rows.shape, 1)[1 if self.channels_first else 3]
-        return [ImageInfo(*self.size, "colour" if channels in (3, 4) else "grey")]
+    def sizes(self, positions: Positions) -> list[Size]:
+        """Height and width, one for all."""
+        return [self.size]
 
     def read(self, positions: Positions, canvas: Canvas) -> NDArray[Any]:
         """Images at ``positions`` (increasing), read block by block: the array may be larger than memory."""
@@ -108,9 +108,9 @@ class FileSource:
     def __len__(self) -> int:
         return len(self.items)
 
-    def headers(self, positions: Positions) -> list[ImageInfo]:
-        """Size and mode of each image."""
-        return self.map(self._header, positions, "scan")
+    def sizes(self, positions: Positions) -> list[Size]:
+        """Height and width of each image, from its header."""
+        return self.map(self._size, positions, "scan")
 
     def read(self, positions: Positions, canvas: Canvas) -> NDArray[Any]:
         """Images at ``positions``, of one type and number of channels."""
@@ -145,9 +145,9 @@ class FileSource:
             parts = list(Threads().map(_map_block, blocks, rows=(positions,), shared=(function, *shared), stage=stage))
         return [result for part in parts for result in part]
 
-    def _header(self, i: int) -> ImageInfo:
+    def _size(self, i: int) -> Size:
         content, what = self.content(i)
-        return ImageInfo.of(content) if isinstance(content, np.ndarray) else image_header(content, what)
+        return content.shape[:2] if isinstance(content, np.ndarray) else image_size(content, what)
 
     def _decode(self, i: int, canvas: Canvas) -> tuple[NDArray[Any], bool]:
         content, what = self.content(i)
@@ -227,11 +227,9 @@ class LazyDataset:
     def __len__(self) -> int:
         return len(self.source)
 
-    def headers(self, positions: Positions | None = None) -> Sequence[ImageInfo]:
-        """Size and mode of the images at ``positions`` (all by default), a single one where all are alike."""
-        if self.kind != "images":
-            return []
-        return list(self.source.headers(np.arange(len(self)) if positions is None else positions))
+    def sizes(self, positions: Positions) -> list[Size]:
+        """Height and width of the images at ``positions``, a single one where all are alike."""
+        return list(self.source.sizes(positions)) if self.kind == "images" else []
 
     def read(self, positions: Positions | None = None, canvas: Canvas | None = None) -> Dataset:
         """The images at ``positions``, which are increasing, as a dataset; all by default."""

@@ -112,7 +112,6 @@ def write_comparison(
     datasets: Sequence[Dataset],
     *,
     figures: bool = True,
-    extra: Mapping[str, Any] | None = None,
 ) -> tables.JsonObject:
     """Write a comparison to ``folder``, as :func:`write_match` does, and return the content of ``results.json``."""
     content = {
@@ -131,7 +130,6 @@ def write_comparison(
         "symmetry_tests": [found.summary() for found in comparison.symmetry_tests],
         "settings": comparison.settings,
         "seconds": comparison.seconds,
-        **(extra or {}),
     }
     written = {
         "distances": comparison.to_frame(),
