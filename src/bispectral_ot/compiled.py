@@ -1,9 +1,5 @@
 # mypy: disable-error-code="misc, no-untyped-call, assignment"
-"""Compiled kernels and their cache on the disk.
-
-The cache is keyed by the content of the sources that a kernel is made from, so that it survives an upgrade that leaves
-them as they are. Entries carry a checksum: a damaged cache is compiled again.
-"""
+"""Compiled kernels and their cache, keyed by the content of their sources; a damaged entry is compiled again."""
 
 from __future__ import annotations
 
@@ -26,10 +22,7 @@ from bispectral_ot.files import cache_folder
 
 
 def njit(**options: Any) -> Any:
-    """Compile a function as ``numba.njit`` does; with ``cache=True`` in the cache folder of this package.
-
-    Where there is no such folder, the function is compiled in every process.
-    """
+    """Compile as ``numba.njit`` does; ``cache=True`` keeps the kernel in the cache folder of this package, if it has one."""
     cached = options.pop("cache", False)
 
     def decorate(function: Callable[..., Any]) -> Any:
@@ -43,10 +36,7 @@ def njit(**options: Any) -> Any:
 
 @cache
 def _folder() -> Path | None:
-    """Folder of all compiled kernels, in the cache or else in the temporary folder; None where neither will do.
-
-    It must belong to the user, and nobody else may write to it or rename it.
-    """
+    """Folder of compiled kernels that only this user can write to, in the cache or the temporary folder; or None."""
     for folder in (cache_folder("kernels"), Path(tempfile.gettempdir(), f"bispectral-ot-kernels-{os.getuid()}")):
         with suppress(OSError):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)

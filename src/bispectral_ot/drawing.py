@@ -1,7 +1,4 @@
-"""Figures and notebook tables: every drawing of the library, of run folders and of notebooks.
-
-Functions draw arrays on matplotlib axes (``ax=``), which they return; matplotlib is imported when something is drawn.
-"""
+"""Every drawing of the library, of run folders and of notebooks, on matplotlib axes that functions take and return."""
 
 from __future__ import annotations
 

@@ -25,10 +25,7 @@ _NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?")
 
 
 def cache_folder(name: str) -> Path:
-    """Folder ``name`` in ``$BISPECTRAL_OT_CACHE`` where that is set, else in the user's cache folder.
-
-    For a user without a home folder it is in the temporary one.
-    """
+    """Folder ``name`` in ``$BISPECTRAL_OT_CACHE``, else in the user's cache folder, else in the temporary folder."""
     asked = os.environ.get("BISPECTRAL_OT_CACHE")
     if asked:
         return user_path(asked) / name
@@ -43,10 +40,7 @@ def cache_folder(name: str) -> Path:
 
 @contextmanager
 def temporary(target: Path, *, folder: bool = False) -> Iterator[Path]:
-    """A new hidden file (or folder) beside ``target``, removed when the block ends, unless it was renamed.
-
-    Its name is unpredictable, so that another user cannot create it beforehand.
-    """
+    """A new hidden file (or folder) with an unpredictable name beside ``target``, removed when the block ends."""
     path = target.with_name(f".{target.stem[:40]}-partial-{secrets.token_hex(8)}{target.suffix}")
     if folder:
         path.mkdir()
@@ -96,10 +90,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def to_json(data: Any) -> str:
-    """JSON text; NumPy numbers and arrays are understood, NaN becomes null, other objects their string.
-
-    A list of numbers or strings stays on one line, and float32 numbers have no more digits than they are worth.
-    """
+    """JSON text, lists of numbers on one line; NumPy is understood, NaN becomes null, other objects their string."""
     return _lay_out(_plain(data))
 
 

@@ -94,10 +94,7 @@ def check_fits(count: int, what: str, advice: str) -> None:
 
 
 def reserved_memory_map(shape: tuple[int, ...], *, folder: str | os.PathLike[str] | None = None) -> Any:
-    """A float32 array of zeros in a file of ``folder`` (the temporary one by default), which is deleted with it.
-
-    Its space on the disk is taken first; else a full disk ends the process with a bus error at some later write.
-    """
+    """A float32 array of zeros in a deleted file; the space is taken first, since a full disk is a bus error later."""
     import numpy as np
 
     count = max(4 * math.prod(shape), 1)

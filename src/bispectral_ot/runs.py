@@ -30,10 +30,8 @@ def new_run(
 ) -> Iterator[Path]:
     """A temporary folder to write a run to, renamed to ``folder`` when the block ends without an error.
 
-    The block writes ``run.json`` (:func:`run_record`) with the command as ``config["verb"]``; the names of all files
-    are added to it. Once ``results.json`` is written, an interrupted run is kept. A :class:`RunExistsError` (see
-    :func:`check_free`) comes before any work; a :class:`RunKeptError` comes at the end, where something else has
-    appeared at ``folder``: the run is kept under another name.
+    Once ``results.json`` is written, an interrupted run is kept. A :class:`RunExistsError` comes before any work; a
+    :class:`RunKeptError` at the end, where something else has appeared at ``folder``: the run has another name.
     """
     target = Path(folder).resolve()  # where the folder is a link, what it points to is replaced
     earlier = check_free(folder, verb=verb, inputs=inputs, overwrite=overwrite)
@@ -72,11 +70,7 @@ def new_run(
 def check_free(
     folder: str | Path, *, verb: str, inputs: Iterable[str | Path | None] = (), overwrite: bool = False
 ) -> str:
-    """Return the text of the ``run.json`` that a run at ``folder`` would replace, or ``""`` where it replaces nothing.
-
-    It is a :class:`RunExistsError` if ``folder`` contains one of the ``inputs`` or any file, unless ``overwrite`` is
-    set and all files were written by a run of the same ``verb``.
-    """
+    """Text of the ``run.json`` that a run replaces (``""``: none); a :class:`RunExistsError` where it must not."""
     folder = Path(folder)
     target = folder.resolve()
     if target == Path.cwd():

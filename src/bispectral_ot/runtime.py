@@ -1,8 +1,7 @@
 """Execution context of a call (progress callback, memory budget and engine), and progress bars.
 
-Front doors such as :func:`~bispectral_ot.match` set it once with :func:`running`; the functions below them read it with
-:func:`current`, so that none of the three is a parameter of every function. It belongs to the thread that set it: block
-functions, which run on other threads and machines, take what they need as arguments.
+Front doors set it once with :func:`running`, functions below read it with :func:`current`. It belongs to the thread
+that set it: block functions take what they need as arguments.
 """
 
 from __future__ import annotations
@@ -27,15 +26,7 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass(frozen=True)
 class Runtime:
-    """How the current call is executed.
-
-    Attributes
-    ----------
-    progress : called as ``progress(stage, done, total)``
-    message : called with one line about the run, such as where it was resumed
-    memory : budget in bytes for features and cost; None for 70 % of the memory that is available
-    engine : where block functions run; None for the threads of this machine
-    """
+    """Progress and messages, memory budget in bytes (None: 70 % of what is free), and engine (None: threads)."""
 
     progress: Progress = lambda stage, done, total: None
     message: Callable[[str], object] = str
@@ -63,10 +54,7 @@ def current() -> Runtime:
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Limit BLAS to one thread: row blocks keep every core busy, and digits do not depend on the number of cores.
-
-    The limit of the process is set by the first of overlapping contexts and lifted by the last.
-    """
+    """Limit BLAS to one thread until the last of overlapping contexts ends: digits do not depend on the cores."""
     global _blas_users, _blas_limits, _blas_found
     from threadpoolctl import ThreadpoolController
 

@@ -32,10 +32,7 @@ def random_rows(n: int, size: int, *, seed: int | Sequence[int] = 0) -> Rows:
 
 
 def balanced_rows(labels: NDArray[Any], size: int, *, seed: int = 0) -> Rows:
-    """At most ``size`` rows, increasing: small classes whole, large ones cut to the same number at random.
-
-    At least one row of each class is taken, also where that makes more than ``size``.
-    """
+    """About ``size`` rows, increasing: small classes whole, large ones cut to one number (at least 1) at random."""
     if len(labels) <= size:
         return np.arange(len(labels))
     counts = np.sort(np.unique(labels, return_counts=True)[1])

@@ -21,10 +21,7 @@ _BLOCK_ROWS = 4096
 
 
 def content_hash(*parts: Any) -> str:
-    """Hash of content: arrays by type, shape and bytes; dataclasses, mappings and sequences by their parts.
-
-    Numbers, strings, booleans and None are hashed by their representation; any other object is refused.
-    """
+    """Hash of arrays (type, shape, bytes), dataclasses, mappings, sequences, numbers, strings; others are refused."""
     digest = hashlib.blake2b(digest_size=16)
     _update(digest, parts)
     return digest.hexdigest()
@@ -69,10 +66,7 @@ class Store:
         self.reused = 0
 
     def result(self, parts: Any, kind: Callable[..., T], compute: Callable[[], T]) -> T:
-        """Result under the hash of ``parts``, computed and kept where it is missing or damaged.
-
-        Results are dicts or flat dataclasses of arrays, numbers, strings and None; ``kind`` builds one from its fields.
-        """
+        """Result (flat dataclass or dict, made by ``kind``) under the hash of ``parts``, computed where missing."""
         if self.folder is None:
             return compute()
         path = self.folder / f"{content_hash(parts)}.npz"

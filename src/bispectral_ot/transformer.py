@@ -243,10 +243,7 @@ def warn_of_vanishing(transformer: Any, vanishing: int, total: int) -> None:
 
 
 def scaled_channels(rows: NDArray[Any], channels: int) -> Rows:
-    """Rows of (pixels, channels) as float32 of shape (n, channels, pixels), each scaled into (-2, 2) by a power of two.
-
-    Nothing is rounded away, and cubes and their squares stay within float32, however bright or dim the image.
-    """
+    """Rows as float32 (n, channels, pixels), scaled into (-2, 2) by powers of two, so that cubes stay in range."""
     exact = np.float32 if rows.dtype.itemsize <= 2 or rows.dtype == np.float32 else np.float64
     images = rows.astype(exact, copy=False).reshape(len(rows), -1, channels).transpose(0, 2, 1)
     peak = np.maximum(images.max(axis=2), -images.min(axis=2))

@@ -108,10 +108,7 @@ def shown_warnings() -> Iterator[list[str]]:
 
 @contextmanager
 def progress_bars(*, quiet: bool = False) -> Iterator[list[str]]:
-    """Draw a progress bar per stage while the block runs; without a terminal, print a line per stage.
-
-    Gives the list of messages about the run, such as where it was resumed.
-    """
+    """Draw a bar per stage, or print a line per stage without a terminal; gives the list of messages about the run."""
     begun: set[str] = set()
     messages: list[str] = []
 

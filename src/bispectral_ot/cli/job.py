@@ -42,11 +42,7 @@ def noted() -> Iterator[None]:
 def run_job(
     verb: str, out: Path, work: Work, *options: Options, scratch: Path | None = None, **words: str | Path | list[str]
 ) -> None:
-    """Do the work of a command in a new run folder, record and print it; exit code 1 where it has not converged.
-
-    ``work`` gets the folder and the cluster of --scheduler; it reads, computes, and writes results and tables.
-    ``options`` and ``words`` are those of the command, for run.json; the folder ``scratch`` is removed at the end.
-    """
+    """Do the work of a command in a new run folder, record and print it; ``options`` and ``words`` are for run.json."""
     from bispectral_ot.engines.cluster import connected
     from bispectral_ot.files import write_json
     from bispectral_ot.report.page import write_report

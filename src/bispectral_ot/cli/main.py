@@ -30,10 +30,7 @@ _NO_ROOM = ("failed to map segment", "cannot allocate memory", "can't start new 
 
 
 class Program(Group):
-    """All commands. Every error is one line on standard error and an exit code.
-
-    With ``--json`` it is on standard output as well: ``{"error": ..., "exit_code": ...}``.
-    """
+    """All commands. Every error is one line on standard error, and JSON with ``--json``, and an exit code."""
 
     def main(self, args: Sequence[str] | None = None, *_: Any, **options: Any) -> Any:
         """Run a command and exit."""

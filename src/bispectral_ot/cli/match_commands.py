@@ -1,6 +1,4 @@
-"""Commands ``match`` (pair the images of two datasets by content), ``upright`` (rotate them as their matches) and
-``predict`` (labels and matches of new images by an earlier match).
-"""
+"""Commands ``match``, ``upright`` (rotate images as their matches) and ``predict`` (new images by an earlier match)."""
 
 from __future__ import annotations
 

@@ -78,11 +78,7 @@ def _as_points(cloud: Any, what: str) -> NDArray[np.float32]:
 
 
 def volume_points(volume: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Voxels (depth, height, width) as points (n, 3), and their positive weights (n,).
-
-    The weight is ``|voxel - background|``, where that is more than four standard deviations of the border; the
-    background is the median of the border.
-    """
+    """Voxels (depth, height, width) that differ from the background: points (n, 3), and by how much, their weights."""
     voxels = volume.astype(np.float64)
     is_border = np.ones(voxels.shape, dtype=bool)
     is_border[1:-1, 1:-1, 1:-1] = False

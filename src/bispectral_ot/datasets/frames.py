@@ -96,11 +96,7 @@ class Placement:
 
 @dataclass(frozen=True)
 class Canvas:
-    """Map from decoded images to the images of a dataset: ``canvas(images)`` of a batch (n, height, width[, channels]).
-
-    ``size`` (height, width) is None for that of the images; ``grey`` turns colours into luminance; ``placement`` is
-    None for the whole canvas.
-    """
+    """Map from decoded images to those of a dataset: ``canvas(images)`` of a batch; None keeps size or whole canvas."""
 
     size: Size | None = None
     grey: bool = False
@@ -121,11 +117,7 @@ class Canvas:
 
 
 def find_content(image: NDArray[Any]) -> Content:
-    """Content of an image (height, width, channels): what differs from the median colour of its border.
-
-    Differences count from four deviations of the border and a tenth of the largest differences (their 99 % quantile)
-    on. An image without content, or whose border is content for more than a third, has ``is_clear=False``.
-    """
+    """Content of an image (height, width, channels): what differs from the median colour of its border."""
     height, width = image.shape[:2]
     border = border_pixels(image[None]).astype(np.float32)[0]
     background = np.median(border, axis=0)
@@ -150,11 +142,7 @@ def center_content(planes: NDArray[Any]) -> tuple[NDArray[np.float32], NDArray[n
 
 
 def find_picture(image: NDArray[Any]) -> Picture | None:
-    """Rectangle inside a filled margin of an image (height, width, channels); None where there is none.
-
-    The margin has the median colour of the corners. The convex hull of what differs from it must fill its smallest
-    rectangle.
-    """
+    """Rectangle inside a margin of the colour of the corners of an image (height, width, channels), or None."""
     height, width = image.shape[:2]
     if min(height, width) < 8:
         return None

@@ -1,7 +1,4 @@
-"""Lazy datasets: labels, names and sizes of a set, known before its images are read, and the sources that read them.
-
-Of a file with several arrays or columns, names say which of them has the images and which the labels.
-"""
+"""Lazy datasets: labels, names and sizes of a set, known before its images are read, and the sources that read them."""
 
 from __future__ import annotations
 
@@ -39,10 +36,7 @@ _MOST_CLASSES = 2**20
 
 @dataclass(frozen=True)
 class ArraySource:
-    """Images (n, height, width[, channels]) in one array, of memory or of a file: shape, dtype and slices of rows.
-
-    ``channels_first`` says that they are stored as (n, channels, height, width).
-    """
+    """Images (n, height, width[, channels]), or channels first, in one array, of memory or of a file."""
 
     rows: Any
     what: str
@@ -95,9 +89,8 @@ class ArraySource:
 class FileSource:
     """Images that are stored one by one, as files or parts of files; read on all cores.
 
-    Items are paths of image files, their content (bytes) or pixels (height, width[, channels]), or ``get`` returns one
-    of these; ``names`` are relative to ``place``, the folder or file that they are in, for messages. Where some images
-    are grey and some in colour, all become colour; where some have 8 and some 16 bits, all become 16-bit.
+    Items are paths of image files, bytes or pixels, or ``get`` returns one of these; ``names`` are relative to
+    ``place``. Grey and colour together become colour, 8 and 16 bits together 16.
     """
 
     items: Sequence[Any]

@@ -332,11 +332,7 @@ def as_engine(client: Client | Engine | None) -> Engine | None:
 
 @contextmanager
 def connected(scheduler: str | None, *, seconds: float = 30.0) -> Iterator[Dask | None]:
-    """Engine for a scheduler's address, or for ``local:4``, four processes on this machine; None for None.
-
-    Waits ``seconds`` for the scheduler and for its first worker. Raises a :class:`~bispectral_ot.ClusterError` if there
-    is no scheduler or no worker, or the versions of its libraries differ.
-    """
+    """Engine for a scheduler's address, or for ``local:4``, four processes here; waits ``seconds`` for a worker."""
     if scheduler is None:
         yield None
         return

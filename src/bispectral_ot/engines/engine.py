@@ -94,10 +94,7 @@ def joined(results: Iterable[Joined]) -> Joined:
 
 
 class Threads(Engine):
-    """Engine of this machine: a pool of threads, one per core.
-
-    Compiled kernels release the interpreter lock, so that threads are enough, and Ctrl-C is seen between two blocks.
-    """
+    """Engine of this machine: a pool of threads, one per core; compiled kernels release the interpreter lock."""
 
     def map(
         self,

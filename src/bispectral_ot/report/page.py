@@ -52,10 +52,7 @@ def write_report(run: str | Path) -> Path:
 
 
 def _load_pages(folder: Path) -> list[JsonObject]:
-    """Page data of one run; a warning names a file that cannot be read, and an error the only one.
-
-    ``demo`` has a folder for each kind of features; runs inside the folder are runs of their own.
-    """
+    """Page data of one run (``demo`` has several); a file that cannot be read is a warning, the only one an error."""
     runs = sorted(path.parent for path in folder.glob(f"*/{RECORD}"))
     if runs and not (folder / RECORD).is_file():
         raise InputError(f"{folder} holds runs but is none itself; give one of them, such as {runs[0]}.")

@@ -232,11 +232,7 @@ Key = tuple[int, int]  # a set, and the position of an image in it
 
 
 def comparison_page(comparison: Comparison, datasets: Sequence[Dataset]) -> JsonObject:
-    """Page data of a comparison.
-
-    Sets are named by their place in ``names``, classes by their place in the ``classes`` of their set, images by their
-    place in ``images`` and on the ``sheet``.
-    """
+    """Page data of a comparison; sets, classes and images are places in ``names``, ``classes`` and ``images``."""
     slots, samples = _sample_slots(datasets)
     encoded = _thumbnail(Pictures(datasets[0])[0], _SMALL).nbytes * 0.7
     tops = _contributors(comparison, slots, room=int(_SHEET_BYTES / encoded))
@@ -336,10 +332,7 @@ def _sample_slots(datasets: Sequence[Dataset]) -> tuple[dict[Key, int], list[lis
 
 
 def _contributors(comparison: Comparison, slots: dict[Key, int], *, room: int) -> list[list[list[list[float]]]]:
-    """For both sides of each pair: slots of images that contribute most, contributions, slots of counterparts.
-
-    All pairs have as many, so that ``slots`` has at most ``room`` images.
-    """
+    """Per pair and side: slots of images that contribute most, contributions, counterparts; at most ``room`` slots."""
     most = max(0, room - len(slots)) // (4 * len(comparison.pairs))
     tops: list[list[list[list[float]]]] = []
     for pair in comparison.pairs:

@@ -40,12 +40,10 @@ def write_match(
     settings: Mapping[str, Any] | None = None,
     extra: Mapping[str, Any] | None = None,
 ) -> tables.JsonObject:
-    """Write a match to ``folder`` and return the content of ``results.json``.
+    """Write a match to ``folder``, tables and results first, and return the content of ``results.json``.
 
-    Tables and results come first, then ``model.npz``, ``figures/`` and ``page-data.json``, of which one that fails is a
-    warning. ``title`` names this match among others of the run, ``k`` is the number of targets of each source in
-    ``matches.csv``; ``settings`` and ``extra`` are further settings and entries of ``results.json``, where ``seconds``
-    are added to those of the match.
+    ``title`` names this match among others of the run, ``k`` is the number of targets of each source in
+    ``matches.csv``; ``settings`` and ``extra`` are further entries of ``results.json``.
     """
     start = time.perf_counter()
     table = class_table(match)
@@ -147,14 +145,7 @@ def write_comparison(
 
 @dataclass(frozen=True)
 class Run:
-    """Run folder of a match or a comparison.
-
-    Attributes
-    ----------
-    folder : path
-    results : content of results.json
-    config : command, datasets and options of the run
-    """
+    """Run folder of a match or a comparison; ``results`` of results.json, ``config`` is command and options."""
 
     folder: Path
     results: Mapping[str, Any]

@@ -16,10 +16,7 @@ def tree_of_sets(lengths: NDArray[np.float64]) -> tuple[NDArray[np.float64], lis
 
 
 def scale_to_plane(distances: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
-    """Positions (n, 2) by metric multidimensional scaling (SMACOF) of distances (n, n), and its stress-1.
-
-    It starts from the classical solution, so the result does not depend on chance.
-    """
+    """Positions (n, 2) by multidimensional scaling (SMACOF from the classical solution), and its stress-1."""
     from sklearn.manifold import smacof
 
     if not distances.any():

@@ -65,10 +65,7 @@ def match_table(match: Match, *, k: int) -> pd.DataFrame:
 
 
 def label_table(match: Match) -> pd.DataFrame | None:
-    """``labels.csv``: the label of each source with its probability, and what speaks against it.
-
-    Targets get labels where only the sources have some; None where neither side has labels.
-    """
+    """``labels.csv``: labels of sources (of targets, where only sources have some) with probability and runner-up."""
     n, m = match.coupling.shape
     if match.target_labels is not None:
         table = match.labels()
