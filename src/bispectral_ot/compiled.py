@@ -22,7 +22,7 @@ from bispectral_ot.files import cache_folder
 
 
 def njit(**options: Any) -> Any:
-    """Compile as ``numba.njit`` does; ``cache=True`` keeps the kernel in the cache folder of this package, if it has one."""
+    """Compile as ``numba.njit`` does; ``cache=True`` keeps the kernel in the cache folder of this package."""
     cached = options.pop("cache", False)
 
     def decorate(function: Callable[..., Any]) -> Any:
