@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.literal import literal_features
 from benchmarks.setting import Setting, turned_halves
 from benchmarks.tables import Table
 from benchmarks.timing import median_seconds, missing
@@ -31,16 +32,18 @@ def measure(setting: Setting) -> Iterator[Table]:
     skipped = [f"{name} (not installed)" for name in missing(["torch"])]
     for n, fold_theirs in ((sizes.cost, True), (sizes.unfolded_cost, False)):
         source, target = turned_halves(digits, n)
-        ours = RingBispectrum().fit(source.images)
-        theirs = ours if fold_theirs else RingBispectrum(folded=False).fit(source.images)
+        ring = RingBispectrum(sampling="nearest").fit(source.images)
+        ours = ring.transform(source.images), ring.transform(target.images)
+        theirs = ours if fold_theirs else (literal_features(source.images), literal_features(target.images))
+        weights = ring.feature_weights_ if fold_theirs else np.ones(theirs[0].shape[1], dtype=np.float32)
         rows = []
         for metric in _METRICS:
             rows += _compare(
                 metric,
-                (ours.transform(source.images), ours.transform(target.images)),
-                ours.feature_weights_,
-                (theirs.transform(source.images), theirs.transform(target.images)),
-                theirs.feature_weights_,
+                ours,
+                ring.feature_weights_,
+                theirs,
+                weights,
                 repeats=min(3, sizes.repeats),
             )
         title = "same features" if fold_theirs else "folded (ours) against unfolded (theirs), same distances"

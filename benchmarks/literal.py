@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bispectral_ot.features import RingBispectrum
+
 N_ANGLES = 40
 
 
@@ -35,3 +37,9 @@ def literal_features(images: NDArray[Any]) -> NDArray[np.float32]:
         whole /= np.linalg.norm(whole)
         out[:] = np.stack([whole.real, whole.imag], axis=1).ravel()
     return features
+
+
+def folded(ring: RingBispectrum, literal: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Entries of literal features (n, 2 R K K) of grey images that are columns of a fitted ring bispectrum."""
+    k, at = ring.n_angles, ring.index_map_
+    return literal.reshape(len(literal), -1, 2, k, k)[:, at["ring"], at["part"], at["i"], at["j"]]

@@ -27,13 +27,13 @@ ROOMS = {
 # Public, but not at the top of the package: results, and features for other symmetries.
 FURTHER = {
     "matching": (
-        "matching.results.TopMatches",
-        "matching.results.ClassProportions",
-        "matching.results.ExpectedAccuracy",
-        "matching.results.Shift",
-        "matching.results.Prediction",
-        "matching.outliers.Outliers",
-        "matching.predictor.Predictor",
+        "matching.TopMatches",
+        "matching.ClassProportions",
+        "matching.ExpectedAccuracy",
+        "matching.Shift",
+        "matching.Prediction",
+        "matching.Outliers",
+        "matching.Predictor",
         "poses.Poses",
     ),
     "comparing": (

@@ -41,7 +41,6 @@ class RingPowerSpectrum(RingBispectrum):
     """
 
     symmetries = ("rotation-reflection",)  # mirrors change the phases only
-    folded = True
 
     def __init__(
         self,

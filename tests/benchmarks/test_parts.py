@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from benchmarks.end_to_end import growth_exponent
-from benchmarks.literal import literal_features
+from benchmarks.literal import folded, literal_features
 from benchmarks.peers import PEERS, Peer, Problem, marginal_error
 from benchmarks.search import Trial, cheapest
 from benchmarks.tables import Table
@@ -112,8 +112,7 @@ def test_growth_exponent_ignores_times_of_pure_overhead():
     assert growth_exponent(points[:2]) is None
 
 
-def test_literal_features_are_the_unfolded_ones():
+def test_columns_are_literal_features():
     images = np.random.default_rng(0).normal(size=(3, 12, 10)).astype(np.float32)
-    assert np.allclose(
-        literal_features(images), RingBispectrum(sampling="nearest", folded=False).fit_transform(images), atol=1e-6
-    )
+    ring = RingBispectrum(sampling="nearest").fit(images)
+    assert np.allclose(folded(ring, literal_features(images)), ring.transform(images), atol=1e-6)

@@ -10,8 +10,7 @@ from scipy import ndimage
 
 import bispectral_ot as bot
 from bispectral_ot.errors import DataWarning
-from bispectral_ot.matching.class_model import moved_images
-from bispectral_ot.matching.learned_metric import LeftOut, WithinClass
+from bispectral_ot.matching.class_model import LeftOut, WithinClass, moved_images
 from bispectral_ot.matching.source_classes import class_offsets, probabilities
 
 COUNTS = (6, 4, 9)

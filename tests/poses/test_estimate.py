@@ -11,8 +11,7 @@ import bispectral_ot as bot
 from bispectral_ot import features
 from bispectral_ot.datasets import rotate
 from bispectral_ot.poses import estimate_poses, find_motions
-from bispectral_ot.poses.calibration import LEAST_PROBABILITY, Calibration, Votes
-from bispectral_ot.poses.estimate import vote
+from bispectral_ot.poses.estimate import LEAST_PROBABILITY, Calibration, Votes, vote
 from bispectral_ot.poses.motions import TOLERANCE, wrapped
 from bispectral_ot.poses.planar import PlanarMotions
 

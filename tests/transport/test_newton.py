@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from bispectral_ot.transport.iteration import Anderson
-from bispectral_ot.transport.newton import newton
+from bispectral_ot.transport.iteration import Anderson, newton
 from transport_problems import problem, weights
 
 N, M = 40, 31

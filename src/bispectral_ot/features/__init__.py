@@ -1,16 +1,22 @@
 """Invariants map a batch of signals to float32 features that a symmetry does not change."""
 
 from bispectral_ot.features.combined import CombinedBispectrum, Join
+from bispectral_ot.features.commutative import RingBispectrum, TranslationBispectrum
 from bispectral_ot.features.encoders import Encoder, Orbit, clear_encodings, list_encodings
 from bispectral_ot.features.fitted import FeatureMap, FittedFeatures
 from bispectral_ot.features.global_bispectrum import GlobalBispectrum
 from bispectral_ot.features.image_group import D4Bispectrum, ImageBispectrum, ImageGroup
 from bispectral_ot.features.local_bispectrum import LocalBispectrum
-from bispectral_ot.features.pixels import Pixels, Vectors
 from bispectral_ot.features.polar import PolarSampler, PolarSpectrum
-from bispectral_ot.features.registry import DEFAULT_FEATURES, FEATURES, FeatureSpec, as_transformer, choose_features
-from bispectral_ot.features.ring import RingBispectrum
-from bispectral_ot.features.translation import TranslationBispectrum
+from bispectral_ot.features.registry import (
+    DEFAULT_FEATURES,
+    FEATURES,
+    FeatureSpec,
+    Pixels,
+    Vectors,
+    as_transformer,
+    choose_features,
+)
 from bispectral_ot.groups.bispectrum import CyclicBispectrum, GroupBispectrum
 from bispectral_ot.groups.shells import ShellBispectrum
 from bispectral_ot.groups.sphere import SphereBispectrum

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from bispectral_ot.checks import check_integer
 from bispectral_ot.errors import InputError
-from bispectral_ot.groups.finite import FiniteGroup
-from bispectral_ot.groups.irreps import IntArray, Irrep
+from bispectral_ot.groups.finite import FiniteGroup, IntArray, Irrep
 
 _LARGEST_SYMMETRIC = 6  # 6! = 720; 7! = 5040 would need minutes and gigabytes for its irreps
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import scipy.fft
@@ -66,6 +66,12 @@ class Invariant(nn.Module):
             raise InputError(f"expected signals (n, {', '.join(map(str, own))}), got {tuple(x.shape)}; {fix}.")
         channels = own[2] if len(own) == 3 else 1
         return x.reshape(len(x), -1, channels).mT
+
+    def reduced(self, planes: Tensor) -> Tensor:
+        """Planes (n, channels, height, width), averaged over cells where the transformer does so."""
+        if not hasattr(self, "down"):
+            return planes
+        return self.table("down", planes) @ planes @ self.table("across", planes).mT
 
     def finished(self, values: Tensor) -> Tensor:
         """Invariants of degree three at their own scale, or with norm 1, as the transformer has them."""
@@ -148,8 +154,8 @@ class _OrbitBispectrum(Invariant):
         super().__init__(transformer)
         orbits = transformer.orbits_
         self.n_real = orbits.n_real
-        self.keep(triples=np.stack([orbits.i, orbits.j, orbits.k]), source=orbits.source.ravel())
-        self.keep(multiplicity=orbits.to_columns(orbits.multiplicity).astype(np.float64), sign=orbits.sign.ravel())
+        self.keep(triples=np.stack([orbits.i, orbits.j, orbits.k]))
+        self.keep(multiplicity=orbits.to_columns(orbits.multiplicity).astype(np.float64))
 
     def bispectra(self, spectra: Tensor) -> Tensor:
         """Products (n, channels, ..., columns), of norm 1 for each channel."""
@@ -165,12 +171,11 @@ class RingBispectrum(_OrbitBispectrum):
 
     def __init__(self, transformer: features.RingBispectrum) -> None:
         super().__init__(transformer)
-        self.sampler, self.folded = _Sampler(transformer.sampler_), transformer.folded
+        self.sampler = _Sampler(transformer.sampler_)
 
     def forward(self, x: Tensor) -> Tensor:
         """Images to rows."""
-        rows = self.bispectra(torch.fft.fft(self.sampler(_unit_scaled(self.signals(x), (2,)))))
-        return (rows if self.folded else rows[..., self.table("source", x)] * self.table("sign", x)).flatten(1)
+        return self.bispectra(torch.fft.fft(self.sampler(_unit_scaled(self.signals(x), (2,))))).flatten(1)
 
 
 class TranslationBispectrum(_OrbitBispectrum):
@@ -196,15 +201,13 @@ class GlobalBispectrum(Invariant):
         self.settings = transformer.get_params()
         self.edges, self.n_fields = fields.edges, int(transformer._n_fields)
         self.border, self.sampler = _Sampler(fields.border), _Sampler(fields.sampler)
-        self.reduces = fields.cells is not None
         if fields.cells is not None:
             self.keep(down=_averaging(fields.cells[0]), across=_averaging(fields.cells[1]))
         for name in ("blur", "slope", "smooth", "pool"):
             self.keep(**{f"{name}{axis}": matrix for axis, matrix in enumerate(getattr(fields, name))})
         self.keep(inside=fields.inside, ring_weights=transformer._ring_weights)
         self.parts = [(part.n_real, f"part{number}") for number, part in enumerate(transformer._parts)]
-        for (_, name), part in zip(self.parts, transformer._parts, strict=True):
-            self.keep(**{name: part.positions})
+        self.keep(**{f"part{number}": part.positions for number, part in enumerate(transformer._parts)})
         self.n_intensity = sum(len(part.weights) for part in transformer._parts[:2])
         self.keep(product_weights=transformer.product_weights_)
         self.mirrors = self.settings["symmetry"] != "rotation"
@@ -240,10 +243,7 @@ class GlobalBispectrum(Invariant):
 
     def _contents(self, images: Tensor) -> Tensor:
         """Planes (n, channels, height, width) of cells with the background subtracted."""
-        if self.reduces:
-            planes = images.unflatten(2, self.shape[:2])
-            images = (self.table("down", images) @ planes @ self.table("across", images).mT).flatten(2)
-        images = _unit_scaled(images, (1, 2))
+        images = _unit_scaled(self.reduced(images.unflatten(2, self.shape[:2])).flatten(2), (1, 2))
         background = _median(self.border(images).flatten(2))
         contents = (images - background[..., None]) * self.table("inside", images)
         contents = torch.where(contents.abs() < ROUNDING, 0, contents)
@@ -307,7 +307,6 @@ class LocalBispectrum(Invariant):
         self.scale = float(transformer.scale_)
         self.ladders: tuple[Ladder, Ladder] = transformer.channel_ladder_, transformer.edge_ladder_
         self.n_channel_levels = int(transformer._n_channel_levels)
-        self.reduces = transformer.cells_ is not None
         if transformer.cells_ is not None:
             self.keep(down=_averaging(transformer.cells_[0]), across=_averaging(transformer.cells_[1]))
         for name in ("contrasts", "window", "circle", "disk", "bins", "slopes", "means", "deviations"):
@@ -338,20 +337,15 @@ class LocalBispectrum(Invariant):
             one_each = planes.flatten(0, 1)[:, None]
             blocks.append(self._pooled(one_each, self.ladders[0], level).unflatten(0, (n, channels)).flatten(1))
         if self.n_levels > 1:
-            gradients = self._differences(pyramid[0])
-            edges = _edge_fields(*gradients, tiny=_TINY)
-            for level, planes in enumerate(self._pyramid(edges, self.n_levels)):
-                if level:
-                    blocks.append(self._pooled(planes, self.ladders[1], level))
+            edges = self._pyramid(_edge_fields(*self._differences(pyramid[0]), tiny=_TINY), self.n_levels)
+            blocks += [self._pooled(edges[level], self.ladders[1], level) for level in range(1, self.n_levels)]
         rows = torch.cat(blocks, 1)
         rows = torch.where(self.table("odd", x), rows.abs(), rows)
         return (rows - self.table("means", x)) / self.table("deviations", x)
 
     def _contents(self, images: Tensor) -> tuple[Tensor, Tensor]:
         scaled = _unit_scaled(images, (1, 2)) if self.ignores else images / self.scale
-        planes = scaled.unflatten(2, self.shape[:2])
-        if self.reduces:
-            planes = self.table("down", images) @ planes @ self.table("across", images).mT
+        planes = self.reduced(scaled.unflatten(2, self.shape[:2]))
         if planes.shape[1] > 1:
             planes = torch.einsum("ck,nkhw->nchw", self.table("contrasts", images), planes)
         flat = planes.flatten(2)
@@ -399,10 +393,9 @@ class LocalBispectrum(Invariant):
         a, b = (torch.as_tensor(column, device=planes.device) for column in ladder.pairs.T)
         i, j, k = (torch.as_tensor(column, device=planes.device) for column in ladder.triples.T)
         quarters = halves / sizes.sqrt().sqrt()
-        products = torch.cat(
-            [halves[:, a] * halves[:, b].conj(), quarters[:, i] * quarters[:, j] * halves[:, k].conj()], 1
-        )
-        values = torch.cat([sizes, torch.view_as_real(products).transpose(2, 3).flatten(1, 2)], 1)
+        pairs, triples = halves[:, a] * halves[:, b].conj(), quarters[:, i] * quarters[:, j] * halves[:, k].conj()
+        products = torch.view_as_real(torch.cat([pairs, triples], 1)).transpose(2, 3).flatten(1, 2)
+        values = torch.cat([sizes, products], 1)
         means, variances = values.mean(2), values.var(2, correction=0)
         spread = torch.where(variances > 0, variances, 1).sqrt() * (variances > 0)
         return torch.cat([means, spread], 1)
@@ -431,8 +424,8 @@ class CombinedBispectrum(Invariant):
 
     def forward(self, x: Tensor) -> Tensor:
         """Images to rows."""
-        local, whole = self.local(x), self.whole(x)
-        return torch.cat([local @ self.table("local_projection", x), whole @ self.table("whole_projection", x)], 1)
+        rows = self.local(x) @ self.table("local_projection", x), self.whole(x) @ self.table("whole_projection", x)
+        return torch.cat(rows, 1)
 
 
 class GroupBispectrum(Invariant):
@@ -485,16 +478,9 @@ class SphereBispectrum(Invariant):
         return self.finished(values.index_add(1, self.table("owner", x), products))
 
 
-_MODULES: dict[type[BatchTransformer], type[Invariant]] = {
-    features.RingBispectrum: RingBispectrum,
-    features.TranslationBispectrum: TranslationBispectrum,
-    features.GlobalBispectrum: GlobalBispectrum,
-    features.LocalBispectrum: LocalBispectrum,
-    features.CombinedBispectrum: CombinedBispectrum,
-    features.GroupBispectrum: GroupBispectrum,
-    features.SphereBispectrum: SphereBispectrum,
-    features.CyclicBispectrum: GroupBispectrum,
-}
+_ALL = (RingBispectrum, TranslationBispectrum, GlobalBispectrum, LocalBispectrum, CombinedBispectrum)
+_MODULES = {getattr(features, module.__name__): module for module in (*_ALL, GroupBispectrum, SphereBispectrum)}
+_MODULES[features.CyclicBispectrum] = GroupBispectrum
 
 
 def to_torch(transformer: BatchTransformer) -> Invariant:
@@ -511,8 +497,8 @@ def to_torch(transformer: BatchTransformer) -> Invariant:
     >>> bool(np.allclose(rows, numpy.transform(images), atol=1e-5))
     True
     """
-    module = _MODULES.get(type(transformer))
+    module: Any = _MODULES.get(type(transformer))
     if module is None:
         known = ", ".join(kind.__name__ for kind in _MODULES)
         raise InputError(f"{type(transformer).__name__} has no PyTorch module; choose one of {known}.")
-    return module(transformer)
+    return cast(Invariant, module(transformer))

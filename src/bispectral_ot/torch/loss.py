@@ -73,22 +73,18 @@ class BispectralLoss(nn.Module):
             warnings.simplefilter("ignore", DataWarning)  # constant images have zero features
             self.invariant = to_torch(self.transformer.fit(images.detach().cpu().numpy())).to(images.device)
         with torch.no_grad():
-            rows = self._weighted(self.invariant, images[:512])
+            rows = self._weighted(images[:512])
             self.scale = float(2 * (rows - rows.mean(0)).square().sum(1).mean()) or 1.0
         return self
 
     def forward(self, source: Tensor, target: Tensor) -> Tensor:
         """Divergence of two batches, relative to the mean cost between reference images; 0 for equal content."""
         check_tensors(source=source, target=target)
-        if source.shape[1:] != target.shape[1:]:
-            raise InputError(
-                f"expected images of one size, got {tuple(source.shape)} and {tuple(target.shape)}; resize one of them."
-            )
-        invariant = self.invariant or self.fit(target).invariant
-        assert invariant is not None
+        if self.invariant is None:
+            self.fit(target)
         value = sinkhorn_divergence(
-            self._weighted(invariant, source),
-            self._weighted(invariant, target),
+            self._weighted(source),
+            self._weighted(target),
             reg=self.reg * self.scale,
             unbalanced=None if self.unbalanced is None else self.unbalanced * self.scale,
             tol=self.tol,
@@ -96,8 +92,8 @@ class BispectralLoss(nn.Module):
         )
         return value / self.scale
 
-    @staticmethod
-    def _weighted(invariant: Invariant, images: Tensor) -> Tensor:
+    def _weighted(self, images: Tensor) -> Tensor:
         """Features times the roots of their weights: squared distances are those of the unfolded invariants."""
-        rows: Tensor = invariant(images)
-        return rows * invariant.table("feature_weights", rows).sqrt()
+        assert self.invariant is not None
+        rows: Tensor = self.invariant(images)
+        return rows * self.invariant.table("feature_weights", rows).sqrt()

@@ -50,11 +50,6 @@ class _Problem(NamedTuple):
         """Rows of the cost matrix."""
         return _costs(self.x[:, rows], self.y) if self.matrix is None else self.matrix[:, rows]
 
-    def transposed(self) -> _Problem:
-        """The same problem with the sides exchanged."""
-        matrix = None if self.matrix is None else self.matrix.mT
-        return self._replace(x=self.y, y=self.x, a=self.b, b=self.a, matrix=matrix)
-
     def updated(self, g: Tensor, reg: Tensor) -> Tensor:
         """Potential ``-reg log sum_j b_j exp((g_j - C_ij) / reg)`` of each row, damped by a penalty of the marginal."""
         h = (self.b.log() + g / reg)[:, None, :]
@@ -76,7 +71,8 @@ class _Transport(torch.autograd.Function):
         problem = _Problem(x, y, a, b, *rest)
         if len(x) * x.shape[1] * y.shape[1] <= _KEPT:
             problem = problem._replace(matrix=_costs(x, y))
-        f, g, error = (_compiled_potentials if _is_compiled(x) else _solve)(problem, symmetric)
+        is_compiled = x.device.type == "cpu" and x.dtype == torch.float32 and len(x) == 1
+        f, g, error = (_compiled_potentials if is_compiled else _solve)(problem, symmetric)
         if error > problem.tol:
             warn(
                 f"the Sinkhorn divergence has a marginal error of {error:.1e} after {problem.max_iter} iterations, "
@@ -109,11 +105,6 @@ class _Transport(torch.autograd.Function):
         return (saved[0], None, saved[1], None, None, None) if ctx.symmetric else (*saved, None, None)
 
 
-def _is_compiled(x: Tensor) -> bool:
-    """Whether the compiled solver applies: one problem in float32 on the CPU."""
-    return x.device.type == "cpu" and x.dtype == torch.float32 and len(x) == 1
-
-
 def _compiled_potentials(problem: _Problem, symmetric: bool) -> tuple[Tensor, Tensor, float]:
     """Potentials and marginal error by the compiled solver of this package."""
     from bispectral_ot.costs import Cost
@@ -139,8 +130,9 @@ def _compiled_potentials(problem: _Problem, symmetric: bool) -> tuple[Tensor, Te
 
 def _solve(problem: _Problem, symmetric: bool) -> tuple[Tensor, Tensor, float]:
     """Potentials (batch, n) and (batch, m), and the largest marginal error; annealed from the size of the cost."""
-    back, reg = problem.transposed(), problem.reg
-    f, g = torch.zeros_like(problem.a), torch.zeros_like(problem.b)
+    x, y, a, b, reg, *_, matrix = problem
+    back = problem._replace(x=y, y=x, a=b, b=a, matrix=None if matrix is None else matrix.mT)
+    f, g = torch.zeros_like(a), torch.zeros_like(b)
     extent = torch.stack([problem.costs(rows).amax((1, 2)) for rows in problem.blocks()]).amax(0)
     current, error = torch.maximum(extent[:, None], reg), float("inf")
     for iteration in range(problem.max_iter):
@@ -150,7 +142,7 @@ def _solve(problem: _Problem, symmetric: bool) -> tuple[Tensor, Tensor, float]:
         g = f if symmetric else back.updated(f, current)
         if iteration % _CHECK_EVERY == 0 and bool((current == reg).all()):
             # exp(change) - 1 is the relative error of each row's mass before the update
-            error = float((problem.a * torch.expm1(change.clamp_max(50))).sum(1).max())
+            error = float((a * torch.expm1(change.clamp_max(50))).sum(1).max())
             if error <= problem.tol:
                 break
         current = torch.maximum(current * _ANNEALING, reg)
@@ -217,20 +209,14 @@ def sinkhorn_divergence(
             some = [points[:, :: max(1, points.shape[1] // 512)] for points in (x, y)]
             epsilon = 0.05 * _costs(*some).mean((1, 2))
         epsilon = epsilon.clamp_min(torch.finfo(x.dtype).tiny ** 0.5)
-    problem = _Problem(x, y, a, b, epsilon[:, None], unbalanced, tol, max_iter)
-    value = _value(problem)
+    rest = epsilon[:, None], unbalanced, tol, max_iter
+    value: Tensor = _Transport.apply(x, y, a, b, rest, False)
     if debias:
-        own = [_value(problem._replace(x=z, y=z, a=w, b=w), symmetric=True) for z, w in ((x, a), (y, b))]
+        own = [_Transport.apply(z, z, w, w, rest, True) for z, w in ((x, a), (y, b))]
         value = value - (own[0] + own[1]) / 2
         if unbalanced is not None:
             value = value + epsilon / 2 * (a.sum(1) - b.sum(1)).square()
     return (value if batched else value[0]).to(kind)
-
-
-def _value(problem: _Problem, *, symmetric: bool = False) -> Tensor:
-    """Entropic transport cost of each problem."""
-    value: Tensor = _Transport.apply(*problem[:4], problem[4:8], symmetric)
-    return value
 
 
 def _checked(x: Tensor, y: Tensor, weights: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:

@@ -1,0 +1,258 @@
+"""Bispectra on commutative groups: rings under turns (the invariant of the paper), images under cyclic shifts."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.fft
+from numpy.typing import NDArray
+
+from bispectral_ot.checks import check_choice, check_integer
+from bispectral_ot.errors import InputError
+from bispectral_ot.features.kernels import multiply, normalize_rows
+from bispectral_ot.features.polar import SAMPLINGS, PolarSampler
+from bispectral_ot.transformer import BatchTransformer, Columns, Rows, columns_table, scaled_channels, take_out_sizes
+
+Index = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class TripleOrbits:
+    """Index pairs (i, j) of ``B[i, j] = F_i F_j conj(F_{i+j})``, one per symmetry orbit.
+
+    For a real signal ``B[i, j] = F_i F_j F_k`` with ``k = -(i + j)`` is invariant to permutations of the triple, and
+    negating the triple conjugates it. An orbit equal to its own negation is real and has no imaginary column.
+    Columns are the real parts of all orbits (the always-real ones first), then imaginary parts of the others.
+    """
+
+    i: Index  # triples (n_orbits,) that represent the orbits, as positions in the list of frequencies
+    j: Index
+    k: Index
+    n_real: int  # number of orbits, the first ones, that are always real
+    multiplicity: Index  # number of index pairs of each orbit
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns of a folded bispectrum."""
+        return 2 * len(self.i) - self.n_real
+
+    def to_columns(self, per_orbit: Index) -> Index:
+        """Values per column."""
+        return np.concatenate([per_orbit, per_orbit[self.n_real :]])
+
+    @property
+    def part(self) -> Index:
+        """0 for real columns, 1 for imaginary ones."""
+        return np.repeat([0, 1], [len(self.i), len(self.i) - self.n_real])
+
+
+def triple_orbits(third: Index, negation: Index) -> TripleOrbits:
+    """Orbits, given the number (n, n) of the frequency ``-(f + g)`` (-1: left out) and the number (n,) of ``-f``."""
+    n = len(negation)
+    first, second = np.nonzero(third >= 0)
+    triples = np.sort([first, second, third[first, second]], axis=0)
+    place = np.array([n * n, n, 1])
+    key = place @ triples
+    mirrored = place @ np.sort(negation[triples], axis=0)
+    kept, first_seen, multiplicity = np.unique(np.minimum(key, mirrored), return_index=True, return_counts=True)
+    is_real = (key == mirrored)[first_seen]
+    order = np.argsort(~is_real, kind="stable")
+    i, j, k = np.unravel_index(kept[order], (n, n, n))
+    return TripleOrbits(i, j, k, int(is_real.sum()), multiplicity[order])
+
+
+def cyclic_orbits(n: int) -> TripleOrbits:
+    """Orbits for the group Z/n: frequency f has number f."""
+    frequency = np.arange(n)
+    return triple_orbits(-(frequency[:, None] + frequency) % n, -frequency % n)
+
+
+class OrbitBispectrum(BatchTransformer):
+    """Bispectra of the channels of an image, one column per symmetry orbit, each channel of norm 1."""
+
+    orbits_: TripleOrbits
+
+    @abstractmethod
+    def _fill_channels(self, images: Rows, out: Rows) -> NDArray[np.bool_]:
+        """Write the features of channels (n, pixels) to ``out``; return which of them vanish."""
+
+    def _fill(self, rows: NDArray[Any], out: Rows) -> int:
+        n = len(rows) * self._channels
+        vanishing = self._fill_channels(scaled_channels(rows, self._channels).reshape(n, -1), out.reshape(n, -1))
+        return int(vanishing.reshape(len(rows), -1).any(axis=1).sum())
+
+    def _bispectra(self, spectra: NDArray[np.complex64], out: Rows) -> NDArray[np.bool_]:
+        """Write the bispectra of spectra (n, ..., frequencies) to ``out``; return which of them vanish."""
+        orbits, vanishing = self.orbits_, np.empty(len(spectra), dtype=np.bool_)
+        take_out_sizes(spectra.view(np.float32))
+        rows = spectra.reshape(-1, spectra.shape[-1])
+        multiply(rows, np.stack([orbits.i, orbits.j, orbits.k]), orbits.n_real, out.reshape(len(rows), -1))
+        normalize_rows(out, self.feature_weights_[: out.shape[1]], vanishing)
+        return vanishing
+
+
+class RingBispectrum(OrbitBispectrum):
+    """Bispectrum of each ring of a polar grid: invariant to turning the image.
+
+    With F the DFT of ring r along the angle, ``B[r, i, j] = F_i F_j conj(F_{(i + j) mod K})``; the whole of a channel
+    is divided by its L2 norm. The defaults are the paper's but for ``sampling="nearest"``. Each ring may turn by its
+    own angle unnoticed: the map is not complete for images. One entry per symmetry orbit of (i, j) is kept, 4,018 of
+    44,800 for 28 x 28 images, with multiplicities in ``feature_weights_``.
+
+    Parameters
+    ----------
+    n_angles : int
+        Samples per ring, K.
+    n_rings : int, optional
+        Rings r = 0 to n_rings - 1; by default R = min(height, width) // 2 of them. Outside the image they sample 0.
+    radial_weight : float
+        Ring r is multiplied by ``r ** radial_weight``.
+    sampling : {"bilinear", "nearest"}
+        Interpolation about the exact centre, or the paper's grid, which is up to half a pixel off. See
+        :class:`~bispectral_ot.features.PolarSampler`.
+
+    Notes
+    -----
+    ``index_map_`` has the fields channel, ring, i, j, part (0 real, 1 imaginary); columns run over channels,
+    rings, parts and index pairs.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bispectral_ot.features import RingBispectrum
+    >>> images = np.random.default_rng(0).random((3, 28, 28))
+    >>> bispectrum = RingBispectrum().fit(images)
+    >>> features = bispectrum.transform(images)
+    >>> np.allclose(bispectrum.transform(np.rot90(images, axes=(1, 2))), features, atol=1e-6)
+    True
+    """
+
+    symmetries = ("rotation",)
+
+    def __init__(
+        self,
+        *,
+        n_angles: int = 40,
+        n_rings: int | None = None,
+        radial_weight: float = 1.0,
+        sampling: str = "bilinear",
+    ) -> None:
+        self.n_angles = n_angles
+        self.n_rings = n_rings
+        self.radial_weight = radial_weight
+        self.sampling = sampling
+
+    def _prepare(self) -> Columns:
+        height, width = self.image_shape_[:2]
+        n_angles = check_integer("n_angles", self.n_angles, minimum=1)
+        n_rings = min(height, width) // 2
+        if self.n_rings is not None:
+            n_rings = check_integer("n_rings", self.n_rings, minimum=1)
+        check_choice("sampling", self.sampling, SAMPLINGS)
+        if not (self.radial_weight >= 0 and math.isfinite(self.radial_weight)):
+            raise InputError(f"radial_weight must be at least 0 and finite, got {self.radial_weight!r}.")
+        if n_rings < (1 if self.radial_weight == 0 else 2):
+            raise InputError(
+                f"{height} x {width} images have {n_rings} ring(s), of which ring 0 weighs nothing; "
+                "give images of at least 4 x 4 pixels, more rings, or radial_weight=0."
+            )
+        radii = np.arange(n_rings)
+        # relative to the outermost ring: the unit norm removes the factor, and no power can overflow
+        weights_of_rings = (radii / max(1, n_rings - 1)) ** self.radial_weight
+        self.sampler_ = PolarSampler.build(
+            height, width, radii=radii, n_angles=n_angles, sampling=self.sampling, ring_weights=weights_of_rings
+        )
+        orbits = self.orbits_ = cyclic_orbits(n_angles)
+        channel, ring, _ = np.ix_(range(self._channels), range(n_rings), [0])
+        i, j, weights = (orbits.to_columns(each) for each in (orbits.i, orbits.j, orbits.multiplicity))
+        index_map = columns_table(channel=channel, ring=ring, i=i, j=j, part=orbits.part)
+        return index_map, np.tile(weights, channel.size * ring.size).astype(np.float32)
+
+    def _scratch_per_row(self) -> int:
+        samples = self._channels * self.sampler_.n_rings * self.sampler_.n_angles
+        return 12 * self.n_features_in_ + 16 * samples
+
+    def _fill_channels(self, images: Rows, out: Rows) -> NDArray[np.bool_]:
+        return self._fill_from_rings(self.sampler_.sample(images), out)
+
+    def _fill_from_rings(self, samples: Rows, out: Rows) -> NDArray[np.bool_]:
+        """Write the features of rings (n, n_rings, n_angles) to ``out``; return which of them vanish."""
+        return self._bispectra(scipy.fft.fft(samples), out)
+
+
+class TranslationBispectrum(OrbitBispectrum):
+    """The bispectrum on Z/height x Z/width: invariant to cyclic shifts of the image.
+
+    ``B[k1, k2] = F[k1] F[k2] conj(F[k1 + k2])`` with F the 2-D DFT, for all frequencies within the band
+    ``|k|_inf <= band_limit``. One entry per symmetry orbit is kept, with the orbit sizes as ``feature_weights_``; the
+    whole of a channel is divided by its L2 norm.
+
+    Parameters
+    ----------
+    band_limit : int
+        Highest frequency, in periods per image side. The number of columns grows with its fourth power: 1,393 for 5.
+
+    Notes
+    -----
+    A shift is cyclic: what leaves on one side comes back on the other, so content that moves needs a border of plain
+    background. ``index_map_`` has the fields channel, row_1, column_1, row_2, column_2 (the signed frequencies k1 and
+    k2) and part (0 real, 1 imaginary).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bispectral_ot.features import TranslationBispectrum
+    >>> images = np.random.default_rng(0).random((2, 20, 30))
+    >>> bispectrum = TranslationBispectrum().fit(images)
+    >>> shifted = np.roll(images, (3, -7), axis=(1, 2))
+    >>> np.allclose(bispectrum.transform(shifted), bispectrum.transform(images), atol=1e-6)
+    True
+    """
+
+    symmetries = ("translation",)
+
+    def __init__(self, *, band_limit: int = 5) -> None:
+        self.band_limit = band_limit
+
+    def _prepare(self) -> Columns:
+        height, width = self.image_shape_[:2]
+        band_limit = check_integer("band_limit", self.band_limit, minimum=0)
+        row, column = (_low_frequencies(size, band_limit) for size in (height, width))
+        rows, columns = (axis.ravel() for axis in np.meshgrid(row, column, indexing="ij"))
+        self.band_ = rows, columns
+        number = np.full((height, width), -1)
+        number[rows, columns] = np.arange(len(rows))
+        third = number[-(rows[:, None] + rows) % height, -(columns[:, None] + columns) % width]
+        orbits = self.orbits_ = triple_orbits(third, number[-rows % height, -columns % width])
+        i, j = orbits.to_columns(orbits.i), orbits.to_columns(orbits.j)
+        index_map = columns_table(
+            channel=np.arange(self._channels)[:, None],
+            row_1=_signed(rows[i], height),
+            column_1=_signed(columns[i], width),
+            row_2=_signed(rows[j], height),
+            column_2=_signed(columns[j], width),
+            part=orbits.part,
+        )
+        return index_map, np.tile(orbits.to_columns(orbits.multiplicity), self._channels).astype(np.float32)
+
+    def _scratch_per_row(self) -> int:
+        return 24 * self.n_features_in_
+
+    def _fill_channels(self, images: Rows, out: Rows) -> NDArray[np.bool_]:
+        spectra = scipy.fft.fft2(images.reshape(-1, *self.image_shape_[:2]))
+        return self._bispectra(np.ascontiguousarray(spectra[:, *self.band_]), out)
+
+
+def _low_frequencies(size: int, band_limit: int) -> NDArray[np.int64]:
+    """Frequencies of Z/size within the band, as numbers 0 to size - 1."""
+    frequency = np.arange(size)
+    return frequency[np.minimum(frequency, size - frequency) <= band_limit]
+
+
+def _signed(frequency: NDArray[np.int64], size: int) -> NDArray[np.int64]:
+    """Frequencies 0 to size - 1 as -(size - 1) // 2 to size // 2."""
+    return np.where(frequency > size // 2, frequency - size, frequency)
