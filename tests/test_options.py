@@ -50,15 +50,12 @@ def test_a_wrong_value_is_named_with_what_was_expected(kind, values, message):
 @pytest.mark.parametrize("kind", CLASSES)
 def test_every_field_has_a_help_text_and_comes_back_from_json(kind):
     assert all(field.help.endswith(".") for field in kind.fields())
-    assert kind.from_json(kind().to_json()) == kind()
+    assert kind(**kind().to_json()) == kind()
 
 
-def test_json_has_plain_values_and_reading_it_refuses_unknown_names():
+def test_json_has_plain_values():
     options = ReadOptions(root=Path("sets"), limit=5)
     assert options.to_json()["root"] == "sets"
-    assert ReadOptions.from_json(options.to_json()) == options
     assert "overwrite" not in OutputOptions(overwrite=True).to_json()
-    with pytest.raises(InputError, match="unknown option 'limits'; did you mean 'limit'"):
-        ReadOptions.from_json({"limits": 3})
     solver = object()  # only Python can pass it
     assert MatchOptions(solver=solver).to_json()["solver"] == repr(solver)

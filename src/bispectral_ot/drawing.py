@@ -46,10 +46,10 @@ _TILE, _GAP = 96, 12  # pixels of a picture, and between pictures with their fra
 _MOST_TICKS, _MOST_NUMBERS = 50, 30
 
 
-def shortened(name: str, longest: int) -> str:
+def shortened(name: object, longest: int) -> str:
     """Printable name of at most ``longest`` letters, its middle left out."""
-    name, end = printable(name), longest // 2
-    return name if len(name) <= longest else f"{name[: longest - end - 1]}…{name[-end:]}"
+    text, end = printable(name), longest // 2
+    return text if len(text) <= longest else f"{text[: longest - end - 1]}…{text[-end:]}"
 
 
 @contextmanager
@@ -197,8 +197,7 @@ def _ticks(names: Sequence[str]) -> tuple[list[int], list[str]]:
 
 def html_text(value: Any, *, longest: int = 32) -> str:
     """Text that is safe in HTML, shortened where it is long."""
-    words = printable(value)
-    return html.escape(words if len(words) <= longest else words[: longest - 1] + "…", quote=True)
+    return html.escape(shortened(value, longest), quote=True)
 
 
 def html_panel(title: str, facts: Mapping[str, Any], *parts: str) -> str:

@@ -1,7 +1,7 @@
 """Options of the program and of the library's front doors: frozen dataclasses with type, default, help text and check.
 
 ``match(...)`` and ``compare(...)`` build them from their keyword arguments, the command line parses into them,
-``run.json`` stores them (:meth:`Options.to_json`) and ``--config`` reads them (:meth:`Options.from_json`).
+``run.json`` stores them (:meth:`Options.to_json`) and ``--config`` reads them.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ import math
 import numbers
 import operator
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self, Union, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, Literal, Union, get_args, get_origin, get_type_hints
 
 from bispectral_ot.checks import advise, parse_frames, parse_size
 from bispectral_ot.errors import InputError
@@ -114,16 +114,6 @@ class Options:
             name: str(value) if isinstance(value, Path) else value if isinstance(value, _PLAIN) else repr(value)
             for name, value in values.items()
         }
-
-    @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> Self:
-        """Options from :meth:`to_json`; what is missing keeps its default, and unknown names are an error."""
-        known = {each.name: each for each in cls.fields()}
-        for name in values:
-            if name not in known:
-                raise InputError(f"unknown option {name!r}; {advise(name, known)}")
-        paths = {name for name in values if Path in known[name].kinds and isinstance(values[name], str)}
-        return cls(**{name: Path(value) if name in paths else value for name, value in values.items()})
 
 
 _PLAIN = (type(None), bool, int, float, str)

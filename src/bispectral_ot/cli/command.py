@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -61,8 +61,14 @@ def add_command(app: typer.Typer, function: Callable[..., None]) -> None:
 
     @functools.wraps(function)
     def call(config_file: Path | None = None, **values: Any) -> None:
-        words = {name: values[name] for name in values if name not in fields}
-        function(**words, **{name: _made(kind, values) for name, kind in kinds.items()})
+        made: dict[str, Any] = {name: values[name] for name in values if name not in fields}
+        try:
+            for name, kind in kinds.items():
+                made[name] = kind(**{each.name: values[each.name] for each in kind.fields() if each.name in values})
+        except InputError as error:  # names the option as the command line does
+            first, _, rest = str(error).partition(" ")
+            raise InputError(f"--{first.replace('_', '-')} {rest}" if first in fields else str(error)) from None
+        function(**made)
 
     keyword = inspect.Parameter.KEYWORD_ONLY
     parameters = [
@@ -74,16 +80,6 @@ def add_command(app: typer.Typer, function: Callable[..., None]) -> None:
     call.__annotations__ = {each.name: each.annotation for each in parameters}
     call.__options__ = tuple(kinds.values())  # type: ignore[attr-defined]
     app.command(cls=Command)(call)
-
-
-def _made(kind: type[Options], values: Mapping[str, Any]) -> Options:
-    """Options of a kind; an error names the option as the command line does."""
-    own = [field.name for field in kind.fields() if field.name in values]
-    try:
-        return kind(**{name: values[name] for name in own})
-    except InputError as error:
-        first, _, rest = str(error).partition(" ")
-        raise InputError(f"--{first.replace('_', '-')} {rest}" if first in own else str(error)) from None
 
 
 def _parameter(field: Option) -> inspect.Parameter:
@@ -109,11 +105,35 @@ def _parameter(field: Option) -> inspect.Parameter:
 
 
 def _take_config(context: typer.Context, path: Path | None) -> Path | None:
-    """Make the options of a run the defaults of this one; words on the command line take precedence."""
-    if path is not None and not context.resilient_parsing:
-        kinds: Kinds = getattr(context.command.callback, "__options__", ())
-        words = {each.name for each in context.command.params} - {f.name for kind in kinds for f in kind.fields()}
-        context.default_map = read_config(path, str(context.info_name), kinds, words)
+    """Make datasets and options of an earlier run the defaults of this one; the command line takes precedence."""
+    if path is None or context.resilient_parsing:
+        return path
+    from bispectral_ot.files import read_json  # which loads NumPy
+
+    file, verb = path / "run.json" if path.is_dir() else path, str(context.info_name)
+    record = read_json(file)
+    config = record.get("config")
+    if not isinstance(config, dict):
+        raise InputError(f"{file} is not a run.json of this program: it has no 'config'.")
+    if (found := config.pop("verb", None)) != verb:
+        raise InputError(f"{file} is a run of {found!r}, not of {verb!r}; use that command.")
+    taken = {name: value for name, value in config.items() if name != "out" and value is not None}
+    kinds: Kinds = getattr(context.command.callback, "__options__", ())
+    owners = {field.name: kind for kind in kinds for field in kind.fields()}
+    words = {str(each.name) for each in context.command.params} - set(owners)
+    try:
+        for name, value in taken.items():
+            if name in owners:
+                owners[name](**{name: value})
+            elif name not in words:
+                raise InputError(f"unknown option {name!r}; {advise(name, sorted({*owners, *words}))}")
+            elif not all(isinstance(each, str) for each in (value if isinstance(value, list) else [value])):
+                raise InputError(f"{name} must be text, got {value!r}.")
+    except InputError as error:
+        raise InputError(f"{file}: {error}") from None
+    if (version := record.get("bispectral_ot")) != __version__:
+        complain("warning", f"{file} was written by version {version}, this is {__version__}: results may differ.")
+    context.default_map = taken
     return path
 
 
@@ -128,31 +148,3 @@ _CONFIG = Annotated[
         rich_help_panel=OUTPUT,
     ),
 ]
-
-
-def read_config(path: Path, verb: str, kinds: Kinds, words: set[str]) -> dict[str, Any]:
-    """Datasets and options in a ``run.json`` (or in the folder of a run) of the same command, checked."""
-    from bispectral_ot.files import read_json  # which loads NumPy
-
-    path = path / "run.json" if path.is_dir() else path
-    record = read_json(path)
-    config = record.get("config")
-    if not isinstance(config, dict):
-        raise InputError(f"{path} is not a run.json of this program: it has no 'config'.")
-    if (found := config.pop("verb", None)) != verb:
-        raise InputError(f"{path} is a run of {found!r}, not of {verb!r}; use that command.")
-    taken = {name: value for name, value in config.items() if name != "out" and value is not None}
-    owners = {field.name: kind for kind in kinds for field in kind.fields()}
-    try:
-        for name, value in taken.items():
-            if name in owners:
-                owners[name].from_json({name: value})
-            elif name not in words:
-                raise InputError(f"unknown option {name!r}; {advise(name, sorted({*owners, *words}))}")
-            elif not all(isinstance(each, str) for each in (value if isinstance(value, list) else [value])):
-                raise InputError(f"{name} must be text, got {value!r}.")
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from None
-    if (version := record.get("bispectral_ot")) != __version__:
-        complain("warning", f"{path} was written by version {version}, this is {__version__}: results may differ.")
-    return taken

@@ -12,8 +12,7 @@ import typer
 from bispectral_ot import runtime
 from bispectral_ot.cli.command import NewRun
 from bispectral_ot.cli.console import print_json, print_table, progress_bars, say, shown_warnings
-from bispectral_ot.cli.job import Result, run_job
-from bispectral_ot.cli.reading import check_features, list_sets, read_listed
+from bispectral_ot.cli.job import Result, check_features, list_sets, read_listed, run_job
 from bispectral_ot.errors import InputError
 from bispectral_ot.literals import vector_files
 from bispectral_ot.options import (

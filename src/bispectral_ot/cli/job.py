@@ -1,24 +1,47 @@
-"""Jobs: the steps that all commands with a run folder have in common."""
+"""Jobs: the steps that commands have in common, from the datasets that are named to the run folder."""
 
 from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
 
 from bispectral_ot.cli import kept
 from bispectral_ot.cli.console import print_json, printing, progress_bars, shown_warnings
-from bispectral_ot.options import Options, OutputOptions, ReportOptions, RuntimeOptions
+from bispectral_ot.errors import DataWarning, InputError
+from bispectral_ot.literals import Split, vector_files
+from bispectral_ot.options import (
+    FeatureOptions,
+    ImageOptions,
+    Options,
+    OutputOptions,
+    PairOptions,
+    ReportOptions,
+    RuntimeOptions,
+)
 
 if TYPE_CHECKING:
+    from bispectral_ot.datasets import Dataset
+    from bispectral_ot.datasets.sources import LazyDataset, Positions
     from bispectral_ot.engines.cluster import Dask
 
+Listed = tuple[list["LazyDataset"], list["Positions"]]
 Work = Callable[[Path, "Dask | None"], "Result"]
+SET_HELP = (
+    "A name from `datasets list`, a folder of images or of 3-D shapes, or a file: arrays (.npz, .npy, IDX, HDF5, "
+    "Zarr), a .csv of paths and labels, and others (docs/files.md)"
+)
+# Features and symmetries of signals on the sphere and of 3-D shapes.
+_SPHERE, _SHAPES = {"so3", "sphere-bispectrum"}, {"so3-shapes", "shell-bispectrum"}
+_FLAT_ONLY = ("rotate_source", "center", "resize", "grey")
 
 
 class Result(NamedTuple):
@@ -84,3 +107,103 @@ def run_job(
             result.show()
     if not result.converged:
         raise typer.Exit(1)
+
+
+def check_features(options: FeatureOptions, reading: ImageOptions, *, poses: bool = False) -> None:
+    """Raise an :class:`InputError` where features, symmetry and metric, or what is done to images, do not fit."""
+    from bispectral_ot.features import choose_features
+
+    files = vector_files(options.features)
+    kind = "vectors" if files or options.features == "vectors" else None
+    features = "vectors" if files else getattr(options, "extractor", options.features)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DataWarning)  # shown when the work is done
+        choice = choose_features(features, symmetry=options.symmetry, metric=options.metric, kind=kind or "images")
+    if kind and getattr(options, "encoder", None):
+        raise InputError("--encoder reads images, but --features names vectors; leave one of them out.")
+    if poses and choice.symmetry in (None, "none"):
+        raise InputError(
+            f"the features {choice.name} are not rotation invariant, so poses are undefined; leave --poses out, or use "
+            "--symmetry rotation."
+        )
+    asked = _for_flat_images(reading)
+    if asked and (kind or {options.symmetry, options.features} & (_SPHERE | _SHAPES)):
+        raise InputError(f"{asked} is for flat images, not for spheres, 3-D shapes or vectors; leave it out.")
+
+
+def _for_flat_images(reading: ImageOptions) -> str:
+    """An option that is set and makes sense for flat images only."""
+    return next((f"--{name.replace('_', '-')}" for name in _FLAT_ONLY if getattr(reading, name, False)), "")
+
+
+def list_sets(words: Sequence[tuple[str, Split]], reading: ImageOptions, options: FeatureOptions) -> Listed:
+    """Contents of sets, and the positions of the images that are used."""
+    import numpy as np
+
+    from bispectral_ot.datasets.dataset import check_flat
+    from bispectral_ot.datasets.formats.array_files import read_vectors
+    from bispectral_ot.datasets.load import drawn, list_set
+    from bispectral_ot.datasets.transforms import half_positions
+
+    kind: Any = "sphere" if {options.symmetry, options.features} & _SPHERE else None
+    known = {}
+    for name, split in dict.fromkeys(words):
+        source: Any = read_vectors(name) if options.features == "vectors" else name
+        known[name, split] = list_set(source, split=split, root=reading.root, kind=kind, seed=reading.seed)
+    listings = [known[word] for word in words]
+    positions = [np.arange(len(listing)) for listing in listings]
+    if getattr(reading, "split_halves", False):
+        if words[0] != words[1]:
+            raise InputError(
+                "--split-halves is for one set on both sides; give the same SOURCE and TARGET, or leave it out."
+            )
+        positions = [np.sort(half) for half in half_positions(listings[0], seed=reading.seed)]
+    if reading.limit is not None:
+        # a stream for each set, so that a set and itself do not give the same images
+        positions = [drawn(each, reading.limit, seed=reading.seed, stream=i) for i, each in enumerate(positions)]
+    if asked := _for_flat_images(reading):
+        for listing in listings:
+            check_flat(listing, asked)
+    return listings, positions
+
+
+def read_listed(listed: Listed, reading: ImageOptions, options: FeatureOptions) -> tuple[list[Dataset], dict[str, Any]]:
+    """Sets at one size and in their frames, rotated and centred, and the evidence for the frames of a pair."""
+    from bispectral_ot.datasets import center, rotate_randomly
+    from bispectral_ot.datasets.frames import FrameChoice
+    from bispectral_ot.datasets.load import read_together
+    from bispectral_ot.datasets.transforms import warn_of_shared
+    from bispectral_ot.features import choose_features
+    from bispectral_ot.features.frame_choice import JudgedFrames
+
+    files = vector_files(options.features)
+    frames = FrameChoice("canvas" if files else reading.frame)
+    if isinstance(reading, PairOptions) and not files:
+        named = {name: getattr(options, name) for name in ("symmetry", "metric", "intensity")}
+        frames = JudgedFrames(reading.frame, partial(choose_features, options.features, **named))
+    datasets = read_together(*listed, size=reading.size, grey=reading.grey, frames=frames)
+    datasets = _with_vectors(datasets, listed, files) if files else datasets
+    if getattr(reading, "rotate_source", False):
+        warn_of_shared(*datasets)  # after the rotation they are not found
+        datasets[0] = rotate_randomly(datasets[0], seed=reading.seed)
+    return [center(each) for each in datasets] if reading.center else datasets, frames.settings
+
+
+def _with_vectors(datasets: Sequence[Dataset], listed: Listed, files: Sequence[str]) -> list[Dataset]:
+    """Datasets whose vectors are the rows of files; images and labels stay."""
+    from bispectral_ot.datasets.formats.array_files import read_vectors
+
+    if len(files) == 1 and len(set(map(id, listed[0]))) == 1:
+        files = list(files) * len(datasets)  # both sides of --split-halves
+    if len(files) != len(datasets):
+        raise InputError(f"--features names {len(files)} files for {len(datasets)} sets; give one each: A.npy,B.npy.")
+    found = []
+    for dataset, listing, file in zip(datasets, listed[0], files, strict=True):
+        rows = read_vectors(file)
+        if len(rows) != len(listing):
+            raise InputError(
+                f"{file} has {len(rows):,} rows for the {len(listing):,} images of {listing.name!r}; give one row for "
+                "each image, in the order of the set."
+            )
+        found.append(replace(dataset, kind="vectors", vectors=rows.signals[dataset.positions], placement=None))
+    return found

@@ -15,8 +15,7 @@ import typer
 from bispectral_ot import runtime
 from bispectral_ot.cli.command import NewRun
 from bispectral_ot.cli.console import print_facts, print_json, progress_bars, say, shown_warnings
-from bispectral_ot.cli.job import Result, run_job
-from bispectral_ot.cli.reading import SET_HELP, Listed, check_features, list_sets, read_listed
+from bispectral_ot.cli.job import SET_HELP, Listed, Result, check_features, list_sets, read_listed, run_job
 from bispectral_ot.errors import DataWarning, warn
 from bispectral_ot.memory import format_bytes
 from bispectral_ot.options import (

@@ -16,18 +16,12 @@ from bispectral_ot.datasets.clouds import pack_clouds, sample_surface
 from bispectral_ot.datasets.frames import Canvas
 from bispectral_ot.datasets.image_file import SUFFIXES
 from bispectral_ot.datasets.io_errors import library
-from bispectral_ot.datasets.sources import FileSource, LazyDataset, Positions
+from bispectral_ot.datasets.sources import SPLIT_WORDS, FileSource, LazyDataset, Positions
 from bispectral_ot.errors import DatasetError, DataWarning, InputError, warn
 from bispectral_ot.memory import check_fits
 
 SHAPE_SUFFIXES = (".obj", ".off", ".ply", ".stl", ".xyz")
 _CLOUD_SUFFIXES = (".ply", ".xyz")  # where no faces mean a cloud, and not a damaged mesh
-# Names of sub-folders that hold a part of a set.
-_SPLIT_FOLDERS = {
-    **dict.fromkeys(("train", "training"), "train"),
-    **dict.fromkeys(("val", "valid", "validation"), "val"),
-    **dict.fromkeys(("test", "testing"), "test"),
-}
 
 
 def scan_folder(folder: Path, suffixes: tuple[str, ...] = SUFFIXES, noun: str = "images") -> LazyDataset:
@@ -58,8 +52,9 @@ def scan_folder(folder: Path, suffixes: tuple[str, ...] = SUFFIXES, noun: str = 
 
 def split_folders(folder: Path) -> dict[str, Path]:
     """The folder of each split, where a folder has nothing but ``train``, ``val`` and ``test`` folders, else {}."""
-    found = {_SPLIT_FOLDERS.get(sub.name.lower(), ""): sub for sub in _sub_folders(folder)}
-    return {} if "" in found else found
+    folders = _sub_folders(folder)
+    found = {split: sub for sub in folders for split, words in SPLIT_WORDS.items() if sub.name.lower() in words}
+    return found if len(found) == len(folders) else {}
 
 
 def has_files(folder: Path, suffixes: tuple[str, ...]) -> bool:

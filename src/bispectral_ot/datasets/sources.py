@@ -32,6 +32,12 @@ LABEL_WORDS = ("labels", "label", "targets", "target", "ans", "class", "class_na
 _CLASS_WORDS = ("classes", "class_names", "label_names")
 MOST_CHANNELS = 4  # more are planes of their own
 _MOST_CLASSES = 2**20
+# Names of the splits in folders, files and columns.
+SPLIT_WORDS = {
+    "train": ("train", "training"),
+    "val": ("val", "valid", "validation"),
+    "test": ("test", "testing", "t10k"),
+}
 
 
 @dataclass(frozen=True)
@@ -303,15 +309,15 @@ def list_arrays(
             "Save one column (of one-hot rows labels.argmax(axis=1)), or read the images alone as FILE::IMAGES."
         )
     check_fits(64 * len(source), f"{what}::{labels}", "read a part of it")
-    values, classes = _as_text(read(arrays[labels])), find_name(what, shapes, _CLASS_WORDS)
+    values, classes = as_text(read(arrays[labels])), find_name(what, shapes, _CLASS_WORDS)
     if asked or classes is None:
         return LazyDataset(source, name, values.reshape(-1))
     if len(shapes[classes]) != 1 or shapes[classes][0] > _MOST_CLASSES:
         raise DatasetError(f"{what}: {classes!r} has shape {shapes[classes]}; expected one name for each class, (n,).")
-    return LazyDataset(source, name, values.reshape(-1), tuple(map(str, _as_text(read(arrays[classes])).tolist())))
+    return LazyDataset(source, name, values.reshape(-1), tuple(map(str, as_text(read(arrays[classes])).tolist())))
 
 
-def _as_text(values: NDArray[Any]) -> NDArray[Any]:
+def as_text(values: NDArray[Any]) -> NDArray[Any]:
     """Byte strings as text."""
     if values.dtype.kind == "S":
         return np.char.decode(values, "utf-8", "replace")

@@ -52,16 +52,9 @@ class _Kept(NamedTuple):
 
 
 class Dask(Engine):
-    """Engine whose blocks are on the workers of a Dask cluster.
+    """Engine whose blocks are on the workers of a Dask cluster, which have the same versions of this package and NumPy.
 
-    Parameters
-    ----------
-    client
-        A ``distributed.Client``; this package, NumPy and numba must be of the same version on all its workers.
-    timeout
-        Seconds without any finished task after which a call is given up.
-    wait
-        Seconds to wait for a worker where there is none.
+    A call is given up after ``timeout`` seconds without any finished task, or ``wait`` seconds without any worker.
     """
 
     def __init__(self, client: Client, *, timeout: float = 600.0, wait: float = 30.0) -> None:

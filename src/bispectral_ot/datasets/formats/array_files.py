@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from bispectral_ot.checks import advise, user_path
 from bispectral_ot.datasets.dataset import Dataset
 from bispectral_ot.datasets.io_errors import check_chunks, library, reading, refuse_bomb
-from bispectral_ot.datasets.sources import LABEL_WORDS, LazyDataset, array_source, list_arrays
+from bispectral_ot.datasets.sources import LABEL_WORDS, SPLIT_WORDS, LazyDataset, array_source, as_text, list_arrays
 from bispectral_ot.errors import DatasetError, DataWarning, InputError, warn
 from bispectral_ot.memory import check_fits
 
@@ -33,9 +33,7 @@ _MOST_LABEL_CHUNKS = 10_000  # Zarr takes about a millisecond for each
 _CODECS = ("zstd", "blosc", "gzip", "zlib")
 _VECTOR_WORDS = ("vectors", "embeddings", "features", "x")
 _SECONDS = 30.0  # for the strings of a file, and one more for each 20,000
-# Types of IDX, and what the names of its files say about the split.
 _IDX_TYPES = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
-_SPLIT_MARKS = {"train": ("train",), "val": ("val",), "test": ("t10k", "test")}
 _READ_STRINGS = """
 import json, resource, sys, h5py
 resource.setrlimit(resource.RLIMIT_AS, (2**33, 2**33))
@@ -295,7 +293,7 @@ def find_idx_images(folder: Path, *, split: str) -> Path | None:
     files = sorted(path for path in folder.iterdir() if is_idx_name(path.name) and path.is_file())
     if not files:
         return None
-    found = [p for p in files if "images" in p.name and any(mark in p.name for mark in _SPLIT_MARKS[split])]
+    found = [p for p in files if "images" in p.name and any(mark in p.name for mark in SPLIT_WORDS[split])]
     stems = {path.name.removesuffix(".gz") for path in found}
     if len(stems) != 1:
         raise DatasetError(
@@ -332,10 +330,7 @@ def read_vectors(word: str) -> Dataset:
 
 
 def _in_memory(array: Any, path: Path) -> Any:
-    values = np.asarray(array[...]) if isinstance(array, (np.ndarray, _Member)) else read_hdf5(array, path)
-    if values.dtype.kind in "SO":
-        return np.array([each.decode() if isinstance(each, bytes) else str(each) for each in values])
-    return values
+    return as_text(np.asarray(array[...]) if isinstance(array, (np.ndarray, _Member)) else read_hdf5(array, path))
 
 
 def _read_anndata(path: Path) -> dict[str, Any]:

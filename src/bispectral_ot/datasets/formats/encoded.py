@@ -16,13 +16,12 @@ from numpy.typing import NDArray
 from bispectral_ot.checks import detached
 from bispectral_ot.datasets.image_file import SUFFIXES
 from bispectral_ot.datasets.io_errors import check_announced, library
-from bispectral_ot.datasets.sources import FileSource, LazyDataset, choose_names, find_name
+from bispectral_ot.datasets.sources import SPLIT_WORDS, FileSource, LazyDataset, choose_names, find_name
 from bispectral_ot.errors import DatasetError, InputError
 from bispectral_ot.memory import check_fits
 
 _PATH_WORDS = ("path", "file", "filename", "file_name", "filepath", "file_path", "image", "image_path", "img", "images")
 _SPLIT_WORDS = ("split", "set", "subset", "fold")
-_SPLITS = {"train": ("train", "training"), "val": ("val", "valid", "validation"), "test": ("test", "testing")}
 
 
 def scan_csv(path: Path, split: str, keys: Sequence[str]) -> LazyDataset:
@@ -53,8 +52,8 @@ def list_table(
     paths_column, labels_column = choose_names(what, list(columns), keys, words=_PATH_WORDS)
     split_column = find_name(what, columns, _SPLIT_WORDS)
     marks = [str(value).strip().lower() for value in columns[split_column]] if split_column is not None else []
-    if marks and set(marks) <= set(sum(_SPLITS.values(), ())):
-        rows = [i for i, mark in enumerate(marks) if mark in _SPLITS[split]]
+    if marks and set(marks) <= set(sum(SPLIT_WORDS.values(), ())):
+        rows = [i for i, mark in enumerate(marks) if mark in SPLIT_WORDS[split]]
     else:
         rows = list(range(len(columns[paths_column]))) if split == "train" else []
     if not rows:
@@ -138,7 +137,7 @@ def _leaf_of_bytes(kind: Any) -> str | None:
 def find_parts(folder: Path, split: str) -> list[Path]:
     """The Parquet files of ``split`` in a folder: all of them, or those called ``train-00000-of-00002.parquet``."""
     files = sorted(path for path in folder.iterdir() if path.suffix.lower() == ".parquet" and path.is_file())
-    if not any(path.name.startswith(tuple(_SPLITS)) for path in files):
+    if not any(path.name.startswith(tuple(SPLIT_WORDS)) for path in files):
         return files if split == "train" else []
     return [path for path in files if path.name.startswith(split)]
 
