@@ -19,9 +19,8 @@ from bispectral_ot.cli import INTERRUPTED, kept, received
 from bispectral_ot.cli.command import Group, add_command
 from bispectral_ot.cli.compare_commands import compare, monitor
 from bispectral_ot.cli.console import complain
-from bispectral_ot.cli.demo_command import demo
 from bispectral_ot.cli.inspect_commands import datasets, info, report
-from bispectral_ot.cli.match_commands import match, predict, upright
+from bispectral_ot.cli.match_commands import demo, match, predict, upright
 from bispectral_ot.errors import InputError, RunKeptError
 
 KEPT_ELSEWHERE, BAD_INPUT, BUG = 1, 2, 3
