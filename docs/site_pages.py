@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import re
 from pathlib import Path
@@ -9,7 +10,6 @@ from typing import Any, get_args
 
 import typer
 
-import bispectral_ot
 from bispectral_ot.cli.main import app
 
 # Section titles of the packages; their public names stand in __init__.pyi.
@@ -116,10 +116,8 @@ def _summary(names: list[str]) -> list[str]:
 
 
 def _find(name: str) -> Any:
-    found: Any = bispectral_ot
-    for part in name.split(".")[1:]:
-        found = getattr(found, part)
-    return found
+    module, _, last = name.rpartition(".")
+    return getattr(importlib.import_module(module), last)
 
 
 def write_commands(page: Path) -> None:

@@ -85,6 +85,7 @@ def test_every_public_name_has_a_section_of_the_reference():
     listed = pages["public_names"](ROOT / "src" / "bispectral_ot" / "__init__.pyi")
     assert set(listed) - {"_version"} == set(pages["ROOMS"])
     assert all(listed.values())
+    assert all(pages["_find"](f"bispectral_ot.{name}") for names in pages["FURTHER"].values() for name in names)
 
 
 def test_every_promise_names_tests_that_exist():
