@@ -217,16 +217,12 @@ def pooled_sample(datasets: Sequence[Dataset], *, seed: int) -> list[Dataset]:
 
 @dataclass(frozen=True)
 class PairwiseSolver:
-    """Solves and tests of a comparison, each made once and kept in a store under hashes.
+    """Solves and tests of a comparison, each made once and kept in a store under hashes."""
 
-    ``ground`` and ``unlabelled`` are the costs with and without the distances between classes, ``keys`` the hashes of
-    the sets, and ``context`` is that of everything else that decides a result: all sets and options.
-    """
-
-    ground: GroundCost
+    ground: GroundCost  # with the distances between classes, where labels count
     unlabelled: GroundCost
-    keys: list[str]
-    context: str
+    keys: list[str]  # hashes of the sets
+    context: str  # hash of everything else that decides a result: all sets and options
     divergence: Divergence
     options: CompareOptions
     store: Store

@@ -31,28 +31,18 @@ _ROW_RESULTS = {"sweep": 1, "gather": 3, "read": 8}
 
 
 class PlanSummary(NamedTuple):
-    """Statistics of a plan P (n, m) from one pass; those of its rows first, then sums over all rows.
+    """Statistics of a plan P (n, m) from one pass; those of its rows first, then sums over all rows."""
 
-    Attributes
-    ----------
-    row_sums, row_costs : (n,) ``sum_j P_ij`` and ``sum_j P_ij C_ij``
-    top_indices, top_masses, top_costs : (n, k) best targets of each source, best first, their mass and their cost
-    nearest, nearest_costs : (n,) target of lowest cost and that cost; zeros where k is 0
-    source_class_mass : (n, classes) mass that each source sends to each target class; no classes without labels
-    column_sums : (m,) ``sum_i P_ij``
-    target_class_mass : (classes, m) mass that each target gets from each source class
-    """
-
-    row_sums: Vector
-    row_costs: Vector
-    top_indices: Labels
+    row_sums: Vector  # (n,) sum_j P_ij
+    row_costs: Vector  # (n,) sum_j P_ij C_ij
+    top_indices: Labels  # (n, k) best targets of each source, best first, their mass and their cost
     top_masses: Vector
     top_costs: Vector
-    nearest: Labels
+    nearest: Labels  # (n,) target of lowest cost and that cost; zeros where k is 0
     nearest_costs: Vector
-    source_class_mass: Vector
-    column_sums: Vector
-    target_class_mass: Vector
+    source_class_mass: Vector  # (n, classes) mass that each source sends to each target class; none without labels
+    column_sums: Vector  # (m,) sum_i P_ij
+    target_class_mass: Vector  # (classes, m) mass that each target gets from each source class
 
     @property
     def transport_cost(self) -> float:

@@ -31,7 +31,7 @@ def plan_storage(
     shape: tuple[int, int],
     *,
     feature_bytes: int,
-    may_map: bool = False,
+    may_map: bool = False,  # whether features may go to memory maps, where they do not count
     solver_bytes: int = 0,
     block_rows: int = 256,
     storage: Storage | None = None,
@@ -43,14 +43,9 @@ def plan_storage(
     :func:`bispectral_ot.runtime.current`; on a cluster, that of each worker. Where nothing fits, a
     :class:`~bispectral_ot.MemoryBudgetError` says what would be needed.
 
-    Parameters
-    ----------
-    shape : (n, m) of the largest cost
-    feature_bytes, solver_bytes : bytes of all features, and of the solver in addition to features and cost
-    may_map : whether features may go to memory maps, where they do not count
-    block_rows : rows of a block that is being worked on
-    storage : storage by name, which needs no budget unless features may be mapped or the solver takes memory
-    engine : where blocks are kept; on a cluster every worker has the features, and all together the cost
+    ``shape`` is that of the largest cost; ``feature_bytes`` and ``solver_bytes`` are of all features and of the solver,
+    and ``block_rows`` the rows of a block that is being worked on. A given ``storage`` needs no budget unless features
+    may be mapped or the solver takes memory. On a cluster every worker has the features, and all together the cost.
     """
     memory = runtime.current().memory
     if storage is not None:

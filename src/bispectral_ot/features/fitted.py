@@ -71,21 +71,13 @@ class LinearMap:
 
 @dataclass(frozen=True)
 class FeatureMap:
-    """Fitted map from images to features, also for images that come later.
-
-    Attributes
-    ----------
-    transformer : the fitted transformer
-    mean, std : pixels become ``(pixel - mean) / std`` first
-    projection : (columns, components) principal components, or None
-    learned : linear map of the (projected) rows that makes their Euclidean distance a learned one, or None
-    """
+    """Fitted map from images to features, also for images that come later."""
 
     transformer: BatchTransformer
-    mean: float = 0.0
+    mean: float = 0.0  # pixels become (pixel - mean) / std first
     std: float = 1.0
-    projection: Rows | None = field(default=None, repr=False)
-    learned: LinearMap | None = field(default=None, repr=False)
+    projection: Rows | None = field(default=None, repr=False)  # principal components (columns, components)
+    learned: LinearMap | None = field(default=None, repr=False)  # makes the Euclidean distance a learned one
 
     def get_state(self) -> dict[str, NDArray[Any]]:
         """The map as arrays by name, of which :meth:`from_state` makes an exact copy without a fit.
@@ -181,38 +173,22 @@ class FittedFeatures:
 
     Memory budget, progress and engine are those of the execution context (:mod:`bispectral_ot.runtime`).
 
-    Parameters
-    ----------
-    datasets : sets of images of one size and kind; shapes in 3-D may differ in size
-    spec : features and metric, from :func:`choose_features`
-    normalize : bring all pixels of all sets together to mean 0 and standard deviation 1 first; not for shapes in 3-D
-    pca : number of principal components of all sets together to which the features are reduced
-    storage : storage of costs; see :class:`~bispectral_ot.Cost`
-    solver_bytes : memory of the solver in addition to features and cost
-    within : whether the budget must have room for the cost of a set with itself
-    sample : images that decide the fit; evenly spaced ones of each set by default
-    further : sets whose features are extracted as well, but that decide neither fit nor scale
-
-    Attributes
-    ----------
-    feature_map : the map that was fitted
-    features : of each set, (n, columns)
-    statistics : of the pixels of each set
-    settings : facts about the features for reports
+    ``feature_map`` is the map that was fitted, ``features`` are the rows (n, columns) of each set, ``statistics`` those
+    of its pixels, and ``settings`` has facts about the features for reports.
     """
 
     def __init__(
         self,
-        datasets: Sequence[Dataset],
+        datasets: Sequence[Dataset],  # of one size and kind; shapes in 3-D may differ in size
         spec: FeatureSpec,
         *,
-        normalize: bool = True,
-        pca: int | None = None,
-        storage: Storage | None = None,
-        solver_bytes: int = 0,
-        within: bool = False,
-        sample: Sequence[Dataset] | None = None,
-        further: Sequence[Dataset] = (),
+        normalize: bool = True,  # bring all pixels of all sets together to mean 0 and standard deviation 1 first
+        pca: int | None = None,  # number of principal components of all sets together
+        storage: Storage | None = None,  # of costs
+        solver_bytes: int = 0,  # memory of the solver in addition to features and cost
+        within: bool = False,  # whether the budget must have room for the cost of a set with itself
+        sample: Sequence[Dataset] | None = None,  # images that decide the fit; evenly spaced by default
+        further: Sequence[Dataset] = (),  # sets that decide neither fit nor scale
     ) -> None:
         _check_sizes(datasets, spec.symmetry)
         runtime.progress("prepare", 0, 1)

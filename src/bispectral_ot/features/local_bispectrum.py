@@ -249,17 +249,15 @@ class Ladder:
     """Responses of the fields of one level, each derived from another, and their products.
 
     ``steps`` (n_slots, 4) are slot, source, other, sign, in the order of computation: with sign 0 a slot is the field
-    with real plane ``source`` and imaginary plane ``other`` (-1: none); else it is ``d/dx + i sign d/dy`` of the slot
-    ``source``. The first ``n_responses`` slots are pooled; ``fields`` and ``orders`` (n_responses,) are theirs. The
-    slots ``pairs`` (n, 2) and ``triples`` (n, 3) are multiplied.
+    with real plane ``source`` and imaginary plane ``other`` (-1: none); else ``d/dx + i sign d/dy`` of the slot.
     """
 
     steps: Index
-    n_responses: int
-    fields: Index
+    n_responses: int  # the first slots are pooled
+    fields: Index  # of each response
     orders: Index
-    pairs: Index
-    triples: Index
+    pairs: Index  # (n, 2) slots that are multiplied
+    triples: Index  # (n, 3)
 
     def pooled(self, planes: Rows, disk: Index) -> Rows:
         """Means and deviations over the disk of the invariants of planes (n, k, ...): (n, columns of the ladder)."""

@@ -190,18 +190,8 @@ def choose_features(
 ) -> FeatureSpec:
     """Features and metric of a call, from names and defaults, checked before any work is done.
 
-    Parameters
-    ----------
-    features : str, transformer or None
-        Name in ``FEATURES``, names joined by ``+``, transformer, encoder, or None for the default of the symmetry.
-    symmetry : str, ImageGroup or None
-        Transformations that should not count; None for the symmetry of the features, or of the kind of the datasets.
-    metric : str or None
-        Metric; None for the one that suits the features.
-    kind : str
-        Kind of the datasets.
-    intensity : {"keep", "ignore"} or None
-        Whether brightness and contrast count, for features with that choice.
+    ``features`` is a name in ``FEATURES``, names joined by ``+``, a transformer, an encoder, or None for the default of
+    the symmetry; without ``symmetry`` and ``metric``, those of the features count, or of the ``kind`` of the datasets.
 
     Examples
     --------

@@ -22,17 +22,12 @@ _TOLERANCE = 1e-10  # of equal entries, relative to the largest entry of the pro
 
 
 class Blocks(NamedTuple):
-    """Blocks of one size: ``value[i, j, k] = sum_pqu tensor[p, q, u] F_r[i, p] F_s[j, q] conj(F_t[k, u])``.
+    """Blocks of one size: ``value[i, j, k] = sum_pqu tensor[p, q, u] F_r[i, p] F_s[j, q] conj(F_t[k, u])``."""
 
-    ``labels`` (n_blocks, 4) are r, s, t and the number of the copy of t in ``r (x) s``; ``tensor`` (n_blocks, d_r, d_s,
-    d_t) the columns of the Clebsch-Gordan matrix divided by ``sqrt(d_t)``; ``counts`` the number of ordered pairs that
-    each represents; ``first``, ``second``, ``third`` the positions of F_r, F_s, F_t in the flat Fourier coefficients.
-    """
-
-    labels: IntArray
-    tensor: Numbers
-    counts: IntArray
-    first: IntArray
+    labels: IntArray  # (n_blocks, 4) r, s, t and the number of the copy of t in r (x) s
+    tensor: Numbers  # (n_blocks, d_r, d_s, d_t) columns of the Clebsch-Gordan matrix divided by sqrt(d_t)
+    counts: IntArray  # ordered pairs that each represents
+    first: IntArray  # positions of F_r, F_s, F_t in the flat Fourier coefficients
     second: IntArray
     third: IntArray
 
@@ -154,16 +149,12 @@ def make_blocks(group: FiniteGroup, pairs: IntArray) -> BlockSet:
 
 
 class Columns(NamedTuple):
-    """Distinct real columns of a set of complex entries.
-
-    Column c is the real (``part`` 0) or imaginary (1) part of entry ``entry[c]`` times ``scale[c]``, and represents
-    ``counts[c]`` unfolded numbers.
-    """
+    """Distinct real columns of a set of complex entries."""
 
     entry: IntArray
-    part: IntArray
-    counts: IntArray
-    scale: NDArray[np.float64]
+    part: IntArray  # 0 real, 1 imaginary
+    counts: IntArray  # unfolded numbers that each represents
+    scale: NDArray[np.float64]  # factor
 
 
 def find_columns(probes: Numbers, counts: IntArray, factors: NDArray[np.float64]) -> Columns:

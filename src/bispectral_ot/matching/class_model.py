@@ -53,18 +53,14 @@ _TINY, _BIAS_VARIANCE = 1e-30, 0.5
 
 @dataclass(frozen=True, eq=False)
 class WithinClass:
-    """Covariance within the classes of some rows (n, columns).
-
-    ``basis`` (columns, r) and ``variances`` (r,) are eigenvectors and eigenvalues that are not 0, ``mean_variance`` is
-    the mean of all eigenvalues, ``degrees`` is n less the number of classes.
-    """
+    """Covariance within the classes of some rows (n, columns)."""
 
     means: Rows = field(repr=False)
     counts: Vector
-    basis: Rows = field(repr=False)
+    basis: Rows = field(repr=False)  # eigenvectors (columns, r) and eigenvalues (r,) that are not 0
     variances: Vector = field(repr=False)
-    mean_variance: float
-    degrees: int
+    mean_variance: float  # of all eigenvalues
+    degrees: int  # n less the number of classes
 
     @classmethod
     def fit(cls, rows: Rows, labels: Index, n_classes: int) -> WithinClass | None:
@@ -111,14 +107,12 @@ class WithinClass:
 class LeftOut:
     """Targets that are left out of means and covariance, after a random motion.
 
-    ``moved`` (k, columns) are rows of their moved images, ``residuals`` (k, columns) differences of their own rows from
-    the means of their classes ``labels`` (k,). All shrinkages scale coordinates along one basis: rows are projected
-    once. Residuals have no part outside the basis.
+    All shrinkages scale coordinates along one basis: rows are projected once.
     """
 
     within: WithinClass
-    moved: Rows = field(repr=False)
-    residuals: Rows = field(repr=False)
+    moved: Rows = field(repr=False)  # (k, columns) of their moved images
+    residuals: Rows = field(repr=False)  # differences of their own rows from class means; none outside the basis
     labels: Index
 
     @cached_property
@@ -186,28 +180,18 @@ def _squares(rows: Rows, others: Rows) -> Rows:
 
 @dataclass(frozen=True, eq=False)
 class ClassModel:
-    """Log-likelihoods of the target's classes.
+    """Log-likelihoods of the target's classes."""
 
-    Attributes
-    ----------
-    classes, counts : names, and number of targets
-    widths : of the kernels, in the units of the cost
-    calibration : weights of the scores, slope of the logarithm of the count, and biases
-    likelihoods, labels, moved, distances : of the k left-out targets; features, and soft distances to the others
-    shrinkage : of the learned metric; 1 where there is none
-    coefficients, intercepts : of the linear discriminant; None without one
-    """
-
-    classes: NDArray[Any]
-    counts: Vector
-    widths: Vector
-    calibration: Vector
-    likelihoods: Vector = field(repr=False)
+    classes: NDArray[Any]  # names
+    counts: Vector  # number of targets
+    widths: Vector  # of the kernels, in the units of the cost
+    calibration: Vector  # weights of the scores, slope of the logarithm of the count, and biases
+    likelihoods: Vector = field(repr=False)  # of the k left-out targets, as are the next three
     labels: Index = field(repr=False)
-    moved: Rows = field(repr=False)
-    distances: Vector = field(repr=False)
-    shrinkage: float
-    coefficients: Rows | None = field(default=None, repr=False)
+    moved: Rows = field(repr=False)  # features after a random motion
+    distances: Vector = field(repr=False)  # soft distances to the other targets
+    shrinkage: float  # of the learned metric; 1 where there is none
+    coefficients: Rows | None = field(default=None, repr=False)  # of the linear discriminant, where there is one
     intercepts: Vector | None = field(default=None, repr=False)
 
     def log_likelihoods(

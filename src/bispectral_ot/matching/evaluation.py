@@ -19,20 +19,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ClassPreservation:
-    """Fraction of source elements whose label is their own class.
+    """Fraction of source elements whose label is their own class."""
 
-    Attributes
-    ----------
-    accuracy : fraction over all elements that have mass
-    recall : (c,) fraction within each source class, NaN where the source has none of it that has mass
-    confusion : (c, c) counts; row = class of the source, column = class it was mapped to
-    classes : (c,) the labels of rows and columns
-    """
-
-    accuracy: float
-    recall: NDArray[np.float64] = field(repr=False)
-    confusion: NDArray[np.int64] = field(repr=False)
-    classes: NDArray[Any] = field(repr=False)
+    accuracy: float  # over all elements that have mass
+    recall: NDArray[np.float64] = field(repr=False)  # (c,) of each source class; NaN where the source has none of it
+    confusion: NDArray[np.int64] = field(repr=False)  # (c, c) counts; classes of the source down, labels across
+    classes: NDArray[Any] = field(repr=False)  # (c,) of rows and columns
 
     def to_frame(self) -> DataFrame:
         """Confusion table."""

@@ -117,27 +117,16 @@ class Shift(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ProportionEstimate:
-    """Proportions of the target's classes in the source.
+    """Proportions of the target's classes in the source."""
 
-    Attributes
-    ----------
-    counts : targets of each class
-    proportions, priors : of the source; and the same for labels, nearer to even ones where a class has few targets
-    firmness : how far a plan should hold to each proportion, from 0 to 1
-    trust : 0 where proportions count as the target's, 1 where as estimated
-    draws : (draws, classes) likeliest proportions of bootstrap samples
-    misfit : total variation, beyond chance, between labels that these proportions predict and those of the sources
-    nearest : fraction of the sources that are most like each class
-    """
-
-    counts: Vector
+    counts: Vector  # targets of each class
     proportions: Vector
-    priors: Vector
-    firmness: Vector
-    trust: float
-    draws: Vector = field(repr=False)
-    misfit: float
-    nearest: Vector = field(repr=False)
+    priors: Vector  # the same for labels, nearer to even ones where a class has few targets
+    firmness: Vector  # how far a plan should hold to each proportion, from 0 to 1
+    trust: float  # 0 where proportions count as the target's, 1 where as estimated
+    draws: Vector = field(repr=False)  # (draws, classes) likeliest proportions of bootstrap samples
+    misfit: float  # total variation, beyond chance, between labels that these proportions predict and those found
+    nearest: Vector = field(repr=False)  # fraction of the sources that are most like each class
 
     @property
     def collapsed(self) -> bool:
@@ -153,16 +142,12 @@ class ProportionEstimate:
 
 @dataclass(frozen=True, eq=False)
 class SourceClasses:
-    """Class probabilities of the sources.
-
-    ``offsets`` (classes,) are added to the log-likelihoods of ``model`` for the logarithms of ``probabilities``
-    (n, classes); ``estimate`` are the class proportions of the sources.
-    """
+    """Class probabilities of the sources."""
 
     model: ClassModel
     estimate: ProportionEstimate
-    offsets: Vector
-    probabilities: Vector = field(repr=False)
+    offsets: Vector  # (classes,) added to the log-likelihoods for the logarithms of probabilities
+    probabilities: Vector = field(repr=False)  # (n, classes)
     shift: Shift
 
     @classmethod

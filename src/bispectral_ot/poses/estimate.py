@@ -46,14 +46,11 @@ class Votes(NamedTuple):
 
 @dataclass(frozen=True)
 class Calibration:
-    """Probability and precision of a pose, from votes whose right result is known.
+    """Probability and precision of a pose, from votes whose right result is known."""
 
-    ``classifier`` is a logistic regression of being right on margin, agreement and support (a number if all poses are
-    right or none is; None without a calibration); ``plane`` the intercept and slopes, in the width of the peak and the
-    probability of being wrong, of the half-width of the interval in degrees.
-    """
-
+    # logistic regression of being right on margin, agreement and support (a number if all are right or none is)
     classifier: Any
+    # half-width of the interval in degrees: intercept, slopes in the width of the peak and the probability of error
     plane: tuple[float, float, float] = (np.nan, 0.0, 0.0)
 
     @classmethod
@@ -123,7 +120,9 @@ class Poses(MotionArray):
 
     Attributes
     ----------
-    angles, mirrored, shifts, quaternions, rotations : see :class:`MotionArray`
+    angles, mirrored : degrees, counter-clockwise as displayed, in (-180, 180]; whether the source is mirrored first
+    shifts : (n, 2) pixels down and to the right, after the turn
+    quaternions, rotations : (n, 4) rotations in space, the scalar last, and the same for SciPy
     runner_up : (n,) best motions that differ from these by more than 30 degrees
     by_target : (n, k) best motion of each target by itself; NaN where there is none
     targets, weights : (n, k) positions of the targets (-1: none), and the weight of each
@@ -211,17 +210,9 @@ def estimate_poses(
     Scores and uncertainties are learned from targets: the best target of a source, moved at random, takes the place of
     the source, and the other targets vote on it. If the targets are upright the right pose is known, without labels.
 
-    Parameters
-    ----------
-    motions, source, target
-        Candidates for the poses, and n and m signals.
-    indices, shares
-        (n, at least k) best targets of each source, best first, and their fraction of its mass; -1 is no target.
-        With fewer than two there is no calibration.
-    practice
-        The same of other sources, from which the calibration is learned instead.
-    k, seed
-        Number of targets that vote (all by default), and random seed of the calibration.
+    ``indices`` (n, at least k) are the best targets of each source, best first, and ``shares`` their fraction of its
+    mass; -1 is no target, and with fewer than two there is no calibration. ``practice`` are those of other sources,
+    from which the calibration is learned instead. ``k`` targets vote (all by default).
     """
     known = (indices, shares) if practice is None else practice
     voters = np.unique(np.concatenate([indices.ravel(), known[0].ravel()]))

@@ -28,15 +28,7 @@ class Located(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class MotionArray:
-    """Motions by name: a signal is mirrored left to right, then turned, then moved; None for what a symmetry lacks.
-
-    Attributes
-    ----------
-    angles : degrees, counter-clockwise as displayed, in (-180, 180]
-    mirrored : whether the signal is mirrored first
-    shifts : (..., 2) pixels down and to the right
-    quaternions : (..., 4) rotation in space, the scalar last as in SciPy
-    """
+    """Motions by name: a signal is mirrored left to right, then turned, then moved; None for what a symmetry lacks."""
 
     angles: Floats | None = None
     mirrored: NDArray[np.bool_] | None = None
@@ -59,16 +51,12 @@ class Motions(ABC):
 
     The ``products`` of the coefficients of two signals are numbers in which the fit of every motion is linear. So the
     products with several targets can be averaged: the best motion of the average fits all of them best.
-
-    ``grid`` (g, q) has the motions that are tried before the best one is refined, ``identity`` the one that changes
-    nothing; ``unit`` is one degree of separation in the unit of the motions: 1, or pixels for shifts; ``scales`` are
-    factors of the coefficients, of which the one that finds most of the known poses is taken.
     """
 
-    grid: Floats
-    identity: Any
-    unit: float = 1.0
-    scales: Sequence[Any] = (1,)
+    grid: Floats  # (g, q) motions that are tried before the best one is refined
+    identity: Any  # motion that changes nothing
+    unit: float = 1.0  # one degree of separation in the unit of the motions: 1, or pixels for shifts
+    scales: Sequence[Any] = (1,)  # factors of the coefficients; the one that finds most of the known poses is taken
 
     @abstractmethod
     def coefficients(self, signals: Any) -> Rows:

@@ -31,17 +31,6 @@ class BatchedSinkhorn:
 
     With the potential ``a`` of all images against themselves, ``K = exp((a_i + a_j - C_ij) / epsilon)``. Weightings
     that are drawn from the images have potentials near ``a``, so that a few products with ``K`` are enough.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> points = np.array([0.0, 1.0, 2.0, 3.0])
-    >>> kernel = BatchedSinkhorn((points[:, None] - points) ** 2, epsilon=1.0)
-    >>> first, second = np.array([[0.5, 0.5, 0, 0]]).T, np.array([[0, 0, 0.5, 0.5]]).T
-    >>> kernel.divergences(first, second).round(3)
-    array([4.])
-    >>> kernel.divergences(first, first)
-    array([0.])
     """
 
     def __init__(self, cost: NDArray[np.floating], *, epsilon: float) -> None:

@@ -122,13 +122,6 @@ class Coupling(ABC):
 class EntropicCoupling(Coupling):
     """Transport plan given by potentials: ``P[i, j] = exp((f[i] + g[j] - C[i, j]) / epsilon)``.
 
-    Attributes
-    ----------
-    reg : regularisation relative to the scale of the cost; ``epsilon = reg * cost.scale``
-    source_potential, target_potential : f (n,) and g (m,) in the units of the cost; -inf where an element has no mass
-    constraints : marginal constraints, where they are not exact
-    resumed_at : iteration at which an interrupted solve was resumed; 0 for none
-
     Examples
     --------
     >>> from bispectral_ot import Sinkhorn
@@ -136,11 +129,11 @@ class EntropicCoupling(Coupling):
     [[0.44, 0.06], [0.06, 0.44]]
     """
 
-    reg: float
-    source_potential: Vector
+    reg: float  # relative to the scale of the cost
+    source_potential: Vector  # f and g in the units of the cost; -inf where an element has no mass
     target_potential: Vector
-    constraints: Constraints | None = None
-    resumed_at: int = 0
+    constraints: Constraints | None = None  # where marginals are not exact
+    resumed_at: int = 0  # iteration at which an interrupted solve was resumed; 0 for none
 
     @property
     def epsilon(self) -> float:
@@ -199,19 +192,12 @@ class EntropicCoupling(Coupling):
 
 @dataclass(frozen=True, repr=False, eq=False, kw_only=True)
 class SparseCoupling(Coupling):
-    """Transport plan given by its few nonzero entries, as exact transport gives it.
+    """Transport plan given by its few nonzero entries, as exact transport gives it."""
 
-    Attributes
-    ----------
-    plan : (n, m) masses
-    source_potential, target_potential : dual variables, ``f_i + g_j <= C_ij`` with equality where mass goes, or None
-    optimal : whether it is known to be the best plan
-    """
-
-    plan: csr_array
-    source_potential: Vector | None = None
+    plan: csr_array  # (n, m) masses
+    source_potential: Vector | None = None  # f and g with f_i + g_j <= C_ij, and equality where mass goes
     target_potential: Vector | None = None
-    optimal: bool = True
+    optimal: bool = True  # whether it is known to be the best plan
 
     @property
     def converged(self) -> bool:
