@@ -1,7 +1,5 @@
 """Headless Chromium for the tests of pages: it opens a file, and keeps what happened in it."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

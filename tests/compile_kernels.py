@@ -1,7 +1,5 @@
 """Compile the kernels that most tests need, once, before tests run in several processes that would all compile them."""
 
-from __future__ import annotations
-
 import warnings
 
 import bispectral_ot as bot

@@ -1,7 +1,5 @@
 """Slow literal versions of the polar fields and the coupled invariants, in double precision."""
 
-from __future__ import annotations
-
 import cmath
 import math
 
@@ -40,10 +38,7 @@ def area_means(image: NDArray, cell: int) -> tuple[NDArray, NDArray]:
 
 
 def polar_fields(image: NDArray, *, cell: int, radii: NDArray, spacing: float, n_angles: int) -> NDArray:
-    """Intensities of the channels and five edge fields of one image (H, W, C): (C + 5, n_rings, n_angles).
-
-    The image is averaged over cells first; ``radii`` and ``spacing`` are in cells.
-    """
+    """Intensities of the channels and five edge fields of one image (H, W, C) averaged over cells; radii in cells."""
     angles = [2 * math.pi * a / n_angles for a in range(n_angles)]
     contents, strengths, directions = [], 0.0, {2: 0.0, 4: 0.0}
     variance = (1 - 1 / cell**2) / 12  # averaging has blurred by as much
@@ -87,19 +82,9 @@ def compressed(z: complex, power: float) -> complex:
 
 
 def coupled_bispectrum(
-    image: NDArray,
-    index_map: NDArray,
-    *,
-    n_rings: int,
-    n_angles: int,
-    radius: float,
-    edge_weight: float,
-    cell: int = 1,
+    image: NDArray, index_map: NDArray, *, n_rings: int, n_angles: int, radius: float, edge_weight: float, cell: int = 1
 ) -> NDArray[np.float64]:
-    """The rotation features of one grey image (H, W) in the polar basis, by the columns of ``index_map``.
-
-    Power 1/2, two bands, triples weighted 0.3.
-    """
+    """The rotation features of one grey image (H, W) by the columns of ``index_map``: power 1/2, two bands."""
     outer = radius * min(image.shape) / 2 / cell
     radii = (np.arange(n_rings) + 0.5) * outer / n_rings
     fields = polar_fields(image[:, :, None], cell=cell, radii=radii, spacing=outer / n_rings, n_angles=n_angles)

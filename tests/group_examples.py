@@ -1,20 +1,11 @@
 """Groups that the tests run over, and slow literal versions of what is computed on them."""
 
-from __future__ import annotations
-
 from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bispectral_ot.groups import (
-    CyclicGroup,
-    DihedralGroup,
-    FiniteGroup,
-    OctahedralGroup,
-    ProductGroup,
-    SymmetricGroup,
-)
+from bispectral_ot.groups import CyclicGroup, DihedralGroup, FiniteGroup, OctahedralGroup, ProductGroup, SymmetricGroup
 
 
 def quaternion_table() -> NDArray[np.int64]:

@@ -1,7 +1,5 @@
 """IDX files as the tests write them."""
 
-from __future__ import annotations
-
 import gzip
 import struct
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Slow literal versions of the formulas, in double precision, to hold the fast code against."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -69,13 +67,8 @@ def ring_bispectrum(
     n_rings = min(image.shape[:2]) // 2 if n_rings is None else n_rings
     rows = []
     for c in range(channels.shape[2]):
-        rings = ring_samples(
-            channels[:, :, c],
-            n_angles=n_angles,
-            n_rings=n_rings,
-            radial_weight=radial_weight,
-            sampling=sampling,
-        )
+        grid = {"n_angles": n_angles, "n_rings": n_rings, "radial_weight": radial_weight, "sampling": sampling}
+        rings = ring_samples(channels[:, :, c], **grid)
         bispectra = unit(np.array([cyclic_bispectrum(ring) for ring in rings]).ravel()).reshape(n_rings, -1)
         rows.append(np.concatenate([bispectra.real, bispectra.imag], axis=1).ravel())
     return np.concatenate(rows)

@@ -1,7 +1,5 @@
 """Costs of every storage, and the passes over them written out entry by entry."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

@@ -1,7 +1,5 @@
 """Small matches and their run folders, for the tests of the report."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path
@@ -35,12 +33,7 @@ def blobs(n: int, classes: tuple[str, ...], *, seed: int, channels: int | None =
     images = np.exp(-squares / 4) + 0.1 * random.random((n, size, size))
     if channels:
         images = images[..., None] * random.random(channels)
-    return Dataset(
-        images.astype(np.float32),
-        labels=labels if classes else None,
-        name=f"blobs-{seed}",
-        classes=classes,
-    )
+    return Dataset(images.astype(np.float32), labels=labels if classes else None, name=f"blobs-{seed}", classes=classes)
 
 
 def gather(a: Dataset, b: Dataset, title: str = "pixels", **options: Any) -> tuple[Match, dict[str, Any]]:

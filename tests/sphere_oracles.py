@@ -1,7 +1,5 @@
 """Slow literal formulas of SO(3): Clebsch-Gordan coefficients, Wigner matrices, the bispectrum on the sphere."""
 
-from __future__ import annotations
-
 from math import factorial, prod, sqrt
 
 import numpy as np

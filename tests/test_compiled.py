@@ -1,7 +1,5 @@
 """Cache of compiled kernels: reused, damaged, and after changes of the sources."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -29,9 +27,8 @@ def run(tmp_path):
     def call() -> list[str]:
         environment = os.environ | {"BISPECTRAL_OT_CACHE": str(tmp_path / "cache")}
         program = PROGRAM.format(folder=str(tmp_path))
-        done = subprocess.run(
-            [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
-        )
+        command = [sys.executable, "-c", program]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
         *said, answer = done.stdout.splitlines()
         assert answer == "answer [0.0, 2.0, 4.0]"
         return said

@@ -1,7 +1,5 @@
 """The built sdist and wheel: what is in them, and whether the tests in the sdist find all they need."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

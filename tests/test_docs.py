@@ -1,7 +1,5 @@
 """Pages show what is in `docs/results/`, their examples run and print what they say, and their links lead somewhere."""
 
-from __future__ import annotations
-
 import re
 import runpy
 from pathlib import Path

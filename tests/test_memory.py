@@ -1,8 +1,5 @@
 """Byte budgets: reading, writing and measuring them."""
 
-from __future__ import annotations
-
-import errno
 import io
 import os
 import subprocess
@@ -10,11 +7,9 @@ import sys
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from bispectral_ot import memory
-from bispectral_ot.errors import InputError, MemoryBudgetError
+from bispectral_ot.errors import InputError
 from bispectral_ot.memory import available_memory, default_budget, format_bytes, parse_bytes, reserved_memory_map
 
 MB = 2**20
@@ -33,11 +28,6 @@ def test_sizes_are_read_and_written():
     assert {count: format_bytes(count) for count in written} == written
 
 
-@given(st.integers(1, 10**15))
-def test_what_is_written_can_be_read_back(count):
-    assert parse_bytes(format_bytes(count)) == pytest.approx(count, rel=0.051)
-
-
 @pytest.fixture
 def cgroup(tmp_path, monkeypatch):
     """A machine with 8 GB free, and this process in the control groups that are given."""
@@ -47,9 +37,7 @@ def cgroup(tmp_path, monkeypatch):
     files = {"/proc/meminfo": "MemTotal: 16777216 kB\nMemAvailable: 8388608 kB\n"}
     monkeypatch.setattr(memory, "open", lambda path: io.StringIO(files[path]), raising=False)
 
-    def make(
-        own: str, groups: dict[str, tuple[str, int, int]], names=("memory.max", "memory.current", "inactive_file")
-    ):
+    def make(own: str, groups: dict[str, tuple], names=("memory.max", "memory.current", "inactive_file")):
         (tmp_path / "own").write_text(own)
         for group, (limit, used, cached) in groups.items():
             place = tmp_path / "root" / group
@@ -108,7 +96,7 @@ def test_a_reserved_map_is_an_array_of_zeros_that_leaves_no_file(tmp_path, monke
         monkeypatch.delattr(os, "posix_fallocate", raising=False)  # macOS
 
 
-def test_a_full_disk_is_an_error_before_anything_is_written(tmp_path, monkeypatch):
+def test_a_full_disk_is_an_error_before_anything_is_written(tmp_path):
     """Not a bus error at some later write; here the disk is a limit of the size of files, in a new process."""
     program = (
         "import resource, signal, sys; from bispectral_ot.memory import reserved_memory_map\n"
@@ -119,18 +107,4 @@ def test_a_full_disk_is_an_error_before_anything_is_written(tmp_path, monkeypatc
     )
     done = subprocess.run([sys.executable, "-c", program, tmp_path], capture_output=True, text=True)
     assert (done.stdout, done.stderr, done.returncode) == ("refused\n", "", 0)
-
-    def full(*_: object) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(os, "posix_fallocate", full, raising=False)
-    with pytest.raises(OSError, match="No space left"):
-        reserved_memory_map((3, 3), folder=tmp_path)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_what_does_not_fit_is_refused_with_advice(monkeypatch):
-    monkeypatch.setattr(memory, "available_memory", lambda: 1000)
-    memory.check_fits(700, "the set", "take less")
-    with pytest.raises(MemoryBudgetError, match=r"the set needs 701 B of memory, but 700 B can be used; take less\."):
-        memory.check_fits(701, "the set", "take less")

@@ -1,7 +1,5 @@
 """Options: types, bounds, JSON and back."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -26,17 +24,13 @@ CLASSES = (CompareOptions, MatchOptions, MatchOutputOptions, PairOptions, Predic
     ("kind", "values", "message"),
     [
         (MatchOptions, {"reg": 0}, "reg must be a number above 0, got 0"),
-        (MatchOptions, {"reg": float("nan")}, "reg must be a number above 0, got nan"),
         (MatchOptions, {"metric": "l3"}, "unknown metric 'l3'; did you mean 'l2' or 'l1'"),
         (MatchOptions, {"features": "ring"}, "did you mean 'ring-bispectrum'"),
-        (MatchOptions, {"pca": 2.5}, "pca must be an integer of at least 1, got 2.5"),
         (MatchOptions, {"pca": True}, "pca must be an integer of at least 1, got True"),
         (MatchOptions, {"normalize": 1}, "normalize must be True or False, got 1"),
         (MatchOptions, {"solver": "exact", "reg": 0.1}, "reg has no effect on the exact solver"),
         (MatchOptions, {"solver": object(), "tol": 0.1}, "tol is an option of the solver; give it to object"),
-        (CompareOptions, {"level": 1}, "level must be a number above 0 and below 1, got 1"),
         (ReadOptions, {"resize": "wide"}, "resize must be one side"),
-        (ReadOptions, {"root": 3}, "root must be a path, got 3"),
         (ReadOptions, {"split": None}, "split must be 'train' or 'val' or 'test', got None"),
         (RuntimeOptions, {"working_memory": "much"}, "cannot read the memory size 'much'"),
     ],

@@ -1,7 +1,5 @@
 """What a release consists of says the same everywhere: versions, requirements, supported Pythons."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A run appears whole or not at all."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -11,8 +9,8 @@ import pytest
 
 from bispectral_ot import InputError, RunExistsError
 from bispectral_ot.errors import RunKeptError
-from bispectral_ot.files import to_json, write_json
-from bispectral_ot.runs import check_free, new_run, provenance, run_record
+from bispectral_ot.files import write_json
+from bispectral_ot.runs import check_free, new_run
 
 
 def make_run(folder: Path, content: str, *, verb: str = "match", during=lambda: None, **options) -> None:
@@ -145,11 +143,3 @@ def test_what_the_verb_did_not_write_is_never_deleted(tmp_path, monkeypatch):
     refused(Path("."), "current folder")
     with pytest.raises(InputError, match="cannot write to"):
         make_run(tmp_path / "photos" / "a.png" / "run", "")
-
-
-def test_a_record_has_config_versions_and_machine():
-    record = run_record({"seed": 3}, seconds=1.5)
-    assert (record["config"], record["wall_seconds"]) == ({"seed": 3}, 1.5)
-    assert record["peak_memory_bytes"] > 10**6
-    assert {"numpy", "scipy", "numba", "scikit-learn", "POT"} == set(record["libraries"])
-    assert json.loads(to_json(provenance()))["date"].endswith("+00:00")

@@ -1,7 +1,5 @@
 """Store of finished parts, keyed by content."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

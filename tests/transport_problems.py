@@ -1,7 +1,5 @@
 """Small transport problems, some with known answers."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

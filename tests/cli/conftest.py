@@ -1,7 +1,5 @@
 """The program as a user runs it, and small sets of images on disk."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,38 +1,27 @@
 """Bad input gets one clear line and exit code 2, and nothing is left behind."""
 
-from __future__ import annotations
-
 import errno
 from pathlib import Path
 
 import numpy as np
 import pytest
-from PIL import Image
-
-BLANK = np.zeros((3, 12, 12), dtype=np.float32)
-ARRAYS = {
-    "image 1 has 1 pixels that are NaN": {"images": np.where(np.arange(432).reshape(3, 12, 12) == 200, np.nan, BLANK)},
-    "got (0, 12, 12)": {"images": BLANK[:0]},
-    "has shape (2,) for 3 images": {"images": BLANK, "labels": np.arange(2)},
-    "--grey": {"images": np.zeros((3, 12, 12, 3))},
-}
 
 
-@pytest.mark.parametrize("words", [*ARRAYS, "bad.npz", "b.png", "has no images", "did you mean 'mnist'", "no file or"])
-def test_unusable_sets(program, sets, tmp_path, monkeypatch, words):
+@pytest.mark.parametrize(
+    ("bad", "words"),
+    [
+        ("bad.npz", "image 1 has 1 pixels that are NaN"),
+        ("cut.npz", "cut.npz"),
+        ("empty", "has no images"),
+        ("minst", "did you mean 'mnist'"),
+        ("no/such/folder", "no file or"),
+    ],
+)
+def test_unusable_sets(program, sets, tmp_path, monkeypatch, bad, words):
     monkeypatch.chdir(tmp_path)
-    bad = {"did you mean 'mnist'": "minst", "no file or": "no/such/folder", "b.png": "bad", "has no images": "bad"}
-    bad = bad.get(words, "bad.npz")
-    if bad == "bad":
-        (tmp_path / "bad").mkdir()
-    if words == "b.png":
-        noise = np.random.default_rng(0).integers(0, 256, (12, 12), dtype=np.uint8)
-        Image.fromarray(noise).save(tmp_path / "bad" / "a.png")
-        (tmp_path / "bad" / "b.png").write_bytes((tmp_path / "bad" / "a.png").read_bytes()[:60])
-    elif bad == "bad.npz":
-        np.savez(tmp_path / "bad.npz", **ARRAYS.get(words, {"images": BLANK}))
-        if words == "bad.npz":  # cut off
-            (tmp_path / "bad.npz").write_bytes((tmp_path / "bad.npz").read_bytes()[:300])
+    np.savez("bad.npz", images=np.where(np.arange(432).reshape(3, 12, 12) == 200, np.nan, 0))
+    Path("cut.npz").write_bytes(Path("bad.npz").read_bytes()[:300])
+    Path("empty").mkdir()
     before = set(tmp_path.iterdir())
     for pair in ((bad, sets / "b.npz"), (sets / "b.npz", bad)):
         outcome = program("match", *pair, "--out", tmp_path / "run")
@@ -45,15 +34,12 @@ def test_unusable_sets(program, sets, tmp_path, monkeypatch, words):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--metric", "l3"), "choose one of l1, l2, sqeuclidean, cosine"),
         (("--reg", "0"), "--reg must be a number above 0, got 0.0"),
         (("--solver", "exact", "--reg", "0.1"), "--reg has no effect on the exact solver"),
         (("--features", "sphere-bispectrum", "--rotate-source"), "--rotate-source is for flat images"),
         (("--features", "best-rotation", "--metric", "l1"), "metric at the best rotation"),
         (("--working-memory", "1kB"), "does not fit into a working memory of 1.0 kB"),
-        (("--source-split", "valid"), "choose one of train, val, test"),
         (("--source-split", "test"), "test split"),
-        (("--pca", "100000"), "pca must be an integer from 1 to"),
         (("--split-halves",), "--split-halves is for one set on both sides"),
     ],
 )

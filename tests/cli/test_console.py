@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import io
 import warnings
 
@@ -8,7 +6,6 @@ from rich.console import Console
 from bispectral_ot import runtime
 from bispectral_ot.cli import console
 from bispectral_ot.errors import DataWarning, NotConvergedWarning
-from bispectral_ot.runtime import ProgressBar
 
 
 def test_warnings_of_ours_are_shown_once_and_others_never(capsys):
@@ -48,16 +45,3 @@ def test_a_line_for_each_stage_where_standard_error_is_a_file(monkeypatch):
         runtime.progress("prepare", 0, 1)
         runtime.progress("prepare", 1, 1)
     assert text.getvalue() == f"stage: read [bold] {'long ' * 5} (2,000)\nstage: prepare\n"
-
-
-def test_one_bar_for_each_stage(capsys):
-    bar = ProgressBar()
-    for done, total in ((3, 10), (10, 10), (10, 10), (2, 20), (20, 20)):  # the other side begins again
-        bar("features", done, total)
-    bar("transport", 4, 0)  # no end in sight
-    with bar:
-        pass
-    shown = capsys.readouterr().err
-    assert "10/10" in shown
-    assert "20/20" in shown
-    assert "transport: 4it" in shown

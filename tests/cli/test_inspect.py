@@ -1,7 +1,5 @@
 """Commands that show something: help, datasets, info, report."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import get_args
@@ -71,13 +69,11 @@ def test_datasets_are_listed_with_their_places_and_fetched_by_name(show, program
     assert "did you mean 'mnist'" in program("datasets", "fetch", "digits", "mnits").complaint
     assert "nothing to fetch" in show("datasets", "fetch", "digits")
     assert {"mnist", "digits"} <= {each["name"] for each in program("datasets", "list", "--json").json}
-    assert program("datasets", "show", "digits", "--json").json["counts"]["0"] == 178
+    text = show("datasets", "show", "digits")
+    assert all(word in text for word in ("1,797", "8x8", "uint8, 0 to 16", "178"))
 
 
 def test_a_dataset_is_summarized(show, tmp_path: Path):
-    text = show("datasets", "show", "digits")
-    for word in ("1,797", "8x8", "uint8, 0 to 16", "178"):
-        assert word in text
     folder = tmp_path / "pictures"
     folder.mkdir()
     for name, size, mode in (("a", (40, 30), "L"), ("b", (80, 90), "RGB")):
@@ -85,14 +81,3 @@ def test_a_dataset_is_summarized(show, tmp_path: Path):
     text = show("datasets", "show", folder)
     assert "90x90x3" in text
     assert "no labels" in text
-
-
-def test_a_report_is_written_again(program, sets, tmp_path):
-    out = tmp_path / "run"
-    assert program("match", sets / "a.npz", sets / "b.npz", "-q", "--out", out).code == 0
-    assert program("report", out, "--json").json["report"] == str(out / "report.html")
-    for name in ("results.json", "run.json", "page-data.json"):
-        (out / name).write_text("[" * 100_000)
-        outcome = program("report", out, "--json")
-        assert outcome.code in (0, 2)
-        assert "Traceback" not in outcome.stderr

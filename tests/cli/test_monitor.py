@@ -1,7 +1,5 @@
 """The command ``monitor``: a model, batches, a log that grows, exit code 4."""
 
-from __future__ import annotations
-
 import numpy as np
 
 import bispectral_ot as bot

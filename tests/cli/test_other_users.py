@@ -1,7 +1,5 @@
 """A user who can write nowhere but to --out and to the temporary folder."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -56,13 +54,8 @@ def test_nothing_but_the_output_needs_to_be_writable(restricted, sets):
     program = "from bispectral_ot.cli import run; run()"
     words = ["match", out / "sets" / "a.npz", out / "sets" / "b.npz", "--rotate-source", "--json", "-q", "--report"]
     options = ["--features", "pixels", "--symmetry", "none", "--out", out / "run"]
-    done = subprocess.run(
-        [*before, sys.executable, "-c", program, *words, *options],
-        capture_output=True,
-        text=True,
-        env=environment,
-        cwd="/",
-    )
+    command = [*before, sys.executable, "-c", program, *words, *options]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd="/")
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads(done.stdout)["converged"] is True
     assert (out / "run" / "report.html").is_file()
@@ -79,9 +72,8 @@ def test_a_user_without_a_home_folder_has_caches_in_the_temporary_one(tmp_path):
     words = ["setpriv", "--reuid=54321", "--regid=54321", "--clear-groups", *AS_NOBODY[-2:]]
     environment = {"PATH": os.environ["PATH"], "TMPDIR": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
     environment["PYTHONPATH"] = str(Path(bispectral_ot.__file__).parents[1])
-    done = subprocess.run(
-        [*words, sys.executable, "-c", program], capture_output=True, text=True, env=environment, cwd=tmp_path
-    )
+    command = [*words, sys.executable, "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=tmp_path)
     if "ermitted" in done.stderr:
         pytest.skip("root cannot become another user here")
     assert done.stdout.strip() == str(tmp_path / "bispectral-ot-54321" / "kernels"), done.stderr

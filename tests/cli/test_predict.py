@@ -1,7 +1,5 @@
 """What ``bispectral-ot predict`` writes and prints."""
 
-from __future__ import annotations
-
 import csv
 
 import numpy as np
@@ -61,12 +59,3 @@ def test_the_encoder_of_a_match_is_named_again(program, sets, tmp_path, monkeypa
     outcome = program(*again[:-1], tmp_path / "other", "--encoder", "own_network_0:network")
     assert "weights have changed" in outcome.complaint
     assert "damaged" not in outcome.complaint
-
-
-def test_it_says_what_is_missing(run, program, sets, tmp_path):
-    words = ("match", sets / "a.npz", sets / "b.npz", "-q", "--solver", "exact", "--out", tmp_path / "bare")
-    assert program(*words).code == 0
-    outcome = program("predict", tmp_path / "bare", sets / "a.npz", "--out", tmp_path / "new")
-    assert outcome.code == 2
-    assert "entropic solver" in outcome.complaint
-    assert not (tmp_path / "new").exists()

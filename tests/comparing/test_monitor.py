@@ -1,7 +1,5 @@
 """Monitor: run length without change, alarms that come at once, files."""
 
-from __future__ import annotations
-
 import csv
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The distance between orbits, against coefficients that are turned and mirrored one by one."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

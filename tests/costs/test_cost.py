@@ -1,20 +1,14 @@
 """A cost as a whole: storages within a budget and their errors, blocks, given matrices, and what is refused."""
 
-from __future__ import annotations
-
 import itertools
 import tracemalloc
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from hypothesis.extra.numpy import arrays
 
 from bispectral_ot import runtime
 from bispectral_ot.costs import METRICS, STORAGES, Cost, Distance, as_cost
 from bispectral_ot.costs import plan_storage as plan_within
-from bispectral_ot.costs.cost import EncodedRows
 from bispectral_ot.costs.storage import storage_bytes
 from bispectral_ot.errors import InputError, MemoryBudgetError
 
@@ -28,32 +22,6 @@ def pair():
 @pytest.fixture(autouse=True)
 def two_threads(monkeypatch):
     monkeypatch.setenv("BISPECTRAL_OT_THREADS", "2")
-
-
-def matrices(dtype, largest):
-    width = 8 * np.dtype(dtype).itemsize
-    numbers = st.floats(0, largest, width=width, allow_subnormal=False)
-    return arrays(dtype, st.tuples(st.integers(1, 4), st.integers(1, 40)), elements=numbers)
-
-
-@settings(max_examples=100)
-@given(matrices(np.float32, 2.0**100))
-def test_codes_of_16_bits_are_within_half_a_step(rows):
-    codes, offsets, steps = EncodedRows.quantized(rows)
-    assert codes.dtype == np.uint16
-    decoded = offsets[:, None] + steps[:, None] * codes
-    assert (np.abs(decoded - rows) <= steps[:, None] / 2 + 1e-9 * np.abs(rows).max()).all()
-
-
-@settings(max_examples=100)
-@given(matrices(np.float64, 1.7e308))
-def test_shifted_rows_lie_between_0_and_1_and_keep_their_digits(rows):
-    encoded = EncodedRows.shifted(rows)
-    assert encoded.codes.max() <= 1
-    assert (encoded.codes.min(axis=1) == 0).all()
-    # two roundings of the code, two of what is decoded
-    decoded = Cost.from_matrix(rows).block(0, len(rows), dtype=np.float64)
-    np.testing.assert_allclose(decoded / 2, rows / 2, rtol=1e-15, atol=2.5e-16 * rows.max() / 2)
 
 
 @pytest.mark.parametrize("metric", METRICS)
@@ -222,14 +190,10 @@ def bad_rows(value):
         (bad_rows(1e300), {}, "row 4 of source"),
         (np.ones((2, 4)), {}, "4 columns but target has 3"),
         (np.ones((0, 3)), {}, "non-empty"),
-        (np.ones((2, 3)) * 1j, {}, "complex"),
         ([[1.0, 2.0, 3.0], [1.0]], {}, "source must be an array of numbers"),
-        (np.ones((2, 3)), {"weights": ["x", "y", "z"]}, "weights must be an array of numbers"),
         (np.ones((2, 3)), {"metric": "manhattan"}, "l1, l2, sqeuclidean, cosine"),
         (np.ones((2, 3)), {"weights": [1, -1, 1]}, "negative"),
-        (np.ones((2, 3)), {"weights": [1, np.nan, 1]}, "finite"),
         (np.ones((2, 3)), {"weights": [1, 1]}, "3 columns"),
-        (np.ones((2, 3)), {"storage": "float16"}, "float32, compact, recompute"),
         (np.ones((2, 3)), {"scale": 0}, "scale must be a positive number, got 0"),
         (np.array([[0.0, 1e25, 0.0]]), {"metric": "sqeuclidean"}, "beyond the range of float32"),
     ],

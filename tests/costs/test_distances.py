@@ -1,7 +1,5 @@
 """Distances against SciPy in double precision, also where they cancel, underflow or overflow."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

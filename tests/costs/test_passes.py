@@ -1,7 +1,5 @@
 """The passes of a cost against literal versions: one Sinkhorn iteration, gathered entries, and summaries of a plan."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numba import njit
@@ -51,12 +49,7 @@ def test_the_exponential_over_its_whole_range_and_beyond(dtype, lowest, highest,
 
 
 @pytest.mark.parametrize(
-    ("dtype", "damping", "guess"),
-    [
-        (np.float64, 1.0, 0.0),
-        (np.float64, 0.3, -5000.0),
-        (np.float32, 0.5, 300.0),
-    ],
+    ("dtype", "damping", "guess"), [(np.float64, 1.0, 0.0), (np.float64, 0.3, -5000.0), (np.float32, 0.5, 300.0)]
 )
 def test_a_sweep_is_the_literal_iteration(cost, dtype, damping, guess):
     n, m = cost.shape

@@ -1,7 +1,5 @@
 """Small datasets written to disk, in the ways that users keep them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Whatever a file holds, the outcome is a dataset or an error that names the file: never anything else."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import os
@@ -26,15 +24,9 @@ def npy(array: np.ndarray) -> bytes:
     return file.getvalue()
 
 
-def npz(members: dict[str, bytes] | None = None, compression: int = zipfile.ZIP_DEFLATED) -> bytes:
+def npz(members: dict[str, bytes]) -> bytes:
     file = io.BytesIO()
-    if members is None:
-        members = {
-            "images.npy": npy(IMAGES),
-            "labels.npy": npy(np.arange(4)),
-            "classes.npy": npy(np.array(list("abcd"))),
-        }
-    with zipfile.ZipFile(file, "w", compression) as archive:
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in members.items():
             archive.writestr(name, content)
     return file.getvalue()
@@ -49,8 +41,7 @@ def npy_header(shape: str, descr: str = "'|u1'") -> bytes:
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [
-        ("a.npy", npz(), "is an .npz archive"),
-        ("a.npz", npy(IMAGES), "cannot read"),
+        ("a.npy", npz({"images.npy": npy(IMAGES)}), "is an .npz archive"),
         ("a.npz", npz({"images.npy": b"no array"}), "it has none"),
         ("a.npz", npz({"images.npy": npy(IMAGES), "Images.npy": npy(IMAGES)}), "'images' and 'Images'; keep the one"),
         (
@@ -61,7 +52,6 @@ def npy_header(shape: str, descr: str = "'|u1'") -> bytes:
         ("a.npz", npz({"images.npy": npy(IMAGES), "labels.npy": npy(np.array(3))}), r"'labels' has shape \(\)"),
         ("a.npy", npy_header("(-1, 4, 4)"), "cannot read"),
         ("a.npy", npy_header("(4, 6, 5)", "'|O'"), "Python objects"),
-        ("a.npy", npy_header("(4, 6, 5)", "[('a', '<i4')]"), "cannot read"),
         ("a.idx", bytes([0, 0, 8, 65]) + bytes(4 * 65), "not an IDX file"),
     ],
 )
@@ -73,23 +63,18 @@ def test_odd_files_are_named(tmp_path: Path, name: str, content: bytes, words: s
         assert name in str(raised.value)
 
 
-def bomb_npz() -> bytes:
-    """Some kilobytes that begin like 40 GB of zeros."""
-    return npz({"images.npy": npy_header("(400000, 1000, 100)") + bytes(3 * 10**7)})
-
-
-def bomb_idx() -> bytes:
-    """Packed zeros without end, after a header that names few of them, or very many."""
-    return gzip.compress(idx_bytes(IMAGES) + bytes(10**7), mtime=0)
+# Some kilobytes that begin like 40 GB of zeros, and packed zeros without end after a header that names few of them.
+BOMB_NPZ = npz({"images.npy": npy_header("(400000, 1000, 100)") + bytes(3 * 10**7)})
+BOMB_IDX = gzip.compress(idx_bytes(IMAGES) + bytes(10**7), mtime=0)
 
 
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [
-        ("a.npz", bomb_npz(), r"needs 40\.0 GB of memory"),
+        ("a.npz", BOMB_NPZ, r"needs 40\.0 GB of memory"),
         ("a.npy", npy_header("(400000, 1000, 100)"), r"cannot read .*mmap length"),
         ("a.idx", bytes([0, 0, 8, 3]) + struct.pack(">III", 400_000, 1000, 100), r"needs 40\.0 GB"),
-        ("a.idx.gz", bomb_idx(), "but more follow"),
+        ("a.idx.gz", BOMB_IDX, "but more follow"),
     ],
 )
 def test_what_would_not_fit_is_refused_before_it_is_unpacked(tmp_path: Path, monkeypatch, name, content, words):

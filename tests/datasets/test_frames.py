@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-import bispectral_ot as bot
-from bispectral_ot.datasets.frames import Placement, SetGeometry, find_content, find_picture
+from bispectral_ot.datasets.frames import Placement, find_content, find_picture
 
 
 def photograph(side=96, seed=0, channels=3):
@@ -58,13 +57,6 @@ def test_pictures_are_found_after_jpeg_and_off_the_centre():
     assert picture.inside.sum() == 96 * 96
 
 
-@pytest.mark.parametrize(
-    "image", [photograph(), blob()[..., None], np.zeros((40, 40, 1), np.uint8), np.zeros((4, 4, 1))]
-)
-def test_no_picture_without_a_margin_around_a_rectangle(image):
-    assert find_picture(image) is None
-
-
 def test_a_picture_is_placed_as_if_it_had_been_turned_in_place():
     image = photograph()
     in_place = np.asarray(Image.fromarray(image).rotate(37, Image.Resampling.BILINEAR))
@@ -103,17 +95,3 @@ def test_a_common_scale_cuts_enlarged_canvases_and_pads_small_ones():
     placed = Placement("common", 64)(small[None], (64, 64))[0]
     np.testing.assert_array_equal(placed[12:52, 12:52], small)
     assert (placed[:12] == 200).all()
-
-
-def test_geometry_of_a_set():
-    pictures = [turned(photograph(seed=seed), 20 + 10 * seed, 0) for seed in range(4)]
-    found = SetGeometry.of(pictures)
-    assert found.pictures == 1
-    assert found.picture_side == pytest.approx(96, abs=1.5)
-    assert SetGeometry.of([blob(), photograph()]).clear == 0.5
-
-
-@pytest.mark.parametrize("options", [("whole",), ("common",), ("common", 0.0)])
-def test_wrong_placements_are_refused(options):
-    with pytest.raises(bot.InputError, match=r"frame"):
-        Placement(*options)

@@ -1,7 +1,5 @@
 """Named sets: downloads from a server on this machine, and files in a folder."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import io
@@ -24,40 +22,39 @@ from idx_files import idx_bytes, write_idx
 NOWHERE = "http://127.0.0.1:9/"  # the discard port: refused at once
 
 
-class Server:
+class Handler(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        name = self.path.strip("/")
+        self.server.requests.append(name)
+        content = self.server.files.get(name, b"")
+        self.send_response(200 if content else 404)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+class Server(ThreadingHTTPServer):
     """Serves ``files`` and keeps a list of all requests."""
 
     def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
         self.files: dict[str, bytes] = {}
         self.requests: list[str] = []
-        server = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                server.requests.append(self.path.strip("/"))
-                content = server.files.get(self.path.strip("/"))
-                self.send_response(404 if content is None else 200)
-                self.send_header("Content-Length", str(len(content or b"")))
-                self.end_headers()
-                self.wfile.write(content or b"")
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.http.server_port}/"
+        self.url = f"http://127.0.0.1:{self.server_port}/"
 
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     monkeypatch.setattr("time.sleep", lambda seconds: None)  # pooch waits between two attempts
-    serving = Server()
-    thread = Thread(target=serving.http.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield serving
-    serving.http.shutdown()
-    serving.http.server_close()
-    thread.join()
+    with Server() as serving:
+        thread = Thread(target=serving.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield serving
+        serving.shutdown()
+        thread.join()
 
 
 @pytest.fixture
@@ -86,16 +83,14 @@ def test_fetched_once_then_taken_from_the_cache(published: NamedSet, server: Ser
     assert len(server.requests) == 2
 
 
-def test_the_next_mirror_is_tried(published: NamedSet, server: Server):
-    folder = fetch(replace(published, mirrors=(NOWHERE, server.url)))
-    assert len(list(folder.iterdir())) == 4
-
-
-def test_wrong_checksum_leaves_nothing_in_the_cache(published: NamedSet, server: Server):
+def test_a_wrong_checksum_leaves_nothing_in_the_cache_and_the_next_mirror_is_tried(published, server):
+    whole = server.files["train-images-idx3-ubyte.gz"]
     server.files["train-images-idx3-ubyte.gz"] += b"!"
     with pytest.raises(DatasetError, match="does not match the known hash"):
         load("mnist")
     assert list(cache_folder(published.name).iterdir()) == []
+    server.files["train-images-idx3-ubyte.gz"] = whole
+    assert len(list(fetch(replace(published, mirrors=(NOWHERE, server.url))).iterdir())) == 4
 
 
 def test_no_network_says_which_file_to_put_where(published: NamedSet, monkeypatch: pytest.MonkeyPatch):
@@ -108,9 +103,7 @@ def test_no_network_says_which_file_to_put_where(published: NamedSet, monkeypatc
     assert "BISPECTRAL_OT_DATA" in message
 
 
-def test_a_named_folder_is_never_completed_by_a_download(
-    published: NamedSet, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_named_folder_is_never_completed_by_a_download(published, server, tmp_path, monkeypatch):
     monkeypatch.setenv("BISPECTRAL_OT_DATA", str(tmp_path))
     with pytest.raises(DatasetError, match="no train split of mnist"):
         load("mnist")
@@ -144,11 +137,7 @@ def test_letters_come_out_of_their_archive(letters: NamedSet, server: Server, im
         np.testing.assert_array_equal(dataset.labels, np.arange(7))
         assert dataset.name == "emnist-letters"
     assert server.requests == ["gzip.zip"]
-    assert sorted(path.name for path in cache_folder(letters.name).iterdir()) == [
-        f"emnist-letters-{split}-{kind}-ubyte.gz"
-        for split in ("test", "train")
-        for kind in ("images-idx3", "labels-idx1")
-    ]
+    assert len(list(cache_folder(letters.name).iterdir())) == 4
 
 
 def test_checksums_are_complete():

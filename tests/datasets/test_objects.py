@@ -1,7 +1,5 @@
 """Sets that other libraries hold; those that are heavy to install are stood in for by classes with the same methods."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

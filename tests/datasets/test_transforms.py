@@ -1,9 +1,4 @@
-from __future__ import annotations
-
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -34,7 +29,7 @@ def test_rotation_against_scipy(height: int, width: int, degrees: float, fill: f
 
 
 @pytest.mark.parametrize("side", [1, 2, 7, 28])
-@pytest.mark.parametrize("quarter_turns", [-3, 0, 1, 2, 3, 4, 41])
+@pytest.mark.parametrize("quarter_turns", [-3, 2, 41])
 def test_quarter_turns_are_exact(side: int, quarter_turns: int):
     images = np.random.default_rng(side).normal(size=(3, side, side)).astype(np.float32)
     turned = rotate(images, 90.0 * quarter_turns, fill=100.0).images
@@ -136,24 +131,11 @@ def test_halves_are_disjoint_balanced_and_nested(labels: list[int], seed: int, p
 
 
 def test_halves_that_cannot_be():
-    with pytest.raises(InputError, match="no class with two images"):
-        split_halves(Dataset(np.zeros((1, 2, 2))))
-    with pytest.raises(InputError, match="no class with two images"):
-        split_halves(Dataset(np.zeros((2, 2, 2)), ["a", "b"]))
+    for dataset in (Dataset(np.zeros((1, 2, 2))), Dataset(np.zeros((2, 2, 2)), ["a", "b"])):
+        with pytest.raises(InputError, match="no class with two images"):
+            split_halves(dataset)
     with pytest.raises(InputError, match="per_class must be an integer of at least 1"):
         split_halves(load("digits"), per_class=0)
-
-
-def test_the_paper_s_halves_of_mnist(shared_data: Path):
-    a, b = split_halves(load("mnist", root=shared_data))
-    assert len(a) == len(b) == 29_997
-
-
-@pytest.mark.parametrize("change", [center, rotate_randomly])
-def test_what_is_done_to_flat_images_is_refused_for_other_kinds(change: Callable[..., Any]):
-    for kind, shape in (("clouds", (4, 20, 3)), ("sphere", (4, 8, 16))):
-        with pytest.raises(InputError, match="for flat images only"):
-            change(Dataset(np.zeros(shape), kind=kind))
 
 
 def test_images_on_both_sides_are_counted():

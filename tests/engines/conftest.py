@@ -1,7 +1,5 @@
 """One cluster of two processes for all tests that need real workers: starting them is dear."""
 
-from __future__ import annotations
-
 import signal
 
 import pytest

@@ -1,7 +1,5 @@
 """The program and the studies on a cluster, and a scheduler that dies."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -19,19 +17,8 @@ distributed = pytest.importorskip("distributed")
 
 
 def test_the_program_with_a_scheduler(client, tmp_path):
-    words = [
-        "match",
-        "digits",
-        "digits",
-        "--split-halves",
-        "--limit",
-        "60",
-        "--features",
-        "pixels",
-        "--json",
-        "--no-figures",
-        "--out",
-    ]
+    words = ["match", "digits", "digits", "--split-halves", "--limit", "60", "--features", "pixels"]
+    words += ["--json", "--no-figures", "--out"]
     here = CliRunner().invoke(app, [*words, str(tmp_path / "here")])
     there = CliRunner().invoke(app, [*words, str(tmp_path / "there"), "--scheduler", client.scheduler.address])
     assert (here.exit_code, there.exit_code) == (0, 0)
@@ -91,14 +78,3 @@ def test_after_a_dead_scheduler_the_solve_goes_on_with_another(client, mortal, t
     assert found.coupling.iterations < expected.coupling.iterations
     assert found.coupling.resumed_at > 0
     assert not (tmp_path / "solve.npz").exists()
-
-
-def test_the_benchmark_of_a_cluster(client):
-    from benchmarks.cluster import measure, model
-    from bispectral_ot.engines.cluster import Dask
-
-    found = measure(300, Dask(client), 2, storage="recompute", repeats=2)
-    assert found["distance_differs"] < 1e-6
-    assert found["potentials_differ"] < 1e-4
-    rates = {"exponentials": 1e9, "products": 1e10}
-    assert model(found, round_seconds=0.01, rates=rates) == pytest.approx(0.01 + 300**2 / 2 * (1e-9 + 128e-10))

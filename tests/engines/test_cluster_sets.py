@@ -1,7 +1,5 @@
 """Images that are read by the workers: chunks of a Dask array."""
 
-from __future__ import annotations
-
 import os
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The Dask engine on real processes: the same results as threads, and workers that die, stop or do not fit."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal
@@ -69,13 +67,6 @@ def test_the_same_plan_as_with_threads(engine, pair, metric, storage):
     np.testing.assert_array_equal(other.summary(k=3).top_indices, one.summary(k=3).top_indices)
 
 
-def test_a_given_matrix_and_newton_steps(engine, pair):
-    matrix = np.abs(pair[0][:200, :1] - pair[1][:180, 0])
-    solver = Sinkhorn(reg=5e-4, tol=1e-8)
-    one, other = solver.solve(matrix), solver.solve(Cost.from_matrix(matrix, engine=engine))
-    assert other.transport_cost == pytest.approx(one.transport_cost, rel=1e-6)
-
-
 @pytest.mark.parametrize("features", ["global-bispectrum", "best-rotation"])
 def test_the_same_match(client, features):
     source, target = bot.split_halves(bot.load("digits"), per_class=20)
@@ -96,9 +87,6 @@ def test_the_same_comparison(client):
     )
     pairs = [each.pair("first", "second") for each in (here, there)]
     assert pairs[1].distance == pytest.approx(pairs[0].distance, rel=1e-6, abs=1e-9)
-
-
-# Workers that die, stop or cannot be used
 
 
 @pytest.fixture(scope="module")

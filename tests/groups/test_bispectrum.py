@@ -1,7 +1,5 @@
 """Bispectra of finite groups and of the circle: formula, invariance, completeness, inversion."""
 
-from __future__ import annotations
-
 from itertools import combinations, product
 
 import numpy as np
@@ -14,13 +12,7 @@ from sklearn.base import clone
 from bispectral_ot.errors import DataWarning, InputError
 from bispectral_ot.features import CyclicBispectrum, GroupBispectrum
 from bispectral_ot.groups import CyclicGroup, DihedralGroup
-from group_examples import (
-    EXAMPLES,
-    example,
-    random_signals,
-    slow_bispectrum,
-    triple_correlation_bispectrum,
-)
+from group_examples import EXAMPLES, example, random_signals, slow_bispectrum, triple_correlation_bispectrum
 from oracles import cyclic_bispectrum, unit
 
 COEFFICIENTS = ("full", "selective")
@@ -108,9 +100,7 @@ def test_only_moved_signals_have_equal_bispectra(name, coefficients):
     [
         (GroupBispectrum(DihedralGroup(4)), (2, 7), "8 elements"),
         (GroupBispectrum("D_4"), (2, 8), "must be a FiniteGroup"),
-        (GroupBispectrum(DihedralGroup(4), coefficients="some"), (2, 8), "choose one of full, selective"),
         (CyclicBispectrum(), (2, 3, 3), "dim 3"),
-        (CyclicBispectrum(coefficients="some"), (2, 3), "choose one of full, selective"),
     ],
 )
 def test_bad_input_is_refused(bispectrum, shape, message):
@@ -175,13 +165,7 @@ def test_cyclic_inversion_recovers_the_signal_up_to_a_shift(signal, normalize):
 
 @pytest.mark.parametrize(
     ("signal", "frequency"),
-    [
-        ([1.0, -1.0, 3.0, -3.0], 0),
-        ([2.0, 1.0, 2.0, 1.0], 1),
-        ([1.0, 2.0, 3.0, 2.0], 2),
-        (1 + np.cos(2 * np.pi * np.arange(9) / 9), 2),
-        ([0.0, 0.0, 0.0], 0),
-    ],
+    [([2.0, 1.0, 2.0, 1.0], 1), (1 + np.cos(2 * np.pi * np.arange(9) / 9), 2), ([0.0, 0.0, 0.0], 0)],
 )
 @pytest.mark.filterwarnings("ignore::bispectral_ot.errors.DataWarning")
 def test_cyclic_inversion_names_a_vanishing_coefficient(signal, frequency):

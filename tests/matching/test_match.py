@@ -1,7 +1,5 @@
 """From two datasets to a match: what is matched, by which features, within which memory, and what is refused."""
 
-from __future__ import annotations
-
 import warnings
 
 import numpy as np
@@ -12,7 +10,6 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 import bispectral_ot as bot
 import bispectral_ot.features.fitted as fitted
-from bispectral_ot.costs.storage import storage_bytes
 from bispectral_ot.features import FeatureMap, Pixels
 
 
@@ -41,9 +38,6 @@ def accuracy(match, a, b):
     return bot.class_preservation(match, a.labels, b.labels).accuracy
 
 
-# What it is for
-
-
 def test_turned_digits_are_matched_by_bispectra_and_not_by_pixels(halves):
     coupled = accuracy(bot.match(*halves, symmetry="rotation"), *halves)
     by_rings = accuracy(bot.match(*halves, features="ring-bispectrum"), *halves)
@@ -59,9 +53,6 @@ def test_a_set_is_matched_with_itself_element_by_element(few, symmetry):
     match = bot.match(a, a.select(order), symmetry=symmetry, metric="l2", solver=bot.Sinkhorn(reg=1e-3))
     np.testing.assert_array_equal(order[match.top_matches(1).indices[:, 0]], np.arange(len(a)))
     assert match.distance < 0.02 * match.coupling.cost.maximum
-
-
-# What may be given
 
 
 def test_arrays_and_datasets_give_the_same(few):
@@ -98,10 +89,9 @@ def test_one_image_on_a_side(few, n, m):
 def test_the_unit_of_the_pixels_does_not_matter(few):
     a, b = (side.images.astype(np.float32) for side in few)
     expected = bot.match(a, b, solver=PRECISE)
-    for scale in np.float32([1e-20, 1e-3, 1e20]):
-        assert (
-            difference(bot.match(a * scale, b * scale, solver=PRECISE), expected) < 5e-3
-        )  # whitening enlarges rounding
+    for scale in np.float32([1e-20, 1e20]):
+        found = bot.match(a * scale, b * scale, solver=PRECISE)
+        assert difference(found, expected) < 5e-3  # whitening enlarges rounding
 
 
 @pytest.mark.parametrize("features", ["pixels", "ring-bispectrum", "translation-bispectrum", "d4-bispectrum"])
@@ -127,21 +117,6 @@ def test_normalization_uses_the_same_two_numbers_for_both_sides(few):
     assert difference(bot.match(a, b, solver=PRECISE), by_hand) < 2e-4
 
 
-# Features
-
-
-def test_folded_features_are_weighted_also_at_the_end_of_a_pipeline(few):
-    # a pipeline has no symmetry by which left-out targets could be moved
-    plain, piped = (
-        bot.match(*few, features=features, marginals="balanced", metric_learning="none")
-        for features in (
-            bot.RingBispectrum(),
-            make_pipeline(FunctionTransformer(), make_pipeline(bot.RingBispectrum())),
-        )
-    )
-    assert piped.distance == pytest.approx(plain.distance, rel=1e-6)
-
-
 @pytest.mark.parametrize(
     ("transformer", "columns"),
     [
@@ -158,37 +133,6 @@ def test_any_transformer_or_pipeline_will_do(few, transformer, columns):
     assert match.feature_map(few[0].images).shape == (len(few[0]), columns)
 
 
-class Brightness:
-    """Not a scikit-learn class, and with an attribute that ours have too."""
-
-    def fit(self, images):
-        self.n_features_out_ = 1
-        return self
-
-    def transform(self, images):
-        return images.reshape(len(images), -1).mean(axis=1, keepdims=True)
-
-
-def test_an_object_with_fit_and_transform_will_do(few):
-    match = bot.match(*few, features=Brightness(), solver=bot.ExactTransport(), metric="l1")
-    # in one dimension the best plan keeps the order
-    order_a, order_b = (side.images.mean(axis=(1, 2)).argsort() for side in few)
-    expected = np.abs(few[0].images.mean(axis=(1, 2))[order_a] - few[1].images.mean(axis=(1, 2))[order_b]).mean()
-    std = np.concatenate([side.images for side in few]).std()
-    assert match.distance == pytest.approx(expected / std, rel=1e-3)
-
-
-def test_the_given_transformer_is_not_changed(few):
-    transformer = PCA(4)
-    first = bot.match(*few, features=transformer)
-    assert not hasattr(transformer, "components_")
-    bot.match(few[0].images[:, :5], few[1].images[:, :5], features=transformer)
-    assert first.feature_map(few[0].images).shape == (len(few[0]), 4)  # as it was fitted for this match
-
-
-# Principal components
-
-
 def test_the_kept_variance_is_scikit_learns(few):
     a, b = few
     match = bot.match(a, b, symmetry="none", pca=6)
@@ -196,30 +140,6 @@ def test_the_kept_variance_is_scikit_learns(few):
     assert match.settings["kept_variance"] == pytest.approx(PCA(6).fit(both).explained_variance_ratio_.sum(), rel=1e-4)
     assert match.settings["columns"] == 6
     assert match.settings["pca"] == 6
-
-
-@pytest.mark.parametrize("pca", [0, 65, 2.5])
-def test_a_number_of_components_that_cannot_be_is_refused(few, pca):
-    with pytest.raises(bot.InputError, match="pca"):
-        bot.match(*few, symmetry="none", pca=pca)
-
-
-# Memory
-
-
-@pytest.mark.parametrize("features", ["ring-bispectrum", StandardScaler()])
-def test_a_small_budget_maps_the_features_and_gives_the_same_match(few, features, monkeypatch):
-    monkeypatch.setenv("BISPECTRAL_OT_THREADS", "2")
-    a, b = few
-    budget = storage_bytes((len(a), len(b)), feature_bytes=0, block_rows=512)["recompute"] + 1
-    expected = bot.match(a, b, features=features, solver=PRECISE)
-    match = bot.match(a, b, features=features, solver=PRECISE, working_memory=budget)
-    assert match.settings["mapped_features"]
-    assert match.settings["storage"] == "recompute"
-    assert not expected.settings["mapped_features"]
-    assert difference(match, expected) < 2e-4
-    assert match.top_matches(20).indices.shape == (len(a), 20)
-    np.testing.assert_array_equal(match.top_matches(3).indices, match.top_matches(20).indices[:, :3])
 
 
 def test_images_are_seen_once_and_the_plan_is_solved_once_whatever_is_asked(few, monkeypatch, tmp_path):
@@ -235,21 +155,6 @@ def test_images_are_seen_once_and_the_plan_is_solved_once_whatever_is_asked(few,
     assert len(solved) == 2  # of samples, and of the whole
 
 
-# What it tells
-
-
-def test_the_settings_say_how_it_was_done(few):
-    match = bot.match(*few, metric="l2")
-    assert match.settings["symmetry"] == "rotation"
-    assert match.settings["features"] == "bispectrum"  # by name, as the program says it
-    assert match.settings["metric"] == "l2"
-    assert match.settings["normalize"] is True
-    assert "CombinedBispectrum" in match.settings["transformer"]
-    assert "Sinkhorn" in match.settings["solver"]
-    assert set(match.seconds) == {"features", "metric", "cost", "outliers", "classes", "transport", "summary"}
-    assert all(seconds >= 0 for seconds in match.seconds.values())
-
-
 def test_progress_tells_each_stage_to_its_end(few):
     last = {}
     bot.match(*few, progress=lambda stage, done, total: last.__setitem__(stage, (done, total)))
@@ -258,36 +163,15 @@ def test_progress_tells_each_stage_to_its_end(few):
     assert all(done == total for done, total in last.values())
 
 
-def test_constant_images_are_counted_and_do_no_harm(few):
-    a, b = few
-    images = a.images.copy()
-    images[[2, 5, 7]] = 0
-    images[9] = 200
-    with pytest.warns(bot.DataWarning, match=f"4 of the {len(a)} images of 'blank' are constant") as caught:
-        match = bot.match(bot.Dataset(images, name="blank"), b)
-    assert match.settings["constant_images"] == {"source": 4, "target": 0}
-    assert match.converged
-    assert np.isfinite(match.coupling.to_dense()).all()
-    assert caught[0].filename == __file__
-
-
-# What is refused, before the work
-
-
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"metric": "euclid"}, "l1, l2, sqeuclidean, cosine"),
         ({"symmetry": "rotations"}, "did you mean 'rotation'"),
-        ({"features": "pixel"}, "did you mean 'pixels'"),
-        ({"features": Pixels}, "transformer"),
         ({"features": 3}, "transformer"),
+        ({"pca": 65, "features": "pixels"}, "pca"),
         ({"solver": "sinkhorm"}, "unknown solver 'sinkhorm'; did you mean 'sinkhorn'"),
-        ({"solver": bot.Sinkhorn}, "solver"),
         ({"source_weights": np.ones(60)}, "source_weights must sum to one"),
         ({"target_weights": np.ones(3) / 3}, "target_weights has shape"),
-        ({"storage": "disk"}, "float32, compact, recompute"),
-        ({"working_memory": "plenty"}, "plenty"),
     ],
 )
 def test_bad_options_are_refused_before_the_work(few, options, words):
@@ -295,29 +179,3 @@ def test_bad_options_are_refused_before_the_work(few, options, words):
     with pytest.raises(bot.InputError, match=words):
         bot.match(*few, **options, progress=lambda *call: calls.append(call))
     assert calls in ([], [("prepare", 0, 1)])
-
-
-def test_images_of_different_sizes_are_refused(few):
-    a, b = few
-    with pytest.raises(bot.InputError, match=r"7 x 8 .* but those of .* are 8 x 8 .*resize"):
-        bot.match(a.images[:, 1:], b)
-
-
-def test_colours_against_grey_are_refused_with_the_way_out(few):
-    a, b = few
-    colours = np.repeat(a.images[..., None], 3, axis=3)
-    with pytest.raises(bot.InputError, match=r"with 3 channel\(s\) but those of .* with 1; .*grey=True"):
-        bot.match(colours, b)
-    expected = bot.match(a, b).distance
-    assert bot.match(bot.load(colours, grey=True), b).distance == pytest.approx(expected, rel=1e-5)
-    assert bot.match(a.images[..., None], b).distance == pytest.approx(expected, rel=1e-6)
-
-
-def test_images_on_both_sides_are_reported(few):
-    a, b = few
-    with pytest.warns(bot.DataWarning, match=r"60 of the 60 source images are also on the target side") as caught:
-        bot.match(a, a, symmetry="none")
-    assert caught[0].filename == __file__
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        bot.match(a, b, symmetry="none")

@@ -1,12 +1,12 @@
 """Shapes in 3-D through the front doors: clouds of different sizes, and volumes."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
 import bispectral_ot as bot
+from bispectral_ot.datasets.clouds import cloud_points
+from bispectral_ot.report.page_data import load_page_data
 from studies.synthetic_shapes import synthetic_shapes
 
 
@@ -26,16 +26,16 @@ def sides():
     return [bot.Dataset(side, labels, kind="clouds") for side in (turned, upright)]
 
 
-def test_clouds_find_their_class_without_any_option(sides):
+def test_clouds_find_their_class_without_any_option(sides, tmp_path):
     match = bot.match(*sides)
     assert match.settings["symmetry"] == "so3-shapes"
     assert match.settings["features"] == "shell-bispectrum"
     assert bot.class_preservation(match).accuracy > 0.8
+    page = match.save(tmp_path / "run", figures=False) / "page-data.json"
+    assert load_page_data(page)["sheet"]["type"] == "image/png"
 
 
 def test_lists_and_arrays_are_the_same_as_datasets(sides):
-    from bispectral_ot.datasets.clouds import cloud_points
-
     lists = [[cloud_points(cloud) for cloud in side.images] for side in sides]
     expected = bot.match(*sides, marginals="balanced").distance
     assert bot.match(*lists, marginals="balanced").distance == pytest.approx(expected, rel=1e-6)

@@ -33,12 +33,8 @@ def test_images_that_took_part_get_the_same_answer(sides, options, tmp_path):
     source, target = sides
     match = bot.match(source, target, **options)
     some = np.arange(3, 200, 9)
-    labels, top, distances, chosen = (
-        match.labels().loc[some],
-        match.top_matches(5),
-        match.top_distances(5),
-        source.select(some),
-    )
+    labels, top, distances = match.labels().loc[some], match.top_matches(5), match.top_distances(5)
+    chosen = source.select(some)
     match.predictor.save(tmp_path / "model.npz")
     with threadpool_limits(4, user_api="blas"):
         kept = Predictor.load(tmp_path / "model.npz")

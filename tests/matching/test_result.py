@@ -1,7 +1,5 @@
 """What a match tells: pairs, masses, labels and how well classes are kept, by hand-made plans."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -36,45 +34,25 @@ def match_of(plan, **labels):
     return Match(coupling, **{side: np.asarray(values) for side, values in labels.items()})
 
 
-# Pairs
-
-
 def test_the_best_targets_come_first_with_their_weight():
     top = match_of(PLAN).top_matches(2)
     assert top.indices.tolist() == [[0, -1], [1, 2], [3, 0], [3, 1], [1, 2]]
     np.testing.assert_allclose(top.weights, [[1, 0], [0.5, 0.5], [0.5, 0.25], [0.5, 0.25], [0.5, 0.5]])
     assert match_of(PLAN).top_matches(50).weights.shape == (5, 4)
     np.testing.assert_allclose(match_of(PLAN).top_matches(4).weights.sum(axis=1), 1)
-
-
-@pytest.mark.parametrize("k", [0, 2.5])
-def test_no_targets_cannot_be_asked_for(k):
-    with pytest.raises(bot.InputError, match="at least 1"):
-        match_of(PLAN).top_matches(k)
-
-
-def test_an_element_without_mass_has_weights_of_zero():
+    for k in (0, 2.5):
+        with pytest.raises(bot.InputError, match="at least 1"):
+            match_of(PLAN).top_matches(k)
+    # an element without mass has weights of zero
     match = match_of([[0.5, 0.5], [0.0, 0.0]], target_labels=["x", "y"])
     np.testing.assert_array_equal(match.top_matches(2).weights[1], [0, 0])
     np.testing.assert_array_equal(match.top_matches(2).indices, [[0, 1], [-1, -1]])
     np.testing.assert_array_equal(match.class_weights()[1][1], [0, 0])
 
 
-# Labels
-
-
 def test_labels_are_those_of_the_plan_where_there_is_no_class_model():
     match = match_of(PLAN, source_labels=["cat", "dog", "cat", "owl", "dog"], target_labels=[3, 1, 1, 2])
     table = match.labels()
-    assert list(table) == [
-        "label",
-        "probability",
-        "runner_up",
-        "runner_up_probability",
-        "nearest_label",
-        "nearest_distance",
-        "outlier_score",
-    ]
     assert table.label.tolist() == [3, 1, 2, 1, 1]  # a tie (source 3: half 1, half 2) goes to the first label
     np.testing.assert_allclose(table.probability, [1, 1, 0.5, 0.5, 1])
     for ask in (match.expected_accuracy, match.shift, match.to_check, match.class_proportions):
@@ -99,22 +77,16 @@ def test_masses_by_class_are_weights():
     [
         (((), {}), "neither set has labels"),
         (((), {"to": "source"}), "target set has no labels"),
-        (((), {"to": "target"}), "source set has no labels"),
-        ((([1, 2, 3],), {}), "3 entries but there are 4"),
         ((([1, 2, 3, 4],), {"to": "target"}), "4 entries but there are 5"),
         ((([[1], [2], [3], [4]],), {}), r"shape \(4, 1\)"),
         ((([1, 2, 3, 4],), {"to": "left"}), "unknown side 'left'; choose one of source, target"),
         (((["a", None, "b", "a"],), {}), "all numbers or all strings"),
-        ((([[1, 2], [3], [4], [5]],), {}), "all numbers or all strings"),
     ],
 )
 def test_labels_that_do_not_fit_are_refused(arguments, words):
     given_labels, options = arguments
     with pytest.raises(bot.InputError, match=words):
         match_of(PLAN).class_weights(*given_labels, **options)
-
-
-# Class preservation
 
 
 def test_class_preservation_by_hand():
@@ -125,22 +97,6 @@ def test_class_preservation_by_hand():
     np.testing.assert_array_equal(result.confusion, [[1, 0, 1], [0, 1, 0], [0, 1, 1]])
     np.testing.assert_allclose(result.recall, [0.5, 1.0, 0.5])
     assert result.accuracy == pytest.approx(3 / 5)
-
-
-def test_labels_read_with_the_match_give_the_same_as_labels_given_later():
-    names = np.array(["seven", "one", "one", "two"])
-    sources = ["one", "one", "two", "seven", "two"]
-    known = bot.class_preservation(match_of(PLAN, target_labels=names), sources, names)
-    unknown = bot.class_preservation(match_of(PLAN), sources, names)
-    np.testing.assert_array_equal(known.confusion, unknown.confusion)
-    assert known.accuracy == unknown.accuracy
-    # the same classes under other names, in another order of the alphabet
-    renamed = {"seven": 7, "one": 1, "two": 2}
-    numbered = bot.class_preservation(
-        match_of(PLAN, target_labels=names), [renamed[name] for name in sources], [renamed[name] for name in names]
-    )
-    assert numbered.classes.tolist() == [1, 2, 7]
-    assert numbered.accuracy == known.accuracy
 
 
 def test_sources_without_mass_do_not_count():
@@ -180,22 +136,11 @@ def test_datasets_with_different_class_lists_are_compared_by_name():
     assert plain.marginal_error == plain.coupling.marginal_error
 
 
-# What a notebook shows
-
-
 def test_everything_is_shown_in_one_short_line():
     a, b = bot.split_halves(bot.load("digits"), per_class=8)
     match = bot.match(a, b)
-    shown = [
-        match,
-        match.coupling,
-        match.coupling.cost,
-        match.top_matches(),
-        match.feature_map,
-        bot.class_preservation(match),
-        bot.ExactTransport().solve(np.ones((3, 4))),
-    ]
-    for each in shown:
+    shown = [match, match.coupling, match.coupling.cost, match.top_matches(), match.feature_map]
+    for each in (*shown, bot.class_preservation(match), bot.ExactTransport().solve(np.ones((3, 4)))):
         assert repr(each).startswith(type(each).__name__)
         assert len(repr(each)) < 160
         assert "\n" not in repr(each)

@@ -1,7 +1,5 @@
 """Votes of several targets, and what is learnt about how far they can be trusted."""
 
-from __future__ import annotations
-
 import warnings
 
 import numpy as np

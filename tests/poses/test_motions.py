@@ -1,7 +1,5 @@
 """Known motions are found, whatever the symmetry; one sign convention for all."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np
@@ -11,11 +9,9 @@ from hypothesis import strategies as st
 from scipy.spatial.transform import Rotation
 
 from bispectral_ot.datasets import rotate
-from bispectral_ot.features import Orbit, PolarSpectrum, ShellBispectrum
+from bispectral_ot.features import ShellBispectrum
 from bispectral_ot.poses import estimate_poses, find_motions, turn_image, upright_images
-from bispectral_ot.poses.estimate import vote
 from bispectral_ot.poses.motions import wrapped
-from bispectral_ot.poses.planar import OrbitMotions, PlanarMotions
 from studies.spherical import project_to_sphere
 
 RANDOM = np.random.default_rng(0)
@@ -117,46 +113,3 @@ def test_rotations_of_shapes_are_found_exactly():
     turned = np.stack([rotation.apply(cloud) for rotation, cloud in zip(rotations, clouds, strict=True)])
     poses = poses_of(turned, clouds, "so3-shapes", ShellBispectrum(lmax=5).fit(clouds))
     assert np.degrees((poses.rotations * rotations).magnitude()).max() < 0.01
-
-
-def test_the_fit_is_the_inner_product_with_the_turned_image():
-    spectrum = PolarSpectrum().fit(IMAGES)
-    motions = PlanarMotions(spectrum)
-    rows = motions.coefficients(IMAGES)
-    fits = motions.fits(motions.products(rows, rows[::-1].copy(), np.arange(8)[:, None]))[:, 0]
-    quarter = len(motions.grid) // 4
-    turned = motions.coefficients(np.rot90(IMAGES, axes=(1, 2)))
-    np.testing.assert_allclose(fits[:, quarter], (turned * rows[::-1]).sum(axis=1), atol=1e-4)
-
-
-@pytest.mark.parametrize(("group", "turns"), [("C4", 8), ("C16", 16)])
-def test_turns_are_found_by_the_orbits_of_an_encoder_alone(group, turns):
-    filters = np.random.default_rng(0).normal(size=(20 * 20, 6))
-
-    def encoder(batch):  # looks at a half of the image
-        return np.tanh(batch[..., 0].reshape(len(batch), -1) / 255 @ (filters * (np.arange(400) < 200)[:, None]))
-
-    orbit = Orbit(encoder, group).fit(IMAGES)
-    motions = find_motions("rotation", IMAGES, orbit)
-    assert isinstance(motions, OrbitMotions)
-    is_orbit = (motions._order >= motions.spectrum.n_features_out_).astype(np.float32)
-    target, each = motions.coefficients(IMAGES) * motions.scales[0], np.arange(8)[:, None]
-    np.testing.assert_allclose(np.linalg.norm(target, axis=1), 1, atol=1e-5)
-    assert is_orbit.sum() == 6 * turns
-    for angle in (0.0, 90.0, 135.0, -70.0):
-        source = motions.coefficients(rotate(IMAGES, angle).images) * motions.scales[0]
-        alone = vote(None, source * is_orbit, each, np.ones((8, 1)), target * is_orbit, motions)
-        assert np.abs(wrapped(alone.motions[:, 0] + angle)).max() < 4
-        both = vote(None, source, each, np.ones((8, 1)), target, motions)
-        assert np.abs(wrapped(both.motions[:, 0] + angle)).max() < 1
-    constant = find_motions("rotation", IMAGES, Orbit(lambda batch: np.ones((len(batch), 3))).fit(IMAGES))
-    assert not constant.coefficients(IMAGES)[:, constant._order >= constant.spectrum.n_features_out_].any()
-    mirrors = find_motions("rotation-reflection", IMAGES, Orbit(encoder, "D4").fit(IMAGES))
-    assert type(mirrors) is PlanarMotions
-
-
-@given(st.floats(-1000, 1000))
-def test_angles_are_wrapped_to_a_half_open_turn(angle):
-    (found,) = wrapped(np.array([angle]))
-    assert -180 < found <= 180
-    assert abs((found - angle + 180) % 360 - 180) < 1e-6

@@ -1,7 +1,5 @@
 """Images and files that are put upright."""
 
-from __future__ import annotations
-
 import imagecodecs
 import numpy as np
 import pytest

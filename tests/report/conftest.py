@@ -1,7 +1,5 @@
 """A match whose plan is known by heart, and a browser."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 

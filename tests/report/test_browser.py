@@ -1,7 +1,5 @@
 """Pages of matches in headless Chromium: pressed, corrected, brushed, walked with keys, on a phone, in the dark."""
 
-from __future__ import annotations
-
 import csv
 import io
 import time
@@ -199,9 +197,7 @@ def test_hostile_names_are_words_and_do_not_break(browser: Browser, tmp_path: Pa
 
 
 @pytest.mark.parametrize(("classes", "channels", "size"), [(0, None, 8), (26, 3, 80)])
-def test_other_kinds_of_sets_open(
-    browser: Browser, tmp_path: Path, classes: int, channels: int | None, size: int
-) -> None:
+def test_other_kinds_of_sets_open(browser: Browser, tmp_path: Path, classes: int, channels: int | None, size: int):
     names = tuple(f"class {i}" for i in range(classes))
     run = make_run(tmp_path / "run", *(blobs(52, names, seed=seed, channels=channels, size=size) for seed in (0, 1)))
     browser.open(write_report(run))

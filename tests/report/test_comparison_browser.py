@@ -1,7 +1,5 @@
 """The page of a comparison in headless Chromium: pressed, walked with keys, sorted, printed, on a phone."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path

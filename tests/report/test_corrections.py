@@ -1,7 +1,5 @@
 """Corrections of labels: read, refused with reasons, and used as labelled targets."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np
@@ -34,7 +32,6 @@ def test_rows_are_found_by_file_or_by_position(source: bot.Dataset, tmp_path: Pa
     [
         (None, "cannot read the corrections"),
         ("", "has the columns none; it needs label"),
-        ("source,name\n1,a\n", "has the columns source, name"),
         ("source,label\n3,a\n", "line 2: the source 'images' has no image '3'"),
         ("file,label\nx/\x1b1.png,a\n", r"has no image 'x/\\\\x1b1.png'"),
         ("source,label\n12,\n", "has no labels"),

@@ -1,7 +1,5 @@
 """The page as a file: what it holds, that it is safe, and what damaged runs give."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path
@@ -39,15 +37,6 @@ def test_page_is_one_file_that_fetches_nothing(tmp_path: Path) -> None:
     assert panels(path)[0]["rows"] == list(HOSTILE)
 
 
-@pytest.mark.parametrize(("source", "target", "shape"), [((), (), (1, 1)), (THREE, (), (3, 1))])
-def test_sides_without_labels(tmp_path: Path, source: tuple[str, ...], target: tuple[str, ...], shape: Any) -> None:
-    run = make_run(tmp_path / "run", blobs(9, source, seed=0), blobs(12, target, seed=1))
-    (panel,) = panels(write_report(run))
-    assert (len(panel["rows"]), len(panel["columns"])) == shape
-    assert panel["labelled"] == [bool(source), bool(target)]
-    assert sum(images for *_, images in panel["counts"]) == 9
-
-
 def test_a_run_inside_a_run_is_another(tmp_path: Path) -> None:
     sides = blobs(6, THREE, seed=0), blobs(6, THREE, seed=1)
     run = make_run(tmp_path / "run", *sides, "outer")
@@ -59,17 +48,17 @@ def test_a_run_inside_a_run_is_another(tmp_path: Path) -> None:
         write_report(run)
 
 
-def test_folders_without_data_are_refused(tmp_path: Path) -> None:
+def test_folders_without_data_or_with_nothing_but_damaged_files_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="not a folder"):
         write_report(tmp_path / "absent")
     with pytest.raises(InputError, match="is not a run"):
         write_report(tmp_path)
+    (tmp_path / "page-data.json").write_bytes(b"no record")
+    with pytest.raises(InputError, match=r"results\.json, tables and figures are not affected"):
+        write_report(tmp_path)
     (tmp_path / "report.html").mkdir()
     with pytest.raises(InputError, match=r"report\.html is a folder"):
         write_report(tmp_path)
-
-
-# Damaged runs
 
 
 DEEP = b'{"a":' * 100_000 + b"1" + b"}" * 100_000
@@ -96,9 +85,3 @@ def test_damaged_files_are_named_and_left_out(damaged_run: Path, content: bytes 
         damage(damaged_run / "broken" / "page-data.json")
         with pytest.warns(DataWarning, match=r"broken/page-data\.json is damaged.* The page is made without it"):
             assert [panel["title"] for panel in panels(write_report(damaged_run))] == ["whole"]
-
-
-def test_where_nothing_is_left_the_error_says_what_can_be_saved(tmp_path: Path) -> None:
-    (tmp_path / "page-data.json").write_bytes(b"no record")
-    with pytest.raises(InputError, match=r"results\.json, tables and figures are not affected"):
-        write_report(tmp_path)

@@ -1,7 +1,5 @@
 """Page data of matches and comparisons, and the files that they are kept in."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -53,21 +51,6 @@ def test_what_has_no_mass_is_not_counted() -> None:
     assert dense(page).sum() == 9
 
 
-def test_class_lists_that_differ_meet_on_the_diagonal_and_positions_are_those_of_the_whole_set() -> None:
-    source = blobs(30, ("x", "b", "c"), seed=0).select(np.arange(10, 20))
-    _, page = gather(source, blobs(12, ("c", "b", "y"), seed=1))
-    assert page["rows"] == ["x", "b", "c"]
-    assert page["columns"] == ["b", "c", "y"]
-    assert sorted(page["sources"]["index"]) == list(range(10, 20))
-
-
-def test_neither_costs_nor_features_are_computed_for_a_page(monkeypatch: pytest.MonkeyPatch) -> None:
-    match, page = gather(blobs(30, THREE, seed=0), blobs(24, THREE, seed=1), storage="recompute")
-    monkeypatch.setattr(match.coupling.cost, "read", None)
-    monkeypatch.setattr(type(match.feature_map), "__call__", None)
-    assert page_data.match_page(match, page["facts"], title="pixels") == page
-
-
 def test_many_images_are_a_sample_with_every_class(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(page_data, "_MOST_SOURCES", 40)
     monkeypatch.setattr(page_data, "_MOST_CHECKED", 10)
@@ -91,14 +74,6 @@ def test_the_map_has_the_distances_of_the_match() -> None:
     assert np.corrcoef(distances.ravel(), true.ravel())[0, 1] > 0.95
 
 
-@pytest.mark.parametrize("shape", [(500, 300, 3), (33, 1)])
-def test_thumbnails_keep_proportions_and_brightness(shape: tuple[int, ...]) -> None:
-    small = page_data._thumbnail(np.full(shape, 0.5), 32)
-    assert max(small.shape[:2]) == min(32, max(shape[:2]))
-    assert small.shape[0] / small.shape[1] == pytest.approx(shape[0] / shape[1], rel=0.15, abs=32)
-    assert abs(small.astype(int) - 128).max() <= 1
-
-
 def test_files_read_back_and_damaged_ones_are_named(tmp_path: Path) -> None:
     names = (*THREE, "\udc80 é")  # bytes of a file name that are no text
     _, page = gather(blobs(8, names, seed=0), blobs(8, names, seed=1))
@@ -109,9 +84,6 @@ def test_files_read_back_and_damaged_ones_are_named(tmp_path: Path) -> None:
         path.write_text(text)
         with pytest.raises(InputError, match=r"page-data\.json is damaged"):
             load_page_data(path)
-
-
-# Comparisons
 
 
 @pytest.fixture(scope="module")

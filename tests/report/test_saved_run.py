@@ -1,7 +1,5 @@
 """Runs as objects: what is saved comes back."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from typer.testing import CliRunner

@@ -1,7 +1,5 @@
 """Tables of a match whose plan is known."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
@@ -58,27 +56,13 @@ def test_rows_have_the_positions_and_files_of_the_whole_set_and_read_back(known_
         pd.testing.assert_frame_equal(tables.read_table(tmp_path / f"{name}.csv"), table, check_dtype=False)
 
 
-def test_targets_that_get_nothing_are_no_matches(known_match):
+def test_targets_that_get_nothing_are_no_matches_and_labels_go_to_the_side_that_has_none(known_match):
     best = tables.match_table(known_match([2, 1, 0], None, None), k=3)
     assert best[["source", "rank", "target"]].to_numpy().tolist() == [[0, 1, 2], [1, 1, 1], [2, 1, 0]]
-
-
-def test_labels_go_to_the_side_that_has_none(known_match):
     labels = tables.label_table(known_match([1, 0], ["a", "b"], None))
     assert list(labels) == ["target", "label", "probability"]
     assert labels.label.tolist() == ["b", "a"]
     assert tables.label_table(known_match([1, 0], None, None)) is None
-
-
-def test_results_hold_what_happened(known_match):
-    match = known_match([0, 2, 1], ["a", "b", "b"], ["a", "b", "b"])
-    found = tables.match_results(match, class_table(match))
-    assert (found["n"], found["m"], found["distance"], found["converged"]) == (3, 3, 0.0, True)
-    assert found["accuracy"] == 1.0
-    assert found["confusion"] == {"a": {"a": 1}, "b": {"b": 2}}
-    assert found["source"] == {"name": "left", "images": 3, "shape": (6, 6), "classes": ("a", "b")}
-    bare = tables.match_results(replace(match, source=None, target=None), None)
-    assert bare["source"] == {"name": "features", "images": 3, "shape": [], "classes": None}
 
 
 def test_results_count_what_the_tables_list():
@@ -100,8 +84,7 @@ def test_results_count_what_the_tables_list():
 
 
 @pytest.mark.parametrize(
-    ("symmetry", "columns"),
-    [("rotation-reflection", ["angle", "mirrored"]), ("translation", ["down", "right"])],
+    ("symmetry", "columns"), [("rotation-reflection", ["angle", "mirrored"]), ("translation", ["down", "right"])]
 )
 def test_poses_have_a_table(symmetry, columns):
     source, target = bot.split_halves(bot.load("digits"), per_class=8)

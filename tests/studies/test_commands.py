@@ -1,7 +1,5 @@
 """Studies as they are typed."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -20,20 +18,6 @@ def test_class_preservation_from_the_command_line(tmp_path: Path, capsys: pytest
     assert cell["config"]["parameters"]["sampling"] == "bilinear"
     assert main([*words, "--quiet"]) == 0
     assert capsys.readouterr().out == ""
-
-
-def test_geometry_distances_and_ablation_from_the_command_line(tmp_path: Path) -> None:
-    common = ["--dataset", "digits", "--out"]
-    turned = ["--step", "180", "--features", "ring-power", "--per-class", "1"]
-    for words, file in (
-        (["geometry", *common, str(tmp_path / "geometry"), *turned], "figures/geometry-1.png"),
-        (["distances", *common, str(tmp_path / "distances"), *turned, "--metrics", "l1"], "results.json"),
-        (["ablation", *common, str(tmp_path / "ablation"), "--questions", "tol", "--per-class", "3"], "tol.md"),
-    ):
-        assert main(words) == 0
-        assert (tmp_path / words[0] / file).is_file()
-        record = json.loads((tmp_path / words[0] / "run.json").read_text())
-        assert record["config"]["verb"] == f"study {words[0]}"
 
 
 def test_options_are_the_parameters_of_the_functions() -> None:

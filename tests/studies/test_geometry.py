@@ -1,14 +1,11 @@
-from __future__ import annotations
-
 from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pytest
-from sklearn.metrics import pairwise_distances as sklearn_distances
 
 import bispectral_ot as bot
-from studies.geometry import angle_means, class_means, pairwise_distances, run_distances, run_geometry, turned_images
+from studies.geometry import angle_means, class_means, run_geometry, turned_images
 from studies.preset import Preset
 
 DIGITS = bot.load("digits")
@@ -22,15 +19,6 @@ def test_every_image_is_turned_by_all_multiples() -> None:
         np.testing.assert_allclose(turned.images[:, :, quarter], expected, atol=1e-5)
 
 
-def test_pairwise_distances_of_pixels() -> None:
-    batch = turned_images(DIGITS, per_class=1, step=180.0, preset=Preset()).batch
-    found = pairwise_distances(batch, "pixels", ["l1", "l2"], Preset())
-    rows = batch.reshape(len(batch), -1).astype(np.float64)
-    np.testing.assert_allclose(found["l1"], sklearn_distances(rows, metric="l1"), rtol=1e-5, atol=1e-5)
-    np.testing.assert_allclose(found["l2"], sklearn_distances(rows), rtol=1e-5, atol=1e-5)
-    assert np.all(np.diag(found["l2"]) == 0)
-
-
 def test_means_by_class_and_by_angle() -> None:
     shape = (2, 3, 4)
     random = np.random.default_rng(0)
@@ -39,13 +27,8 @@ def test_means_by_class_and_by_angle() -> None:
     np.fill_diagonal(distances, 0.0)
     index = list(product(range(2), range(3), range(4)))
 
-    def mean(keep: object) -> float:
-        pairs = [
-            distances[i, j]
-            for i, j in product(range(24), repeat=2)
-            if keep(index[i], index[j])  # type: ignore[operator]
-        ]
-        return float(np.mean(pairs))
+    def mean(keep) -> float:
+        return np.mean([distances[i, j] for i, j in product(range(24), repeat=2) if keep(index[i], index[j])])
 
     for c, d in product(range(2), repeat=2):
         expected = mean(lambda x, y, c=c, d=d: (x[0], y[0]) == (c, d))
@@ -57,23 +40,10 @@ def test_means_by_class_and_by_angle() -> None:
 
 def test_geometry_writes_pictures_and_bispectra_hold_orbits_together(tmp_path: Path) -> None:
     results = run_geometry(tmp_path / "run", dataset="digits", per_class=(1, 2), step=90.0)
-    assert sorted(path.name for path in (tmp_path / "run" / "figures").glob("*.png")) == [
-        "geometry-1.png",
-        "geometry-2.png",
-    ]
+    names = sorted(path.name for path in (tmp_path / "run" / "figures").glob("*.png"))
+    assert names == ["geometry-1.png", "geometry-2.png"]
     spread = {(p["features"], p["per_class"]): p["orbit_spread"] for p in results["pictures"]}
     for per_class in (1, 2):
         assert spread["ring-bispectrum", per_class] < 0.8 * spread["pixels", per_class]
     assert results["pictures"][-1]["points"] == 80
     assert (tmp_path / "run" / "run.json").is_file()
-
-
-def test_distances_write_two_figures_for_each_metric(tmp_path: Path) -> None:
-    results = run_distances(
-        tmp_path / "run", dataset="digits", per_class=2, step=90.0, metrics=["cosine"], features=["ring-power"]
-    )
-    names = sorted(path.name for path in (tmp_path / "run" / "figures").glob("*.png"))
-    assert names == ["angles-ring-power-cosine.png", "classes-ring-power-cosine.png"]
-    (maps,) = results["maps"]
-    assert maps["classes"].shape == (10, 10)
-    assert maps["angles"].shape == (10, 4, 4)

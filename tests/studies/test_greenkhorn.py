@@ -1,7 +1,5 @@
 """Greenkhorn, through POT."""
 
-from __future__ import annotations
-
 import warnings
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Rivals are measured once, on the same halves, and the table has a row for each."""
 
-from __future__ import annotations
-
 import numpy as np
 from PIL import Image
 

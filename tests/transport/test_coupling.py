@@ -1,7 +1,5 @@
 """Summaries of a plan in one pass, against NumPy on the whole plan."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Exact transport, and what all solvers have in common."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.optimize import linear_sum_assignment, linprog
@@ -68,16 +66,6 @@ def test_one_cost_of_another_size_does_not_hide_the_others():
     coupling = ExactTransport().solve(matrix)
     np.testing.assert_array_equal(coupling.summary(k=1).top_indices[:, 0], [1, 2, 0, 3])
     assert coupling.transport_cost == 3
-
-
-def test_weights_are_uniform_by_default_and_of_any_kind_sum_to_one_in_double_precision():
-    np.testing.assert_array_equal(as_weights(None, 4, "source_weights"), [0.25] * 4)
-    given = weights(1000, seed=1)
-    for kind in (given.tolist(), given.astype(np.float32), given):
-        read = as_weights(kind, 1000, "w")
-        assert read.dtype == np.float64
-        assert abs(read.sum() - 1) < 1e-14
-        np.testing.assert_allclose(read, given, rtol=1e-6)
 
 
 @pytest.mark.parametrize(

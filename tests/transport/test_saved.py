@@ -1,7 +1,5 @@
 """Solves that are cut off and go on from a file."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
