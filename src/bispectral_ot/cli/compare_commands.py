@@ -9,20 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from bispectral_ot import options as opt
 from bispectral_ot import runtime
 from bispectral_ot.cli.command import NewRun
 from bispectral_ot.cli.console import print_json, print_table, progress_bars, say, shown_warnings
 from bispectral_ot.cli.job import Result, check_features, list_sets, read_listed, run_job
 from bispectral_ot.errors import InputError
 from bispectral_ot.literals import vector_files
-from bispectral_ot.options import (
-    CompareOptions,
-    MonitorOptions,
-    PrintOptions,
-    ReadOptions,
-    ReportOptions,
-    RuntimeOptions,
-)
 
 if TYPE_CHECKING:
     from bispectral_ot.comparing import Comparison
@@ -41,10 +34,10 @@ def compare(
         ),
     ],
     out: NewRun,
-    options: CompareOptions,
-    reading: ReadOptions,
-    machine: RuntimeOptions,
-    output: ReportOptions,
+    options: opt.CompareOptions,
+    reading: opt.ReadOptions,
+    machine: opt.RuntimeOptions,
+    output: opt.ReportOptions,
 ) -> None:
     """Measure distances between datasets, with the distance expected between two samples of one population.
 
@@ -86,7 +79,7 @@ def compare(
     run_job("compare", out, work, options, reading, machine, output, scratch=cells, sets=sets)
 
 
-def _read(words: list[str], reading: ReadOptions, options: CompareOptions) -> dict[str, Dataset]:
+def _read(words: list[str], reading: opt.ReadOptions, options: opt.CompareOptions) -> dict[str, Dataset]:
     """Sets by their names; ``NAME=PATH`` names a set."""
     parts = [("", "", word) if Path(word).exists() or "=" not in word else word.partition("=") for word in words]
     listed = list_sets([(path, reading.split) for _, _, path in parts], reading, options)
@@ -117,8 +110,8 @@ def monitor(
             help="With --model: the reference set. Else a monitor made by --model, and one or more new sets.",
         ),
     ],
-    options: MonitorOptions,
-    output: PrintOptions,
+    options: opt.MonitorOptions,
+    output: opt.PrintOptions,
     model: Annotated[Path | None, typer.Option(metavar="FILE", help="Output file of the monitor, an .npz.")] = None,
 ) -> None:
     """Watch batches of new images for changes from a reference set.

@@ -14,19 +14,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
 
+from bispectral_ot import options as opt
 from bispectral_ot.cli import kept
 from bispectral_ot.cli.console import print_json, printing, progress_bars, shown_warnings
 from bispectral_ot.errors import DataWarning, InputError
 from bispectral_ot.literals import Split, vector_files
-from bispectral_ot.options import (
-    FeatureOptions,
-    ImageOptions,
-    Options,
-    OutputOptions,
-    PairOptions,
-    ReportOptions,
-    RuntimeOptions,
-)
 
 if TYPE_CHECKING:
     from bispectral_ot.datasets import Dataset
@@ -63,7 +55,12 @@ def noted() -> Iterator[None]:
 
 
 def run_job(
-    verb: str, out: Path, work: Work, *options: Options, scratch: Path | None = None, **words: str | Path | list[str]
+    verb: str,
+    out: Path,
+    work: Work,
+    *options: opt.Options,
+    scratch: Path | None = None,
+    **words: str | Path | list[str],
 ) -> None:
     """Do the work of a command in a new run folder, record and print it; ``options`` and ``words`` are for run.json."""
     from bispectral_ot.engines.cluster import connected
@@ -73,8 +70,8 @@ def run_job(
     from bispectral_ot.runs import new_run, run_record
 
     start = time.perf_counter()
-    output = next(each for each in options if isinstance(each, OutputOptions))
-    machine = next((each for each in options if isinstance(each, RuntimeOptions)), RuntimeOptions())
+    output = next(each for each in options if isinstance(each, opt.OutputOptions))
+    machine = next((each for each in options if isinstance(each, opt.RuntimeOptions)), opt.RuntimeOptions())
     config: dict[str, object] = {"verb": verb, "out": out, **words}
     inputs: list[str | Path] = []
     for each in options:
@@ -95,7 +92,7 @@ def run_job(
         record = run_record(config, seconds=time.perf_counter() - start) | {"messages": messages}
         write_json(folder / "run.json", record | ({"cluster": engine.record()} if engine else {}))
         write_json(folder / "results.json", content)  # the page shows warnings
-        if isinstance(output, ReportOptions) and output.report:
+        if isinstance(output, opt.ReportOptions) and output.report:
             decorate({"report.html": lambda: write_report(folder)})
             write_json(folder / "results.json", content)
     if scratch is not None:
@@ -109,7 +106,7 @@ def run_job(
         raise typer.Exit(1)
 
 
-def check_features(options: FeatureOptions, reading: ImageOptions, *, poses: bool = False) -> None:
+def check_features(options: opt.FeatureOptions, reading: opt.ImageOptions, *, poses: bool = False) -> None:
     """Raise an :class:`InputError` where features, symmetry and metric, or what is done to images, do not fit."""
     from bispectral_ot.features import choose_features
 
@@ -131,12 +128,12 @@ def check_features(options: FeatureOptions, reading: ImageOptions, *, poses: boo
         raise InputError(f"{asked} is for flat images, not for spheres, 3-D shapes or vectors; leave it out.")
 
 
-def _for_flat_images(reading: ImageOptions) -> str:
+def _for_flat_images(reading: opt.ImageOptions) -> str:
     """An option that is set and makes sense for flat images only."""
     return next((f"--{name.replace('_', '-')}" for name in _FLAT_ONLY if getattr(reading, name, False)), "")
 
 
-def list_sets(words: Sequence[tuple[str, Split]], reading: ImageOptions, options: FeatureOptions) -> Listed:
+def list_sets(words: Sequence[tuple[str, Split]], reading: opt.ImageOptions, options: opt.FeatureOptions) -> Listed:
     """Contents of sets, and the positions of the images that are used."""
     import numpy as np
 
@@ -167,7 +164,9 @@ def list_sets(words: Sequence[tuple[str, Split]], reading: ImageOptions, options
     return listings, positions
 
 
-def read_listed(listed: Listed, reading: ImageOptions, options: FeatureOptions) -> tuple[list[Dataset], dict[str, Any]]:
+def read_listed(
+    listed: Listed, reading: opt.ImageOptions, options: opt.FeatureOptions
+) -> tuple[list[Dataset], dict[str, Any]]:
     """Sets at one size and in their frames, rotated and centred, and the evidence for the frames of a pair."""
     from bispectral_ot.datasets import center, rotate_randomly
     from bispectral_ot.datasets.frames import FrameChoice
@@ -178,7 +177,7 @@ def read_listed(listed: Listed, reading: ImageOptions, options: FeatureOptions) 
 
     files = vector_files(options.features)
     frames = FrameChoice("canvas" if files else reading.frame)
-    if isinstance(reading, PairOptions) and not files:
+    if isinstance(reading, opt.PairOptions) and not files:
         named = {name: getattr(options, name) for name in ("symmetry", "metric", "intensity")}
         frames = JudgedFrames(reading.frame, partial(choose_features, options.features, **named))
     datasets = read_together(*listed, size=reading.size, grey=reading.grey, frames=frames)

@@ -12,24 +12,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from bispectral_ot import options as opt
 from bispectral_ot import runtime
 from bispectral_ot.cli.command import NewRun
 from bispectral_ot.cli.console import print_facts, print_json, print_table, progress_bars, say, shown_warnings
 from bispectral_ot.cli.job import SET_HELP, Listed, Result, check_features, list_sets, read_listed, run_job
 from bispectral_ot.errors import DataWarning, warn
 from bispectral_ot.memory import format_bytes
-from bispectral_ot.options import (
-    DemoOptions,
-    ImageOptions,
-    MatchOptions,
-    MatchOutputOptions,
-    OutputOptions,
-    PairOptions,
-    PredictOptions,
-    ReportOptions,
-    RuntimeOptions,
-    UprightOptions,
-)
 
 if TYPE_CHECKING:
     from bispectral_ot.datasets import Dataset
@@ -55,10 +44,10 @@ def match(
     source: Annotated[str, typer.Argument(metavar="SOURCE", help=f"{SET_HELP}. Labels are optional.")],
     target: Annotated[str, typer.Argument(metavar="TARGET", help="Dataset to match it with, given likewise.")],
     out: NewRun,
-    options: MatchOptions,
-    reading: PairOptions,
-    machine: RuntimeOptions,
-    output: MatchOutputOptions,
+    options: opt.MatchOptions,
+    reading: opt.PairOptions,
+    machine: opt.RuntimeOptions,
+    output: opt.MatchOutputOptions,
 ) -> None:
     """Match the images of SOURCE with those of TARGET by content.
 
@@ -90,10 +79,10 @@ def upright(
     source: Annotated[str, typer.Argument(metavar="SOURCE", help="Images to rotate: a folder, a file or a name.")],
     target: Annotated[str, typer.Argument(metavar="TARGET", help="Upright images of the same kinds of things.")],
     out: NewRun,
-    options: UprightOptions,
-    reading: ImageOptions,
-    machine: RuntimeOptions,
-    output: ReportOptions,
+    options: opt.UprightOptions,
+    reading: opt.ImageOptions,
+    machine: opt.RuntimeOptions,
+    output: opt.ReportOptions,
 ) -> None:
     """Rotate the images of SOURCE to the pose of their matches in TARGET.
 
@@ -107,8 +96,8 @@ def upright(
     original files, rotated once at full resolution) and unsure/ (unchanged files whose pose is ambiguous or unknown);
     for a source that is not a folder, upright.npz.
     """
-    matching = MatchOptions(symmetry=options.symmetry, features=options.features)
-    writing, pair = MatchOutputOptions(**vars(output), poses=True), PairOptions(**vars(reading))
+    matching = opt.MatchOptions(symmetry=options.symmetry, features=options.features)
+    writing, pair = opt.MatchOutputOptions(**vars(output), poses=True), opt.PairOptions(**vars(reading))
     task = MatchTask(source, target, out, matching, pair, machine, writing, options)
     check_features(matching, reading, poses=True)
     run_job("upright", out, task.work, options, reading, machine, output, source=source, target=target)
@@ -121,8 +110,8 @@ def predict(
         typer.Argument(metavar="IMAGES", help="New images: a folder, a file or a name; vectors if RUN is of vectors."),
     ],
     out: NewRun,
-    options: PredictOptions,
-    output: OutputOptions,
+    options: opt.PredictOptions,
+    output: opt.OutputOptions,
 ) -> None:
     """Predict labels and matches of new images from an earlier match, without solving again.
 
@@ -165,8 +154,8 @@ def predict(
 
 
 def demo(
-    options: DemoOptions,
-    output: ReportOptions,
+    options: opt.DemoOptions,
+    output: opt.ReportOptions,
     out: Annotated[Path, typer.Option(metavar="RUN", help="Output folder.")] = Path("runs/demo"),
 ) -> None:
     """Match 2,500 rotated MNIST digits with 2,500 upright ones, by three kinds of features.
@@ -214,11 +203,11 @@ class MatchTask:
     source: str
     target: str
     out: Path
-    options: MatchOptions
-    reading: PairOptions
-    machine: RuntimeOptions
-    output: MatchOutputOptions
-    placing: UprightOptions | None = None
+    options: opt.MatchOptions
+    reading: opt.PairOptions
+    machine: opt.RuntimeOptions
+    output: opt.MatchOutputOptions
+    placing: opt.UprightOptions | None = None
 
     def listed(self) -> Listed:
         """Contents of both sets, and the positions of the images that are matched."""
@@ -281,7 +270,7 @@ class MatchTask:
         given = {name: getattr(self.options, name) for name in ("reg", "tol", "max_iter")}
         return SOLVERS[str(self.options.solver)](**{name: each for name, each in given.items() if each is not None})
 
-    def _place(self, folder: Path, source: Dataset, poses: Poses, placing: UprightOptions) -> Mapping[str, int]:
+    def _place(self, folder: Path, source: Dataset, poses: Poses, placing: opt.UprightOptions) -> Mapping[str, int]:
         """Write the sources in their poses, as files if they are files, else in one array; counts by file or folder."""
         import numpy as np
 

@@ -82,8 +82,11 @@ def build_page(content: JsonObject) -> str:
     library = read("echarts/echarts.min.js")
     colours = {"ink": INK, "muted": MUTED, "faint": FAINT, "right": RIGHT, "wrong": WRONG}
     palette = ":root{" + "".join(f"--{name}:{value};" for name, value in colours.items()) + "}\n"
+    # nothing is fetched, and no script runs but those of the page
+    digests = (base64.b64encode(hashlib.sha256(each.encode()).digest()).decode() for each in (library, script))
+    allowed = " ".join(f"'sha256-{digest}'" for digest in digests)
     parts = {
-        "policy": _policy(library, script),
+        "policy": f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data: blob:",
         "version": __version__,
         "title": html.escape(content["title"]),
         "style": palette + read("page.css"),
@@ -102,13 +105,6 @@ def embed_json(content: Any) -> str:
         text = text.replace(letter, escape)
     # lone surrogates (bytes of a file name that are no text) cannot be written in UTF-8
     return text.encode("utf-8", "backslashreplace").decode()
-
-
-def _policy(*scripts: str) -> str:
-    """Content security policy: nothing is fetched, and no script runs but those of the page."""
-    digests = (base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts)
-    allowed = " ".join(f"'sha256-{digest}'" for digest in digests)
-    return f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data: blob:"
 
 
 def _run_words(folder: Path) -> JsonObject:
