@@ -20,7 +20,6 @@ from bispectral_ot.literals import vector_files
 if TYPE_CHECKING:
     from bispectral_ot.comparing import Comparison
     from bispectral_ot.datasets import Dataset
-    from bispectral_ot.engines.cluster import Dask
 
 ALARM = 4
 
@@ -62,13 +61,12 @@ def compare(
     check_repeats(options.permutations, options.bootstrap, options.level)
     cells = Path(f"{out}.cells")
 
-    def work(folder: Path, engine: Dask | None) -> Result:
+    def work(folder: Path) -> Result:
         start = time.perf_counter()
         datasets = _read(sets, reading, options)
         seconds = {"load": time.perf_counter() - start}
-        with runtime.running(memory=machine.working_memory, engine=engine):
-            asked = replace(options, features="vectors") if vector_files(options.features) else options
-            found = compare_sets(*named_sets(datasets), asked, Store(cells))
+        asked = replace(options, features="vectors") if vector_files(options.features) else options
+        found = compare_sets(*named_sets(datasets), asked, Store(cells))
         if found.settings["reused"]:
             runtime.message(f"resumed: {found.settings['reused']:,} parts were computed by an earlier call")
         settings = found.settings | {name: value for name, value in reading.to_json().items() if name != "root"}

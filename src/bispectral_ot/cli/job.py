@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import typer
 
 from bispectral_ot import options as opt
+from bispectral_ot import runtime
 from bispectral_ot.cli import kept
 from bispectral_ot.cli.console import print_json, printing, progress_bars, shown_warnings
 from bispectral_ot.errors import DataWarning, InputError
@@ -23,10 +24,8 @@ from bispectral_ot.literals import Split, vector_files
 if TYPE_CHECKING:
     from bispectral_ot.datasets import Dataset
     from bispectral_ot.datasets.sources import LazyDataset, Positions
-    from bispectral_ot.engines.cluster import Dask
 
 Listed = tuple[list["LazyDataset"], list["Positions"]]
-Work = Callable[[Path, "Dask | None"], "Result"]
 SET_HELP = (
     "A name from `datasets list`, a folder of images or of 3-D shapes, or a file: arrays (.npz, .npy, IDX, HDF5, "
     "Zarr), a .csv of paths and labels, and others (docs/files.md)"
@@ -57,7 +56,7 @@ def noted() -> Iterator[None]:
 def run_job(
     verb: str,
     out: Path,
-    work: Work,
+    work: Callable[[Path], Result],
     *options: opt.Options,
     scratch: Path | None = None,
     **words: str | Path | list[str],
@@ -85,9 +84,10 @@ def run_job(
         new_run(out, verb=verb, inputs=inputs, overwrite=output.overwrite) as folder,
         connected(machine.scheduler) as engine,
         progress_bars(quiet=output.quiet) as messages,
+        runtime.running(memory=machine.working_memory, engine=engine),
     ):
         write_json(folder / "run.json", run_record(config, seconds=0.0))
-        result = work(folder, engine)
+        result = work(folder)
         content = {**result.content, "warnings": told}
         record = run_record(config, seconds=time.perf_counter() - start) | {"messages": messages}
         write_json(folder / "run.json", record | ({"cluster": engine.record()} if engine else {}))

@@ -22,7 +22,6 @@ from bispectral_ot.memory import format_bytes
 
 if TYPE_CHECKING:
     from bispectral_ot.datasets import Dataset
-    from bispectral_ot.engines.cluster import Dask
     from bispectral_ot.matching import ClassTable, Match
     from bispectral_ot.poses import Poses
     from bispectral_ot.transport import Solver
@@ -127,7 +126,7 @@ def predict(
     model = open_run(run)
     predictor = model.load_predictor(options.encoder)  # raises where there is none
 
-    def work(folder: Path, engine: Dask | None) -> Result:
+    def work(folder: Path) -> Result:
         source = model.read(images, predictor, split=options.split, root=options.root, seed=options.seed)
         found = predictor.match(source)
         written = {"matches": tables.match_table(found, k=options.n_matches), "labels": tables.label_table(found)}
@@ -172,7 +171,7 @@ def demo(
     from bispectral_ot.matching import match as match_sets
     from bispectral_ot.report.run_folder import write_match
 
-    def work(folder: Path, engine: Dask | None) -> Result:
+    def work(folder: Path) -> Result:
         source, target = split_halves(load("mnist-5k"), seed=options.seed, per_class=options.per_class)
         source = rotate_randomly(source, seed=options.seed)
         found: dict[str, Any] = {}
@@ -214,7 +213,7 @@ class MatchTask:
         words = [(self.source, self.reading.source_split), (self.target, self.reading.target_split)]
         return list_sets(words, self.reading, self.options)
 
-    def work(self, folder: Path, engine: Dask | None) -> Result:
+    def work(self, folder: Path) -> Result:
         """Read both sets, match them, and write the tables."""
         start = time.perf_counter()
         (source, target), evidence = read_listed(self.listed(), self.reading, self.options)
@@ -227,7 +226,7 @@ class MatchTask:
         from bispectral_ot.matching import class_table
         from bispectral_ot.report.run_folder import write_match
 
-        found = self.solve(source, target, engine)
+        found = self.solve(source, target)
         table = class_table(found)
         if table is not None:
             _warn_of_classes(table)
@@ -245,10 +244,11 @@ class MatchTask:
         content = write_match(folder, found, k=k, poses=poses, figures=figures, settings=settings, extra=extra)
         return Result(content, found.converged, lambda: print_match(content, self.out))
 
-    def solve(self, source: Dataset, target: Dataset, engine: Dask | None = None) -> Match:
+    def solve(self, source: Dataset, target: Dataset) -> Match:
         """Match the two sets; a solve on a cluster that is lost is resumed by the next call."""
         from bispectral_ot.matching import match
 
+        elsewhere = runtime.current().engine is not None
         names = ("symmetry", "metric", "intensity", "pca", "normalize", "marginals", "metric_learning")
         return match(
             source,
@@ -256,9 +256,7 @@ class MatchTask:
             features=None if source.kind == "vectors" else self.options.extractor,
             frame="canvas",  # frames were chosen when the sets were read
             solver=self.solver,
-            working_memory=self.machine.working_memory,
-            client=engine,
-            state=Path(f"{self.out}.solve.npz") if engine and self.options.solver == "sinkhorn" else None,
+            state=Path(f"{self.out}.solve.npz") if elsewhere and self.options.solver == "sinkhorn" else None,
             **{name: getattr(self.options, name) for name in names},
         )
 
@@ -289,7 +287,8 @@ class MatchTask:
 
     def print_plan(self) -> None:
         """Print images of both sets, their size, features, storage of the distances, memory and time; write nothing."""
-        with shown_warnings(), progress_bars(quiet=self.output.quiet):
+        memory = self.machine.working_memory
+        with shown_warnings(), progress_bars(quiet=self.output.quiet), runtime.running(memory=memory):
             plan = self.plan()
         if self.output.as_json:
             print_json(plan)
@@ -332,8 +331,7 @@ class MatchTask:
         feature_bytes = 4 * columns * sum(shape)
         solver_bytes = self.solver.extra_bytes(shape)
         needs = {"feature_bytes": feature_bytes, "solver_bytes": solver_bytes, "block_rows": 512}
-        with runtime.running(memory=self.machine.working_memory):
-            chosen = plan_storage(shape, **needs, may_map=True)  # type: ignore[arg-type]
+        chosen = plan_storage(shape, **needs, may_map=True)  # type: ignore[arg-type]
         work = storage_bytes(shape, feature_bytes=0 if chosen.mapped_features else feature_bytes)[chosen.storage]
         images = sum(side.images[0].nbytes * count for side, count in zip((source, target), shape, strict=True))
         return {
