@@ -115,26 +115,25 @@ def tile_sheet(rows: Sequence[Sequence[Tile | None]], *, size: int = _TILE) -> N
         for x, tile in enumerate(row):
             if tile is None:
                 continue
-            pixels = _fitted(tile.picture, size)
+            pixels = thumbnail(tile.picture, size, enlarge=True)
             height, width = pixels.shape[:2]
             top, left = y * line + 4 + (size - height) // 2, x * step + 4 + (size - width) // 2
             if tile.right is not None:
                 frame = tuple(bytes.fromhex((RIGHT if tile.right else WRONG)[1:]))
                 sheet[top - 4 : top + height + 4, left - 4 : left + width + 4] = frame
-            sheet[top : top + height, left : left + width] = pixels
+            sheet[top : top + height, left : left + width] = pixels.reshape(height, width, -1)
     return sheet
 
 
-def _fitted(picture: NDArray[np.float64], size: int) -> NDArray[np.uint8]:
-    """RGB pixels whose longer side is at most ``size``: a multiple of small pictures, a reduction of large ones."""
+def thumbnail(picture: NDArray[np.float64], longest: int, *, enlarge: bool = False) -> NDArray[np.uint8]:
+    """Pixels from 0 to 1 as bytes, the longer side at most ``longest``; small pictures enlarged by a whole factor."""
     from PIL import Image
 
-    image = Image.fromarray((np.clip(picture, 0, 1) * 255).round().astype(np.uint8)).convert("RGB")
+    image = Image.fromarray((np.clip(picture, 0, 1) * 255).round().astype(np.uint8))
     longer = max(image.size)
-    scale = size // longer if longer <= size else size / longer
+    scale = longest / longer if longer > longest else longest // longer if enlarge else 1
     shape = max(1, round(image.width * scale)), max(1, round(image.height * scale))
-    way = Image.Resampling.NEAREST if longer <= size else Image.Resampling.BOX
-    return np.asarray(image.resize(shape, way))
+    return np.asarray(image.resize(shape, Image.Resampling.BOX if scale < 1 else Image.Resampling.NEAREST))
 
 
 def draw_tiles(ax: Axes | None, rows: Sequence[Sequence[Tile | None]], *, title: str = "") -> Axes:

@@ -17,9 +17,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from bispectral_ot import runtime
 from bispectral_ot.checks import detached
 from bispectral_ot.engines import Block, Threads, row_blocks
-from bispectral_ot.errors import DataWarning, InputError, MemoryBudgetError, warn
+from bispectral_ot.errors import DataWarning, InputError, warn
 from bispectral_ot.literals import METRICS
-from bispectral_ot.memory import available_memory, format_bytes
+from bispectral_ot.memory import check_fits
 
 Rows = NDArray[np.float32]
 Columns = tuple[NDArray[np.void], Rows]  # index map and weights
@@ -126,12 +126,8 @@ class BatchTransformer(TransformerMixin, BaseEstimator, ABC):
         rows, _ = self._read(X, reset=False)
         shape = (len(rows), self.n_features_out_)
         if out is None:
-            needed, free = 4 * math.prod(shape), available_memory()
-            if needed > free:
-                raise MemoryBudgetError(
-                    f"the features need {format_bytes(needed)}, but {format_bytes(free)} are free; give `out`, "
-                    f"a memory-mapped float32 array of shape {shape} (numpy.lib.format.open_memmap), or fewer columns."
-                )
+            advice = f"give `out`, a memory-mapped array of shape {shape} (numpy.lib.format.open_memmap)"
+            check_fits(4 * math.prod(shape), "the feature matrix", f"{advice}, or fewer columns")
             out = np.empty(shape, dtype=np.float32)
         elif out.shape != shape or out.dtype != np.float32 or not (out.flags.c_contiguous and out.flags.writeable):
             raise InputError(

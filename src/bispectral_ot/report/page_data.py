@@ -18,6 +18,7 @@ from bispectral_ot.comparing import Comparison, Pair
 from bispectral_ot.costs import Metric
 from bispectral_ot.datasets import Dataset
 from bispectral_ot.datasets.dataset import Pictures
+from bispectral_ot.drawing import thumbnail
 from bispectral_ot.errors import InputError
 from bispectral_ot.files import read_json, to_json
 from bispectral_ot.matching import Match
@@ -82,14 +83,14 @@ def match_page(match: Match, facts: JsonObject, *, title: str = "", poses: Poses
     samples = [class_by_class(side.labels, len(side)) for side in (a, b)]
     on_map = [rows[:_MOST_ON_MAP] for rows in samples]
     rows = _unique(checked, strange[0], on_map[0], _by_cell(codes, given))
-    colours = _thumbnail(pictures[0][0], _SMALL)
+    colours = thumbnail(pictures[0][0], _SMALL)
     encoded = colours.nbytes * (0.4 if colours.ndim == 3 else 0.7) * (1 + _TARGETS_OF_A_SOURCE)
     rows = rows[: max(len(checked) + len(strange[0]), min(_MOST_SOURCES, int(_SHEET_BYTES / encoded)), 1)]
     indices, weights = match.top_matches(_TARGETS_OF_A_SOURCE)
     kept = weights[rows] > 0
     shown = _unique(samples[1][: len(columns)][:_MOST_SOURCES], strange[1], on_map[1], indices[rows][kept])
     slot, place = ({int(i): number for number, i in enumerate(each)} for each in (rows, shown))
-    small = [_thumbnail(side[i], _SMALL) for side, each in zip(pictures, (rows, shown), strict=True) for i in each]
+    small = [thumbnail(side[i], _SMALL) for side, each in zip(pictures, (rows, shown), strict=True) for i in each]
     fine = max(pictures[0][int(rows[0])].shape[:2]) > _SMALL
     crc = zlib.crc32(np.ascontiguousarray(a.images[samples[0][:99]]).data)
     return _plain(
@@ -124,7 +125,7 @@ def match_page(match: Match, facts: JsonObject, *, title: str = "", poses: Poses
             "map": _map(match, on_map, slot, place),
             "history": [_rounded(step) for step in match.coupling.history],
             "sheet": _sheet(small),
-            "large": _sheet([_thumbnail(pictures[0][int(i)], _LARGE) for i in checked])
+            "large": _sheet([thumbnail(pictures[0][int(i)], _LARGE) for i in checked])
             if fine and len(checked)
             else None,
         }
@@ -169,16 +170,6 @@ def _unique(*orders: Indices) -> Indices:
     everything = np.concatenate(orders)
     _, first = np.unique(everything, return_index=True)
     return everything[np.sort(first)]
-
-
-def _thumbnail(pixels: NDArray[np.float64], longest: int) -> NDArray[np.uint8]:
-    """Picture (height, width[, 3]) from 0 to 1 as bytes, its longer side at most ``longest``."""
-    image = Image.fromarray((pixels * 255).round().astype(np.uint8))
-    scale = longest / max(image.size)
-    if scale < 1:
-        width, height = (max(1, round(side * scale)) for side in image.size)
-        image = image.resize((width, height), Image.Resampling.BOX, reducing_gap=2.0)
-    return np.asarray(image)
 
 
 def _sheet(pictures: Sequence[NDArray[np.uint8]]) -> JsonObject:
@@ -234,7 +225,7 @@ Key = tuple[int, int]  # a set, and the position of an image in it
 def comparison_page(comparison: Comparison, datasets: Sequence[Dataset]) -> JsonObject:
     """Page data of a comparison; sets, classes and images are places in ``names``, ``classes`` and ``images``."""
     slots, samples = _sample_slots(datasets)
-    encoded = _thumbnail(Pictures(datasets[0])[0], _SMALL).nbytes * 0.7
+    encoded = thumbnail(Pictures(datasets[0])[0], _SMALL).nbytes * 0.7
     tops = _contributors(comparison, slots, room=int(_SHEET_BYTES / encoded))
     classes: list[tuple[Any, Any]] = [
         ([], None) if labels is None else np.unique(labels.astype(str), return_inverse=True)
@@ -278,7 +269,7 @@ def comparison_page(comparison: Comparison, datasets: Sequence[Dataset]) -> Json
                 "settings": comparison.settings,
                 "seconds": comparison.seconds,
             },
-            "sheet": _sheet([_thumbnail(pictures[place][index], _SMALL) for place, index in slots]),
+            "sheet": _sheet([thumbnail(pictures[place][index], _SMALL) for place, index in slots]),
         }
     )
 
