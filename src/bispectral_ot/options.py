@@ -56,16 +56,14 @@ class Option:
             if value not in self.choices and not (self.name == "features" and is_expression(value)):
                 raise InputError(f"unknown {self.name.replace('_', ' ')} {value!r}; {advise(value, self.choices)}")
         elif Any not in self.kinds:
-            if not any(_is_a(value, kind) for kind in self.kinds) or not self._within(value):
+            bounds = (each.rsplit(" ", 1) for each in self.bounds.split(" and ") if each)
+            within = (_BOUNDS[words](value, float(number)) for words, number in bounds)
+            if not any(_is_a(value, kind) for kind in self.kinds) or not all(within):
                 nouns = [*map(repr, self.choices), *(noun for kind, noun in _NOUNS.items() if kind in self.kinds)]
                 expected = " ".join(filter(None, (" or ".join(nouns), self.bounds)))
                 raise InputError(f"{self.name} must be {expected}, got {value!r}.")
             if self.parse is not None:
                 self.parse(value)
-
-    def _within(self, value: Any) -> bool:
-        bounds = (each.rsplit(" ", 1) for each in self.bounds.split(" and ") if each)
-        return all(_BOUNDS[words](value, float(number)) for words, number in bounds)
 
 
 def _is_a(value: Any, kind: Any) -> bool:
@@ -233,11 +231,6 @@ class ImageOptions(Options):
     center: bool = option(False, "Move the content of each image to its centre.", IMAGES)
     limit: int | None = option(None, "Use at most N random images of each set.", IMAGES, bounds=_COUNT)
     seed: int = option(0, "Random seed.", IMAGES, bounds=_NATURAL)
-
-    @property
-    def size(self) -> tuple[int, int] | None:
-        """Height and width that images are scaled to."""
-        return None if self.resize is None else parse_size(self.resize)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,6 +16,7 @@ import typer
 
 from bispectral_ot import options as opt
 from bispectral_ot import runtime
+from bispectral_ot.checks import parse_size
 from bispectral_ot.cli import kept
 from bispectral_ot.cli.console import print_json, printing, progress_bars, shown_warnings
 from bispectral_ot.errors import DataWarning, InputError
@@ -180,7 +181,8 @@ def read_listed(
     if isinstance(reading, opt.PairOptions) and not files:
         named = {name: getattr(options, name) for name in ("symmetry", "metric", "intensity")}
         frames = JudgedFrames(reading.frame, partial(choose_features, options.features, **named))
-    datasets = read_together(*listed, size=reading.size, grey=reading.grey, frames=frames)
+    size = None if reading.resize is None else parse_size(reading.resize)
+    datasets = read_together(*listed, size=size, grey=reading.grey, frames=frames)
     datasets = _with_vectors(datasets, listed, files) if files else datasets
     if getattr(reading, "rotate_source", False):
         warn_of_shared(*datasets)  # after the rotation they are not found
