@@ -16,7 +16,7 @@ from bispectral_ot.errors import InputError, MemoryBudgetError
 _OWN_CGROUPS, _CGROUPS = "/proc/self/cgroup", "/sys/fs/cgroup"
 _DECIMAL = {"TB": 10**12, "GB": 10**9, "MB": 10**6, "kB": 10**3, "B": 1}
 _UNITS = {name.lower(): size for name, size in _DECIMAL.items()} | {
-    **{"": 1, "kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40},
+    **{"": 1, "kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40}
 }
 
 

@@ -215,17 +215,15 @@ class MatchTask:
 
     def work(self, folder: Path) -> Result:
         """Read both sets, match them, and write the tables."""
+        from bispectral_ot.matching import class_table
+        from bispectral_ot.report.corrections import with_corrections
+        from bispectral_ot.report.run_folder import write_match
+
         start = time.perf_counter()
         (source, target), evidence = read_listed(self.listed(), self.reading, self.options)
         if self.reading.corrections is not None:
-            from bispectral_ot.report.corrections import with_corrections
-
             source, target = with_corrections(source, target, self.reading.corrections)
         extra: dict[str, Any] = {"seconds": {"load": time.perf_counter() - start}}
-        runtime.progress("prepare", 0, 1)  # libraries are loaded
-        from bispectral_ot.matching import class_table
-        from bispectral_ot.report.run_folder import write_match
-
         found = self.solve(source, target)
         table = class_table(found)
         if table is not None:

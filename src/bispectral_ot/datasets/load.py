@@ -116,11 +116,7 @@ def drawn(positions: Positions, limit: int, *, seed: int, stream: int = 0) -> Po
 
 
 def as_datasets(
-    sets: Sequence[Any],
-    names: Sequence[str],
-    *,
-    kind: Kind | None = None,
-    frames: FrameChoice | None = None,
+    sets: Sequence[Any], names: Sequence[str], *, kind: Kind | None = None, frames: FrameChoice | None = None
 ) -> list[Dataset]:
     """Datasets as they are, arrays as ones with these names; names and paths are loaded, all at one size."""
     paths = {os.fspath(data) for data in sets if isinstance(data, (str, os.PathLike))}

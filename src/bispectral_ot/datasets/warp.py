@@ -92,11 +92,7 @@ def resize_images(images: NDArray[Any], size: Size) -> NDArray[Any]:
 
 
 def resample(
-    images: NDArray[Any],
-    size: Size,
-    scale: float,
-    centre: tuple[float, float],
-    background: NDArray[Any] | None = None,
+    images: NDArray[Any], size: Size, scale: float, centre: tuple[float, float], background: NDArray[Any] | None = None
 ) -> NDArray[Any]:
     """Images on a canvas of ``size`` with ``scale`` pixels to one of the canvas, ``centre`` in its middle.
 

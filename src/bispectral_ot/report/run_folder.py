@@ -105,11 +105,7 @@ def _figures(folder: Path, drawn: Mapping[str, Draw]) -> dict[str, Callable[[], 
 
 
 def write_comparison(
-    folder: Path,
-    comparison: Comparison,
-    datasets: Sequence[Dataset],
-    *,
-    figures: bool = True,
+    folder: Path, comparison: Comparison, datasets: Sequence[Dataset], *, figures: bool = True
 ) -> tables.JsonObject:
     """Write a comparison to ``folder``, as :func:`write_match` does, and return the content of ``results.json``."""
     content = {
