@@ -99,18 +99,18 @@ def _cpu_measured(stage: str, used: dict[str, float]) -> Iterator[None]:
 
 def kernel_rates(source: Any, target: Any) -> dict[str, float]:
     """Multiply-adds and exponentials a second on all cores: those of one core, by its own clock, times the cores."""
-    from bispectral_ot.costs import pass_kernels
+    from bispectral_ot.costs import cost_kernels
 
     rows = np.array(source[:256])
     distance = FeatureDistance(rows, target, "sqeuclidean")
     encoded = EncodedRows.plain(distance.rows(0, len(rows)))
     g, weights = np.zeros(len(target), dtype=np.float32), np.ones(len(rows))
     unit = 100 / float(encoded.codes.max())
-    f, _ = pass_kernels.sweep(encoded, np.zeros(len(rows)), weights, unit, g, 1.0)
+    f, _ = cost_kernels.sweep(encoded, np.zeros(len(rows)), weights, unit, g, 1.0)
     out = np.empty((len(rows), len(target)), dtype=np.float32)
     with one_blas_thread():
         products = _least(lambda: np.matmul(rows, target.T, out=out))
-    exponentials = _least(lambda: pass_kernels.sweep(encoded, f, weights, unit, g, 1.0))
+    exponentials = _least(lambda: cost_kernels.sweep(encoded, f, weights, unit, g, 1.0))
     cores = core_count()
     return {"products": cores * out.size * rows.shape[1] / products, "exponentials": cores * out.size / exponentials}
 

@@ -7,7 +7,7 @@ from numba import njit
 import pass_oracles as literal
 from bispectral_ot import runtime
 from bispectral_ot.costs import Cost
-from bispectral_ot.costs.pass_kernels import exp2
+from bispectral_ot.costs.cost_kernels import exp2
 
 
 @pytest.fixture(scope="module", params=literal.COSTS, ids=str)

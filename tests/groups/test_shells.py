@@ -7,7 +7,7 @@ from bispectral_ot.datasets.clouds import pack_clouds
 from bispectral_ot.errors import InputError
 from bispectral_ot.groups.harmonics import real_harmonics
 from bispectral_ot.groups.shells import ShellBispectrum
-from bispectral_ot.groups.so3 import invariant_tensor
+from bispectral_ot.groups.sphere import invariant_tensor
 from studies.synthetic_shapes import CLASSES
 
 

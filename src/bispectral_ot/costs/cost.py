@@ -65,9 +65,9 @@ class EncodedRows(NamedTuple):
     @classmethod
     def quantized(cls, rows: Rows) -> EncodedRows:
         """Rows in 16 bits: each is cut into 65,535 steps between its smallest and its largest entry."""
-        from bispectral_ot.costs import distance_kernels
+        from bispectral_ot.costs import cost_kernels
 
-        return cls(*distance_kernels.quantize_rows(rows))
+        return cls(*cost_kernels.quantize_rows(rows))
 
     @classmethod
     def shifted(cls, rows: Vector) -> EncodedRows:
@@ -301,9 +301,9 @@ def _decoded(block: Block, start: int, stop: int, dtype: DTypeLike) -> NDArray[A
 
 def _pass(block: Block, f: Vector, other: Vector, kernel: str, *shared: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     """One pass of a kernel over the rows of a block: results of the rows, and sums over them."""
-    from bispectral_ot.costs import pass_kernels  # numba takes half a second to load, and only work needs it
+    from bispectral_ot.costs import cost_kernels  # numba takes half a second to load, and only work needs it
 
     kept = block.content.rows
     rows = EncodedRows.plain(kept.rows(block.start, block.stop)) if isinstance(kept, Distance) else kept
-    found = getattr(pass_kernels, kernel)(rows, f, other, *shared)
+    found = getattr(cost_kernels, kernel)(rows, f, other, *shared)
     return found[: _ROW_RESULTS[kernel]], found[_ROW_RESULTS[kernel] :]

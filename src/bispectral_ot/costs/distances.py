@@ -104,16 +104,16 @@ class FeatureDistance(Distance):
     def _tile(self, source: Rows, target: Rows, rows: slice, columns: slice, out: Rows) -> None:
         """Distances between some ``rows`` of the source and ``columns``, which are rows of the target."""
         # numba takes half a second to load, and only work needs it
-        from bispectral_ot.costs import distance_kernels
+        from bispectral_ot.costs import cost_kernels
 
         if self.metric == "l1":
-            distance_kernels.l1_block(source, target, self.weights, out)
+            cost_kernels.l1_block(source, target, self.weights, out)
             return
         a_norms, b_norms = self._norms[0][rows], self._norms[1][columns]
         with np.errstate(over="ignore", invalid="ignore"):  # products that overflow are summed again, others refused
             products = self._products(source, target)
             kind = self.metric == "cosine", self.metric == "l2"
-            if distance_kernels.finish(products, a_norms, b_norms, _CANCELLATION, *kind):
+            if cost_kernels.finish(products, a_norms, b_norms, _CANCELLATION, *kind):
                 self._sum_again(products, source, target, a_norms, b_norms)
         out[:] = products
 

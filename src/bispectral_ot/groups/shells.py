@@ -14,7 +14,7 @@ from bispectral_ot.datasets.clouds import cloud_points, sample_surface, volume_p
 from bispectral_ot.engines import Block, Threads, row_blocks
 from bispectral_ot.errors import InputError
 from bispectral_ot.groups.harmonics import real_harmonics
-from bispectral_ot.groups.so3 import TripleInvariants, sphere_triples
+from bispectral_ot.groups.sphere import TripleInvariants, sphere_triples
 from bispectral_ot.transformer import SCRATCH_BYTES, BatchTransformer, columns_table
 
 _OUTERMOST = 2.0  # radius of the outer edge of the last shell, relative to the root mean square radius

@@ -1,18 +1,162 @@
-"""Rotation-invariant features of signals on the sphere."""
+"""Third-order SO(3) invariants of signals on the sphere, from real harmonic coefficients.
+
+For real coefficients ``a[s, l, :]`` of signals s = 0, 1, ... (shells, channels) the invariants are
+``b = sum_ijk W[i, j, k] a[s1, l1, i] a[s2, l2, j] a[s3, l3, k]``, one for each triple of pairs (l, s) whose degrees
+fulfil the triangle inequality. Permuting the three pairs multiplies b by ``(-1)^(l1 + l2 + l3)`` or leaves it: one
+order is kept, and for an odd sum of degrees only triples of different pairs, as the others vanish.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from fractions import Fraction
+from functools import lru_cache
+from itertools import combinations_with_replacement
+from math import comb, sqrt
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from bispectral_ot.checks import check_integer
+from bispectral_ot.compiled import njit
 from bispectral_ot.errors import InputError
 from bispectral_ot.groups.harmonics import analysis_matrix, equiangular_grid
-from bispectral_ot.groups.so3 import TripleInvariants, sphere_triples
 from bispectral_ot.transformer import BatchTransformer, columns_table, take_out_sizes, write_scaled
+
+Floats = NDArray[np.float64]
+Index = NDArray[np.int64]
+
+
+def triangle(l1: int, l2: int, l3: int) -> bool:
+    """Whether degree l3 occurs in the product of degrees l1 and l2."""
+    return abs(l1 - l2) <= l3 <= l1 + l2
+
+
+@lru_cache(maxsize=4096)
+def wigner_3j(l1: int, l2: int, l3: int) -> Floats:
+    """Wigner 3j symbols of three degrees, shape (2 l1 + 1, 2 l2 + 1, 2 l3 + 1), orders m from -l to l.
+
+    The alternating sum is taken over integers, so nothing cancels: each symbol has the accuracy of one square root.
+    """
+    symbols = np.zeros((2 * l1 + 1, 2 * l2 + 1, 2 * l3 + 1))
+    if not triangle(l1, l2, l3):
+        return symbols
+    a, b, c = l1 + l2 - l3, l1 - l2 + l3, -l1 + l2 + l3
+    common = Fraction(comb(2 * l1, a) * comb(2 * l2, a), comb(l1 + l2 + l3 + 1, a) * (2 * l3 + 1))
+    for m1 in range(-l1, l1 + 1):
+        for m2 in range(max(-l2, -l3 - m1), min(l2, l3 - m1) + 1):
+            m3 = -m1 - m2
+            first, last = max(0, l1 - m1 - b, l2 + m2 - c), min(a, l1 - m1, l2 + m2)
+            total = sum(
+                (-1) ** k * comb(a, k) * comb(b, l1 - m1 - k) * comb(c, l2 + m2 - k) for k in range(first, last + 1)
+            )
+            square = common * total**2 / (comb(2 * l1, l1 - m1) * comb(2 * l2, l2 - m2) * comb(2 * l3, l3 + m3))
+            sign = (1 if total > 0 else -1) * (-1) ** (l1 - l2 - m3)
+            symbols[m1 + l1, m2 + l2, m3 + l3] = sign * sqrt(square)
+    symbols.flags.writeable = False
+    return symbols
+
+
+@lru_cache(maxsize=4096)
+def invariant_tensor(l1: int, l2: int, l3: int) -> Floats:
+    """Rotation-invariant tensor of three real harmonic vectors, of unit norm, shape (2 l1 + 1, 2 l2 + 1, 2 l3 + 1).
+
+    ``sum W[i, j, k] a_i b_j c_k`` is invariant to a rotation of the real harmonic coefficients a, b, c of degrees l1,
+    l2, l3. Exchanging two of the degrees multiplies W by ``(-1)^(l1 + l2 + l3)``.
+    """
+    bases = map(_to_complex, (l1, l2, l3))
+    product = np.einsum("ijk,ai,bj,ck->abc", wigner_3j(l1, l2, l3), *bases, optimize=True)
+    # real for an even sum of degrees, imaginary for an odd one
+    tensor: Floats = np.ascontiguousarray(product.real if (l1 + l2 + l3) % 2 == 0 else product.imag)
+    tensor.flags.writeable = False
+    return tensor
+
+
+def _to_complex(degree: int) -> NDArray[np.complex128]:
+    """Rows: real harmonics of one degree, m from -l to l, in terms of the complex ones."""
+    matrix = np.zeros((2 * degree + 1, 2 * degree + 1), dtype=np.complex128)
+    matrix[degree, degree] = 1
+    for m in range(1, degree + 1):
+        sign = (-1) ** m
+        matrix[degree + m, [degree - m, degree + m]] = np.array([1, sign]) / sqrt(2)
+        matrix[degree - m, [degree - m, degree + m]] = np.array([1j, -1j * sign]) / sqrt(2)
+    return matrix
+
+
+class Triples(NamedTuple):
+    """Degrees (n, 3), sorted as ``l1 <= l2 <= l3``, and signals (n, 3) of the invariants."""
+
+    degrees: Index
+    signals: Index
+
+    def multiplicities(self) -> Index:
+        """Number of orders of the three pairs (l, s): 1, 3 or 6."""
+        pairs = np.stack([self.degrees, self.signals], axis=2)
+        equal = (pairs[:, 1:] == pairs[:, :-1]).all(axis=2).sum(axis=1)
+        orders: Index = np.array([6, 3, 1])[equal]
+        return orders
+
+    def columns(self) -> dict[str, Index]:
+        """Fields of an index map."""
+        return dict(zip(("l1", "l2", "l3", "s1", "s2", "s3"), (*self.degrees.T, *self.signals.T), strict=True))
+
+
+def sphere_triples(lmax: int, n_signals: int) -> Triples:
+    """All triples up to degree lmax."""
+    pairs = [(degree, s) for degree in range(lmax + 1) for s in range(n_signals)]
+    kept = []
+    for triple in combinations_with_replacement(pairs, 3):
+        degrees = [degree for degree, _ in triple]
+        if triangle(*degrees) and (sum(degrees) % 2 == 0 or len(set(triple)) == 3):
+            kept.append(triple)
+    table = np.array(kept, dtype=np.int64)
+    return Triples(table[:, :, 0], table[:, :, 1])
+
+
+class TripleInvariants:
+    """Values of a set of triples for a batch of coefficients.
+
+    Each invariant is scaled by the root mean square of ``sqrt(2 l + 1)`` over its three degrees, so that with
+    multiplicities as weights the squares sum up to the squared norm of the bispectrum
+    ``(a_l1 (x) a_l2) C [(+) a_l3^H] C^H`` of all pairs of degrees.
+
+    The nonzero terms of the sums are ``owner`` (n_terms,), the triple of each; ``entries`` (n_terms, 3), the positions
+    of its factors in the flat row of coefficients; and ``values``.
+    """
+
+    def __init__(self, triples: Triples, lmax: int) -> None:
+        self.n_triples = len(triples.degrees)
+        terms = [_terms(*degrees) for degrees in triples.degrees.tolist()]
+        self.owner = np.repeat(np.arange(self.n_triples), [len(values) for _, values in terms])
+        starts = triples.signals * (lmax + 1) ** 2 + triples.degrees**2
+        self.entries = starts[self.owner] + np.concatenate([places for places, _ in terms])
+        self.values = np.concatenate([values for _, values in terms])
+
+    def evaluate(self, coefficients: Floats) -> Floats:
+        """Invariants (n, n_triples) of real harmonic coefficients (n, n_signals, (lmax + 1) ** 2)."""
+        columns = np.ascontiguousarray(coefficients.reshape(len(coefficients), -1).T)
+        out = np.zeros((self.n_triples, len(coefficients)))
+        _add_products(columns, self.owner, self.entries, self.values, out)
+        return out.T
+
+
+@lru_cache(maxsize=4096)
+def _terms(l1: int, l2: int, l3: int) -> tuple[Index, Floats]:
+    """Places (n, 3) and scaled values of the nonzero entries of an invariant tensor."""
+    tensor = invariant_tensor(l1, l2, l3)
+    places = np.argwhere(np.abs(tensor) > 1e-14)
+    return places, sqrt((2 * (l1 + l2 + l3) + 3) / 3) * tensor[tuple(places.T)]
+
+
+@njit(nogil=True, cache=True, fastmath={"contract", "reassoc", "nsz"})
+def _add_products(columns: Floats, owner: Index, entries: Index, values: Floats, out: Floats) -> None:
+    """``out[owner[e]] += values[e] x y z`` with rows x, y, z of ``columns``; the batch runs along the last axis."""
+    for e in range(len(owner)):
+        row, value = out[owner[e]], values[e]
+        first, second, third = columns[entries[e, 0]], columns[entries[e, 1]], columns[entries[e, 2]]
+        for n in range(len(row)):
+            row[n] += value * first[n] * second[n] * third[n]
 
 
 class SphereBispectrum(BatchTransformer):

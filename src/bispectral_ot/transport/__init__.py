@@ -2,8 +2,7 @@
 
 from bispectral_ot.transport.batched_sinkhorn import BatchedSinkhorn
 from bispectral_ot.transport.coupling import Coupling, EntropicCoupling, SparseCoupling
-from bispectral_ot.transport.exact import ExactTransport
-from bispectral_ot.transport.sinkhorn import Sinkhorn
+from bispectral_ot.transport.solvers import ExactTransport, Sinkhorn
 
 Solver = Sinkhorn | ExactTransport
 # Names of the solvers on the command line and for ``match``.

@@ -12,7 +12,7 @@ from bispectral_ot.engines import Block, Threads, row_blocks
 from bispectral_ot.errors import NotConvergedWarning, warn
 from bispectral_ot.transport.iteration import Iteration
 from bispectral_ot.transport.marginals import LOG2_E, Constraints, Marginal, finite
-from bispectral_ot.transport.sinkhorn import Sinkhorn
+from bispectral_ot.transport.solvers import Sinkhorn
 
 Matrix = NDArray[np.float64]
 
