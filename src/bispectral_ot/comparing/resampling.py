@@ -1,5 +1,4 @@
 """Resampling of images by the usual interpolations, and the features by which resampled images are compared."""
-# mypy: allow-untyped-decorators
 
 from __future__ import annotations
 
@@ -232,11 +231,7 @@ def sample(
     limits: tuple[float, float],
     out: NDArray[np.float32],
 ) -> None:
-    """Fill ``out`` with ``planes`` (n, rows, columns, channels) at ``maps @ (row, column, 1)``; border pixels repeat.
-
-    ``table`` (steps + 1, taps) has the weights of the neighbours at -2, -1, ... pixels by the fraction of a pixel;
-    values are clipped to ``limits``.
-    """
+    """Fill ``out`` with planes (n, rows, columns, channels) at ``maps @ (row, column, 1)``; border pixels repeat."""
     n, height, width, channels = planes.shape
     steps, taps = table.shape[0] - 1, table.shape[1]
     for i in range(n):

@@ -295,8 +295,7 @@ def _decoded(block: Block, start: int, stop: int, dtype: DTypeLike) -> NDArray[A
     if isinstance(kept, Distance):
         return kept.rows(first, last).astype(dtype)
     codes, offsets, steps = (values[first - block.start : last - block.start] for values in kept)
-    decoded: NDArray[Any] = (codes * steps[:, None] + offsets[:, None]).astype(dtype)
-    return decoded
+    return (codes * steps[:, None] + offsets[:, None]).astype(dtype)
 
 
 def _pass(block: Block, f: Vector, other: Vector, kernel: str, *shared: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:

@@ -119,13 +119,11 @@ class FeatureDistance(Distance):
 
     def _products(self, source: Rows, target: Rows) -> Rows:
         """Inner products (n, m) of some rows."""
-        products: Rows = np.matmul(source * self.weights if self._weighted else source, target.T)
-        return products
+        return np.matmul(source * self.weights if self._weighted else source, target.T)
 
     def _squared(self, x: Vector, y: Vector) -> Vector:
         """Squared distances (k,) of pairs of rows, term by term in float64."""
-        squared: Vector = np.square(x - y) @ self.weights.astype(np.float64)
-        return squared
+        return np.square(x - y) @ self.weights.astype(np.float64)
 
     def _sum_again(self, distances: Rows, source: Rows, target: Rows, a_norms: Vector, b_norms: Vector) -> None:
         """Replace NaN by distances that are summed term by term: equal rows get exactly 0, nothing becomes negative.
@@ -215,8 +213,7 @@ class AlignedDistance(FeatureDistance):
         products = self._cosines @ real.reshape(shape[0], -1)
         odd = self._sines @ imaginary.reshape(shape[0], -1)
         products += np.abs(odd, out=odd)
-        best: Rows = products.max(axis=0).reshape(shape[1:])
-        return best
+        return products.max(axis=0).reshape(shape[1:])
 
     def _squared(self, x: Vector, y: Vector) -> Vector:
         """Squared distances (k,) of pairs of rows at the rotation of the largest product, in float64."""
@@ -229,8 +226,7 @@ class AlignedDistance(FeatureDistance):
             phases = self.phases[:, turn][self._frequencies].T
             turned = rows * phases.real + rows[:, self._partners] * phases.imag * self._signs
             found.append(np.square(x - turned).sum(axis=1))
-        best: Vector = np.minimum.reduce(found)
-        return best
+        return np.minimum.reduce(found)
 
 
 def _frequency_starts(index_map: NDArray[np.void], n_columns: int) -> list[int]:
@@ -240,8 +236,7 @@ def _frequency_starts(index_map: NDArray[np.void], n_columns: int) -> list[int]:
     order, frequency = np.argsort(index_map[["frequency", "part"]], kind="stable"), index_map["frequency"]
     if (np.diff(order) < 0).any() or (np.bincount(frequency) != 2 * np.bincount(frequency, index_map["part"])).any():
         raise InputError("columns must be ordered by frequency and then part, with as many imaginary as real ones.")
-    starts: list[int] = np.searchsorted(frequency, np.arange(frequency.max() + 2)).tolist()
-    return starts
+    return np.searchsorted(frequency, np.arange(frequency.max() + 2)).tolist()
 
 
 def as_real(x: Any, name: str, dtype: Any) -> NDArray[Any]:

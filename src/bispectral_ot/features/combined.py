@@ -135,8 +135,7 @@ class CombinedBispectrum(_SideBySide):
         local = LocalBispectrum(symmetry=turns, intensity=self.intensity).fit(images)
         coupled = GlobalBispectrum(symmetry=turns).fit(images)
         self.parts_ = [local, coupled]
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DataWarning)  # transform will warn
+        with warnings.catch_warnings(action="ignore", category=DataWarning):  # transform will warn
             seen = [_weighted(part, images) for part in self.parts_]
             # in one order, whatever order the images came in: motions below are drawn image by image
             order = np.argsort(seen[1] @ np.linspace(-1, 1, seen[1].shape[1]), kind="stable")
@@ -246,8 +245,7 @@ class Join(_SideBySide):
         self.scale_ = float(images.mean(dtype=np.float64)), float(images.std(dtype=np.float64)) or 1.0
         self.parts_ = [clone(part, safe=False).fit(self._input(part, images)) for part in self._members()]
         some = images[evenly_spaced(len(images), _JOIN_SAMPLE)]
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DataWarning)  # transform will warn
+        with warnings.catch_warnings(action="ignore", category=DataWarning):  # transform will warn
             features = [part.transform(self._input(part, some)) for part in self.parts_]
             scales = [np.sqrt(part.feature_weights_) for part in self.parts_]
             self.projections_ = [
@@ -283,8 +281,7 @@ class Join(_SideBySide):
         ratios = odds.T / np.maximum(odds, 1e-9)
         ratios[information < information[:, None] / 2] = 1
         shares = information / max(float(information.max()), 1e-9)
-        learned: NDArray[np.float64] = shares**2 * np.minimum(_MARGIN * ratios.min(axis=1), 1) ** _STEEPNESS
-        return learned
+        return shares**2 * np.minimum(_MARGIN * ratios.min(axis=1), 1) ** _STEEPNESS
 
     def set_state(self, shape: Any, learned: dict[str, Any]) -> Self:
         """Take up the state."""

@@ -62,11 +62,9 @@ class LinearMap:
     def __call__(self, rows: NDArray[Any]) -> NDArray[Any]:
         """Map rows (n, columns); the type stays."""
         if 2 * self.basis.shape[1] > self.basis.shape[0]:  # one product is fewer operations than two
-            dense: NDArray[Any] = rows @ self._matrix.astype(rows.dtype, copy=False)
-            return dense
+            return rows @ self._matrix.astype(rows.dtype, copy=False)
         along = (rows @ self.basis) * (self.gains - self.rest).astype(rows.dtype)
-        mapped: NDArray[Any] = rows * rows.dtype.type(self.rest) + along @ self.basis.T.astype(rows.dtype)
-        return mapped
+        return rows * rows.dtype.type(self.rest) + along @ self.basis.T.astype(rows.dtype)
 
 
 @dataclass(frozen=True)
@@ -256,8 +254,7 @@ class FittedFeatures:
 
         if self.spec.transformer.aligns:
             raise InputError("principal components cannot be turned to fit; leave pca out, or take global-bispectrum.")
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DataWarning)  # the features of all images will warn
+        with warnings.catch_warnings(action="ignore", category=DataWarning):  # the features of all images will warn
             rows = self.feature_map.weighted(self.feature_map(stacked(sample)))
         # a random projection starts the search for components: rows in one order make it the same for (A, B) and (B, A)
         rows = rows[np.lexsort(rows[:, : min(8, rows.shape[1])].T)]
@@ -296,8 +293,7 @@ class FittedFeatures:
         if deviations[low] == 0 or deviations[high] <= _SCALE_RATIO * deviations[low]:
             return
         few = np.asarray(datasets[high].images[:: -(-len(datasets[high]) // 8)])
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"):
             seen, on_one_scale = self.feature_map(few), self.feature_map(few * (deviations[low] / deviations[high]))
         if np.linalg.norm(seen - on_one_scale) > 0.01 * np.linalg.norm(seen):
             warn(

@@ -56,8 +56,7 @@ class JudgedFrames(FrameChoice):
         return not self.is_automatic or str(self._quiet_spec().symmetry).startswith("rotation")
 
     def _quiet_spec(self) -> FeatureSpec:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DataWarning)  # the match itself will warn
+        with warnings.catch_warnings(action="ignore", category=DataWarning):  # the match itself will warn
             return self.spec()
 
     def automatic(self, samples: Sequence[Images], names: Sequence[str], labels: Any) -> Placements:
@@ -89,11 +88,10 @@ def judge(samples: Sequence[Images], placements: Placements, spec: FeatureSpec, 
         Dataset(np.concatenate([placement(image[None], (side, side)) for image in images]))
         for images, placement in zip(samples, placements, strict=True)
     ]
-    with warnings.catch_warnings(), runtime.running(progress=lambda *_: None):
-        warnings.simplefilter("ignore")  # the match itself will warn
-        with FittedFeatures(sets, spec) as space:
-            rows = np.concatenate([np.asarray(part) for part in space.features])
-            distances = space.feature_map.distances_within(rows, spec.metric)
+    quiet = warnings.catch_warnings(action="ignore")  # the match itself will warn
+    with quiet, runtime.running(progress=lambda *_: None), FittedFeatures(sets, spec) as space:
+        rows = np.concatenate([np.asarray(part) for part in space.features])
+        distances = space.feature_map.distances_within(rows, spec.metric)
     return evidence(np.sqrt(distances) if spec.metric == "sqeuclidean" else distances, len(sets[0]), labels)
 
 

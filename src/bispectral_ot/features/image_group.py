@@ -301,8 +301,7 @@ def _moved_cosines(
     norms = np.sqrt((1.0 + (u > 0)) * (1.0 + (v > 0)) / (height * width))
 
     def cosines(y: NDArray[Any], x: NDArray[Any]) -> NDArray[np.float64]:
-        values: NDArray[np.float64] = norms * np.cos(np.pi * u / height * y) * np.cos(np.pi * v / width * x)
-        return values
+        return norms * np.cos(np.pi * u / height * y) * np.cos(np.pi * v / width * x)
 
     y, x = np.indices(size).reshape(2, -1) + 0.5
     if not group.is_linear:

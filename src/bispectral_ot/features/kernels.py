@@ -198,8 +198,7 @@ def _add_differences(
 def derive(real: Plane, imag: Plane, sign: int, out_real: Plane, out_imag: Plane) -> None:
     """``(d/dx + i sign d/dy)`` of one complex plane, (height + 2 margin, width + 2 margin).
 
-    Central differences, averaged across with (1, 4, 1) / 6: their error does not depend on the
-    direction up to fourth order.
+    Central differences, averaged across with (1, 4, 1) / 6: their error is the same in all directions up to order 4.
     """
     height, width = real.shape
     first, count = MARGIN * width + MARGIN, (height - 2 * MARGIN) * width - 2 * MARGIN

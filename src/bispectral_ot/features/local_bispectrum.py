@@ -108,8 +108,7 @@ class LocalBispectrum(BatchTransformer):
         self.bins_ = np.quantile(inside, np.arange(1, _N_BINS) / _N_BINS, axis=(0, 2)).T.astype(np.float32)
         low, high = np.quantile(inside, [0.01, 0.99], axis=(0, 2))
         self.slopes_ = (_N_BINS / np.maximum(high - low, _ROUNDING)).astype(np.float32)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DataWarning)  # transform will warn
+        with warnings.catch_warnings(action="ignore", category=DataWarning):  # transform will warn
             features = self.transform(rows)
         self.means_ = features.mean(axis=0, dtype=np.float64).astype(np.float32)
         deviations = features.std(axis=0, dtype=np.float64)
@@ -240,8 +239,7 @@ def contrasts(n: int) -> Rows:
     rows = np.tril(np.ones((n, n)), 0)[np.r_[n - 1, : n - 1]]
     for k in range(1, n):
         rows[k, k] = -k
-    matrix: Rows = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
-    return matrix
+    return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
 
 
 @dataclass(frozen=True)

@@ -102,7 +102,6 @@ class PolarFields:
 
     Large images are averaged over square cells of whole pixels first. Everything outside the image is background: in
     each channel the median of the largest circle inside the image, which is subtracted first.
-
     """
 
     cells: tuple[NDArray[np.float64], NDArray[np.float64]] | None  # edges of the cells (n, 2); None for single pixels
@@ -308,10 +307,7 @@ def cell_edges(size: int, cell: int) -> NDArray[np.float64]:
 def area_means(
     rows: NDArray[Any], down: NDArray[np.float64], across: NDArray[np.float64], channels: int
 ) -> NDArray[np.float64]:
-    """Means of images (n, height * width * channels), channels last, over cells: (n, channels, n_down, n_across).
-
-    ``down`` (n_down, 2) and ``across`` (n_across, 2) are the edges of the cells in pixels.
-    """
+    """Means of images (n, height * width * channels) over cells with edges (n, 2): (n, channels, n_down, n_across)."""
     if rows.dtype.name not in _COMPILED:
         rows = rows.astype(np.float64)
     out = np.zeros((len(rows), channels, len(down), len(across)))

@@ -244,11 +244,7 @@ def choose_features(
 
 
 def _named(name: str, symmetry: str | None, intensity: str | None) -> BatchTransformer:
-    """Features for a name, with the symmetry and intensity that are asked for where they have a choice.
-
-    Encoders, ``module:name`` or ``model.onnx``, are pooled over quarter turns (and mirrors) where the symmetry has
-    them.
-    """
+    """Features for a name, with symmetry and intensity where they have a choice; encoders pooled over quarter turns."""
     if is_feature_expression(name):
         turns = (symmetry or "rotation").split("-")
         if turns[0] not in ("rotation", "similarity"):

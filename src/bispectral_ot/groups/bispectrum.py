@@ -340,5 +340,4 @@ class CyclicBispectrum(GroupBispectrum):
         last = spectra.shape[1] - 1
         phase = -np.angle(spectra[:, last] * spectra[:, (n - last) % n]) / n
         spectra *= np.exp(1j * phase[:, None] * np.arange(last + 1))
-        signals: NDArray[np.float64] = scipy.fft.irfft(spectra[:, : n // 2 + 1], n=n)
-        return signals
+        return scipy.fft.irfft(spectra[:, : n // 2 + 1], n=n)

@@ -203,16 +203,14 @@ class FiniteGroup:
     @cached_property
     def conjugate_irrep(self) -> IntArray:
         """Index of the irrep with the conjugate character, for each irrep."""
-        partner: IntArray = np.argmax((self.characters @ self.characters.T).real, axis=1)
-        return partner
+        return np.argmax((self.characters @ self.characters.T).real, axis=1)
 
     def multiplicities(self, r: int, s: int | slice) -> IntArray:
         """Multiplicity of each irrep in ``r (x) s``: shape (n_irreps,), or one row per s for a slice."""
         for number in (r,) if isinstance(s, slice) else (r, s):
             check_integer("an irrep of this group", number, minimum=0, maximum=len(self.irreps) - 1)
         product = self.characters[r] * self.characters[s]
-        counts: IntArray = np.rint((product @ self.characters.conj().T).real / self.order).astype(np.int64)
-        return counts
+        return np.rint((product @ self.characters.conj().T).real / self.order).astype(np.int64)
 
     def clebsch_gordan(self, r: int, s: int) -> tuple[NDArray[np.complex128], list[int]]:
         """Unitary C and irreps t with ``r(g) (x) s(g) = C [(+)_t t(g)] C^H`` for every g, in the order of columns."""

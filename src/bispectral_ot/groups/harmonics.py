@@ -70,8 +70,7 @@ def analysis_matrix(points: ArrayLike, weights: ArrayLike, lmax: int) -> Floats:
             f"{n_points} points do not determine the {n_harmonics} harmonics up to degree {lmax}; "
             "give more points, spread over the whole sphere, or a smaller lmax."
         )
-    matrix: Floats = roots * (left / values) @ right
-    return matrix
+    return roots * (left / values) @ right
 
 
 def wigner_matrices(rotations: Any, lmax: int) -> list[Floats]:

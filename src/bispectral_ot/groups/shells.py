@@ -196,8 +196,7 @@ def _compressed(coefficients: NDArray[np.float64], power: float) -> NDArray[np.f
     degrees = np.arange(int(np.sqrt(coefficients.shape[2])))
     norms = np.sqrt(np.add.reduceat(np.square(coefficients), degrees**2, axis=2))
     factors = np.where(norms > 0, norms, 1) ** (power - 1)
-    compressed: NDArray[np.float64] = coefficients * np.repeat(factors, 2 * degrees + 1, axis=2)
-    return compressed
+    return coefficients * np.repeat(factors, 2 * degrees + 1, axis=2)
 
 
 def _coefficients_of(_block: Block, shapes: Sequence[tuple[int, Any]], shells: ShellBispectrum) -> NDArray[np.float64]:

@@ -35,10 +35,7 @@ def triangle(l1: int, l2: int, l3: int) -> bool:
 
 @lru_cache(maxsize=4096)
 def wigner_3j(l1: int, l2: int, l3: int) -> Floats:
-    """Wigner 3j symbols of three degrees, shape (2 l1 + 1, 2 l2 + 1, 2 l3 + 1), orders m from -l to l.
-
-    The alternating sum is taken over integers, so nothing cancels: each symbol has the accuracy of one square root.
-    """
+    """Wigner 3j symbols of three degrees, shape (2 l1 + 1, 2 l2 + 1, 2 l3 + 1), orders m from -l to l."""
     symbols = np.zeros((2 * l1 + 1, 2 * l2 + 1, 2 * l3 + 1))
     if not triangle(l1, l2, l3):
         return symbols
@@ -48,6 +45,7 @@ def wigner_3j(l1: int, l2: int, l3: int) -> Floats:
         for m2 in range(max(-l2, -l3 - m1), min(l2, l3 - m1) + 1):
             m3 = -m1 - m2
             first, last = max(0, l1 - m1 - b, l2 + m2 - c), min(a, l1 - m1, l2 + m2)
+            # over integers nothing cancels: each symbol has the accuracy of one square root
             total = sum(
                 (-1) ** k * comb(a, k) * comb(b, l1 - m1 - k) * comb(c, l2 + m2 - k) for k in range(first, last + 1)
             )
@@ -94,8 +92,7 @@ class Triples(NamedTuple):
         """Number of orders of the three pairs (l, s): 1, 3 or 6."""
         pairs = np.stack([self.degrees, self.signals], axis=2)
         equal = (pairs[:, 1:] == pairs[:, :-1]).all(axis=2).sum(axis=1)
-        orders: Index = np.array([6, 3, 1])[equal]
-        return orders
+        return np.array([6, 3, 1])[equal]
 
     def columns(self) -> dict[str, Index]:
         """Fields of an index map."""

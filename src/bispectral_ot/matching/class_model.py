@@ -158,8 +158,7 @@ class LeftOut:
         norms[k, own] += -2 * towards[k, own] / count + length / count**2
         towards[k, own] -= length / count
         scores = products - 0.5 * norms + gains[:, None] * towards * (along[:, None] - 0.5 * towards)
-        found: Vector = scores / within.mean_variance
-        return found
+        return scores / within.mean_variance
 
     def _without(self, shrinkage: float) -> tuple[Rows, Vector, LinearMap]:
         """Whitened residuals, the factor of the rank-one change that leaving each one out makes, and the whitening."""
@@ -403,8 +402,7 @@ def _scores(sums: Vector, counts: Vector) -> Vector:
 
 
 def _relative(scores: Vector) -> Vector:
-    relative: Vector = scores - scores.max(axis=1, keepdims=True)
-    return relative
+    return scores - scores.max(axis=1, keepdims=True)
 
 
 def _log(counts: Vector) -> Vector:

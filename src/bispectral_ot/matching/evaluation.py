@@ -80,8 +80,7 @@ class ClassTable:
     @property
     def fractions(self) -> NDArray[np.float64]:
         """(r, c) counts as fractions of their row; 0 for a class whose images have no mass."""
-        fractions: NDArray[np.float64] = self.counts / self.counts.sum(axis=1, keepdims=True).clip(1)
-        return fractions
+        return self.counts / self.counts.sum(axis=1, keepdims=True).clip(1)
 
 
 def class_table(match: Match) -> ClassTable | None:

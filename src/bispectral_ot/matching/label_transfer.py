@@ -68,8 +68,7 @@ class LabelTransfer(ClassifierMixin, BaseEstimator):
         self.classes_, codes = np.unique(values, return_inverse=True)
         self.n_features_in_ = int(np.prod(target.signals.shape[1:]))
         self.target_ = replace(target, labels=codes, classes=tuple(map(str, range(len(self.classes_)))))
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DataWarning)  # of sources that are the targets
+        with warnings.catch_warnings(action="ignore", category=DataWarning):  # of sources that are the targets
             unlabelled = replace(target, labels=None, classes=())
             self.match_ = match(unlabelled, self.target_, marginals="relaxed", **self.get_params())
         return self

@@ -314,8 +314,7 @@ def solve_marginals(
         solver = replace(solver, unbalanced=(None, penalty))
         target_weights = (estimate.proportions / estimate.counts)[codes]
         options["target_groups"] = codes, firm
-    coupling: Coupling = solver.solve(cost, source_weights, target_weights, **options)
-    return coupling
+    return solver.solve(cost, source_weights, target_weights, **options)
 
 
 def warn_of_different_proportions(

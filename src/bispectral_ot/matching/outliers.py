@@ -110,10 +110,7 @@ def warn_of_outliers(fraction: float) -> None:
 
 
 def soft_distances(distance: Distance, potential: Vector, epsilon: float, *, leave_out: bool = False) -> Vector:
-    """``-epsilon log sum_j exp((g_j - c_ij) / epsilon)`` of each row i, with the potential g (m,) of the columns.
-
-    With ``leave_out`` distances (m, m) are those within a set, and each element is left out of its own sum.
-    """
+    """``-epsilon log sum_j exp((g_j - c_ij) / epsilon)`` of each row i; ``leave_out`` each element of its own sum."""
     m = distance.shape[0]
     if leave_out and m == 1:
         return np.full(1, np.inf)
@@ -131,5 +128,4 @@ def _soft_rows(block: Block, distance: Distance, potential: Vector, epsilon: flo
         exponents[np.arange(block.stop - block.start), np.arange(block.start, block.stop)] = -np.inf
     highest = exponents.max(axis=1)
     sums = np.exp(exponents - highest[:, None]).sum(axis=1)
-    found: Vector = -epsilon * (highest + np.log(sums))
-    return found
+    return -epsilon * (highest + np.log(sums))

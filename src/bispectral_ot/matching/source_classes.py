@@ -284,16 +284,14 @@ def class_offsets(log_likelihoods: Vector, proportions: Vector, *, held: float =
         before, shifts = shifts, np.clip(shifts + step, -_MOST_SHIFT, _MOST_SHIFT)
         if np.abs(shifts - before).max() < 1e-3:
             break
-    offsets: Vector = prior + held * shifts
-    return offsets
+    return prior + held * shifts
 
 
 def probabilities(log_likelihoods: Vector, offsets: Vector) -> Vector:
     """Class probabilities (n, classes)."""
     from scipy.special import softmax
 
-    found: Vector = softmax(log_likelihoods + offsets, axis=1)
-    return found
+    return softmax(log_likelihoods + offsets, axis=1)
 
 
 def _misfit(model: ClassModel, likelihoods: Vector, proportions: Vector, own: Vector) -> tuple[float, Vector]:

@@ -114,5 +114,4 @@ def _positive(hessian: Floats) -> tuple[Floats, Floats]:
 
 def wrapped(degrees: Floats) -> Floats:
     """Angles in (-180, 180]."""
-    angles: Floats = 180.0 - (180.0 - degrees) % 360.0
-    return angles
+    return 180.0 - (180.0 - degrees) % 360.0

@@ -239,8 +239,7 @@ class Shifts(WaveMotions):
         self.grid = self._shifts(self._angles)
 
     def _shifts(self, angles: Floats) -> Floats:
-        shifts: Floats = (0.5 - (0.5 - angles / (2 * np.pi)) % 1) * self.size
-        return shifts
+        return (0.5 - (0.5 - angles / (2 * np.pi)) % 1) * self.size
 
     def coefficients(self, signals: NDArray[Any]) -> Rows:
         """Images to low frequencies (n, channels * 2 F) of unit norm: real parts, then imaginary ones."""
@@ -265,8 +264,7 @@ class Shifts(WaveMotions):
 
     def separation(self, motions: Floats, others: Floats) -> Floats:
         """Length of the difference, a whole side being 360 degrees."""
-        apart: Floats = np.linalg.norm(wrapped((motions - others) / self.size * 360.0), axis=-1)
-        return apart
+        return np.linalg.norm(wrapped((motions - others) / self.size * 360.0), axis=-1)
 
     def by_name(self, motions: Floats) -> MotionArray:
         """Shifts in pixels."""

@@ -63,8 +63,7 @@ class SpatialMotions(Motions):
 
     def fits(self, products: Rows) -> Rows:
         """Fits (..., g) of all rotations of the grid."""
-        values: Rows = products @ self._matrices.T
-        return values
+        return products @ self._matrices.T
 
     def locate(self, products: Rows, start: Indices) -> Located:
         """Best rotation, within 15 degrees of the start."""
@@ -101,8 +100,7 @@ class SpatialMotions(Motions):
     def separation(self, motions: Floats, others: Floats) -> Floats:
         """The angle of the rotation that leads from one to the other."""
         cosine = np.abs(np.sum(motions * others, axis=-1))
-        apart: Floats = np.degrees(2 * np.arccos(np.minimum(cosine, 1.0)))
-        return apart
+        return np.degrees(2 * np.arccos(np.minimum(cosine, 1.0)))
 
     def by_name(self, motions: Floats) -> MotionArray:
         """Quaternions."""

@@ -34,18 +34,9 @@ def turn_image(
 ) -> NDArray[Any]:
     """Image (height, width[, channels]) mirrored left to right if asked, then turned, then moved; keeps the type.
 
-    Bicubic; quarter turns of square images are exact.
-
-    Parameters
-    ----------
-    image, angle
-        Image of any real type, and degrees counter-clockwise as displayed.
-    mirrored, shift
-        Whether to mirror it first, and pixels down and to the right afterwards.
-    fill
-        Value of the corners, one number or one per channel; the median of the border by default.
-    expand
-        Enlarge the canvas so that nothing is cut off; there is no shift then.
+    Bicubic; quarter turns of square images are exact. ``angle`` is in degrees counter-clockwise as displayed, ``shift``
+    in pixels down and to the right; ``fill`` is the value of the corners, one number or one per channel, the median of
+    the border by default. ``expand`` enlarges the canvas so that nothing is cut off; there is no shift then.
     """
     image = image[:, ::-1] if mirrored else image
     quarters, rest = divmod(angle, 90.0)

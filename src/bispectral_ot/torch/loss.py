@@ -69,8 +69,7 @@ class BispectralLoss(nn.Module):
                 f"expected at least two reference images (n, height, width) or (n, height, width, channels), got "
                 f"{tuple(images.shape)} on {images.device}; give a batch, and one that has values."
             )
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DataWarning)  # constant images have zero features
+        with warnings.catch_warnings(action="ignore", category=DataWarning):  # constant images have zero features
             self.invariant = to_torch(self.transformer.fit(images.detach().cpu().numpy())).to(images.device)
         with torch.no_grad():
             rows = self._weighted(images[:512])

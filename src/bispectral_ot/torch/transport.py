@@ -120,8 +120,7 @@ def _compiled_potentials(problem: _Problem, symmetric: bool) -> tuple[Tensor, Te
     solver = Sinkhorn(reg=epsilon / scale, tol=problem.tol, max_iter=problem.max_iter, unbalanced=lam)
     mass = a.sum() if lam is None else 1.0
     a, b = (a / a.sum(), b / b.sum()) if lam is None else (a, b)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NotConvergedWarning)  # the caller warns
+    with warnings.catch_warnings(action="ignore", category=NotConvergedWarning):  # the caller warns
         plan = solver.solve(cost, a, b, symmetric=symmetric)
     potentials = plan.source_potential - epsilon * np.log(a * mass), plan.target_potential - epsilon * np.log(b)
     f, g = (torch.from_numpy(each).to(problem.x.dtype)[None] for each in potentials)

@@ -101,14 +101,12 @@ class _Kernel:
         return new, columns * self._product(self._exponential(new) * source.mask)
 
     def _exponential(self, exponents: Matrix) -> Matrix:
-        found: Matrix = np.exp(np.maximum((exponents - self.potential) / LOG2_E, _LOWEST))
-        return found
+        return np.exp(np.maximum((exponents - self.potential) / LOG2_E, _LOWEST))
 
     def _product(self, masses: Matrix) -> Matrix:
         sums = self.kernel @ masses.astype(self.kernel.dtype)
         # a point that no weight reaches has a sum of 0; its potential is never used, but must be finite
-        product: Matrix = np.maximum(sums, np.finfo(sums.dtype).tiny).astype(np.float64)
-        return product
+        return np.maximum(sums, np.finfo(sums.dtype).tiny).astype(np.float64)
 
 
 def _divergences(block: Block, source: Matrix, target: Matrix, kernel: BatchedSinkhorn) -> NDArray[np.float64]:

@@ -206,8 +206,7 @@ class SparseCoupling(Coupling):
 
     def rows(self, start: int, stop: int) -> Vector:
         """Rows ``start`` to ``stop`` of the plan, (stop - start, m) in float64."""
-        dense: Vector = self.plan[start:stop].toarray()
-        return dense
+        return self.plan[start:stop].toarray()
 
     @property
     def entropy(self) -> float:
@@ -236,8 +235,7 @@ class SparseCoupling(Coupling):
 def _indicator(labels: Labels | None, size: int) -> Vector:
     """(size, classes) 1 where an element is of a class."""
     labels = np.full(size, -1) if labels is None else labels
-    indicator: Vector = (labels[:, None] == np.arange(labels.max() + 1)).astype(np.float64)
-    return indicator
+    return (labels[:, None] == np.arange(labels.max() + 1)).astype(np.float64)
 
 
 def _as_labels(labels: Labels | None, size: int, name: str) -> Labels | None:

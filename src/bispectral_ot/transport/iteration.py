@@ -229,8 +229,7 @@ class Anderson:
         move = np.tensordot(mix, np.stack(self._images), axes=1)
         if not np.isfinite(move).all():
             return image
-        bounded: Vector = image - move * (self._TRUST / max(float(np.abs(move).max()), self._TRUST))
-        return bounded
+        return image - move * (self._TRUST / max(float(np.abs(move).max()), self._TRUST))
 
 
 class _Point(NamedTuple):
@@ -261,9 +260,8 @@ def newton(
     ``log c = log q``, which is also right for columns that are off by many powers of two. The damping falls after a
     step that raises the dual value ``<p, f> + <q, g>``, which is concave, and rises after one that does not.
 
-    ``active`` has costs as exponents of 2, and g (m,) is finite. ``record`` is called with the column error of every
-    point tried, and stops by False, as does a potential that has moved by ``reach``: other entries may matter then.
-    Returns f and g of the best point, by its dual value.
+    ``active`` has costs as exponents of 2. ``record`` gets the column error of every point tried, and stops by False,
+    as does a potential that has moved by ``reach``: other entries may matter then. Returns f and g of the best point.
     """
     rows = np.repeat(np.arange(len(p)), np.diff(active.indptr))
     filled, has_mass = np.diff(active.indptr) > 0, q > 0
@@ -312,9 +310,7 @@ def _solve(shares: csr_array, transposed: csr_array, diagonal: Vector, right: Ve
 
     def apply(y: Vector) -> Vector:
         x = scale * y
-        image: Vector = scale * (diagonal * x - transposed @ (shares @ x))
-        return image
+        return scale * (diagonal * x - transposed @ (shares @ x))
 
     operator = LinearOperator((len(right), len(right)), matvec=apply, dtype=float)
-    solution: Vector = scale * cg(operator, scale * right, rtol=1e-2, maxiter=500)[0]
-    return solution
+    return scale * cg(operator, scale * right, rtol=1e-2, maxiter=500)[0]

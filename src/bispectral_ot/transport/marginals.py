@@ -78,12 +78,10 @@ class Marginal:
         wanted = self.weights
         if not self.exact:
             wanted = np.exp2(self.step(potential, mass, epsilon) + self._log_sums(potential, mass)) * self.mask
-        difference: Vector = np.abs(mass - wanted).sum(axis=0)
-        return difference
+        return np.abs(mass - wanted).sum(axis=0)
 
     def _log_sums(self, potential: Vector, mass: Vector) -> Vector:
-        sums: Vector = (np.log2(np.maximum(mass, _TINY)) - potential) * self.mask
-        return sums
+        return (np.log2(np.maximum(mass, _TINY)) - potential) * self.mask
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,8 +126,7 @@ class Constraints:
             # wanted mass as a function of the constant, as exponents of 2
             exponents = side.log_weights - side.relative(potential) * (epsilon / side.lam)
             totals.append(np.logaddexp2.reduce(np.where(side.has_mass, exponents, -np.inf), axis=0))
-        translation: Vector = (totals[0] - totals[1]) / (epsilon / self.source.lam + epsilon / self.target.lam)
-        return translation
+        return (totals[0] - totals[1]) / (epsilon / self.source.lam + epsilon / self.target.lam)
 
 
 def as_weights(weights: ArrayLike | None, size: int, name: str, *, normalized: bool = True) -> Vector:

@@ -254,8 +254,7 @@ class ExactTransport:
         matrix -= least
         range_of_costs = matrix.max() or 1.0
         matrix /= range_of_costs
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # POT warns where we measure
+        with warnings.catch_warnings(action="ignore"):  # POT warns where we measure
             plan, log = ot.emd(p, q, matrix, numItermax=self.max_iter, log=True)
         optimal = log["warning"] is None  # the marginals are right long before the plan is the best
         coupling = SparseCoupling(
