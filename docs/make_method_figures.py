@@ -1,7 +1,8 @@
-"""Write docs/images/method-*.png, the pictures of docs/method.md: ``python docs/make_method_figures.py``."""
+"""Write pictures of docs/method.md and docs/performance.md to docs/images: ``python docs/make_method_figures.py``."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -58,6 +59,26 @@ def plan_figure() -> None:
     figure.savefig(IMAGES / "method-plan.png", dpi=90)
 
 
+def limits_figure() -> None:
+    """Seconds of each stage by the number of digits, from docs/results/benchmarks/limits.json, with slopes."""
+    path = IMAGES.parent / "results" / "benchmarks" / "limits.json"
+    table = next(each for each in json.loads(path.read_text())["tables"] if each["title"] == "Growth of each stage")
+    names = [name for name in table["columns"] if name not in ("stage", "slope")]
+    sizes = [int(name.replace(",", "")) for name in names]
+    figure, axes = plt.subplots(figsize=(6.5, 3.8), layout="constrained")
+    for row in table["rows"]:
+        if row["slope"] is not None:
+            slope = row["slope"].replace("n^", "slope ")
+            axes.loglog(sizes, [row[name] for name in names], marker="o", ms=3, label=f"{row['stage']}, {slope}")
+    axes.set(xlabel="digits on each side", ylabel="seconds", xticks=sizes)
+    axes.set_xticks(sizes, labels=names)
+    axes.minorticks_off()
+    axes.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1, 1), frameon=False)
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.savefig(IMAGES / "limits.png", dpi=110)
+
+
 if __name__ == "__main__":
     ring_figure()
     plan_figure()
+    limits_figure()
