@@ -21,9 +21,8 @@ from bispectral_ot.datasets import Dataset
 from bispectral_ot.datasets.dataset import as_dataset, is_chunked
 from bispectral_ot.errors import InputError
 from bispectral_ot.features import FeatureMap
-from bispectral_ot.matching.evaluation import check_labels
+from bispectral_ot.matching.evaluation import PlotKind, check_labels, match_html, plot_match
 from bispectral_ot.matching.outliers import Outliers, OutlierScores, Rows, outlier_scores
-from bispectral_ot.matching.plotting import PlotKind, match_html, plot_match
 from bispectral_ot.matching.predictor import VOTERS, Prediction, Predictor, TopMatches
 from bispectral_ot.matching.source_classes import ClassProportions, ExpectedAccuracy, Shift, SourceClasses
 from bispectral_ot.memory import peak_memory
