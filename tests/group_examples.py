@@ -67,9 +67,7 @@ def slow_bispectrum(group: FiniteGroup, signal: NDArray[np.float64], r: int, s: 
     return np.kron(transform(r), transform(s)) @ clebsch_gordan @ middle @ clebsch_gordan.conj().T
 
 
-def triple_correlation_bispectrum(
-    group: FiniteGroup, signal: NDArray[np.float64], r: int, s: int
-) -> NDArray[np.complex128]:
+def triple_correlation_bispectrum(group: FiniteGroup, signal: NDArray[np.float64], r: int, s: int) -> NDArray:
     """``B[r, s]`` without Clebsch-Gordan matrices, as the transform of ``sum_g f(g) f(g1 g) f(g2 g)``."""
     moved = signal[group.table]
     correlation = (moved * signal) @ moved.T

@@ -53,14 +53,7 @@ def unit(vector: NDArray) -> NDArray:
     return vector / norm if norm > 0 else vector
 
 
-def ring_bispectrum(
-    image: NDArray,
-    *,
-    n_angles: int = 40,
-    n_rings: int | None = None,
-    radial_weight: float = 1.0,
-    sampling: str = "bilinear",
-) -> NDArray[np.float64]:
+def ring_bispectrum(image: NDArray, *, n_angles=40, n_rings=None, radial_weight=1.0, sampling="bilinear") -> NDArray:
     """The features of one image by channel, ring, part (real, imaginary), i, j; unit norm per channel."""
     image = np.asarray(image, dtype=np.float64)
     channels = image[:, :, None] if image.ndim == 2 else image

@@ -34,12 +34,8 @@ def wigner_matrix(degree: int, rotation: Rotation) -> NDArray[np.complex128]:
             for k in range(2 * degree + 1):
                 terms = (degree + m2 - k, k, m1 - m2 + k, degree - m1 - k)
                 if min(terms) >= 0:
-                    sign = (-1) ** (m1 - m2 + k) / float(prod(map(f, terms)))
-                    total += (
-                        sign
-                        * np.cos(beta / 2) ** (2 * degree + m2 - m1 - 2 * k)
-                        * np.sin(beta / 2) ** (m1 - m2 + 2 * k)
-                    )
+                    waves = np.cos(beta / 2) ** (2 * degree + m2 - m1 - 2 * k) * np.sin(beta / 2) ** (m1 - m2 + 2 * k)
+                    total += (-1) ** (m1 - m2 + k) / float(prod(map(f, terms))) * waves
             size = sqrt(f(degree + m1) * f(degree - m1) * f(degree + m2) * f(degree - m2))
             matrix[row, column] = np.exp(-1j * (m1 * alpha + m2 * gamma)) * size * total
     return matrix

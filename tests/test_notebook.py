@@ -41,10 +41,8 @@ def test_the_notebook_runs_and_prints_the_same(stored, tmp_path, monkeypatch):
     NotebookClient(run, timeout=300, resources={"metadata": {"path": str(tmp_path)}}).execute()
     for now, then in zip((printed(cell) for cell in run.cells), before, strict=True):
         assert NUMBER.sub("", now) == NUMBER.sub("", then)
-        # other machines round otherwise
-        assert [float(n) for n in NUMBER.findall(now)] == pytest.approx(
-            [float(n) for n in NUMBER.findall(then)], rel=0.1
-        )
+        numbers, expected = ([float(n) for n in NUMBER.findall(text)] for text in (now, then))
+        assert numbers == pytest.approx(expected, rel=0.1)  # other machines round otherwise
     kinds = [set(output.get("data", ())) for cell in run.cells for output in cell.get("outputs", ())]
     assert sum("text/html" in kind for kind in kinds) >= 3  # a set, a match, a comparison
     assert sum("image/png" in kind for kind in kinds) == 3

@@ -101,9 +101,8 @@ def test_gradcheck_of_points_and_weights(unbalanced):
 
     def divergence(x, y, a, b):
         weights = a / a.sum(), b / b.sum()
-        return bot_torch.sinkhorn_divergence(
-            x, y, weights=weights, reg=0.5, unbalanced=unbalanced, tol=1e-12, max_iter=20_000
-        )
+        options = {"reg": 0.5, "unbalanced": unbalanced, "tol": 1e-12, "max_iter": 20_000}
+        return bot_torch.sinkhorn_divergence(x, y, weights=weights, **options)
 
     assert torch.autograd.gradcheck(divergence, (x, y, a.requires_grad_(), b.requires_grad_()))
 
@@ -218,9 +217,8 @@ def test_numpy_functions_take_tensors_without_their_gradient():
     assert bot.compare({"a": images[:20], "b": images[20:].bfloat16()}, permutations=0).distances[0, 1] >= 0
     rows = images.flatten(1)
     assert bot.Cost(rows, rows[:5], "l2").shape == bot.Cost.from_matrix(torch.cdist(rows, rows[:5])).shape == (40, 5)
-    np.testing.assert_array_equal(
-        bot.RingBispectrum().fit(images).transform(images), bot.RingBispectrum().fit_transform(DIGITS)
-    )
+    ring = bot.RingBispectrum()
+    np.testing.assert_array_equal(ring.fit(images).transform(images), ring.fit_transform(DIGITS))
 
 
 def test_transformers_without_a_module_are_refused():

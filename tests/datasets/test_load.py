@@ -82,15 +82,6 @@ def test_turned_images_that_are_not_square_stay_turned_images_of_each_other(tmp_
     assert (first[:9] == 30).all()
 
 
-def test_the_kind_is_said_not_guessed(tmp_path: Path):
-    np.save(tmp_path / "a.npy", np.zeros((2, 50, 3)))
-    assert load(tmp_path / "a.npy").kind == "images"
-    clouds = load(tmp_path / "a.npy", kind="clouds")
-    assert (clouds.kind, load(clouds).kind) == ("clouds", "clouds")
-    with pytest.raises(InputError, match="resize and grey: for flat images only"):
-        load(clouds, resize=10)
-
-
 RANDOM = np.random.default_rng(3)
 
 

@@ -15,13 +15,12 @@ from bispectral_ot.engines import Threads, joined, row_blocks
 from bispectral_ot.transport import Sinkhorn
 
 distributed = pytest.importorskip("distributed")
+cluster = pytest.importorskip("bispectral_ot.engines.cluster")
 
 
 @pytest.fixture
 def engine(client):
-    from bispectral_ot.engines.cluster import Dask
-
-    return Dask(client, timeout=300)
+    return cluster.Dask(client, timeout=300)
 
 
 @pytest.fixture(scope="module")
@@ -114,9 +113,7 @@ def test_workers_that_are_killed_cost_nothing_but_time(client, all_workers, turn
 
 
 def test_a_worker_that_stops_answering_is_named(client, pair):
-    from bispectral_ot.engines.cluster import Dask
-
-    engine = Dask(client)
+    engine = cluster.Dask(client)
     cost = Cost.from_distance(FeatureDistance(*pair, "l1"), engine=engine, storage="float32")
     cost.sweep(np.zeros(700), np.zeros(450), np.ones(700), unit=1.0)  # whatever has to be compiled is
     engine.timeout = 2.0
@@ -132,10 +129,8 @@ def test_a_worker_that_stops_answering_is_named(client, pair):
 
 
 def test_a_block_that_ends_every_worker_is_named(client):
-    from bispectral_ot.engines.cluster import Dask
-
     with pytest.raises(bot.ClusterError, match="die of rows 0 to 1 ended"):
-        list(Dask(client, timeout=300).map(die, row_blocks(1, block_rows=1)))
+        list(cluster.Dask(client, timeout=300).map(die, row_blocks(1, block_rows=1)))
 
 
 def die(block):
@@ -159,8 +154,6 @@ def sleep(block):
 
 
 def test_versions_that_differ_are_listed(client, monkeypatch):
-    from bispectral_ot.engines import cluster
-
     versions = client.get_versions
 
     def other_versions(packages):
@@ -174,17 +167,15 @@ def test_versions_that_differ_are_listed(client, monkeypatch):
 
 
 def test_no_scheduler_no_worker_no_address():
-    from bispectral_ot.engines.cluster import Dask, as_engine, connected
-
     with (
         pytest.raises(bot.ClusterError, match=r"no scheduler at tcp://127\.0\.0\.1:9 .*dask scheduler"),
-        connected("tcp://127.0.0.1:9", seconds=1),
+        cluster.connected("tcp://127.0.0.1:9", seconds=1),
     ):
         pass
-    with pytest.raises(bot.InputError, match="tcp://HOST:PORT"), connected("somewhere"):
+    with pytest.raises(bot.InputError, match="tcp://HOST:PORT"), cluster.connected("somewhere"):
         pass
     with pytest.raises(bot.InputError, match=r"distributed\.Client"):
-        as_engine("tcp://127.0.0.1:8786")
+        cluster.as_engine("tcp://127.0.0.1:8786")
     empty = distributed.LocalCluster(n_workers=0, processes=False, dashboard_address=None)
     with empty, distributed.Client(empty) as client, pytest.raises(bot.ClusterError, match="has no workers"):
-        Dask(client, wait=0.5)
+        cluster.Dask(client, wait=0.5)

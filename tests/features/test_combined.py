@@ -36,9 +36,8 @@ def test_whitening_is_the_power_of_the_covariance():
     both = np.cov(rows.T, bias=True) + 1000 / 2 * changes.T @ changes / len(changes)
     literal = rows @ scipy.linalg.fractional_matrix_power(both, -3 / 8)
     literal /= np.sqrt(literal.var(axis=0).sum())
-    np.testing.assert_allclose(
-        euclidean_distances(whitened[:9]), euclidean_distances(literal[:9]), rtol=1e-3, atol=1e-4
-    )
+    found, expected = euclidean_distances(whitened[:9]), euclidean_distances(literal[:9])
+    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-4)
 
 
 def test_a_row_is_the_two_parts_projected_and_weighted(monkeypatch):
@@ -47,19 +46,16 @@ def test_a_row_is_the_two_parts_projected_and_weighted(monkeypatch):
     combined = CombinedBispectrum().fit(images)
     rows = combined.transform(images)
     kind = combined.index_map_["part"]
-    np.testing.assert_allclose(
-        rows[:, kind == LOCAL], combined.parts_[0].transform(images) @ combined.projections_[0], atol=1e-4
-    )
-    coupled = combined.parts_[1].transform(images)
+    local, coupled = (part.transform(images) for part in combined.parts_)
+    np.testing.assert_allclose(rows[:, kind == LOCAL], local @ combined.projections_[0], atol=1e-4)
     np.testing.assert_allclose(rows[:, kind == COUPLED], coupled @ combined.projections_[1], atol=1e-4)
     assert rows[:, kind == LOCAL].var(axis=0).sum() == pytest.approx(1, rel=1e-3)
     assert rows[:, kind == COUPLED].var(axis=0).sum() == pytest.approx(combined.coupled_weight_, rel=1e-3)
     # the weighted distance of coupled rows, as long as nothing is left out
-    literal = euclidean_distances(coupled * np.sqrt(combined.parts_[1].feature_weights_))
-    scale = np.sqrt(
-        combined.coupled_weight_ / (coupled * np.sqrt(combined.parts_[1].feature_weights_)).var(axis=0).sum()
-    )
-    np.testing.assert_allclose(euclidean_distances(rows[:, kind == COUPLED]), scale * literal, atol=2e-3)
+    weighted = coupled * np.sqrt(combined.parts_[1].feature_weights_)
+    weighted *= np.sqrt(combined.coupled_weight_ / weighted.var(axis=0).sum())
+    found, expected = euclidean_distances(rows[:, kind == COUPLED]), euclidean_distances(weighted)
+    np.testing.assert_allclose(found, expected, atol=2e-3)
 
 
 def test_the_coupled_part_counts_for_shapes_and_not_for_textures():

@@ -1,3 +1,5 @@
+from itertools import product
+
 import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
@@ -38,18 +40,14 @@ def test_columns_are_the_formula():
     bispectrum = SphereBispectrum(lmax=5, normalize=False).fit(on_grid(coefficients))
     features = bispectrum.transform(on_grid(coefficients))[0]
     total = 0.0
-    for value, weight, (l1, l2, l3, *_) in zip(
-        features, bispectrum.feature_weights_, bispectrum.index_map_, strict=True
-    ):
+    columns = zip(features, bispectrum.feature_weights_, bispectrum.index_map_, strict=True)
+    for value, weight, (l1, l2, l3, *_) in columns:
         literal = slow_bispectrum(coefficients[0], l1, l2, l3)
         scale = np.sqrt((2 * np.array([l1, l2, l3]) + 1).mean() / (2 * l3 + 1))
         assert abs(value) == pytest.approx(scale * abs(literal), rel=1e-5, abs=1e-6)
         assert min(abs(literal.real), abs(literal.imag)) < 1e-12  # one column is enough
         total += weight * value**2
-    degrees = range(6)
-    complete = sum(
-        abs(slow_bispectrum(coefficients[0], l1, l2, l3)) ** 2 for l1 in degrees for l2 in degrees for l3 in degrees
-    )
+    complete = sum(abs(slow_bispectrum(coefficients[0], *degrees)) ** 2 for degrees in product(range(6), repeat=3))
     assert total == pytest.approx(complete, rel=1e-5)
 
 

@@ -47,9 +47,8 @@ def test_leaving_one_out_is_what_a_refit_without_it_gives(columns, shrinkage):
         means, covariance, trace = literal(rows.astype(float), labels, shrinkage, i)
         inverse = np.linalg.inv(covariance)
         apart = moved[i] - rows
-        np.testing.assert_allclose(
-            distances[i], trace * np.einsum("md,de,me->m", apart, inverse, apart), rtol=2e-3, atol=1e-3
-        )
+        expected = trace * np.einsum("md,de,me->m", apart, inverse, apart)
+        np.testing.assert_allclose(distances[i], expected, rtol=2e-3, atol=1e-3)
         apart = moved[i] - means
         expected = -0.5 * np.einsum("cd,de,ce->c", apart, inverse, apart)
         np.testing.assert_allclose(scores[i] - scores[i][0], expected - expected[0], rtol=5e-3, atol=5e-3)
@@ -163,9 +162,8 @@ def test_columns_that_are_constant_within_classes_do_no_harm():
 
 def test_a_sample_stands_for_very_many_targets(monkeypatch):
     generator, labels = np.random.default_rng(0), np.repeat(np.arange(3), 200)
-    sides = [
-        bot.Dataset.from_vectors(labels[:, None] * 2 + generator.normal(size=(600, 4)), labels=labels) for _ in range(2)
-    ]
+    rows = labels[:, None] * 2 + generator.normal(size=(2, 600, 4))
+    sides = [bot.Dataset.from_vectors(side, labels=labels) for side in rows]
     whole = bot.match(*sides)
     monkeypatch.setattr("bispectral_ot.matching.class_model._REFERENCES", 300)
     monkeypatch.setattr("bispectral_ot.matching.class_model._LEFT_OUT", 60)

@@ -114,9 +114,8 @@ def test_confusion_counts_every_source_once(n, m, seed):
     plan = generator.uniform(size=(n, m))
     labels_a, labels_b = generator.integers(0, 5, n), generator.integers(2, 8, m)
     result = bot.class_preservation(match_of(plan / plan.sum()), labels_a, labels_b)
-    expected = [
-        max(np.unique(labels_b), key=lambda c: (plan[i, labels_b == c].sum(), -c)) for i in range(n)
-    ]  # the class with the largest mass, literally
+    # the class with the largest mass, literally
+    expected = [max(np.unique(labels_b), key=lambda c: (plan[i, labels_b == c].sum(), -c)) for i in range(n)]
     assert result.accuracy == pytest.approx(np.mean(np.array(expected) == labels_a))
     assert result.confusion.sum() == n
     counts = np.array([(labels_a == c).sum() for c in result.classes])

@@ -109,16 +109,6 @@ def test_a_comparison_is_kept_with_what_explains_it(compared: Any) -> None:
         assert np.shape(kept["class_distances"]) == tuple(len(page["classes"][side]) for side in sides)
 
 
-def test_many_pairs_share_the_room_for_pictures(compared: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    found, datasets = compared
-    monkeypatch.setattr(page_data, "_SHEET_BYTES", 30 * 64 * 0.7)
-    monkeypatch.setattr(page_data, "_MOST_CLASS_DISTANCES", 10)
-    page = comparison_page(found, datasets)
-    assert len(page["images"]["set"]) <= 30
-    assert all(pair["contributors"] > sum(map(len, pair["top"])) for pair in page["pairs"])
-    assert page["facts"]["class_distances_left_out"]
-
-
 @pytest.mark.parametrize(
     ("distance", "reference", "p_value", "words"),
     [

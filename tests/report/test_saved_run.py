@@ -51,9 +51,8 @@ def test_tables_come_back(saved):
     labels, expected = run.labels(), match.labels()
     assert labels.label.tolist() == expected.label.tolist()
     np.testing.assert_allclose(labels.probability, expected.probability, rtol=1e-4)
-    assert set(run.outliers().position[run.outliers().side == "source"]) == set(
-        match.source.positions[match.outliers().indices]
-    )
+    listed = run.outliers()
+    assert set(listed.position[listed.side == "source"]) == set(match.source.positions[match.outliers().indices])
     assert len(run.table("matches")) >= len(labels)
     with pytest.raises(bot.InputError, match=r"no table 'poses'; its tables are .*labels"):
         run.table("poses")

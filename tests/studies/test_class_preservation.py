@@ -10,7 +10,7 @@ import pytest
 import bispectral_ot as bot
 from bispectral_ot import runtime
 from bispectral_ot.datasets import rotate
-from bispectral_ot.errors import DataWarning, InputError
+from bispectral_ot.errors import DataWarning
 from studies import preset as preset_module
 from studies.class_preservation import run_class_preservation
 from studies.preset import Preset
@@ -94,17 +94,3 @@ def test_classes_keep_the_order_of_the_dataset(tmp_path: Path) -> None:
     options: dict[str, Any] = {"features": ["pixels"], "metrics": ["l2"], "settings": ["baseline"]}
     (cell,) = run_class_preservation(tmp_path / "out", [str(tmp_path / "twelve.npz")], **options)
     assert cell["classes"] == [str(label) for label in range(12)]
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"features": ["rings"]}, "unknown features 'rings'"),
-        ({"metrics": ["l1", "l1"]}, "twice"),
-        ({"features": ["best-rotation"]}, "metric at the best rotation"),
-    ],
-)
-def test_wrong_names_are_refused_before_any_work(tmp_path: Path, options: dict[str, Any], message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        run(tmp_path / "out", **options)
-    assert not (tmp_path / "out").exists()
