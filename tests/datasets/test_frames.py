@@ -82,6 +82,8 @@ def test_images_without_content_on_a_background_keep_their_canvas():
         assert not find_content(image).is_clear
         size = image.shape[:2]
         np.testing.assert_array_equal(Placement("content")(image[None], size)[0], image)
+    for image in (photograph(), blob()[..., None], np.zeros((40, 40, 1), np.uint8), np.zeros((4, 4, 1))):
+        assert find_picture(image) is None  # no margin around a rectangle
 
 
 def test_a_common_scale_cuts_enlarged_canvases_and_pads_small_ones():
