@@ -65,7 +65,7 @@ def match(
     state: str | Path | None = None,
     progress: Progress | None = None,
 ) -> Match:
-    """Pair the elements of two datasets by content, whatever the symmetry did to them.
+    """Match two datasets by content, up to a symmetry.
 
     Parameters
     ----------
@@ -111,8 +111,7 @@ def match(
     working_memory, storage
         Byte budget for features and cost (``"4GB"``), and storage of the cost; see :class:`~bispectral_ot.Cost`.
     client
-        ``distributed.Client`` of a Dask cluster, with ``working_memory`` for each worker. Folders and Zarr stores that
-        are given by path are read by the workers.
+        ``distributed.Client`` of a Dask cluster, with ``working_memory`` for each worker.
     state
         File for the state of the solve, from which an interrupted call is resumed; see :meth:`Sinkhorn.solve`.
     progress
