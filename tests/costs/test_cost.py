@@ -9,7 +9,7 @@ import pytest
 from bispectral_ot import runtime
 from bispectral_ot.costs import METRICS, STORAGES, Cost, Distance, as_cost
 from bispectral_ot.costs import plan_storage as plan_within
-from bispectral_ot.costs.storage import storage_bytes
+from bispectral_ot.costs.cost import storage_bytes
 from bispectral_ot.errors import InputError, MemoryBudgetError
 
 

@@ -10,7 +10,7 @@ from sklearn.preprocessing import StandardScaler
 
 import bispectral_ot as bot
 from bispectral_ot import runtime
-from bispectral_ot.costs.storage import storage_bytes
+from bispectral_ot.costs.cost import storage_bytes
 from bispectral_ot.features import FEATURES, Encoder, FeatureMap, FittedFeatures, choose_features
 
 

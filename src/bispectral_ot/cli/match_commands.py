@@ -307,7 +307,7 @@ class MatchTask:
 
     def plan(self) -> dict[str, str | int | float]:
         """Sizes, storage, bytes and seconds of the match, from file headers and a small trial."""
-        from bispectral_ot.costs.storage import plan_storage, storage_bytes
+        from bispectral_ot.costs.cost import plan_storage, storage_bytes
         from bispectral_ot.sampling import evenly_spaced
 
         listings, positions = self.listed()

@@ -1,8 +1,7 @@
 """Costs: pairwise distances in row blocks, stored or recomputed within a memory budget, and the passes over them."""
 
-from bispectral_ot.costs.cost import Cost, PlanSummary, as_cost
+from bispectral_ot.costs.cost import STORAGES, Cost, PlanSummary, as_cost, plan_storage
 from bispectral_ot.costs.distances import ALIGNED_METRICS, AlignedDistance, Distance, FeatureDistance
-from bispectral_ot.costs.storage import STORAGES, plan_storage
 from bispectral_ot.literals import METRICS, Metric, Storage
 
 __all__ = [

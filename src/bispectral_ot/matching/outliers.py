@@ -15,7 +15,7 @@ from pandas import DataFrame
 
 from bispectral_ot import runtime
 from bispectral_ot.costs import Cost, Distance, Metric
-from bispectral_ot.costs.storage import storage_bytes
+from bispectral_ot.costs.cost import storage_bytes
 from bispectral_ot.engines import Block, Threads, row_blocks
 from bispectral_ot.errors import DataWarning, warn
 from bispectral_ot.features import FeatureMap
