@@ -85,7 +85,7 @@ def _bounds(found: Match, rates: Rates) -> dict[str, tuple[str, float]]:
     transformer = found.feature_map.transformer
     extracted = 0
     if isinstance(transformer, CombinedBispectrum):
-        extracted = transformer.local_projection_.size + transformer.coupled_projection_.size
+        extracted = sum(each.size for each in transformer.projections_)
     exponential = 1e9 * rates.exponential
     product = 1e9 * rates.product
     return {

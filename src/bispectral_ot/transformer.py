@@ -23,6 +23,7 @@ from bispectral_ot.memory import check_fits
 
 Rows = NDArray[np.float32]
 Columns = tuple[NDArray[np.void], Rows]  # index map and weights
+State = dict[str, Any]  # parameters, or learned attributes, by name
 _CHECKED_ROWS = 1024
 _LEAST_ROWS = 8  # of a block: fewer cost more in calls than a cache gains
 SCRATCH_BYTES = 4 * 2**20  # working set of a thread: small enough for its cache
@@ -146,7 +147,7 @@ class BatchTransformer(TransformerMixin, BaseEstimator, ABC):
         step = max(_LEAST_ROWS, self.block_rows)
         return sum(self._fill(rows[i : i + step], out[i : i + step]) for i in range(0, len(rows), step))
 
-    def get_state(self) -> dict[str, Any]:
+    def get_state(self) -> State:
         """Parameters and learned attributes, a tree of JSON values and arrays, for ``restore``."""
         check_is_fitted(self)
         return {
@@ -156,10 +157,10 @@ class BatchTransformer(TransformerMixin, BaseEstimator, ABC):
             "learned": {name: _state_of(getattr(self, name)) for name in self._learned},
         }
 
-    def _parameters(self) -> dict[str, Any]:
+    def _parameters(self) -> State:
         return dict(self.get_params(deep=False))
 
-    def set_state(self, shape: Any, learned: dict[str, Any]) -> Self:
+    def set_state(self, shape: Any, learned: State) -> Self:
         """Take up what :meth:`get_state` gave, instead of a fit; nested transformers are restored already."""
         self.image_shape_, self.n_features_in_ = tuple(map(int, shape[0])), int(shape[1])
         for name in self._learned:

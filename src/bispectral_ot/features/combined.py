@@ -24,6 +24,7 @@ from bispectral_ot.transformer import (
     BatchTransformer,
     Columns,
     Rows,
+    State,
     columns_table,
     symmetric_eigh,
     unit_weights,
@@ -212,7 +213,7 @@ class Join(_SideBySide):
         self.parts = parts
         self.weights = weights
 
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
+    def get_params(self, deep: bool = True) -> State:
         """Weights; parts are positional."""
         return {"weights": self.weights}
 
@@ -283,7 +284,7 @@ class Join(_SideBySide):
         shares = information / max(float(information.max()), 1e-9)
         return shares**2 * np.minimum(_MARGIN * ratios.min(axis=1), 1) ** _STEEPNESS
 
-    def set_state(self, shape: Any, learned: dict[str, Any]) -> Self:
+    def set_state(self, shape: Any, learned: State) -> Self:
         """Take up the state."""
         self.parts = tuple(learned["parts_"])
         return super().set_state(shape, learned)

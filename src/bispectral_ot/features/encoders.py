@@ -23,7 +23,7 @@ from bispectral_ot.files import cache_folder
 from bispectral_ot.groups import CyclicGroup, DihedralGroup, FiniteGroup, ProductGroup
 from bispectral_ot.groups.bispectrum import GroupBispectrum
 from bispectral_ot.store import content_hash
-from bispectral_ot.transformer import SCRATCH_BYTES, BatchTransformer, Columns, Rows, columns_table, unit_weights
+from bispectral_ot.transformer import SCRATCH_BYTES, BatchTransformer, Columns, Rows, State, columns_table, unit_weights
 
 T = TypeVar("T")
 LAYOUTS = ("channels-last", "channels-first")
@@ -120,7 +120,7 @@ class Encoder(BatchTransformer):
         copy._memory = self._memory
         return copy
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> State:
         return {**super().__getstate__(), "_memory": {}, "_resolved": None}
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
@@ -166,7 +166,7 @@ class Encoder(BatchTransformer):
         options = repr((self.size, self.normalize, self.channels, self._call.layout, self.range_))
         return content_hash(self._call.identity, self.key, options)
 
-    def _parameters(self) -> dict[str, Any]:
+    def _parameters(self) -> State:
         if not isinstance(self.encoder, (str, Path)):
             raise InputError(
                 f"{self!r} cannot be saved with a model; give the encoder as module:name or as a path that ends with "
@@ -174,7 +174,7 @@ class Encoder(BatchTransformer):
             )
         return {**super()._parameters(), "encoder": str(self.encoder), "device": None}
 
-    def set_state(self, shape: Any, learned: dict[str, Any]) -> Self:
+    def set_state(self, shape: Any, learned: State) -> Self:
         """Take up the state; an encoder of other weights or options is an error."""
         self.n_encoded_ = 0
         super().set_state(shape, {**learned, "range_": tuple(learned["range_"])})
@@ -321,10 +321,10 @@ class Orbit(BatchTransformer):
             columns *= self.bispectrum_.n_features_out_
         return unit_weights(columns_table(column=np.arange(columns)))
 
-    def _parameters(self) -> dict[str, Any]:
+    def _parameters(self) -> State:
         return {**super()._parameters(), "encoder": None}
 
-    def set_state(self, shape: Any, learned: dict[str, Any]) -> Self:
+    def set_state(self, shape: Any, learned: State) -> Self:
         """Restore the state."""
         self.encoder = learned["encoder_"]
         return super().set_state(shape, learned)

@@ -23,7 +23,7 @@ from bispectral_ot.features.polar import PolarSpectrum
 from bispectral_ot.groups.shells import ShellBispectrum
 from bispectral_ot.groups.sphere import SphereBispectrum
 from bispectral_ot.literals import is_feature_expression
-from bispectral_ot.transformer import BatchTransformer, Columns, Rows, columns_table, unit_weights
+from bispectral_ot.transformer import BatchTransformer, Columns, Rows, State, columns_table, unit_weights
 
 
 class Pixels(BatchTransformer):
@@ -120,7 +120,7 @@ class AdaptedTransformer(BatchTransformer):
         """Symmetry that the transformer declares."""
         return getattr(self.inner, "symmetry", None)
 
-    def _parameters(self) -> dict[str, Any]:
+    def _parameters(self) -> State:
         raise InputError(f"features of other packages cannot be saved with a model, got {self!r}.")
 
     def _shape_of_row(self, n_columns: int) -> tuple[int, ...]:
@@ -274,7 +274,7 @@ def as_transformer(features: Any) -> BatchTransformer:
     return AdaptedTransformer(features) if has_methods else Encoder(features)
 
 
-def restore(state: dict[str, Any], encoder: Any = None) -> BatchTransformer:
+def restore(state: State, encoder: Any = None) -> BatchTransformer:
     """Fitted transformer of which :meth:`BatchTransformer.get_state` gave the state.
 
     Code that a state names is never imported unless the caller names it again: ``encoder`` is one name or several, as

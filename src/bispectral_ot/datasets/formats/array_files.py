@@ -27,6 +27,7 @@ from bispectral_ot.datasets.sources import LABEL_WORDS, SPLIT_WORDS, LazyDataset
 from bispectral_ot.errors import DatasetError, DataWarning, InputError, warn
 from bispectral_ot.memory import check_fits
 
+Arrays = dict[str, Any]  # of NumPy, h5py or Zarr, by their names
 _HARMLESS = 2**19  # bytes of a deflated chunk, of which at most a thousandfold is made
 _HARMLESS_ZARR = 2**15  # bytes of a compressed chunk
 _MOST_LABEL_CHUNKS = 10_000  # Zarr takes about a millisecond for each
@@ -62,7 +63,7 @@ class _Member:
         return np.asarray(self.array[index])
 
 
-def _npz_arrays(path: Path) -> dict[str, Any]:
+def _npz_arrays(path: Path) -> Arrays:
     with zipfile.ZipFile(path) as archive:
         members = [name for name in archive.namelist() if archive.open(name).read(6) == npy.MAGIC_PREFIX]
     return {name.removesuffix(".npy"): _Member(path, name) for name in members}
@@ -93,10 +94,10 @@ def _refuse_objects(dtype: np.dtype[Any], what: str) -> None:
         raise DatasetError(f"{what} holds Python objects, which are not read; save strings as labels.astype(str).")
 
 
-def hdf5_arrays(path: Path) -> dict[str, Any]:
+def hdf5_arrays(path: Path) -> Arrays:
     """Arrays of a file by their names; the file stays open as long as one of them is used."""
     h5py = library("h5py", extra="hdf5", what=path)
-    arrays: dict[str, Any] = {}
+    arrays: Arrays = {}
 
     def note(name: str, item: Any) -> None:
         # an array may keep its numbers in any other file of the machine: not followed
@@ -333,7 +334,7 @@ def _in_memory(array: Any, path: Path) -> Any:
     return as_text(np.asarray(array[...]) if isinstance(array, (np.ndarray, _Member)) else read_hdf5(array, path))
 
 
-def _read_anndata(path: Path) -> dict[str, Any]:
+def _read_anndata(path: Path) -> Arrays:
     """Arrays of ``obsm``, and the columns of ``obs``, of which those with categories are strings."""
     arrays = hdf5_arrays(path)
     found = {name.partition("/")[2]: each for name, each in arrays.items() if name.startswith(("obs/", "obsm/"))}
@@ -343,7 +344,7 @@ def _read_anndata(path: Path) -> dict[str, Any]:
     return found
 
 
-def _read_parquet(path: Path) -> dict[str, Any]:
+def _read_parquet(path: Path) -> Arrays:
     """Columns by name, those of lists as tables; without any, the columns of numbers together are ``vectors``."""
     table = library("pyarrow.parquet", extra="parquet", what=path).read_table(path)
     columns = {}
