@@ -71,7 +71,7 @@ def measure_one(method: str, n: int, setting: float) -> dict[str, float]:
     for _ in range(2):
         leaf = source.float().requires_grad_()
         start = time.perf_counter()
-        rows, y = (BispectralLoss._weighted(loss.invariant, each) for each in (leaf, target.float()))
+        rows, y = (loss._weighted(each) for each in (leaf, target.float()))
         rows.sum().backward()
         features = time.perf_counter() - start
         x, y = rows.detach().requires_grad_(), y.detach()

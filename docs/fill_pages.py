@@ -45,6 +45,7 @@ KEPT = {
     "symmetries": ("results.json", "table.md"),
     "compare": ("*.json", "*.md"),
     "rivals": ("results.json", "*.md"),
+    "encoders": ("results.json", "*.md"),
     "compare-two": ("*.json", "*.md"),
     "labels": ("results.json", "run.json", "*.md"),
     "poses": (
