@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from abc import abstractmethod
 from typing import Any, Self
 
 import numpy as np
@@ -59,9 +60,9 @@ class _SideBySide(BatchTransformer):
         parts = [columns_table(part=i, component=np.arange(n)) for i, n in enumerate(counts)]
         return unit_weights(np.concatenate(parts))
 
+    @abstractmethod
     def _inputs(self, rows: NDArray[Any]) -> list[NDArray[Any]]:
         """Rows as each part takes them."""
-        raise NotImplementedError
 
     def _fill(self, rows: NDArray[Any], out: Rows) -> int:
         vanishing, column = 0, 0
