@@ -87,7 +87,8 @@ def test_choice_by_evidence():
     assert choose({"canvas": canvas, "content": of(0.04, -0.2)}) == "content"  # sources are nearer, by a paired test
     assert choose({"canvas": canvas, "content": of(0.06, -0.2)}) == "canvas"  # nearer, but the sets differ more
     assert choose({"canvas": canvas, "content": of(0.0, 0.0, 0.3)}) == "canvas"  # labels are lost
-    assert choose({"canvas": canvas, "content": of(0.02, 0.2)}) == "canvas"  # alike, but sources are further away
+    assert choose({"canvas": canvas, "content": of(0.02, 0.2)}) == "canvas"  # more alike, but sources are further away
+    assert choose({"canvas": canvas, "content": of(0.002, 0.2)}) == "content"  # the sets agree
     better = {"canvas": canvas, "common": of(0.001, 0.0)}
     assert choose(better) == "common"
     assert choose(better | {"picture": of(0.002, -0.2)}) == "picture"  # nearer targets

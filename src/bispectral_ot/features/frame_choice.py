@@ -141,8 +141,9 @@ def candidates(geometries: Sequence[SetGeometry]) -> dict[str, Placements]:
 def choose(tried: dict[str, Evidence]) -> str:
     """Name of the frame to take: the whole canvas, unless another one brings the sets clearly closer.
 
-    A frame does so where it lowers the divergence and brings sources nearer to their nearest targets: by a paired test,
-    unless it halves the divergence. Of several with about equal divergence, it is the one with the nearest targets.
+    A frame does so where it halves the divergence and makes the sets agree, or lowers it and brings sources nearer to
+    their nearest targets: by a paired test, unless it halves the divergence. Of several with about equal divergence,
+    it is the one with the nearest targets.
     """
     canvas = tried["canvas"]
     better = {}
@@ -151,8 +152,9 @@ def choose(tried: dict[str, Evidence]) -> str:
         gain, nearer = canvas.divergence - found.divergence, canvas.nearest - found.nearest
         error = float(nearer.std()) / np.sqrt(len(nearer))
         halves = gain >= max(canvas.null, found.null, _LEAST_GAIN * canvas.divergence)
+        agrees = halves and found.divergence <= found.null
         closer = nearer.mean() > (0 if halves else _LEAST_ERRORS * error)
-        if name != "canvas" and not loses and closer and gain > 0:
+        if name != "canvas" and not loses and gain > 0 and (agrees or closer):
             better[name] = found
     if not better:
         return "canvas"
