@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from bispectral_ot.comparing.divergence import Divergence
+from bispectral_ot.comparing.divergence import solve_potentials
 from bispectral_ot.costs import Cost
 from bispectral_ot.datasets import Dataset, load, rotate_randomly
 from bispectral_ot.features import FittedFeatures, choose_features
@@ -29,9 +29,9 @@ Solve = Callable[[], float]
 
 def ours(x: Any, y: Any, scale: float, reg: float, tol: float) -> float:
     """Three costs and three solves, as a comparison of two sets has them."""
-    divergence = Divergence(reg=reg, tol=tol)
-    first, last = (divergence.solve(Cost(each, each, "sqeuclidean", scale=scale), within=True).value for each in (x, y))
-    return divergence.solve(Cost(x, y, "sqeuclidean", scale=scale)).value - first / 2 - last / 2
+    own = (Cost(each, each, "sqeuclidean", scale=scale) for each in (x, y))
+    first, last = (solve_potentials(cost, reg, tol=tol, within=True).value for cost in own)
+    return solve_potentials(Cost(x, y, "sqeuclidean", scale=scale), reg, tol=tol).value - first / 2 - last / 2
 
 
 def pot(x: Any, y: Any, scale: float, reg: float, tol: float) -> float:

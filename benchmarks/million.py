@@ -20,7 +20,7 @@ import numpy as np
 from benchmarks.streamed import write_matches
 from bispectral_ot import runtime
 from bispectral_ot.costs import Cost, FeatureDistance
-from bispectral_ot.costs.cost import EncodedRows
+from bispectral_ot.costs.cost import encode
 from bispectral_ot.datasets import Dataset, load
 from bispectral_ot.datasets.transforms import rotate
 from bispectral_ot.engines import core_count, one_blas_thread
@@ -103,7 +103,7 @@ def kernel_rates(source: Any, target: Any) -> dict[str, float]:
 
     rows = np.array(source[:256])
     distance = FeatureDistance(rows, target, "sqeuclidean")
-    encoded = EncodedRows.plain(distance.rows(0, len(rows)))
+    encoded = encode(distance.rows(0, len(rows)), "float32")
     g, weights = np.zeros(len(target), dtype=np.float32), np.ones(len(rows))
     unit = 100 / float(encoded.codes.max())
     f, _ = cost_kernels.sweep(encoded, np.zeros(len(rows)), weights, unit, g, 1.0)

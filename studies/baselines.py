@@ -60,8 +60,8 @@ class RingPowerSpectrum(RingBispectrum):
         index_map = columns_table(channel=channel, ring=ring, i=i)
         return index_map, np.where(index_map["i"] == -index_map["i"] % n_angles, 1, 2).astype(np.float32)
 
-    def _fill_from_rings(self, samples: NDArray[np.float32], out: NDArray[np.float32]) -> NDArray[np.bool_]:
-        spectra = scipy.fft.rfft(samples).reshape(out.shape)
+    def _fill_channels(self, images: NDArray[np.float32], out: NDArray[np.float32]) -> NDArray[np.bool_]:
+        spectra = scipy.fft.rfft(self.sampler_.sample(images)).reshape(out.shape)
         largest = np.abs(spectra).max(axis=1, keepdims=True)
         spectra /= np.where(largest > 0, largest, 1)
         out[:] = spectra.real**2 + spectra.imag**2

@@ -1,4 +1,4 @@
-"""Verdicts of symmetry tests over many draws, and run length and delay of the monitor."""
+"""Verdicts of symmetry tests over many draws; run length and delay of the monitor, and of MMD on windows."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage
+from sklearn.metrics.pairwise import euclidean_distances
 
 from bispectral_ot import runtime
-from bispectral_ot.comparing import Monitor, symmetry_tests
+from bispectral_ot.comparing import BatchResult, Monitor, symmetry_tests
 from bispectral_ot.datasets import Dataset, load, rotate_randomly
 from bispectral_ot.files import write_json, write_text
 from bispectral_ot.store import Store, dataset_hash
@@ -24,7 +25,7 @@ Images = NDArray[Any]
 Change = Callable[[Dataset, int], Dataset]
 # Images of the same kind as those of a trial on sheets of steel: standard deviations of the blur of noise.
 _BLURS = ((1.0, 1.0), (2.5, 2.5), (1.0, 8.0), (4.0, 1.0), (1.5, 1.5), (0.7, 3.0))
-TEXTURES = "textures"
+TEXTURES, BLOBS = "textures", "blobs"
 
 
 def textures(n: int, *, side: int = 64, seed: int = 0) -> Dataset:
@@ -101,63 +102,156 @@ def _verdicts(pool: Dataset, change: Change, images: int, repeats: int) -> dict[
 
 
 def run_monitor(
-    out: str | Path, *, monitors: int = 8, batches: int = 500, images: int = 60, run_length: int = 50
+    out: str | Path,
+    *,
+    datasets: Sequence[str] = (BLOBS, "mnist"),
+    monitors: int = 8,
+    batches: int = 500,
+    images: int = 60,
+    run_length: int = 50,
+    root: str | Path | None = None,
 ) -> list[dict[str, Any]]:
-    """Measure the run length without change and the delay of the monitor; writes ``monitor.json`` and ``monitor.md``.
+    """Measure the run length without change and the delay of monitors, and of MMD on windows of 1 and 3 batches.
 
-    Images are small blobs of an endless population, so that batches do not repeat.
+    Writes ``monitor.json`` and ``monitor.md``. Each monitor has a reference of 2,000 images of its own.
 
     Parameters
     ----------
+    datasets
+        Names; ``"blobs"`` is an endless population of small images.
     monitors, batches
         Number of monitors, and of batches without change that each is given.
     images, run_length
         Images of a batch, and the run length that is asked for.
     """
-    alarms = 0
-    delays: dict[str, list[int]] = {name: [] for name in _DRIFTS}
+    cells = []
     explain = Monitor._explained
     Monitor._explained = lambda self, result, images: result  # type: ignore[method-assign]
     try:
-        for seed in range(monitors):
-            runtime.progress("monitors", seed, monitors)
-            random = np.random.default_rng(seed)
-            monitor = Monitor.fit(blobs(1000, random), run_length=run_length, seed=seed)
-            alarms += sum(monitor.update(blobs(images, random)).alarm for _ in range(batches))
-            for name, drift in _DRIFTS.items():
-                found = (n for n in range(1, 200) if monitor.update(drift(blobs(images, random), random)).alarm)
-                delays[name].append(next(found, 200))
+        for name in datasets:
+            draw = blobs if name == BLOBS else _drawn_from(load(name, root=root))
+            alarms, delays = np.zeros(3), {change: np.zeros((monitors, 3)) for change in _DRIFTS}
+            for seed in range(monitors):
+                runtime.progress(f"monitors of {name}", seed, monitors)
+                random = np.random.default_rng(seed)
+                reference = draw(2000, random)
+                rivals = [WindowedMMD(reference, width * images, run_length, random) for width in (1, 3)]
+                watchers: list[Any] = [Monitor.fit(reference, run_length=run_length, seed=seed), *rivals]
+                for _ in range(batches):
+                    batch = draw(images, random)
+                    alarms += [watcher.update(batch).alarm for watcher in watchers]
+                for change, drift in _DRIFTS.items():
+                    for batch in [draw(images, random) for _ in range(3)]:  # windows without the change before
+                        [watcher.update(batch) for watcher in watchers]
+                    delays[change][seed] = _delays(watchers, lambda: drift(draw, images, random))  # noqa: B023
+            lengths = [f"{monitors * batches / max(1, count):.1f}" for count in alarms]
+            cells.append({"dataset": name, "change": "nothing", "batches": lengths})
+            found = {change: np.mean(each, axis=0) for change, each in delays.items()}
+            cells += [
+                {"dataset": name, "change": change, "batches": [f"{each:.1f}" for each in means]}
+                for change, means in found.items()
+            ]
     finally:
         Monitor._explained = explain  # type: ignore[method-assign]
-    rows = [["no change", f"{monitors * batches / max(1, alarms):.1f} (asked for {run_length})"]]
-    rows += [[name, f"{np.mean(found):.1f}"] for name, found in delays.items()]
-    cells = [{"case": name, "batches": value} for name, value in rows]
+    header = ["set", "change", "monitor", "MMD, each batch", "MMD, windows of 3 batches"]
+    rows = [[cell["dataset"], cell["change"], *cell["batches"]] for cell in cells]
     write_json(Path(out) / "monitor.json", cells)
-    write_text(Path(out) / "monitor.md", markdown_table(["change", "batches until an alarm"], rows))
+    write_text(Path(out) / "monitor.md", markdown_table(header, rows))
     return cells
 
 
-def blobs(n: int, random: np.random.Generator, widths: Sequence[float] = (1.0, 1.6, 2.4)) -> Images:
-    """Images (n, 8, 8) of bright spots of some widths, at random places and with noise."""
+def _delays(watchers: Sequence[Any], draw: Callable[[], Images]) -> list[int]:
+    """Batches until each of the watchers raises an alarm, 200 at most."""
+    found = [0] * len(watchers)
+    for number in range(1, 201):
+        batch = draw()
+        for place, watcher in enumerate(watchers):
+            if not found[place] and (watcher.update(batch).alarm or number == 200):
+                found[place] = number
+        if all(found):
+            break
+    return found
+
+
+class WindowedMMD:
+    """MMD between pixels of a reference and a window of the newest images, as in alibi-detect.
+
+    Half of the reference is compared with; windows of the other half give the threshold.
+    """
+
+    def __init__(self, reference: Images, size: int, run_length: int, random: np.random.Generator) -> None:
+        rows = reference.reshape(len(reference), -1).astype(np.float32)
+        self._reference, rest = np.split(random.permutation(rows), 2)
+        self._width = float(np.median(euclidean_distances(self._reference, squared=True)))
+        self._size, self._newest = size, rest[:0]
+        within, across = self._kernel(rest, rest), self._kernel(rest, self._reference)
+        windows = (random.choice(len(rest), size, replace=False) for _ in range(40 * run_length))
+        found = [self._statistic(within[np.ix_(at, at)], across[at]) for at in windows]
+        self._threshold = float(np.quantile(found, 1 - 1 / run_length))
+
+    def _kernel(self, one: NDArray[np.float32], other: NDArray[np.float32]) -> NDArray[np.float32]:
+        return np.asarray(np.exp(-euclidean_distances(one, other, squared=True) / self._width))
+
+    @staticmethod
+    def _statistic(within: NDArray[np.float32], across: NDArray[np.float32]) -> float:
+        """Unbiased MMD, but for what the reference alone contributes."""
+        size = len(within)
+        return float((within.sum() - size) / (size * (size - 1)) - 2 * across.mean())
+
+    def update(self, batch: Images) -> BatchResult:
+        """Add a batch to the window; no alarm before it is full."""
+        self._newest = np.concatenate([self._newest, batch.reshape(len(batch), -1).astype(np.float32)])[-self._size :]
+        full = len(self._newest) == self._size
+        found = -np.inf
+        if full:
+            within, across = (self._kernel(self._newest, other) for other in (self._newest, self._reference))
+            found = self._statistic(within, across)
+        return BatchResult("", len(batch), found, self._threshold)
+
+
+class Draw(Protocol):
+    """Images drawn from a population: of its classes, of fewer, or of another class."""
+
+    def __call__(self, n: int, random: np.random.Generator, kind: str = "all") -> Images:
+        """Draw n images of ``"all"`` classes, ``"fewer"`` or the ``"new"`` one."""
+
+
+def blobs(n: int, random: np.random.Generator, kind: str = "all") -> Images:
+    """Images (n, 8, 8) of long bright spots of some widths, at random places and with noise."""
+    widths = {"all": (1.0, 1.6, 2.4), "fewer": (1.0, 1.6), "new": (0.5,)}[kind]
     y, x = np.mgrid[:8, :8]
     centre, width = random.normal(3.5, 0.8, (n, 2, 1, 1)), random.choice(widths, n)[:, None, None]
-    spots = np.exp(-((y - centre[:, 0]) ** 2 + (x - centre[:, 1]) ** 2) / (2 * width**2))
+    spots = np.exp(-((y - centre[:, 0]) ** 2 + (x - centre[:, 1]) ** 2 / 2) / (2 * width**2))
     pixels = spots * random.uniform(0.6, 1, (n, 1, 1)) + random.normal(0, 0.05, (n, 8, 8))
     return np.asarray(np.rint(np.clip(pixels, 0, 1) * 255), dtype=np.uint8)
 
 
+def _drawn_from(dataset: Dataset) -> Draw:
+    """Draws without the last class; the first one is missing from "fewer", and "new" are images of the last."""
+    labels = np.asarray(dataset.labels)
+    last = labels == labels.max()
+    places = {"all": ~last, "fewer": ~last & (labels != 0), "new": last}
+
+    def draw(n: int, random: np.random.Generator, kind: str = "all") -> Images:
+        return np.asarray(dataset.images[random.choice(np.flatnonzero(places[kind]), n, replace=False)])
+
+    return draw
+
+
 def _stained(images: Images) -> Images:
-    images = images.copy()
-    images[: len(images) // 4, 1:3, 1:3] = 255
+    images, side = images.copy(), images.shape[1] // 4
+    images[: len(images) // 4, side : 2 * side, side : 2 * side] = 255
     return images
 
 
-_DRIFTS: dict[str, Callable[[Images, np.random.Generator], Images]] = {
-    "class removed": lambda images, random: blobs(len(images), random, (1.0, 1.6)),
-    "new class, in 10 % of the images": lambda images, random: np.concatenate(
-        [images[len(images) // 10 :], blobs(len(images) // 10, random, (0.5,))]
+_DRIFTS: dict[str, Callable[[Draw, int, np.random.Generator], Images]] = {
+    "class removed": lambda draw, n, random: draw(n, random, "fewer"),
+    "new class, in 10 % of the images": lambda draw, n, random: np.concatenate(
+        [draw(n - n // 10, random), draw(n // 10, random, "new")]
     ),
-    "blur": lambda images, random: ndimage.gaussian_filter(images, (0, 0.5, 0.5)),
-    "stain on a quarter of the images": lambda images, random: _stained(images),
-    "camera moved by a pixel": lambda images, random: np.roll(images, 1, axis=2),
+    "blur of half a pixel": lambda draw, n, random: ndimage.gaussian_filter(draw(n, random), (0, 0.5, 0.5)),
+    "stain on a quarter of the images": lambda draw, n, random: _stained(draw(n, random)),
+    "camera rotated by 10 degrees": lambda draw, n, random: ndimage.rotate(
+        draw(n, random), 10, (1, 2), reshape=False, order=1
+    ),
 }

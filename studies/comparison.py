@@ -15,11 +15,12 @@ from numpy.typing import NDArray
 from bispectral_ot import runtime
 from bispectral_ot.checks import check_choice, check_integer
 from bispectral_ot.comparing import Comparison, compare
-from bispectral_ot.comparing.divergence import Divergence, cost_scale, mean_embeddings, p_value, permutation_test
+from bispectral_ot.comparing.divergence import cost_scale, mean_embeddings, p_value, permutation_test
 from bispectral_ot.datasets import Dataset, load, rotate_randomly
 from bispectral_ot.features import FittedFeatures, choose_features
 from bispectral_ot.files import write_json, write_text
 from bispectral_ot.options import CompareOptions
+from bispectral_ot.transport import BatchedSinkhorn
 from studies.cells import CellStore
 from studies.comparison_tables import TABLES
 from studies.preset import checksum
@@ -31,8 +32,9 @@ PARTS = ("distances", "sets", "labels", "sizes", "rates")
 SHARES = (0.1, 0.5, 1.0)
 REGS = (0.05, DEFAULT_REG, 0.3)
 _LEVEL, _PERMUTATIONS = 0.05, 99
-# Of the noise and the blur, in standard deviations of all pixels and in pixels.
-_NOISE, _BLUR = 0.5, 0.7
+# Of the noise and the blur, in standard deviations of all pixels and in pixels; factor of the brightness.
+_NOISE, _BLUR, _BRIGHTNESS = 0.5, 0.7, 1.1
+NEW_CLASS = "new class"
 # As many kernels as the test of a comparison has statistics, around the usual one.
 _MMD_WIDTHS = (0.25, 0.5, 1.0, 2.0)
 
@@ -180,8 +182,12 @@ def _rates(config: Cell, datasets: list[Dataset]) -> Cell:
     random = np.random.default_rng([config["seed"], zlib.crc32(config["change"].encode())])
     size = config["size"]
     clean, other = _disjoint(dataset, min(3000, len(dataset) // 2), seed=[config["seed"], 7])
-    changed = _change(config["change"], other, random)
-    divergence = Divergence(reg=DEFAULT_REG)
+    if config["change"] == NEW_CLASS:
+        clean, other, changed = (
+            _of_class(each, here) for each, here in ((clean, False), (other, False), (other, True))
+        )
+    else:
+        changed = _change(config["change"], other, random)
     with FittedFeatures([clean, other, changed], choose_features(config["features"])) as space:
         rejected = {"ours": 0, "mmd": 0, "mmd_median": 0}
         for _ in range(config["repeats"]):
@@ -192,7 +198,7 @@ def _rates(config: Cell, datasets: list[Dataset]) -> Cell:
             if config["share"] < 1:  # then both have the same images
                 target = np.where(is_changed[:, None], target, space.features[1][drawn])
             costs = space.feature_map.distances_within(np.concatenate([source, target]), space.spec.metric)
-            pool = divergence.pool(costs, scale=cost_scale(costs))
+            pool = BatchedSinkhorn(costs, epsilon=DEFAULT_REG * cost_scale(costs))
             rejected["ours"] += permutation_test(costs, pool, (size, size), _PERMUTATIONS, random) <= _LEVEL
             rejected["mmd"] += mmd_p_value(costs, size, random, _MMD_WIDTHS) <= _LEVEL
             rejected["mmd_median"] += mmd_p_value(costs, size, random) <= _LEVEL
@@ -221,15 +227,18 @@ _MEASURES: dict[str, Callable[[Cell, list[Dataset]], Cell]] = {
 CHANGES: dict[str, tuple[float, ...]] = {
     "nothing": (1.0,),
     "class removed": (1.0,),
+    NEW_CLASS: (0.1, 0.2),
     "noise": SHARES,
     "blur": SHARES,
+    "stain": SHARES,
+    "brightness": (1.0,),
     "turned": SHARES,
 }
 
 
 def _change(name: str, dataset: Dataset, random: np.random.Generator) -> Dataset:
-    if name == "class removed" and dataset.labels is not None:
-        return dataset.select(dataset.labels != 0)
+    if name == "class removed":
+        return _of_class(dataset, False)
     images = dataset.images.astype(np.float32)
     if name == "noise":
         return replace(dataset, images=images + random.normal(0, _NOISE * images.std(), images.shape))
@@ -238,9 +247,20 @@ def _change(name: str, dataset: Dataset, random: np.random.Generator) -> Dataset
 
         sigmas = (0, _BLUR, _BLUR) + (0,) * (images.ndim - 3)
         return replace(dataset, images=gaussian_filter(images, sigmas))
+    if name == "stain":  # on a sixteenth of the pixels, at one place
+        images = images.copy()
+        images[:, 4:11, 4:11] = images.max()
+        return replace(dataset, images=images)
+    if name == "brightness":
+        return replace(dataset, images=np.clip(_BRIGHTNESS * images, images.min(), images.max()))
     if name == "turned":
         return rotate_randomly(dataset, seed=int(random.integers(2**31)))
     return dataset
+
+
+def _of_class(dataset: Dataset, inside: bool) -> Dataset:
+    """Images of the first class, or all others."""
+    return dataset.select((np.asarray(dataset.labels) == 0) == inside)
 
 
 def _disjoint(dataset: Dataset, size: int, *, seed: Any) -> tuple[Dataset, Dataset]:

@@ -26,7 +26,8 @@ from studies.markdown import markdown_table
 from studies.preset import file_checksum
 
 FRAMES = ("canvas", "picture", "common", "content", "auto")
-SIMILARITY = "similarity"
+# Options that stand for a frame: a symmetry, or colours that do not count.
+OPTIONS = {"similarity": {"symmetry": "similarity"}, "affine": {"intensity": "affine"}}
 # Changes of the sources; all but the first also turn them by a random angle.
 CHANGES = (
     "upright",
@@ -43,6 +44,7 @@ CHANGES = (
     "JPEG",
     "blurred",
     "brightness",
+    "colours",
 )
 _SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp")
 
@@ -51,7 +53,7 @@ def run_frames(
     out: str | Path,
     folders: Sequence[str],
     *,
-    frames: Sequence[str] = (*FRAMES, SIMILARITY),
+    frames: Sequence[str] = (*FRAMES, *OPTIONS),
     changes: Sequence[str] = CHANGES,
     per_class: int = 10,
     side: int = 64,
@@ -67,7 +69,7 @@ def run_frames(
     folders
         Folders of images with a folder for each class.
     frames
-        Frames; also ``"similarity"``, the symmetry with the frame that it implies.
+        Frames; also ``"similarity"``, the symmetry, and ``"affine"``, the intensity.
     changes
         Changes of the source half.
     per_class
@@ -80,7 +82,7 @@ def run_frames(
     for change in changes:
         check_choice("changes", change, CHANGES)
     for frame in frames:
-        check_choice("frames", frame, (*FRAMES, SIMILARITY))
+        check_choice("frames", frame, (*FRAMES, *OPTIONS))
     for name, value in (("per_class", per_class), ("side", side), ("seeds", seeds)):
         check_integer(name, value, minimum=1)
     store = CellStore(out, "frames")
@@ -106,9 +108,7 @@ def run_frames(
 
 
 def _cell(config: dict[str, Any], sides: Callable[[], tuple[Path, Path]]) -> dict[str, Any]:
-    options: dict[str, Any] = {"frame": config["frame"]}
-    if config["frame"] == SIMILARITY:
-        options = {"symmetry": SIMILARITY}
+    options: dict[str, Any] = OPTIONS.get(config["frame"], {"frame": config["frame"]})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -187,6 +187,9 @@ def changed(image: Image.Image, change: str, random: np.random.Generator) -> Ima
         turned = turned.filter(ImageFilter.GaussianBlur(0.01 * max(image.size)))
     elif change == "brightness":
         pixels = 128 + (np.asarray(turned, float) - 128) * random.uniform(0.8, 1.2) + 51 * random.uniform(-1, 1)
+        turned = Image.fromarray(pixels.clip(0, 255).astype(np.uint8))
+    elif change == "colours":  # one stain, lamp or camera for all sources
+        pixels = np.asarray(turned.convert("RGB"), float) * [1.2, 0.7, 0.9] + [-20, 25, 5]
         turned = Image.fromarray(pixels.clip(0, 255).astype(np.uint8))
     return turned
 

@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 from bispectral_ot import runtime
 from bispectral_ot.costs import METRICS, Metric
 from bispectral_ot.datasets import Dataset, load, normalize, rotate
-from bispectral_ot.datasets.transforms import background_level
+from bispectral_ot.datasets.warp import as_planes, border_pixels
 from bispectral_ot.drawing import save
 from bispectral_ot.errors import InputError
 from bispectral_ot.features import FittedFeatures, choose_features
 from bispectral_ot.files import write_json
-from bispectral_ot.report.scaling import scale_to_plane
+from bispectral_ot.report.page_data import scale_to_plane
 from bispectral_ot.runs import new_run, run_record
 from studies.baselines import STUDY_FEATURES
 from studies.figures import Panel, angle_distance_figure, class_distance_figure, embedding_figure
@@ -211,7 +211,7 @@ def turned_images(dataset: Dataset, *, per_class: int, step: float, preset: Pres
     images = normalize(dataset).images
     degrees = step * np.arange(round(angles), dtype=np.float64)
     upright = images[np.concatenate(chosen)]
-    corner = background_level(images) if preset.fill == "background" else 0.0
+    corner = np.median(border_pixels(as_planes(images)), axis=(0, 1)) if preset.fill == "background" else 0.0
     copies = np.repeat(upright, len(degrees), axis=0)
     turned = rotate(copies, np.tile(degrees, len(upright)), fill=corner).images
     shape = (len(counts), per_class, len(degrees), *upright.shape[1:])

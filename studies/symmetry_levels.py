@@ -25,7 +25,7 @@ from bispectral_ot.store import Store, content_hash, dataset_hash
 FILLS = ("zero", "mean", "edge", "reflect")
 # Each interpolation with each fill would be 16 cells a set; these have all of both.
 CELLS = (("bilinear", "zero"), ("bicubic", "mean"), ("lanczos", "edge"), ("nearest", "reflect"))
-REPEATS = {60: 200, 300: 100, 1000: 50, 5000: 20}
+REPEATS = {60: 200, 300: 100, 1000: 64, 5000: 20}
 _LEVEL, _PERMUTATIONS = 0.05, 99
 
 Stack = NDArray[np.float32]
@@ -38,7 +38,7 @@ def run_symmetry_levels(
     datasets: Sequence[str] = ("mnist", "fashion-mnist"),
     cells: Sequence[tuple[str, str]] = CELLS,
     repeats: dict[int, int] | None = None,
-    images: int = 4000,
+    images: int = 12_000,
     skip: int = 0,
     root: str | Path | None = None,
 ) -> list[Cell]:

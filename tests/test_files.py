@@ -18,13 +18,14 @@ def test_json_understands_numpy_and_stays_json():
     others = {
         "array": np.array([[0.1, 1], [2, np.inf]], dtype=np.float32),
         "path": Path("a/b"),
-        7: ("é", None),
+        7: ("é\x9b\u202e", None),
         "file": CAFE,
     }
     text = to_json(numbers | others)
     assert "[\n    [0.1, 1.0],\n    [2.0, null]\n  ]" in text  # rows on one line, digits of float32
     expected = {"count": 3, "share": 0.5, "nothing": None, "flag": True, "array": [[0.1, 1], [2, None]], "path": "a/b"}
-    assert json.loads(text) == expected | {"7": ["é", None], "file": CAFE}
+    assert json.loads(text) == expected | {"7": ["é\x9b\u202e", None], "file": CAFE}
+    assert '"é\\u009b\\u202e"' in text  # a terminal obeys neither
 
 
 def test_csv_brings_every_text_back(tmp_path):

@@ -3,6 +3,8 @@
 import json
 import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -46,6 +48,22 @@ def test_an_error_leaves_nothing(tmp_path, error):
     with pytest.raises(error):
         make_run(tmp_path / "run", "", during=stop)
     assert names(tmp_path) == []
+
+
+def test_what_a_killed_run_has_left_is_removed_and_what_a_living_one_writes_is_not(tmp_path):
+    killed = f"with new_run({str(tmp_path / 'run')!r}, verb='match'): os.kill(os.getpid(), 9)"
+    code = f"import os; from bispectral_ot.runs import new_run\n{killed}"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == -9
+
+    def begin_another() -> None:
+        (mine,) = tmp_path.iterdir()
+        os.utime(mine, (0, 0))
+        make_run(tmp_path / "run", "first")
+
+    os.utime(next(tmp_path.iterdir()), (0, 0))  # killed some time ago
+    with pytest.raises(RunKeptError):
+        make_run(tmp_path / "run", "second", during=begin_another)
+    assert [content(tmp_path / name) for name in names(tmp_path)] == ["first", "second"]
 
 
 def test_overwriting_replaces_the_whole_run(tmp_path):

@@ -13,7 +13,7 @@ from scipy.spatial.distance import pdist, squareform
 import bispectral_ot as bot
 from bispectral_ot.datasets import rotate
 from bispectral_ot.features import Pixels
-from bispectral_ot.report.scaling import scale_to_plane
+from bispectral_ot.report.page_data import scale_to_plane
 
 digits = bot.load("mnist-5k")
 chosen = digits.select([np.flatnonzero(digits.labels == c)[3] for c in range(6)])

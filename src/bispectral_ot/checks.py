@@ -1,18 +1,35 @@
-"""Argument validation with suggestions, and text that is safe to print."""
+"""Values of options as literal types, argument validation with suggestions, and text that is safe to print."""
 
 from __future__ import annotations
 
 import difflib
 import numbers
 import os
+import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 from bispectral_ot.errors import InputError
-from bispectral_ot.literals import FRAMES
 
+Split = Literal["train", "val", "test"]
+_Flat = Literal["rotation", "rotation-reflection", "rotation-translation", "rotation-reflection-translation"]
+_More = Literal["similarity", "similarity-reflection", "translation", "d4", "mirrors", "quarter-turns"]
+Symmetry = Literal[_Flat, _More, "so3", "so3-shapes", "none"]
+_Rotation = Literal["bispectrum", "global-bispectrum", "local-bispectrum", "ring-bispectrum", "best-rotation"]
+_Others = Literal[
+    "translation-bispectrum", "d4-bispectrum", "image-bispectrum", "sphere-bispectrum", "shell-bispectrum"
+]
+FeatureName = Literal[_Rotation, _Others, "pixels", "vectors"]
+Frame = Literal["canvas", "picture", "content", "common"]
+FRAMES: tuple[Frame, ...] = get_args(Frame)
+Metric = Literal["l1", "l2", "sqeuclidean", "cosine"]
+METRICS: tuple[Metric, ...] = get_args(Metric)
+Intensity = Literal["ignore", "keep", "affine"]
+Storage = Literal["float32", "compact", "recompute"]
+SolverName = Literal["sinkhorn", "exact"]
+Marginals = Literal["balanced", "relaxed", "estimated"]
 _DIRECTIONS = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 
 
@@ -100,3 +117,14 @@ def parse_frames(frame: str | Sequence[str]) -> tuple[str, ...]:
     if not names or ("auto" in names and len(names) > 1):
         raise InputError(f"frame 'auto' is for all sets together; give one frame for each set instead, got {frame!r}.")
     return tuple(names)
+
+
+def is_feature_expression(text: str) -> bool:
+    """Whether text is an expression of features: names joined by ``+``, encoders, or files of vectors."""
+    return bool({"+", ":"} & set(text)) or text.endswith(".onnx") or bool(vector_files(text))
+
+
+def vector_files(text: object) -> list[str]:
+    """Files of vectors that text names, such as ``a.npy,b.h5ad:X_pca``; none where it is something else."""
+    parts = text.split(",") if isinstance(text, str) else [""]
+    return parts if all(re.fullmatch(r".+\.(npy|npz|parquet|h5|hdf5|h5ad)(:.*)?", part) for part in parts) else []

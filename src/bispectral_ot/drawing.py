@@ -38,12 +38,9 @@ _STYLE = {
     **dict.fromkeys(("axes.spines.top", "axes.spines.right", "legend.frameon"), False),
     "text.parse_math": False,  # a class may be called $5
     "figure.facecolor": "white",
-    "svg.hashsalt": "bispectral-ot",  # the same figure gives the same file
 }
-_DPI = 120
 _FIT = "natural size"
 _TILE, _GAP = 96, 12  # pixels of a picture, and between pictures with their frames
-_MOST_TICKS, _MOST_NUMBERS = 50, 30
 
 
 def shortened(name: object, longest: int) -> str:
@@ -83,13 +80,10 @@ def axes_for(ax: Axes | None, width: float, height: float) -> Axes:
 
 
 def save(figure: Any, path: Path) -> None:
-    """Write a figure, whole or not at all, in the format of the suffix of ``path`` (png, svg, pdf)."""
-    kind = path.suffix[1:].lower() or "png"
+    """Write a figure as PNG, whole or not at all."""
     with house_style(), warnings.catch_warnings(), whole_file(path) as partial:
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
-        # without a date the same run gives the same file; a low compression level is faster
-        options: dict[str, Any] = {"svg": {"metadata": {"Date": None}}, "png": {"pil_kwargs": {"compress_level": 4}}}
-        figure.savefig(partial, format=kind, dpi=_DPI, **options.get(kind, {}))
+        figure.savefig(partial, format="png", dpi=120, pil_kwargs={"compress_level": 4})
 
 
 def colour_map(colour: str) -> Any:
@@ -109,20 +103,22 @@ class Tile(NamedTuple):
 
 def tile_sheet(rows: Sequence[Sequence[Tile | None]], *, size: int = _TILE) -> NDArray[np.uint8]:
     """RGB image (height, width, 3) of rows of tiles, framed where they are right or wrong; None leaves a gap."""
-    columns, step, line = max(map(len, rows)), size + _GAP, size + _GAP + size // 4
-    sheet = np.full((len(rows) * line, columns * step, 3), 255, dtype=np.uint8)
-    for y, row in enumerate(rows):
-        for x, tile in enumerate(row):
-            if tile is None:
-                continue
-            pixels = thumbnail(tile.picture, size, enlarge=True)
-            height, width = pixels.shape[:2]
-            top, left = y * line + 4 + (size - height) // 2, x * step + 4 + (size - width) // 2
-            if tile.right is not None:
-                frame = tuple(bytes.fromhex((RIGHT if tile.right else WRONG)[1:]))
-                sheet[top - 4 : top + height + 4, left - 4 : left + width + 4] = frame
-            sheet[top : top + height, left : left + width] = pixels.reshape(height, width, -1)
+    step, line = size + _GAP, size + _GAP + size // 4
+    sheet = np.full((len(rows) * line, max(map(len, rows)) * step, 3), 255, dtype=np.uint8)
+    for (y, x), tile in _placed(rows):
+        pixels = thumbnail(tile.picture, size, enlarge=True)
+        height, width = pixels.shape[:2]
+        top, left = y * line + 4 + (size - height) // 2, x * step + 4 + (size - width) // 2
+        if tile.right is not None:
+            frame = tuple(bytes.fromhex((RIGHT if tile.right else WRONG)[1:]))
+            sheet[top - 4 : top + height + 4, left - 4 : left + width + 4] = frame
+        sheet[top : top + height, left : left + width] = pixels.reshape(height, width, -1)
     return sheet
+
+
+def _placed(rows: Sequence[Sequence[Tile | None]]) -> Iterator[tuple[tuple[int, int], Tile]]:
+    """Row and column of each tile."""
+    return (((y, x), tile) for y, row in enumerate(rows) for x, tile in enumerate(row) if tile is not None)
 
 
 def thumbnail(picture: NDArray[np.float64], longest: int, *, enlarge: bool = False) -> NDArray[np.uint8]:
@@ -131,25 +127,22 @@ def thumbnail(picture: NDArray[np.float64], longest: int, *, enlarge: bool = Fal
 
     image = Image.fromarray((np.clip(picture, 0, 1) * 255).round().astype(np.uint8))
     longer = max(image.size)
-    scale = longest / longer if longer > longest else longest // longer if enlarge else 1
+    scale: float = longest // longer if enlarge else 1
+    if longer > longest:
+        scale = longest / longer
     shape = max(1, round(image.width * scale)), max(1, round(image.height * scale))
     return np.asarray(image.resize(shape, Image.Resampling.BOX if scale < 1 else Image.Resampling.NEAREST))
 
 
 def draw_tiles(ax: Axes | None, rows: Sequence[Sequence[Tile | None]], *, title: str = "") -> Axes:
     """Rows of pictures with their captions below."""
-    columns = max(map(len, rows))
-    ax = axes_for(ax, 0.4 + 0.85 * columns, 0.7 + 1.02 * len(rows))
-    sheet = tile_sheet(rows)
-    step, line = _TILE + _GAP, _TILE + _GAP + _TILE // 4
-    ax.imshow(sheet, interpolation="antialiased")
-    for y, row in enumerate(rows):
-        for x, tile in enumerate(row):
-            if tile is not None and tile.caption:
-                mark = {True: "✓ ", False: "✗ ", None: ""}[tile.right]
-                colour = {True: RIGHT, False: WRONG, None: MUTED}[tile.right]
-                at = (x * step + 4 + _TILE / 2, y * line + _TILE + 10)
-                ax.text(*at, mark + tile.caption, ha="center", va="top", fontsize=7, color=colour, parse_math=False)
+    ax = axes_for(ax, 0.4 + 0.85 * max(map(len, rows)), 0.7 + 1.02 * len(rows))
+    ax.imshow(tile_sheet(rows), interpolation="antialiased")
+    for (y, x), tile in _placed(rows):
+        mark, colour = {True: ("✓ ", RIGHT), False: ("✗ ", WRONG), None: ("", MUTED)}[tile.right]
+        at = x * (_TILE + _GAP) + 4 + _TILE / 2, y * (_TILE + _GAP + _TILE // 4) + _TILE + 10
+        caption = mark + tile.caption if tile.caption else ""
+        ax.text(*at, caption, ha="center", va="top", fontsize=7, color=colour, parse_math=False)
     ax.set_title(title)
     ax.set_axis_off()
     return ax
@@ -174,7 +167,7 @@ def draw_matrix(
     for mask, colour in ((inside, RIGHT), (~inside, WRONG)):
         if mask.any():
             ax.imshow(np.ma.masked_array(values, ~mask), cmap=colour_map(colour), vmin=0, vmax=highest)
-    if many <= _MOST_NUMBERS:
+    if many <= 30:
         for (i, j), value in np.ndenumerate(values):
             number = format(100 * value, ".0f") if form == "%" else format(value, form)
             if np.isfinite(value) and (form != "%" or value >= 0.005):
@@ -190,23 +183,18 @@ def draw_matrix(
 
 
 def _ticks(names: Sequence[str]) -> tuple[list[int], list[str]]:
-    step = -(-len(names) // _MOST_TICKS)
+    step = -(-len(names) // 50)  # at most so many ticks
     return list(range(0, len(names), step)), [shortened(name, 20) for name in names[::step]]
-
-
-def html_text(value: Any, *, longest: int = 32) -> str:
-    """Text that is safe in HTML, shortened where it is long."""
-    return html.escape(shortened(value, longest), quote=True)
 
 
 def html_panel(title: str, facts: Mapping[str, Any], *parts: str) -> str:
     """A title, a table of facts, and parts that are HTML already, side by side."""
     cell = '<td style="padding:1px 6px;text-align:left;font-variant-numeric:tabular-nums">{}</td>'
-    rows = ("".join(cell.format(html_text(each, longest=80)) for each in row) for row in facts.items())
+    rows = ("".join(cell.format(html.escape(shortened(each, 80))) for each in row) for row in facts.items())
     table = f"<table>{''.join(f'<tr>{row}</tr>' for row in rows)}</table>"
     style = "display:inline-block;margin:4px 16px 4px 0;vertical-align:top"
     content = "".join(f'<div style="{style}">{part}</div>' for part in (table, *parts) if part)
-    return f"<div><strong>{html_text(title, longest=120)}</strong><div>{content}</div></div>"
+    return f"<div><strong>{html.escape(shortened(title, 120))}</strong><div>{content}</div></div>"
 
 
 def html_tiles(rows: Sequence[Sequence[Tile | None]], *, size: int = 48) -> str:
@@ -217,5 +205,5 @@ def html_tiles(rows: Sequence[Sequence[Tile | None]], *, size: int = 48) -> str:
     image.save(file, format="png")
     captions = "; ".join(", ".join(tile.caption for tile in row if tile and tile.caption) for row in rows)
     data = base64.b64encode(file.getvalue()).decode("ascii")
-    words = html_text(captions, longest=400)
+    words = html.escape(shortened(captions, 400))
     return f'<img alt="{words}" title="{words}" width="{image.width}" src="data:image/png;base64,{data}">'

@@ -7,7 +7,6 @@ import json
 import os
 import re
 import secrets
-import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -20,7 +19,8 @@ import numpy as np
 from bispectral_ot.checks import user_path
 from bispectral_ot.errors import InputError
 
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+# Controls that JSON leaves as they are, and changes of writing direction: a terminal would obey them.
+_CONTROLS = re.compile("[\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 _NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?")
 
 
@@ -39,32 +39,19 @@ def cache_folder(name: str) -> Path:
 
 
 @contextmanager
-def temporary(target: Path, *, folder: bool = False) -> Iterator[Path]:
-    """A new hidden file (or folder) with an unpredictable name beside ``target``, removed when the block ends."""
-    path = target.with_name(f".{target.stem[:40]}-partial-{secrets.token_hex(8)}{target.suffix}")
-    if folder:
-        path.mkdir()
-    else:
-        path.touch(exist_ok=False)
-    try:
-        yield path
-    finally:
-        if folder:
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            path.unlink(missing_ok=True)
-
-
-@contextmanager
 def whole_file(path: str | Path) -> Iterator[Path]:
-    """A temporary file in the same folder, renamed to ``path`` when the block ends without an error."""
+    """A hidden file with an unpredictable name in the same folder, renamed to ``path`` if the block raises nothing."""
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
-    with temporary(target) as partial:
+    partial = target.with_name(f".{target.stem[:40]}-partial-{secrets.token_hex(8)}{target.suffix}")
+    partial.touch(exist_ok=False)
+    try:
         yield partial
         with open(partial, "rb") as file:
             os.fsync(file.fileno())  # else a power cut may leave the new name with no content
         os.replace(partial, target)
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 def write_text(path: str | Path, text: str) -> None:
@@ -91,7 +78,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 def to_json(data: Any) -> str:
     """JSON text, lists of numbers on one line; NumPy is understood, NaN becomes null, other objects their string."""
-    return _lay_out(_plain(data))
+    return _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", _lay_out(_plain(data)))
 
 
 def _lay_out(value: Any, indent: str = "\n") -> str:
@@ -123,11 +110,7 @@ def write_csv(path: str | Path, header: Sequence[str], rows: Iterable[Sequence[A
     lines: list[str] = []
     # only with this end of line both \r and \n inside a cell are quoted
     writer = csv.writer(SimpleNamespace(write=lines.append), lineterminator="\r\n")
-    writer.writerows([_without_formula(cell) for cell in row] for row in (header, *rows))
+    for row in (header, *rows):
+        formulas = [isinstance(x, str) and x.startswith(tuple("=+-@\t\r\n")) and not _NUMBER.fullmatch(x) for x in row]
+        writer.writerow([f"'{cell}" if formula else cell for cell, formula in zip(row, formulas, strict=True)])
     write_text(path, "".join(line.removesuffix("\r\n") + "\n" for line in lines))
-
-
-def _without_formula(cell: Any) -> Any:
-    if isinstance(cell, str) and cell.startswith(_FORMULA) and not _NUMBER.fullmatch(cell):
-        return f"'{cell}"
-    return cell

@@ -15,16 +15,15 @@ from bispectral_ot.errors import InputError, MemoryBudgetError
 
 _OWN_CGROUPS, _CGROUPS = "/proc/self/cgroup", "/sys/fs/cgroup"
 _DECIMAL = {"TB": 10**12, "GB": 10**9, "MB": 10**6, "kB": 10**3, "B": 1}
-_UNITS = {name.lower(): size for name, size in _DECIMAL.items()} | {
-    **{"": 1, "kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40}
-}
+_BINARY = {"": 1, "kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40}
 
 
 def parse_bytes(size: str | int | float) -> int:
     """Read a byte count: a number, or a text such as ``"4GB"``, ``"800 MB"`` or ``"1.5GiB"``."""
     text = f"{float(size):f}" if isinstance(size, (int, float)) and not isinstance(size, bool) else str(size)
     found = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*([a-zA-Z]*)\s*", text)
-    count = float(found[1]) * _UNITS.get(found[2].lower(), 0) if found else 0.0
+    units = {name.lower(): each for name, each in _DECIMAL.items()} | _BINARY
+    count = float(found[1]) * units.get(found[2].lower(), 0) if found else 0.0
     if not 1 <= count < math.inf:
         raise InputError(f"cannot read the memory size {size!r}; write it as '4GB', '800MB' or a number of bytes.")
     return int(count)
@@ -88,9 +87,8 @@ def check_fits(count: int, what: str, advice: str) -> None:
     """Raise a :class:`MemoryBudgetError` where ``count`` bytes are more than :func:`default_budget` has now."""
     budget = default_budget()
     if count > budget:
-        raise MemoryBudgetError(
-            f"{what} needs {format_bytes(count)} of memory, but {format_bytes(budget)} can be used; {advice}."
-        )
+        problem = f"{what} needs {format_bytes(count)} of memory, but {format_bytes(budget)} can be used"
+        raise MemoryBudgetError(f"{problem}; {advice}.")
 
 
 def reserved_memory_map(shape: tuple[int, ...], *, folder: str | os.PathLike[str] | None = None) -> Any:

@@ -17,10 +17,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Union, get_args, get_origin, get_type_hints
 
-from bispectral_ot.checks import advise, parse_frames, parse_size
+from bispectral_ot import checks
 from bispectral_ot.errors import InputError
-from bispectral_ot.literals import FeatureName, Intensity, Marginals, Metric, SolverName, Split, Storage, Symmetry
-from bispectral_ot.literals import is_feature_expression as is_expression
 from bispectral_ot.memory import parse_bytes
 
 COMPARISON, TESTS, SOLVER, IMAGES, MEMORY, OUTPUT = "Comparison", "Tests", "Solver", "Images", "Memory", "Output"
@@ -53,8 +51,8 @@ class Option:
         if value is None and type(None) in self.kinds:
             return
         if isinstance(value, str) and self.choices:
-            if value not in self.choices and not (self.name == "features" and is_expression(value)):
-                raise InputError(f"unknown {self.name.replace('_', ' ')} {value!r}; {advise(value, self.choices)}")
+            if not (self.name == "features" and checks.is_feature_expression(value)):
+                checks.check_choice(self.name.replace("_", " "), value, self.choices)
         elif Any not in self.kinds:
             bounds = (each.rsplit(" ", 1) for each in self.bounds.split(" and ") if each)
             within = (_BOUNDS[words](value, float(number)) for words, number in bounds)
@@ -107,35 +105,35 @@ class Options:
 
     def to_json(self) -> dict[str, Any]:
         """Values in JSON's own types; objects, which only Python can pass, as their ``repr``."""
-        values = {each.name: getattr(self, each.name) for each in self.fields() if each.name not in self._of_the_call}
-        return {
-            name: str(value) if isinstance(value, Path) else value if isinstance(value, _PLAIN) else repr(value)
-            for name, value in values.items()
-        }
-
-
-_PLAIN = (type(None), bool, int, float, str)
+        found = {}
+        for name, value in vars(self).items():
+            if name not in self._of_the_call:
+                plain = str(value) if isinstance(value, Path) else value
+                found[name] = plain if isinstance(plain, (type(None), bool, int, float, str)) else repr(plain)
+        return found
 
 
 @dataclass(frozen=True, kw_only=True)
 class FeatureOptions(Options):
     """Features and distance by which images are compared."""
 
-    symmetry: Symmetry | Any = option(
+    symmetry: checks.Symmetry | Any = option(
         None,
         "Transformations to ignore. rotation-reflection and d4 (quarter turns) include mirror images; so3 is for "
         "signals on the sphere, so3-shapes for 3-D shapes.",
         shown="rotation, or that of the features",
     )
-    features: FeatureName | Any = option(
+    features: checks.FeatureName | Any = option(
         None,
         "Feature extractor. ring-bispectrum reproduces the paper; best-rotation compares pairs at their best rotation. "
         "Or files of vectors, one for each set, as A.npy,B.npy (.npz, .parquet, .h5, .h5ad; FILE:NAME names an array); "
         "vectors: the sets themselves are such files.",
         shown="bispectrum of the symmetry",
     )
-    metric: Metric | None = option(None, "Distance between features.", shown="that of the features")
-    intensity: Intensity | None = option(None, "Brightness and contrast of whole images.", shown="ignore")
+    metric: checks.Metric | None = option(None, "Distance between features.", shown="that of the features")
+    intensity: checks.Intensity | None = option(
+        None, "Brightness and contrast of whole images; affine: ignore their balance of colours too.", shown="ignore"
+    )
     pca: int | None = option(None, "Number of principal components: faster, approximate.", bounds=_COUNT)
     normalize: bool = option(True, "Standardize pixels to mean 0 and standard deviation 1 over all sets.", cli=False)
 
@@ -147,7 +145,7 @@ class MatchOptions(FeatureOptions):
     encoder: str | None = option(
         None, "Encoder to combine with the features: module:name of a torch module or function, or an .onnx file."
     )
-    marginals: Marginals | None = option(
+    marginals: checks.Marginals | None = option(
         None,
         "Target marginal: balanced (fixed), estimated (class proportions from the target's labels), relaxed (free).",
         shown="estimated if TARGET has labels, else relaxed",
@@ -155,11 +153,11 @@ class MatchOptions(FeatureOptions):
     metric_learning: Literal["auto", "none"] = option(
         "auto", "Learned metric: auto (from the labels of TARGET, if it improves held-out accuracy) or none."
     )
-    solver: SolverName | Any = option("sinkhorn", "Solver of the transport problem.", SOLVER)
+    solver: checks.SolverName | Any = option("sinkhorn", "Solver of the transport problem.", SOLVER)
     reg: float | None = option(None, "Entropic regularization.", SOLVER, shown="0.01", bounds="above 0")
     tol: float | None = option(None, "Tolerance on the marginal error.", SOLVER, shown="1e-4", bounds="above 0")
     max_iter: int | None = option(None, "Maximum number of iterations.", SOLVER, bounds=_COUNT)
-    storage: Storage | None = option(None, "Storage of the distances.", MEMORY, cli=False)
+    storage: checks.Storage | None = option(None, "Storage of the distances.", MEMORY, cli=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -174,7 +172,7 @@ class MatchOptions(FeatureOptions):
         """Features, combined with the encoder if there is one."""
         if self.encoder is None:
             return self.features
-        if not is_expression(self.encoder):
+        if not checks.is_feature_expression(self.encoder):
             raise InputError(f"encoder must be module:name or an .onnx file, got {self.encoder!r}.")
         return f"{self.features or 'bispectrum'}+{self.encoder}"
 
@@ -200,7 +198,7 @@ class UprightOptions(Options):
     symmetry: Literal["rotation", "rotation-reflection", "d4", "translation"] = option(
         "rotation", "Transformations to undo; d4: quarter turns and mirror images."
     )
-    features: FeatureName | Any = option(None, "Feature extractor.", shown="bispectrum of the symmetry")
+    features: checks.FeatureName | Any = option(None, "Feature extractor.", shown="bispectrum of the symmetry")
     pose_neighbours: int = option(10, "Number of targets that vote on the pose of a source.", bounds=_COUNT)
     fill: float | None = option(None, "Grey value of new corners.", OUTPUT, shown="median of the border")
     expand: bool = option(False, "Enlarge the canvas so that no corner is cut off.", OUTPUT)
@@ -217,7 +215,7 @@ class ImageOptions(Options):
         "Scale images to fit into this size, such as 32 or 32x48, and fill the rest with background.",
         IMAGES,
         shown="the size of the images, at most 128",
-        parse=parse_size,
+        parse=checks.parse_size,
     )
     frame: str = option(
         "auto",
@@ -225,7 +223,7 @@ class ImageOptions(Options):
         "(centred, at one size), common (one scale in pixels); one for each set as picture,canvas. auto: canvas, "
         "unless images in files agree better in another frame.",
         IMAGES,
-        parse=parse_frames,
+        parse=checks.parse_frames,
     )
     grey: bool = option(False, "Convert colour images to grey.", IMAGES)
     center: bool = option(False, "Move the content of each image to its centre.", IMAGES)
@@ -237,15 +235,15 @@ class ImageOptions(Options):
 class ReadOptions(ImageOptions):
     """How the sets of ``compare`` are read and prepared."""
 
-    split: Split = option("train", "Split of datasets that have several.", IMAGES)
+    split: checks.Split = option("train", "Split of datasets that have several.", IMAGES)
 
 
 @dataclass(frozen=True, kw_only=True)
 class PairOptions(ImageOptions):
     """How source and target of ``match`` are read and prepared."""
 
-    source_split: Split = option("train", "Split of the source, if it has several.", IMAGES)
-    target_split: Split = option("train", "Split of the target, if it has several.", IMAGES)
+    source_split: checks.Split = option("train", "Split of the source, if it has several.", IMAGES)
+    target_split: checks.Split = option("train", "Split of the target, if it has several.", IMAGES)
     split_halves: bool = option(False, "If SOURCE and TARGET are one set: match disjoint halves of it.", IMAGES)
     rotate_source: bool = option(False, "Rotate every source image by a random angle, for a trial.", IMAGES)
     corrections: Path | None = option(None, "CSV file exported from a report: sources to use as targets.", IMAGES)
@@ -307,7 +305,7 @@ class PredictOptions(Options):
     encoder: str | None = option(None, "Encoder of the match, if it had one; its code is loaded only if it is named.")
     n_matches: int = option(5, "Number of targets per image in matches.csv.", OUTPUT, bounds=_COUNT)
     poses: bool = option(False, "Estimate the pose of each image; written to poses.csv.", OUTPUT)
-    split: Split = option("train", "Split of a dataset that has several.", IMAGES)
+    split: checks.Split = option("train", "Split of a dataset that has several.", IMAGES)
     root: Path | None = option(None, _ROOT_HELP, IMAGES)
     seed: int = option(0, "Random seed.", IMAGES, bounds=_NATURAL)
 
@@ -318,7 +316,7 @@ class MonitorOptions(Options):
 
     run_length: int = option(200, "Expected number of batches between false alarms.", TESTS, bounds="of at least 2")
     allowing_for: Change = option("nothing", "Change that does not raise an alarm.", TESTS)
-    resize: str | None = option(None, "Size of the reference images: 32 or 32x48.", IMAGES, parse=parse_size)
+    resize: str | None = option(None, "Size of the reference images: 32 or 32x48.", IMAGES, parse=checks.parse_size)
     grey: bool = option(False, "Convert colour images to grey.", IMAGES)
     seed: int = option(0, "Random seed.", IMAGES, bounds=_NATURAL)
 

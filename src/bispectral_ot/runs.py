@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import datetime
+import fcntl
+import glob
 import importlib.metadata
 import itertools
 import os
 import platform
 import secrets
 import shutil
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -17,28 +20,32 @@ from typing import Any
 from bispectral_ot._version import __version__
 from bispectral_ot.engines import core_count
 from bispectral_ot.errors import InputError, RunExistsError, RunKeptError
-from bispectral_ot.files import read_json, temporary, write_json
+from bispectral_ot.files import read_json, write_json
 from bispectral_ot.memory import peak_memory
 
+Inputs = Iterable[str | Path | None]
 RECORD, RESULTS, REPORT = "run.json", "results.json", "report.html"
-_LIBRARIES = ("numpy", "scipy", "numba", "scikit-learn", "POT")
 
 
 @contextmanager
-def new_run(
-    folder: str | Path, *, verb: str, inputs: Iterable[str | Path | None] = (), overwrite: bool = False
-) -> Iterator[Path]:
+def new_run(folder: str | Path, *, verb: str, inputs: Inputs = (), overwrite: bool = False) -> Iterator[Path]:
     """A temporary folder to write a run to, renamed to ``folder`` when the block ends without an error.
 
-    Once ``results.json`` is written, an interrupted run is kept. A :class:`RunExistsError` comes before any work; a
-    :class:`RunKeptError` at the end, where something else has appeared at ``folder``: the run has another name.
+    Once ``results.json`` is written, an interrupted run is kept; what a killed one has left is removed by the next.
+    A :class:`RunExistsError` comes before any work; a :class:`RunKeptError` at the end, where something else has
+    appeared at ``folder``: the run has another name.
     """
     target = Path(folder).resolve()  # where the folder is a link, what it points to is replaced
     earlier = check_free(folder, verb=verb, inputs=inputs, overwrite=overwrite)
     with ExitStack() as stack:
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
-            partial = stack.enter_context(temporary(target, folder=True))
+            _remove_partial(target)
+            partial = target.with_name(f".{target.name[:40]}-partial-{secrets.token_hex(8)}")
+            partial.mkdir()
+            stack.callback(shutil.rmtree, partial, ignore_errors=True)
+            with suppress(OSError):  # where folders cannot be locked
+                stack.callback(os.close, _lock(partial))
         except OSError as error:
             raise InputError(f"cannot write to {target.parent}: {error.strerror or error}.") from error
         stopped: BaseException | None = None
@@ -67,9 +74,28 @@ def new_run(
             raise stopped
 
 
-def check_free(
-    folder: str | Path, *, verb: str, inputs: Iterable[str | Path | None] = (), overwrite: bool = False
-) -> str:
+def _lock(folder: Path) -> int:
+    """File descriptor that keeps a folder locked until it is closed; an :class:`OSError` where another has it."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _remove_partial(target: Path) -> None:
+    """Remove the partial folders of earlier runs at ``target`` that were killed: their locks are gone with them."""
+    for path in target.parent.glob(f".{glob.escape(target.name[:40])}-partial-{'[0-9a-f]' * 16}"):
+        with suppress(OSError):
+            if time.time() - path.stat().st_mtime > 2.0:  # seconds: a younger one may not be locked yet
+                descriptor = _lock(path)
+                shutil.rmtree(path, ignore_errors=True)
+                os.close(descriptor)
+
+
+def check_free(folder: str | Path, *, verb: str, inputs: Inputs = (), overwrite: bool = False) -> str:
     """Text of the ``run.json`` that a run replaces (``""``: none); a :class:`RunExistsError` where it must not."""
     folder = Path(folder)
     target = folder.resolve()
@@ -87,21 +113,16 @@ def check_free(
     if not any(folder.iterdir()):
         return ""
     if not overwrite:
-        raise RunExistsError(
-            f"{folder} already contains files; choose another --out, or replace a run with --overwrite."
-        )
+        advice = "choose another --out, or replace a run with --overwrite"
+        raise RunExistsError(f"{folder} already contains files; {advice}.")
     found, foreign = read_record(folder).get("config", {}).get("verb"), _foreign_files(folder)
-    problem = ""
-    if found is None:
-        problem = "is not a run (it has no valid run.json)"
-    elif found != verb:
-        problem = f"is a run of {found!r}, not of {verb!r}"
-    elif foreign:
-        more = f" and {len(foreign) - 4} more" if len(foreign) > 4 else ""
-        problem = f"contains {', '.join(foreign[:4])}{more}, which the run there did not write"
-    if problem:
-        raise RunExistsError(f"{folder} {problem}, so --overwrite will not delete it; choose another --out.")
-    return (folder / RECORD).read_text(encoding="utf-8")
+    if found == verb and not foreign:
+        return (folder / RECORD).read_text(encoding="utf-8")
+    more = f" and {len(foreign) - 4} more" if len(foreign) > 4 else ""
+    problem = f"contains {', '.join(foreign[:4])}{more}, which the run there did not write"
+    if found != verb:
+        problem = f"is a run of {found!r}, not of {verb!r}" if found else "is not a run (it has no valid run.json)"
+    raise RunExistsError(f"{folder} {problem}, so --overwrite will not delete it; choose another --out.")
 
 
 def _put_in_place(partial: Path, target: Path, earlier: str) -> None:
@@ -145,16 +166,15 @@ def read_record(folder: Path) -> dict[str, Any]:
 
 def provenance() -> dict[str, Any]:
     """Versions, machine and date: what a figure needs to be traced."""
+    processor = platform.processor() or platform.machine()
+    with suppress(OSError, StopIteration), open("/proc/cpuinfo") as lines:
+        processor = next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    machine = {"system": platform.system(), "processor": processor, "cores": core_count()}
+    libraries = ("numpy", "scipy", "numba", "scikit-learn", "POT")
     return {
-        "bispectral_ot": __version__,
-        "python": platform.python_version(),
-        "libraries": {name: importlib.metadata.version(name) for name in _LIBRARIES},
-        "machine": {
-            "system": platform.system(),
-            "processor": _processor(),
-            "cores": core_count(),
-            "memory_bytes": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
-        },
+        **{"bispectral_ot": __version__, "python": platform.python_version()},
+        "libraries": {name: importlib.metadata.version(name) for name in libraries},
+        "machine": machine | {"memory_bytes": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")},
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     }
 
@@ -162,11 +182,3 @@ def provenance() -> dict[str, Any]:
 def run_record(config: Mapping[str, object], *, seconds: float) -> dict[str, object]:
     """The content of ``run.json``: configuration, provenance, wall time and peak memory of this process."""
     return {"config": dict(config), "wall_seconds": seconds, "peak_memory_bytes": peak_memory(), **provenance()}
-
-
-def _processor() -> str:
-    try:
-        with open("/proc/cpuinfo") as lines:
-            return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
-    except (OSError, StopIteration):
-        return platform.processor() or platform.machine()

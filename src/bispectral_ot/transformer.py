@@ -15,17 +15,15 @@ from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bispectral_ot import runtime
-from bispectral_ot.checks import detached
+from bispectral_ot.checks import METRICS, detached
 from bispectral_ot.engines import Block, Threads, row_blocks
 from bispectral_ot.errors import DataWarning, InputError, warn
-from bispectral_ot.literals import METRICS
 from bispectral_ot.memory import check_fits
 
 Rows = NDArray[np.float32]
 Columns = tuple[NDArray[np.void], Rows]  # index map and weights
 State = dict[str, Any]  # parameters, or learned attributes, by name
 _CHECKED_ROWS = 1024
-_LEAST_ROWS = 8  # of a block: fewer cost more in calls than a cache gains
 SCRATCH_BYTES = 4 * 2**20  # working set of a thread: small enough for its cache
 
 
@@ -41,11 +39,8 @@ class BatchTransformer(TransformerMixin, BaseEstimator, ABC):
     raw : Whether images are taken as they are, not normalized.
     image_shape_ : (height, width), (height, width, channels), or (length,) for 1-D signals.
     n_features_in_, n_features_out_ : Numbers in one signal, and columns of the feature matrix.
-    feature_weights_ : (columns,) number of entries of the unfolded invariant that each column stands for: with these
-        weights ``sum w |x - y|``, ``sqrt(sum w (x - y)^2)`` and the cosine of ``sum w x y`` are the distances between
-        the unfolded invariants.
-    index_map_ : (columns,) meaning of each column: integer fields such as channel, ring, i, j, part (0 real, 1
-        imaginary).
+    feature_weights_ : (columns,) entries of the unfolded invariant that each column stands for: weights of distances.
+    index_map_ : (columns,) meaning of each column: channel, ring, i, j, part (0 real, 1 imaginary) and others.
     """
 
     __metadata_request__transform = {"out": UNUSED}  # noqa: RUF012 (no metadata for a Pipeline to route)
@@ -88,10 +83,8 @@ class BatchTransformer(TransformerMixin, BaseEstimator, ABC):
             return (n_columns,)
         side = math.isqrt(n_columns)
         if side * side != n_columns:
-            raise InputError(
-                f"rows of {n_columns} numbers are not flattened square images; "
-                "give images as (n, height, width) or (n, height, width, channels), a single one as image[None]."
-            )
+            advice = "give images as (n, height, width) or (n, height, width, channels), a single one as image[None]"
+            raise InputError(f"rows of {n_columns} numbers are not flattened square images; {advice}.")
         return side, side
 
     @property
@@ -131,9 +124,8 @@ class BatchTransformer(TransformerMixin, BaseEstimator, ABC):
             check_fits(4 * math.prod(shape), "the feature matrix", f"{advice}, or fewer columns")
             out = np.empty(shape, dtype=np.float32)
         elif out.shape != shape or out.dtype != np.float32 or not (out.flags.c_contiguous and out.flags.writeable):
-            raise InputError(
-                f"out must be a writeable C-contiguous float32 array of shape {shape}, got {out.dtype} {out.shape}."
-            )
+            expected = f"a writeable C-contiguous float32 array of shape {shape}"
+            raise InputError(f"out must be {expected}, got {out.dtype} {out.shape}.")
         blocks = row_blocks(len(rows), block_rows=self.block_rows)
         vanishing = sum(Threads().map(_fill_block, blocks, rows=(rows, out), shared=(self,), stage="features"))
         warn_of_vanishing(self, vanishing, len(rows))
@@ -144,18 +136,15 @@ class BatchTransformer(TransformerMixin, BaseEstimator, ABC):
         return self._fill_in_blocks(self._read(X, reset=False, first=first)[0], out)
 
     def _fill_in_blocks(self, rows: Any, out: Rows) -> int:
-        step = max(_LEAST_ROWS, self.block_rows)
+        step = max(8, self.block_rows)  # fewer cost more in calls than a cache gains
         return sum(self._fill(rows[i : i + step], out[i : i + step]) for i in range(0, len(rows), step))
 
     def get_state(self) -> State:
         """Parameters and learned attributes, a tree of JSON values and arrays, for ``restore``."""
         check_is_fitted(self)
-        return {
-            "class": type(self).__name__,
-            "parameters": self._parameters(),
-            "shape": [list(self.image_shape_), self.n_features_in_],
-            "learned": {name: _state_of(getattr(self, name)) for name in self._learned},
-        }
+        shape = [list(self.image_shape_), self.n_features_in_]
+        learned = {name: _state_of(getattr(self, name)) for name in self._learned}
+        return {"class": type(self).__name__, "parameters": self._parameters(), "shape": shape, "learned": learned}
 
     def _parameters(self) -> State:
         return dict(self.get_params(deep=False))
@@ -193,7 +182,14 @@ class BatchTransformer(TransformerMixin, BaseEstimator, ABC):
             if self._accepts_images and X.ndim in (3, 4):
                 X = np.asarray(X)
                 shape = X.shape[1:]
-                self._check_image_shape(shape, X.dtype, reset=reset)
+                if X.dtype.kind == "O":
+                    raise InputError("expected one numeric array, got objects: are all images of the same size?")
+                if len(shape) == 3 and shape[0] <= 4 < shape[2]:
+                    raise InputError(f"images of shape {shape} look like channels first; give them last.")
+                if not reset and (*shape, 1)[:3] != (*self.image_shape_, 1)[:3]:
+                    given, fitted = (" x ".join(map(str, each)) for each in (shape, self.image_shape_))
+                    own = f"this {type(self).__name__} was fitted on {fitted}"
+                    raise InputError(f"images are {given}, but {own}; resize them, or fit again.")
                 X = X.reshape(len(X), math.prod(shape))
             elif X.ndim == 3 and 1 in X.shape[1:]:  # signals as a set of images holds them
                 X = np.asarray(X).reshape(len(X), -1)
@@ -206,17 +202,6 @@ class BatchTransformer(TransformerMixin, BaseEstimator, ABC):
                 bad = first + start + int(np.argmin(finite.all(axis=1)))
                 raise InputError(f"signal {bad} (counting from 0) has NaN or infinity in it; repair or remove it.")
         return rows, shape
-
-    def _check_image_shape(self, shape: tuple[int, ...], dtype: Any, *, reset: bool) -> None:
-        if dtype.kind == "O":
-            raise InputError("expected one numeric array, got objects: are all images of the same size?")
-        if len(shape) == 3 and shape[0] <= 4 < shape[2]:
-            raise InputError(f"images of shape {shape} look like channels first; give (n, height, width, channels).")
-        if not reset and (*shape, 1)[:3] != (*self.image_shape_, 1)[:3]:
-            raise InputError(
-                f"images are {' x '.join(map(str, shape))}, but this {type(self).__name__} was fitted on "
-                f"{' x '.join(map(str, self.image_shape_))}; resize them, or fit again."
-            )
 
 
 def _state_of(value: Any) -> Any:
@@ -232,11 +217,9 @@ def _fill_block(block: Block, rows: Any, out: Rows, transformer: BatchTransforme
 def warn_of_vanishing(transformer: Any, vanishing: int, total: int) -> None:
     """Warn where the features of some signals are zero."""
     if vanishing:
-        warn(
-            f"the {type(transformer).__name__} of {vanishing} of {total} signals vanishes (in a channel): "
-            "they are blank, or without content at the scale of these features. Their features are zero there.",
-            DataWarning,
-        )
+        found = f"the {type(transformer).__name__} of {vanishing} of {total} signals vanishes (in a channel)"
+        reason = "they are blank, or without content at the scale of these features"
+        warn(f"{found}: {reason}. Their features are zero there.", DataWarning)
 
 
 def scaled_channels(rows: NDArray[Any], channels: int) -> Rows:
@@ -246,8 +229,7 @@ def scaled_channels(rows: NDArray[Any], channels: int) -> Rows:
     peak = np.maximum(images.max(axis=2), -images.min(axis=2))
     _, exponent = np.frexp(peak)
     scale = np.where(peak > 0, np.ldexp(exact(1), exponent - 1), exact(1))
-    scaled: Rows = (images / scale[:, :, None]).astype(np.float32, order="C", copy=False)
-    return scaled
+    return np.asarray((images / scale[:, :, None]).astype(np.float32, order="C", copy=False))
 
 
 def unit_weights(index_map: NDArray[np.void]) -> Columns:
@@ -291,10 +273,8 @@ def write_scaled(
         out[:] = values
     extent = np.abs(out).max(axis=1)
     if not np.isfinite(extent).all() or (extent[~vanishing] < np.finfo(np.float32).tiny).any():
-        raise InputError(
-            f"features leave the range of float32 (they grow with the signal to the power of {degree}); "
-            "scale the signals, or use normalize=True."
-        )
+        found = f"features leave the range of float32 (they grow with the signal to the power of {degree})"
+        raise InputError(f"{found}; scale the signals, or use normalize=True.")
     return int(vanishing.sum())
 
 

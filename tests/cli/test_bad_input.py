@@ -35,7 +35,6 @@ def test_unusable_sets(program, sets, tmp_path, monkeypatch, bad, words):
     ("options", "words"),
     [
         (("--reg", "0"), "--reg must be a number above 0, got 0.0"),
-        (("--solver", "exact", "--reg", "0.1"), "--reg has no effect on the exact solver"),
         (("--features", "sphere-bispectrum", "--rotate-source"), "--rotate-source is for flat images"),
         (("--features", "best-rotation", "--metric", "l1"), "metric at the best rotation"),
         (("--working-memory", "1kB"), "does not fit into a working memory of 1.0 kB"),

@@ -41,7 +41,7 @@ def results(folder):
 def test_a_run_has_its_files_and_they_agree(run, program):
     out, outcome, _ = run
     assert sorted(path.name for path in out.iterdir()) == [
-        *("class-distances.csv", "classes.csv", "contributors.csv", "distances.csv"),
+        *("classes.csv", "contributors.csv", "distances.csv"),
         *("figures", "page-data.json", "report.html", "results.json", "run.json"),
     ]
     with Image.open(out / "figures" / "distances.png") as picture:

@@ -10,8 +10,8 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 import bispectral_ot
+from bispectral_ot.checks import Symmetry
 from bispectral_ot.cli.main import app
-from bispectral_ot.literals import Symmetry
 
 
 @pytest.fixture

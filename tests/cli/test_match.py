@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from bispectral_ot.cli.match_commands import extrapolated
+
 NAMES = ("zéro", "eins, zwei", '"deux"')
 # What labels.csv says for and against the label of a source.
 DETAILS = ["runner_up", "runner_up_probability", "nearest_label", "nearest_distance", "outlier_score"]
@@ -106,10 +108,12 @@ def test_tables_keep_the_numbers_of_the_whole_set(program, sets, halves, tmp_pat
     assert labels == {i: NAMES[halves[0].labels[i]] for i in sources}
 
 
-def test_images_on_both_sides_are_reported(program, sets, tmp_path):
+def test_images_on_both_sides_are_reported(program, sets, tmp_path, monkeypatch):
     """They match themselves, also where the source is turned afterwards."""
+    monkeypatch.setenv("HOME", str(tmp_path))
     words = ("match", sets / "a.npz", sets / "a.npz", "--rotate-source", "--limit", "8", "--json")
-    outcome = program(*words, "--marginals", "relaxed", "--out", tmp_path / "run")
+    outcome = program(*words, "--marginals", "relaxed", "--out=~/run")
+    assert (tmp_path / "run" / "run.json").is_file()  # in the home folder, not in one called ~
     assert "source images are also on the target side" in outcome.complaint
     assert "--split-halves" in outcome.complaint
     assert outcome.json["warnings"] == [outcome.complaint.removeprefix("warning: ")]
@@ -228,9 +232,16 @@ def test_a_dry_run_plans_and_writes_nothing(program, sets, tmp_path):
     assert program(*words, "--working-memory", "1kB").code == 2
 
 
+def test_time_is_extrapolated_stage_by_stage():
+    """Fixed costs stay, the rest grows with images or with pairs; trials may be the whole job."""
+    seconds = {"features": 3, "cost": 1}, {"features": 4, "cost": 9, "figures": 2}
+    trials = [((500, 500), seconds[0]), ((1500, 1500), seconds[1])]
+    assert extrapolated(trials, (1500, 1500)) == 15
+    assert extrapolated(trials, (10_000, 10_000)) == 4 + 17_000 / 2000 + 9 + 8 / 2e6 * (1e8 - 2.25e6) + 2
+
+
 DECORATIONS = {
     "bispectral_ot.drawing.save": ("figures/matches.png", "figures/confusion.png"),
-    "bispectral_ot.matching.Match.plot": ("figures/matches.png", "figures/confusion.png"),
     "bispectral_ot.report.run_folder.match_page": ("page-data.json", "report.html"),
     "bispectral_ot.matching.Predictor.save": ("model.npz",),
     "bispectral_ot.report.page.write_report": ("report.html",),

@@ -84,7 +84,7 @@ def test_files_of_vectors_without_images(program, files, rows, sets, tmp_path):
     ("features", "options", "message"),
     [
         ("{a},{short}", (), "short.npy has 11 rows for the 12 images of 'b'"),
-        ("{a},{nan}", (), "has NaN or infinity"),
+        ("{a},{nan}", (), "have NaN or infinity"),
         ("{a}", (), "names 1 files for 2 sets"),
         ("{a},{none}", (), "there is no file of vectors"),
         ("{a},{b}", ("--rotate-source",), "--rotate-source is for flat images"),

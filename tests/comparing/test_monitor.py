@@ -76,11 +76,7 @@ def test_damaged_files_are_refused(monitor, tmp_path):
 
 @pytest.mark.parametrize(
     ("batch", "message"),
-    [
-        (np.ones((9, 8, 8)), "10 at least"),
-        (np.ones((901, 8, 8)), "no more than the 900"),
-        (np.ones((20, 9, 9)), "shape"),
-    ],
+    [(np.ones((9, 8, 8)), "10 at least"), (np.ones((901, 8, 8)), "900 at most"), (np.ones((20, 9, 9)), "shape")],
 )
 def test_bad_batches_are_explained(monitor, batch, message):
     with pytest.raises(bot.InputError, match=message):
@@ -95,3 +91,7 @@ def test_the_log_grows(tmp_path):
     assert [row["batch"] for row in rows] == ["monday", "tuesday"]
     assert rows[0]["alarm"] == "1"
     assert rows[0]["sentence"] == "turned, all"
+    assert (tmp_path / "log.html").read_text().count("<circle") == 2
+    (tmp_path / "edited.csv").write_text("other,columns\n")
+    with pytest.warns(bot.DataWarning, match="page of .* was not written"):
+        append_results(tmp_path / "edited.csv", [BatchResult("monday", 20, 1.5, 1.0)])

@@ -1,5 +1,7 @@
 """Tests of what changed: verdicts case by case, levels and power on small sets."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import ndimage
@@ -64,6 +66,7 @@ def test_no_verdict_contradicts_a_p_value():
         names = [*CHANGES, "class proportions", "classes"] if random.random() < 0.5 else [*CHANGES]
         p_values = {name: float(random.choice([0.005, 0.02, 0.04, 0.06, 0.3, 0.9])) for name in names}
         tests_made = SymmetryTests("one", "other", p_values, 0.05, {})
+        assert replace(tests_made, distance=0.01).verdict.kind != "same"
         found = tests_made.verdict
         differs = min(p for name, p in tests_made.adjusted.items() if name != "class proportions") <= 0.05
         tests = [p for name, p in p_values.items() if name != "class proportions"]
@@ -144,7 +147,7 @@ def test_turned_images_are_not_called_different():
 def test_resampling_is_that_of_scipy(name, order):
     images = np.random.default_rng(0).random((3, 12, 10, 2)).astype(np.float32)
     maps = resampling.random_maps(images, np.random.default_rng(1), turn=True, zoom=True)
-    found = resampling.resampled(images, maps, name)
+    found = resampling.resampled(images, maps, name, (0.0, 1.0))
     for i, map_ in enumerate(maps):
         for channel in range(2):
             plane = images[i, :, :, channel].astype(np.float64)
@@ -158,9 +161,8 @@ def test_resampling_is_that_of_scipy(name, order):
     [(19, {}, "19 images; symmetry tests need 20"), (40, {"permutations": 99}, "too few for 8 tests.*ask for 159")],
 )
 def test_bad_input_is_explained(halves, count, options, message):
-    sides = [half.select(slice(count)) for half in halves]
     with pytest.raises(bot.InputError, match=message):
-        symmetry_tests(*sides, **options)
+        symmetry_tests(*(half.select(slice(count)) for half in halves), **options)
 
 
 def test_sets_that_share_images_are_refused(halves):

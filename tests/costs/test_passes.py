@@ -144,3 +144,14 @@ def test_of_equal_masses_and_costs_the_first_comes_first():
     found = Cost.from_matrix([[3.0, 1.0, 1.0, 3.0, 1.0]]).read(np.zeros(1), np.zeros(5), unit=1.0, k=5)
     assert found.top_indices.tolist() == [[1, 2, 4, 0, 3]]
     assert found.nearest.tolist() == [1]
+
+
+def test_class_kernels_are_the_literal_sums(cost):
+    m = cost.shape[1]
+    entries, labels, width = literal.entries(cost), np.arange(m) % 3, cost.maximum / 20
+    sums, smallest = cost.class_kernels(labels, 4, width=width)
+    np.testing.assert_allclose(smallest, entries.min(axis=1), rtol=1e-6)
+    for place, divisor in enumerate((9, 3, 1)):
+        kernels = np.exp(-(entries - entries.min(axis=1, keepdims=True)) * divisor / width)
+        expected = np.stack([kernels[:, labels == label].sum(axis=1) for label in range(4)], axis=1)
+        np.testing.assert_allclose(sums[..., place], expected, rtol=1e-4, atol=1e-30)

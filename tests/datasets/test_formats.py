@@ -94,31 +94,21 @@ def write_tiff(path: Path) -> Path:
 
 
 def write_csv(path: Path) -> Path:
-    (path.parent / "pictures").mkdir(exist_ok=True)
-    lines = ["path,label"]
-    for i, (image, label) in enumerate(zip(COLOURS, LABELS, strict=True)):
-        (path.parent / "pictures" / f"{i}.png").write_bytes(png(image))
-        lines.append(f"pictures/{i}.png,{label}")
-    path.write_text("\n".join(lines))
+    write_pictures(path.parent / "pictures")
+    path.write_text("\n".join(["path,label", *(f"pictures/{i}.png,{label}" for i, label in enumerate(LABELS))]))
     return path
 
 
 def write_pictures(path: Path) -> Path:
-    path.mkdir()
+    path.mkdir(exist_ok=True)
     for i, image in enumerate(COLOURS):
         (path / f"{i}.png").write_bytes(png(image))
     return path
 
 
 WRITERS: dict[str, Callable[[Path], Path]] = {
-    "set.h5": write_hdf5,
-    "set.zarr": write_zarr,
-    "set.parquet": write_parquet,
-    "set.mrcs": write_mrcs,
-    "set.star": write_star,
-    "set.fits": write_fits,
-    "set.tif": write_tiff,
-    "set.csv": write_csv,
+    **{"set.h5": write_hdf5, "set.zarr": write_zarr, "set.parquet": write_parquet, "set.mrcs": write_mrcs},
+    **{"set.star": write_star, "set.fits": write_fits, "set.tif": write_tiff, "set.csv": write_csv},
     "pictures": write_pictures,
 }
 
@@ -259,7 +249,6 @@ def test_relion_particles(tmp_path: Path):
     project = tmp_path / "project"
     (project / "Extract").mkdir(parents=True)
     dataset = load(write_star(project / "set.star"))
-    np.testing.assert_array_equal(dataset.images, FLOATS[[3, 0, 5]])
     assert_same(dataset, FLOATS[[3, 0, 5]], np.array([2, 1, 2]))
     # stacks are relative to the project, wherever in it the .star file is
     (project / "set.star").rename(project / "Extract" / "particles.star")
@@ -291,17 +280,13 @@ def test_tables_with_paths_and_labels(tmp_path: Path, delimiter: str):
     path = write_csv(tmp_path / "set.csv")
     assert_same(load(path), COLOURS)
     path.write_text("\ufeff" + path.read_text().replace(",", delimiter).replace("path", "Filename"), encoding="utf-8")
-    dataset = load(path)
-    assert_same(dataset, COLOURS)
-    assert dataset.files[1] == "pictures/1.png"
+    assert_same(load(path), COLOURS)
+    assert load(path).files[1] == "pictures/1.png"
 
 
 def test_tables_with_splits_and_other_names(tmp_path: Path):
     write_csv(tmp_path / "set.csv")
-    rows = [
-        f"pictures/{i}.png,{label},{split}"
-        for i, (label, split) in enumerate(zip("xyxyxy", ["train", "val"] * 3, strict=True))
-    ]
+    rows = [f"pictures/{i}.png,{'xy'[i % 2]},{('train', 'val')[i % 2]}" for i in range(6)]
     path = tmp_path / "other.csv"
     path.write_text("\n".join(["where,what,split", *rows]))
     with pytest.raises(DatasetError, match="it has where, what, split; expected 'path'"):
@@ -336,6 +321,6 @@ def test_medmnist_with_splits_and_with_several_labels(tmp_path: Path):
     assert_same(load(tmp_path / "bloodmnist.npz", split="val"), IMAGES[:3], LABELS[:3])
     several = {name.replace("images", "labels"): np.ones((len(images), 14), np.uint8) for name, images in sets.items()}
     np.savez(tmp_path / "chestmnist.npz", **sets, **several)
-    with pytest.raises(DatasetError, match=r"14.* for 6 images, .* read the images alone as FILE::IMAGES"):
+    with pytest.raises(DatasetError, match=r"14.* for 6 images; .* read the images alone as FILE::IMAGES"):
         load(tmp_path / "chestmnist.npz")
     assert_same(load(f"{tmp_path / 'chestmnist.npz'}::train_images"), IMAGES, None)

@@ -95,12 +95,10 @@ def test_a_wrong_checksum_leaves_nothing_in_the_cache_and_the_next_mirror_is_tri
 
 def test_no_network_says_which_file_to_put_where(published: NamedSet, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(NAMED, "mnist", replace(published, mirrors=(NOWHERE, NOWHERE)))
-    with pytest.raises(DatasetError) as caught:
+    name, folder = "train-images-idx3-ubyte.gz", cache_folder(published.name)
+    words = f"(?s){NOWHERE}{name}: HTTPConnectionPool.*put it at {folder / name}, .*BISPECTRAL_OT_DATA"
+    with pytest.raises(DatasetError, match=words):
         load("mnist")
-    message = str(caught.value)
-    assert f"{NOWHERE}train-images-idx3-ubyte.gz: HTTPConnectionPool" in message
-    assert str(cache_folder(published.name) / "train-images-idx3-ubyte.gz") in message
-    assert "BISPECTRAL_OT_DATA" in message
 
 
 def test_a_named_folder_is_never_completed_by_a_download(published, server, tmp_path, monkeypatch):
@@ -167,9 +165,8 @@ def test_mnist_files_are_not_taken_for_letters_and_assembled_ones_are_upright(tm
 
 
 def test_a_flat_folder_of_another_set_is_recognised(tmp_path: Path):
-    first_of_mnist = np.array([5, 0, 4, 1, 9, 2, 1, 3, 1, 4], dtype=np.uint8)
     write_idx(tmp_path / TRAIN[0], np.zeros((10, 28, 28), dtype=np.uint8))
-    write_idx(tmp_path / TRAIN[1], first_of_mnist)
+    write_idx(tmp_path / TRAIN[1], np.array([5, 0, 4, 1, 9, 2, 1, 3, 1, 4], dtype=np.uint8))  # first of MNIST
     assert len(load("mnist", root=tmp_path)) == 10
     with pytest.raises(DatasetError, match="belongs to mnist, not to kmnist"):
         load("kmnist", root=tmp_path)
@@ -177,5 +174,4 @@ def test_a_flat_folder_of_another_set_is_recognised(tmp_path: Path):
 
 def test_the_real_sets(shared_data: Path):
     found = [load(name, root=shared_data) for name in ("mnist", "kmnist", "emnist-letters")]
-    assert [each.name for each in found] == ["mnist", "kmnist", "emnist-letters-assembled"]
     assert [each.class_counts.min() for each in found] == [5421, 6000, 1140]

@@ -55,8 +55,7 @@ def test_fill_with_background_or_number():
     images = np.full((20, 9, 9, 3), (50, 60, 70), dtype=np.uint8)
     images[:, 3:6, 3:6] = 255
     images[0] = 0  # one odd image does not move the median
-    dataset = Dataset(images)
-    background = rotate_randomly(dataset, seed=1).images
+    background = rotate_randomly(Dataset(images), seed=1).images
     np.testing.assert_array_equal(background[1:, 0, 0], np.broadcast_to([50, 60, 70], (19, 3)))
     assert (rotate_randomly(Dataset(np.zeros((9, 5, 5))), seed=1, fill=7).images.max(axis=(1, 2)) > 3).any()
 
@@ -111,8 +110,7 @@ def test_halves_follow_the_paper():
         expected_b += list(permuted[half : 2 * half])
     np.testing.assert_array_equal(a.images.ravel(), expected_a)
     np.testing.assert_array_equal(b.images.ravel(), expected_b)
-    np.testing.assert_array_equal(a.class_counts, [3, 2, 0])
-    np.testing.assert_array_equal(b.class_counts, [3, 2, 0])
+    np.testing.assert_array_equal([a.class_counts, b.class_counts], [[3, 2, 0]] * 2)
     assert (a.name, b.name) == ("numbers/source", "numbers/target")
 
 

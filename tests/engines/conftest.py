@@ -4,8 +4,7 @@ import signal
 
 import pytest
 
-# Far above what any of these tests takes.
-_SECONDS = 300
+import bispectral_ot as bot
 
 
 @pytest.fixture(autouse=True)
@@ -13,15 +12,21 @@ def no_hang(request):
     """A test that waits for ever fails instead."""
 
     def fail(*_):
-        raise TimeoutError(f"{request.node.name} took more than {_SECONDS} s")
+        raise TimeoutError(f"{request.node.name} took more than 300 s")
 
     before = signal.signal(signal.SIGALRM, fail)
-    signal.alarm(_SECONDS)
+    signal.alarm(300)  # far above what any of these tests takes
     try:
         yield
     finally:
         signal.alarm(0)
         signal.signal(signal.SIGALRM, before)
+
+
+@pytest.fixture(scope="session")
+def turned():
+    source, target = bot.split_halves(bot.load("digits"), per_class=40)
+    return bot.rotate_randomly(source), target
 
 
 @pytest.fixture(scope="session")

@@ -12,12 +12,6 @@ pytest.importorskip("distributed")
 OPTIONS = {"solver": Sinkhorn(tol=1e-7), "features": "global-bispectrum"}
 
 
-@pytest.fixture(scope="module")
-def turned():
-    source, target = bot.split_halves(bot.load("digits"), per_class=40)
-    return bot.rotate_randomly(source), target
-
-
 def test_chunks_of_a_dask_array_are_read_by_the_workers(client, turned, monkeypatch):
     import dask.array as da
 

@@ -53,9 +53,8 @@ def row_and_total(block, values, weights):
 
 @pytest.mark.parametrize(("metric", "storage"), [("sqeuclidean", "compact"), ("l1", "recompute")])
 def test_the_same_plan_as_with_threads(engine, pair, metric, storage):
-    here, there = (
-        Cost.from_distance(FeatureDistance(*pair, metric), storage=storage, engine=each) for each in (Threads(), engine)
-    )
+    distance, engines = FeatureDistance(*pair, metric), (Threads(), engine)
+    here, there = (Cost.from_distance(distance, storage=storage, engine=each) for each in engines)
     assert there.maximum == pytest.approx(here.maximum, rel=1e-6)
     assert there.storage_error == pytest.approx(here.storage_error, rel=1e-6)
     np.testing.assert_allclose(there.block(130, 400), here.block(130, 400), rtol=1e-5, atol=1e-5)
@@ -79,19 +78,10 @@ def test_the_same_match(client, features):
 
 
 def test_the_same_comparison(client):
-    first, second = bot.split_halves(bot.load("digits"), per_class=10)
-    here, there = (
-        bot.compare({"first": first, "second": second}, features="pixels", labels=True, client=c)
-        for c in (None, client)
-    )
-    pairs = [each.pair("first", "second") for each in (here, there)]
-    assert pairs[1].distance == pytest.approx(pairs[0].distance, rel=1e-6, abs=1e-9)
-
-
-@pytest.fixture(scope="module")
-def turned():
-    source, target = bot.split_halves(bot.load("digits"), per_class=40)
-    return bot.rotate_randomly(source), target
+    sets = dict(zip(("first", "second"), bot.split_halves(bot.load("digits"), per_class=10), strict=True))
+    found = (bot.compare(sets, features="pixels", labels=True, client=each) for each in (None, client))
+    here, there = (each.pair("first", "second").distance for each in found)
+    assert there == pytest.approx(here, rel=1e-6, abs=1e-9)
 
 
 def test_workers_that_are_killed_cost_nothing_but_time(client, all_workers, turned):

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import joblib
 import numpy as np
@@ -115,11 +115,8 @@ def test_engines_on_several_threads_within_each_other_and_in_a_forked_process():
         for _ in range(5):
             found.append(list(pickle.loads(pickle.dumps(Threads())).map(bounds, row_blocks(30, block_rows=2))))
 
-    users = [threading.Thread(target=use) for _ in range(6)]
-    for user in users:
-        user.start()
-    for user in users:
-        user.join()
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(lambda _: use(), range(6)))
     assert found == [[bounds(block) for block in row_blocks(30, block_rows=2)]] * 30
     inner = row_blocks(8, block_rows=1)
     within = Threads().map(lambda block: list(Threads().map(bounds, inner)), row_blocks(9, block_rows=1))

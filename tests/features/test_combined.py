@@ -8,7 +8,7 @@ from sklearn.metrics.pairwise import euclidean_distances
 
 import bispectral_ot as bot
 from bispectral_ot.features import CombinedBispectrum
-from bispectral_ot.features.combined import COUPLED, LOCAL, whitening
+from bispectral_ot.features.combined import whitening
 
 
 def shapes(n=60, side=32, seed=0):
@@ -47,14 +47,14 @@ def test_a_row_is_the_two_parts_projected_and_weighted(monkeypatch):
     rows = combined.transform(images)
     kind = combined.index_map_["part"]
     local, coupled = (part.transform(images) for part in combined.parts_)
-    np.testing.assert_allclose(rows[:, kind == LOCAL], local @ combined.projections_[0], atol=1e-4)
-    np.testing.assert_allclose(rows[:, kind == COUPLED], coupled @ combined.projections_[1], atol=1e-4)
-    assert rows[:, kind == LOCAL].var(axis=0).sum() == pytest.approx(1, rel=1e-3)
-    assert rows[:, kind == COUPLED].var(axis=0).sum() == pytest.approx(combined.coupled_weight_, rel=1e-3)
+    np.testing.assert_allclose(rows[:, kind == 0], local @ combined.projections_[0], atol=1e-4)
+    np.testing.assert_allclose(rows[:, kind == 1], coupled @ combined.projections_[1], atol=1e-4)
+    assert rows[:, kind == 0].var(axis=0).sum() == pytest.approx(1, rel=1e-3)
+    assert rows[:, kind == 1].var(axis=0).sum() == pytest.approx(combined.coupled_weight_, rel=1e-3)
     # the weighted distance of coupled rows, as long as nothing is left out
     weighted = coupled * np.sqrt(combined.parts_[1].feature_weights_)
     weighted *= np.sqrt(combined.coupled_weight_ / weighted.var(axis=0).sum())
-    found, expected = euclidean_distances(rows[:, kind == COUPLED]), euclidean_distances(weighted)
+    found, expected = euclidean_distances(rows[:, kind == 1]), euclidean_distances(weighted)
     np.testing.assert_allclose(found, expected, atol=2e-3)
 
 
@@ -97,3 +97,14 @@ def test_similarity_ignores_position_and_size_of_content_on_a_background() -> No
         one, other = features.transform(large), features.transform(small)
         nearest = ((one[:, None] - other) ** 2).sum(axis=2).argmin(axis=1)
         assert ((nearest == np.arange(24)).mean() > 0.9) == agrees
+
+
+def test_affine_intensity_ignores_gains_and_offsets_of_channels():
+    images = scipy.ndimage.gaussian_filter(np.random.default_rng(0).random((24, 24, 24, 3)), (0, 2, 2, 0)) * 1000
+    changed = images * [1.2, 0.7, 0.9] + [-20, 25, 5]
+    apart = {}
+    for intensity in ("ignore", "affine"):
+        combined = CombinedBispectrum(intensity=intensity).fit(images)
+        found, again = combined.transform(images), combined.transform(changed)
+        apart[intensity] = np.square(found - again).sum() / np.square(found - np.roll(found, 1, axis=0)).sum()
+    assert apart["affine"] < 0.03 < apart["ignore"]

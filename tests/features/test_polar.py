@@ -71,7 +71,7 @@ def test_inner_products_are_those_of_the_fields() -> None:
     images = images_of(4, 16, 16)
     transformer = PolarSpectrum(n_rings=6, n_angles=19, max_frequency=9, edge_weight=0).fit(images)
     rows = transformer.transform(images)
-    fields = transformer.fields_.sample(images.reshape(4, -1).astype(np.float32), 1)
+    fields = transformer._sampled_fields(images.reshape(4, -1).astype(np.float32))
     fields = fields * np.sqrt(np.arange(6) + 0.5)[:, None]
     flat = fields.reshape(4, -1)
     flat /= np.linalg.norm(flat, axis=1, keepdims=True)

@@ -9,17 +9,10 @@ from sklearn.decomposition import PCA
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
-from bispectral_ot import costs, literals
+from bispectral_ot import checks, costs
+from bispectral_ot.checks import METRICS
 from bispectral_ot.errors import DataWarning, InputError
-from bispectral_ot.features import (
-    DEFAULT_FEATURES,
-    FEATURES,
-    CombinedBispectrum,
-    RingBispectrum,
-    as_transformer,
-    choose_features,
-)
-from bispectral_ot.literals import METRICS
+from bispectral_ot.features import DEFAULT_FEATURES, FEATURES, CombinedBispectrum, RingBispectrum, choose_features
 
 
 def test_the_table_is_consistent() -> None:
@@ -33,8 +26,8 @@ def test_the_table_is_consistent() -> None:
         assert kind.default_metric in kind.metrics
         assert kind.aligns == (name == "best-rotation")
     assert FEATURES["best-rotation"].metrics == costs.ALIGNED_METRICS
-    assert set(get_args(literals.FeatureName)) == set(FEATURES)
-    assert set(get_args(literals.Symmetry)) == set(DEFAULT_FEATURES)
+    assert set(get_args(checks.FeatureName)) == set(FEATURES)
+    assert set(get_args(checks.Symmetry)) == set(DEFAULT_FEATURES)
 
 
 def test_the_default_follows_the_symmetry_and_the_kind() -> None:
@@ -86,6 +79,6 @@ def test_transformers_of_other_libraries_are_adapted() -> None:
 def test_a_pipeline_reads_images_if_its_first_step_does_and_has_the_weights_of_its_last() -> None:
     images = np.random.default_rng(0).normal(size=(5, 8, 8))
     ring = RingBispectrum(n_angles=8).fit(images)
-    adapted = as_transformer(make_pipeline(FunctionTransformer(), RingBispectrum(n_angles=8))).fit(images)
+    adapted = choose_features(make_pipeline(FunctionTransformer(), RingBispectrum(n_angles=8))).transformer.fit(images)
     np.testing.assert_array_equal(adapted.feature_weights_, ring.feature_weights_)
     np.testing.assert_array_equal(adapted.transform(images), ring.transform(images))

@@ -20,11 +20,8 @@ def sides():
 
 def test_vectors_are_matched_compared_and_predicted(sides, tmp_path):
     match = bot.match(*sides)
-    assert (match.settings["features"], match.settings["symmetry"], match.settings["metric"]) == (
-        "vectors",
-        "none",
-        "sqeuclidean",
-    )
+    chosen = {"features": "vectors", "symmetry": "none", "metric": "sqeuclidean"}
+    assert {name: match.settings[name] for name in chosen} == chosen
     assert (match.labels().label == match.source_labels).mean() > 0.95
     squared = ((sides[0].vectors[:, None].astype(float) - sides[1].vectors) ** 2).sum(axis=2)
     plain = bot.match(*(bot.Dataset.from_vectors(side.vectors) for side in sides))  # labels would teach a metric
@@ -34,14 +31,14 @@ def test_vectors_are_matched_compared_and_predicted(sides, tmp_path):
     np.testing.assert_array_equal(predicted.labels().label, match.labels().label)
     comparison = bot.compare({"a": sides[0], "b": sides[1]})
     assert comparison.settings["features"] == "vectors"
-    with pytest.raises(bot.InputError, match="have 3 columns but those of the match 12"):
+    with pytest.raises(bot.InputError, match=r"have 3 columns but those of .* 12"):
         match.predictor.match(bot.Dataset.from_vectors(np.ones((2, 3))))
 
 
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: bot.Dataset.from_vectors([[1.0, np.nan], [0, 1]]), "vector 0 .* NaN"),
+        (lambda: bot.Dataset.from_vectors([[1.0, np.nan], [0, 1]]), "1 vectors have NaN .*first 0"),
         (lambda: bot.Dataset.from_vectors([[1e300, 0]]), "beyond float32"),
         (lambda: bot.Dataset.from_vectors([[1, 2], [3]]), "different lengths"),
         (lambda: bot.Dataset.from_vectors(np.ones(3)), "shape \\(n, columns\\), got \\(3,\\)"),
@@ -49,10 +46,7 @@ def test_vectors_are_matched_compared_and_predicted(sides, tmp_path):
         (lambda: bot.Dataset(np.ones((2, 4, 4)), vectors=np.eye(2)), "belong to the kind"),
         (lambda: bot.match(np.ones((4, 3)), np.ones((4, 3))), "Dataset.from_vectors"),
         (lambda: bot.match(np.ones((2, 4, 4)), np.ones((2, 4, 4)), features="vectors"), "images need other features"),
-        (
-            lambda: bot.match(bot.Dataset.from_vectors(np.eye(3)), bot.Dataset.from_vectors(np.eye(4))),
-            "have 3 columns but those of 'vectors' 4",
-        ),
+        (lambda: bot.match(*map(bot.Dataset.from_vectors, (np.eye(3), np.eye(4)))), "3 columns but .* 'vectors' 4"),
         (lambda: bot.match(*[bot.Dataset.from_vectors(np.eye(3))] * 2, symmetry="rotation"), "vectors have no pixels"),
         (lambda: bot.match(bot.Dataset.from_vectors(np.eye(4)), np.ones((4, 4, 4))), "has vectors but"),
     ],

@@ -3,7 +3,7 @@ import pytest
 import scipy.linalg
 from scipy.spatial.transform import Rotation
 
-from bispectral_ot.datasets.clouds import pack_clouds
+from bispectral_ot.datasets.clouds import check_clouds
 from bispectral_ot.errors import InputError
 from bispectral_ot.groups.harmonics import real_harmonics
 from bispectral_ot.groups.shells import ShellBispectrum
@@ -117,7 +117,7 @@ def test_lists_padded_clouds_and_meshes():
     shapes = clouds(2).astype(np.float32)
     parts = [shapes[0], shapes[1, :150]]
     shells = ShellBispectrum().fit(parts)
-    np.testing.assert_array_equal(shells.transform(pack_clouds(parts)), shells.transform(parts))
+    np.testing.assert_array_equal(shells.transform(check_clouds(parts)), shells.transform(parts))
     vertices, faces = CLASSES["box"](np.random.default_rng(0))
     features = shells.transform([(vertices, faces)])
     turned = Rotation.from_euler("xyz", [1, 2, 3]).apply(vertices)

@@ -27,9 +27,8 @@ def folders(tmp_path_factory):
             for i in range(12):
                 image = coin(random, kind)
                 if half != "target":
-                    image = image.rotate(
-                        random.uniform(0, 360), Image.Resampling.BILINEAR, expand=half == "enlarged", fillcolor=0
-                    )
+                    options = {"expand": half == "enlarged", "fillcolor": 0}
+                    image = image.rotate(random.uniform(0, 360), Image.Resampling.BILINEAR, **options)
                 image.save(place / half / f"class {kind}" / f"{i}.png")
     return place
 
@@ -89,6 +88,7 @@ def test_choice_by_evidence():
     assert choose({"canvas": canvas, "content": of(0.0, 0.0, 0.3)}) == "canvas"  # labels are lost
     assert choose({"canvas": canvas, "content": of(0.02, 0.2)}) == "canvas"  # more alike, but sources are further away
     assert choose({"canvas": canvas, "content": of(0.002, 0.2)}) == "content"  # the sets agree
+    assert choose({"canvas": canvas, "content": of(0.014, 0.2)}) == "content"  # three quarters are explained
     better = {"canvas": canvas, "common": of(0.001, 0.0)}
     assert choose(better) == "common"
     assert choose(better | {"picture": of(0.002, -0.2)}) == "picture"  # nearer targets

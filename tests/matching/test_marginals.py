@@ -16,22 +16,10 @@ def kept(dataset, proportions, per_class):
 
 
 @pytest.fixture(scope="module")
-def halves():
-    source, target = bot.split_halves(bot.load("digits"), per_class=60)
-    return bot.rotate_randomly(source), target
-
-
-@pytest.fixture(scope="module")
-def same(halves):
-    """Match of two sets with equal proportions."""
-    return bot.match(*halves)
-
-
-@pytest.fixture(scope="module")
-def skewed(halves):
+def skewed(turned_halves):
     """Source and target skewed the opposite way, and their match."""
     skew = 0.75 ** np.arange(10)
-    source, target = kept(halves[0], skew[::-1], 60), kept(halves[1], skew, 60)
+    source, target = kept(turned_halves[0], skew[::-1], 60), kept(turned_halves[1], skew, 60)
     return source, target, bot.match(source, target)
 
 
@@ -39,8 +27,8 @@ def accuracy(match):
     return float((match.labels().label == match.source_labels).mean())
 
 
-def test_the_default_marginals_depend_on_labels_weights_and_solver(halves):
-    source, target = (side.select(np.arange(0, len(side), 6)) for side in halves)
+def test_the_default_marginals_depend_on_labels_weights_and_solver(turned_halves):
+    source, target = (side.select(np.arange(0, len(side), 6)) for side in turned_halves)
     uniform = np.full(len(target), 1 / len(target))
     for expected, side, options in (
         ("estimated", target, {}),
@@ -60,8 +48,8 @@ def test_the_default_marginals_depend_on_labels_weights_and_solver(halves):
         ({"marginals": "estimated", "source_weights": np.full(100, 0.01)}, "mutually exclusive"),
     ],
 )
-def test_marginals_that_are_impossible_are_refused(halves, options, message):
-    source, target = (side.select(np.arange(100)) for side in halves)
+def test_marginals_that_are_impossible_are_refused(turned_halves, options, message):
+    source, target = (side.select(np.arange(100)) for side in turned_halves)
     with pytest.raises(InputError, match=message):
         bot.match(source, target, **options)
     with pytest.raises(InputError, match="needs labels on the target"):
@@ -80,13 +68,13 @@ def test_different_proportions_are_estimated_and_a_balanced_match_warns(skewed):
         bot.match(source, target.images).class_proportions()
 
 
-def test_equal_proportions_lose_nothing(halves, same):
-    assert accuracy(same) > accuracy(bot.match(*halves, marginals="balanced")) - 0.005
-    assert same.class_proportions().source == pytest.approx(np.full(10, 0.1), abs=0.01)
+def test_equal_proportions_lose_nothing(turned_halves, turned_match):
+    assert accuracy(turned_match) > accuracy(bot.match(*turned_halves, marginals="balanced")) - 0.005
+    assert turned_match.class_proportions().source == pytest.approx(np.full(10, 0.1), abs=0.01)
 
 
-def test_classes_of_one_image_do_no_harm_and_a_warning_tells_where_all_are(halves):
-    source, target = halves
+def test_classes_of_one_image_do_no_harm_and_a_warning_tells_where_all_are(turned_halves):
+    source, target = turned_halves
     one = target.select(np.flatnonzero((target.labels != 3) | (np.arange(len(target)) % 60 == 0)))
     assert (one.labels == 3).sum() == 1
     assert bot.match(source, one).class_proportions().source.sum() == pytest.approx(1)
@@ -124,11 +112,11 @@ def test_proportions_are_found_with_their_intervals(skewed):
     assert table.index.tolist() == list(map(str, range(10)))
 
 
-def test_intervals_are_not_certain_where_the_sets_cannot_be_told_apart(halves, same):
-    found = same.class_proportions()
+def test_intervals_are_not_certain_where_the_sets_cannot_be_told_apart(turned_halves, turned_match):
+    found = turned_match.class_proportions()
     assert (found.high - found.low > 0.01).all()
     assert ((found.low <= 0.1) & (found.high >= 0.1)).mean() >= 0.8
-    half = bot.match(halves[0].select(halves[0].labels < 5), halves[1]).class_proportions()
+    half = bot.match(turned_halves[0].select(turned_halves[0].labels < 5), turned_halves[1]).class_proportions()
     assert (half.low[5:] == 0).mean() >= 0.6
 
 
@@ -173,9 +161,9 @@ def test_outliers_of_both_sides_are_found():
                 method(level)
 
 
-def test_a_set_of_another_kind_is_warned_of(halves, same):
+def test_a_set_of_another_kind_is_warned_of(turned_halves, turned_match):
     strangers = np.random.default_rng(0).integers(0, 17, (80, 8, 8)).astype(np.uint8)
     with pytest.warns(DataWarning, match="no counterpart"):
-        match = bot.match(strangers, halves[1])
+        match = bot.match(strangers, turned_halves[1])
     assert match.settings["outlier_fraction"] > 0.5
-    assert same.settings["outlier_fraction"] < 0.4  # turned images of 8 x 8 pixels are blurred
+    assert turned_match.settings["outlier_fraction"] < 0.4  # turned images of 8 x 8 pixels are blurred

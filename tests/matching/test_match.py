@@ -58,9 +58,8 @@ def test_a_set_is_matched_with_itself_element_by_element(few, symmetry):
 def test_arrays_and_datasets_give_the_same(few):
     a, b = few
     pairs = (a, b), (a.images, b.images), (a, b.images.tolist())
-    of_datasets, of_arrays, of_lists = (
-        bot.match(*pair, marginals="balanced", metric_learning="none") for pair in pairs
-    )
+    options = {"marginals": "balanced", "metric_learning": "none"}
+    of_datasets, of_arrays, of_lists = (bot.match(*pair, **options) for pair in pairs)
     np.testing.assert_allclose(of_arrays.coupling.to_dense(), of_datasets.coupling.to_dense(), rtol=1e-6)
     np.testing.assert_allclose(of_lists.coupling.to_dense(), of_datasets.coupling.to_dense(), rtol=1e-4)
     assert of_arrays.source_labels is None

@@ -9,7 +9,7 @@ from scipy.sparse import csr_array
 import bispectral_ot as bot
 from bispectral_ot.costs import Cost
 from bispectral_ot.matching import Match
-from bispectral_ot.transport import SparseCoupling
+from bispectral_ot.transport.coupling import SparseCoupling
 
 PLAN = np.array(
     [  # targets: 0    1    2    3

@@ -46,10 +46,11 @@ def test_poses_do_not_depend_on_blocks_and_order(turned_digits, monkeypatch):
     match, _ = turned_digits
     motions = find_motions("rotation", match.source.images)
     top = match.top_matches(5)
-    whole = estimate_poses(motions, match.source.images, match.target.images, *top)
+    images = match.source.images, match.target.images
+    whole = estimate_poses(motions, images, top)
     monkeypatch.setattr("bispectral_ot.poses.estimate._BATCH", 100)
     monkeypatch.setattr("bispectral_ot.poses.estimate._BLOCK_BYTES", 2**16)
-    parts = estimate_poses(motions, match.source.images, match.target.images, *top)
+    parts = estimate_poses(motions, images, top)
     np.testing.assert_allclose(parts.angles, whole.angles, atol=1e-6)
 
 
@@ -148,23 +149,23 @@ def test_calibration_learns_probabilities_and_quantiles():
     right = random.random(4000) < 1 / (1 + np.exp(-2 * margins - 1))
     votes = votes_with(margins, np.full(4000, 0.5), widths)
     wrong_by = np.where(right, widths * random.random(4000), random.uniform(31, 180, 4000))
-    learnt = Calibration.fit(votes, wrong_by)
-    np.testing.assert_allclose(learnt.scores(votes), 1 / (1 + np.exp(-2 * margins - 1)), atol=0.05)
-    certain = learnt.scores(votes) >= LEAST_PROBABILITY
-    np.testing.assert_array_equal(learnt.ambiguous(votes), ~certain)
-    assert (wrong_by <= learnt.uncertainty(votes))[certain].mean() == pytest.approx(0.9, abs=0.01)
+    scores, uncertainty, ambiguous = Calibration.fit(votes, wrong_by)(votes)
+    np.testing.assert_allclose(scores, 1 / (1 + np.exp(-2 * margins - 1)), atol=0.05)
+    certain = scores >= LEAST_PROBABILITY
+    np.testing.assert_array_equal(ambiguous, ~certain)
+    assert (wrong_by <= uncertainty)[certain].mean() == pytest.approx(0.9, abs=0.01)
 
 
 def test_calibration_needs_enough_votes_and_two_outcomes():
     votes = votes_with(np.linspace(-1, 1, 50), np.ones(50), np.ones(50))
     assert Calibration.fit(votes, np.full(50, np.nan)).classifier is None
-    assert Calibration.fit(votes, np.ones(50)).scores(votes)[0] == pytest.approx(51 / 52)
-    hopeless = Calibration.fit(votes, np.full(50, 100.0))
-    assert hopeless.ambiguous(votes).all()
-    assert (hopeless.uncertainty(votes) == 100).all()
-    untaught = Calibration(None)
-    np.testing.assert_array_equal(untaught.ambiguous(votes), votes.margins < np.log(1.1))
-    assert np.isnan(untaught.uncertainty(votes)).all()
+    assert Calibration.fit(votes, np.ones(50))(votes)[0][0] == pytest.approx(51 / 52)
+    _, uncertainty, ambiguous = Calibration.fit(votes, np.full(50, 100.0))(votes)
+    assert ambiguous.all()
+    assert (uncertainty == 100).all()
+    _, uncertainty, ambiguous = Calibration(None)(votes)
+    np.testing.assert_array_equal(ambiguous, votes.margins < np.log(1.1))
+    assert np.isnan(uncertainty).all()
 
 
 def test_poses_of_a_best_rotation_match_have_mirrors_where_they_are_asked_for():

@@ -36,11 +36,7 @@ IMAGES = shapes(8)
 def poses_of(moved, originals, symmetry, transformer=None):
     """Poses of moved images relative to the originals, one target each."""
     motions = find_motions(symmetry, originals, transformer)
-    return estimate_poses(motions, moved, originals, np.arange(len(moved))[:, None], np.ones((len(moved), 1)))
-
-
-def moved_back(image, angle, mirrored):
-    return np.rot90(image[:, ::-1] if mirrored else image, round(angle / 90))
+    return estimate_poses(motions, (moved, originals), (np.arange(len(moved))[:, None], np.ones((len(moved), 1))))
 
 
 @pytest.mark.parametrize("symmetry", ["rotation-reflection", "d4"])
@@ -51,7 +47,7 @@ def test_quarter_turns_and_mirrors_are_undone(symmetry, mirror, quarters):
     poses = poses_of(moved, IMAGES, symmetry)
     np.testing.assert_allclose(poses.angles % 90 % 89.999, 0, atol=0.01)
     for image, angle, mirrored, original in zip(moved, poses.angles, poses.mirrored, IMAGES, strict=True):
-        np.testing.assert_array_equal(moved_back(image, angle, mirrored), original)
+        np.testing.assert_array_equal(np.rot90(image[:, ::-1] if mirrored else image, round(angle / 90)), original)
     np.testing.assert_allclose(poses.fits, 1, atol=1e-5)
 
 
@@ -86,9 +82,8 @@ def test_turns_and_shifts_are_found_together(mirror):
     large = np.pad(IMAGES, ((0, 0), (14, 14), (14, 14)))
     angles, shifts = np.linspace(-170, 170, 8), np.random.default_rng(4).uniform(-6, 6, (8, 2))
     targets = np.roll(large, (3, -5), axis=(1, 2))
-    moved = np.stack(
-        [turn_image(x, a, mirrored=mirror, shift=s) for x, a, s in zip(targets, angles, shifts, strict=True)]
-    )
+    each = zip(targets, angles, shifts, strict=True)
+    moved = np.stack([turn_image(x, a, mirrored=mirror, shift=s) for x, a, s in each])
     symmetry = "rotation-reflection-translation" if mirror else "rotation-translation"
     poses = poses_of(moved, targets, symmetry)
     assert np.abs(wrapped(poses.angles - (angles if mirror else -angles))).max() < 0.6

@@ -1,5 +1,6 @@
 """Page data of matches and comparisons, and the files that they are kept in."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +8,8 @@ import numpy as np
 import pytest
 
 import bispectral_ot as bot
-from bispectral_ot.comparing import Pair
+from bispectral_ot.comparing import Pair, SymmetryTests
+from bispectral_ot.comparing.change_tests import CHANGES
 from bispectral_ot.errors import InputError
 from bispectral_ot.files import write_text
 from bispectral_ot.matching import class_table
@@ -104,22 +106,33 @@ def test_a_comparison_is_kept_with_what_explains_it(compared: Any) -> None:
         assert [kept["source"], kept["target"]] == sides
         for side, top in zip(sides, kept["top"], strict=True):
             assert all(page["images"]["set"][int(slot)] == side for slot, _, _ in top)
-        parts = sum(part for each in kept["classes"] if each for _, part in each["parts"])
+        parts = sum(part for each in kept["classes"] if each for _, part in each)
         assert parts == pytest.approx(pair.distance, rel=1e-2, abs=1e-4)
-        assert np.shape(kept["class_distances"]) == tuple(len(page["classes"][side]) for side in sides)
+
+
+def test_tests_of_changes_decide_where_they_were_made(compared: Any) -> None:
+    """Features that ignore brightness find no change (p = 0.6); the page must not say so beside "intensity"."""
+    found, datasets = compared
+    p_values = dict.fromkeys(CHANGES, 0.005) | {"intensity": 0.4, "all of these": 0.4}
+    pairs = tuple(replace(pair, p_value=0.6) for pair in found.pairs)
+    tests = tuple(SymmetryTests(pair.source, pair.target, p_values, 0.05, {}, 0.6) for pair in pairs)
+    page = comparison_page(replace(found, pairs=pairs, symmetry_tests=tests), datasets)
+    assert {pair["verdict"] for pair in page["pairs"]} == {"explained"}
+    assert not any("No change" in pair["sentence"] for pair in page["pairs"])
 
 
 @pytest.mark.parametrize(
-    ("distance", "reference", "p_value", "words"),
+    ("distance", "reference", "p_value", "decided", "words"),
     [
-        (0.02, 0.01, 0.01, "Changed at the 0.05 level (p = 0.01): 2 times the distance"),
-        (0.02, 0.01, 0.2, "No change found (p = 0.2): 2 times"),
-        (0.02, 0.01, None, "2 times the distance that is normal for two samples of one population; not tested."),
-        (0.02, float("nan"), None, "The normal distance is unknown"),
-        (50.0, 0.001, 0.05, "50,000 times"),
+        (0.02, 0.01, 0.01, False, "Changed at the 0.05 level (p = 0.01): 2 times the distance"),
+        (0.02, 0.01, 0.2, False, "No change found (p = 0.2): 2 times"),
+        (0.02, 0.01, 0.2, True, "2 times the distance that is normal for two samples of one population; p = 0.2."),
+        (0.02, 0.01, None, False, "2 times the distance that is normal for two samples of one population; not tested."),
+        (0.02, float("nan"), None, False, "The normal distance is unknown"),
+        (50.0, 0.001, 0.05, False, "50,000 times"),
     ],
 )
-def test_a_pair_in_words(distance: float, reference: float, p_value: float | None, words: str) -> None:
+def test_a_pair_in_words(distance: float, reference: float, p_value: float | None, decided: bool, words: str) -> None:
     none: Any = None
     pair = Pair("a", "b", distance, 0.0, reference, none, none, none, none, p_value)
-    assert words in pair_sentence(pair, level=0.05)
+    assert words in pair_sentence(pair, level=0.05, decided=decided)

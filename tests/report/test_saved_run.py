@@ -51,7 +51,7 @@ def test_tables_come_back(saved):
     labels, expected = run.labels(), match.labels()
     assert labels.label.tolist() == expected.label.tolist()
     np.testing.assert_allclose(labels.probability, expected.probability, rtol=1e-4)
-    listed = run.outliers()
+    listed = run.table("outliers")
     assert set(listed.position[listed.side == "source"]) == set(match.source.positions[match.outliers().indices])
     assert len(run.table("matches")) >= len(labels)
     with pytest.raises(bot.InputError, match=r"no table 'poses'; its tables are .*labels"):
@@ -77,7 +77,7 @@ def test_a_comparison_comes_back(tmp_path):
     assert table.source.tolist() == ["one"]
     assert table.distance[0] == pytest.approx(run.results["distances"][0][1], rel=1e-4)
     assert run.report().is_file()
-    for ask in (run.labels, run.outliers, lambda: run.predict(np.zeros((1, 8, 8)))):
+    for ask in (run.labels, lambda: run.predict(np.zeros((1, 8, 8)))):
         with pytest.raises(bot.InputError, match=r"has no (table|model\.npz)"):
             ask()
 

@@ -8,7 +8,7 @@ from studies.comparison import mmd_p_value, run_comparison
 def test_the_study_writes_its_tables_and_goes_on(tmp_path):
     options = {"datasets": ["digits"], "features": ["pixels"], "images": 40, "sizes": [20], "test_images": 20}
     found = run_comparison(tmp_path / "run", **options, repeats=2)
-    expected = {"distances": 3, "sets": 1, "labels": 1, "sizes": 1, "rates": 11}
+    expected = {"distances": 3, "sets": 1, "labels": 1, "sizes": 1, "rates": 17}
     assert {part: len(cells) for part, cells in found.items()} == expected
     assert all(0 <= cell[name] <= 1 for cell in found["rates"] for name in ("ours", "mmd", "mmd_median"))
     assert "digits, turned" in (tmp_path / "run" / "sets.md").read_text(encoding="utf-8")

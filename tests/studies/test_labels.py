@@ -30,7 +30,7 @@ def test_cells_tables_and_rivals(tmp_path):
     assert min(cells[0]["accuracy"].values()) > 0.5
     table = (tmp_path / "run" / "table.md").read_text()
     assert "digits, 8 a class: target skewed" in table
-    for name in ("calibration.md", "checked.md"):
+    for name in ("calibration.md", "checked.md", "summary.md"):
         assert (tmp_path / "run" / name).stat().st_size > 0
     assert run_labels(tmp_path / "run", ["digits"], **options) == cells  # nothing is computed again
     np.save(tmp_path / "images.npy", np.zeros((4, 8, 8)))

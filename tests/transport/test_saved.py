@@ -9,10 +9,6 @@ from bispectral_ot.store import read_record, write_record
 from bispectral_ot.transport import iteration
 
 
-class CutOffError(Exception):
-    pass
-
-
 @pytest.fixture
 def cost():
     random = np.random.default_rng(0)
@@ -30,9 +26,9 @@ def cut_off(solver, cost, path, *, after):
     def stop(stage, done, total):
         passes.append(done)
         if len(passes) == after:
-            raise CutOffError
+            raise KeyboardInterrupt
 
-    with pytest.raises(CutOffError), runtime.running(progress=stop):
+    with pytest.raises(KeyboardInterrupt), runtime.running(progress=stop):
         solver.solve(cost, state=path)
 
 

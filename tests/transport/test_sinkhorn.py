@@ -17,8 +17,7 @@ from transport_problems import marginal_error, points, problem, scaled, weights
 
 
 def by_pot(cost, reg, p, q):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         return ot.bregman.sinkhorn_log(p, q, scaled(cost), reg, numItermax=20_000, stopThr=1e-11)
 
 

@@ -19,11 +19,9 @@ def kl(x, w):
 
 def by_pot(cost, reg, lam, p, q):
     penalties = tuple(np.inf if each is None else each for each in lam)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return ot.unbalanced.sinkhorn_unbalanced(
-            p, q, scaled(cost), reg, penalties, reg_type="kl", numItermax=200_000, stopThr=1e-14
-        )
+    options = {"reg_type": "kl", "numItermax": 200_000, "stopThr": 1e-14}
+    with warnings.catch_warnings(action="ignore"):
+        return ot.unbalanced.sinkhorn_unbalanced(p, q, scaled(cost), reg, penalties, **options)
 
 
 @pytest.mark.parametrize(
@@ -83,6 +81,9 @@ def test_large_penalties_need_few_passes():
     cost, p, q = problem(300, 300), weights(300, seed=1), 2 * weights(300, seed=2)
     passes = [Sinkhorn(reg=0.05, tol=1e-6, unbalanced=lam).solve(cost, p, q).iterations for lam in (1.0, 100.0, 1e4)]
     assert max(passes) <= 40  # plain steps: more than lam / reg
+    groups = np.arange(300) % 5, np.full(5, 1e4)
+    held = Sinkhorn(reg=0.05, tol=1e-6, unbalanced=(None, 0.1)).solve(cost, p, q / 2, target_groups=groups)
+    assert held.iterations <= 15  # without the best constant of the potentials: 37
 
 
 @pytest.mark.parametrize("reg", [0.05, 0.002])
@@ -98,12 +99,10 @@ def test_totals_that_are_held_firmly_are_kept_while_their_members_are_free(reg):
 
 
 def test_groups_of_one_are_a_larger_penalty():
-    group_lam = 0.5
     cost, p, q = problem(40, 30), 1.5 * weights(40, seed=1), weights(30, seed=2)
-    grouped = Sinkhorn(reg=0.05, tol=1e-9, unbalanced=(0.2, 0.1)).solve(
-        cost, p, q, target_groups=(np.arange(30), np.full(30, group_lam))
-    )
-    plain = Sinkhorn(reg=0.05, tol=1e-9, unbalanced=(0.2, 0.1 + group_lam)).solve(cost, p, q)
+    groups = np.arange(30), np.full(30, 0.5)
+    grouped = Sinkhorn(reg=0.05, tol=1e-9, unbalanced=(0.2, 0.1)).solve(cost, p, q, target_groups=groups)
+    plain = Sinkhorn(reg=0.05, tol=1e-9, unbalanced=(0.2, 0.6)).solve(cost, p, q)
     np.testing.assert_allclose(grouped.to_dense(), plain.to_dense(), atol=1e-8)
     assert grouped.converged
 
@@ -119,8 +118,8 @@ def test_penalties_weights_and_groups_are_checked():
         Sinkhorn(unbalanced=1.0).solve(cost, np.zeros(4))
     assert Sinkhorn(unbalanced=1.0).solve(cost, [2, 2, 2, 2]).converged
     for solver, size in ((Sinkhorn(), 3), (Sinkhorn(unbalanced=1.0), 5)):
-        with pytest.raises(InputError, match=f"relaxed target side, and a label for each of the {size} targets"):
+        with pytest.raises(InputError, match=f"relaxed target side, a label .* for each of the {size} targets"):
             solver.solve(problem(4, size), target_groups=(np.array([0, 1, 1]), np.ones(2)))
     for labels in ([0, 1, 2], [-1, 0, 1]):  # groups that have no penalty
-        with pytest.raises(InputError, match="labels 0, 1"):
+        with pytest.raises(InputError, match="label 0, 1"):
             Sinkhorn(unbalanced=(None, 1.0)).solve(problem(4, 3), target_groups=(np.array(labels), np.ones(2)))

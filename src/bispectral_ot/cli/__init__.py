@@ -6,8 +6,10 @@ import os
 import signal
 import sys
 import threading
+import time
 from types import FrameType
 
+STARTED = time.perf_counter()
 INTERRUPTED, TERMINATED = 130, 143
 # Exit codes of the signals that came; compiled code may turn the exception that one raises into another.
 received: list[int] = []

@@ -12,15 +12,14 @@ import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup
 
 from bispectral_ot._version import __version__
-from bispectral_ot.checks import advise
+from bispectral_ot.checks import advise, user_path
 from bispectral_ot.cli.console import complain
 from bispectral_ot.errors import InputError
 from bispectral_ot.options import COMPARISON, IMAGES, MEMORY, OUTPUT, SOLVER, TESTS, Option, Options
 
+_KEYWORD = inspect.Parameter.KEYWORD_ONLY
 _PANELS = ("", COMPARISON, TESTS, SOLVER, IMAGES, MEMORY, OUTPUT)
-_LONGEST = 16  # letters of choices that stand beside the name of an option
 _METAVARS = {int: "N", float: "X", str: "TEXT", Path: "PATH", bool: None}
-Kinds = tuple[type[Options], ...]
 NewRun = Annotated[Path, typer.Option(metavar="RUN", help="Output folder; created only if the run succeeds.")]
 
 
@@ -61,6 +60,8 @@ def add_command(app: typer.Typer, function: Callable[..., None]) -> None:
 
     @functools.wraps(function)
     def call(config_file: Path | None = None, **values: Any) -> None:
+        # a shell leaves the ~ of --out=~/run as it is
+        values = {name: user_path(value) if isinstance(value, Path) else value for name, value in values.items()}
         made: dict[str, Any] = {name: values[name] for name in values if name not in fields}
         try:
             for name, kind in kinds.items():
@@ -70,12 +71,10 @@ def add_command(app: typer.Typer, function: Callable[..., None]) -> None:
             raise InputError(f"--{first.replace('_', '-')} {rest}" if first in fields else str(error)) from None
         function(**made)
 
-    keyword = inspect.Parameter.KEYWORD_ONLY
-    parameters = [
-        *(each.replace(kind=keyword) for name, each in signature.items() if name not in kinds),
-        *map(_parameter, sorted(fields.values(), key=lambda field: _PANELS.index(field.panel))),
-        *([inspect.Parameter("config_file", keyword, default=None, annotation=_CONFIG)] if "out" in signature else []),
-    ]
+    parameters = [each.replace(kind=_KEYWORD) for name, each in signature.items() if name not in kinds]
+    parameters += map(_parameter, sorted(fields.values(), key=lambda field: _PANELS.index(field.panel)))
+    if "out" in signature:
+        parameters.append(inspect.Parameter("config_file", _KEYWORD, default=None, annotation=_CONFIG))
     call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     call.__annotations__ = {each.name: each.annotation for each in parameters}
     call.__options__ = tuple(kinds.values())  # type: ignore[attr-defined]
@@ -87,7 +86,7 @@ def _parameter(field: Option) -> inspect.Parameter:
     kind: Any = str if field.choices else next(each for each in field.kinds if each is not type(None))
     metavar, text, joined = _METAVARS[kind], field.help, "|".join(field.choices)
     if field.choices:
-        metavar = joined if len(joined) <= _LONGEST else "NAME"
+        metavar = joined if len(joined) <= 16 else "NAME"  # letters that stand beside the name of an option
         text = text if metavar == joined else f"{text} One of {', '.join(field.choices)}."
     flag = f"--{field.name.replace('_', '-')}"
     made: Any = typer.Option(
@@ -98,10 +97,8 @@ def _parameter(field: Option) -> inspect.Parameter:
         show_default=field.shown or (field.default is not None and kind is not bool),
         autocompletion=(lambda: field.choices) if field.choices else None,
     )
-    annotation = kind if field.default is not None else kind | None
-    return inspect.Parameter(
-        field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=Annotated[annotation, made]
-    )
+    annotation: Any = Annotated[kind if field.default is not None else kind | None, made]
+    return inspect.Parameter(field.name, _KEYWORD, default=field.default, annotation=annotation)
 
 
 def _take_config(context: typer.Context, path: Path | None) -> Path | None:
@@ -118,7 +115,7 @@ def _take_config(context: typer.Context, path: Path | None) -> Path | None:
     if (found := config.pop("verb", None)) != verb:
         raise InputError(f"{file} is a run of {found!r}, not of {verb!r}; use that command.")
     taken = {name: value for name, value in config.items() if name != "out" and value is not None}
-    kinds: Kinds = getattr(context.command.callback, "__options__", ())
+    kinds = getattr(context.command.callback, "__options__", ())
     owners = {field.name: kind for kind in kinds for field in kind.fields()}
     words = {str(each.name) for each in context.command.params} - set(owners)
     try:
@@ -137,14 +134,10 @@ def _take_config(context: typer.Context, path: Path | None) -> Path | None:
     return path
 
 
+_HELP = "Take datasets and options from an earlier run; command-line options take precedence."
 _CONFIG = Annotated[
     Path | None,
     typer.Option(
-        "--config",
-        metavar="RUN.JSON",
-        callback=_take_config,
-        is_eager=True,
-        help="Take datasets and options from an earlier run; command-line options take precedence.",
-        rich_help_panel=OUTPUT,
+        "--config", callback=_take_config, is_eager=True, metavar="RUN.JSON", help=_HELP, rich_help_panel=OUTPUT
     ),
 ]

@@ -11,27 +11,23 @@ import typer
 
 from bispectral_ot import options as opt
 from bispectral_ot import runtime
+from bispectral_ot.checks import vector_files
+from bispectral_ot.cli import kept
 from bispectral_ot.cli.command import NewRun
 from bispectral_ot.cli.console import print_json, print_table, progress_bars, say, shown_warnings
 from bispectral_ot.cli.job import Result, check_features, list_sets, read_listed, run_job
 from bispectral_ot.errors import InputError
-from bispectral_ot.literals import vector_files
 
 if TYPE_CHECKING:
-    from bispectral_ot.comparing import Comparison
     from bispectral_ot.datasets import Dataset
 
 ALARM = 4
+_SETS = "Two datasets or more: names from `datasets list`, folders or files; NAME=PATH names a dataset."
+_BATCHES = "With --model: the reference set. Else a monitor made by --model, and one or more new sets."
 
 
 def compare(
-    sets: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="A B ...",
-            help="Two datasets or more: names from `datasets list`, folders or files; NAME=PATH names a dataset.",
-        ),
-    ],
+    sets: Annotated[list[str], typer.Argument(metavar="A B ...", help=_SETS)],
     out: NewRun,
     options: opt.CompareOptions,
     reading: opt.ReadOptions,
@@ -72,7 +68,18 @@ def compare(
         settings = found.settings | {name: value for name, value in reading.to_json().items() if name != "root"}
         found = replace(found, seconds=seconds | found.seconds, settings=settings)
         content = write_comparison(folder, found, list(datasets.values()), figures=output.figures)
-        return Result(content, found.converged, lambda: _show(found, out))
+
+        def show() -> None:
+            rows = []
+            for pair in found.pairs:
+                figures = f"{pair.distance:.4g}", f"{pair.error:.0e}", f"{pair.reference:.4g}", f"{pair.ratio:.3g}"
+                p_value = "" if pair.p_value is None else f"{pair.p_value:.3g}"
+                rows.append((f"{pair.source}, {pair.target}", *figures, p_value))
+            print_table(("sets", "distance", "error", "one population", "ratio", "p"), rows, left=["sets"])
+            for each in (*(test.sentence for test in found.symmetry_tests), f"run folder: {out}"):
+                say(each)
+
+        return content, found.converged, show
 
     run_job("compare", out, work, options, reading, machine, output, scratch=cells, sets=sets)
 
@@ -88,26 +95,8 @@ def _read(words: list[str], reading: opt.ReadOptions, options: opt.CompareOption
     return dict(zip(names, read_listed(listed, reading, options)[0], strict=True))
 
 
-def _show(found: Comparison, out: Path) -> None:
-    rows = []
-    for pair in found.pairs:
-        figures = f"{pair.distance:.4g}", f"{pair.error:.0e}", f"{pair.reference:.4g}", f"{pair.ratio:.3g}"
-        p_value = "" if pair.p_value is None else f"{pair.p_value:.3g}"
-        rows.append((f"{pair.source}, {pair.target}", *figures, p_value))
-    print_table(("sets", "distance", "error", "one population", "ratio", "p"), rows, left=["sets"])
-    for each in found.symmetry_tests:
-        say(each.sentence)
-    say(f"run folder: {out}")
-
-
 def monitor(
-    sets: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="REFERENCE | MONITOR NEW...",
-            help="With --model: the reference set. Else a monitor made by --model, and one or more new sets.",
-        ),
-    ],
+    sets: Annotated[list[str], typer.Argument(metavar="REFERENCE | MONITOR NEW...", help=_BATCHES)],
     options: opt.MonitorOptions,
     output: opt.PrintOptions,
     model: Annotated[Path | None, typer.Option(metavar="FILE", help="Output file of the monitor, an .npz.")] = None,
@@ -118,12 +107,12 @@ def monitor(
 
     Example: bispectral-ot monitor good.npz monday/ tuesday/
 
-    MONITOR with the suffix .csv gets a row for every batch. Exit code 4: an alarm in one of the batches.
+    MONITOR with the suffix .csv gets a row for every batch, with .html a chart. Exit code 4: an alarm in a batch.
     """
     from bispectral_ot.comparing.batch_monitor import Monitor, append_results
     from bispectral_ot.datasets import load
 
-    with shown_warnings(), progress_bars(quiet=output.quiet or output.as_json):
+    with shown_warnings(), progress_bars(quiet=output.quiet):
         if model is not None:
             if len(sets) != 1:
                 raise InputError(f"one reference set is needed with --model, got {len(sets)}.")
@@ -140,16 +129,17 @@ def monitor(
             return
         if len(sets) < 2:
             raise InputError("give --model FILE to make a monitor, or a monitor and at least one new set.")
-        path = Path(sets[0])
-        kept = Monitor.load(path)
-        known, results = len(kept.calibrations), []
-        height, width, *channels = kept.shape
+        path, table = Path(sets[0]), Path(sets[0]).with_suffix(".csv")
+        watch = Monitor.load(path)
+        known, results = len(watch.calibrations), []
+        height, width, *channels = watch.shape
         for given in sets[1:]:
             batch = load(given, resize=f"{height}x{width}", grey=channels in ([], [1]), seed=options.seed)
-            results.append(kept.update(batch, name=given))
-            append_results(path.with_suffix(".csv"), results[-1:])
-        if len(kept.calibrations) > known:
-            kept.save(path)
+            results.append(watch.update(batch, name=given))
+            append_results(table, results[-1:])
+            kept[:] = [f"the results of {len(results)} of {len(sets) - 1} batches are kept in {table}"]
+        if len(watch.calibrations) > known:
+            watch.save(path)
     if output.as_json:
         print_json([{**asdict(each), "alarm": each.alarm} for each in results])
     for each in () if output.as_json else results:

@@ -76,9 +76,7 @@ def print_facts(facts: Mapping[str, object], styles: Mapping[str, str] | None = 
     output.print(table)
 
 
-def print_table(
-    header: Sequence[str], rows: Iterable[Sequence[object]], *, left: Sequence[str], bold: int = -1
-) -> None:
+def print_table(header: Sequence[str], rows: Iterable[Any], *, left: Sequence[str], bold: int = -1) -> None:
     """Print a table; the columns ``left`` are aligned to the left, the row ``bold`` is emphasized."""
     table = Table(box=None, header_style="dim", pad_edge=False, padding=(0, 2, 0, 0))
     for title in header:

@@ -8,13 +8,12 @@ from typing import Annotated
 
 import typer
 
+from bispectral_ot.checks import Split
 from bispectral_ot.cli.command import Command, Group
 from bispectral_ot.cli.console import print_facts, print_json, print_table, progress_bars, say, shown_warnings
-from bispectral_ot.literals import Split
 from bispectral_ot.memory import available_memory, format_bytes
 
 datasets = typer.Typer(cls=Group, no_args_is_help=True, help="List, fetch and summarize datasets.")
-_VARIABLES = ("BISPECTRAL_OT_CACHE", "BISPECTRAL_OT_DATA", "NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "TMPDIR")
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
 
 
@@ -48,7 +47,7 @@ def info(as_json: AsJson = False) -> None:
     from bispectral_ot.files import cache_folder
     from bispectral_ot.runs import provenance
 
-    origin = provenance()
+    origin, names = provenance(), ("BISPECTRAL_OT_CACHE", "BISPECTRAL_OT_DATA", "NUMBA_NUM_THREADS", "OMP_NUM_THREADS")
     machine, free = origin["machine"], format_bytes(available_memory())
     found = {
         **{name: origin[name] for name in ("bispectral_ot", "python", "libraries")},
@@ -56,7 +55,7 @@ def info(as_json: AsJson = False) -> None:
         "threads": machine["cores"],
         "memory": f"{free} of {format_bytes(machine['memory_bytes'])} are free",
         "cache": str(cache_folder("mnist").parent),
-        "variables": {name: os.environ[name] for name in _VARIABLES if name in os.environ},
+        "variables": {name: os.environ[name] for name in (*names, "TMPDIR") if name in os.environ},
     }
     if as_json:
         print_json(found)
@@ -104,7 +103,7 @@ def fetch(
     places = {}
     for known in [NAMED[check_choice("dataset", name, NAMED)] for name in names]:
         places[known.name] = f"comes with {known.source}, nothing to fetch"
-        if known.is_official:
+        if known.mirrors:
             with progress_bars(quiet=as_json):
                 places[known.name] = f"in {fetch_files(known)}"
         if not as_json:

@@ -10,17 +10,16 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from bispectral_ot import options as opt
 from bispectral_ot import runtime
-from bispectral_ot.checks import parse_size
+from bispectral_ot.checks import Split, parse_size, vector_files
 from bispectral_ot.cli import kept
 from bispectral_ot.cli.console import print_json, printing, progress_bars, shown_warnings
 from bispectral_ot.errors import DataWarning, InputError
-from bispectral_ot.literals import Split, vector_files
 
 if TYPE_CHECKING:
     from bispectral_ot.datasets import Dataset
@@ -33,24 +32,18 @@ SET_HELP = (
 )
 # Features and symmetries of signals on the sphere and of 3-D shapes.
 _SPHERE, _SHAPES = {"so3", "sphere-bispectrum"}, {"so3-shapes", "shell-bispectrum"}
-_FLAT_ONLY = ("rotate_source", "center", "resize", "grey")
-
-
-class Result(NamedTuple):
-    """Outcome of a job: content of results.json, whether all solves met their tolerance, and how to print it."""
-
-    content: Mapping[str, object]
-    converged: bool
-    show: Callable[[], None]
+# Outcome of a job: content of results.json, whether all solves met their tolerance, and how to print it.
+Result = tuple[Mapping[str, object], bool, Callable[[], None]]
 
 
 @contextmanager
-def noted() -> Iterator[None]:
+def noted(scratch: Path | None) -> Iterator[None]:
     """Tell the program what a run that was interrupted in the block has kept."""
     try:
         yield
     except (KeyboardInterrupt, SystemExit) as stop:
-        kept.extend(getattr(stop, "__notes__", ()))
+        finished = f"no output was written; finished parts are kept in {scratch}, and the same command continues there"
+        kept.extend(getattr(stop, "__notes__", [finished] if scratch and scratch.exists() else []))
         raise
 
 
@@ -72,24 +65,21 @@ def run_job(
     start = time.perf_counter()
     output = next(each for each in options if isinstance(each, opt.OutputOptions))
     machine = next((each for each in options if isinstance(each, opt.RuntimeOptions)), opt.RuntimeOptions())
-    config: dict[str, object] = {"verb": verb, "out": out, **words}
-    inputs: list[str | Path] = []
-    for each in options:
-        config |= each.to_json()
-        inputs += [value for value in vars(each).values() if isinstance(value, Path)]
+    config = {"verb": verb, "out": out, **words} | {name: v for each in options for name, v in each.to_json().items()}
+    inputs = [value for each in options for value in vars(each).values() if isinstance(value, Path)]
     for word in words.values():
-        inputs += [each.rpartition("=")[2] for each in word] if isinstance(word, list) else [word]
+        inputs += [Path(each.rpartition("=")[2]) for each in word] if isinstance(word, list) else [Path(word)]
     with (
         shown_warnings() as told,
-        noted(),
+        noted(scratch),
         new_run(out, verb=verb, inputs=inputs, overwrite=output.overwrite) as folder,
         connected(machine.scheduler) as engine,
         progress_bars(quiet=output.quiet) as messages,
         runtime.running(memory=machine.working_memory, engine=engine),
     ):
         write_json(folder / "run.json", run_record(config, seconds=0.0))
-        result = work(folder)
-        content = {**result.content, "warnings": told}
+        found, converged, show = work(folder)
+        content = {**found, "warnings": told}
         record = run_record(config, seconds=time.perf_counter() - start) | {"messages": messages}
         write_json(folder / "run.json", record | ({"cluster": engine.record()} if engine else {}))
         write_json(folder / "results.json", content)  # the page shows warnings
@@ -102,8 +92,8 @@ def run_job(
         if output.as_json:
             print_json({"run": str(out), **content})
         elif not output.quiet:
-            result.show()
-    if not result.converged:
+            show()
+    if not converged:
         raise typer.Exit(1)
 
 
@@ -120,10 +110,8 @@ def check_features(options: opt.FeatureOptions, reading: opt.ImageOptions, *, po
     if kind and getattr(options, "encoder", None):
         raise InputError("--encoder reads images, but --features names vectors; leave one of them out.")
     if poses and choice.symmetry in (None, "none"):
-        raise InputError(
-            f"the features {choice.name} are not rotation invariant, so poses are undefined; leave --poses out, or use "
-            "--symmetry rotation."
-        )
+        problem = f"the features {choice.name} are not rotation invariant, so poses are undefined"
+        raise InputError(f"{problem}; leave --poses out, or use --symmetry rotation.")
     asked = _for_flat_images(reading)
     if asked and (kind or {options.symmetry, options.features} & (_SPHERE | _SHAPES)):
         raise InputError(f"{asked} is for flat images, not for spheres, 3-D shapes or vectors; leave it out.")
@@ -131,7 +119,8 @@ def check_features(options: opt.FeatureOptions, reading: opt.ImageOptions, *, po
 
 def _for_flat_images(reading: opt.ImageOptions) -> str:
     """An option that is set and makes sense for flat images only."""
-    return next((f"--{name.replace('_', '-')}" for name in _FLAT_ONLY if getattr(reading, name, False)), "")
+    names = ("rotate_source", "center", "resize", "grey")
+    return next((f"--{name.replace('_', '-')}" for name in names if getattr(reading, name, False)), "")
 
 
 def list_sets(words: Sequence[tuple[str, Split]], reading: opt.ImageOptions, options: opt.FeatureOptions) -> Listed:
@@ -147,14 +136,12 @@ def list_sets(words: Sequence[tuple[str, Split]], reading: opt.ImageOptions, opt
     known = {}
     for name, split in dict.fromkeys(words):
         source: Any = read_vectors(name) if options.features == "vectors" else name
-        known[name, split] = list_set(source, split=split, root=reading.root, kind=kind, seed=reading.seed)
+        known[name, split] = list_set(source, split=split, root=reading.root, seed=reading.seed).of_kind(kind)
     listings = [known[word] for word in words]
     positions = [np.arange(len(listing)) for listing in listings]
     if getattr(reading, "split_halves", False):
         if words[0] != words[1]:
-            raise InputError(
-                "--split-halves is for one set on both sides; give the same SOURCE and TARGET, or leave it out."
-            )
+            raise InputError("--split-halves is for one set on both sides; give it twice, or leave the option out.")
         positions = [np.sort(half) for half in half_positions(listings[0], seed=reading.seed)]
     if reading.limit is not None:
         # a stream for each set, so that a set and itself do not give the same images
@@ -202,9 +189,7 @@ def _with_vectors(datasets: Sequence[Dataset], listed: Listed, files: Sequence[s
     for dataset, listing, file in zip(datasets, listed[0], files, strict=True):
         rows = read_vectors(file)
         if len(rows) != len(listing):
-            raise InputError(
-                f"{file} has {len(rows):,} rows for the {len(listing):,} images of {listing.name!r}; give one row for "
-                "each image, in the order of the set."
-            )
+            problem = f"{file} has {len(rows):,} rows for the {len(listing):,} images of {listing.name!r}"
+            raise InputError(f"{problem}; give one row for each image, in the order of the set.")
         found.append(replace(dataset, kind="vectors", vectors=rows.signals[dataset.positions], placement=None))
     return found

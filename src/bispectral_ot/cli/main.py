@@ -39,12 +39,18 @@ class Program(Group):
             options["prog_name"] = self.name
         more: dict[str, str] = {}
         try:
-            check_folder()
+            try:
+                os.getcwd()
+            except OSError:  # it was deleted: relative paths lead nowhere
+                raise InputError("the current folder does not exist any more; change to another one.") from None
             code, message = super().main(words, **options), ""
         except SystemExit as stop:
             code, message = stop.code, ""
         except typer.TyperException as error:
-            code, message = error.exit_code, usage_message(error)
+            context, said = getattr(error, "ctx", None), " ".join(str(error.format_message()).split())
+            said = "no command was given" if type(error).__name__ == "NoArgsIsHelpError" else said
+            message = f"{said.rstrip('.')}. See {context.command_path} --help." if context else said
+            code = error.exit_code
         except RunKeptError as error:
             code, message, more = KEPT_ELSEWHERE, str(error), {"run": str(error.folder)}
         except Exception as error:
@@ -54,30 +60,13 @@ class Program(Group):
                 code, message = BUG, "this is a bug in bispectral-ot; please report it with the traceback."
         if received:
             code, word = received[0], "interrupted" if received[0] == INTERRUPTED else "terminated"
-            message = f"{word}; {(*kept, 'no output was written (finished parts of a comparison are kept)')[0]}."
+            message = f"{word}; {(*kept, 'no output was written')[0]}."
         if message:
             complain("error", message)
             if "--json" in words:
                 with suppress(OSError):
                     typer.echo(json.dumps({"error": message, "exit_code": code, **more}))
         sys.exit(code or 0)
-
-
-def usage_message(error: Any) -> str:
-    """Error of the command line in one line, and which help to read."""
-    message = " ".join(str(error.format_message()).split())
-    if type(error).__name__ == "NoArgsIsHelpError":
-        message = "no command was given"
-    context = getattr(error, "ctx", None)
-    return f"{message.rstrip('.')}. See {context.command_path} --help." if context else message
-
-
-def check_folder() -> None:
-    """Refuse to work in a folder that was deleted: relative paths lead nowhere."""
-    try:
-        os.getcwd()
-    except OSError:
-        raise InputError("the current folder does not exist any more; change to another one.") from None
 
 
 def explain(error: Exception) -> str:
@@ -95,12 +84,9 @@ def explain(error: Exception) -> str:
     return f"{error.filename or 'a file'}: {error.strerror or error}."
 
 
+_HELP = {"help_option_names": ["-h", "--help"]}
 app = typer.Typer(
-    name="bispectral-ot",
-    cls=Program,
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    name="bispectral-ot", cls=Program, no_args_is_help=True, pretty_exceptions_enable=False, context_settings=_HELP
 )
 
 
@@ -110,12 +96,11 @@ def _print_version(asked: bool) -> None:
         raise typer.Exit
 
 
+_VERSION = typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit.")
+
+
 @app.callback()
-def program(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit.")
-    ] = False,
-) -> None:
+def program(version: Annotated[bool, _VERSION] = False) -> None:
     """Match and compare datasets up to a symmetry, by optimal transport between bispectra.
 
     Example: bispectral-ot demo --out runs/demo
@@ -133,16 +118,11 @@ app.add_typer(datasets, name="datasets")
 
 def run() -> None:
     """Run the command that the command line names."""
-    sys.unraisablehook = _ignored
+    # exceptions that Python drops are shown, unless a signal raised one: that is sent again
+    sys.unraisablehook = lambda dropped: None if received else sys.__unraisablehook__(dropped)
     logging.getLogger("matplotlib").setLevel(logging.ERROR)  # it warns about read-only home directories
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # closed
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 (open to the end)
         getattr(sys, name).reconfigure(errors="backslashreplace")  # file names need not be text
     app()
-
-
-def _ignored(dropped: Any) -> None:
-    """Report an exception that Python drops, unless a signal raised it: that is sent again."""
-    if not received:
-        sys.__unraisablehook__(dropped)

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
+import tempfile
 import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
 from bispectral_ot import options as opt
 from bispectral_ot import runtime
+from bispectral_ot.cli import STARTED
 from bispectral_ot.cli.command import NewRun
 from bispectral_ot.cli.console import print_facts, print_json, print_table, progress_bars, say, shown_warnings
 from bispectral_ot.cli.job import SET_HELP, Listed, Result, check_features, list_sets, read_listed, run_job
@@ -22,19 +24,15 @@ from bispectral_ot.memory import format_bytes
 
 if TYPE_CHECKING:
     from bispectral_ot.datasets import Dataset
-    from bispectral_ot.matching import ClassTable, Match
+    from bispectral_ot.matching import Match
     from bispectral_ot.poses import Poses
     from bispectral_ot.transport import Solver
 
+_NEW_HELP = "New images: a folder, a file or a name; vectors if RUN is of vectors."
 _MARGINALS = {
-    "balanced": "balanced: target marginal fixed",
-    "relaxed": "relaxed: target marginal unconstrained",
+    **{"balanced": "balanced: target marginal fixed", "relaxed": "relaxed: target marginal unconstrained"},
     "estimated": "estimated class proportions",
 }
-# Images of each set in the trial of --dry-run, whose first match only compiles what is not compiled yet.
-_TRIALS = 50, 500
-# Stages whose time grows with the number of images; that of others grows with the number of pairs.
-_PER_IMAGE = ("load", "features", "outliers", "proportions")
 # Features of the demo, named one by one, so that its table stays the same whatever the default features become.
 _DEMO = ("pixels", "ring-bispectrum", "bispectrum")
 
@@ -71,7 +69,8 @@ def match(
     if output.dry_run:
         task.print_plan()
     else:
-        run_job("match", out, task.work, options, reading, machine, output, source=source, target=target)
+        state = Path(f"{out}.solve.npz")
+        run_job("match", out, task.work, options, reading, machine, output, scratch=state, source=source, target=target)
 
 
 def upright(
@@ -104,10 +103,7 @@ def upright(
 
 def predict(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a match, with its model.npz.")],
-    images: Annotated[
-        str,
-        typer.Argument(metavar="IMAGES", help="New images: a folder, a file or a name; vectors if RUN is of vectors."),
-    ],
+    images: Annotated[str, typer.Argument(metavar="IMAGES", help=_NEW_HELP)],
     out: NewRun,
     options: opt.PredictOptions,
     output: opt.OutputOptions,
@@ -139,15 +135,17 @@ def predict(
         if found.target_labels is not None:
             given = found.labels()
             content["labels"] = {str(name): int(count) for name, count in given.label.value_counts(sort=False).items()}
-            content["expected_accuracy"] = float(given.probability.mean())
+            content |= found.headline()
             table = class_table(found)
             content |= {} if table is None else {"accuracy": table.accuracy, "recall": table.recall}
 
         def show() -> None:
             say(f"{len(source):,} images matched with {len(predictor.target):,} targets of {run}")
+            if found.classes is not None:
+                say(f"expected accuracy: {found.expected_accuracy()}; {found.shift()}")
             say(f"run folder: {out}")
 
-        return Result(content, True, show)
+        return content, True, show
 
     run_job("predict", out, work, options, output, run=run, images=images)
 
@@ -188,9 +186,8 @@ def demo(
             settings = {"rotate_source": True, "seed": options.seed}
             figures = output.figures and last
             found[name] = write_match(folder / name, matched, title=name, figures=figures, settings=settings)
-        return Result(
-            {"features": found}, all(each["converged"] for each in found.values()), lambda: _print_demo(found, out)
-        )
+        converged = all(each["converged"] for each in found.values())
+        return {"features": found}, converged, lambda: _print_demo(found, out)
 
     run_job("demo", out, work, options, output)
 
@@ -215,19 +212,41 @@ class MatchTask:
 
     def work(self, folder: Path) -> Result:
         """Read both sets, match them, and write the tables."""
-        from bispectral_ot.matching import class_table
+        found, content = self.write(folder)
+        return content, found.converged, lambda: print_match(content, self.out)
+
+    def write(self, folder: Path, some: Listed | None = None) -> tuple[Match, dict[str, Any]]:
+        """Match both sets, or some of their images, and the content of results.json."""
+        from bispectral_ot.matching import class_table, match
         from bispectral_ot.report.corrections import with_corrections
         from bispectral_ot.report.run_folder import write_match
 
         start = time.perf_counter()
-        (source, target), evidence = read_listed(self.listed(), self.reading, self.options)
-        if self.reading.corrections is not None:
+        (source, target), evidence = read_listed(some or self.listed(), self.reading, self.options)
+        if self.reading.corrections is not None and some is None:
             source, target = with_corrections(source, target, self.reading.corrections)
         extra: dict[str, Any] = {"seconds": {"load": time.perf_counter() - start}}
-        found = self.solve(source, target)
+        names = ("symmetry", "metric", "intensity", "pca", "normalize", "marginals", "metric_learning")
+        resumed = runtime.current().engine is not None and self.options.solver == "sinkhorn"
+        found = match(
+            source,
+            target,
+            features=None if source.kind == "vectors" else self.options.extractor,
+            frame="canvas",  # frames were chosen when the sets were read
+            solver=self.solver,
+            state=Path(f"{self.out}.solve.npz") if resumed else None,  # of a cluster, which may be lost
+            **{name: getattr(self.options, name) for name in names},
+        )
         table = class_table(found)
-        if table is not None:
-            _warn_of_classes(table)
+        alone = [] if table is None else [name for name in table.rows if name not in table.columns]
+        if table is not None and alone:
+            rows, columns = (", ".join(each[:4]) + ", ..." * (len(each) > 4) for each in (alone, list(table.columns)))
+            count = int(table.counts[[name in alone for name in table.rows]].sum())
+            text = f"{count:,} source images are of classes that the target does not have ({rows}); they count as wrong"
+            if table.accuracy is None:
+                sides = f"source: {rows}; target: {columns}"
+                text = f"the two sets have no class in common ({sides}), so there is no accuracy; see confusion.csv"
+            warn(f"{text}.", DataWarning)
         start, poses = time.perf_counter(), None
         voters = 10 if self.placing is None else self.placing.pose_neighbours
         try:
@@ -240,23 +259,7 @@ class MatchTask:
         settings = {name: value for name, value in self.reading.to_json().items() if name not in ("root", "frame")}
         settings, k, figures = settings | evidence, self.output.n_matches, self.output.figures
         content = write_match(folder, found, k=k, poses=poses, figures=figures, settings=settings, extra=extra)
-        return Result(content, found.converged, lambda: print_match(content, self.out))
-
-    def solve(self, source: Dataset, target: Dataset) -> Match:
-        """Match the two sets; a solve on a cluster that is lost is resumed by the next call."""
-        from bispectral_ot.matching import match
-
-        elsewhere = runtime.current().engine is not None
-        names = ("symmetry", "metric", "intensity", "pca", "normalize", "marginals", "metric_learning")
-        return match(
-            source,
-            target,
-            features=None if source.kind == "vectors" else self.options.extractor,
-            frame="canvas",  # frames were chosen when the sets were read
-            solver=self.solver,
-            state=Path(f"{self.out}.solve.npz") if elsewhere and self.options.solver == "sinkhorn" else None,
-            **{name: getattr(self.options, name) for name in names},
-        )
+        return found, content
 
     @property
     def solver(self) -> Solver:
@@ -284,107 +287,110 @@ class MatchTask:
         return {"upright.npz": int(sure.sum()), "unsure": int((~sure).sum())}
 
     def print_plan(self) -> None:
-        """Print images of both sets, their size, features, storage of the distances, memory and time; write nothing."""
+        """Print images of both sets, features, memory and time, from trials with few images; write nothing."""
         memory = self.machine.working_memory
         with shown_warnings(), progress_bars(quiet=self.output.quiet), runtime.running(memory=memory):
             plan = self.plan()
         if self.output.as_json:
             print_json(plan)
             return
-        disk = f", and {format_bytes(float(plan['disk_bytes']))} of disk for features" if plan["disk_bytes"] else ""
-        seconds = float(plan["seconds"])
-        time = f"{max(1, round(seconds))} s" if seconds < 100 else f"{round(seconds / 60)} min"
-        print_facts(
-            {
-                "images": f"{plan['source']:,} sources, {plan['target']:,} targets, compared at {plan['compared_at']}",
-                "features": f"{plan['features']}, {plan['columns']:,} columns",
-                "distances": f"stored as {plan['storage']}",
-                "memory": f"about {format_bytes(float(plan['memory_bytes']))}{disk}",
-                "time": f"about {time}, and 3 to 10 s for tables and figures",
-            }
-        )
+        disk = f", and {format_bytes(plan['disk_bytes'])} of disk for features" if plan["disk_bytes"] else ""
+        seconds = round(plan["seconds"])
+        facts = {
+            "images": f"{plan['source']:,} sources, {plan['target']:,} targets, compared at {plan['compared_at']}",
+            "features": f"{plan['features']}, {plan['columns']:,} columns",
+            "distances": f"stored as {plan['storage']}",
+            "memory": f"about {format_bytes(plan['memory_bytes'])}{disk}",
+            "time": f"about {max(1, seconds)} s" if seconds < 100 else f"about {round(seconds / 60)} min",
+        }
+        print_facts(facts)
         say("nothing was written; leave --dry-run out to match")
 
-    def plan(self) -> dict[str, str | int | float]:
-        """Sizes, storage, bytes and seconds of the match, from file headers and a small trial."""
+    def plan(self) -> dict[str, Any]:
+        """Sizes, storage, bytes and seconds of the match."""
         from bispectral_ot.costs.cost import plan_storage, storage_bytes
         from bispectral_ot.sampling import evenly_spaced
 
         listings, positions = self.listed()
         shape = len(positions[0]), len(positions[1])
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about the few images of the trial
-            for most in _TRIALS:
-                start = time.perf_counter()
+        trials: list[tuple[tuple[int, int], dict[str, float]]] = []
+        started = 0.0  # seconds to the end of the first trial, with the loading of libraries
+        with warnings.catch_warnings(), tempfile.TemporaryDirectory(prefix="bispectral-ot-") as folder:
+            warnings.simplefilter("ignore")  # about the few images of the trials
+            for most in (50, 50, 500, 1500):  # images of each set; the first trial loads libraries
                 some = [each[evenly_spaced(len(each), most)] for each in positions]
-                (source, target), _ = read_listed((listings, some), self.reading, self.options)
-                loading = time.perf_counter() - start
-                found = self.solve(source, target)
-        tried = len(source), len(target)
-        seconds = 0.0
-        for stage, spent in ({"load": loading} | found.seconds).items():
-            size = sum if stage in _PER_IMAGE else math.prod
-            seconds += spent * size(shape) / size(tried)
+                if len(trials) > 1 and trials[-1][0] == (len(some[0]), len(some[1])):
+                    break  # all images were in the trial before
+                found, content = self.write(Path(folder), (listings, some))
+                trials.append((found.coupling.shape, content["seconds"]))
+                started = started or time.perf_counter() - STARTED
+        loading = max(0.0, started - sum(trials[1][1].values()))
+        source, target = cast("Dataset", found.source), cast("Dataset", found.target)
         columns = int(found.settings["columns"])
-        feature_bytes = 4 * columns * sum(shape)
-        solver_bytes = self.solver.extra_bytes(shape)
-        needs = {"feature_bytes": feature_bytes, "solver_bytes": solver_bytes, "block_rows": 512}
-        chosen = plan_storage(shape, **needs, may_map=True)  # type: ignore[arg-type]
+        feature_bytes, solver_bytes = 4 * columns * sum(shape), self.solver.extra_bytes(shape)
+        chosen = plan_storage(
+            shape, feature_bytes=feature_bytes, solver_bytes=solver_bytes, block_rows=512, may_map=True
+        )
         work = storage_bytes(shape, feature_bytes=0 if chosen.mapped_features else feature_bytes)[chosen.storage]
-        images = sum(side.images[0].nbytes * count for side, count in zip((source, target), shape, strict=True))
+        images = source.images[0].nbytes * shape[0] + target.images[0].nbytes * shape[1]
         return {
-            "source": shape[0],
-            "target": shape[1],
+            **dict(zip(("source", "target"), shape, strict=True)),
             "compared_at": source.size_in_words,
-            "features": str(found.settings["features"]),
+            "features": found.settings["features"],
             "columns": columns,
             "storage": chosen.storage,
             "memory_bytes": images + work + solver_bytes,
             "disk_bytes": feature_bytes if chosen.mapped_features else 0,
-            "seconds": seconds,
+            "seconds": loading + extrapolated(trials, shape),
         }
 
 
-def _warn_of_classes(table: ClassTable) -> None:
-    alone = [name for name in table.rows if name not in table.columns]
-    rows, columns = (", ".join(names[:4]) + ", ..." * (len(names) > 4) for names in (alone, list(table.columns)))
-    if alone and table.accuracy is None:
-        sides = f"source: {rows}; target: {columns}"
-        warn(
-            f"the two sets have no class in common ({sides}), so there is no accuracy; see confusion.csv.", DataWarning
-        )
-    elif alone:
-        count = f"{int(table.counts[[name in alone for name in table.rows]].sum()):,}"
-        warn(
-            f"{count} source images are of classes that the target does not have ({rows}); they count as wrong.",
-            DataWarning,
-        )
+def extrapolated(trials: Sequence[tuple[tuple[int, int], Mapping[str, float]]], shape: tuple[int, int]) -> float:
+    """Seconds for two sets, by the time of each stage in the last two of smaller trials, a straight line."""
+    (smaller, before), (larger, after) = trials[-2:]
+    total = 0.0
+    for stage, spent in after.items():
+        size = math.prod if stage in ("cost", "transport", "summary") else sum  # by the number of pairs, or of images
+        grown = size(larger) - size(smaller)
+        rate = max(0.0, spent - before.get(stage, spent)) / grown if grown else 0.0
+        total += spent + rate * (size(shape) - size(larger))
+    return total
 
 
 def print_match(found: Mapping[str, Any], out: Path) -> None:
     """Print the results of a match in a few lines."""
-    settings, seconds = found["settings"], found["seconds"]
-    facts = {name: _described(found[name]) for name in ("source", "target")}
+    settings, seconds, facts = found["settings"], found["seconds"], {}
+    for name in ("source", "target"):
+        side, size = found[name], " x ".join(map(str, found[name]["shape"]))
+        noun = "vector" if len(side["shape"]) == 1 else "image"
+        noun = "shape" if settings["symmetry"] == "so3-shapes" else noun
+        noun += "" if side["images"] == 1 else "s"
+        classes = f"{len(side['classes'])} classes" if side["classes"] else "no labels"
+        facts[name] = f"{side['name']}: {side['images']:,} {noun} of {size}, {classes}"
     facts["distance"] = f"{found['distance']:.6g} ({settings['metric']}, {settings['features']})"
     if set(settings["frame"]) != {"canvas"}:
         facts["frame"] = f"source {settings['frame'][0]}, target {settings['frame'][1]}"
     state = "yes" if found["converged"] else "NO"
     facts["converged"] = f"{state}, marginal error {found['marginal_error']:.1e} (tolerance {found['tol']:g})"
-    facts["marginals"] = _marginals(found)
+    facts["marginals"] = _MARGINALS[found["marginals"]]
+    if found.get("proportions"):
+        differences = [(each["source"] - each["target"], name, each) for name, each in found["proportions"].items()]
+        largest = [item for item in sorted(differences, key=lambda item: -abs(item[0]))[:3] if abs(item[0]) >= 0.01]
+        named = [f"{name} {each['source']:.0%} (target {each['target']:.0%})" for _, name, each in largest]
+        facts["marginals"] += f": {', '.join([*named, '...'] if named else ['as in the target'])}"
+    if found["mass"] <= 0.9995:
+        facts["marginals"] += f"; {found['mass']:.1%} of the source mass is transported"
     if found.get("accuracy") is not None:
-        facts["accuracy"] = (
-            f"{found['accuracy']:.1%} of the source images are mapped to their class "
-            f"({found['majority']:.1%} if all were given the largest class)"
-        )
+        words = f"{found['accuracy']:.1%} of the source images are mapped to their class"
+        facts["accuracy"] = f"{words} ({found['majority']:.1%} if all were given the largest class)"
     if counts := found.get("outliers"):
         words = f"{counts['sources']:,} sources and {counts['targets']:,} targets"
         facts["outliers"] = f"{words} (expected without any: {counts['level']:.0%}): see outliers.csv"
     if found.get("expected_accuracy") is not None:
         low, high = found["expected_accuracy_low"], found["expected_accuracy_high"]
-        facts["expected"] = (
-            f"{found['expected_accuracy']:.1%} of the labels are right (90 % interval {low:.1%} to {high:.1%}); "
-            f"check the first {found['to_check']:,} of labels.csv by probability to have 95 % right"
-        )
+        words = f"{found['expected_accuracy']:.1%} of the labels are right (90 % interval {low:.1%} to {high:.1%})"
+        check = f"check the {found['to_check']:,} least probable of labels.csv to have 95 % right"
+        facts["expected"] = f"{words}; {check}"
         facts["shift"] = found["shift"]["words"]
     if poses := found.get("poses"):
         width = poses["median_uncertainty"]
@@ -396,24 +402,6 @@ def print_match(found: Mapping[str, Any], out: Path) -> None:
     facts["seconds"] = f"{sum(seconds.values()):.1f} ({stages})"
     facts["run folder"] = str(out)
     print_facts(facts, {"accuracy": "bold", "converged": "" if found["converged"] else "bold red"})
-
-
-def _marginals(found: Mapping[str, Any]) -> str:
-    words = _MARGINALS[found["marginals"]]
-    if found.get("proportions"):
-        differences = [(each["source"] - each["target"], name, each) for name, each in found["proportions"].items()]
-        largest = [item for item in sorted(differences, key=lambda item: -abs(item[0]))[:3] if abs(item[0]) >= 0.01]
-        named = [f"{name} {each['source']:.0%} (target {each['target']:.0%})" for _, name, each in largest]
-        words += f": {', '.join([*named, '...'] if named else ['as in the target'])}"
-    moved = found["mass"]
-    return words if moved > 0.9995 else f"{words}; {moved:.1%} of the source mass is transported"
-
-
-def _described(side: Mapping[str, Any]) -> str:
-    classes = f"{len(side['classes'])} classes" if side["classes"] else "no labels"
-    noun = "vector" if len(side["shape"]) == 1 else "image"
-    plural = "" if side["images"] == 1 else "s"
-    return f"{side['name']}: {side['images']:,} {noun}{plural} of {' x '.join(map(str, side['shape']))}, {classes}"
 
 
 def _print_demo(found: dict[str, Any], out: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -12,14 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bispectral_ot import runtime
-from bispectral_ot.checks import check_choice, check_integer
+from bispectral_ot.checks import check_choice, check_integer, printable
 from bispectral_ot.comparing import change_tests as tests
 from bispectral_ot.comparing.change_tests import CHANGES, FEWEST
 from bispectral_ot.comparing.resampling import reduced, scaled
 from bispectral_ot.comparing.set_distances import AnySet
 from bispectral_ot.datasets import Dataset
 from bispectral_ot.datasets.dataset import as_dataset, check_flat
-from bispectral_ot.errors import InputError
+from bispectral_ot.errors import DataWarning, InputError, warn
+from bispectral_ot.files import write_text
 from bispectral_ot.sampling import random_rows
 from bispectral_ot.store import read_record, write_record
 
@@ -29,7 +31,7 @@ Vector = NDArray[np.float64]
 _CORE, _PICTURES = 4000, 500
 # Simulated batches for each batch of the expected run length, and at most; references that are drawn.
 _DRAWS, _MOST_DRAWS, _REFERENCES = 100, 40_000, 64
-_FEWEST = 10
+_FEWEST, _SHOWN = 10, 500  # images of a batch, batches on a page
 
 
 @dataclass(frozen=True)
@@ -107,12 +109,13 @@ class Monitor:
         groups = tests.features_allowing_for(scaled(images, limits), CHANGES[allowing_for], random)
         frequencies = tests.fourier_frequencies(groups, random)
 
-        def embedded(rows: slice | NDArray[np.int64]) -> Rows:
-            return tests.fourier_embedding([each[rows] for each in groups], frequencies)
-
-        core = embedded(random_rows(len(images), _CORE, seed=seed))
-        parts = [embedded(slice(start, start + _CORE)) for start in range(0, len(images), _CORE)]
-        mean = np.sum([each.sum(axis=0, dtype=np.float64) for each in parts], axis=0) / len(images)
+        rows = random_rows(len(images), _CORE, seed=seed)
+        core = tests.fourier_embedding([each[rows] for each in groups], frequencies)
+        total = np.zeros(core.shape[1:])
+        for start in range(0, len(images), _CORE):
+            part = [each[start : start + _CORE] for each in groups]
+            total += tests.fourier_embedding(part, frequencies).sum(axis=0, dtype=np.float64)
+        mean = total / len(images)
         pictures = images[random_rows(len(images), _PICTURES, seed=seed)]
         return cls(run_length, allowing_for, seed, len(images), shape, limits, frequencies, core, mean, pictures)
 
@@ -122,11 +125,10 @@ class Monitor:
         check_flat(dataset, "a monitor")
         name, n, shape = name or dataset.name, len(dataset), tuple(dataset.images.shape[1:])
         if shape != self.shape:
-            shapes = f"the images of {name!r} have the shape {shape}, but those of the reference {self.shape}"
+            shapes = f"images of {name!r} have the shape {shape}, those of the reference {self.shape}"
             raise InputError(f"{shapes}; bring them to one size.")
         if not _FEWEST <= n <= self.size:
-            limits = f"{_FEWEST} at least, and no more than the {self.size} of the reference"
-            raise InputError(f"{name!r} has {n} images; a batch needs {limits}.")
+            raise InputError(f"{name!r} has {n} images; a batch needs {_FEWEST} at least, {self.size} at most.")
         images, random = reduced(dataset.images), np.random.default_rng(self.seed + 1)
         groups = tests.features_allowing_for(scaled(images, self.limits), CHANGES[self.allowing_for], random)
         means, deviations, (threshold, *_) = self.calibration(n)
@@ -181,11 +183,10 @@ class Monitor:
             kept = {int(name.split()[1]): record.pop(name) for name in [*record] if name.startswith("calibration ")}
             record |= {name: tuple(record[name]) for name in ("shape", "limits")}
             monitor = cls(**record, calibrations=kept)
+            fits = monitor.core.shape[1:] == monitor.mean.shape and monitor.allowing_for in CHANGES
             numbers = [monitor.core, monitor.mean, monitor.limits, monitor.frequencies, *kept.values()]
-            if monitor.core.shape[1:] != monitor.mean.shape or monitor.allowing_for not in CHANGES:
+            if not fits or monitor.run_length < 2 or not all(np.isfinite(each).all() for each in numbers):
                 raise ValueError("its parts do not fit together")
-            if not all(np.isfinite(each).all() for each in numbers) or monitor.run_length < 2:
-                raise ValueError("it has numbers that no monitor has")
         except FileNotFoundError:
             raise InputError(f"there is no monitor at {path}; make one with Monitor.fit and save.") from None
         except Exception as error:
@@ -194,10 +195,36 @@ class Monitor:
 
 
 def append_results(path: str | Path, results: Sequence[BatchResult]) -> None:
-    """Add a row for each batch to a CSV file, which is made where there is none."""
+    """Add a row for each batch to a CSV file, which is made where there is none, and write a page of all rows."""
     import pandas
 
+    path = Path(path)
     now = datetime.now(UTC).isoformat(timespec="seconds")
     rows = [{"time": now, **vars(each), "alarm": int(each.alarm)} for each in results]
     table = pandas.DataFrame(rows).assign(batch=[each.batch.lstrip("=+-@") for each in results])
-    table.to_csv(path, mode="a", header=not Path(path).exists(), index=False, float_format="%.6g")
+    table.to_csv(path, mode="a", header=not path.exists(), index=False, float_format="%.6g")
+    try:
+        _write_page(path)
+    except Exception as error:  # the row is written; a table that was edited may have no such columns
+        warn(f"the page of {path} was not written ({type(error).__name__}: {error}).", DataWarning)
+
+
+def _write_page(path: Path) -> None:
+    """HTML page beside a CSV file, with a chart and a table of the last batches."""
+    import pandas
+
+    table = pandas.read_csv(path, keep_default_na=False).tail(_SHOWN)
+    heights = 120 - 40 * (table.statistic / table.threshold).clip(0, 2.5)
+    colours = np.where(table.alarm == 1, "#cc3311", "#4477aa")
+    points = zip(itertools.count(8, 10), heights, colours, strict=False)
+    dots = "".join(f'<circle cx="{x}" cy="{y:.1f}" r="4" fill="{colour}"/>' for x, y, colour in points)
+    width, summary = 16 + 10 * len(table), f"Batches: {len(table)}, alarms: {table.alarm.sum()}"
+    page = f"""<!doctype html><meta charset="utf-8"><title>Monitor</title>
+<meta name="color-scheme" content="light dark">
+<body style="font-family:system-ui,sans-serif;margin:1em"><h1>{summary}</h1>
+<p>Statistic of each batch relative to its threshold (line); red dots are alarms. Dots
+beyond 2.5 times the threshold are at the top.</p><div style="overflow-x:auto">
+<svg width="{width}" height="130" role="img" aria-label="{summary}">
+<path d="M0 80H{width}" stroke="currentColor"/>{dots}</svg>
+{table[::-1].map(lambda each: printable(each) if isinstance(each, str) else each).to_html(index=False)}</div>"""
+    write_text(path.with_suffix(".html"), page)

@@ -24,22 +24,20 @@ from scipy.spatial.distance import pdist
 from bispectral_ot import runtime
 from bispectral_ot.comparing import resampling
 from bispectral_ot.comparing.divergence import Random, p_value
-from bispectral_ot.comparing.resampling import Images, Rows
+from bispectral_ot.comparing.resampling import Images, Limits, Maps, Rows
 from bispectral_ot.datasets import Dataset
 from bispectral_ot.datasets.dataset import check_flat
 from bispectral_ot.datasets.transforms import count_shared, has_background
+from bispectral_ot.engines.engine import Block, Threads, row_blocks
 from bispectral_ot.errors import InputError
 from bispectral_ot.store import content_hash, dataset_hash
 
 Labels = NDArray[np.int64]
 # Widths of the Gaussian kernels in medians of the squared distance, and random Fourier features of each.
 _WIDTHS, _FREQUENCIES = (0.25, 1.0, 4.0), 256
-_MEDIAN_IMAGES = 400
 FEWEST = 20
 # Fraction of images with content on a background that position and size are standardised for.
 _CLEAR = 0.9
-# P-value beyond which no further version of a test is made.
-_ENOUGH = 0.2
 DEFAULT_PERMUTATIONS = 199
 PROPORTIONS, CLASSES = "class proportions", "classes"
 
@@ -62,6 +60,8 @@ _SENTENCES = {
     ("changed", ""): "{found}. No change that was tested explains it: the content is different.",
     ("undecided", "correction"): "Undecided for {both}: {strongest} is significant by itself, but not after correction "
     "for the number of tests. More images would decide.",
+    ("undecided", "distance"): "Undecided for {both}: the distance is significant (p = {distance:.3g}), no "
+    "test of a change is. More images would decide.",
     ("undecided", "several"): "{found}. Undecided what explains it: {changes}.",
     ("undecided", "conflict"): "{found}. Undecided what explains it: no change is both compatible with all tests and "
     "clear of doubt. More images would decide.",
@@ -73,7 +73,8 @@ class Verdict:
     """Decision of a set of tests.
 
     ``kind`` is ``"same"``, ``"explained"`` (by ``changes``), ``"changed"`` or ``"undecided"`` (``reason``:
-    ``"correction"`` for the number of tests, ``"several"`` changes, ``"conflict"`` of tests).
+    ``"correction"`` for the number of tests, a ``"distance"`` that alone is significant, ``"several"`` changes,
+    ``"conflict"`` of tests).
     """
 
     kind: str
@@ -90,6 +91,7 @@ class SymmetryTests:
     p_values : of the tests up to each change; ``"class proportions"`` compares samples with equal proportions of
         classes, ``"classes"`` the proportions themselves, where both sets have labels
     left_out : changes that could not be tested, and why
+    distance : p-value of the distance between the sets, where that was tested
     """
 
     source: str
@@ -97,6 +99,7 @@ class SymmetryTests:
     p_values: dict[str, float]
     level: float
     left_out: dict[str, str]
+    distance: float | None = None
 
     @property
     def adjusted(self) -> dict[str, float]:
@@ -116,8 +119,10 @@ class SymmetryTests:
         p_values, level = self.p_values, self.level
         differing = {name for name, p in self.adjusted.items() if p <= level and name != PROPORTIONS}
         if not differing:
-            doubtful = any(p <= level for name, p in p_values.items() if name != PROPORTIONS)
-            return Verdict("undecided", reason="correction") if doubtful else Verdict("same")
+            if any(p <= level for name, p in p_values.items() if name != PROPORTIONS):
+                return Verdict("undecided", reason="correction")
+            same = self.distance is None or self.distance > level
+            return Verdict("same") if same else Verdict("undecided", reason="distance")
         if CLASSES in differing and p_values[PROPORTIONS] > level:
             return Verdict("explained", (PROPORTIONS,))
         tested = [name for name in p_values if CHANGES.get(name)]
@@ -140,9 +145,13 @@ class SymmetryTests:
         found = f"{both} differ: allowing for {words[strongest]}, {adjusted[strongest]:.3g} after correction"
         if strongest == CLASSES:
             found = f"{both} have other proportions of classes (p = {self.p_values[CLASSES]:.3g})"
+        if verdict.changes == (PROPORTIONS,):
+            rest = f"Allowing for {words[PROPORTIONS]}, no other difference is found"
+            return f"{both} have different class proportions (p = {self.p_values[CLASSES]:.3g}). {rest}."
         changes = " or ".join(words[name] for name in verdict.changes)
         sentence = _SENTENCES[verdict.kind, verdict.reason]
-        return sentence.format(both=both, found=found, strongest=words[strongest], changes=changes)
+        names = {"both": both, "found": found, "strongest": words[strongest], "changes": changes}
+        return sentence.format(**names, distance=self.distance)
 
     def summary(self) -> dict[str, Any]:
         """Fields, corrected p-values, verdict and sentence in JSON's own types."""
@@ -191,15 +200,18 @@ def symmetry_tests(
     if clear < _CLEAR:
         reason = f"only {clear:.0%} of the images show content on a plain background"
         left_out |= dict.fromkeys(("translation", "scale"), reason)
-    labels = _common_labels(sets)
+    labels: list[Labels] = []  # as numbers of common class names; empty where a set has none, or no name is common
+    if all(each.labels is not None for each in sets) and {*source.classes} & {*target.classes}:
+        classes = sorted({*source.classes, *target.classes})
+        places = [np.array([classes.index(name) for name in each.classes]) for each in sets]
+        labels = [place[each.labels] for place, each in zip(places, sets, strict=True)]
     names = [name for name in CHANGES if name not in left_out] + ([PROPORTIONS, CLASSES] if labels else [])
     tests = len(names) - (PROPORTIONS in names)
     fewest = int(np.ceil(tests / level - 1e-9)) - 1
     if permutations < fewest:
-        raise InputError(
-            f"{permutations} permutations are too few for {tests} tests at a level of {level:g}: the smallest "
-            f"p-value, 1 / {permutations + 1}, is not significant after correction; ask for {fewest} at least."
-        )
+        problem = f"{permutations} permutations are too few for {tests} tests at a level of {level:g}"
+        reason = f"the smallest p-value, 1 / {permutations + 1}, is not significant after correction"
+        raise InputError(f"{problem}: {reason}; ask for {fewest} at least.")
     p_values = {}
     for number, name in enumerate(names):
         runtime.progress("symmetry tests", number, len(names))
@@ -220,7 +232,7 @@ def change_test(images: Sequence[Images], allowed: frozenset[str], permutations:
     seed, largest = int(random.integers(2**63)), 0.0
     for views in _versions(images, allowed, random):
         largest = max(largest, permutation_p_value(views, signs, seed))
-        if largest > _ENOUGH:
+        if largest > 0.2:
             break
     return largest
 
@@ -246,18 +258,29 @@ def features_allowing_for(
     images: Images, allowed: frozenset[str], random: Random, *, again: str | None = None, zoom: bool = False
 ) -> list[Rows]:
     """Groups of features that do not see the changes that are allowed; of images resampled once more by ``again``."""
-    turn = "turn" in allowed
+    limits, turn = (float(images.min()), float(images.max())), "turn" in allowed
     if "mirror" in allowed:
         chosen = random.random(len(images)) < 0.5
         images = np.where(chosen[:, None, None, None], images[:, :, ::-1], images)
     if "quarter" in allowed and not turn:
         turns = random.integers(4, size=len(images))
         images = np.stack([np.rot90(image, quarters) for image, quarters in zip(images, turns, strict=True)])
+    moved = again is not None
+    maps = resampling.random_maps(images, random, turn=turn, zoom=zoom) if moved else np.empty((len(images), 0))
+    blocks = row_blocks(len(images), block_rows=2**20 // images[0].size)  # 4 MB of pixels at once in a thread
+    work = Threads().map(_block_features, blocks, rows=(images, maps), shared=(allowed, again, limits))
+    return [np.concatenate(parts) for parts in zip(*work, strict=True)]
+
+
+def _block_features(
+    _block: Block, images: Images, maps: Maps, allowed: frozenset[str], again: str | None, limits: Limits
+) -> list[Rows]:
+    turn = "turn" in allowed
     if again is not None:
-        images = resampling.resampled(images, resampling.random_maps(images, random, turn=turn, zoom=zoom), again)
+        images = resampling.resampled(images, maps, again, limits)
     if "shift" in allowed:
         maps = resampling.content_maps(images, zoom="zoom" in allowed)
-        images = resampling.resampled(images, maps, "bilinear")
+        images = resampling.resampled(images, maps, "bilinear", limits)
     if "intensity" in allowed:  # last, as resampling changes the contrast
         mean, std = resampling.intensity_rows(images, within_disk=turn).T[:, :, None, None, None]
         images = (images - mean) / np.maximum(std, 1e-6)
@@ -287,7 +310,7 @@ def permutation_p_value(views: tuple[list[Rows], list[Rows]], signs: Rows, seed:
 
 def fourier_frequencies(groups: Sequence[Rows], random: Random) -> Rows:
     """Random frequencies (columns of all groups, widths * frequencies) of Gaussian kernels; 0 where rows are equal."""
-    found, some = [], random.permutation(len(groups[0]))[:_MEDIAN_IMAGES]
+    found, some = [], random.permutation(len(groups[0]))[:400]
     for rows in groups:
         median = float(np.median(pdist(rows[some], "sqeuclidean")))
         scales = np.sqrt(2 / (np.array(_WIDTHS) * median)) if median > 1e-9 else np.zeros(len(_WIDTHS))
@@ -318,10 +341,8 @@ def _equal_proportions_test(
     swaps = random.random((permutations + 1, size)) < 0.5
     swaps[0] = False
     one = np.where(swaps, -1 / size, 1 / size).astype(np.float32)
-    source, target = (
-        features_allowing_for(each[np.concatenate(part)], frozenset(), random)
-        for each, part in zip(images, parts, strict=True)
-    )
+    chosen = [each[np.concatenate(part)] for each, part in zip(images, parts, strict=True)]
+    source, target = (features_allowing_for(each, frozenset(), random) for each in chosen)
     return permutation_p_value((source, target), np.concatenate([one, -one], axis=1), int(random.integers(2**63)))
 
 
@@ -334,15 +355,6 @@ def _class_test(labels: Sequence[Labels], permutations: int, random: Random) -> 
     return p_value([terms.sum(axis=1), terms.max(axis=1)])
 
 
-def _common_labels(sets: Sequence[Dataset]) -> list[Labels]:
-    """Labels of both sets as numbers of common class names; empty where a set has none, or no name is common."""
-    if any(each.labels is None for each in sets) or not {*sets[0].classes} & {*sets[1].classes}:
-        return []
-    names = sorted({*sets[0].classes, *sets[1].classes})
-    places = [np.array([names.index(name) for name in each.classes]) for each in sets]
-    return [place[each.labels] for place, each in zip(places, sets, strict=True)]
-
-
 def _check_sets(sets: Sequence[Dataset]) -> None:
     for each in sets:
         check_flat(each, "symmetry tests")
@@ -351,9 +363,6 @@ def _check_sets(sets: Sequence[Dataset]) -> None:
     sizes = [(*each.images.shape[1:], 1)[:3] for each in sets]
     if sizes[0] != sizes[1]:
         raise InputError(f"symmetry tests need images of one size, but these are {sizes[0]} and {sizes[1]}.")
-    shared = count_shared(*sets)
-    if shared:
-        raise InputError(
-            f"{shared} images of {sets[0].name!r} are also in {sets[1].name!r}; a test needs independent samples: "
-            "leave them out of one of the sets."
-        )
+    if shared := count_shared(*sets):
+        problem = f"{shared} images of {sets[0].name!r} are also in {sets[1].name!r}"
+        raise InputError(f"{problem}; a test needs independent samples: leave them out of one of the sets.")

@@ -11,22 +11,18 @@ from pandas import DataFrame
 
 from bispectral_ot import drawing
 from bispectral_ot.comparing.change_tests import SymmetryTests
-from bispectral_ot.comparing.divergence import ClassDistances, SamplingBias
+from bispectral_ot.comparing.divergence import SamplingBias
 from bispectral_ot.errors import InputError
-from bispectral_ot.options import CompareOptions
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Vector = NDArray[np.float64]
-_MOST_ROWS = 45  # pairs of ten sets
-# Images with the largest contributions, on each side.
-_TOP = 16
 COLUMNS = ("source", "target", "distance", "error", "reference", "ratio", "p_value", "low", "high")
 
 
 class Contributors(NamedTuple):
-    """Images of one side that contribute most to a distance, and those of the other side that get their mass."""
+    """Images of one side that contribute most, and those of the other side that get their mass."""
 
     indices: NDArray[np.int64]
     contributions: Vector
@@ -85,8 +81,8 @@ class Pair:
 
 
 def largest(contributions: Vector) -> NDArray[np.int64]:
-    """Positions of the largest contributions of one side."""
-    return np.argsort(-contributions, kind="stable")[:_TOP]
+    """Positions of the 16 largest contributions of one side."""
+    return np.argsort(-contributions, kind="stable")[:16]
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,19 +96,9 @@ class Comparison:
     biases : sampling bias of each set, for samples of any size
     scale : the unit, in the units of the metric
     labels : names of the class of each image, for each set; None where a set has none
-    class_distances : between the classes of all sets, where labels were taken into account, relative to the scale
     symmetry_tests : tests of what changed in each pair, where these were asked for
-    options : of the call
-    settings : the options with defaults resolved, and facts about features and storage
+    settings : options with defaults resolved, and facts about features and storage
     seconds : spent in each stage
-
-    Examples
-    --------
-    >>> import bispectral_ot as bot
-    >>> first, second = bot.split_halves(bot.load("digits"), per_class=20)
-    >>> comparison = bot.compare({"first": first, "second": second, "upside down": first.images[:, ::-1, ::-1]})
-    >>> bool(abs(comparison.pair("first", "upside down").distance) < 0.01)
-    True
     """
 
     names: tuple[str, ...]
@@ -121,9 +107,7 @@ class Comparison:
     biases: tuple[SamplingBias, ...] = field(repr=False)
     scale: float
     labels: tuple[NDArray[Any] | None, ...] = field(repr=False)
-    class_distances: ClassDistances | None = field(default=None, repr=False)
     symmetry_tests: tuple[SymmetryTests, ...] = field(default=(), repr=False)
-    options: CompareOptions = field(default_factory=CompareOptions, repr=False)
     settings: dict[str, Any] = field(default_factory=dict, repr=False)
     seconds: dict[str, float] = field(default_factory=dict, repr=False)
 
@@ -132,7 +116,7 @@ class Comparison:
 
     def _repr_html_(self) -> str:
         facts = {"sets": len(self.names), "unit": f"{self.scale:.4g} ({self.settings.get('metric', 'cost')})"}
-        table = self.to_frame().head(_MOST_ROWS).to_html(index=False, float_format="%.4g")
+        table = self.to_frame().head(45).to_html(index=False, float_format="%.4g")  # pairs of ten sets
         return drawing.html_panel("Comparison", facts, table)
 
     def plot(self, *, ax: Axes | None = None) -> Axes:
@@ -157,19 +141,9 @@ class Comparison:
         return self._matrix("reference") + np.diag(own)
 
     @property
-    def corrected(self) -> Vector:
-        """(N, N) distances less their references: 0 on average for sets of one population, so it may be negative."""
-        return self._matrix("distance") - self._matrix("reference")
-
-    @property
     def p_values(self) -> Vector:
         """(N, N) of the permutation tests; NaN without them, 1 on the diagonal."""
         return self._matrix("p_value") + np.eye(len(self.names))
-
-    @property
-    def intervals(self) -> Vector:
-        """(N, N, 2) of the bootstrap; NaN without it."""
-        return np.stack([self._matrix("low"), self._matrix("high")], axis=2)
 
     @property
     def converged(self) -> bool:

@@ -23,16 +23,6 @@ from bispectral_ot.transport import BatchedSinkhorn, Sinkhorn
 Vector = NDArray[np.float64]
 Random = np.random.Generator
 Positions = NDArray[np.int64]
-# Images of a set that decide the scale, and images of a class that its distances are taken from.
-_SCALE_IMAGES, _CLASS_IMAGES = 1000, 200
-# Of the costs within a set: the very largest would depend on single images.
-_QUANTILE = 0.99
-# Costs of so few entries take less time than starting threads.
-_ONE_CORE = 2**17
-# Of the kernels of a test, in medians of the cost: wide ones see means, narrow ones what happens near each image.
-_WIDTHS = (0.25, 0.5, 1.0)
-# Random halves, and random quarters, from which the sampling bias is estimated.
-_SPLITS = 8
 
 
 @dataclass(frozen=True)
@@ -50,36 +40,24 @@ class Potentials:
         return float(self.source.mean() + self.target.mean())
 
 
-@dataclass(frozen=True, kw_only=True)
-class Divergence:
-    """Divergence ``OT(p, q) - OT(p, p) / 2 - OT(q, q) / 2`` ; ``reg`` is relative to the scale of the cost."""
+def solve_potentials(cost: Cost, reg: float, *, tol: float = 1e-6, within: bool = False) -> Potentials:
+    """Potentials of two sets, or (``within``) of a set and itself; ``reg`` is relative to the scale of the cost.
 
-    reg: float
-    tol: float = 1e-6
-
-    def pool(self, costs: NDArray[np.floating], *, scale: float) -> BatchedSinkhorn:
-        """Divergences between many weightings of a few images, whose costs (N, N) are given."""
-        return BatchedSinkhorn(costs, epsilon=self.reg * scale)
-
-    def solve(self, cost: Cost, *, within: bool = False) -> Potentials:
-        """Potentials of two sets, or (``within``) of a set and itself, whose cost is symmetric.
-
-        With ``P_ij = p_i q_j exp((f_i + g_j - C_ij) / epsilon)``, any potentials give a lower bound of OT,
-        ``D(f, g) = <p, f> + <q, g> - epsilon log(sum P)``. It is concave and its gradient is the error of the
-        marginals, so that ``OT - D`` is at most half the marginal error times the ranges of the potentials and of those
-        at the optimum, which no range of the cost exceeds.
-        """
-        solver = Sinkhorn(reg=self.reg, tol=self.tol)
-        coupling = solver.solve(cost, symmetric=within)
-        (n, m), epsilon, found, mass = coupling.shape, coupling.epsilon, coupling.measured, coupling.mass
-        f = coupling.source_potential + epsilon * (np.log(n) - np.log(mass))  # a total mass of one gives the best D
-        g = coupling.target_potential + epsilon * np.log(m)
-        row_error = float(np.abs(found.row_sums / mass - 1 / n).sum())
-        column_error = float(np.abs(found.column_sums / mass - 1 / m).sum())
-        gap = 0.5 * (row_error * (cost.maximum + np.ptp(f)) + column_error * (cost.maximum + np.ptp(g)))
-        if within:
-            f = g = (f + g) / 2
-        return Potentials(f, g, float(gap + cost.storage_error), coupling.converged)
+    With ``P_ij = p_i q_j exp((f_i + g_j - C_ij) / epsilon)``, any potentials give a lower bound of OT,
+    ``D(f, g) = <p, f> + <q, g> - epsilon log(sum P)``. It is concave and its gradient is the error of the marginals, so
+    that ``OT - D`` is at most half the marginal error times the ranges of the potentials and of those at the optimum,
+    which no range of the cost exceeds.
+    """
+    coupling = Sinkhorn(reg=reg, tol=tol).solve(cost, symmetric=within)
+    (n, m), epsilon, found, mass = coupling.shape, coupling.epsilon, coupling.measured, coupling.mass
+    f = coupling.source_potential + epsilon * (np.log(n) - np.log(mass))  # a total mass of one gives the best D
+    g = coupling.target_potential + epsilon * np.log(m)
+    row_error = float(np.abs(found.row_sums / mass - 1 / n).sum())
+    column_error = float(np.abs(found.column_sums / mass - 1 / m).sum())
+    gap = 0.5 * (row_error * (cost.maximum + np.ptp(f)) + column_error * (cost.maximum + np.ptp(g)))
+    if within:
+        f = g = (f + g) / 2
+    return Potentials(f, g, float(gap + cost.storage_error), coupling.converged)
 
 
 @dataclass(frozen=True)
@@ -95,12 +73,12 @@ class SamplingBias:
 
 
 def sampling_bias(pool: BatchedSinkhorn, size: int, random: Random) -> SamplingBias:
-    """Sampling bias of a population, from random halves and quarters of the ``size`` images of the pool."""
+    """Sampling bias of a population, from 8 random halves and 8 quarters of the ``size`` images of the pool."""
     if size < 4:
         return SamplingBias(float("nan"), 0.0)
     found = []
     for part in (size // 2, size // 4):
-        parts = np.stack([random.permutation(size)[: 2 * part].reshape(2, part) for _ in range(_SPLITS)])
+        parts = np.stack([random.permutation(size)[: 2 * part].reshape(2, part) for _ in range(8)])
         found.append(float(pool.divergences(_uniform(size, parts[:, 0]), _uniform(size, parts[:, 1])).mean()))
     half, quarter = found
     # 1 where samples are too small for any law, 2 where the divergence falls like 1/n
@@ -120,7 +98,8 @@ def permutation_test(
     n, total = sizes[0], sum(sizes)
     orders = np.stack([np.arange(total), *(random.permutation(total) for _ in range(permutations))])
     source, target = _uniform(total, orders[:, :n]), _uniform(total, orders[:, n:])
-    return p_value([pool.divergences(source, target), *mean_embeddings(costs, source - target, _WIDTHS)])
+    # widths in medians of the cost: wide kernels see means, narrow ones what happens near each image
+    return p_value([pool.divergences(source, target), *mean_embeddings(costs, source - target, (0.25, 0.5, 1.0))])
 
 
 def mean_embeddings(costs: NDArray[np.floating], differences: Vector, widths: Sequence[float]) -> list[Vector]:
@@ -179,19 +158,14 @@ class LabelledDistance(Distance):
 class GroundCost:
     """Costs between the sets of a feature space, all relative to one scale.
 
-    The scale is the largest cost between two images of one set, but for the uppermost 1 %, of the set in which it is
-    largest: it does not depend on how far the sets are from each other.
+    The scale is the largest cost between two of 1000 images of one set, but for the uppermost 1 %, of the set in which
+    it is largest: it does not depend on how far the sets are from each other.
     """
 
-    def __init__(
-        self,
-        space: FittedFeatures,
-        labels: Sequence[Positions] | None = None,
-        classes: NDArray[np.float64] | None = None,
-    ) -> None:
+    def __init__(self, space: FittedFeatures, labels: Sequence[Positions] = (), classes: Vector | None = None) -> None:
         self.space, self._labels = space, labels
         self._classes = None if classes is None else np.maximum(classes, 0.0).astype(np.float32)
-        samples = [(place, evenly_spaced(len(rows), _SCALE_IMAGES)) for place, rows in enumerate(space.features)]
+        samples = [(place, evenly_spaced(len(rows), 1000)) for place, rows in enumerate(space.features)]
         self.scale = max(cost_scale(self.block(each, each)) for each in samples)
         if self.scale == 0:
             raise InputError("all images of each set are identical in these features; there is nothing to compare.")
@@ -205,8 +179,9 @@ class GroundCost:
         """Costs (n, m) between some images of two sets, given as places of sets and positions in them."""
         distance = self._distance(one, other)
         n, m = distance.shape
-        small = n * m <= _ONE_CORE
-        return distance.rows(0, n) if small else Cost.from_distance(distance, storage="float32").block(0, n)
+        if n * m <= 2**17:  # takes less time than starting threads
+            return distance.rows(0, n)
+        return Cost.from_distance(distance, storage="float32").block(0, n)
 
     def among(self, chosen: Sequence[tuple[int, Positions]]) -> NDArray[np.float32]:
         """Costs (N, N) between all of some images; not symmetrised."""
@@ -215,64 +190,43 @@ class GroundCost:
     def _distance(self, one: tuple[int, Positions | slice], other: tuple[int, Positions | slice]) -> Distance:
         rows = [self.space.features[place][at] for place, at in (one, other)]
         distance = self.space.feature_map.distance(rows[0], rows[1], self.space.spec.metric)
-        if self._labels is None or self._classes is None:
+        if self._classes is None:
             return distance
-        labels = [self._labels[place][at] for place, at in (one, other)]
-        return LabelledDistance(distance, self._classes, labels[0], labels[1])
+        return LabelledDistance(distance, self._classes, *(self._labels[place][at] for place, at in (one, other)))
 
 
 def cost_scale(costs: NDArray[np.floating]) -> float:
     """Scale of the costs (N, N) among some images: their 99 % quantile, the diagonal left out."""
-    return float(np.quantile(costs[~np.eye(len(costs), dtype=bool)], _QUANTILE))
-
-
-@dataclass(frozen=True)
-class ClassDistances:
-    """Divergences (c, c) between all classes of all sets, less the sampling bias; ``names``: sets and classes."""
-
-    matrix: NDArray[np.float64]
-    names: tuple[tuple[str, str], ...]
-
-    def ordered(self, sets: Sequence[str], scale: float) -> ClassDistances:
-        """Distances relative to a scale, with the classes in the order of the sets."""
-        order = sorted(range(len(self.names)), key=lambda place: sets.index(self.names[place][0]))
-        return ClassDistances(self.matrix[np.ix_(order, order)] / scale, tuple(self.names[place] for place in order))
-
-    def between(self, source: str, target: str) -> tuple[list[str], list[str], NDArray[np.float64]]:
-        """Class names of two sets, and the distances between them."""
-        rows, columns = ([i for i, (name, _) in enumerate(self.names) if name == side] for side in (source, target))
-        titles = [title for _, title in self.names]
-        return [titles[i] for i in rows], [titles[i] for i in columns], self.matrix[np.ix_(rows, columns)]
+    # the very largest would depend on single images
+    return float(np.quantile(costs[~np.eye(len(costs), dtype=bool)], 0.99))
 
 
 def class_distances(
-    ground: GroundCost, names: Sequence[str], datasets: Sequence[Dataset], divergence: Divergence, *, seed: int
-) -> tuple[ClassDistances, list[Positions]]:
-    """Distances between classes, and the row of each image's class in them."""
+    ground: GroundCost, datasets: Sequence[Dataset], reg: float, *, seed: int
+) -> tuple[list[Positions], Vector]:
+    """Class of each image among all classes of all sets; divergences (c, c) of 200 images of each, less their bias."""
     members: list[tuple[int, Positions]] = []
-    titles: list[tuple[str, str]] = []
     codes = []
-    for place, (name, dataset) in enumerate(zip(names, datasets, strict=True)):
+    for place, dataset in enumerate(datasets):
         if dataset.labels is None:
-            raise InputError(f"labels=True needs labels in all sets, but {name!r} has none.")
+            raise InputError(f"labels=True needs labels in all sets, but {dataset.name!r} has none.")
         present, code = np.unique(dataset.labels, return_inverse=True)
         codes.append(code.astype(np.int64) + len(members))
         for label in present:
             positions = np.flatnonzero(dataset.labels == label)
-            members.append((place, positions[evenly_spaced(len(positions), _CLASS_IMAGES)]))
-            titles.append((name, dataset.classes[label]))
-    count, random = len(members), np.random.default_rng(seed)
+            members.append((place, positions[evenly_spaced(len(positions), 200)]))
+    count, random, epsilon = len(members), np.random.default_rng(seed), reg * ground.scale
     matrix, bias = np.zeros((count, count)), np.zeros(count)
     within = [ground.block(one, one) for one in members]
     for i, one in enumerate(members):
         size = len(one[1])
         if size > 3:
-            bias[i] = sampling_bias(divergence.pool(within[i], scale=ground.scale), size, random).part(size)
+            bias[i] = sampling_bias(BatchedSinkhorn(within[i], epsilon=epsilon), size, random).part(size)
         for j, other in enumerate(members[:i]):
             across = ground.block(one, other)
-            pool = divergence.pool(np.block([[within[i], across], [across.T, within[j]]]), scale=ground.scale)
+            pool = BatchedSinkhorn(np.block([[within[i], across], [across.T, within[j]]]), epsilon=epsilon)
             source = np.repeat([1 / size, 0.0], across.shape)[:, None]
             target = np.repeat([0.0, 1 / across.shape[1]], across.shape)[:, None]
             matrix[i, j] = matrix[j, i] = pool.divergences(source, target)[0] - bias[i] - bias[j]
         runtime.progress("classes", (i + 1) * (i + 2) // 2, count * (count + 1) // 2)
-    return ClassDistances(matrix, tuple(titles)), codes
+    return codes, matrix

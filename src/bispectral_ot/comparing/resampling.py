@@ -13,16 +13,11 @@ from bispectral_ot.datasets.warp import rotation_maps
 
 Images = NDArray[np.float32]
 Rows = NDArray[np.float32]
+Maps = NDArray[np.float64]
+Limits = tuple[float, float]
 # Steps of a pixel at which weights are tabulated, and taps of the widest interpolation.
 _STEPS, _TAPS = 256, 6
-# Range of random zooms.
-_ZOOM = 1.25
-_BLOCK_IMAGES = 1024
-# Steps in which the centre of the content is found.
-_CENTRE_STEPS = 5
 _BINS = 16
-# Side of the largest images that are tested as they are.
-_LARGEST_SIDE = 128
 
 
 def _table(weight: Callable[[NDArray[np.float64]], NDArray[np.float64]]) -> NDArray[np.float64]:
@@ -43,19 +38,19 @@ INTERPOLATIONS = {
 }
 
 
-def resampled(images: Images, maps: NDArray[np.float64], interpolation: str) -> Images:
-    """Images (n, height, width, channels) through affine maps (n, 2, 3), clipped to the range of all of them."""
-    out = np.empty_like(images)
-    sample(images, maps, INTERPOLATIONS[interpolation], (float(images.min()), float(images.max())), out)
+def resampled(images: Images, maps: Maps, interpolation: str, limits: Limits) -> Images:
+    """Images (n, height, width, channels) through affine maps (n, 2, 3), clipped to limits."""
+    out = np.empty(images.shape, dtype=np.float32)
+    sample(np.ascontiguousarray(images), maps, INTERPOLATIONS[interpolation], limits, out)
     return out
 
 
-def random_maps(images: Images, random: np.random.Generator, *, turn: bool, zoom: bool) -> NDArray[np.float64]:
+def random_maps(images: Images, random: np.random.Generator, *, turn: bool, zoom: bool) -> Maps:
     """Random motions (n, 2, 3) about the centre: turns and zooms, or a shift by part of a pixel."""
     n, height, width = images.shape[:3]
     maps = rotation_maps(np.asarray(random.uniform(0, 360, size=n) if turn else np.zeros(n)), height, width)
     if zoom:
-        factors = _ZOOM ** random.uniform(-1, 1, n)
+        factors = 1.25 ** random.uniform(-1, 1, n)
         middle = np.array([(height - 1) / 2, (width - 1) / 2])
         maps[:, :, 2] = middle + factors[:, None] * (maps[:, :, 2] - middle)
         maps[:, :, :2] *= factors[:, None, None]
@@ -64,7 +59,7 @@ def random_maps(images: Images, random: np.random.Generator, *, turn: bool, zoom
     return maps
 
 
-def content_maps(images: Images, *, zoom: bool) -> NDArray[np.float64]:
+def content_maps(images: Images, *, zoom: bool) -> Maps:
     """Maps (n, 2, 3) that bring the content of each image to the centre and, where asked for, to one size.
 
     Content is the squared difference from the median of the rim of the inscribed disk, within a disk about its centre.
@@ -73,23 +68,20 @@ def content_maps(images: Images, *, zoom: bool) -> NDArray[np.float64]:
     y, x = (each.ravel().astype(np.float32) for each in _grid(height, width))
     radius = disk_radius(height, width)
     rim = np.abs(np.hypot(y, x) - radius) <= 1
-    centres, spreads = np.zeros((n, 2), dtype=np.float32), np.zeros(n)
-    for start in range(0, n, _BLOCK_IMAGES):
-        part = slice(start, start + _BLOCK_IMAGES)
-        planes = images[part].reshape(-1, height * width, images.shape[3])
-        mass = np.square(planes - np.median(planes[:, rim], axis=1)[:, None]).sum(axis=2) + np.float32(1e-12)
-        for _ in range(_CENTRE_STEPS):
-            squares = np.square(y - centres[part, :1]) + np.square(x - centres[part, 1:])
-            # a smooth edge, that no pixel enters or leaves at once
-            inside = mass * np.clip(radius + 0.5 - np.sqrt(squares), 0, 1)
-            total = inside.sum(axis=1)
-            centres[part] = np.stack([inside @ y, inside @ x], axis=1) / total[:, None]
-            spreads[part] = np.sqrt(np.maximum((inside * squares).sum(axis=1) / total, 0))
+    centres = np.zeros((n, 2), dtype=np.float32)
+    planes = images.reshape(n, height * width, -1)
+    mass = np.square(planes - np.median(planes[:, rim], axis=1)[:, None]).sum(axis=2) + np.float32(1e-12)
+    for _ in range(5):  # steps in which the centre is found
+        squares = np.square(y - centres[:, :1]) + np.square(x - centres[:, 1:])
+        # a smooth edge, that no pixel enters or leaves at once
+        inside = mass * np.clip(radius + 0.5 - np.sqrt(squares), 0, 1)
+        total = inside.sum(axis=1)
+        centres = np.stack([inside @ y, inside @ x], axis=1) / total[:, None]
+        spreads = np.sqrt(np.maximum((inside * squares).sum(axis=1) / total, 0))
     factors = np.clip(spreads / (0.4 * radius), 0.25, 4.0) if zoom else np.ones(n)
     middle = np.array([(height - 1) / 2, (width - 1) / 2])
-    return np.concatenate(
-        [factors[:, None, None] * np.eye(2), (middle + centres - factors[:, None] * middle)[:, :, None]], axis=2
-    )
+    offsets = middle + centres - factors[:, None] * middle
+    return np.concatenate([factors[:, None, None] * np.eye(2), offsets[:, :, None]], axis=2)
 
 
 def matched_intensity(images: Images, reference: Images) -> Images:
@@ -107,14 +99,11 @@ def matched_intensity(images: Images, reference: Images) -> Images:
 def reduced(images: NDArray[Any]) -> NDArray[Any]:
     """Images (n, height, width, channels); those of more than 128 pixels a side become means of blocks."""
     images = np.asarray(images).reshape(*images.shape[:3], -1)
-    step = -(-max(images.shape[1:3]) // _LARGEST_SIDE)
-    if step == 1:
-        return images
-    parts = (images[start : start + 64] for start in range(0, len(images), 64))
-    return np.concatenate([blocks(each, step).mean(axis=(2, 4), dtype=np.float32) for each in parts])
+    step = -(-max(images.shape[1:3]) // 128)
+    return images if step == 1 else block_means(images, step)
 
 
-def scaled(images: NDArray[Any], limits: tuple[float, float]) -> Images:
+def scaled(images: NDArray[Any], limits: Limits) -> Images:
     """Images as float32, with the limits brought to 0 and 1."""
     return (images.astype(np.float32) - np.float32(limits[0])) / np.float32(limits[1] - limits[0] or 1)
 
@@ -135,11 +124,12 @@ def _grid(height: int, width: int) -> tuple[NDArray[np.float64], NDArray[np.floa
     return y - (height - 1) / 2, x - (width - 1) / 2
 
 
-def blocks(images: NDArray[Any], step: int) -> NDArray[Any]:
-    """Blocks (n, rows, step, columns, step, channels) of images; a remainder at the border is left out."""
-    n, height, width, channels = images.shape
-    rows, columns = max(1, height // step), max(1, width // step)
-    return images[:, : rows * step, : columns * step].reshape(n, rows, step, columns, step, channels)
+def block_means(images: NDArray[Any], step: int) -> Images:
+    """Means (n, rows, columns, channels) of blocks of pixels; a remainder at the border is left out."""
+    ends = [max(1, size // step) * step for size in images.shape[1:3]]
+    sums = np.add.reduceat(images[:, : ends[0]], np.arange(0, ends[0], step), axis=1, dtype=np.float32)
+    sums = np.add.reduceat(sums[:, :, : ends[1]], np.arange(0, ends[1], step), axis=2)
+    return np.asarray(sums / step**2, dtype=np.float32)
 
 
 def pixel_rows(images: Images) -> Rows:
@@ -147,13 +137,14 @@ def pixel_rows(images: Images) -> Rows:
     step = -(-max(images.shape[1:3]) // 32)
     if step == 1:
         return images.reshape(len(images), -1)
-    parts = blocks(images, step)
-    return _columns([parts.mean(axis=(2, 4)), parts.std(axis=(2, 4))])
+    means = block_means(images, step)
+    spread = np.sqrt(np.maximum(block_means(np.square(images), step) - np.square(means), 0))
+    return _columns([means, spread])
 
 
 def coarse_rows(images: Images) -> Rows:
     """Means of blocks of at least two pixels a side, at most 16 blocks a side."""
-    return _columns([blocks(images, max(2, -(-max(images.shape[1:3]) // 16))).mean(axis=(2, 4))])
+    return _columns([block_means(images, max(2, -(-max(images.shape[1:3]) // 16)))])
 
 
 def intensity_rows(images: Images, *, within_disk: bool) -> Rows:
@@ -166,16 +157,15 @@ def intensity_rows(images: Images, *, within_disk: bool) -> Rows:
 def histogram_rows(images: Images) -> Rows:
     """Square roots of the fractions of pixels in 16 equal ranges from 0 to 1."""
     pixels = images.reshape(len(images), -1)
-    codes = (
-        np.clip((pixels * np.float32(_BINS)).astype(np.int64), 0, _BINS - 1) + _BINS * np.arange(len(images))[:, None]
-    )
+    codes = np.clip((pixels * np.float32(_BINS)).astype(np.int64), 0, _BINS - 1)
+    codes += _BINS * np.arange(len(images))[:, None]
     counts = np.bincount(codes.ravel(), minlength=_BINS * len(images)).reshape(len(images), _BINS)
     return np.asarray(np.sqrt(counts / pixels.shape[1]), dtype=np.float32)
 
 
 def texture_rows(images: Images, *, turn: bool) -> Rows:
     """Root mean square differences at 1, 2 and 4 blocks of 2 x 2 pixels; with ``turn`` both directions of the disk."""
-    coarse = blocks(images, 2).mean(axis=(2, 4))
+    coarse = block_means(images, 2)
     inside = disk(coarse) if turn else np.ones(coarse.shape[1:3], dtype=bool)
     found = [np.zeros((len(images), 1))]
     for lag in (1, 2, 4):
@@ -214,9 +204,8 @@ def turn_invariant_rows(images: Images) -> Rows:
     products = [square[:, :, :-step, 1:] * square[:, :, step:, 1:].conj() for step in (1, 2)]
     for i in range(1, found.shape[3]):
         products += [cube[..., i] * cube[..., j] * cube[..., i + j].conj() for j in range(i, found.shape[3] - i)]
-    return _columns(
-        [found[..., 0].real, size[..., 1:], *(each.real for each in products), *(each.imag for each in products)]
-    )
+    parts = [part(each) for part in (np.real, np.imag) for each in products]
+    return _columns([found[..., 0].real, size[..., 1:], *parts])
 
 
 def _columns(parts: list[NDArray[Any]]) -> Rows:
@@ -224,13 +213,7 @@ def _columns(parts: list[NDArray[Any]]) -> Rows:
 
 
 @njit(nogil=True, cache=True)
-def sample(
-    planes: NDArray[np.float32],
-    maps: NDArray[np.float64],
-    table: NDArray[np.float64],
-    limits: tuple[float, float],
-    out: NDArray[np.float32],
-) -> None:
+def sample(planes: Images, maps: Maps, table: NDArray[np.float64], limits: Limits, out: Images) -> None:
     """Fill ``out`` with planes (n, rows, columns, channels) at ``maps @ (row, column, 1)``; border pixels repeat."""
     n, height, width, channels = planes.shape
     steps, taps = table.shape[0] - 1, table.shape[1]

@@ -15,20 +15,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from bispectral_ot import runtime
 from bispectral_ot._version import __version__
+from bispectral_ot.checks import Metric
+from bispectral_ot.comparing import divergence
 from bispectral_ot.comparing.change_tests import DEFAULT_PERMUTATIONS, SymmetryTests
 from bispectral_ot.comparing.change_tests import symmetry_tests as test_changes
 from bispectral_ot.comparing.comparison import Comparison, Pair, largest
-from bispectral_ot.comparing.divergence import (
-    Divergence,
-    GroundCost,
-    Potentials,
-    SamplingBias,
-    bootstrap_deviations,
-    class_distances,
-    cost_scale,
-    permutation_test,
-    sampling_bias,
-)
+from bispectral_ot.comparing.divergence import GroundCost, Potentials, SamplingBias
 from bispectral_ot.datasets import Dataset
 from bispectral_ot.datasets.dataset import Kind, as_shapes
 from bispectral_ot.datasets.frames import FrameChoice
@@ -37,18 +29,13 @@ from bispectral_ot.engines.cluster import as_engine
 from bispectral_ot.errors import InputError
 from bispectral_ot.features import FittedFeatures, choose_features
 from bispectral_ot.features.fitted import SAMPLE, stacked
-from bispectral_ot.literals import Metric
 from bispectral_ot.matching.result import Stages, label_names
 from bispectral_ot.options import CompareOptions
 from bispectral_ot.runtime import Progress
 from bispectral_ot.store import Store, content_hash, dataset_hash
-from bispectral_ot.transport import Sinkhorn
+from bispectral_ot.transport import BatchedSinkhorn, Sinkhorn
 
 AnySet = Dataset | ArrayLike | os.PathLike[str]
-# Images of a set from which the halves for the sampling bias are drawn.
-_SPLIT_IMAGES = 2000
-# Bytes of the images that decide a fit, and how many there are at least.
-_FIT_BYTES, _FIT_IMAGES = 2**27, 200
 
 
 def compare(
@@ -112,22 +99,10 @@ def compare(
     >>> bool(comparison.pair("first", "second").p_value > 0.05)
     True
     """
-    options = CompareOptions(
-        symmetry=symmetry,
-        features=features,
-        metric=metric,
-        intensity=intensity,  # type: ignore[arg-type]
-        normalize=normalize,
-        pca=pca,
-        labels=labels,
-        permutations=permutations,
-        bootstrap=bootstrap,
-        symmetry_tests=symmetry_tests,
-        level=level,
-        reg=reg,
-        test_images=test_images,
-        seed=seed,
-    )
+    asked: dict[str, Any] = {"symmetry": symmetry, "features": features, "metric": metric, "intensity": intensity}
+    asked |= {"normalize": normalize, "pca": pca, "labels": labels, "reg": reg}
+    asked |= {"permutations": permutations, "bootstrap": bootstrap, "symmetry_tests": symmetry_tests}
+    options = CompareOptions(**asked, level=level, test_images=test_images, seed=seed)
     with runtime.running(progress=progress, memory=working_memory, engine=as_engine(client)):
         kind: Kind | None = "sphere" if symmetry == "so3" or features == "sphere-bispectrum" else None
         return compare_sets(*named_sets(sets, kind, frame), options, Store(store))
@@ -144,29 +119,26 @@ def compare_sets(names: Sequence[str], sets: Sequence[Dataset], options: Compare
     hashes = [dataset_hash(dataset) for dataset in sets]
     order = sorted(range(len(names)), key=lambda place: hashes[place])
     datasets, rank = [sets[place] for place in order], np.argsort(order)
-    stages, largest_set = Stages(), max(map(len, datasets))
+    stages, most = Stages(), max(map(len, datasets))
     with stages.measured("features"):
         space = FittedFeatures(
             datasets,
             choice,
             normalize=options.normalize,
             pca=options.pca,
-            solver_bytes=Sinkhorn().extra_bytes((largest_set, largest_set)),
+            solver_bytes=Sinkhorn().extra_bytes((most, most)),
             within=True,
             sample=pooled_sample(datasets, seed=options.seed),
         )
-    for found, dataset in zip(space.statistics, datasets, strict=True):
-        if found.constant_images == len(dataset):
+    for statistics, dataset in zip(space.statistics, datasets, strict=True):
+        if statistics.constant_images == len(dataset):
             raise InputError(f"all images of {dataset.name!r} are constant (blank); leave the set out.")
     with space:
         unlabelled = ground = GroundCost(space)
-        classes, divergence = None, Divergence(reg=options.reg)
         if options.labels:
             with stages.measured("classes"):
-                titles = [names[place] for place in order]
-                classes, codes = class_distances(ground, titles, datasets, divergence, seed=options.seed)
-                ground = GroundCost(space, codes, classes.matrix)
-                classes = classes.ordered(names, ground.scale)
+                classes = divergence.class_distances(ground, datasets, options.reg, seed=options.seed)
+                ground = GroundCost(space, *classes)
         context = content_hash(
             [__version__, sorted(hashes), options.to_json(), space.storage, choice.name, repr(choice.transformer)],
             # the representation of a custom transformer need not tell what it computes
@@ -174,36 +146,27 @@ def compare_sets(names: Sequence[str], sets: Sequence[Dataset], options: Compare
         )
         keys = [hashes[place] for place in order]
         with stages.measured("transport"):
-            solver = PairwiseSolver(ground, unlabelled, keys, context, divergence, options, store)
-            pairs, biases = solver.solve_all()
+            pairs, biases = PairwiseSolver(ground, unlabelled, keys, context, options, store).solve_all()
     tests, changes = list(combinations(range(len(names)), 2)), []
     with stages.measured("symmetry tests"):
         for i, j in tests if options.symmetry_tests else ():
             call = options.permutations or DEFAULT_PERMUTATIONS, options.level, options.test_images, options.seed
             parts = ["symmetry tests", __version__, hashes[i], hashes[j], call]
             result = store.result(parts, SymmetryTests, partial(test_changes, sets[i], sets[j], *call))
-            changes.append(replace(result, source=names[i], target=names[j]))
+            p_value = pairs[rank[i], rank[j]].p_value
+            changes.append(replace(result, source=names[i], target=names[j], distance=p_value))
     facts = {"symmetry": choice.symmetry, "features": choice.name, "metric": choice.metric, "storage": space.storage}
     frames = {"frame": [dataset.frame for dataset in sets], "reused": store.reused}
-    return Comparison(
-        names=tuple(names),
-        sizes=tuple(map(len, sets)),
-        pairs=tuple(replace(pairs[rank[i], rank[j]], source=names[i], target=names[j]) for i, j in tests),
-        biases=tuple(biases[place] for place in rank),
-        scale=ground.scale,
-        labels=tuple(map(label_names, sets)),
-        class_distances=classes,
-        symmetry_tests=tuple(changes),
-        options=options,
-        settings=options.to_json() | space.settings | facts | frames,
-        seconds=stages.seconds,
-    )
+    settings = options.to_json() | space.settings | facts | frames
+    named = tuple(replace(pairs[rank[i], rank[j]], source=names[i], target=names[j]) for i, j in tests)
+    found = tuple(names), tuple(map(len, sets)), named, tuple(biases[place] for place in rank), ground.scale
+    return Comparison(*found, tuple(map(label_names, sets)), tuple(changes), settings, stages.seconds)
 
 
 def pooled_sample(datasets: Sequence[Dataset], *, seed: int) -> list[Dataset]:
     """Images that decide a fit: drawn at random from all sets together, so that permutation tests stay exact."""
     sizes = [len(dataset) for dataset in datasets]
-    most = min(SAMPLE, max(_FIT_IMAGES, _FIT_BYTES // (4 * int(datasets[0].signals[0].size))))
+    most = min(SAMPLE, max(200, 2**27 // (4 * int(datasets[0].signals[0].size))))  # 2**27 bytes, 200 images at least
     chosen = np.sort(np.random.default_rng(seed).permutation(sum(sizes))[:most])
     rows = np.split(chosen, np.searchsorted(chosen, np.cumsum(sizes)[:-1]))
     starts = np.cumsum([0, *sizes[:-1]])
@@ -223,90 +186,76 @@ class PairwiseSolver:
     unlabelled: GroundCost
     keys: list[str]  # hashes of the sets
     context: str  # hash of everything else that decides a result: all sets and options
-    divergence: Divergence
     options: CompareOptions
     store: Store
 
     def solve_all(self) -> tuple[dict[tuple[int, int], Pair], list[SamplingBias]]:
         """All pairs in both orders, and the sampling bias of all sets; one cost at a time."""
         count = len(self.keys)
-        tasks = [*((place,) for place in range(count)), *combinations(range(count), 2)]
+        tasks = [*((place, place) for place in range(count)), *combinations(range(count), 2)]
         own: list[Potentials] = []
         biases: list[SamplingBias] = []
         pairs: dict[tuple[int, int], Pair] = {}
-        for number, places in enumerate(tasks):
+        for number, (i, j) in enumerate(tasks):
             runtime.progress("pairs", number, len(tasks))
-            parts = [self.context, [self.keys[place] for place in places]]
-            if len(places) == 1:
-                (i,) = places
+            parts = [self.context, [self.keys[i], self.keys[j]]]
+            if i == j:
                 own.append(self.store.result(["self", parts], Potentials, partial(self._solve, i, i)))
                 biases.append(self.store.result(["bias", parts], SamplingBias, partial(self._bias, i)))
             else:
-                i, j = places
                 pairs[i, j] = self.store.result(["pair", parts], Pair, partial(self._pair, i, j, own, biases))
                 pairs[j, i] = pairs[i, j].swapped()
         runtime.progress("pairs", len(tasks), len(tasks))
         return pairs, biases
 
     def _solve(self, i: int, j: int) -> Potentials:
-        return self.divergence.solve(self.ground.cost(i, j), within=i == j)
+        return divergence.solve_potentials(self.ground.cost(i, j), self.options.reg, within=i == j)
 
     def _bias(self, place: int) -> SamplingBias:
         """Sampling bias of a set, relative to the scale."""
-        at, scale = self._draw(place, _SPLIT_IMAGES), self.ground.scale
-        pool = self.divergence.pool(self.ground.among([(place, at)]), scale=scale)
-        found = sampling_bias(pool, len(at), self._random("halves", place))
+        at, scale = self._draw(place, 2000), self.ground.scale  # images that the halves are drawn from
+        pool = BatchedSinkhorn(self.ground.among([(place, at)]), epsilon=self.options.reg * scale)
+        found = divergence.sampling_bias(pool, len(at), self._random("halves", place))
         return SamplingBias(found.constant / scale, found.offset)
 
     def _pair(self, i: int, j: int, own: Sequence[Potentials], biases: Sequence[SamplingBias]) -> Pair:
         cross, scale = self._solve(i, j), self.ground.scale
         n, m = len(cross.source), len(cross.target)
-        source = (cross.source - own[i].source) / (n * scale)
-        target = (cross.target - own[j].source) / (m * scale)
+        source, target = (cross.source - own[i].source) / (n * scale), (cross.target - own[j].source) / (m * scale)
         # potentials are known up to a constant that moves from one side to the other: both sides get the same sum
         shift = (source.sum() - target.sum()) / 2
         source, target = source - shift / n, target + shift / m
         # most mass of i goes to the j where potential - cost is largest
         costs = self.ground.block((i, largest(source)), (j, slice(None)))
         costs_back = self.ground.block((j, largest(target)), (i, slice(None)))
-        p_value, deviations = self._test(i, j)
-        distance = float(source.sum() + target.sum())
-        return Pair(
-            source="",
-            target="",
-            distance=distance,
-            error=(cross.error + (own[i].error + own[j].error) / 2) / scale,
-            reference=biases[i].part(n) + biases[j].part(m),
-            source_contributions=source,
-            target_contributions=target,
-            source_counterparts=(cross.target - costs).argmax(axis=1),
-            target_counterparts=(cross.source - costs_back).argmax(axis=1),
-            p_value=p_value,
-            low=distance + deviations[0] if deviations else None,
-            high=distance + deviations[1] if deviations else None,
-            converged=cross.converged and own[i].converged and own[j].converged,
-        )
+        counterparts = (cross.target - costs).argmax(axis=1), (cross.source - costs_back).argmax(axis=1)
+        distance, reference = float(source.sum() + target.sum()), biases[i].part(n) + biases[j].part(m)
+        error = (cross.error + (own[i].error + own[j].error) / 2) / scale
+        tested, converged = self._test(i, j, distance), all(each.converged for each in (cross, own[i], own[j]))
+        return Pair("", "", distance, error, reference, source, target, *counterparts, *tested, converged)
 
-    def _test(self, i: int, j: int) -> tuple[float | None, list[float]]:
-        """P-value of a permutation test, and ends of the bootstrap interval less the distance, where asked for."""
+    def _test(self, i: int, j: int, distance: float) -> tuple[float | None, float | None, float | None]:
+        """P-value of a permutation test, and ends of the bootstrap interval, where asked for."""
         chosen = [(place, self._draw(place, self.options.test_images)) for place in (i, j)]
         n, m = (len(at) for _, at in chosen)
-        p_value, deviations = None, []
+        p_value = low = high = None
         if self.options.permutations:
             # without labels, which would reveal the set of an image; the scale is that of the pool: both sets enter
             # every part of the test alike
             costs = self.unlabelled.among(chosen)
-            pool = self.divergence.pool(costs, scale=cost_scale(costs))
+            pool = BatchedSinkhorn(costs, epsilon=self.options.reg * divergence.cost_scale(costs))
             random = self._random("test", i, j)
-            p_value = permutation_test(costs, pool, (n, m), self.options.permutations, random)
+            p_value = divergence.permutation_test(costs, pool, (n, m), self.options.permutations, random)
         if self.options.bootstrap:
-            pool = self.divergence.pool(self.ground.among(chosen), scale=self.ground.scale)
-            moved = bootstrap_deviations(pool, (n, m), self.options.bootstrap, self._random("bootstrap", i, j))
+            pool = BatchedSinkhorn(self.ground.among(chosen), epsilon=self.options.reg * self.ground.scale)
+            random = self._random("bootstrap", i, j)
+            moved = divergence.bootstrap_deviations(pool, (n, m), self.options.bootstrap, random)
             # deviations of a sample of test_images are wider than those of the whole set
             sizes = [len(self.ground.space.features[place]) for place in (i, j)]
             shrink = np.sqrt((1 / sizes[0] + 1 / sizes[1]) / (1 / n + 1 / m)) / self.ground.scale
-            deviations = (np.quantile(moved, [self.options.level / 2, 1 - self.options.level / 2]) * shrink).tolist()
-        return p_value, deviations
+            half = self.options.level / 2
+            low, high = (distance + np.quantile(moved, [half, 1 - half]) * shrink).tolist()
+        return p_value, low, high
 
     def _draw(self, place: int, most: int) -> NDArray[np.int64]:
         """Positions of at most ``most`` images of a set, drawn at random."""
@@ -321,10 +270,8 @@ def named_sets(
 ) -> tuple[tuple[str, ...], list[Dataset]]:
     """Names and datasets that can be compared; ``kind`` is that of sets that are loaded, ``frame`` their placement."""
     if isinstance(sets, (str, os.PathLike, Dataset)) or not isinstance(sets, (Mapping, Sequence)):
-        raise InputError(
-            f"sets must be a mapping from names to sets, or a list of them, got {type(sets).__name__}; "
-            "write compare({'first': one, 'second': other})."
-        )
+        found = f"sets must be a mapping from names to sets, or a list of them, got {type(sets).__name__}"
+        raise InputError(f"{found}; write compare({{'first': one, 'second': other}}).")
     given = dict(sets) if isinstance(sets, Mapping) else {f"set {place}": each for place, each in enumerate(sets)}
     names = [str(name) for name in given]
     datasets = as_datasets(list(given.values()), names, kind=kind, frames=FrameChoice(frame))
@@ -338,8 +285,8 @@ def named_sets(
         if len(dataset) < 2:
             raise InputError(f"{name!r} has one image only; a set needs two at least.")
         if dataset.kind != datasets[0].kind:
-            kinds = f"{names[0]!r} is of the kind {datasets[0].kind!r} but {name!r} is of {dataset.kind!r}"
-            raise InputError(f"{kinds}; sets of different kinds cannot share a feature space.")
+            kinds = f"{names[0]!r} is of the kind {datasets[0].kind!r} but {name!r} of the kind {dataset.kind!r}"
+            raise InputError(f"sets of different kinds cannot be compared: {kinds}.")
     return tuple(names), [replace(dataset, name=name) for dataset, name in zip(datasets, names, strict=True)]
 
 
@@ -347,11 +294,7 @@ def check_repeats(permutations: int, bootstrap: int, level: float) -> None:
     """Refuse numbers of repeats that cannot give a result at the level."""
     fewest = int(np.ceil(1 / level - 1e-9)) - 1
     if 0 < permutations < fewest:
-        raise InputError(
-            f"{permutations} permutations cannot give a p-value of {level:g}: the least is 1 / ({permutations} + 1); "
-            f"ask for {fewest} at least, better for {10 * (fewest + 1) - 1}."
-        )
+        found = f"{permutations} permutations cannot give a p-value of {level:g}"
+        raise InputError(f"{found}; ask for {fewest} at least, better for {10 * (fewest + 1) - 1}.")
     if 0 < bootstrap < 2 * fewest:
-        raise InputError(
-            f"{bootstrap} bootstrap samples are too few for a level of {level:g}; use {2 * fewest} or more."
-        )
+        raise InputError(f"{bootstrap} bootstrap samples are too few for a level of {level:g}; use {2 * fewest}.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
@@ -10,11 +11,10 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from bispectral_ot import runtime
-from bispectral_ot.checks import check_choice, check_positive
-from bispectral_ot.costs.distances import Distance, FeatureDistance, Floats, Rows, Vector, as_real
+from bispectral_ot.checks import Metric, Storage, check_choice, check_positive
+from bispectral_ot.costs.distances import Distance, FeatureDistance, Floats, Vector, as_real
 from bispectral_ot.engines import Block, Engine, Threads, core_count, joined, row_blocks
 from bispectral_ot.errors import InputError, MemoryBudgetError
-from bispectral_ot.literals import Metric, Storage
 from bispectral_ot.memory import default_budget, format_bytes
 
 if TYPE_CHECKING:
@@ -24,18 +24,14 @@ Labels = NDArray[np.int64]
 STORAGES: tuple[Storage, ...] = get_args(Storage)
 BYTES_PER_ENTRY: dict[str, int] = {"float32": 4, "compact": 2, "recompute": 0, "float64": 8}
 
-# Room for the solver's vectors, the interpreter and the libraries, in addition to what is counted exactly.
-_OVERHEAD = 64 * 2**20
-# Entries up to which a cost is kept as float32: beyond, 16 bits are read faster and take half of the memory.
-_MOST_FLOAT32 = 2**28
-# Costs of so few entries are one block: threads would only wait for each other.
-_ONE_BLOCK = 2**15
+_OVERHEAD = 64 * 2**20  # of the solver's vectors, the interpreter and the libraries
+_MOST_FLOAT32 = 2**28  # entries kept as float32: beyond, 16 bits are read faster and take half of the memory
+_ONE_BLOCK = 2**15  # entries of a cost that is one block: threads would only wait for each other
 # Rows of a stored block: few enough that all cores end together, many enough that column sums cost little.
 _FEWEST_ROWS, _MOST_ROWS, _BLOCKS = 16, 256, 32
-# float32 numbers outside of this range are shifted and scaled like float64 ones.
-_SAFE_FLOAT32 = (1e-30, 1e30)
-# Results of each pass that are of rows; the others are sums over all rows.
-_ROW_RESULTS = {"sweep": 1, "gather": 3, "read": 8}
+_SAFE_FLOAT32 = (1e-30, 1e30)  # numbers outside are shifted and scaled like float64 ones
+# Results of rows of a pass; the others are sums over all rows.
+_ROW_RESULTS = {"sweep": 1, "gather": 3, "read": 8, "class_kernels": 2}
 
 
 class StoragePlan(NamedTuple):
@@ -49,7 +45,7 @@ def plan_storage(
     shape: tuple[int, int],
     *,
     feature_bytes: int,
-    may_map: bool = False,  # whether features may go to memory maps, where they do not count
+    may_map: bool = False,
     solver_bytes: int = 0,
     block_rows: int = 256,
     storage: Storage | None = None,
@@ -57,21 +53,16 @@ def plan_storage(
 ) -> StoragePlan:
     """Storage of a cost that fits the memory budget together with the features.
 
-    It is float32 up to 1 GB, then compact, which is as fast, then recompute. The budget is that of
-    :func:`bispectral_ot.runtime.current`; on a cluster, that of each worker. Where nothing fits, a
-    :class:`~bispectral_ot.MemoryBudgetError` says what would be needed.
-
-    ``shape`` is that of the largest cost; ``feature_bytes`` and ``solver_bytes`` are of all features and of the solver,
-    and ``block_rows`` the rows of a block that is being worked on. A given ``storage`` needs no budget unless features
-    may be mapped or the solver takes memory. On a cluster every worker has the features, and all together the cost.
+    It is float32 up to 1 GB, then compact, which is as fast, then recompute. ``shape`` is that of the largest cost,
+    ``may_map`` says whether features may go to memory maps, where they do not count, and ``block_rows`` are the rows of
+    a block that is being worked on. On a cluster every worker has the features, and all together the cost.
     """
     memory = runtime.current().memory
     if storage is not None:
         check_choice("storage", storage, STORAGES)
         if memory is None and not solver_bytes and not may_map:
             return StoragePlan(storage, False)
-    processes = 1 if engine is None else engine.processes
-    free = default_budget() if engine is None else engine.budget()
+    processes, free = (1, default_budget()) if engine is None else (engine.processes, engine.budget())
     budget = free if memory is None else processes * memory
     feature_bytes *= processes
     others = (processes - 1) * storage_bytes(shape, feature_bytes=0, block_rows=block_rows)["recompute"]
@@ -131,28 +122,22 @@ class EncodedRows(NamedTuple):
     offsets: Vector
     steps: Vector
 
-    @classmethod
-    def plain(cls, rows: NDArray[Any]) -> EncodedRows:
-        """Rows that are their own codes."""
-        return cls(rows, np.zeros(len(rows)), np.ones(len(rows)))
 
-    @classmethod
-    def quantized(cls, rows: Rows) -> EncodedRows:
-        """Rows in 16 bits: each is cut into 65,535 steps between its smallest and its largest entry."""
+def encode(rows: NDArray[Any], storage: str) -> EncodedRows:
+    """Rows as codes: 65,535 steps for ``compact``, from 0 to 1 for ``float64`` (for passes in float32), else as is."""
+    if storage == "compact":
         from bispectral_ot.costs import cost_kernels
 
-        return cls(*cost_kernels.quantize_rows(rows))
-
-    @classmethod
-    def shifted(cls, rows: Vector) -> EncodedRows:
-        """Float64 rows shifted to 0 and scaled to 1, so that passes in float32 see the differences within a row."""
-        low = rows.min(axis=1)
-        # halves, because the difference of two finite numbers can be infinite
-        half = rows.max(axis=1) / 2 - low / 2
-        steps = np.where(half > 0, half, 1.0)
-        with np.errstate(under="ignore"):
-            codes = (rows / 2 - low[:, None] / 2) / steps[:, None]
-        return cls(codes, low, 2 * steps)
+        return EncodedRows(*cost_kernels.quantize_rows(rows))
+    if storage != "float64":
+        return EncodedRows(rows, np.zeros(len(rows)), np.ones(len(rows)))
+    low = rows.min(axis=1)
+    # halves, because the difference of two finite numbers can be infinite
+    half = rows.max(axis=1) / 2 - low / 2
+    steps = np.where(half > 0, half, 1.0)
+    with np.errstate(under="ignore"):
+        codes = (rows / 2 - low[:, None] / 2) / steps[:, None]
+    return EncodedRows(codes, low, 2 * steps)
 
 
 class Cost:
@@ -160,14 +145,10 @@ class Cost:
 
     Parameters
     ----------
-    source, target
-        Features (n, k) and (m, k), one row per element; NumPy arrays or float32 memory maps.
-    metric
-        ``"l1"``, ``"l2"``, ``"sqeuclidean"`` or ``"cosine"``.
-    weights
-        Weight of each column (the multiplicities of folded features, ``feature_weights_``).
-    scale
-        Unit of a regularisation: ``reg=0.01`` means ``0.01 * scale``. The largest distance by default.
+    source, target : Features (n, k) and (m, k), one row per element; NumPy arrays or float32 memory maps.
+    metric : ``"l1"``, ``"l2"``, ``"sqeuclidean"`` or ``"cosine"``.
+    weights : Weight of each column (the multiplicities of folded features, ``feature_weights_``).
+    scale : Unit of a regularisation: ``reg=0.01`` means ``0.01 * scale``. The largest distance by default.
     storage
         ``float32``, ``compact`` (16 bits, see ``storage_error``) or ``recompute``; chosen by size and memory budget by
         default (:func:`bispectral_ot.costs.plan_storage`).
@@ -175,7 +156,7 @@ class Cost:
     Attributes
     ----------
     shape : (n, m)
-    metric, scale, storage : see above; ``"float64"`` is the storage of a given matrix of such numbers
+    metric, scale, storage : see above; a given matrix of float64 has the storage ``"float64"``
     maximum : the largest distance, as stored
     storage_error : bound on ``|stored - computed|`` of any entry; 0 where nothing is rounded
 
@@ -201,12 +182,7 @@ class Cost:
 
     @classmethod
     def from_distance(
-        cls,
-        distance: Distance,
-        *,
-        scale: float | None = None,
-        storage: Storage | None = None,
-        engine: Engine | None = None,
+        cls, distance: Distance, *, scale: float | None = None, storage: Storage | None = None, engine: Any = None
     ) -> Cost:
         """Cost of a :class:`~bispectral_ot.costs.Distance` of any kind, on ``engine`` (threads by default)."""
         cost = cls.__new__(cls)
@@ -228,8 +204,8 @@ class Cost:
         blocks = row_blocks(n, block_rows=min(n if n * m <= _ONE_BLOCK else max(n // _BLOCKS, _FEWEST_ROWS), most))
         shared, row_bytes = (distance, self.storage), m * BYTES_PER_ENTRY[self.storage]
         self._blocks = self.engine.place(_keep, blocks, shared=shared, row_bytes=row_bytes, stage="cost")
-        found = np.array(list(self.engine.map(_extent, self._blocks)))
-        self.maximum = float(found[:, 0].max())
+        largest, step = np.max(list(self.engine.map(_extent, self._blocks)), axis=0)
+        self.maximum = float(largest)
         if not np.isfinite(self.maximum):
             distance.check_finite()
             raise InputError(f"{self.metric} distances go beyond the range of float32; scale the features first.")
@@ -237,8 +213,7 @@ class Cost:
             check_positive("scale", scale, "leave it out to use the largest cost")
         self.scale = float(scale or self.maximum or 1.0)
         # half a step, and the roundings of the decoded float32: of the step, the product and the sum
-        rounding = float(found[:, 1].max()) / 2 + 2**-22 * self.maximum
-        self.storage_error = rounding if self.storage == "compact" else 0.0
+        self.storage_error = float(step) / 2 + 2**-22 * self.maximum if self.storage == "compact" else 0.0
 
     def __repr__(self) -> str:
         n, m = self.shape
@@ -258,17 +233,10 @@ class Cost:
     ) -> tuple[Vector, Vector]:
         """One Sinkhorn iteration: new potentials f (n,), and column sums (m,) of the plan that has them.
 
-        Parameters
-        ----------
-        f, g, unit
-            Potentials (n,) and (m,) as finite exponents of 2: ``P = 2 ** (f + g - unit * C)``. ``f`` is a guess.
-        weights, damping
-            Mass w of the rows (n,), which are relaxed by a damping below 1:
-            ``f = log2(w) - damping * log2(sum 2^(g - unit C))``.
-        dtype
-            Precision of the work: ``np.float32`` is twice as fast.
+        Potentials f, a guess, and g (m,) are finite exponents of 2, ``P = 2 ** (f + g - unit * C)``; the new ones are
+        ``log2(w) - damping * log2(sum 2^(g - unit C))`` with the weights w (n,). Work in float32 is twice as fast.
         """
-        shared: tuple[Any, ...] = "sweep", unit, g.astype(dtype), damping
+        shared: tuple[Any, ...] = unit, g.astype(dtype), damping, "sweep"
         found = self.engine.map(_pass, self._blocks, rows=(f.astype(dtype), weights), shared=shared, join=True)
         (new,), (column_sums,) = joined(found)
         return new, column_sums
@@ -282,7 +250,7 @@ class Cost:
         """
         from scipy.sparse import csr_array
 
-        shared = "gather", unit, g, low_columns, int(max_density * self.shape[1]) + 8
+        shared = unit, g, low_columns, int(max_density * self.shape[1]) + 8, "gather"
         found = self.engine.map(_pass, self._blocks, rows=(f, low_rows), shared=shared, join=True)
         counts, columns, exponents = joined(found)[0]
         if len(columns) < counts.sum():
@@ -305,9 +273,19 @@ class Cost:
         """
         given = zip((source_labels, target_labels), self.shape, strict=True)
         sources, targets = (np.full(size, -1) if labels is None else labels for labels, size in given)
-        shared = "read", unit, g, targets, k, int(sources.max()) + 1, int(targets.max()) + 1
+        shared = unit, g, targets, k, int(sources.max()) + 1, int(targets.max()) + 1, "read"
         found = self.engine.map(_pass, self._blocks, rows=(f, sources), shared=shared, stage="summary", join=True)
         return PlanSummary(*itertools.chain(*joined(found)))
+
+    def class_kernels(self, labels: Labels, n_classes: int, *, width: float) -> tuple[NDArray[np.float32], Vector]:
+        """Kernel sums (n, n_classes, 3) over the columns of each class, and the smallest cost of each row (n,).
+
+        Kernels are ``exp(-(C - smallest) / w)`` for the widths ``width / 9``, ``width / 3`` and ``width``: the first
+        two are powers of the last, so that one exponential does for all. ``labels`` (m,) are classes.
+        """
+        shared = labels, n_classes, 1 / (width * math.log(2)), "class_kernels"
+        (sums, smallest), _ = joined(self.engine.map(_pass, self._blocks, shared=shared, stage="classes", join=True))
+        return sums, smallest
 
 
 def as_cost(cost: Cost | ArrayLike) -> Cost:
@@ -330,8 +308,7 @@ class _Given(Distance):
             raise InputError(f"the cost matrix has a NaN or infinite entry at [{row}, {column}].")
         if values.min() < 0:
             raise InputError("a cost must not be negative; shift it, since a constant does not change the plan.")
-        low, high = _SAFE_FLOAT32
-        safe = low < values.max() < high or values.max() == 0
+        safe = _SAFE_FLOAT32[0] < values.max() < _SAFE_FLOAT32[1] or values.max() == 0
         self.values, self.shape = values if safe else values.astype(np.float64), values.shape
         self.stored_as = str(self.values.dtype)
 
@@ -339,44 +316,34 @@ class _Given(Distance):
         return self.values[start:stop].copy()  # the matrix is the caller's
 
 
-class _Kept(NamedTuple):
+def _keep(block: Block, distance: Distance, storage: str) -> tuple[EncodedRows | Distance, float, float]:
     """Rows of a block (or their distance, to compute them again), largest entry, and largest step of the codes."""
-
-    rows: EncodedRows | Distance
-    largest: float
-    step: float
-
-
-_ENCODERS = {"float32": EncodedRows.plain, "compact": EncodedRows.quantized, "float64": EncodedRows.shifted}
-
-
-def _keep(block: Block, distance: Distance, storage: str) -> _Kept:
     rows = distance.rows(block.start, block.stop)
     if storage == "recompute":
-        return _Kept(distance, float(rows.max()), 0.0)
-    encoded = _ENCODERS[storage](rows)
-    return _Kept(encoded, float(rows.max()), float(encoded.steps.max()))
+        return distance, float(rows.max()), 0.0
+    encoded = encode(rows, storage)
+    return encoded, float(rows.max()), float(encoded.steps.max())
 
 
 def _extent(block: Block) -> tuple[float, float]:
-    return block.content.largest, block.content.step
+    _, largest, step = block.content
+    return largest, step
 
 
 def _decoded(block: Block, start: int, stop: int, dtype: DTypeLike) -> NDArray[Any]:
     """Rows of a block that are between ``start`` and ``stop``."""
-    first, last = max(start, block.start), min(stop, block.stop)
-    kept = block.content.rows
+    first, last, kept = max(start, block.start), min(stop, block.stop), block.content[0]
     if isinstance(kept, Distance):
         return kept.rows(first, last).astype(dtype)
     codes, offsets, steps = (values[first - block.start : last - block.start] for values in kept)
     return (codes * steps[:, None] + offsets[:, None]).astype(dtype)
 
 
-def _pass(block: Block, f: Vector, other: Vector, kernel: str, *shared: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    """One pass of a kernel over the rows of a block: results of the rows, and sums over them."""
+def _pass(block: Block, *given: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """One pass over the rows of a block by the kernel named last: results of the rows, and sums over them."""
     from bispectral_ot.costs import cost_kernels  # numba takes half a second to load, and only work needs it
 
-    kept = block.content.rows
-    rows = EncodedRows.plain(kept.rows(block.start, block.stop)) if isinstance(kept, Distance) else kept
-    found = getattr(cost_kernels, kernel)(rows, f, other, *shared)
+    kept, (*arguments, kernel) = block.content[0], given
+    rows = encode(kept.rows(block.start, block.stop), "float32") if isinstance(kept, Distance) else kept
+    found = getattr(cost_kernels, kernel)(rows, *arguments)
     return found[: _ROW_RESULTS[kernel]], found[_ROW_RESULTS[kernel] :]

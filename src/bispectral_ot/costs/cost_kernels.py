@@ -42,14 +42,10 @@ _B_ROWS_IN_CACHE = 24
 
 
 @njit(nogil=True, cache=True, fastmath=True)
-def _l1_tile(  # type: ignore[no-untyped-def]
-    a0, a1, a2, a3, b0, b1, weights, out, i, j
-):
+def _l1_tile(a0, a1, a2, a3, b0, b1, weights, out, i, j):  # type: ignore[no-untyped-def]
     s00 = s10 = s20 = s30 = s01 = s11 = s21 = s31 = np.float32(0)
     for k in range(a0.shape[0]):
-        weight = weights[k]
-        y0 = b0[k]
-        y1 = b1[k]
+        weight, y0, y1 = weights[k], b0[k], b1[k]
         s00 += weight * abs(a0[k] - y0)
         s10 += weight * abs(a1[k] - y0)
         s20 += weight * abs(a2[k] - y0)
@@ -58,14 +54,10 @@ def _l1_tile(  # type: ignore[no-untyped-def]
         s11 += weight * abs(a1[k] - y1)
         s21 += weight * abs(a2[k] - y1)
         s31 += weight * abs(a3[k] - y1)
-    out[i, j] = s00
-    out[i + 1, j] = s10
-    out[i + 2, j] = s20
-    out[i + 3, j] = s30
-    out[i, j + 1] = s01
-    out[i + 1, j + 1] = s11
-    out[i + 2, j + 1] = s21
-    out[i + 3, j + 1] = s31
+    out[i, j], out[i, j + 1] = s00, s01
+    out[i + 1, j], out[i + 1, j + 1] = s10, s11
+    out[i + 2, j], out[i + 2, j + 1] = s20, s21
+    out[i + 3, j], out[i + 3, j + 1] = s30, s31
 
 
 @njit(nogil=True, cache=True, fastmath=True)
@@ -92,21 +84,6 @@ def l1_block(a, b, weights, out):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _finish_row(products, a_norm, b_norms, small, cosine, root):  # type: ignore[no-untyped-def]
-    """Finish a row without branches, so that it vectorises; entries to sum again become NaN and are counted."""
-    doubtful = 0
-    for j in range(products.shape[0]):
-        both = a_norm * b_norms[j]
-        norms = 1.0 if cosine else a_norm + b_norms[j]
-        value = 1.0 - products[j] / np.sqrt(both) if cosine else norms - 2.0 * products[j]
-        good = (value >= small * norms) & (both > _SMALLEST) & (both < _LARGEST)
-        value = np.sqrt(value) if root else min(value, 2.0) if cosine else value
-        products[j] = value if good else np.nan
-        doubtful += not good
-    return doubtful
-
-
-@njit(nogil=True, cache=True)
 def finish(products, a_norms, b_norms, small, cosine, root):  # type: ignore[no-untyped-def]
     """Turn inner products (n, m) into distances in place, and count the doubtful ones, which become NaN.
 
@@ -116,30 +93,32 @@ def finish(products, a_norms, b_norms, small, cosine, root):  # type: ignore[no-
     """
     doubtful = 0
     for i in range(products.shape[0]):
-        doubtful += _finish_row(products[i], a_norms[i], b_norms, small, cosine, root)
+        row, a_norm = products[i], a_norms[i]
+        for j in range(row.shape[0]):  # without branches, so that it vectorises
+            both = a_norm * b_norms[j]
+            norms = 1.0 if cosine else a_norm + b_norms[j]
+            value = 1.0 - row[j] / np.sqrt(both) if cosine else norms - 2.0 * row[j]
+            good = (value >= small * norms) & (both > _SMALLEST) & (both < _LARGEST)
+            value = np.sqrt(value) if root else min(value, 2.0) if cosine else value
+            row[j] = value if good else np.nan
+            doubtful += not good
     return doubtful
 
 
 @njit(nogil=True, cache=True, fastmath={"nnan", "nsz", "reassoc"})
-def _quantize_row(row, codes):  # type: ignore[no-untyped-def]
-    low, high = row[0], row[0]
-    for j in range(row.shape[0]):
-        low = min(low, row[j])
-        high = max(high, row[j])
-    step = (np.float64(high) - np.float64(low)) / 65535.0
-    scale = 1.0 / step if step > 0.0 else 0.0
-    for j in range(row.shape[0]):
-        codes[j] = np.int32((np.float64(row[j]) - np.float64(low)) * scale + 0.5)
-    return np.float64(low), step
-
-
-@njit(nogil=True, cache=True)
 def quantize_rows(block):  # type: ignore[no-untyped-def]
     """16-bit codes, offsets and steps of rows (n, m): ``block[i] ~ offsets[i] + steps[i] * codes[i]``."""
     n, m = block.shape
     codes, offsets, steps = np.empty((n, m), np.uint16), np.empty(n), np.empty(n)
     for i in range(n):
-        offsets[i], steps[i] = _quantize_row(block[i], codes[i])
+        row, low, high = block[i], block[i, 0], block[i, 0]
+        for j in range(m):
+            low = min(low, row[j])
+            high = max(high, row[j])
+        offsets[i], steps[i] = low, (np.float64(high) - np.float64(low)) / 65535.0
+        scale = 1.0 / steps[i] if steps[i] > 0.0 else 0.0
+        for j in range(m):
+            codes[i, j] = np.int32((np.float64(row[j]) - np.float64(low)) * scale + 0.5)
     return codes, offsets, steps
 
 
@@ -177,8 +156,7 @@ def _exp2(x):  # type: ignore[no-untyped-def]
 @njit(nogil=True, cache=True, fastmath=_VECTOR)
 def _plan_row(codes, g, step, shift, out):  # type: ignore[no-untyped-def]
     """``out[j] = 2 ** (shift + g[j] - step * codes[j])`` and its sum, in the precision of g."""
-    real = g.dtype.type
-    total = real(0)
+    real, total = g.dtype.type, g.dtype.type(0)
     for j in range(codes.shape[0]):
         value = exp2((g[j] - step * real(codes[j])) + shift)
         out[j] = value
@@ -210,12 +188,10 @@ def sweep(rows, guess, weights, unit, g, damping):  # type: ignore[no-untyped-de
     real = g.dtype.type
     n, m = rows.codes.shape
     f, column_sums = guess.astype(np.float64), np.zeros(m)
-    row = np.empty(m, g.dtype)
-    partial = np.zeros(m, g.dtype)
+    row, partial = np.empty(m, g.dtype), np.zeros(m, g.dtype)
     for i in range(n):
         if weights[i] > 0.0:
-            step = real(rows.steps[i] * unit)
-            offset = rows.offsets[i] * unit
+            step, offset = real(rows.steps[i] * unit), rows.offsets[i] * unit
             shift = real(f[i] - offset)
             total = np.float64(_plan_row(rows.codes[i], g, step, shift, row))
             if not 1e-24 < total < 1e24:  # the guess was far off: start from the largest entry
@@ -297,8 +273,10 @@ def read(rows, f, source_labels, unit, g, target_labels, k, n_sources, n_targets
             _largest(row, top_indices[i], top_masses[i])
             for place in range(k):
                 top_costs[i, place] = offset + step * np.float64(codes[top_indices[i, place]])
-            nearest[i] = np.argmin(codes)
-            nearest_costs[i] = offset + step * np.float64(codes[nearest[i]])
+            best = 0
+            for j in range(m):
+                best = j if codes[j] < codes[best] else best
+            nearest[i], nearest_costs[i] = best, offset + step * np.float64(codes[best])
         if n_targets > 0:
             for j in range(m):
                 if target_labels[j] >= 0:
@@ -307,3 +285,25 @@ def read(rows, f, source_labels, unit, g, target_labels, k, n_sources, n_targets
             _add_scaled(1.0, row, target_class_mass[source_labels[i]])
     by_rows = (row_sums, row_costs, top_indices, top_masses, top_costs, nearest, nearest_costs, source_class_mass)
     return by_rows + (column_sums, target_class_mass)  # noqa: RUF005 (compiled)
+
+
+@njit(nogil=True, cache=True)
+def class_kernels(rows, labels, n_classes, unit):  # type: ignore[no-untyped-def]
+    """Kernel sums (n, classes, 3) and smallest costs (n,) of some rows, see :meth:`Cost.class_kernels`."""
+    n, m = rows.codes.shape
+    sums, smallest = np.zeros((n, n_classes, 3)), np.empty(n)
+    zeros, row = np.zeros(m, np.float32), np.empty(m, np.float32)
+    for i in range(n):
+        codes, step, low = rows.codes[i], np.float32(rows.steps[i] * unit), rows.codes[i, 0]
+        for j in range(m):
+            low = min(low, codes[j])
+        _plan_row(codes, zeros, step, step * np.float32(low), row)
+        for j in range(m):
+            wide = np.float64(row[j])  # its powers may be beyond float32
+            middle = wide * wide * wide
+            label = labels[j]
+            sums[i, label, 0] += middle * middle * middle
+            sums[i, label, 1] += middle
+            sums[i, label, 2] += wide
+        smallest[i] = rows.offsets[i] + rows.steps[i] * np.float64(low)
+    return sums.astype(np.float32), smallest

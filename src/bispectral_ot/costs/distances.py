@@ -10,25 +10,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bispectral_ot.checks import check_choice, detached
+from bispectral_ot.checks import METRICS, Metric, check_choice, detached
 from bispectral_ot.errors import DataWarning, InputError, warn
-from bispectral_ot.literals import METRICS, Metric
 
 ALIGNED_METRICS: tuple[Metric, ...] = ("l2", "sqeuclidean", "cosine")
 Floats = NDArray[np.floating[Any]]
 Rows = NDArray[np.float32]
 Vector = NDArray[np.float64]
 
-# Below this share of the norms, float32 inner products have lost half of their digits to cancellation.
-_CANCELLATION = 1e-3
-# Features further from 0 than so many times their spread lose it in float32.
-_LOST_IN_FLOAT32 = 1e3
-# Size of the rows of the target that are read at a time from a memory map.
-_MAPPED_BYTES = 64 * 2**20
-# Rows whose norms or finiteness are found at a time.
-_ROWS_AT_ONCE = 1024
-# Numbers of the pairs that are summed term by term at a time: few enough for the cache.
-_NUMBERS_AT_ONCE = 2**16
+_CANCELLATION = 1e-3  # of the norms: below, float32 inner products have lost half of their digits
+_LOST_IN_FLOAT32 = 1e3  # features further from 0 than so many times their spread lose it in float32
+_MAPPED_BYTES = 64 * 2**20  # rows of the target that are read at a time from a memory map
+_ROWS_AT_ONCE = 1024  # whose norms or finiteness are found at a time
+_NUMBERS_AT_ONCE = 2**16  # of the pairs that are summed term by term at a time: few enough for the cache
 
 
 class Distance(ABC):
@@ -62,19 +56,21 @@ class FeatureDistance(Distance):
     Features are rounded to float32, float64 ones after a common row is subtracted where that changes no distance.
     """
 
-    # Whether a row that is added to all sources and targets changes nothing (but for cosine, which it always changes).
-    _ignores_shifts = True
-    # Targets of a tile: product and conversion are done while it is in the cache.
-    _columns_at_once = 1024
+    _ignores_shifts = True  # whether a row that is added to all changes no distance (it always changes cosines)
+    _columns_at_once = 1024  # targets of a tile: product and conversion are done while it is in the cache
 
     def __init__(self, source: Floats, target: Floats, metric: Metric, weights: Floats | None = None) -> None:
         check_choice("metric", metric, METRICS)
         self.source, self.target = _as_features(source, target, self._ignores_shifts and metric != "cosine")
         self.metric = metric
         self.shape = self.source.shape[0], self.target.shape[0]
-        self.weights, self._weighted = _as_weights(weights, self.source.shape[1]), weights is not None
-        if metric != "l1":
-            self._norms = [_squared_norms(x, self.weights) for x in (self.source, self.target)]
+        self._weighted, n_columns = weights is not None, self.source.shape[1]
+        self.weights = as_real(np.ones(n_columns) if weights is None else weights, "weights", np.float32)
+        if self.weights.shape != (n_columns,):
+            raise InputError(f"weights has shape {self.weights.shape} but the features have {n_columns} columns.")
+        if not np.isfinite(self.weights).all() or (self.weights < 0).any():
+            raise InputError("feature weights must be finite and not negative.")
+        self._norms = [] if metric == "l1" else [_squared_norms(x, self.weights) for x in (self.source, self.target)]
         self.feature_bytes = sum(x.nbytes for x in (self.source, self.target) if not isinstance(x, np.memmap))
         # BLAS and memory maps gain from more rows; for L1 the rows of a block stay in the cache
         mapped = isinstance(self.target, np.memmap)
@@ -98,8 +94,8 @@ class FeatureDistance(Distance):
 
     def check_finite(self) -> None:
         """Raise an :class:`InputError` that names the first row with a NaN or infinite feature, if there is one."""
-        for x, name in ((self.source, "source"), (self.target, "target")):
-            _check_finite(x, name)
+        _check_finite(self.source, "source")
+        _check_finite(self.target, "target")
 
     def _tile(self, source: Rows, target: Rows, rows: slice, columns: slice, out: Rows) -> None:
         """Distances between some ``rows`` of the source and ``columns``, which are rows of the target."""
@@ -149,21 +145,16 @@ class FeatureDistance(Distance):
 class AlignedDistance(FeatureDistance):
     """Distances ``min over g of |x - g y|``, g the rotations of the plane, with or without mirrors.
 
-    x and y are steerable coefficients: a rotation by an angle multiplies those of frequency k by
-    ``e^{-i k angle}``, and a mirror conjugates them all (:class:`~bispectral_ot.features.PolarSpectrum` makes them).
-    So ``<x, g y> = sum over k of Re(e^{i k angle} sum x_k conj(y_k))``: a matrix product for each frequency, and
-    one more for all angles.
+    x and y are steerable coefficients (:class:`~bispectral_ot.features.PolarSpectrum`): a rotation by an angle
+    multiplies those of frequency k by ``e^{-i k angle}``, and a mirror conjugates them all. So ``<x, g y>`` is
+    ``sum over k of Re(e^{i k angle} sum x_k conj(y_k))``: a matrix product for each frequency, and one for all angles.
 
     Parameters
     ----------
-    source, target
-        Coefficients (n, c) and (m, c), one row per element.
-    index_map
-        Frequency and part of the columns (c,), in this order (real, then as many imaginary ones).
-    metric
-        ``"sqeuclidean"``, ``"l2"`` or ``"cosine"``, each at the best of 4 rotations for each frequency (0 included).
-    reflections
-        Whether mirror images of y count as well.
+    source, target : Coefficients (n, c) and (m, c), one row per element.
+    index_map : Frequency and part of the columns (c,), in this order (real, then as many imaginary ones).
+    metric : ``"sqeuclidean"``, ``"l2"`` or ``"cosine"``, at the best of 4 rotations for each frequency (0 included).
+    reflections : Whether mirror images of y count as well.
     """
 
     _ignores_shifts = False  # a shift is not turned with the coefficients
@@ -180,7 +171,14 @@ class AlignedDistance(FeatureDistance):
     ) -> None:
         check_choice("metric at the best rotation", metric, ALIGNED_METRICS)
         super().__init__(source, target, metric)
-        starts = _frequency_starts(index_map, self.source.shape[1])
+        n_columns = self.source.shape[1]
+        if len(index_map) != n_columns or not {"frequency", "part"} <= set(index_map.dtype.names or ()):
+            raise InputError(f"index_map must say frequency and part of each of the {n_columns} columns (index_map_).")
+        order, frequency = np.argsort(index_map[["frequency", "part"]], kind="stable"), index_map["frequency"]
+        imaginary = np.bincount(frequency, index_map["part"])
+        if (np.diff(order) < 0).any() or (np.bincount(frequency) != 2 * imaginary).any():
+            raise InputError("columns must be ordered by frequency and then part, with as many imaginary as real ones.")
+        starts = np.searchsorted(frequency, np.arange(frequency.max() + 2)).tolist()
         n_frequencies, n_rotations = len(starts) - 1, 4 * (len(starts) - 1)
         self.reflections = reflections
         self.rows_at_once = 512 if isinstance(self.target, np.memmap) else 64
@@ -189,7 +187,7 @@ class AlignedDistance(FeatureDistance):
         # of x_real y_real + x_imag y_imag, and of x_imag y_real - x_real y_imag
         self._partners = np.concatenate([np.roll(np.arange(i, j), (j - i) // 2) for i, j in self._blocks])
         self._signs = np.where(index_map["part"] == 0, 1, -1).astype(np.float32)
-        self._frequencies = index_map["frequency"]
+        self._frequencies = frequency
         self.phases = np.exp(2j * np.pi * np.outer(np.arange(n_frequencies), np.arange(n_rotations)) / n_rotations)
         # an angle and its negative share their cosines, and their sines but for the sign
         half = self.phases[:, : n_rotations // 2 + 1].T
@@ -198,10 +196,9 @@ class AlignedDistance(FeatureDistance):
     def _products(self, source: Rows, target: Rows) -> Rows:
         partners = source[:, self._partners]
         products = self._best_products(source, partners * self._signs, target)
-        if self.reflections:
-            mirrored = self._best_products(source * self._signs, partners, target)
-            np.maximum(products, mirrored, out=products)
-        return products
+        if not self.reflections:
+            return products
+        return np.maximum(products, self._best_products(source * self._signs, partners, target))
 
     def _best_products(self, real_side: Rows, imaginary_side: Rows, target: Rows) -> Rows:
         """``max over g of <x, g y>`` for rows x of a tile and rows y of ``target``."""
@@ -229,16 +226,6 @@ class AlignedDistance(FeatureDistance):
         return np.minimum.reduce(found)
 
 
-def _frequency_starts(index_map: NDArray[np.void], n_columns: int) -> list[int]:
-    """Where the columns of each frequency start (and the last ones stop)."""
-    if len(index_map) != n_columns or not {"frequency", "part"} <= set(index_map.dtype.names or ()):
-        raise InputError(f"index_map must say frequency and part of each of the {n_columns} columns (index_map_).")
-    order, frequency = np.argsort(index_map[["frequency", "part"]], kind="stable"), index_map["frequency"]
-    if (np.diff(order) < 0).any() or (np.bincount(frequency) != 2 * np.bincount(frequency, index_map["part"])).any():
-        raise InputError("columns must be ordered by frequency and then part, with as many imaginary as real ones.")
-    return np.searchsorted(frequency, np.arange(frequency.max() + 2)).tolist()
-
-
 def as_real(x: Any, name: str, dtype: Any) -> NDArray[Any]:
     """``x`` as a contiguous array of real numbers; those beyond the type become infinite, for the caller to name."""
     try:
@@ -257,18 +244,15 @@ def _as_features(source: Floats, target: Floats, may_shift: bool) -> tuple[Rows,
     if columns[0] != columns[1]:
         raise InputError(f"source has {columns[0]} columns but target has {columns[1]}; both must be of the same kind.")
     exact = np.asarray(detached(source)), np.asarray(detached(target))
-    # memory maps are too large for a second look
-    mapped = any(isinstance(x, np.memmap) for x in rounded)
+    mapped = any(isinstance(x, np.memmap) for x in rounded)  # too large for a second look
     if mapped or all(np.can_cast(x.dtype, np.float32) for x in exact):
         return rounded
     low, high = (find([find(x, axis=0) for x in exact], axis=0).astype(np.float64) for find in (np.min, np.max))
     middle = low / 2 + high / 2
     if not may_shift:
         if np.linalg.norm(middle) > _LOST_IN_FLOAT32 * np.linalg.norm(high - low) > 0:
-            warn(
-                "features are too far from 0 for cosine distances in float32; subtract their mean, or use l2.",
-                DataWarning,
-            )
+            said = "features are too far from 0 for cosine distances in float32; subtract their mean, or use l2."
+            warn(said, DataWarning)
         return rounded
     return (exact[0] - middle).astype(np.float32), (exact[1] - middle).astype(np.float32)
 
@@ -289,17 +273,6 @@ def _check_finite(x: Rows, name: str) -> None:
         bad = np.flatnonzero(~np.isfinite(rows.sum(axis=1, dtype=np.float64)))
         if len(bad):
             raise InputError(f"row {start + bad[0]} of {name} has a NaN or infinite feature; leave it out.")
-
-
-def _as_weights(weights: Floats | None, n_features: int) -> Rows:
-    if weights is None:
-        return np.ones(n_features, dtype=np.float32)
-    array = as_real(weights, "weights", np.float32)
-    if array.shape != (n_features,):
-        raise InputError(f"weights has shape {array.shape} but the features have {n_features} columns.")
-    if not np.isfinite(array).all() or (array < 0).any():
-        raise InputError("feature weights must be finite and not negative.")
-    return array
 
 
 def _read(x: Rows, rows: slice) -> Rows:

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bispectral_ot.checks import check_integer
+from bispectral_ot.checks import check_integer, detached
 from bispectral_ot.errors import InputError
 from bispectral_ot.memory import check_fits
 
-# 1 / p and 1 / p^2, p^3 = p + 1: multiples of these modulo 1 cover the square evenly, however many there are
-_PLASTIC = np.array([0.7548776662466927, 0.5698402909980532])
 
-
-def pack_clouds(clouds: Sequence[Any], *, what: str = "clouds") -> NDArray[np.float32]:
+def check_clouds(clouds: Any, *, what: str = "clouds") -> NDArray[np.float32]:
     """Clouds (points_i, 3) of any sizes as one float32 array (n, points of the largest, 3), the rest NaN."""
-    parts = [_as_points(cloud, f"{what}: cloud {number}") for number, cloud in enumerate(clouds)]
+    if not hasattr(clouds, "__len__"):
+        raise InputError(f"{what}: expected clouds, such as a list of arrays (points, 3), got {type(clouds).__name__}.")
+    if isinstance(clouds, np.ndarray) and clouds.dtype.kind != "O":
+        if clouds.ndim != 3 or clouds.shape[2] != 3:
+            raise InputError(f"{what}: clouds must have shape (n, points, 3), got {clouds.shape}; use cloud[None].")
+        clouds = [cloud_points(cloud) for cloud in clouds]
+    parts = [check_rows(each, f"{what}: cloud {i}", "points", columns=3) for i, each in enumerate(clouds)]
     if not parts:
         raise InputError(f"{what} has no clouds; at least one is needed.")
     longest = max(map(len, parts))
@@ -30,51 +32,38 @@ def pack_clouds(clouds: Sequence[Any], *, what: str = "clouds") -> NDArray[np.fl
 
 
 def cloud_points(cloud: NDArray[Any]) -> NDArray[Any]:
-    """The points (points, 3) of a cloud as :func:`pack_clouds` keeps it: rows up to the last that is not all NaN."""
+    """The points (points, 3) of a cloud as a dataset keeps it: rows up to the last that is not all NaN."""
     if len(cloud) == 0 or cloud.dtype.kind != "f" or not np.isnan(cloud[-1]).all():
         return cloud
     real = np.flatnonzero(~np.isnan(cloud).all(axis=1))
     return cloud[: real[-1] + 1 if len(real) else 0]
 
 
-def check_clouds(clouds: Any, *, what: str) -> NDArray[np.float32]:
-    """Clouds as :func:`pack_clouds` keeps them, or an :class:`InputError`."""
-    if isinstance(clouds, np.ndarray) and clouds.dtype.kind != "O":
-        if clouds.ndim != 3 or clouds.shape[2] != 3 or clouds.dtype.kind not in "uif":
-            raise InputError(f"{what}: clouds must have shape (n, points, 3), got {clouds.shape}; use cloud[None].")
-        if len(clouds) == 0:
-            raise InputError(f"{what} has no clouds; at least one is needed.")
-        for number, cloud in enumerate(clouds):
-            _as_points(cloud_points(cloud), f"{what}: cloud {number}")
-        return clouds.astype(np.float32, copy=False)
-    if not hasattr(clouds, "__len__"):
-        raise InputError(f"{what}: expected clouds, such as a list of arrays (points, 3), got {type(clouds).__name__}.")
-    return pack_clouds(clouds, what=what)
-
-
-def are_clouds(data: Any) -> bool:
-    """Whether a list can only mean clouds: arrays (points, 3) of different sizes."""
-    if not isinstance(data, (list, tuple)) or not all(getattr(part, "ndim", 0) == 2 for part in data):
-        return False
-    shapes = {part.shape for part in data}
-    return len(shapes) > 1 and {shape[1] for shape in shapes} == {3}
-
-
-def _as_points(cloud: Any, what: str) -> NDArray[np.float32]:
-    if isinstance(cloud, np.ma.MaskedArray):
-        raise InputError(f"{what} is a masked array; give the points that count, cloud[~mask.any(axis=1)].")
+def check_rows(values: Any, what: str, noun: str, columns: int | None = None) -> NDArray[np.float32]:
+    """Vectors or points (n, columns), finite real numbers, as float32; or an :class:`InputError`."""
+    refuse_masked(values, f"{what}: {noun}")
     try:
-        points = np.asarray(cloud)
-    except ValueError as error:
-        raise InputError(f"{what} is no array of points ({error}); expected (points, 3).") from None
-    if points.ndim != 2 or points.shape[1] != 3 or len(points) == 0 or points.dtype.kind not in "uif":
-        raise InputError(f"{what} has shape {points.shape} and type {points.dtype}; expected points (points, 3).")
-    with np.errstate(over="ignore"):  # beyond float32 becomes infinite and is refused below
-        points = points.astype(np.float32, copy=False)
-    wrong = int((~np.isfinite(points).all(axis=1)).sum())
-    if wrong:
-        raise InputError(f"{what} has {wrong} points that are NaN or infinite (or beyond float32); repair it.")
-    return points
+        rows = np.asarray(detached(values))
+    except ValueError:
+        raise InputError(f"{what}: the {noun} have different lengths; give one array (n, columns).") from None
+    wide = rows.ndim == 2 and rows.shape[1] == (columns or rows.shape[1])
+    if not wide or not rows.size or rows.dtype.kind not in "buif":
+        expected = f"real numbers of shape (n, {columns or 'columns'})"
+        raise InputError(f"{what}: {noun} must be {expected}, got {rows.shape} {rows.dtype}.")
+    with np.errstate(over="ignore"):  # a float64 beyond float32 becomes infinite and is refused below
+        rows = rows.astype(np.float32, copy=False)
+    wrong = np.flatnonzero(~np.isfinite(rows).all(axis=1))
+    if len(wrong):
+        raise InputError(f"{what}: {len(wrong)} {noun} have NaN or infinity (or are beyond float32), first {wrong[0]}.")
+    return rows
+
+
+def refuse_masked(values: Any, what: str) -> None:
+    """Raise an :class:`InputError` where entries are masked: NumPy would turn them into numbers."""
+    parts = values if isinstance(values, (list, tuple)) else (values,)
+    count = sum(int(np.ma.getmaskarray(part).sum()) for part in parts if isinstance(part, np.ma.MaskedArray))
+    if count:
+        raise InputError(f"{what} has {count} masked entries; fill them with .filled(value), or leave those out.")
 
 
 def volume_points(volume: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -89,9 +78,7 @@ def volume_points(volume: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np
     return np.argwhere(filled).astype(np.float64), content[filled]
 
 
-def sample_surface(
-    vertices: ArrayLike, faces: ArrayLike, n_points: int, *, rng: np.random.Generator
-) -> NDArray[np.float64]:
+def sample_surface(vertices: ArrayLike, faces: ArrayLike, n_points: int, *, rng: np.random.Generator) -> NDArray[Any]:
     """Points (n_points, 3) drawn evenly by area from a triangle mesh, in random order."""
     check_integer("n_points", n_points, minimum=1)
     corners, numbers = np.asarray(vertices, dtype=np.float64), np.asarray(faces)
@@ -108,8 +95,8 @@ def sample_surface(
     order = np.arange(n_points)
     places = (order + rng.random()) / n_points  # evenly along the triangles, laid end to end
     face = np.searchsorted(np.cumsum(areas) / areas.sum(), places, side="right").clip(max=len(areas) - 1)
-    u, v = (rng.random((2, 1)) + _PLASTIC[:, None] * order)[..., None] % 1
+    # 1 / p and 1 / p^2, p^3 = p + 1: multiples of these modulo 1 cover the square evenly, however many there are
+    u, v = (rng.random((2, 1)) + np.array([[0.7548776662466927], [0.5698402909980532]]) * order)[..., None] % 1
     fold = u + v > 1  # the other half of the parallelogram, folded back into the triangle
     u, v = np.where(fold, 1 - u, u), np.where(fold, 1 - v, v)
-    points: NDArray[np.float64] = a[face] + u * (b - a)[face] + v * (c - a)[face]
-    return rng.permutation(points)
+    return rng.permutation(a[face] + u * (b - a)[face] + v * (c - a)[face])

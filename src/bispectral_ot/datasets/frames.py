@@ -10,27 +10,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bispectral_ot.checks import check_choice, parse_frames
-from bispectral_ot.datasets.warp import Size, as_planes, border_pixels, resample, resize_images, to_grey
+from bispectral_ot.checks import FRAMES, Frame, check_choice, parse_frames
+from bispectral_ot.datasets.warp import Size, as_pixels, as_planes, border_pixels, resample, to_grey
+from bispectral_ot.engines import Block, fill_rows
 from bispectral_ot.errors import DataWarning, InputError, warn
-from bispectral_ot.literals import FRAMES, Frame
+from bispectral_ot.memory import check_fits
 
 Images = Sequence[NDArray[Any]]
-SAMPLE = 96  # images of each set that a choice of frames looks at
 _REACH = 1.9  # half a side of the canvas in radii of gyration of the content (a filled disk reaches 1.41, a rod 1.73)
-# Content differs from the background by more than this many deviations of the border (estimated from its median
-# deviation), and by more than this fraction of the largest differences.
-_NOISES, _LEAST = 4.0, 0.1
-_MOST_BORDER = 1 / 3  # of the border may be content, for content on a background
 MOST_CLEAR = 0.5  # of the images of a set must have content on a background, for frame "content" without a warning
 # Fractions of images with a filled margin by which two sets were made in different ways.
 _MANY, _FEW = 0.8, 0.2
-# Tolerances of a filled margin, in 1/255 of the range: exact colours, and after JPEG.
-_MARGIN_TOLERANCES = (3.0, 24.0, 60.0)
-_WAVES = 20.0  # pixels: two blocks of JPEG and interpolation
-# A picture: the convex hull of what is not margin fills this fraction of a rectangle, which is smaller than the canvas.
-_LEAST_FILLED, _MOST_COVERED = 0.955, 0.97
-_DRAFT = 1.5  # pixels that a JPEG decoder must leave along a side, for each of the canvas
 
 
 class Content(NamedTuple):
@@ -69,15 +59,26 @@ class Placement:
             raise InputError(f"frame='common' needs a positive number of pixels, got {self.pixels!r}.")
 
     def __call__(self, images: NDArray[Any], size: Size) -> NDArray[Any]:
-        """Images (n, *size[, channels]) of the same type."""
-        if self.frame == "canvas":
-            return resize_images(images, size)
-        placed = [self._place(image, size) for image in as_planes(images)]
-        return np.stack(placed).reshape(len(images), *size, *images.shape[3:])
+        """Images (n, *size[, channels]) of the same type: uint8, uint16 or float32."""
+        planes = as_planes(images)
+        if self.frame == "canvas" and planes.shape[1:3] == size:
+            return images
+        shape = len(images), *size, planes.shape[3]
+        if math.prod(shape) > 2**24:  # with two pixels and weights for each row and column
+            needed = math.prod(shape) * images.itemsize + math.prod(shape[1:]) * 4 + 64 * sum(size)
+            check_fits(needed, f"resizing {len(images):,} images to {size[0]} x {size[1]}", "ask for a smaller size")
+        out, step = np.empty(shape, dtype=images.dtype), 2**22 // planes[0].size
+        if len(images) == 1:  # a file, which is not a stage of its own
+            out[:] = self._place(None, planes, size)
+        else:
+            fill_rows(self._place, out, block_rows=step, rows=(planes,), shared=(size,), stage="resize")
+        return out.reshape(len(images), *size, *images.shape[3:])
 
-    def _place(self, image: NDArray[Any], size: Size) -> NDArray[Any]:
-        """An image (height, width, channels) on the canvas; beyond it is the median of its border."""
-        height, width = image.shape[:2]
+    def _place(self, _block: Block | None, planes: NDArray[Any], size: Size) -> NDArray[Any]:
+        """Images (n, height, width, channels) on the canvas; beyond them is the median of their border."""
+        if len(planes) > 1 and self.frame in ("content", "picture"):  # each in another place
+            return np.concatenate([self._place(None, image[None], size) for image in planes])
+        (height, width), image = planes.shape[1:3], planes[0]
         centre, scale = (height / 2, width / 2), max(height / size[0], width / size[1])
         background = None
         if self.frame == "content":
@@ -85,13 +86,16 @@ class Placement:
             if content.is_clear:
                 centre, scale = content.centre, 2 * _REACH * content.radius / min(size)
         elif self.frame == "picture" and (picture := find_picture(image)) is not None:
+            from scipy.ndimage import binary_erosion
+
             centre, scale = picture.centre, picture.side / max(size)
-            background = _rim_median(image, picture.inside)
-            image = np.where(picture.inside[..., None], image, background.astype(image.dtype))
+            inner = binary_erosion(picture.inside, iterations=2)
+            rim = inner & ~binary_erosion(inner, iterations=2)  # pixels next to the margin
+            background = np.median(image[rim if rim.any() else picture.inside], axis=0)[None]
+            planes = np.where(picture.inside[..., None], planes, background.astype(image.dtype))
         elif self.pixels is not None:
             scale = self.pixels / max(size)
-        placed: NDArray[Any] = resample(image[None], size, scale, centre, background)[0]
-        return placed
+        return resample(planes, size, scale, centre, background)
 
 
 @dataclass(frozen=True)
@@ -102,18 +106,12 @@ class Canvas:
     grey: bool = False
     placement: Placement | None = None
 
-    def __call__(self, images: NDArray[Any]) -> NDArray[Any]:
-        """Images of the canvas, of the same type."""
-        images = to_grey(images) if self.grey else images
-        size = self.size or (images.shape[1], images.shape[2])
-        return (self.placement or Placement())(images, size)
-
-    def least_size(self, height: int, width: int) -> Size | None:
-        """Size at which a decoder may deliver an image of ``height`` x ``width`` pixels; None for that size itself."""
-        if self.size is None or self.placement is not None:
-            return None
-        scale = max(height / self.size[0], width / self.size[1])
-        return (math.ceil(_DRAFT * height / scale), math.ceil(_DRAFT * width / scale)) if scale > 1 else None
+    def __call__(self, images: NDArray[Any], what: str = "images") -> NDArray[Any]:
+        """Images of the canvas; pixels are checked unless all is kept."""
+        if self == Canvas():
+            return images
+        images = to_grey(as_pixels(images, what)) if self.grey else as_pixels(images, what)
+        return (self.placement or Placement())(images, self.size or (images.shape[1], images.shape[2]))
 
 
 def find_content(image: NDArray[Any]) -> Content:
@@ -123,7 +121,8 @@ def find_content(image: NDArray[Any]) -> Content:
     background = np.median(border, axis=0)
     noise = float((1.4826 * np.median(np.abs(border - background), axis=0)).sum())
     difference = np.abs(image - background).sum(axis=2)
-    mask = difference > max(_NOISES * noise, _LEAST * float(np.quantile(difference, 0.99)))
+    # by more than four deviations of the border, and by more than a tenth of the largest differences
+    mask = difference > max(4.0 * noise, 0.1 * float(np.quantile(difference, 0.99)))
     count = int(mask.sum())
     if not count or min(height, width) < 3:
         return Content((height / 2, width / 2), max(height, width) / (2 * _REACH), False)
@@ -132,7 +131,8 @@ def find_content(image: NDArray[Any]) -> Content:
     row, column = float(rows @ y), float(columns @ x)
     # a pixel itself has the variance 1/12 along each axis
     radius = math.sqrt(float(rows @ (y - row) ** 2 + columns @ (x - column) ** 2) + 1 / 6)
-    return Content((row, column), radius, float(border_pixels(mask[None, ..., None]).mean()) <= _MOST_BORDER)
+    # content on a background: at most a third of the border is content
+    return Content((row, column), radius, float(border_pixels(mask[None, ..., None]).mean()) <= 1 / 3)
 
 
 def center_content(planes: NDArray[Any]) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
@@ -151,12 +151,14 @@ def find_picture(image: NDArray[Any]) -> Picture | None:
     fill = np.median(image[np.ix_(rows, columns)].reshape(-1, image.shape[2]), axis=0)
     difference = np.abs(image.astype(np.float32) - fill.astype(np.float32)).max(axis=2)
     unit = np.iinfo(image.dtype).max / 255 if image.dtype.kind in "iu" else float(np.ptp(image)) / 255
-    found = (_filled_rectangle(difference > tolerance * unit) for tolerance in _MARGIN_TOLERANCES)
+    # tolerances in 1/255 of the range: exact colours, and after JPEG
+    found = [_filled_rectangle(difference > tolerance * unit) for tolerance in (3.0, 24.0, 60.0)]
     pictures = [picture for picture in found if picture is not None]
-    best = pictures[0] if pictures else None
+    best = next(iter(pictures), None)
     for other in pictures[1:]:
-        # JPEG makes waves around the picture, on all sides alike; a dark rim of the picture itself is seldom so even
-        if 2 < pictures[0].side - other.side <= _WAVES and math.dist(pictures[0].centre, other.centre) < 2:
+        # JPEG makes waves around the picture, on all sides alike, over two blocks and interpolation, 20 pixels; a dark
+        # rim of the picture itself is seldom so even
+        if 2 < pictures[0].side - other.side <= 20 and math.dist(pictures[0].centre, other.centre) < 2:
             best = other
     return best
 
@@ -175,7 +177,7 @@ def _filled_rectangle(mask: NDArray[np.bool_]) -> Picture | None:
     corners = np.concatenate([np.stack([rows + i, x + 0.0], axis=1) for i in (0, 1) for x in (left, right)])
     hull = ConvexHull(corners)
     points, area = corners[hull.vertices], float(hull.volume)
-    if area > _MOST_COVERED * height * width:
+    if area > 0.97 * height * width:
         return None
     edges = np.roll(points, -1, axis=0) - points
     angles = np.unique(np.arctan2(edges[:, 0], edges[:, 1]) % (np.pi / 2))
@@ -184,10 +186,9 @@ def _filled_rectangle(mask: NDArray[np.bool_]) -> Picture | None:
     along = points[:, :1] * sin + points[:, 1:] * cos
     extents = np.stack([np.ptp(across, axis=0), np.ptp(along, axis=0)])
     best = int(np.argmin(extents.prod(axis=0)))
-    if area < _LEAST_FILLED * float(extents[:, best].prod()):
+    if area < 0.955 * float(extents[:, best].prod()):
         return None
     u, v = ((axis[:, best].min() + axis[:, best].max()) / 2 for axis in (across, along))
-    centre = (float(u * cos[best] + v * sin[best]), float(v * cos[best] - u * sin[best]))
     degrees = math.degrees(float(angles[best]))
     # corners of the pixels on a turned edge stand out, by half a diagonal on each side, and interpolation adds to it
     turned = 0.5 < degrees < 89.5
@@ -197,17 +198,8 @@ def _filled_rectangle(mask: NDArray[np.bool_]) -> Picture | None:
     inside = np.ones((height, width), dtype=np.bool_)
     for a, b, c in hull.equations:
         inside &= a * y + b * x + c <= (-1.0 if turned else 0.0)
+    centre = float(u * cos[best] + v * sin[best]), float(v * cos[best] - u * sin[best])
     return Picture(centre, float(extents[:, best].max() - beyond), degrees, inside)
-
-
-def _rim_median(image: NDArray[Any], inside: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """Median colour (1, channels) of the pixels next to the margin."""
-    from scipy.ndimage import binary_erosion
-
-    inner = binary_erosion(inside, iterations=2)
-    rim = inner & ~binary_erosion(inner, iterations=2)
-    median: NDArray[np.float64] = np.median(image[rim if rim.any() else inside], axis=0, keepdims=True)
-    return median
 
 
 class SetGeometry(NamedTuple):
@@ -223,44 +215,21 @@ class SetGeometry(NamedTuple):
         """Geometry of images (height, width[, channels])."""
         planes = [image.reshape(*image.shape[:2], -1) for image in images]
         sides = np.array([picture.side for picture in map(find_picture, planes) if picture is not None])
-        alike = False
-        if len(sides) > len(planes) / 2:
-            low, median, high = np.quantile(sides, (0.25, 0.5, 0.75))
-            alike = high - low <= 0.03 * median
-        return cls(
-            np.array([max(image.shape[:2]) for image in planes]),
-            float(np.mean([find_content(image).is_clear for image in planes])),
-            len(sides) / len(planes),
-            float(median) if alike else None,
-        )
+        low, median, high = np.quantile(sides, (0.25, 0.5, 0.75)) if len(sides) > len(planes) / 2 else (0, 0, 1)
+        clear = float(np.mean([find_content(image).is_clear for image in planes]))
+        side = float(median) if high - low <= 0.03 * median else None
+        return cls(np.array([max(image.shape[:2]) for image in planes]), clear, len(sides) / len(planes), side)
 
     def cut(self, least: float) -> Placement:
         """Placement that cuts margins off, where more than this fraction of the images have them."""
         return Placement("picture", self.picture_side) if self.pictures > least else Placement()
 
-    def placement(self, frame: Frame, pixels: float, name: str) -> Placement:
-        """Placement by a frame that was asked for; an error or a warning where the images do not suit it."""
-        if frame == "content" and not self.clear:
-            raise InputError(f"frame 'content': no image of {name!r} shows content on a background; use 'canvas'.")
-        if frame == "content" and self.clear < MOST_CLEAR:
-            missed = f"{1 - self.clear:.0%} of the images of {name!r} show no content on a background"
-            warn(f"frame 'content': {missed} and keep their whole canvas.", DataWarning)
-        if frame == "picture" and not self.pictures:
-            warn(f"frame 'picture': no image of {name!r} has a filled margin; all keep their canvas.", DataWarning)
-        return Placement(frame, {"common": pixels, "picture": self.picture_side}.get(frame))
-
-
-def common_pixels(geometries: Sequence[SetGeometry]) -> float:
-    """Side of one canvas for all sets at one scale: the largest image of the set whose largest image is smallest."""
-    return float(min(geometry.sides.max() for geometry in geometries))
-
 
 class FrameChoice:
     """Frames of some sets, chosen before they are read; ``settings`` has the evidence for reports.
 
-    ``frame`` is ``"auto"``, a frame for all sets, or one for each: a sequence, or a string with commas; or a placement
-    for all sets. ``"auto"`` cuts filled margins off where most images of one set have them and those of another have
-    not; else images keep their whole canvas.
+    ``frame`` is a frame or placement for all sets, one for each (a sequence, or a string with commas), or ``"auto"``,
+    which cuts filled margins off where most images of one set have them and those of another have not.
     """
 
     def __init__(self, frame: str | Sequence[str] | Placement = "auto") -> None:
@@ -290,10 +259,18 @@ class FrameChoice:
         frames: Any = self.frames * len(samples) if len(self.frames) == 1 else self.frames
         if len(frames) != len(samples):
             raise InputError(f"frame has {len(frames)} names for {len(samples)} sets; give one, or one for each set.")
-        geometries = [SetGeometry.of(images) for images in samples]
-        pixels = common_pixels(geometries)
-        found = zip(geometries, frames, names, strict=True)
-        return tuple(geometry.placement(frame, pixels, name) for geometry, frame, name in found)
+        geometries, placements = [SetGeometry.of(images) for images in samples], []
+        common = min(float(each.sides.max()) for each in geometries)  # largest image of the set of small ones
+        for found, frame, name in zip(geometries, frames, names, strict=True):
+            if frame == "content" and not found.clear:
+                raise InputError(f"frame 'content': no image of {name!r} shows content on a background; use 'canvas'.")
+            if frame == "content" and found.clear < MOST_CLEAR:
+                missed = f"{1 - found.clear:.0%} of the images of {name!r} show no content on a background"
+                warn(f"frame 'content': {missed} and keep their whole canvas.", DataWarning)
+            if frame == "picture" and not found.pictures:
+                warn(f"frame 'picture': no image of {name!r} has a filled margin; all keep their canvas.", DataWarning)
+            placements.append(Placement(frame, {"common": common, "picture": found.picture_side}.get(frame)))
+        return tuple(placements)
 
     def automatic(self, samples: Sequence[Images], names: Sequence[str], labels: Any) -> tuple[Placement, ...]:
         """Placements for ``"auto"``."""
@@ -302,9 +279,6 @@ class FrameChoice:
         if max(fractions) <= _MANY or min(fractions) > _FEW:
             return (Placement(),) * len(samples)
         framed = [name for name, fraction in zip(names, fractions, strict=True) if fraction > _MANY]
-        warn(
-            f"frame 'picture' was chosen for {', '.join(framed)}: most images have a margin that an editor filled, "
-            "which is cut off. To choose yourself, use frame=... (--frame).",
-            DataWarning,
-        )
+        chosen = f"frame 'picture' was chosen for {', '.join(framed)}: most images have a margin that an editor filled"
+        warn(f"{chosen}, which is cut off. To choose yourself, use frame=... (--frame).", DataWarning)
         return tuple(geometry.cut(_MANY) for geometry in geometries)

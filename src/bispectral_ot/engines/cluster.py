@@ -15,27 +15,18 @@ from collections import Counter, deque
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from bispectral_ot import runtime
-from bispectral_ot.engines.engine import Block, BlockFunction, Blocks, Engine, Threads, Values, joined, work_alone
+from bispectral_ot.engines.engine import Block, BlockFunction, Blocks, Threads, Values, joined, work_alone
 from bispectral_ot.errors import ClusterError, InputError
 from bispectral_ot.memory import available_memory
 
 if TYPE_CHECKING:
     from distributed import Client, Future
 
-# Groups for each thread of the cluster: of blocks that are kept, few, because each takes milliseconds in every call; of
-# others more, so that results come one after the other and a dead worker costs little.
-_KEPT_PER_THREAD, _MAPPED_PER_THREAD = 1, 8
-# Bytes of arguments, or of what is kept, beyond which a group is cut further.
-_GROUP_BYTES = 2**30
-# Shared arguments of at most so many bytes are part of every task; others are sent once.
-_SMALL = 2**19
 # Results that one task adds up; fewer are added up here.
 _FAN_IN = 8
-# Groups under way for each thread where results come back in order.
-_AHEAD = 4
 # Packages of the same version everywhere, because tasks travel, and on workers, because results would differ.
 _WIRE = ("python", "cloudpickle", "dask", "distributed")
 _COMPARED = ("numpy", "scipy", "numba", "scikit-learn", "bispectral-ot")
@@ -44,14 +35,7 @@ _LOST = "the connection to the scheduler was lost ({}). Start it again, and repe
 _numbers = (f"{threading.get_native_id()}-{time.time_ns():x}-{number}" for number in itertools.count())
 
 
-class _Kept(NamedTuple):
-    """Content of a block on a worker: its place in the list that a task gave."""
-
-    future: Future
-    place: int
-
-
-class Dask(Engine):
+class Dask(Threads):
     """Engine whose blocks are on the workers of a Dask cluster, which have the same versions of this package and NumPy.
 
     A call is given up after ``timeout`` seconds without any finished task, or ``wait`` seconds without any worker.
@@ -60,13 +44,23 @@ class Dask(Engine):
     def __init__(self, client: Client, *, timeout: float = 600.0, wait: float = 30.0) -> None:
         self.client, self.timeout, self.wait = client, timeout, wait
         self.rounds: Counter[str] = Counter()  # calls of each block function
-        self._here = Threads()
-        self._check_versions()
+        self._threads()
+        found = client.get_versions(packages=list(_COMPARED))
+        here = found["client"]["packages"]
+        others = {place: theirs["packages"] for place, theirs in found["workers"].items()}
+        different = [
+            f"{name} is {here[name]} here and {there.get(name)} on {place}"
+            for place, there in {"the scheduler": found["scheduler"]["packages"], **others}.items()
+            for name in (*_WIRE, *(_COMPARED if place in others else ()))
+            if here[name] != there.get(name)
+        ]
+        if different:
+            raise ClusterError(f"the versions of the cluster differ: {'; '.join(different)}. Install the same ones.")
 
     @property
-    def local(self) -> Engine:
+    def local(self) -> Threads:
         """Engine for data on this machine."""
-        return self._here
+        return Threads()
 
     @property
     def processes(self) -> int:
@@ -88,13 +82,14 @@ class Dask(Engine):
         return {"scheduler": self.client.scheduler.address, "workers": workers, "rounds": dict(self.rounds)}
 
     def place(self, function: BlockFunction, blocks: Blocks, *, row_bytes: int = 0, **work: Any) -> list[Block]:
-        """Blocks that keep the results of :meth:`map`, on the workers."""
+        """Blocks that keep the results of :meth:`map` on the workers: a future, and the place in its list."""
         with _Call(self, function, blocks, everywhere=True, **work) as call:
-            groups = self._groups(blocks, call.rows, row_bytes, per_thread=_KEPT_PER_THREAD)
+            # few groups, because each takes milliseconds in every call
+            groups = self._groups(blocks, call.rows, row_bytes, per_thread=1)
             futures = [call.submit(group) for group in groups]
             call.wait(futures)
         kept = zip(futures, groups, strict=True)
-        return [Block(b.start, b.stop, _Kept(future, i)) for future, group in kept for i, b in enumerate(group)]
+        return [Block(b.start, b.stop, (future, i)) for future, group in kept for i, b in enumerate(group)]
 
     def map(self, function: BlockFunction, blocks: Blocks, *, join: bool = False, **work: Any) -> Iterator[Any]:
         """Results in the order of the blocks; joined ones are added up in a tree of tasks."""
@@ -107,7 +102,7 @@ class Dask(Engine):
                     parts = [call.task(joined, parts[i : i + _FAN_IN]) for i in range(0, len(parts), _FAN_IN)]
                 yield from call.results(parts)
                 return
-            waiting, ahead = iter(groups), _AHEAD * sum(self._threads().values())
+            waiting, ahead = iter(groups), 4 * sum(self._threads().values())  # groups under way
             while True:
                 pending.extend(call.submit(group) for group in itertools.islice(waiting, ahead - len(pending)))
                 if not pending:
@@ -124,29 +119,14 @@ class Dask(Engine):
         threads: dict[str, int] = self.client.nthreads()
         return threads
 
-    def _check_versions(self) -> None:
-        self._threads()
-        found = self.client.get_versions(packages=list(_COMPARED))
-        here = found["client"]["packages"]
-        others = {place: theirs["packages"] for place, theirs in found["workers"].items()}
-        different = [
-            f"{name} is {here[name]} here and {there.get(name)} on {place}"
-            for place, there in {"the scheduler": found["scheduler"]["packages"], **others}.items()
-            for name in (*_WIRE, *(_COMPARED if place in others else ()))
-            if here[name] != there.get(name)
-        ]
-        if different:
-            raise ClusterError(f"the versions of the cluster differ: {'; '.join(different)}. Install the same ones.")
-
-    def _groups(
-        self, blocks: Blocks, rows: Values, row_bytes: int = 0, *, per_thread: int = _MAPPED_PER_THREAD
-    ) -> list[list[Block]]:
+    def _groups(self, blocks: Blocks, rows: Values, row_bytes: int = 0, per_thread: int = 8) -> list[list[Block]]:
         """Blocks that are kept together; others in groups of about the same number of rows."""
-        if blocks and isinstance(blocks[0].content, _Kept):
-            return [list(group) for _, group in itertools.groupby(blocks, key=lambda block: block.content.future)]
+        if blocks and blocks[0].content is not None:
+            return [list(group) for _, group in itertools.groupby(blocks, key=lambda block: block.content[0])]
         n_threads, n_rows = sum(self._threads().values()), _n_rows(blocks)
         size = sum(map(_bytes, rows)) + row_bytes * n_rows
-        n_groups = n_threads * max(per_thread, -(-size // (_GROUP_BYTES * n_threads)))  # whole rounds for all threads
+        # whole rounds for all threads, of at most a gigabyte a group; results come in turn, a dead worker costs little
+        n_groups = n_threads * max(per_thread, -(-size // (2**30 * n_threads)))
         groups: dict[int, list[Block]] = {}
         done = 0
         for block in blocks:
@@ -174,7 +154,7 @@ class _Call:
         self.rows, self.stage, self.total, self.received, self.join = rows, stage, _n_rows(blocks), 0, join
         self.shared: Any = partial(_call, tuple(shared))  # which Dask does not look into
         self.everywhere = everywhere
-        self.large = any(_bytes(value) > _SMALL for value in shared)
+        self.large = any(_bytes(value) > 2**19 for value in shared)  # sent once; others are part of every task
         self.name = str(function.__name__).strip("_").replace("_", "-")
         self.tasks: dict[Future, tuple[int, int]] = {}  # rows of each group; no rows for other tasks
         engine.rounds[self.name] += 1
@@ -212,8 +192,8 @@ class _Call:
         from dask import is_dask_collection
 
         start, stop = group[0].start, group[-1].stop
-        kept = group[0].content.future if group[0].content else None
-        blocks = [(block.start, block.stop, block.content.place if kept else 0) for block in group]
+        kept = group[0].content[0] if group[0].content else None
+        blocks = [(block.start, block.stop, block.content[1] if kept else 0) for block in group]
         cut = [values[start:stop] for values in self.rows]
         cut = [self.client.compute(values) if is_dask_collection(values) else values for values in cut]
         return self.task(_group, self.function, blocks, kept, self.shared, self.join, *cut, rows=(start, stop))
@@ -295,12 +275,7 @@ def _call(shared: tuple[Any, ...], function: BlockFunction, *arguments: Any) -> 
 
 
 def _group(
-    function: BlockFunction,
-    blocks: list[tuple[int, int, int]],
-    kept: list[Any] | None,
-    call: Any,
-    join: bool,
-    *rows: Any,
+    function: BlockFunction, blocks: list[tuple[int, int, int]], kept: Any, call: Any, join: bool, *rows: Any
 ) -> Any:
     """Task that gives the results of all blocks of a group, one by one or joined."""
     first = blocks[0][0]
@@ -313,12 +288,11 @@ def _group(
         return joined(found) if join else found
 
 
-def as_engine(client: Client | Engine | None) -> Engine | None:
+def as_engine(client: Client | Threads | None) -> Threads | None:
     """Engine for a ``distributed.Client``; engines and None as they are."""
-    if client is None or isinstance(client, Engine):
+    if client is None or isinstance(client, Threads):
         return client
-    Client = _distributed().Client
-    if not isinstance(client, Client):
+    if not isinstance(client, _distributed().Client):
         raise InputError(f"client must be a distributed.Client, such as Client('tcp://host:8786'), got {client!r}.")
     return Dask(client)
 
@@ -338,16 +312,14 @@ def connected(scheduler: str | None, *, seconds: float = 30.0) -> Iterator[Dask 
         if local:
             # nannies would log that they kill workers which take long to end
             options = {"dashboard_address": "127.0.0.1:0", "silence_logs": logging.ERROR}
-            address = stack.enter_context(
-                distributed.LocalCluster(n_workers=int(local[1]), threads_per_worker=1, **options)
-            )
+            cluster = distributed.LocalCluster(n_workers=int(local[1]), threads_per_worker=1, **options)
+            address = stack.enter_context(cluster)
         elif not re.fullmatch(r"(tcp|tls|ws|wss|ucx)://.+:[0-9]+", scheduler):
             raise InputError(f"a scheduler is tcp://HOST:PORT, or local:4 for 4 processes, got {scheduler!r}.")
         try:
             with dask.config.set({"distributed.comm.timeouts.connect": f"{seconds}s"}):
-                client = stack.enter_context(
-                    distributed.Client(address, timeout=seconds, direct_to_workers=bool(local))
-                )
+                client = distributed.Client(address, timeout=seconds, direct_to_workers=bool(local))
+                stack.enter_context(client)
         except OSError as error:  # time-outs included
             raise ClusterError(f"there is no scheduler at {scheduler} ({error}). {_HOW_TO_START}") from None
         yield Dask(client, wait=seconds)

@@ -1,4 +1,4 @@
-"""Block functions on blocks of rows: the interface of an engine, and the threads of this machine.
+"""Block functions on blocks of rows, on the threads of this machine.
 
 A block function is defined at module level and has the form ``function(block, *row_arguments, *shared_arguments)``.
 It writes into nothing that it is given, so that it can run on another thread, in another process, or a second time.
@@ -9,7 +9,6 @@ from __future__ import annotations
 import itertools
 import os
 import threading
-from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -24,8 +23,6 @@ from bispectral_ot import runtime
 from bispectral_ot.errors import InputError
 from bispectral_ot.memory import default_budget
 
-# Blocks under way for each thread: results wait for those before them, and too many waiting ones fill the memory.
-_AHEAD = 4
 _thread = threading.local()
 
 
@@ -43,11 +40,14 @@ Values = Sequence[Any]
 Joined = tuple[tuple[Any, ...], tuple[Any, ...]]
 
 
-class Engine(ABC):
-    """Runs block functions, on the cores of this machine or elsewhere."""
+class Threads:
+    """Engine of this machine: a pool of threads, one per core; compiled kernels release the interpreter lock.
+
+    Other engines are subclasses with the same methods.
+    """
 
     @property
-    def local(self) -> Engine:
+    def local(self) -> Threads:
         """Engine for data on this machine."""
         return self
 
@@ -60,7 +60,6 @@ class Engine(ABC):
         """Bytes for blocks and what they are made from, in all processes together."""
         return default_budget()
 
-    @abstractmethod
     def map(
         self,
         function: BlockFunction,
@@ -73,40 +72,9 @@ class Engine(ABC):
     ) -> Iterator[Any]:
         """Results of ``function(block, *rows, *shared)`` in the order of the blocks; ``rows`` are cut to each block.
 
-        With ``join``, results may come :func:`joined`, so that less has to travel.
+        With ``join``, results may come :func:`joined`, so that less has to travel. The first exception (Ctrl-C
+        included) cancels blocks that have not been started.
         """
-
-    def place(self, function: BlockFunction, blocks: Blocks, *, row_bytes: int = 0, **work: Any) -> list[Block]:
-        """Blocks that keep the results of :meth:`map`, of ``row_bytes`` for each row, as their content."""
-        contents = self.map(function, blocks, **work)
-        return [Block(b.start, b.stop, content) for b, content in zip(blocks, contents, strict=True)]
-
-
-def joined(results: Iterable[Joined]) -> Joined:
-    """Results ``(rows, totals)`` of blocks put together: rows are concatenated in order, totals are added up."""
-    parts: list[tuple[Any, ...]] = []
-    totals: tuple[Any, ...] = ()
-    for rows, added in results:
-        parts.append(rows)
-        # a new array to begin with, because a result may be kept by whoever computed it
-        totals = tuple(total + value for total, value in zip(totals, added, strict=True)) if totals else added
-    return tuple(each[0] if len(each) == 1 else np.concatenate(each) for each in zip(*parts, strict=True)), totals
-
-
-class Threads(Engine):
-    """Engine of this machine: a pool of threads, one per core; compiled kernels release the interpreter lock."""
-
-    def map(
-        self,
-        function: BlockFunction,
-        blocks: Blocks,
-        *,
-        rows: Values = (),
-        shared: Values = (),
-        stage: str = "",
-        join: bool = False,
-    ) -> Iterator[Any]:
-        """Results in the order of the blocks; the first exception (Ctrl-C included) cancels those not started."""
         total, done = sum(block.stop - block.start for block in blocks), 0
         n_threads = core_count() if len(blocks) > 1 else 1  # for one block a thread would only cost time
         pending: deque[Future[Any]] = deque()
@@ -117,7 +85,8 @@ class Threads(Engine):
                     if n_threads == 1:
                         result = function(block, *(values[block.start : block.stop] for values in rows), *shared)
                     else:
-                        for later in itertools.islice(waiting, _AHEAD * n_threads - len(pending)):
+                        # results wait for those before them, and too many waiting ones fill the memory
+                        for later in itertools.islice(waiting, 4 * n_threads - len(pending)):
                             cut = (values[later.start : later.stop] for values in rows)
                             work = copy_context().run, function, later, *cut, *shared
                             pending.append(_pool(n_threads, os.getpid()).submit(*work))
@@ -134,6 +103,25 @@ class Threads(Engine):
                 for future in pending:
                     future.cancel()
                 wait(pending)
+
+    def place(self, function: BlockFunction, blocks: Blocks, *, row_bytes: int = 0, **work: Any) -> list[Block]:
+        """Blocks that keep the results of :meth:`map`, of ``row_bytes`` for each row, as their content."""
+        contents = self.map(function, blocks, **work)
+        return [Block(b.start, b.stop, content) for b, content in zip(blocks, contents, strict=True)]
+
+
+Engine = Threads  # as a type: this engine or one of its subclasses
+
+
+def joined(results: Iterable[Joined]) -> Joined:
+    """Results ``(rows, totals)`` of blocks put together: rows are concatenated in order, totals are added up."""
+    parts: list[tuple[Any, ...]] = []
+    totals: tuple[Any, ...] = ()
+    for rows, added in results:
+        parts.append(rows)
+        # a new array to begin with, because a result may be kept by whoever computed it
+        totals = tuple(total + value for total, value in zip(totals, added, strict=True)) if totals else added
+    return tuple(each[0] if len(each) == 1 else np.concatenate(each) for each in zip(*parts, strict=True)), totals
 
 
 def row_blocks(n_rows: int, *, block_rows: int) -> list[Block]:

@@ -8,15 +8,7 @@ from bispectral_ot.features.global_bispectrum import GlobalBispectrum
 from bispectral_ot.features.image_group import D4Bispectrum, ImageBispectrum, ImageGroup
 from bispectral_ot.features.local_bispectrum import LocalBispectrum
 from bispectral_ot.features.polar import PolarSampler, PolarSpectrum
-from bispectral_ot.features.registry import (
-    DEFAULT_FEATURES,
-    FEATURES,
-    FeatureSpec,
-    Pixels,
-    Vectors,
-    as_transformer,
-    choose_features,
-)
+from bispectral_ot.features.registry import DEFAULT_FEATURES, FEATURES, FeatureSpec, Pixels, Vectors, choose_features
 from bispectral_ot.groups.bispectrum import CyclicBispectrum, GroupBispectrum
 from bispectral_ot.groups.shells import ShellBispectrum
 from bispectral_ot.groups.sphere import SphereBispectrum
@@ -48,7 +40,6 @@ __all__ = [
     "SphereBispectrum",
     "TranslationBispectrum",
     "Vectors",
-    "as_transformer",
     "choose_features",
     "clear_encodings",
     "list_encodings",

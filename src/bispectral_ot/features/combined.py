@@ -5,40 +5,30 @@ from __future__ import annotations
 import math
 import warnings
 from abc import abstractmethod
-from typing import Any, Self
+from typing import Any, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 from sklearn.base import clone
 
-from bispectral_ot.checks import check_choice
+from bispectral_ot.checks import Intensity, check_choice
 from bispectral_ot.datasets.frames import center_content
 from bispectral_ot.datasets.transforms import center_clear
 from bispectral_ot.datasets.warp import border_levels, rotation_maps, shift_maps, warp
 from bispectral_ot.errors import DataWarning, InputError
 from bispectral_ot.features.global_bispectrum import GlobalBispectrum
-from bispectral_ot.features.local_bispectrum import INTENSITIES, LocalBispectrum
+from bispectral_ot.features.local_bispectrum import LocalBispectrum, distances
 from bispectral_ot.sampling import evenly_spaced
-from bispectral_ot.transformer import (
-    SCRATCH_BYTES,
-    BatchTransformer,
-    Columns,
-    Rows,
-    State,
-    columns_table,
-    symmetric_eigh,
-    unit_weights,
-)
+from bispectral_ot.transformer import SCRATCH_BYTES, BatchTransformer, Rows, columns_table, symmetric_eigh, unit_weights
 
-LOCAL, COUPLED = 0, 1  # parts of the default
 # Images of the sample (fewer where they are large), and how many of these are moved.
 _SAMPLE, _SAMPLE_BYTES, _MOVED = 2048, 2**29, 1024
-# Whitening: eigenvalues of the covariance are raised to -_WHITENING / 2; 0 would leave columns as they are, 1 would
-# make all directions equal. Directions in which a moved image differs from itself count _MOTION times more.
+# Power of the covariance (1 makes all directions equal), and factor of directions in which a moved image changes.
 _WHITENING, _MOTION = 0.75, 1000.0
 _SHIFT, _SCALES = 0.125, (0.6, 1.4)  # random motions: shifts by this fraction of the width, range of scales
 _NEIGHBOURS = 5
+_LEAST_COLOUR = 1e-3  # variance of a colour, relative to the largest, below which it is not amplified further
 _KEPT_VARIANCE = 0.97  # of the whole row: directions of least variance are left out
 # The coupled part weighs as much as the local one where it explains this many times as much of it as it leaves open.
 _EVEN_ODDS, _STEEPNESS, _WEIGHTS = 4.2, 3, (0.05, 8.0)
@@ -55,7 +45,7 @@ class _SideBySide(BatchTransformer):
     parts_: list[BatchTransformer]
     projections_: list[Rows]
 
-    def _prepare(self) -> Columns:
+    def _prepare(self) -> tuple[NDArray[np.void], Rows]:
         counts = [matrix.shape[1] for matrix in self.projections_]
         parts = [columns_table(part=i, component=np.arange(n)) for i, n in enumerate(counts)]
         return unit_weights(np.concatenate(parts))
@@ -95,14 +85,14 @@ class CombinedBispectrum(_SideBySide):
         Motions that do not count. With translations, content on a background is centred first, and ``fit`` also shifts
         images, by up to an eighth of their width. With similarity, content on a background is brought to one size as
         well, and ``fit`` also scales images, by 0.6 to 1.4.
-    intensity : {"ignore", "keep"}
-        Whether brightness and contrast count in the local part.
+    intensity : {"ignore", "keep", "affine"}
+        Whether brightness and contrast count in the local part. With ``"affine"`` neither they nor the balance of the
+        colours count: the colours of each image are brought to mean 0 and the identity as covariance.
 
     Attributes
     ----------
     parts_ : the fitted LocalBispectrum and GlobalBispectrum
     coupled_weight_ : weight of the coupled part; the local one has 1
-    index_map_ : has the fields part (0 local, 1 coupled) and component
 
     Examples
     --------
@@ -121,22 +111,19 @@ class CombinedBispectrum(_SideBySide):
     )
     symmetry: str = symmetries[0]
     _learned = ("parts_", "projections_", "coupled_weight_")
-    coupled_weight_: float
 
     def __init__(self, *, symmetry: str = "rotation", intensity: str = "ignore") -> None:
-        self.symmetry = symmetry
-        self.intensity = intensity
+        self.symmetry, self.intensity = symmetry, intensity
 
     def _fit(self, rows: NDArray[Any]) -> None:
         """Learn both parts, and how they are weighted, from at most 2,048 images."""
         check_choice("symmetry", self.symmetry, self.symmetries)
-        check_choice("intensity", self.intensity, INTENSITIES)
+        check_choice("intensity", self.intensity, get_args(Intensity))
         rows = rows[evenly_spaced(len(rows), max(1, min(_SAMPLE, _SAMPLE_BYTES // (4 * rows.shape[1]))))]
         images = self._inputs(rows)[0].reshape(len(rows), *self.image_shape_)
         turns = "rotation-reflection" if "reflection" in self.symmetry else "rotation"
-        local = LocalBispectrum(symmetry=turns, intensity=self.intensity).fit(images)
-        coupled = GlobalBispectrum(symmetry=turns).fit(images)
-        self.parts_ = [local, coupled]
+        local = LocalBispectrum(symmetry=turns, intensity="keep" if self.intensity == "keep" else "ignore")
+        self.parts_ = [local.fit(images), GlobalBispectrum(symmetry=turns).fit(images)]
         with warnings.catch_warnings(action="ignore", category=DataWarning):  # transform will warn
             seen = [_weighted(part, images) for part in self.parts_]
             # in one order, whatever order the images came in: motions below are drawn image by image
@@ -147,13 +134,17 @@ class CombinedBispectrum(_SideBySide):
             moved = self._inputs(moved.reshape(len(moved), -1))[0].reshape(moved.shape)
             seen_moved = [_weighted(part, moved) for part in self.parts_]
         matrices = [whitening(seen[0], seen_moved[0] - seen[0][which]), components(seen[1])]
-        of_local, of_coupled = (
-            [each @ matrix for each in (seen_moved[part], seen[part])] for part, matrix in enumerate(matrices)
-        )
+        both = zip(seen_moved, seen, matrices, strict=True)
+        of_local, of_coupled = ((moved @ matrix, whole @ matrix) for moved, whole, matrix in both)
         odds = neighbour_odds(*of_local, *of_coupled)
         weight = float(np.clip((odds / _EVEN_ODDS) ** _STEEPNESS, *_WEIGHTS)) if np.isfinite(odds) else 1.0
         self.coupled_weight_ = weight
-        kept = self._largest(of_local[1].var(axis=0), weight * of_coupled[1].var(axis=0))
+        variances = of_local[1].var(axis=0), weight * of_coupled[1].var(axis=0)
+        ascending, total = np.sort(np.concatenate(variances)), 1 + weight
+        # directions beyond the largest number of components are lost already
+        spare = (1 - _KEPT_VARIANCE) * total - max(0.0, total - float(ascending.sum()))
+        least = ascending[min(int(np.searchsorted(np.cumsum(ascending), spare)), len(ascending) - 1)]
+        kept = [each >= min(least, each.max()) for each in variances]  # one of each part at least
         self.projections_ = [
             # weights of columns are taken up once for all
             np.ascontiguousarray(np.float32(np.sqrt(factor)) * matrix[:, columns])
@@ -162,20 +153,20 @@ class CombinedBispectrum(_SideBySide):
         ]
         super()._fit(rows)
 
-    def _largest(self, *variances: Rows) -> list[NDArray[np.bool_]]:
-        """Directions that are kept of both parts: all but those of least variance, and one of each at least."""
-        ascending = np.sort(np.concatenate(variances))
-        total = 1 + self.coupled_weight_  # directions beyond the largest number of components are lost already
-        spare = (1 - _KEPT_VARIANCE) * total - max(0.0, total - float(ascending.sum()))
-        threshold = ascending[min(int(np.searchsorted(np.cumsum(ascending), spare)), len(ascending) - 1)]
-        return [each >= min(threshold, each.max()) for each in variances]
-
     def _inputs(self, rows: NDArray[Any]) -> list[NDArray[Any]]:
         """Rows with their content in the centre, and of one size, where these do not count."""
-        scales = self.symmetry.startswith("similarity")
-        if scales or self.symmetry.endswith("-translation"):
+        if (scales := self.symmetry.startswith("similarity")) or self.symmetry.endswith("-translation"):
             placed = center_content if scales else center_clear
             rows = placed(rows.reshape(len(rows), *self.image_shape_[:2], self._channels))[0].reshape(len(rows), -1)
+        if self.intensity == "affine":
+            inside = distances(*self.image_shape_[:2]).ravel() <= min(self.image_shape_[:2]) / 2
+            pixels = rows.reshape(len(rows), len(inside), -1).astype(np.float32)
+            pixels -= pixels[:, inside].mean(axis=1, keepdims=True)
+            covariances = np.einsum("npa,npb->nab", pixels[:, inside], pixels[:, inside]) / inside.sum()
+            variances, axes = np.linalg.eigh(covariances)
+            variances = np.maximum(variances, _LEAST_COLOUR * variances[:, -1:])
+            gains = 1 / np.sqrt(np.where(variances > 0, variances, 1))
+            rows = (pixels @ (axes * gains[:, None]) @ axes.transpose(0, 2, 1)).reshape(len(rows), -1)
         return [rows, rows]
 
     def _scratch_per_row(self) -> int:
@@ -195,26 +186,17 @@ class Join(_SideBySide):
 
     Parameters
     ----------
-    *parts
-        Names of features, transformers or encoders, at least two.
-    weights : sequence of float, optional
-        Weight of each part; learned by default, or equal where no part has a symmetry with rotations.
-
-    Attributes
-    ----------
-    weights_ : (parts,) weights
+    *parts : Names of features, transformers or encoders, at least two.
+    weights : Weight of each part; learned by default (``weights_``), or equal if no part has a symmetry with rotations.
     """
 
     raw = True
     _learned = ("scale_", "parts_", "projections_", "weights_")
-    scale_: tuple[float, float]
-    weights_: NDArray[np.float64]
 
     def __init__(self, *parts: Any, weights: Any = None) -> None:
-        self.parts = parts
-        self.weights = weights
+        self.parts, self.weights = parts, weights
 
-    def get_params(self, deep: bool = True) -> State:
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Weights; parts are positional."""
         return {"weights": self.weights}
 
@@ -237,7 +219,6 @@ class Join(_SideBySide):
         return [choose_features(part).transformer for part in self.parts]
 
     def _fit(self, rows: NDArray[Any]) -> None:
-        """Fit the parts, and bring them to one scale."""
         if len(self.parts) < 2:
             raise InputError(f"Join needs two parts at least, got {len(self.parts)}.")
         for part in self._members():
@@ -260,7 +241,6 @@ class Join(_SideBySide):
         super()._fit(rows)
 
     def _weights(self, images: NDArray[Any], features: list[Rows]) -> NDArray[np.float64]:
-        """Weights that were given, or learned from the parts of images and of moved images."""
         if self.weights is not None:
             weights = np.asarray(self.weights, dtype=np.float64)
             if weights.shape != (len(self.parts),) or not (np.isfinite(weights) & (weights >= 0)).all():
@@ -285,7 +265,7 @@ class Join(_SideBySide):
         shares = information / max(float(information.max()), 1e-9)
         return shares**2 * np.minimum(_MARGIN * ratios.min(axis=1), 1) ** _STEEPNESS
 
-    def set_state(self, shape: Any, learned: State) -> Self:
+    def set_state(self, shape: Any, learned: dict[str, Any]) -> Self:
         """Take up the state."""
         self.parts = tuple(learned["parts_"])
         return super().set_state(shape, learned)
@@ -302,9 +282,7 @@ class Join(_SideBySide):
 
 
 def _weighted(part: BatchTransformer, images: NDArray[Any]) -> Rows:
-    rows = part.transform(images)
-    rows *= np.sqrt(part.feature_weights_)
-    return rows
+    return part.transform(images) * np.sqrt(part.feature_weights_)
 
 
 def move_randomly(images: NDArray[Any], symmetry: str) -> NDArray[np.float32]:
@@ -338,8 +316,7 @@ def whitening(rows: Rows, changes: Rows) -> Rows:
         return np.zeros((rows.shape[1], 1), dtype=np.float32)
     matrix = vectors[:, kept] * values[kept] ** (-_WHITENING / 2)
     variances, directions = symmetric_eigh(matrix.T @ covariance @ matrix)
-    total = variances.sum()
-    matrix = matrix @ directions[:, ::-1]
+    matrix, total = matrix @ directions[:, ::-1], variances.sum()
     return np.ascontiguousarray(matrix / np.sqrt(total) if total > 0 else matrix, dtype=np.float32)
 
 
@@ -350,8 +327,7 @@ def components(rows: Rows, power: float = 0.0, n_components: int = 1024) -> Rows
     several times faster than scikit-learn's PCA.
     """
     centred = rows - rows.mean(axis=0)
-    products = centred @ centred.T
-    n = len(products)
+    products, n = centred @ centred.T, len(rows)
     values, vectors = symmetric_eigh(products.astype(np.float64) if power else products)
     kept = values > 1e-6 * values[-1]
     if not kept.any():
@@ -401,8 +377,7 @@ def identity_information(moved: Rows, rows: Rows, step: int) -> float:
     own = distances[np.arange(len(moved)), step * np.arange(len(moved))]
 
     def surprise(log_b: float) -> float:
-        b = np.exp(log_b)
-        return float(np.mean(b * own + logsumexp(-b * distances, axis=1)))
+        return float(np.mean(np.exp(log_b) * own + logsumexp(-np.exp(log_b) * distances, axis=1)))
 
     found = minimize_scalar(surprise, bounds=(-4, 8), method="bounded")
     return max(0.0, 1 - float(found.fun) / math.log(len(rows)))

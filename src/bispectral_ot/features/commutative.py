@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.fft
@@ -20,8 +19,7 @@ from bispectral_ot.transformer import BatchTransformer, Columns, Rows, columns_t
 Index = NDArray[np.int64]
 
 
-@dataclass(frozen=True)
-class TripleOrbits:
+class TripleOrbits(NamedTuple):
     """Index pairs (i, j) of ``B[i, j] = F_i F_j conj(F_{i+j})``, one per symmetry orbit.
 
     For a real signal ``B[i, j] = F_i F_j F_k`` with ``k = -(i + j)`` is invariant to permutations of the triple, and
@@ -29,25 +27,11 @@ class TripleOrbits:
     Columns are the real parts of all orbits (the always-real ones first), then imaginary parts of the others.
     """
 
-    i: Index  # triples (n_orbits,) that represent the orbits, as positions in the list of frequencies
-    j: Index
-    k: Index
+    triples: Index  # (3, n_orbits) that represent the orbits, as positions in the list of frequencies
     n_real: int  # number of orbits, the first ones, that are always real
-    multiplicity: Index  # number of index pairs of each orbit
-
-    @property
-    def n_columns(self) -> int:
-        """Number of columns of a folded bispectrum."""
-        return 2 * len(self.i) - self.n_real
-
-    def to_columns(self, per_orbit: Index) -> Index:
-        """Values per column."""
-        return np.concatenate([per_orbit, per_orbit[self.n_real :]])
-
-    @property
-    def part(self) -> Index:
-        """0 for real columns, 1 for imaginary ones."""
-        return np.repeat([0, 1], [len(self.i), len(self.i) - self.n_real])
+    of_columns: Index  # number of the orbit of each column
+    part: Index  # of each column: 0 real, 1 imaginary
+    multiplicity: Index  # number of index pairs of each column
 
 
 def triple_orbits(third: Index, negation: Index) -> TripleOrbits:
@@ -60,15 +44,10 @@ def triple_orbits(third: Index, negation: Index) -> TripleOrbits:
     mirrored = place @ np.sort(negation[triples], axis=0)
     kept, first_seen, multiplicity = np.unique(np.minimum(key, mirrored), return_index=True, return_counts=True)
     is_real = (key == mirrored)[first_seen]
-    order = np.argsort(~is_real, kind="stable")
-    i, j, k = np.unravel_index(kept[order], (n, n, n))
-    return TripleOrbits(i, j, k, int(is_real.sum()), multiplicity[order])
-
-
-def cyclic_orbits(n: int) -> TripleOrbits:
-    """Orbits for the group Z/n: frequency f has number f."""
-    frequency = np.arange(n)
-    return triple_orbits(-(frequency[:, None] + frequency) % n, -frequency % n)
+    order, n_real = np.argsort(~is_real, kind="stable"), int(is_real.sum())
+    of_columns, part = np.r_[: len(kept), n_real : len(kept)], np.repeat([0, 1], [len(kept), len(kept) - n_real])
+    triples = np.stack(np.unravel_index(kept[order], (n, n, n)))
+    return TripleOrbits(triples, n_real, of_columns, part, multiplicity[order][of_columns])
 
 
 class OrbitBispectrum(BatchTransformer):
@@ -90,7 +69,7 @@ class OrbitBispectrum(BatchTransformer):
         orbits, vanishing = self.orbits_, np.empty(len(spectra), dtype=np.bool_)
         take_out_sizes(spectra.view(np.float32))
         rows = spectra.reshape(-1, spectra.shape[-1])
-        multiply(rows, np.stack([orbits.i, orbits.j, orbits.k]), orbits.n_real, out.reshape(len(rows), -1))
+        multiply(rows, orbits.triples, orbits.n_real, out.reshape(len(rows), -1))
         normalize_rows(out, self.feature_weights_[: out.shape[1]], vanishing)
         return vanishing
 
@@ -100,20 +79,15 @@ class RingBispectrum(OrbitBispectrum):
 
     With F the DFT of ring r along the angle, ``B[r, i, j] = F_i F_j conj(F_{(i + j) mod K})``; the whole of a channel
     is divided by its L2 norm. The defaults are the paper's but for ``sampling="nearest"``. Each ring may turn by its
-    own angle unnoticed: the map is not complete for images. One entry per symmetry orbit of (i, j) is kept, 4,018 of
-    44,800 for 28 x 28 images, with multiplicities in ``feature_weights_``.
+    own angle unnoticed: the map is not complete for images. One entry per symmetry orbit of (i, j) is kept.
 
     Parameters
     ----------
-    n_angles : int
-        Samples per ring, K.
-    n_rings : int, optional
-        Rings r = 0 to n_rings - 1; by default R = min(height, width) // 2 of them. Outside the image they sample 0.
-    radial_weight : float
-        Ring r is multiplied by ``r ** radial_weight``.
+    n_angles : Samples per ring, K.
+    n_rings : Rings r = 0 to n_rings - 1; by default min(height, width) // 2 of them. Outside the image they sample 0.
+    radial_weight : Ring r is multiplied by ``r ** radial_weight``.
     sampling : {"bilinear", "nearest"}
-        Interpolation about the exact centre, or the paper's grid, which is up to half a pixel off. See
-        :class:`~bispectral_ot.features.PolarSampler`.
+        Interpolation about the exact centre, or the paper's grid (:class:`~bispectral_ot.features.PolarSampler`).
 
     Notes
     -----
@@ -126,32 +100,22 @@ class RingBispectrum(OrbitBispectrum):
     >>> from bispectral_ot.features import RingBispectrum
     >>> images = np.random.default_rng(0).random((3, 28, 28))
     >>> bispectrum = RingBispectrum().fit(images)
-    >>> features = bispectrum.transform(images)
-    >>> np.allclose(bispectrum.transform(np.rot90(images, axes=(1, 2))), features, atol=1e-6)
+    >>> np.allclose(bispectrum.transform(np.rot90(images, axes=(1, 2))), bispectrum.transform(images), atol=1e-6)
     True
     """
 
     symmetries = ("rotation",)
 
     def __init__(
-        self,
-        *,
-        n_angles: int = 40,
-        n_rings: int | None = None,
-        radial_weight: float = 1.0,
-        sampling: str = "bilinear",
+        self, *, n_angles: int = 40, n_rings: int | None = None, radial_weight: float = 1.0, sampling: str = "bilinear"
     ) -> None:
-        self.n_angles = n_angles
-        self.n_rings = n_rings
-        self.radial_weight = radial_weight
-        self.sampling = sampling
+        self.n_angles, self.n_rings, self.radial_weight, self.sampling = n_angles, n_rings, radial_weight, sampling
 
     def _prepare(self) -> Columns:
         height, width = self.image_shape_[:2]
         n_angles = check_integer("n_angles", self.n_angles, minimum=1)
-        n_rings = min(height, width) // 2
-        if self.n_rings is not None:
-            n_rings = check_integer("n_rings", self.n_rings, minimum=1)
+        given = self.n_rings is not None
+        n_rings = check_integer("n_rings", self.n_rings, minimum=1) if given else min(height, width) // 2
         check_choice("sampling", self.sampling, SAMPLINGS)
         if not (self.radial_weight >= 0 and math.isfinite(self.radial_weight)):
             raise InputError(f"radial_weight must be at least 0 and finite, got {self.radial_weight!r}.")
@@ -166,22 +130,19 @@ class RingBispectrum(OrbitBispectrum):
         self.sampler_ = PolarSampler.build(
             height, width, radii=radii, n_angles=n_angles, sampling=self.sampling, ring_weights=weights_of_rings
         )
-        orbits = self.orbits_ = cyclic_orbits(n_angles)
+        frequency = np.arange(n_angles)
+        orbits = self.orbits_ = triple_orbits(-(frequency[:, None] + frequency) % n_angles, -frequency % n_angles)
         channel, ring, _ = np.ix_(range(self._channels), range(n_rings), [0])
-        i, j, weights = (orbits.to_columns(each) for each in (orbits.i, orbits.j, orbits.multiplicity))
+        i, j, _ = orbits.triples[:, orbits.of_columns]
         index_map = columns_table(channel=channel, ring=ring, i=i, j=j, part=orbits.part)
-        return index_map, np.tile(weights, channel.size * ring.size).astype(np.float32)
+        return index_map, np.tile(orbits.multiplicity, channel.size * ring.size).astype(np.float32)
 
     def _scratch_per_row(self) -> int:
         samples = self._channels * self.sampler_.n_rings * self.sampler_.n_angles
         return 12 * self.n_features_in_ + 16 * samples
 
     def _fill_channels(self, images: Rows, out: Rows) -> NDArray[np.bool_]:
-        return self._fill_from_rings(self.sampler_.sample(images), out)
-
-    def _fill_from_rings(self, samples: Rows, out: Rows) -> NDArray[np.bool_]:
-        """Write the features of rings (n, n_rings, n_angles) to ``out``; return which of them vanish."""
-        return self._bispectra(scipy.fft.fft(samples), out)
+        return self._bispectra(scipy.fft.fft(self.sampler_.sample(images)), out)
 
 
 class TranslationBispectrum(OrbitBispectrum):
@@ -193,8 +154,7 @@ class TranslationBispectrum(OrbitBispectrum):
 
     Parameters
     ----------
-    band_limit : int
-        Highest frequency, in periods per image side. The number of columns grows with its fourth power: 1,393 for 5.
+    band_limit : Highest frequency, in periods per image side; columns grow with its fourth power: 1,393 for 5.
 
     Notes
     -----
@@ -221,23 +181,20 @@ class TranslationBispectrum(OrbitBispectrum):
     def _prepare(self) -> Columns:
         height, width = self.image_shape_[:2]
         band_limit = check_integer("band_limit", self.band_limit, minimum=0)
-        row, column = (_low_frequencies(size, band_limit) for size in (height, width))
-        rows, columns = (axis.ravel() for axis in np.meshgrid(row, column, indexing="ij"))
+        places = np.indices((height, width))
+        low = np.minimum(places, np.array([[[height]], [[width]]]) - places).max(axis=0) <= band_limit
+        rows, columns = np.nonzero(low)
         self.band_ = rows, columns
         number = np.full((height, width), -1)
         number[rows, columns] = np.arange(len(rows))
         third = number[-(rows[:, None] + rows) % height, -(columns[:, None] + columns) % width]
         orbits = self.orbits_ = triple_orbits(third, number[-rows % height, -columns % width])
-        i, j = orbits.to_columns(orbits.i), orbits.to_columns(orbits.j)
-        index_map = columns_table(
-            channel=np.arange(self._channels)[:, None],
-            row_1=_signed(rows[i], height),
-            column_1=_signed(columns[i], width),
-            row_2=_signed(rows[j], height),
-            column_2=_signed(columns[j], width),
-            part=orbits.part,
-        )
-        return index_map, np.tile(orbits.to_columns(orbits.multiplicity), self._channels).astype(np.float32)
+        # frequencies from -(size - 1) // 2 to size // 2
+        signed = [np.where(at > size // 2, at - size, at) for at, size in ((rows, height), (columns, width))]
+        pairs = [each[orbits.triples[place, orbits.of_columns]] for place in (0, 1) for each in signed]
+        fields = dict(zip(("row_1", "column_1", "row_2", "column_2"), pairs, strict=True))
+        index_map = columns_table(channel=np.arange(self._channels)[:, None], **fields, part=orbits.part)
+        return index_map, np.tile(orbits.multiplicity, self._channels).astype(np.float32)
 
     def _scratch_per_row(self) -> int:
         return 24 * self.n_features_in_
@@ -245,14 +202,3 @@ class TranslationBispectrum(OrbitBispectrum):
     def _fill_channels(self, images: Rows, out: Rows) -> NDArray[np.bool_]:
         spectra = scipy.fft.fft2(images.reshape(-1, *self.image_shape_[:2]))
         return self._bispectra(np.ascontiguousarray(spectra[:, *self.band_]), out)
-
-
-def _low_frequencies(size: int, band_limit: int) -> NDArray[np.int64]:
-    """Frequencies of Z/size within the band, as numbers 0 to size - 1."""
-    frequency = np.arange(size)
-    return frequency[np.minimum(frequency, size - frequency) <= band_limit]
-
-
-def _signed(frequency: NDArray[np.int64], size: int) -> NDArray[np.int64]:
-    """Frequencies 0 to size - 1 as -(size - 1) // 2 to size // 2."""
-    return np.where(frequency > size // 2, frequency - size, frequency)

@@ -10,22 +10,23 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
 from bispectral_ot.checks import check_choice, check_integer, user_path
-from bispectral_ot.datasets.warp import border_levels, resize_images, rotation_maps, warp
+from bispectral_ot.datasets.frames import Placement
+from bispectral_ot.datasets.warp import border_levels, rotation_maps, warp
 from bispectral_ot.errors import DataWarning, InputError, warn
+from bispectral_ot.features.local_bispectrum import distances
 from bispectral_ot.files import cache_folder
 from bispectral_ot.groups import CyclicGroup, DihedralGroup, FiniteGroup, ProductGroup
 from bispectral_ot.groups.bispectrum import GroupBispectrum
 from bispectral_ot.store import content_hash
 from bispectral_ot.transformer import SCRATCH_BYTES, BatchTransformer, Columns, Rows, State, columns_table, unit_weights
 
-T = TypeVar("T")
 LAYOUTS = ("channels-last", "channels-first")
 POOLS = ("mean", "max", "bispectrum")
 _IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
@@ -33,10 +34,6 @@ _RANGES = (1.0, 255.0, 65535.0)
 _MEMORY_BYTES = 2**28  # rows that are kept in memory
 _DIFFERENT = 1e-3  # of the norm of a row: an encoder that repeats itself differs by rounding only
 _encoding = threading.Lock()  # one batch at a time, whatever thread asks: networks use all cores themselves
-_TABLES = (
-    "CREATE TABLE IF NOT EXISTS rows (key BLOB PRIMARY KEY, row BLOB) WITHOUT ROWID",
-    "CREATE TABLE IF NOT EXISTS encoder (name TEXT PRIMARY KEY)",
-)
 
 
 class MissingEncoderError(InputError):
@@ -46,30 +43,21 @@ class MissingEncoderError(InputError):
 class Encoder(BatchTransformer):
     """Features that a network or any function gives for batches of images.
 
-    Images are brought to the range 0 to 1, to ``channels`` channels and to ``size``, normalized, and given to the
-    encoder in batches of float32. Rows are cached under a hash of encoder and image (:func:`list_encodings`,
-    :func:`clear_encodings`). Weights are never fetched.
+    Rows are cached under a hash of encoder and image (:func:`list_encodings`, :func:`clear_encodings`). Weights are
+    never fetched.
 
     Parameters
     ----------
     encoder
         Function of a batch that returns rows (n, columns); a ``torch.nn.Module`` in evaluation mode; ``"module:name"``
         of one of these; or the path of a model ``.onnx``.
-    size : int, optional
-        Side to which images are resized, with their aspect ratio, on their own background; None to leave them.
-    normalize : "imagenet", (mean, std) or None
-        Mean and standard deviation of the channels, in the range 0 to 1.
-    channels : {3, 1}
-        Channels of the input: grey images are repeated, colours averaged.
-    layout : {"channels-last", "channels-first"}, optional
-        Layout of a batch; channels first for modules and ONNX models by default, else channels last.
-    batch : int
-        Images that are encoded at a time.
-    device : str, optional
-        Device of a ``torch.nn.Module``; None for the device of its parameters.
-    key : str, optional
-        Name and version of a function, under which its rows are kept on disk. Modules and ONNX models are recognized by
-        their content; rows of functions without a key are kept in memory only.
+    size : Side to which images are resized, with their aspect ratio, on their own background; None leaves them.
+    normalize : "imagenet" or (mean, std) of the channels, in the range 0 to 1; None for neither.
+    channels : Channels of the input, 3 or 1: grey images are repeated, colours averaged.
+    layout : "channels-first" (default of modules and ONNX models) or "channels-last" (default of functions).
+    batch : Images that are encoded at a time.
+    device : Device of a ``torch.nn.Module``; that of its parameters by default.
+    key : Name and version of a function, whose rows are kept in memory only without it; others are known by content.
 
     Attributes
     ----------
@@ -89,7 +77,6 @@ class Encoder(BatchTransformer):
     raw = True
     default_metric = "sqeuclidean"
     _learned = ("range_", "_digest", "_n_columns")
-    range_: tuple[float, float]
 
     def __init__(
         self,
@@ -103,14 +90,8 @@ class Encoder(BatchTransformer):
         device: str | None = None,
         key: str | None = None,
     ) -> None:
-        self.encoder = encoder
-        self.size = size
-        self.normalize = normalize
-        self.channels = channels
-        self.layout = layout
-        self.batch = batch
-        self.device = device
-        self.key = key
+        self.encoder, self.size, self.normalize, self.channels = encoder, size, normalize, channels
+        self.layout, self.batch, self.device, self.key = layout, batch, device, key
         self._memory: dict[bytes, Rows] = {}
         self._resolved: _Call | None = None
 
@@ -128,8 +109,7 @@ class Encoder(BatchTransformer):
 
     @property
     def _call(self) -> _Call:
-        if self._resolved is None:
-            self._resolved = _resolved(self.encoder, self.layout, self.device)
+        self._resolved = self._resolved or _resolved(self.encoder, self.layout, self.device)
         return self._resolved
 
     def _fit(self, rows: NDArray[Any]) -> None:
@@ -196,13 +176,12 @@ class Encoder(BatchTransformer):
 
     def _prepared(self, images: NDArray[Any]) -> Rows:
         """Images in the range, size and layout of the encoder."""
-        low, high = self.range_
-        planes = images.astype(np.float32).reshape(*images.shape[:3], -1)
+        planes, (low, high) = images.astype(np.float32).reshape(*images.shape[:3], -1), self.range_
         planes = ((planes - np.float32(low)) / np.float32(high - low or 1)).clip(0, 1)
         if planes.shape[3] != self.channels:
             planes = np.repeat(planes.mean(axis=3, keepdims=True), self.channels, axis=3)
         if self.size is not None:
-            planes = resize_images(planes, (self.size, self.size))
+            planes = Placement()(planes, (self.size, self.size))
         if self.normalize is not None:
             mean, std = np.array(_IMAGENET if self.normalize == "imagenet" else self.normalize, dtype=np.float32)
             planes = (planes - mean) / std
@@ -217,14 +196,14 @@ class Encoder(BatchTransformer):
         with _encoding:
             missing = [key for key in dict.fromkeys(keys) if key not in self._memory]
             if missing and on_disk:
-                self._memory.update(_load_rows(self._digest, missing))
+                self._memory.update(_rows_on_disk(self._digest, missing))
                 missing = [key for key in missing if key not in self._memory]
             if missing:
                 found = self._called(batch[[keys.index(key) for key in missing]])
                 new = dict(zip(missing, found, strict=True))
                 self._memory.update(new)
                 if on_disk:
-                    _save_rows(self._digest, repr(self), new)
+                    _rows_on_disk(self._digest, [], new, repr(self))
             rows = np.stack([self._memory[key] for key in keys])
             most = max(len(batch), _MEMORY_BYTES // rows[:1].nbytes)
             for key in list(self._memory)[: max(0, len(self._memory) - most)]:  # the oldest
@@ -232,7 +211,6 @@ class Encoder(BatchTransformer):
         return rows
 
     def _called(self, batch: Rows) -> Rows:
-        """Rows of the encoder for a batch, checked."""
         self.n_encoded_ += len(batch)
         found = np.asarray(self._call.function(batch))
         if found.ndim != 2 or len(found) != len(batch):
@@ -256,17 +234,15 @@ class Orbit(BatchTransformer):
     """Rows of an encoder over a finite group of motions of the image, pooled: invariant under the group.
 
     ``f(g) = encoder(g^-1 image)`` is a signal on the group for every column; its mean, maximum, or group bispectrum
-    (selective, to the power 1/3) is invariant. One image costs as many encodings as the group has elements.
+    (selective, to the power 1/3) is invariant.
 
     Parameters
     ----------
-    encoder
-        An :class:`Encoder`, or anything that it accepts.
+    encoder : An :class:`Encoder`, or anything that it accepts.
     group : str
         ``"C4"`` and ``"D4"`` (with mirrors): quarter turns, exactly. ``"C8"``, ``"C16"``, ``"D8"``, ...: turns of the
         largest disk inside the image by warping. ``"shifts4"``: cyclic shifts by quarters of the sides.
-    pool : {"mean", "max", "bispectrum"}
-        How the signal becomes invariant; only the bispectrum keeps the signal up to translation.
+    pool : {"mean", "max", "bispectrum"}; only the bispectrum keeps the signal up to translation.
 
     Examples
     --------
@@ -282,12 +258,9 @@ class Orbit(BatchTransformer):
     raw = True
     default_metric = "sqeuclidean"
     _learned = ("encoder_", "scale_")
-    encoder_: Encoder
 
     def __init__(self, encoder: Any, group: str = "C4", pool: str = "mean") -> None:
-        self.encoder = encoder
-        self.group = group
-        self.pool = pool
+        self.encoder, self.group, self.pool = encoder, group, pool
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         return f"Orbit({as_encoder(self.encoder)!r}, {self.group}, {self.pool})"
@@ -303,9 +276,8 @@ class Orbit(BatchTransformer):
         height, width = self.image_shape_[:2]
         encoder = as_encoder(self.encoder)
         if height != width and self.group[0] != "s" and encoder.size is None:
-            raise InputError(
-                f"quarter turns need square images, but these are {height} x {width}; give the encoder a size."
-            )
+            size = f"{height} x {width}"
+            raise InputError(f"quarter turns need square images, but these are {size}; give the encoder a size.")
         images = rows.reshape(len(rows), *self.image_shape_)
         self.encoder_ = clone(encoder, safe=False).fit(images)
         some = self.encoder_.encode(images[:1])
@@ -325,7 +297,7 @@ class Orbit(BatchTransformer):
         return {**super()._parameters(), "encoder": None}
 
     def set_state(self, shape: Any, learned: State) -> Self:
-        """Restore the state."""
+        """Take up the state."""
         self.encoder = learned["encoder_"]
         return super().set_state(shape, learned)
 
@@ -334,10 +306,8 @@ class Orbit(BatchTransformer):
 
     def _fill(self, rows: NDArray[Any], out: Rows) -> int:
         signals = self.signals(rows.reshape(len(rows), *self.image_shape_))
-        if self.pool == "mean":
-            signals.mean(axis=1, out=out)
-        elif self.pool == "max":
-            signals.max(axis=1, out=out)
+        if self.pool != "bispectrum":
+            out[:] = signals.mean(axis=1) if self.pool == "mean" else signals.max(axis=1)
         else:
             flat = signals.transpose(0, 2, 1).reshape(-1, signals.shape[1]) / np.float32(self.scale_)
             found = np.empty((len(flat), self.bispectrum_.n_features_out_), dtype=np.float32)
@@ -354,13 +324,10 @@ class Orbit(BatchTransformer):
 
 
 def _group_of(name: str) -> FiniteGroup:
-    """Group for a name such as C8, D4 or shifts4."""
     if not isinstance(name, str) or not re.fullmatch(r"[CD]\d+|shifts\d+", name):
         raise InputError(f"group must be a name such as C4, C8, D4 or shifts4, got {name!r}.")
     n = check_integer("order of the group", int(re.sub(r"\D", "", name)), minimum=1)
-    if name[0] == "s":
-        return ProductGroup(n, n)
-    return CyclicGroup(n) if name[0] == "C" else DihedralGroup(n)
+    return ProductGroup(n, n) if name[0] == "s" else {"C": CyclicGroup, "D": DihedralGroup}[name[0]](n)
 
 
 def _moved(images: NDArray[Any], name: str) -> Iterator[NDArray[Any]]:
@@ -371,8 +338,12 @@ def _moved(images: NDArray[Any], name: str) -> Iterator[NDArray[Any]]:
             down, across = divmod(element, n)
             yield np.roll(images, (down * height // n, across * width // n), axis=(1, 2))
         return
-    base = images if n in (1, 2, 4) else _on_disk(images)
-    for picture in (base, base[:, :, ::-1])[: 1 + (name[0] == "D")]:
+    if n not in (1, 2, 4):  # corners, outside the largest disk, have the level of the border
+        planes = images.reshape(*images.shape[:3], -1).astype(np.float32)
+        levels = np.asarray(border_levels(planes), dtype=np.float32).reshape(len(images), 1, 1, -1)
+        inside = distances(height, width)[:, :, None] <= min(height, width) / 2
+        images = np.where(inside, planes, levels).reshape(images.shape)
+    for picture in (images, images[:, :, ::-1])[: 1 + (name[0] == "D")]:
         turned = {0: picture}
         for step in range(n):
             quarters, rest = divmod(4 * step, n)  # quarters, and the rest in 1 / (4 n) of a turn
@@ -381,16 +352,6 @@ def _moved(images: NDArray[Any], name: str) -> Iterator[NDArray[Any]]:
                 fill = border_levels(picture.reshape(*picture.shape[:3], -1))
                 turned[rest] = warp(picture, maps, fill=fill).reshape(picture.shape)
             yield np.rot90(turned[rest], quarters, axes=(1, 2))
-
-
-def _on_disk(images: NDArray[Any]) -> Rows:
-    """Images whose corners, outside the largest disk, have the level of the border."""
-    height, width = images.shape[1:3]
-    y, x = np.ogrid[:height, :width]
-    inside = np.hypot(y - (height - 1) / 2, x - (width - 1) / 2) <= min(height, width) / 2
-    planes = images.reshape(*images.shape[:3], -1).astype(np.float32)
-    levels = np.asarray(border_levels(planes), dtype=np.float32).reshape(len(images), 1, 1, -1)
-    return np.where(inside[:, :, None], planes, levels).reshape(images.shape)
 
 
 def as_encoder(encoder: Any) -> Encoder:
@@ -418,7 +379,8 @@ def _resolved(encoder: Any, layout: str | None, device: str | None) -> _Call:
         try:
             encoder = getattr(importlib.import_module(module), name)
         except (ImportError, AttributeError) as error:
-            raise InputError(f"the encoder {text} cannot be imported ({error}); is its package installed?") from None
+            advice = "install its package, or set PYTHONPATH to the folder of the module"
+            raise InputError(f"the encoder {text} cannot be imported ({error}); {advice}.") from None
         encoder = encoder() if isinstance(encoder, type) else encoder
     if hasattr(encoder, "state_dict") and hasattr(encoder, "eval"):
         return _torch_module(encoder, layout, device)
@@ -441,11 +403,9 @@ def _torch_module(module: Any, layout: str | None, device: str | None) -> _Call:
     def call(batch: Rows) -> Any:
         with torch.inference_mode():
             found = module(torch.from_numpy(batch).to(place))
-            if not isinstance(found, torch.Tensor):
-                raise InputError(
-                    f"{_name_of(module)} gave {type(found).__name__}; wrap it to give one tensor (n, columns)."
-                )
-            return found.float().cpu().numpy()
+        if not isinstance(found, torch.Tensor):
+            raise InputError(f"{_name_of(module)} gave {type(found).__name__}; wrap it to give a tensor (n, columns).")
+        return found.float().cpu().numpy()
 
     return _Call(call, layout or LAYOUTS[1], content_hash(_name_of(module), repr(module), weights))
 
@@ -502,37 +462,24 @@ def clear_encodings(file: str | None = None) -> int:
     return len(paths)
 
 
-def _with_database(digest: str, action: Callable[[sqlite3.Connection], T], default: T) -> T:
-    """Result of an action on the database of an encoder; the default, with a warning, where it cannot be used."""
+def _rows_on_disk(digest: str, keys: list[bytes], new: dict[bytes, Rows] | None = None, name: str = "") -> Any:
+    """Rows of some keys in the database of an encoder, to which ``new`` ones are added; warns where it is unusable."""
     path = cache_folder("encodings") / f"{digest}.sqlite"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with closing(sqlite3.connect(path, timeout=30)) as connection, connection:
-            for table in _TABLES:
-                connection.execute(table)
-            return action(connection)
+            connection.execute("CREATE TABLE IF NOT EXISTS rows (key BLOB PRIMARY KEY, row BLOB) WITHOUT ROWID")
+            connection.execute("CREATE TABLE IF NOT EXISTS encoder (name TEXT PRIMARY KEY)")
+            if new:
+                connection.execute("INSERT OR IGNORE INTO encoder VALUES (?)", (name,))
+                entries = [(key, row.tobytes()) for key, row in new.items()]
+                connection.executemany("INSERT OR REPLACE INTO rows VALUES (?, ?)", entries)
+            found = ((key, connection.execute("SELECT row FROM rows WHERE key = ?", (key,)).fetchone()) for key in keys)
+            return {key: np.frombuffer(entry[0], dtype=np.float32) for key, entry in found if entry is not None}
     except (OSError, sqlite3.Error) as error:
         warn(
             f"the cache of encodings {path} cannot be used ({error}); rows are not kept on disk. "
             "Delete it with clear_encodings() if it is damaged.",
             DataWarning,
         )
-        return default
-
-
-def _load_rows(digest: str, keys: list[bytes]) -> dict[bytes, Rows]:
-    def read(connection: sqlite3.Connection) -> dict[bytes, Rows]:
-        query = "SELECT row FROM rows WHERE key = ?"
-        entries = ((key, connection.execute(query, (key,)).fetchone()) for key in keys)
-        return {key: np.frombuffer(entry[0], dtype=np.float32) for key, entry in entries if entry is not None}
-
-    return _with_database(digest, read, {})
-
-
-def _save_rows(digest: str, name: str, rows: dict[bytes, Rows]) -> None:
-    def write(connection: sqlite3.Connection) -> None:
-        connection.execute("INSERT OR IGNORE INTO encoder VALUES (?)", (name,))
-        entries = [(key, row.tobytes()) for key, row in rows.items()]
-        connection.executemany("INSERT OR REPLACE INTO rows VALUES (?, ?)", entries)
-
-    _with_database(digest, write, None)
+        return {}

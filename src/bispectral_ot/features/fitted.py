@@ -6,6 +6,7 @@ import json
 import math
 import warnings
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, NamedTuple, Self
@@ -18,9 +19,8 @@ from bispectral_ot import runtime
 from bispectral_ot.checks import check_integer
 from bispectral_ot.costs import AlignedDistance, Cost, FeatureDistance, Metric, Storage, plan_storage
 from bispectral_ot.datasets import Dataset
-from bispectral_ot.datasets.clouds import cloud_points, pack_clouds
+from bispectral_ot.datasets.clouds import check_clouds, cloud_points
 from bispectral_ot.datasets.dataset import KINDS, is_chunked
-from bispectral_ot.datasets.load import check_grids
 from bispectral_ot.datasets.transforms import rescale
 from bispectral_ot.engines import Block, Engine, Threads, row_blocks
 from bispectral_ot.errors import DataWarning, InputError, warn
@@ -29,14 +29,10 @@ from bispectral_ot.memory import reserved_memory_map
 from bispectral_ot.sampling import evenly_spaced_sets
 from bispectral_ot.transformer import BatchTransformer, Rows, warn_of_vanishing
 
-# Images that decide a fit: with more, components hardly change, while the covariance of many columns costs minutes.
-SAMPLE = 4096
-# Bytes of images that decide a fit.
-_SAMPLE_BYTES = 2**30
-# Images of a block of a cluster, and the bytes that they may take as float32.
-_BATCH_IMAGES, _BATCH_BYTES = 2048, 2**28
-# Ratio of the standard deviations of two sets from which they seem to have another range of pixels.
-_SCALE_RATIO = 3
+# Images that decide a fit, and their bytes: with more, components hardly change, but the covariance costs minutes.
+SAMPLE, _SAMPLE_BYTES = 4096, 2**30
+_BATCH_IMAGES, _BATCH_BYTES = 2048, 2**28  # images of a block of a cluster, and the bytes that they take as float32
+_SCALE_RATIO = 3  # of the standard deviations of two sets that seem to have another range of pixels
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,14 +78,8 @@ class FeatureMap:
 
         Features of other packages, encoders that are not given by name, and own groups cannot be stored.
         """
-        learned = self.learned
-        tree = {
-            "transformer": self.transformer.get_state(),
-            "mean": self.mean,
-            "std": self.std,
-            "projection": self.projection,
-            "learned": None if learned is None else [learned.basis, learned.gains, learned.rest],
-        }
+        learned = self.learned and [self.learned.basis, self.learned.gains, self.learned.rest]
+        tree = [self.transformer.get_state(), self.mean, self.std, self.projection, learned]
         arrays: dict[str, NDArray[Any]] = {}
 
         def reference(value: Any) -> dict[str, str]:
@@ -106,9 +96,8 @@ class FeatureMap:
         """Map that :meth:`get_state` stored; ``encoder`` names the encoders that may be loaded, if it has any."""
         text = state["tree"].tobytes().decode()
         tree = json.loads(text, object_hook=lambda each: state[each["array"]] if each.keys() == {"array"} else each)
-        transformer = restore(tree["transformer"], encoder)
-        learned = None if tree["learned"] is None else LinearMap(*tree["learned"])
-        return cls(transformer, tree["mean"], tree["std"], tree["projection"], learned)
+        transformer, mean, std, projection, learned = tree
+        return cls(restore(transformer, encoder), mean, std, projection, learned and LinearMap(*learned))
 
     def __call__(self, images: Any) -> Rows:
         """Features (n, columns) of ``images``, to be compared by :meth:`distance`."""
@@ -166,10 +155,8 @@ class PixelStatistics(NamedTuple):
         return cls(int(counts.sum()), mean, std, int(constant.sum()))
 
 
-class FittedFeatures:
+class FittedFeatures(AbstractContextManager["FittedFeatures"]):
     """Features of any number of datasets by one normalization, one fitted transformer and one projection.
-
-    Memory budget, progress and engine are those of the execution context (:mod:`bispectral_ot.runtime`).
 
     ``feature_map`` is the map that was fitted, ``features`` are the rows (n, columns) of each set, ``statistics`` those
     of its pixels, and ``settings`` has facts about the features for reports.
@@ -188,7 +175,7 @@ class FittedFeatures:
         sample: Sequence[Dataset] | None = None,  # images that decide the fit; evenly spaced by default
         further: Sequence[Dataset] = (),  # sets that decide neither fit nor scale
     ) -> None:
-        _check_sizes(datasets, spec.symmetry)
+        check_sizes(datasets, spec.symmetry)
         runtime.progress("prepare", 0, 1)
         self.settings: dict[str, Any] = {}
         self.spec, self.engine = spec, runtime.current().engine or Threads()
@@ -203,10 +190,10 @@ class FittedFeatures:
         planned = partial(
             plan_storage,
             shape,
-            may_map=self.engine.local is self.engine,
             solver_bytes=solver_bytes,
             block_rows=512,
             storage=storage,
+            may_map=self.engine.local is self.engine,
             engine=self.engine,
         )
         planned(feature_bytes=0)  # a budget without room for the cost is an error before the fit
@@ -214,21 +201,18 @@ class FittedFeatures:
         self.feature_map.transformer.fit(self.feature_map.normalized(stacked(sample)))
         columns = self.feature_map.transformer.n_features_out_
         if pca is not None:
-            self._project(sample, check_integer("pca", pca, minimum=1, maximum=columns))
-        columns = pca or columns
+            columns = check_integer("pca", pca, minimum=1, maximum=columns)
+            self._project(sample, columns)
         plan = planned(feature_bytes=4 * columns * sum(map(len, sets)))
         self.storage: Storage = plan.storage
         runtime.progress("prepare", 1, 1)
-        self.settings |= {"transformer": repr(self.feature_map.transformer), "pca": pca}
         self.features = self._extract(sets, mapped=plan.mapped_features)
+        self.settings |= {"transformer": repr(self.feature_map.transformer), "pca": pca}
         self.settings |= {"columns": int(self.features[0].shape[1]), "mapped_features": plan.mapped_features}
         if spec.transformer.aligns:
             distance = self.feature_map.distance(self.features[0][:1], self.features[0][:1], spec.metric)
             self.settings["n_rotations"] = distance.phases.shape[1]  # type: ignore[attr-defined]
         self._warn_of_scales(datasets)
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *error: object) -> None:
         """Let the features go, and their files; costs that were made from them stay usable."""
@@ -249,7 +233,6 @@ class FittedFeatures:
         self.feature_map = replace(self.feature_map, learned=learned)
 
     def _project(self, sample: Sequence[Dataset], pca: int) -> None:
-        """Add the principal components of a sample to the map."""
         from sklearn.decomposition import PCA
 
         if self.spec.transformer.aligns:
@@ -266,10 +249,8 @@ class FittedFeatures:
 
     def _extract(self, datasets: Sequence[Dataset], *, mapped: bool) -> list[Rows]:
         """Features of every set, on the principal components where there are any."""
-        see, total = self.feature_map, sum(map(len, datasets))
+        see, total, features, done, vanishing = self.feature_map, sum(map(len, datasets)), list[Rows](), 0, 0
         columns = see.transformer.n_features_out_ if see.projection is None else see.projection.shape[1]
-        done, vanishing = 0, 0
-        features: list[Rows] = []
         for dataset in datasets:
             shape = (len(dataset), columns)
             out = reserved_memory_map(shape) if mapped else np.empty(shape, dtype=np.float32)
@@ -323,7 +304,7 @@ def stacked(datasets: Sequence[Dataset]) -> Any:
     """Images of some sets together, as transformers take them."""
     if datasets[0].kind in ("clouds", "volumes"):  # of different sizes
         shapes = [shape for dataset in datasets for shape in dataset.images]
-        return pack_clouds(list(map(cloud_points, shapes))) if datasets[0].kind == "clouds" else shapes
+        return check_clouds(list(map(cloud_points, shapes))) if datasets[0].kind == "clouds" else shapes
     shape = datasets[0].signals.shape[1:]  # one channel may have an axis or not
     return np.concatenate([np.asarray(dataset.signals).reshape(-1, *shape) for dataset in datasets])
 
@@ -352,7 +333,7 @@ def _measure(block: Block, images: NDArray[Any]) -> PixelStatistics:
     return PixelStatistics(pixels.size, mean, std, int((pixels.max(axis=1) == pixels.min(axis=1)).sum()))
 
 
-def _check_sizes(datasets: Sequence[Dataset], symmetry: Any) -> None:
+def check_sizes(datasets: Sequence[Dataset], symmetry: Any) -> None:
     """Refuse sets whose images differ in size or channels; shapes in 3-D may differ in size."""
     first = datasets[0]
     for dataset in datasets[1:]:
@@ -369,8 +350,11 @@ def _check_sizes(datasets: Sequence[Dataset], symmetry: Any) -> None:
         if not first.is_flat:
             continue
         one, other = ((*each.images.shape[1:], 1)[:3] for each in (first, dataset))  # no channel axis: one channel
-        if symmetry == "so3":
-            check_grids([(first.name, one[:2]), (dataset.name, other[:2])])
+        if symmetry == "so3" and one[:2] != other[:2]:
+            raise InputError(
+                f"grids on the sphere have different sizes: {first.name!r} has {one[0]} x {one[1]} (latitudes x "
+                f"longitudes) but {dataset.name!r} has {other[0]} x {other[1]}. They are not resized; use one grid."
+            )
         if one != other:
             raise InputError(
                 f"the images of {first.name!r} are {one[0]} x {one[1]} with {one[2]} channel(s) but those of "

@@ -11,18 +11,19 @@ from numpy.typing import NDArray
 
 from bispectral_ot import runtime
 from bispectral_ot.datasets.dataset import Dataset
-from bispectral_ot.datasets.frames import MOST_CLEAR, FrameChoice, Images, Placement, SetGeometry, common_pixels
+from bispectral_ot.datasets.frames import MOST_CLEAR, FrameChoice, Images, Placement, SetGeometry
 from bispectral_ot.errors import DataWarning, warn
 from bispectral_ot.features.fitted import FittedFeatures
 from bispectral_ot.features.registry import FeatureSpec
 
 Placements = tuple[Placement, ...]
 _SIDE = 64  # at which samples are compared, at most
-# Splits of the target for the null distribution of the divergence, and the quantile that counts as agreement.
-_SPLITS, _LEVEL = 64, 0.95
+_SPLITS, _LEVEL = 64, 0.95  # of the target for the null distribution, and the quantile that counts as agreement
 # A frame other than the whole canvas must explain this fraction of the divergence, or bring sources nearer to targets
 # by so many standard errors; and recognise the target's own labels nearly as well.
 _LEAST_GAIN, _LEAST_ERRORS, _LEAST_RECOGNISED = 0.5, 2.5, 0.7
+_SMALL = 0.01  # divergence that is no reason for a warning
+_EXPLAINED = 0.75  # fraction of the divergence that is enough by itself; the rest may be compression or interpolation
 _SOME_MARGINS = 0.25  # fraction of the images of a set that must have a filled margin
 _NO_FIT = 0.15  # divergence from which on no frame fits
 _MEANINGS = {
@@ -51,9 +52,8 @@ class JudgedFrames(FrameChoice):
 
     def looks_at(self, sets: Sequence[Any]) -> bool:
         """Whether images must be looked at: for ``"auto"``, only features that ignore rotations can judge."""
-        if not super().looks_at(sets):
-            return False
-        return not self.is_automatic or str(self._quiet_spec().symmetry).startswith("rotation")
+        asked = super().looks_at(sets)
+        return asked and (not self.is_automatic or str(self._quiet_spec().symmetry).startswith("rotation"))
 
     def _quiet_spec(self) -> FeatureSpec:
         with warnings.catch_warnings(action="ignore", category=DataWarning):  # the match itself will warn
@@ -70,6 +70,16 @@ class JudgedFrames(FrameChoice):
             warn(
                 f"{' and '.join(names)} differ in every frame (divergence {listed}): they were made in different ways, "
                 "or show different things. Choose a frame with frame=... (--frame).",
+                DataWarning,
+            )
+        elif (
+            chosen == "canvas"
+            and min(each.divergence for each in found.values()) < found[chosen].divergence / 2 - _SMALL
+        ):
+            warn(
+                f"the whole canvas is compared, although {' and '.join(names)} differ less in another frame "
+                f"(divergence {listed}): in that one, sources are not nearer to targets, or labels are harder to "
+                "recognize. Choose one with frame=... (--frame).",
                 DataWarning,
             )
         elif chosen != "canvas":
@@ -111,18 +121,15 @@ def evidence(distances: NDArray[np.float64], n_source: int, labels: Any = None) 
         return Evidence(divergence, limit, np.zeros(n_source))
     apart = within + np.diag(np.full(len(within), np.inf))
     ratios = between.min(axis=1) / (float(np.median(apart.min(axis=1))) or 1.0)
-    found = Evidence(divergence, limit, np.log(np.maximum(ratios, 1e-3)))
-    if labels is None:
-        return found
-    names = np.asarray(labels)
-    recognised = float((names[apart.argmin(axis=1)] == names).mean())
-    return found._replace(recognised=recognised, noise=float(np.sqrt(recognised * (1 - recognised) / len(names))))
+    recognised, noise = float("nan"), 0.0
+    if labels is not None:
+        recognised = float((np.asarray(labels)[apart.argmin(axis=1)] == np.asarray(labels)).mean())
+        noise = float(np.sqrt(recognised * (1 - recognised) / len(within)))
+    return Evidence(divergence, limit, np.log(np.maximum(ratios, 1e-3)), recognised, noise)
 
 
 def _mean_within(distances: NDArray[np.float64]) -> float:
-    """Mean distance of two different elements."""
-    n = len(distances)
-    return float(distances.sum()) / (n * (n - 1)) if n > 1 else 0.0
+    return float(distances.sum()) / max(1, len(distances) * (len(distances) - 1))  # without the diagonal
 
 
 def candidates(geometries: Sequence[SetGeometry]) -> dict[str, Placements]:
@@ -132,7 +139,8 @@ def candidates(geometries: Sequence[SetGeometry]) -> dict[str, Placements]:
     if cut != tried["canvas"]:
         tried["picture"] = cut
     if len(np.unique(np.concatenate([geometry.sides for geometry in geometries]))) > 1:
-        tried["common"] = (Placement("common", common_pixels(geometries)),) * len(geometries)
+        pixels = min(float(geometry.sides.max()) for geometry in geometries)
+        tried["common"] = (Placement("common", pixels),) * len(geometries)
     if all(geometry.clear > MOST_CLEAR for geometry in geometries):
         tried["content"] = (Placement("content"),) * len(geometries)
     return tried
@@ -141,18 +149,17 @@ def candidates(geometries: Sequence[SetGeometry]) -> dict[str, Placements]:
 def choose(tried: dict[str, Evidence]) -> str:
     """Name of the frame to take: the whole canvas, unless another one brings the sets clearly closer.
 
-    A frame does so where it halves the divergence and makes the sets agree, or lowers it and brings sources nearer to
-    their nearest targets: by a paired test, unless it halves the divergence. Of several with about equal divergence,
-    it is the one with the nearest targets.
+    A frame does so where it explains three quarters of the divergence, or lowers it and brings sources nearer to their
+    nearest targets: by a paired test, unless it halves the divergence. Of several with about equal divergence, it is
+    the one with the nearest targets.
     """
-    canvas = tried["canvas"]
-    better = {}
+    canvas, better = tried["canvas"], {}
     for name, found in tried.items():
         loses = found.recognised < _LEAST_RECOGNISED * canvas.recognised - found.noise  # False without labels
         gain, nearer = canvas.divergence - found.divergence, canvas.nearest - found.nearest
         error = float(nearer.std()) / np.sqrt(len(nearer))
         halves = gain >= max(canvas.null, found.null, _LEAST_GAIN * canvas.divergence)
-        agrees = halves and found.divergence <= found.null
+        agrees = halves and found.divergence <= found.null + (1 - _EXPLAINED) * canvas.divergence
         closer = nearer.mean() > (0 if halves else _LEAST_ERRORS * error)
         if name != "canvas" and not loses and gain > 0 and (agrees or closer):
             better[name] = found

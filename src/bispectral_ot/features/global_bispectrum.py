@@ -29,23 +29,19 @@ class _Products(NamedTuple):
     weights: Rows
 
     @classmethod
-    def of(
-        cls, positions: tuple[Index, ...], is_complex: NDArray[np.bool_], weights: Index, **fields: Any
-    ) -> _Products:
+    def of(cls, positions: Any, is_complex: NDArray[np.bool_], weights: Index, **fields: Any) -> _Products:
         """Sort the real products to the front, and add columns for the imaginary parts of the others."""
         order, n_real = np.argsort(is_complex, kind="stable"), int((~is_complex).sum())
-        real = columns_table(**fields, part=0)[order]
-        imaginary = real[n_real:].copy()
-        imaginary["part"] = 1
-        counts = weights[order].astype(np.float32)
-        columns = np.concatenate([real, imaginary])
-        return cls(np.stack(positions)[:, order], n_real, columns, np.concatenate([counts, counts[n_real:]]))
+        of_columns = np.concatenate([order, order[n_real:]])
+        columns = columns_table(**fields, part=0)[of_columns]
+        columns["part"][len(order) :] = 1
+        return cls(np.stack(positions)[:, order], n_real, columns, weights[of_columns].astype(np.float32))
 
-    def fill(self, values: NDArray[np.complex64], out: Rows) -> None:
+    def fill(self, values: NDArray[np.complex64], out: Rows, first: int) -> None:
         """Products of rows of coefficients, followed by their conjugates, of which the last factor is one."""
         places = self.positions.copy()
         places[-1] += values.shape[1] // 2
-        multiply(values, places, self.n_real, out)
+        multiply(values, places, self.n_real, out, first)
 
 
 class GlobalBispectrum(SteerableTransformer):
@@ -60,29 +56,21 @@ class GlobalBispectrum(SteerableTransformer):
     Together they determine the band-limited image up to a rotation (and its brightness), as long as the G do not
     vanish. Magnitudes are compressed to degree 1: a product of two is raised to the power ``power``, one of three
     to ``2 power / 3``. The same products of two are taken of the edge fields
-    (:class:`~bispectral_ot.features.polar.PolarFields`). Intensities, edges and the whole row have unit norm.
+    (:class:`~bispectral_ot.features.polar.SteerableTransformer`). Intensities, edges and the row have unit norm.
 
     Parameters
     ----------
     symmetry : {"rotation", "rotation-reflection"}
         With the latter, mirror images have the same features: a mirror changes the sign of all imaginary parts u
         together, so that they enter as ``|u|`` and ``|D S u|``, D the cosine transform and S fixed random signs.
-    n_rings : int
-        Rings from the centre to ``radius``; also the resolution along a ray.
-    max_frequency : int
-        Highest angular frequency.
-    n_angles : int
-        Samples per ring.
-    radius : float
-        Outer edge of the outermost ring; 1 is the largest disk inside the image. Pixels outside are background.
-    edge_weight : float
-        Norm of the edge part relative to that of the intensity part; 0 leaves edges out.
-    power : float
-        Compression of magnitudes, at most 1; 1 is none.
-    n_bands : int
-        Bands of rings for the triples; 0 leaves triples out (and the invariant is not complete then).
-    triple_weight : float
-        Factor of the triples relative to the intensity products.
+    n_rings : Rings from the centre to ``radius``; also the resolution along a ray.
+    max_frequency : Highest angular frequency.
+    n_angles : Samples per ring.
+    radius : Outer edge of the outermost ring; 1 is the largest disk inside the image. Pixels outside are background.
+    edge_weight : Norm of the edge part relative to that of the intensity part; 0 leaves edges out.
+    power : Compression of magnitudes, at most 1; 1 is none.
+    n_bands : Bands of rings for the triples; 0 leaves triples out (and the invariant is not complete then).
+    triple_weight : Factor of the triples relative to the intensity products.
 
     Notes
     -----
@@ -97,8 +85,7 @@ class GlobalBispectrum(SteerableTransformer):
     >>> from bispectral_ot.features import GlobalBispectrum
     >>> images = np.random.default_rng(0).random((2, 28, 28))
     >>> bispectrum = GlobalBispectrum().fit(images)
-    >>> features = bispectrum.transform(images)
-    >>> np.allclose(bispectrum.transform(np.rot90(images, axes=(1, 2))), features, atol=1e-5)
+    >>> np.allclose(bispectrum.transform(np.rot90(images, axes=(1, 2))), bispectrum.transform(images), atol=1e-5)
     True
     """
 
@@ -115,17 +102,9 @@ class GlobalBispectrum(SteerableTransformer):
         n_bands: int = 2,
         triple_weight: float = 0.3,
     ) -> None:
-        super().__init__(
-            symmetry=symmetry,
-            n_rings=n_rings,
-            max_frequency=max_frequency,
-            n_angles=n_angles,
-            radius=radius,
-            edge_weight=edge_weight,
-        )
-        self.power = power
-        self.n_bands = n_bands
-        self.triple_weight = triple_weight
+        self.symmetry, self.n_rings, self.max_frequency = symmetry, n_rings, max_frequency
+        self.n_angles, self.radius, self.edge_weight = n_angles, radius, edge_weight
+        self.power, self.n_bands, self.triple_weight = power, n_bands, triple_weight
 
     def _prepare(self) -> Columns:
         self._prepare_coefficients()
@@ -180,35 +159,24 @@ class GlobalBispectrum(SteerableTransformer):
         return super()._scratch_per_row() + (4 if self.symmetry == "rotation" else 24) * len(self.product_weights_)
 
     def _fill(self, rows: NDArray[Any], out: Rows) -> int:
-        return self._fill_from_coefficients(self._coefficients(self.fields_.sample(rows, self._channels)), out)
-
-    def _fill_from_coefficients(self, coefficients: NDArray[np.complex64], out: Rows) -> int:
-        """Coefficients (n, n_frequencies, n_fields, n_rings) to rows; returns how many vanish."""
-        n, stops = len(coefficients), self._stops
+        coefficients, n, stops = self._coefficients(rows), len(rows), self._stops
         products = out if self.symmetry == "rotation" else np.empty((n, stops[-1]), dtype=np.float32)
         if self.n_bands:  # of the means over bands and channels
             radial = coefficients[:, :, : self._channels].mean(axis=2)
             edges = np.linspace(0, self.n_rings, self.n_bands + 1).astype(int)
             bands = [radial[:, :, start:stop].mean(axis=2) for start, stop in itertools.pairwise(edges)]
             means = np.stack(bands, axis=2).reshape(n, -1)
-            self._parts[0].fill(compress(means, 2 * self.power / 3), products[:, : stops[0]])
+            self._parts[0].fill(compress(means, 2 * self.power / 3), products, 0)
             products[:, : stops[0]] *= np.float32(self.triple_weight)
         both = compress(np.ascontiguousarray(coefficients).reshape(n, -1), self.power)
-        for pairs, start, stop in zip(self._parts[1:], stops[:-1], stops[1:], strict=True):
-            pairs.fill(both, products[:, start:stop])
+        for pairs, start in zip(self._parts[1:], stops[:-1], strict=True):
+            pairs.fill(both, products, int(start))
         weights, vanishing = self.product_weights_, np.empty((2, n), dtype=np.bool_)
         length = math.hypot(1, self.edge_weight)
-        blocks = ((slice(stops[1]), 1 / length), (slice(stops[1], None), self.edge_weight / length))
-        for empty, (block, norm) in zip(vanishing, blocks, strict=True):
-            normalize_rows(products[:, block], weights[block], empty, norm)
-        if products is not out:
-            self._hide_mirrors(products, weights, out)
+        normalize_rows(products, weights[: stops[1]], vanishing[0], 1 / length, 0)
+        normalize_rows(products, weights[stops[1] :], vanishing[1], self.edge_weight / length, int(stops[1]))
+        if products is not out:  # odd parts, whose common sign a mirror changes, as magnitudes in two bases
+            odd = products[:, self.is_odd_] * np.sqrt(weights[self.is_odd_] / 2)
+            mixed = scipy.fft.dct(odd * self.mirror_signs_, norm="ortho")
+            np.concatenate([products[:, ~self.is_odd_], np.abs(odd), np.abs(mixed)], axis=1, out=out)
         return int(vanishing.all(axis=0).sum())
-
-    def _hide_mirrors(self, products: Rows, weights: Rows, out: Rows) -> None:
-        """Even parts as they are; odd parts, whose common sign a mirror changes, as magnitudes in two bases."""
-        odd = products[:, self.is_odd_] * np.sqrt(weights[self.is_odd_] / 2)
-        n_even, n_odd = products.shape[1] - odd.shape[1], odd.shape[1]
-        out[:, :n_even] = products[:, ~self.is_odd_]
-        np.abs(odd, out=out[:, n_even : n_even + n_odd])
-        np.abs(scipy.fft.dct(odd * self.mirror_signs_, norm="ortho"), out=out[:, n_even + n_odd :])

@@ -31,8 +31,7 @@ class ImageGroup:
         as ``np.rot90`` or ``np.fliplr``; permutations of the flattened pixels (integers, the new image is
         ``image.ravel()[permutation]``); or matrices 2 x 2 that map (x, y) about the centre of the image, y downwards,
         for maps such as sixths of a turn that do not keep the pixel grid.
-    name
-        Name in reports.
+    name : Name in reports.
 
     Examples
     --------
@@ -66,11 +65,28 @@ class ImageGroup:
 
     def elements(self, size: tuple[int, int]) -> NDArray[Any]:
         """All elements, the identity first: permutations (order, height * width), or matrices (order, 2, 2)."""
-        first, generators = self._generators(size)
-        found = [first]
+        numbers = np.arange(size[0] * size[1])
+        found, generators = [np.eye(2) if self.is_linear else numbers], list[NDArray[Any]]()
+        for each in self.maps:
+            if self.is_linear:
+                matrix = np.asarray(each, dtype=np.float64)
+                if not np.isfinite(matrix).all() or abs(abs(np.linalg.det(matrix)) - 1) > 1e-6:
+                    raise InputError(
+                        f"a matrix of a finite group keeps areas, but {matrix.tolist()} has the determinant "
+                        f"{np.linalg.det(matrix):.4g}."
+                    )
+                generators.append(matrix)
+                continue
+            moved = np.asarray(each(numbers.reshape(size)) if callable(each) else each)
+            if moved.shape not in (size, numbers.shape) or not np.array_equal(np.sort(moved.ravel()), numbers):
+                raise InputError(
+                    f"a map of {self.name!r} does not permute the pixels of images of {size[0]} x {size[1]}; it must "
+                    "return every pixel once, in an image of the same size (quarter turns need square images)."
+                )
+            generators.append(moved.ravel().astype(np.int64))
         for element in found:  # grows while it is read
             for generator in generators:
-                product = element @ generator if self.is_linear else element[generator]
+                product = self._product(element, generator)
                 if not any(np.allclose(product, other, atol=1e-6) for other in found):
                     found.append(product)
             if len(found) > _LARGEST:
@@ -83,41 +99,17 @@ class ImageGroup:
     def table(self, elements: NDArray[Any]) -> NDArray[np.int64]:
         """Cayley table (order, order): number of the product of two elements."""
         table = np.empty((len(elements), len(elements)), dtype=np.int64)
-        for a, one in enumerate(elements):
-            for b, other in enumerate(elements):
-                product = one @ other if self.is_linear else one[other]
-                table[a, b] = next(c for c, each in enumerate(elements) if np.allclose(product, each, atol=1e-6))
+        for a, b in np.ndindex(*table.shape):
+            product = self._product(elements[a], elements[b])
+            table[a, b] = next(c for c, each in enumerate(elements) if np.allclose(product, each, atol=1e-6))
         return table
 
-    def _generators(self, size: tuple[int, int]) -> tuple[NDArray[Any], list[NDArray[Any]]]:
-        """Identity and generators for images of a size, checked."""
-        if self.is_linear:
-            matrices = [np.asarray(each, dtype=np.float64) for each in self.maps]
-            for matrix in matrices:
-                if not np.isfinite(matrix).all() or abs(abs(np.linalg.det(matrix)) - 1) > 1e-6:
-                    raise InputError(
-                        f"a matrix of a finite group keeps areas, but {matrix.tolist()} has the determinant "
-                        f"{np.linalg.det(matrix):.4g}."
-                    )
-            return np.eye(2), matrices
-        numbers = np.arange(size[0] * size[1])
-        permutations = []
-        for each in self.maps:
-            moved = np.asarray(each(numbers.reshape(size)) if callable(each) else each)
-            if moved.shape not in (size, numbers.shape) or not np.array_equal(np.sort(moved.ravel()), numbers):
-                raise InputError(
-                    f"a map of {self.name!r} does not permute the pixels of images of {size[0]} x {size[1]}; it must "
-                    "return every pixel once, in an image of the same size (quarter turns need square images)."
-                )
-            permutations.append(moved.ravel().astype(np.int64))
-        return numbers, permutations
+    def _product(self, one: NDArray[Any], other: NDArray[Any]) -> NDArray[Any]:
+        return one @ other if self.is_linear else one[other]
 
 
-NAMED_GROUPS = {
-    "mirrors": ImageGroup([np.fliplr], name="mirrors"),
-    "quarter-turns": ImageGroup([np.rot90], name="quarter-turns"),
-    "d4": ImageGroup([np.rot90, np.fliplr], name="d4"),
-}
+_NAMED: dict[str, list[Map]] = {"mirrors": [np.fliplr], "quarter-turns": [np.rot90], "d4": [np.rot90, np.fliplr]}
+NAMED_GROUPS = {name: ImageGroup(maps, name=name) for name, maps in _NAMED.items()}
 
 
 class _Products(NamedTuple):
@@ -144,7 +136,6 @@ class _Products(NamedTuple):
         return cls(irreps, list(members), coefficients, counts * (1 + paired), is_complex)
 
     def columns(self) -> NDArray[np.void]:
-        """Index map."""
         names = ("irrep_1", "irrep_2", "irrep_3", "first", "second", "third")
         values = (*self.irreps, -1, -1)[:3] + (*self.members, -1, -1)[:3]
         part = np.arange(1 + self.is_complex)[:, None]
@@ -157,7 +148,8 @@ class _Products(NamedTuple):
         if len(components) == 2:
             products = components[0] @ components[1].conj().swapaxes(1, 2)
         else:
-            products = np.einsum("nai,nbj,nck,ijk->nabc", *components, self.coefficients, optimize=True)
+            path = ["einsum_path", (2, 3), (1, 2), (0, 1)]  # to look for the best one would take longer
+            products = np.einsum("nai,nbj,nck,ijk->nabc", *components, self.coefficients, optimize=path)
         found = products[:, *self.members]
         return np.concatenate([found.real, found.imag], axis=1) if self.is_complex else found.real
 
@@ -175,10 +167,8 @@ class ImageBispectrum(BatchTransformer):
     ----------
     symmetry : {"mirrors", "quarter-turns", "d4"} or ImageGroup
         Group; ``"mirrors"`` exchanges left and right, ``"d4"`` has quarter turns and mirrors.
-    band : int
-        Number of frequencies along each side.
-    triple_band : int
-        Number of frequencies along each side that enter the products of three; fewer where these would be too many.
+    band : Number of frequencies along each side.
+    triple_band : Those that enter the products of three; fewer where these would be too many.
 
     Notes
     -----
@@ -202,16 +192,13 @@ class ImageBispectrum(BatchTransformer):
     bases_: dict[int, NDArray[Any]]  # (copies, d, pixels) of each irrep, one of two conjugate ones
 
     def __init__(self, *, symmetry: str | ImageGroup = "mirrors", band: int = 10, triple_band: int = 6) -> None:
-        self.symmetry = symmetry
-        self.band = band
-        self.triple_band = triple_band
+        self.symmetry, self.band, self.triple_band = symmetry, band, triple_band
 
     def _prepare(self) -> Columns:
         check_integer("band", self.band, minimum=1)
         check_integer("triple_band", self.triple_band, minimum=0)
-        group = self.symmetry
-        if not isinstance(group, ImageGroup):
-            group = NAMED_GROUPS[check_choice("symmetry", group, NAMED_GROUPS)]
+        own = isinstance(self.symmetry, ImageGroup)
+        group = self.symmetry if own else NAMED_GROUPS[check_choice("symmetry", self.symmetry, NAMED_GROUPS)]
         if len(self.image_shape_) < 2:
             raise InputError("an ImageGroup acts on images (height, width), not on 1-D signals.")
         size = self.image_shape_[0], self.image_shape_[1]
@@ -219,8 +206,7 @@ class ImageBispectrum(BatchTransformer):
         finite = self._group = FiniteGroup(group.table(elements))
         frequencies = np.indices((min(size[0], self.band), min(size[1], self.band))).reshape(2, -1)
         frequencies = frequencies[:, np.argsort(frequencies.max(axis=0), kind="stable")]
-        highest = frequencies.max(axis=0)
-        moved = list(_moved_cosines(group, elements, size, frequencies))
+        moved = list(_moved_cosines(elements, size, frequencies))
         known = [r for r in range(len(finite.irreps)) if r <= finite.conjugate_irrep[r]]
         found = {r: _components(finite.irreps[r], moved) for r in known}
         self.bases_ = {r: basis for r, (basis, _) in found.items()}
@@ -229,7 +215,8 @@ class ImageBispectrum(BatchTransformer):
         self._products += [_Products.of(finite, (r, r), [count, count]) for r, count in copies.items()]
         self._n_low = dict.fromkeys(found, 0)
         for band in range(self.triple_band, 0, -1):
-            self._n_low = {r: int((highest[templates] < band).sum()) for r, (_, templates) in found.items()}
+            low = frequencies.max(axis=0) < band
+            self._n_low = {r: int(low[templates].sum()) for r, (_, templates) in found.items()}
             cubic = list(self._cubic())
             if sum(len(each.columns()) for each in cubic) <= _MOST_CUBIC:
                 self._products += cubic
@@ -258,21 +245,19 @@ class ImageBispectrum(BatchTransformer):
     def _fill(self, rows: NDArray[Any], out: Rows) -> int:
         n, conjugate = len(rows), self._group.conjugate_irrep
         images = rows.astype(np.float64).reshape(n, -1, self._channels)
-        largest = np.abs(images).max(axis=(1, 2))
-        images /= np.where(largest > 0, largest, 1)[:, None, None]
+        largest = np.maximum(images.max(axis=(1, 2)), -images.min(axis=(1, 2)))
+        unit = np.repeat(1 / np.where(largest > 0, largest, 1), self._channels)[:, None]
         flat = images.transpose(0, 2, 1).reshape(n * self._channels, -1)
         found, squares = {}, np.zeros(n)
         for r, basis in self.bases_.items():
-            values = flat @ basis.reshape(-1, basis.shape[2]).conj().T
+            values = unit * (flat @ basis.reshape(-1, basis.shape[2]).conj().T)
             found[r] = values.reshape(n, self._channels, *basis.shape[:2])
             squares += (1 + (conjugate[r] != r)) * np.square(np.abs(values)).reshape(n, -1).sum(axis=1)
         norms = np.sqrt(squares)
         vanishing = norms <= _VANISHING * np.sqrt(images.shape[1])
         scale = np.divide(1, norms, out=np.zeros_like(norms), where=~vanishing)[:, None, None]
-        low = {}
-        for r, z in found.items():
-            low[r] = scale * z[:, :, : self._n_low[r]].mean(axis=1)
-            low.setdefault(int(conjugate[r]), low[r].conj())
+        low = {r: scale * z[:, :, : self._n_low[r]].mean(axis=1) for r, z in found.items()}
+        low = {int(conjugate[r]): z.conj() for r, z in low.items()} | low
         whole = {r: scale * z.reshape(n, -1, z.shape[3]) for r, z in found.items()}
         column = 0
         for products in self._products:
@@ -292,10 +277,8 @@ class D4Bispectrum(ImageBispectrum):
         super().__init__(symmetry="d4", band=band, triple_band=triple_band)
 
 
-def _moved_cosines(
-    group: ImageGroup, elements: NDArray[Any], size: tuple[int, int], frequencies: NDArray[np.int64]
-) -> Iterator[NDArray[np.float64]]:
-    """Cosines (n, height * width) of frequencies (2, n), moved by each element."""
+def _moved_cosines(elements: NDArray[Any], size: tuple[int, int], frequencies: Any) -> Iterator[NDArray[np.float64]]:
+    """Cosines (n, height * width) of frequencies (2, n), moved by each element: a permutation or a matrix."""
     height, width = size
     u, v = frequencies[:, :, None]
     norms = np.sqrt((1.0 + (u > 0)) * (1.0 + (v > 0)) / (height * width))
@@ -304,7 +287,7 @@ def _moved_cosines(
         return norms * np.cos(np.pi * u / height * y) * np.cos(np.pi * v / width * x)
 
     y, x = np.indices(size).reshape(2, -1) + 0.5
-    if not group.is_linear:
+    if elements.ndim == 2:
         yield from (cosines(y, x)[:, np.argsort(element)] for element in elements)
         return
     places = np.linalg.inv(elements) @ np.stack([x - width / 2, y - height / 2])  # (order, 2, pixels)

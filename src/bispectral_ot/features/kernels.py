@@ -19,35 +19,30 @@ from bispectral_ot.compiled import njit
 
 Plane = NDArray[np.float32]
 Index = NDArray[Any]
+Rows = tuple[int, int]  # first and last (exclusive) row
 MARGIN = 2  # zeros around a plane: as far as the filters reach
+_STRIP_PIXELS = 4096  # of a strip
 # Products of float32 spectra carry errors of about 1e-7 of the largest one: a smaller norm is only rounding.
 ROUNDING = 1e-6
 # Sums may be reordered, and divisions do not check for zero: only then does the compiler use vector instructions.
-FAST: dict[str, Any] = {
-    "nogil": True,
-    "cache": True,
-    "error_model": "numpy",
-    "fastmath": {"contract", "reassoc", "nsz", "arcp"},
-}
+_FASTMATH = {"contract", "reassoc", "nsz", "arcp"}
+FAST: dict[str, Any] = {"nogil": True, "cache": True, "error_model": "numpy", "fastmath": _FASTMATH}
 # Added to squares before roots: far below the rounding of any response, and keeps quotients finite.
-TINY = np.float32(1e-20)
+TINY, ONE = np.float32(1e-20), np.float32(1)
 
 
 @njit(nogil=True, cache=True)
-def multiply(values: NDArray[np.complex64], factors: Index, n_real: int, out: Plane) -> None:
+def multiply(values: NDArray[np.complex64], factors: Index, n_real: int, out: Plane, first: int = 0) -> None:
     """Write products of two or three of the values (n, n_values) of every row, real parts and then imaginary parts.
 
     ``factors`` (2 or 3, n_products) are the places of the factors, of which the third is optional; the first ``n_real``
-    products are real. ``out`` is (n, 2 * n_products - n_real).
+    products are real. The 2 * n_products - n_real columns of ``out`` from ``first`` on are written: slices of rows are
+    contiguous, a slice of all columns is not, and several times slower.
     """
     n_products = factors.shape[1]
-    real, imag = np.empty((2, values.shape[1]), dtype=np.float32)
     for n in range(len(values)):
         # copied apart: the gathers below then stay in the first cache, free of complex arithmetic
-        for f in range(values.shape[1]):
-            real[f] = values[n, f].real
-            imag[f] = values[n, f].imag
-        row = out[n]
+        real, imag, row = values[n].real.copy(), values[n].imag.copy(), out[n, first:]
         for t in range(n_products):
             a, b = factors[0, t], factors[1, t]
             x, y = real[a] * real[b] - imag[a] * imag[b], real[a] * imag[b] + imag[a] * real[b]
@@ -60,10 +55,13 @@ def multiply(values: NDArray[np.complex64], factors: Index, n_real: int, out: Pl
 
 
 @njit(**FAST)
-def normalize_rows(rows: Plane, weights: Plane, vanishing: NDArray[np.bool_], length: float = 1.0) -> None:
-    """Bring each row to the norm ``sqrt(sum w x^2) = length``; clear and mark those whose norm is only rounding."""
+def normalize_rows(rows: Plane, weights: Plane, vanishing: Index, length: float = 1.0, first: int = 0) -> None:
+    """Bring the columns of each row from ``first`` on, as many as weights, to the norm ``sqrt(sum w x^2) = length``.
+
+    Those whose norm is only rounding are cleared and marked.
+    """
     for n in range(len(rows)):
-        row = rows[n]
+        row = rows[n, first : first + len(weights)]
         squares = 0.0
         for column in range(len(row)):
             squares += weights[column] * np.float64(row[column]) ** 2
@@ -89,6 +87,17 @@ def compress(values: NDArray[np.complex64], power: float) -> NDArray[np.complex6
     return out
 
 
+@njit(nogil=True, cache=True)
+def interpolate(pixels: Index, weights: Plane, rows: Plane, out: Plane) -> None:
+    """Sums (n, samples) of the four ``pixels`` (4, samples) of every row (n, n_pixels) times ``weights``."""
+    for n in range(len(rows)):
+        row, found = rows[n], out[n]
+        for s in range(len(found)):
+            total = weights[0, s] * row[pixels[0, s]] + weights[1, s] * row[pixels[1, s]]
+            total += weights[2, s] * row[pixels[2, s]]
+            found[s] = total + weights[3, s] * row[pixels[3, s]]
+
+
 @njit(**FAST)
 def edge_fields(across: Plane, down: Plane, out: Plane) -> None:
     """Gradients (n, channels, pixels) to their edge fields (n, 5, pixels), added up over channels."""
@@ -96,11 +105,11 @@ def edge_fields(across: Plane, down: Plane, out: Plane) -> None:
     scratch = np.empty((3, across.shape[2]), dtype=np.float32)
     for n in range(len(across)):
         for channel in range(across.shape[1]):
-            add_edges(across[n, channel], down[n, channel], scratch, out[n])
+            _add_edges(across[n, channel], down[n, channel], scratch, out[n])
 
 
 @njit(**FAST)
-def add_edges(across: Plane, down: Plane, scratch: Plane, out: Plane) -> None:
+def _add_edges(across: Plane, down: Plane, scratch: Plane, out: Plane) -> None:
     """Add ``m^(1/2)`` times 1, cos 2p, sin 2p, cos 4p, sin 4p to ``out`` (5, pixels), ``m e^{ip}`` the gradient."""
     roots, cosines, sines = scratch[0], scratch[1], scratch[2]
     strength, cos2, sin2, cos4, sin4 = out[0], out[1], out[2], out[3], out[4]
@@ -138,8 +147,9 @@ def _weighted_taps(line: Plane, first: int, count: int, step: int, out: Plane) -
 
 @njit(**FAST)
 def _clear_sides(plane: Plane) -> None:
-    plane[:, :MARGIN] = 0
-    plane[:, plane.shape[1] - MARGIN :] = 0
+    for row in range(len(plane)):
+        for column in range(MARGIN):
+            plane[row, column] = plane[row, -1 - column] = 0
 
 
 @njit(**FAST)
@@ -149,7 +159,7 @@ def smooth(planes: Plane, out: Plane) -> None:
     first, count = MARGIN * width + MARGIN, (height - 2 * MARGIN) * width - 2 * MARGIN
     across = np.zeros((height, width), dtype=np.float32)
     for i in range(n):
-        _weighted_taps(planes[i].ravel(), first, count, 1, across.ravel())
+        _weighted_taps(planes[i].ravel(), first, count, np.int64(1), across.ravel())
         _weighted_taps(across.ravel(), first, count, width, out[i].ravel())
         _clear_sides(out[i])
 
@@ -162,144 +172,164 @@ def halve(planes: Plane, out: Plane) -> None:
     """
     height, width = planes.shape[1] - 2 * MARGIN, planes.shape[2] - 2 * MARGIN
     even_y, even_x = 1 - height % 2, 1 - width % 2
+    both = np.empty(planes.shape[2], dtype=np.float32)
     for i in range(len(planes)):
         for y in range((height + 1) // 2):
-            first = planes[i, MARGIN + 2 * y]
-            second = planes[i, MARGIN + 2 * y + even_y]
+            first, second = planes[i, MARGIN + 2 * y], planes[i, MARGIN + 2 * y + even_y]
+            for x in range(len(both)):
+                both[x] = first[x] + second[x]
             line = out[i, MARGIN + y]
             for x in range((width + 1) // 2):
-                at = MARGIN + 2 * x
-                line[MARGIN + x] = np.float32(0.25) * (
-                    (first[at] + first[at + even_x]) + (second[at] + second[at + even_x])
-                )
+                line[MARGIN + x] = np.float32(0.25) * (both[MARGIN + 2 * x] + both[MARGIN + 2 * x + even_x])
 
 
 @njit(**FAST)
-def _add_differences(
-    along: Plane, across: Plane, sign: np.float32, width: int, first: int, count: int, out: Plane
-) -> None:
-    """``out = d/dx along + sign d/dy across`` of flat planes, for a stretch of pixels."""
+def _across_rows(plane: Plane, first: int, count: int, width: int, mean: Plane, step: Plane) -> None:
+    """(1, 4, 1) / 12 and (-1, 0, 1) along the columns of a flat plane, for a stretch of pixels."""
     corner, side = np.float32(1 / 12), np.float32(1 / 3)
-    al, ar = along[first - width - 1 :][:count], along[first - width + 1 :][:count]
-    left, right = along[first - 1 :][:count], along[first + 1 :][:count]
-    bl, br = along[first + width - 1 :][:count], along[first + width + 1 :][:count]
-    result = out[first : first + count]
+    above, here, below = plane[first - width :][:count], plane[first:][:count], plane[first + width :][:count]
     for p in range(count):
-        result[p] = side * (right[p] - left[p]) + corner * ((ar[p] + br[p]) - (al[p] + bl[p]))
-    side, corner = sign * side, sign * corner
-    above, below = across[first - width - 1 :], across[first + width - 1 :]
-    al, a, ar = above[:count], above[1:][:count], above[2:][:count]
-    bl, b, br = below[:count], below[1:][:count], below[2:][:count]
+        mean[p] = side * here[p] + corner * (above[p] + below[p])
     for p in range(count):
-        result[p] += side * (b[p] - a[p]) + corner * ((bl[p] + br[p]) - (al[p] + ar[p]))
+        step[p] = below[p] - above[p]
 
 
 @njit(**FAST)
-def derive(real: Plane, imag: Plane, sign: int, out_real: Plane, out_imag: Plane) -> None:
-    """``(d/dx + i sign d/dy)`` of one complex plane, (height + 2 margin, width + 2 margin).
+def _along_rows(mean: Plane, step: Plane, sign: np.float32, count: int, out: Plane) -> None:
+    """``d/dx + sign d/dy`` from what :func:`_across_rows` gave for one more pixel at either end."""
+    left, right, mid = mean[:count], mean[2:][:count], step[1:][:count]
+    before, after = step[:count], step[2:][:count]
+    side, corner = sign * np.float32(1 / 3), sign * np.float32(1 / 12)
+    for p in range(count):
+        out[p] = (right[p] - left[p]) + (side * mid[p] + corner * (before[p] + after[p]))
+
+
+@njit(**FAST)
+def _derive(plane: Plane, sign: np.float32, rows: Rows, scratch: Plane, out: Plane) -> None:
+    """``(d/dx + i sign d/dy)`` of some rows of a complex plane, (2, height + 2 margin, width + 2 margin).
 
     Central differences, averaged across with (1, 4, 1) / 6: their error is the same in all directions up to order 4.
     """
-    height, width = real.shape
-    first, count = MARGIN * width + MARGIN, (height - 2 * MARGIN) * width - 2 * MARGIN
-    s = np.float32(sign)
-    _add_differences(real.ravel(), imag.ravel(), -s, width, first, count, out_real.ravel())
-    _add_differences(imag.ravel(), real.ravel(), s, width, first, count, out_imag.ravel())
-    _clear_sides(out_real)
-    _clear_sides(out_imag)
+    width, (start, stop) = plane.shape[2], rows
+    first, count = (MARGIN + start) * width + MARGIN, (stop - start) * width - 2 * MARGIN
+    if count <= 0:
+        return
+    _across_rows(plane[0].ravel(), first - 1, count + 2, width, scratch[0], scratch[1])
+    _across_rows(plane[1].ravel(), first - 1, count + 2, width, scratch[2], scratch[3])
+    _along_rows(scratch[0], scratch[3], -sign, count, out[0].ravel()[first:])
+    _along_rows(scratch[2], scratch[1], sign, count, out[1].ravel()[first:])
+    _clear_sides(out[0, MARGIN + start : MARGIN + stop])
+    _clear_sides(out[1, MARGIN + start : MARGIN + stop])
 
 
 @njit(**FAST)
 def local_edges(planes: Plane, out: Plane) -> None:
     """Edge fields (n, 5, height, width) of planes (n, channels, height, width); margins are not used."""
     n, channels, height, width = planes.shape
-    zero = np.zeros((height, width), dtype=np.float32)
-    across, down = zero.copy(), zero.copy()
+    first, count = MARGIN * width + MARGIN, (height - 2 * MARGIN) * width - 2 * MARGIN
+    across, down = np.zeros(height * width, dtype=np.float32), np.zeros(height * width, dtype=np.float32)
     scratch = np.empty((3, height * width), dtype=np.float32)
+    zero = np.zeros(count + 2, dtype=np.float32)
     out[:] = 0
     for i in range(n):
         for channel in range(channels):
-            derive(planes[i, channel], zero, 1, across, down)
-            add_edges(across.ravel(), down.ravel(), scratch, out[i].reshape(5, height * width))
+            _across_rows(planes[i, channel].ravel(), first - 1, count + 2, width, scratch[0], scratch[1])
+            _along_rows(scratch[0], zero, ONE, count, across[first:])
+            _along_rows(zero, scratch[1], ONE, count, down[first:])
+            _add_edges(across, down, scratch, out[i].reshape(5, height * width))
 
 
 @njit(**FAST)
-def _gather(plane: Plane, disk: Index, out: Plane) -> None:
-    """The pixels of the disk, row after row."""
+def _gather(plane: Plane, disk: Index, rows: Rows, out: Plane) -> int:
+    """Pixels of some rows of the disk; returns their number."""
     at = 0
-    for y in range(disk.shape[1]):
-        start, stop = disk[0, y], disk[1, y]
-        out[at : at + stop - start] = plane[MARGIN + y, MARGIN + start : MARGIN + stop]
-        at += stop - start
+    for y in range(rows[0], rows[1]):
+        count = disk[1, y] - disk[0, y]
+        line, part = plane[MARGIN + y, MARGIN + disk[0, y] :], out[at:]
+        for x in range(count):
+            part[x] = line[x]
+        at += count
+    return at
 
 
 @njit(**FAST)
-def _rooted(real: Plane, imag: Plane, sizes: Plane, out_real: Plane, out_imag: Plane) -> None:
-    """Numbers divided by the root of ``sizes``."""
-    for p in range(len(real)):
-        factor = np.float32(1) / np.sqrt(sizes[p])
-        out_real[p] = real[p] * factor
-        out_imag[p] = imag[p] * factor
+def _add_sizes(re: Plane, im: Plane, size: Plane, sums: NDArray[np.float64]) -> None:
+    """Magnitudes; add them and their squares to two sums."""
+    total, squares = np.float32(0), np.float32(0)
+    for p in range(len(re)):
+        square = re[p] * re[p] + im[p] * im[p] + TINY
+        root = np.sqrt(square)
+        size[p] = root
+        total += root
+        squares += square
+    sums[0] += total
+    sums[1] += squares
 
 
 @njit(**FAST)
-def _write(total: np.float32, squares: np.float32, n: int, column: int, out: Plane) -> None:
-    """Mean and standard deviation of n numbers, from their sums, to the two rows of ``out``."""
-    one_over = np.float32(1) / np.float32(n)
-    mean = total * one_over
-    out[0, column] = mean
-    out[1, column] = np.sqrt(max(squares * one_over - mean * mean, np.float32(0)))
+def _divide_by_root(re: Plane, im: Plane, size: Plane, out: Plane) -> None:
+    """Numbers divided by the root of ``size``: real and imaginary parts."""
+    real, imag = out[0], out[1]
+    for p in range(len(re)):
+        factor = ONE / np.sqrt(size[p])
+        real[p] = re[p] * factor
+        imag[p] = im[p] * factor
 
 
 @njit(**FAST)
-def _write_product(ar: Plane, ai: Plane, br: Plane, bi: Plane, column: int, out: Plane) -> None:
-    """Means and standard deviations of the real and imaginary part of ``a conj(b)``."""
-    total, squares, other, other_squares = np.float32(0), np.float32(0), np.float32(0), np.float32(0)
-    for p in range(len(ar)):
+def _add_product(a: Plane, b: Plane, n: int, sums: NDArray[np.float64]) -> None:
+    """Add real and imaginary part of n numbers ``a conj(b)``, and their squares, to sums (2, 2)."""
+    total = squares = other = other_squares = np.float32(0)
+    ar, ai, br, bi = a[0], a[1], b[0], b[1]
+    for p in range(n):
         u = ar[p] * br[p] + ai[p] * bi[p]
         v = ai[p] * br[p] - ar[p] * bi[p]
         total += u
         squares += u * u
         other += v
         other_squares += v * v
-    _write(total, squares, len(ar), column, out)
-    _write(other, other_squares, len(ar), column + 1, out)
+    sums[0, 0] += total
+    sums[0, 1] += squares
+    sums[1, 0] += other
+    sums[1, 1] += other_squares
+
+
+@njit(**FAST)
+def _multiply(a: Plane, b: Plane, n: int, out: Plane) -> None:
+    """Products of n complex numbers, whose real and imaginary parts are apart."""
+    ar, ai, br, bi, re, im = a[0], a[1], b[0], b[1], out[0], out[1]
+    for p in range(n):
+        re[p] = ar[p] * br[p] - ai[p] * bi[p]
+    for p in range(n):
+        im[p] = ar[p] * bi[p] + ai[p] * br[p]
 
 
 @njit(**FAST)
 def _pool(
-    real: Plane, imag: Plane, disk: Index, pairs: Index, triples: Index, roots: Plane, scratch: Plane, out: Plane
+    slots: Plane, disk: Index, rows: Rows, pairs: Index, triples: Index, uses: Index, scratch: Plane, sums: Any
 ) -> None:
-    """Means and spreads over the disk of magnitudes, pairs and triples of responses (n_responses, height, width)."""
-    halves, quarters = roots[0], roots[1]
-    re, im, size, root = scratch[0], scratch[1], scratch[2], scratch[3]
-    for r in range(len(real)):
-        _gather(real[r], disk, re)
-        _gather(imag[r], disk, im)
-        total, squares = np.float32(0), np.float32(0)
-        for p in range(len(re)):
-            size[p] = np.sqrt(re[p] * re[p] + im[p] * im[p] + TINY)
-        for p in range(len(re)):
-            total += size[p]
-            squares += size[p] * size[p]
-        _write(total, squares, len(re), r, out)
-        _rooted(re, im, size, halves[0, r], halves[1, r])
-        if len(triples):
-            for p in range(len(re)):
-                root[p] = np.sqrt(size[p])
-            _rooted(halves[0, r], halves[1, r], root, quarters[0, r], quarters[1, r])
-    column = len(real)
+    """Add up magnitudes, pairs and triples of responses (n_responses, 2, height, width) in some rows of the disk.
+
+    ``uses`` (n_responses, 2) says whether ``z / |z|^(1/2)`` and ``z / |z|^(3/4)`` of a response are needed.
+    """
+    values, n = scratch[0, 0], 0
+    for r in range(len(uses)):
+        n = _gather(slots[r, 0], disk, rows, values[0])
+        _gather(slots[r, 1], disk, rows, values[1])
+        re, im, size = values[0, :n], values[1, :n], values[2, :n]
+        _add_sizes(re, im, size, sums[r])
+        if uses[r, 0]:
+            _divide_by_root(re, im, size, scratch[1, r])
+        if uses[r, 1]:
+            for p in range(n):
+                size[p] *= np.sqrt(size[p])  # to the power 3/2
+            _divide_by_root(re, im, size, scratch[2, r])
+    halves, quarters, rest = scratch[1], scratch[2], sums[len(uses) :]
     for t in range(len(pairs)):
-        a, b = pairs[t, 0], pairs[t, 1]
-        _write_product(halves[0, a], halves[1, a], halves[0, b], halves[1, b], column + 2 * t, out)
+        _add_product(halves[pairs[t, 0]], halves[pairs[t, 1]], n, rest[2 * t :])
     for t in range(len(triples)):
-        a, b, c = triples[t, 0], triples[t, 1], triples[t, 2]
-        ar, ai, br, bi = quarters[0, a], quarters[1, a], quarters[0, b], quarters[1, b]
-        for p in range(len(re)):
-            re[p] = ar[p] * br[p] - ai[p] * bi[p]
-        for p in range(len(re)):
-            im[p] = ar[p] * bi[p] + ai[p] * br[p]
-        _write_product(re, im, halves[0, c], halves[1, c], column + 2 * t, out)
+        _multiply(quarters[triples[t, 0]], quarters[triples[t, 1]], n, values)
+        _add_product(values, halves[triples[t, 2]], n, rest[2 * t :])
 
 
 @njit(**FAST)
@@ -309,25 +339,43 @@ def pool_ladder(
     """Means and spreads (n, 2, n_responses + 2 n_pairs + 2 n_triples) of the invariants of a ``Ladder``.
 
     ``planes`` (n, n_planes, height + 2 margin, width + 2 margin) are smoothed fields, ``disk`` (2, height) the first
-    and last (exclusive) pixel of each row in the disk.
+    and last (exclusive) pixel of each row in the disk. Large planes are worked on in strips of rows that stay in the
+    cache: each derivative is one row behind its source, since it needs the row below.
     """
-    n, _, height, width = planes.shape
-    n_slots = len(steps)
-    n_pixels = int((disk[1] - disk[0]).sum())
-    real = np.zeros((n_slots, height, width), dtype=np.float32)
-    imag = np.zeros((n_slots, height, width), dtype=np.float32)
-    roots = np.empty((2, 2, n_responses, n_pixels), dtype=np.float32)  # z / |z|^(1/2) and z / |z|^(3/4)
-    scratch = np.empty((4, n_pixels), dtype=np.float32)
-    for i in range(n):
-        for t in range(n_slots):
-            slot, source, other, sign = steps[t]
-            if sign == 0:
-                real[slot] = planes[i, source]
-                if other >= 0:
-                    imag[slot] = planes[i, other]
-            else:
-                derive(real[source], imag[source], sign, real[slot], imag[slot])
-        _pool(real[:n_responses], imag[:n_responses], disk, pairs, triples, roots, scratch, out[i])
+    height, width = planes.shape[2] - 2 * MARGIN, planes.shape[3]
+    depth, behind, n_pixels = np.zeros(len(steps), dtype=np.int64), 0, 0
+    for t in range(len(steps)):
+        if steps[t, 3]:
+            depth[steps[t, 0]] = depth[steps[t, 1]] + 1
+            behind = max(behind, depth[steps[t, 0]])
+    for y in range(height):
+        n_pixels += disk[1, y] - disk[0, y]
+    uses = np.zeros((n_responses, 2), dtype=np.bool_)
+    for t in range(len(pairs)):
+        uses[pairs[t, 0], 0] = uses[pairs[t, 1], 0] = True
+    for t in range(len(triples)):
+        uses[triples[t, 0], 1] = uses[triples[t, 1], 1] = uses[triples[t, 2], 0] = True
+    at_once = max(1, _STRIP_PIXELS // width) if height * width > 2 * _STRIP_PIXELS else height + behind
+    slots = np.zeros((len(steps), 2, height + 2 * MARGIN, width), dtype=np.float32)
+    scratch = np.empty((3, n_responses, 4, at_once * width + 2), dtype=np.float32)
+    for i in range(len(planes)):
+        sums = np.zeros((out.shape[2], 2))
+        for top in range(0, height + behind, at_once):
+            for t in range(len(steps)):
+                slot, source, other, sign = steps[t, 0], steps[t, 1], steps[t, 2], steps[t, 3]
+                rows = max(top - depth[slot], 0), min(top - depth[slot] + at_once, height)
+                if sign:
+                    _derive(slots[source], np.float32(sign), rows, scratch[0, 0], slots[slot])
+                elif top == 0:
+                    slots[slot, 0] = planes[i, source]
+                    if other >= 0:
+                        slots[slot, 1] = planes[i, other]
+            rows = max(top - behind, 0), min(top - behind + at_once, height)
+            _pool(slots, disk, rows, pairs, triples, uses, scratch, sums)
+        for column in range(len(sums)):
+            mean = sums[column, 0] / n_pixels
+            out[i, 0, column] = mean
+            out[i, 1, column] = np.sqrt(max(sums[column, 1] / n_pixels - mean * mean, 0.0))
 
 
 @njit(**FAST)

@@ -6,8 +6,7 @@ import itertools
 import math
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,8 +23,7 @@ INTENSITIES = ("keep", "ignore")
 _MAX_ORDER, _LOWEST_ORDER = 4, -2  # of derivatives; the lowest is that of edges with spin
 _N_BINS = 16  # of the histogram of each channel
 _MAX_SIDE = 128  # longer images are reduced to it
-_SAMPLE = 4096  # images that scales are learned from
-_HISTOGRAM_SAMPLE = 256  # and bins
+_SAMPLE, _HISTOGRAM_SAMPLE = 4096, 256  # images that scales and bins are learned from
 _RIM = 0.1  # of the radius: content fades out there, since pixels beyond do not turn with the rest
 _ROUNDING = 1e-6  # of the largest content: less is rounding, of which square roots would make edges
 _SMALLEST_GRID = 4  # pixels a side: less has no neighbourhoods
@@ -68,9 +66,8 @@ class LocalBispectrum(BatchTransformer):
     Notes
     -----
     Images whose shorter side exceeds 128 pixels are reduced to it. The background of a channel is its median on the
-    largest circle inside the image; content fades out towards it. ``index_map_`` has the fields kind (0 histogram, 1
-    magnitude, 2 pair, 3 triple), spread (0 mean, 1 standard deviation), level, field, other (channels, then the edges
-    of spin 0, 2, 4), i, j (orders, or bin) and part.
+    largest circle inside the image. ``index_map_`` has the fields kind (0 histogram, 1 magnitude, 2 pair, 3 triple),
+    spread (0 mean, 1 deviation), level, field, other (channels, then edges of spin 0, 2, 4), i, j (orders, bin), part.
 
     Examples
     --------
@@ -88,19 +85,15 @@ class LocalBispectrum(BatchTransformer):
     symmetry: str = symmetries[0]
 
     _learned = ("scale_", "bins_", "slopes_", "means_", "deviations_")
-    means_: Rows
-    deviations_: Rows
 
     def __init__(self, *, symmetry: str = "rotation-translation", intensity: str = "ignore") -> None:
-        self.symmetry = symmetry
-        self.intensity = intensity
+        self.symmetry, self.intensity = symmetry, intensity
 
     def _fit(self, rows: NDArray[Any]) -> None:
         """Learn the bins of the histograms, and mean and deviation of every column, from at most 4,096 images."""
         super()._fit(rows)
         rows = rows[evenly_spaced(len(rows), _SAMPLE)]
-        n_columns = self.n_features_out_
-        self.means_, self.deviations_ = np.zeros(n_columns, dtype=np.float32), np.ones(n_columns, dtype=np.float32)
+        self.means_, self.deviations_ = (np.full(self.n_features_out_, each, dtype=np.float32) for each in (0, 1))
         peak = max(abs(float(rows.max())), abs(float(rows.min())))
         self.scale_ = 2.0 ** (math.frexp(peak)[1] - 1) if peak > 0 else 1.0
         some = rows[:: -(-len(rows) // _HISTOGRAM_SAMPLE)]
@@ -127,8 +120,7 @@ class LocalBispectrum(BatchTransformer):
         edges = (np.linspace(0, side, count + 1) for side, count in zip(given, size, strict=True))
         down, across = (np.stack([each[:-1], each[1:]], axis=1) for each in edges)
         self.cells_ = (down, across) if factor < 1 else None
-        wanted = max(1, round(math.log2(min(size) / 8)))
-        grid: tuple[int, int] = size
+        wanted, grid = max(1, round(math.log2(min(size) / 8))), (*size,)
         self.disks_: list[Index] = []
         while len(self.disks_) <= wanted and (min(grid) >= _SMALLEST_GRID or not self.disks_):
             inside = distances(*grid) <= min(grid) / 2
@@ -141,17 +133,18 @@ class LocalBispectrum(BatchTransformer):
         self.window_ = (fade * fade * (3 - 2 * fade)).astype(np.float32)
         self.circle_ = np.flatnonzero(np.abs(distances(*size) - (min(size) - 1) / 2) <= 1)
         self.disk_ = np.flatnonzero(radius <= 1)
-        self.contrasts_ = contrasts(self._channels)
+        # orthonormal: the mean of the channels, then the mean of the first k against the next, k = 1, 2, ...
+        rows = np.tril(np.ones((self._channels, self._channels)), -1) - np.diag(np.arange(self._channels))
+        rows[0] = 1
+        self.contrasts_ = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
         channels = range(self._channels)
         channel, cut = np.ix_(channels, range(_N_BINS - 1))
-        blocks = [_columns(kind=HISTOGRAM, level=-1, field=channel, other=-1, i=cut, j=-1)]
+        histogram = _columns(kind=HISTOGRAM, level=-1, field=channel, other=-1, i=cut, j=-1)
         # levels of the channels, and levels 1, 2, ... of the edges
         self._n_channel_levels = max(1, len(self.disks_) - 1)
-        levels = range(self._n_channel_levels)
-        blocks += [_ladder_columns(self.channel_ladder_, level, c) for level in levels for c in channels]
-        levels = range(1, len(self.disks_))
-        blocks += [_ladder_columns(self.edge_ladder_, level, self._channels) for level in levels]
-        return unit_weights(np.concatenate(blocks))
+        places = [(self.channel_ladder_, level, c) for level in range(self._n_channel_levels) for c in channels]
+        places += [(self.edge_ladder_, level, self._channels) for level in range(1, len(self.disks_))]
+        return unit_weights(np.concatenate([histogram, *(_ladder_columns(*place) for place in places)]))
 
     def _scratch_per_row(self) -> int:
         pixels = (self.size_[0] + 4) * (self.size_[1] + 4)
@@ -175,15 +168,16 @@ class LocalBispectrum(BatchTransformer):
             planes = np.tensordot(self.contrasts_, planes, axes=(1, 1)).transpose(1, 0, 2, 3)
         flat = planes.reshape(n, self._channels, -1)
         contents = flat - np.median(flat[:, :, self.circle_], axis=2, keepdims=True)
-        contents[np.abs(contents) < _ROUNDING] = 0
-        inside = (contents if self.intensity == "ignore" else flat)[:, :, self.disk_]
+        contents *= np.abs(contents) >= _ROUNDING
+        inside = (contents if self.intensity == "ignore" else flat).take(self.disk_, axis=2)
+        window = self.window_.ravel()
         if self.intensity == "ignore":
-            sizes = np.sqrt(np.square(inside).mean(axis=(1, 2), keepdims=True))
+            sizes = np.sqrt(np.einsum("ncp,ncp->n", inside, inside) / inside[0].size)[:, None, None]
             sizes[sizes == 0] = 1
-            inside = inside / sizes
-            contents /= sizes
-        contents *= self.window_.ravel()
-        return np.ascontiguousarray(inside), contents.reshape(n, self._channels, *self.window_.shape)
+            inside /= sizes
+            window = window / sizes
+        contents *= window
+        return inside, contents.reshape(n, self._channels, *self.window_.shape)
 
     def _fill(self, rows: NDArray[Any], out: Rows) -> int:
         inside, contents = self._contents(rows)
@@ -214,15 +208,13 @@ class LocalBispectrum(BatchTransformer):
 def _pyramid(planes: Rows, n_levels: int) -> Iterator[Rows]:
     """Smoothed planes (n, k, height, width) of each level with a margin, every level half as fine as the one before."""
     n, k, height, width = planes.shape
-    last = planes.reshape(n * k, height, width)
+    margin = kernels.MARGIN
+    last = padded = np.pad(planes.reshape(n * k, height, width), ((0, 0), (margin, margin), (margin, margin)))
     for level in range(n_levels):
         if level:
             height, width = (height + 1) // 2, (width + 1) // 2
-        padded = np.zeros((n * k, height + 2 * kernels.MARGIN, width + 2 * kernels.MARGIN), dtype=np.float32)
-        if level:
+            padded = np.zeros((n * k, height + 2 * margin, width + 2 * margin), dtype=np.float32)
             kernels.halve(last, padded)
-        else:
-            padded[:, kernels.MARGIN : -kernels.MARGIN, kernels.MARGIN : -kernels.MARGIN] = last
         last = np.zeros_like(padded)
         kernels.smooth(padded, last)
         yield last.reshape(n, k, *last.shape[1:])
@@ -234,16 +226,7 @@ def distances(height: int, width: int) -> NDArray[np.float64]:
     return np.hypot(y - (height - 1) / 2, x - (width - 1) / 2)
 
 
-def contrasts(n: int) -> Rows:
-    """Orthonormal rows (n, n): the mean of n channels, then the mean of the first k against the next, k = 1, 2, ..."""
-    rows = np.tril(np.ones((n, n)), 0)[np.r_[n - 1, : n - 1]]
-    for k in range(1, n):
-        rows[k, k] = -k
-    return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
-
-
-@dataclass(frozen=True)
-class Ladder:
+class Ladder(NamedTuple):
     """Responses of the fields of one level, each derived from another, and their products.
 
     ``steps`` (n_slots, 4) are slot, source, other, sign, in the order of computation: with sign 0 a slot is the field
@@ -267,9 +250,8 @@ class Ladder:
 def channel_ladder() -> Ladder:
     """Orders 0 (the Laplacian) to 4 of a real field, with its triples."""
     field = _MAX_ORDER + 1  # the slot of the field itself, which is not pooled
-    steps = [(field, 0, -1, 0), (1, field, -1, 1)]
-    steps += [(order, order - 1, -1, 1) for order in range(2, _MAX_ORDER + 1)]
-    steps.append((0, 1, -1, -1))
+    further = ((order, order - 1, -1, 1) for order in range(2, _MAX_ORDER + 1))
+    steps = [(field, 0, -1, 0), (1, field, -1, 1), *further, (0, 1, -1, -1)]
     triples = [(i, j, i + j) for i in range(1, _MAX_ORDER) for j in range(i, _MAX_ORDER + 1 - i)]
     orders = np.arange(_MAX_ORDER + 1)
     return Ladder(_table(steps, 4), _MAX_ORDER + 1, np.zeros_like(orders), orders, _table([], 2), _table(triples, 3))
@@ -282,11 +264,10 @@ def edge_ladder() -> Ladder:
     slots = {key: at for at, key in enumerate(responses)}
     steps: list[tuple[int, ...]] = []
     for field, (spin, planes) in enumerate(_PLANES.items()):
+        higher, lower = range(spin + 1, _MAX_ORDER + 1), range(spin - 1, lowest[field] - 1, -1)
         steps.append((slots[field, spin], *planes, 0))
-        for order in range(spin + 1, _MAX_ORDER + 1):
-            steps.append((slots[field, order], slots[field, order - 1], -1, 1))
-        for order in range(spin - 1, lowest[field] - 1, -1):
-            steps.append((slots[field, order], slots[field, order + 1], -1, -1))
+        for order, sign in [*((order, 1) for order in higher), *((order, -1) for order in lower)]:
+            steps.append((slots[field, order], slots[field, order - sign], -1, sign))
     pairs = [(slots[a], slots[b]) for a, b in itertools.combinations(responses, 2) if a[1] == b[1]]
     fields, orders = np.array(responses, dtype=np.int64).T
     return Ladder(_table(steps, 4), len(responses), fields, orders, _table(pairs, 2), _table([], 3))
@@ -306,9 +287,9 @@ def _ladder_columns(ladder: Ladder, level: int, first_field: int) -> NDArray[np.
     products = np.repeat(np.concatenate([pairs, triples]), 2)
     products["part"] = np.arange(len(products)) % 2
     means = np.concatenate([magnitudes, products])
-    spreads = means.copy()
-    spreads["spread"] = 1
-    return np.concatenate([means, spreads])
+    found = np.concatenate([means, means])
+    found["spread"][len(means) :] = 1
+    return found
 
 
 def _columns(**fields: Any) -> NDArray[np.void]:

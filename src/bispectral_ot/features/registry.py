@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, NamedTuple, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from bispectral_ot.checks import check_choice
-from bispectral_ot.costs import ALIGNED_METRICS, Metric
+from bispectral_ot.checks import Intensity, check_choice, is_feature_expression
+from bispectral_ot.costs import Metric
 from bispectral_ot.errors import DataWarning, InputError, warn
 from bispectral_ot.features.combined import CombinedBispectrum, Join
 from bispectral_ot.features.commutative import RingBispectrum, TranslationBispectrum
 from bispectral_ot.features.encoders import Encoder, MissingEncoderError, Orbit
 from bispectral_ot.features.global_bispectrum import GlobalBispectrum
 from bispectral_ot.features.image_group import D4Bispectrum, ImageBispectrum, ImageGroup
-from bispectral_ot.features.local_bispectrum import INTENSITIES, LocalBispectrum
+from bispectral_ot.features.local_bispectrum import LocalBispectrum
 from bispectral_ot.features.polar import PolarSpectrum
 from bispectral_ot.groups.shells import ShellBispectrum
 from bispectral_ot.groups.sphere import SphereBispectrum
-from bispectral_ot.literals import is_feature_expression
 from bispectral_ot.transformer import BatchTransformer, Columns, Rows, State, columns_table, unit_weights
 
 
@@ -63,9 +61,8 @@ class Vectors(Pixels):
         super()._fit(rows)
         constant = int((np.ptp(rows, axis=0) == 0).sum())
         if constant and len(rows) > 1:
-            warn(
-                f"{constant} of the {rows.shape[1]} columns of the vectors are constant and carry nothing.", DataWarning
-            )
+            said = f"{constant} of the {rows.shape[1]} columns of the vectors are constant and carry nothing."
+            warn(said, DataWarning)
 
 
 # Symmetries, metrics and default metric are attributes of the classes. The first features that have a symmetry are its
@@ -90,13 +87,8 @@ for _name, _class in FEATURES.items():
         DEFAULT_FEATURES.setdefault(_symmetry, _name)
 
 # Symmetry of a kind of datasets, where neither symmetry nor features are given.
-_SYMMETRY_OF_KIND = {
-    "images": "rotation",
-    "sphere": "so3",
-    "clouds": "so3-shapes",
-    "volumes": "so3-shapes",
-    "vectors": "none",
-}
+_SHAPES = dict.fromkeys(("clouds", "volumes"), "so3-shapes")
+_SYMMETRY_OF_KIND = {"images": "rotation", "sphere": "so3", "vectors": "none", **_SHAPES}
 
 
 class AdaptedTransformer(BatchTransformer):
@@ -127,7 +119,11 @@ class AdaptedTransformer(BatchTransformer):
         return (n_columns,)
 
     def _fit(self, rows: NDArray[Any]) -> None:
-        self._flattens = not _reads_images(self.inner)
+        first = self.inner
+        while hasattr(first, "steps"):
+            first = first.steps[0][1]
+        tags = first.__sklearn_tags__() if hasattr(first, "__sklearn_tags__") else None
+        self._flattens = tags is not None and not (tags.input_tags.three_d_array or tags.no_validation)
         self.inner_ = clone(self.inner, safe=False)
         self.inner_.fit(self._shaped(rows))
         self._n_columns = self._rows(rows[:1]).shape[1]
@@ -160,18 +156,7 @@ class AdaptedTransformer(BatchTransformer):
         return 0
 
 
-def _reads_images(transformer: Any) -> bool:
-    """Whether the tags of a transformer say that it reads batches of images; most want rows."""
-    if hasattr(transformer, "steps"):
-        return _reads_images(transformer.steps[0][1])
-    if not hasattr(transformer, "__sklearn_tags__"):
-        return True
-    tags = transformer.__sklearn_tags__()
-    return bool(tags.input_tags.three_d_array or tags.no_validation)
-
-
-@dataclass(frozen=True)
-class FeatureSpec:
+class FeatureSpec(NamedTuple):
     """Features, not fitted yet, their name for reports, their symmetry where it is known, and a metric between them."""
 
     transformer: BatchTransformer
@@ -218,14 +203,23 @@ def choose_features(
     if features is None:
         symmetry = symmetry or _SYMMETRY_OF_KIND[kind]
         features = DEFAULT_FEATURES[symmetry]
+    name = features if isinstance(features, str) else type(features).__name__
     if isinstance(features, str):
-        name = features
         parts = [_named(part.strip(), symmetry, intensity) for part in features.split("+")]
         transformer = parts[0] if len(parts) == 1 else Join(*parts)
     elif intensity is not None:
         raise InputError("intensity is for features by name; set it on the transformer that is given instead.")
+    elif isinstance(features, BatchTransformer):
+        transformer = features
+    elif hasattr(features, "fit") and hasattr(features, "transform") and not isinstance(features, type):
+        transformer = AdaptedTransformer(features)
+    elif callable(features) and not isinstance(features, type):
+        transformer = Encoder(features)
     else:
-        name, transformer = type(features).__name__, as_transformer(features)
+        raise InputError(
+            "features must be a name, a transformer with fit and transform, or an encoder (a function of batches of "
+            f"images), got {features!r}."
+        )
     known = getattr(transformer.symmetry, "name", transformer.symmetry)
     # features without mirrors and rotations have no rotations either
     if symmetry is not None and known is not None and not set(symmetry.split("-")) <= set(known.split("-")):
@@ -236,10 +230,8 @@ def choose_features(
             DataWarning,
             stacklevel=3,
         )
-    metric = metric or transformer.default_metric
-    if transformer.aligns:
-        check_choice("metric at the best rotation", metric, ALIGNED_METRICS)
-    metric = cast(Metric, check_choice("metric", metric, transformer.metrics))
+    kind_of_metric = "metric at the best rotation" if transformer.aligns else "metric"
+    metric = cast(Metric, check_choice(kind_of_metric, metric or transformer.default_metric, transformer.metrics))
     return FeatureSpec(transformer, name, known or symmetry, metric)
 
 
@@ -253,25 +245,12 @@ def _named(name: str, symmetry: str | None, intensity: str | None) -> BatchTrans
     kind = FEATURES[check_choice("features", name, FEATURES)]
     options = {"symmetry": symmetry} if len(kind.symmetries) > 1 and symmetry in kind.symmetries else {}
     if intensity is not None:
-        check_choice("intensity", intensity, INTENSITIES)
+        check_choice("intensity", intensity, get_args(Intensity))
         choosing = [other for other, each in FEATURES.items() if "intensity" in each().get_params()]
         if name not in choosing:
             raise InputError(f"{name} have no choice of intensity; leave it out, or take {' or '.join(choosing)}.")
         options["intensity"] = intensity
     return kind(**options)
-
-
-def as_transformer(features: Any) -> BatchTransformer:
-    """Features as they are, functions as encoders, and transformers of scikit-learn adapted."""
-    if isinstance(features, BatchTransformer):
-        return features
-    has_methods = hasattr(features, "fit") and hasattr(features, "transform")
-    if isinstance(features, type) or not (has_methods or callable(features)):
-        raise InputError(
-            f"features must be a name, a transformer with fit and transform, or an encoder (a function of batches of "
-            f"images), got {features!r}."
-        )
-    return AdaptedTransformer(features) if has_methods else Encoder(features)
 
 
 def restore(state: State, encoder: Any = None) -> BatchTransformer:

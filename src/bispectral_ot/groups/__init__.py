@@ -1,12 +1,6 @@
-"""Finite groups: product tables, unitary irreps, Clebsch-Gordan matrices, Fourier transforms."""
+"""Finite groups: product tables, unitary irreps, Clebsch-Gordan matrices."""
 
 from bispectral_ot.groups.finite import FiniteGroup
-from bispectral_ot.groups.named import (
-    CyclicGroup,
-    DihedralGroup,
-    OctahedralGroup,
-    ProductGroup,
-    SymmetricGroup,
-)
+from bispectral_ot.groups.named import CyclicGroup, DihedralGroup, OctahedralGroup, ProductGroup, SymmetricGroup
 
 __all__ = ["CyclicGroup", "DihedralGroup", "FiniteGroup", "OctahedralGroup", "ProductGroup", "SymmetricGroup"]

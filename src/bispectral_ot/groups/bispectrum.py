@@ -18,7 +18,6 @@ from bispectral_ot.groups.named import CyclicGroup
 from bispectral_ot.transformer import VANISHING, BatchTransformer, columns_table, take_out_sizes, write_scaled
 
 Numbers = NDArray[Any]  # float64, or complex128 where irreps are complex
-_TOLERANCE = 1e-10  # of equal entries, relative to the largest entry of the probes
 
 
 class Blocks(NamedTuple):
@@ -49,47 +48,9 @@ def _apply(left: Numbers, right: Numbers, dimension: int) -> Numbers:
     return left * right if dimension == 1 else left @ right
 
 
-class BlockSet(NamedTuple):
-    """All blocks of a bispectrum, grouped by size; entries are numbered consecutively."""
-
-    groups: list[Blocks]
-
-    @property
-    def block_of(self) -> IntArray:
-        """Number of the block of each entry."""
-        sizes = [np.full(len(blocks.counts), blocks.tensor[0].size) for blocks in self.groups]
-        return np.repeat(np.arange(sum(map(len, sizes))), np.concatenate(sizes))
-
-    @property
-    def labels(self) -> IntArray:
-        """For each entry r, s, t, copy, i, j, k: shape (7, n_entries)."""
-        outer = np.concatenate([blocks.labels for blocks in self.groups])[self.block_of].T
-        inner = [
-            np.tile(np.indices(blocks.tensor.shape[1:]).reshape(3, -1), len(blocks.counts)) for blocks in self.groups
-        ]
-        return np.concatenate([outer, np.concatenate(inner, axis=1)])
-
-    @property
-    def counts(self) -> IntArray:
-        """Number of ordered pairs of irreps that have each entry."""
-        return np.concatenate([blocks.counts for blocks in self.groups])[self.block_of]
-
-    def entries(self, coefficients: Numbers) -> Numbers:
-        """Values (n, n_entries) from Fourier coefficients (n, order)."""
-        return np.concatenate([blocks.entries(coefficients) for blocks in self.groups], axis=1)
-
-    def keep_blocks_of(self, entries: IntArray) -> tuple[BlockSet, IntArray]:
-        """Blocks that hold some of the given entries, and the positions of these entries among theirs."""
-        block_of = self.block_of
-        kept = np.zeros(block_of[-1] + 1, dtype=bool)
-        kept[block_of[entries]] = True
-        ends = np.cumsum([len(blocks.counts) for blocks in self.groups])[:-1]
-        groups = [
-            Blocks(*(field[chosen] for field in blocks))
-            for blocks, chosen in zip(self.groups, np.split(kept, ends), strict=True)
-            if chosen.any()
-        ]
-        return BlockSet(groups), (np.cumsum(kept[block_of]) - 1)[entries]
+def all_entries(groups: list[Blocks], coefficients: Numbers) -> Numbers:
+    """Values (n, n_entries) of all blocks from Fourier coefficients (n, order)."""
+    return np.concatenate([blocks.entries(coefficients) for blocks in groups], axis=1)
 
 
 def full_pairs(group: FiniteGroup) -> IntArray:
@@ -101,27 +62,8 @@ def full_pairs(group: FiniteGroup) -> IntArray:
     return np.stack([kept // n, kept % n, counts], axis=1)
 
 
-def selective_pairs(group: FiniteGroup) -> IntArray:
-    """Pairs (0, s) and (r, s) for all s and for r in :func:`separating_irreps`: rows (r, s, 1)."""
-    chosen = [0, *separating_irreps(group)]
-    pairs = {(r, s) for r in chosen for s in range(len(group.irreps)) if s >= r or s not in chosen}
-    return np.array([(r, s, 1) for r, s in sorted(pairs, key=lambda pair: (chosen.index(pair[0]), pair[1]))])
-
-
-def separating_irreps(group: FiniteGroup) -> list[int]:
-    """Few irreps that together distinguish all elements: one, where there is a faithful irrep."""
-    kernels = np.abs(group.characters - group.dimensions[:, None]) < 1e-6
-    common = np.ones(group.order, dtype=bool)
-    chosen: list[int] = []
-    while common.sum() > 1:
-        left = (kernels & common).sum(axis=1)
-        chosen.append(int(np.lexsort((group.dimensions, left))[0]))
-        common &= kernels[chosen[-1]]
-    return chosen
-
-
-def make_blocks(group: FiniteGroup, pairs: IntArray) -> BlockSet:
-    """Blocks of the given pairs of irreps (rows r, s, count)."""
+def make_blocks(group: FiniteGroup, pairs: IntArray) -> list[Blocks]:
+    """Blocks of the given pairs of irreps (rows r, s, count), grouped by size."""
     dimensions = group.dimensions
     starts = np.concatenate([[0], np.cumsum(dimensions**2)])
     multiplicities = {r: group.multiplicities(r, slice(None)) for r in np.unique(pairs[:, 0]).tolist()}
@@ -145,7 +87,7 @@ def make_blocks(group: FiniteGroup, pairs: IntArray) -> BlockSet:
         )
         tensors = np.ascontiguousarray(tensors.real) if is_real else tensors.astype(np.complex128)
         groups.append(Blocks(labels, tensors, counts, first, second, third))
-    return BlockSet(groups)
+    return groups
 
 
 class Columns(NamedTuple):
@@ -165,7 +107,7 @@ def find_columns(probes: Numbers, counts: IntArray, factors: NDArray[np.float64]
     """
     n_entries = len(counts)
     parts = np.concatenate([probes.real, probes.imag], axis=1)
-    tolerance = _TOLERANCE * np.abs(parts).max(initial=0)
+    tolerance = 1e-10 * np.abs(parts).max(initial=0)  # of equal entries
     sign = np.sign(parts[0]) * (np.abs(parts).max(axis=0) > tolerance)
     nonzero = np.flatnonzero(sign)
     positive = parts[:, nonzero] * sign[nonzero]
@@ -221,7 +163,7 @@ class GroupBispectrum(BatchTransformer):
 
     _accepts_images = False
     columns_: Columns
-    _kept_blocks: BlockSet
+    _kept_blocks: list[Blocks]
     _positions: IntArray
     _fourier_matrix: NDArray[np.complex128]
 
@@ -234,10 +176,8 @@ class GroupBispectrum(BatchTransformer):
         if not isinstance(self.group, FiniteGroup):
             raise InputError(f"group must be a FiniteGroup, for example DihedralGroup(4); got {self.group!r}.")
         if self.n_features_in_ != self.group.order:
-            raise InputError(
-                f"signals have {self.n_features_in_} values, but the group has {self.group.order} elements; "
-                "give one value each."
-            )
+            sizes = f"{self.n_features_in_} values, but the group has {self.group.order} elements"
+            raise InputError(f"signals have {sizes}; give one value each.")
         return self._tabulate(self.group)
 
     def _tabulate(self, group: FiniteGroup) -> tuple[NDArray[np.void], NDArray[np.float32]]:
@@ -245,24 +185,45 @@ class GroupBispectrum(BatchTransformer):
         selective = check_choice("coefficients", self.coefficients, ("full", "selective")) == "selective"
         self._fourier_matrix = group.fourier_matrix[group.inverse]
         with one_blas_thread():
-            blocks = make_blocks(group, self._selective_pairs() if selective else full_pairs(group))
-        labels = blocks.labels
-        probes = blocks.entries(np.random.default_rng(0).standard_normal((3, group.order)) @ self._fourier_matrix)
-        self.columns_ = columns = find_columns(probes, blocks.counts, group.dimensions[labels[2]].astype(float))
-        self._kept_blocks, self._positions = blocks.keep_blocks_of(columns.entry)
+            groups = make_blocks(group, self._selective_pairs() if selective else full_pairs(group))
+        # of each entry, the number of its block, r, s, t, copy, i, j, k (7, n_entries), and its pairs of irreps
+        sizes = [np.full(len(blocks.counts), blocks.tensor[0].size) for blocks in groups]
+        block_of = np.repeat(np.arange(sum(map(len, sizes))), np.concatenate(sizes))
+        outer = np.concatenate([blocks.labels for blocks in groups])[block_of].T
+        inner = [np.tile(np.indices(blocks.tensor.shape[1:]).reshape(3, -1), len(blocks.counts)) for blocks in groups]
+        labels = np.concatenate([outer, np.concatenate(inner, axis=1)])
+        counts = np.concatenate([blocks.counts for blocks in groups])[block_of]
+        signals = np.random.default_rng(0).standard_normal((3, group.order))
+        probes = all_entries(groups, signals @ self._fourier_matrix)
+        self.columns_ = columns = find_columns(probes, counts, group.dimensions[labels[2]].astype(float))
+        # blocks that hold some of the columns, and the positions of these among their entries
+        kept = np.zeros(block_of[-1] + 1, dtype=bool)
+        kept[block_of[columns.entry]] = True
+        parts = zip(groups, np.split(kept, np.cumsum([len(blocks.counts) for blocks in groups])[:-1]), strict=True)
+        self._kept_blocks = [Blocks(*(field[part] for field in each)) for each, part in parts if part.any()]
+        self._positions = (np.cumsum(kept[block_of]) - 1)[columns.entry]
         fields = dict(zip(("r", "s", "t", "copy", "i", "j", "k"), labels[:, columns.entry], strict=True))
         return columns_table(**fields, part=columns.part), columns.counts.astype(np.float32)
 
     def _selective_pairs(self) -> IntArray:
-        return selective_pairs(self.group)
+        """Pairs (0, s) and (r, s) for all s and for a few r that together distinguish all elements: rows (r, s, 1)."""
+        kernels = np.abs(self.group.characters - self.group.dimensions[:, None]) < 1e-6
+        common, chosen = np.ones(self.group.order, dtype=bool), [0]
+        while common.sum() > 1:  # once, where there is a faithful irrep
+            left = (kernels & common).sum(axis=1)
+            chosen.append(int(np.lexsort((self.group.dimensions, left))[0]))
+            common &= kernels[chosen[-1]]
+        numbers = range(len(kernels))
+        return np.array([(r, s, 1) for r in chosen for s in numbers if s >= r or s not in chosen])
 
     def _scratch_per_row(self) -> int:
-        return 16 * (2 * self.n_features_in_ + 5 * len(self._kept_blocks.block_of) + self.n_features_out_)
+        n_entries = sum(blocks.tensor.size for blocks in self._kept_blocks)
+        return 16 * (2 * self.n_features_in_ + 5 * n_entries + self.n_features_out_)
 
     def _fill(self, rows: NDArray[Any], out: NDArray[np.float32]) -> int:
         coefficients = rows.astype(np.float64) @ self._fourier_matrix
         sizes = take_out_sizes(coefficients)
-        entries = self._kept_blocks.entries(coefficients)[:, self._positions]
+        entries = all_entries(self._kept_blocks, coefficients)[:, self._positions]
         values = np.where(self.columns_.part, entries.imag, entries.real) * self.columns_.scale
         return write_scaled(values, out, self.feature_weights_, sizes, degree=3, normalize=self.normalize)
 
@@ -331,10 +292,8 @@ class CyclicBispectrum(GroupBispectrum):
         vanishing = magnitude <= VANISHING * magnitude.max(axis=1, keepdims=True)
         if n > 1 and vanishing[:, : n if n > 2 else 1].any():
             signal, frequency = np.argwhere(vanishing)[0]
-            raise InputError(
-                f"signal {signal} (counting from 0) has no Fourier coefficient at frequency {frequency}, so its "
-                "selective bispectrum does not determine it; use coefficients='full'."
-            )
+            which = f"signal {signal} (counting from 0) has no Fourier coefficient at frequency {frequency}"
+            raise InputError(f"{which}, so its selective bispectrum does not determine it; use coefficients='full'.")
         # F_1 was taken as positive, so F_k came out times exp(-i k phase). The last one, F_m, must be the conjugate of
         # F_{n-m}: this gives n * phase, hence the signal up to a whole shift.
         last = spectra.shape[1] - 1

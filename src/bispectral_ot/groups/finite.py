@@ -1,4 +1,4 @@
-"""Finite groups: Cayley table, irreducible representations, Clebsch-Gordan matrices, Fourier transform.
+"""Finite groups: Cayley table, irreducible representations, Clebsch-Gordan matrices.
 
 A random real symmetric matrix that commutes with the regular representation has the real irreducible subspaces as its
 eigenspaces. A real irrep is of real, complex or quaternionic type (its character has squared norm 1, 2 or 4); in the
@@ -7,7 +7,6 @@ last two cases a random antisymmetric matrix that commutes with it splits it int
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, Self
 
@@ -23,7 +22,6 @@ IntArray = NDArray[np.int64]
 Irrep = NDArray[np.complex128]
 
 _TOLERANCE = 1e-11  # largest homomorphism defect that is accepted
-_ATTEMPTS = 40  # random matrices that are tried: eigenvalues of different eigenspaces may fall close together
 
 
 def decompose(table: IntArray, inverse: IntArray, classes: list[IntArray]) -> list[Irrep]:
@@ -32,16 +30,16 @@ def decompose(table: IntArray, inverse: IntArray, classes: list[IntArray]) -> li
     Irreps of real type are real matrices (imaginary parts exactly zero); those of complex type come in pairs of exact
     conjugates. The result is the same in every run.
     """
-    for attempt in range(_ATTEMPTS):
+
+    def rank(irrep: Irrep) -> tuple[object, ...]:
+        character = np.round(np.trace(irrep, axis1=1, axis2=2), 6)
+        return irrep.shape[1], tuple(-character.real), tuple(-character.imag)
+
+    for attempt in range(40):  # eigenvalues of different eigenspaces may fall close together
         irreps = _attempt(table, inverse, classes, np.random.default_rng(attempt))
         if irreps is not None and _defect(irreps, table) < _TOLERANCE:
-            return sorted(irreps, key=_rank)
+            return sorted(irreps, key=rank)
     raise ArithmeticError(f"no decomposition of this group of order {len(table)} reaches {_TOLERANCE}.")
-
-
-def _rank(irrep: Irrep) -> tuple[object, ...]:
-    character = np.round(np.trace(irrep, axis1=1, axis2=2), 6)
-    return irrep.shape[1], tuple(-character.real), tuple(-character.imag)
 
 
 def _defect(irreps: list[Irrep], table: IntArray) -> float:
@@ -129,7 +127,7 @@ def clebsch_gordan_matrix(first: Irrep, second: Irrep, parts: list[tuple[Irrep, 
 class FiniteGroup:
     """Finite group, given by its Cayley table; use :meth:`from_table` or a named subclass.
 
-    Irreducible representations (irreps) and Clebsch-Gordan matrices are computed on first use.
+    Irreducible representations (irreps) are computed on first use.
 
     Attributes
     ----------
@@ -142,8 +140,8 @@ class FiniteGroup:
     --------
     >>> from bispectral_ot.groups.finite import FiniteGroup
     >>> group = FiniteGroup.from_table([[0, 1, 2], [1, 2, 0], [2, 0, 1]])
-    >>> group.is_commutative, group.inverse.tolist(), group.dimensions.tolist()
-    (True, [0, 2, 1], [1, 1, 1])
+    >>> group.inverse.tolist(), group.dimensions.tolist()
+    ([0, 2, 1], [1, 1, 1])
     >>> group.translate([5, 6, 7], 1)
     array([7, 5, 6])
     """
@@ -151,12 +149,33 @@ class FiniteGroup:
     def __init__(self, table: IntArray) -> None:
         self.table = table
         self.order = len(table)
-        self.identity, self.inverse = _identity_and_inverses(table)
+        # element e with e * a == a == a * e for every a, and the inverse of each element
+        elements = np.arange(self.order)
+        is_identity = (table == elements).all(axis=1) & (elements == table.T).all(axis=1)
+        if not is_identity.any():
+            raise InputError("there is no identity: no element e has e * a = a = a * e for every a.")
+        self.identity = e = int(np.argmax(is_identity))
+        is_inverse = (table == e) & (e == table.T)
+        without = np.flatnonzero(~is_inverse.any(axis=1))
+        if len(without):
+            a = without[0]
+            raise InputError(f"element {a} has no inverse: no b has {a} * b = b * {a} = {e}, the identity.")
+        self.inverse: IntArray = np.argmax(is_inverse, axis=1)
 
     @classmethod
     def from_table(cls, table: ArrayLike) -> FiniteGroup:
         """Group with the Cayley table ``table[a, b]`` (index of ``a * b``); an InputError names a violated axiom."""
-        group = FiniteGroup(_check_entries(table))
+        try:
+            array = np.asarray(table)
+        except ValueError:  # rows of different lengths
+            array = np.zeros(0)
+        if array.ndim != 2 or array.shape[0] != array.shape[1] or array.size == 0 or array.dtype.kind not in "iu":
+            found = f"{array.dtype} of shape {array.shape}"
+            raise InputError(f"a Cayley table is a square matrix of element numbers; got {found}.")
+        for a, b in np.argwhere((array < 0) | (array >= len(array))):
+            wrong = f"table[{a}, {b}] = {array[a, b]} is not an element"
+            raise InputError(f"closure fails: {wrong}; entries must be 0 to {len(array) - 1}.")
+        group = FiniteGroup(np.ascontiguousarray(array, dtype=np.int64))
         _check_associative(group.table)
         return group
 
@@ -166,11 +185,6 @@ class FiniteGroup:
     def __deepcopy__(self, memo: Any) -> Self:
         """Groups are immutable, so cloned estimators share them."""
         return self
-
-    @property
-    def is_commutative(self) -> bool:
-        """Whether ``a * b == b * a`` for all elements."""
-        return bool(np.array_equal(self.table, self.table.T))
 
     @cached_property
     def conjugacy_classes(self) -> list[IntArray]:
@@ -215,79 +229,22 @@ class FiniteGroup:
     def clebsch_gordan(self, r: int, s: int) -> tuple[NDArray[np.complex128], list[int]]:
         """Unitary C and irreps t with ``r(g) (x) s(g) = C [(+)_t t(g)] C^H`` for every g, in the order of columns."""
         counts = self.multiplicities(r, s)
-        parts = [int(t) for t in np.repeat(np.arange(len(counts)), counts)]
-        found: dict[tuple[int, int], NDArray[np.complex128]] = self.__dict__.setdefault("_clebsch_gordan", {})
-        if (r, s) not in found:
-            irreps = [(self.irreps[t], int(counts[t])) for t in np.flatnonzero(counts)]
-            found[r, s] = clebsch_gordan_matrix(self.irreps[r], self.irreps[s], irreps)
-        return found[r, s], parts
+        parts = [(self.irreps[t], int(counts[t])) for t in np.flatnonzero(counts)]
+        matrix = clebsch_gordan_matrix(self.irreps[r], self.irreps[s], parts)
+        return matrix, np.repeat(np.arange(len(counts)), counts).tolist()
 
     @cached_property
     def fourier_matrix(self) -> NDArray[np.complex128]:
         """All ``rho(g)``, flattened side by side: ``signal @ fourier_matrix`` is the transform of a signal."""
         return np.concatenate([irrep.reshape(self.order, -1) for irrep in self.irreps], axis=1)
 
-    def fourier(self, signal: ArrayLike) -> list[NDArray[np.complex128]]:
-        """Fourier transform of signals (..., order): ``F_rho = sum_g f(g) rho(g)``, one (..., d, d) array per irrep."""
-        flat = self._check_signal(signal) @ self.fourier_matrix
-        parts = np.split(flat, np.cumsum(self.dimensions**2)[:-1], axis=-1)
-        return [part.reshape(*part.shape[:-1], d, d) for part, d in zip(parts, self.dimensions, strict=True)]
-
-    def inverse_fourier(self, coefficients: Sequence[NDArray[np.complex128]]) -> NDArray[np.complex128]:
-        """Inverse transform: ``f(g) = 1/|G| sum_rho d_rho trace(F_rho rho(g)^H)``, (..., order) complex."""
-        expected, sizes = [(d, d) for d in self.dimensions.tolist()], [np.shape(part)[-2:] for part in coefficients]
-        if sizes != expected:
-            raise InputError(f"coefficients must be one array per irrep whose shapes end with {expected}; got {sizes}.")
-        weighted = [
-            d / self.order * np.asarray(part).reshape(*np.shape(part)[:-2], -1)
-            for part, d in zip(coefficients, self.dimensions, strict=True)
-        ]
-        return np.concatenate(weighted, axis=-1) @ self.fourier_matrix.conj().T
-
     def translate(self, signal: ArrayLike, element: int) -> NDArray[Any]:
         """Translate signals (..., order) by t: ``f(g) -> f(t^-1 g)``; on a cyclic group this is ``numpy.roll``."""
         element = check_integer("an element of this group", element, minimum=0, maximum=self.order - 1)
-        return self._check_signal(signal)[..., self.table[self.inverse[element]]]
-
-    def _check_signal(self, signal: ArrayLike) -> NDArray[Any]:
         values = np.asarray(signal)
         if values.shape[-1:] != (self.order,):
             raise InputError(f"a signal on this group has {self.order} values; got shape {values.shape}.")
-        return values
-
-
-def _check_entries(table: ArrayLike) -> IntArray:
-    """Cayley table as an integer array whose entries are elements."""
-    try:
-        array = np.asarray(table)
-    except ValueError as error:
-        raise InputError(f"a Cayley table is a square matrix of element numbers ({error}).") from None
-    if array.ndim != 2 or array.shape[0] != array.shape[1] or array.size == 0 or array.dtype.kind not in "iu":
-        raise InputError(
-            f"a Cayley table is a square matrix of element numbers; got {array.dtype} of shape {array.shape}."
-        )
-    outside = np.argwhere((array < 0) | (array >= len(array)))
-    if len(outside):
-        a, b = outside[0]
-        raise InputError(
-            f"closure fails: table[{a}, {b}] = {array[a, b]} is not an element; entries must be 0 to {len(array) - 1}."
-        )
-    return np.ascontiguousarray(array, dtype=np.int64)
-
-
-def _identity_and_inverses(table: IntArray) -> tuple[int, IntArray]:
-    """Element e with ``e * a == a == a * e`` for every a, and the inverse of each element."""
-    elements = np.arange(len(table))
-    is_identity = (table == elements).all(axis=1) & (elements == table.T).all(axis=1)
-    if not is_identity.any():
-        raise InputError("there is no identity: no element e has e * a = a = a * e for every a.")
-    identity = int(np.argmax(is_identity))
-    is_inverse = (table == identity) & (identity == table.T)
-    without = np.flatnonzero(~is_inverse.any(axis=1))
-    if len(without):
-        a = without[0]
-        raise InputError(f"element {a} has no inverse: no b has {a} * b = b * {a} = {identity}, the identity.")
-    return identity, np.argmax(is_inverse, axis=1)
+        return values[..., self.table[self.inverse[element]]]
 
 
 def _check_associative(table: IntArray) -> None:
@@ -298,10 +255,8 @@ def _check_associative(table: IntArray) -> None:
         left, right = table[table[:, b]], table[:, table[b]]
         if not np.array_equal(left, right):
             a, c = np.argwhere(left != right)[0]
-            raise InputError(
-                f"associativity fails at a, b, c = {a}, {b}, {c}: (a * b) * c = {left[a, c]}, "
-                f"but a * (b * c) = {right[a, c]}."
-            )
+            sides = f"(a * b) * c = {left[a, c]}, but a * (b * c) = {right[a, c]}"
+            raise InputError(f"associativity fails at a, b, c = {a}, {b}, {c}: {sides}.")
         reached[b] = True
         size = 0
         while size < reached.sum():  # close under the product

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bispectral_ot.checks import check_integer
 from bispectral_ot.errors import InputError
 
 Floats = NDArray[np.float64]
@@ -20,8 +19,6 @@ def equiangular_grid(n_theta: int, n_phi: int) -> tuple[Floats, Floats]:
     ``theta = pi (j + 1/2) / n_theta`` from the north pole, ``phi = 2 pi k / n_phi``. The weights (Fejer's first rule)
     integrate polynomials of degree below ``min(n_theta, n_phi)`` exactly and sum to 4 pi.
     """
-    check_integer("n_theta", n_theta, minimum=1)
-    check_integer("n_phi", n_phi, minimum=1)
     theta = np.pi * (np.arange(n_theta)[:, None] + 0.5) / n_theta
     phi = 2 * np.pi * np.arange(n_phi) / n_phi
     k = np.arange(1, n_theta // 2 + 1)
@@ -66,10 +63,8 @@ def analysis_matrix(points: ArrayLike, weights: ArrayLike, lmax: int) -> Floats:
     roots = np.sqrt(np.asarray(weights, dtype=np.float64))[:, None]
     left, values, right = np.linalg.svd(roots * harmonics, full_matrices=False)
     if n_points < n_harmonics or values[-1] < 1e-6 * values[0]:
-        raise InputError(
-            f"{n_points} points do not determine the {n_harmonics} harmonics up to degree {lmax}; "
-            "give more points, spread over the whole sphere, or a smaller lmax."
-        )
+        which = f"the {n_harmonics} harmonics up to degree {lmax}; give more points, spread over the whole sphere"
+        raise InputError(f"{n_points} points do not determine {which}, or a smaller lmax.")
     return roots * (left / values) @ right
 
 
@@ -82,10 +77,8 @@ def wigner_matrices(rotations: Any, lmax: int) -> list[Floats]:
     matrix = rotations.as_matrix()
     sine = np.hypot(matrix[:, 0, 2], matrix[:, 1, 2])
     at_pole = sine < 1e-12  # only the sum or difference of two angles counts
-    first = np.where(
-        at_pole, np.arctan2(-matrix[:, 0, 1], matrix[:, 1, 1]), np.arctan2(matrix[:, 1, 2], matrix[:, 0, 2])
-    )
-    second = np.arctan2(sine, matrix[:, 2, 2])
+    y, x = np.where(at_pole, [-matrix[:, 0, 1], matrix[:, 1, 1]], [matrix[:, 1, 2], matrix[:, 0, 2]])
+    first, second = np.arctan2(y, x), np.arctan2(sine, matrix[:, 2, 2])
     third = np.where(at_pole, 0.0, np.arctan2(matrix[:, 2, 1], -matrix[:, 2, 0]))
     return [
         _about_z(first, degree) @ exchange @ _about_z(second, degree) @ exchange @ _about_z(third, degree)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from itertools import permutations, product
-from math import factorial
+import math
+from itertools import permutations
 from typing import Any
 
 import numpy as np
@@ -54,13 +54,8 @@ class ProductGroup(FiniteGroup):
     def _find_irreps(self) -> list[Irrep]:
         irreps: list[Irrep] = [np.ones((1, 1, 1), dtype=np.complex128)]
         for factor in self.factors:
-            irreps = [
-                np.einsum("gij,hkl->ghikjl", first, second).reshape(
-                    len(first) * factor.order, first.shape[1] * second.shape[1], -1
-                )
-                for first in irreps
-                for second in factor.irreps
-            ]
+            products = [np.einsum("gij,hkl->ghikjl", first, second) for first in irreps for second in factor.irreps]
+            irreps = [each.reshape(len(each) * factor.order, math.prod(each.shape[2:4]), -1) for each in products]
         return irreps
 
 
@@ -96,12 +91,9 @@ class OctahedralGroup(FiniteGroup):
     """O: the 24 rotations of the cube. ``matrices`` (24, 3, 3) are the rotations themselves."""
 
     def __init__(self) -> None:
-        signed = [
-            np.diag(signs) @ np.eye(3, dtype=np.int64)[list(axes)]
-            for axes in permutations(range(3))
-            for signs in product((1, -1), repeat=3)
-        ]
-        self.matrices: IntArray = np.array([m for m in signed if round(float(np.linalg.det(m))) == 1])
+        from scipy.spatial.transform import Rotation
+
+        self.matrices: IntArray = np.rint(Rotation.create_group("O").as_matrix()).astype(np.int64)
         codes = {m.tobytes(): index for index, m in enumerate(self.matrices)}
         products = self.matrices[:, None] @ self.matrices
         super().__init__(np.array([[codes[m.tobytes()] for m in row] for row in products]))
@@ -113,10 +105,8 @@ class SymmetricGroup(FiniteGroup):
     def __init__(self, n: int) -> None:
         self.n = check_integer("n", n, minimum=1)
         if self.n > _LARGEST_SYMMETRIC:
-            raise InputError(
-                f"SymmetricGroup({n}) has {factorial(self.n):,} elements, too many for its irreps to be "
-                f"computed here; n may be at most {_LARGEST_SYMMETRIC}."
-            )
+            size = f"{math.factorial(self.n):,} elements, too many for its irreps to be computed here"
+            raise InputError(f"SymmetricGroup({n}) has {size}; n may be at most {_LARGEST_SYMMETRIC}.")
         self.permutations: IntArray = np.array(list(permutations(range(self.n))), dtype=np.int64)
         composed = self.permutations[:, self.permutations]  # [p, q, x] -> p(q(x))
         radix = self.n ** np.arange(self.n)[::-1]  # lexicographic order is the order of these codes

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,41 +11,15 @@ from sklearn.utils.validation import check_is_fitted
 
 from bispectral_ot.checks import check_integer
 from bispectral_ot.datasets.clouds import cloud_points, sample_surface, volume_points
-from bispectral_ot.engines import Block, Threads, row_blocks
+from bispectral_ot.engines import Threads, row_blocks
 from bispectral_ot.errors import InputError
 from bispectral_ot.groups.harmonics import real_harmonics
 from bispectral_ot.groups.sphere import TripleInvariants, sphere_triples
 from bispectral_ot.transformer import SCRATCH_BYTES, BatchTransformer, columns_table
 
-_OUTERMOST = 2.0  # radius of the outer edge of the last shell, relative to the root mean square radius
 _BANDS, _TRIPLE_LMAX = 2, 6  # bands of shells and highest degree of the bispectrum
 _POWER = 0.5  # compression of magnitudes
-_PROPORTIONS = 0.5  # weight of the shape as it is, relative to the rounded one
-_LEAST_THICKNESS = 0.01  # added to the variances of a shape, relative to their mean, before it is rounded
 _POINTS_AT_A_TIME, _SHAPES_AT_A_TIME = 8192, 16
-
-
-class _Points(NamedTuple):
-    """Centred points (n, 3) and their masses, which sum to 1."""
-
-    points: NDArray[np.float64]
-    masses: NDArray[np.float64]
-
-    @classmethod
-    def centred(cls, points: NDArray[np.float64], masses: NDArray[np.float64]) -> _Points:
-        return cls(points - masses @ points, masses)
-
-    @property
-    def size(self) -> float:
-        """Root mean square radius."""
-        return float(np.sqrt(self.masses @ np.square(self.points).sum(axis=1)))
-
-    def rounded(self) -> _Points:
-        """Points ``C^(-1/2) p`` with the covariance C: of the same extent in all directions, and equivariant."""
-        covariance = (self.points * self.masses[:, None]).T @ self.points
-        variances, axes = np.linalg.eigh(covariance)
-        variances += _LEAST_THICKNESS * variances.mean()
-        return _Points(self.points @ (axes / np.sqrt(variances)) @ axes.T, self.masses)
 
 
 class ShellBispectrum(BatchTransformer):
@@ -98,10 +72,8 @@ class ShellBispectrum(BatchTransformer):
             for name, minimum in (("n_shells", _BANDS), ("lmax", 0), ("n_samples", 1)):
                 check_integer(name, getattr(self, name), minimum=minimum)
         if isinstance(X, np.ndarray) and not ((X.ndim == 3 and X.shape[2] == 3) or X.ndim == 4):
-            raise InputError(
-                "expected shapes as an array (n, n_points, 3) or (n, depth, height, width), or as a list of them; got "
-                f"{X.shape}."
-            )
+            wanted = "an array (n, n_points, 3) or (n, depth, height, width), or as a list of them"
+            raise InputError(f"expected shapes as {wanted}; got {X.shape}.")
         if len(X) == 0:
             raise InputError("there are no shapes; give at least one.")
         return list(enumerate(X, first)), (2 * self.n_shells * (self.lmax + 1) ** 2,)
@@ -111,27 +83,34 @@ class ShellBispectrum(BatchTransformer):
         check_is_fitted(self)
         shapes, _ = self._read(X, reset=False)
         blocks = row_blocks(len(shapes), block_rows=_SHAPES_AT_A_TIME)
-        return np.concatenate(list(Threads().map(_coefficients_of, blocks, rows=(shapes,), shared=(self,))))
+        return np.concatenate(list(Threads().map(lambda _, part: self._coefficients(part), blocks, rows=(shapes,))))
 
-    def _coefficients_of(self, number: int, shape: Any) -> NDArray[np.float64]:
-        """Coefficients (2 * n_shells, (lmax + 1) ** 2) of a shape as it is and rounded."""
-        centred = self._points_of(number, shape)
-        return np.concatenate([self._on_shells(form) for form in (centred, centred.rounded())])
+    def _coefficients(self, shapes: Sequence[tuple[int, Any]]) -> NDArray[np.float64]:
+        """Coefficients (n, 2 * n_shells, (lmax + 1) ** 2) of shapes as they are and rounded."""
+        found = []
+        for number, shape in shapes:
+            points, masses = self._points_of(number, shape)
+            variances, axes = np.linalg.eigh((points * masses[:, None]).T @ points)
+            variances += 0.01 * variances.mean()  # least thickness
+            rounded = points @ (axes / np.sqrt(variances)) @ axes.T  # of the same extent in all directions
+            found.append(np.concatenate([self._on_shells(form, masses) for form in (points, rounded)]))
+        return np.stack(found)
 
-    def _on_shells(self, form: _Points) -> NDArray[np.float64]:
-        sums, size = np.zeros((self.n_shells, (self.lmax + 1) ** 2)), form.size
-        for start in range(0, len(form.points), _POINTS_AT_A_TIME):
-            points, masses = (part[start : start + _POINTS_AT_A_TIME] for part in form)
-            # position between the middles of the shells, at most the first and the last one
-            radii = np.linalg.norm(points, axis=1) / size
-            position = np.clip(radii * self.n_shells / _OUTERMOST - 0.5, 0, self.n_shells - 1)
-            shares = np.clip(1 - np.abs(position - np.arange(self.n_shells)[:, None]), 0, 1)
-            sums += (shares * masses) @ real_harmonics(points, self.lmax)
+    def _on_shells(self, points: NDArray[np.float64], masses: NDArray[np.float64]) -> NDArray[np.float64]:
+        sums = np.zeros((self.n_shells, (self.lmax + 1) ** 2))
+        radii = np.linalg.norm(points, axis=1)
+        # position between the middles of the shells, at most the first and the last one, which ends at radius 2
+        position = radii / np.sqrt(masses @ radii**2) * self.n_shells / 2 - 0.5
+        position = np.clip(position, 0, self.n_shells - 1)
+        for start in range(0, len(points), _POINTS_AT_A_TIME):
+            part = slice(start, start + _POINTS_AT_A_TIME)
+            shares = np.clip(1 - np.abs(position[part] - np.arange(self.n_shells)[:, None]), 0, 1)
+            sums += (shares * masses[part]) @ real_harmonics(points[part], self.lmax)
         sums *= np.sqrt(4 * np.pi)
         return sums
 
-    def _points_of(self, number: int, shape: Any) -> _Points:
-        """Centred points of a cloud, mesh or volume."""
+    def _points_of(self, number: int, shape: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Centred points (n, 3) of a cloud, mesh or volume, and their masses, which sum to 1."""
         what = f"shape {number} (counting from 0)"
         if isinstance(shape, tuple) and len(shape) == 2:
             try:
@@ -143,19 +122,18 @@ class ShellBispectrum(BatchTransformer):
         if values.ndim == 2:
             values = cloud_points(values)
         if not (values.ndim == 3 or (values.ndim == 2 and values.shape[1] == 3)) or values.size == 0:
-            raise InputError(
-                f"{what} has shape {values.shape}; expected points (n_points, 3), a mesh as a tuple (vertices, faces), "
-                "or voxels (depth, height, width)."
-            )
+            wanted = "points (n_points, 3), a mesh as a tuple (vertices, faces), or voxels (depth, height, width)"
+            raise InputError(f"{what} has shape {values.shape}; expected {wanted}.")
         if not np.isfinite(values).all():
             raise InputError(f"{what} has NaN or infinity in it; repair it or leave it out.")
         points, weights = volume_points(values) if values.ndim == 3 else (values, np.ones(len(values)))
         if len(points) == 0:
             raise InputError(f"{what} has nothing but background; leave it out.")
-        centred = _Points.centred(points, weights / weights.sum())
-        if not centred.size > 1e-12 * (1 + np.abs(points).max()):
+        masses = weights / weights.sum()
+        centred = points - masses @ points
+        if not np.sqrt(masses @ np.square(centred).sum(axis=1)) > 1e-12 * (1 + np.abs(points).max()):
             raise InputError(f"{what} has all its points in one place; leave it out.")
-        return centred
+        return centred, masses
 
     def _prepare(self) -> tuple[NDArray[np.void], NDArray[np.float32]]:
         self.n_features_in_ = self.image_shape_[0]
@@ -165,19 +143,16 @@ class ShellBispectrum(BatchTransformer):
         highest = min(_TRIPLE_LMAX, self.lmax)
         triples = sphere_triples(highest, _BANDS)
         self.invariants_ = TripleInvariants(triples, highest)
-        tables = [
-            columns_table(round=0, order=2, **pairs),
-            columns_table(round=1, order=2, **pairs),
-            columns_table(round=1, order=3, **triples.columns()),
-        ]
-        weights = np.where(np.concatenate(tables)["round"] == 0, _PROPORTIONS, 1.0)
+        tables = [columns_table(round=form, order=2, **pairs) for form in (0, 1)]
+        tables.append(columns_table(round=1, order=3, **triples))
+        weights = np.where(np.concatenate(tables)["round"] == 0, 0.5, 1.0)
         return np.concatenate(tables), weights.astype(np.float32)
 
     def _scratch_per_row(self) -> int:
         return SCRATCH_BYTES // _SHAPES_AT_A_TIME
 
     def _fill(self, rows: Sequence[tuple[int, Any]], out: NDArray[np.float32]) -> int:
-        coefficients = np.stack([self._coefficients_of(*row) for row in rows]).reshape(len(rows), 2, self.n_shells, -1)
+        coefficients = self._coefficients(rows).reshape(len(rows), 2, self.n_shells, -1)
         width = len(self._first) * (self.lmax + 1)
         starts = np.arange(self.lmax + 1) ** 2
         for form, columns in enumerate((out[:, :width], out[:, width : 2 * width])):
@@ -197,7 +172,3 @@ def _compressed(coefficients: NDArray[np.float64], power: float) -> NDArray[np.f
     norms = np.sqrt(np.add.reduceat(np.square(coefficients), degrees**2, axis=2))
     factors = np.where(norms > 0, norms, 1) ** (power - 1)
     return coefficients * np.repeat(factors, 2 * degrees + 1, axis=2)
-
-
-def _coefficients_of(_block: Block, shapes: Sequence[tuple[int, Any]], shells: ShellBispectrum) -> NDArray[np.float64]:
-    return np.stack([shells._coefficients_of(*shape) for shape in shapes])

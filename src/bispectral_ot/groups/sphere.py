@@ -12,7 +12,7 @@ from fractions import Fraction
 from functools import lru_cache
 from itertools import combinations_with_replacement
 from math import comb, sqrt
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -28,16 +28,11 @@ Floats = NDArray[np.float64]
 Index = NDArray[np.int64]
 
 
-def triangle(l1: int, l2: int, l3: int) -> bool:
-    """Whether degree l3 occurs in the product of degrees l1 and l2."""
-    return abs(l1 - l2) <= l3 <= l1 + l2
-
-
 @lru_cache(maxsize=4096)
 def wigner_3j(l1: int, l2: int, l3: int) -> Floats:
     """Wigner 3j symbols of three degrees, shape (2 l1 + 1, 2 l2 + 1, 2 l3 + 1), orders m from -l to l."""
     symbols = np.zeros((2 * l1 + 1, 2 * l2 + 1, 2 * l3 + 1))
-    if not triangle(l1, l2, l3):
+    if not abs(l1 - l2) <= l3 <= l1 + l2:
         return symbols
     a, b, c = l1 + l2 - l3, l1 - l2 + l3, -l1 + l2 + l3
     common = Fraction(comb(2 * l1, a) * comb(2 * l2, a), comb(l1 + l2 + l3 + 1, a) * (2 * l3 + 1))
@@ -82,33 +77,16 @@ def _to_complex(degree: int) -> NDArray[np.complex128]:
     return matrix
 
 
-class Triples(NamedTuple):
-    """Degrees (n, 3), sorted as ``l1 <= l2 <= l3``, and signals (n, 3) of the invariants."""
-
-    degrees: Index
-    signals: Index
-
-    def multiplicities(self) -> Index:
-        """Number of orders of the three pairs (l, s): 1, 3 or 6."""
-        pairs = np.stack([self.degrees, self.signals], axis=2)
-        equal = (pairs[:, 1:] == pairs[:, :-1]).all(axis=2).sum(axis=1)
-        return np.array([6, 3, 1])[equal]
-
-    def columns(self) -> dict[str, Index]:
-        """Fields of an index map."""
-        return dict(zip(("l1", "l2", "l3", "s1", "s2", "s3"), (*self.degrees.T, *self.signals.T), strict=True))
-
-
-def sphere_triples(lmax: int, n_signals: int) -> Triples:
-    """All triples up to degree lmax."""
+def sphere_triples(lmax: int, n_signals: int) -> dict[str, Index]:
+    """Degrees ``l1 <= l2 <= l3`` up to lmax and signals s1, s2, s3 of all invariants, as fields of an index map."""
     pairs = [(degree, s) for degree in range(lmax + 1) for s in range(n_signals)]
     kept = []
     for triple in combinations_with_replacement(pairs, 3):
-        degrees = [degree for degree, _ in triple]
-        if triangle(*degrees) and (sum(degrees) % 2 == 0 or len(set(triple)) == 3):
+        l1, l2, l3 = (degree for degree, _ in triple)  # increasing
+        if l3 <= l1 + l2 and ((l1 + l2 + l3) % 2 == 0 or len(set(triple)) == 3):
             kept.append(triple)
-    table = np.array(kept, dtype=np.int64)
-    return Triples(table[:, :, 0], table[:, :, 1])
+    table = np.array(kept, dtype=np.int64).transpose(2, 1, 0).reshape(6, -1)
+    return dict(zip(("l1", "l2", "l3", "s1", "s2", "s3"), table, strict=True))
 
 
 class TripleInvariants:
@@ -122,11 +100,12 @@ class TripleInvariants:
     of its factors in the flat row of coefficients; and ``values``.
     """
 
-    def __init__(self, triples: Triples, lmax: int) -> None:
-        self.n_triples = len(triples.degrees)
-        terms = [_terms(*degrees) for degrees in triples.degrees.tolist()]
+    def __init__(self, triples: dict[str, Index], lmax: int) -> None:
+        degrees, signals = np.stack(list(triples.values())).reshape(2, 3, -1).transpose(0, 2, 1)
+        self.n_triples = len(degrees)
+        terms = [_terms(*each) for each in degrees.tolist()]
         self.owner = np.repeat(np.arange(self.n_triples), [len(values) for _, values in terms])
-        starts = triples.signals * (lmax + 1) ** 2 + triples.degrees**2
+        starts = signals * (lmax + 1) ** 2 + degrees**2
         self.entries = starts[self.owner] + np.concatenate([places for places, _ in terms])
         self.values = np.concatenate([values for _, values in terms])
 
@@ -134,7 +113,7 @@ class TripleInvariants:
         """Invariants (n, n_triples) of real harmonic coefficients (n, n_signals, (lmax + 1) ** 2)."""
         columns = np.ascontiguousarray(coefficients.reshape(len(coefficients), -1).T)
         out = np.zeros((self.n_triples, len(coefficients)))
-        _add_products(columns, self.owner, self.entries, self.values, out)
+        add_products(columns, self.owner, self.entries, self.values, out)
         return out.T
 
 
@@ -147,7 +126,7 @@ def _terms(l1: int, l2: int, l3: int) -> tuple[Index, Floats]:
 
 
 @njit(nogil=True, cache=True, fastmath={"contract", "reassoc", "nsz"})
-def _add_products(columns: Floats, owner: Index, entries: Index, values: Floats, out: Floats) -> None:
+def add_products(columns: Floats, owner: Index, entries: Index, values: Floats, out: Floats) -> None:
     """``out[owner[e]] += values[e] x y z`` with rows x, y, z of ``columns``; the batch runs along the last axis."""
     for e in range(len(owner)):
         row, value = out[owner[e]], values[e]
@@ -193,22 +172,14 @@ class SphereBispectrum(BatchTransformer):
 
     symmetries = ("so3",)
 
-    def __init__(
-        self,
-        *,
-        lmax: int = 10,
-        points: ArrayLike | None = None,
-        normalize: bool = True,
-    ) -> None:
+    def __init__(self, *, lmax: int = 10, points: ArrayLike | None = None, normalize: bool = True) -> None:
         self.lmax = lmax
         self.points = points
         self.normalize = normalize
 
     def _shape_of_row(self, n_columns: int) -> tuple[int, ...]:
         if self.points is None:
-            raise InputError(
-                f"rows of {n_columns} numbers are no grid; give signals as (n, n_theta, n_phi), or give points."
-            )
+            raise InputError(f"rows of {n_columns} numbers are no grid; give signals (n, n_theta, n_phi), or points.")
         return (n_columns,)
 
     def _prepare(self) -> tuple[NDArray[np.void], NDArray[np.float32]]:
@@ -218,7 +189,10 @@ class SphereBispectrum(BatchTransformer):
         n_signals = self.n_features_in_ // len(points)
         triples = sphere_triples(lmax, n_signals)
         self.invariants_ = TripleInvariants(triples, lmax)
-        return columns_table(**triples.columns()), triples.multiplicities().astype(np.float32)
+        # number of orders of the three pairs (l, s)
+        pairs = np.stack(list(triples.values())).reshape(2, 3, -1)
+        equal = (pairs[:, 1:] == pairs[:, :-1]).all(axis=0).sum(axis=0)
+        return columns_table(**triples), np.array([6, 3, 1], dtype=np.float32)[equal]
 
     def _read_points(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         if self.points is None:

@@ -28,8 +28,6 @@ from bispectral_ot.features import FeatureMap, FittedFeatures
 from bispectral_ot.features.fitted import LinearMap
 from bispectral_ot.sampling import balanced_rows, evenly_spaced
 from bispectral_ot.transformer import symmetric_eigh
-from bispectral_ot.transport import EntropicCoupling
-from bispectral_ot.transport.marginals import LOG2_E
 
 Rows = NDArray[np.float32]
 Vector = NDArray[np.float64]
@@ -37,23 +35,18 @@ Index = NDArray[np.int64]
 
 # Shrinkages to choose from; 1 is no learning.
 SHRINKAGES = (0.1, 0.3, 0.6, 0.9, 1.0)
-# Leaving an element out cannot take more than this fraction of its own variance away.
-_LEAST_LEFT = 1e-3
-# Widths of the kernels, relative to the median distance of left-out targets.
-_WIDTHS = (0.01, 0.03, 0.1)
 # Targets that are left out, those that they are compared with while a metric is chosen, and for the calibration.
 _LEFT_OUT, _CHOOSING, _REFERENCES = 1024, 4096, 32768
-# Entries of the scores from which weights without biases are fitted, and fewest elements.
-_CHOOSING_ENTRIES, _FEWEST_CHOOSING = 2**18, 256
-# Targets that the covariance of few and of many columns is estimated from: its decomposition grows with these.
-_COVARIANCE, _MANY_COLUMNS = (8192, 2048), 2048
 # Smallest kernel mean relative to that of the nearest class, and prior variance of biases and slope.
 _TINY, _BIAS_VARIANCE = 1e-30, 0.5
 
 
 @dataclass(frozen=True, eq=False)
 class WithinClass:
-    """Covariance within the classes of some rows (n, columns)."""
+    """Covariance within the classes of some rows (n, columns), and k of them that are left out, after a random motion.
+
+    All shrinkages scale coordinates along one basis: rows are projected once.
+    """
 
     means: Rows = field(repr=False)
     counts: Vector
@@ -61,9 +54,12 @@ class WithinClass:
     variances: Vector = field(repr=False)
     mean_variance: float  # of all eigenvalues
     degrees: int  # n less the number of classes
+    moved: Rows = field(repr=False)  # (k, columns) of the moved images
+    residuals: Rows = field(repr=False)  # differences of their own rows from class means; none outside the basis
+    labels: Index
 
     @classmethod
-    def fit(cls, rows: Rows, labels: Index, n_classes: int) -> WithinClass | None:
+    def fit(cls, rows: Rows, labels: Index, n_classes: int, left_out: Index, moved: Rows) -> WithinClass | None:
         """Estimate it, by the smaller of covariance and Gram matrix; None where no class varies."""
         from scipy.sparse import csr_array
 
@@ -86,7 +82,8 @@ class WithinClass:
         if n < columns:
             vectors = residuals.T @ (vectors / np.sqrt(variances * degrees)).astype(np.float32)
         mean_variance = float(variances.sum() / columns)
-        return cls(means.astype(np.float32), counts, vectors.astype(np.float32), variances, mean_variance, degrees)
+        estimates = means.astype(np.float32), counts, vectors.astype(np.float32), variances, mean_variance, degrees
+        return cls(*estimates, moved, residuals[left_out], labels[left_out])
 
     def power(self, shrinkage: float, exponent: float) -> LinearMap:
         """Power of the shrunk covariance, in units of its mean variance."""
@@ -102,26 +99,13 @@ class WithinClass:
         unwhitened = solved if metric == 1 else self.power(metric, 0.5)(solved)
         return np.ascontiguousarray(unwhitened.T, dtype=np.float32), intercepts
 
-
-@dataclass(frozen=True, eq=False)
-class LeftOut:
-    """Targets that are left out of means and covariance, after a random motion.
-
-    All shrinkages scale coordinates along one basis: rows are projected once.
-    """
-
-    within: WithinClass
-    moved: Rows = field(repr=False)  # (k, columns) of their moved images
-    residuals: Rows = field(repr=False)  # differences of their own rows from class means; none outside the basis
-    labels: Index
-
     @cached_property
     def _coordinates(self) -> tuple[Rows, Rows]:
-        return self.moved @ self.within.basis, self.residuals @ self.within.basis
+        return self.moved @ self.basis, self.residuals @ self.basis
 
-    def squared_distances(self, references: Rows, shrinkages: Iterable[float]) -> Iterator[Rows]:
-        """Squared distances (k, m) to references for each shrinkage, by the covariance without each one."""
-        basis, centre = self.within.basis, references.mean(axis=0)
+    def distances(self, references: Rows, shrinkages: Iterable[float], metric: Metric) -> Iterator[Rows]:
+        """Distances (k, m) to references for each shrinkage, by the covariance without each; squared but for "l2"."""
+        basis, centre = self.basis, references.mean(axis=0)
         moved, others = self._coordinates[0] - centre @ basis, (references - centre) @ basis
         outside = None
         if basis.shape[1] < basis.shape[0]:
@@ -135,21 +119,22 @@ class LeftOut:
                 squares += np.float32(whiten.rest**2) * outside
             along = np.einsum("kr,kr->k", residuals, one)[:, None] - residuals @ other.T
             squares += gains[:, None].astype(np.float32) * np.square(along, out=along)
-            yield np.maximum(squares, 0, out=squares)
+            squares = np.maximum(squares, 0, out=squares)
+            yield np.sqrt(squares, out=squares) if metric == "l2" else squares
 
     def discriminants(self, shrinkage: float) -> Vector:
         """Scores (k, classes) of the linear discriminant, by means and covariance without each one."""
-        within, own, k = self.within, self.labels, np.arange(len(self.labels))
+        own, k = self.labels, np.arange(len(self.labels))
         residuals, gains, whiten = self._without(shrinkage)
-        centre = within.means[within.counts > 0].mean(axis=0)
-        offsets, scales, rest = within.means - centre, whiten.gains.astype(np.float32), whiten.rest**2
-        inside = offsets @ within.basis
-        means, moved = inside * scales, (self._coordinates[0] - centre @ within.basis) * scales
-        count = np.maximum(within.counts[own] - 1, 1)
+        centre = self.means[self.counts > 0].mean(axis=0)
+        offsets, scales, rest = self.means - centre, whiten.gains.astype(np.float32), whiten.rest**2
+        inside = offsets @ self.basis
+        means, moved = inside * scales, (self._coordinates[0] - centre @ self.basis) * scales
+        count = np.maximum(self.counts[own] - 1, 1)
         length = np.einsum("kr,kr->k", residuals, residuals, dtype=np.float64)
         along = np.einsum("kr,kr->k", moved, residuals, dtype=np.float64)
         products, towards = (side.astype(np.float64) for side in (moved @ means.T, residuals @ means.T))
-        outside = (offsets - inside @ within.basis.T).astype(np.float32)  # the part of the means beyond the basis
+        outside = (offsets - inside @ self.basis.T).astype(np.float32)  # the part of the means beyond the basis
         products += rest * ((self.moved - centre) @ outside.T)
         norms = np.einsum("cr,cr->c", means, means, dtype=np.float64) + rest * np.einsum("cd,cd->c", outside, outside)
         norms = np.tile(norms, (len(k), 1))
@@ -158,16 +143,17 @@ class LeftOut:
         norms[k, own] += -2 * towards[k, own] / count + length / count**2
         towards[k, own] -= length / count
         scores = products - 0.5 * norms + gains[:, None] * towards * (along[:, None] - 0.5 * towards)
-        return scores / within.mean_variance
+        return scores / self.mean_variance
 
     def _without(self, shrinkage: float) -> tuple[Rows, Vector, LinearMap]:
         """Whitened residuals, the factor of the rank-one change that leaving each one out makes, and the whitening."""
-        within, whiten = self.within, self.within.power(shrinkage, -0.5)
+        whiten = self.power(shrinkage, -0.5)
         residuals = self._coordinates[1] * whiten.gains.astype(np.float32)
-        counts = within.counts[self.labels]
-        taken = (1 - shrinkage) * counts / np.maximum(counts - 1, 1) / within.degrees / within.mean_variance
+        counts = self.counts[self.labels]
+        taken = (1 - shrinkage) * counts / np.maximum(counts - 1, 1) / self.degrees / self.mean_variance
         own = np.einsum("kr,kr->k", residuals, residuals, dtype=np.float64)
-        return residuals, taken / np.maximum(1 - taken * own, _LEAST_LEFT), whiten
+        # rounding must not let an element take all of its own variance away
+        return residuals, taken / np.maximum(1 - taken * own, 1e-3), whiten
 
 
 def _squares(rows: Rows, others: Rows) -> Rows:
@@ -182,10 +168,12 @@ class ClassModel:
     """Log-likelihoods of the target's classes."""
 
     classes: NDArray[Any]  # names
+    codes: Index = field(repr=False)  # class of each target
     counts: Vector  # number of targets
-    widths: Vector  # of the kernels, in the units of the cost
+    width: float  # of the widest kernel, in the units of the cost
     calibration: Vector  # weights of the scores, slope of the logarithm of the count, and biases
-    likelihoods: Vector = field(repr=False)  # of the k left-out targets, as are the next three
+    left_out: Index = field(repr=False)  # positions of k left-out targets
+    likelihoods: Vector = field(repr=False)  # of these, as are the next three
     labels: Index = field(repr=False)
     moved: Rows = field(repr=False)  # features after a random motion
     distances: Vector = field(repr=False)  # soft distances to the other targets
@@ -193,34 +181,24 @@ class ClassModel:
     coefficients: Rows | None = field(default=None, repr=False)  # of the linear discriminant, where there is one
     intercepts: Vector | None = field(default=None, repr=False)
 
-    def log_likelihoods(
-        self, see: FeatureMap, cost: Cost, rows: tuple[Rows, Rows], codes: Index
-    ) -> tuple[Vector, Vector]:
-        """Log-likelihoods (n, classes) and soft distances (n,) of images, by their cost to targets of given classes.
+    def log_likelihoods(self, see: FeatureMap, cost: Cost, rows: tuple[Rows, Rows]) -> tuple[Vector, Vector]:
+        """Log-likelihoods (n, classes) and soft distances (n,) of images, by their cost to the targets.
 
         ``rows`` are the features of both. Of more than 32,768 targets, a sample stands for all.
         """
+        codes = self.codes
         if len(codes) > _REFERENCES:
             at = balanced_rows(codes, _REFERENCES)
             distance = see.distance(rows[0], np.asarray(rows[1][at]), cast(Metric, cost.metric))
             cost, codes = Cost.from_distance(distance, storage="recompute", engine=cost.engine), codes[at]
-        n, m = cost.shape
         counts = np.bincount(codes, minlength=len(self.counts)).astype(np.float64)
-        # soft minima of the smallest width are near the smallest costs: with these, no other width overflows
-        first = EntropicCoupling.of_potential(cost, np.zeros(m), reg=self.widths[0] / cost.scale, tol=1.0)
-        nearest = first.source_potential - self.widths[0] * np.log(1 / n)
-        scores = []
-        for number, width in enumerate(self.widths):
-            unit = LOG2_E / width
-            mass = cost.read(nearest * unit, np.zeros(m), unit=unit, target_labels=codes).source_class_mass
-            scores.append(_scores(np.pad(mass, ((0, 0), (0, len(counts) - mass.shape[1]))), counts))
-            if number == len(self.widths) // 2:
-                distances = nearest - width * np.log(mass.sum(axis=1))
-            runtime.progress("classes", number + 1, len(self.widths))
+        sums, nearest = cost.class_kernels(codes, len(counts), width=self.width)
+        scores, distances = _scores(sums, counts), nearest - self.width / 3 * np.log(sums[..., 1].sum(axis=1))
         if self.coefficients is not None:
             assert self.intercepts is not None
-            scores.append(_relative(np.asarray(rows[0] @ self.coefficients, dtype=np.float64) + self.intercepts))
-        return calibrated(self.calibration, np.stack(scores, axis=-1), self.counts), distances
+            linear = _relative(np.asarray(rows[0] @ self.coefficients, dtype=np.float64) + self.intercepts)
+            scores = np.concatenate([scores, linear[..., None]], axis=2)
+        return calibrated(self.calibration, scores, self.counts), distances
 
 
 def left_out_targets(target: Dataset) -> Index | None:
@@ -259,69 +237,51 @@ def fit_class_model(
     counts, own = np.bincount(codes).astype(np.float64), codes[moved]
     if len(fitted.features) == 2:
         fitted.features.append(np.array(fitted.features[1][moved]))
-    left_out = _leave_out(fitted, moved, codes, seed) if learn and not fitted.feature_map.transformer.aligns else None
-    euclidean = left_out is not None and fitted.spec.metric in ("l2", "sqeuclidean")
+    see, metric, left_out = fitted.feature_map, fitted.spec.metric, None
+    if learn and not see.transformer.aligns:
+        most = 2048 if fitted.features[1].shape[1] > 2048 else 8192  # the decomposition grows with these
+        sample = np.union1d(moved, balanced_rows(codes, most, seed=seed))
+        targets, place = see.plain(np.asarray(fitted.features[1][sample])), np.searchsorted(sample, moved)
+        turned = np.array(see.plain(np.asarray(fitted.features[2])))  # a copy: learning changes the rows in place
+        left_out = WithinClass.fit(targets, codes[sample], len(names), place, turned)
+    euclidean = left_out is not None and metric in ("l2", "sqeuclidean")
     shrinkage, coefficients, intercepts = 1.0, None, None
     if left_out is not None:
-        if euclidean:
-            shrinkage = _choose_metric(fitted, left_out, moved, codes, seed)
+        if euclidean:  # the shrinkage whose kernels give the left-out targets the largest likelihood
+            at, losses = np.union1d(moved, balanced_rows(codes, _CHOOSING, seed=seed)), dict[float, float]()
+            some, place = np.bincount(codes[at], minlength=len(names)).astype(np.float64), np.searchsorted(at, moved)
+            tried = left_out.distances(see.plain(np.asarray(fitted.features[1][at])), SHRINKAGES, metric)
+            for number, (each, distances) in enumerate(zip(SHRINKAGES, tried, strict=True)):
+                scores, _, _ = _kernel_scores(distances, codes[at], place, len(names), 0)
+                losses[each] = fit_calibration(scores, own, some, biases=False)[1]
+                runtime.progress("metric", number + 1, len(SHRINKAGES))
+            shrinkage = min(losses, key=lambda each: losses[each])
         scored = {each: _relative(left_out.discriminants(each)) for each in SHRINKAGES}
         best = min(SHRINKAGES, key=lambda each: fit_calibration(scored[each][..., None], own, counts, biases=False)[1])
-        coefficients, intercepts = left_out.within.discriminant(shrinkage, best)
-        see = fitted.feature_map
+        coefficients, intercepts = left_out.discriminant(shrinkage, best)
         if shrinkage == 1 and see.projection is None:
             coefficients = coefficients * np.sqrt(see.transformer.feature_weights_)[:, None]
-    see, metric = fitted.feature_map, fitted.spec.metric
     at = np.union1d(moved, balanced_rows(codes, _REFERENCES))
     references = np.asarray(fitted.features[1][at])
     if left_out is not None and euclidean:
-        distances = _in_metric(next(left_out.squared_distances(see.plain(references), [shrinkage])), metric)
+        distances = next(left_out.distances(see.plain(references), [shrinkage], metric))
         if shrinkage < 1:
-            fitted.learn(left_out.within.power(shrinkage, -0.5))
+            fitted.learn(left_out.power(shrinkage, -0.5))
     else:
         distances = see.distance(fitted.features[2], references, metric).rows(0, len(moved))
-    scores, widths, soft = _kernel_scores(distances, codes[at], np.searchsorted(at, moved), len(names), seed)
-    stacked = np.stack([*scores, *([scored[best]] if left_out is not None else [])], axis=-1)
-    calibration, _ = fit_calibration(stacked, own, counts)
-    likelihoods = calibrated(calibration, stacked, np.maximum(counts - 1, 1))
-    rows = np.asarray(fitted.features[2])
-    return ClassModel(
-        names, counts, widths, calibration, likelihoods, own, rows, soft, shrinkage, coefficients, intercepts
-    )
-
-
-def _leave_out(fitted: FittedFeatures, moved: Index, codes: Index, seed: int) -> LeftOut | None:
-    """Covariance within classes, and the moved targets left out of it; None where no class varies."""
-    see, rows = fitted.feature_map, fitted.features[1]
-    size = _COVARIANCE[rows.shape[1] > _MANY_COLUMNS]
-    sample = np.union1d(moved, balanced_rows(codes, size, seed=seed))
-    within = WithinClass.fit(see.plain(np.asarray(rows[sample])), codes[sample], int(codes.max()) + 1)
-    if within is None:
-        return None
-    upright = see.plain(np.asarray(rows[moved]))
-    turned = np.array(see.plain(np.asarray(fitted.features[2])))  # a copy: learning changes the rows in place
-    return LeftOut(within, turned, upright - within.means[codes[moved]], codes[moved])
-
-
-def _choose_metric(fitted: FittedFeatures, left_out: LeftOut, moved: Index, codes: Index, seed: int) -> float:
-    """Shrinkage whose kernels give the left-out targets the largest likelihood."""
-    chosen, n_classes = np.union1d(moved, balanced_rows(codes, _CHOOSING, seed=seed)), int(codes.max()) + 1
-    references = fitted.feature_map.plain(np.asarray(fitted.features[1][chosen]))
-    counts = np.bincount(codes[chosen], minlength=n_classes).astype(np.float64)
-    losses: dict[float, float] = {}
-    squares = left_out.squared_distances(references, SHRINKAGES)
-    for number, (shrinkage, distances) in enumerate(zip(SHRINKAGES, squares, strict=True)):
-        distances = _in_metric(distances, fitted.spec.metric)
-        scores, _, _ = _kernel_scores(distances, codes[chosen], np.searchsorted(chosen, moved), n_classes, 0)
-        losses[shrinkage] = fit_calibration(np.stack(scores, axis=-1), left_out.labels, counts, biases=False)[1]
-        runtime.progress("metric", number + 1, len(SHRINKAGES))
-    return min(losses, key=lambda each: losses[each])
+    scores, width, soft = _kernel_scores(distances, codes[at], np.searchsorted(at, moved), len(names), seed)
+    if left_out is not None:
+        scores = np.concatenate([scores, scored[best][..., None]], axis=2)
+    calibration, _ = fit_calibration(scores, own, counts)
+    likelihoods = calibrated(calibration, scores, np.maximum(counts - 1, 1))
+    shown = moved, likelihoods, own, np.asarray(fitted.features[2]), soft
+    return ClassModel(names, codes, counts, width, calibration, *shown, shrinkage, coefficients, intercepts)
 
 
 def _kernel_scores(
     distances: Rows, codes: Index, place: Index, n_classes: int, seed: int
-) -> tuple[list[Vector], Vector, Vector]:
-    """Scores of left-out targets at each width, the widths, and soft distances at the middle one.
+) -> tuple[Vector, float, Vector]:
+    """Scores (k, classes, 3) of left-out targets, the width of the widest kernel, and soft distances by the middle one.
 
     Of every other class one target at random is left out as well, or counts would give classes away.
     """
@@ -334,16 +294,16 @@ def _kernel_scores(
     left[np.arange(k), codes[place]] = place
     median = float(np.median(distances[:, :: max(1, distances.shape[1] // 256)])) or 1.0
     indicator = csr_array((np.ones(len(codes), np.float32), (codes, np.arange(len(codes)))), (n_classes, len(codes)))
-    scores, soft = [], np.zeros(k)
-    for number, width in enumerate(_WIDTHS):
-        exponents = distances / np.float32(-width * median)
-        np.put_along_axis(exponents, left, -np.inf, axis=1)
-        highest = exponents.max(axis=1, keepdims=True)
-        kernel = np.exp(exponents - highest)
-        scores.append(_scores((indicator @ kernel.T).T.astype(np.float64), counts - 1))
-        if number == len(_WIDTHS) // 2:
-            soft = -width * median * (highest[:, 0] + np.log(kernel.sum(axis=1)))
-    return scores, median * np.array(_WIDTHS), soft.astype(np.float64)
+    width = 0.09 * median  # of the widest of three kernels; see Cost.class_kernels
+    exponents = distances / np.float32(-width)
+    np.put_along_axis(exponents, left, -np.inf, axis=1)
+    highest = exponents.max(axis=1, keepdims=True)
+    exponents -= highest
+    wide = np.exp(exponents, out=exponents)
+    middle = wide * wide * wide
+    soft = -width * (highest[:, 0] + np.log(middle.sum(axis=1)) / 3)
+    sums = np.stack([(indicator @ kernel.T).T for kernel in (middle * middle * middle, middle, wide)], axis=-1)
+    return _scores(sums, counts - 1), width, soft.astype(np.float64)
 
 
 def calibrated(calibration: Vector, scores: Vector, counts: Vector) -> Vector:
@@ -367,7 +327,7 @@ def fit_calibration(scores: Vector, labels: Index, counts: Vector, *, biases: bo
     present = np.bincount(labels, minlength=n_classes)
     offset = np.where(present > 0, np.log(np.maximum(present, 1)), -1e30)
     if not biases:  # a few weights need fewer elements
-        some = evenly_spaced(len(labels), max(_FEWEST_CHOOSING, _CHOOSING_ENTRIES // n_classes))
+        some = evenly_spaced(len(labels), max(256, 2**18 // n_classes))
         scores, labels = scores[some], labels[some]
     log_counts, rows = _log(counts - 1), np.arange(len(labels))
 
@@ -391,14 +351,11 @@ def fit_calibration(scores: Vector, labels: Index, counts: Vector, *, biases: bo
     return np.append(found.x, np.zeros(n_classes * (not biases))), float(found.fun) / len(labels)
 
 
-def _in_metric(squares: Rows, metric: Metric) -> Rows:
-    return np.sqrt(squares, out=squares) if metric == "l2" else squares
-
-
-def _scores(sums: Vector, counts: Vector) -> Vector:
-    """Logarithms of class means from class sums (n, classes), the largest of each row 0."""
+def _scores(sums: Rows, counts: Vector) -> Vector:
+    """Logarithms of class means from kernel sums (n, classes, 3), the largest of each row 0."""
     highest = sums.max(axis=1, keepdims=True)
-    return _relative(np.log(np.maximum(sums / np.where(highest > 0, highest, 1), _TINY)) - _log(counts))
+    relative = np.maximum(sums / np.where(highest > 0, highest, 1), np.float32(_TINY))
+    return _relative(np.log(relative, dtype=np.float64) - _log(counts)[:, None])
 
 
 def _relative(scores: Vector) -> Vector:

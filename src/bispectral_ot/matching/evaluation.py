@@ -57,8 +57,8 @@ def class_preservation(
     True
     """
     n, m = match.coupling.shape
-    truth = _given_or_own(source_labels, match.source_labels, n, "source")
-    targets = _given_or_own(target_labels, match.target_labels, m, "target")
+    truth = given_or_own(source_labels, match.source_labels, n, "source")
+    targets = given_or_own(target_labels, match.target_labels, m, "target")
     names, codes = np.unique(targets, return_inverse=True)
     own = None if match.target_labels is None else np.unique(match.target_labels, return_inverse=True)
     if own is not None and np.array_equal(own[1], codes):  # the classes of the match, perhaps under other names
@@ -107,10 +107,12 @@ def class_table(match: Match) -> ClassTable | None:
     return ClassTable(tuple(rows), tuple(columns), counts, kept.accuracy if common else None, recall)
 
 
-def check_labels(labels: ArrayLike | None, size: int) -> NDArray[Any]:
-    """Labels as an array (size,)."""
+def given_or_own(labels: ArrayLike | None, own: NDArray[Any] | None, size: int, side: str) -> NDArray[Any]:
+    """Labels of a side as an array (size,); its own where none are given."""
+    if labels is None and own is None:
+        raise InputError(f"the {side} set has no labels; match a Dataset with labels, or pass labels=...")
     try:
-        array = np.asarray(labels)
+        array = np.asarray(own if labels is None else labels)
         if array.dtype.kind == "O":
             np.unique(array)
     except (TypeError, ValueError):  # a None among names, lists of different lengths
@@ -126,12 +128,6 @@ def _present(dataset: Dataset | None, labels: NDArray[Any]) -> list[str]:
     present = {str(name) for name in np.unique(labels)}
     order = dataset.classes if dataset is not None and dataset.labels is not None else ()
     return [name for name in order if name in present] or sorted(present)
-
-
-def _given_or_own(given: ArrayLike | None, own: NDArray[Any] | None, size: int, side: str) -> NDArray[Any]:
-    if given is None and own is None:
-        raise InputError(f"the {side} set has no labels; match a Dataset with labels, or pass labels for both sides.")
-    return check_labels(own if given is None else given, size)
 
 
 def match_html(match: Match) -> str:

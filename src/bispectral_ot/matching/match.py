@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bispectral_ot import runtime
+from bispectral_ot.checks import Marginals
 from bispectral_ot.costs import Cost, Metric, Storage
 from bispectral_ot.datasets import Dataset
 from bispectral_ot.datasets.dataset import Kind, as_shapes
@@ -24,9 +25,8 @@ from bispectral_ot.features import FittedFeatures, choose_features
 from bispectral_ot.features.fitted import fit_sample
 from bispectral_ot.features.frame_choice import JudgedFrames
 from bispectral_ot.features.registry import FeatureSpec
-from bispectral_ot.literals import Marginals
 from bispectral_ot.matching.class_model import fit_class_model, left_out_targets, moved_images
-from bispectral_ot.matching.outliers import outlier_scores, warn_of_outliers
+from bispectral_ot.matching.outliers import outlier_scores
 from bispectral_ot.matching.result import Match, Stages, label_names, read_plan
 from bispectral_ot.matching.source_classes import ProportionEstimate, SourceClasses
 from bispectral_ot.options import MatchOptions
@@ -34,13 +34,6 @@ from bispectral_ot.runtime import Progress
 from bispectral_ot.sampling import evenly_spaced
 from bispectral_ot.transport import SOLVERS, Coupling, Sinkhorn, Solver
 from bispectral_ot.transport.marginals import as_weights
-
-# Penalties on the mass of single targets, relative to the regularisation of the plan: within classes whose totals are
-# held, and where nothing is known. The former grows with the images of a class: many show how these are distributed, a
-# few do not.
-_WITHIN_CLASSES, _PER_IMAGE, _UNKNOWN = 2.0, 1 / 150, 0.5
-# Total variation between the class proportions of two labelled sets, beyond chance, that is warned of.
-_DIFFERENT = 0.05
 
 
 def match(
@@ -50,7 +43,7 @@ def match(
     symmetry: str | None = None,
     features: Any = None,
     metric: Metric | None = None,
-    intensity: Literal["ignore", "keep"] | None = None,
+    intensity: Literal["ignore", "keep", "affine"] | None = None,
     frame: str | Sequence[str] = "auto",
     solver: Solver | str | None = None,
     normalize: bool = True,
@@ -86,7 +79,8 @@ def match(
     metric
         ``"l1"``, ``"l2"``, ``"sqeuclidean"`` or ``"cosine"``; None for the metric that suits the features.
     intensity
-        Whether brightness and contrast count: ``"ignore"`` (the default) or ``"keep"``.
+        Whether brightness and contrast count: ``"ignore"`` (the default), ``"keep"``, or ``"affine"`` to ignore the
+        balance of colours as well (another stain, camera or lamp).
     frame
         Placement of images on their canvas: ``"canvas"``, ``"picture"``, ``"content"``, ``"common"``, or one for each
         set as ``("picture", "canvas")``; see docs/frames.md. ``"auto"`` takes the whole canvas of arrays, and of images
@@ -172,10 +166,8 @@ def _solve(
     if state is not None and not isinstance(solver, Sinkhorn):
         raise InputError(f"the state of a solve is kept by Sinkhorn only, got {solver!r}; leave state out.")
     labels = label_names(sides[0]), label_names(sides[1])
-    masses = (
-        as_weights(weights[0], len(sides[0]), "source_weights"),
-        as_weights(weights[1], len(sides[1]), "target_weights"),
-    )
+    n, m = len(sides[0]), len(sides[1])
+    masses = as_weights(weights[0], n, "source_weights"), as_weights(weights[1], m, "target_weights")
     weighted = any(given is not None for given in weights)
     marginals = choose_marginals(options.marginals, solver, labels[1], weighted=weighted)
     if marginals == "balanced":
@@ -186,7 +178,7 @@ def _solve(
     sample = None  # without learning, features must not depend on labels
     if learn and turned is not None:
         # both sets as they are and moved: a fit that saw only targets twice would bring these nearer to each other
-        again = moved_images(sides[0], evenly_spaced(len(sides[0]), len(turned)), spec.symmetry, seed=1)
+        again = moved_images(sides[0], evenly_spaced(n, len(turned)), spec.symmetry, seed=1)
         sample = None if again is None else fit_sample([sides[0], again, sides[1], turned])
     with stages.measured("features"):
         fitted = FittedFeatures(
@@ -195,7 +187,7 @@ def _solve(
             normalize=options.normalize,
             pca=options.pca,
             storage=options.storage,
-            solver_bytes=solver.extra_bytes((len(sides[0]), len(sides[1]))),
+            solver_bytes=solver.extra_bytes((n, m)),
             sample=sample,
             further=[] if turned is None else [turned],
         )
@@ -204,17 +196,22 @@ def _solve(
         # by distances that were not learned: those between the targets that a metric was fitted to are too small
         with stages.measured("outliers"):
             outliers = outlier_scores(fitted.feature_map, spec.metric, rows)
-            warn_of_outliers(outliers.fraction)
+        if outliers.fraction > 2 / 3:  # the match is doubtful as a whole
+            warn(
+                f"about {outliers.fraction:.0%} of the sources seem to have no counterpart: they are farther from the "
+                "targets than these are from each other. Either they are of another kind, and their labels and matches "
+                "mean nothing, or the two sets were made in different ways (another size, blur, background). "
+                "Match.outliers() lists them.",
+                DataWarning,
+            )
     if left_out is not None and labels[1] is not None:
         with stages.measured("metric"):
             model = fit_class_model(fitted, left_out, labels[1], learn=learn)
     with stages.measured("cost"):
         cost, rows = fitted.cost(0, 1), (fitted.features[0], fitted.features[1])
-    if model is not None and labels[1] is not None:
+    if model is not None:
         with stages.measured("classes"):
-            codes = np.searchsorted(model.classes, labels[1]).astype(np.int64)
-            totals = np.bincount(codes, weights=masses[1], minlength=len(model.classes)).astype(np.float64)
-            classes = SourceClasses.of(model, fitted.feature_map, cost, rows, codes, marginals=marginals, totals=totals)
+            classes = SourceClasses.of(model, fitted.feature_map, cost, rows, marginals, masses[1])
             classes.warn(marginals)
     if marginals == "estimated" and (classes is None or classes.estimate.collapsed):
         marginals = "relaxed"
@@ -275,15 +272,11 @@ def choose_marginals(
             return "balanced"
         return "relaxed" if target_labels is None else "estimated"
     if marginals != "balanced" and not adjustable:
-        raise InputError(
-            f"marginals={marginals!r} sets the penalties of a Sinkhorn solver itself, got {solver!r}; leave marginals "
-            "out to solve with it, or give Sinkhorn(reg=...)."
-        )
+        fix = "leave marginals out to solve with it, or give Sinkhorn(reg=...)"
+        raise InputError(f"marginals={marginals!r} sets the penalties of a Sinkhorn solver, got {solver!r}; {fix}.")
     if marginals == "estimated" and target_labels is None:
-        raise InputError(
-            'marginals="estimated" needs labels on the target, whose class proportions it estimates; give '
-            'Dataset(images, labels), a folder for each class, or marginals="relaxed".'
-        )
+        fix = 'give Dataset(images, labels), a folder for each class, or marginals="relaxed"'
+        raise InputError(f'marginals="estimated" needs labels on the target, whose proportions it estimates; {fix}.')
     if marginals == "estimated" and weighted:
         raise InputError('weights and marginals="estimated" are mutually exclusive; leave one of them out.')
     return marginals
@@ -303,11 +296,12 @@ def solve_marginals(
     source_weights, target_weights = weights
     options: dict[str, Any] = {} if state is None else {"state": state}
     if marginals == "relaxed":
-        solver = replace(solver, unbalanced=(None, _UNKNOWN * solver.reg))
+        solver = replace(solver, unbalanced=(None, 0.5 * solver.reg))
     elif marginals == "estimated":
         assert estimate is not None
         codes = np.unique(np.asarray(target_labels), return_inverse=True)[1].astype(np.int64)
-        penalty = max(_WITHIN_CLASSES, _PER_IMAGE * float(np.median(estimate.counts))) * solver.reg
+        # on single targets; many images of a class show how these are distributed, a few do not
+        penalty = max(2.0, float(np.median(estimate.counts)) / 150) * solver.reg
         # firmness is lam / (lam + penalty + reg)
         firm = estimate.firmness / (1 - estimate.firmness) * (penalty + solver.reg)
         solver = replace(solver, unbalanced=(None, penalty))
@@ -330,7 +324,7 @@ def warn_of_different_proportions(
     )
     different = float(np.abs(one - other).sum() / 2)
     by_chance = float(np.sqrt(len(classes) * (1 / len(source) + 1 / len(target)))) / 2
-    if different > _DIFFERENT + by_chance:
+    if different > 0.05 + by_chance:
         warn(
             f"the two sets have different class proportions: a balanced match sends {different:.0%} of the source to "
             'other classes. marginals="estimated" (--marginals estimated) estimates them; "relaxed" needs none.',

@@ -17,21 +17,12 @@ from bispectral_ot import runtime
 from bispectral_ot.costs import Cost, Distance, Metric
 from bispectral_ot.costs.cost import storage_bytes
 from bispectral_ot.engines import Block, Threads, row_blocks
-from bispectral_ot.errors import DataWarning, warn
 from bispectral_ot.features import FeatureMap
 from bispectral_ot.sampling import random_rows
 from bispectral_ot.transport import Sinkhorn
 
 Vector = NDArray[np.float64]
 Rows = NDArray[np.float32]
-
-# Regularisation and penalty of the relaxed plan, relative to the scale of the cost; from 0.1 to 0.4 little changes.
-_REG, _PENALTY, _TOL = 0.01, 0.2, 1e-3
-_BLOCK = 256
-# Elements of each set in the plan, the fewest sources and targets for a fraction, and the score below which it counts.
-_SAMPLE, _FEWEST, _LOW_SCORE = 2048, 20, 0.1
-# Fraction of outliers among the sources that makes a match doubtful as a whole.
-_MOST = 2 / 3
 
 
 class Outliers(NamedTuple):
@@ -66,10 +57,10 @@ class OutlierScores(NamedTuple):
     @property
     def fraction(self) -> float:
         """Estimated fraction of outliers among the sources: the excess of low scores over what chance gives."""
-        if min(len(self.source), len(self.target)) < _FEWEST:
+        if min(len(self.source), len(self.target)) < 20:
             return 0.0
-        low = float((self.source < _LOW_SCORE).mean())
-        return max(0.0, (low - _LOW_SCORE) / (1 - _LOW_SCORE))
+        level = 0.1
+        return max(0.0, (float((self.source < level).mean()) - level) / (1 - level))
 
     def below(self, level: float, side: str) -> Outliers:
         """Outliers of a side: elements whose score is below ``level``."""
@@ -80,12 +71,12 @@ class OutlierScores(NamedTuple):
 
 def outlier_scores(feature_map: FeatureMap, metric: Metric, features: tuple[Rows, Rows]) -> OutlierScores:
     """Outlier scores of all elements of two sets, from one relaxed plan between samples of them."""
-    sampled = [np.asarray(rows[random_rows(len(rows), _SAMPLE)]) for rows in features]
+    sampled = [np.asarray(rows[random_rows(len(rows), 2048)]) for rows in features]
     between = feature_map.distance(sampled[0], sampled[1], metric)
     needed = storage_bytes(between.shape, feature_bytes=between.feature_bytes, block_rows=between.rows_at_once)
     # samples are small: a budget that has room for the match, if only with features in files, has room for them
     with runtime.running(memory=max(runtime.current().budget, needed["float32"])):
-        solver = Sinkhorn(reg=_REG, tol=_TOL, unbalanced=_PENALTY)
+        solver = Sinkhorn(reg=0.01, tol=1e-3, unbalanced=0.2)  # with penalties from 0.1 to 0.4 little changes
         plan = solver.solve(Cost.from_distance(between, storage="float32"))
     scores, distances = [], []
     for side, potential in ((0, plan.target_potential), (1, plan.source_potential)):
@@ -98,34 +89,20 @@ def outlier_scores(feature_map: FeatureMap, metric: Metric, features: tuple[Rows
     return OutlierScores(*scores, *distances)
 
 
-def warn_of_outliers(fraction: float) -> None:
-    """Warn where most of the sources are outliers."""
-    if fraction > _MOST:
-        warn(
-            f"about {fraction:.0%} of the sources seem to have no counterpart: they are farther from the targets than "
-            "these are from each other. Either they are of another kind, and their labels and matches mean nothing, or "
-            "the two sets were made in different ways (another size, blur, background). Match.outliers() lists them.",
-            DataWarning,
-        )
-
-
 def soft_distances(distance: Distance, potential: Vector, epsilon: float, *, leave_out: bool = False) -> Vector:
     """``-epsilon log sum_j exp((g_j - c_ij) / epsilon)`` of each row i; ``leave_out`` each element of its own sum."""
     m = distance.shape[0]
     if leave_out and m == 1:
         return np.full(1, np.inf)
-    shared, stage = (distance, potential, epsilon, leave_out), "" if leave_out else "outliers"
-    found = np.concatenate(
-        list(Threads().map(_soft_rows, row_blocks(m, block_rows=_BLOCK), shared=shared, stage=stage))
-    )
+
+    def soft_rows(block: Block) -> Vector:
+        exponents = (potential - distance.rows(block.start, block.stop)) / epsilon
+        if leave_out:
+            exponents[np.arange(block.stop - block.start), np.arange(block.start, block.stop)] = -np.inf
+        highest = exponents.max(axis=1)
+        return -epsilon * (highest + np.log(np.exp(exponents - highest[:, None]).sum(axis=1)))
+
+    blocks, stage = row_blocks(m, block_rows=256), "" if leave_out else "outliers"
+    found = np.concatenate(list(Threads().map(soft_rows, blocks, stage=stage)))
     # the others stand for all: the element itself would have added 1 / m
     return found + epsilon * np.log1p(-1 / m) if leave_out else found
-
-
-def _soft_rows(block: Block, distance: Distance, potential: Vector, epsilon: float, leave_out: bool) -> Vector:
-    exponents = (potential - distance.rows(block.start, block.stop)) / epsilon
-    if leave_out:
-        exponents[np.arange(block.stop - block.start), np.arange(block.start, block.stop)] = -np.inf
-    highest = exponents.max(axis=1)
-    sums = np.exp(exponents - highest[:, None]).sum(axis=1)
-    return -epsilon * (highest + np.log(sums))

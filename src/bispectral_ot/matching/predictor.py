@@ -18,10 +18,12 @@ from bispectral_ot import runtime
 from bispectral_ot.checks import check_choice, check_positive
 from bispectral_ot.costs import Cost
 from bispectral_ot.datasets import Dataset
+from bispectral_ot.datasets.dataset import as_shapes
 from bispectral_ot.datasets.frames import Placement
 from bispectral_ot.errors import InputError
 from bispectral_ot.features import FeatureMap
 from bispectral_ot.features.encoders import MissingEncoderError
+from bispectral_ot.features.fitted import check_sizes
 from bispectral_ot.files import to_json, whole_file
 from bispectral_ot.matching.class_model import ClassModel
 from bispectral_ot.matching.source_classes import ProportionEstimate, Shift, SourceClasses
@@ -114,22 +116,15 @@ class Predictor:
         """Match of ``images``, of equal mass, with the targets: ``P[i, j] ~ exp((g[j] - C[i, j]) / epsilon)``."""
         from bispectral_ot.matching.result import Match, label_names
 
-        given, known = images.signals.shape, self.target.signals.shape
-        if images.kind == "vectors" and given[1:] != known[1:]:
-            raise InputError(f"the vectors have {given[1]} columns but those of the match {known[1]}.")
-        if images.is_flat and (given[1:3] != known[1:3] or (*given, 1)[3] != (*known, 1)[3]):
-            raise InputError(
-                f"the images are {' x '.join(map(str, given[1:]))} but those of the match "
-                f"{' x '.join(map(str, known[1:]))}; give them that size with load(..., resize=..., grey=...)."
-            )
+        if self.settings["symmetry"] == "so3-shapes":
+            images = as_shapes(images)
+        check_sizes([images, self.target], self.settings["symmetry"])
         with runtime.running():
             rows, metric, labels = self.feature_map(images.signals), self.settings["metric"], label_names(self.target)
             cost = Cost.from_distance(self.feature_map.distance(rows, self._target_rows, metric), scale=self.scale)
             coupling = EntropicCoupling.of_potential(cost, self.potential, reg=self.reg, tol=self.tol)
-            classes = self.classes
-            if classes is not None:
-                codes = np.searchsorted(classes.model.classes, np.asarray(labels)).astype(np.int64)
-                classes = classes.of_others(self.feature_map, cost, (rows, self._target_rows), codes)
+            sides = rows, self._target_rows
+            classes = None if self.classes is None else self.classes.of_others(self.feature_map, cost, sides)
         return Match(
             coupling,
             source=images,
@@ -138,7 +133,7 @@ class Predictor:
             target_labels=labels,
             settings=self.settings,
             feature_map=self.feature_map,
-            features=(rows, self._target_rows),
+            features=sides,
             classes=classes,
         )
 
@@ -147,7 +142,7 @@ class Predictor:
         motions = find_motions(self.settings["symmetry"], images.images, self.feature_map.transformer)
         sides = images.images, self.target.images
         with runtime.running():
-            return estimate_poses(motions, *sides, *top, practice=self.practice, k=VOTERS, seed=seed)
+            return estimate_poses(motions, sides, top, practice=self.practice, k=VOTERS, seed=seed)
 
     def predict(self, images: Dataset, *, k: int = 5, poses: bool = False, seed: int = 0) -> Prediction:
         """Labels, probabilities and best targets of images; see :meth:`Match.predict`."""
@@ -172,19 +167,16 @@ class Predictor:
             **{name: getattr(self.target, name) for name in ("name", "classes", "files", "kind")},
         }
         arrays = {
-            "images": self.target.images,
-            "labels": self.target.labels,
-            "positions": self.target.positions,
-            "vectors": self.target.vectors,
+            **{name: getattr(self.target, name) for name in ("images", "labels", "positions", "vectors")},
             "potential": self.potential,
-            "practice_indices": self.practice.indices,
-            "practice_weights": self.practice.weights,
+            **{f"practice_{name}": values for name, values in self.practice._asdict().items()},
             **{f"map.{name}": values for name, values in self.feature_map.get_state().items()},
         }
         kept = {name: np.asarray(array) for name, array in arrays.items() if array is not None}
         if self.classes is not None:
-            kept |= {"offsets": self.classes.offsets}
-            kept |= _packed(self.classes.model, "model.") | _packed(self.classes.estimate, "estimate.")
+            kept["offsets"] = self.classes.offsets
+            for prefix, record in (("model.", self.classes.model), ("estimate.", self.classes.estimate)):
+                kept |= {prefix + name: np.asarray(value) for name, value in vars(record).items() if value is not None}
         kept["words"] = np.frombuffer(to_json(words).encode("utf-8", "backslashreplace"), dtype=np.uint8)
         kept["checksum"] = np.array(_checksum(kept))
         with whole_file(path) as partial, partial.open("wb") as file:
@@ -203,14 +195,19 @@ class Predictor:
             if str(arrays.pop("checksum")) != _checksum(arrays):
                 raise ValueError("its checksum does not fit its content")
             words = json.loads(arrays["words"].tobytes())
-            _check_values(words, arrays)
-            target = Dataset(
-                arrays["images"],
-                arrays.get("labels"),
-                positions=arrays["positions"],
-                vectors=arrays.get("vectors"),
-                **{name: words[name] for name in ("name", "classes", "files", "kind")},
-            )
+            for name in ("reg", "scale", "tol"):
+                check_positive(name, words[name], "the model was changed")
+            _check_finite(arrays)
+            m, potential, indices = len(arrays["images"]), arrays["potential"], arrays["practice_indices"]
+            largest = np.abs(potential[potential != -np.inf]).max(initial=0)
+            # a potential spreads no wider than the cost, but for the weights
+            if potential.shape != (m,) or not largest <= 1e3 * words["scale"]:
+                raise ValueError("its potentials are not those of a plan")
+            if indices.size and not -1 <= indices.min() <= indices.max() < m:
+                raise ValueError("best targets are named that it does not have")
+            about = {name: words[name] for name in ("name", "classes", "files", "kind")}
+            about |= {name: arrays.get(name) for name in ("labels", "positions", "vectors")}
+            target = Dataset(arrays["images"], **about)
             of_map = {name[4:]: values for name, values in arrays.items() if name.startswith("map.")}
             feature_map = FeatureMap.from_state(of_map, encoder=encoder)
             check_choice("metric", words["metric"], feature_map.transformer.metrics)
@@ -237,13 +234,7 @@ class Predictor:
         )
 
 
-def _packed(record: Any, prefix: str) -> Arrays:
-    """Fields of a dataclass as arrays by name."""
-    return {prefix + name: np.asarray(value) for name, value in vars(record).items() if value is not None}
-
-
 def _unpacked(arrays: Arrays, prefix: str) -> dict[str, Any]:
-    """Fields of which :func:`_packed` made arrays."""
     chosen = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
     return {name: array if array.ndim else array.item() for name, array in chosen.items()}
 
@@ -252,20 +243,10 @@ def _checksum(arrays: Arrays) -> str:
     return content_hash({name: np.atleast_1d(array) for name, array in arrays.items()})
 
 
-def _check_values(words: dict[str, Any], arrays: Arrays) -> None:
-    """Refuse numbers that no match has."""
-    for name in ("reg", "scale", "tol"):
-        check_positive(name, words[name], "the model was changed")
+def _check_finite(arrays: Arrays) -> None:
     for name, array in arrays.items():
         # clouds of different sizes are padded with nan, deviations of constant columns and likelihoods may be infinite
         if name in ("images", "potential", "model.likelihoods") or array.dtype.kind != "f":
             continue
         if np.isnan(array).any() or (not name.startswith("map.") and np.isinf(array).any()):
             raise ValueError(f"{name} has entries that are not finite")
-    m, potential, indices = len(arrays["images"]), arrays["potential"], arrays["practice_indices"]
-    known = potential[potential != -np.inf]
-    # a potential spreads no wider than the cost, but for the weights
-    if potential.shape != (m,) or not np.isfinite(known).all() or np.abs(known).max(initial=0) > 1e3 * words["scale"]:
-        raise ValueError("its potentials are not those of a plan")
-    if indices.size and not -1 <= indices.min() <= indices.max() < m:
-        raise ValueError("best targets are named that it does not have")

@@ -21,12 +21,13 @@ from bispectral_ot.datasets import Dataset
 from bispectral_ot.datasets.dataset import as_dataset, is_chunked
 from bispectral_ot.errors import InputError
 from bispectral_ot.features import FeatureMap
-from bispectral_ot.matching.evaluation import PlotKind, check_labels, match_html, plot_match
+from bispectral_ot.matching.evaluation import PlotKind, given_or_own, match_html, plot_match
 from bispectral_ot.matching.outliers import Outliers, OutlierScores, Rows, outlier_scores
 from bispectral_ot.matching.predictor import VOTERS, Prediction, Predictor, TopMatches
 from bispectral_ot.matching.source_classes import ClassProportions, ExpectedAccuracy, Shift, SourceClasses
 from bispectral_ot.memory import peak_memory
-from bispectral_ot.poses import Poses, estimate_poses, find_motions, practice_rows, upright_images
+from bispectral_ot.poses import Poses, estimate_poses, find_motions, upright_images
+from bispectral_ot.poses.estimate import practice_rows
 from bispectral_ot.transport import Coupling, EntropicCoupling
 
 if TYPE_CHECKING:
@@ -35,8 +36,6 @@ if TYPE_CHECKING:
 Side = Literal["source", "target"]
 # Best matches that are kept from the first pass; asking for more costs another pass.
 KEPT_MATCHES = 10
-# Accuracy of the labels after the least probable ones were checked.
-CHECKED = 0.95
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,7 +144,7 @@ class Match:
         transformer = None if self.feature_map is None else self.feature_map.transformer
         motions = find_motions(symmetry or self.settings.get("symmetry"), self.source.images, transformer)
         with runtime.running():
-            return estimate_poses(motions, self.source.images, self.target.images, *top, k=k, seed=seed)
+            return estimate_poses(motions, (self.source.images, self.target.images), top, k=k, seed=seed)
 
     def upright(
         self,
@@ -158,14 +157,9 @@ class Match:
     ) -> NDArray[Any]:
         """Sources in the poses of their targets; those without a certain pose stay as they are.
 
-        Parameters
-        ----------
-        images, poses
-            The sources, perhaps at another resolution, and their poses; those of the match by default.
-        fill, expand
-            Value of the corners (the median of each image's border by default); whether the canvas is enlarged.
-        guess
-            Whether images whose pose is ambiguous are moved as well.
+        ``images`` (at any resolution) and ``poses`` are those of the match by default. ``fill`` is the value
+        of the corners, by default the median of each image's border; ``expand`` enlarges the canvas; ``guess`` moves
+        images whose pose is ambiguous as well.
         """
         poses = self.poses() if poses is None else poses
         if images is None and self.source is None:
@@ -186,9 +180,7 @@ class Match:
         side = to or ("source" if labels is not None or self.target_labels is not None else "target")
         check_choice("side", side, get_args(Side))
         own, other = (self.target_labels, "target") if side == "source" else (self.source_labels, "source")
-        if labels is None and own is None:
-            raise InputError(f"the {other} set has no labels to transfer; pass labels=...")
-        given = check_labels(own if labels is None else labels, self.coupling.shape[side == "source"])
+        given = given_or_own(labels, own, self.coupling.shape[side == "source"], other)
         classes, codes = np.unique(given, return_inverse=True)
         summary = self._summary if labels is None else self.coupling.summary(k=0, **{f"{other}_labels": codes})
         if side == "source":
@@ -205,10 +197,6 @@ class Match:
         proportions are balanced. Probabilities are calibrated on left-out targets after random motions of the symmetry;
         without two classes of two targets they are weights of the plan.
         """
-        return self._labels.copy()
-
-    @cached_property
-    def _labels(self) -> DataFrame:
         if self.target_labels is None:
             raise InputError("the target set has no labels to transfer; give Dataset(images, labels).")
         if self.classes is None:
@@ -231,7 +219,7 @@ class Match:
         }
         return DataFrame(columns)
 
-    def to_check(self, accuracy: float = CHECKED) -> NDArray[np.int64]:
+    def to_check(self, accuracy: float = 0.95) -> NDArray[np.int64]:
         """Sources to check so that a fraction ``accuracy`` of all labels is right, the least probable label first."""
         check_share("accuracy", accuracy)
         return self._known_classes.to_check(accuracy)
@@ -258,9 +246,7 @@ class Match:
     @property
     def _known_classes(self) -> SourceClasses:
         if self.classes is None:
-            raise InputError(
-                "this match has no class probabilities: the target needs labels, and two classes of two images or more."
-            )
+            raise InputError("no class probabilities: the target needs labels, and two classes of two images or more.")
         return self.classes
 
     def class_proportions(self, *, level: float = 0.9) -> ClassProportions:
@@ -272,9 +258,10 @@ class Match:
         classes, codes = np.unique(self.target_labels, return_inverse=True)
         received = np.bincount(codes, weights=self._summary.column_sums)
         own = estimate.counts / estimate.counts.sum()
-        return ClassProportions(
-            classes, estimate.proportions, *estimate.intervals(level), own, received / received.sum()
-        )
+        low, high = np.quantile(estimate.draws, [(1 - level) / 2, (1 + level) / 2], axis=0)
+        low = np.minimum(np.where(low < 1e-3 / len(classes), 0.0, low), estimate.proportions)
+        high = np.maximum(high, estimate.proportions)
+        return ClassProportions(classes, estimate.proportions, low, high, own, received / received.sum())
 
     def outliers(self, level: float = 0.05, *, side: Side = "source") -> Outliers:
         """Outliers: elements of a side that are farther from the other set than all but ``level`` of its own elements.
@@ -344,11 +331,9 @@ def read_plan(
     coupling: Coupling, source_labels: NDArray[Any] | None, target_labels: NDArray[Any] | None
 ) -> PlanSummary:
     """One pass over a plan for the results of a :class:`Match` that are used most."""
-
-    def codes(labels: NDArray[Any] | None) -> NDArray[np.int64] | None:
-        return None if labels is None else np.unique(labels, return_inverse=True)[1].astype(np.int64)
-
-    return coupling.summary(k=KEPT_MATCHES, source_labels=codes(source_labels), target_labels=codes(target_labels))
+    given = {"source_labels": source_labels, "target_labels": target_labels}
+    codes = {side: np.unique(each, return_inverse=True)[1] for side, each in given.items() if each is not None}
+    return coupling.summary(k=KEPT_MATCHES, **codes)
 
 
 @dataclass(frozen=True)

@@ -7,30 +7,26 @@ The proportions that make all sources most likely follow by expectation maximisa
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from pandas import DataFrame
+from scipy.optimize import minimize_scalar
 from scipy.sparse import csr_array
 
 from bispectral_ot import runtime
 from bispectral_ot.costs import Cost, FeatureDistance, Metric
 from bispectral_ot.errors import DataWarning, warn
 from bispectral_ot.features import FeatureMap
-from bispectral_ot.matching.class_model import ClassModel
+from bispectral_ot.matching.class_model import ClassModel, Index, Rows, Vector
 from bispectral_ot.sampling import random_rows
 
-Rows = NDArray[np.float32]
-Vector = NDArray[np.float64]
-Index = NDArray[np.int64]
+Sides = tuple[Rows, Rows]
 _TINY = 1e-30
 
 # Sources that proportions are estimated from, and pseudo-images of each class (Jeffreys' prior).
 _SOURCES, _PRIOR_IMAGES = 8192, 0.5
-# Targets of a class with which the prior of its label is half its estimated and half an even proportion: errors of a
-# class of few targets are the same for all sources, and the estimate amplifies them.
-_HALF_KNOWN = 20
 # Standard deviations of the evidence from its expectation up to which the sets count as having the same proportions,
 # and from which as having others; images that evidence is counted from at most: sources differ from targets a little by
 # how they were made, and with enough images that alone would be evidence.
@@ -38,20 +34,8 @@ _SAME, _DIFFERENT, _MOST_EVIDENCE = 1.0, 3.0, 2000
 # How firmly totals are held where proportions count as the same: that is not known, only not refuted.
 _FIRMNESS_OF_SAME = 0.9
 _EM_STEPS, _EM_TOL, _DRAW_STEPS = 500, 1e-6, 100
-# Bootstrap: draws, the fewest of them where classes are many, and entries of all likelihoods that are drawn.
-_DRAWS, _FEWEST_DRAWS, _ENTRIES = 100, 30, 1e8
-# Of more classes than this, only likelihoods of at least the given fraction of the largest are kept.
-_DENSE_CLASSES, _NEGLIGIBLE = 64, 1e-7
-# Largest shift of the log-odds of a class: no shift would hold the total of a class that no source is near.
-_MOST_SHIFT = 16.0
-# Total variation between labels that the estimate predicts and labels that were found, beyond chance, that refutes it.
-_REFUTED = 0.15
-# Shift: elements of either set, neighbours and permutations; separability, Kolmogorov-Smirnov distance and level from
-# which sets count as different.
+# Shift: elements of either set, neighbours and permutations.
 _POOL, _NEIGHBOURS, _PERMUTATIONS = 512, 9, 500
-_VISIBLE, _FARTHER, _LEVEL = 0.55, 0.1, 0.01
-# Of a normal distribution: 90 % are within.
-_NORMAL_90 = 1.645
 
 
 class ClassProportions(NamedTuple):
@@ -106,8 +90,8 @@ class Shift(NamedTuple):
 
     def __str__(self) -> str:
         found = (
-            f"(a classifier tells them apart in {self.separability:.0%} of cases, distances to targets are larger by "
-            f"{self.distance:.2f}, p = {self.p_value:.2g})"
+            f"(a classifier tells {max(0.5, self.separability):.0%} of them apart, where 50% is chance; distances to "
+            f"targets are larger by {self.distance:.2f}; p = {self.p_value:.2g})"
         )
         if self.differs:
             words = "sources differ from targets by more than the symmetry"
@@ -131,13 +115,7 @@ class ProportionEstimate:
     @property
     def collapsed(self) -> bool:
         """Whether the estimate is refuted: it moves mass to classes that the sources are not near."""
-        return self.trust > 0 and self.misfit > _REFUTED
-
-    def intervals(self, level: float = 0.9) -> tuple[Vector, Vector]:
-        """Bootstrap intervals (classes,) of the likeliest proportions: sources and calibration drawn anew each time."""
-        low, high = np.quantile(self.draws, [(1 - level) / 2, (1 + level) / 2], axis=0)
-        low = np.where(low < 1e-3 / len(self.counts), 0.0, low)
-        return np.minimum(low, self.proportions), np.maximum(high, self.proportions)
+        return self.trust > 0 and self.misfit > 0.15
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,35 +129,29 @@ class SourceClasses:
     shift: Shift
 
     @classmethod
-    def of(
-        cls,
-        model: ClassModel,
-        see: FeatureMap,
-        cost: Cost,
-        rows: tuple[Rows, Rows],
-        codes: Index,
-        *,
-        marginals: str,
-        totals: Vector,
-    ) -> SourceClasses:
-        """Class probabilities of the sources of a cost; ``totals`` are the target's weights by class."""
-        likelihoods, distances = model.log_likelihoods(see, cost, rows, codes)
+    def of(cls, model: ClassModel, see: FeatureMap, cost: Cost, rows: Sides, marginals: str, weights: Vector) -> Self:
+        """Class probabilities of the sources of a cost; ``weights`` are those of the targets."""
+        likelihoods, distances = model.log_likelihoods(see, cost, rows)
         estimate = estimate_proportions(model, likelihoods)
-        held = float(marginals == "balanced")
+        totals, held = np.bincount(model.codes, weights=weights).astype(np.float64), float(marginals == "balanced")
         if marginals == "estimated":
             totals, held = estimate.priors, _FIRMNESS_OF_SAME * (1 - estimate.trust)
             if estimate.collapsed:  # nothing is known of the proportions
                 totals, held = np.full(len(totals), 1 / len(totals)), 0.0
-        offsets = class_offsets(likelihoods, totals, held=held)
+        # logarithms of probabilities are scaled as a whole, which changes no label
+        factor = _sharpening(model, held)
+        offsets = factor * class_offsets(likelihoods, totals, held=held)
+        likelihoods *= factor
+        model = replace(model, calibration=factor * model.calibration, likelihoods=factor * model.likelihoods)
         found = probabilities(likelihoods, offsets)
-        shift = shift_test(model, see, cost.metric, rows[0], found, distances, offsets)
+        shift = shift_test(model, see, cost.metric, rows, found, distances, offsets)
         return cls(model, estimate, offsets, found, shift)
 
-    def of_others(self, see: FeatureMap, cost: Cost, rows: tuple[Rows, Rows], codes: Index) -> SourceClasses:
+    def of_others(self, see: FeatureMap, cost: Cost, rows: Sides) -> SourceClasses:
         """Class probabilities of other images, from their cost to the targets, in the proportions of these."""
-        likelihoods, distances = self.model.log_likelihoods(see, cost, rows, codes)
+        likelihoods, distances = self.model.log_likelihoods(see, cost, rows)
         found = probabilities(likelihoods, self.offsets)
-        shift = shift_test(self.model, see, cost.metric, rows[0], found, distances, self.offsets)
+        shift = shift_test(self.model, see, cost.metric, rows, found, distances, self.offsets)
         return replace(self, probabilities=found, shift=shift)
 
     def to_check(self, accuracy: float) -> Index:
@@ -192,7 +164,7 @@ class SourceClasses:
         return order[: int(enough[0])]
 
     def expected_accuracy(self) -> ExpectedAccuracy:
-        """Mean probability of the labels; its interval counts chance among sources and among left-out targets."""
+        """Mean probability of the labels; its interval counts chance among sources and left-out targets."""
         best, labels = self.probabilities.max(axis=1), self.model.labels
         found = self.probabilities.mean(axis=0)
         weights = (found / np.maximum(np.bincount(labels, minlength=len(found)), 1))[labels]
@@ -201,8 +173,10 @@ class SourceClasses:
         errors = (left_out.argmax(axis=1) == labels) - left_out.max(axis=1)
         value = float(best.mean())
         variance = float((best * (1 - best)).sum()) / len(best) ** 2 + float(np.square(weights * errors).sum())
-        half = _NORMAL_90 * float(np.sqrt(variance))
-        return ExpectedAccuracy(value, max(0.0, value - half), min(1.0, value + half))
+        half = 1.645 * float(np.sqrt(variance))  # 90 % of a normal distribution
+        # sources may be of any class: of those with hardly any targets, none may be right
+        known = float((self.model.counts >= 3).mean())
+        return ExpectedAccuracy(value, max(0.0, min(value - half, known * value)), min(1.0, value + half))
 
     def warn(self, marginals: str) -> None:
         """Warn of a shift, and where estimated class proportions were refuted."""
@@ -242,9 +216,17 @@ def estimate_proportions(model: ClassModel, log_likelihoods: Vector, *, seed: in
     smoothed, even = likeliest_proportions(some, prior=_PRIOR_IMAGES), known / known.sum()
     certainty = 1 - 0.5 / np.maximum(counts, 1)  # a class of one image is as good as half known
     proportions = _blend(_blend(smoothed, even, certainty), own, trust)
-    priors = _blend(_blend(smoothed, even, counts / (counts + _HALF_KNOWN)), own, trust)
+    # errors of a class of few targets are the same for all sources, and the estimate amplifies them
+    priors = _blend(_blend(smoothed, even, counts / (counts + 20)), own, trust)
     firmness = certainty * (_FIRMNESS_OF_SAME + (1 - _FIRMNESS_OF_SAME) * trust)
-    misfit, nearest = _misfit(model, some, proportions, own)
+    # difference, beyond chance, between labels of the sources and those that labels of left-out targets predict
+    prior = np.log(np.maximum(own, _TINY))
+    nearest = np.bincount((some + prior).argmax(axis=1), minlength=len(own)) / n
+    confusion = np.eye(len(own))  # a pseudo-image that is recognized: classes without left-out targets have no other
+    np.add.at(confusion, (model.labels, (model.likelihoods + prior).argmax(axis=1)), 1.0)
+    expected = proportions @ (confusion / confusion.sum(axis=1, keepdims=True))
+    noise = np.sqrt(expected * (1 - expected) * (1 / n + 1 / k) * 2 / np.pi)
+    misfit = float(np.abs(expected - nearest).sum() / 2 - noise.sum() / 2)
     draws = _bootstrap(model, likelihoods, best, seed=seed)
     return ProportionEstimate(counts, proportions, priors, firmness, trust, draws, misfit, nearest)
 
@@ -281,10 +263,33 @@ def class_offsets(log_likelihoods: Vector, proportions: Vector, *, held: float =
         odds = np.exp(prior + shifts)
         mean = odds * (some.T @ (1 / np.maximum(some @ odds, _TINY))) / some.shape[0]
         step = np.where(proportions > 0, prior - np.log(np.maximum(mean, _TINY)), 0.0)
-        before, shifts = shifts, np.clip(shifts + step, -_MOST_SHIFT, _MOST_SHIFT)
+        # bounded: no shift of the log-odds would hold the total of a class that no source is near
+        before, shifts = shifts, np.clip(shifts + step, -16.0, 16.0)
         if np.abs(shifts - before).max() < 1e-3:
             break
     return prior + held * shifts
+
+
+def _sharpening(model: ClassModel, held: float) -> float:
+    """Factor of the log-probabilities where proportions are held, which removes errors that a class shares.
+
+    What this gains for left-out targets is fitted to them. A left-out target deviates from the mean of the n - 1 others
+    by n / (n - 1) times its deviation from the mean of all; the same error of a mean is shared by all sources. Of
+    classes with hardly any left-out targets nothing is known.
+    """
+    if held == 0:
+        return 1.0
+    labels, n_classes = model.labels, len(model.counts)
+    own = np.bincount(labels, minlength=n_classes) / len(labels)
+    offsets = class_offsets(model.likelihoods, own, held=held)
+
+    def loss(logarithm: float) -> float:
+        found = probabilities(np.exp(logarithm) * model.likelihoods, np.exp(logarithm) * offsets)
+        return -float(np.log(np.maximum(found[np.arange(len(labels)), labels], _TINY)).mean())
+
+    best = minimize_scalar(loss, bounds=(-1, 1), method="bounded", options={"xatol": 0.05}).x
+    factor = np.exp(best) * (1 + held * np.mean(1 / np.maximum(model.counts[labels] - 1, 1)))
+    return float(factor ** np.minimum(own, 1 / n_classes).sum())
 
 
 def probabilities(log_likelihoods: Vector, offsets: Vector) -> Vector:
@@ -294,22 +299,10 @@ def probabilities(log_likelihoods: Vector, offsets: Vector) -> Vector:
     return softmax(log_likelihoods + offsets, axis=1)
 
 
-def _misfit(model: ClassModel, likelihoods: Vector, proportions: Vector, own: Vector) -> tuple[float, Vector]:
-    """Difference, beyond chance, between labels of the sources and those that labels of left-out targets predict."""
-    n_classes, prior = len(own), np.log(np.maximum(own, _TINY))
-    found = np.bincount((likelihoods + prior).argmax(axis=1), minlength=n_classes) / len(likelihoods)
-    confusion = np.zeros((n_classes, n_classes))
-    np.add.at(confusion, (model.labels, (model.likelihoods + prior).argmax(axis=1)), 1.0)
-    confusion += np.eye(n_classes)  # a pseudo-image that is recognized: classes without left-out targets have no other
-    expected = proportions @ (confusion / confusion.sum(axis=1, keepdims=True))
-    noise = np.sqrt(expected * (1 - expected) * (1 / len(likelihoods) + 1 / len(model.labels)) * 2 / np.pi)
-    return float(np.abs(expected - found).sum() / 2 - noise.sum() / 2), found
-
-
 def _bootstrap(model: ClassModel, likelihoods: Any, start: Vector, *, seed: int) -> Vector:
     """Likeliest proportions (draws, classes) with sources drawn anew, and biases refitted by one Newton step."""
     (n, n_classes), k, generator = likelihoods.shape, len(model.labels), np.random.default_rng(seed)
-    draws = int(np.clip(_ENTRIES / (n * n_classes), _FEWEST_DRAWS, _DRAWS))
+    draws = int(np.clip(1e8 / (n * n_classes), 30, 100))
     p = probabilities(model.likelihoods, np.zeros(n_classes))
     drawn = generator.multinomial(k, np.full(k, 1 / k), size=draws) - 1.0
     curvature = np.diag(p.sum(axis=0)) - p.T @ p + np.eye(n_classes)
@@ -323,11 +316,9 @@ def _bootstrap(model: ClassModel, likelihoods: Any, start: Vector, *, seed: int)
 
 
 def _exponentials(log_likelihoods: Vector) -> Any:
-    """Likelihoods (n, classes), the largest of each row 1; of many classes a sparse matrix."""
+    """Likelihoods (n, classes), the largest of each row 1; of many classes a sparse matrix without negligible ones."""
     found = np.exp(log_likelihoods - log_likelihoods.max(axis=1, keepdims=True))
-    if found.shape[1] <= _DENSE_CLASSES:
-        return found
-    return csr_array(np.where(found > _NEGLIGIBLE, found, 0.0))
+    return found if found.shape[1] <= 64 else csr_array(np.where(found > 1e-7, found, 0.0))
 
 
 def _blend(first: Vector, others: Vector, trust: float | Vector) -> Vector:
@@ -339,46 +330,51 @@ def _blend(first: Vector, others: Vector, trust: float | Vector) -> Vector:
 
 
 def shift_test(
-    model: ClassModel, see: FeatureMap, metric: str, rows: Rows, found: Vector, distances: Vector, offsets: Vector
+    model: ClassModel, see: FeatureMap, metric: str, rows: Sides, found: Vector, distances: Vector, offsets: Vector
 ) -> Shift:
-    """Two-sample tests between as many sources and left-out targets of every label: neighbours, and soft distances."""
+    """Two-sample tests between as many sources and left-out targets of every label: neighbours, and soft distances.
+
+    Sources may be upright, moved, or both, and interpolation by a motion can be seen: sources differ only if they can
+    be told from left-out targets of all three kinds.
+    """
     from scipy.stats import ks_2samp
 
     generator = np.random.default_rng(0)
     of_sources, of_targets = found.argmax(axis=1), probabilities(model.likelihoods, offsets).argmax(axis=1)
-    chosen: tuple[list[int], list[int]] = ([], [])
+    pairs: list[tuple[int, int]] = []  # of a source and a target with one label
     for label in np.intersect1d(of_sources, of_targets):
-        members = [generator.permutation(np.flatnonzero(given == label)) for given in (of_sources, of_targets)]
-        count = min(map(len, members))
-        for side, taken in zip(chosen, members, strict=True):
-            side.extend(taken[:count])
-    kept = generator.permutation(len(chosen[0]))[:_POOL]
-    if len(kept) <= 2 * _NEIGHBOURS:
+        members = (generator.permutation(np.flatnonzero(given == label)) for given in (of_sources, of_targets))
+        pairs.extend(zip(*members, strict=False))
+    if len(pairs) <= 2 * _NEIGHBOURS:
         return Shift(0.5, 0.0, 1.0, False)
-    farther = ks_2samp(distances[chosen[0]], model.distances[chosen[1]], alternative="less")
-    apart = _told_apart(see, metric, rows[np.array(chosen[0])[kept]], model.moved[np.array(chosen[1])[kept]], generator)
-    tests = ((apart[0] > _VISIBLE, apart[1]), (farther.statistic > _FARTHER, float(farther.pvalue)))
-    differs = any(visible and 2 * p_value < _LEVEL for visible, p_value in tests)
-    return Shift(apart[0], float(farther.statistic), min(1.0, 2 * min(p_value for _, p_value in tests)), differs)
-
-
-def _told_apart(
-    see: FeatureMap, metric: str, sources: Rows, targets: Rows, generator: np.random.Generator
-) -> tuple[float, float]:
-    """Accuracy of nearest neighbours at telling two sets of one size apart, and its p-value under permutations."""
-    n, pool = len(sources), np.concatenate([np.asarray(sources), np.asarray(targets)])
+    sources, targets = np.array(pairs).T
+    farther = ks_2samp(distances[sources], model.distances[targets], alternative="less")
+    kept = generator.permutation(len(pairs))[:_POOL]
+    sources, targets, n = sources[kept], targets[kept], len(kept)
+    pool = np.concatenate([rows[0][sources], model.moved[targets], rows[1][model.left_out[targets]]])
     if see.learned is not None:  # by features as they are: a metric that was fitted to targets brings these together
-        pool = see.learned.inverse(pool)
-        distances = FeatureDistance(pool, pool, cast(Metric, metric)).rows(0, 2 * n)
+        apart = FeatureDistance(pool := see.learned.inverse(pool), pool, cast(Metric, metric)).rows(0, 3 * n)
     else:
-        distances = see.distance(pool, pool, cast(Metric, metric)).rows(0, 2 * n)
+        apart = see.distance(pool, pool, cast(Metric, metric)).rows(0, 3 * n)
+    kinds = (np.zeros(n, dtype=bool), np.ones(n, dtype=bool), generator.random(n) < 0.5)  # where targets are upright
+    chosen = (np.concatenate([np.arange(n), n + np.arange(n) + n * upright]) for upright in kinds)
+    told = [_told_apart(apart[np.ix_(at, at)], generator) for at in chosen]
+    separability, p_value = min(told, key=lambda each: (-each[1], each[0]))
+    tests = ((separability > 0.55, p_value), (farther.statistic > 0.1, float(farther.pvalue)))
+    differs = any(visible and 2 * p_value < 0.01 for visible, p_value in tests)
+    return Shift(separability, float(farther.statistic), min(1.0, 2 * min(p_value for _, p_value in tests)), differs)
+
+
+def _told_apart(distances: Rows, generator: np.random.Generator) -> tuple[float, float]:
+    """Accuracy of nearest neighbours at telling n sources from n targets, and its p-value under swaps within pairs."""
     np.fill_diagonal(distances, np.inf)
     nearest = np.argpartition(distances, _NEIGHBOURS, axis=1)[:, :_NEIGHBOURS]
-    is_source = np.arange(2 * n) < n
 
-    def separability(member: NDArray[np.bool_]) -> float:
+    def separability(swapped: NDArray[np.bool_]) -> float:
+        member = np.concatenate([~swapped, swapped])
         return float(((member[nearest].mean(axis=1) > 0.5) == member).mean())
 
-    observed = separability(is_source)
-    drawn = np.array([separability(generator.permutation(is_source)) for _ in range(_PERMUTATIONS)])
+    n = len(distances) // 2
+    observed = separability(np.zeros(n, dtype=bool))
+    drawn = np.array([separability(generator.random(n) < 0.5) for _ in range(_PERMUTATIONS)])
     return observed, float((1 + (drawn >= observed).sum()) / (1 + _PERMUTATIONS))

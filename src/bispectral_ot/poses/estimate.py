@@ -16,18 +16,17 @@ from bispectral_ot.features.polar import PolarSpectrum
 from bispectral_ot.groups.shells import ShellBispectrum
 from bispectral_ot.groups.sphere import SphereBispectrum
 from bispectral_ot.poses.motions import TOLERANCE, Floats, Indices, MotionArray, Motions, Rows
-from bispectral_ot.poses.planar import CentredMotions, OrbitMotions, PlanarMotions, QuarterTurns, Shifts
+from bispectral_ot.poses.planar import CentredMotions, OrbitMotions, PlanarMotions, Shifts
 from bispectral_ot.poses.spatial import SpatialMotions
+from bispectral_ot.sampling import evenly_spaced
 
 LEAST_PROBABILITY = 0.75  # poses with a smaller probability of being right are ambiguous
 _LEVEL = 0.9  # of the stated interval
 _LEAST_VOTES = 30  # for a calibration
-_LEAST_MARGIN = np.log(1.1)  # of unambiguous poses without a calibration
-_PRACTICE = 2000  # sources from which the calibration is learned
 _BLOCK_BYTES = 2**24  # of fits at all motions of the grid, for the sources of a block
 _BATCH = 4096  # sources whose coefficients are computed at a time
-_MISFIT_POWER = -3  # of the weight of a target (docs/poses.md)
 _LEAST_MISFIT = 1e-3  # smaller misfits are equal, so that identical images do not outvote all others
+Top = tuple[Indices, Floats]
 
 
 class Votes(NamedTuple):
@@ -52,6 +51,7 @@ class Calibration:
     classifier: Any
     # half-width of the interval in degrees: intercept, slopes in the width of the peak and the probability of error
     plane: tuple[float, float, float] = (np.nan, 0.0, 0.0)
+    least: float = 0.0  # median error: no interval is smaller
 
     @classmethod
     def fit(cls, votes: Votes, errors: Floats) -> Self:
@@ -68,31 +68,23 @@ class Calibration:
             from sklearn.preprocessing import StandardScaler
 
             classifier = make_pipeline(StandardScaler(), LogisticRegression()).fit(_evidence(votes), right)
-        probabilities = cls(classifier).scores(votes)
-        certain = probabilities >= LEAST_PROBABILITY
+        scores = cls(classifier)(votes)[0]
+        certain = scores >= LEAST_PROBABILITY
         if certain.sum() < _LEAST_VOTES:
             certain[:] = True
-        return cls(classifier, _upper_quantile(_predictors(votes, probabilities)[certain], errors[certain]))
+        plane = _upper_quantile(_predictors(votes, scores)[certain], errors[certain])
+        return cls(classifier, plane, float(np.median(errors[certain])))
 
-    def scores(self, votes: Votes) -> Floats:
-        """Probability (n,) that a pose is right within the tolerance; NaN where it is not known."""
-        scores = np.full(len(votes.fits), np.nan)
-        known = np.isfinite(votes.fits)
+    def __call__(self, votes: Votes) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+        """Scores, uncertainties and ambiguity (n,) of poses, see :class:`Poses`; NaN where they are not known."""
+        scores, known = np.full(len(votes.fits), np.nan), np.isfinite(votes.fits)
         if isinstance(self.classifier, float):
             scores[known] = self.classifier
         elif self.classifier is not None and known.any():
             scores[known] = self.classifier.predict_proba(_evidence(votes)[known])[:, 1]
-        return scores
-
-    def uncertainty(self, votes: Votes) -> Floats:
-        """Half-width (n,) in degrees of the interval that holds the right pose, if the pose is not ambiguous."""
-        degrees: Floats = self.plane[0] + _predictors(votes, self.scores(votes)) @ np.array(self.plane[1:])
-        return np.clip(degrees, 0.0, 180.0)
-
-    def ambiguous(self, votes: Votes) -> NDArray[np.bool_]:
-        """Whether another pose is nearly as likely (n,)."""
-        is_clear: NDArray[np.bool_] = self.scores(votes) >= LEAST_PROBABILITY
-        return ~(votes.margins >= _LEAST_MARGIN) if self.classifier is None else ~is_clear
+        degrees = self.plane[0] + _predictors(votes, scores) @ np.array(self.plane[1:])
+        clear = votes.margins >= np.log(1.1) if self.classifier is None else scores >= LEAST_PROBABILITY
+        return scores, np.clip(degrees, self.least, 180.0), ~clear
 
 
 def _evidence(votes: Votes) -> Floats:
@@ -144,7 +136,6 @@ class Poses(MotionArray):
     size: tuple[int, int]
 
     def __len__(self) -> int:
-        """Number of sources."""
         return len(self.fits)
 
     def __repr__(self) -> str:
@@ -158,10 +149,6 @@ class Poses(MotionArray):
     def found(self) -> NDArray[np.bool_]:
         """Whether there is a pose: a target, and content on both sides (n,)."""
         return np.isfinite(self.fits)
-
-    def scale_of(self, size: tuple[int, ...]) -> float:
-        """Pixels of an image (height, width, ...) per pixel of the images that were compared."""
-        return max(size[0] / self.size[0], size[1] / self.size[1])
 
 
 def find_motions(symmetry: str | None, signals: Any, transformer: Any = None) -> Motions:
@@ -178,7 +165,7 @@ def find_motions(symmetry: str | None, signals: Any, transformer: Any = None) ->
         if signals.shape[1] != signals.shape[2]:
             height, width = signals.shape[1:3]
             raise InputError(f"images are {height} x {width}, but quarter turns need square ones; resize them.")
-        return QuarterTurns(PolarSpectrum(symmetry="rotation-reflection").fit(signals[:1]))
+        return PlanarMotions(PolarSpectrum(symmetry="rotation-reflection").fit(signals[:1]), discrete=True)
     if symmetry == "translation":
         return Shifts(signals)
     if symmetry == "so3":
@@ -188,33 +175,23 @@ def find_motions(symmetry: str | None, signals: Any, transformer: Any = None) ->
         shells = transformer if isinstance(transformer, ShellBispectrum) else ShellBispectrum().fit(signals)
         return SpatialMotions(shells.shell_coefficients, shells.lmax)
     given = "no symmetry" if symmetry in (None, "none") else f"the symmetry {symmetry!r}"
-    raise InputError(
-        f"the features of this match have {given}, so poses are undefined; match with symmetry='rotation', or name the "
-        "symmetry of the poses: poses(symmetry='rotation')."
-    )
+    fix = "match with symmetry='rotation', or name the symmetry of the poses: poses(symmetry='rotation')"
+    raise InputError(f"the features of this match have {given}, so poses are undefined; {fix}.")
 
 
 def estimate_poses(
-    motions: Motions,
-    source: Any,
-    target: Any,
-    indices: Indices,
-    shares: Floats,
-    *,
-    practice: tuple[Indices, Floats] | None = None,
-    k: int | None = None,
-    seed: int = 0,
+    motions: Motions, images: Any, top: Top, *, practice: Top | None = None, k: int | None = None, seed: int = 0
 ) -> Poses:
     """Pose of each source relative to its best targets.
 
     Scores and uncertainties are learned from targets: the best target of a source, moved at random, takes the place of
     the source, and the other targets vote on it. If the targets are upright the right pose is known, without labels.
 
-    ``indices`` (n, at least k) are the best targets of each source, best first, and ``shares`` their fraction of its
-    mass; -1 is no target, and with fewer than two there is no calibration. ``practice`` are those of other sources,
-    from which the calibration is learned instead. ``k`` targets vote (all by default).
+    ``images`` are sources and targets, ``top`` the best targets (n, at least k) of each source, best first, and their
+    fraction of its mass; -1 is no target, and with fewer than two there is no calibration. ``practice`` are those of
+    other sources, from which the calibration is learned instead. ``k`` targets vote (all by default).
     """
-    known = (indices, shares) if practice is None else practice
+    (source, target), (indices, shares), known = images, top, practice or top
     voters = np.unique(np.concatenate([indices.ravel(), known[0].ravel()]))
     voters = voters[voters >= 0] if (voters >= 0).any() else np.zeros(1, dtype=np.int64)
     local, practised = (np.where(at >= 0, np.searchsorted(voters, at), -1) for at in (indices, known[0]))
@@ -235,6 +212,7 @@ def estimate_poses(
         parts.append(_vote_in_blocks(motions, coefficients, rows, local[batch, :k], shares[batch, :k]))
         runtime.progress("poses", min(start + _BATCH, len(source)), len(source))
     votes = Votes(*map(np.concatenate, zip(*parts, strict=True)))
+    scores, uncertainty, ambiguous = calibration(votes)
     return Poses(
         **vars(motions.by_name(votes.motions)),
         runner_up=motions.by_name(votes.runner_up),
@@ -242,9 +220,9 @@ def estimate_poses(
         targets=indices[:, :k],
         weights=votes.weights,
         fits=votes.fits,
-        scores=calibration.scores(votes),
-        uncertainty=calibration.uncertainty(votes) * motions.unit,
-        ambiguous=calibration.ambiguous(votes),
+        scores=scores,
+        uncertainty=uncertainty * motions.unit,
+        ambiguous=ambiguous,
         size=(source.shape[1], source.shape[2]),
     )
 
@@ -252,7 +230,7 @@ def estimate_poses(
 def practice_rows(indices: Indices) -> Indices:
     """Sources of the calibration: at most 2,000, evenly spaced, with two targets each."""
     able = np.flatnonzero((indices[:, :2] >= 0).all(axis=1)) if indices.shape[1] > 1 else np.zeros(0, dtype=np.int64)
-    return able[np.linspace(0, len(able) - 1, min(_PRACTICE, len(able))).astype(np.int64)]
+    return able[evenly_spaced(len(able), 2000)]
 
 
 def _vote_in_blocks(motions: Motions, source: Rows, target: Rows, indices: Indices, shares: Floats) -> Votes:
@@ -266,13 +244,14 @@ def vote(_block: Block | None, source: Rows, indices: Indices, shares: Floats, t
     """Vote of the targets of each source on its pose.
 
     Every target j proposes the motion g that maximizes its fit ``c_j(g)``. The winner maximizes ``sum w_j c_j(g)`` with
-    ``w_j = share_j^(1/2) (1 - max c_j)^-3``: transport tells which targets are similar, the fit how similar they are.
+    ``w_j = share_j^(1/2) (1 - max c_j)^-3`` (docs/poses.md): transport tells which targets are similar, the fit how
+    similar they are.
     """
     products = motions.products(source, target, indices)
     by_target = motions.locate(products, motions.fits(products).argmax(axis=-1))
     counts = (indices >= 0) & (shares > 0) & products.any(axis=-1)
     misfits = np.maximum(1.0 - by_target.fits, _LEAST_MISFIT)
-    weights = np.where(counts, np.sqrt(shares) * misfits**_MISFIT_POWER, 0.0)
+    weights = np.where(counts, np.sqrt(shares) * misfits**-3, 0.0)
     totals = weights.sum(axis=1, keepdims=True)
     weights /= np.where(totals > 0, totals, 1.0)
 

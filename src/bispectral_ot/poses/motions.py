@@ -14,8 +14,6 @@ Rows = NDArray[np.float32]
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 TOLERANCE = 30.0  # degrees within which a pose counts as right
-_NEWTON_STEPS = 5
-_LEAST_CURVATURE = np.pi**-2  # of a peak, in inverse square radians: its width is then 180 degrees
 
 
 class Located(NamedTuple):
@@ -95,14 +93,14 @@ def climb(
     ``derivatives`` gives fits (...), slopes (..., q) and downward curvatures (..., q, q), in radians.
     """
     point = start
-    for _ in range(_NEWTON_STEPS):
+    for _ in range(5):
         _, slope, hessian = derivatives(point)
         values, vectors = _positive(hessian)
         step = vectors @ ((vectors.swapaxes(-1, -2) @ slope[..., None]) / values[..., None])
         point = move(point, step[..., 0])
     fits, _, hessian = derivatives(point)
-    curvature = _positive(hessian)[0].min(axis=-1)
-    return point, fits, np.degrees(1 / np.sqrt(np.maximum(curvature, _LEAST_CURVATURE)))
+    curvature = np.maximum(_positive(hessian)[0].min(axis=-1), np.pi**-2)  # at most 180 degrees wide
+    return point, fits, np.degrees(1 / np.sqrt(curvature))
 
 
 def _positive(hessian: Floats) -> tuple[Floats, Floats]:

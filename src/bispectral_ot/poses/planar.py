@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,6 @@ from bispectral_ot.poses.motions import Floats, Indices, Located, MotionArray, M
 _ANGLES_PER_FREQUENCY = 16  # of the grid: its highest point is then at the peak of the curve
 _SHIFT_BAND, _SHIFT_STEPS = 8, 32  # highest frequency in periods per side, and shifts of the grid along each side
 _ENCODER_COLUMNS = 128  # of an encoder's orbit, after a random projection, which keeps inner products
-_BLOCK_PIXELS = 2**22
 
 
 class WaveMotions(Motions):
@@ -31,7 +31,8 @@ class WaveMotions(Motions):
     are those of the grid; others are refined.
     """
 
-    discrete = False
+    discrete = False  # quarter turns
+    identity = (0.0, 0.0)
 
     def _set_waves(self, waves: NDArray[Any], steps: int) -> None:
         """Integer frequencies (F, q), and steps of the grid along each of q angles."""
@@ -66,16 +67,14 @@ class WaveMotions(Motions):
 
 
 class PlanarMotions(WaveMotions):
-    """Turns, and mirrors if the fitted spectrum has that symmetry.
+    """Turns (or only quarter turns), and mirrors if the fitted spectrum has that symmetry.
 
     Turning an image counter-clockwise as displayed multiplies its coefficients of frequency k by ``e^{i k angle}``
     (rows go down). So the fit of the source x, turned, to y is ``sum over k of Re(e^{i k angle} sum x_k conj(y_k))``.
     """
 
-    identity = (0.0, 0.0)
-
-    def __init__(self, spectrum: PolarSpectrum) -> None:
-        self.spectrum = spectrum
+    def __init__(self, spectrum: PolarSpectrum, *, discrete: bool = False) -> None:
+        self.spectrum, self.discrete = spectrum, discrete
         frequency = spectrum.index_map_["frequency"]
         frequencies = np.arange(int(frequency.max()) + 1)
         self._starts = np.searchsorted(frequency, np.arange(len(frequencies) + 1))
@@ -97,7 +96,9 @@ class PlanarMotions(WaveMotions):
         return rows
 
     def practice(self, signals: NDArray[Any], *, seed: int) -> tuple[NDArray[Any], Floats]:
-        """Images turned (and mirrored) at random, corners filled with their background."""
+        """Images turned (and mirrored) at random, corners filled with their background; quarter turns do not matter."""
+        if self.discrete:
+            return super().practice(signals, seed=seed)
         random = np.random.default_rng(seed)
         degrees = random.uniform(-180.0, 180.0, len(signals))
         mirrored = random.random(len(signals)) < 0.5 * self.mirrors
@@ -126,16 +127,6 @@ class PlanarMotions(WaveMotions):
     def by_name(self, motions: Floats) -> MotionArray:
         """Angles, and mirrors where there are any."""
         return MotionArray(motions[..., 0], mirrored=motions[..., 1] == 1 if self.mirrors else None)
-
-
-class QuarterTurns(PlanarMotions):
-    """The eight motions of the square: quarter turns, with mirrors."""
-
-    discrete = True
-
-    def practice(self, signals: NDArray[Any], *, seed: int) -> tuple[NDArray[Any], Floats]:
-        """Images as they are: motions do not change the fit."""
-        return Motions.practice(self, signals, seed=seed)
 
 
 class OrbitMotions(PlanarMotions):
@@ -215,8 +206,7 @@ class CentredMotions(PlanarMotions):
 
     def by_name(self, motions: Floats) -> MotionArray:
         """Angles, mirrors where there are any, and shifts."""
-        named = super().by_name(motions)
-        return MotionArray(named.angles, mirrored=named.mirrored, shifts=motions[..., 2:])
+        return dataclasses.replace(super().by_name(motions), shifts=motions[..., 2:])
 
 
 class Shifts(WaveMotions):
@@ -225,8 +215,6 @@ class Shifts(WaveMotions):
     With F and G the Fourier transforms of source and target, the fit of the shift d is
     ``sum over f of Re(conj(F_f) G_f e^{i f.d})`` over the low frequencies f except 0.
     """
-
-    identity = (0.0, 0.0)
 
     def __init__(self, signals: NDArray[Any]) -> None:
         height, width, self.channels = (*signals.shape[1:], 1)[:3]
@@ -243,9 +231,22 @@ class Shifts(WaveMotions):
 
     def coefficients(self, signals: NDArray[Any]) -> Rows:
         """Images to low frequencies (n, channels * 2 F) of unit norm: real parts, then imaginary ones."""
-        planes, waves = signals.reshape(*signals.shape[:3], -1), self._waves.astype(np.int64)
-        blocks = row_blocks(len(signals), block_rows=max(1, _BLOCK_PIXELS // max(1, planes[0].size)))
-        return np.concatenate(list(Threads().map(_unit_rows, blocks, rows=[planes], shared=[waves], stage="features")))
+        planes = signals.reshape(*signals.shape[:3], -1)
+        blocks = row_blocks(len(signals), block_rows=max(1, 2**22 // max(1, planes[0].size)))
+        return np.concatenate(list(Threads().map(self._unit_rows, blocks, rows=[planes], stage="features")))
+
+    def _unit_rows(self, _block: Block, planes: NDArray[Any]) -> Rows:
+        """Fourier coefficients of unit norm at the frequencies; zeros for constant images."""
+        images = planes.transpose(0, 3, 1, 2).astype(np.float32)
+        images -= images.mean(axis=(2, 3), keepdims=True)
+        peaks = np.abs(images).max(axis=(1, 2, 3), keepdims=True)
+        images /= np.where(peaks > 0, peaks, 1)
+        down, right = self._waves.astype(np.int64).T
+        spectra = scipy.fft.rfft2(images, norm="ortho")[:, :, down, right]
+        rows = np.stack([spectra.real, spectra.imag], axis=2).reshape(len(planes), -1)
+        norms = np.linalg.norm(rows, axis=1, keepdims=True)
+        lengths = np.where(norms > 1e-5 * np.sqrt(rows.shape[1]), norms, np.inf)
+        return np.ascontiguousarray(rows / lengths, dtype=np.float32)
 
     def products(self, source: Rows, target: Rows, indices: Indices) -> Rows:
         """Cross spectra (n, k, 2 F), real parts before imaginary ones."""
@@ -269,18 +270,6 @@ class Shifts(WaveMotions):
     def by_name(self, motions: Floats) -> MotionArray:
         """Shifts in pixels."""
         return MotionArray(shifts=motions)
-
-
-def _unit_rows(_block: Block, planes: NDArray[Any], waves: Indices) -> Rows:
-    """Fourier coefficients of unit norm at the given frequencies; zeros for constant images."""
-    images = planes.transpose(0, 3, 1, 2).astype(np.float32)
-    images -= images.mean(axis=(2, 3), keepdims=True)
-    peaks = np.abs(images).max(axis=(1, 2, 3), keepdims=True)
-    images /= np.where(peaks > 0, peaks, 1)
-    spectra = scipy.fft.rfft2(images, norm="ortho")[:, :, waves[:, 0], waves[:, 1]]
-    rows = np.stack([spectra.real, spectra.imag], axis=2).reshape(len(planes), -1)
-    norms = np.linalg.norm(rows, axis=1, keepdims=True)
-    return np.ascontiguousarray(rows / np.where(norms > 1e-5 * np.sqrt(rows.shape[1]), norms, np.inf), dtype=np.float32)
 
 
 @njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})

@@ -26,17 +26,13 @@ class SpatialMotions(Motions):
     identity = (0.0, 0.0, 0.0, 1.0)
 
     def __init__(self, analyse: Callable[[Any], Floats], lmax: int) -> None:
-        self._analyse, self.lmax = analyse, lmax
-        self.grid = super_fibonacci(_N_ROTATIONS)
-        self._matrices = self._flat_matrices(self.grid).astype(np.float32)
-        self._generators = generators(lmax)
-
-    def _flat_matrices(self, quaternions: Floats) -> Floats:
-        """Wigner matrices of all degrees in rows (n, p)."""
         from scipy.spatial.transform import Rotation
 
-        matrices = wigner_matrices(Rotation.from_quat(quaternions), self.lmax)
-        return np.concatenate([matrix.reshape(len(quaternions), -1) for matrix in matrices], axis=1)
+        self._analyse, self.lmax = analyse, lmax
+        self.grid, self._generators = super_fibonacci(_N_ROTATIONS), generators(lmax)
+        matrices = wigner_matrices(Rotation.from_quat(self.grid), lmax)
+        flat = np.concatenate([matrix.reshape(_N_ROTATIONS, -1) for matrix in matrices], axis=1)
+        self._matrices = flat.astype(np.float32)  # of all degrees, a row for each rotation
 
     def coefficients(self, signals: Any) -> Rows:
         """Harmonic coefficients (n, signals * harmonics) of unit norm; of single signals without their mean."""
@@ -77,25 +73,23 @@ class SpatialMotions(Motions):
             lengths = np.linalg.norm(moved, axis=-1, keepdims=True)
             return Rotation.from_rotvec(moved * np.minimum(1.0, _REACH / np.maximum(lengths, 1e-12))) * first
 
-        rotations, fits, widths = climb(lambda at: self._derivatives(flat, at), first, move)
+        def derivatives(rotations: Any) -> tuple[Floats, Floats, Floats]:
+            n, begin = len(flat), 0
+            fits, slope, hessian = np.zeros(n), np.zeros((n, 3)), np.zeros((n, 3, 3))
+            for matrices, generator in zip(wigner_matrices(rotations, self.lmax), self._generators, strict=True):
+                end = begin + matrices[0].size
+                # <H, g D> = <H D^T, g>
+                turned = flat[:, begin:end].reshape(matrices.shape) @ matrices.swapaxes(1, 2)
+                fits += np.trace(turned, axis1=1, axis2=2)
+                slope += np.einsum("nij,aij->na", turned, generator)
+                second = generator[:, None] @ generator
+                hessian -= np.einsum("nij,abij->nab", turned, (second + second.swapaxes(0, 1)) / 2)
+                begin = end
+            return fits, slope, hessian
+
+        rotations, fits, widths = climb(derivatives, first, move)
         quaternions = rotations.as_quat().reshape(*start.shape, 4)
         return Located(quaternions, fits.reshape(start.shape), widths.reshape(start.shape))
-
-    def _derivatives(self, products: Floats, rotations: Any) -> tuple[Floats, Floats, Floats]:
-        """Fits (n,), slopes (n, 3) and downward curvatures (n, 3, 3)."""
-        n = len(products)
-        fits, slope, hessian = np.zeros(n), np.zeros((n, 3)), np.zeros((n, 3, 3))
-        start = 0
-        for matrices, generator in zip(wigner_matrices(rotations, self.lmax), self._generators, strict=True):
-            stop = start + matrices[0].size
-            # <H, g D> = <H D^T, g>
-            turned = products[:, start:stop].reshape(matrices.shape) @ matrices.swapaxes(1, 2)
-            fits += np.trace(turned, axis1=1, axis2=2)
-            slope += np.einsum("nij,aij->na", turned, generator)
-            second = generator[:, None] @ generator
-            hessian -= np.einsum("nij,abij->nab", turned, (second + second.swapaxes(0, 1)) / 2)
-            start = stop
-        return fits, slope, hessian
 
     def separation(self, motions: Floats, others: Floats) -> Floats:
         """The angle of the rotation that leads from one to the other."""

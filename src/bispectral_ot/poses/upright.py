@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,6 +20,7 @@ from bispectral_ot.files import whole_file
 from bispectral_ot.poses.estimate import Poses
 
 _MARGIN = 2  # background around an image before it is turned, in pixels: borders blend into it
+_NOT_INTERPOLATED = ("P", "PA", "La", "RGBa", "YCbCr", "HSV", "LAB")  # modes whose numbers cannot be averaged
 _KEPT = ("icc_profile", "exif", "dpi", "compression")  # metadata that is written again
 
 
@@ -48,10 +49,8 @@ def turn_image(
     turned = []
     for plane, level in zip(np.moveaxis(planes, -1, 0), np.broadcast_to(levels, planes.shape[2]), strict=True):
         padded = Image.fromarray(np.pad(plane, _MARGIN, constant_values=level))
-        translate = cast(Any, shift[::-1])
-        rotated = padded.rotate(
-            angle, Image.Resampling.BICUBIC, expand=expand, translate=translate, fillcolor=float(level)
-        )
+        options: Any = {"expand": expand, "translate": shift[::-1], "fillcolor": float(level)}
+        rotated = padded.rotate(angle, Image.Resampling.BICUBIC, **options)
         turned.append(np.asarray(rotated)[_MARGIN:-_MARGIN, _MARGIN:-_MARGIN])
     moved = np.stack(turned, axis=-1)
     return as_type(moved.reshape(*moved.shape[:2], *image.shape[2:]), image.dtype)
@@ -59,7 +58,8 @@ def turn_image(
 
 def _moved(image: NDArray[Any], poses: Poses, i: int, fill: ArrayLike | None, *, expand: bool = False) -> NDArray[Any]:
     """Image in the pose of source i; shifts without turns are cyclic."""
-    shift = np.zeros(2) if poses.shifts is None else poses.shifts[i] * poses.scale_of(image.shape)
+    scale = max(np.divide(image.shape[:2], poses.size))  # pixels per pixel of the images that were compared
+    shift = np.zeros(2) if poses.shifts is None else poses.shifts[i] * scale
     if poses.angles is None:
         from scipy import ndimage
 
@@ -76,12 +76,7 @@ def _certain(poses: Poses, n: int, what: str, *, guess: bool) -> NDArray[np.bool
 
 
 def upright_images(
-    images: NDArray[Any],
-    poses: Poses,
-    *,
-    fill: float | None = None,
-    expand: bool = False,
-    guess: bool = False,
+    images: NDArray[Any], poses: Poses, *, fill: float | None = None, expand: bool = False, guess: bool = False
 ) -> NDArray[Any]:
     """Sources (n, height, width[, channels]), at any resolution, moved into their poses; ambiguous ones stay.
 
@@ -95,31 +90,22 @@ def upright_images(
             raise InputError("rotations in space move point clouds (n, points, 3), not other signals.")
         turned = np.einsum("nij,npj->npi", poses.rotations.as_matrix(), images)
         return np.where(certain[:, None, None], turned, images).astype(images.dtype)
-    if expand and poses.angles is not None:
-        images = _on_larger_canvas(images, fill)
-    blocks = row_blocks(len(images), block_rows=32)
-    parts = Threads().map(_move_block, blocks, rows=[images, certain], shared=[poses, fill], stage="upright")
-    return np.concatenate(list(parts))
+    if expand and poses.angles is not None:  # images in the middle of squares that hold them at every angle
+        height, width = images.shape[1:3]
+        side = int(np.ceil(np.hypot(height, width)))
+        top, left = (-(-(side - given) // 2) for given in (height, width))  # the same on both sides: the centre stays
+        planes = images.reshape(*images.shape[:3], -1)
+        levels = border_levels(planes) if fill is None else np.full((len(images), planes.shape[3]), fill)
+        canvas = np.empty((len(images), height + 2 * top, width + 2 * left, planes.shape[3]), dtype=images.dtype)
+        canvas[:] = as_type(levels, images.dtype)[:, None, None]
+        canvas[:, top : top + height, left : left + width] = planes
+        images = canvas.reshape(*canvas.shape[:3], *images.shape[3:])
 
+    def move(block: Block) -> NDArray[Any]:
+        rows = range(block.start, block.stop)
+        return np.stack([_moved(images[i], poses, i, fill) if certain[i] else images[i] for i in rows])
 
-def _move_block(
-    block: Block, images: NDArray[Any], certain: NDArray[np.bool_], poses: Poses, fill: float | None
-) -> NDArray[Any]:
-    each = enumerate(zip(images, certain, strict=True), block.start)
-    return np.stack([_moved(image, poses, i, fill) if is_certain else image for i, (image, is_certain) in each])
-
-
-def _on_larger_canvas(images: NDArray[Any], fill: float | None) -> NDArray[Any]:
-    """Images in the middle of squares that hold them at every angle."""
-    height, width = images.shape[1:3]
-    side = int(np.ceil(np.hypot(height, width)))
-    top, left = (-(-(side - given) // 2) for given in (height, width))  # the same on both sides: the centre stays
-    planes = images.reshape(*images.shape[:3], -1)
-    levels = border_levels(planes) if fill is None else np.full((len(images), planes.shape[3]), fill)
-    canvas = np.empty((len(images), height + 2 * top, width + 2 * left, planes.shape[3]), dtype=images.dtype)
-    canvas[:] = as_type(levels, images.dtype)[:, None, None]
-    canvas[:, top : top + height, left : left + width] = planes
-    return canvas.reshape(*canvas.shape[:3], *images.shape[3:])
+    return np.concatenate(list(Threads().map(move, row_blocks(len(images), block_rows=32), stage="upright")))
 
 
 def upright_files(
@@ -140,43 +126,22 @@ def upright_files(
     if poses.rotations is not None:
         raise InputError("rotations in space do not apply to image files; use poses.rotations on your own data.")
     certain = _certain(poses, len(files), "file", guess=guess)
-    rows, shared = [np.array(files, dtype=object), certain], [poses, Path(folder), Path(out), fill, expand]
-    blocks = row_blocks(len(files), block_rows=4)
-    list(Threads().map(_write_block, blocks, rows=rows, shared=shared, stage="upright"))
+
+    def write(block: Block) -> None:
+        for i in range(block.start, block.stop):
+            original = Path(folder) / files[i]
+            with whole_file(Path(out) / ("upright" if certain[i] else "unsure") / files[i]) as partial:
+                if certain[i]:
+                    _move_file(original, partial, poses, i, fill, expand=expand)
+                else:
+                    shutil.copyfile(original, partial)
+
+    list(Threads().map(write, row_blocks(len(files), block_rows=4), stage="upright"))
     return {"upright": int(certain.sum()), "unsure": int((~certain).sum())}
 
 
-def _write_block(
-    block: Block,
-    files: NDArray[np.object_],
-    certain: NDArray[np.bool_],
-    poses: Poses,
-    folder: Path,
-    out: Path,
-    fill: float | None,
-    expand: bool,
-) -> None:
-    for i, (file, is_certain) in enumerate(zip(files, certain, strict=True), block.start):
-        with whole_file(out / ("upright" if is_certain else "unsure") / file) as partial:
-            if is_certain:
-                picture = _read(folder / file)
-                _write(picture._replace(pixels=_moved_picture(picture, poses, i, fill, expand=expand)), partial)
-            else:
-                shutil.copyfile(folder / file, partial)
-
-
-class _Picture(NamedTuple):
-    """Content of an image file, and its mode, format and metadata."""
-
-    pixels: NDArray[Any]
-    has_alpha: bool
-    mode: str
-    format: str
-    metadata: dict[str, Any]
-
-
-def _read(path: Path) -> _Picture:
-    """Stored pixels in the orientation of the camera."""
+def _read(path: Path) -> tuple[NDArray[Any], str, str, dict[str, Any]]:
+    """Stored pixels in the orientation of the camera, and mode, format and metadata of the file."""
     try:
         with Image.open(path, formats=FORMATS) as opened:
             metadata = {name: opened.info[name] for name in _KEPT if opened.info.get(name)}
@@ -187,49 +152,37 @@ def _read(path: Path) -> _Picture:
                 image = ImageOps.exif_transpose(opened)
                 if "exif" in metadata:
                     metadata["exif"] = image.getexif().tobytes()  # without the orientation, which was applied
-                image = _without_palette(image)
+                if image.mode == "1":
+                    image = image.convert("L")
+                elif image.mode in _NOT_INTERPOLATED or "transparency" in image.info:
+                    grey = image.mode in ("L", "La")
+                    image = image.convert(("LA" if grey else "RGBA") if image.has_transparency_data else "RGB")
                 pixels, mode = np.asarray(image), image.mode
     except OSError as error:
         raise DatasetError(f"cannot read the image {path} ({error}); it was there before the match.") from None
+    return pixels, mode, kind, metadata
+
+
+def _move_file(original: Path, path: Path, poses: Poses, i: int, fill: float | None, *, expand: bool) -> None:
+    """Write a picture in the pose of source i; colours are weighted by opacity, so that hidden ones do not appear."""
+    pixels, mode, kind, metadata = _read(original)
     has_alpha = mode in ("LA", "RGBA") or (mode == "deep" and pixels.shape[2] in (2, 4))
-    return _Picture(pixels, has_alpha, mode, kind, metadata)
-
-
-def _without_palette(image: Image.Image) -> Image.Image:
-    """Image in a mode whose pixels can be interpolated."""
-    if image.mode == "1":
-        return image.convert("L")
-    if image.mode in ("P", "PA", "La", "RGBa", "YCbCr", "HSV", "LAB") or "transparency" in image.info:
-        grey = image.mode in ("L", "La")
-        return image.convert(("LA" if grey else "RGBA") if image.has_transparency_data else "RGB")
-    return image
-
-
-def _moved_picture(picture: _Picture, poses: Poses, i: int, fill: float | None, *, expand: bool) -> NDArray[Any]:
-    """Pixels in the pose of source i; colours are weighted by their opacity, so that hidden ones do not appear."""
-    pixels = picture.pixels
-    if not picture.has_alpha or poses.angles is None:
-        return _moved(pixels, poses, i, fill, expand=expand)
-    white = np.iinfo(pixels.dtype).max
-    opacity = pixels[..., -1:].astype(np.float32) / white
-    outside = None if fill is None else np.append(np.full(pixels.shape[2] - 1, fill), white)
-    weighted = np.concatenate([pixels[..., :-1] * opacity, white * opacity], axis=-1)
-    turned = _moved(weighted, poses, i, outside, expand=expand)
-    alpha = np.clip(turned[..., -1:], 0, white)
-    colours = turned[..., :-1] * white / np.maximum(alpha, 0.5)
-    return as_type(np.concatenate([colours, alpha], axis=-1), pixels.dtype)
-
-
-def _write(picture: _Picture, path: Path) -> None:
-    pixels = np.ascontiguousarray(picture.pixels)
-    if picture.mode == "deep":
-        imagecodecs = library("imagecodecs", extra="tiff", what=path)
-        encode = imagecodecs.png_encode if picture.format == "PNG" else imagecodecs.tiff_encode
-        path.write_bytes(encode(pixels))
-        return
-    quality = {"quality": 95, "subsampling": 0} if picture.format == "JPEG" else {}
-    if picture.mode == "CMYK":  # four channels alone would be RGBA
-        image = Image.frombytes("CMYK", pixels.shape[1::-1], pixels.tobytes())
+    if has_alpha and poses.angles is not None:
+        white = np.iinfo(pixels.dtype).max
+        opacity = pixels[..., -1:].astype(np.float32) / white
+        outside = None if fill is None else np.append(np.full(pixels.shape[2] - 1, fill), white)
+        weighted = np.concatenate([pixels[..., :-1] * opacity, white * opacity], axis=-1)
+        turned = _moved(weighted, poses, i, outside, expand=expand)
+        alpha = np.clip(turned[..., -1:], 0, white)
+        colours = turned[..., :-1] * white / np.maximum(alpha, 0.5)
+        pixels = as_type(np.concatenate([colours, alpha], axis=-1), pixels.dtype)
     else:
-        image = Image.fromarray(pixels)
-    image.save(path, format=picture.format, **picture.metadata, **quality)
+        pixels = np.ascontiguousarray(_moved(pixels, poses, i, fill, expand=expand))
+    if mode == "deep":
+        imagecodecs = library("imagecodecs", extra="tiff", what=path)
+        path.write_bytes((imagecodecs.png_encode if kind == "PNG" else imagecodecs.tiff_encode)(pixels))
+        return
+    quality = {"quality": 95, "subsampling": 0} if kind == "JPEG" else {}
+    is_cmyk = mode == "CMYK"  # four channels alone would be RGBA
+    image = Image.frombytes("CMYK", pixels.shape[1::-1], pixels.tobytes()) if is_cmyk else Image.fromarray(pixels)
+    image.save(path, format=kind, **metadata, **quality)

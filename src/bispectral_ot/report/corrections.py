@@ -35,10 +35,8 @@ def read_corrections(path: str | Path, source: Dataset) -> dict[int, str]:
             continue
         place = files.get(file) if file and files else positions.get(position)
         if place is None:
-            raise InputError(
-                f"{path}, line {line}: the source {source.name!r} has no image {printable(file or position)!r}; give "
-                "the corrections of a match of the same source."
-            )
+            problem = f"the source {source.name!r} has no image {printable(file or position)!r}"
+            raise InputError(f"{path}, line {line}: {problem}; give the corrections of a match of the same source.")
         found[place] = label
     if not found:
         raise InputError(f"{path} has no labels; export it from the page of a match.")

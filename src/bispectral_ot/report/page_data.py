@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from bispectral_ot.comparing import Comparison, Pair
+from bispectral_ot.comparing import Comparison, Pair, SymmetryTests
+from bispectral_ot.comparing.comparison import COLUMNS
 from bispectral_ot.costs import Metric
 from bispectral_ot.datasets import Dataset
 from bispectral_ot.datasets.dataset import Pictures
@@ -23,7 +24,6 @@ from bispectral_ot.errors import InputError
 from bispectral_ot.files import read_json, to_json
 from bispectral_ot.matching import Match
 from bispectral_ot.poses import Poses
-from bispectral_ot.report.scaling import classical_scaling, scale_to_plane, tree_of_sets
 from bispectral_ot.report.tables import JsonObject, found_outliers
 from bispectral_ot.sampling import class_by_class, turn_by_turn
 
@@ -35,10 +35,6 @@ _SHEET_BYTES = 2_000_000
 _MOST_SOURCES, _MOST_CHECKED, _MOST_OUTLIERS, _MOST_ON_MAP = 600, 60, 24, 200
 _TARGETS_OF_A_SOURCE = 5
 _SMALL, _LARGE = 32, 112  # longer side of thumbnails in pixels
-_DIMENSIONS = 12  # of the vectors that the map is laid out by
-_SAMPLES_OF_A_SET = 8
-# Classes of all pairs together: beyond, those that contribute least are one entry, and distances are left to the CSV.
-_MOST_CLASS_PARTS, _MOST_CLASS_DISTANCES = 40_000, 100_000
 
 
 def load_page_data(path: Path) -> JsonObject:
@@ -49,9 +45,8 @@ def load_page_data(path: Path) -> JsonObject:
             raise InputError(f"{path} is damaged, or not the data of a report.")
         return page
     except InputError as error:
-        raise InputError(
-            f"{error} Make the run again for it; results.json, tables and figures are not affected."
-        ) from None
+        advice = "Make the run again for it; results.json, tables and figures are not affected."
+        raise InputError(f"{error} {advice}") from None
 
 
 def compact_json(content: Any) -> str:
@@ -93,6 +88,12 @@ def match_page(match: Match, facts: JsonObject, *, title: str = "", poses: Poses
     small = [thumbnail(side[i], _SMALL) for side, each in zip(pictures, (rows, shown), strict=True) for i in each]
     fine = max(pictures[0][int(rows[0])].shape[:2]) > _SMALL
     crc = zlib.crc32(np.ascontiguousarray(a.images[samples[0][:99]]).data)
+    large = _sheet([thumbnail(pictures[0][int(i)], _LARGE) for i in checked]) if fine and len(checked) else None
+
+    def listed(side: Dataset, labels: Indices, chosen: Indices) -> JsonObject:
+        files = [side.files[i] for i in chosen] if side.files else []
+        return {"index": side.positions[chosen], "label": labels[chosen], "file": files}
+
     return _plain(
         {
             "kind": "match",
@@ -104,9 +105,7 @@ def match_page(match: Match, facts: JsonObject, *, title: str = "", poses: Poses
             "labelled": [a.labels is not None, b.labels is not None],
             "counts": np.column_stack([cells, counts]),
             "sources": {
-                "index": a.positions[rows],
-                "label": codes[rows],
-                "file": [a.files[i] for i in rows] if a.files else [],
+                **listed(a, codes, rows),
                 "given": given[rows],
                 "probability": _rounded(probability[rows]),
                 "runner_up": second[rows],
@@ -115,19 +114,13 @@ def match_page(match: Match, facts: JsonObject, *, title: str = "", poses: Poses
                 "weights": [_rounded(weights[i, some]) for i, some in zip(rows, kept, strict=True)],
                 "poses": _poses(poses, rows),
             },
-            "targets": {
-                "index": b.positions[shown],
-                "label": target_codes[shown],
-                "file": [b.files[j] for j in shown] if b.files else [],
-            },
+            "targets": listed(b, target_codes, shown),
             "check": [slot[int(i)] for i in checked],
             "outliers": [[each[int(i)] for i in some] for each, some in zip((slot, place), strange, strict=True)],
             "map": _map(match, on_map, slot, place),
             "history": [_rounded(step) for step in match.coupling.history],
             "sheet": _sheet(small),
-            "large": _sheet([thumbnail(pictures[0][int(i)], _LARGE) for i in checked])
-            if fine and len(checked)
-            else None,
+            "large": large,
         }
     )
 
@@ -206,17 +199,14 @@ def _map(match: Match, rows: list[Indices], slot: dict[int, int], place: dict[in
     distances = match.feature_map.distances_within(features, metric)
     if metric == "sqeuclidean":
         distances = np.sqrt(distances.clip(0))
-    vectors = classical_scaling(distances, min(_DIMENSIONS, len(distances)))
+    vectors = classical_scaling(distances, min(12, len(distances)))  # columns that the map is laid out by
     scaled = np.round(vectors / (np.abs(vectors).max() or 1.0) * 999).astype(int)
-    return {
-        "sources": [slot[int(i)] for i in chosen[0]],
-        "targets": [place[int(j)] for j in chosen[1]],
-        "vectors": scaled,
-    }
+    sources, targets = [slot[int(i)] for i in chosen[0]], [place[int(j)] for j in chosen[1]]
+    return {"sources": sources, "targets": targets, "vectors": scaled}
 
 
-def _rounded(values: Any, digits: int = 4) -> list[float]:
-    return [float(f"{value:.{digits}g}") for value in np.nan_to_num(np.ravel(values))]
+def _rounded(values: Any) -> list[float]:
+    return [float(f"{value:.4g}") for value in np.nan_to_num(np.ravel(values))]
 
 
 Key = tuple[int, int]  # a set, and the position of an image in it
@@ -224,17 +214,27 @@ Key = tuple[int, int]  # a set, and the position of an image in it
 
 def comparison_page(comparison: Comparison, datasets: Sequence[Dataset]) -> JsonObject:
     """Page data of a comparison; sets, classes and images are places in ``names``, ``classes`` and ``images``."""
-    slots, samples = _sample_slots(datasets)
+    from scipy.cluster.hierarchy import leaves_list, linkage
+    from scipy.spatial.distance import squareform
+
+    slots: dict[Key, int] = {}
+    samples = []
+    for number, dataset in enumerate(datasets):
+        rows = class_by_class(dataset.labels, len(dataset))[:8]
+        if dataset.labels is not None:  # sets with the same classes begin with the same class
+            rows = rows[np.argsort(dataset.labels[rows], kind="stable")]
+        samples.append([slots.setdefault((number, int(row)), len(slots)) for row in rows])
     encoded = thumbnail(Pictures(datasets[0])[0], _SMALL).nbytes * 0.7
-    tops = _contributors(comparison, slots, room=int(_SHEET_BYTES / encoded))
-    classes: list[tuple[Any, Any]] = [
-        ([], None) if labels is None else np.unique(labels.astype(str), return_inverse=True)
-        for labels in comparison.labels
-    ]
-    between = _class_distances(comparison)
-    parts = zip(comparison.pairs, comparison.table(), tops, between, strict=True)
+    # each pair has two lists of images with their counterparts
+    most = max(0, int(_SHEET_BYTES / encoded) - len(slots)) // (4 * len(comparison.pairs))
+    classes: list[tuple[Any, Any]] = []
+    for labels in comparison.labels:
+        classes.append(([], None) if labels is None else np.unique(labels.astype(str), return_inverse=True))
+    tests = comparison.symmetry_tests or (None,) * len(comparison.pairs)
+    both = zip(comparison.pairs, tests, strict=True)
+    pairs = [_pair(comparison, pair, found, classes, slots, most) for pair, found in both]
     lengths = np.sqrt(np.maximum(comparison.distances, 0.0))  # distances are squared lengths
-    tree, order = tree_of_sets(lengths)
+    tree = linkage(squareform(lengths), "average", optimal_ordering=True)
     pictures = [Pictures(dataset) for dataset in datasets]
     plane = None
     if len(datasets) > 2:
@@ -246,10 +246,9 @@ def comparison_page(comparison: Comparison, datasets: Sequence[Dataset]) -> Json
     return _plain(
         {
             "kind": "comparison",
-            "names": comparison.names,
-            "sizes": comparison.sizes,
+            **{"names": comparison.names, "sizes": comparison.sizes},
             "classes": [names for names, _ in classes],
-            "order": order,
+            "order": leaves_list(tree),
             "tree": [[int(one), int(other), height] for one, other, height, _ in tree],
             "map": plane,
             "samples": samples,
@@ -259,15 +258,11 @@ def comparison_page(comparison: Comparison, datasets: Sequence[Dataset]) -> Json
                 "label": [-1 if (codes := classes[place][1]) is None else int(codes[i]) for place, i in slots],
                 "file": [files[i] if (files := datasets[place].files) else "" for place, i in slots],
             },
-            "pairs": [_pair(comparison, *each, classes) for each in parts],
+            "pairs": pairs,
             "symmetry_tests": [found.summary() for found in comparison.symmetry_tests],
             "facts": {
-                "scale": comparison.scale,
-                "shape": datasets[0].images.shape[1:],
-                "kind": datasets[0].kind,
-                "class_distances_left_out": comparison.class_distances is not None and between[0] is None,
-                "settings": comparison.settings,
-                "seconds": comparison.seconds,
+                **{name: getattr(comparison, name) for name in ("scale", "settings", "seconds")},
+                **{"shape": datasets[0].images.shape[1:], "kind": datasets[0].kind},
             },
             "sheet": _sheet([thumbnail(pictures[place][index], _SMALL) for place, index in slots]),
         }
@@ -277,89 +272,74 @@ def comparison_page(comparison: Comparison, datasets: Sequence[Dataset]) -> Json
 def _pair(
     comparison: Comparison,
     pair: Pair,
-    figures: JsonObject,
-    top: list[list[list[float]]],
-    distances: list[list[float]] | None,
+    tests: SymmetryTests | None,
     classes: Sequence[tuple[Any, Any]],
+    slots: dict[Key, int],
+    most: int,
 ) -> JsonObject:
-    """A pair of sets; ``figures`` is its row of the table, ``top`` has (image, contribution, counterpart)."""
+    """A pair of sets with (slot, contribution, slot of the counterpart) of ``most`` images a side, added to slots."""
     source, target = (comparison.names.index(name) for name in (pair.source, pair.target))
-    most = max(1, _MOST_CLASS_PARTS // (2 * len(comparison.pairs)))
-    sides = (source, pair.source_contributions), (target, pair.target_contributions)
-    return figures | {
+    level = comparison.settings.get("level", 0.05)
+    verdict = None if pair.p_value is None else "changed" if pair.p_value <= level else "same"
+    by_class: list[list[list[float]] | None] = []
+    for side, contributions in ((source, pair.source_contributions), (target, pair.target_contributions)):
+        names, codes = classes[side]
+        parts = np.zeros(0) if codes is None else np.bincount(codes, contributions, minlength=len(names))
+        order = np.argsort(-parts, kind="stable")
+        by_class.append(None if codes is None else [[int(code), *_rounded(parts[code])] for code in order])
+
+    def slot(place: int, index: int) -> int:
+        return slots.setdefault((place, int(index)), len(slots))
+
+    tops = []
+    for own, other, top in ((source, target, pair.source_top), (target, source, pair.target_top)):
+        some = list(zip(*top, strict=True))[:most]
+        tops.append([[slot(own, i), *_rounded(part), slot(other, j)] for i, part, j in some])
+    return {name: getattr(pair, name) for name in COLUMNS} | {
         "source": source,
         "target": target,
         "converged": pair.converged,
-        "sentence": pair_sentence(pair, level=comparison.settings.get("level", 0.05)),
-        "classes": [_class_parts(*classes[side], parts, most) for side, parts in sides],
-        "class_distances": distances,
-        "top": top,
+        "verdict": verdict if tests is None else tests.verdict.kind,
+        "sentence": pair_sentence(pair, level=level, decided=tests is not None),
+        "classes": by_class,
+        "top": tops,
         "contributors": len(pair.source_top.indices) + len(pair.target_top.indices),
     }
 
 
-def pair_sentence(pair: Pair, *, level: float) -> str:
-    """Verdict on a pair of sets: same or changed, and by how much against what is normal."""
+def pair_sentence(pair: Pair, *, level: float, decided: bool = False) -> str:
+    """Size of the distance of a pair against what is normal, and a verdict unless tests of changes have decided."""
     found = f"{pair.ratio:.3g}" if abs(pair.ratio) < 100 else f"{pair.ratio:,.0f}"
     size = f"{found} times the distance that is normal for two samples of one population"
     if not np.isfinite(pair.ratio):
         size = "the normal distance is unknown for sets as small as these"
-    if pair.p_value is None:
-        return f"{size[0].upper()}{size[1:]}; not tested."
+    if pair.p_value is None or decided:
+        test = "not tested" if pair.p_value is None else f"p = {pair.p_value:.3g}"
+        return f"{size[0].upper()}{size[1:]}; {test}."
     verdict = f"Changed at the {level:.3g} level" if pair.p_value <= level else "No change found"
     return f"{verdict} (p = {pair.p_value:.3g}): {size}."
 
 
-def _sample_slots(datasets: Sequence[Dataset]) -> tuple[dict[Key, int], list[list[int]]]:
-    """Slots of a few images of every set, and the slots by set."""
-    slots: dict[Key, int] = {}
-    samples: list[list[int]] = []
-    for place, dataset in enumerate(datasets):
-        rows = class_by_class(dataset.labels, len(dataset))[:_SAMPLES_OF_A_SET]
-        if dataset.labels is not None:  # sets with the same classes begin with the same class
-            rows = rows[np.argsort(dataset.labels[rows], kind="stable")]
-        samples.append([slots.setdefault((place, int(row)), len(slots)) for row in rows])
-    return slots, samples
+def scale_to_plane(distances: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
+    """Positions (n, 2) by multidimensional scaling (SMACOF from the classical solution), and its stress-1."""
+    from sklearn.manifold import smacof
+
+    if not distances.any():
+        return np.zeros((len(distances), 2)), 0.0
+    start = classical_scaling(distances, 2)
+    positions, stress = smacof(distances, init=start, n_init=1, max_iter=200, eps=1e-5, normalized_stress=False)
+    return positions, float(np.sqrt(stress / (0.5 * np.square(distances).sum())))
 
 
-def _contributors(comparison: Comparison, slots: dict[Key, int], *, room: int) -> list[list[list[list[float]]]]:
-    """Per pair and side: slots of images that contribute most, contributions, counterparts; at most ``room`` slots."""
-    most = max(0, room - len(slots)) // (4 * len(comparison.pairs))
-    tops: list[list[list[list[float]]]] = []
-    for pair in comparison.pairs:
-        source, target = (comparison.names.index(name) for name in (pair.source, pair.target))
-        tops.append([])
-        for own, other, top in ((source, target, pair.source_top), (target, source, pair.target_top)):
-            found = []
-            for index, part, counterpart in list(zip(*top, strict=True))[:most]:
-                image, its = (
-                    slots.setdefault(key, len(slots)) for key in ((own, int(index)), (other, int(counterpart)))
-                )
-                found.append([image, *_rounded(part), its])
-            tops[-1].append(found)
-    return tops
+def classical_scaling(distances: NDArray[np.float64], dimensions: int) -> NDArray[np.float64]:
+    """Positions (n, d) by classical multidimensional scaling: principal components of ``-1/2 J D^2 J``."""
+    from scipy.linalg import eigh
 
-
-def _class_parts(
-    names: list[str], codes: Indices | None, contributions: NDArray[np.float64], most: int
-) -> JsonObject | None:
-    """Contributions of the classes of one side, the largest first; beyond ``most`` of them, the sum of the others."""
-    if codes is None:
-        return None
-    parts = np.bincount(codes, weights=contributions, minlength=len(names))
-    order = np.argsort(-parts, kind="stable")
-    shown = [[int(code), *_rounded(parts[code])] for code in order[:most]]
-    return {"parts": shown, "others": len(order[most:]), "rest": float(parts[order[most:]].sum())}
-
-
-def _class_distances(comparison: Comparison) -> list[list[list[float]] | None]:
-    """For each pair the distances of the source's classes (rows) to the target's, in the order of their names."""
-    found = comparison.class_distances
-    if found is None or len(found.names) ** 2 // 2 > _MOST_CLASS_DISTANCES:
-        return [None] * len(comparison.pairs)
-    blocks: list[list[list[float]] | None] = []
-    for pair in comparison.pairs:
-        rows, columns, matrix = found.between(pair.source, pair.target)
-        ordered = matrix[np.ix_(np.argsort(rows), np.argsort(columns))]
-        blocks.append([_rounded(row, digits=3) for row in ordered])
-    return blocks
+    squares = -0.5 * np.square(distances)
+    squares = squares - squares.mean(axis=0) - squares.mean(axis=1, keepdims=True) + squares.mean()
+    count = len(distances)
+    values, vectors = eigh(squares, subset_by_index=[max(0, count - dimensions), count - 1])
+    found: NDArray[np.float64] = np.zeros((count, dimensions))
+    found[:, : len(values)] = (vectors * np.sqrt(values.clip(0)))[:, ::-1]
+    found *= np.where(found.sum(axis=0) < 0, -1.0, 1.0)  # signs of eigenvectors are arbitrary
+    return found

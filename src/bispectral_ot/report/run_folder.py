@@ -70,9 +70,8 @@ def write_match(
             if match.source_labels is not None and match.target_labels is not None:
                 drawn["confusion"] = lambda ax: match.plot("classes", ax=ax)
             parts |= _figures(folder, drawn) if figures else {}
-            parts[PAGE_DATA] = lambda: write_text(
-                folder / PAGE_DATA, compact_json(match_page(match, content, title=title, poses=poses))
-            )
+            page = partial(match_page, match, content, title=title, poses=poses)
+            parts[PAGE_DATA] = lambda: write_text(folder / PAGE_DATA, compact_json(page()))
     content["seconds"]["tables"] = time.perf_counter() - start
     decorate(parts, content["seconds"])
     write_json(folder / RESULTS, content)
@@ -100,36 +99,24 @@ def _figures(folder: Path, drawn: Mapping[str, Draw]) -> dict[str, Callable[[], 
             figure = draw(drawing.fitted_axes()).figure
         drawing.save(figure, path)
 
-    paths = {name: f"figures/{name}.png" for name in drawn}
-    return {paths[name]: partial(write, draw, folder / paths[name]) for name, draw in drawn.items()}
+    return {f"figures/{name}.png": partial(write, draw, folder / f"figures/{name}.png") for name, draw in drawn.items()}
 
 
 def write_comparison(
     folder: Path, comparison: Comparison, datasets: Sequence[Dataset], *, figures: bool = True
 ) -> tables.JsonObject:
     """Write a comparison to ``folder``, as :func:`write_match` does, and return the content of ``results.json``."""
-    content = {
-        "names": comparison.names,
-        "sizes": comparison.sizes,
-        "converged": comparison.converged,
-        "distances": comparison.distances,
-        "errors": comparison.errors,
-        "references": comparison.references,
-        "corrected": comparison.corrected,
-        "p_values": comparison.p_values,
-        "intervals": comparison.intervals,
-        "scale": comparison.scale,
+    names = ("names", "sizes", "converged", "distances", "errors", "references", "p_values", "scale")
+    content = {name: getattr(comparison, name) for name in names} | {
         "sampling_bias": [vars(bias) for bias in comparison.biases],
         "pairs": comparison.table(),
         "symmetry_tests": [found.summary() for found in comparison.symmetry_tests],
-        "settings": comparison.settings,
-        "seconds": comparison.seconds,
+        **{"settings": comparison.settings, "seconds": comparison.seconds},
     }
     written = {
         "distances": comparison.to_frame(),
         "contributors": tables.contributor_table(comparison, list(datasets)),
         "classes": tables.class_contribution_table(comparison),
-        "class-distances": tables.class_distance_table(comparison),
     }
     tables.write_tables(folder, written)
     write_json(folder / RESULTS, content)
@@ -164,18 +151,11 @@ class Run:
         """Labels that one set gets from the other, with their probabilities."""
         return self.table("labels")
 
-    def outliers(self) -> pd.DataFrame:
-        """Outliers of both sets."""
-        return self.table("outliers")
-
     def load_predictor(self, encoder: str | None = None) -> Predictor:
         """Model of a match; an encoder that took part is loaded only if it is named again."""
         path = self.folder / MODEL
         if not path.is_file():
-            raise InputError(
-                f"{self.folder} has no {MODEL}, which predictions need; give the folder of a match with an entropic "
-                "solver."
-            )
+            raise InputError(f"{self.folder} has no {MODEL}; give the folder of a match with an entropic solver.")
         return Predictor.load(path, encoder=encoder)
 
     def read(
@@ -185,17 +165,10 @@ class Run:
         target = predictor.target
         if target.kind == "vectors" and isinstance(images, (str, Path)):
             return read_vectors(str(images))
-        flat = target.kind == "images"
-        dataset = load(
-            images,
-            split=split,
-            root=root,
-            resize=target.images.shape[1:3] if flat else None,
-            grey=flat and target.images.ndim == 3,
-            frame=predictor.placement,
-            kind="sphere" if target.kind == "sphere" else None,
-            seed=seed,
-        )
+        options: dict[str, Any] = {"split": split, "root": root, "frame": predictor.placement, "seed": seed}
+        if target.kind == "images":
+            options |= {"resize": target.images.shape[1:3], "grey": target.images.ndim == 3}
+        dataset = load(images, **options, kind="sphere" if target.kind == "sphere" else None)
         return center(dataset) if self.config.get("center") else dataset
 
     def predict(

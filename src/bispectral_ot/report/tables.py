@@ -21,7 +21,6 @@ JsonObject: TypeAlias = dict[str, Any]
 Columns = dict[str, Any]
 # Fraction of elements that are like the other set and are listed as outliers all the same.
 OUTLIER_LEVEL = 0.05
-_COMPARISON_TABLES = ("distances", "contributors", "classes", "class-distances")
 _TEXT = {"label", "runner_up", "nearest_label", "true_label", "file", "target_file", "source class", "class", "side"}
 
 
@@ -44,7 +43,7 @@ def write_tables(folder: Path, tables: Mapping[str, pd.DataFrame | None]) -> Non
 def read_table(path: Path) -> pd.DataFrame:
     """Table that :func:`write_tables` has written; names of classes and of files stay text."""
     table = pd.read_csv(path, dtype=str, keep_default_na=False)
-    text = _TEXT | ({"source", "target", "set"} if path.stem in _COMPARISON_TABLES else set())
+    text = _TEXT | ({"source", "target", "set"} if path.stem in ("distances", "contributors", "classes") else set())
     for name in set(table) - text:
         numbers = pd.to_numeric(table[name], errors="coerce")
         if (numbers.notna() | (table[name] == "")).all():
@@ -96,19 +95,16 @@ def outlier_table(match: Match) -> pd.DataFrame | None:
     found = found_outliers(match)
     if found is None or match.source is None or match.target is None:
         return None
-    rows = [
-        [name, *_place(dataset, i), each.scores[i]]
-        for name, dataset, each in zip(("source", "target"), (match.source, match.target), found, strict=True)
-        for i in each.indices
-    ]
+    rows: list[list[Any]] = []
+    for name, dataset, each in zip(("source", "target"), (match.source, match.target), found, strict=True):
+        rows += [[name, *_place(dataset, i), each.scores[i]] for i in each.indices]
     return pd.DataFrame(rows, columns=["side", "position", "file", "outlier_score"])
 
 
 def confusion_table(table: ClassTable) -> pd.DataFrame:
     """``confusion.csv``: source classes down, labels given across, counts."""
-    return pd.DataFrame(
-        table.counts, index=pd.Index(table.rows, name="source class"), columns=table.columns
-    ).reset_index()
+    rows = pd.Index(table.rows, name="source class")
+    return pd.DataFrame(table.counts, index=rows, columns=table.columns).reset_index()
 
 
 def pose_table(poses: Poses, source: Dataset) -> pd.DataFrame:
@@ -141,10 +137,8 @@ def contributor_table(comparison: Comparison, datasets: Sequence[Dataset]) -> pd
     sets = dict(zip(comparison.names, datasets, strict=True))
     rows = []
     for pair in comparison.pairs:
-        for name, other, top in (
-            (pair.source, pair.target, pair.source_top),
-            (pair.target, pair.source, pair.target_top),
-        ):
+        sides = (pair.source, pair.target, pair.source_top), (pair.target, pair.source, pair.target_top)
+        for name, other, top in sides:
             for index, part, counterpart in zip(*top, strict=True):
                 first, second = _place(sets[name], index), _place(sets[other], counterpart)
                 rows.append([pair.source, pair.target, name, *first, part, *second])
@@ -169,48 +163,26 @@ def class_contribution_table(comparison: Comparison) -> pd.DataFrame | None:
     return pd.DataFrame(rows, columns=["source", "target", "set", "class", "contribution", "fraction"])
 
 
-def class_distance_table(comparison: Comparison) -> pd.DataFrame | None:
-    """``class-distances.csv``: distances between the classes of all sets; None unless labels count."""
-    found = comparison.class_distances
-    if found is None:
-        return None
-    names = [f"{name}: {title}" for name, title in found.names]
-    return pd.DataFrame(found.matrix, index=pd.Index(names, name="class"), columns=names).reset_index()
-
-
 def match_results(match: Match, table: ClassTable | None, poses: Poses | None = None) -> JsonObject:
     """Content of ``results.json`` of a match; ``table`` is its confusion table."""
     coupling = match.coupling
     n, m = coupling.shape
     content: JsonObject = {
-        "distance": match.distance,
-        "converged": match.converged,
-        "marginal_error": match.marginal_error,
-        "tol": coupling.tol,
-        "iterations": coupling.iterations,
+        **{name: getattr(match, name) for name in ("distance", "converged", "marginal_error")},
+        **{"tol": coupling.tol, "iterations": coupling.iterations},
         "reg": getattr(coupling, "reg", None),
         "marginals": match.settings.get("marginals", "balanced"),
         "mass": match.mass,
         "targets_per_source": float(np.exp(coupling.entropy) / n),
-        "n": n,
-        "m": m,
-        "source": _describe(match.source, n),
-        "target": _describe(match.target, m),
-        "settings": dict(match.settings),
-        "seconds": dict(match.seconds),
-        "memory": match.memory,
+        **{"n": n, "m": m, "source": _describe(match.source, n), "target": _describe(match.target, m)},
+        **{"settings": dict(match.settings), "seconds": dict(match.seconds), "memory": match.memory},
     }
     if table is not None:
-        cells = [dict(zip(table.columns, map(int, row), strict=True)) for row in table.counts]
-        content |= {
-            "accuracy": table.accuracy,
-            "majority": float(table.counts.sum(axis=1).max() / max(1, table.counts.sum())),
-            "recall": table.recall,
-            "confusion": {
-                name: {label: count for label, count in row.items() if count}
-                for name, row in zip(table.rows, cells, strict=True)
-            },
-        }
+        majority = float(table.counts.sum(axis=1).max() / max(1, table.counts.sum()))
+        content |= {"accuracy": table.accuracy, "majority": majority, "recall": table.recall, "confusion": {}}
+        for name, row in zip(table.rows, table.counts.tolist(), strict=True):
+            cells = zip(table.columns, row, strict=True)
+            content["confusion"][name] = {label: count for label, count in cells if count}
     if match.classes is not None:
         columns = match.class_proportions()._asdict()
         names: NDArray[Any] = columns.pop("classes")
@@ -220,8 +192,8 @@ def match_results(match: Match, table: ClassTable | None, poses: Poses | None = 
         content["proportions"] = pd.DataFrame(columns, index=names.astype(str)).to_dict(orient="index")
     outliers = found_outliers(match)
     if outliers is not None:
-        counted = {side: len(each.indices) for side, each in zip(("sources", "targets"), outliers, strict=True)}
-        content["outliers"] = {**counted, "level": OUTLIER_LEVEL}
+        sources, targets = (len(each.indices) for each in outliers)
+        content["outliers"] = {"sources": sources, "targets": targets, "level": OUTLIER_LEVEL}
     content |= match.headline()
     if poses is not None:
         content["poses"] = pose_summary(poses)

@@ -1,29 +1,7 @@
 """Invariants and transport for PyTorch (extra ``torch``): modules and functions that can be trained through."""
 
-from bispectral_ot.torch.invariants import (
-    CombinedBispectrum,
-    GlobalBispectrum,
-    GroupBispectrum,
-    Invariant,
-    LocalBispectrum,
-    RingBispectrum,
-    SphereBispectrum,
-    TranslationBispectrum,
-    to_torch,
-)
+from bispectral_ot.torch.invariants import Invariant, to_torch
 from bispectral_ot.torch.loss import BispectralLoss
 from bispectral_ot.torch.transport import sinkhorn_divergence
 
-__all__ = [
-    "BispectralLoss",
-    "CombinedBispectrum",
-    "GlobalBispectrum",
-    "GroupBispectrum",
-    "Invariant",
-    "LocalBispectrum",
-    "RingBispectrum",
-    "SphereBispectrum",
-    "TranslationBispectrum",
-    "sinkhorn_divergence",
-    "to_torch",
-]
+__all__ = ["BispectralLoss", "Invariant", "sinkhorn_divergence", "to_torch"]

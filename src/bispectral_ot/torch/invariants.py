@@ -21,7 +21,7 @@ from bispectral_ot import features
 from bispectral_ot.errors import InputError
 from bispectral_ot.features.kernels import ROUNDING
 from bispectral_ot.features.local_bispectrum import Ladder
-from bispectral_ot.features.polar import PolarFields, PolarSampler
+from bispectral_ot.features.polar import PolarSampler
 from bispectral_ot.torch.transport import check_tensors, is_half
 from bispectral_ot.transformer import BatchTransformer
 
@@ -124,19 +124,14 @@ class _Sampler(nn.Module):
 
     def __init__(self, sampler: PolarSampler) -> None:
         super().__init__()
-        matrix = sampler.matrix.tocsr()
-        counts = np.diff(matrix.indptr)
-        inside = np.arange(max(1, counts.max()))[None] < counts[:, None]
-        pixels, weights = np.zeros(inside.shape, dtype=np.int64), np.zeros(inside.shape)
-        pixels[inside], weights[inside] = matrix.indices, matrix.data
         self.n_rings, self.n_angles = sampler.n_rings, sampler.n_angles
-        self.register_buffer("pixels", torch.tensor(pixels), persistent=False)
-        self.register_buffer("weights", torch.tensor(weights), persistent=False)
+        self.register_buffer("pixels", torch.tensor(sampler.pixels), persistent=False)
+        self.register_buffer("weights", torch.tensor(sampler.weights, dtype=torch.float64), persistent=False)
 
     def forward(self, planes: Tensor) -> Tensor:
         """Planes (..., pixels) to (..., rings, angles)."""
         pixels, weights = self.pixels.to(planes.device), self.weights.to(planes)
-        samples = sum(planes[..., pixels[:, entry]] * weights[:, entry] for entry in range(pixels.shape[1]))
+        samples = sum(planes[..., pixels[entry]] * weights[entry] for entry in range(4))
         assert isinstance(samples, Tensor)
         return samples.unflatten(-1, (self.n_rings, self.n_angles))
 
@@ -147,65 +142,43 @@ def _unit_largest(spectra: Tensor, dims: tuple[int, ...]) -> Tensor:
     return spectra / torch.where(largest > 0, largest, 1)
 
 
-class _OrbitBispectrum(Invariant):
-    """Bispectra of spectra (n, channels, ..., frequencies), one column per symmetry orbit."""
-
+class _Orbits(Invariant):  # rings of an image, or low frequencies; one column per symmetry orbit
     def __init__(self, transformer: features.RingBispectrum | features.TranslationBispectrum) -> None:
         super().__init__(transformer)
         orbits = transformer.orbits_
         self.n_real = orbits.n_real
-        self.keep(triples=np.stack([orbits.i, orbits.j, orbits.k]))
-        self.keep(multiplicity=orbits.to_columns(orbits.multiplicity).astype(np.float64))
+        self.keep(triples=orbits.triples, multiplicity=orbits.multiplicity.astype(np.float64))
+        self.sampler = None
+        if isinstance(transformer, features.RingBispectrum):
+            self.sampler = _Sampler(transformer.sampler_)
+        else:
+            self.keep(band=np.stack(transformer.band_))
 
-    def bispectra(self, spectra: Tensor) -> Tensor:
-        """Products (n, channels, ..., columns), of norm 1 for each channel."""
+    def forward(self, x: Tensor) -> Tensor:
+        images = _unit_scaled(self.signals(x), (2,))
+        if self.sampler is not None:
+            spectra = torch.fft.fft(self.sampler(images))
+        else:
+            rows, columns = self.table("band", x)
+            spectra = torch.fft.fft2(images.unflatten(2, self.shape[:2]))[..., rows, columns]
         spectra = _unit_largest(spectra, tuple(range(2, spectra.ndim)))
-        i, j, k = self.table("triples", spectra.real)
+        i, j, k = self.table("triples", x)
         products = _parts(spectra[..., i] * spectra[..., j] * spectra[..., k], self.n_real)
         weights = self.table("multiplicity", products).expand(products.shape[2:]).flatten()
-        return self.normalized(products.flatten(2), weights).unflatten(2, products.shape[2:])
+        return self.normalized(products.flatten(2), weights).flatten(1)
 
 
-class RingBispectrum(_OrbitBispectrum):
-    """Bispectra of the rings of an image, as :class:`bispectral_ot.RingBispectrum`."""
-
-    def __init__(self, transformer: features.RingBispectrum) -> None:
-        super().__init__(transformer)
-        self.sampler = _Sampler(transformer.sampler_)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Images to rows."""
-        return self.bispectra(torch.fft.fft(self.sampler(_unit_scaled(self.signals(x), (2,))))).flatten(1)
-
-
-class TranslationBispectrum(_OrbitBispectrum):
-    """Bispectra of low frequencies, as :class:`bispectral_ot.TranslationBispectrum`."""
-
-    def __init__(self, transformer: features.TranslationBispectrum) -> None:
-        super().__init__(transformer)
-        self.keep(band=np.stack(transformer.band_))
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Images to rows."""
-        planes = _unit_scaled(self.signals(x), (2,)).unflatten(2, self.shape[:2])
-        rows, columns = self.table("band", x)
-        return self.bispectra(torch.fft.fft2(planes)[..., rows, columns]).flatten(1)
-
-
-class GlobalBispectrum(Invariant):
-    """Products of coefficients across rings, as :class:`bispectral_ot.GlobalBispectrum`."""
-
+class _Global(Invariant):
     def __init__(self, transformer: features.GlobalBispectrum) -> None:
         super().__init__(transformer)
-        fields: PolarFields = transformer.fields_
         self.settings = transformer.get_params()
-        self.edges, self.n_fields = fields.edges, int(transformer._n_fields)
-        self.border, self.sampler = _Sampler(fields.border), _Sampler(fields.sampler)
-        if fields.cells is not None:
-            self.keep(down=_averaging(fields.cells[0]), across=_averaging(fields.cells[1]))
-        for name in ("blur", "slope", "smooth", "pool"):
-            self.keep(**{f"{name}{axis}": matrix for axis, matrix in enumerate(getattr(fields, name))})
-        self.keep(inside=fields.inside, ring_weights=transformer._ring_weights)
+        self.edges, self.n_fields = transformer.edge_weight > 0, int(transformer._n_fields)
+        self.border, self.sampler = _Sampler(transformer.border_), _Sampler(transformer.sampler_)
+        if transformer.cells_ is not None:
+            self.keep(down=_averaging(transformer.cells_[0]), across=_averaging(transformer.cells_[1]))
+        for name, matrices in transformer.filters_.items():
+            self.keep(**{f"{name}{axis}": matrix for axis, matrix in enumerate(matrices)})
+        self.keep(inside=transformer.inside_, ring_weights=transformer._ring_weights)
         self.parts = [(part.n_real, f"part{number}") for number, part in enumerate(transformer._parts)]
         self.keep(**{f"part{number}": part.positions for number, part in enumerate(transformer._parts)})
         self.n_intensity = sum(len(part.weights) for part in transformer._parts[:2])
@@ -217,10 +190,6 @@ class GlobalBispectrum(Invariant):
             self.keep(odd=odd, even=np.flatnonzero(~transformer.is_odd_), dct=scipy.fft.dct(signs, norm="ortho"))
             self.keep(odd_scale=np.sqrt(transformer.product_weights_[odd] / 2))
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Images to rows."""
-        return self.rows_of(self.coefficients(x))
-
     def coefficients(self, x: Tensor) -> Tensor:
         """Coefficients (n, frequencies, fields, rings)."""
         planes = self._contents(self.signals(x))
@@ -231,7 +200,13 @@ class GlobalBispectrum(Invariant):
             fields.append(self._filtered(_edge_fields(across, down), "pool", "pool"))
         samples = self.sampler(torch.cat(fields, 1).flatten(2))
         if self.edges:
-            samples = self._along_rays(samples, channels)
+            # turn the vectors (cosine, sine) of edges back to the ray from the centre
+            n_angles = samples.shape[-1]
+            angles = 2 * math.pi / n_angles * torch.arange(n_angles, dtype=samples.dtype, device=samples.device)
+            turns = torch.stack([torch.exp(-2j * angles), torch.exp(-4j * angles)])[:, None]
+            first, second = [channels + 1, channels + 3], [channels + 2, channels + 4]
+            vectors = torch.view_as_real(torch.complex(samples[:, first], samples[:, second]) * turns)
+            samples = torch.cat([samples[:, : channels + 1], vectors.movedim(-1, 2).flatten(1, 2)], 1)
         frequencies = self.settings["max_frequency"] + 1
         spectra = torch.fft.rfft(samples)[..., :frequencies].permute(0, 3, 1, 2)
         spectra = spectra * (self.table("ring_weights", x) / self.settings["n_angles"])
@@ -252,18 +227,8 @@ class GlobalBispectrum(Invariant):
     def _filtered(self, planes: Tensor, down: str, across: str) -> Tensor:
         return self.table(f"{down}0", planes) @ planes @ self.table(f"{across}1", planes).mT
 
-    def _along_rays(self, samples: Tensor, channels: int) -> Tensor:
-        """Turn the vectors (cosine, sine) of edges back to the ray from the centre."""
-        n_angles = samples.shape[-1]
-        angles = 2 * math.pi / n_angles * torch.arange(n_angles, dtype=samples.dtype, device=samples.device)
-        turns = torch.stack([torch.exp(-2j * angles), torch.exp(-4j * angles)])[:, None]
-        first, second = [channels + 1, channels + 3], [channels + 2, channels + 4]
-        vectors = torch.complex(samples[:, first], samples[:, second]) * turns
-        return torch.cat([samples[:, : channels + 1], torch.stack([vectors.real, vectors.imag], 2).flatten(1, 2)], 1)
-
-    def rows_of(self, coefficients: Tensor) -> Tensor:
-        """Rows from coefficients (n, frequencies, fields, rings)."""
-        settings, blocks = self.settings, []
+    def forward(self, x: Tensor) -> Tensor:
+        settings, coefficients, blocks = self.settings, self.coefficients(x), []
         channels = self.n_fields - (5 if self.edges else 0)
         if settings["n_bands"]:
             radial = coefficients[:, :, :channels].mean(2)
@@ -298,9 +263,7 @@ def _edge_fields(across: Tensor, down: Tensor, tiny: float = 0.0) -> Tensor:
     return torch.stack([(strength * each).sum(1) for each in fields], 1)
 
 
-class LocalBispectrum(Invariant):
-    """Invariants of neighbourhoods, pooled over the image, as :class:`~bispectral_ot.features.LocalBispectrum`."""
-
+class _Local(Invariant):
     def __init__(self, transformer: features.LocalBispectrum) -> None:
         super().__init__(transformer)
         self.ignores = transformer.intensity == "ignore"
@@ -324,13 +287,11 @@ class LocalBispectrum(Invariant):
         self.keep(differences=np.stack([step, step.T])[:, None], taps=np.outer(taps, taps)[None, None])
 
     def forward(self, x: Tensor) -> Tensor:
-        """Images to rows."""
         inside, contents = self._contents(self.signals(x))
         n, channels = contents.shape[:2]
         bins, slopes = self.table("bins", x), self.table("slopes", x)
-        shares = [
-            (slopes[:, None] * (inside - bins[:, cut, None]) + 0.5).clamp(0, 1).mean(2) for cut in range(bins.shape[1])
-        ]
+        cuts = range(bins.shape[1])
+        shares = [(slopes[:, None] * (inside - bins[:, cut, None]) + 0.5).clamp(0, 1).mean(2) for cut in cuts]
         blocks = [torch.stack(shares, 2).flatten(1)] if shares else []
         pyramid = self._pyramid(contents, self.n_channel_levels)
         for level, planes in enumerate(pyramid):
@@ -408,43 +369,33 @@ def _halved(planes: Tensor, dim: int) -> Tensor:
     return planes.unflatten(dim, (-1, 2)).mean(dim + 1)
 
 
-class CombinedBispectrum(Invariant):
-    """Local and global bispectra, whitened and weighted, as :class:`~bispectral_ot.features.CombinedBispectrum`."""
-
+class _Combined(Invariant):
     def __init__(self, transformer: features.CombinedBispectrum) -> None:
         super().__init__(transformer)
         if transformer.symmetry.endswith("-translation"):
-            raise InputError(
-                f"the symmetry {transformer.symmetry!r} centres images, which has no gradient; centre them first and "
-                f"take {transformer.symmetry.removesuffix('-translation')!r}, or take the features LocalBispectrum."
-            )
+            plain = transformer.symmetry.removesuffix("-translation")
+            fix = f"centre them first and take {plain!r}, or take the features LocalBispectrum"
+            raise InputError(f"the symmetry {transformer.symmetry!r} centres images, which has no gradient; {fix}.")
         local, whole = transformer.parts_
-        self.local, self.whole = LocalBispectrum(local), GlobalBispectrum(whole)
-        self.keep(local_projection=transformer.projections_[0], whole_projection=transformer.projections_[1])
+        self.local, self.whole = _Local(local), _Global(whole)
+        self.keep(of_local=transformer.projections_[0], of_whole=transformer.projections_[1])
 
     def forward(self, x: Tensor) -> Tensor:
-        """Images to rows."""
-        rows = self.local(x) @ self.table("local_projection", x), self.whole(x) @ self.table("whole_projection", x)
-        return torch.cat(rows, 1)
+        return torch.cat([self.local(x) @ self.table("of_local", x), self.whole(x) @ self.table("of_whole", x)], 1)
 
 
-class GroupBispectrum(Invariant):
-    """Bispectra of signals on a finite group, as :class:`~bispectral_ot.features.GroupBispectrum`."""
-
+class _Group(Invariant):
     def __init__(self, transformer: features.GroupBispectrum) -> None:
         super().__init__(transformer)
-        columns, groups = transformer.columns_, transformer._kept_blocks.groups
+        columns, groups = transformer.columns_, transformer._kept_blocks
         self.keep(fourier=transformer._fourier_matrix, positions=transformer._positions)
         self.keep(imaginary=columns.part.astype(bool), column_scale=columns.scale)
         self.n_groups = len(groups)
         for number, blocks in enumerate(groups):
-            places = {
-                f"place{number}_{k}": place for k, place in enumerate((blocks.first, blocks.second, blocks.third))
-            }
-            self.keep(**{f"tensor{number}": blocks.tensor.astype(np.complex128)}, **places)
+            self.keep(**{f"tensor{number}": blocks.tensor.astype(np.complex128)})
+            self.keep(**{f"place{number}_{k}": place for k, place in enumerate(blocks[3:])})
 
     def forward(self, x: Tensor) -> Tensor:
-        """Signals (n, order) to rows."""
         fourier = self.table("fourier", x)
         coefficients = self.signals(x).flatten(1).to(fourier.dtype) @ fourier
         if self.normalizes:
@@ -459,16 +410,13 @@ class GroupBispectrum(Invariant):
         return self.finished(real * self.table("column_scale", x))
 
 
-class SphereBispectrum(Invariant):
-    """Bispectra of signals on the sphere, as :class:`~bispectral_ot.features.SphereBispectrum`."""
-
+class _Sphere(Invariant):
     def __init__(self, transformer: features.SphereBispectrum) -> None:
         super().__init__(transformer)
         terms = transformer.invariants_
         self.keep(analysis=transformer.analysis_, owner=terms.owner, entries=terms.entries.T, values=terms.values)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Signals (n, latitudes, longitudes) to rows."""
         coefficients = (self.signals(x) @ self.table("analysis", x)).flatten(1)
         if self.normalizes:
             coefficients = _unit_largest(coefficients, (1,))
@@ -478,9 +426,16 @@ class SphereBispectrum(Invariant):
         return self.finished(values.index_add(1, self.table("owner", x), products))
 
 
-_ALL = (RingBispectrum, TranslationBispectrum, GlobalBispectrum, LocalBispectrum, CombinedBispectrum)
-_MODULES = {getattr(features, module.__name__): module for module in (*_ALL, GroupBispectrum, SphereBispectrum)}
-_MODULES[features.CyclicBispectrum] = GroupBispectrum
+_MODULES = {
+    features.RingBispectrum: _Orbits,
+    features.TranslationBispectrum: _Orbits,
+    features.GlobalBispectrum: _Global,
+    features.LocalBispectrum: _Local,
+    features.CombinedBispectrum: _Combined,
+    features.GroupBispectrum: _Group,
+    features.CyclicBispectrum: _Group,
+    features.SphereBispectrum: _Sphere,
+}
 
 
 def to_torch(transformer: BatchTransformer) -> Invariant:

@@ -65,10 +65,8 @@ class BispectralLoss(nn.Module):
         images = images.float() if is_half(images) else images
         check_tensors(images=images)
         if images.ndim not in (3, 4) or len(images) < 2 or images.is_meta:
-            raise InputError(
-                f"expected at least two reference images (n, height, width) or (n, height, width, channels), got "
-                f"{tuple(images.shape)} on {images.device}; give a batch, and one that has values."
-            )
+            found = f"{tuple(images.shape)} on {images.device}; give a batch, and one that has values"
+            raise InputError(f"expected at least two reference images (n, height, width[, channels]), got {found}.")
         with warnings.catch_warnings(action="ignore", category=DataWarning):  # constant images have zero features
             self.invariant = to_torch(self.transformer.fit(images.detach().cpu().numpy())).to(images.device)
         with torch.no_grad():

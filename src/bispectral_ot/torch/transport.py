@@ -19,8 +19,6 @@ from bispectral_ot.errors import InputError, NotConvergedWarning, warn
 
 _BLOCK = 2**22  # entries of the cost matrix that are computed at a time
 _KEPT = 2**24  # entries up to which the cost matrix is kept between iterations
-_ANNEALING = 0.25  # factor between two regularisations on the way to the last one
-_CHECK_EVERY = 5  # iterations between two measurements of the marginal error
 
 
 def _costs(x: Tensor, y: Tensor) -> Tensor:
@@ -47,7 +45,6 @@ class _Problem(NamedTuple):
         return (slice(start, start + step) for start in range(0, self.x.shape[1], step))
 
     def costs(self, rows: slice) -> Tensor:
-        """Rows of the cost matrix."""
         return _costs(self.x[:, rows], self.y) if self.matrix is None else self.matrix[:, rows]
 
     def updated(self, g: Tensor, reg: Tensor) -> Tensor:
@@ -139,12 +136,12 @@ def _solve(problem: _Problem, symmetric: bool) -> tuple[Tensor, Tensor, float]:
         change = (new - f).abs() / current
         f = (f + new) / 2 if symmetric else new
         g = f if symmetric else back.updated(f, current)
-        if iteration % _CHECK_EVERY == 0 and bool((current == reg).all()):
+        if iteration % 5 == 0 and bool((current == reg).all()):
             # exp(change) - 1 is the relative error of each row's mass before the update
             error = float((a * torch.expm1(change.clamp_max(50))).sum(1).max())
             if error <= problem.tol:
                 break
-        current = torch.maximum(current * _ANNEALING, reg)
+        current = torch.maximum(current / 4, reg)
     return f, g, error
 
 
@@ -198,10 +195,8 @@ def sinkhorn_divergence(
     if x.is_meta:
         return x.new_empty(len(x) if batched else (), dtype=kind)
     if unbalanced is None and not torch.allclose(a.sum(1), b.sum(1), rtol=1e-4):
-        raise InputError(
-            f"weights must have the same sum on both sides, got {a.sum(1).tolist()} and {b.sum(1).tolist()}; "
-            "divide each by its sum, or give unbalanced=."
-        )
+        sums = f"{a.sum(1).tolist()} and {b.sum(1).tolist()}; divide each by its sum, or give unbalanced="
+        raise InputError(f"weights must have the same sum on both sides, got {sums}.")
     with torch.no_grad():
         epsilon = x.new_full((len(x),), 0.0 if reg is None else reg)
         if reg is None:
@@ -222,10 +217,8 @@ def _checked(x: Tensor, y: Tensor, weights: Any) -> tuple[Tensor, Tensor, Tensor
     """Points as (batch, n, d) and weights as (batch, n) of one dtype, float32 at least, and device."""
     check_tensors(x=x, y=y)
     if x.ndim not in (2, 3) or x.ndim != y.ndim or x.shape[-1] != y.shape[-1] or x.shape[:-2] != y.shape[:-2]:
-        raise InputError(
-            f"expected points (n, d) and (m, d), or (batch, n, d) and (batch, m, d), got {tuple(x.shape)} and "
-            f"{tuple(y.shape)}; both need the same batch and the same number of columns."
-        )
+        found = f"{tuple(x.shape)} and {tuple(y.shape)}; both need the same batch and the same number of columns"
+        raise InputError(f"expected points (n, d) and (m, d), or (batch, n, d) and (batch, m, d), got {found}.")
     if not isinstance(weights, tuple | list) or len(weights) != 2:
         raise InputError("weights must be a pair, those of x and those of y; None is uniform.")
     if is_half(x):

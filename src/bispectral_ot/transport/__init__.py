@@ -1,20 +1,11 @@
 """Transport: solvers that turn a cost into a plan."""
 
 from bispectral_ot.transport.batched_sinkhorn import BatchedSinkhorn
-from bispectral_ot.transport.coupling import Coupling, EntropicCoupling, SparseCoupling
+from bispectral_ot.transport.coupling import Coupling, EntropicCoupling
 from bispectral_ot.transport.solvers import ExactTransport, Sinkhorn
 
 Solver = Sinkhorn | ExactTransport
 # Names of the solvers on the command line and for ``match``.
 SOLVERS: dict[str, type[Solver]] = {"sinkhorn": Sinkhorn, "exact": ExactTransport}
 
-__all__ = [
-    "SOLVERS",
-    "BatchedSinkhorn",
-    "Coupling",
-    "EntropicCoupling",
-    "ExactTransport",
-    "Sinkhorn",
-    "Solver",
-    "SparseCoupling",
-]
+__all__ = ["SOLVERS", "BatchedSinkhorn", "Coupling", "EntropicCoupling", "ExactTransport", "Sinkhorn", "Solver"]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bispectral_ot.costs import Cost
-from bispectral_ot.engines import Block, Threads, row_blocks
+from bispectral_ot.engines import Threads, row_blocks
 from bispectral_ot.errors import NotConvergedWarning, warn
 from bispectral_ot.transport.iteration import Iteration
 from bispectral_ot.transport.marginals import LOG2_E, Constraints, Marginal, finite
@@ -16,14 +18,7 @@ from bispectral_ot.transport.solvers import Sinkhorn
 
 Matrix = NDArray[np.float64]
 
-# Pairs of weightings that are solved together: more do not make the products faster.
-_TOGETHER = 32
 _TOL, _MAX_ITER = 1e-4, 1000
-_FLOAT32_RANGE = 1e-20
-# Exponent that stands for no mass: exp is slow far below it.
-_LOWEST = -600.0
-# Marginal error of the potential that the kernel is stabilized by: any that is near will do.
-_POOL_TOL = 0.01
 
 
 class BatchedSinkhorn:
@@ -37,23 +32,23 @@ class BatchedSinkhorn:
         self.epsilon, self._unit = epsilon, LOG2_E / epsilon
         symmetric = (cost.astype(np.float64) + cost.T) / 2
         whole = Cost.from_matrix(symmetric.astype(np.float32), scale=1.0)
-        pool = Sinkhorn(reg=epsilon, tol=_POOL_TOL).solve(whole, symmetric=True)
+        pool = Sinkhorn(reg=epsilon, tol=0.01).solve(whole, symmetric=True)  # any potential that is near will do
         potential = pool.target_potential / epsilon + np.log(len(cost))
         kernel = np.exp(potential[:, None] + potential - symmetric / epsilon)
         self._potential = potential[:, None] * LOG2_E
         # float32 is twice as fast and good to 1e-7 of epsilon, where its range is not left
-        self._kernel: NDArray[Any] = kernel.astype(np.float32) if kernel.min() > _FLOAT32_RANGE else kernel
+        self._kernel: NDArray[Any] = kernel.astype(np.float32) if kernel.min() > 1e-20 else kernel
 
     def divergences(self, source: Matrix, target: Matrix) -> NDArray[np.float64]:
         """Debiased divergences (k,) between the columns of two matrices of weights (N, k), in the units of the cost."""
-        # the cores share the columns: threads of BLAS that wait for each other cost far more than they save
-        blocks = row_blocks(source.shape[1], block_rows=_TOGETHER)
-        found = Threads().map(_divergences, blocks, rows=(source.T, target.T), shared=(self,), stage="divergences")
+        # the cores share the columns: threads of BLAS that wait for each other cost far more than they save; more than
+        # 32 together do not make the products faster
+        blocks = row_blocks(source.shape[1], block_rows=32)
+        found = Threads().map(self._at_once, blocks, rows=(source.T, target.T), stage="divergences")
         return np.concatenate(list(found))
 
-    def at_once(self, source: Matrix, target: Matrix) -> NDArray[np.float64]:
-        """Divergences on one core, all columns together."""
-        count = source.shape[1]
+    def _at_once(self, _block: Any, source_rows: Matrix, target_rows: Matrix) -> NDArray[np.float64]:
+        source, target, count = source_rows.T, target_rows.T, len(source_rows)
         both = Marginal(np.concatenate([source, target], axis=1))
         own = self._solve(Constraints(both, both, symmetric=True), self._potential + both.log_weights)
         within = self._value(own) / 2
@@ -63,51 +58,36 @@ class BatchedSinkhorn:
         return np.where(same, 0.0, self._value(across) - within[:count] - within[count:])
 
     def _solve(self, constraints: Constraints, start: Matrix) -> Iteration:
-        kernel = _Kernel(self._kernel, self._potential, constraints)
+        cost = SimpleNamespace(shape=self._kernel.shape, scale=1.0, sweep=partial(self._sweep, constraints))
         potential = start / self._unit
-        iteration = Iteration(kernel, constraints, start, potential, reg=self.epsilon, tol=_TOL, max_iter=_MAX_ITER)
+        iteration = Iteration(cost, constraints, start, potential, reg=self.epsilon, tol=_TOL, max_iter=_MAX_ITER)
         iteration.run(self.epsilon, _TOL, np.float64)
         if iteration.error > _TOL:
-            words = f"not converged: marginal error {iteration.error:.1e} after {_MAX_ITER} steps; take a larger reg."
-            warn(words, NotConvergedWarning)
+            found = f"marginal error {iteration.error:.1e} after {_MAX_ITER} steps"
+            warn(f"not converged: {found}; take a larger reg.", NotConvergedWarning)
         return iteration
+
+    def _sweep(
+        self, asked: Constraints, _f: Matrix, g: Matrix, _weights: Matrix, *, damping: float, **_: Any
+    ) -> tuple[Matrix, Matrix]:
+        """One Sinkhorn iteration for all k weightings (N, k) of the rows; see :meth:`Cost.sweep`."""
+        columns = self._exponential(g)
+        sums = self._product(columns)
+        new = asked.source.log_weights - damping * (np.log2(sums) - self._potential)
+        if asked.symmetric:  # column sums of the symmetric plan take one product less
+            return new, columns * sums
+        return new, columns * self._product(self._exponential(new) * asked.source.mask)
+
+    def _exponential(self, exponents: Matrix) -> Matrix:
+        return np.exp(np.maximum((exponents - self._potential) / LOG2_E, -600.0))  # exp is slow far below
+
+    def _product(self, masses: Matrix) -> Matrix:
+        sums = self._kernel @ masses.astype(self._kernel.dtype)
+        # a point that no weight reaches has a sum of 0; its potential is never used, but must be finite
+        return np.maximum(sums, np.finfo(sums.dtype).tiny).astype(np.float64)
 
     def _value(self, found: Iteration) -> NDArray[np.float64]:
         """Dual value (k,), in the units of the cost: of second order in the marginal error."""
         sides = (found.constraints.source, found.f), (found.constraints.target, found.g)
-        values = [(side.weights * side.relative(finite(each * self._unit))).sum(axis=0) for side, each in sides]
+        values = [(side.weights * (finite(each * self._unit) - side.log_weights)).sum(axis=0) for side, each in sides]
         return np.asarray(values[0] + values[1]) / self._unit
-
-
-class _Kernel:
-    """Cost in the form of a stabilized kernel ``K = 2 ** (a_i + a_j - unit C_ij)``, for :class:`Iteration`."""
-
-    scale = 1.0
-
-    def __init__(self, kernel: NDArray[Any], potential: Matrix, constraints: Constraints) -> None:
-        self.kernel, self.potential, self.constraints = kernel, potential, constraints
-        self.shape = kernel.shape
-
-    def sweep(
-        self, f: Matrix, g: Matrix, weights: Matrix, *, unit: float, damping: float = 1.0, dtype: type = np.float64
-    ) -> tuple[Matrix, Matrix]:
-        """One Sinkhorn iteration for all k weightings (N, k) of the rows; see :meth:`Cost.sweep`."""
-        source = self.constraints.source
-        columns = self._exponential(g)
-        sums = self._product(columns)
-        new = source.log_weights - damping * (np.log2(sums) - self.potential)
-        if self.constraints.symmetric:  # column sums of the symmetric plan take one product less
-            return new, columns * sums
-        return new, columns * self._product(self._exponential(new) * source.mask)
-
-    def _exponential(self, exponents: Matrix) -> Matrix:
-        return np.exp(np.maximum((exponents - self.potential) / LOG2_E, _LOWEST))
-
-    def _product(self, masses: Matrix) -> Matrix:
-        sums = self.kernel @ masses.astype(self.kernel.dtype)
-        # a point that no weight reaches has a sum of 0; its potential is never used, but must be finite
-        return np.maximum(sums, np.finfo(sums.dtype).tiny).astype(np.float64)
-
-
-def _divergences(block: Block, source: Matrix, target: Matrix, kernel: BatchedSinkhorn) -> NDArray[np.float64]:
-    return kernel.at_once(source.T, target.T)

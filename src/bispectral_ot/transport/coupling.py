@@ -5,11 +5,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
+from scipy.special import entr
 
 from bispectral_ot import runtime
 from bispectral_ot.checks import check_integer
@@ -99,13 +100,17 @@ class Coupling(ABC):
 
         Labels are integer classes (n,) and (m,); -1 where there is none.
         """
-        n, m = self.shape
-        k = min(check_integer("k", k, minimum=0), m)
-        sources = _as_labels(source_labels, n, "source_labels")
-        return self._read(k, sources, _as_labels(target_labels, m, "target_labels"))
+        classes = []
+        for name, size, labels in zip(("source", "target"), self.shape, (source_labels, target_labels), strict=True):
+            array = np.full(size, -1) if labels is None else np.asarray(labels)
+            if array.shape != (size,) or array.dtype.kind not in "iu" or array.min() < -1:
+                wanted = f"{size} class numbers 0, 1, 2, ... (or -1 for none)"
+                raise InputError(f"{name}_labels must be {wanted}, got {array.dtype} of shape {array.shape}.")
+            classes.append(array.astype(np.int64))
+        return self._read(min(check_integer("k", k, minimum=0), self.shape[1]), *classes)
 
     @abstractmethod
-    def _read(self, k: int, sources: Labels | None, targets: Labels | None) -> PlanSummary: ...
+    def _read(self, k: int, sources: Labels, targets: Labels) -> PlanSummary: ...
 
     def checked(self) -> Self:
         """The coupling itself, with a :class:`NotConvergedWarning` where it misses its tolerance."""
@@ -144,8 +149,8 @@ class EntropicCoupling(Coupling):
     def marginal_error(self) -> float:
         """``|P 1 - p|_1 + |P^T 1 - q|_1``; of relaxed marginals, the residual of the fixed point."""
         asked = self.constraints or Constraints(Marginal(self.source_weights), Marginal(self.target_weights))
-        f, g, _ = self._exponents()
-        return asked.residual(finite(f), g, self.measured.row_sums, self.measured.column_sums, epsilon=self.epsilon)
+        (f, g, _), found = self._exponents(), self.measured
+        return asked.step(finite(f), g, found.column_sums, epsilon=self.epsilon, row_sums=found.row_sums)[1]
 
     @property
     def entropy(self) -> float:
@@ -170,22 +175,15 @@ class EntropicCoupling(Coupling):
         n, unit = cost.shape[0], LOG2_E / (reg * cost.scale)
         weights = np.full(n, 1 / n)
         f, sums = cost.sweep(np.zeros(n), finite(potential * unit), weights, unit=unit)
-        return cls(
-            cost=cost,
-            source_weights=weights,
-            target_weights=sums,
-            tol=tol,
-            reg=reg,
-            source_potential=f / unit,
-            target_potential=potential,
-        )
+        solved: Any = {"source_potential": f / unit, "target_potential": potential, "reg": reg, "tol": tol}
+        return cls(cost=cost, source_weights=weights, target_weights=sums, **solved)
 
     def _exponents(self) -> tuple[Vector, Vector, float]:
         """Potentials as exponents of 2, and the exponent for each unit of the cost."""
         unit = LOG2_E / self.epsilon
         return self.source_potential * unit, finite(self.target_potential * unit), unit
 
-    def _read(self, k: int, sources: Labels | None, targets: Labels | None) -> PlanSummary:
+    def _read(self, k: int, sources: Labels, targets: Labels) -> PlanSummary:
         f, g, unit = self._exponents()
         return self.cost.read(f, g, unit=unit, k=k, source_labels=sources, target_labels=targets)
 
@@ -195,8 +193,6 @@ class SparseCoupling(Coupling):
     """Transport plan given by its few nonzero entries, as exact transport gives it."""
 
     plan: csr_array  # (n, m) masses
-    source_potential: Vector | None = None  # f and g with f_i + g_j <= C_ij, and equality where mass goes
-    target_potential: Vector | None = None
     optimal: bool = True  # whether it is known to be the best plan
 
     @property
@@ -211,11 +207,12 @@ class SparseCoupling(Coupling):
     @property
     def entropy(self) -> float:
         """``-sum P log P``."""
-        masses = self.plan.data[self.plan.data > 0]
-        return float(-(masses * np.log(masses)).sum())
+        return float(entr(self.plan.data).sum())
 
-    def _read(self, k: int, sources: Labels | None, targets: Labels | None) -> PlanSummary:
-        (n, m), cost, mass = self.shape, self.cost.block(0, self.shape[0]), self.to_dense()
+    def _read(self, k: int, sources: Labels, targets: Labels) -> PlanSummary:
+        n, cost, mass = self.shape[0], self.cost.block(0, self.shape[0]), self.to_dense()
+        # 1 where an element is of a class
+        source_classes, target_classes = (side[:, None] == np.arange(side.max() + 1) for side in (sources, targets))
         top = np.argsort(-mass, axis=1, kind="stable")[:, :k]
         runtime.progress("summary", n, n)
         return PlanSummary(
@@ -226,24 +223,7 @@ class SparseCoupling(Coupling):
             top_costs=np.take_along_axis(cost, top, axis=1),
             nearest=cost.argmin(axis=1) if k else np.zeros(n, np.int64),
             nearest_costs=cost.min(axis=1) if k else np.zeros(n),
-            source_class_mass=mass @ _indicator(targets, m),
+            source_class_mass=mass @ target_classes,
             column_sums=mass.sum(axis=0),
-            target_class_mass=(mass.T @ _indicator(sources, n)).T,
+            target_class_mass=source_classes.T @ mass,
         )
-
-
-def _indicator(labels: Labels | None, size: int) -> Vector:
-    """(size, classes) 1 where an element is of a class."""
-    labels = np.full(size, -1) if labels is None else labels
-    return (labels[:, None] == np.arange(labels.max() + 1)).astype(np.float64)
-
-
-def _as_labels(labels: Labels | None, size: int, name: str) -> Labels | None:
-    if labels is None:
-        return None
-    array = np.ascontiguousarray(labels)
-    if array.shape != (size,):
-        raise InputError(f"{name} has shape {array.shape} but there are {size} elements; give one label for each.")
-    if array.dtype.kind not in "iu" or array.min() < -1:
-        raise InputError(f"{name} must be class numbers 0, 1, 2, ... (or -1 for none), got {array.dtype}.")
-    return array.astype(np.int64)

@@ -22,22 +22,7 @@ from bispectral_ot.transport.marginals import LOG2_E, NO_MASS, Constraints, Vect
 PATIENCE = 200
 # Marginal error at which a stage before the final regularisation has done its work.
 STAGE_TOL = 1e-2
-# Below this regularisation so few entries carry mass that Newton steps cost little: stages end with some.
-_SHARP_REG = 1e-3
-_PASSES_BEFORE_NEWTON = 20
-_FOLLOWED_TOL = 1e-4
-# Active entries pay off below this fraction of all, or if the plan is so small that all may count as active.
-_ACTIVE_DENSITY = 0.05
-_ALL_ACTIVE = 2**18
-# Once a potential has moved by half the exponent at which entries are cut, they are gathered again, so many times.
-_ACTIVE_ROUNDS = 100
-# Largest change of an exponent in one step: beyond it the quadratic model means nothing.
-_LARGEST_STEP = 14.0
 _MAX_DAMPING = 1e6
-# Smaller column sums have lost their digits to underflow.
-_LEAST_MASS = 1e-290
-# Rounding of the dual value, relative to its size: below it only the error can tell two points apart.
-_ROUNDING = 1e-13
 # Seconds between two writes of the state.
 EVERY = 10.0
 
@@ -61,11 +46,7 @@ class Iteration:
         self.resumed_at = 0
         self._state: tuple[Path, str] | None = None
         self._written = time.monotonic()
-
-    @property
-    def is_small(self) -> bool:
-        """Whether all entries may count as active."""
-        return bool(np.prod(self.cost.shape) <= _ALL_ACTIVE)
+        self.is_small = bool(np.prod(cost.shape) <= 2**18)  # all entries may count as active
 
     @property
     def exhausted(self) -> bool:
@@ -96,7 +77,7 @@ class Iteration:
         self.reg, cost, asked = reg, self.cost, self.constraints
         epsilon, limit = reg * cost.scale, len(self.history) + passes
         unit = LOG2_E / epsilon
-        damping, has_mass = asked.source.damping(epsilon), asked.target.has_mass
+        damping, has_mass = 1 / (1 + epsilon / asked.source.lam), asked.target.has_mass
         anderson = Anderson()
         f, state = finite(self.f * unit), self.g * unit
         without_mass = (1 - asked.target.mask) * NO_MASS
@@ -107,7 +88,7 @@ class Iteration:
             g = state - level + without_mass
             f, column_sums = cost.sweep(f + damping * level, g, self.p, unit=unit, damping=damping, dtype=dtype)
             f, column_sums = f - damping * level, column_sums * 2.0 ** ((1 - damping) * level)
-            error = asked.error(state, column_sums, epsilon=epsilon)
+            image, error = asked.step(f, state, column_sums, epsilon=epsilon)
             self._record(error)
             if error < self.error:
                 self.error, best = error, (f, state)
@@ -123,7 +104,7 @@ class Iteration:
             stalled = len(recent) == 20 and min(recent) > self.error
             if error <= tol or stalled or self.exhausted or len(self.history) >= limit:
                 break
-            state = anderson.next(state, asked.image(f, state, column_sums, epsilon=epsilon))
+            state = anderson.next(state, image)
         self.f, self.g = np.where(self.p > 0, best[0] / unit, -np.inf), best[1] / unit
 
     def approach(self, regs: list[float], *, careful: bool) -> None:
@@ -140,17 +121,16 @@ class Iteration:
                 break
             if earlier is not None:
                 self.g = 1.5 * here - 0.5 * earlier  # potentials are nearly linear in the regularisation
-            with_newton = self.constraints.balanced and (careful or reg < _SHARP_REG)
-            passes = _PASSES_BEFORE_NEWTON if with_newton else PATIENCE
-            self.run(reg, max(STAGE_TOL, self.tol), np.float32, passes=passes)
+            with_newton = self.constraints.balanced and (careful or reg < 1e-3)  # few entries carry mass then
+            self.run(reg, max(STAGE_TOL, self.tol), np.float32, passes=20 if with_newton else PATIENCE)
             if with_newton:
-                self.polish(reg, min(_FOLLOWED_TOL, self.tol), points=PATIENCE)
+                self.polish(reg, min(1e-4, self.tol), points=PATIENCE)
             earlier = None if reg == regs[0] else here
 
     def polish(self, reg: float, tol: float, *, points: float = np.inf) -> None:
-        """Newton steps on the active entries, gathered again as potentials move; none if those are too many."""
+        """Newton steps on the active entries, if few, gathered again once a potential has moved by half their cut."""
         limit = len(self.history) + points
-        for _ in range(_ACTIVE_ROUNDS if self.constraints.balanced and not self.constraints.symmetric else 0):
+        for _ in range(100 if self.constraints.balanced and not self.constraints.symmetric else 0):
             if self.exhausted or len(self.history) >= limit or not self._run_active(reg, tol, limit):
                 break
 
@@ -165,7 +145,7 @@ class Iteration:
             return False
         log2_cut = -np.inf if self.is_small else float(np.log2(1e-5 * self.tol / max(self.cost.shape)))
         low_rows, low_columns = (np.log2(np.maximum(mass, 1e-300)) + log2_cut for mass in (self.p, column_sums))
-        density = 1.0 if self.is_small else _ACTIVE_DENSITY
+        density = 1.0 if self.is_small else 0.05  # more active entries would not pay off
         active = self.cost.gather(f, g, low_rows, low_columns, unit=unit, max_density=density)
         if active is None:
             return False
@@ -244,14 +224,7 @@ class _Point(NamedTuple):
 
 
 def newton(
-    active: csr_array,
-    g: Vector,
-    p: Vector,
-    q: Vector,
-    tol: float,
-    *,
-    reach: float,
-    record: Callable[[float], bool],
+    active: csr_array, g: Vector, p: Vector, q: Vector, tol: float, *, reach: float, record: Callable[[float], bool]
 ) -> tuple[Vector, Vector]:
     """Damped Newton (Levenberg-Marquardt) on the semi-dual, over the active entries of the plan P.
 
@@ -287,16 +260,17 @@ def newton(
         shares = csr_array((here.masses * row_scale[rows], active.indices, active.indptr), shape=active.shape)
         transposed = shares.T.tocsr()
         own = np.bincount(active.indices, shares.data**2, minlength=len(q))
-        at_least = np.maximum(here.columns, _LEAST_MASS)
+        at_least = np.maximum(here.columns, 1e-290)  # smaller ones have lost their digits to underflow
         residual = np.where(has_mass, at_least * np.log(goal / at_least), 0.0)
         while go_on and damping < _MAX_DAMPING:
             diagonal = np.where(has_mass, (1.0 + damping) * at_least, 1.0)
             scale = 1.0 / np.sqrt(np.maximum(diagonal - own, 1e-3 * damping * diagonal))
             step = _solve(shares, transposed, diagonal, residual, scale)
-            # each on its own: an element that is far off must not hold up all others
-            new = at(here.g + np.clip(step, -_LARGEST_STEP, _LARGEST_STEP) * np.log2(np.e))
+            # beyond 14 the quadratic model means nothing; each on its own: one that is far off must not hold up others
+            new = at(here.g + np.clip(step, -14.0, 14.0) * np.log2(np.e))
             go_on = record(new.error)
-            rounding = _ROUNDING * float(p @ np.abs(new.f) + q @ np.abs(new.g))
+            # of the dual value: below it only the error can tell two points apart
+            rounding = 1e-13 * float(p @ np.abs(new.f) + q @ np.abs(new.g))
             gain = new.value - here.value
             if gain > rounding or (gain > -rounding and new.error < here.error):
                 here, damping = new, max(damping / 5, 1e-15)

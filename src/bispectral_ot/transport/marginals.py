@@ -32,56 +32,47 @@ class Marginal:
 
     The penalty is ``lam KL(x | w) + sum_c group_lam[c] KL(sum of x in c | W_c)``, W_c the weight of the group c and
     ``KL(x | w) = sum x log(x / w) - x + w``; an infinite ``lam`` means exact marginals. ``groups`` (n,) are numbered
-    from 0, and ``group_lam`` (groups,) is 0 where a total is free.
+    from 0, and ``group_lam`` (groups,) is 0 where a total is free; by default all elements are one such group.
     """
 
     def __init__(
-        self,
-        weights: Vector,
-        lam: float = np.inf,
-        groups: NDArray[np.int64] | None = None,
-        group_lam: Vector | None = None,
+        self, weights: Vector, lam: float = np.inf, groups: NDArray[np.int64] | None = None, group_lam: Any = (0.0,)
     ) -> None:
-        self.weights, self.lam, self.groups, self.group_lam = weights, lam, groups, group_lam
+        self.weights, self.lam, self.group_lam = weights, lam, np.asarray(group_lam, dtype=np.float64)
+        self.groups = np.zeros(len(weights), dtype=np.int64) if groups is None else groups
         self.exact = bool(np.isinf(lam))
         self.has_mass = weights > 0  # the others are left out
         self.mask: Vector = self.has_mass.astype(np.float64)
         self.log_weights: Vector = np.log2(np.where(self.has_mass, weights, 1.0))
 
-    def damping(self, epsilon: float) -> float:
-        """``lam / (lam + epsilon)``: factor of a step that would restore the weights; 1 for exact marginals."""
-        return 1.0 if self.exact else self.lam / (self.lam + epsilon)
+    def step(self, potential: Vector, mass: Vector, epsilon: float) -> tuple[Vector, Vector]:
+        """Optimal potential for a fixed potential of the other side, and the L1 distance of the mass to that after it.
 
-    def relative(self, potential: Vector) -> Vector:
-        """Potential relative to the weights; 0 where there is no weight."""
-        return (potential - self.log_weights) * self.mask
-
-    def step(self, potential: Vector, mass: Vector, epsilon: float) -> Vector:
-        """Optimal potential for a fixed potential of the other side, given the mass of the present one.
-
-        It is ``log w - damping * log s``, with s the mass without the potential, relative to the weights; in groups
-        plus ``log(W_c / Y_c) group_lam / (group_lam + lam + epsilon)``, Y_c the mass of the group after that.
+        The potential is ``log w - log s lam / (lam + epsilon)``, with s the mass without the potential, relative to the
+        weights; in groups plus ``log(W_c / Y_c) group_lam / (group_lam + lam + epsilon)``, Y_c the mass of the group
+        after that.
         """
-        log_sums = self._log_sums(potential, mass)
-        new: Vector = self.log_weights - self.damping(epsilon) * log_sums
-        if self.groups is None or self.group_lam is None:
-            return new
-        totals, weights = (
-            np.bincount(self.groups, weights=each, minlength=len(self.group_lam))
-            for each in (np.exp2(new + log_sums) * self.mask, self.weights)
-        )
-        ratio = np.where(weights > 0, np.log2(np.maximum(weights, _TINY) / np.maximum(totals, _TINY)), 0.0)
-        return new + (ratio * self.group_lam / (self.group_lam + self.lam + epsilon))[self.groups]
+        log_sums = (np.log2(np.maximum(mass, _TINY)) - potential) * self.mask
+        new: Vector = self.log_weights - log_sums / (1 + epsilon / self.lam)
+        if self.exact:
+            return new, np.abs(mass - self.weights).sum(axis=0)
+        ratio = self._log_totals(self.weights) - self._log_totals(np.exp2(new + log_sums))
+        new = new + (ratio * self.group_lam / (self.group_lam + self.lam + epsilon))[self.groups]
+        return new, np.abs(mass - np.exp2(new + log_sums) * self.mask).sum(axis=0)
 
-    def error(self, potential: Vector, mass: Vector, epsilon: float) -> Vector:
-        """``|mass - wanted mass|_1``, where the wanted mass is that after a step."""
-        wanted = self.weights
-        if not self.exact:
-            wanted = np.exp2(self.step(potential, mass, epsilon) + self._log_sums(potential, mass)) * self.mask
-        return np.abs(mass - wanted).sum(axis=0)
+    def optimal_totals(self, potential: Vector, epsilon: float) -> tuple[Vector, Vector]:
+        """Masses of the groups that are optimal for a potential, as exponents of 2, and how they fall with a constant.
 
-    def _log_sums(self, potential: Vector, mass: Vector) -> Vector:
-        return (np.log2(np.maximum(mass, _TINY)) - potential) * self.mask
+        They are ``S_c (W_c / S_c) ** (group_lam / (group_lam + lam))``, S_c the sum of ``w exp(-potential / lam)``.
+        """
+        exponents = self.log_weights - (potential - self.log_weights) * (epsilon / self.lam)
+        highest = exponents[self.has_mass].max()
+        totals = self._log_totals(np.exp2(np.minimum(exponents - highest, 0))) + highest
+        totals += (self._log_totals(self.weights) - totals) * (self.group_lam / (self.group_lam + self.lam))
+        return totals, epsilon / (self.group_lam + self.lam)
+
+    def _log_totals(self, masses: Vector) -> Vector:
+        return np.log2(np.maximum(np.bincount(self.groups, masses * self.mask, len(self.group_lam)), _TINY))
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,33 +91,34 @@ class Constraints:
         """Whether both sides are exact."""
         return self.source.exact and self.target.exact
 
-    def image(self, f: Vector, state: Vector, column_sums: Vector, *, epsilon: float) -> Vector:
-        """State after a plain step; for a set and itself ``(a + T a) / 2``, which at least halves the error."""
+    def step(
+        self, f: Vector, state: Vector, column_sums: Vector, *, epsilon: float, row_sums: Vector | None = None
+    ) -> tuple[Vector, float]:
+        """State after a plain step, and the error before it: ``|mass - wanted mass|_1``, the largest of k.
+
+        The error is relative to the mass unless both sides are exact. After a pass that of the sources is 0; else their
+        ``row_sums`` are given. For a set and itself the state is ``(a + T a) / 2``, which at least halves the error.
+        """
+        g, error = self.target.step(state, column_sums, epsilon)
+        if row_sums is not None:
+            error = error + self.source.step(f, row_sums, epsilon)[1]
         if self.symmetric:
-            return (f + state) * (0.5 * self.target.mask)
-        g = self.target.step(state, column_sums, epsilon)
-        return g if self.balanced or self.target.groups is not None else g - self._translation(f, g, epsilon)
+            g = (f + state) * (0.5 * self.target.mask)
+        elif not self.balanced:
+            g = g - self._translation(f, g, epsilon)
+        return g, float(np.max(error if self.balanced else error / np.maximum(column_sums.sum(axis=0), _TINY)))
 
-    def error(self, state: Vector, column_sums: Vector, *, epsilon: float) -> float:
-        """``|mass - wanted mass|_1`` of the targets (the largest of k); that of the sources is 0 after a pass."""
-        return self._relative(self.target.error(state, column_sums, epsilon), column_sums)
-
-    def residual(self, f: Vector, g: Vector, row_sums: Vector, column_sums: Vector, *, epsilon: float) -> float:
-        """``|mass - wanted mass|_1`` of both sides, relative to the total mass unless both are exact."""
-        error = self.source.error(f, row_sums, epsilon) + self.target.error(g, column_sums, epsilon)
-        return self._relative(error, column_sums)
-
-    def _relative(self, error: Vector, column_sums: Vector) -> float:
-        return float(np.max(error if self.balanced else error / np.maximum(column_sums.sum(axis=0), _TINY)))
-
-    def _translation(self, f: Vector, g: Vector, epsilon: float) -> Vector:
+    def _translation(self, f: Vector, g: Vector, epsilon: float) -> float:
         """Constant k that is optimal in f + k and g - k (Sejourne, Vialard and Peyre, 2022): it saves many passes."""
-        totals = []
-        for side, potential in ((self.source, f), (self.target, g)):
-            # wanted mass as a function of the constant, as exponents of 2
-            exponents = side.log_weights - side.relative(potential) * (epsilon / side.lam)
-            totals.append(np.logaddexp2.reduce(np.where(side.has_mass, exponents, -np.inf), axis=0))
-        return (totals[0] - totals[1]) / (epsilon / self.source.lam + epsilon / self.target.lam)
+        (ours, falls), (theirs, rises) = self.source.optimal_totals(f, epsilon), self.target.optimal_totals(g, epsilon)
+        k = 0.0
+        for _ in range(20):  # the two sides have the same total mass; without groups one step is exact
+            source, target = (np.logaddexp2.reduce(each) for each in (ours - falls * k, theirs + rises * k))
+            if abs(source - target) < 1e-12:
+                break
+            slope = falls @ np.exp2(ours - falls * k - source) + rises @ np.exp2(theirs + rises * k - target)
+            k += float((source - target) / slope)
+        return k
 
 
 def as_weights(weights: ArrayLike | None, size: int, name: str, *, normalized: bool = True) -> Vector:

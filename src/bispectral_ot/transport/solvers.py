@@ -24,8 +24,6 @@ from bispectral_ot.transport.marginals import LOG2_E, Constraints, Marginal, Vec
 # Above this regularisation (of the scaled cost) the iteration converges from anywhere; below, it is approached by
 # halving from here.
 _EASY_REG = 0.02
-# Newton steps at the final regularisation after which it is approached again, with more care.
-_NEWTON_POINTS = 50
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,7 +114,7 @@ class Sinkhorn:
             File that gets the potentials every few seconds, to resume an interrupted solve; removed at the end.
         """
         cost = as_cost(cost)
-        constraints = self._constraints(cost, source_weights, target_weights, target_groups, symmetric)
+        constraints = self._constraints(cost, (source_weights, target_weights), target_groups, symmetric)
         # of a set to itself, the potential of a cost of 0 is a better start than 0
         level = constraints.target.log_weights * (self.reg * cost.scale / LOG2_E)
         start = np.zeros(cost.shape[0]), level if symmetric else np.zeros(cost.shape[1])
@@ -178,35 +176,26 @@ class Sinkhorn:
             first()
             polish(points=PATIENCE)
 
-        return [first, partial(polish, points=_NEWTON_POINTS), approach_with_care, *last]
+        return [first, partial(polish, points=50), approach_with_care, *last]
 
-    def _constraints(
-        self,
-        cost: Cost,
-        source_weights: ArrayLike | None,
-        target_weights: ArrayLike | None,
-        groups: tuple[NDArray[np.int64], Vector] | None,
-        symmetric: bool,
-    ) -> Constraints:
+    def _constraints(self, cost: Cost, weights: tuple[Any, Any], groups: Any, symmetric: bool) -> Constraints:
         normalized = self.unbalanced is None
-        p = as_weights(source_weights, cost.shape[0], "source_weights", normalized=normalized)
+        p = as_weights(weights[0], cost.shape[0], "source_weights", normalized=normalized)
         source, target = (np.inf if lam is None else lam * cost.scale for lam in self._penalties)
         if symmetric:
             if cost.shape[0] != cost.shape[1] or source != target:
-                raise InputError(
-                    "the transport of a set to itself needs a square cost and the same penalty on both sides, got "
-                    f"shape {cost.shape} and unbalanced={self.unbalanced!r}."
-                )
+                found = f"shape {cost.shape} and unbalanced={self.unbalanced!r}"
+                raise InputError(f"symmetric needs a square cost and the same penalty on both sides, got {found}.")
             side = Marginal(p, source)
             return Constraints(side, side, symmetric=True)
-        q = as_weights(target_weights, cost.shape[1], "target_weights", normalized=normalized)
+        q = as_weights(weights[1], cost.shape[1], "target_weights", normalized=normalized)
         if groups is None:
             return Constraints(Marginal(p, source), Marginal(q, target))
         labels, lam = np.asarray(groups[0], dtype=np.int64), np.asarray(groups[1], dtype=np.float64)
-        if np.isinf(target) or len(labels) != len(q):
-            raise InputError(f"target_groups need a relaxed target side, and a label for each of the {len(q)} targets.")
-        if not (labels.min() >= 0 and labels.max() < len(lam) and (lam >= 0).all() and np.isfinite(lam).all()):
-            raise InputError("target_groups need labels 0, 1, ... and a finite penalty of at least 0 for each of them.")
+        numbered = len(labels) == len(q) and labels.min() >= 0 and labels.max() < len(lam)
+        if np.isinf(target) or not (numbered and (lam >= 0).all() and np.isfinite(lam).all()):
+            wanted = f"a label 0, 1, ... for each of the {len(q)} targets, and a finite penalty >= 0 for each group"
+            raise InputError(f"target_groups need a relaxed target side, {wanted}.")
         return Constraints(Marginal(p, source), Marginal(q, target, labels, lam * cost.scale))
 
 
@@ -236,10 +225,7 @@ class ExactTransport:
         return 41 * shape[0] * shape[1]
 
     def solve(
-        self,
-        cost: Cost | ArrayLike,
-        source_weights: ArrayLike | None = None,
-        target_weights: ArrayLike | None = None,
+        self, cost: Cost | ArrayLike, source_weights: ArrayLike | None = None, target_weights: ArrayLike | None = None
     ) -> SparseCoupling:
         """Compute the plan; see :meth:`Sinkhorn.solve`."""
         import ot
@@ -250,10 +236,8 @@ class ExactTransport:
         runtime.progress("transport", 0, 0)
         # shifted and scaled, which does not change the plan, so that POT's tolerances suit any numbers
         matrix = cost.block(0, n, dtype=np.float64)
-        least = matrix.min()
-        matrix -= least
-        range_of_costs = matrix.max() or 1.0
-        matrix /= range_of_costs
+        matrix -= matrix.min()
+        matrix /= matrix.max() or 1.0
         with warnings.catch_warnings(action="ignore"):  # POT warns where we measure
             plan, log = ot.emd(p, q, matrix, numItermax=self.max_iter, log=True)
         optimal = log["warning"] is None  # the marginals are right long before the plan is the best
@@ -264,8 +248,6 @@ class ExactTransport:
             tol=self.tol,
             iterations=0 if optimal else self.max_iter,
             plan=csr_array(plan),
-            source_potential=log["u"] * range_of_costs + least,
-            target_potential=log["v"] * range_of_costs,
             optimal=optimal,
         )
         return coupling.checked()

@@ -12,6 +12,7 @@ import sys
 import warnings
 import zipfile
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from functools import cached_property, partial
 from pathlib import Path
 from typing import IO, Any
@@ -20,24 +21,24 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
+from bispectral_ot import runtime
 from bispectral_ot.checks import advise, user_path
 from bispectral_ot.datasets.dataset import Dataset
 from bispectral_ot.datasets.io_errors import check_chunks, library, reading, refuse_bomb
-from bispectral_ot.datasets.sources import LABEL_WORDS, SPLIT_WORDS, LazyDataset, array_source, as_text, list_arrays
+from bispectral_ot.datasets.sources import LABEL_WORDS, LazyDataset, array_source, as_text, list_arrays
 from bispectral_ot.errors import DatasetError, DataWarning, InputError, warn
 from bispectral_ot.memory import check_fits
 
 Arrays = dict[str, Any]  # of NumPy, h5py or Zarr, by their names
-_HARMLESS = 2**19  # bytes of a deflated chunk, of which at most a thousandfold is made
-_HARMLESS_ZARR = 2**15  # bytes of a compressed chunk
-_MOST_LABEL_CHUNKS = 10_000  # Zarr takes about a millisecond for each
+_MANY_CHUNKS = 1000  # of labels: Zarr takes half a millisecond for each
 _CODECS = ("zstd", "blosc", "gzip", "zlib")
 _VECTOR_WORDS = ("vectors", "embeddings", "features", "x")
 _SECONDS = 30.0  # for the strings of a file, and one more for each 20,000
 _IDX_TYPES = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
 _READ_STRINGS = """
 import json, resource, sys, h5py
-resource.setrlimit(resource.RLIMIT_AS, (2**33, 2**33))
+hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+resource.setrlimit(resource.RLIMIT_AS, (2**33 if hard == resource.RLIM_INFINITY else min(hard, 2**33), hard))
 values = h5py.File(sys.argv[1], "r")[sys.argv[2]][...].ravel()
 json.dump([each.decode("utf-8", "replace") if isinstance(each, bytes) else str(each) for each in values], sys.stdout)
 """
@@ -54,9 +55,10 @@ class _Member:
     @cached_property
     def array(self) -> NDArray[Any]:
         what = f"{self.path}: {self.member.removesuffix('.npy')!r}"
-        _refuse_objects(self.dtype, what)
         check_fits(math.prod(self.shape) * self.dtype.itemsize, what, "save a part of it, or smaller images")
         with zipfile.ZipFile(self.path) as archive, archive.open(self.member) as file:
+            _header(file, what)
+            file.seek(0)
             return np.asarray(npy.read_array(file, allow_pickle=False))
 
     def __getitem__(self, index: Any) -> NDArray[Any]:
@@ -71,7 +73,7 @@ def _npz_arrays(path: Path) -> Arrays:
 
 def scan_npz(path: Path, split: str, keys: Sequence[str]) -> LazyDataset:
     """``images`` and, where there are any, ``labels`` and ``classes``."""
-    return list_arrays(str(path), path.stem, _npz_arrays(path), keys, split)
+    return list_arrays(path, _npz_arrays(path), keys, split, lambda member: member[...])
 
 
 def scan_npy(path: Path, split: str, keys: Sequence[str]) -> LazyDataset:
@@ -79,19 +81,16 @@ def scan_npy(path: Path, split: str, keys: Sequence[str]) -> LazyDataset:
     if zipfile.is_zipfile(path):
         raise DatasetError(f"{path} is an .npz archive; give it a name that ends with .npz.")
     with open(path, "rb") as file:
-        _refuse_objects(_header(file)[1], str(path))
+        _header(file, str(path))
     return LazyDataset(array_source(np.load(path, mmap_mode="r", allow_pickle=False), str(path)), path.stem)
 
 
-def _header(file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any]]:
-    read = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}[npy.read_magic(file)]
-    shape, _, dtype = read(file)
-    return shape, dtype
-
-
-def _refuse_objects(dtype: np.dtype[Any], what: str) -> None:
-    if dtype.hasobject:
+def _header(file: IO[bytes], what: str = "") -> tuple[tuple[int, ...], np.dtype[Any]]:
+    readers = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
+    shape, _, dtype = readers[npy.read_magic(file)](file)
+    if what and dtype.hasobject:
         raise DatasetError(f"{what} holds Python objects, which are not read; save strings as labels.astype(str).")
+    return shape, dtype
 
 
 def hdf5_arrays(path: Path) -> Arrays:
@@ -110,8 +109,7 @@ def hdf5_arrays(path: Path) -> Arrays:
 
 def scan_hdf5(path: Path, split: str, keys: Sequence[str]) -> LazyDataset:
     """``images`` and ``labels``, Galaxy10's ``images`` and ``ans``, or the arrays that ``keys`` name."""
-    arrays = hdf5_arrays(path)
-    lazy = list_arrays(str(path), path.stem, arrays, keys, split, lambda array: read_hdf5(array, path))
+    lazy = list_arrays(path, hdf5_arrays(path), keys, split, lambda array: read_hdf5(array, path))
     _check_hdf5(lazy.source.rows, path)
     return lazy
 
@@ -121,8 +119,8 @@ def _check_hdf5(array: Any, path: Path) -> None:
     what = f"{path}::{array.name}"
     check_chunks(array.chunks, array.shape, array.dtype.itemsize, what)
     if array.compression == "gzip":
-        large: list[tuple[int, ...]] = []
-        array.id.chunk_iter(lambda chunk: large.append(chunk.chunk_offset) if chunk.size > _HARMLESS else None)
+        large: list[tuple[int, ...]] = []  # of half a megabyte at most a thousandfold is made
+        array.id.chunk_iter(lambda chunk: large.append(chunk.chunk_offset) if chunk.size > 2**19 else None)
         for offset in large:
             _, encoded = array.id.read_direct_chunk(offset)
             refuse_bomb(encoded, math.prod(array.chunks) * array.dtype.itemsize, what)
@@ -137,12 +135,11 @@ def read_hdf5(array: Any, path: Path) -> NDArray[Any]:
     try:
         done = subprocess.run(command, capture_output=True, timeout=_SECONDS + len(array) / 20_000, check=True)
     except subprocess.TimeoutExpired:
-        raise DatasetError(
-            f"the strings of {path}::{array.name.lstrip('/')} cannot be read in {_SECONDS:.0f} s; the file is damaged."
-        ) from None
+        what = f"the strings of {path}::{array.name.lstrip('/')}"
+        raise DatasetError(f"{what} cannot be read in {_SECONDS:.0f} s; the file is damaged.") from None
     except subprocess.CalledProcessError as error:
-        lines = error.stderr.decode("utf-8", "replace").strip().splitlines()
-        raise OSError(lines[-1] if lines else f"h5py ended with code {error.returncode}") from None
+        lines = [f"h5py ended with code {error.returncode}", *error.stderr.decode("utf-8", "replace").splitlines()]
+        raise OSError(lines[-1]) from None
     return np.array(json.loads(done.stdout), dtype=object)
 
 
@@ -153,7 +150,7 @@ def scan_zarr(path: Path, split: str, keys: Sequence[str]) -> LazyDataset:
         warnings.filterwarnings("ignore", module="zarr")  # about files that are no part of the store
         node = zarr.open(str(path), mode="r")
         arrays = dict(_zarr_arrays(node)) if hasattr(node, "arrays") else {"images": node}
-        lazy = list_arrays(str(path), path.stem, arrays, keys, split, partial(_read_zarr, path))
+        lazy = list_arrays(path, arrays, keys, split, partial(_read_zarr, path))
         _check_zarr(lazy.source.rows, path)
         return lazy
 
@@ -165,35 +162,33 @@ def _zarr_arrays(group: Any, prefix: str = "", depth: int = 0) -> Iterator[tuple
             yield from _zarr_arrays(child, f"{prefix}{name}/", depth + 1)
 
 
-def _check_zarr(array: Any, path: Path) -> None:
-    """Refuse chunks that would take much more memory than the array; warn of chunks that are not stored."""
+def _check_zarr(array: Any, path: Path) -> tuple[int, str]:
+    """Number of chunks and their only codec; refuses chunks much larger than the array, and warns of missing ones."""
     what = f"{path}::{array.path}" if array.path else str(path)
     grid = getattr(array, "shards", None) or array.chunks
     check_chunks(grid, array.shape, array.dtype.itemsize, what)
     folder = os.path.join(array.store_path.store.root, array.path)
-    found, codec = 0, _codec(array)
-    for place, _, names in os.walk(folder):
-        for name in names:
-            if not name.startswith(".") and name != "zarr.json":
+    names = [getattr(each, "codec_id", None) or type(each).__name__.lower() for each in array.compressors]
+    codec = str(names[0]).removesuffix("codec") if names else "none"
+    if array.filters or getattr(array, "shards", None) or len(names) > 1:
+        codec = "other"  # more changes the bytes of a chunk
+    found = 0
+    for place, _, files in os.walk(folder):
+        for file in files:
+            if not file.startswith(".") and file != "zarr.json":
                 found += 1
-                file = os.path.join(place, name)
-                if codec in _CODECS and os.path.getsize(file) > _HARMLESS_ZARR:
-                    _check_decoded(file, codec, array.dtype.itemsize * math.prod(grid), what)
-    count = _chunk_count(array)
+                chunk = Path(place, file)
+                if codec in _CODECS and chunk.stat().st_size > 2**15:
+                    _check_decoded(chunk, codec, array.dtype.itemsize * math.prod(grid), what)
+    count = math.prod(-(-side // step) for side, step in zip(array.shape, grid, strict=True))
     if found < count:
-        warn(
-            f"{count - found:,} of {count:,} chunks of {what} are not stored, and count as {array.fill_value}. "
-            "Zarr leaves out chunks of nothing else; where files were lost, get the store again.",
-            DataWarning,
-        )
+        missing = f"{count - found:,} of {count:,} chunks of {what} are not stored, and count as {array.fill_value}"
+        advice = "Zarr leaves out chunks of nothing else; where files were lost, get the store again"
+        warn(f"{missing}. {advice}.", DataWarning)
+    return count, codec
 
 
-def _chunk_count(array: Any) -> int:
-    grid = getattr(array, "shards", None) or array.chunks
-    return math.prod(-(-side // step) for side, step in zip(array.shape, grid, strict=True))
-
-
-def _check_decoded(file: str, codec: str, limit: int, what: str) -> None:
+def _check_decoded(file: Path, codec: str, limit: int, what: str) -> None:
     """Refuse a chunk of more than ``limit`` bytes, by the size in its header where it has one."""
     with open(file, "rb") as stream:
         head = stream.read(18)
@@ -211,25 +206,22 @@ def _check_decoded(file: str, codec: str, limit: int, what: str) -> None:
         raise DatasetError(f"{what} has a chunk that is larger than announced; the store is damaged, get it again.")
 
 
-def _codec(array: Any) -> str:
-    """Name of the only compressor, "none" without one, "other" where more changes the bytes of a chunk."""
-    if array.filters or getattr(array, "shards", None) or len(array.compressors) > 1:
-        return "other"
-    for each in array.compressors:
-        return str(getattr(each, "codec_id", None) or type(each).__name__.lower().removesuffix("codec"))
-    return "none"
-
-
 def _read_zarr(path: Path, array: Any) -> NDArray[Any]:
-    """Labels, unless they are in so many chunks that Zarr would need minutes."""
-    count = _chunk_count(array)
-    if count > _MOST_LABEL_CHUNKS:
-        raise DatasetError(
-            f"{path}: {array.path!r} is stored in {count:,} chunks of {array.chunks[0]}, which take minutes to read; "
-            f"save it again in one chunk, chunks={array.shape}, or read the images alone as FILE::IMAGES."
-        )
-    _check_zarr(array, path)
-    return np.asarray(array[...])
+    """Labels; very many chunks are read as files, where that gives what Zarr gives for the first of them."""
+    (count, codec), step = _check_zarr(array, path), array.chunks[0]
+    if count <= _MANY_CHUNKS or array.ndim > 1 or array.dtype.kind not in "iu" or codec not in ("none", *_CODECS):
+        return np.asarray(array[...])
+    decode = bytes if codec == "none" else library("numcodecs", extra="zarr", what=path).get_codec({"id": codec}).decode
+    folder = os.path.join(array.store_path.store.root, array.path)
+    values = np.full(count * step, array.fill_value or 0, dtype=array.dtype)
+    for i in range(count):
+        with suppress(FileNotFoundError), open(f"{folder}/{array.metadata.encode_chunk_key((i,))}", "rb") as file:
+            values[i * step : (i + 1) * step] = np.frombuffer(decode(file.read()), dtype=array.dtype)
+        if i == 0 and not np.array_equal(values[: array.shape[0]][:step], array[:step]):  # another order of bytes
+            return np.asarray(array[...])
+        if i % _MANY_CHUNKS == 0 or i == count - 1:
+            runtime.progress(f"read labels of {path.name}", i + 1, count)
+    return values[: array.shape[0]]
 
 
 def is_idx_name(name: str) -> bool:
@@ -259,18 +251,16 @@ def read_idx(path: Path) -> NDArray[Any]:
         return np.frombuffer(content, dtype=dtype).reshape(shape).astype(dtype.newbyteorder("="))
 
 
-def read_idx_pair(images_path: Path, labels_path: Path | None) -> tuple[NDArray[Any], NDArray[Any] | None]:
+def read_idx_pair(path: Path, labels_path: Path | None) -> tuple[NDArray[Any], NDArray[Any] | None]:
     """Images and labels; the published EMNIST files (``emnist-...``), whose images are transposed, become upright."""
-    images = read_idx(images_path)
+    images = read_idx(path)
     if images.ndim < 3:
-        raise DatasetError(f"{images_path} has shape {images.shape}, not images; name the file with the images.")
-    if images_path.name.startswith("emnist-"):
+        raise DatasetError(f"{path} has shape {images.shape}, not images; name the file with the images.")
+    if path.name.startswith("emnist-"):
         images = np.ascontiguousarray(images.swapaxes(1, 2))
     labels = None if labels_path is None else read_idx(labels_path)
     if labels is not None and labels.shape != (len(images),):
-        raise DatasetError(
-            f"{labels_path} has labels of shape {labels.shape}, but {images_path} has {len(images)} images."
-        )
+        raise DatasetError(f"{labels_path} has labels of shape {labels.shape}, but {path} has {len(images)} images.")
     return images, labels
 
 
@@ -278,9 +268,8 @@ def scan_idx(path: Path, split: str, keys: Sequence[str]) -> LazyDataset:
     """Images of an IDX file, with the labels file (``labels`` for ``images``, ``idx1`` for ``idx3``) beside it."""
     stem = path.name.removesuffix(".gz")
     labels_stem = re.sub(r"idx\d", "idx1", stem.replace("images", "labels"))
-    images, labels = read_idx_pair(
-        path, find_plain_or_packed(path.parent, labels_stem) if labels_stem != stem else None
-    )
+    beside = find_plain_or_packed(path.parent, labels_stem) if labels_stem != stem else None
+    images, labels = read_idx_pair(path, beside)
     return LazyDataset(array_source(images, str(path)), re.sub(r"[-.]images.*|[-.]idx.*", "", stem) or stem, labels)
 
 
@@ -289,44 +278,28 @@ def find_plain_or_packed(folder: Path, stem: str) -> Path | None:
     return next((path for path in (folder / stem, folder / f"{stem}.gz") if path.is_file()), None)
 
 
-def find_idx_images(folder: Path, *, split: str) -> Path | None:
-    """The IDX file with the images of ``split`` in ``folder``; None where the folder has no IDX files."""
-    files = sorted(path for path in folder.iterdir() if is_idx_name(path.name) and path.is_file())
-    if not files:
-        return None
-    found = [p for p in files if "images" in p.name and any(mark in p.name for mark in SPLIT_WORDS[split])]
-    stems = {path.name.removesuffix(".gz") for path in found}
-    if len(stems) != 1:
-        raise DatasetError(
-            f"{folder} has {len(stems) or 'no'} IDX files with images of the {split} split among "
-            f"{', '.join(path.name for path in files[:6])}; name the file itself."
-        )
-    return found[0]
-
-
 def read_vectors(word: str) -> Dataset:
     """Vectors in a file, and labels where it has some; ``FILE:NAME`` or ``FILE:NAME:LABELS`` name arrays of it."""
-    file, _, keys = word.partition(":") if not user_path(word).exists() else (word, "", "")
-    path, asked = user_path(file), [key for key in keys.split(":") if key]
-    suffix = path.suffix.lower()
+    file, *asked = [word] if user_path(word).exists() else re.split(":+", word)
+    path = user_path(file)
     if not path.is_file():
         raise DatasetError(f"there is no file of vectors {path}; check the path.")
-    if suffix not in _VECTOR_FILES:
+    if path.suffix.lower() not in _VECTOR_FILES:
         raise InputError(f"{path} is no file of vectors; expected {', '.join(_VECTOR_FILES)}.")
     with reading(path):
-        arrays = _VECTOR_FILES[suffix](path)
-        tables = [name for name, array in arrays.items() if len(array.shape) == 2]
-        known = [name for word in _VECTOR_WORDS for name in tables if name.lower() == word]
-        chosen = (asked or known or (tables if len(tables) == 1 else [""]))[0]
-        if chosen not in tables:
-            what = f"there is no table {chosen!r}" if chosen else "it is not clear which array holds the vectors"
-            raise InputError(f"{path}: {what}; name it as {path.name}:NAME; {advise(chosen, tables)}")
-        columns = [name for name in LABEL_WORDS if name in arrays and len(arrays[name].shape) == 1]
-        labels = (asked[1:] or columns or [""])[0]
-        if labels and labels not in arrays:
-            raise InputError(f"{path} has no labels {labels!r}; {advise(labels, arrays)}")
-        check_fits(4 * int(np.prod(arrays[chosen].shape)), str(path), "save a part of it")
-        rows, given = (None if not name else _in_memory(arrays[name], path) for name in (chosen, labels))
+        arrays = _VECTOR_FILES[path.suffix.lower()](path)
+        axes = {name: len(array.shape) for name, array in arrays.items()}
+        tables = [name for name in axes if axes[name] == 2]
+        known = sorted((_VECTOR_WORDS.index(name.lower()), name) for name in tables if name.lower() in _VECTOR_WORDS)
+        certain = [name for _, name in known] or (tables if len(tables) == 1 else [""])
+        vectors = (*asked, *certain)[0]
+        labels = asked[1] if len(asked) > 1 else next((name for name in LABEL_WORDS if axes.get(name) == 1), "")
+        if vectors not in tables or (labels and labels not in arrays):
+            wrong, names = (vectors, tables) if vectors not in tables else (labels, arrays)
+            what = f"there is no array {wrong!r}" if wrong else "it is not clear which array holds the vectors"
+            raise InputError(f"{path}: {what}; name it as {path.name}:NAME:LABELS; {advise(wrong, names)}")
+        check_fits(4 * math.prod(arrays[vectors].shape), str(path), "save a part of it")
+        rows, given = (_in_memory(arrays[name], path) if name else None for name in (vectors, labels))
     return Dataset.from_vectors(rows, given, name=path.stem)  # type: ignore[arg-type]
 
 
@@ -339,8 +312,7 @@ def _read_anndata(path: Path) -> Arrays:
     arrays = hdf5_arrays(path)
     found = {name.partition("/")[2]: each for name, each in arrays.items() if name.startswith(("obs/", "obsm/"))}
     for name in [name.removesuffix("/codes") for name in found if name.endswith("/codes")]:
-        categories = _in_memory(found[f"{name}/categories"], path)
-        found[name] = categories[read_hdf5(found[f"{name}/codes"], path)]
+        found[name] = _in_memory(found[f"{name}/categories"], path)[read_hdf5(found[f"{name}/codes"], path)]
     return found
 
 

@@ -6,6 +6,7 @@ import csv
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bispectral_ot.checks import detached
+from bispectral_ot.datasets.dataset import Dataset
 from bispectral_ot.datasets.image_file import SUFFIXES
 from bispectral_ot.datasets.io_errors import check_announced, library
 from bispectral_ot.datasets.sources import SPLIT_WORDS, FileSource, LazyDataset, choose_names, find_name
@@ -21,7 +23,6 @@ from bispectral_ot.errors import DatasetError, InputError
 from bispectral_ot.memory import check_fits
 
 _PATH_WORDS = ("path", "file", "filename", "file_name", "filepath", "file_path", "image", "image_path", "img", "images")
-_SPLIT_WORDS = ("split", "set", "subset", "fold")
 
 
 def scan_csv(path: Path, split: str, keys: Sequence[str]) -> LazyDataset:
@@ -36,21 +37,16 @@ def scan_csv(path: Path, split: str, keys: Sequence[str]) -> LazyDataset:
         if len(row) != len(rows[0]):
             raise DatasetError(f"{path}: row {number} has {len(row)} fields, but the first has {len(rows[0])}.")
     columns = {name.strip(): [row[i].strip() for row in rows[1:]] for i, name in enumerate(rows[0])}
-    return list_table(columns, str(path), path.stem, folder=path.parent, split=split, keys=keys)
+    return list_table(columns, path, split, keys)
 
 
 def list_table(
-    columns: Mapping[str, Sequence[Any]],
-    what: str,
-    name: str,
-    *,
-    folder: Path | None = None,
-    split: str = "train",
-    keys: Sequence[str] = (),
+    columns: Mapping[str, Sequence[Any]], path: Path | None = None, split: str = "train", keys: Sequence[str] = ()
 ) -> LazyDataset:
-    """The set of a table, by columns; with ``folder``, its paths are relative to that and must not leave it."""
+    """The set of a data frame, or of the file at ``path``, whose folder the paths in it must not leave."""
+    what, name, folder = (str(path), path.stem, path.parent) if path else ("the data frame", "frame", None)
     paths_column, labels_column = choose_names(what, list(columns), keys, words=_PATH_WORDS)
-    split_column = find_name(what, columns, _SPLIT_WORDS)
+    split_column = find_name(what, columns, ("split", "set", "subset", "fold"))
     marks = [str(value).strip().lower() for value in columns[split_column]] if split_column is not None else []
     if marks and set(marks) <= set(sum(SPLIT_WORDS.values(), ())):
         rows = [i for i, mark in enumerate(marks) if mark in SPLIT_WORDS[split]]
@@ -68,12 +64,11 @@ def list_table(
         if Path(file).suffix.lower() not in SUFFIXES:
             raise DatasetError(f"{what} names {file}; expected image files ({', '.join(SUFFIXES)}).")
     labels = None if labels_column is None else [columns[labels_column][i] for i in rows]
-    if labels is not None:
-        for row, label in zip(rows, labels, strict=True):
-            if label is None or str(label).strip() in ("", "nan"):
-                raise DatasetError(f"{what}: row {row} has no label; give all rows one, or leave the column out.")
-        if not all(isinstance(label, int) for label in labels):
-            labels = [str(label).strip() for label in labels]
+    for row, label in zip(rows, labels or (), strict=False):
+        if label is None or str(label).strip() in ("", "nan"):
+            raise DatasetError(f"{what}: row {row} has no label; give all rows one, or leave the column out.")
+    if labels is not None and not all(isinstance(label, int) for label in labels):
+        labels = [str(label).strip() for label in labels]
     source = FileSource([Path(folder or ".", file) for file in files], files, str(folder or "."))
     return LazyDataset(source, name, labels, files=tuple(files))
 
@@ -86,8 +81,16 @@ def scan_parquet(path: Path, split: str, keys: Sequence[str], *, parts: Sequence
     announced = sum(each.row_group(i).total_byte_size for each in metadata for i in range(each.num_row_groups))
     check_announced(announced, sum(part.stat().st_size for part in parts), path)
     schema = parquet.read_schema(parts[0])
-    leaves = {field.name: leaf for field in schema if (leaf := _leaf_of_bytes(field.type)) is not None}
-    images, labels = choose_names(path, schema.names, keys, candidates=list(leaves))
+    types, leaves = (
+        library("pyarrow.types", extra="parquet", what=path),
+        {},
+    )  # columns, and what holds the bytes in them
+    for field in schema:
+        if types.is_binary(field.type) or types.is_large_binary(field.type):
+            leaves[field.name] = ""
+        elif types.is_struct(field.type) and field.type.get_field_index("bytes") >= 0:
+            leaves[field.name] = ".bytes"
+    images, labels = choose_names(path, schema.names, keys, only=list(leaves))
     columns = [images] if labels is None else [images, labels]
     tables: list[Any] = []
     for part in parts:
@@ -109,7 +112,10 @@ def scan_parquet(path: Path, split: str, keys: Sequence[str], *, parts: Sequence
             raise DatasetError(f"{path}: row {row} (counted from 0) has no image in the column {images!r}.")
         file_name = get(row, "path")
         names.append(str(row) if file_name is None else f"{row}/{file_name}")
-    classes = _class_names(schema.metadata, labels) if labels else ()
+    classes: tuple[str, ...] = ()
+    with suppress(KeyError, ValueError, TypeError, RecursionError):  # names that the library datasets left in the file
+        features = json.loads((schema.metadata or {})[b"huggingface"])["info"]["features"]
+        classes = tuple(str(name) for name in features[labels]["names"])
     source = FileSource(range(len(names)), names, str(path), get)
     return LazyDataset(source, path.stem, values if labels else None, classes, tuple(names))
 
@@ -121,64 +127,37 @@ def _cell(column: Any, row: int, leaf: str = "bytes", scalar: bool = False) -> A
         item = item[leaf] if item.is_valid and leaf in list(item.keys()) else None
     elif leaf != "bytes":
         return None
-    if item is None or not item.is_valid:
-        return None
-    return item if scalar else item.as_py()
+    valid = item is not None and item.is_valid
+    return (item if scalar else item.as_py()) if valid else None
 
 
-def _leaf_of_bytes(kind: Any) -> str | None:
-    """Path of the bytes below a column: "" or ".bytes"; None where it has no bytes."""
-    types = library("pyarrow.types", extra="parquet", what="Parquet")
-    if types.is_struct(kind):
-        return ".bytes" if kind.get_field_index("bytes") >= 0 else None
-    return "" if types.is_binary(kind) or types.is_large_binary(kind) else None
-
-
-def find_parts(folder: Path, split: str) -> list[Path]:
-    """The Parquet files of ``split`` in a folder: all of them, or those called ``train-00000-of-00002.parquet``."""
-    files = sorted(path for path in folder.iterdir() if path.suffix.lower() == ".parquet" and path.is_file())
-    if not any(path.name.startswith(tuple(SPLIT_WORDS)) for path in files):
-        return files if split == "train" else []
-    return [path for path in files if path.name.startswith(split)]
-
-
-def _class_names(metadata: dict[bytes, bytes] | None, column: str) -> tuple[str, ...]:
-    """Names that the ``datasets`` library left in the file; () where there are none."""
-    try:
-        features = json.loads((metadata or {})[b"huggingface"])["info"]["features"]
-        return tuple(str(name) for name in features[column]["names"])
-    except (KeyError, ValueError, TypeError, RecursionError):
-        return ()
-
-
-def scan_object(data: Any) -> LazyDataset | None:
-    """Set of a data frame with a column of paths, of a ``datasets.Dataset`` or of torch; None for others."""
+def scan_object(data: Any, name: str) -> LazyDataset:
+    """Set of a dataset, a data frame with a column of paths, a ``datasets.Dataset``, torch, or an array."""
+    if isinstance(data, Dataset):
+        return LazyDataset.of(data)
     if hasattr(data, "iloc") and hasattr(data, "columns"):
-        columns = {str(name): data[name].tolist() for name in data.columns}
-        has_paths = any(name.lower() in _PATH_WORDS for name in columns)
-        return list_table(columns, "the data frame", "frame") if has_paths else None
-    if hasattr(data, "column_names") and hasattr(data, "features"):
+        columns = {str(column): data[column].tolist() for column in data.columns}
+        if any(column.lower() in _PATH_WORDS for column in columns):
+            return list_table(columns)
+    elif hasattr(data, "column_names") and hasattr(data, "features"):
         images, column = choose_names("the dataset", list(data.column_names))
         labels = None if column is None else list(data[column])
         classes = () if column is None else tuple(getattr(data.features[column], "names", None) or ())
         return LazyDataset(_items(lambda i: data[i][images], len(data)), "dataset", labels, classes)
     plain = isinstance(data, (list, tuple, dict)) or hasattr(data, "__array__") or hasattr(data, "__dlpack__")
-    if not plain and hasattr(data, "__getitem__") and hasattr(data, "__len__"):
-        return _scan_items(data)
-    return None
-
-
-def _scan_items(data: Any) -> LazyDataset:
-    """Items are images, or pairs of an image and a label; torchvision also keeps the labels in ``targets``."""
+    if plain or not hasattr(data, "__getitem__") or not hasattr(data, "__len__"):
+        shapes: set[Any] = {getattr(part, "shape", ()) for part in data} if isinstance(data, (list, tuple)) else set()
+        # arrays (points, 3) of different sizes can only be clouds
+        are_clouds = len(shapes) > 1 and all(len(shape) == 2 and shape[1] == 3 for shape in shapes)
+        return LazyDataset.of(Dataset(data, name=name, kind="clouds" if are_clouds else "images"))
     n, name = len(data), type(data).__name__.lower()
     if not n or not isinstance(data[0], (tuple, list)) or len(data[0]) < 2:
         return LazyDataset(_items(lambda i: data[i], n), name)
-    targets = getattr(data, "targets", None)
+    targets = getattr(data, "targets", None)  # of torchvision; else items are pairs of an image and a label
     found = targets if targets is not None and len(targets) == n else (data[i][1] for i in range(n))
     labels = [label.item() if hasattr(label, "item") else label for label in found]
-    classes: Sequence[Any] = getattr(data, "classes", None) or ()
-    are_indices = all(isinstance(label, int) for label in labels)
-    return LazyDataset(_items(lambda i: data[i][0], n), name, labels, tuple(map(str, classes)) if are_indices else ())
+    classes = (getattr(data, "classes", None) or ()) if all(isinstance(label, int) for label in labels) else ()
+    return LazyDataset(_items(lambda i: data[i][0], n), name, labels, tuple(map(str, classes)))
 
 
 def _items(get: Callable[[int], Any], count: int) -> FileSource:

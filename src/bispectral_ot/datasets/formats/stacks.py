@@ -16,17 +16,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bispectral_ot.datasets.io_errors import check_announced, library
-from bispectral_ot.datasets.sources import MOST_CHANNELS, FileSource, LazyDataset, array_source, choose_names
+from bispectral_ot.datasets.sources import FileSource, LazyDataset, array_source, check_length, choose_names
 from bispectral_ot.errors import DatasetError
 
 _IMAGE, _CLASS = "rlnImageName", "rlnClassNumber"
 _MRC_TYPES = {0: "i1", 1: "i2", 2: "f4", 4: "c8", 6: "u2", 12: "f2"}  # of the field MODE
 _MRC_HEADER = 1024
-_FOLDERS_UP = 4  # from a .star file to the project: Extract/job007/particles.star
 
 
 def scan_tiff(path: Path, split: str, keys: Sequence[str]) -> LazyDataset:
-    """Every page is an image; of files with named axes, all but ``y``, ``x`` and few channels count images."""
+    """Every page is an image; axes other than ``y``, ``x``, ``s`` and up to four ``c`` count images."""
     tifffile = library("tifffile", extra="tiff", what=path)
     logging.getLogger("tifffile").addHandler(logging.NullHandler())  # it prints whatever it repairs
     with tifffile.TiffFile(path, _multifile=False) as file:
@@ -37,25 +36,21 @@ def scan_tiff(path: Path, split: str, keys: Sequence[str]) -> LazyDataset:
         for name, uuid in re.findall(r'<(?:\w+:)?UUID\b(?:[^>]*?\bFileName="([^"]*)")?[^>]*>\s*([^<\s]*)', ome):
             if uuid != own[1] if own else name not in ("", path.name):
                 raise DatasetError(f"{path} names pages of other files ({name}), which are not read; save all in one.")
-        images = [_arrange_axes(one.asarray(), one.axes, path) for one in file.series]
-    pages = [page for batch in images for page in batch]
+        pages: list[NDArray[Any]] = []
+        for array, axes in ((one.asarray(), one.axes.lower()) for one in file.series):
+            if len(axes) != array.ndim or axes.count("y") != 1 or axes.count("x") != 1 or 0 in array.shape:
+                shape = f"axes {axes!r} and shape {array.shape}"
+                raise DatasetError(f"{path} has {shape}; expected y, x and others (t, z, c).")
+            sizes = dict(zip(axes, array.shape, strict=False))
+            channels = "s" if "s" in axes else "c" if 1 < sizes.get("c", 1) <= 4 else ""
+            places = [axes.index(axis) for axis in f"yx{channels}"]
+            others = [place for place in range(len(axes)) if place not in places]
+            moved = np.transpose(array, [*others, *places])
+            pages.extend(moved.reshape(-1, *moved.shape[len(others) :]))
     if len(pages) == 1:
         raise DatasetError(f"{path} is a single image; name the folder that holds the images.")
     names = tuple(f"page {number}" for number in range(len(pages)))
     return LazyDataset(FileSource(pages, names, str(path)), path.stem, files=names)
-
-
-def _arrange_axes(array: NDArray[Any], axes: str, what: object) -> NDArray[Any]:
-    """Images (n, height, width[, channels]); axes other than ``y``, ``x``, ``s`` and up to four ``c`` count images."""
-    axes = axes.lower()
-    if len(axes) != array.ndim or axes.count("y") != 1 or axes.count("x") != 1 or 0 in array.shape:
-        raise DatasetError(f"{what} has axes {axes!r} and shape {array.shape}; expected y, x and others (t, z, c).")
-    sizes = dict(zip(axes, array.shape, strict=False))
-    channels = "s" if "s" in axes else "c" if 1 < sizes.get("c", 1) <= MOST_CHANNELS else ""
-    places = [axes.index(axis) for axis in f"yx{channels}"]
-    others = [place for place in range(len(axes)) if place not in places]
-    moved = np.transpose(array, [*others, *places])
-    return moved.reshape(-1, *moved.shape[len(others) :])
 
 
 def scan_fits(path: Path, split: str, keys: Sequence[str]) -> LazyDataset:
@@ -64,7 +59,7 @@ def scan_fits(path: Path, split: str, keys: Sequence[str]) -> LazyDataset:
     with warnings.catch_warnings(), fits.open(path, memmap=False, lazy_load_hdus=False) as units:
         warnings.simplefilter("ignore")  # astropy tells of every card that it repairs
         images = {unit.name: unit for unit in units if unit.is_image and len(unit.shape) == 3 and 0 not in unit.shape}
-        name, _ = choose_names(path, list(images), keys, candidates=list(images))
+        name, _ = choose_names(path, list(images), keys, only=list(images))
         announced = math.prod(images[name].shape) * abs(images[name].header["BITPIX"]) // 8
         check_announced(announced, path.stat().st_size, path)
         pixels = np.asarray(images[name].data)
@@ -108,7 +103,7 @@ def scan_star(path: Path, split: str, keys: Sequence[str]) -> LazyDataset:
     for name, (number, file) in zip(names, items, strict=True):
         if not file or not number.isdigit():
             raise DatasetError(f"{path}: {name!r} is no particle; expected a number and a stack, 000001@stack.mrcs.")
-    above = list(path.resolve().parents)[:_FOLDERS_UP]
+    above = list(path.resolve().parents)[:4]  # Extract/job007/particles.star of a project
     folder = next((each for each in above if (each / items[0][1]).is_file()), above[0])
     for file in dict.fromkeys(file for _, file in items):
         if not Path(os.path.normpath(folder / file)).is_relative_to(folder) or not (folder / file).is_file():
@@ -119,6 +114,7 @@ def scan_star(path: Path, split: str, keys: Sequence[str]) -> LazyDataset:
         planes, number = stack(folder / item[1]), int(item[0])
         if not 1 <= number <= len(planes):
             raise DatasetError(f"{path}: {item[1]} has {len(planes)} images, but number {number} is asked for.")
+        check_length(planes, str(folder / item[1]))
         return np.array(planes[number - 1], dtype=np.float32)
 
     return LazyDataset(FileSource(items, names, str(path), plane), path.stem, labels, files=tuple(names))

@@ -26,7 +26,7 @@ class Sets {
     Object.assign(this, content);
     this.sheet = sheet;
     this.level = content.facts.settings.level ?? 0.05;
-    this.tested = this.pairs.some((pair) => pair.p_value !== null);
+    this.tested = this.pairs.some((pair) => pair.verdict !== null);
     this.lookup = new Map(this.pairs.map((pair) => [`${pair.source} ${pair.target}`, pair]));
     this.views = [];
     this.chosen = this.farthest = this.pairs.reduce((best, pair) => ((pair.ratio ?? 0) > (best.ratio ?? 0) ? pair : best));
@@ -73,11 +73,12 @@ class Sets {
   }
 
   differs(pair) {
-    return pair.p_value !== null && pair.p_value <= this.level;
+    return pair.verdict === "changed" || pair.verdict === "explained";
   }
 
   verdictMark(pair) {
-    return pair.p_value === null ? null : make("b", { class: this.differs(pair) ? "bad" : "good", "aria-hidden": "true" }, this.differs(pair) ? "≠ " : "≈ ");
+    const [kind, mark] = this.differs(pair) ? ["bad", "≠ "] : pair.verdict === "same" ? ["good", "≈ "] : ["muted", "? "];
+    return pair.verdict === null ? null : make("b", { class: kind, "aria-hidden": "true" }, mark);
   }
 
   // A contribution as a share of the distance, where that means something.
@@ -130,7 +131,7 @@ class HeatView {
     const quantity = this.shown.get(sets.state.show);
     const names = order.map((place) => sets.names[place]);
     const pictures = order.map((place) => sets.picture(sets.samples[place][0], "var(--cell)", true));
-    const marked = sets.tested ? ` A corner marks p ≤ ${sets.level}.` : "";
+    const marked = sets.tested ? " A corner marks a difference." : "";
     this.box.replaceChildren(heatTable({
       caption: `${quantity.caption}${marked} Press a cell for its pair.`, rows: names, columns: names, rowPictures: pictures, longest: LONGEST_SET,
       cell: (i, j) => {
@@ -277,9 +278,9 @@ function verdict(sets) {
   const worst = pairs.reduce((best, pair) => ((pair.ratio ?? 0) > (best.ratio ?? 0) ? pair : best));
   const changed = pairs.filter((pair) => sets.differs(pair));
   const moved = sets.symmetry_tests.filter(({ verdict }) => verdict === "explained");
-  const words = pairs.length === 1 ? (sets.differs(worst) ? (moved.length ? `Changed: ${moved[0].changes[0]}` : "Changed") : "No change found") : `${count(changed.length)} of ${count(pairs.length)}`;
+  const words = pairs.length === 1 ? (sets.differs(worst) ? (moved.length ? `Changed: ${moved[0].changes[0]}` : "Changed") : worst.verdict === "undecided" ? "Undecided" : "No change found") : `${count(changed.length)} of ${count(pairs.length)}`;
   const what = pairs.length === 1 ? worst.sentence : `pairs changed at the ${sets.level} level`;
-  const grid = [make("div", { class: "answer" }, make("h3", {}, pairs.length === 1 ? `${names[0]} and ${names[1]}` : "Verdict"), make("p", { class: "number" }, make("strong", { class: !sets.tested ? null : changed.length ? "bad" : "good" }, sets.tested ? words : "Not tested")), make("p", { class: "muted" }, sets.tested ? what : "--permutations 199 tests whether the sets differ"))];
+  const grid = [make("div", { class: "answer" }, make("h3", {}, pairs.length === 1 ? `${names[0]} and ${names[1]}` : "Verdict"), make("p", { class: "number" }, make("strong", { class: !sets.tested || worst.verdict === "undecided" ? null : changed.length ? "bad" : "good" }, sets.tested ? words : "Not tested")), make("p", { class: "muted" }, sets.tested ? what : "--permutations 199 tests whether the sets differ"))];
   if (worst.ratio !== null) grid.push(answer("Size of the change", `${figure(worst.ratio, 3)} ×`, null, `the normal distance${pairs.length === 1 ? "" : `, ${names[worst.source]} and ${names[worst.target]}`}; 1 is what two samples of one population have on average`));
   if (sets.symmetry_tests.length) grid.push(make("div", { class: "answer" }, make("h3", {}, "What changed"), ...sets.symmetry_tests.slice(0, 3).map(({ sentence }) => make("p", { class: "verdict-line" }, sentence))));
   return make("div", { class: "answer-grid" }, ...grid);
@@ -305,7 +306,7 @@ function showComparison(main, sets) {
   main.append(section("pair", several ? "The chosen pair" : "The two sets", null, pair.element));
   if (several && sets.symmetry_tests.length) main.append(section("symmetry-tests", "What changed", "P-values of tests that allow for each change. ≠ marks a difference.", symmetryTable(sets.symmetry_tests, sets.level, true)));
   if (several) main.append(section("pairs", "All pairs", null, list.element));
-  main.append(section("about", "How it was computed", sets.facts.class_distances_left_out ? "Distances between classes are in class-distances.csv; there are too many for the page." : null, comparisonFacts(sets)));
+  main.append(section("about", "How it was computed", null, comparisonFacts(sets)));
   for (const view of views) {
     charts.add(view);
     drawChart(view);

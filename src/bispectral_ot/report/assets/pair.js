@@ -35,7 +35,7 @@ class PairView {
     if (focus !== undefined) this.tools.querySelector(`select[data-side="${focus}"]`)?.focus();
     const parts = [this.figures(pair)];
     if (pair.classes.some(Boolean)) parts.push(this.bars(pair));
-    this.content.replaceChildren(...[make("div", { class: "pair" }, ...parts), this.contributors(pair), symmetryTestsOf(sets, pair), this.classDistances(pair)].filter(Boolean));
+    this.content.replaceChildren(...[make("div", { class: "pair" }, ...parts), this.contributors(pair), symmetryTestsOf(sets, pair)].filter(Boolean));
   }
 
   update() {
@@ -76,10 +76,8 @@ class PairView {
       if (!byName.has(name)) byName.set(name, [null, null]);
       byName.get(name)[side] = part;
     };
-    pair.classes.forEach((found, side) => found?.parts.forEach(([code, part]) => add(sets.classes[sides[side]][code], side, part)));
+    pair.classes.forEach((found, side) => found?.forEach(([code, part]) => add(sets.classes[sides[side]][code], side, part)));
     const rows = [...byName].sort(([, one], [, other]) => sum(other) - sum(one));
-    const others = pair.classes.map((found) => (found?.others ? found.rest : null));
-    if (others.some((rest) => rest !== null)) rows.push([`${count(Math.max(...pair.classes.map((found) => found?.others ?? 0)))} others, together`, others]);
     const widest = Math.max(...rows.flatMap(([, parts]) => parts.map(Math.abs))) || 1;
     const shares = sets.sharesOf(pair);
     const bar = (part) => make("td", { class: part < 0 ? "minus" : null }, part === null ? null : make("span", { class: "bar", "aria-hidden": "true", style: { "--share": Math.abs(part) / widest } }),
@@ -105,22 +103,8 @@ class PairView {
       return make("article", {}, make("h4", {}, names[side]), make("p", { class: "muted" }, `with the best counterpart in ${names[1 - side]}`), images, moreButton(images, MOST_IMAGES, `Show all ${top.length}`));
     };
     if (!pair.top.some((top) => top.length)) return make("p", { class: "muted" }, "No images of this pair are in the page, to keep it small: contributors.csv names them.");
-    const sampling = pair.p_value !== null && pair.p_value > sets.level ? " No change was found: these contributions are mostly sampling." : "";
+    const sampling = pair.verdict === "same" ? " No change was found: these contributions are mostly sampling." : "";
     return make("div", { class: "images" }, make("h3", {}, "Images that contribute most"), make("p", { class: "muted" }, `${sets.shownWords(pair)}${sampling}`), make("div", { class: "pair" }, ...pair.top.map(list)));
-  }
-
-  classDistances(pair) {
-    if (!pair.class_distances) return null;
-    const { sets } = this;
-    const [rows, columns] = [pair.source, pair.target].map((place) => sets.classes[place]);
-    const values = pair.class_distances;
-    const highest = Math.max(...values.flat(), 1e-12);
-    const unit = unitOf(highest);
-    return make("div", { class: "images" }, make("h3", {}, "Distances between the classes"), heatTable({
-      caption: `Distance of classes${unit.words}, less what sampling gives: the stronger the colour, the farther. It is added to the cost between their images.`,
-      rows, columns, rowTitle: shortened(sets.names[pair.source], LONGEST_NAME), columnTitle: shortened(sets.names[pair.target], LONGEST_NAME),
-      cell: (i, j) => ({ text: unit.text(values[i][j]), label: `${rows[i]} to ${columns[j]}: ${figure(values[i][j], 3)}`, shade: 0.03 + 0.92 * Math.sqrt(Math.max(0, values[i][j]) / highest), kind: "plain" }),
-    }));
   }
 }
 
