@@ -1,6 +1,8 @@
 """One cluster of two processes for all tests that need real workers: starting them is dear."""
 
+import os
 import signal
+import time
 
 import pytest
 
@@ -47,12 +49,18 @@ def all_workers(cluster_client):
     """Function that waits until both workers are there, whatever was done to them before."""
 
     def wait():
-        try:
-            cluster_client.wait_for_workers(2, timeout=30)
-        except TimeoutError:  # on a busy machine a nanny may give up the worker that it starts again
-            cluster_client.cluster.scale(0)
-            cluster_client.cluster.scale(2)
-            cluster_client.wait_for_workers(2, timeout=180)
+        for _ in range(60):
+            try:
+                cluster_client.wait_for_workers(2, timeout=30)
+            except TimeoutError:  # on a busy machine a nanny may give up the worker that it starts again
+                cluster_client.cluster.scale(0)
+                cluster_client.cluster.scale(2)
+            # a worker that was just killed is still listed
+            answers = cluster_client.run(os.getpid, on_error="return").values()
+            if sum(isinstance(answer, int) for answer in answers) == 2:
+                return
+            time.sleep(0.5)
+        raise TimeoutError("two workers did not come back")
 
     return wait
 

@@ -21,7 +21,7 @@ def test_the_program_with_a_scheduler(client, tmp_path):
     words += ["--json", "--no-figures", "--out"]
     here = CliRunner().invoke(app, [*words, str(tmp_path / "here")])
     there = CliRunner().invoke(app, [*words, str(tmp_path / "there"), "--scheduler", client.scheduler.address])
-    assert (here.exit_code, there.exit_code) == (0, 0)
+    assert (here.exit_code, there.exit_code) == (0, 0), here.output + there.output
     one, other = (json.loads(found.stdout) for found in (here, there))
     assert other["distance"] == pytest.approx(one["distance"], rel=1e-5)
     cluster = json.loads((tmp_path / "there" / "run.json").read_text())["cluster"]
