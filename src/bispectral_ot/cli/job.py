@@ -16,7 +16,7 @@ import typer
 
 from bispectral_ot import options as opt
 from bispectral_ot import runtime
-from bispectral_ot.checks import Split, parse_size, vector_files
+from bispectral_ot.checks import Split, is_feature_expression, parse_size, vector_files
 from bispectral_ot.cli import kept
 from bispectral_ot.cli.console import print_json, printing, progress_bars, shown_warnings
 from bispectral_ot.errors import DataWarning, InputError
@@ -100,6 +100,7 @@ def run_job(
 def check_features(options: opt.FeatureOptions, reading: opt.ImageOptions, *, poses: bool = False) -> None:
     """Raise an :class:`InputError` where features, symmetry and metric, or what is done to images, do not fit."""
     from bispectral_ot.features import choose_features
+    from bispectral_ot.features.encoders import load_encoder
 
     files = vector_files(options.features)
     kind = "vectors" if files or options.features == "vectors" else None
@@ -109,6 +110,9 @@ def check_features(options: opt.FeatureOptions, reading: opt.ImageOptions, *, po
         choice = choose_features(features, symmetry=options.symmetry, metric=options.metric, kind=kind or "images")
     if kind and getattr(options, "encoder", None):
         raise InputError("--encoder reads images, but --features names vectors; leave one of them out.")
+    for part in str(features or "").split("+"):
+        if is_feature_expression(part):
+            load_encoder(part)  # before the datasets are read
     if poses and choice.symmetry in (None, "none"):
         problem = f"the features {choice.name} are not rotation invariant, so poses are undefined"
         raise InputError(f"{problem}; leave --poses out, or use --symmetry rotation.")

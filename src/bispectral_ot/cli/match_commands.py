@@ -367,11 +367,20 @@ def print_match(found: Mapping[str, Any], out: Path) -> None:
         noun += "" if side["images"] == 1 else "s"
         classes = f"{len(side['classes'])} classes" if side["classes"] else "no labels"
         facts[name] = f"{side['name']}: {side['images']:,} {noun} of {size}, {classes}"
-    facts["distance"] = f"{found['distance']:.6g} ({settings['metric']}, {settings['features']})"
     if set(settings["frame"]) != {"canvas"}:
         facts["frame"] = f"source {settings['frame'][0]}, target {settings['frame'][1]}"
-    state = "yes" if found["converged"] else "NO"
-    facts["converged"] = f"{state}, marginal error {found['marginal_error']:.1e} (tolerance {found['tol']:g})"
+    if found.get("accuracy") is not None:
+        words = f"{found['accuracy']:.1%} of the source images are mapped to their class"
+        facts["accuracy"] = f"{words} ({found['majority']:.1%} if all were given the largest class)"
+    if found.get("expected_accuracy") is not None:
+        low, high, n = found["expected_accuracy_low"], found["expected_accuracy_high"], found["to_check"]
+        words = f"{found['expected_accuracy']:.1%} of the labels are right (90 % interval {low:.1%} to {high:.1%})"
+        check = f"check the {n:,} least probable of labels.csv to have 95 % right"
+        facts["expected"] = f"{words}; {check}" if n else words
+        facts["shift"] = found["shift"]["words"]
+    if counts := found.get("outliers"):
+        words = f"{counts['sources']:,} sources and {counts['targets']:,} targets"
+        facts["outliers"] = f"{words} (expected without any: {counts['level']:.0%}): see outliers.csv"
     facts["marginals"] = _MARGINALS[found["marginals"]]
     if found.get("proportions"):
         differences = [(each["source"] - each["target"], name, each) for name, each in found["proportions"].items()]
@@ -380,18 +389,9 @@ def print_match(found: Mapping[str, Any], out: Path) -> None:
         facts["marginals"] += f": {', '.join([*named, '...'] if named else ['as in the target'])}"
     if found["mass"] <= 0.9995:
         facts["marginals"] += f"; {found['mass']:.1%} of the source mass is transported"
-    if found.get("accuracy") is not None:
-        words = f"{found['accuracy']:.1%} of the source images are mapped to their class"
-        facts["accuracy"] = f"{words} ({found['majority']:.1%} if all were given the largest class)"
-    if counts := found.get("outliers"):
-        words = f"{counts['sources']:,} sources and {counts['targets']:,} targets"
-        facts["outliers"] = f"{words} (expected without any: {counts['level']:.0%}): see outliers.csv"
-    if found.get("expected_accuracy") is not None:
-        low, high = found["expected_accuracy_low"], found["expected_accuracy_high"]
-        words = f"{found['expected_accuracy']:.1%} of the labels are right (90 % interval {low:.1%} to {high:.1%})"
-        check = f"check the {found['to_check']:,} least probable of labels.csv to have 95 % right"
-        facts["expected"] = f"{words}; {check}"
-        facts["shift"] = found["shift"]["words"]
+    facts["distance"] = f"{found['distance']:.6g} ({settings['metric']}, {settings['features']})"
+    state = "yes" if found["converged"] else "NO"
+    facts["converged"] = f"{state}, marginal error {found['marginal_error']:.1e} (tolerance {found['tol']:g})"
     if poses := found.get("poses"):
         width = poses["median_uncertainty"]
         precision = "" if width is None else f" to {width:.1f} {poses['unit']} (median of the 90 % intervals)"

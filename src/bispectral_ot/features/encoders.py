@@ -109,7 +109,7 @@ class Encoder(BatchTransformer):
 
     @property
     def _call(self) -> _Call:
-        self._resolved = self._resolved or _resolved(self.encoder, self.layout, self.device)
+        self._resolved = self._resolved or load_encoder(self.encoder, self.layout, self.device)
         return self._resolved
 
     def _fit(self, rows: NDArray[Any]) -> None:
@@ -365,7 +365,8 @@ class _Call(NamedTuple):
     identity: str | None  # hash of its content, where that is known
 
 
-def _resolved(encoder: Any, layout: str | None, device: str | None) -> _Call:
+def load_encoder(encoder: Any, layout: str | None = None, device: str | None = None) -> _Call:
+    """Function, layout and identity of an encoder; one that cannot be loaded is an :class:`InputError`."""
     if isinstance(encoder, (str, Path)):
         text = str(encoder)
         if text.endswith(".onnx"):
