@@ -379,8 +379,8 @@ def print_match(found: Mapping[str, Any], out: Path) -> None:
         facts["expected"] = f"{words}; {check}" if n else words
         facts["shift"] = found["shift"]["words"]
     if counts := found.get("outliers"):
-        words = f"{counts['sources']:,} sources and {counts['targets']:,} targets"
-        facts["outliers"] = f"{words} (expected without any: {counts['level']:.0%}): see outliers.csv"
+        words = f"{counts['sources']:,} sources (expected without any: {counts['level']:.0%})"
+        facts["outliers"] = f"{words} and {counts['targets']:,} targets: see outliers.csv"
     facts["marginals"] = _MARGINALS[found["marginals"]]
     if found.get("proportions"):
         differences = [(each["source"] - each["target"], name, each) for name, each in found["proportions"].items()]
