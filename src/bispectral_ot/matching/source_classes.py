@@ -90,8 +90,9 @@ class Shift(NamedTuple):
 
     def __str__(self) -> str:
         found = (
-            f"(a classifier tells {max(0.5, self.separability):.0%} of them apart, where 50% is chance; distances to "
-            f"targets are larger by {self.distance:.2f}; p = {self.p_value:.2g})"
+            f"(nearest neighbours tell {max(0.5, self.separability):.0%} of them apart, where 50% is chance; "
+            f"Kolmogorov-Smirnov distance of their distances to targets {self.distance:.2f}; "
+            f"p {f'= {self.p_value:.2g}' if self.p_value >= 0.001 else '< 0.001'})"
         )
         if self.differs:
             words = "sources differ from targets by more than the symmetry"
