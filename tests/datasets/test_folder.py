@@ -131,7 +131,7 @@ def test_transparent_pixels_are_reported_once(tmp_path: Path):
     opaque = np.dstack([COLOUR, np.full((6, 5), 255, dtype=np.uint8)])
     clear = opaque.copy()
     clear[0, 0, 3] = 10
-    for name, pixels in (("a.png", opaque), ("b.png", clear), ("c.png", clear)):
+    for name, pixels in (("a.png", opaque), ("b.png", clear), ("c.png", clear * np.uint8([0, 0, 0, 1]))):
         save(tmp_path / name, pixels)
     with pytest.warns(DataWarning, match=r"2 of 3 images have transparent pixels \(b\.png, c\.png\), which") as caught:
         dataset = load(tmp_path)
@@ -139,6 +139,7 @@ def test_transparent_pixels_are_reported_once(tmp_path: Path):
     np.testing.assert_array_equal(dataset.images[0], COLOUR)
     np.testing.assert_array_equal(dataset.images[1, 1:], COLOUR[1:])
     assert (dataset.images[1, 0, 0] <= COLOUR[0, 0] * 10 / 255 + 1).all()
+    assert dataset.images[2, :2, 0].tolist() == [[245] * 3, [0] * 3]  # black content on white
 
 
 @pytest.mark.parametrize("name", ["a.png", "a.jpg", "a.tif", "a.bmp"])

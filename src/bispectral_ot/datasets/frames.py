@@ -19,8 +19,7 @@ from bispectral_ot.memory import check_fits
 Images = Sequence[NDArray[Any]]
 _REACH = 1.9  # half a side of the canvas in radii of gyration of the content (a filled disk reaches 1.41, a rod 1.73)
 MOST_CLEAR = 0.5  # of the images of a set must have content on a background, for frame "content" without a warning
-# Fractions of images with a filled margin by which two sets were made in different ways.
-_MANY, _FEW = 0.8, 0.2
+MANY_MARGINS, _FEW_MARGINS = 0.8, 0.2  # fractions of images with a filled margin: an editor made them, or an accident
 
 
 class Content(NamedTuple):
@@ -229,7 +228,7 @@ class FrameChoice:
     """Frames of some sets, chosen before they are read; ``settings`` has the evidence for reports.
 
     ``frame`` is a frame or placement for all sets, one for each (a sequence, or a string with commas), or ``"auto"``,
-    which cuts filled margins off where most images of one set have them and those of another have not.
+    which cuts filled margins off where most images of a set have them.
     """
 
     def __init__(self, frame: str | Sequence[str] | Placement = "auto") -> None:
@@ -250,12 +249,12 @@ class FrameChoice:
             raise InputError(f"frame {self.frames[0]!r} is for flat images; leave frame out for other kinds of data.")
         return True
 
-    def __call__(self, samples: Sequence[Images], names: Sequence[str], labels: Any = None) -> tuple[Placement, ...]:
-        """Placements of sets, from samples of their images; ``labels`` are those of the last sample, or None."""
+    def __call__(self, samples: Sequence[Images], names: Sequence[str]) -> tuple[Placement, ...]:
+        """Placements of sets, from samples of their images."""
         if self.given is not None:
             return (self.given,) * len(samples)
         if self.is_automatic:
-            return self.automatic(samples, names, labels)
+            return self.automatic(samples, names)
         frames: Any = self.frames * len(samples) if len(self.frames) == 1 else self.frames
         if len(frames) != len(samples):
             raise InputError(f"frame has {len(frames)} names for {len(samples)} sets; give one, or one for each set.")
@@ -272,13 +271,13 @@ class FrameChoice:
             placements.append(Placement(frame, {"common": common, "picture": found.picture_side}.get(frame)))
         return tuple(placements)
 
-    def automatic(self, samples: Sequence[Images], names: Sequence[str], labels: Any) -> tuple[Placement, ...]:
+    def automatic(self, samples: Sequence[Images], names: Sequence[str]) -> tuple[Placement, ...]:
         """Placements for ``"auto"``."""
         geometries = [SetGeometry.of(images) for images in samples]
-        fractions = [geometry.pictures for geometry in geometries]
-        if max(fractions) <= _MANY or min(fractions) > _FEW:
+        if max(geometry.pictures for geometry in geometries) <= MANY_MARGINS:
             return (Placement(),) * len(samples)
-        framed = [name for name, fraction in zip(names, fractions, strict=True) if fraction > _MANY]
+        placements = tuple(geometry.cut(_FEW_MARGINS) for geometry in geometries)
+        framed = [name for name, placement in zip(names, placements, strict=True) if placement != Placement()]
         chosen = f"frame 'picture' was chosen for {', '.join(framed)}: most images have a margin that an editor filled"
         warn(f"{chosen}, which is cut off. To choose yourself, use frame=... (--frame).", DataWarning)
-        return tuple(geometry.cut(_MANY) for geometry in geometries)
+        return placements

@@ -62,10 +62,13 @@ def decode_image(content: Path | bytes, name: str, canvas: Canvas) -> tuple[NDAr
         mode = image.mode
         if image.has_transparency_data and mode[0] not in "1IF":  # these would lose bits
             rgba = image.convert("RGBA")
-            opaque = Image.new("RGBA", image.size, (0, 0, 0, 255))
-            opaque.alpha_composite(rgba)
-            is_transparent = bool(np.asarray(rgba)[..., 3].min() < 255)
-            return np.asarray(opaque.convert("L" if mode in ("L", "LA", "La") else "RGB")), is_transparent
+            for backdrop in ("black", "white"):  # white where what is visible is black
+                opaque = Image.new("RGBA", image.size, backdrop)
+                opaque.alpha_composite(rgba)
+                pixels = np.asarray(opaque.convert("L" if mode in ("L", "LA", "La") else "RGB"))
+                if pixels.any():
+                    break
+            return pixels, bool(np.asarray(rgba)[..., 3].min() < 255)
         if mode == "I" or mode.startswith("I;16"):
             values = np.asarray(image)
             return values.astype(np.uint16) if values.min() >= 0 and values.max() <= _WHITE else values, False

@@ -108,7 +108,7 @@ class FileSource:
         transparent = [name for name, (_, is_transparent) in zip(names, read, strict=True) if is_transparent]
         if transparent:
             count = f"{len(transparent)} of {len(names)} images have transparent pixels ({_some(transparent)})"
-            warn(f"{self.place}: {count}, which become black.", DataWarning)
+            warn(f"{self.place}: {count}, which become black (white around black content).", DataWarning)
         images, kinds = [image for image, _ in read], defaultdict[Any, list[str]](list)
         read.clear()
         for image, name in zip(images, names, strict=True):

@@ -1,4 +1,4 @@
-"""Choice of frames: the placement of images that makes two sets alike, judged by the features of samples."""
+"""Choice of frames: the placement of images in which sources have the clearest counterparts, judged by samples."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import logsumexp
 
 from bispectral_ot import runtime
 from bispectral_ot.datasets.dataset import Dataset
-from bispectral_ot.datasets.frames import MOST_CLEAR, FrameChoice, Images, Placement, SetGeometry
+from bispectral_ot.datasets.frames import MANY_MARGINS, MOST_CLEAR, FrameChoice, Images, Placement, SetGeometry
 from bispectral_ot.errors import DataWarning, warn
 from bispectral_ot.features.fitted import FittedFeatures
 from bispectral_ot.features.registry import FeatureSpec
 
 Placements = tuple[Placement, ...]
 _SIDE = 64  # at which samples are compared, at most
+_FEWEST = 8  # images of each side from which on features judge
 _SPLITS, _LEVEL = 64, 0.95  # of the target for the null distribution, and the quantile that counts as agreement
-# A frame other than the whole canvas must explain this fraction of the divergence, or bring sources nearer to targets
-# by so many standard errors; and recognise the target's own labels nearly as well.
-_LEAST_GAIN, _LEAST_ERRORS, _LEAST_RECOGNISED = 0.5, 2.5, 0.7
-_SMALL = 0.01  # divergence that is no reason for a warning
-_EXPLAINED = 0.75  # fraction of the divergence that is enough by itself; the rest may be compression or interpolation
+_REG, _ITERATIONS = 0.02, 100  # of the plan, in mean distances within the target; 0.01 to 0.05 choose alike
+_LEAST_ERRORS = 2.0  # standard errors by which a plan must be clearer, where the sets do not differ less
 _SOME_MARGINS = 0.25  # fraction of the images of a set that must have a filled margin
-_NO_FIT = 0.15  # divergence from which on no frame fits
+# Divergences: no reason for a warning, and twice what JPEG compression of quality 30 makes, from where no frame fits.
+_SMALL, _NO_FIT = 0.01, 0.03
 _MEANINGS = {
     "picture": "the picture inside a filled margin",
     "common": "one scale in pixels for all images",
@@ -38,13 +38,11 @@ class Evidence(NamedTuple):
 
     divergence: float  # energy distance over the mean distance within the target; about 0 where two sets agree
     null: float  # its 95 % quantile between random halves of the target, for samples of the size of the target
-    nearest: NDArray[np.float64]  # log distance of each source to its nearest target, over that between targets
-    recognised: float = float("nan")  # fraction of the targets whose nearest other target has their label
-    noise: float = 0.0  # standard error of ``recognised``
+    clarity: NDArray[np.float64]  # log of the largest share of each source that a balanced plan sends to one target
 
 
 class JudgedFrames(FrameChoice):
-    """Frames of a source and a target; ``"auto"`` takes the one in which the features of ``spec()`` agree best."""
+    """Frames of a source and a target; ``"auto"`` takes the one in which sources have the clearest counterparts."""
 
     def __init__(self, frame: str | Sequence[str], spec: Callable[[], FeatureSpec]) -> None:
         super().__init__(frame)
@@ -59,53 +57,45 @@ class JudgedFrames(FrameChoice):
         with warnings.catch_warnings(action="ignore", category=DataWarning):  # the match itself will warn
             return self.spec()
 
-    def automatic(self, samples: Sequence[Images], names: Sequence[str], labels: Any) -> Placements:
-        """Whole canvas, unless another frame brings the sets clearly closer."""
-        spec, tried = self._quiet_spec(), candidates([SetGeometry.of(images) for images in samples])
-        found = {name: judge(samples, placements, spec, labels) for name, placements in tried.items()}
+    def automatic(self, samples: Sequence[Images], names: Sequence[str]) -> Placements:
+        """Whole canvas, unless sources have clearer counterparts in another frame."""
+        geometries = [SetGeometry.of(images) for images in samples]
+        # margins of both sets would match each other
+        if min(geometry.pictures for geometry in geometries) > MANY_MARGINS or min(map(len, samples)) < _FEWEST:
+            return super().automatic(samples, names)
+        spec, tried = self._quiet_spec(), candidates(geometries)
+        found = {name: judge(samples, names, placements, spec) for name, placements in tried.items()}
         chosen = choose(found)
         self.settings["frame_divergence"] = {name: each.divergence for name, each in found.items()}
-        listed = ", ".join(f"{name} {each.divergence:.3f}" for name, each in found.items())
+        listed, both = ", ".join(f"{name} {each.divergence:.3f}" for name, each in found.items()), " and ".join(names)
+        least, advice = min(each.divergence for each in found.values()), "Choose a frame with frame=... (--frame)."
+        if chosen != "canvas":
+            why = f"in it sources have the clearest counterparts (divergence of {both}: {listed})"
+            warn(f"frame {chosen!r} was chosen ({_MEANINGS[chosen]}): {why}. {advice}", DataWarning)
         if found[chosen].divergence > _NO_FIT:
-            warn(
-                f"{' and '.join(names)} differ in every frame (divergence {listed}): they were made in different ways, "
-                "or show different things. Choose a frame with frame=... (--frame).",
-                DataWarning,
-            )
-        elif (
-            chosen == "canvas"
-            and min(each.divergence for each in found.values()) < found[chosen].divergence / 2 - _SMALL
-        ):
-            warn(
-                f"the whole canvas is compared, although {' and '.join(names)} differ less in another frame "
-                f"(divergence {listed}): in that one, sources are not nearer to targets, or labels are harder to "
-                "recognize. Choose one with frame=... (--frame).",
-                DataWarning,
-            )
-        elif chosen != "canvas":
-            warn(
-                f"frame {chosen!r} was chosen ({_MEANINGS[chosen]}): {' and '.join(names)} differ less in it "
-                f"(divergence {listed}). Choose another with frame=... (--frame).",
-                DataWarning,
-            )
+            why = "they were made in different ways, or show different things"
+            warn(f"{both} differ in every frame (divergence {listed}): {why}. {advice}", DataWarning)
+        elif chosen == "canvas" and least < found[chosen].divergence / 2 - _SMALL:
+            why = f"although {both} differ less in another frame (divergence {listed})"
+            warn(f"the whole canvas is compared, {why}: sources have clearer counterparts. {advice}", DataWarning)
         return tried[chosen]
 
 
-def judge(samples: Sequence[Images], placements: Placements, spec: FeatureSpec, labels: Any = None) -> Evidence:
-    """Evidence for placements of a source and a target sample; ``labels`` are those of the target sample."""
+def judge(samples: Sequence[Images], names: Sequence[str], placements: Placements, spec: FeatureSpec) -> Evidence:
+    """Evidence for placements of a source and a target sample."""
     side = min(_SIDE, *(max(max(image.shape[:2]) for image in images) for images in samples))
     sets = [
-        Dataset(np.concatenate([placement(image[None], (side, side)) for image in images]))
-        for images, placement in zip(samples, placements, strict=True)
+        Dataset(np.concatenate([placement(image[None], (side, side)) for image in images]), name=name)
+        for images, name, placement in zip(samples, names, placements, strict=True)
     ]
     quiet = warnings.catch_warnings(action="ignore")  # the match itself will warn
     with quiet, runtime.running(progress=lambda *_: None), FittedFeatures(sets, spec) as space:
         rows = np.concatenate([np.asarray(part) for part in space.features])
         distances = space.feature_map.distances_within(rows, spec.metric)
-    return evidence(np.sqrt(distances) if spec.metric == "sqeuclidean" else distances, len(sets[0]), labels)
+    return evidence(np.sqrt(distances) if spec.metric == "sqeuclidean" else distances, len(sets[0]))
 
 
-def evidence(distances: NDArray[np.float64], n_source: int, labels: Any = None) -> Evidence:
+def evidence(distances: NDArray[np.float64], n_source: int) -> Evidence:
     """Evidence from the distances between all images of both samples, the sources first."""
     between, within = distances[:n_source, n_source:], distances[n_source:, n_source:]
     unit = _mean_within(within) or 1.0
@@ -117,15 +107,21 @@ def evidence(distances: NDArray[np.float64], n_source: int, labels: Any = None) 
         parts = (_mean_within(within[np.ix_(part, part)]) for part in (one, other))
         null.append((2 * float(within[np.ix_(one, other)].mean()) - sum(parts)) / unit)
     limit = float(np.quantile(null, _LEVEL)) / 2  # halves have twice the variance of the whole
-    if len(within) < 2:
-        return Evidence(divergence, limit, np.zeros(n_source))
-    apart = within + np.diag(np.full(len(within), np.inf))
-    ratios = between.min(axis=1) / (float(np.median(apart.min(axis=1))) or 1.0)
-    recognised, noise = float("nan"), 0.0
-    if labels is not None:
-        recognised = float((np.asarray(labels)[apart.argmin(axis=1)] == np.asarray(labels)).mean())
-        noise = float(np.sqrt(recognised * (1 - recognised) / len(within)))
-    return Evidence(divergence, limit, np.log(np.maximum(ratios, 1e-3)), recognised, noise)
+    return Evidence(divergence, limit, clarity(between / unit))
+
+
+def clarity(costs: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Log of the largest share of each row of the balanced entropic plan of costs; 0 where it has one target only.
+
+    Marginals make it a fair measure: a target near to all sources, because the sets differ, is no counterpart of all.
+    """
+    kernel = -costs / _REG
+    columns = np.zeros(costs.shape[1])
+    for _ in range(_ITERATIONS):
+        rows = logsumexp(kernel + columns, axis=1, keepdims=True)
+        columns = -logsumexp(kernel - rows, axis=0)
+    plan = kernel + columns
+    return np.asarray(plan.max(axis=1) - logsumexp(plan, axis=1))
 
 
 def _mean_within(distances: NDArray[np.float64]) -> float:
@@ -147,24 +143,16 @@ def candidates(geometries: Sequence[SetGeometry]) -> dict[str, Placements]:
 
 
 def choose(tried: dict[str, Evidence]) -> str:
-    """Name of the frame to take: the whole canvas, unless another one brings the sets clearly closer.
+    """Name of the frame with the clearest counterparts of sources; ties go to the whole canvas.
 
-    A frame does so where it explains three quarters of the divergence, or lowers it and brings sources nearer to their
-    nearest targets: by a paired test, unless it halves the divergence. Of several with about equal divergence, it is
-    the one with the nearest targets.
+    Another frame must be clearer by a paired test, or clearer at all where the sets differ less in it, and they must
+    not differ more.
     """
-    canvas, better = tried["canvas"], {}
+    canvas, clear = tried["canvas"], {"canvas": float(tried["canvas"].clarity.mean())}
     for name, found in tried.items():
-        loses = found.recognised < _LEAST_RECOGNISED * canvas.recognised - found.noise  # False without labels
-        gain, nearer = canvas.divergence - found.divergence, canvas.nearest - found.nearest
-        error = float(nearer.std()) / np.sqrt(len(nearer))
-        halves = gain >= max(canvas.null, found.null, _LEAST_GAIN * canvas.divergence)
-        agrees = halves and found.divergence <= found.null + (1 - _EXPLAINED) * canvas.divergence
-        closer = nearer.mean() > (0 if halves else _LEAST_ERRORS * error)
-        if name != "canvas" and not loses and gain > 0 and (agrees or closer):
-            better[name] = found
-    if not better:
-        return "canvas"
-    least = max(0.0, min(found.divergence for found in better.values()))
-    equal = {name: found for name, found in better.items() if found.divergence <= least + found.null}
-    return min(equal, key=lambda name: float(equal[name].nearest.mean()))
+        gain, noise = canvas.divergence - found.divergence, max(canvas.null, found.null)
+        clearer = found.clarity - canvas.clarity
+        error = float(clearer.std()) / np.sqrt(len(clearer))
+        if gain > -noise and clearer.mean() > (0.0 if gain > noise else _LEAST_ERRORS * error):
+            clear[name] = float(found.clarity.mean())
+    return max(clear, key=lambda name: clear[name])
