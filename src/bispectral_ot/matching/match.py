@@ -68,12 +68,15 @@ def match(
         as by :func:`~bispectral_ot.load`. For labels make a ``Dataset(images, labels)``.
     symmetry
         Transformations to ignore: ``"rotation"``, ``"rotation-reflection"``, ``"rotation-translation"``,
-        ``"rotation-reflection-translation"``, ``"translation"``, ``"d4"`` (quarter turns and mirror images), ``"so3"``
-        (3-D rotation of signals on the sphere, given as latitude by longitude), ``"so3-shapes"`` (3-D rotation of point
-        clouds and volumes (n, depth, height, width)) or ``"none"``. None for the symmetry of the features, or of the
-        kind of the datasets: ``"rotation"`` for images, ``"so3-shapes"`` for clouds and volumes.
+        ``"rotation-reflection-translation"``, ``"similarity"`` and ``"similarity-reflection"`` (rotation, translation
+        and scale), ``"translation"``, ``"d4"`` (quarter turns and mirror images), ``"quarter-turns"``, ``"mirrors"``,
+        an :class:`~bispectral_ot.features.ImageGroup` of your own, ``"so3"`` (3-D rotation of signals on the sphere,
+        given as latitude by longitude), ``"so3-shapes"`` (3-D rotation of point clouds and volumes (n, depth, height,
+        width)) or ``"none"``. None for the symmetry of the features, or of the kind of the datasets: ``"rotation"`` for
+        images, ``"so3-shapes"`` for clouds and volumes.
     features
         A name in ``bispectral_ot.features.FEATURES`` (``"bispectrum"``, the default for rotation, ``"pixels"``, ...),
+        names and encoders joined by ``+`` (``"bispectrum+module:name"``), an :class:`~bispectral_ot.features.Encoder`,
         any scikit-learn transformer or pipeline, or None for the symmetry's default. Transformers are fitted to both
         sets together (4,096 images at most); those that want rows get flattened images.
     metric
