@@ -60,7 +60,7 @@ def run_encoders(
             config = {"dataset": Path(folder).name, "canvas": canvas, "seed": seed, "per_class": per_class}
             config |= {"side": side, "checksum": file_checksum(folder)}
             with tempfile.TemporaryDirectory() as place:
-                options = {"per_class": per_class, "side": side, "seed": seed}
+                options: Any = {"per_class": per_class, "side": side, "seed": seed}
                 sides = cache(partial(write_sides, Path(folder), Path(place), canvas, **options))
                 for name, features in kinds.items():
                     cells.append(store.cell(config | {"features": name}, partial(measure, features, sides)))

@@ -56,8 +56,9 @@ def run_frames(
     frames: Sequence[str] = (*FRAMES, *OPTIONS),
     changes: Sequence[str] = CHANGES,
     per_class: int = 10,
-    side: int = 64,
+    side: int = 128,
     seeds: int = 1,
+    shaded: bool = False,
 ) -> list[dict[str, Any]]:
     """Match one half of each folder, changed as an export would be, with the other half, by each frame.
 
@@ -78,6 +79,8 @@ def run_frames(
         Longer side of the images before they are changed.
     seeds
         Number of draws of halves and changes.
+    shaded
+        Whether silhouettes become textured objects of different sizes on an uneven, noisy background, as pollen is.
     """
     for change in changes:
         check_choice("changes", change, CHANGES)
@@ -92,12 +95,12 @@ def run_frames(
         for number, (folder, seed, change) in enumerate(tasks):
             runtime.progress("cells", number, len(tasks))
             configs = [
-                {"dataset": Path(folder).name, "change": change, "frame": frame, "seed": seed}
+                {"dataset": Path(folder).name + shaded * ", shaded", "change": change, "frame": frame, "seed": seed}
                 | {"per_class": per_class, "side": side, "checksum": file_checksum(folder)}
                 for frame in frames
             ]
             with tempfile.TemporaryDirectory() as place:
-                options = {"per_class": per_class, "side": side, "seed": seed}
+                options: Any = {"per_class": per_class, "side": side, "seed": seed, "shaded": shaded}
                 sides = cache(partial(write_sides, Path(folder), Path(place), change, **options))
                 cells += [store.cell(config, partial(_cell, config, sides)) for config in configs]
             write_json(Path(out) / "results.json", cells)
@@ -123,7 +126,9 @@ def _cell(config: dict[str, Any], sides: Callable[[], tuple[Path, Path]]) -> dic
     }
 
 
-def write_sides(folder: Path, place: Path, change: str, *, per_class: int, side: int, seed: int) -> tuple[Path, Path]:
+def write_sides(
+    folder: Path, place: Path, change: str, *, per_class: int, side: int, seed: int, shaded: bool = False
+) -> tuple[Path, Path]:
     """Two disjoint halves of a folder of classes as files, the first one changed; the folders of both."""
     classes = sorted(path for path in folder.iterdir() if path.is_dir())
     if not classes:
@@ -137,6 +142,7 @@ def write_sides(folder: Path, place: Path, change: str, *, per_class: int, side:
             (place / half / each.name).mkdir(parents=True)
             for i in chosen:
                 image = _opened(files[i], side)
+                image = shade(image, each.name, int(i)) if shaded else image
                 image = changed(image, change, random) if half == "source" else image
                 image.save(place / half / each.name / f"{files[i].stem}.png")
     return place / "source", place / "target"
@@ -147,6 +153,33 @@ def _opened(file: Path, side: int) -> Image.Image:
         pixels = image.convert("L" if image.mode in ("1", "L") else "RGB")
     pixels.thumbnail((side, side), Image.Resampling.BOX)
     return pixels
+
+
+def shade(image: Image.Image, name: str, number: int) -> Image.Image:
+    """Silhouette as a textured object, coloured by its class, on a graded and noisy background with a vignette."""
+    from scipy.ndimage import distance_transform_edt, gaussian_filter
+
+    kind = np.random.default_rng(zlib.crc32(name.encode()))
+    random = np.random.default_rng([number, zlib.crc32(name.encode())])
+    colour, grain, roughness = (
+        kind.uniform([150, 100, 40], [220, 170, 120]),
+        kind.uniform(0.8, 3.5),
+        kind.uniform(10, 35),
+    )
+    shape = image.crop(image.point(lambda level: 255 * (level > 127)).getbbox())
+    scale = random.uniform(0.6, 1.0)
+    shape = shape.resize((max(8, round(scale * shape.width)), max(8, round(scale * shape.height))))
+    around = np.rint(random.uniform(0.06, 0.22, (2, 2)) * max(shape.size)).astype(int)
+    mask = np.pad(np.asarray(shape, float) / 255, around)[..., None]
+    y, x = ((np.indices(mask.shape[:2]).T - np.array(mask.shape[:2]) / 2) / (max(mask.shape) / 2)).T
+    slope = random.uniform(-12, 12, 2) @ [y.ravel(), x.ravel()]
+    uneven = slope.reshape(y.shape) - random.uniform(0, 15) * (y**2 + x**2)
+    texture = gaussian_filter(random.normal(size=y.shape), grain)
+    depth = np.minimum(distance_transform_edt(mask[..., 0] > 0.5) / (0.12 * max(shape.size)), 1)
+    content = colour * (0.65 + 0.35 * depth[..., None]) + (roughness * texture / texture.std())[..., None]
+    pixels = mask * content + (1 - mask) * (np.array([235, 228, 215]) + uneven[..., None])
+    pixels += 5 * gaussian_filter(random.normal(size=pixels.shape), (0.6, 0.6, 0))
+    return Image.fromarray(pixels.clip(0, 255).astype(np.uint8))
 
 
 def changed(image: Image.Image, change: str, random: np.random.Generator) -> Image.Image:

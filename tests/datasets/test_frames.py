@@ -44,7 +44,7 @@ def test_a_turned_picture_is_found_on_its_enlarged_canvas(fill, degrees):
 
 def test_pictures_are_found_after_jpeg_and_off_the_centre():
     picture = find_picture(turned(photograph(), 30, 0, quality=30))
-    assert abs(picture.side - 96) < 4
+    assert abs(picture.side - 96) < 0.5
     canvas = np.full((150, 140, 3), 255, np.uint8)
     canvas[20:116, 5:101] = photograph()
     picture = find_picture(canvas)

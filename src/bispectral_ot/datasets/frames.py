@@ -37,6 +37,7 @@ class Picture(NamedTuple):
     side: float
     degrees: float
     inside: NDArray[np.bool_]
+    rim: NDArray[np.bool_]  # pixels 3 to 6 within
 
 
 @dataclass(frozen=True)
@@ -85,12 +86,8 @@ class Placement:
             if content.is_clear:
                 centre, scale = content.centre, 2 * _REACH * content.radius / min(size)
         elif self.frame == "picture" and (picture := find_picture(image)) is not None:
-            from scipy.ndimage import binary_erosion
-
             centre, scale = picture.centre, picture.side / max(size)
-            inner = binary_erosion(picture.inside, iterations=2)
-            rim = inner & ~binary_erosion(inner, iterations=2)  # pixels next to the margin
-            background = np.median(image[rim if rim.any() else picture.inside], axis=0)[None]
+            background = np.median(image[picture.rim], axis=0)[None]
             planes = np.where(picture.inside[..., None], planes, background.astype(image.dtype))
         elif self.pixels is not None:
             scale = self.pixels / max(size)
@@ -134,12 +131,6 @@ def find_content(image: NDArray[Any]) -> Content:
     return Content((row, column), radius, float(border_pixels(mask[None, ..., None]).mean()) <= 1 / 3)
 
 
-def center_content(planes: NDArray[Any]) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
-    """Images (n, height, width, channels) with their content in frame ``"content"``, and which of them have content."""
-    placed: NDArray[np.float32] = Placement("content")(planes.astype(np.float32), (planes.shape[1], planes.shape[2]))
-    return placed, np.array([find_content(image).is_clear for image in planes])
-
-
 def find_picture(image: NDArray[Any]) -> Picture | None:
     """Rectangle inside a margin of the colour of the corners of an image (height, width, channels), or None."""
     height, width = image.shape[:2]
@@ -151,33 +142,29 @@ def find_picture(image: NDArray[Any]) -> Picture | None:
     difference = np.abs(image.astype(np.float32) - fill.astype(np.float32)).max(axis=2)
     unit = np.iinfo(image.dtype).max / 255 if image.dtype.kind in "iu" else float(np.ptp(image)) / 255
     # tolerances in 1/255 of the range: exact colours, and after JPEG
-    found = [_filled_rectangle(difference > tolerance * unit) for tolerance in (3.0, 24.0, 60.0)]
-    pictures = [picture for picture in found if picture is not None]
-    best = next(iter(pictures), None)
-    for other in pictures[1:]:
-        # JPEG makes waves around the picture, on all sides alike, over two blocks and interpolation, 20 pixels; a dark
-        # rim of the picture itself is seldom so even
-        if 2 < pictures[0].side - other.side <= 20 and math.dist(pictures[0].centre, other.centre) < 2:
-            best = other
+    best, most = None, 0.0
+    for tolerance in (3.0, 24.0, 60.0):
+        picture, filled = _filled_rectangle(difference, tolerance * unit)
+        best, most = (picture, filled) if filled > most + 0.01 else (best, most)
+        if most == 1:
+            break
     return best
 
 
-def _filled_rectangle(mask: NDArray[np.bool_]) -> Picture | None:
-    """Smallest rectangle around the convex hull of a mask, where the hull fills it but it does not fill the image."""
+def _filled_rectangle(difference: NDArray[np.float32], tolerance: float) -> tuple[Picture | None, float]:
+    """Smallest rectangle around the hull of what differs, and how much of it is filled: 1 if all else is equal."""
     from scipy.spatial import ConvexHull
 
-    height, width = mask.shape
+    (height, width), mask = difference.shape, difference > tolerance
     rows = np.flatnonzero(mask.any(axis=1))
-    if len(rows) < 8:
-        return None
     left, right = mask[rows].argmax(axis=1), width - mask[rows, ::-1].argmax(axis=1)
-    if right.max() - left.min() < 8:
-        return None
+    if len(rows) < 8 or right.max() - left.min() < 8:
+        return None, 0.0
     corners = np.concatenate([np.stack([rows + i, x + 0.0], axis=1) for i in (0, 1) for x in (left, right)])
     hull = ConvexHull(corners)
     points, area = corners[hull.vertices], float(hull.volume)
     if area > 0.97 * height * width:
-        return None
+        return None, 0.0
     edges = np.roll(points, -1, axis=0) - points
     angles = np.unique(np.arctan2(edges[:, 0], edges[:, 1]) % (np.pi / 2))
     cos, sin = np.cos(angles), np.sin(angles)
@@ -185,20 +172,45 @@ def _filled_rectangle(mask: NDArray[np.bool_]) -> Picture | None:
     along = points[:, :1] * sin + points[:, 1:] * cos
     extents = np.stack([np.ptp(across, axis=0), np.ptp(along, axis=0)])
     best = int(np.argmin(extents.prod(axis=0)))
-    if area < 0.955 * float(extents[:, best].prod()):
-        return None
-    u, v = ((axis[:, best].min() + axis[:, best].max()) / 2 for axis in (across, along))
-    degrees = math.degrees(float(angles[best]))
+    if (filled := area / float(extents[:, best].prod())) < 0.955:
+        return None, 0.0
+    c, s, degrees = float(cos[best]), float(sin[best]), math.degrees(float(angles[best]))
     # corners of the pixels on a turned edge stand out, by half a diagonal on each side, and interpolation adds to it
-    turned = 0.5 < degrees < 89.5
-    beyond = cos[best] + sin[best] if turned else 0.0
-    # pixels whose centres lie within all half planes of the hull, one pixel deep where it is turned
+    edge = (c + s) / 2 if 0.5 < degrees < 89.5 else 0.0
+    bounds = np.array([[axis[:, best].min() + edge, axis[:, best].max() - edge] for axis in (across, along)])
     y, x = np.ogrid[0.5:height, 0.5:width]
-    inside = np.ones((height, width), dtype=np.bool_)
-    for a, b, c in hull.equations:
-        inside &= a * y + b * x + c <= (-1.0 if turned else 0.0)
-    centre = float(u * cos[best] + v * sin[best]), float(v * cos[best] - u * sin[best])
-    return Picture(centre, float(extents[:, best].max() - beyond), degrees, inside)
+    axes = y * c - x * s, y * s + x * c  # of the centres of pixels
+    if difference[_beyond(axes, bounds) > 3].any():
+        bounds = _steepest(axes, bounds, difference)
+    else:
+        filled = 1.0
+    beyond = _beyond(axes, bounds)
+    (u, v), side = bounds.mean(axis=1), float(np.ptp(bounds, axis=1).max())
+    centre = float(u * c + v * s), float(v * c - u * s)
+    return Picture(centre, side, degrees, beyond <= -edge, (beyond > -6) & (beyond <= -3)), filled
+
+
+def _beyond(axes: Sequence[NDArray[Any]], bounds: NDArray[Any]) -> NDArray[Any]:
+    """Distance (height, width) of pixels to the nearest side of a rectangle, negative within it."""
+    distances = (np.abs(axis - each.mean()) - np.ptp(each) / 2 for axis, each in zip(axes, bounds, strict=True))
+    return np.asarray(np.maximum(*distances))
+
+
+def _steepest(axes: Sequence[NDArray[Any]], bounds: NDArray[Any], difference: NDArray[Any]) -> NDArray[Any]:
+    """Sides of a rectangle, moved to the steepest rise of the mean difference from the fill along each."""
+    found = bounds.copy()
+    for i, (axis, other) in enumerate((axes, axes[::-1])):
+        low, high = bounds[1 - i]
+        middle = np.abs(other - (low + high) / 2) < 0.4 * (high - low)
+        for j, depth in enumerate((axis - bounds[i, 0] + 3, bounds[i, 1] + 3 - axis)):
+            near = middle & (depth >= 0) & (depth < 24)  # waves of JPEG reach two blocks and a pixel or two
+            bins = depth[near].astype(np.int64)
+            means = np.bincount(bins, difference[near], 24) / np.maximum(np.bincount(bins, minlength=24), 1)
+            steps, at = np.diff(means).clip(0), np.arange(23)
+            weights = steps * (abs(at - steps.argmax()) <= 1)  # the rise is spread over three pixels
+            if weights.sum() > 0:
+                found[i, j] += (weights @ at / weights.sum() - 2) * (1 - 2 * j)
+    return found
 
 
 class SetGeometry(NamedTuple):

@@ -171,12 +171,11 @@ def _content_shifts(_block: Block, planes: NDArray[Any]) -> tuple[NDArray[np.flo
     return background, shifts
 
 
-def center_clear(planes: NDArray[Any]) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
-    """Images (n, height, width, channels), centred where they show content on a background, and which do so."""
-    clear = has_background(planes)
+def center_clear(planes: NDArray[Any]) -> NDArray[np.float32]:
+    """Images (n, height, width, channels), centred where they show content on a background."""
     background, shifts = _content_shifts(Block(0, len(planes)), planes)
-    shifts[~clear] = 0
-    return warp(planes, shift_maps(*shifts.T), fill=background), clear
+    shifts[~has_background(planes)] = 0
+    return warp(planes, shift_maps(*shifts.T), fill=background)
 
 
 def has_background(planes: NDArray[Any]) -> NDArray[np.bool_]:

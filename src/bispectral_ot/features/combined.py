@@ -13,7 +13,7 @@ from scipy.special import logsumexp
 from sklearn.base import clone
 
 from bispectral_ot.checks import Intensity, check_choice
-from bispectral_ot.datasets.frames import center_content
+from bispectral_ot.datasets.frames import Placement
 from bispectral_ot.datasets.transforms import center_clear
 from bispectral_ot.datasets.warp import border_levels, rotation_maps, shift_maps, warp
 from bispectral_ot.errors import DataWarning, InputError
@@ -156,8 +156,10 @@ class CombinedBispectrum(_SideBySide):
     def _inputs(self, rows: NDArray[Any]) -> list[NDArray[Any]]:
         """Rows with their content in the centre, and of one size, where these do not count."""
         if (scales := self.symmetry.startswith("similarity")) or self.symmetry.endswith("-translation"):
-            placed = center_content if scales else center_clear
-            rows = placed(rows.reshape(len(rows), *self.image_shape_[:2], self._channels))[0].reshape(len(rows), -1)
+            size = self.image_shape_[0], self.image_shape_[1]
+            planes = rows.reshape(len(rows), *size, self._channels)
+            placed = Placement("content")(planes.astype(np.float32), size) if scales else center_clear(planes)
+            rows = placed.reshape(len(rows), -1)
         if self.intensity == "affine":
             inside = distances(*self.image_shape_[:2]).ravel() <= min(self.image_shape_[:2]) / 2
             pixels = rows.reshape(len(rows), len(inside), -1).astype(np.float32)

@@ -143,10 +143,9 @@ def candidates(geometries: Sequence[SetGeometry]) -> dict[str, Placements]:
 
 
 def choose(tried: dict[str, Evidence]) -> str:
-    """Name of the frame with the clearest counterparts of sources; ties go to the whole canvas.
+    """Name of the frame with the clearest counterparts of sources.
 
-    Another frame must be clearer by a paired test, or clearer at all where the sets differ less in it, and they must
-    not differ more.
+    Clearer than the canvas by a paired test, or at all where the sets differ less; and they must not differ more.
     """
     canvas, clear = tried["canvas"], {"canvas": float(tried["canvas"].clarity.mean())}
     for name, found in tried.items():
