@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -15,7 +16,8 @@ from scipy import ndimage
 from sklearn.metrics.pairwise import euclidean_distances
 
 from bispectral_ot import runtime
-from bispectral_ot.comparing import BatchResult, Monitor, symmetry_tests
+from bispectral_ot._version import __version__
+from bispectral_ot.comparing import BatchResult, Monitor, SymmetryTests, symmetry_tests
 from bispectral_ot.datasets import Dataset, load, rotate_randomly
 from bispectral_ot.files import write_json, write_text
 from bispectral_ot.store import Store, dataset_hash
@@ -48,12 +50,33 @@ def _without_labels(dataset: Dataset) -> Dataset:
     return Dataset(dataset.images)
 
 
-CASES: dict[str, Change] = {
-    "same": lambda dataset, seed: _without_labels(dataset),
-    "brightness x 1.1": lambda dataset, seed: _without_labels(_brighter(dataset, seed)),
-    "class removed": lambda dataset, seed: dataset.select(np.asarray(dataset.labels) != 0),
-    "class removed, no labels": lambda dataset, seed: _without_labels(dataset.select(np.asarray(dataset.labels) != 0)),
-    "turned": lambda dataset, seed: rotate_randomly(_without_labels(dataset), seed=seed),
+def _shifted(dataset: Dataset, seed: int) -> Dataset:
+    """Each image moved by a tenth of its side at most, bilinear, with the border repeated."""
+    random, most = np.random.default_rng([seed, 9]), 0.1 * dataset.images.shape[1]
+    pairs = ((image, random.uniform(-most, most, 2)) for image in dataset.images.astype(np.float32))
+    return Dataset(np.stack([ndimage.shift(image, by, order=1, mode="nearest") for image, by in pairs]))
+
+
+# What is done to one side, and the verdicts that are right; "same" as well where a population has the symmetry itself.
+CASES: dict[str, tuple[Change, tuple[str, ...]]] = {
+    "same": (lambda dataset, seed: _without_labels(dataset), ("same",)),
+    "brightness x 1.1": (lambda dataset, seed: _without_labels(_brighter(dataset, seed)), ("explained intensity",)),
+    "class removed": (
+        lambda dataset, seed: dataset.select(np.asarray(dataset.labels) != 0),
+        ("explained class proportions",),
+    ),
+    "class removed, no labels": (
+        lambda dataset, seed: _without_labels(dataset.select(np.asarray(dataset.labels) != 0)),
+        ("changed",),
+    ),
+    "turned": (lambda dataset, seed: rotate_randomly(_without_labels(dataset), seed=seed), ("explained rotation",)),
+    "mirrored": (lambda dataset, seed: Dataset(dataset.images[:, :, ::-1]), ("explained mirrors", "same")),
+    # no test allows for a shift where images have no plain background
+    "shifted": (_shifted, ("explained translation", "explained sharpness", "changed")),
+    "blurred": (
+        lambda dataset, seed: Dataset(ndimage.gaussian_filter(dataset.images.astype(np.float32), (0, 0.7, 0.7))),
+        ("explained sharpness", "changed"),
+    ),
 }
 
 
@@ -64,7 +87,7 @@ def run_verdicts(
     images: int = 300,
     repeats: int = 20,
 ) -> list[dict[str, Any]]:
-    """Count the verdicts on five cases; writes ``verdicts.json`` and ``verdicts.md``.
+    """Count verdicts, and sentences that contradict a p-value in them; writes ``verdicts.json`` and ``verdicts.md``.
 
     Parameters
     ----------
@@ -81,24 +104,48 @@ def run_verdicts(
         runtime.progress("cells", number, len(tasks))
         resize = 64 if Path(name).is_dir() else None
         pool = textures(4000) if name == TEXTURES else load(name, resize=resize, grey=resize is not None)
-        parts = ["verdicts", dataset_hash(pool), case, images, repeats]
-        counts: dict[str, int] = store.result(parts, dict, partial(_verdicts, pool, CASES[case], images, repeats))
-        words = ", ".join(f"{word} {count}" for word, count in counts.items())
-        found.append({"dataset": Path(name).name, "case": case, "images": images, "verdicts": words})
+        change, expected = CASES[case]
+        parts = ["verdicts", __version__, dataset_hash(pool), case, images]
+        made = [
+            store.result([*parts, seed], SymmetryTests, partial(_tested, pool, change, images, seed))
+            for seed in range(repeats)
+        ]
+        words = [f"{v.kind} {' or '.join(v.changes) or v.reason}".strip() for v in (each.verdict for each in made)]
+        counts = Counter(words)
+        found.append(
+            {
+                **{"dataset": Path(name).name, "case": case, "images": images, "repeats": repeats},
+                "verdicts": ", ".join(f"{word} {count}" for word, count in counts.most_common()),
+                "right": sum(counts[word] for word in expected),
+                "undecided": sum(word.startswith("undecided") for word in words),
+                "contradictions": sum(contradicts(each.sentence, each.level) for each in made),
+            }
+        )
     rows = [[cell["dataset"], cell["case"], cell["verdicts"]] for cell in found]
     write_json(Path(out) / "verdicts.json", found)
     write_text(Path(out) / "verdicts.md", markdown_table(["set", "change", f"verdicts of {repeats} draws"], rows))
     return found
 
 
-def _verdicts(pool: Dataset, change: Change, images: int, repeats: int) -> dict[str, int]:
-    counts: Counter[str] = Counter()
-    for seed in range(repeats):
-        order = np.random.default_rng([seed, 5]).permutation(len(pool))[: 2 * images]
-        source, target = pool.select(order[:images]), change(pool.select(order[images:]), seed)
-        verdict = symmetry_tests(source if target.labels is not None else _without_labels(source), target).verdict
-        counts[f"{verdict.kind} {' or '.join(verdict.changes) or verdict.reason}".strip()] += 1
-    return dict(counts.most_common())
+def _tested(pool: Dataset, change: Change, images: int, seed: int) -> SymmetryTests:
+    order = np.random.default_rng([seed, 5]).permutation(len(pool))[: 2 * images]
+    source, target = pool.select(order[:images]), change(pool.select(order[images:]), seed)
+    return symmetry_tests(source if target.labels is not None else _without_labels(source), target)
+
+
+def contradicts(sentence: str, level: float) -> bool:
+    """Whether a sentence of a verdict prints a p-value that says the opposite; read as a user would, from the words."""
+    for part in re.split(r"(?<=\.) (?=[A-Z])|; ", sentence):
+        found = [
+            float(corrected or p)
+            for p, corrected in re.findall(r"p = ([\d.e-]+\d)(?:, ([\d.e-]+\d) after correction)?", part)
+        ]
+        if "not significant" in part or "Undecided whether" in part:
+            continue
+        claims = bool(re.search(r"differ( by [a-z ]+| as well)? \(|have different", part))
+        if any((p <= level) != claims for p in found):
+            return True
+    return False
 
 
 def run_monitor(

@@ -75,7 +75,7 @@ def compare(
                 figures = f"{pair.distance:.4g}", f"{pair.error:.0e}", f"{pair.reference:.4g}", f"{pair.ratio:.3g}"
                 p_value = "" if pair.p_value is None else f"{pair.p_value:.3g}"
                 rows.append((f"{pair.source}, {pair.target}", *figures, p_value))
-            print_table(("sets", "distance", "error", "one population", "ratio", "p"), rows, left=["sets"])
+            print_table(("sets", "distance", "error", "one population", "ratio", "p (distance)"), rows, left=["sets"])
             for each in (*(test.sentence for test in found.symmetry_tests), f"run folder: {out}"):
                 say(each)
 

@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.spatial.distance import pdist
 
 from bispectral_ot import runtime
 from bispectral_ot.comparing import resampling
@@ -39,7 +38,8 @@ FEWEST = 20
 # Fraction of images with content on a background that position and size are standardised for.
 _CLEAR = 0.9
 DEFAULT_PERMUTATIONS = 199
-PROPORTIONS, CLASSES = "class proportions", "classes"
+PROPORTIONS, CLASSES, _DISTANCE = "class proportions", "classes", "distance"
+_FIRST = "nothing", CLASSES, _DISTANCE  # tests of whether there is any difference
 
 # What each test allows for, in the order of the table: brightness and contrast of each image, sharpness (one more
 # interpolation), mirrors, quarter turns, turns by any angle, position and size of the content.
@@ -55,16 +55,17 @@ CHANGES: dict[str, frozenset[str]] = {
     "all of these": frozenset({"intensity", "sharpness", "mirror", "quarter", "turn", "shift", "zoom"}),
 }
 _SENTENCES = {
-    ("same", ""): "No difference between {both} is found; the smallest p-value is that of {strongest}.",
-    ("explained", ""): "{found}. The smallest change that explains it: {changes}.",
-    ("changed", ""): "{found}. No change that was tested explains it: the content is different.",
-    ("undecided", "correction"): "Undecided for {both}: {strongest} is significant by itself, but not after correction "
-    "for the number of tests. More images would decide.",
-    ("undecided", "distance"): "Undecided for {both}: the distance is significant (p = {distance:.3g}), no "
-    "test of a change is. More images would decide.",
-    ("undecided", "several"): "{found}. Undecided what explains it: {changes}.",
-    ("undecided", "conflict"): "{found}. Undecided what explains it: no change is both compatible with all tests and "
-    "clear of doubt. More images would decide.",
+    "same": "No difference between {both} is found by the test of all features ({plain}); the smallest of {tests} "
+    "p-values is that of {strongest}{doubt}.",
+    "explained": "{found}. The smallest change that explains it: {changes}.",
+    "explained classes": "{found}. Allowing for {changes}, no other difference is found.",
+    "changed": "{found}. No change that was tested explains it: the content is different{untested}.",
+    "changed classes": "{found}. Images of the same classes differ as well (p = {within:.3g}).",
+    "undecided distance": "{both} differ by their distance (p = {distance:.3g}). Undecided what changed: the test "
+    "of all features finds no difference ({plain}).",
+    "undecided several": "{found}. Undecided which change explains it: {changes}.",
+    "undecided conflict": "Undecided whether {both} differ: the test of all features finds no difference ({plain}), "
+    "but {strongest} is significant even after correction for {tests} tests.",
 }
 
 
@@ -72,9 +73,9 @@ _SENTENCES = {
 class Verdict:
     """Decision of a set of tests.
 
-    ``kind`` is ``"same"``, ``"explained"`` (by ``changes``), ``"changed"`` or ``"undecided"`` (``reason``:
-    ``"correction"`` for the number of tests, a ``"distance"`` that alone is significant, ``"several"`` changes,
-    ``"conflict"`` of tests).
+    ``kind`` is ``"same"``, ``"explained"`` (by ``changes``), ``"changed"`` or ``"undecided"``; ``reason`` is
+    ``"classes"`` of which the proportions differ, a ``"distance"`` that alone is significant, ``"several"`` changes,
+    or a ``"conflict"`` of tests.
     """
 
     kind: str
@@ -103,55 +104,71 @@ class SymmetryTests:
 
     @property
     def adjusted(self) -> dict[str, float]:
-        """P-values corrected for their number (Holm), but for ``"class proportions"``, which only explains others."""
-        order = sorted((name for name in self.p_values if name != PROPORTIONS), key=lambda name: self.p_values[name])
-        steps = [min(1.0, (len(order) - rank) * self.p_values[name]) for rank, name in enumerate(order)]
-        return self.p_values | dict(zip(order, np.maximum.accumulate(steps).tolist(), strict=True))
+        """P-values of closed testing, each for one of two questions.
+
+        Is there a difference: the tests up to nothing, of the classes and of the distance, corrected for their number
+        (Holm). What explains it: sets that agree up to a change agree up to all that include it, so that a change is
+        tested by its own p-value and theirs (Simes), and is only rejected where all changes that it includes are.
+        """
+        p_values, first = self.p_values, {name: p for name, p in self._tests.items() if name in _FIRST}
+        order = sorted(first, key=lambda name: first[name])
+        steps = [min(1.0, (len(order) - rank) * first[name]) for rank, name in enumerate(order)]
+        found = p_values | dict(zip(order, np.maximum.accumulate(steps).tolist(), strict=True))
+        tested = [name for name in p_values if CHANGES.get(name)]
+        local = {"nothing": found["nothing"]}
+        for name in tested:
+            together = np.sort([p_values[other] for other in tested if CHANGES[name] <= CHANGES[other]])
+            local[name] = float((len(together) * together / np.arange(1, len(together) + 1)).min())
+        return found | {
+            name: max(p for other, p in local.items() if CHANGES[other] <= CHANGES[name]) for name in tested
+        }
 
     @property
     def verdict(self) -> Verdict:
-        """Smallest set of changes that explains the difference.
+        """Smallest set of changes that explains the difference: those of the smallest that no test rejects."""
+        p_values, level, adjusted = self.p_values, self.level, self.adjusted
+        differing = {name for name in _FIRST if adjusted.get(name, 1.0) <= level}
+        if CLASSES in differing:
+            only = p_values[PROPORTIONS] > level
+            return Verdict("explained", (PROPORTIONS,), CLASSES) if only else Verdict("changed", reason=CLASSES)
+        if "nothing" in differing:
+            fits = [name for name in p_values if CHANGES.get(name) and adjusted[name] > level]
+            smallest = [name for name in fits if not any(CHANGES[other] < CHANGES[name] for other in fits)]
+            if len(smallest) < 2:
+                return Verdict("explained" if smallest else "changed", tuple(smallest))
+            return Verdict("undecided", tuple(sorted(smallest, key=lambda name: -adjusted[name])), "several")
+        if differing:
+            return Verdict("undecided", reason=_DISTANCE)
+        doubt = len(self._tests) * min(self._tests.values()) <= level
+        return Verdict("undecided", reason="conflict") if doubt else Verdict("same")
 
-        A difference needs an adjusted p-value of at most ``level``. A change explains it if neither its own p-value nor
-        that of any test that allows for more is at most ``level``, corrected or not: sets that agree up to a change
-        agree up to all that include it. Class proportions explain it if only these differ.
-        """
-        p_values, level = self.p_values, self.level
-        differing = {name for name, p in self.adjusted.items() if p <= level and name != PROPORTIONS}
-        if not differing:
-            if any(p <= level for name, p in p_values.items() if name != PROPORTIONS):
-                return Verdict("undecided", reason="correction")
-            same = self.distance is None or self.distance > level
-            return Verdict("same") if same else Verdict("undecided", reason="distance")
-        if CLASSES in differing and p_values[PROPORTIONS] > level:
-            return Verdict("explained", (PROPORTIONS,))
-        tested = [name for name in p_values if CHANGES.get(name)]
-        including = {name: [other for other in tested if CHANGES[name] <= CHANGES[other]] for name in tested}
-        fits = [name for name in tested if all(p_values[other] > level for other in including[name])]
-        smallest = tuple(name for name in fits if not any(CHANGES[other] < CHANGES[name] for other in fits))
-        if smallest and "nothing" in differing:
-            return Verdict("explained", smallest) if len(smallest) == 1 else Verdict("undecided", smallest, "several")
-        if smallest or not all(differing.intersection(including[name]) for name in tested):
-            return Verdict("undecided", reason="conflict")
-        return Verdict("changed")
+    @property
+    def _tests(self) -> dict[str, float]:
+        """P-values of all tests of a difference."""
+        found = {name: p for name, p in self.p_values.items() if name != PROPORTIONS}
+        return found if self.distance is None else found | {_DISTANCE: self.distance}
 
     @property
     def sentence(self) -> str:
         """Verdict in words, with the p-values that it rests on."""
-        verdict, adjusted, both = self.verdict, self.adjusted, f"{self.source} and {self.target}"
-        words = {name: f"{name} (p = {p:.3g})" for name, p in self.p_values.items()}
-        tests = [name for name in adjusted if name != PROPORTIONS]
-        strongest = min(tests, key=lambda name: (adjusted[name], self.p_values[name]))
-        found = f"{both} differ: allowing for {words[strongest]}, {adjusted[strongest]:.3g} after correction"
-        if strongest == CLASSES:
-            found = f"{both} have other proportions of classes (p = {self.p_values[CLASSES]:.3g})"
-        if verdict.changes == (PROPORTIONS,):
-            rest = f"Allowing for {words[PROPORTIONS]}, no other difference is found"
-            return f"{both} have different class proportions (p = {self.p_values[CLASSES]:.3g}). {rest}."
-        changes = " or ".join(words[name] for name in verdict.changes)
-        sentence = _SENTENCES[verdict.kind, verdict.reason]
-        names = {"both": both, "found": found, "strongest": words[strongest], "changes": changes}
-        return sentence.format(**names, distance=self.distance)
+        verdict, adjusted, tests, both = self.verdict, self.adjusted, self._tests, f"{self.source} and {self.target}"
+        strongest, left_out = min(tests, key=lambda name: tests[name]), ", ".join(self.left_out)
+
+        def figure(name: str) -> str:
+            p, corrected = self.p_values[name], adjusted[name]
+            return f"p = {p:.3g}, {corrected:.3g} after correction" if p <= self.level < corrected else f"p = {p:.3g}"
+
+        found = f"{both} differ by the test of all features ({figure('nothing')})"
+        if verdict.reason == CLASSES:
+            found = f"{both} have different class proportions ({figure(CLASSES)})"
+        return _SENTENCES[f"{verdict.kind} {verdict.reason}".strip()].format(
+            **{"both": both, "found": found, "plain": figure("nothing"), "tests": len(tests)},
+            **{"within": self.p_values.get(PROPORTIONS), "distance": self.distance},
+            strongest=f"{strongest} (p = {tests[strongest]:.3g})",
+            doubt=", not significant after correction for their number" if tests[strongest] <= self.level else "",
+            changes=" or ".join(f"{name} ({figure(name)})" for name in verdict.changes),
+            untested=f", or changed in a way that could not be tested ({left_out})" if left_out else "",
+        )
 
     def summary(self) -> dict[str, Any]:
         """Fields, corrected p-values, verdict and sentence in JSON's own types."""
@@ -242,6 +259,14 @@ def _versions(
 ) -> Iterator[tuple[list[Rows], list[Rows]]]:
     """Features of both sides: as they are, with either side made as bright as the other, or resampled once more."""
     source, target = (features_allowing_for(each, allowed, random) for each in images)
+    if allowed <= {
+        "mirror",
+        "quarter",
+    }:  # exact tests: what varies with the brightness of images hides less of the rest
+        source, target = (
+            [*rows, *features_allowing_for(each, allowed | {"intensity"}, random)]
+            for each, rows in zip(images, (source, target), strict=True)
+        )
     yield source, target
     if "intensity" in allowed:
         for side in (0, 1):
@@ -312,10 +337,14 @@ def fourier_frequencies(groups: Sequence[Rows], random: Random) -> Rows:
     """Random frequencies (columns of all groups, widths * frequencies) of Gaussian kernels; 0 where rows are equal."""
     found, some = [], random.permutation(len(groups[0]))[:400]
     for rows in groups:
-        median = float(np.median(pdist(rows[some], "sqeuclidean")))
+        drawn = rows[some] - rows[some].mean(axis=0, dtype=np.float64)
+        products = drawn @ drawn.T
+        squares = products.diagonal() + products.diagonal()[:, None] - 2 * products
+        median = float(np.median(squares[np.triu_indices(len(some), 1)]))
         scales = np.sqrt(2 / (np.array(_WIDTHS) * median)) if median > 1e-9 else np.zeros(len(_WIDTHS))
-        found.append(random.normal(size=(rows.shape[1], len(_WIDTHS), _FREQUENCIES)) * scales[:, None])
-    return np.concatenate(found).reshape(-1, len(_WIDTHS) * _FREQUENCIES).astype(np.float32)
+        normal = random.standard_normal((rows.shape[1], len(_WIDTHS), _FREQUENCIES), dtype=np.float32)
+        found.append(normal * scales[:, None].astype(np.float32))
+    return np.concatenate(found).reshape(-1, len(_WIDTHS) * _FREQUENCIES)
 
 
 def fourier_embedding(groups: Sequence[Rows], frequencies: Rows) -> Rows:

@@ -314,10 +314,10 @@ def pair_sentence(pair: Pair, *, level: float, decided: bool = False) -> str:
     if not np.isfinite(pair.ratio):
         size = "the normal distance is unknown for sets as small as these"
     if pair.p_value is None or decided:
-        test = "not tested" if pair.p_value is None else f"p = {pair.p_value:.3g}"
+        test = "not tested" if pair.p_value is None else f"p = {pair.p_value:.3g} by the test of the distance"
         return f"{size[0].upper()}{size[1:]}; {test}."
     verdict = f"Changed at the {level:.3g} level" if pair.p_value <= level else "No change found"
-    return f"{verdict} (p = {pair.p_value:.3g}): {size}."
+    return f"{verdict} (p = {pair.p_value:.3g} by the test of the distance): {size}."
 
 
 def scale_to_plane(distances: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:

@@ -263,7 +263,8 @@ function comparisonFacts(sets) {
 
 function findings(sets) {
   const { pairs, names } = sets;
-  if (pairs.length === 1) return null;
+  const [tests] = sets.symmetry_tests, [only] = pairs;
+  if (pairs.length === 1) return !tests || only.p_value === null ? null : `Two tests: of the distance between features (p = ${figure(only.p_value, 3)}), and of all features of the pixels (p = ${figure(tests.p_values.nothing, 3)}). The verdict takes both into account, corrected for their number.`;
   const pairWords = (pair) => `${names[pair.source]} and ${names[pair.target]}`;
   const nearest = pairs.reduce((best, pair) => (pair.distance < best.distance ? pair : best)), farthest = pairs.reduce((best, pair) => (pair.distance > best.distance ? pair : best));
   const different = pairs.filter((pair) => sets.differs(pair)).length;

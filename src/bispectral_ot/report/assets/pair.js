@@ -55,10 +55,10 @@ class PairView {
       row("Normal distance", figure(pair.reference), note(`mean of two samples of ${count(sets.sizes[pair.source])} and ${count(sets.sizes[pair.target])} images from one population`));
       row("Times normal", figure(pair.ratio, 3), note(`less sampling: ${figure(pair.distance - pair.reference, 3)}`));
     }
-    if (pair.p_value === null) row("Test", "none", note("--permutations 199 makes one"));
+    if (pair.p_value === null) row("Test of the distance", "none", note("--permutations 199 makes one"));
     else {
       const least = pair.p_value <= 1.0001 / (settings.permutations + 1);
-      row("Test", `p = ${figure(pair.p_value, 3)}`, note(`${plural(settings.permutations, "permutation")}${least ? ", the smallest that they can give" : ""}`));
+      row("Test of the distance", `p = ${figure(pair.p_value, 3)}`, note(`${plural(settings.permutations, "permutation")}${least ? ", the smallest that they can give" : ""}`));
     }
     if (pair.low !== null) row(`${figure(100 * (1 - sets.level), 3)} % interval`, `${figure(pair.low)} to ${figure(pair.high)}`, note(`bootstrap, ${plural(settings.bootstrap, "resampling")}`));
     if (!pair.converged) row("Converged", make("span", { class: "bad" }, "✗ NO"), note("the error above is what was reached"));
