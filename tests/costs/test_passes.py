@@ -100,6 +100,23 @@ def test_gathered_are_the_entries_above_the_mark_of_their_row_or_column(cost):
     assert cost.gather(f, g, low_rows - 100, low_columns - 100, unit=unit, max_density=0.1) is None
 
 
+def test_a_sweep_of_active_entries_is_the_literal_iteration_without_the_others(cost):
+    (n, m), unit = cost.shape, 300 / cost.maximum
+    weights, g = random_weights(n, 1, zeros=3), np.random.default_rng(2).normal(size=m)
+    f, columns = cost.sweep(np.zeros(n), g, weights, unit=unit)
+    marks = np.log2(np.where(weights > 0, weights, 1e300)) - 4, np.log2(columns) - 4
+    active, gathered = cost.active(f, g, *marks, unit=unit), cost.gather(f, g, *marks, unit=unit, max_density=1.0)
+    costs = np.full((n, m), np.inf)
+    rows = np.repeat(np.arange(n), np.diff(gathered.indptr))
+    costs[rows, gathered.indices] = gathered.data / unit
+    expected_f, expected_sums = literal.sweep(costs, f, g, weights, unit, 0.5)
+    for dtype, error in ((np.float64, 1e-9), (np.float32, 1e-4)):
+        found, sums = active.sweep(np.full(n, 300.0), g, weights, unit=unit, damping=0.5, dtype=dtype)
+        np.testing.assert_allclose(found[weights > 0], expected_f[weights > 0], atol=error)
+        np.testing.assert_allclose(sums, expected_sums, rtol=error)
+    assert cost.active(f, g, marks[0] - 100, marks[1] - 100, unit=unit) is None
+
+
 @pytest.fixture(scope="module")
 def potentials(cost):
     """f (some -inf) and g (some as good as that) of a plan with entries of all sizes, and the unit."""

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bispectral_ot.costs import Cost
 from bispectral_ot.errors import InputError
 from bispectral_ot.transport import Sinkhorn
 from transport_problems import problem, scaled, weights
@@ -84,6 +85,20 @@ def test_large_penalties_need_few_passes():
     groups = np.arange(300) % 5, np.full(5, 1e4)
     held = Sinkhorn(reg=0.05, tol=1e-6, unbalanced=(None, 0.1)).solve(cost, p, q / 2, target_groups=groups)
     assert held.iterations <= 15  # without the best constant of the potentials: 37
+
+
+@pytest.mark.parametrize("lam", [None, (None, 0.02)])
+def test_passes_over_the_active_entries_give_the_plan_of_all(lam, monkeypatch):
+    cost, p, q = problem(400, 300), weights(400, seed=1, zeros=3), weights(300, seed=2)
+    solver, gather, found = Sinkhorn(unbalanced=lam, tol=1e-5), Cost.active, []
+    plain = solver.solve(cost, p, q)
+    monkeypatch.setattr("bispectral_ot.transport.iteration._LARGE", 0)
+    monkeypatch.setattr("bispectral_ot.costs.cost._MOST_ACTIVE", 0.9)
+    monkeypatch.setattr(Cost, "active", lambda *given, **unit: found.append(gather(*given, **unit)) or found[-1])
+    coupling = solver.solve(cost, p, q)
+    assert found[0] is not None
+    assert coupling.converged
+    assert np.abs(coupling.to_dense() - plain.to_dense()).sum() <= 1e-4
 
 
 @pytest.mark.parametrize("reg", [0.05, 0.002])

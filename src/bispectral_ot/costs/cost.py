@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import itertools
 import math
+from copy import copy
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, NamedTuple, cast, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
@@ -26,12 +27,13 @@ BYTES_PER_ENTRY: dict[str, int] = {"float32": 4, "compact": 2, "recompute": 0, "
 
 _OVERHEAD = 64 * 2**20  # of the solver's vectors, the interpreter and the libraries
 _MOST_FLOAT32 = 2**28  # entries kept as float32: beyond, 16 bits are read faster and take half of the memory
+_MOST_ACTIVE = 0.15  # of the entries: more would take longer to sweep than is gained
 _ONE_BLOCK = 2**15  # entries of a cost that is one block: threads would only wait for each other
 # Rows of a stored block: few enough that all cores end together, many enough that column sums cost little.
 _FEWEST_ROWS, _MOST_ROWS, _BLOCKS = 16, 256, 32
 _SAFE_FLOAT32 = (1e-30, 1e30)  # numbers outside are shifted and scaled like float64 ones
 # Results of rows of a pass; the others are sums over all rows.
-_ROW_RESULTS = {"sweep": 1, "gather": 3, "read": 8, "class_kernels": 2}
+_ROW_RESULTS = {"sweep": 1, "sweep_active": 1, "read": 8, "class_kernels": 2}
 
 
 class StoragePlan(NamedTuple):
@@ -123,6 +125,16 @@ class EncodedRows(NamedTuple):
     steps: Vector
 
 
+class ActiveRows(NamedTuple):
+    """Some entries of rows of a cost: their number (n,), then columns and codes of all, and how these are decoded."""
+
+    counts: Labels
+    columns: NDArray[np.int32]
+    codes: NDArray[Any]
+    offsets: Vector
+    steps: Vector
+
+
 def encode(rows: NDArray[Any], storage: str) -> EncodedRows:
     """Rows as codes: 65,535 steps for ``compact``, from 0 to 1 for ``float64`` (for passes in float32), else as is."""
     if storage == "compact":
@@ -200,6 +212,9 @@ class Cost:
         size, rows = distance.feature_bytes, distance.rows_at_once
         plan = partial(plan_storage, self.shape, feature_bytes=size, block_rows=rows, engine=self.engine)
         self.storage: str = distance.stored_as or plan(storage=storage).storage
+        self._sweep, budget = "sweep", runtime.current().memory or self.engine.budget()
+        needed = storage_bytes(self.shape, feature_bytes=size, block_rows=rows).get(cast(Storage, self.storage), budget)
+        self._spare_bytes = budget - needed
         (n, m), most = self.shape, rows if self.storage == "recompute" else _MOST_ROWS
         blocks = row_blocks(n, block_rows=min(n if n * m <= _ONE_BLOCK else max(n // _BLOCKS, _FEWEST_ROWS), most))
         shared, row_bytes = (distance, self.storage), m * BYTES_PER_ENTRY[self.storage]
@@ -236,7 +251,7 @@ class Cost:
         Potentials f, a guess, and g (m,) are finite exponents of 2, ``P = 2 ** (f + g - unit * C)``; the new ones are
         ``log2(w) - damping * log2(sum 2^(g - unit C))`` with the weights w (n,). Work in float32 is twice as fast.
         """
-        shared: tuple[Any, ...] = unit, g.astype(dtype), damping, "sweep"
+        shared: tuple[Any, ...] = unit, g.astype(dtype), damping, self._sweep
         found = self.engine.map(_pass, self._blocks, rows=(f.astype(dtype), weights), shared=shared, join=True)
         (new,), (column_sums,) = joined(found)
         return new, column_sums
@@ -250,12 +265,28 @@ class Cost:
         """
         from scipy.sparse import csr_array
 
-        shared = unit, g, low_columns, int(max_density * self.shape[1]) + 8, "gather"
-        found = self.engine.map(_pass, self._blocks, rows=(f, low_rows), shared=shared, join=True)
+        shared = unit, g, low_columns, int(max_density * self.shape[1]) + 8
+        found = self.engine.map(_exponents, self._blocks, rows=(f, low_rows), shared=shared, join=True)
         counts, columns, exponents = joined(found)[0]
         if len(columns) < counts.sum():
             return None
         return csr_array((exponents, columns, np.concatenate([[0], np.cumsum(counts)])), shape=self.shape)
+
+    def active(self, f: Vector, g: Vector, low_rows: Vector, low_columns: Vector, *, unit: float) -> Cost | None:
+        """Cost of which only the entries that matter, as of :meth:`gather`, are swept; None where these are too many.
+
+        These are swept several times as slowly as others, and take memory that features and cost leave free.
+        """
+        size = 4 + (BYTES_PER_ENTRY[self.storage] or 4)
+        density = min(_MOST_ACTIVE, self._spare_bytes / (size * math.prod(self.shape)))
+        shared = unit, g, low_columns, int(density * self.shape[1]) + 8
+        work: dict[str, Any] = {"rows": (f, low_rows), "shared": shared}
+        if not all(self.engine.map(_are_few, self.engine.place(_active, self._blocks[:1], **work))):
+            return None  # as the first block shows
+        part = copy(self)
+        part._blocks = self.engine.place(_active, self._blocks, **work)
+        part._sweep = "sweep_active"
+        return part if all(self.engine.map(_are_few, part._blocks)) else None
 
     def read(
         self,
@@ -339,11 +370,40 @@ def _decoded(block: Block, start: int, stop: int, dtype: DTypeLike) -> NDArray[A
     return (codes * steps[:, None] + offsets[:, None]).astype(dtype)
 
 
+def _active(
+    block: Block, f: Vector, low_rows: Vector, unit: float, g: Vector, low_columns: Vector, limit: int
+) -> tuple[ActiveRows, ...]:
+    """Entries of a block that are above a mark; only their numbers if there are more than ``limit`` for each row."""
+    from bispectral_ot.costs import cost_kernels
+
+    rows = _kept_rows(block)
+    counts, columns, codes = cost_kernels.gather(rows, f, low_rows, unit, g, low_columns, limit)
+    return (ActiveRows(counts, columns, codes, rows.offsets, rows.steps),)
+
+
+def _are_few(block: Block) -> bool:
+    kept: ActiveRows = block.content[0]
+    return bool(len(kept.columns) == kept.counts.sum())
+
+
+def _exponents(block: Block, f: Vector, low_rows: Vector, unit: float, *marks: Any) -> tuple[tuple[Any, ...], Any]:
+    """Numbers, columns and exponents of the active entries of a block."""
+    (found,) = _active(block, f, low_rows, unit, *marks)
+    if not len(found.columns):
+        return (found.counts, found.columns, np.zeros(0)), ()
+    offsets, steps = (np.repeat(each, found.counts) for each in (found.offsets, found.steps))
+    return (found.counts, found.columns, (offsets + steps * found.codes) * unit), ()
+
+
+def _kept_rows(block: Block) -> Any:
+    kept = block.content[0]
+    return encode(kept.rows(block.start, block.stop), "float32") if isinstance(kept, Distance) else kept
+
+
 def _pass(block: Block, *given: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     """One pass over the rows of a block by the kernel named last: results of the rows, and sums over them."""
     from bispectral_ot.costs import cost_kernels  # numba takes half a second to load, and only work needs it
 
-    kept, (*arguments, kernel) = block.content[0], given
-    rows = encode(kept.rows(block.start, block.stop), "float32") if isinstance(kept, Distance) else kept
-    found = getattr(cost_kernels, kernel)(rows, *arguments)
+    *arguments, kernel = given
+    found = getattr(cost_kernels, kernel)(_kept_rows(block), *arguments)
     return found[: _ROW_RESULTS[kernel]], found[_ROW_RESULTS[kernel] :]

@@ -208,27 +208,64 @@ def sweep(rows, guess, weights, unit, g, damping):  # type: ignore[no-untyped-de
 
 
 @njit(nogil=True, cache=True)
+def sweep_active(rows, guess, weights, unit, g, damping):  # type: ignore[no-untyped-def]
+    """As :func:`sweep`, over some :class:`ActiveRows`."""
+    real, first = g.dtype.type, 0
+    f, column_sums = guess.astype(np.float64), np.zeros(len(g))
+    near, row = np.empty(rows.counts.max(), g.dtype), np.empty(rows.counts.max(), g.dtype)
+    for i in range(len(f)):
+        count = rows.counts[i]
+        columns, codes = rows.columns[first : first + count], rows.codes[first : first + count]
+        first += count
+        if weights[i] > 0.0 and count > 0:
+            for k in range(count):
+                near[k] = g[columns[k]]
+            step, offset = real(rows.steps[i] * unit), rows.offsets[i] * unit
+            shift = real(f[i] - offset)
+            total = np.float64(_plan_row(codes, near, step, shift, row))
+            if not 1e-24 < total < 1e24:
+                shift = -_largest_exponent(codes, near, step)
+                total = np.float64(_plan_row(codes, near, step, shift, row))
+            start = np.float64(shift) + offset
+            f[i] = np.log2(weights[i]) - damping * (np.log2(total) - start)
+            weight = 2.0 ** (f[i] - start)
+            for k in range(count):
+                column_sums[columns[k]] += weight * row[k]
+    return f, column_sums
+
+
+@njit(nogil=True, cache=True, fastmath=_VECTOR)
+def _heights(codes, g, step, shift, low_row, low_columns, out):  # type: ignore[no-untyped-def]
+    """Exponents of a row above the lower of its two marks."""
+    for j in range(codes.shape[0]):
+        height = (g[j] - step * np.float64(codes[j])) + shift
+        out[j] = max(height - low_row, height - low_columns[j])
+
+
+@njit(nogil=True, cache=True)
 def gather(rows, f, low_rows, unit, g, low_columns, limit):  # type: ignore[no-untyped-def]
-    """Number of entries of each row that are above a mark, see :meth:`Cost.gather`, their columns and exponents.
+    """Number of entries of each row that are above a mark, see :meth:`Cost.gather`, their columns and codes.
 
     Of more than ``limit`` entries for each row on average, only the numbers are returned.
     """
     n, m = rows.codes.shape
-    counts, found = np.zeros(n, np.int64), 0
-    columns, exponents = np.empty(n * limit, np.int32), np.empty(n * limit)
+    counts, found, kept = np.zeros(n, np.int64), 0, 0
+    columns, codes, heights = np.empty(n * limit + m, np.int32), np.empty(n * limit, rows.codes.dtype), np.empty(m)
     for i in range(n):
-        for j in range(m):
-            exponent = (rows.offsets[i] + rows.steps[i] * np.float64(rows.codes[i, j])) * unit
-            height = f[i] + g[j] - exponent
-            if height > low_rows[i] or height > low_columns[j]:
-                counts[i] += 1
-                if found < columns.shape[0]:
-                    columns[found] = j
-                    exponents[found] = exponent
-                    found += 1
-    if found < counts.sum():
-        found = 0
-    return counts, columns[:found].copy(), exponents[:found].copy()
+        shift = f[i] - rows.offsets[i] * unit
+        _heights(rows.codes[i], g, rows.steps[i] * unit, shift, low_rows[i], low_columns, heights)
+        found = kept
+        for j in range(m):  # without branches
+            columns[found] = j
+            found += heights[j] > 0.0
+        counts[i] = found - kept
+        if found <= n * limit:
+            for k in range(kept, found):
+                codes[k] = rows.codes[i, columns[k]]
+            kept = found
+    if kept < counts.sum():
+        kept = 0
+    return counts, columns[:kept].copy(), codes[:kept].copy()
 
 
 @njit(nogil=True, cache=True, fastmath=_VECTOR)

@@ -23,6 +23,9 @@ PATIENCE = 200
 # Marginal error at which a stage before the final regularisation has done its work.
 STAGE_TOL = 1e-2
 _MAX_DAMPING = 1e6
+# Entries of a cost from which passes over the active ones alone pay, the error from which on they are made, and mass of
+# an entry that they leave out, in tolerances spread over a row or a column. All of these together hold a tenth of one.
+_LARGE, _LOCALIZED, _NEGLIGIBLE = 2**22, 0.1, 10.0
 # Seconds between two writes of the state.
 EVERY = 10.0
 
@@ -78,7 +81,8 @@ class Iteration:
         epsilon, limit = reg * cost.scale, len(self.history) + passes
         unit = LOG2_E / epsilon
         damping, has_mass = 1 / (1 + epsilon / asked.source.lam), asked.target.has_mass
-        anderson = Anderson()
+        anderson, over = Anderson(), cost
+        gathers = 3 if np.prod(cost.shape) > _LARGE and hasattr(cost, "active") else 0
         f, state = finite(self.f * unit), self.g * unit
         without_mass = (1 - asked.target.mask) * NO_MASS
         self.error, best = np.inf, (f, state)
@@ -86,7 +90,7 @@ class Iteration:
             # large penalties make large constants, in which float32 would lose the rest; f takes them up
             level = 0.0 if asked.balanced or dtype is np.float64 else float(np.median(state[has_mass]))
             g = state - level + without_mass
-            f, column_sums = cost.sweep(f + damping * level, g, self.p, unit=unit, damping=damping, dtype=dtype)
+            f, column_sums = over.sweep(f + damping * level, g, self.p, unit=unit, damping=damping, dtype=dtype)
             f, column_sums = f - damping * level, column_sums * 2.0 ** ((1 - damping) * level)
             image, error = asked.step(f, state, column_sums, epsilon=epsilon)
             self._record(error)
@@ -102,8 +106,17 @@ class Iteration:
             # rounding stops progress where no error of the last 20 passes was better
             recent = [e for r, e in self.history[-20:] if r == reg] if dtype is np.float32 and error < 0.1 else []
             stalled = len(recent) == 20 and min(recent) > self.error
-            if error <= tol or stalled or self.exhausted or len(self.history) >= limit:
+            if self.exhausted or len(self.history) >= limit or (over is cost and (error <= tol or stalled)):
                 break
+            if over is not cost and (error <= 0.9 * tol or stalled):
+                over, anderson, self.error = cost, Anderson(), np.inf  # all entries have the last word
+                continue
+            if over is cost and gathers > 0 and error <= _LOCALIZED:
+                cut = np.log2(_NEGLIGIBLE * tol / max(cost.shape))
+                rows, columns = np.where(self.p > 0, self.p, 1e300), np.maximum(column_sums, 1e-300)
+                low_rows, low_columns = (np.log2(mass) + cut for mass in (rows, columns))
+                over = cost.active(f, state + without_mass, low_rows, low_columns, unit=unit) or cost
+                gathers = 0 if over is cost else gathers - 1
             state = anderson.next(state, image)
         self.f, self.g = np.where(self.p > 0, best[0] / unit, -np.inf), best[1] / unit
 
