@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -60,12 +61,14 @@ def count_shared(source: Dataset, target: Dataset) -> int:
         return 0
     dtype = np.result_type(one, other)
 
-    def digest(image: NDArray[Any]) -> bytes:
-        pixels = np.ascontiguousarray(image, dtype=dtype)
-        return hashlib.blake2b(pixels.data, digest_size=16).digest() if np.ptp(pixels) else b""
+    def digests(images: NDArray[Any]) -> Iterator[bytes]:
+        for start in range(0, len(images), 1024):
+            rows = np.ascontiguousarray(images[start : start + 1024], dtype=dtype).reshape(-1, images[0].size)
+            for row in rows[rows.min(axis=1) < rows.max(axis=1)]:
+                yield hashlib.blake2b(row.data, digest_size=16).digest()
 
-    known = set(map(digest, other)) - {b""}
-    return sum(digest(image) in known for image in one)
+    known = set(digests(other))
+    return sum(each in known for each in digests(one))
 
 
 def warn_of_shared(source: Dataset, target: Dataset) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from abc import abstractmethod
+from functools import partial
 from typing import Any, Self, get_args
 
 import numpy as np
@@ -16,6 +17,7 @@ from bispectral_ot.checks import Intensity, check_choice
 from bispectral_ot.datasets.frames import Placement
 from bispectral_ot.datasets.transforms import center_clear
 from bispectral_ot.datasets.warp import border_levels, rotation_maps, shift_maps, warp
+from bispectral_ot.engines import gram, product, side_by_side
 from bispectral_ot.errors import DataWarning, InputError
 from bispectral_ot.features.global_bispectrum import GlobalBispectrum
 from bispectral_ot.features.local_bispectrum import LocalBispectrum, distances
@@ -133,9 +135,12 @@ class CombinedBispectrum(_SideBySide):
             moved = move_randomly(images[order[which]], self.symmetry)
             moved = self._inputs(moved.reshape(len(moved), -1))[0].reshape(moved.shape)
             seen_moved = [_weighted(part, moved) for part in self.parts_]
-        matrices = [whitening(seen[0], seen_moved[0] - seen[0][which]), components(seen[1])]
+        products = gram(centred := seen[1] - seen[1].mean(axis=0))
+        changes = seen_moved[0] - seen[0][which]
+        local, combinations = side_by_side(lambda: whitening(seen[0], changes), lambda: combined_rows(products))
+        matrices = [local, product(centred.T, combinations)]
         both = zip(seen_moved, seen, matrices, strict=True)
-        of_local, of_coupled = ((moved @ matrix, whole @ matrix) for moved, whole, matrix in both)
+        of_local, of_coupled = ((product(moved, matrix), product(whole, matrix)) for moved, whole, matrix in both)
         odds = neighbour_odds(*of_local, *of_coupled)
         weight = float(np.clip((odds / _EVEN_ODDS) ** _STEEPNESS, *_WEIGHTS)) if np.isfinite(odds) else 1.0
         self.coupled_weight_ = weight
@@ -329,16 +334,19 @@ def components(rows: Rows, power: float = 0.0, n_components: int = 1024) -> Rows
     several times faster than scikit-learn's PCA.
     """
     centred = rows - rows.mean(axis=0)
-    products, n = centred @ centred.T, len(rows)
+    return product(centred.T, combined_rows(gram(centred), power, n_components))
+
+
+def combined_rows(products: NDArray[Any], power: float = 0.0, n_components: int = 1024) -> Rows:
+    """Combinations (n, components) of centred rows that are principal components, from the products (n, n) of rows."""
     values, vectors = symmetric_eigh(products.astype(np.float64) if power else products)
-    kept = values > 1e-6 * values[-1]
+    n, kept = len(products), values > 1e-6 * values[-1]
     if not kept.any():
-        return np.zeros((rows.shape[1], 1), dtype=np.float32)
+        return np.zeros((n, 1), dtype=np.float32)
     powers = values[kept] ** -power
     total = np.trace(products) / n if not power else values[kept] @ powers / n
     scales = np.sqrt(powers / (values[kept] * total))
-    matrix = centred.T @ (vectors[:, kept] * scales)[:, : -n_components - 1 : -1].astype(np.float32)
-    return np.ascontiguousarray(matrix, dtype=np.float32)
+    return np.ascontiguousarray((vectors[:, kept] * scales)[:, : -n_components - 1 : -1], dtype=np.float32)
 
 
 def neighbour_odds(moved_local: Rows, local: Rows, moved_coupled: Rows, coupled: Rows) -> float:
@@ -352,7 +360,7 @@ def neighbour_odds(moved_local: Rows, local: Rows, moved_coupled: Rows, coupled:
     if len(local) <= 4 * _NEIGHBOURS:
         return np.inf
     parts = (moved_local, local), (moved_coupled, coupled)
-    distances = [euclidean_distances(moved, rows, squared=True) for moved, rows in parts]
+    distances = side_by_side(*(partial(euclidean_distances, *each, squared=True) for each in parts))
     itself = np.arange(len(moved_local)), -(-len(local) // len(moved_local)) * np.arange(len(moved_local))
     overall = distances[0].mean()
     explained = []

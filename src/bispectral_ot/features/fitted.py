@@ -22,7 +22,7 @@ from bispectral_ot.datasets import Dataset
 from bispectral_ot.datasets.clouds import check_clouds, cloud_points
 from bispectral_ot.datasets.dataset import KINDS, is_chunked
 from bispectral_ot.datasets.transforms import rescale
-from bispectral_ot.engines import Block, Engine, Threads, row_blocks
+from bispectral_ot.engines import Block, Engine, Threads, fill_rows, row_blocks
 from bispectral_ot.errors import DataWarning, InputError, warn
 from bispectral_ot.features.registry import FeatureSpec, restore
 from bispectral_ot.memory import reserved_memory_map
@@ -226,10 +226,9 @@ class FittedFeatures(AbstractContextManager["FittedFeatures"]):
 
     def learn(self, learned: LinearMap) -> None:
         """Take up a learned map: all rows are mapped in place, and so are images that come later."""
+        plain = self.feature_map.plain
         for rows in self.features:
-            for block in row_blocks(len(rows), block_rows=1024):
-                part = slice(block.start, block.stop)
-                rows[part] = learned(self.feature_map.plain(rows[part]))
+            fill_rows(lambda _, some: learned(plain(some)), rows, block_rows=256, rows=(rows,))
         self.feature_map = replace(self.feature_map, learned=learned)
 
     def _project(self, sample: Sequence[Dataset], pca: int) -> None:

@@ -24,6 +24,7 @@ from bispectral_ot.costs import Cost, Metric
 from bispectral_ot.datasets import Dataset
 from bispectral_ot.datasets.dataset import is_chunked
 from bispectral_ot.datasets.transforms import rotate_randomly
+from bispectral_ot.engines import Block, Threads, fill_rows, gram, joined, product, row_blocks
 from bispectral_ot.features import FeatureMap, FittedFeatures
 from bispectral_ot.features.fitted import LinearMap
 from bispectral_ot.sampling import balanced_rows, evenly_spaced
@@ -71,7 +72,7 @@ class WithinClass:
         degrees = n - int((counts > 0).sum())
         if degrees < 1:
             return None
-        small = residuals.T @ residuals if n >= columns else residuals @ residuals.T
+        small = gram(residuals.T if n >= columns else residuals)
         # float32 suffices: shrinkage adds a tenth of the mean variance, or more, to all of them
         variances, vectors = symmetric_eigh(small / np.float32(degrees))
         variances = variances.astype(np.float64)
@@ -80,7 +81,7 @@ class WithinClass:
             return None
         variances, vectors = variances[kept], vectors[:, kept]
         if n < columns:
-            vectors = residuals.T @ (vectors / np.sqrt(variances * degrees)).astype(np.float32)
+            vectors = product(residuals.T, (vectors / np.sqrt(variances * degrees)).astype(np.float32))
         mean_variance = float(variances.sum() / columns)
         estimates = means.astype(np.float32), counts, vectors.astype(np.float32), variances, mean_variance, degrees
         return cls(*estimates, moved, residuals[left_out], labels[left_out])
@@ -101,26 +102,26 @@ class WithinClass:
 
     @cached_property
     def _coordinates(self) -> tuple[Rows, Rows]:
-        return self.moved @ self.basis, self.residuals @ self.basis
+        return product(self.moved, self.basis), product(self.residuals, self.basis)
 
     def distances(self, references: Rows, shrinkages: Iterable[float], metric: Metric) -> Iterator[Rows]:
         """Distances (k, m) to references for each shrinkage, by the covariance without each; squared but for "l2"."""
         basis, centre = self.basis, references.mean(axis=0)
-        moved, others = self._coordinates[0] - centre @ basis, (references - centre) @ basis
-        outside = None
+        moved, others = self._coordinates[0] - centre @ basis, product(references - centre, basis)
+        outside, shape = np.zeros((len(moved), 1), dtype=np.float32), (len(moved), len(references))
         if basis.shape[1] < basis.shape[0]:
-            outside = _squares(self.moved - centre, references - centre) - _squares(moved, others)
+            both = (self.moved - centre, references - centre), (moved, others)
+            whole, inside = (
+                fill_rows(_squares, np.empty(shape, np.float32), block_rows=128, rows=(one,), shared=(other,))
+                for one, other in both
+            )
+            outside = whole - inside
         for shrinkage in shrinkages:
             residuals, gains, whiten = self._without(shrinkage)
-            scales = whiten.gains.astype(np.float32)
-            one, other = moved * scales, others * scales
-            squares = _squares(one, other)
-            if outside is not None:
-                squares += np.float32(whiten.rest**2) * outside
-            along = np.einsum("kr,kr->k", residuals, one)[:, None] - residuals @ other.T
-            squares += gains[:, None].astype(np.float32) * np.square(along, out=along)
-            squares = np.maximum(squares, 0, out=squares)
-            yield np.sqrt(squares, out=squares) if metric == "l2" else squares
+            scales, found = whiten.gains.astype(np.float32), np.empty(shape, dtype=np.float32)
+            rows = moved * scales, residuals, gains.astype(np.float32), outside
+            shared = others * scales, np.float32(whiten.rest**2), metric == "l2"
+            yield fill_rows(_distances_without, found, block_rows=128, rows=rows, shared=shared)
 
     def discriminants(self, shrinkage: float) -> Vector:
         """Scores (k, classes) of the linear discriminant, by means and covariance without each one."""
@@ -156,7 +157,19 @@ class WithinClass:
         return residuals, taken / np.maximum(1 - taken * own, 1e-3), whiten
 
 
-def _squares(rows: Rows, others: Rows) -> Rows:
+def _distances_without(
+    block: Block, rows: Rows, residuals: Rows, gains: Rows, outside: Rows, others: Rows, rest: np.float32, root: bool
+) -> Rows:
+    """Distances of some whitened rows to others, by the covariance without each of the first."""
+    squares = _squares(block, rows, others)
+    squares += rest * outside
+    along = np.einsum("kr,kr->k", residuals, rows)[:, None] - residuals @ others.T
+    squares += gains[:, None] * np.square(along, out=along)
+    squares = np.maximum(squares, 0, out=squares)
+    return np.sqrt(squares, out=squares) if root else squares
+
+
+def _squares(_: Block, rows: Rows, others: Rows) -> Rows:
     """Squared Euclidean distances, not clipped."""
     squares: Rows = np.einsum("kd,kd->k", rows, rows)[:, None] + np.einsum("md,md->m", others, others)
     squares -= 2 * rows @ others.T
@@ -295,7 +308,15 @@ def _kernel_scores(
     median = float(np.median(distances[:, :: max(1, distances.shape[1] // 256)])) or 1.0
     indicator = csr_array((np.ones(len(codes), np.float32), (codes, np.arange(len(codes)))), (n_classes, len(codes)))
     width = 0.09 * median  # of the widest of three kernels; see Cost.class_kernels
-    exponents = distances / np.float32(-width)
+    blocks = row_blocks(k, block_rows=128)
+    found = Threads().map(_kernel_sums, blocks, rows=(distances, left), shared=(indicator, np.float32(width)))
+    (sums, soft), _ = joined((each, ()) for each in found)
+    return _scores(sums, counts - 1), width, soft
+
+
+def _kernel_sums(_: Block, distances: Rows, left: Index, indicator: Any, width: np.float32) -> tuple[Rows, Vector]:
+    """Sums (k, classes, 3) of three kernels, without the targets that are left out, and soft distances (k,)."""
+    exponents = distances / -width
     np.put_along_axis(exponents, left, -np.inf, axis=1)
     highest = exponents.max(axis=1, keepdims=True)
     exponents -= highest
@@ -303,7 +324,7 @@ def _kernel_scores(
     middle = wide * wide * wide
     soft = -width * (highest[:, 0] + np.log(middle.sum(axis=1)) / 3)
     sums = np.stack([(indicator @ kernel.T).T for kernel in (middle * middle * middle, middle, wide)], axis=-1)
-    return _scores(sums, counts - 1), width, soft.astype(np.float64)
+    return sums, soft.astype(np.float64)
 
 
 def calibrated(calibration: Vector, scores: Vector, counts: Vector) -> Vector:
