@@ -66,7 +66,7 @@ class RingPowerSpectrum(RingBispectrum):
         spectra /= np.where(largest > 0, largest, 1)
         out[:] = spectra.real**2 + spectra.imag**2
         vanishing = np.empty(len(out), dtype=np.bool_)
-        normalize_rows(out, self.feature_weights_[: out.shape[1]], vanishing)
+        normalize_rows(out, self.feature_weights_[: out.shape[1]], vanishing, 1.0, 0)
         return vanishing
 
 

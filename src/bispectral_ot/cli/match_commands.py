@@ -7,7 +7,10 @@ import tempfile
 import time
 import warnings
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from importlib import import_module
+from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -164,17 +167,15 @@ def demo(
 
     Example: bispectral-ot demo --out runs/demo
     """
-    from bispectral_ot.engines.aside import aside
-
-    with aside("bispectral_ot.report.run_folder") as begin:  # both processes load libraries at once
+    # not forked, because threads may hold locks; both processes load libraries at once
+    with ProcessPoolExecutor(1, get_context("spawn"), import_module, ("bispectral_ot.report.run_folder",)) as pool:
+        pool.submit(len, ())
 
         def work(folder: Path) -> Result:
             runtime.message(f"features: {', '.join(_DEMO[:-1])} in a second process, {_DEMO[-1]} in this one")
-            others = begin(_match_digits, folder, options, _DEMO[:-1], False)
-            own = _match_digits(folder, options, _DEMO[-1:], output.figures)
-            found = dict[str, Any]()
-            for name, content, told in (*others(), *own):
-                found[name] = content
+            others = pool.submit(_match_digits, folder, options, _DEMO[:-1], False)
+            own, found = _match_digits(folder, options, _DEMO[-1:], output.figures), dict[str, Any]()
+            for name, found[name], told in (*others.result(), *own):
                 for text, category in told:  # three matches: say which one
                     warn(f"{name}: {text}", category)
             converged = all(each["converged"] for each in found.values())
@@ -427,7 +428,7 @@ def _print_demo(found: dict[str, Any], out: Path) -> None:
     best = max(range(len(rows)), key=lambda row: found[_DEMO[row]]["accuracy"])
     header = ("features", "marginals", "own class", "distance", "marginal error", "time")
     print_table(header, rows, left=header[:2], bold=best)
-    say("(distances are in units of the features and cannot be compared)")
+    say("(distances are in units of the features and cannot be compared; matches ran side by side)")
     say(f"run folder: {out}")
     for path in (Path(_DEMO[-1], "figures/matches.png"), Path("report.html")):
         if (out / path).exists():

@@ -69,8 +69,8 @@ class OrbitBispectrum(BatchTransformer):
         orbits, vanishing = self.orbits_, np.empty(len(spectra), dtype=np.bool_)
         take_out_sizes(spectra.view(np.float32))
         rows = spectra.reshape(-1, spectra.shape[-1])
-        multiply(rows, orbits.triples, orbits.n_real, out.reshape(len(rows), -1))
-        normalize_rows(out, self.feature_weights_[: out.shape[1]], vanishing)
+        multiply(rows, orbits.triples, orbits.n_real, out.reshape(len(rows), -1), 0)
+        normalize_rows(out, self.feature_weights_[: out.shape[1]], vanishing, 1.0, 0)
         return vanishing
 
 

@@ -32,7 +32,7 @@ TINY, ONE = np.float32(1e-20), np.float32(1)
 
 
 @njit(nogil=True, cache=True)
-def multiply(values: NDArray[np.complex64], factors: Index, n_real: int, out: Plane, first: int = 0) -> None:
+def multiply(values: NDArray[np.complex64], factors: Index, n_real: int, out: Plane, first: int) -> None:
     """Write products of two or three of the values (n, n_values) of every row, real parts and then imaginary parts.
 
     ``factors`` (2 or 3, n_products) are the places of the factors, of which the third is optional; the first ``n_real``
@@ -55,7 +55,7 @@ def multiply(values: NDArray[np.complex64], factors: Index, n_real: int, out: Pl
 
 
 @njit(**FAST)
-def normalize_rows(rows: Plane, weights: Plane, vanishing: Index, length: float = 1.0, first: int = 0) -> None:
+def normalize_rows(rows: Plane, weights: Plane, vanishing: Index, length: float, first: int) -> None:
     """Bring the columns of each row from ``first`` on, as many as weights, to the norm ``sqrt(sum w x^2) = length``.
 
     Those whose norm is only rounding are cleared and marked.
@@ -312,7 +312,7 @@ def _pool(
 
     ``uses`` (n_responses, 2) says whether ``z / |z|^(1/2)`` and ``z / |z|^(3/4)`` of a response are needed.
     """
-    values, n = scratch[0, 0], 0
+    values, n = scratch[0, 0], np.int64(0)  # no literal, for which functions would be compiled again
     for r in range(len(uses)):
         n = _gather(slots[r, 0], disk, rows, values[0])
         _gather(slots[r, 1], disk, rows, values[1])
@@ -330,6 +330,13 @@ def _pool(
     for t in range(len(triples)):
         _multiply(quarters[triples[t, 0]], quarters[triples[t, 1]], n, values)
         _add_product(values, halves[triples[t, 2]], n, rest[2 * t :])
+
+
+@njit(**FAST)
+def _copy(line: Plane, out: Plane) -> None:
+    """Copy a line: in place of an assignment, whose error messages alone take seconds to compile."""
+    for p in range(len(line)):
+        out[p] = line[p]
 
 
 @njit(**FAST)
@@ -367,9 +374,9 @@ def pool_ladder(
                 if sign:
                     _derive(slots[source], np.float32(sign), rows, scratch[0, 0], slots[slot])
                 elif top == 0:
-                    slots[slot, 0] = planes[i, source]
+                    _copy(planes[i, source].ravel(), slots[slot, 0].ravel())
                     if other >= 0:
-                        slots[slot, 1] = planes[i, other]
+                        _copy(planes[i, other].ravel(), slots[slot, 1].ravel())
             rows = max(top - behind, 0), min(top - behind + at_once, height)
             _pool(slots, disk, rows, pairs, triples, uses, scratch, sums)
         for column in range(len(sums)):

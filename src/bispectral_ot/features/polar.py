@@ -242,7 +242,7 @@ class PolarSpectrum(SteerableTransformer):
                 block = np.ascontiguousarray(coefficients[:, :, fields])
                 plain = block.view(np.float32).reshape(n, -1)
                 length = weight / math.hypot(1, self.edge_weight)
-                normalize_rows(plain, np.ones(plain.shape[1], dtype=np.float32), vanishing, length)
+                normalize_rows(plain, np.ones(plain.shape[1], dtype=np.float32), vanishing, length, 0)
                 coefficients[:, :, fields] = block
         out[:] = np.stack([coefficients.real, coefficients.imag], axis=2).reshape(n, -1)
         return int((~out.any(axis=1)).sum())

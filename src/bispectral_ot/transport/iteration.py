@@ -25,7 +25,7 @@ STAGE_TOL = 1e-2
 _MAX_DAMPING = 1e6
 # Entries of a cost from which passes over the active ones alone pay, the error from which on they are made, and mass of
 # an entry that they leave out, in tolerances spread over a row or a column. All of these together hold a tenth of one.
-_LARGE, _LOCALIZED, _NEGLIGIBLE = 2**22, 0.1, 10.0
+_LARGE, _LOCALIZED, _NEGLIGIBLE = 2**23, 0.1, 10.0
 # Seconds between two writes of the state.
 EVERY = 10.0
 
