@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import signal
 import tempfile
 import time
 import warnings
@@ -168,8 +169,10 @@ def demo(
     Example: bispectral-ot demo --out runs/demo
     """
     # not forked, because threads may hold locks; both processes load libraries at once
-    with ProcessPoolExecutor(1, get_context("spawn"), import_module, ("bispectral_ot.report.run_folder",)) as pool:
+    with ProcessPoolExecutor(1, get_context("spawn"), _load_libraries) as pool:
+        interrupted = signal.signal(signal.SIGINT, signal.SIG_IGN)  # as the process will, too, until it is ready
         pool.submit(len, ())
+        signal.signal(signal.SIGINT, interrupted)
 
         def work(folder: Path) -> Result:
             runtime.message(f"features: {', '.join(_DEMO[:-1])} in a second process, {_DEMO[-1]} in this one")
@@ -182,6 +185,11 @@ def demo(
             return {"features": found}, converged, lambda: _print_demo(found, out)
 
         run_job("demo", out, work, options, output)
+
+
+def _load_libraries() -> None:
+    import_module("bispectral_ot.report.run_folder")
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _match_digits(folder: Path, options: opt.DemoOptions, names: Sequence[str], figures: bool) -> list[Any]:
