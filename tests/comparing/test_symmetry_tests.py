@@ -33,10 +33,11 @@ def halves():
         (CLEAR | dict.fromkeys(("quarter turns", "rotation", "all of these"), 0.4), QUARTER),
         (CLEAR | {"rotation": 0.4, "all of these": 0.4}, Verdict("explained", ("rotation",))),
         (CLEAR | dict.fromkeys(("sharpness", "rotation", "translation", "scale", "all of these"), 0.3), SHARP),
-        # a test that allows for more contradicts; but not one that is significant only before the correction
+        # a test that allows for more contradicts
         (CLEAR | {"rotation": 0.4}, Verdict("changed")),
-        (CLEAR | {"rotation": 0.4, "all of these": 0.04}, Verdict("explained", ("rotation",))),
-        (CLEAR | {"intensity": 0.03, "all of these": 0.4}, Verdict("explained", ("intensity",))),
+        (CLEAR | {"rotation": 0.4, "all of these": 0.04}, Verdict("changed")),
+        # but not one of several, significant only before the correction
+        (CLEAR | dict.fromkeys(("sharpness", "rotation", "scale", "all of these"), 0.3) | {"translation": 0.04}, SHARP),
         (
             CLEAR | {"intensity": 0.4, "mirrors": 0.2, "all of these": 0.4},
             Verdict("undecided", ("intensity", "mirrors"), "several"),
@@ -75,8 +76,7 @@ def test_no_verdict_contradicts_a_p_value():
         assert verdict.kind != "same" or (p_values["nothing"] > 0.05 / 3 and len(every) * min(every) > 0.05)
         assert verdict.kind in ("same", "undecided") or min(p_values["nothing"], kept.get("classes", 1)) <= 0.05
         for name in verdict.changes:
-            assert tests.adjusted[name] > 0.05
-            assert p_values[name] > 0.05 or "after correction" in tests.sentence
+            assert min(p_values[name], tests.adjusted.get(name, 1)) > 0.05
         assert verdict.kind != "same" or min(every) > 0.05 or "not significant after correction" in tests.sentence
         kinds.add((verdict.kind, verdict.reason))
     assert len(kinds) == 8  # all that there are
@@ -86,7 +86,7 @@ def test_p_values_are_those_of_closed_testing():
     p_values = {"nothing": 0.01, "mirrors": 0.04, "rotation": 0.03, "all of these": 0.5, "classes": 0.04}
     found = SymmetryTests("one", "other", p_values, 0.05, {}, 0.02).adjusted
     expected = {"nothing": 0.03, "distance": 0.04, "classes": 0.04}  # Holm
-    expected |= {"mirrors": 0.08, "rotation": 0.06, "all of these": 0.5}  # Simes
+    expected |= {"mirrors": 0.04, "rotation": 0.03, "all of these": 0.5}  # not below that of nothing
     assert found == pytest.approx(expected)
 
 

@@ -108,7 +108,7 @@ class SymmetryTests:
 
         Is there a difference: the tests up to nothing, of the classes and of the distance, corrected for their number
         (Holm). What explains it: sets that agree up to a change agree up to all that include it, so that a change is
-        tested by its own p-value and theirs (Simes), and is only rejected where all changes that it includes are.
+        tested by its own p-value and by theirs (Simes), and is only rejected where all changes that it includes are.
         """
         p_values, first = self.p_values, {name: p for name, p in self._tests.items() if name in _FIRST}
         order = sorted(first, key=lambda name: first[name])
@@ -117,8 +117,8 @@ class SymmetryTests:
         tested = [name for name in p_values if CHANGES.get(name)]
         local = {"nothing": found["nothing"]}
         for name in tested:
-            together = np.sort([p_values[other] for other in tested if CHANGES[name] <= CHANGES[other]])
-            local[name] = float((len(together) * together / np.arange(1, len(together) + 1)).min())
+            larger = np.sort([p_values[other] for other in tested if CHANGES[name] < CHANGES[other]])
+            local[name] = min([p_values[name], *(len(larger) * larger / np.arange(1, len(larger) + 1)).tolist()])
         return found | {
             name: max(p for other, p in local.items() if CHANGES[other] <= CHANGES[name]) for name in tested
         }
