@@ -43,6 +43,7 @@ def test_images_that_took_part_get_the_same_answer(sides, options, tmp_path):
         for found in (match.predictor.match(chosen), kept.match(chosen)):
             np.testing.assert_array_equal(found.labels().label, labels.label)
             np.testing.assert_allclose(found.labels().probability, labels.probability, atol=1e-5)
+            np.testing.assert_allclose(found.labels().outlier_score, labels.outlier_score, atol=0.006)  # one rank
             np.testing.assert_allclose(found.top_matches(5).weights, top.weights[some], atol=1e-5)
             np.testing.assert_array_equal(found.top_matches(1).indices, top.indices[some, :1])
             np.testing.assert_allclose(found.top_distances(5), distances[some], rtol=1e-4, atol=1e-5)
@@ -54,7 +55,7 @@ def test_poses_of_images_that_took_part_are_those_of_the_match(sides, tmp_path):
     poses, some = match.poses(), np.arange(3, 200, 9)
     found = match.predict(source.select(some), poses=True)
     assert repr(found) == "Prediction(labels and probabilities, best targets, poses of 22 images)"
-    assert found.to_frame().columns.tolist() == ["label", "probability", "target", "weight"]
+    assert found.to_frame().columns.tolist() == [*match.labels().columns, "target", "weight"]
     np.testing.assert_allclose(found.poses.angles, poses.angles[some], atol=1e-3)
     np.testing.assert_allclose(found.poses.uncertainty, poses.uncertainty[some], rtol=1e-3)
 

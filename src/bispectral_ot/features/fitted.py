@@ -128,6 +128,12 @@ class FeatureMap:
         plain = self.projection is not None or self.learned is not None
         return FeatureDistance(source, target, metric, None if plain else self.transformer.feature_weights_)
 
+    def unlearned_distance(self, source: Rows, target: Rows, metric: Metric) -> FeatureDistance:
+        """Distances as the features have them: a metric that was fitted to targets brings these together."""
+        if self.learned is None:
+            return self.distance(source, target, metric)
+        return FeatureDistance(self.learned.inverse(source), self.learned.inverse(target), metric)
+
     def distances_within(self, rows: Rows, metric: Metric) -> NDArray[np.float64]:
         """Distances (n, n) between all of some features (n, columns); symmetric, 0 on the diagonal."""
         cost = Cost.from_distance(self.distance(rows, rows, metric), storage="float32")

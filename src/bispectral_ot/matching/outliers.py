@@ -46,13 +46,29 @@ class Outliers(NamedTuple):
         return DataFrame({"score": self.scores, "outlier": np.isin(np.arange(len(self.scores)), self.indices)})
 
 
+class OutlierReference(NamedTuple):
+    """Rows ``sample`` of a set, their potential, and their sorted soft distances to each other."""
+
+    sample: NDArray[np.int64]
+    potential: Vector
+    own: Vector
+    epsilon: float
+
+    def scores(self, distance: Distance) -> tuple[Vector, Vector]:
+        """Outlier scores and soft distances of the rows of a distance to the sample."""
+        far = soft_distances(distance, self.potential, self.epsilon)
+        # fraction of the sample that is at least as far
+        return (1 + len(self.own) - np.searchsorted(self.own, far)) / (1 + len(self.own)), far
+
+
 class OutlierScores(NamedTuple):
-    """Scores and soft distances of all elements of both sets; see :class:`Outliers`."""
+    """Scores and soft distances of both sets, NaN where not computed; ``reference``, that of the targets."""
 
     source: Vector
     target: Vector
     source_distances: Vector
     target_distances: Vector
+    reference: OutlierReference
 
     @property
     def fraction(self) -> float:
@@ -64,29 +80,29 @@ class OutlierScores(NamedTuple):
 
     def below(self, level: float, side: str) -> Outliers:
         """Outliers of a side: elements whose score is below ``level``."""
-        scores, distances = self[0::2] if side == "source" else self[1::2]
+        scores, distances = self[0:3:2] if side == "source" else self[1:4:2]
         found = np.flatnonzero(scores < level)
         return Outliers(found[np.argsort(-distances[found], kind="stable")], scores)
 
 
 def outlier_scores(feature_map: FeatureMap, metric: Metric, features: tuple[Rows, Rows]) -> OutlierScores:
     """Outlier scores of all elements of two sets, from one relaxed plan between samples of them."""
-    sampled = [np.asarray(rows[random_rows(len(rows), 2048)]) for rows in features]
+    samples = [random_rows(len(rows), 2048) for rows in features]
+    sampled = [np.asarray(rows[sample]) for rows, sample in zip(features, samples, strict=True)]
     between = feature_map.distance(sampled[0], sampled[1], metric)
     needed = storage_bytes(between.shape, feature_bytes=between.feature_bytes, block_rows=between.rows_at_once)
     # samples are small: a budget that has room for the match, if only with features in files, has room for them
     with runtime.running(memory=max(runtime.current().budget, needed["float32"])):
         solver = Sinkhorn(reg=0.01, tol=1e-3, unbalanced=0.2)  # with penalties from 0.1 to 0.4 little changes
         plan = solver.solve(Cost.from_distance(between, storage="float32"))
-    scores, distances = [], []
+    references, found = [], []
     for side, potential in ((0, plan.target_potential), (1, plan.source_potential)):
         others = sampled[1 - side]
-        far = soft_distances(feature_map.distance(features[side], others, metric), potential, plan.epsilon)
         own = soft_distances(feature_map.distance(others, others, metric), potential, plan.epsilon, leave_out=True)
-        # fraction of the other set's elements that are at least as far
-        scores.append((1 + len(own) - np.searchsorted(np.sort(own), far)) / (1 + len(own)))
-        distances.append(far)
-    return OutlierScores(*scores, *distances)
+        references.append(OutlierReference(samples[1 - side], potential, np.sort(own), plan.epsilon))
+        found.append(references[side].scores(feature_map.distance(features[side], others, metric)))
+    (source, source_distances), (target, target_distances) = found
+    return OutlierScores(source, target, source_distances, target_distances, references[0])
 
 
 def soft_distances(distance: Distance, potential: Vector, epsilon: float, *, leave_out: bool = False) -> Vector:

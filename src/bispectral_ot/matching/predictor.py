@@ -26,6 +26,7 @@ from bispectral_ot.features.encoders import MissingEncoderError
 from bispectral_ot.features.fitted import check_sizes
 from bispectral_ot.files import to_json, whole_file
 from bispectral_ot.matching.class_model import ClassModel
+from bispectral_ot.matching.outliers import OutlierReference, OutlierScores
 from bispectral_ot.matching.source_classes import ProportionEstimate, Shift, SourceClasses
 from bispectral_ot.poses import Poses, estimate_poses, find_motions
 from bispectral_ot.store import content_hash
@@ -67,25 +68,34 @@ class Prediction(NamedTuple):
 
     Attributes
     ----------
-    labels, probabilities : (n,) label of each image and its probability; None without labels of the target
     matches : best targets of each image
+    details : table of :meth:`Match.labels`; None without labels of the target, as are ``labels`` and ``probabilities``
     poses : motions that bring each image into the pose of its targets, if they were asked for
     """
 
-    labels: NDArray[Any] | None
-    probabilities: NDArray[np.float64] | None
     matches: TopMatches
+    details: DataFrame | None = None
     poses: Poses | None = None
 
+    @property
+    def labels(self) -> NDArray[Any] | None:
+        """Labels (n,) of the images."""
+        return None if self.details is None else self.details.label.to_numpy()
+
+    @property
+    def probabilities(self) -> NDArray[np.float64] | None:
+        """Probabilities (n,) of the labels."""
+        return None if self.details is None else self.details.probability.to_numpy()
+
     def __repr__(self) -> str:
-        labels = "" if self.labels is None else "labels and probabilities, "
+        labels = "" if self.details is None else "labels and probabilities, "
         poses = "" if self.poses is None else ", poses"
         return f"Prediction({labels}best targets{poses} of {len(self.matches.indices):,} images)"
 
     def to_frame(self) -> DataFrame:
-        """Table with a row for each image: label, probability, best target and its weight."""
-        labels = {} if self.labels is None else {"label": self.labels, "probability": self.probabilities}
-        return DataFrame({**labels, "target": self.matches.indices[:, 0], "weight": self.matches.weights[:, 0]})
+        """Table with a row for each image: the columns of :meth:`Match.labels`, best target and its weight."""
+        best = {"target": self.matches.indices[:, 0], "weight": self.matches.weights[:, 0]}
+        return DataFrame(best) if self.details is None else self.details.assign(**best)
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,6 +116,7 @@ class Predictor:
     practice: TopMatches
     target_features: NDArray[np.float32] | None = field(default=None, repr=False)
     classes: SourceClasses | None = field(default=None, repr=False)
+    outliers: OutlierReference | None = field(default=None, repr=False)
 
     @property
     def placement(self) -> Placement:
@@ -125,6 +136,12 @@ class Predictor:
             coupling = EntropicCoupling.of_potential(cost, self.potential, reg=self.reg, tol=self.tol)
             sides = rows, self._target_rows
             classes = None if self.classes is None else self.classes.of_others(self.feature_map, cost, sides)
+            scores = None
+            if self.outliers is not None:
+                sample, unknown = self._target_rows[self.outliers.sample], np.full(len(self._target_rows), np.nan)
+                apart = self.feature_map.unlearned_distance(rows, sample, metric)
+                found, far = self.outliers.scores(apart)
+                scores = OutlierScores(found, unknown, far, unknown, self.outliers)
         return Match(
             coupling,
             source=images,
@@ -135,6 +152,7 @@ class Predictor:
             feature_map=self.feature_map,
             features=sides,
             classes=classes,
+            outlier_scores=scores,
         )
 
     def poses(self, images: Dataset, top: TopMatches, *, seed: int = 0) -> Poses:
@@ -147,12 +165,9 @@ class Predictor:
     def predict(self, images: Dataset, *, k: int = 5, poses: bool = False, seed: int = 0) -> Prediction:
         """Labels, probabilities and best targets of images; see :meth:`Match.predict`."""
         found = self.match(images)
-        labels = probabilities = None
-        if self.target.labels is not None:
-            table = found.labels()
-            labels, probabilities = table.label.to_numpy(), table.probability.to_numpy()
+        details = None if self.target.labels is None else found.labels()
         posed = self.poses(images, found.top_matches(VOTERS), seed=seed) if poses else None
-        return Prediction(labels, probabilities, found.top_matches(k), posed)
+        return Prediction(found.top_matches(k), details, posed)
 
     @cached_property
     def _target_rows(self) -> NDArray[np.float32]:
@@ -177,6 +192,8 @@ class Predictor:
             kept["offsets"] = self.classes.offsets
             for prefix, record in (("model.", self.classes.model), ("estimate.", self.classes.estimate)):
                 kept |= {prefix + name: np.asarray(value) for name, value in vars(record).items() if value is not None}
+        if self.outliers is not None:
+            kept |= {f"outliers.{name}": np.asarray(value) for name, value in self.outliers._asdict().items()}
         kept["words"] = np.frombuffer(to_json(words).encode("utf-8", "backslashreplace"), dtype=np.uint8)
         kept["checksum"] = np.array(_checksum(kept))
         with whole_file(path) as partial, partial.open("wb") as file:
@@ -218,6 +235,11 @@ class Predictor:
                 estimate = ProportionEstimate(**_unpacked(arrays, "estimate."))
                 none = np.zeros((0, len(estimate.counts)))
                 classes = SourceClasses(model, estimate, arrays["offsets"], none, Shift(0.5, 0.0, 1.0, False))
+            outliers = None
+            if "outliers.own" in arrays:
+                outliers = OutlierReference(**_unpacked(arrays, "outliers."))
+                if len(outliers.potential) != len(outliers.sample) or not 0 <= outliers.sample.max() < m:
+                    raise ValueError("its outlier scores refer to targets that it does not have")
         except MissingEncoderError:
             raise
         except Exception as error:  # NumPy, zipfile and its decompressors raise whatever they like on a damaged file
@@ -231,6 +253,7 @@ class Predictor:
             | {name: [words[name]] * 2 for name in ("frame", "frame_pixels")},
             practice=TopMatches(arrays["practice_indices"], arrays["practice_weights"]),
             classes=classes,
+            outliers=outliers,
         )
 
 
@@ -246,7 +269,10 @@ def _checksum(arrays: Arrays) -> str:
 def _check_finite(arrays: Arrays) -> None:
     for name, array in arrays.items():
         # clouds of different sizes are padded with nan, deviations of constant columns and likelihoods may be infinite
-        if name in ("images", "potential", "model.likelihoods") or array.dtype.kind != "f":
+        if (
+            name in ("images", "potential", "outliers.potential", "outliers.own", "model.likelihoods")
+            or array.dtype.kind != "f"
+        ):
             continue
         if np.isnan(array).any() or (not name.startswith("map.") and np.isinf(array).any()):
             raise ValueError(f"{name} has entries that are not finite")

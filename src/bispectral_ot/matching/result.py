@@ -311,6 +311,7 @@ class Match:
             settings=self.settings,
             practice=TopMatches(top.indices[chosen], top.weights[chosen]),
             classes=self.classes,
+            outliers=self.outlier_scores and self.outlier_scores.reference,
         )
 
     def _best(self, k: int) -> PlanSummary:

@@ -16,7 +16,7 @@ from scipy.optimize import minimize_scalar
 from scipy.sparse import csr_array
 
 from bispectral_ot import runtime
-from bispectral_ot.costs import Cost, FeatureDistance, Metric
+from bispectral_ot.costs import Cost, Metric
 from bispectral_ot.errors import DataWarning, warn
 from bispectral_ot.features import FeatureMap
 from bispectral_ot.matching.class_model import ClassModel, Index, Rows, Vector
@@ -353,10 +353,7 @@ def shift_test(
     kept = generator.permutation(len(pairs))[:_POOL]
     sources, targets, n = sources[kept], targets[kept], len(kept)
     pool = np.concatenate([rows[0][sources], model.moved[targets], rows[1][model.left_out[targets]]])
-    if see.learned is not None:  # by features as they are: a metric that was fitted to targets brings these together
-        apart = FeatureDistance(pool := see.learned.inverse(pool), pool, cast(Metric, metric)).rows(0, 3 * n)
-    else:
-        apart = see.distance(pool, pool, cast(Metric, metric)).rows(0, 3 * n)
+    apart = see.unlearned_distance(pool, pool, cast(Metric, metric)).rows(0, 3 * n)
     kinds = (np.zeros(n, dtype=bool), np.ones(n, dtype=bool), generator.random(n) < 0.5)  # where targets are upright
     chosen = (np.concatenate([np.arange(n), n + np.arange(n) + n * upright]) for upright in kinds)
     told = [_told_apart(apart[np.ix_(at, at)], generator) for at in chosen]

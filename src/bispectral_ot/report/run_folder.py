@@ -151,6 +151,10 @@ class Run:
         """Labels that one set gets from the other, with their probabilities."""
         return self.table("labels")
 
+    def outliers(self) -> pd.DataFrame:
+        """Outliers of both sets, the most distant of each first."""
+        return self.table("outliers")
+
     def load_predictor(self, encoder: str | None = None) -> Predictor:
         """Model of a match; an encoder that took part is loaded only if it is named again."""
         path = self.folder / MODEL
