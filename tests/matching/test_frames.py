@@ -80,6 +80,7 @@ def test_choice_by_evidence():
     assert choose({"canvas": canvas, "content": of(0.03, -0.7)}) == "canvas"  # clearer, but the sets differ more
     assert choose({"canvas": canvas, "content": of(0.0, -1.2)}) == "canvas"  # the sets agree in what tells nothing
     assert choose({"canvas": canvas, "common": of(0.001, -0.7), "picture": of(0.002, -0.5)}) == "picture"
+    assert choose({"canvas": canvas, "common": of(0.001, -0.7), "picture": of(0.008, -0.5)}) == "common"
 
 
 def test_clarity_is_that_of_the_balanced_plan():

@@ -181,7 +181,7 @@ def _filled_rectangle(difference: NDArray[np.float32], tolerance: float) -> tupl
     y, x = np.ogrid[0.5:height, 0.5:width]
     axes = y * c - x * s, y * s + x * c  # of the centres of pixels
     if difference[_beyond(axes, bounds) > 3].any():
-        bounds = _steepest(axes, bounds, difference)
+        bounds, edge = _steepest(axes, bounds, difference), 3.0  # pixels that JPEG has blurred
     else:
         filled = 1.0
     beyond = _beyond(axes, bounds)

@@ -145,7 +145,8 @@ def candidates(geometries: Sequence[SetGeometry]) -> dict[str, Placements]:
 def choose(tried: dict[str, Evidence]) -> str:
     """Name of the frame with the clearest counterparts of sources.
 
-    Clearer than the canvas by a paired test, or at all where the sets differ less; and they must not differ more.
+    Clearer than the canvas by a paired test, or at all where the sets differ less in it; of these, frames in which the
+    sets differ as little as in any.
     """
     canvas, clear = tried["canvas"], {"canvas": float(tried["canvas"].clarity.mean())}
     for name, found in tried.items():
@@ -154,4 +155,6 @@ def choose(tried: dict[str, Evidence]) -> str:
         error = float(clearer.std()) / np.sqrt(len(clearer))
         if gain > -noise and clearer.mean() > (0.0 if gain > noise else _LEAST_ERRORS * error):
             clear[name] = float(found.clarity.mean())
-    return max(clear, key=lambda name: clear[name])
+    least = max(0.0, min(tried[name].divergence for name in clear))
+    alike = [name for name in clear if tried[name].divergence <= least + tried[name].null]
+    return max(alike or clear, key=lambda name: clear[name])
