@@ -351,16 +351,22 @@ def fit_calibration(scores: Vector, labels: Index, counts: Vector, *, biases: bo
         some = evenly_spaced(len(labels), max(256, 2**18 // n_classes))
         scores, labels = scores[some], labels[some]
     log_counts, rows = _log(counts - 1), np.arange(len(labels))
+    # one more element that is right and one that is wrong (Platt, 1999): weights stay finite where all are right
+    error = 1 / (len(labels) + 2)
+    others = max(int((present > 0).sum()) - 1, 1)
+    wanted = np.tile(np.where(present > 0, error / others, 0.0), (len(labels), 1))
+    wanted[rows, labels] = 1 - error
 
     def loss(x: Vector) -> tuple[float, Vector]:
         weights, slope, bias = x[:n_scores], x[n_scores], x[n_scores + 1 :] if biases else np.zeros(n_classes)
         found = scores @ weights + (slope * log_counts + bias + offset)
         found -= found.max(axis=1, keepdims=True)
-        own, wrong = found[rows, labels], np.exp(found, out=found)
+        value = -(wanted * found).sum()
+        wrong = np.exp(found, out=found)
         totals = wrong.sum(axis=1)
-        value = (np.log(totals) - own).sum() + (bias @ bias + slope**2) / (2 * _BIAS_VARIANCE)
+        value += np.log(totals).sum() + (bias @ bias + slope**2) / (2 * _BIAS_VARIANCE)
         wrong /= totals[:, None]
-        wrong[rows, labels] -= 1
+        wrong -= wanted
         columns = wrong.sum(axis=0)
         of_weights = np.tensordot(wrong, scores, axes=([0, 1], [0, 1]))
         of_biases = columns + bias / _BIAS_VARIANCE if biases else []

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from pandas import DataFrame
 from scipy.optimize import minimize_scalar
 from scipy.sparse import csr_array
+from scipy.special import softmax
 
 from bispectral_ot import runtime
 from bispectral_ot.costs import Cost, Metric
@@ -69,7 +70,8 @@ class ExpectedAccuracy(NamedTuple):
     high: float
 
     def __str__(self) -> str:
-        return f"{self.value:.1%} (90 % interval {self.low:.1%} to {self.high:.1%})"
+        rough = "; rough: the target has few images" if self.high - self.low > 0.2 else ""
+        return f"{self.value:.1%} (90 % interval {self.low:.1%} to {self.high:.1%}{rough})"
 
 
 class Shift(NamedTuple):
@@ -173,7 +175,9 @@ class SourceClasses:
         left_out = probabilities(self.model.likelihoods, self.offsets)
         errors = (left_out.argmax(axis=1) == labels) - left_out.max(axis=1)
         value = float(best.mean())
-        variance = float((best * (1 - best)).sum()) / len(best) ** 2 + float(np.square(weights * errors).sum())
+        shared = np.bincount(labels, weights=weights * errors)  # errors of a class are not independent
+        variance = float((best * (1 - best)).sum()) / len(best) ** 2
+        variance += max(float(np.square(weights * errors).sum()), float(np.square(shared).sum()))
         half = 1.645 * float(np.sqrt(variance))  # 90 % of a normal distribution
         # sources may be of any class: of those with hardly any targets, none may be right
         known = float((self.model.counts >= 3).mean())
@@ -206,19 +210,24 @@ def estimate_proportions(model: ClassModel, log_likelihoods: Vector, *, seed: in
     n, k, counts = len(some), len(model.labels), model.counts
     known, own, n_free = counts > 0, counts / counts.sum(), int((counts > 0).sum()) - 1
     likelihoods = _exponentials(some)
-    best = likeliest_proportions(some)
+    best, even = likeliest_proportions(some), known / known.sum()
     counted = min(n, _MOST_EVIDENCE)
     # likelihoods are estimated from k targets, which inflates the variance of a gain over n sources
-    gain = np.log(likelihoods @ best).sum() - np.log(np.maximum(likelihoods @ own, _TINY)).sum()
-    evidence = 2 * gain / max(n_free, 1) * counted / n / (1 + counted / k)
+    per_source = counted / n / (1 + counted / k)
+    # a power of the target's proportions, from even ones to the same: the mean of those that fit
+    powers = np.linspace(0, 1, 11)
+    mixed = likelihoods @ np.stack([_blend(own, even, power) for power in powers]).T
+    same = _blend(own, even, float(powers @ softmax(per_source * np.log(np.maximum(mixed, _TINY)).sum(axis=0))))
+    gain = np.log(likelihoods @ best).sum() - np.log(np.maximum(likelihoods @ same, _TINY)).sum()
+    evidence = 2 * gain / max(n_free, 1) * per_source
     # of equal proportions the evidence is a chi-square variable over its degrees of freedom
     deviations = (evidence - 1) / np.sqrt(2 / max(n_free, 1))
     trust = float(np.clip((deviations - _SAME) / (_DIFFERENT - _SAME), 0, 1)) if n_free else 0.0
-    smoothed, even = likeliest_proportions(some, prior=_PRIOR_IMAGES), known / known.sum()
+    smoothed = likeliest_proportions(some, prior=_PRIOR_IMAGES)
     certainty = 1 - 0.5 / np.maximum(counts, 1)  # a class of one image is as good as half known
-    proportions = _blend(_blend(smoothed, even, certainty), own, trust)
+    proportions = _blend(_blend(smoothed, even, certainty), same, trust)
     # errors of a class of few targets are the same for all sources, and the estimate amplifies them
-    priors = _blend(_blend(smoothed, even, counts / (counts + 20)), own, trust)
+    priors = _blend(_blend(smoothed, even, counts / (counts + 20)), same, trust)
     firmness = certainty * (_FIRMNESS_OF_SAME + (1 - _FIRMNESS_OF_SAME) * trust)
     # difference, beyond chance, between labels of the sources and those that labels of left-out targets predict
     prior = np.log(np.maximum(own, _TINY))
@@ -295,8 +304,6 @@ def _sharpening(model: ClassModel, held: float) -> float:
 
 def probabilities(log_likelihoods: Vector, offsets: Vector) -> Vector:
     """Class probabilities (n, classes)."""
-    from scipy.special import softmax
-
     return softmax(log_likelihoods + offsets, axis=1)
 
 
