@@ -91,14 +91,12 @@ def test_large_penalties_need_few_passes():
 def test_passes_over_the_active_entries_give_the_plan_of_all(lam, monkeypatch):
     cost, p, q = problem(400, 300), weights(400, seed=1, zeros=3), weights(300, seed=2)
     solver, gather, found = Sinkhorn(unbalanced=lam, tol=1e-5), Cost.active, []
-    plain = solver.solve(cost, p, q)
+    plan = solver.solve(cost, p, q).to_dense()
     monkeypatch.setattr("bispectral_ot.transport.iteration._LARGE", 0)
     monkeypatch.setattr("bispectral_ot.costs.cost._MOST_ACTIVE", 0.9)
     monkeypatch.setattr(Cost, "active", lambda *given, **unit: found.append(gather(*given, **unit)) or found[-1])
-    coupling = solver.solve(cost, p, q)
+    assert np.abs(solver.solve(cost, p, q).checked().to_dense() - plan).sum() <= 1e-4
     assert found[0] is not None
-    assert coupling.converged
-    assert np.abs(coupling.to_dense() - plain.to_dense()).sum() <= 1e-4
 
 
 @pytest.mark.parametrize("reg", [0.05, 0.002])

@@ -181,8 +181,11 @@ def demo(
             for name, found[name], told in (*others.result(), *own):
                 for text, category in told:  # three matches: say which one
                     warn(f"{name}: {text}", category)
-            converged = all(each["converged"] for each in found.values())
-            return {"features": found}, converged, lambda: _print_demo(found, out)
+            return (
+                {"features": found},
+                all(each["converged"] for each in found.values()),
+                lambda: _print_demo(found, out),
+            )
 
         run_job("demo", out, work, options, output)
 

@@ -6,7 +6,7 @@ import itertools
 import math
 from copy import copy
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, cast, get_args
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
@@ -33,7 +33,7 @@ _ONE_BLOCK = 2**15  # entries of a cost that is one block: threads would only wa
 _FEWEST_ROWS, _MOST_ROWS, _BLOCKS = 16, 256, 32
 _SAFE_FLOAT32 = (1e-30, 1e30)  # numbers outside are shifted and scaled like float64 ones
 # Results of rows of a pass; the others are sums over all rows.
-_ROW_RESULTS = {"sweep": 1, "sweep_active": 1, "read": 8, "class_kernels": 2}
+_ROW_RESULTS = {"sweep": 1, "sweep_active": 1, "gather": 5, "read": 8, "class_kernels": 2}
 
 
 class StoragePlan(NamedTuple):
@@ -180,6 +180,8 @@ class Cost:
     [[0.0, 3.0], [1.0, 2.0]]
     """
 
+    _sweep = "sweep"  # the pass of an iteration
+
     def __init__(
         self,
         source: Floats,
@@ -212,9 +214,8 @@ class Cost:
         size, rows = distance.feature_bytes, distance.rows_at_once
         plan = partial(plan_storage, self.shape, feature_bytes=size, block_rows=rows, engine=self.engine)
         self.storage: str = distance.stored_as or plan(storage=storage).storage
-        self._sweep, budget = "sweep", runtime.current().memory or self.engine.budget()
-        needed = storage_bytes(self.shape, feature_bytes=size, block_rows=rows).get(cast(Storage, self.storage), budget)
-        self._spare_bytes = budget - needed
+        needs: dict[Any, int] = storage_bytes(self.shape, feature_bytes=size, block_rows=rows)
+        self._spare_bytes = (runtime.current().memory or self.engine.budget()) - needs.get(self.storage, 2**63)
         (n, m), most = self.shape, rows if self.storage == "recompute" else _MOST_ROWS
         blocks = row_blocks(n, block_rows=min(n if n * m <= _ONE_BLOCK else max(n // _BLOCKS, _FEWEST_ROWS), most))
         shared, row_bytes = (distance, self.storage), m * BYTES_PER_ENTRY[self.storage]
@@ -265,28 +266,30 @@ class Cost:
         """
         from scipy.sparse import csr_array
 
-        shared = unit, g, low_columns, int(max_density * self.shape[1]) + 8
-        found = self.engine.map(_exponents, self._blocks, rows=(f, low_rows), shared=shared, join=True)
-        counts, columns, exponents = joined(found)[0]
-        if len(columns) < counts.sum():
+        part = self.active(f, g, low_rows, low_columns, unit=unit, max_density=max_density)
+        if part is None:
             return None
+        (counts, columns, exponents), _ = joined(self.engine.map(_exponents, part._blocks, shared=(unit,), join=True))
         return csr_array((exponents, columns, np.concatenate([[0], np.cumsum(counts)])), shape=self.shape)
 
-    def active(self, f: Vector, g: Vector, low_rows: Vector, low_columns: Vector, *, unit: float) -> Cost | None:
+    def active(
+        self, f: Vector, g: Vector, low_rows: Vector, low_columns: Vector, *, unit: float, max_density: float = np.nan
+    ) -> Cost | None:
         """Cost of which only the entries that matter, as of :meth:`gather`, are swept; None where these are too many.
 
-        These are swept several times as slowly as others, and take memory that features and cost leave free.
+        By default, as many as are worth it and fit into the memory that features and cost leave free.
         """
-        size = 4 + (BYTES_PER_ENTRY[self.storage] or 4)
-        density = min(_MOST_ACTIVE, self._spare_bytes / (size * math.prod(self.shape)))
-        shared = unit, g, low_columns, int(density * self.shape[1]) + 8
-        work: dict[str, Any] = {"rows": (f, low_rows), "shared": shared}
-        if not all(self.engine.map(_are_few, self.engine.place(_active, self._blocks[:1], **work))):
-            return None  # as the first block shows
+        if np.isnan(max_density):
+            size = (4 + (BYTES_PER_ENTRY[self.storage] or 4)) * math.prod(self.shape)
+            max_density = min(_MOST_ACTIVE, max(0, self._spare_bytes) / size)
+        shared = unit, g, low_columns, int(max_density * self.shape[1]) + 8, "gather"
         part = copy(self)
-        part._blocks = self.engine.place(_active, self._blocks, **work)
         part._sweep = "sweep_active"
-        return part if all(self.engine.map(_are_few, part._blocks)) else None
+        for blocks in (self._blocks[:1], self._blocks):  # the first shows whether the others are worth it
+            part._blocks = self.engine.place(_active, blocks, rows=(f, low_rows), shared=shared)
+            if not all(self.engine.map(_are_few, part._blocks)):
+                return None
+        return part
 
     def read(
         self,
@@ -370,40 +373,26 @@ def _decoded(block: Block, start: int, stop: int, dtype: DTypeLike) -> NDArray[A
     return (codes * steps[:, None] + offsets[:, None]).astype(dtype)
 
 
-def _active(
-    block: Block, f: Vector, low_rows: Vector, unit: float, g: Vector, low_columns: Vector, limit: int
-) -> tuple[ActiveRows, ...]:
-    """Entries of a block that are above a mark; only their numbers if there are more than ``limit`` for each row."""
-    from bispectral_ot.costs import cost_kernels
-
-    rows = _kept_rows(block)
-    counts, columns, codes = cost_kernels.gather(rows, f, low_rows, unit, g, low_columns, limit)
-    return (ActiveRows(counts, columns, codes, rows.offsets, rows.steps),)
+def _active(block: Block, *given: Any) -> tuple[ActiveRows, ...]:
+    return (ActiveRows(*_pass(block, *given)[0]),)
 
 
 def _are_few(block: Block) -> bool:
-    kept: ActiveRows = block.content[0]
-    return bool(len(kept.columns) == kept.counts.sum())
+    return bool(len(block.content[0].columns) == block.content[0].counts.sum())
 
 
-def _exponents(block: Block, f: Vector, low_rows: Vector, unit: float, *marks: Any) -> tuple[tuple[Any, ...], Any]:
+def _exponents(block: Block, unit: float) -> tuple[tuple[Any, ...], Any]:
     """Numbers, columns and exponents of the active entries of a block."""
-    (found,) = _active(block, f, low_rows, unit, *marks)
-    if not len(found.columns):
-        return (found.counts, found.columns, np.zeros(0)), ()
-    offsets, steps = (np.repeat(each, found.counts) for each in (found.offsets, found.steps))
-    return (found.counts, found.columns, (offsets + steps * found.codes) * unit), ()
-
-
-def _kept_rows(block: Block) -> Any:
-    kept = block.content[0]
-    return encode(kept.rows(block.start, block.stop), "float32") if isinstance(kept, Distance) else kept
+    counts, columns, codes, *decoding = block.content[0]
+    offsets, steps = (np.repeat(each, counts) for each in decoding)
+    return (counts, columns, (offsets + steps * codes) * unit), ()
 
 
 def _pass(block: Block, *given: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     """One pass over the rows of a block by the kernel named last: results of the rows, and sums over them."""
     from bispectral_ot.costs import cost_kernels  # numba takes half a second to load, and only work needs it
 
-    *arguments, kernel = given
-    found = getattr(cost_kernels, kernel)(_kept_rows(block), *arguments)
+    kept, (*arguments, kernel) = block.content[0], given
+    rows = encode(kept.rows(block.start, block.stop), "float32") if isinstance(kept, Distance) else kept
+    found = getattr(cost_kernels, kernel)(rows, *arguments)
     return found[: _ROW_RESULTS[kernel]], found[_ROW_RESULTS[kernel] :]

@@ -244,7 +244,7 @@ def _heights(codes, g, step, shift, low_row, low_columns, out):  # type: ignore[
 
 @njit(nogil=True, cache=True)
 def gather(rows, f, low_rows, unit, g, low_columns, limit):  # type: ignore[no-untyped-def]
-    """Number of entries of each row that are above a mark, see :meth:`Cost.gather`, their columns and codes.
+    """Fields of :class:`ActiveRows`: the entries of some rows that are above a mark, see :meth:`Cost.gather`.
 
     Of more than ``limit`` entries for each row on average, only the numbers are returned.
     """
@@ -265,7 +265,7 @@ def gather(rows, f, low_rows, unit, g, low_columns, limit):  # type: ignore[no-u
             kept = found
     if kept < counts.sum():
         kept = 0
-    return counts, columns[:kept].copy(), codes[:kept].copy()
+    return counts, columns[:kept].copy(), codes[:kept].copy(), rows.offsets, rows.steps
 
 
 @njit(nogil=True, cache=True, fastmath=_VECTOR)

@@ -17,7 +17,7 @@ from bispectral_ot.checks import Intensity, check_choice
 from bispectral_ot.datasets.frames import Placement
 from bispectral_ot.datasets.transforms import center_clear
 from bispectral_ot.datasets.warp import border_levels, rotation_maps, shift_maps, warp
-from bispectral_ot.engines import gram, product, side_by_side
+from bispectral_ot.engines.engine import gram, product, side_by_side
 from bispectral_ot.errors import DataWarning, InputError
 from bispectral_ot.features.global_bispectrum import GlobalBispectrum
 from bispectral_ot.features.local_bispectrum import LocalBispectrum, distances
@@ -135,8 +135,7 @@ class CombinedBispectrum(_SideBySide):
             moved = move_randomly(images[order[which]], self.symmetry)
             moved = self._inputs(moved.reshape(len(moved), -1))[0].reshape(moved.shape)
             seen_moved = [_weighted(part, moved) for part in self.parts_]
-        products = gram(centred := seen[1] - seen[1].mean(axis=0))
-        changes = seen_moved[0] - seen[0][which]
+        products, changes = gram(centred := seen[1] - seen[1].mean(axis=0)), seen_moved[0] - seen[0][which]
         local, combinations = side_by_side(lambda: whitening(seen[0], changes), lambda: combined_rows(products))
         matrices = [local, product(centred.T, combinations)]
         both = zip(seen_moved, seen, matrices, strict=True)

@@ -24,7 +24,8 @@ from bispectral_ot.costs import Cost, Metric
 from bispectral_ot.datasets import Dataset
 from bispectral_ot.datasets.dataset import is_chunked
 from bispectral_ot.datasets.transforms import rotate_randomly
-from bispectral_ot.engines import Block, Threads, fill_rows, gram, joined, product, row_blocks
+from bispectral_ot.engines import Block, Threads, fill_rows, joined, row_blocks
+from bispectral_ot.engines.engine import gram, product
 from bispectral_ot.features import FeatureMap, FittedFeatures
 from bispectral_ot.features.fitted import LinearMap
 from bispectral_ot.sampling import balanced_rows, evenly_spaced
@@ -110,12 +111,7 @@ class WithinClass:
         moved, others = self._coordinates[0] - centre @ basis, product(references - centre, basis)
         outside, shape = np.zeros((len(moved), 1), dtype=np.float32), (len(moved), len(references))
         if basis.shape[1] < basis.shape[0]:
-            both = (self.moved - centre, references - centre), (moved, others)
-            whole, inside = (
-                fill_rows(_squares, np.empty(shape, np.float32), block_rows=128, rows=(one,), shared=(other,))
-                for one, other in both
-            )
-            outside = whole - inside
+            outside = _squares(self.moved - centre, references - centre) - _squares(moved, others)
         for shrinkage in shrinkages:
             residuals, gains, whiten = self._without(shrinkage)
             scales, found = whiten.gains.astype(np.float32), np.empty(shape, dtype=np.float32)
@@ -158,10 +154,10 @@ class WithinClass:
 
 
 def _distances_without(
-    block: Block, rows: Rows, residuals: Rows, gains: Rows, outside: Rows, others: Rows, rest: np.float32, root: bool
+    _: Block, rows: Rows, residuals: Rows, gains: Rows, outside: Rows, others: Rows, rest: np.float32, root: bool
 ) -> Rows:
     """Distances of some whitened rows to others, by the covariance without each of the first."""
-    squares = _squares(block, rows, others)
+    squares = _squares(rows, others)
     squares += rest * outside
     along = np.einsum("kr,kr->k", residuals, rows)[:, None] - residuals @ others.T
     squares += gains[:, None] * np.square(along, out=along)
@@ -169,10 +165,10 @@ def _distances_without(
     return np.sqrt(squares, out=squares) if root else squares
 
 
-def _squares(_: Block, rows: Rows, others: Rows) -> Rows:
+def _squares(rows: Rows, others: Rows) -> Rows:
     """Squared Euclidean distances, not clipped."""
     squares: Rows = np.einsum("kd,kd->k", rows, rows)[:, None] + np.einsum("md,md->m", others, others)
-    squares -= 2 * rows @ others.T
+    squares -= 2 * product(rows, others.T)
     return squares
 
 

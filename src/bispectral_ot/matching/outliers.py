@@ -112,14 +112,13 @@ def soft_distances(distance: Distance, potential: Vector, epsilon: float, *, lea
         return np.full(1, np.inf)
 
     def soft_rows(block: Block) -> Vector:
-        exponents = (given - distance.rows(block.start, block.stop)) / np.float32(epsilon)
+        exponents = (potential.astype(np.float32) - distance.rows(block.start, block.stop)) / np.float32(epsilon)
         if leave_out:
             exponents[np.arange(block.stop - block.start), np.arange(block.start, block.stop)] = -np.inf
         highest = exponents.max(axis=1)
         exponents -= highest[:, None]
         return -epsilon * (highest + np.log(np.exp(exponents, out=exponents).sum(axis=1, dtype=np.float64)))
 
-    given = potential.astype(np.float32)
     blocks, stage = row_blocks(m, block_rows=256), "" if leave_out else "outliers"
     found = np.concatenate(list(Threads().map(soft_rows, blocks, stage=stage)))
     # the others stand for all: the element itself would have added 1 / m
