@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.utils.estimator_checks import check_estimator
 
 import bispectral_ot as bot
 
@@ -34,6 +35,11 @@ def test_model_selection_works_on_rows(halves):
     assert cross_val_score(bot.LabelTransfer(), rows, target.labels, cv=2).mean() > 0.7
     search = GridSearchCV(bot.LabelTransfer(), {"metric_learning": ["auto", "none"]}, cv=2).fit(rows, target.labels)
     assert clone(search.best_estimator_).get_params()["metric_learning"] in ("auto", "none")
+
+
+@pytest.mark.filterwarnings("ignore::bispectral_ot.DataWarning")
+def test_estimator_passes_the_checks_of_scikit_learn():
+    assert {each["status"] for each in check_estimator(bot.LabelTransfer(), on_skip=None)} <= {"passed", "skipped"}
 
 
 def test_labels_that_are_missing_or_too_few_are_refused(halves):

@@ -9,7 +9,9 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils import assert_all_finite, column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bispectral_ot.datasets import Dataset
 from bispectral_ot.errors import DataWarning, InputError
@@ -59,10 +61,12 @@ class LabelTransfer(ClassifierMixin, BaseEstimator):
 
     def fit(self, X: ArrayLike | Dataset, y: ArrayLike | None = None) -> Self:
         """Learn from targets: images, rows or a ``Dataset``, and their labels (those of the ``Dataset`` by default)."""
-        target = _dataset(X)
+        target = self._dataset(X, reset=True)
         if y is None and target.labels is None:
             raise InputError("LabelTransfer requires y to be passed, but the target y is None.")
-        values = np.asarray(label_names(target) if y is None else y)
+        values = np.asarray(label_names(target)) if y is None else column_or_1d(y, warn=True)
+        assert_all_finite(values)
+        check_classification_targets(values)
         if values.shape != (len(target),):
             raise InputError(f"y has shape {values.shape} but there are {len(target)} targets; give one for each.")
         self.classes_, codes = np.unique(values, return_inverse=True)
@@ -75,12 +79,13 @@ class LabelTransfer(ClassifierMixin, BaseEstimator):
 
     def predict(self, X: ArrayLike | Dataset) -> NDArray[Any]:
         """Labels (n,) of images, each by itself."""
+        check_is_fitted(self)
         return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
 
     def predict_proba(self, X: ArrayLike | Dataset) -> NDArray[np.float64]:
         """Class probabilities (n, c) of images, each by itself, in the class proportions of the targets."""
         check_is_fitted(self)
-        found = self.match_.predictor.match(_dataset(X))
+        found = self.match_.predictor.match(self._dataset(X))
         if found.classes is None:  # too few targets for a class model: weights of the plan
             names, weights = found.class_weights(to="source")
         else:
@@ -90,12 +95,12 @@ class LabelTransfer(ClassifierMixin, BaseEstimator):
     def transduce(self, X: ArrayLike | Dataset) -> Match:
         """Match of a whole set of images with the targets; its labels are positions in ``classes_``."""
         check_is_fitted(self)
-        return match(replace(_dataset(X), labels=None, classes=()), self.target_, **self.get_params())
+        return match(replace(self._dataset(X), labels=None, classes=()), self.target_, **self.get_params())
 
-
-def _dataset(X: ArrayLike | Dataset) -> Dataset:
-    """Images as they are; rows (n, columns) as vectors."""
-    if isinstance(X, Dataset):
-        return X
-    array = np.asarray(X)
-    return Dataset.from_vectors(array) if array.ndim == 2 else Dataset(array)
+    def _dataset(self, X: ArrayLike | Dataset, *, reset: bool = False) -> Dataset:
+        """Images as they are; rows (n, columns) as vectors."""
+        if isinstance(X, Dataset):
+            return X
+        if (array := np.asarray(X)).ndim > 2:
+            return Dataset(array)
+        return Dataset.from_vectors(validate_data(self, X, reset=reset))
