@@ -189,12 +189,9 @@ def symmetry_tests(
 
     Parameters
     ----------
-    source, target
-        Sets of images of one size, of 20 images at least; no image may be in both.
-    permutations, level
-        Number of permutations of each test, and significance level of all tests together.
-    test_images, seed
-        Maximum number of images of each set, drawn at random, and random seed.
+    source, target : Sets of images of one size, of 20 images at least; no image may be in both.
+    permutations, level : Number of permutations of each test, and significance level of all tests together.
+    test_images, seed : Maximum number of images of each set, drawn at random, and random seed.
 
     Examples
     --------

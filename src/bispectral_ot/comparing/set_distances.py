@@ -71,25 +71,21 @@ def compare(
     ----------
     sets
         Names and sets: Datasets, arrays (n, height, width), names or paths to load; in a sequence by their own names.
-    symmetry, features, metric, intensity, normalize, pca
-        Features, as for :func:`~bispectral_ot.match`.
+    symmetry, features, metric, intensity, normalize, pca : Features, as for :func:`~bispectral_ot.match`.
     frame
         Placement of images, one for all sets or one for each. ``"auto"`` cuts off margins that an editor filled where
         most images of one set have them and those of another have none.
-    labels
-        Add the distance between the classes of two images to their cost; class names need not agree.
+    labels : Add the distance between the classes of two images to their cost; class names need not agree.
     permutations, bootstrap
         Number of permutations of a test (199 recommended; without labels) and of bootstrap samples; 0 for none.
     symmetry_tests
         Test which changes explain the difference of each pair; see :func:`~bispectral_ot.comparing.symmetry_tests`.
     level, test_images, seed
         Significance level; maximum number of images per set, drawn at random, in tests and intervals; random seed.
-    reg
-        Regularisation relative to :attr:`Comparison.scale`.
+    reg : Regularisation relative to :attr:`Comparison.scale`.
     store
         Folder in which finished parts are kept under a hash of pixels, labels and options, for a later call to reuse.
-    working_memory, client, progress
-        As for :func:`~bispectral_ot.match`; the stage ``"pairs"`` counts solves.
+    working_memory, client, progress : As for :func:`~bispectral_ot.match`; the stage ``"pairs"`` counts solves.
 
     Examples
     --------

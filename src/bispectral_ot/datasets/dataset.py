@@ -32,18 +32,15 @@ class Dataset:
         (booleans uint8). A ``dask.array`` is read chunk by chunk when features are computed.
     labels
         One per image, or None: indices into ``classes``, or any integers or strings, whose values become ``classes``.
-    name, classes, files
-        Name of the set, names of the classes, name of the file of each image.
-    positions
-        Row number of each image in the set that the dataset was drawn from, shape (n,); 0 to n - 1 by default.
+    name, classes, files : Name of the set, names of the classes, name of the file of each image.
+    positions : Row number of each image in the set that the dataset was drawn from, shape (n,); 0 to n - 1 by default.
     kind
         ``"images"``; ``"sphere"`` for signals on the sphere, (n, latitudes, longitudes[, channels]); ``"clouds"`` for
         point clouds (n, points, 3), or a list of arrays (points_i, 3), kept as one array whose unused rows are NaN;
         ``"volumes"`` for voxels (n, depth, height, width); ``"vectors"``, see :meth:`from_vectors`.
     vectors
         Of the kind ``"vectors"``: rows (n, columns) that are matched in place of the images, which illustrate reports.
-    placement
-        Frame by which :func:`load` placed the images on their canvas; None for the whole canvas.
+    placement : Frame by which :func:`load` placed the images on their canvas; None for the whole canvas.
 
     Examples
     --------

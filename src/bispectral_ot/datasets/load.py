@@ -67,25 +67,19 @@ def load(
         images or 3-D shapes, with one sub-folder per class or without labels; file (docs/files.md), whose arrays or
         columns may be named as ``file.h5::IMAGES::LABELS``; array (n, height, width[, channels]) of any library,
         :class:`Dataset`, data frame with a column of paths, dataset of torch or torchvision.
-    split
-        ``"train"``, ``"val"`` or ``"test"``, where the source has several.
+    split : ``"train"``, ``"val"`` or ``"test"``, where the source has several.
     root
         Folder with the IDX files of the official sets, which are then not downloaded; default: ``$BISPECTRAL_OT_DATA``.
     resize
         Size that images are scaled to fit into, on their own background: one side, (height, width) or ``"32x48"``. By
         default images in files are reduced to at most 128 pixels, and those of different sizes become squares.
-    grey
-        Whether RGB (or RGBA) images are converted to their luminance.
+    grey : Whether RGB (or RGBA) images are converted to their luminance.
     frame
         Placement of images on their canvas: ``"canvas"``, ``"picture"``, ``"content"`` or ``"common"``; docs/frames.md.
-    kind
-        Kind of the arrays, see :class:`Dataset`; by default clouds for files of shapes, else images.
-    limit, seed
-        Maximum number of images, drawn at random, and the seed of it and of the points of meshes.
-    n_points
-        Number of points drawn from each mesh; maximum number of points of a cloud in a file.
-    progress
-        Called as ``progress(stage, done, total)``.
+    kind : Kind of the arrays, see :class:`Dataset`; by default clouds for files of shapes, else images.
+    limit, seed : Maximum number of images, drawn at random, and the seed of it and of the points of meshes.
+    n_points : Number of points drawn from each mesh; maximum number of points of a cloud in a file.
+    progress : Called as ``progress(stage, done, total)``.
 
     Examples
     --------

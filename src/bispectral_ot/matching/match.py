@@ -79,8 +79,7 @@ def match(
         names and encoders joined by ``+`` (``"bispectrum+module:name"``), an :class:`~bispectral_ot.features.Encoder`,
         any scikit-learn transformer or pipeline, or None for the symmetry's default. Transformers are fitted to both
         sets together (4,096 images at most); those that want rows get flattened images.
-    metric
-        ``"l1"``, ``"l2"``, ``"sqeuclidean"`` or ``"cosine"``; None for the metric that suits the features.
+    metric : ``"l1"``, ``"l2"``, ``"sqeuclidean"`` or ``"cosine"``; None for the metric that suits the features.
     intensity
         Whether brightness and contrast count: ``"ignore"`` (the default), ``"keep"``, or ``"affine"`` to ignore the
         balance of colours as well (another stain, camera or lamp).
@@ -88,14 +87,10 @@ def match(
         Placement of images on their canvas: ``"canvas"``, ``"picture"``, ``"content"``, ``"common"``, or one for each
         set as ``("picture", "canvas")``; see docs/frames.md. ``"auto"`` takes the whole canvas of arrays, and of images
         in files the frame in which both sets agree best.
-    solver
-        ``Sinkhorn()`` by default, ``ExactTransport()``, or their names (``"sinkhorn"``, ``"exact"``).
-    normalize
-        Bring both sets to mean 0 and standard deviation 1 first, with the same two numbers for both.
-    pca
-        Number of principal components of both sets to which the features are reduced.
-    source_weights, target_weights
-        Mass of each element, summing to one on each side; uniform by default.
+    solver : ``Sinkhorn()`` by default, ``ExactTransport()``, or their names (``"sinkhorn"``, ``"exact"``).
+    normalize : Bring both sets to mean 0 and standard deviation 1 first, with the same two numbers for both.
+    pca : Number of principal components of both sets to which the features are reduced.
+    source_weights, target_weights : Mass of each element, summing to one on each side; uniform by default.
     marginals
         Target marginal. ``"balanced"``: every target gets its weight. ``"estimated"``: class proportions of the source
         are estimated, and held for classes as a whole. ``"relaxed"``: unconstrained. None chooses ``"estimated"`` where
@@ -107,12 +102,9 @@ def match(
         ``"none"``: distances as the features have them.
     working_memory, storage
         Byte budget for features and cost (``"4GB"``), and storage of the cost; see :class:`~bispectral_ot.Cost`.
-    client
-        ``distributed.Client`` of a Dask cluster, with ``working_memory`` for each worker.
-    state
-        File for the state of the solve, from which an interrupted call is resumed; see :meth:`Sinkhorn.solve`.
-    progress
-        Called as ``progress(stage, done, total)``.
+    client : ``distributed.Client`` of a Dask cluster, with ``working_memory`` for each worker.
+    state : File for the state of the solve, from which an interrupted call is resumed; see :meth:`Sinkhorn.solve`.
+    progress : Called as ``progress(stage, done, total)``.
 
     Returns
     -------

@@ -176,8 +176,7 @@ def sinkhorn_divergence(
         Penalty of the marginals; None fixes them.
     debias : bool
         Subtract the two self-terms, so that the value of a set with itself is zero.
-    tol, max_iter
-        Marginal error (total variation) at which iterations stop, and their maximum number.
+    tol, max_iter : Marginal error (total variation) at which iterations stop, and their maximum number.
 
     Examples
     --------

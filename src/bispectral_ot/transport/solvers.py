@@ -40,13 +40,11 @@ class Sinkhorn:
 
     Parameters
     ----------
-    reg
-        Regularisation relative to the scale of the cost (its largest entry, unless another was given).
+    reg : Regularisation relative to the scale of the cost (its largest entry, unless another was given).
     tol
         Marginal error to reach: ``|P 1 - p|_1 + |P^T 1 - q|_1``. Where marginals are relaxed, p and q stand for the
         sums after one more half-step of their side, and the error is relative to the total mass.
-    max_iter
-        Maximum number of passes over the cost.
+    max_iter : Maximum number of passes over the cost.
     unbalanced
         Penalty on marginals that differ from the weights, in the units of ``reg`` (and the same at every ``reg``): one
         for both sides, or (source, target), None for an exact side. Weights need not sum to one then.
@@ -100,8 +98,7 @@ class Sinkhorn:
 
         Parameters
         ----------
-        cost
-            Cost (n, m), or a matrix of costs.
+        cost : Cost (n, m), or a matrix of costs.
         source_weights, target_weights
             Weights (n,) and (m,), each summing to one unless marginals are relaxed; uniform by default.
         target_groups
@@ -110,8 +107,7 @@ class Sinkhorn:
         symmetric
             Whether a set is transported to itself, by a symmetric cost (n, n) and with the source weights on both
             sides: its two potentials are then the same.
-        state
-            File that gets the potentials every few seconds, to resume an interrupted solve; removed at the end.
+        state : File that gets the potentials every few seconds, to resume an interrupted solve; removed at the end.
         """
         cost = as_cost(cost)
         constraints = self._constraints(cost, (source_weights, target_weights), target_groups, symmetric)
