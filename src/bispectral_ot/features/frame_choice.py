@@ -155,6 +155,8 @@ def choose(tried: dict[str, Evidence]) -> str:
         error = float(clearer.std()) / np.sqrt(len(clearer))
         if gain > -noise and clearer.mean() > (0.0 if gain > noise else _LEAST_ERRORS * error):
             clear[name] = float(found.clarity.mean())
-    least = max(0.0, min(tried[name].divergence for name in clear))
-    alike = [name for name in clear if tried[name].divergence <= least + tried[name].null]
+    least = min((tried[name] for name in clear), key=lambda found: found.divergence)
+    # by more than the noise of a difference of two
+    gaps = {name: tried[name].divergence - max(0.0, least.divergence) for name in clear}
+    alike = [name for name in clear if gaps[name] <= np.hypot(tried[name].null, least.null)]
     return max(alike or clear, key=lambda name: clear[name])
