@@ -49,7 +49,7 @@ def all_workers(cluster_client):
     """Function that waits until both workers are there, whatever was done to them before."""
 
     def wait():
-        for _ in range(60):
+        while True:  # no_hang ends it
             try:
                 cluster_client.wait_for_workers(2, timeout=30)
             except TimeoutError:  # on a busy machine a nanny may give up the worker that it starts again
@@ -60,7 +60,6 @@ def all_workers(cluster_client):
             if sum(isinstance(answer, int) for answer in answers) == 2:
                 return
             time.sleep(0.5)
-        raise TimeoutError("two workers did not come back")
 
     return wait
 

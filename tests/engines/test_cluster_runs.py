@@ -33,7 +33,6 @@ def test_the_program_with_a_scheduler(client, tmp_path):
 SCHEDULER = """
 import sys
 from distributed import LocalCluster
-
 if __name__ == "__main__":
     options = {"processes": False, "protocol": "tcp", "dashboard_address": None}
     with LocalCluster(n_workers=1, threads_per_worker=1, **options) as cluster:
