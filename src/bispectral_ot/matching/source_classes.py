@@ -214,11 +214,11 @@ def estimate_proportions(model: ClassModel, log_likelihoods: Vector, *, seed: in
     counted = min(n, _MOST_EVIDENCE)
     # likelihoods are estimated from k targets, which inflates the variance of a gain over n sources
     per_source = counted / n / (1 + counted / k)
-    # the target's proportions, unless another power of them, down to even ones, fits better by AIC
-    powers = np.linspace(0, 1, 11)
+    # a power of the target's proportions, from even ones to the same: the mean of those that fit. Nearly even ones are
+    # kept: how they differ from even ones takes more sources to see than count
+    powers = np.linspace(0, 1, 11) if np.abs(own - even).sum() > 0.2 else np.ones(1)
     mixed = likelihoods @ np.stack([_blend(own, even, power) for power in powers]).T
-    fits = per_source * np.log(np.maximum(mixed, _TINY)).sum(axis=0)
-    same = own if fits.max() - fits[-1] < 1 else _blend(own, even, float(powers @ softmax(fits)))
+    same = _blend(own, even, float(powers @ softmax(per_source * np.log(np.maximum(mixed, _TINY)).sum(axis=0))))
     gain = np.log(likelihoods @ best).sum() - np.log(np.maximum(likelihoods @ same, _TINY)).sum()
     evidence = 2 * gain / max(n_free, 1) * per_source
     # of equal proportions the evidence is a chi-square variable over its degrees of freedom
