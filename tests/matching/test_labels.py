@@ -8,7 +8,7 @@ from scipy import ndimage
 
 import bispectral_ot as bot
 from bispectral_ot.errors import DataWarning
-from bispectral_ot.matching.class_model import WithinClass, moved_images
+from bispectral_ot.matching.class_model import RidgeRegression, WithinClass, moved_images
 from bispectral_ot.matching.source_classes import class_offsets, probabilities
 
 COUNTS = (6, 4, 9)
@@ -24,14 +24,14 @@ def blobs(seed=0, columns=5, shift=0.0):
 
 
 def literal(rows, labels, shrinkage, without):
-    """Class means and shrunk covariance of all rows but one, step by step."""
+    """Shrunk covariance of all rows but one, step by step."""
     kept = np.arange(len(rows)) != without
     means = np.stack([rows[kept & (labels == c)].mean(axis=0) for c in range(3)])
     scatter = sum(np.outer(row - means[c], row - means[c]) for row, c in zip(rows[kept], labels[kept], strict=True))
     all_means = np.stack([rows[labels == c].mean(axis=0) for c in range(3)])
     degrees = len(rows) - 3
     trace = np.square(rows - all_means[labels]).sum() / degrees / rows.shape[1]
-    return means, (1 - shrinkage) * scatter / degrees + shrinkage * trace * np.eye(rows.shape[1]), trace
+    return (1 - shrinkage) * scatter / degrees + shrinkage * trace * np.eye(rows.shape[1]), trace
 
 
 @pytest.mark.parametrize("columns", [5, 30])
@@ -41,16 +41,33 @@ def test_leaving_one_out_is_what_a_refit_without_it_gives(columns, shrinkage):
     moved = rows + np.random.default_rng(1).normal(size=rows.shape).astype(np.float32) * 0.1
     left_out = WithinClass.fit(rows, labels, 3, np.arange(len(rows)), moved)
     distances = next(left_out.distances(rows, [shrinkage], "sqeuclidean"))
-    scores = left_out.discriminants(shrinkage)
     for i in range(len(rows)):
-        means, covariance, trace = literal(rows.astype(float), labels, shrinkage, i)
-        inverse = np.linalg.inv(covariance)
+        covariance, trace = literal(rows.astype(float), labels, shrinkage, i)
         apart = moved[i] - rows
-        expected = trace * np.einsum("md,de,me->m", apart, inverse, apart)
+        expected = trace * np.einsum("md,de,me->m", apart, np.linalg.inv(covariance), apart)
         np.testing.assert_allclose(distances[i], expected, rtol=2e-3, atol=1e-3)
-        apart = moved[i] - means
-        expected = -0.5 * np.einsum("cd,de,ce->c", apart, inverse, apart)
-        np.testing.assert_allclose(scores[i] - scores[i][0], expected - expected[0], rtol=5e-3, atol=5e-3)
+
+
+@pytest.mark.parametrize("ridge", [0.01, 1.0])
+def test_a_regression_scores_left_out_targets_as_a_refit_without_them(ridge, monkeypatch):
+    monkeypatch.setattr("bispectral_ot.matching.class_model._RIDGES", (ridge,))
+    rows, labels = blobs()
+    at, left_out = np.arange(1, len(rows)), np.array([1, 4, 8, 15])  # the first target is not among the centres
+    moved = rows[left_out] + np.float32(0.1)
+    model, scores = RidgeRegression.fit(rows[at], labels, at, left_out, moved)
+    weights = len(at) / 3 / np.bincount(labels[at])[labels[at]]
+
+    def literal_scores(image, kept):
+        x, y = rows[at][kept].astype(float), np.eye(3)[labels[at][kept]] - 1 / 3
+        kernel = np.exp(-np.square(x[:, None] - x).sum(axis=2) / model.width)
+        coefficients = np.linalg.solve(kernel + np.diag(ridge / weights[kept] + 1e-6 * len(at)), y)
+        return np.exp(-np.square(image - x).sum(axis=1) / model.width) @ coefficients
+
+    for i, image, score in zip(left_out, moved, scores, strict=True):
+        np.testing.assert_allclose(score, literal_scores(image, at != i), atol=2e-3)
+    plain = bot.features.FeatureMap(bot.RingBispectrum(), projection=np.eye(5, dtype=np.float32))
+    expected = [literal_scores(image, at >= 0) for image in moved]
+    np.testing.assert_allclose(model.scores(plain, (moved, rows)), expected, atol=2e-3)
 
 
 def test_offsets_hold_mean_probabilities_to_proportions():
@@ -106,7 +123,7 @@ def test_labels_by_probability_are_better_than_by_the_plan_alone(turned_match, t
     assert right(match).mean() > by_plan - 0.005
     plain = bot.match(*turned_halves, metric_learning="none")
     assert plain.settings["metric_shrinkage"] == 1
-    assert plain.classes.model.coefficients is None
+    assert plain.classes.model.ridge is None
     assert right(match).mean() > right(plain).mean() - 0.01
 
 

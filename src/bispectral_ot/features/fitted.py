@@ -119,6 +119,10 @@ class FeatureMap:
         """Extracted rows as their plain Euclidean distance compares them, before a learned map."""
         return rows if self.projection is not None else self.weighted(rows)
 
+    def unlearned(self, rows: Rows) -> Rows:
+        """Features of this map without the learned part, as their plain Euclidean distance compares them."""
+        return self.plain(rows) if self.learned is None else self.learned.inverse(rows)
+
     def distance(self, source: Rows, target: Rows, metric: Metric) -> FeatureDistance:
         """Distances between two sets of features; steerable ones at the best rotation of each pair."""
         if self.transformer.aligns:
@@ -132,7 +136,7 @@ class FeatureMap:
         """Distances as the features have them: a metric that was fitted to targets brings these together."""
         if self.learned is None:
             return self.distance(source, target, metric)
-        return FeatureDistance(self.learned.inverse(source), self.learned.inverse(target), metric)
+        return FeatureDistance(self.unlearned(source), self.unlearned(target), metric)
 
     def distances_within(self, rows: Rows, metric: Metric) -> NDArray[np.float64]:
         """Distances (n, n) between all of some features (n, columns); symmetric, 0 on the diagonal."""

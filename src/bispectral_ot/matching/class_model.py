@@ -1,12 +1,12 @@
 """Class model: calibrated likelihoods of the target's classes for any image, learned from targets that are left out.
 
-Three kinds of scores say how near an image is to a class: kernel means over its targets at several widths, and a linear
-discriminant. Targets that are left out, after a random motion of the symmetry, calibrate them: their weights and a bias
-for each class are those of a multinomial logistic regression (a log-linear pool).
+Two kinds of scores say how near an image is to a class: kernel means over its targets at three widths, and kernel ridge
+regression on the indicators of the classes. Targets that are left out, after a random motion of the symmetry, calibrate
+them: their weights and a bias for each class are those of a multinomial logistic regression (a log-linear pool).
 
-Distances are Mahalanobis distances by the within-class covariance of the targets, shrunk towards a multiple of the
+Kernel means use Mahalanobis distances by the within-class covariance of the targets, shrunk towards a multiple of the
 identity, ``(1 - s) S + s (tr S / d) I``; with ``s = 1`` they are as they were. Leaving one target out is a rank-one
-change of ``S``: its distances and discriminant scores follow exactly from one decomposition, whatever the shrinkage.
+change of ``S`` and of the kernel matrix: distances and scores without it follow exactly from one decomposition.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +39,8 @@ Index = NDArray[np.int64]
 SHRINKAGES = (0.1, 0.3, 0.6, 0.9, 1.0)
 # Targets that are left out, those that they are compared with while a metric is chosen, and for the calibration.
 _LEFT_OUT, _CHOOSING, _REFERENCES = 1024, 4096, 32768
+# Ridges to choose from, and targets that a regression is fitted to.
+_RIDGES, _CENTRES = (0.01, 0.1, 1.0), 8192
 # Smallest kernel mean relative to that of the nearest class, and prior variance of biases and slope.
 _TINY, _BIAS_VARIANCE = 1e-30, 0.5
 
@@ -50,7 +52,6 @@ class WithinClass:
     All shrinkages scale coordinates along one basis: rows are projected once.
     """
 
-    means: Rows = field(repr=False)
     counts: Vector
     basis: Rows = field(repr=False)  # eigenvectors (columns, r) and eigenvalues (r,) that are not 0
     variances: Vector = field(repr=False)
@@ -84,22 +85,13 @@ class WithinClass:
         if n < columns:
             vectors = product(residuals.T, (vectors / np.sqrt(variances * degrees)).astype(np.float32))
         mean_variance = float(variances.sum() / columns)
-        estimates = means.astype(np.float32), counts, vectors.astype(np.float32), variances, mean_variance, degrees
+        estimates = counts, vectors.astype(np.float32), variances, mean_variance, degrees
         return cls(*estimates, moved, residuals[left_out], labels[left_out])
 
     def power(self, shrinkage: float, exponent: float) -> LinearMap:
         """Power of the shrunk covariance, in units of its mean variance."""
         spectrum = (1 - shrinkage) * self.variances / self.mean_variance + shrinkage
         return LinearMap(self.basis, spectrum**exponent, shrinkage**exponent)
-
-    def discriminant(self, metric: float, shrinkage: float) -> tuple[Rows, Vector]:
-        """Coefficients (columns, classes) and intercepts of the discriminant, for rows whitened by ``metric``."""
-        centre = self.means[self.counts > 0].mean(axis=0)
-        centred = (self.means - centre).astype(np.float64)
-        solved = self.power(shrinkage, -1.0)(centred) / self.mean_variance
-        intercepts = -0.5 * np.einsum("cd,cd->c", centred, solved) - solved @ centre
-        unwhitened = solved if metric == 1 else self.power(metric, 0.5)(solved)
-        return np.ascontiguousarray(unwhitened.T, dtype=np.float32), intercepts
 
     @cached_property
     def _coordinates(self) -> tuple[Rows, Rows]:
@@ -118,29 +110,6 @@ class WithinClass:
             rows = moved * scales, residuals, gains.astype(np.float32), outside
             shared = others * scales, np.float32(whiten.rest**2), metric == "l2"
             yield fill_rows(_distances_without, found, block_rows=128, rows=rows, shared=shared)
-
-    def discriminants(self, shrinkage: float) -> Vector:
-        """Scores (k, classes) of the linear discriminant, by means and covariance without each one."""
-        own, k = self.labels, np.arange(len(self.labels))
-        residuals, gains, whiten = self._without(shrinkage)
-        centre = self.means[self.counts > 0].mean(axis=0)
-        offsets, scales, rest = self.means - centre, whiten.gains.astype(np.float32), whiten.rest**2
-        inside = offsets @ self.basis
-        means, moved = inside * scales, (self._coordinates[0] - centre @ self.basis) * scales
-        count = np.maximum(self.counts[own] - 1, 1)
-        length = np.einsum("kr,kr->k", residuals, residuals, dtype=np.float64)
-        along = np.einsum("kr,kr->k", moved, residuals, dtype=np.float64)
-        products, towards = (side.astype(np.float64) for side in (moved @ means.T, residuals @ means.T))
-        outside = (offsets - inside @ self.basis.T).astype(np.float32)  # the part of the means beyond the basis
-        products += rest * ((self.moved - centre) @ outside.T)
-        norms = np.einsum("cr,cr->c", means, means, dtype=np.float64) + rest * np.einsum("cd,cd->c", outside, outside)
-        norms = np.tile(norms, (len(k), 1))
-        # the mean of its own class without it
-        products[k, own] -= along / count
-        norms[k, own] += -2 * towards[k, own] / count + length / count**2
-        towards[k, own] -= length / count
-        scores = products - 0.5 * norms + gains[:, None] * towards * (along[:, None] - 0.5 * towards)
-        return scores / self.mean_variance
 
     def _without(self, shrinkage: float) -> tuple[Rows, Vector, LinearMap]:
         """Whitened residuals, the factor of the rank-one change that leaving each one out makes, and the whitening."""
@@ -172,6 +141,74 @@ def _squares(rows: Rows, others: Rows) -> Rows:
     return squares
 
 
+class RidgeRegression(NamedTuple):
+    """Kernel ridge regression on the indicators of the classes.
+
+    ``(K + ridge / W) a = Y - 1 / classes``: a Gaussian kernel K whose width is the median squared distance, and weights
+    W under which all classes count alike. The ridge is the one under which left-out targets are most likely.
+    """
+
+    centres: Index  # positions of m targets
+    coefficients: Rows  # (m, classes)
+    width: float
+
+    @classmethod
+    def fit(cls, rows: Rows, codes: Index, at: Index, left_out: Index, moved: Rows) -> tuple[RidgeRegression, Vector]:
+        """Fit it to rows (m, columns) of the targets ``at``; also scores of k moved ones, each without its own row."""
+        from scipy.linalg import cho_factor, cho_solve
+
+        counts, labels, place = np.bincount(codes).astype(np.float64), codes[at], np.searchsorted(at, left_out)
+        centre, n_classes, k = rows.mean(axis=0), len(counts), np.arange(len(left_out))
+        between = _squares(rows - centre, rows - centre)
+        width = float(np.median(between[:: max(1, len(at) // 256)])) or 1.0
+        kernel, of_moved = _gaussian(between, width), _gaussian(_squares(moved - centre, rows - centre), width)
+        inverse_weights, everything = np.bincount(labels)[labels] * (n_classes / len(at)), np.arange(len(at))
+
+        def solved(some: Index, without: Index, ridge: float) -> tuple[Rows, Vector]:
+            """Coefficients of some of the rows, and scores of the left-out ones, at positions ``without`` of these."""
+            matrix = kernel if some is everything else kernel[np.ix_(some, some)]  # overwritten
+            # in proportion to the number of rows: the rounding errors of the kernel
+            matrix[np.diag_indices_from(matrix)] += (ridge * inverse_weights[some] + 1e-6 * len(some)).astype(
+                np.float32
+            )
+            wanted = np.zeros((len(some), n_classes + len(k)), dtype=np.float32, order="F")
+            wanted[:, :n_classes] = np.equal.outer(labels[some], np.arange(n_classes)) - 1 / n_classes
+            wanted[without, n_classes + k] = 1
+            factor = cho_factor(matrix.T, lower=True, overwrite_a=True, check_finite=False)
+            both = cho_solve(factor, wanted, overwrite_b=True, check_finite=False)
+            found, inverse, near = both[:, :n_classes], both[:, n_classes:], of_moved[:, some]
+            gains = np.einsum("km,mk->k", near, inverse) / inverse[without, k]
+            return np.ascontiguousarray(found), (near @ found - gains[:, None] * found[without]).astype(np.float64)
+
+        losses = dict[float, float]()
+        for each in _RIDGES:  # chosen on the left-out targets alone
+            scores = _relative(solved(place, k, each)[1])
+            losses[each] = fit_calibration(scores[..., None], codes[left_out], counts, biases=False)[1]
+        coefficients, scores = solved(everything, place, min(losses, key=lambda each: losses[each]))
+        return cls(at, coefficients, width), scores
+
+    def scores(self, see: FeatureMap, rows: tuple[Rows, Rows]) -> Vector:
+        """Scores (n, classes) of images; ``rows`` are the features of these and of the targets."""
+        centres = see.unlearned(np.asarray(rows[1][self.centres]))
+        centre, found = centres.mean(axis=0), np.empty((len(rows[0]), self.coefficients.shape[1]))
+        shared = see, centre, centres - centre, self.coefficients, self.width
+        return fill_rows(_ridge_scores, found, block_rows=256, rows=(rows[0],), shared=shared)
+
+
+def _ridge_scores(
+    _: Block, rows: Rows, see: FeatureMap, centre: Rows, centres: Rows, coefficients: Rows, width: float
+) -> Rows:
+    kernel = _gaussian(_squares(see.unlearned(np.asarray(rows)) - centre, centres), width)
+    return kernel @ coefficients
+
+
+def _gaussian(squares: Rows, width: float) -> Rows:
+    """``exp(-squares / width)``, in place."""
+    np.maximum(squares, 0, out=squares)
+    squares /= np.float32(-width)
+    return np.exp(squares, out=squares)
+
+
 @dataclass(frozen=True, eq=False)
 class ClassModel:
     """Log-likelihoods of the target's classes."""
@@ -187,8 +224,7 @@ class ClassModel:
     moved: Rows = field(repr=False)  # features after a random motion
     distances: Vector = field(repr=False)  # soft distances to the other targets
     shrinkage: float  # of the learned metric; 1 where there is none
-    coefficients: Rows | None = field(default=None, repr=False)  # of the linear discriminant, where there is one
-    intercepts: Vector | None = field(default=None, repr=False)
+    ridge: RidgeRegression | None = None
 
     def log_likelihoods(self, see: FeatureMap, cost: Cost, rows: tuple[Rows, Rows]) -> tuple[Vector, Vector]:
         """Log-likelihoods (n, classes) and soft distances (n,) of images, by their cost to the targets.
@@ -203,10 +239,9 @@ class ClassModel:
         counts = np.bincount(codes, minlength=len(self.counts)).astype(np.float64)
         sums, nearest = cost.class_kernels(codes, len(counts), width=self.width)
         scores, distances = _scores(sums, counts), nearest - self.width / 3 * np.log(sums[..., 1].sum(axis=1))
-        if self.coefficients is not None:
-            assert self.intercepts is not None
-            linear = _relative(np.asarray(rows[0] @ self.coefficients, dtype=np.float64) + self.intercepts)
-            scores = np.concatenate([scores, linear[..., None]], axis=2)
+        if self.ridge is not None:
+            found = self.ridge.scores(see, rows)
+            scores = np.concatenate([scores, _relative(found)[..., None]], axis=2)
         return calibrated(self.calibration, scores, self.counts), distances
 
 
@@ -239,7 +274,7 @@ def fit_class_model(
     """Learn a metric and calibrate class scores; the rows of ``fitted`` and its map are changed to the learned metric.
 
     ``fitted`` has features of sources, targets and (where they are moved) moved targets; ``moved`` are the positions of
-    these among the targets. Without ``learn`` there is neither metric nor discriminant.
+    these among the targets. Without ``learn`` there is neither metric nor regression.
     """
     names, inverse = np.unique(labels, return_inverse=True)
     codes = inverse.astype(np.int64)
@@ -254,7 +289,7 @@ def fit_class_model(
         turned = np.array(see.plain(np.asarray(fitted.features[2])))  # a copy: learning changes the rows in place
         left_out = WithinClass.fit(targets, codes[sample], len(names), place, turned)
     euclidean = left_out is not None and metric in ("l2", "sqeuclidean")
-    shrinkage, coefficients, intercepts = 1.0, None, None
+    shrinkage, ridge = 1.0, None
     if left_out is not None:
         if euclidean:  # the shrinkage whose kernels give the left-out targets the largest likelihood
             at, losses = np.union1d(moved, balanced_rows(codes, _CHOOSING, seed=seed)), dict[float, float]()
@@ -265,11 +300,8 @@ def fit_class_model(
                 losses[each] = fit_calibration(scores, own, some, biases=False)[1]
                 runtime.progress("metric", number + 1, len(SHRINKAGES))
             shrinkage = min(losses, key=lambda each: losses[each])
-        scored = {each: _relative(left_out.discriminants(each)) for each in SHRINKAGES}
-        best = min(SHRINKAGES, key=lambda each: fit_calibration(scored[each][..., None], own, counts, biases=False)[1])
-        coefficients, intercepts = left_out.discriminant(shrinkage, best)
-        if shrinkage == 1 and see.projection is None:
-            coefficients = coefficients * np.sqrt(see.transformer.feature_weights_)[:, None]
+        at = np.union1d(moved, balanced_rows(codes, _CENTRES, seed=seed))
+        ridge, regressed = RidgeRegression.fit(see.plain(np.asarray(fitted.features[1][at])), codes, at, moved, turned)
     at = np.union1d(moved, balanced_rows(codes, _REFERENCES))
     references = np.asarray(fitted.features[1][at])
     if left_out is not None and euclidean:
@@ -280,11 +312,11 @@ def fit_class_model(
         distances = see.distance(fitted.features[2], references, metric).rows(0, len(moved))
     scores, width, soft = _kernel_scores(distances, codes[at], np.searchsorted(at, moved), len(names), seed)
     if left_out is not None:
-        scores = np.concatenate([scores, scored[best][..., None]], axis=2)
+        scores = np.concatenate([scores, _relative(regressed)[..., None]], axis=2)
     calibration, _ = fit_calibration(scores, own, counts)
     likelihoods = calibrated(calibration, scores, np.maximum(counts - 1, 1))
     shown = moved, likelihoods, own, np.asarray(fitted.features[2]), soft
-    return ClassModel(names, codes, counts, width, calibration, *shown, shrinkage, coefficients, intercepts)
+    return ClassModel(names, codes, counts, width, calibration, *shown, shrinkage, ridge)
 
 
 def _kernel_scores(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import zipfile
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -25,7 +25,7 @@ from bispectral_ot.features import FeatureMap
 from bispectral_ot.features.encoders import MissingEncoderError
 from bispectral_ot.features.fitted import check_sizes
 from bispectral_ot.files import to_json, whole_file
-from bispectral_ot.matching.class_model import ClassModel
+from bispectral_ot.matching.class_model import ClassModel, RidgeRegression
 from bispectral_ot.matching.outliers import OutlierReference, OutlierScores
 from bispectral_ot.matching.source_classes import ProportionEstimate, Shift, SourceClasses
 from bispectral_ot.poses import Poses, estimate_poses, find_motions
@@ -190,8 +190,11 @@ class Predictor:
         kept = {name: np.asarray(array) for name, array in arrays.items() if array is not None}
         if self.classes is not None:
             kept["offsets"] = self.classes.offsets
-            for prefix, record in (("model.", self.classes.model), ("estimate.", self.classes.estimate)):
-                kept |= {prefix + name: np.asarray(value) for name, value in vars(record).items() if value is not None}
+            model = self.classes.model
+            ridge = {} if model.ridge is None else model.ridge._asdict()
+            records = vars(replace(model, ridge=None)), vars(self.classes.estimate), ridge
+            for prefix, record in zip(("model.", "estimate.", "ridge."), records, strict=True):
+                kept |= {prefix + name: np.asarray(value) for name, value in record.items() if value is not None}
         if self.outliers is not None:
             kept |= {f"outliers.{name}": np.asarray(value) for name, value in self.outliers._asdict().items()}
         kept["words"] = np.frombuffer(to_json(words).encode("utf-8", "backslashreplace"), dtype=np.uint8)
@@ -231,7 +234,8 @@ class Predictor:
             check_positive("std", feature_map.std, "it is a standard deviation")
             classes = None
             if "offsets" in arrays:
-                model = ClassModel(**_unpacked(arrays, "model."))
+                ridge = RidgeRegression(**_unpacked(arrays, "ridge.")) if "ridge.width" in arrays else None
+                model = ClassModel(**_unpacked(arrays, "model."), ridge=ridge)
                 estimate = ProportionEstimate(**_unpacked(arrays, "estimate."))
                 none = np.zeros((0, len(estimate.counts)))
                 classes = SourceClasses(model, estimate, arrays["offsets"], none, Shift(0.5, 0.0, 1.0, False))
