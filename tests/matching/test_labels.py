@@ -92,7 +92,7 @@ def test_probabilities_are_calibrated_and_the_accuracy_is_foretold(turned_match)
     assert expected.low - 0.02 <= truth <= expected.high + 0.02
     assert expected.high - expected.low < 0.1
     assert not match.shift().differs
-    assert "look like moved targets" in str(match.shift())
+    assert "none found" in str(match.shift())
     check = match.to_check(0.99)
     left = np.delete(right(match), check)
     assert (len(check) + left.sum()) / len(right(match)) > 0.98

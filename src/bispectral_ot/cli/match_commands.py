@@ -21,7 +21,7 @@ from bispectral_ot import options as opt
 from bispectral_ot import runtime
 from bispectral_ot.cli import STARTED
 from bispectral_ot.cli.command import NewRun
-from bispectral_ot.cli.console import print_facts, print_json, print_table, progress_bars, say, shown_warnings
+from bispectral_ot.cli.console import count_of, print_facts, print_json, print_table, progress_bars, say, shown_warnings
 from bispectral_ot.cli.job import SET_HELP, Listed, Result, check_features, list_sets, read_listed, run_job
 from bispectral_ot.errors import DataWarning, warn
 from bispectral_ot.memory import format_bytes
@@ -144,9 +144,9 @@ def predict(
             content |= {} if table is None else {"accuracy": table.accuracy, "recall": table.recall}
 
         def show() -> None:
-            say(f"{len(source):,} images matched with {len(predictor.target):,} targets of {run}")
-            if found.classes is not None:
-                say(f"expected accuracy: {found.expected_accuracy()}; {found.shift()}")
+            facts = {"images": f"{len(source):,}, matched with the {count_of(len(predictor.target), 'target')} of {run}"}
+            facts |= {} if found.target_labels is None else expected_facts(content)
+            print_facts(facts)
             say(f"run folder: {out}")
 
         return content, True, show
@@ -388,23 +388,19 @@ def print_match(found: Mapping[str, Any], out: Path) -> None:
         side, size = found[name], " x ".join(map(str, found[name]["shape"]))
         noun = "vector" if len(side["shape"]) == 1 else "image"
         noun = "shape" if settings["symmetry"] == "so3-shapes" else noun
-        noun += "" if side["images"] == 1 else "s"
-        classes = f"{len(side['classes'])} classes" if side["classes"] else "no labels"
-        facts[name] = f"{side['name']}: {side['images']:,} {noun} of {size}, {classes}"
+        classes = count_of(len(side["classes"]), "class", "classes") if side["classes"] else "no labels"
+        facts[name] = f"{side['name']}: {count_of(side['images'], noun)} of {size}, {classes}"
     if set(settings["frame"]) != {"canvas"}:
         facts["frame"] = f"source {settings['frame'][0]}, target {settings['frame'][1]}"
     if found.get("accuracy") is not None:
         words = f"{found['accuracy']:.1%} of the source images are mapped to their class"
         facts["accuracy"] = f"{words} ({found['majority']:.1%} if all were given the largest class)"
-    if found.get("expected_accuracy") is not None:
-        low, high, n = found["expected_accuracy_low"], found["expected_accuracy_high"], found["to_check"]
-        words = f"{found['expected_accuracy']:.1%} of the labels are right (90 % interval {low:.1%} to {high:.1%})"
-        check = f"check the {n:,} least probable of labels.csv to have 95 % right"
-        facts["expected"] = f"{words}; {check}" if n else words
-        facts["shift"] = found["shift"]["words"]
+    facts |= expected_facts(found) if found["target"]["classes"] else {}
     if counts := found.get("outliers"):
-        words = f"{counts['sources']:,} sources (expected without any: {counts['level']:.0%})"
-        facts["outliers"] = f"{words} and {counts['targets']:,} targets: see outliers.csv"
+        few, chance = found["m"] * counts["level"] < 1, round(counts["level"] * found["n"])
+        words = f"{counts['sources']:,} of {found['n']:,} sources (by chance {chance:,})"
+        words = "too few targets to tell which sources are outliers" if few else words
+        facts["outliers"] = f"{words}, {counts['targets']:,} of {found['m']:,} targets: see outliers.csv"
     facts["marginals"] = _MARGINALS[found["marginals"]]
     if found.get("proportions"):
         differences = [(each["source"] - each["target"], name, each) for name, each in found["proportions"].items()]
@@ -418,7 +414,7 @@ def print_match(found: Mapping[str, Any], out: Path) -> None:
     facts["converged"] = f"{state}, marginal error {found['marginal_error']:.1e} (tolerance {found['tol']:g})"
     if poses := found.get("poses"):
         width = poses["median_uncertainty"]
-        precision = "" if width is None else f" to {width:.1f} {poses['unit']} (median of the 90 % intervals)"
+        precision = "" if width is None else f" (90 % interval: +- {width:.1f} {poses['unit']}, median)"
         facts["poses"] = f"{poses['certain']:,} certain{precision}, {poses['ambiguous']:,} ambiguous"
     if placed := found.get("upright"):
         facts["upright"] = ", ".join(f"{count:,} in {name}" for name, count in placed.items())
@@ -426,6 +422,18 @@ def print_match(found: Mapping[str, Any], out: Path) -> None:
     facts["seconds"] = f"{sum(seconds.values()):.1f} ({stages})"
     facts["run folder"] = str(out)
     print_facts(facts, {"accuracy": "bold", "converged": "" if found["converged"] else "bold red"})
+
+
+def expected_facts(found: Mapping[str, Any]) -> dict[str, str]:
+    """Expected accuracy, shift and labels to check, in words."""
+    from bispectral_ot.matching import ExpectedAccuracy
+
+    if found.get("expected_accuracy") is None:
+        return {"expected": "unknown: the target needs two classes of two images or more"}
+    shift, n = found["shift"], found["to_check"]
+    value = ExpectedAccuracy(*(found[f"expected_accuracy{end}"] for end in ("", "_low", "_high")))
+    facts = {"expected": f"accuracy {value}" + "; not reliable, see shift" * shift["differs"], "shift": shift["words"]}
+    return facts | ({"to check": f"{count_of(n, 'label')} of lowest probability, to have 95 % right"} if n else {})
 
 
 def _print_demo(found: dict[str, Any], out: Path) -> None:

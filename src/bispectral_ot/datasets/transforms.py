@@ -71,6 +71,18 @@ def count_shared(source: Dataset, target: Dataset) -> int:
     return sum(each in known for each in digests(one))
 
 
+def blank_sources(source: Dataset, target: Dataset) -> NDArray[np.int64]:
+    """Positions of constant images of ``source``, which may be of any class; none where the target has such images."""
+
+    def blank(side: Dataset) -> NDArray[np.int64]:
+        rows = np.asarray(side.images if side.is_flat and not is_chunked(side.images) else [[0, 1]])
+        rows = rows.reshape(len(rows), -1)
+        return np.flatnonzero(rows.max(axis=1) == rows.min(axis=1))
+
+    found = blank(source)
+    return found[:0] if len(found) and len(blank(target)) else found
+
+
 def warn_of_shared(source: Dataset, target: Dataset) -> None:
     """Warn where images are on both sides of a comparison."""
     if count := count_shared(source, target):

@@ -18,7 +18,7 @@ from bispectral_ot.costs import Cost, Metric, Storage
 from bispectral_ot.datasets import Dataset
 from bispectral_ot.datasets.dataset import Kind, as_shapes
 from bispectral_ot.datasets.load import as_datasets
-from bispectral_ot.datasets.transforms import warn_of_shared
+from bispectral_ot.datasets.transforms import blank_sources, warn_of_shared
 from bispectral_ot.engines.cluster import as_engine
 from bispectral_ot.errors import DataWarning, InputError, warn
 from bispectral_ot.features import FittedFeatures, choose_features
@@ -206,7 +206,8 @@ def _solve(
         cost, rows = fitted.cost(0, 1), (fitted.features[0], fitted.features[1])
     if model is not None:
         with stages.measured("classes"):
-            classes = SourceClasses.of(model, fitted.feature_map, cost, rows, marginals, masses[1])
+            blank = blank_sources(*sides)
+            classes = SourceClasses.of(model, fitted.feature_map, cost, rows, marginals, masses[1], blank)
             classes.warn(marginals)
     if marginals == "estimated" and (classes is None or classes.estimate.collapsed):
         marginals = "relaxed"

@@ -70,18 +70,18 @@ class ExpectedAccuracy(NamedTuple):
     high: float
 
     def __str__(self) -> str:
-        rough = "; rough: the target has few images" if self.high - self.low > 0.2 else ""
+        rough = "; rough: there are few images" if self.high - self.low > 0.2 else ""
         return f"{self.value:.1%} (90 % interval {self.low:.1%} to {self.high:.1%}{rough})"
 
 
 class Shift(NamedTuple):
-    """Test whether the sources look like moved targets.
+    """Test whether the sources look like targets, up to the symmetry.
 
     Attributes
     ----------
     separability : accuracy of nearest neighbours at telling sources from left-out, moved targets; 0.5 by chance
     distance : one-sided Kolmogorov-Smirnov distance between the soft distances of both to the targets
-    p_value : of the more extreme of the two
+    p_value : of the more extreme of the two; NaN where there are too few images for a test
     differs : whether the sets differ by more than the symmetry, visibly and not by chance
     """
 
@@ -91,15 +91,15 @@ class Shift(NamedTuple):
     differs: bool
 
     def __str__(self) -> str:
-        found = (
-            f"(nearest neighbours tell {max(0.5, self.separability):.0%} of them apart, where 50% is chance; "
-            f"Kolmogorov-Smirnov distance of their distances to targets {self.distance:.2f}; "
-            f"p {f'= {self.p_value:.2g}' if self.p_value >= 0.001 else '< 0.001'})"
-        )
+        if np.isnan(self.p_value):
+            return "not tested: there are too few images"
+        p_value = f"p = {self.p_value:.2g}" if self.p_value >= 0.001 else "p < 0.001"
         if self.differs:
-            words = "sources differ from targets by more than the symmetry"
-            return f"{words} {found}; the expected accuracy is not reliable"
-        return f"sources look like moved targets {found}"
+            return f"sources differ from targets by more than the symmetry ({p_value}); the expected accuracy is not reliable"
+        return f"none found: up to the symmetry, sources look like targets ({p_value})"
+
+
+NO_SHIFT_TEST = Shift(np.nan, np.nan, np.nan, False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,9 +132,12 @@ class SourceClasses:
     shift: Shift
 
     @classmethod
-    def of(cls, model: ClassModel, see: FeatureMap, cost: Cost, rows: Sides, marginals: str, weights: Vector) -> Self:
-        """Class probabilities of the sources of a cost; ``weights`` are those of the targets."""
+    def of(
+        cls, model: ClassModel, see: FeatureMap, cost: Cost, rows: Sides, marginals: str, weights: Vector, blank: Index
+    ) -> Self:
+        """Class probabilities of the sources of a cost; ``weights`` are those of the targets, ``blank`` some sources."""
         likelihoods, distances = model.log_likelihoods(see, cost, rows)
+        likelihoods[blank] = 0.0
         estimate = estimate_proportions(model, likelihoods)
         totals, held = np.bincount(model.codes, weights=weights).astype(np.float64), float(marginals == "balanced")
         if marginals == "estimated":
@@ -145,14 +148,16 @@ class SourceClasses:
         factor = _sharpening(model, held)
         offsets = factor * class_offsets(likelihoods, totals, held=held)
         likelihoods *= factor
+        likelihoods[blank] = -offsets  # all classes are equally probable
         model = replace(model, calibration=factor * model.calibration, likelihoods=factor * model.likelihoods)
         found = probabilities(likelihoods, offsets)
         shift = shift_test(model, see, cost.metric, rows, found, distances, offsets)
         return cls(model, estimate, offsets, found, shift)
 
-    def of_others(self, see: FeatureMap, cost: Cost, rows: Sides) -> SourceClasses:
+    def of_others(self, see: FeatureMap, cost: Cost, rows: Sides, blank: Index) -> SourceClasses:
         """Class probabilities of other images, from their cost to the targets, in the proportions of these."""
         likelihoods, distances = self.model.log_likelihoods(see, cost, rows)
+        likelihoods[blank] = -self.offsets
         found = probabilities(likelihoods, self.offsets)
         shift = shift_test(self.model, see, cost.metric, rows, found, distances, self.offsets)
         return replace(self, probabilities=found, shift=shift)
@@ -186,8 +191,7 @@ class SourceClasses:
     def warn(self, marginals: str) -> None:
         """Warn of a shift, and where estimated class proportions were refuted."""
         if self.shift.differs:
-            words = "Match.shift() has the test, Match.outliers() the sources that differ most."
-            warn(f"{self.shift}. {words}", DataWarning)
+            warn(f"{self.shift}. Match.outliers() (outliers.csv) lists the sources that differ most.", DataWarning)
         if marginals != "estimated" or not self.estimate.collapsed:
             return
         estimate, names = self.estimate, self.model.classes
@@ -355,7 +359,7 @@ def shift_test(
         members = (generator.permutation(np.flatnonzero(given == label)) for given in (of_sources, of_targets))
         pairs.extend(zip(*members, strict=False))
     if len(pairs) <= 2 * _NEIGHBOURS:
-        return Shift(0.5, 0.0, 1.0, False)
+        return NO_SHIFT_TEST
     sources, targets = np.array(pairs).T
     farther = ks_2samp(distances[sources], model.distances[targets], alternative="less")
     kept = generator.permutation(len(pairs))[:_POOL]
