@@ -55,7 +55,7 @@ def test_files_are_turned_back_or_set_aside(run, scans):
     assert len(rows) == 60
     errors = []
     for row in rows:
-        place = "unsure" if row["ambiguous"] == "yes" else "upright"
+        place = "unsure" if row["ambiguous"] == "true" else "upright"
         with Image.open(out / place / row["file"]) as image:
             assert (image.mode, image.size) == ("I;16", (40, 40))
             pixels = np.asarray(image)

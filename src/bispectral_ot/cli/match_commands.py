@@ -144,7 +144,7 @@ def predict(
             content |= {} if table is None else {"accuracy": table.accuracy, "recall": table.recall}
 
         def show() -> None:
-            facts = {"images": f"{len(source):,}, matched with the {count_of(len(predictor.target), 'target')} of {run}"}
+            facts = {"images": f"{len(source):,}, matched with {len(predictor.target):,} targets of {run}"}
             facts |= {} if found.target_labels is None else expected_facts(content)
             print_facts(facts)
             say(f"run folder: {out}")

@@ -226,7 +226,7 @@ class Encoder(BatchTransformer):
             raise InputError(f"{self!r} gave {rows.shape[1]} columns, but {known} for the images before.")
         if not np.isfinite(rows).all():
             bad = int(np.argmin(np.isfinite(rows).all(axis=1)))
-            raise InputError(f"{self!r} gave NaN or infinity for image {bad} of a batch of {len(batch)}.")
+            raise InputError(f"{self!r} gave NaN or infinity for image {bad} of {len(batch)}; check its code.")
         return rows
 
 
@@ -380,7 +380,7 @@ def load_encoder(encoder: Any, layout: str | None = None, device: str | None = N
         try:
             encoder = getattr(importlib.import_module(module), name)
         except (ImportError, AttributeError) as error:
-            advice = "install its package, or set PYTHONPATH to the folder of the module"
+            advice = "check its name, install its package, or set PYTHONPATH to the folder of the module"
             raise InputError(f"the encoder {text} cannot be imported ({error}); {advice}.") from None
         encoder = encoder() if isinstance(encoder, type) else encoder
     if hasattr(encoder, "state_dict") and hasattr(encoder, "eval"):
@@ -413,7 +413,7 @@ def _torch_module(module: Any, layout: str | None, device: str | None) -> _Call:
 
 def _onnx_model(path: Path, layout: str | None) -> _Call:
     if not path.is_file():
-        raise InputError(f"there is no model {str(path)!r}.")
+        raise InputError(f"there is no ONNX file {str(path)!r}; check the path.")
     try:
         import onnxruntime
     except ImportError:

@@ -95,7 +95,8 @@ class Shift(NamedTuple):
             return "not tested: there are too few images"
         p_value = f"p = {self.p_value:.2g}" if self.p_value >= 0.001 else "p < 0.001"
         if self.differs:
-            return f"sources differ from targets by more than the symmetry ({p_value}); the expected accuracy is not reliable"
+            words = f"sources differ from targets by more than the symmetry ({p_value})"
+            return f"{words}; the expected accuracy is not reliable"
         return f"none found: up to the symmetry, sources look like targets ({p_value})"
 
 
@@ -135,7 +136,7 @@ class SourceClasses:
     def of(
         cls, model: ClassModel, see: FeatureMap, cost: Cost, rows: Sides, marginals: str, weights: Vector, blank: Index
     ) -> Self:
-        """Class probabilities of the sources of a cost; ``weights`` are those of the targets, ``blank`` some sources."""
+        """Class probabilities of the sources of a cost; ``weights`` are of targets, ``blank`` some sources."""
         likelihoods, distances = model.log_likelihoods(see, cost, rows)
         likelihoods[blank] = 0.0
         estimate = estimate_proportions(model, likelihoods)

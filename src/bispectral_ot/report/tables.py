@@ -25,11 +25,11 @@ _TEXT = {"label", "runner_up", "nearest_label", "true_label", "file", "target_fi
 
 
 def write_tables(folder: Path, tables: Mapping[str, pd.DataFrame | None]) -> None:
-    """Write tables as NAME.csv: numbers with six digits, missing ones empty, truth values as yes and no."""
+    """Write tables as NAME.csv: numbers with six digits, missing ones empty, truth values as true and false."""
 
     def cells(column: pd.Series) -> list[Any]:
         if column.dtype.kind == "b":
-            return ["yes" if value else "no" for value in column]
+            return ["true" if value else "false" for value in column]
         if column.dtype.kind == "f":
             return [format(value, ".6g") if np.isfinite(value) else "" for value in column]
         return list(column)
@@ -48,6 +48,8 @@ def read_table(path: Path) -> pd.DataFrame:
         numbers = pd.to_numeric(table[name], errors="coerce")
         if (numbers.notna() | (table[name] == "")).all():
             table[name] = numbers
+        elif table[name].isin(["true", "false"]).all():
+            table[name] = table[name] == "true"
     return table
 
 
