@@ -402,7 +402,7 @@ def print_match(found: Mapping[str, Any], out: Path) -> None:
         words = "too few targets to tell which sources are outliers" if few else words
         facts["outliers"] = f"{words}, {counts['targets']:,} of {found['m']:,} targets: see outliers.csv"
     facts["marginals"] = _MARGINALS[found["marginals"]]
-    if found.get("proportions"):
+    if found["marginals"] == "estimated" and found.get("proportions"):
         differences = [(each["source"] - each["target"], name, each) for name, each in found["proportions"].items()]
         largest = [item for item in sorted(differences, key=lambda item: -abs(item[0]))[:3] if abs(item[0]) >= 0.01]
         named = [f"{name} {each['source']:.0%} (target {each['target']:.0%})" for _, name, each in largest]

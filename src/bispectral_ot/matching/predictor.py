@@ -21,6 +21,7 @@ from bispectral_ot.datasets import Dataset
 from bispectral_ot.datasets.dataset import as_shapes
 from bispectral_ot.datasets.frames import Placement
 from bispectral_ot.datasets.transforms import blank_sources
+from bispectral_ot.drawing import frame_html
 from bispectral_ot.errors import InputError
 from bispectral_ot.features import FeatureMap
 from bispectral_ot.features.encoders import MissingEncoderError
@@ -63,6 +64,9 @@ class TopMatches(NamedTuple):
         targets, weights = self.indices[sources, ranks], self.weights[sources, ranks]
         return DataFrame({"source": sources, "rank": ranks + 1, "target": targets, "weight": weights})
 
+    def _repr_html_(self) -> str:
+        return frame_html(self)
+
 
 class Prediction(NamedTuple):
     """Labels, best targets and poses of new images.
@@ -97,6 +101,9 @@ class Prediction(NamedTuple):
         """Table with a row for each image: the columns of :meth:`Match.labels`, best target and its weight."""
         best = {"target": self.matches.indices[:, 0], "weight": self.matches.weights[:, 0]}
         return DataFrame(best) if self.details is None else self.details.assign(**best)
+
+    def _repr_html_(self) -> str:
+        return frame_html(self)
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,6 +18,7 @@ from scipy.special import softmax
 
 from bispectral_ot import runtime
 from bispectral_ot.costs import Cost, Metric
+from bispectral_ot.drawing import frame_html
 from bispectral_ot.errors import DataWarning, warn
 from bispectral_ot.features import FeatureMap
 from bispectral_ot.matching.class_model import ClassModel, Index, Rows, Vector
@@ -60,6 +61,9 @@ class ClassProportions(NamedTuple):
     def to_frame(self) -> DataFrame:
         """Table with a row for each class, which is its index."""
         return DataFrame(self._asdict()).set_index("classes")
+
+    def _repr_html_(self) -> str:
+        return frame_html(self)
 
 
 class ExpectedAccuracy(NamedTuple):
