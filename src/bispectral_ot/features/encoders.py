@@ -19,7 +19,7 @@ from sklearn.base import clone
 from bispectral_ot.checks import check_choice, check_integer, user_path
 from bispectral_ot.datasets.frames import Placement
 from bispectral_ot.datasets.warp import border_levels, rotation_maps, warp
-from bispectral_ot.errors import DataWarning, InputError, warn
+from bispectral_ot.errors import InputError, warn
 from bispectral_ot.features.local_bispectrum import distances
 from bispectral_ot.files import cache_folder
 from bispectral_ot.groups import CyclicGroup, DihedralGroup, FiniteGroup, ProductGroup
@@ -478,9 +478,6 @@ def _rows_on_disk(digest: str, keys: list[bytes], new: dict[bytes, Rows] | None 
             found = ((key, connection.execute("SELECT row FROM rows WHERE key = ?", (key,)).fetchone()) for key in keys)
             return {key: np.frombuffer(entry[0], dtype=np.float32) for key, entry in found if entry is not None}
     except (OSError, sqlite3.Error) as error:
-        warn(
-            f"the cache of encodings {path} cannot be used ({error}); rows are not kept on disk. "
-            "Delete it with clear_encodings() if it is damaged.",
-            DataWarning,
-        )
+        problem = f"the cache of encodings {path} cannot be used ({error}); rows are not kept on disk"
+        warn(f"{problem}. Delete it with clear_encodings() if it is damaged.")
         return {}

@@ -20,7 +20,7 @@ from bispectral_ot.datasets.dataset import Kind, as_shapes
 from bispectral_ot.datasets.load import as_datasets
 from bispectral_ot.datasets.transforms import blank_sources, warn_of_shared
 from bispectral_ot.engines.cluster import as_engine
-from bispectral_ot.errors import DataWarning, InputError, warn
+from bispectral_ot.errors import InputError, warn
 from bispectral_ot.features import FittedFeatures, choose_features
 from bispectral_ot.features.fitted import fit_sample
 from bispectral_ot.features.frame_choice import JudgedFrames
@@ -192,13 +192,8 @@ def _solve(
         with stages.measured("outliers"):
             outliers = outlier_scores(fitted.feature_map, spec.metric, rows)
         if outliers.fraction > 2 / 3:  # the match is doubtful as a whole
-            warn(
-                f"about {outliers.fraction:.0%} of the sources seem to have no counterpart: they are farther from the "
-                "targets than these are from each other. Either they are of another kind, and their labels and matches "
-                "mean nothing, or the two sets were made in different ways (another size, blur, background). "
-                "Match.outliers() lists them.",
-                DataWarning,
-            )
+            words = f"about {outliers.fraction:.0%} of the sources have no counterpart among the targets (outliers.csv)"
+            warn(f"{words}: they show something else, or were made in another way (size, blur, background).")
     if left_out is not None and labels[1] is not None:
         with stages.measured("metric"):
             model = fit_class_model(fitted, left_out, labels[1], learn=learn)
@@ -212,12 +207,8 @@ def _solve(
     if marginals == "estimated" and (classes is None or classes.estimate.collapsed):
         marginals = "relaxed"
         if classes is None and len(np.unique(labels[1])) > 1:  # type: ignore[arg-type]
-            warn(
-                "the target has fewer than two classes of two images: no metric is learned, and neither class "
-                "proportions nor probabilities of labels can be estimated. The match is relaxed, and labels have the "
-                "weights of its plan.",
-                DataWarning,
-            )
+            words = "the target has fewer than two classes of two images, so no probabilities can be estimated"
+            warn(f"{words}: the match is relaxed, and 'probability' is a weight of the plan.")
     with stages.measured("transport"):
         estimate = None if classes is None else classes.estimate
         coupling = solve_marginals(marginals, solver, cost, masses, labels[1], estimate, state=state)
@@ -321,8 +312,6 @@ def warn_of_different_proportions(
     different = float(np.abs(one - other).sum() / 2)
     by_chance = float(np.sqrt(len(classes) * (1 / len(source) + 1 / len(target)))) / 2
     if different > 0.05 + by_chance:
-        warn(
-            f"the two sets have different class proportions: a balanced match sends {different:.0%} of the source to "
-            'other classes. marginals="estimated" (--marginals estimated) estimates them; "relaxed" needs none.',
-            DataWarning,
-        )
+        problem = f"a balanced match must send {different:.0%} of the source to other classes"
+        advice = 'use marginals="estimated" or "relaxed" (--marginals)'
+        warn(f"the two sets have different class proportions: {problem}; {advice}.")

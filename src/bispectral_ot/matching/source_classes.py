@@ -19,7 +19,7 @@ from scipy.special import softmax
 from bispectral_ot import runtime
 from bispectral_ot.costs import Cost, Metric
 from bispectral_ot.drawing import frame_html
-from bispectral_ot.errors import DataWarning, warn
+from bispectral_ot.errors import warn
 from bispectral_ot.features import FeatureMap
 from bispectral_ot.matching.class_model import ClassModel, Index, Rows, Vector
 from bispectral_ot.sampling import random_rows
@@ -196,21 +196,15 @@ class SourceClasses:
     def warn(self, marginals: str) -> None:
         """Warn of a shift, and where estimated class proportions were refuted."""
         if self.shift.differs:
-            warn(f"{self.shift}. Match.outliers() (outliers.csv) lists the sources that differ most.", DataWarning)
+            warn(f"{self.shift}. Match.outliers() (outliers.csv) lists the sources that differ most.")
         if marginals != "estimated" or not self.estimate.collapsed:
             return
         estimate, names = self.estimate, self.model.classes
-        named = ", ".join(
-            f"{names[c]} {estimate.proportions[c]:.0%} (most similar to {estimate.nearest[c]:.0%} of the sources, "
-            f"{estimate.counts[c] / estimate.counts.sum():.0%} of the target)"
-            for c in np.argsort(estimate.nearest - estimate.proportions)[:3]
-        )
-        warn(
-            f"estimated class proportions were refuted: they predict labels of which {estimate.misfit:.0%} more than "
-            f"by chance differ from those of the sources ({named}). The match is relaxed instead; the two sets may "
-            "have been made in different ways, or the target may lack classes of the source.",
-            DataWarning,
-        )
+        found = zip(names, estimate.proportions, estimate.nearest, strict=True)
+        largest = sorted(found, key=lambda each: each[2] - each[1])[:3]
+        named = ", ".join(f"{name} {share:.0%}, but {near:.0%} look like it" for name, share, near in largest)
+        problem = f"the estimated class proportions do not fit the sources ({named}), so the match is relaxed"
+        warn(f"{problem}: the sets were made in different ways, or the target lacks classes of the source.")
 
 
 def estimate_proportions(model: ClassModel, log_likelihoods: Vector, *, seed: int = 0) -> ProportionEstimate:
