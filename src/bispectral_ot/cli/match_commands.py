@@ -60,11 +60,9 @@ def match(
 
     Example: bispectral-ot match --config runs/first/run.json --out runs/again
 
-    RUN gets results.json (distance, convergence, settings, accuracy), run.json (versions, machine), model.npz (for
-    `predict`), figures, and tables: matches.csv (the best targets of each source, numbered from 0, with weight and
-    distance), labels.csv (the label that each source gets, or each target if only SOURCE has labels, with its
-    probability, the runner-up and an outlier p-value), outliers.csv, confusion.csv (source classes by target classes)
-    and poses.csv (with --poses).
+    RUN contains labels.csv (label, probability, runner-up and outlier score of each source; labels of the targets if
+    only SOURCE has labels), matches.csv (best targets of each source), outliers.csv, confusion.csv (if both sets have
+    labels), poses.csv (with --poses), results.json, run.json, model.npz (for `predict`) and figures.
 
     With --scheduler, an interrupted solve is resumed from RUN.solve.npz by the same command.
     """
@@ -92,11 +90,9 @@ def upright(
 
     Example: bispectral-ot upright parts/ catalogue/ --fill 255 --expand --out runs/parts
 
-    Images are compared as --resize, --grey and --center say; files are rotated at their own size and colours. RUN gets
-    everything that `match` writes; poses.csv (angle in degrees, counter-clockwise, probability of being within 30
-    degrees of the true pose, half width of a 90 % interval, whether it is ambiguous, and the runner-up); upright/ (the
-    original files, rotated once at full resolution) and unsure/ (unchanged files whose pose is ambiguous or unknown);
-    for a source that is not a folder, upright.npz.
+    RUN contains everything that `match` writes, poses.csv (angle in degrees, counter-clockwise; score: probability that
+    it is within 30 degrees of the true pose; half-width of a 90 % interval), upright/ (the original files, rotated once
+    at full resolution) and unsure/ (unchanged files with an ambiguous pose). For arrays: upright.npz.
     """
     matching = opt.MatchOptions(symmetry=options.symmetry, features=options.features)
     writing, pair = opt.MatchOutputOptions(**vars(output), poses=True), opt.PairOptions(**vars(reading))
@@ -116,9 +112,8 @@ def predict(
 
     Example: bispectral-ot predict runs/first new-photos/ --out runs/new
 
-    Images are resized, converted to grey and centred as those of the match; an image that took part in it gets the
-    same answer again. The output folder gets matches.csv and labels.csv with the columns of `match`, poses.csv with
-    --poses, results.json and run.json.
+    Images are prepared as those of the match; an image that took part in it gets the same answer again. RUN contains
+    labels.csv and matches.csv with the columns of `match`, poses.csv (with --poses), results.json and run.json.
     """
     from bispectral_ot.matching import class_table
     from bispectral_ot.report import open_run, tables
@@ -161,10 +156,8 @@ def demo(
 ) -> None:
     """Match 2,500 rotated MNIST digits with 2,500 upright ones, by three kinds of features.
 
-    Pixels are not rotation invariant; ring bispectra (as in the paper) and the
-    default bispectrum are. The first two keep the target marginal fixed, as the
-    paper does; the last estimates class proportions, as `match` does. The table
-    shows how many digits are mapped to their own class; the run folder has the figures.
+    Pixels and the paper's ring bispectra with balanced transport, and the default: bispectra and estimated class
+    proportions. The table shows the fraction of digits that get their own class.
 
     Example: bispectral-ot demo --out runs/demo
     """
@@ -267,10 +260,8 @@ class MatchTask:
             rows, columns = (", ".join(each[:4]) + ", ..." * (len(each) > 4) for each in (alone, list(table.columns)))
             count = int(table.counts[[name in alone for name in table.rows]].sum())
             text = f"{count:,} source images are of classes that the target does not have ({rows}); they count as wrong"
-            if table.accuracy is None:
-                sides = f"source: {rows}; target: {columns}"
-                text = f"the two sets have no class in common ({sides}), so there is no accuracy; see confusion.csv"
-            warn(f"{text}.", DataWarning)
+            none = f"the two sets have no class in common (source: {rows}; target: {columns}), so there is no accuracy"
+            warn(f"{none if table.accuracy is None else text}; see confusion.csv.", DataWarning)
         start, poses = time.perf_counter(), None
         voters = 10 if self.placing is None else self.placing.pose_neighbours
         try:

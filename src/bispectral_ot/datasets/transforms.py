@@ -73,14 +73,11 @@ def count_shared(source: Dataset, target: Dataset) -> int:
 
 def blank_sources(source: Dataset, target: Dataset) -> NDArray[np.int64]:
     """Positions of constant images of ``source``, which may be of any class; none where the target has such images."""
-
-    def blank(side: Dataset) -> NDArray[np.int64]:
-        rows = np.asarray(side.images if side.is_flat and not is_chunked(side.images) else [[0, 1]])
-        rows = rows.reshape(len(rows), -1)
-        return np.flatnonzero(rows.max(axis=1) == rows.min(axis=1))
-
-    found = blank(source)
-    return found[:0] if len(found) and len(blank(target)) else found
+    if not source.is_flat or is_chunked(source.images) or is_chunked(target.images):
+        return np.zeros(0, dtype=np.int64)
+    sides = (np.asarray(side.images).reshape(len(side), -1) for side in (source, target))
+    found, others = (np.flatnonzero(rows.max(axis=1) == rows.min(axis=1)) for rows in sides)
+    return found[: 0 if len(others) else None]
 
 
 def warn_of_shared(source: Dataset, target: Dataset) -> None:

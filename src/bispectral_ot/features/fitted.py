@@ -282,10 +282,8 @@ class FittedFeatures(AbstractContextManager["FittedFeatures"]):
         with warnings.catch_warnings(action="ignore"):
             seen, on_one_scale = self.feature_map(few), self.feature_map(few * (deviations[low] / deviations[high]))
         if np.linalg.norm(seen - on_one_scale) > 0.01 * np.linalg.norm(seen):
-            found = (
-                f"the pixels of {datasets[low].name!r} have a standard deviation of {deviations[low]:.5g}, those of "
-            )
-            found += f"{datasets[high].name!r} {deviations[high]:.5g}, and these features depend on it"
+            found = f"the pixels of {datasets[low].name!r} have a standard deviation of {deviations[low]:.5g}, those "
+            found += f"of {datasets[high].name!r} {deviations[high]:.5g}, and these features depend on it"
             advice = "if only the range differs (8 and 16 bits, 0..1 and 0..255), use normalize(dataset) on each set"
             warn(f"{found}; {advice}, or save the files at one bit depth.")
 

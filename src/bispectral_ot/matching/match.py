@@ -67,18 +67,16 @@ def match(
         (n, 1, length); point clouds as (n, points, 3), or as lists of arrays (points_i, 3). Names and paths are loaded,
         as by :func:`~bispectral_ot.load`. For labels make a ``Dataset(images, labels)``.
     symmetry
-        Transformations to ignore: ``"rotation"``, ``"rotation-reflection"``, ``"rotation-translation"``,
-        ``"rotation-reflection-translation"``, ``"similarity"`` and ``"similarity-reflection"`` (rotation, translation
-        and scale), ``"translation"``, ``"d4"`` (quarter turns and mirror images), ``"quarter-turns"``, ``"mirrors"``,
-        an :class:`~bispectral_ot.features.ImageGroup` of your own, ``"so3"`` (3-D rotation of signals on the sphere,
-        given as latitude by longitude), ``"so3-shapes"`` (3-D rotation of point clouds and volumes (n, depth, height,
-        width)) or ``"none"``. None for the symmetry of the features, or of the kind of the datasets: ``"rotation"`` for
-        images, ``"so3-shapes"`` for clouds and volumes.
+        Transformations to ignore: ``"rotation"`` (the default for images), ``"rotation-reflection"``,
+        ``"rotation-translation"``, ``"rotation-reflection-translation"``, ``"similarity"`` and
+        ``"similarity-reflection"`` (rotation, translation and scale), ``"translation"``, ``"d4"`` (quarter turns and
+        mirror images), ``"quarter-turns"``, ``"mirrors"``, an :class:`~bispectral_ot.features.ImageGroup`, ``"so3"``
+        (signals on the sphere, latitude by longitude), ``"so3-shapes"`` (the default for clouds and volumes) or
+        ``"none"``.
     features
         A name in ``bispectral_ot.features.FEATURES`` (``"bispectrum"``, the default for rotation, ``"pixels"``, ...),
         names and encoders joined by ``+`` (``"bispectrum+module:name"``), an :class:`~bispectral_ot.features.Encoder`,
-        any scikit-learn transformer or pipeline, or None for the symmetry's default. Transformers are fitted to both
-        sets together (4,096 images at most); those that want rows get flattened images.
+        or any scikit-learn transformer or pipeline; fitted to at most 4,096 images of both sets.
     metric : ``"l1"``, ``"l2"``, ``"sqeuclidean"`` or ``"cosine"``; None for the metric that suits the features.
     intensity
         Whether brightness and contrast count: ``"ignore"`` (the default), ``"keep"``, or ``"affine"`` to ignore the
@@ -92,10 +90,9 @@ def match(
     pca : Number of principal components of both sets to which the features are reduced.
     source_weights, target_weights : Mass of each element, summing to one on each side; uniform by default.
     marginals
-        Target marginal. ``"balanced"``: every target gets its weight. ``"estimated"``: class proportions of the source
-        are estimated, and held for classes as a whole. ``"relaxed"``: unconstrained. None chooses ``"estimated"`` where
-        the target has labels and ``"relaxed"`` where not, but ``"balanced"`` where weights, another solver or penalties
-        of its own are given. An estimate that the sources refute is replaced by ``"relaxed"``, with a warning.
+        Target marginal. ``"balanced"``: every target gets its weight. ``"estimated"``: each class gets its estimated
+        proportion of the source. ``"relaxed"``: unconstrained. None: ``"estimated"`` if the target has labels, else
+        ``"relaxed"``; ``"balanced"`` with weights or a solver of your own.
     metric_learning
         ``"auto"``: where the target has two classes of two images or more, distances are Mahalanobis distances by the
         shrunk within-class covariance of the targets; the shrinkage is chosen on left-out, randomly moved targets.
