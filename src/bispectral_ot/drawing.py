@@ -197,6 +197,11 @@ def html_panel(title: str, facts: Mapping[str, Any], *parts: str) -> str:
     return f"<div><strong>{html.escape(shortened(title, 120))}</strong><div>{content}</div></div>"
 
 
+def frame_html(table: Any) -> str:
+    """HTML of ``table.to_frame()``: the ``_repr_html_`` of tables, for notebooks."""
+    return str(table.to_frame()._repr_html_())
+
+
 def html_tiles(rows: Sequence[Sequence[Tile | None]], *, size: int = 48) -> str:
     """Rows of pictures as one image that is part of the page."""
     from PIL import Image

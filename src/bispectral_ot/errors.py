@@ -43,7 +43,7 @@ class DataWarning(UserWarning):
     """The input is valid but unusual, such as constant images."""
 
 
-def warn(message: str, category: type[Warning]) -> None:
+def warn(message: str, category: type[Warning] = DataWarning) -> None:
     """Warn at the line outside of this package that led here, however deep the call is."""
     frame, level = sys._getframe(1), 2
     while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == __package__:

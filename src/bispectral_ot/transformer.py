@@ -217,9 +217,8 @@ def _fill_block(block: Block, rows: Any, out: Rows, transformer: BatchTransforme
 def warn_of_vanishing(transformer: Any, vanishing: int, total: int) -> None:
     """Warn where the features of some signals are zero."""
     if vanishing:
-        found = f"the {type(transformer).__name__} of {vanishing} of {total} signals vanishes (in a channel)"
-        reason = "they are blank, or without content at the scale of these features"
-        warn(f"{found}: {reason}. Their features are zero there.", DataWarning)
+        words = f"{vanishing:,} of {total:,} signals have features ({type(transformer).__name__}) that are zero"
+        warn(f"{words} in a channel: they are blank there, or too smooth or small for these features.", DataWarning)
 
 
 def scaled_channels(rows: NDArray[Any], channels: int) -> Rows:

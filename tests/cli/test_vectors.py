@@ -85,7 +85,7 @@ def test_files_of_vectors_without_images(program, files, rows, sets, tmp_path):
     [
         ("{a},{short}", (), "short.npy has 11 rows for the 12 images of 'b'"),
         ("{a},{nan}", (), "have NaN or infinity"),
-        ("{a}", (), "names 1 files for 2 sets"),
+        ("{a}", (), "needs 2 files, one for each set"),
         ("{a},{none}", (), "there is no file of vectors"),
         ("{a},{b}", ("--rotate-source",), "--rotate-source is for flat images"),
         ("{a},{b}", ("--encoder", "m:f"), "--encoder reads images"),

@@ -166,7 +166,7 @@ def test_the_small_language():
         (lambda batch: np.random.default_rng().normal(size=(len(batch), 3)), r"different rows .* model.eval\(\)"),
         (lambda batch: batch.mean(axis=(1, 2)) / len(batch), r"depend on the batch.* model.eval\(\)"),
         ("resnet18", "would fetch their weights"),
-        ("no-such-model.onnx", "there is no model"),
+        ("no-such-model.onnx", "there is no ONNX file"),
         (3, "an encoder is a function"),
     ],
 )

@@ -59,7 +59,7 @@ def test_images_without_content_are_counted_over_all_blocks(three, monkeypatch):
         FittedFeatures([three[0], blank], choose_features("global-bispectrum"), normalize=False)
     words = [str(each.message) for each in caught]
     assert any("20 of the 20 images of 'blank' are constant" in each for each in words)
-    assert any("20 of 60 signals vanishes" in each for each in words)
+    assert any("20 of 60 signals have features" in each for each in words)
 
 
 @pytest.mark.parametrize("name", sorted(FEATURES))

@@ -16,9 +16,7 @@ COUNTS = (6, 4, 9)
 
 def blobs(seed=0, columns=5, shift=0.0):
     """Rows of three classes that vary most along a direction that says nothing about them."""
-    generator = np.random.default_rng(seed)
-    labels = np.repeat([0, 1, 2], COUNTS)
-    scales = np.linspace(3, 0.3, columns)
+    generator, labels, scales = np.random.default_rng(seed), np.repeat([0, 1, 2], COUNTS), np.linspace(3, 0.3, columns)
     rows = np.eye(3, columns)[labels][:, ::-1] + shift + generator.normal(size=(len(labels), columns)) * scales
     return rows.astype(np.float32), labels
 
@@ -71,8 +69,7 @@ def test_a_regression_scores_left_out_targets_as_a_refit_without_them(ridge, mon
 
 
 def test_offsets_hold_mean_probabilities_to_proportions():
-    likelihoods = np.random.default_rng(0).normal(size=(500, 4)) * 2
-    wanted = np.array([0.4, 0.3, 0.2, 0.1])
+    likelihoods, wanted = np.random.default_rng(0).normal(size=(500, 4)) * 2, np.array([0.4, 0.3, 0.2, 0.1])
     free = probabilities(likelihoods, class_offsets(likelihoods, wanted))
     held = probabilities(likelihoods, class_offsets(likelihoods, wanted, held=1.0))
     np.testing.assert_allclose(held.mean(axis=0), wanted, atol=1e-3)
@@ -109,7 +106,7 @@ def test_probabilities_are_calibrated_and_the_accuracy_is_foretold(turned_match)
     assert expected.low - 0.02 <= truth <= expected.high + 0.02
     assert expected.high - expected.low < 0.1
     assert not match.shift().differs
-    assert "look like moved targets" in str(match.shift())
+    assert "none found" in str(match.shift())
     check = match.to_check(0.99)
     left = np.delete(right(match), check)
     assert (len(check) + left.sum()) / len(right(match)) > 0.98
@@ -117,14 +114,12 @@ def test_probabilities_are_calibrated_and_the_accuracy_is_foretold(turned_match)
 
 
 def test_labels_by_probability_are_better_than_by_the_plan_alone(turned_match, turned_halves):
-    match = turned_match
-    classes, weights = match.class_weights(to="source")
-    by_plan = (classes[weights.argmax(axis=1)] == match.source_labels).mean()
-    assert right(match).mean() > by_plan - 0.005
+    classes, weights = turned_match.class_weights(to="source")
+    by_plan = (classes[weights.argmax(axis=1)] == turned_match.source_labels).mean()
     plain = bot.match(*turned_halves, metric_learning="none")
+    assert right(turned_match).mean() > max(by_plan - 0.005, right(plain).mean() - 0.01)
     assert plain.settings["metric_shrinkage"] == 1
     assert plain.classes.model.ridge is None
-    assert right(match).mean() > right(plain).mean() - 0.01
 
 
 def test_classes_that_the_target_lacks_are_warned_of(turned_halves):
@@ -133,6 +128,15 @@ def test_classes_that_the_target_lacks_are_warned_of(turned_halves):
         match = bot.match(source, target.select(np.flatnonzero(target.labels < 8)))
     assert match.shift().differs
     assert "not reliable" in str(match.shift())
+
+
+def test_blank_sources_may_be_of_any_class_and_few_are_not_tested(turned_halves):
+    images, target = turned_halves[0].images.copy(), turned_halves[1]
+    images[::4] = 3
+    few = (match := bot.match(images, target)).predictor.match(bot.Dataset(images[:5]))
+    for found in (match, few):
+        assert found.labels().probability[::4].to_numpy() == pytest.approx(1 / len(target.classes))
+    assert str(few.shift()).startswith("not tested")
 
 
 def test_few_images_of_a_class_are_no_reason_for_an_alarm():

@@ -97,7 +97,7 @@ def test_the_unit_of_the_pixels_does_not_matter(few):
 def test_sets_on_different_scales_are_told_where_the_features_see_it(few, features):
     a, b = few
     wide = bot.Dataset(b.images.astype(np.uint16) * 257, name="wide")
-    words = r"'digits/source' have a standard deviation of [56][.0-9]*, those of 'wide' 15[.0-9]+, and these features"
+    words = r"'digits/source' have a standard deviation of [56][.0-9]*, those of 'wide' 15[.0-9]+, and these"
     with pytest.warns(bot.DataWarning, match=words) as told:
         bot.match(a, wide, features=features)
     assert told[0].filename == __file__

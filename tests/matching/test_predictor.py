@@ -33,8 +33,7 @@ def sides():
 def test_images_that_took_part_get_the_same_answer(sides, options, tmp_path):
     """Also from a saved model, and on several threads of BLAS."""
     source, target = sides
-    match = bot.match(source, target, **options)
-    some = np.arange(3, 200, 9)
+    match, some = bot.match(source, target, **options), np.arange(3, 200, 9)
     labels, top, distances = match.labels().loc[some], match.top_matches(5), match.top_distances(5)
     chosen = source.select(some)
     match.predictor.save(tmp_path / "model.npz")

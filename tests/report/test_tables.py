@@ -89,8 +89,7 @@ def test_results_count_what_the_tables_list():
 def test_poses_have_a_table(symmetry, columns):
     source, target = bot.split_halves(bot.load("digits"), per_class=8)
     poses = bot.match(source, target, symmetry=symmetry).poses()
-    table = tables.pose_table(poses, source)
-    runner_up = [f"runner_up_{name}" for name in columns]
+    table, runner_up = tables.pose_table(poses, source), [f"runner_up_{name}" for name in columns]
     assert list(table) == ["source", *columns, "fit", "score", "uncertainty", "ambiguous", *runner_up]
     summary = tables.pose_summary(poses)
     assert summary["certain"] + summary["ambiguous"] + summary["without"] == summary["sources"] == len(table) == 80

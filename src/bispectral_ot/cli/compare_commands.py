@@ -75,7 +75,7 @@ def compare(
                 figures = f"{pair.distance:.4g}", f"{pair.error:.0e}", f"{pair.reference:.4g}", f"{pair.ratio:.3g}"
                 p_value = "" if pair.p_value is None else f"{pair.p_value:.3g}"
                 rows.append((f"{pair.source}, {pair.target}", *figures, p_value))
-            print_table(("sets", "distance", "error", "one population", "ratio", "p (distance)"), rows, left=["sets"])
+            print_table(("sets", "distance", "error", "reference", "ratio", "p-value"), rows, left=["sets"])
             for each in (*(test.sentence for test in found.symmetry_tests), f"run folder: {out}"):
                 say(each)
 
@@ -144,7 +144,7 @@ def monitor(
         print_json([{**asdict(each), "alarm": each.alarm} for each in results])
     for each in () if output.as_json else results:
         if each.alarm or not output.quiet:
-            state = f"ALARM {each.sentence}" if each.alarm else "no change"
-            say(f"{each.batch}: {state} ({each.statistic:.3g}, threshold {each.threshold:.3g}).")
+            state = f"ALARM {each.sentence}" if each.alarm else "no change found"
+            say(f"{each.batch}: {state} (statistic {each.statistic:.3g}, threshold {each.threshold:.3g}).")
     if any(each.alarm for each in results):
         raise typer.Exit(ALARM)

@@ -27,6 +27,11 @@ def say(text: object) -> None:
     output.print(Text(printable(text)), soft_wrap=True)
 
 
+def count_of(number: int, noun: str, nouns: str = "") -> str:
+    """Number and noun: ``"1 image"``, ``"2,000 images"``."""
+    return f"{number:,} {noun if number == 1 else nouns or noun + 's'}"
+
+
 def print_json(data: Any) -> None:
     """Print JSON on standard output."""
     from bispectral_ot.files import to_json  # which loads NumPy

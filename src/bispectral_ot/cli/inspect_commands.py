@@ -21,11 +21,7 @@ def report(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of match, compare, upright or demo.")],
     as_json: AsJson = False,
 ) -> None:
-    """Write RUN/report.html: an interactive page that needs no network.
-
-    For a match: confusion of classes, images of every cell, a map of both sets,
-    distances between classes and convergence. For a comparison: all distances,
-    a tree, a map, and the images that contribute most to each distance.
+    """Write RUN/report.html, the interactive page of a run. It needs no network (docs/report.md).
 
     Example: bispectral-ot report runs/demo
     """

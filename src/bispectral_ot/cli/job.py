@@ -188,7 +188,7 @@ def _with_vectors(datasets: Sequence[Dataset], listed: Listed, files: Sequence[s
     if len(files) == 1 and len(set(map(id, listed[0]))) == 1:
         files = list(files) * len(datasets)  # both sides of --split-halves
     if len(files) != len(datasets):
-        raise InputError(f"--features names {len(files)} files for {len(datasets)} sets; give one each: A.npy,B.npy.")
+        raise InputError(f"--features needs {len(datasets)} files, one for each set (A.npy,B.npy); got {len(files)}.")
     found = []
     for dataset, listing, file in zip(datasets, listed[0], files, strict=True):
         rows = read_vectors(file)

@@ -21,7 +21,7 @@ from bispectral_ot import options as opt
 from bispectral_ot import runtime
 from bispectral_ot.cli import STARTED
 from bispectral_ot.cli.command import NewRun
-from bispectral_ot.cli.console import print_facts, print_json, print_table, progress_bars, say, shown_warnings
+from bispectral_ot.cli.console import count_of, print_facts, print_json, print_table, progress_bars, say, shown_warnings
 from bispectral_ot.cli.job import SET_HELP, Listed, Result, check_features, list_sets, read_listed, run_job
 from bispectral_ot.errors import DataWarning, warn
 from bispectral_ot.memory import format_bytes
@@ -60,11 +60,9 @@ def match(
 
     Example: bispectral-ot match --config runs/first/run.json --out runs/again
 
-    RUN gets results.json (distance, convergence, settings, accuracy), run.json (versions, machine), model.npz (for
-    `predict`), figures, and tables: matches.csv (the best targets of each source, numbered from 0, with weight and
-    distance), labels.csv (the label that each source gets, or each target if only SOURCE has labels, with its
-    probability, the runner-up and an outlier p-value), outliers.csv, confusion.csv (source classes by target classes)
-    and poses.csv (with --poses).
+    RUN contains labels.csv (label, probability, runner-up and outlier score of each source; labels of the targets if
+    only SOURCE has labels), matches.csv (best targets of each source), outliers.csv, confusion.csv (if both sets have
+    labels), poses.csv (with --poses), results.json, run.json, model.npz (for `predict`) and figures.
 
     With --scheduler, an interrupted solve is resumed from RUN.solve.npz by the same command.
     """
@@ -92,11 +90,9 @@ def upright(
 
     Example: bispectral-ot upright parts/ catalogue/ --fill 255 --expand --out runs/parts
 
-    Images are compared as --resize, --grey and --center say; files are rotated at their own size and colours. RUN gets
-    everything that `match` writes; poses.csv (angle in degrees, counter-clockwise, probability of being within 30
-    degrees of the true pose, half width of a 90 % interval, whether it is ambiguous, and the runner-up); upright/ (the
-    original files, rotated once at full resolution) and unsure/ (unchanged files whose pose is ambiguous or unknown);
-    for a source that is not a folder, upright.npz.
+    RUN contains everything that `match` writes, poses.csv (angle in degrees, counter-clockwise; score: probability that
+    it is within 30 degrees of the true pose; half-width of a 90 % interval), upright/ (the original files, rotated once
+    at full resolution) and unsure/ (unchanged files with an ambiguous pose). For arrays: upright.npz.
     """
     matching = opt.MatchOptions(symmetry=options.symmetry, features=options.features)
     writing, pair = opt.MatchOutputOptions(**vars(output), poses=True), opt.PairOptions(**vars(reading))
@@ -116,9 +112,8 @@ def predict(
 
     Example: bispectral-ot predict runs/first new-photos/ --out runs/new
 
-    Images are resized, converted to grey and centred as those of the match; an image that took part in it gets the
-    same answer again. The output folder gets matches.csv and labels.csv with the columns of `match`, poses.csv with
-    --poses, results.json and run.json.
+    Images are prepared as those of the match; an image that took part in it gets the same answer again. RUN contains
+    labels.csv and matches.csv with the columns of `match`, poses.csv (with --poses), results.json and run.json.
     """
     from bispectral_ot.matching import class_table
     from bispectral_ot.report import open_run, tables
@@ -144,9 +139,9 @@ def predict(
             content |= {} if table is None else {"accuracy": table.accuracy, "recall": table.recall}
 
         def show() -> None:
-            say(f"{len(source):,} images matched with {len(predictor.target):,} targets of {run}")
-            if found.classes is not None:
-                say(f"expected accuracy: {found.expected_accuracy()}; {found.shift()}")
+            facts = {"images": f"{len(source):,}, matched with {len(predictor.target):,} targets of {run}"}
+            facts |= {} if found.target_labels is None else expected_facts(content)
+            print_facts(facts)
             say(f"run folder: {out}")
 
         return content, True, show
@@ -161,10 +156,8 @@ def demo(
 ) -> None:
     """Match 2,500 rotated MNIST digits with 2,500 upright ones, by three kinds of features.
 
-    Pixels are not rotation invariant; ring bispectra (as in the paper) and the
-    default bispectrum are. The first two keep the target marginal fixed, as the
-    paper does; the last estimates class proportions, as `match` does. The table
-    shows how many digits are mapped to their own class; the run folder has the figures.
+    Pixels and the paper's ring bispectra with balanced transport, and the default: bispectra and estimated class
+    proportions. The table shows the fraction of digits that get their own class.
 
     Example: bispectral-ot demo --out runs/demo
     """
@@ -267,10 +260,8 @@ class MatchTask:
             rows, columns = (", ".join(each[:4]) + ", ..." * (len(each) > 4) for each in (alone, list(table.columns)))
             count = int(table.counts[[name in alone for name in table.rows]].sum())
             text = f"{count:,} source images are of classes that the target does not have ({rows}); they count as wrong"
-            if table.accuracy is None:
-                sides = f"source: {rows}; target: {columns}"
-                text = f"the two sets have no class in common ({sides}), so there is no accuracy; see confusion.csv"
-            warn(f"{text}.", DataWarning)
+            none = f"the two sets have no class in common (source: {rows}; target: {columns}), so there is no accuracy"
+            warn(f"{none if table.accuracy is None else text}; see confusion.csv.", DataWarning)
         start, poses = time.perf_counter(), None
         voters = 10 if self.placing is None else self.placing.pose_neighbours
         try:
@@ -388,25 +379,21 @@ def print_match(found: Mapping[str, Any], out: Path) -> None:
         side, size = found[name], " x ".join(map(str, found[name]["shape"]))
         noun = "vector" if len(side["shape"]) == 1 else "image"
         noun = "shape" if settings["symmetry"] == "so3-shapes" else noun
-        noun += "" if side["images"] == 1 else "s"
-        classes = f"{len(side['classes'])} classes" if side["classes"] else "no labels"
-        facts[name] = f"{side['name']}: {side['images']:,} {noun} of {size}, {classes}"
+        classes = count_of(len(side["classes"]), "class", "classes") if side["classes"] else "no labels"
+        facts[name] = f"{side['name']}: {count_of(side['images'], noun)} of {size}, {classes}"
     if set(settings["frame"]) != {"canvas"}:
         facts["frame"] = f"source {settings['frame'][0]}, target {settings['frame'][1]}"
     if found.get("accuracy") is not None:
         words = f"{found['accuracy']:.1%} of the source images are mapped to their class"
         facts["accuracy"] = f"{words} ({found['majority']:.1%} if all were given the largest class)"
-    if found.get("expected_accuracy") is not None:
-        low, high, n = found["expected_accuracy_low"], found["expected_accuracy_high"], found["to_check"]
-        words = f"{found['expected_accuracy']:.1%} of the labels are right (90 % interval {low:.1%} to {high:.1%})"
-        check = f"check the {n:,} least probable of labels.csv to have 95 % right"
-        facts["expected"] = f"{words}; {check}" if n else words
-        facts["shift"] = found["shift"]["words"]
+    facts |= expected_facts(found) if found["target"]["classes"] else {}
     if counts := found.get("outliers"):
-        words = f"{counts['sources']:,} sources (expected without any: {counts['level']:.0%})"
-        facts["outliers"] = f"{words} and {counts['targets']:,} targets: see outliers.csv"
+        few, chance = found["m"] * counts["level"] < 1, round(counts["level"] * found["n"])
+        words = f"{counts['sources']:,} of {found['n']:,} sources (by chance {chance:,})"
+        words = "too few targets to tell which sources are outliers" if few else words
+        facts["outliers"] = f"{words}, {counts['targets']:,} of {found['m']:,} targets: see outliers.csv"
     facts["marginals"] = _MARGINALS[found["marginals"]]
-    if found.get("proportions"):
+    if found["marginals"] == "estimated" and found.get("proportions"):
         differences = [(each["source"] - each["target"], name, each) for name, each in found["proportions"].items()]
         largest = [item for item in sorted(differences, key=lambda item: -abs(item[0]))[:3] if abs(item[0]) >= 0.01]
         named = [f"{name} {each['source']:.0%} (target {each['target']:.0%})" for _, name, each in largest]
@@ -418,7 +405,7 @@ def print_match(found: Mapping[str, Any], out: Path) -> None:
     facts["converged"] = f"{state}, marginal error {found['marginal_error']:.1e} (tolerance {found['tol']:g})"
     if poses := found.get("poses"):
         width = poses["median_uncertainty"]
-        precision = "" if width is None else f" to {width:.1f} {poses['unit']} (median of the 90 % intervals)"
+        precision = "" if width is None else f" (90 % interval: +- {width:.1f} {poses['unit']}, median)"
         facts["poses"] = f"{poses['certain']:,} certain{precision}, {poses['ambiguous']:,} ambiguous"
     if placed := found.get("upright"):
         facts["upright"] = ", ".join(f"{count:,} in {name}" for name, count in placed.items())
@@ -426,6 +413,18 @@ def print_match(found: Mapping[str, Any], out: Path) -> None:
     facts["seconds"] = f"{sum(seconds.values()):.1f} ({stages})"
     facts["run folder"] = str(out)
     print_facts(facts, {"accuracy": "bold", "converged": "" if found["converged"] else "bold red"})
+
+
+def expected_facts(found: Mapping[str, Any]) -> dict[str, str]:
+    """Expected accuracy, shift and labels to check, in words."""
+    from bispectral_ot.matching import ExpectedAccuracy
+
+    if found.get("expected_accuracy") is None:
+        return {"expected": "unknown: the target needs two classes of two images or more"}
+    shift, n = found["shift"], found["to_check"]
+    value = ExpectedAccuracy(*(found[f"expected_accuracy{end}"] for end in ("", "_low", "_high")))
+    facts = {"expected": f"accuracy {value}" + "; not reliable, see shift" * shift["differs"], "shift": shift["words"]}
+    return facts | ({"to check": f"{count_of(n, 'label')} of lowest probability, to have 95 % right"} if n else {})
 
 
 def _print_demo(found: dict[str, Any], out: Path) -> None:

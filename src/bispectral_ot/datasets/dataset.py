@@ -234,7 +234,8 @@ def shape_advice(shape: tuple[int, ...]) -> str:
         return f"{expected}."
     side = math.isqrt(shape[1])
     flat = f"images.reshape(-1, {side}, {side}) for flattened images, " if side > 1 and side**2 == shape[1] else ""
-    return f"{expected}; use {flat}image[None] for a single image, Dataset.from_vectors(vectors) for vectors."
+    vectors = "Dataset.from_vectors(vectors) (--features vectors) for vectors"
+    return f"{expected}; use {flat}image[None] for a single image, {vectors}."
 
 
 def check_labels(

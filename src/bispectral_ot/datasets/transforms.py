@@ -71,6 +71,15 @@ def count_shared(source: Dataset, target: Dataset) -> int:
     return sum(each in known for each in digests(one))
 
 
+def blank_sources(source: Dataset, target: Dataset) -> NDArray[np.int64]:
+    """Positions of constant images of ``source``, which may be of any class; none where the target has such images."""
+    if not source.is_flat or is_chunked(source.images) or is_chunked(target.images):
+        return np.zeros(0, dtype=np.int64)
+    sides = (np.asarray(side.images).reshape(len(side), -1) for side in (source, target))
+    found, others = (np.flatnonzero(rows.max(axis=1) == rows.min(axis=1)) for rows in sides)
+    return found[: 0 if len(others) else None]
+
+
 def warn_of_shared(source: Dataset, target: Dataset) -> None:
     """Warn where images are on both sides of a comparison."""
     if count := count_shared(source, target):

@@ -68,25 +68,19 @@ class _SideBySide(BatchTransformer):
 
 
 class CombinedBispectrum(_SideBySide):
-    """Local and global bispectra, weighted by the images that they are fitted to.
+    """Local and global bispectra, weighted by the images that they are fitted to; see docs/real.md for the weights.
 
-    The row of an image has two parts, compared by their squared Euclidean distance:
-
-    - *local*: :class:`LocalBispectrum` times ``(C + 1000 N)^(-3/8)``, with C the covariance of the columns and N that
-      of their changes when ``fit`` moves images by random elements of the symmetry.
-    - *coupled*: :class:`GlobalBispectrum` on its principal components, with total variance 1, times a weight. Its
-      neighbours among moved images explain a share e of the variance that local neighbours explain of the local part;
-      the weight is ``(e / (1 - e) / 4.2)^3``, within 1/20 and 8: high for shapes on a background, small for textures.
-
-    Directions of least variance are left out, 3 % in all.
+    The row of an image has two parts, compared by their squared Euclidean distance: a whitened
+    :class:`LocalBispectrum`, and a :class:`GlobalBispectrum` (the *coupled* part), with a weight that is high for
+    shapes on a background and small for textures. Directions of least variance are left out, 3 % in all.
 
     Parameters
     ----------
     symmetry : {"rotation", "rotation-reflection", "rotation-translation", "rotation-reflection-translation", \
 "similarity", "similarity-reflection"}
-        Motions that do not count. With translations, content on a background is centred first, and ``fit`` also shifts
-        images, by up to an eighth of their width. With similarity, content on a background is brought to one size as
-        well, and ``fit`` also scales images, by 0.6 to 1.4.
+        Motions to ignore. With translations, content on a background is centred first, and ``fit`` also shifts images,
+        by up to an eighth of their width. With similarity, content is also brought to one size, and ``fit`` also scales
+        images, by 0.6 to 1.4.
     intensity : {"ignore", "keep", "affine"}
         Whether brightness and contrast count in the local part. With ``"affine"`` neither they nor the balance of the
         colours count: the colours of each image are brought to mean 0 and the identity as covariance.

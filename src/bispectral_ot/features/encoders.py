@@ -19,7 +19,7 @@ from sklearn.base import clone
 from bispectral_ot.checks import check_choice, check_integer, user_path
 from bispectral_ot.datasets.frames import Placement
 from bispectral_ot.datasets.warp import border_levels, rotation_maps, warp
-from bispectral_ot.errors import DataWarning, InputError, warn
+from bispectral_ot.errors import InputError, warn
 from bispectral_ot.features.local_bispectrum import distances
 from bispectral_ot.files import cache_folder
 from bispectral_ot.groups import CyclicGroup, DihedralGroup, FiniteGroup, ProductGroup
@@ -226,7 +226,7 @@ class Encoder(BatchTransformer):
             raise InputError(f"{self!r} gave {rows.shape[1]} columns, but {known} for the images before.")
         if not np.isfinite(rows).all():
             bad = int(np.argmin(np.isfinite(rows).all(axis=1)))
-            raise InputError(f"{self!r} gave NaN or infinity for image {bad} of a batch of {len(batch)}.")
+            raise InputError(f"{self!r} gave NaN or infinity for image {bad} of {len(batch)}; check its code.")
         return rows
 
 
@@ -380,7 +380,7 @@ def load_encoder(encoder: Any, layout: str | None = None, device: str | None = N
         try:
             encoder = getattr(importlib.import_module(module), name)
         except (ImportError, AttributeError) as error:
-            advice = "install its package, or set PYTHONPATH to the folder of the module"
+            advice = "check its name, install its package, or set PYTHONPATH to the folder of the module"
             raise InputError(f"the encoder {text} cannot be imported ({error}); {advice}.") from None
         encoder = encoder() if isinstance(encoder, type) else encoder
     if hasattr(encoder, "state_dict") and hasattr(encoder, "eval"):
@@ -413,7 +413,7 @@ def _torch_module(module: Any, layout: str | None, device: str | None) -> _Call:
 
 def _onnx_model(path: Path, layout: str | None) -> _Call:
     if not path.is_file():
-        raise InputError(f"there is no model {str(path)!r}.")
+        raise InputError(f"there is no ONNX file {str(path)!r}; check the path.")
     try:
         import onnxruntime
     except ImportError:
@@ -478,9 +478,6 @@ def _rows_on_disk(digest: str, keys: list[bytes], new: dict[bytes, Rows] | None 
             found = ((key, connection.execute("SELECT row FROM rows WHERE key = ?", (key,)).fetchone()) for key in keys)
             return {key: np.frombuffer(entry[0], dtype=np.float32) for key, entry in found if entry is not None}
     except (OSError, sqlite3.Error) as error:
-        warn(
-            f"the cache of encodings {path} cannot be used ({error}); rows are not kept on disk. "
-            "Delete it with clear_encodings() if it is damaged.",
-            DataWarning,
-        )
+        problem = f"the cache of encodings {path} cannot be used ({error}); rows are not kept on disk"
+        warn(f"{problem}. Delete it with clear_encodings() if it is damaged.")
         return {}

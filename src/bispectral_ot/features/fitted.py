@@ -286,13 +286,10 @@ class FittedFeatures(AbstractContextManager["FittedFeatures"]):
         with warnings.catch_warnings(action="ignore"):
             seen, on_one_scale = self.feature_map(few), self.feature_map(few * (deviations[low] / deviations[high]))
         if np.linalg.norm(seen - on_one_scale) > 0.01 * np.linalg.norm(seen):
-            warn(
-                f"the pixels of {datasets[low].name!r} have a standard deviation of {deviations[low]:.5g}, those of "
-                f"{datasets[high].name!r} {deviations[high]:.5g}, and these features see that. If the sets only differ "
-                "in range (8 and 16 bits, 0..1 and 0..255), bring them to one first: save files in one depth, divide "
-                "arrays by their maximum, or use normalize(dataset) on each.",
-                DataWarning,
-            )
+            found = f"the pixels of {datasets[low].name!r} have a standard deviation of {deviations[low]:.5g}, those "
+            found += f"of {datasets[high].name!r} {deviations[high]:.5g}, and these features depend on it"
+            advice = "if only the range differs (8 and 16 bits, 0..1 and 0..255), use normalize(dataset) on each set"
+            warn(f"{found}; {advice}, or save the files at one bit depth.")
 
 
 def _features(block: Block, images: Any, see: FeatureMap) -> tuple[Rows, int]:
@@ -327,11 +324,8 @@ def measure_pixels(dataset: Dataset, engine: Engine) -> PixelStatistics:
     engine = engine if is_chunked(dataset.images) else engine.local
     found = PixelStatistics.pooled(list(engine.map(_measure, blocks, rows=(dataset.images,))))
     if found.constant_images:
-        warn(
-            f"{found.constant_images} of the {len(dataset)} images of {dataset.name!r} are constant (blank): they have "
-            "no shape to match by.",
-            DataWarning,
-        )
+        words = f"{found.constant_images} of the {len(dataset)} images of {dataset.name!r} are constant (blank)"
+        warn(f"{words}: they have no shape to match by.")
     return found
 
 

@@ -45,24 +45,18 @@ class _Products(NamedTuple):
 
 
 class GlobalBispectrum(SteerableTransformer):
-    """Second- and third-order invariants across rings: complete for rotations of an image.
+    """Second- and third-order invariants across rings: complete for rotations of an image; see docs/coupled.md.
 
-    With ``F[r, k]`` the Fourier coefficient of ring r at angular frequency k:
+    With ``F[r, k]`` the Fourier coefficient of ring r at angular frequency k, and G the means over bands of rings:
 
-    - all ``F[r, k] conj(F[s, k])`` fix the rings of each frequency to each other;
-    - ``G[a, i] G[b, j] conj(G[c, i + j])`` for all i, j > 0 with ``i + j <= max_frequency``, and i = j = 0, with G
-      the means over bands of rings, fix the frequencies to each other.
-
-    Together they determine the band-limited image up to a rotation (and its brightness), as long as the G do not
-    vanish. Magnitudes are compressed to degree 1: a product of two is raised to the power ``power``, one of three
-    to ``2 power / 3``. The same products of two are taken of the edge fields
-    (:class:`~bispectral_ot.features.polar.SteerableTransformer`). Intensities, edges and the row have unit norm.
+    - pairs ``F[r, k] conj(F[s, k])`` of the intensity and of the edges, raised to the power ``power``;
+    - triples ``G[a, i] G[b, j] conj(G[c, i + j])`` for all i, j > 0 with ``i + j <= max_frequency``, and i = j = 0,
+      raised to the power ``2 power / 3``.
 
     Parameters
     ----------
     symmetry : {"rotation", "rotation-reflection"}
-        With the latter, mirror images have the same features: a mirror changes the sign of all imaginary parts u
-        together, so that they enter as ``|u|`` and ``|D S u|``, D the cosine transform and S fixed random signs.
+        With the latter, mirror images have the same features.
     n_rings : Rings from the centre to ``radius``; also the resolution along a ray.
     max_frequency : Highest angular frequency.
     n_angles : Samples per ring.

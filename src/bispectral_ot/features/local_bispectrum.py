@@ -33,32 +33,20 @@ Index = NDArray[np.int64]
 
 
 class LocalBispectrum(BatchTransformer):
-    """Rotation invariants of the neighbourhood of every pixel, pooled over the disk.
+    """Rotation invariants of the neighbourhood of every pixel, pooled over the disk; defined in docs/real.md.
 
-    Let ``F[s, k]`` be a field of the image, smoothed at level s (by about ``2^s`` pixels) and derived by
-    ``(d/dx + i d/dy)^k``; that is the response to a Gaussian times ``(x + iy)^k``. Turning the image about any point
-    multiplies ``F[s, k]`` by ``e^{ik angle}`` and moves it along. So at every pixel
+    - Channels (colours as their mean and differences): magnitudes and triples at levels 0 to L - 1.
+    - Edges, of spin 0, 2 and 4, summed over channels: magnitudes and pairs at levels 1 to L.
+    - Histograms of the channels, with 16 bins that ``fit`` makes equally full.
 
-    - magnitudes ``|F[s, k]|``,
-    - pairs ``F[s, k] conj(G[s, k])`` of two fields F and G, and
-    - triples ``F[s, i] F[s, j] conj(F[s, i + j])``
-
-    are invariant, and their means and standard deviations over the disk do not depend on places: rotation *and*
-    translation, up to the border. Fields are
-
-    - the channels: magnitudes and triples at levels 0 to L - 1 (order 0 is the Laplacian). Colours are taken as their
-      mean and differences (orthonormal contrasts);
-    - the edges: with the gradient ``m e^{ip}``, ``m^(1/2)`` times 1, ``e^{2ip}`` and ``e^{4ip}``, summed over channels.
-      They have spin 0, 2, 4, which adds to the order. Magnitudes and pairs at levels 1 to L.
-
-    Magnitudes of pairs are raised to 1/2, those of the three factors of a triple to 1/4, 1/4, 1/2. Histograms of the
-    channels are added, with 16 bins that ``fit`` makes equally full. ``fit`` standardizes all columns.
+    Level s smooths by about ``2^s`` pixels. Magnitudes of pairs are raised to 1/2, those of the three factors of a
+    triple to 1/4, 1/4, 1/2. Means and standard deviations over the disk are invariant to rotation and, up to the
+    border, to translation. ``fit`` standardizes all columns.
 
     Parameters
     ----------
     symmetry : {"rotation-translation", "rotation-reflection-translation", "rotation", "rotation-reflection"}
-        Translations do not count in any case. With reflections, means of imaginary parts, whose signs change in a
-        mirror, enter as magnitudes.
+        Translations are always ignored. With reflections, means of imaginary parts enter as magnitudes.
     intensity : {"ignore", "keep"}
         Whether brightness and contrast count. With ``"ignore"`` the background is subtracted from each image and its
         content divided by its root mean square.

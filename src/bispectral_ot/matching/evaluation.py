@@ -14,7 +14,7 @@ from bispectral_ot import drawing
 from bispectral_ot.checks import check_choice, check_integer, printable
 from bispectral_ot.datasets import Dataset
 from bispectral_ot.datasets.dataset import Pictures
-from bispectral_ot.drawing import Tile, shortened
+from bispectral_ot.drawing import Tile, frame_html, shortened
 from bispectral_ot.errors import InputError
 from bispectral_ot.sampling import evenly_spaced
 
@@ -39,6 +39,8 @@ class ClassPreservation:
     def to_frame(self) -> DataFrame:
         """Confusion table."""
         return DataFrame(self.confusion, index=self.classes, columns=self.classes)
+
+    _repr_html_ = frame_html
 
 
 def class_preservation(
@@ -133,7 +135,9 @@ def _present(dataset: Dataset | None, labels: NDArray[Any]) -> list[str]:
 def match_html(match: Match) -> str:
     """Facts, some sources with their best targets, and the confusion table."""
     n, m = match.coupling.shape
+    known = {} if match.classes is None else {"expected accuracy": match.expected_accuracy(), "shift": match.shift()}
     facts: dict[str, Any] = {
+        **known,
         "distance": f"{match.distance:.6g} ({match.coupling.cost.metric})",
         "converged": f"{'yes' if match.converged else 'NO'}, marginal error {match.marginal_error:.1e}",
         **{name: match.settings[name] for name in ("features", "symmetry", "marginals") if name in match.settings},

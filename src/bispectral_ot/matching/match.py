@@ -18,9 +18,9 @@ from bispectral_ot.costs import Cost, Metric, Storage
 from bispectral_ot.datasets import Dataset
 from bispectral_ot.datasets.dataset import Kind, as_shapes
 from bispectral_ot.datasets.load import as_datasets
-from bispectral_ot.datasets.transforms import warn_of_shared
+from bispectral_ot.datasets.transforms import blank_sources, warn_of_shared
 from bispectral_ot.engines.cluster import as_engine
-from bispectral_ot.errors import DataWarning, InputError, warn
+from bispectral_ot.errors import InputError, warn
 from bispectral_ot.features import FittedFeatures, choose_features
 from bispectral_ot.features.fitted import fit_sample
 from bispectral_ot.features.frame_choice import JudgedFrames
@@ -67,18 +67,16 @@ def match(
         (n, 1, length); point clouds as (n, points, 3), or as lists of arrays (points_i, 3). Names and paths are loaded,
         as by :func:`~bispectral_ot.load`. For labels make a ``Dataset(images, labels)``.
     symmetry
-        Transformations to ignore: ``"rotation"``, ``"rotation-reflection"``, ``"rotation-translation"``,
-        ``"rotation-reflection-translation"``, ``"similarity"`` and ``"similarity-reflection"`` (rotation, translation
-        and scale), ``"translation"``, ``"d4"`` (quarter turns and mirror images), ``"quarter-turns"``, ``"mirrors"``,
-        an :class:`~bispectral_ot.features.ImageGroup` of your own, ``"so3"`` (3-D rotation of signals on the sphere,
-        given as latitude by longitude), ``"so3-shapes"`` (3-D rotation of point clouds and volumes (n, depth, height,
-        width)) or ``"none"``. None for the symmetry of the features, or of the kind of the datasets: ``"rotation"`` for
-        images, ``"so3-shapes"`` for clouds and volumes.
+        Transformations to ignore: ``"rotation"`` (the default for images), ``"rotation-reflection"``,
+        ``"rotation-translation"``, ``"rotation-reflection-translation"``, ``"similarity"`` and
+        ``"similarity-reflection"`` (rotation, translation and scale), ``"translation"``, ``"d4"`` (quarter turns and
+        mirror images), ``"quarter-turns"``, ``"mirrors"``, an :class:`~bispectral_ot.features.ImageGroup`, ``"so3"``
+        (signals on the sphere, latitude by longitude), ``"so3-shapes"`` (the default for clouds and volumes) or
+        ``"none"``.
     features
         A name in ``bispectral_ot.features.FEATURES`` (``"bispectrum"``, the default for rotation, ``"pixels"``, ...),
         names and encoders joined by ``+`` (``"bispectrum+module:name"``), an :class:`~bispectral_ot.features.Encoder`,
-        any scikit-learn transformer or pipeline, or None for the symmetry's default. Transformers are fitted to both
-        sets together (4,096 images at most); those that want rows get flattened images.
+        or any scikit-learn transformer or pipeline; fitted to at most 4,096 images of both sets.
     metric : ``"l1"``, ``"l2"``, ``"sqeuclidean"`` or ``"cosine"``; None for the metric that suits the features.
     intensity
         Whether brightness and contrast count: ``"ignore"`` (the default), ``"keep"``, or ``"affine"`` to ignore the
@@ -92,10 +90,9 @@ def match(
     pca : Number of principal components of both sets to which the features are reduced.
     source_weights, target_weights : Mass of each element, summing to one on each side; uniform by default.
     marginals
-        Target marginal. ``"balanced"``: every target gets its weight. ``"estimated"``: class proportions of the source
-        are estimated, and held for classes as a whole. ``"relaxed"``: unconstrained. None chooses ``"estimated"`` where
-        the target has labels and ``"relaxed"`` where not, but ``"balanced"`` where weights, another solver or penalties
-        of its own are given. An estimate that the sources refute is replaced by ``"relaxed"``, with a warning.
+        Target marginal. ``"balanced"``: every target gets its weight. ``"estimated"``: each class gets its estimated
+        proportion of the source. ``"relaxed"``: unconstrained. None: ``"estimated"`` if the target has labels, else
+        ``"relaxed"``; ``"balanced"`` with weights or a solver of your own.
     metric_learning
         ``"auto"``: where the target has two classes of two images or more, distances are Mahalanobis distances by the
         shrunk within-class covariance of the targets; the shrinkage is chosen on left-out, randomly moved targets.
@@ -192,13 +189,8 @@ def _solve(
         with stages.measured("outliers"):
             outliers = outlier_scores(fitted.feature_map, spec.metric, rows)
         if outliers.fraction > 2 / 3:  # the match is doubtful as a whole
-            warn(
-                f"about {outliers.fraction:.0%} of the sources seem to have no counterpart: they are farther from the "
-                "targets than these are from each other. Either they are of another kind, and their labels and matches "
-                "mean nothing, or the two sets were made in different ways (another size, blur, background). "
-                "Match.outliers() lists them.",
-                DataWarning,
-            )
+            words = f"about {outliers.fraction:.0%} of the sources have no counterpart among the targets (outliers.csv)"
+            warn(f"{words}: they show something else, or were made in another way (size, blur, background).")
     if left_out is not None and labels[1] is not None:
         with stages.measured("metric"):
             model = fit_class_model(fitted, left_out, labels[1], learn=learn)
@@ -206,17 +198,14 @@ def _solve(
         cost, rows = fitted.cost(0, 1), (fitted.features[0], fitted.features[1])
     if model is not None:
         with stages.measured("classes"):
-            classes = SourceClasses.of(model, fitted.feature_map, cost, rows, marginals, masses[1])
+            blank = blank_sources(*sides)
+            classes = SourceClasses.of(model, fitted.feature_map, cost, rows, marginals, masses[1], blank)
             classes.warn(marginals)
     if marginals == "estimated" and (classes is None or classes.estimate.collapsed):
         marginals = "relaxed"
         if classes is None and len(np.unique(labels[1])) > 1:  # type: ignore[arg-type]
-            warn(
-                "the target has fewer than two classes of two images: no metric is learned, and neither class "
-                "proportions nor probabilities of labels can be estimated. The match is relaxed, and labels have the "
-                "weights of its plan.",
-                DataWarning,
-            )
+            words = "the target has fewer than two classes of two images, so no probabilities can be estimated"
+            warn(f"{words}: the match is relaxed, and 'probability' is a weight of the plan.")
     with stages.measured("transport"):
         estimate = None if classes is None else classes.estimate
         coupling = solve_marginals(marginals, solver, cost, masses, labels[1], estimate, state=state)
@@ -320,8 +309,6 @@ def warn_of_different_proportions(
     different = float(np.abs(one - other).sum() / 2)
     by_chance = float(np.sqrt(len(classes) * (1 / len(source) + 1 / len(target)))) / 2
     if different > 0.05 + by_chance:
-        warn(
-            f"the two sets have different class proportions: a balanced match sends {different:.0%} of the source to "
-            'other classes. marginals="estimated" (--marginals estimated) estimates them; "relaxed" needs none.',
-            DataWarning,
-        )
+        problem = f"a balanced match must send {different:.0%} of the source to other classes"
+        advice = 'use marginals="estimated" or "relaxed" (--marginals)'
+        warn(f"the two sets have different class proportions: {problem}; {advice}.")

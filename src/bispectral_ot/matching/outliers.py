@@ -16,6 +16,7 @@ from pandas import DataFrame
 from bispectral_ot import runtime
 from bispectral_ot.costs import Cost, Distance, Metric
 from bispectral_ot.costs.cost import storage_bytes
+from bispectral_ot.drawing import frame_html
 from bispectral_ot.engines import Block, Threads, row_blocks
 from bispectral_ot.features import FeatureMap
 from bispectral_ot.sampling import random_rows
@@ -44,6 +45,9 @@ class Outliers(NamedTuple):
     def to_frame(self) -> DataFrame:
         """Table of all elements: outlier score, and whether it is below the level."""
         return DataFrame({"score": self.scores, "outlier": np.isin(np.arange(len(self.scores)), self.indices)})
+
+    def _repr_html_(self) -> str:
+        return frame_html(self)
 
 
 class OutlierReference(NamedTuple):

@@ -20,6 +20,8 @@ from bispectral_ot.costs import Cost
 from bispectral_ot.datasets import Dataset
 from bispectral_ot.datasets.dataset import as_shapes
 from bispectral_ot.datasets.frames import Placement
+from bispectral_ot.datasets.transforms import blank_sources
+from bispectral_ot.drawing import frame_html
 from bispectral_ot.errors import InputError
 from bispectral_ot.features import FeatureMap
 from bispectral_ot.features.encoders import MissingEncoderError
@@ -27,7 +29,7 @@ from bispectral_ot.features.fitted import check_sizes
 from bispectral_ot.files import to_json, whole_file
 from bispectral_ot.matching.class_model import ClassModel, RidgeRegression
 from bispectral_ot.matching.outliers import OutlierReference, OutlierScores
-from bispectral_ot.matching.source_classes import ProportionEstimate, Shift, SourceClasses
+from bispectral_ot.matching.source_classes import NO_SHIFT_TEST, ProportionEstimate, SourceClasses
 from bispectral_ot.poses import Poses, estimate_poses, find_motions
 from bispectral_ot.store import content_hash
 from bispectral_ot.transport import EntropicCoupling
@@ -61,6 +63,9 @@ class TopMatches(NamedTuple):
         sources, ranks = np.nonzero(self.indices >= 0)
         targets, weights = self.indices[sources, ranks], self.weights[sources, ranks]
         return DataFrame({"source": sources, "rank": ranks + 1, "target": targets, "weight": weights})
+
+    def _repr_html_(self) -> str:
+        return frame_html(self)
 
 
 class Prediction(NamedTuple):
@@ -96,6 +101,9 @@ class Prediction(NamedTuple):
         """Table with a row for each image: the columns of :meth:`Match.labels`, best target and its weight."""
         best = {"target": self.matches.indices[:, 0], "weight": self.matches.weights[:, 0]}
         return DataFrame(best) if self.details is None else self.details.assign(**best)
+
+    def _repr_html_(self) -> str:
+        return frame_html(self)
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,8 +143,9 @@ class Predictor:
             cost = Cost.from_distance(self.feature_map.distance(rows, self._target_rows, metric), scale=self.scale)
             coupling = EntropicCoupling.of_potential(cost, self.potential, reg=self.reg, tol=self.tol)
             sides = rows, self._target_rows
-            classes = None if self.classes is None else self.classes.of_others(self.feature_map, cost, sides)
-            scores = None
+            classes, scores = self.classes, None
+            if classes is not None:
+                classes = classes.of_others(self.feature_map, cost, sides, blank_sources(images, self.target))
             if self.outliers is not None:
                 sample, unknown = self._target_rows[self.outliers.sample], np.full(len(self._target_rows), np.nan)
                 apart = self.feature_map.unlearned_distance(rows, sample, metric)
@@ -238,7 +247,7 @@ class Predictor:
                 model = ClassModel(**_unpacked(arrays, "model."), ridge=ridge)
                 estimate = ProportionEstimate(**_unpacked(arrays, "estimate."))
                 none = np.zeros((0, len(estimate.counts)))
-                classes = SourceClasses(model, estimate, arrays["offsets"], none, Shift(0.5, 0.0, 1.0, False))
+                classes = SourceClasses(model, estimate, arrays["offsets"], none, NO_SHIFT_TEST)
             outliers = None
             if "outliers.own" in arrays:
                 outliers = OutlierReference(**_unpacked(arrays, "outliers."))

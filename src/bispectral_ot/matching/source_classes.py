@@ -18,7 +18,8 @@ from scipy.special import softmax
 
 from bispectral_ot import runtime
 from bispectral_ot.costs import Cost, Metric
-from bispectral_ot.errors import DataWarning, warn
+from bispectral_ot.drawing import frame_html
+from bispectral_ot.errors import warn
 from bispectral_ot.features import FeatureMap
 from bispectral_ot.matching.class_model import ClassModel, Index, Rows, Vector
 from bispectral_ot.sampling import random_rows
@@ -61,6 +62,9 @@ class ClassProportions(NamedTuple):
         """Table with a row for each class, which is its index."""
         return DataFrame(self._asdict()).set_index("classes")
 
+    def _repr_html_(self) -> str:
+        return frame_html(self)
+
 
 class ExpectedAccuracy(NamedTuple):
     """Expected accuracy of the labels of the sources, with a 90 % interval."""
@@ -70,18 +74,18 @@ class ExpectedAccuracy(NamedTuple):
     high: float
 
     def __str__(self) -> str:
-        rough = "; rough: the target has few images" if self.high - self.low > 0.2 else ""
+        rough = "; rough: there are few images" if self.high - self.low > 0.2 else ""
         return f"{self.value:.1%} (90 % interval {self.low:.1%} to {self.high:.1%}{rough})"
 
 
 class Shift(NamedTuple):
-    """Test whether the sources look like moved targets.
+    """Test whether the sources look like targets, up to the symmetry.
 
     Attributes
     ----------
     separability : accuracy of nearest neighbours at telling sources from left-out, moved targets; 0.5 by chance
     distance : one-sided Kolmogorov-Smirnov distance between the soft distances of both to the targets
-    p_value : of the more extreme of the two
+    p_value : of the more extreme of the two; NaN where there are too few images for a test
     differs : whether the sets differ by more than the symmetry, visibly and not by chance
     """
 
@@ -91,15 +95,16 @@ class Shift(NamedTuple):
     differs: bool
 
     def __str__(self) -> str:
-        found = (
-            f"(nearest neighbours tell {max(0.5, self.separability):.0%} of them apart, where 50% is chance; "
-            f"Kolmogorov-Smirnov distance of their distances to targets {self.distance:.2f}; "
-            f"p {f'= {self.p_value:.2g}' if self.p_value >= 0.001 else '< 0.001'})"
-        )
+        if np.isnan(self.p_value):
+            return "not tested: there are too few images"
+        p_value = f"p = {self.p_value:.2g}" if self.p_value >= 0.001 else "p < 0.001"
         if self.differs:
-            words = "sources differ from targets by more than the symmetry"
-            return f"{words} {found}; the expected accuracy is not reliable"
-        return f"sources look like moved targets {found}"
+            words = f"sources differ from targets by more than the symmetry ({p_value})"
+            return f"{words}; the expected accuracy is not reliable"
+        return f"none found: up to the symmetry, sources look like targets ({p_value})"
+
+
+NO_SHIFT_TEST = Shift(np.nan, np.nan, np.nan, False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,9 +137,12 @@ class SourceClasses:
     shift: Shift
 
     @classmethod
-    def of(cls, model: ClassModel, see: FeatureMap, cost: Cost, rows: Sides, marginals: str, weights: Vector) -> Self:
-        """Class probabilities of the sources of a cost; ``weights`` are those of the targets."""
+    def of(
+        cls, model: ClassModel, see: FeatureMap, cost: Cost, rows: Sides, marginals: str, weights: Vector, blank: Index
+    ) -> Self:
+        """Class probabilities of the sources of a cost; ``weights`` are of targets, ``blank`` some sources."""
         likelihoods, distances = model.log_likelihoods(see, cost, rows)
+        likelihoods[blank] = 0.0
         estimate = estimate_proportions(model, likelihoods)
         totals, held = np.bincount(model.codes, weights=weights).astype(np.float64), float(marginals == "balanced")
         if marginals == "estimated":
@@ -145,14 +153,16 @@ class SourceClasses:
         factor = _sharpening(model, held)
         offsets = factor * class_offsets(likelihoods, totals, held=held)
         likelihoods *= factor
+        likelihoods[blank] = -offsets  # all classes are equally probable
         model = replace(model, calibration=factor * model.calibration, likelihoods=factor * model.likelihoods)
         found = probabilities(likelihoods, offsets)
         shift = shift_test(model, see, cost.metric, rows, found, distances, offsets)
         return cls(model, estimate, offsets, found, shift)
 
-    def of_others(self, see: FeatureMap, cost: Cost, rows: Sides) -> SourceClasses:
+    def of_others(self, see: FeatureMap, cost: Cost, rows: Sides, blank: Index) -> SourceClasses:
         """Class probabilities of other images, from their cost to the targets, in the proportions of these."""
         likelihoods, distances = self.model.log_likelihoods(see, cost, rows)
+        likelihoods[blank] = -self.offsets
         found = probabilities(likelihoods, self.offsets)
         shift = shift_test(self.model, see, cost.metric, rows, found, distances, self.offsets)
         return replace(self, probabilities=found, shift=shift)
@@ -186,22 +196,15 @@ class SourceClasses:
     def warn(self, marginals: str) -> None:
         """Warn of a shift, and where estimated class proportions were refuted."""
         if self.shift.differs:
-            words = "Match.shift() has the test, Match.outliers() the sources that differ most."
-            warn(f"{self.shift}. {words}", DataWarning)
+            warn(f"{self.shift}. Match.outliers() (outliers.csv) lists the sources that differ most.")
         if marginals != "estimated" or not self.estimate.collapsed:
             return
         estimate, names = self.estimate, self.model.classes
-        named = ", ".join(
-            f"{names[c]} {estimate.proportions[c]:.0%} (most similar to {estimate.nearest[c]:.0%} of the sources, "
-            f"{estimate.counts[c] / estimate.counts.sum():.0%} of the target)"
-            for c in np.argsort(estimate.nearest - estimate.proportions)[:3]
-        )
-        warn(
-            f"estimated class proportions were refuted: they predict labels of which {estimate.misfit:.0%} more than "
-            f"by chance differ from those of the sources ({named}). The match is relaxed instead; the two sets may "
-            "have been made in different ways, or the target may lack classes of the source.",
-            DataWarning,
-        )
+        found = zip(names, estimate.proportions, estimate.nearest, strict=True)
+        largest = sorted(found, key=lambda each: each[2] - each[1])[:3]
+        named = ", ".join(f"{name} {share:.0%}, but {near:.0%} look like it" for name, share, near in largest)
+        problem = f"the estimated class proportions do not fit the sources ({named}), so the match is relaxed"
+        warn(f"{problem}: the sets were made in different ways, or the target lacks classes of the source.")
 
 
 def estimate_proportions(model: ClassModel, log_likelihoods: Vector, *, seed: int = 0) -> ProportionEstimate:
@@ -355,7 +358,7 @@ def shift_test(
         members = (generator.permutation(np.flatnonzero(given == label)) for given in (of_sources, of_targets))
         pairs.extend(zip(*members, strict=False))
     if len(pairs) <= 2 * _NEIGHBOURS:
-        return Shift(0.5, 0.0, 1.0, False)
+        return NO_SHIFT_TEST
     sources, targets = np.array(pairs).T
     farther = ks_2samp(distances[sources], model.distances[targets], alternative="less")
     kept = generator.permutation(len(pairs))[:_POOL]

@@ -7,8 +7,10 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from pandas import DataFrame
 
 from bispectral_ot import runtime
+from bispectral_ot.drawing import frame_html
 from bispectral_ot.engines import Block, Threads, row_blocks
 from bispectral_ot.errors import InputError
 from bispectral_ot.features.encoders import Orbit
@@ -144,6 +146,14 @@ class Poses(MotionArray):
         precision = f"{np.median(known):.1f} {unit}" if len(known) else "not known"
         counts = f"{self.ambiguous[self.found].sum():,} ambiguous, {(~self.found).sum():,} without a pose"
         return f"Poses({len(self):,} sources, {counts}; uncertainty {precision})"
+
+    def to_frame(self) -> DataFrame:
+        """Table with a row for each source: motion, fit, score, uncertainty, whether it is ambiguous, runner-up."""
+        figures = {"fit": self.fits, "score": self.scores, "uncertainty": self.uncertainty, "ambiguous": self.ambiguous}
+        second = {f"runner_up_{name}": values for name, values in self.runner_up.columns.items()}
+        return DataFrame(self.columns | figures | second)
+
+    _repr_html_ = frame_html
 
     @property
     def found(self) -> NDArray[np.bool_]:

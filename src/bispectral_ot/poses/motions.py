@@ -34,6 +34,16 @@ class MotionArray:
     quaternions: Floats | None = None
 
     @property
+    def columns(self) -> dict[str, NDArray[Any]]:
+        """Columns of a table, with one row for each motion."""
+        columns: dict[str, Any] = {"angle": self.angles, "mirrored": self.mirrored}
+        if self.shifts is not None:
+            columns |= dict(zip(("down", "right"), self.shifts.T, strict=True))
+        if self.quaternions is not None:
+            columns |= dict(zip("xyzw", self.quaternions.T, strict=True))
+        return {name: values for name, values in columns.items() if values is not None}
+
+    @property
     def rotations(self) -> Any:
         """``scipy.spatial.transform.Rotation``, for rotations in space; identities where the pose is unknown."""
         from scipy.spatial.transform import Rotation

@@ -14,7 +14,7 @@ from bispectral_ot.comparing import Comparison
 from bispectral_ot.datasets import Dataset
 from bispectral_ot.files import write_csv
 from bispectral_ot.matching import ClassTable, Match, Outliers
-from bispectral_ot.poses import MotionArray, Poses
+from bispectral_ot.poses import Poses
 
 # A JSON object whose entries are written for readers, such as the content of results.json.
 JsonObject: TypeAlias = dict[str, Any]
@@ -25,11 +25,11 @@ _TEXT = {"label", "runner_up", "nearest_label", "true_label", "file", "target_fi
 
 
 def write_tables(folder: Path, tables: Mapping[str, pd.DataFrame | None]) -> None:
-    """Write tables as NAME.csv: numbers with six digits, missing ones empty, truth values as yes and no."""
+    """Write tables as NAME.csv: numbers with six digits, missing ones empty, truth values as true and false."""
 
     def cells(column: pd.Series) -> list[Any]:
         if column.dtype.kind == "b":
-            return ["yes" if value else "no" for value in column]
+            return ["true" if value else "false" for value in column]
         if column.dtype.kind == "f":
             return [format(value, ".6g") if np.isfinite(value) else "" for value in column]
         return list(column)
@@ -48,6 +48,8 @@ def read_table(path: Path) -> pd.DataFrame:
         numbers = pd.to_numeric(table[name], errors="coerce")
         if (numbers.notna() | (table[name] == "")).all():
             table[name] = numbers
+        elif table[name].isin(["true", "false"]).all():
+            table[name] = table[name] == "true"
     return table
 
 
@@ -109,19 +111,7 @@ def confusion_table(table: ClassTable) -> pd.DataFrame:
 
 def pose_table(poses: Poses, source: Dataset) -> pd.DataFrame:
     """``poses.csv``: a row for each source; empty where there is no pose."""
-    figures = {"fit": poses.fits, "score": poses.scores, "uncertainty": poses.uncertainty, "ambiguous": poses.ambiguous}
-    second = {f"runner_up_{name}": values for name, values in _motion_columns(poses.runner_up).items()}
-    positions = _positions("source", source, len(source))
-    return pd.DataFrame(positions | _motion_columns(poses) | figures | second)
-
-
-def _motion_columns(motions: MotionArray) -> Columns:
-    columns: Columns = {"angle": motions.angles, "mirrored": motions.mirrored}
-    if motions.shifts is not None:
-        columns |= dict(zip(("down", "right"), motions.shifts.T, strict=True))
-    if motions.quaternions is not None:
-        columns |= dict(zip("xyzw", motions.quaternions.T, strict=True))
-    return {name: values for name, values in columns.items() if values is not None}
+    return pd.DataFrame(_positions("source", source, len(source))).join(poses.to_frame())
 
 
 def _positions(name: str, dataset: Dataset | None, count: int) -> Columns:

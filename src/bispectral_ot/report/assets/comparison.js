@@ -264,7 +264,12 @@ function comparisonFacts(sets) {
 function findings(sets) {
   const { pairs, names } = sets;
   const [tests] = sets.symmetry_tests, [only] = pairs;
-  if (pairs.length === 1) return !tests || only.p_value === null ? null : `Two tests: of the distance between features (p = ${figure(only.p_value, 3)}), and of all features of the pixels (p = ${figure(tests.p_values.nothing, 3)}). The verdict takes both into account, corrected for their number.`;
+  if (pairs.length === 1) {
+    if (!tests || only.p_value === null) return null;
+    const parts = [["the distance between features", only.p_value], ["all features of the pixels", tests.p_values.nothing], ["the class proportions", tests.p_values.classes]]
+      .filter(([, p]) => p != null).map(([what, p]) => `of ${what} (p = ${figure(p, 3)})`);
+    return `${parts.length > 2 ? "Three" : "Two"} tests: ${parts.slice(0, -1).join(", ")}, and ${parts.at(-1)}. The verdict takes all of them into account, corrected for their number.`;
+  }
   const pairWords = (pair) => `${names[pair.source]} and ${names[pair.target]}`;
   const nearest = pairs.reduce((best, pair) => (pair.distance < best.distance ? pair : best)), farthest = pairs.reduce((best, pair) => (pair.distance > best.distance ? pair : best));
   const different = pairs.filter((pair) => sets.differs(pair)).length;

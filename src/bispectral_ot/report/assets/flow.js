@@ -120,13 +120,14 @@ function confusionTable(panel, rows, select, everything) {
       const number = panel.images(rows[i], columns[j]), share = number / panel.rowTotals[rows[i]];
       if (!number) return null;
       const words = `${names[i]} given ${titles[j]}: ${count(number)} of ${count(panel.rowTotals[rows[i]])} images, ${percent(share)}`;
-      const press = (button) => select(button, `${names[i]} → ${titles[j]}`, everything.filter((slot) => sources.label[slot] === rows[i] && sources.given[slot] === columns[j]), number);
-      return { text: share >= 0.005 ? (100 * share).toFixed(0) : "·", label: words, shade: Math.pow(share, 0.7), kind: !panel.judged || names[i] === titles[j] ? "own" : "other", press, number };
+      const slots = everything.filter((slot) => sources.label[slot] === rows[i] && sources.given[slot] === columns[j]);
+      const press = (button) => select(button, `${names[i]} → ${titles[j]}`, slots, number);
+      return { text: share >= 0.005 ? (100 * share).toFixed(0) : "·", label: words, shade: Math.pow(share, 0.7), kind: !panel.judged || names[i] === titles[j] ? "own" : "other", press, number: slots.length && number };
     },
   });
 }
 
-// The button of the fullest wrong cell: what one wants to see first.
+// The button of the fullest wrong cell that has images in the page.
 function largestError(view, panel) {
   const number = (button) => Number(button.dataset.number);
   return [...view.querySelectorAll("td.other button")].reduce((best, button) => (best && number(best) >= number(button) ? best : button), null);

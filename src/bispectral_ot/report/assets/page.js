@@ -47,12 +47,16 @@ function answers(panel, several) {
   const { facts } = panel;
   const expected = facts.expected_accuracy, found = [];
   const majority = facts.majority == null ? null : `${tenths(facts.majority)} if all were given the largest class`;
-  if (expected != null) found.push(answer("Expected accuracy", tenths(expected), expected, `90\u00a0% interval ${tenths(facts.expected_accuracy_low)} to ${tenths(facts.expected_accuracy_high)}`));
+  if (expected != null) found.push(answer("Expected accuracy", tenths(expected), expected, `90\u00a0% interval ${tenths(facts.expected_accuracy_low)} to ${tenths(facts.expected_accuracy_high)}`, facts.shift?.differs ? "not reliable: see shift" : null));
   if (facts.accuracy != null) found.push(answer("Accuracy", tenths(facts.accuracy), facts.accuracy, "of the sources are given their own class, by the labels of the source", majority));
-  else if (expected == null && panel.labelled.target) found.push(answer("Labels", count(facts.n), null, `given from ${plural(facts.m, "target")} of ${plural(panel.columns.length, "class", "classes")}`));
-  if (facts.shift) found.push(make("div", { class: "answer" }, make("h3", {}, "Shift"), make("p", { class: "number" }, make("strong", { class: facts.shift.differs ? "bad" : "good" }, facts.shift.differs ? "Shifted" : "None found")), make("p", { class: facts.shift.differs ? "bad" : "muted" }, facts.shift.words)));
+  else if (expected == null && panel.labelled.target) found.push(answer("Expected accuracy", "unknown", null, "the target needs two classes of two images or more"), answer("Labels", count(facts.n), null, `given from ${plural(facts.m, "target")} of ${plural(panel.columns.length, "class", "classes")}`));
+  if (facts.shift) {
+    const { differs, p_value, words } = facts.shift;
+    const [kind, verdict] = differs ? ["bad", "Shifted"] : p_value == null ? ["muted", "Not tested"] : ["good", "None found"];
+    found.push(make("div", { class: "answer" }, make("h3", {}, "Shift"), make("p", { class: "number" }, make("strong", { class: kind }, verdict)), make("p", { class: differs ? "bad" : "muted" }, words.replace(/^(not tested|none found): /, ""))));
+  }
   if (facts.to_check != null) found.push(answer("To check", count(facts.to_check), null, facts.to_check ? "labels, the least certain first, to have 95\u00a0% right" : "95\u00a0% of the labels are expected to be right as they are"));
-  if (facts.outliers) found.push(answer("Outliers", count(facts.outliers.sources), null, `of ${plural(facts.n, "source")} are unlike the targets (${count(Math.round(facts.outliers.level * facts.n))} expected if there were none)`));
+  if (facts.outliers && facts.m * facts.outliers.level >= 1) found.push(answer("Outliers", count(facts.outliers.sources), null, `of ${plural(facts.n, "source")} are unlike the targets (${count(Math.round(facts.outliers.level * facts.n))} expected if there were none)`));
   if (facts.poses) found.push(answer("Poses", count(facts.poses.certain), null, `of ${plural(facts.poses.sources, "source")} have a certain pose`));
   if (!found.length) found.push(answer("Distance", figure(facts.distance), null, `${plural(facts.n, "source")} and ${plural(facts.m, "target")}, no labels`));
   return make("div", { class: "answers-box" }, several ? make("h3", { class: "panel-title" }, panel.title) : null,
@@ -173,8 +177,9 @@ function start() {
   const main = document.getElementById("main");
   const [{ facts } = {}] = data.panels;
   const subtitle = facts ? `${facts.source.name} → ${facts.target.name}` : null;
-  document.getElementById("top").append(...[make("p", { class: "kicker" }, "bispectral-ot"), make("h1", {}, data.title), subtitle ? make("p", { class: "lead" }, subtitle) : null,
-    ...data.warnings.map((text) => make("p", { class: "warning", role: "note" }, `Warning: ${text}`))].filter(Boolean));
+  const warnings = data.warnings.map((text) => make("p", { class: "warning", role: "note" }, `Warning: ${text}`));
+  const folded = warnings.length > 1 ? [make("details", { class: "warnings" }, make("summary", {}, `${count(warnings.length)} warnings`), ...warnings)] : warnings;
+  document.getElementById("top").append(...[make("p", { class: "kicker" }, "bispectral-ot"), make("h1", {}, data.title), subtitle ? make("p", { class: "lead" }, subtitle) : null, ...folded].filter(Boolean));
   document.getElementById("about-page").append(make("p", {}, data.about));
   main.replaceChildren();
   data.panels = data.panels.map((content, i) => new Panel(content, i));
