@@ -153,9 +153,10 @@ def run_monitor(
     *,
     datasets: Sequence[str] = (BLOBS, "mnist"),
     monitors: int = 8,
-    batches: int = 500,
+    batches: int = 400,
     images: int = 60,
     run_length: int = 50,
+    skip: int = 20_000,
     root: str | Path | None = None,
 ) -> list[dict[str, Any]]:
     """Measure the run length without change and the delay of monitors, and of MMD on windows of 1 and 3 batches.
@@ -165,18 +166,22 @@ def run_monitor(
     Parameters
     ----------
     datasets
-        Names; ``"blobs"`` is an endless population of small images.
+        Names or folders, of 64 pixels a side; ``"blobs"`` is an endless population of small images.
     monitors, batches
         Number of monitors, and of batches without change that each is given.
     images, run_length
         Images of a batch, and the run length that is asked for.
+    skip
+        Images at the beginning of larger sets that are left out: those on which parameters were chosen.
     """
     cells = []
     explain = Monitor._explained
     Monitor._explained = lambda self, result, images: result  # type: ignore[method-assign]
     try:
         for name in datasets:
-            draw = blobs if name == BLOBS else _drawn_from(load(name, root=root))
+            resize = 64 if Path(name).is_dir() else None
+            pool = None if name == BLOBS else load(name, resize=resize, grey=resize is not None, root=root)
+            draw = blobs if pool is None else _drawn_from(pool.select(slice(skip if skip < len(pool) else 0, None)))
             alarms, delays = np.zeros(3), {change: np.zeros((monitors, 3)) for change in _DRIFTS}
             for seed in range(monitors):
                 runtime.progress(f"monitors of {name}", seed, monitors)
@@ -192,10 +197,10 @@ def run_monitor(
                         [watcher.update(batch) for watcher in watchers]
                     delays[change][seed] = _delays(watchers, lambda: drift(draw, images, random))  # noqa: B023
             lengths = [f"{monitors * batches / max(1, count):.1f}" for count in alarms]
-            cells.append({"dataset": name, "change": "nothing", "batches": lengths})
+            cells.append({"dataset": Path(name).name, "change": "nothing", "batches": lengths})
             found = {change: np.mean(each, axis=0) for change, each in delays.items()}
             cells += [
-                {"dataset": name, "change": change, "batches": [f"{each:.1f}" for each in means]}
+                {"dataset": Path(name).name, "change": change, "batches": [f"{each:.1f}" for each in means]}
                 for change, means in found.items()
             ]
     finally:
@@ -274,13 +279,16 @@ def blobs(n: int, random: np.random.Generator, kind: str = "all") -> Images:
 
 
 def _drawn_from(dataset: Dataset) -> Draw:
-    """Draws without the last class; the first one is missing from "fewer", and "new" are images of the last."""
+    """Draws without the last class; the first one is missing from "fewer", and "new" are images of the last.
+
+    They are independent: the set is the population, and an image may be drawn again.
+    """
     labels = np.asarray(dataset.labels)
     last = labels == labels.max()
     places = {"all": ~last, "fewer": ~last & (labels != 0), "new": last}
 
     def draw(n: int, random: np.random.Generator, kind: str = "all") -> Images:
-        return np.asarray(dataset.images[random.choice(np.flatnonzero(places[kind]), n, replace=False)])
+        return np.asarray(dataset.images[random.choice(np.flatnonzero(places[kind]), n)])
 
     return draw
 

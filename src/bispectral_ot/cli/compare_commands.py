@@ -131,15 +131,14 @@ def monitor(
             raise InputError("give --model FILE to make a monitor, or a monitor and at least one new set.")
         path, table = Path(sets[0]), Path(sets[0]).with_suffix(".csv")
         watch = Monitor.load(path)
-        known, results = len(watch.calibrations), []
+        results = []
         height, width, *channels = watch.shape
         for given in sets[1:]:
             batch = load(given, resize=f"{height}x{width}", grey=channels in ([], [1]), seed=options.seed)
             results.append(watch.update(batch, name=given))
+            watch.save(path)
             append_results(table, results[-1:])
             kept[:] = [f"the results of {len(results)} of {len(sets) - 1} batches are kept in {table}"]
-        if len(watch.calibrations) > known:
-            watch.save(path)
     if output.as_json:
         print_json([{**asdict(each), "alarm": each.alarm} for each in results])
     for each in () if output.as_json else results:

@@ -31,6 +31,7 @@ Vector = NDArray[np.float64]
 _CORE, _PICTURES = 4000, 500
 # Simulated batches for each batch of the expected run length, and at most; references that are drawn.
 _DRAWS, _MOST_DRAWS, _REFERENCES = 100, 40_000, 64
+_KEPT = 0.8  # weight of an earlier batch, relative to the next one
 _FEWEST, _SHOWN = 10, 500  # images of a batch, batches on a page
 
 
@@ -38,7 +39,7 @@ _FEWEST, _SHOWN = 10, 500  # images of a batch, batches on a page
 class BatchResult:
     """Comparison of one batch with the reference; ``verdict`` and ``sentence`` are empty without an alarm.
 
-    ``statistic`` is the largest of the standardised distances between mean embeddings.
+    ``statistic`` is the largest of the standardised distances between mean embeddings, of this or of recent batches.
     """
 
     batch: str
@@ -54,19 +55,22 @@ class BatchResult:
         return self.statistic > self.threshold
 
 
-@dataclass(frozen=True)
+@dataclass
 class Monitor:
     """Reference set to which batches of new images are compared; see :meth:`fit`.
 
     Each batch is compared by the distances of its mean embeddings from those of the reference, for the kernels of the
-    symmetry test that allows for one change. The null distribution comes from bootstrap samples of the reference.
+    symmetry test that allows for one change, and so is a weighted mean of all batches since the last alarm. Thresholds
+    come from simulated batches, which are bootstrap samples of the reference.
 
     Attributes
     ----------
     size, shape, limits : number of images of the reference, their shape, smallest and largest pixel
     frequencies, core, mean : random Fourier frequencies, embedded images of the reference, and their mean
-    pictures : images of the reference for the verdict
-    calibrations : by number of images of a batch: mean and deviation of the squared distance of each kernel, threshold
+    moments : mean and deviation of the squared distance of each kernel
+    pictures, recent : images of the reference and of batches since the last alarm, for the verdict
+    total, weights : weighted sum of differences since the last alarm; sums of its weights and of their squares
+    thresholds : by number of images of a batch
 
     Examples
     --------
@@ -88,8 +92,12 @@ class Monitor:
     frequencies: Rows = field(repr=False)
     core: Rows = field(repr=False)
     mean: Vector = field(repr=False)
+    moments: Vector = field(repr=False)
     pictures: NDArray[Any] = field(repr=False)
-    calibrations: dict[int, Vector] = field(default_factory=dict, repr=False, compare=False)
+    recent: NDArray[Any] = field(repr=False)
+    total: Vector = field(repr=False)
+    weights: Vector = field(repr=False)
+    thresholds: dict[int, float] = field(default_factory=dict, repr=False)
 
     @classmethod
     def fit(cls, reference: AnySet, *, run_length: int = 200, allowing_for: str = "nothing", seed: int = 0) -> Monitor:
@@ -116,8 +124,13 @@ class Monitor:
             part = [each[start : start + _CORE] for each in groups]
             total += tests.fourier_embedding(part, frequencies).sum(axis=0, dtype=np.float64)
         mean = total / len(images)
+        centred = np.moveaxis(core - mean.astype(np.float32), 1, 0)
+        spread = centred.transpose(0, 2, 1) @ centred / len(core)  # covariances; their squares give the deviations
+        moments = np.trace(spread, axis1=1, axis2=2), np.sqrt(2 * np.square(spread).sum(axis=(1, 2))) + 1e-9
         pictures = images[random_rows(len(images), _PICTURES, seed=seed)]
-        return cls(run_length, allowing_for, seed, len(images), shape, limits, frequencies, core, mean, pictures)
+        facts = run_length, allowing_for, seed, len(images), shape, limits, frequencies, core, mean
+        state = pictures, pictures[:0], np.zeros((1, *mean.shape)), np.zeros((1, 2))
+        return cls(*facts, np.stack(moments).astype(np.float64), *state)
 
     def update(self, batch: AnySet, *, name: str | None = None) -> BatchResult:
         """Compare a batch with the reference; an alarm comes with a verdict where the batch has 20 images or more."""
@@ -131,29 +144,48 @@ class Monitor:
             raise InputError(f"{name!r} has {n} images; a batch needs {_FEWEST} at least, {self.size} at most.")
         images, random = reduced(dataset.images), np.random.default_rng(self.seed + 1)
         groups = tests.features_allowing_for(scaled(images, self.limits), CHANGES[self.allowing_for], random)
-        means, deviations, (threshold, *_) = self.calibration(n)
         found = tests.fourier_embedding(groups, self.frequencies).mean(axis=0, dtype=np.float64) - self.mean
-        statistic = float(((np.square(found).sum(axis=1) - means) / deviations).max())
-        result = BatchResult(name, n, statistic, float(threshold))
-        return self._explained(result, images) if result.alarm else result
+        self.recent = np.concatenate([self.recent, images])[-_PICTURES:]
+        alone, together = self._accumulate(self.total, self.weights, found[None], n)[:, 0]
+        result = BatchResult(name, n, float(max(alone, together)), self.threshold(n))
+        if not result.alarm:
+            return result
+        recent, self.recent, self.total[:], self.weights[:] = self.recent, self.recent[:0], 0, 0
+        return self._explained(result, images if alone > result.threshold else recent)
 
-    def calibration(self, n: int) -> Vector:
-        """Null distribution for batches of n images, computed when it is first needed; see ``calibrations``."""
-        if n not in self.calibrations:
+    def _accumulate(self, total: Vector, weights: Vector, found: Vector, n: int) -> Vector:
+        """Add differences of batches (k, kernels, 2 * frequencies) to sums; statistics (2, k) of both."""
+        root = np.sqrt(n)
+        total *= _KEPT
+        total += root * found
+        weights *= _KEPT, _KEPT**2
+        weights += root, 1
+
+        def statistic(squares: Vector, roots: Any, ones: Any) -> Any:
+            """Squared norms relative to their expectations: all batches share the error of the reference."""
+            return ((squares / (ones + roots**2 / self.size) - self.moments[0]) / self.moments[1]).max(axis=1)
+
+        both = np.square(found).sum(axis=2) * n, np.square(total).sum(axis=2)
+        return np.stack([statistic(both[0], root, 1), statistic(both[1], *weights.T[:, :, None])])
+
+    def threshold(self, n: int) -> float:
+        """Threshold for batches of n images, computed when it is first needed."""
+        if n not in self.thresholds:
             random = np.random.default_rng([self.seed, n])
             draws = int(min(max(_DRAWS * self.run_length, 4000), _MOST_DRAWS))
             references = self._resampled_means(self.size, random)
-            found = []
-            for start in range(0, draws, _REFERENCES):
+            total, weights = np.zeros_like(references), np.zeros((_REFERENCES, 2))
+            found: Vector = np.empty(0)
+            for start in range(0, draws, _REFERENCES):  # each reference has a stream of its own, as the real one has
                 runtime.progress("calibration", start, draws)
-                differences = self._resampled_means(n, random) - references[random.permutation(_REFERENCES)]
-                found.append(np.square(differences).sum(axis=2))
+                batches = self._resampled_means(n, random) - references
+                newest = self._accumulate(total, weights, batches, n).max(axis=0)
+                found = np.concatenate([found, newest])
+                self.thresholds[n] = float(np.quantile(found, 1 - 1 / self.run_length))
+                alarms = newest > self.thresholds[n]
+                total[alarms], weights[alarms] = 0, 0
             runtime.progress("calibration", draws, draws)
-            squares = np.concatenate(found)
-            means, deviations = squares.mean(axis=0), np.maximum(squares.std(axis=0), 1e-9)
-            threshold = np.quantile(((squares - means) / deviations).max(axis=1), 1 - 1 / self.run_length)
-            self.calibrations[n] = np.stack([means, deviations, np.full_like(means, threshold)])
-        return self.calibrations[n]
+        return self.thresholds[n]
 
     def _resampled_means(self, n: int, random: np.random.Generator) -> Vector:
         """Mean embeddings (references, kernels, 2 * frequencies) of bootstrap samples of n images."""
@@ -167,24 +199,27 @@ class Monitor:
             found = tests.symmetry_tests(reference, batch)
         except InputError as error:
             return replace(result, verdict="not tested", sentence=str(error))
+        if found.verdict.kind == "same":  # the monitor sees what the tests do not
+            return replace(result, verdict="undecided", sentence=f"Undecided what changed. {found.sentence}")
         verdict = " or ".join(found.verdict.changes) or found.verdict.kind
         return replace(result, verdict=verdict, sentence=found.sentence)
 
     def save(self, path: str | Path) -> None:
-        """Write the monitor to one ``.npz`` file, with all calibrations that were made."""
-        record = dict(vars(self))
-        write_record(Path(path), record | {f"calibration {n}": each for n, each in record.pop("calibrations").items()})
+        """Write the monitor to one ``.npz`` file, with all thresholds and what recent batches have shown."""
+        write_record(Path(path), vars(self))
 
     @classmethod
     def load(cls, path: str | Path) -> Monitor:
         """Read a monitor that :meth:`save` has written."""
         try:
             record = read_record(Path(path))
-            kept = {int(name.split()[1]): record.pop(name) for name in [*record] if name.startswith("calibration ")}
             record |= {name: tuple(record[name]) for name in ("shape", "limits")}
-            monitor = cls(**record, calibrations=kept)
+            record["thresholds"] = {int(n): each for n, each in record["thresholds"].items()}
+            monitor = cls(**record)
             fits = monitor.core.shape[1:] == monitor.mean.shape and monitor.allowing_for in CHANGES
-            numbers = [monitor.core, monitor.mean, monitor.limits, monitor.frequencies, *kept.values()]
+            fits &= monitor.total.shape == (1, *monitor.mean.shape) and monitor.weights.shape == (1, 2)
+            numbers = [each for each in record.values() if isinstance(each, np.ndarray)]
+            numbers += [np.array([*monitor.limits, *monitor.thresholds.values()])]
             if not fits or monitor.run_length < 2 or not all(np.isfinite(each).all() for each in numbers):
                 raise ValueError("its parts do not fit together")
         except FileNotFoundError:

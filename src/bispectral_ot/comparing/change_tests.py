@@ -307,8 +307,11 @@ def _block_features(
         mean, std = resampling.intensity_rows(images, within_disk=turn).T[:, :, None, None, None]
         images = (images - mean) / np.maximum(std, 1e-6)
     groups = [resampling.turn_invariant_rows(images), resampling.texture_rows(images, turn=turn)]
-    if "intensity" not in allowed:
-        groups.append(resampling.intensity_rows(images, within_disk=turn))
+    groups.append(
+        resampling.texture_rows(images, turn=turn, peaks=True)
+        if "intensity" in allowed
+        else resampling.intensity_rows(images, within_disk=turn)
+    )
     if not turn:
         groups.append((resampling.coarse_rows if "sharpness" in allowed else resampling.pixel_rows)(images))
     if not allowed & {"intensity", "sharpness"}:

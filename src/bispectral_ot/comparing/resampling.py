@@ -167,20 +167,28 @@ def histogram_rows(images: Images) -> Rows:
     return np.asarray(np.sqrt(counts / pixels.shape[1]), dtype=np.float32)
 
 
-def texture_rows(images: Images, *, turn: bool) -> Rows:
-    """Root mean square differences at 1, 2 and 4 blocks of 2 x 2 pixels; with ``turn`` both directions of the disk."""
+def texture_rows(images: Images, *, turn: bool, peaks: bool = False) -> Rows:
+    """Root mean square differences at 1, 2 and 4 blocks of 2 x 2 pixels; with ``turn`` both directions of the disk.
+
+    With ``peaks``, the mean differences relative to these: small where a few large ones stand out, as of scratches.
+    """
     coarse = block_means(images, 2)
     inside = disk(coarse) if turn else np.ones(coarse.shape[1:3], dtype=bool)
     found = [np.zeros((len(images), 1))]
     for lag in (1, 2, 4):
-        down = np.square(coarse[:, lag:] - coarse[:, :-lag]), inside[lag:] & inside[:-lag]
-        right = np.square(coarse[:, :, lag:] - coarse[:, :, :-lag]), inside[:, lag:] & inside[:, :-lag]
-        # sums over pixels inside: a product, as picking them would copy them
-        both = (np.tensordot(each, mask.astype("f4"), axes=((1, 2), (0, 1))) for each, mask in (down, right))
-        sums, counts = [*both], [int(mask.sum()) for _, mask in (down, right)]
-        if turn:
-            sums, counts = [sums[0] + sums[1]], [sum(counts)]
-        found += [np.sqrt(each / count) for each, count in zip(sums, counts, strict=True) if count]
+        down = coarse[:, lag:] - coarse[:, :-lag], inside[lag:] & inside[:-lag]
+        right = coarse[:, :, lag:] - coarse[:, :, :-lag], inside[:, lag:] & inside[:, :-lag]
+
+        def sums(change: Callable[[Images], Images]) -> list[Rows]:
+            """Sums over pixels inside: a product, as picking them would copy them."""
+            pairs = (down, right)  # noqa: B023
+            both = [np.tensordot(change(each), mask.astype("f4"), axes=((1, 2), (0, 1))) for each, mask in pairs]
+            return [both[0] + both[1]] if turn else both
+
+        counts = [int(mask.sum()) for _, mask in (down, right)]
+        for square, mean, count in zip(sums(np.square), sums(np.abs), [sum(counts)] if turn else counts, strict=True):
+            root = np.sqrt(square / max(count, 1))
+            found.append(np.log((mean / max(count, 1) + 1e-6) / (root + 1e-6)) if peaks else root)
     return _columns(found)
 
 
