@@ -52,6 +52,17 @@ def test_pictures_are_found_after_jpeg_and_off_the_centre():
     assert (picture.side, picture.inside.sum()) == (96, 96 * 96)
 
 
+def test_surfaces_with_noise_are_no_pictures_but_are_found_on_a_margin():
+    """Scratches were taken for pictures, and waves of JPEG made the surface 16 pixels larger."""
+    random = np.random.default_rng(0)
+    surface = np.clip(random.normal(130, 8, (96, 96, 3)), 0, 255).astype(np.uint8)
+    assert abs(find_picture(turned(surface, 30, 0, quality=92)).side - 96) < 0.5
+    surface[:, 30:52] = np.minimum(surface[:, 30:52], 100) + 120
+    assert find_picture(surface) is None
+    surface[:12, :12] = surface[-12:, -12:] = 0  # corners that differ from all else
+    assert find_picture(surface) is None
+
+
 def test_a_picture_is_placed_as_if_it_had_been_turned_in_place():
     image = photograph()
     in_place = np.asarray(Image.fromarray(image).rotate(37, Image.Resampling.BILINEAR))

@@ -144,7 +144,7 @@ def find_picture(image: NDArray[Any]) -> Picture | None:
     # tolerances in 1/255 of the range: exact colours, and after JPEG
     best, most = None, 0.0
     for tolerance in (3.0, 24.0, 60.0):
-        picture, filled = _filled_rectangle(difference, tolerance * unit)
+        picture, filled = _filled_rectangle(difference / unit, tolerance)
         best, most = (picture, filled) if filled > most + 0.01 else (best, most)
         if most == 1:
             break
@@ -172,7 +172,8 @@ def _filled_rectangle(difference: NDArray[np.float32], tolerance: float) -> tupl
     along = points[:, :1] * sin + points[:, 1:] * cos
     extents = np.stack([np.ptp(across, axis=0), np.ptp(along, axis=0)])
     best = int(np.argmin(extents.prod(axis=0)))
-    if (filled := area / float(extents[:, best].prod())) < 0.955:
+    filled = area / float(extents[:, best].prod())
+    if filled < 0.955 or extents[:, best].prod() > 0.985 * height * width:  # or the whole canvas
         return None, 0.0
     c, s, degrees = float(cos[best]), float(sin[best]), math.degrees(float(angles[best]))
     # corners of the pixels on a turned edge stand out, by half a diagonal on each side, and interpolation adds to it
@@ -180,11 +181,16 @@ def _filled_rectangle(difference: NDArray[np.float32], tolerance: float) -> tupl
     bounds = np.array([[axis[:, best].min() + edge, axis[:, best].max() - edge] for axis in (across, along)])
     y, x = np.ogrid[0.5:height, 0.5:width]
     axes = y * c - x * s, y * s + x * c  # of the centres of pixels
-    if difference[_beyond(axes, bounds) > 3].any():
-        bounds, edge = _steepest(axes, bounds, difference), 3.0  # pixels that JPEG has blurred
+    beyond = _beyond(axes, bounds)
+    depths = 0.0, min(12.0, -float(beyond.min()) - 0.5)
+    rim, within = (np.median(difference[(beyond <= -at) & (beyond > -at - 4)]) for at in depths)
+    if difference[beyond > 3].any() or rim < within / 4:  # pixels that JPEG has blurred, or waves around the picture
+        bounds, edge = _steepest(axes, bounds, difference), 3.0
+        beyond = _beyond(axes, bounds)
+        if not (margin := difference[beyond > edge]).size or np.median(margin) > 3:  # or it has a texture of its own
+            return None, 0.0
     else:
         filled = 1.0
-    beyond = _beyond(axes, bounds)
     (u, v), side = bounds.mean(axis=1), float(np.ptp(bounds, axis=1).max())
     centre = float(u * c + v * s), float(v * c - u * s)
     return Picture(centre, side, degrees, beyond <= -edge, (beyond > -6) & (beyond <= -3)), filled
