@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from bispectral_ot.datasets.frames import Placement, find_content, find_picture
+from bispectral_ot.datasets.frames import FrameChoice, Placement, find_content, find_picture
 
 
 def photograph(side=96, seed=0, channels=3):
@@ -61,6 +61,14 @@ def test_surfaces_with_noise_are_no_pictures_but_are_found_on_a_margin():
     assert find_picture(surface) is None
     surface[:12, :12] = surface[-12:, -12:] = 0  # corners that differ from all else
     assert find_picture(surface) is None
+
+
+def test_sets_of_which_one_has_more_background_are_shown_at_one_scale():
+    """Digits turned on an enlarged canvas were made smaller, and their content was called different."""
+    small, large = [blob(40, (20, 20))] * 3, [blob(side, (side / 2, side / 2)) for side in (44, 50, 56)]
+    assert FrameChoice()([small, large], "ab") == (Placement("common", 40),) * 2
+    assert FrameChoice()([small, [photograph(50)] * 3], "ab") == (Placement(),) * 2
+    assert FrameChoice()([small], "a") == (Placement(),)
 
 
 def test_a_picture_is_placed_as_if_it_had_been_turned_in_place():

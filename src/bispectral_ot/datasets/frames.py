@@ -219,6 +219,14 @@ def _steepest(axes: Sequence[NDArray[Any]], bounds: NDArray[Any], difference: ND
     return found
 
 
+def _is_plain_beyond(image: NDArray[Any], side: float) -> bool:
+    """Whether an image has its background alone outside the square of a side about its centre."""
+    planes = image.reshape(*image.shape[:2], -1).astype(np.float32)
+    y, x = (np.abs(np.arange(size) - (size - 1) / 2) > side / 2 for size in image.shape[:2])
+    difference = np.abs(planes - np.median(border_pixels(planes[None]), axis=1)[0]).max(axis=2)
+    return bool((difference[y[:, None] | x] <= 0.1 * np.ptp(planes)).all())
+
+
 class SetGeometry(NamedTuple):
     """Geometry of a sample of the images of a set."""
 
@@ -246,7 +254,8 @@ class FrameChoice:
     """Frames of some sets, chosen before they are read; ``settings`` has the evidence for reports.
 
     ``frame`` is a frame or placement for all sets, one for each (a sequence, or a string with commas), or ``"auto"``,
-    which cuts filled margins off where most images of a set have them.
+    which cuts filled margins off where most images of a set have them, and shows images of different sizes at one scale
+    where the larger ones have nothing but background more.
     """
 
     def __init__(self, frame: str | Sequence[str] | Placement = "auto") -> None:
@@ -293,7 +302,10 @@ class FrameChoice:
         """Placements for ``"auto"``."""
         geometries = [SetGeometry.of(images) for images in samples]
         if max(geometry.pictures for geometry in geometries) <= MANY_MARGINS:
-            return (Placement(),) * len(samples)
+            side = min(float(each.sides.max()) for each in geometries)
+            larger = [image for images in samples for image in images if max(image.shape[:2]) > side]
+            enlarged = larger and np.mean([_is_plain_beyond(image, side) for image in larger]) > 0.9
+            return (Placement("common", side) if enlarged else Placement(),) * len(samples)
         placements = tuple(geometry.cut(_FEW_MARGINS) for geometry in geometries)
         framed = [name for name, placement in zip(names, placements, strict=True) if placement != Placement()]
         chosen = f"frame 'picture' was chosen for {', '.join(framed)}: most images have a margin that an editor filled"
