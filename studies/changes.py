@@ -28,6 +28,7 @@ Change = Callable[[Dataset, int], Dataset]
 # Images of the same kind as those of a trial on sheets of steel: standard deviations of the blur of noise.
 _BLURS = ((1.0, 1.0), (2.5, 2.5), (1.0, 8.0), (4.0, 1.0), (1.5, 1.5), (0.7, 3.0))
 TEXTURES, BLOBS = "textures", "blobs"
+_REPEATS = 4  # of each change of the batches of a monitor
 
 
 def textures(n: int, *, side: int = 64, seed: int = 0) -> Dataset:
@@ -192,16 +193,16 @@ def run_monitor(
                 for _ in range(batches):
                     batch = draw(images, random)
                     alarms += [watcher.update(batch).alarm for watcher in watchers]
-                for change, drift in _DRIFTS.items():
+                for change, drift in [*_DRIFTS.items()] * _REPEATS:
                     for batch in [draw(images, random) for _ in range(3)]:  # windows without the change before
                         [watcher.update(batch) for watcher in watchers]
-                    delays[change][seed] = _delays(watchers, lambda: drift(draw, images, random))  # noqa: B023
+                    found = _delays(watchers, lambda: drift(draw, images, random))  # noqa: B023
+                    delays[change][seed] += np.array(found) / _REPEATS
             lengths = [f"{monitors * batches / max(1, count):.1f}" for count in alarms]
             cells.append({"dataset": Path(name).name, "change": "nothing", "batches": lengths})
-            found = {change: np.mean(each, axis=0) for change, each in delays.items()}
             cells += [
-                {"dataset": Path(name).name, "change": change, "batches": [f"{each:.1f}" for each in means]}
-                for change, means in found.items()
+                {"dataset": Path(name).name, "change": change, "batches": [f"{mean:.1f}" for mean in each.mean(axis=0)]}
+                for change, each in delays.items()
             ]
     finally:
         Monitor._explained = explain  # type: ignore[method-assign]

@@ -142,16 +142,16 @@ class Monitor:
             raise InputError(f"{shapes}; bring them to one size.")
         if not _FEWEST <= n <= self.size:
             raise InputError(f"{name!r} has {n} images; a batch needs {_FEWEST} at least, {self.size} at most.")
-        images, random = reduced(dataset.images), np.random.default_rng(self.seed + 1)
+        images, random, threshold = reduced(dataset.images), np.random.default_rng(self.seed + 1), self.threshold(n)
         groups = tests.features_allowing_for(scaled(images, self.limits), CHANGES[self.allowing_for], random)
         found = tests.fourier_embedding(groups, self.frequencies).mean(axis=0, dtype=np.float64) - self.mean
         self.recent = np.concatenate([self.recent, images])[-_PICTURES:]
         alone, together = self._accumulate(self.total, self.weights, found[None], n)[:, 0]
-        result = BatchResult(name, n, float(max(alone, together)), self.threshold(n))
+        result = BatchResult(name, n, float(max(alone, together)), threshold)
         if not result.alarm:
             return result
         recent, self.recent, self.total[:], self.weights[:] = self.recent, self.recent[:0], 0, 0
-        return self._explained(result, images if alone > result.threshold else recent)
+        return self._explained(result, images if alone > threshold else recent)
 
     def _accumulate(self, total: Vector, weights: Vector, found: Vector, n: int) -> Vector:
         """Add differences of batches (k, kernels, 2 * frequencies) to sums; statistics (2, k) of both."""
@@ -175,16 +175,16 @@ class Monitor:
             draws = int(min(max(_DRAWS * self.run_length, 4000), _MOST_DRAWS))
             references = self._resampled_means(self.size, random)
             total, weights = np.zeros_like(references), np.zeros((_REFERENCES, 2))
-            found: Vector = np.empty(0)
+            found, threshold = np.empty(0), 0.0
             for start in range(0, draws, _REFERENCES):  # each reference has a stream of its own, as the real one has
                 runtime.progress("calibration", start, draws)
                 batches = self._resampled_means(n, random) - references
                 newest = self._accumulate(total, weights, batches, n).max(axis=0)
                 found = np.concatenate([found, newest])
-                self.thresholds[n] = float(np.quantile(found, 1 - 1 / self.run_length))
-                alarms = newest > self.thresholds[n]
-                total[alarms], weights[alarms] = 0, 0
+                threshold = float(np.quantile(found, 1 - 1 / self.run_length))
+                total[newest > threshold], weights[newest > threshold] = 0, 0
             runtime.progress("calibration", draws, draws)
+            self.thresholds[n] = threshold
         return self.thresholds[n]
 
     def _resampled_means(self, n: int, random: np.random.Generator) -> Vector:
