@@ -123,9 +123,9 @@ def monitor(
             made = Monitor.fit(reference, run_length=length, allowing_for=allowed, seed=options.seed)
             made.save(model)
             if output.as_json:
-                print_json({"model": str(model), "images": made.size, "run_length": length})
+                print_json({"model": str(model), "images": len(reference), "run_length": length})
             elif not output.quiet:
-                say(f"monitor of {made.size:,} images: {model}")
+                say(f"monitor of {len(reference):,} images: {model}")
             return
         if len(sets) < 2:
             raise InputError("give --model FILE to make a monitor, or a monitor and at least one new set.")

@@ -173,22 +173,20 @@ def texture_rows(images: Images, *, turn: bool, peaks: bool = False) -> Rows:
     With ``peaks``, the mean differences relative to these: small where a few large ones stand out, as of scratches.
     """
     coarse = block_means(images, 2)
-    inside = disk(coarse) if turn else np.ones(coarse.shape[1:3], dtype=bool)
+    inside = (disk(coarse) if turn else np.ones(coarse.shape[1:3], dtype=bool)).astype(np.float32)
     found = [np.zeros((len(images), 1))]
     for lag in (1, 2, 4):
-        down = coarse[:, lag:] - coarse[:, :-lag], inside[lag:] & inside[:-lag]
-        right = coarse[:, :, lag:] - coarse[:, :, :-lag], inside[:, lag:] & inside[:, :-lag]
-
-        def sums(change: Callable[[Images], Images]) -> list[Rows]:
-            """Sums over pixels inside: a product, as picking them would copy them."""
-            pairs = (down, right)  # noqa: B023
-            both = [np.tensordot(change(each), mask.astype("f4"), axes=((1, 2), (0, 1))) for each, mask in pairs]
-            return [both[0] + both[1]] if turn else both
-
-        counts = [int(mask.sum()) for _, mask in (down, right)]
-        for square, mean, count in zip(sums(np.square), sums(np.abs), [sum(counts)] if turn else counts, strict=True):
-            root = np.sqrt(square / max(count, 1))
-            found.append(np.log((mean / max(count, 1) + 1e-6) / (root + 1e-6)) if peaks else root)
+        down = coarse[:, lag:] - coarse[:, :-lag], inside[lag:] * inside[:-lag]
+        right = coarse[:, :, lag:] - coarse[:, :, :-lag], inside[:, lag:] * inside[:, :-lag]
+        counts = np.array([mask.sum() for _, mask in (down, right)])[:, None, None]
+        powers = []
+        for power in (np.square, np.abs) if peaks else (np.square,):
+            # sums over pixels inside: a product, as picking them would copy them
+            sums = np.stack([np.tensordot(power(each), mask, axes=((1, 2), (0, 1))) for each, mask in (down, right)])
+            each = (sums.sum(axis=0), counts.sum(axis=0)) if turn else (sums, counts)
+            powers.append(each[0] / np.maximum(each[1], 1))
+        rows = np.log((powers[1] + 1e-6) / (np.sqrt(powers[0]) + 1e-6)) if peaks else np.sqrt(powers[0])
+        found += [rows] if turn else [*rows]
     return _columns(found)
 
 
