@@ -28,6 +28,7 @@ Change = Callable[[Dataset, int], Dataset]
 # Images of the same kind as those of a trial on sheets of steel: standard deviations of the blur of noise.
 _BLURS = ((1.0, 1.0), (2.5, 2.5), (1.0, 8.0), (4.0, 1.0), (1.5, 1.5), (0.7, 3.0))
 TEXTURES, BLOBS = "textures", "blobs"
+_REPEATS = 4  # of each change of the batches of a monitor
 
 
 def textures(n: int, *, side: int = 64, seed: int = 0) -> Dataset:
@@ -153,9 +154,10 @@ def run_monitor(
     *,
     datasets: Sequence[str] = (BLOBS, "mnist"),
     monitors: int = 8,
-    batches: int = 500,
+    batches: int = 400,
     images: int = 60,
     run_length: int = 50,
+    skip: int = 20_000,
     root: str | Path | None = None,
 ) -> list[dict[str, Any]]:
     """Measure the run length without change and the delay of monitors, and of MMD on windows of 1 and 3 batches.
@@ -165,18 +167,22 @@ def run_monitor(
     Parameters
     ----------
     datasets
-        Names; ``"blobs"`` is an endless population of small images.
+        Names or folders, of 64 pixels a side; ``"blobs"`` is an endless population of small images.
     monitors, batches
         Number of monitors, and of batches without change that each is given.
     images, run_length
         Images of a batch, and the run length that is asked for.
+    skip
+        Images at the beginning of larger sets that are left out: those on which parameters were chosen.
     """
     cells = []
     explain = Monitor._explained
     Monitor._explained = lambda self, result, images: result  # type: ignore[method-assign]
     try:
         for name in datasets:
-            draw = blobs if name == BLOBS else _drawn_from(load(name, root=root))
+            resize = 64 if Path(name).is_dir() else None
+            pool = None if name == BLOBS else load(name, resize=resize, grey=resize is not None, root=root)
+            draw = blobs if pool is None else _drawn_from(pool.select(slice(skip if skip < len(pool) else 0, None)))
             alarms, delays = np.zeros(3), {change: np.zeros((monitors, 3)) for change in _DRIFTS}
             for seed in range(monitors):
                 runtime.progress(f"monitors of {name}", seed, monitors)
@@ -187,16 +193,16 @@ def run_monitor(
                 for _ in range(batches):
                     batch = draw(images, random)
                     alarms += [watcher.update(batch).alarm for watcher in watchers]
-                for change, drift in _DRIFTS.items():
+                for change, drift in [*_DRIFTS.items()] * _REPEATS:
                     for batch in [draw(images, random) for _ in range(3)]:  # windows without the change before
                         [watcher.update(batch) for watcher in watchers]
-                    delays[change][seed] = _delays(watchers, lambda: drift(draw, images, random))  # noqa: B023
+                    found = _delays(watchers, lambda: drift(draw, images, random))  # noqa: B023
+                    delays[change][seed] += np.array(found) / _REPEATS
             lengths = [f"{monitors * batches / max(1, count):.1f}" for count in alarms]
-            cells.append({"dataset": name, "change": "nothing", "batches": lengths})
-            found = {change: np.mean(each, axis=0) for change, each in delays.items()}
+            cells.append({"dataset": Path(name).name, "change": "nothing", "batches": lengths})
             cells += [
-                {"dataset": name, "change": change, "batches": [f"{each:.1f}" for each in means]}
-                for change, means in found.items()
+                {"dataset": Path(name).name, "change": change, "batches": [f"{mean:.1f}" for mean in each.mean(axis=0)]}
+                for change, each in delays.items()
             ]
     finally:
         Monitor._explained = explain  # type: ignore[method-assign]
@@ -274,13 +280,16 @@ def blobs(n: int, random: np.random.Generator, kind: str = "all") -> Images:
 
 
 def _drawn_from(dataset: Dataset) -> Draw:
-    """Draws without the last class; the first one is missing from "fewer", and "new" are images of the last."""
+    """Draws without the last class; the first one is missing from "fewer", and "new" are images of the last.
+
+    They are independent: the set is the population, and an image may be drawn again.
+    """
     labels = np.asarray(dataset.labels)
     last = labels == labels.max()
     places = {"all": ~last, "fewer": ~last & (labels != 0), "new": last}
 
     def draw(n: int, random: np.random.Generator, kind: str = "all") -> Images:
-        return np.asarray(dataset.images[random.choice(np.flatnonzero(places[kind]), n, replace=False)])
+        return np.asarray(dataset.images[random.choice(np.flatnonzero(places[kind]), n)])
 
     return draw
 

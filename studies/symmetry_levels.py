@@ -1,7 +1,8 @@
 """Levels and power of the symmetry test for turned images: sets, sizes, interpolations and fills.
 
 One side has images as they are, the other has images of the same population, turned by any angle with one of the usual
-interpolations and fills. A test at 5 % should reject in 5 % of the repeats, for any number of images.
+interpolations and fills. A test at 5 % should reject in 5 % of the repeats, for any number of images. So should the
+test of all features where nothing was done.
 """
 
 from __future__ import annotations
@@ -23,9 +24,7 @@ from bispectral_ot.files import write_json, write_text
 from bispectral_ot.store import Store, content_hash, dataset_hash
 
 FILLS = ("zero", "mean", "edge", "reflect")
-# Each interpolation with each fill would be 16 cells a set; these have all of both.
-CELLS = (("bilinear", "zero"), ("bicubic", "mean"), ("lanczos", "edge"), ("nearest", "reflect"))
-REPEATS = {60: 200, 300: 100, 1000: 64, 5000: 20}
+KINDS = ("bilinear", "bicubic", "lanczos", "nearest")
 _LEVEL, _PERMUTATIONS = 0.05, 99
 
 Stack = NDArray[np.float32]
@@ -36,33 +35,36 @@ def run_symmetry_levels(
     out: str | Path,
     *,
     datasets: Sequence[str] = ("mnist", "fashion-mnist"),
-    cells: Sequence[tuple[str, str]] = CELLS,
-    repeats: dict[int, int] | None = None,
+    sizes: Sequence[int] = (60, 300, 1000),
+    repeats: Sequence[int] = (200, 100, 60),
     images: int = 12_000,
-    skip: int = 0,
+    skip: int = 20_000,
     root: str | Path | None = None,
 ) -> list[Cell]:
     """Measure levels, and the power to find a removed class; writes ``levels.json`` and ``levels.md``.
+
+    Each set has each interpolation and each fill once; four sets have all 16 pairs of them.
 
     Parameters
     ----------
     datasets
         Names or folders; grey, at most 64 pixels a side.
-    cells
-        Interpolations and fills.
-    repeats
-        Number of tests by the number of images of each side; sizes that a set has no images for are left out.
+    sizes, repeats
+        Numbers of images of each side, and of tests for each; sizes that a set has no images for are left out.
     images
         Images that all tests of a cell are drawn from.
     skip
-        Images at the beginning of each set that are left out: those on which parameters were chosen.
+        Images at the beginning of larger sets that are left out: those on which parameters were chosen.
     """
     store, found = Store(Path(out) / "cells"), []
-    tasks = [(name, kind, fill) for name in datasets for kind, fill in (*cells, ("none", "class removed"))]
+    tasks = []
+    for place, name in enumerate(datasets):
+        cells = zip(KINDS, (*FILLS[place % 4 :], *FILLS[: place % 4]), strict=True)
+        tasks += [(name, *cell) for cell in (*cells, ("none", "class removed"), ("none", "same"))]
     for number, (name, kind, fill) in enumerate(tasks):
         runtime.progress("cells", number, len(tasks))
         pool = _pool(name, images, skip=skip, root=root)
-        counts = {n: count for n, count in (repeats or REPEATS).items() if 2 * n <= len(pool)}
+        counts = {n: count for n, count in zip(sizes, repeats, strict=True) if 2 * n <= len(pool)}
         parts = ["symmetry levels", dataset_hash(pool), kind, fill, list(counts.items()), _PERMUTATIONS]
         rates: dict[str, Any] = store.result(parts, dict, partial(_rates, pool, kind, fill, counts))
         found.append({"dataset": name, "interpolation": kind, "fill": fill, **rates})
@@ -75,7 +77,7 @@ def run_symmetry_levels(
 def _pool(name: str, images: int, *, skip: int, root: str | Path | None) -> Dataset:
     path = Path(name)
     found = load(path, resize=64, grey=True) if path.is_dir() else load(name, root=root)
-    found = found.select(slice(skip, None))
+    found = found.select(slice(skip if skip < len(found) else 0, None))
     return found.select(np.sort(np.random.default_rng(0).permutation(len(found))[:images]))
 
 
@@ -85,15 +87,15 @@ def _rates(pool: Dataset, kind: str, fill: str, counts: dict[int, int]) -> Cell:
     plain = np.asarray(pool.images, dtype=np.float32)
     changed = plain if kind == "none" else turned(plain, random, kind, fill)
     low, high = min(plain.min(), changed.min()), max(plain.max(), changed.max())
-    rotation = CHANGES["rotation"]
-    groups = [
-        {
-            again: features_allowing_for((side[..., None] - low) / (high - low), rotation, random, again=again)
-            for again in (None, *INTERPOLATIONS)
-        }
-        for side in (plain, changed)
-    ]
-    versions = [(None, None), *((name, None) for name in INTERPOLATIONS), *((None, name) for name in INTERPOLATIONS)]
+    sides = [(side[..., None] - low) / (high - low) for side in (plain, changed)]
+    again = [] if fill == "same" else [*INTERPOLATIONS]
+    versions = [(None, None), *((name, None) for name in again), *((None, name) for name in again)]
+    allowed = [frozenset[str](), CHANGES["intensity"]] if fill == "same" else [CHANGES["rotation"]]
+
+    def features(images: Stack, name: str | None) -> list[Stack]:
+        return [rows for each in allowed for rows in features_allowing_for(images, each, random, again=name)]
+
+    groups = [{name: features(side, name) for name in (None, *again)} for side in sides]
     kept = np.ones(len(pool), dtype=bool)
     if fill == "class removed" and pool.labels is not None:
         kept = pool.labels != 0
@@ -160,10 +162,12 @@ def _table(cells: Sequence[Cell]) -> str:
     header = ["set", "other side", "fill", *(f"{n:,} images" for n in sizes)]
     lines = [header, ["---", "---", "---", *["---:"] * len(sizes)]]
     for cell in cells:
+        fill = cell["fill"]
         side = "as it is" if cell["interpolation"] == "none" else f"turned, {cell['interpolation']}"
+        side, fill = ("as it is, test of all features", "") if fill == "same" else (side, fill)
         figures = [
             f"{100 * cell[f'test {n}']:.3g} ({100 * cell[f'plain {n}']:.3g})" if f"test {n}" in cell else ""
             for n in sizes
         ]
-        lines.append([Path(cell["dataset"]).name, side, cell["fill"], *figures])
+        lines.append([Path(cell["dataset"]).name, side, fill, *figures])
     return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"

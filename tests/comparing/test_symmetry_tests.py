@@ -123,6 +123,16 @@ def test_clipped_brightness_is_named_and_a_removed_texture_is_found():
     assert symmetry_tests(first, textures(200, kinds[1:])).verdict.kind == "changed"
 
 
+def test_what_stands_out_is_seen_whatever_the_contrast():
+    """Pits in a third of the surfaces, all of one mean and deviation: "intensity" was said to explain that."""
+    random = np.random.default_rng(0)
+    found = random.normal(size=(200, 24, 24, 1))
+    found[:30] += 8 * (random.random(found[:30].shape) < 0.01)
+    found /= 12 * found.std(axis=(1, 2, 3), keepdims=True)
+    images = [np.clip(0.5 + each, 0, 1).astype(np.float32) for each in np.split(found, 2)]
+    assert change_test(images, CHANGES["intensity"], 39, random) <= 0.05
+
+
 def test_a_removed_class_is_found_by_its_labels(halves):
     found = symmetry_tests(halves[0], halves[1].select(halves[1].labels > 2))
     assert found.p_values["classes"] == 1 / 200

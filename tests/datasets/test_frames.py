@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from bispectral_ot.datasets.frames import Placement, find_content, find_picture
+from bispectral_ot.datasets.frames import FrameChoice, Placement, find_content, find_picture
 
 
 def photograph(side=96, seed=0, channels=3):
@@ -50,6 +50,25 @@ def test_pictures_are_found_after_jpeg_and_off_the_centre():
     picture = find_picture(canvas)
     assert picture.centre == pytest.approx((68, 53))
     assert (picture.side, picture.inside.sum()) == (96, 96 * 96)
+
+
+def test_surfaces_with_noise_are_no_pictures_but_are_found_on_a_margin():
+    """Scratches were taken for pictures, and waves of JPEG made the surface 16 pixels larger."""
+    random = np.random.default_rng(0)
+    surface = np.clip(random.normal(130, 8, (96, 96, 3)), 0, 255).astype(np.uint8)
+    assert abs(find_picture(turned(surface, 30, 0, quality=92)).side - 96) < 0.5
+    surface[:, 30:52] = np.minimum(surface[:, 30:52], 100) + 120
+    assert find_picture(surface) is None
+    surface[:12, :12] = surface[-12:, -12:] = 0  # corners that differ from all else
+    assert find_picture(surface) is None
+
+
+def test_sets_of_which_one_has_more_background_are_shown_at_one_scale():
+    """Digits turned on an enlarged canvas were made smaller, and their content was called different."""
+    small, large = [blob(40, (20, 20))] * 3, [blob(side, (side / 2, side / 2)) for side in (44, 50, 56)]
+    assert FrameChoice()([small, large], "ab") == (Placement("common", 40),) * 2
+    assert FrameChoice()([small, [photograph(50)] * 3], "ab") == (Placement(),) * 2
+    assert FrameChoice()([small], "a") == (Placement(),)
 
 
 def test_a_picture_is_placed_as_if_it_had_been_turned_in_place():

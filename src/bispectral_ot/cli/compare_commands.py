@@ -123,23 +123,22 @@ def monitor(
             made = Monitor.fit(reference, run_length=length, allowing_for=allowed, seed=options.seed)
             made.save(model)
             if output.as_json:
-                print_json({"model": str(model), "images": made.size, "run_length": length})
+                print_json({"model": str(model), "images": len(reference), "run_length": length})
             elif not output.quiet:
-                say(f"monitor of {made.size:,} images: {model}")
+                say(f"monitor of {len(reference):,} images: {model}")
             return
         if len(sets) < 2:
             raise InputError("give --model FILE to make a monitor, or a monitor and at least one new set.")
         path, table = Path(sets[0]), Path(sets[0]).with_suffix(".csv")
         watch = Monitor.load(path)
-        known, results = len(watch.calibrations), []
+        results = []
         height, width, *channels = watch.shape
         for given in sets[1:]:
             batch = load(given, resize=f"{height}x{width}", grey=channels in ([], [1]), seed=options.seed)
             results.append(watch.update(batch, name=given))
+            watch.save(path)
             append_results(table, results[-1:])
             kept[:] = [f"the results of {len(results)} of {len(sets) - 1} batches are kept in {table}"]
-        if len(watch.calibrations) > known:
-            watch.save(path)
     if output.as_json:
         print_json([{**asdict(each), "alarm": each.alarm} for each in results])
     for each in () if output.as_json else results:

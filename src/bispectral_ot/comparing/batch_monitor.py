@@ -27,10 +27,11 @@ from bispectral_ot.store import read_record, write_record
 
 Rows = NDArray[np.float32]
 Vector = NDArray[np.float64]
-# Images of the reference that are kept: embedded ones for the calibration, pictures for the verdict of an alarm.
+# Images of the reference that are kept: embedded ones, pictures for the verdict of an alarm.
 _CORE, _PICTURES = 4000, 500
 # Simulated batches for each batch of the expected run length, and at most; references that are drawn.
 _DRAWS, _MOST_DRAWS, _REFERENCES = 100, 40_000, 64
+_KEPT = 0.8  # weight of an earlier batch, relative to the next one
 _FEWEST, _SHOWN = 10, 500  # images of a batch, batches on a page
 
 
@@ -38,7 +39,7 @@ _FEWEST, _SHOWN = 10, 500  # images of a batch, batches on a page
 class BatchResult:
     """Comparison of one batch with the reference; ``verdict`` and ``sentence`` are empty without an alarm.
 
-    ``statistic`` is the largest of the standardised distances between mean embeddings.
+    ``statistic`` is the largest of the standardised distances between mean embeddings, of this or of recent batches.
     """
 
     batch: str
@@ -54,19 +55,21 @@ class BatchResult:
         return self.statistic > self.threshold
 
 
-@dataclass(frozen=True)
+@dataclass
 class Monitor:
     """Reference set to which batches of new images are compared; see :meth:`fit`.
 
     Each batch is compared by the distances of its mean embeddings from those of the reference, for the kernels of the
-    symmetry test that allows for one change. The null distribution comes from bootstrap samples of the reference.
+    symmetry test that allows for one change, and so is a weighted mean of all batches since the last alarm. Thresholds
+    come from simulated batches, which are bootstrap samples of the reference.
 
     Attributes
     ----------
-    size, shape, limits : number of images of the reference, their shape, smallest and largest pixel
-    frequencies, core, mean : random Fourier frequencies, embedded images of the reference, and their mean
-    pictures : images of the reference for the verdict
-    calibrations : by number of images of a batch: mean and deviation of the squared distance of each kernel, threshold
+    shape, limits : shape of images, smallest and largest pixel
+    frequencies, core, mean : random Fourier frequencies; embedded images of the reference, 4,000 at most; their mean
+    moments, thresholds : mean and deviation of the squared distance of each kernel; by number of images of a batch
+    pictures, recent : images of the reference and of batches since the last alarm, for the verdict
+    total, weights : weighted sum of differences since the last alarm; sums of its weights and of their squares
 
     Examples
     --------
@@ -82,14 +85,17 @@ class Monitor:
     run_length: int
     allowing_for: str
     seed: int
-    size: int
     shape: tuple[int, ...]
     limits: tuple[float, float]
     frequencies: Rows = field(repr=False)
     core: Rows = field(repr=False)
     mean: Vector = field(repr=False)
+    moments: Vector = field(repr=False)
     pictures: NDArray[Any] = field(repr=False)
-    calibrations: dict[int, Vector] = field(default_factory=dict, repr=False, compare=False)
+    recent: NDArray[Any] = field(repr=False)
+    total: Vector = field(repr=False)
+    weights: Vector = field(repr=False)
+    thresholds: dict[int, float] = field(default_factory=dict, repr=False)
 
     @classmethod
     def fit(cls, reference: AnySet, *, run_length: int = 200, allowing_for: str = "nothing", seed: int = 0) -> Monitor:
@@ -104,20 +110,20 @@ class Monitor:
         check_flat(dataset, "a monitor")
         if len(dataset) < FEWEST:
             raise InputError(f"the reference has {len(dataset)} images; a monitor needs {FEWEST} at least.")
+        dataset = dataset.select(random_rows(len(dataset), _CORE, seed=seed))
         images, shape = reduced(dataset.images), tuple(dataset.images.shape[1:])
         limits, random = (float(images.min()), float(images.max())), np.random.default_rng(seed)
         groups = tests.features_allowing_for(scaled(images, limits), CHANGES[allowing_for], random)
         frequencies = tests.fourier_frequencies(groups, random)
-
-        rows = random_rows(len(images), _CORE, seed=seed)
-        core = tests.fourier_embedding([each[rows] for each in groups], frequencies)
-        total = np.zeros(core.shape[1:])
-        for start in range(0, len(images), _CORE):
-            part = [each[start : start + _CORE] for each in groups]
-            total += tests.fourier_embedding(part, frequencies).sum(axis=0, dtype=np.float64)
-        mean = total / len(images)
+        core = tests.fourier_embedding(groups, frequencies)
+        mean = core.mean(axis=0, dtype=np.float64)
+        centred = np.moveaxis(core - mean.astype(np.float32), 1, 0)
+        spread = centred.transpose(0, 2, 1) @ centred / len(core)  # covariances; their squares give the deviations
+        moments = np.trace(spread, axis1=1, axis2=2), np.sqrt(2 * np.square(spread).sum(axis=(1, 2))) + 1e-9
         pictures = images[random_rows(len(images), _PICTURES, seed=seed)]
-        return cls(run_length, allowing_for, seed, len(images), shape, limits, frequencies, core, mean, pictures)
+        facts = run_length, allowing_for, seed, shape, limits, frequencies, core, mean
+        state = pictures, pictures[:0], np.zeros((1, *mean.shape)), np.zeros((1, 2))
+        return cls(*facts, np.stack(moments).astype(np.float64), *state)
 
     def update(self, batch: AnySet, *, name: str | None = None) -> BatchResult:
         """Compare a batch with the reference; an alarm comes with a verdict where the batch has 20 images or more."""
@@ -125,35 +131,52 @@ class Monitor:
         check_flat(dataset, "a monitor")
         name, n, shape = name or dataset.name, len(dataset), tuple(dataset.images.shape[1:])
         if shape != self.shape:
-            shapes = f"images of {name!r} have the shape {shape}, those of the reference {self.shape}"
-            raise InputError(f"{shapes}; bring them to one size.")
-        if not _FEWEST <= n <= self.size:
-            raise InputError(f"{name!r} has {n} images; a batch needs {_FEWEST} at least, {self.size} at most.")
-        images, random = reduced(dataset.images), np.random.default_rng(self.seed + 1)
-        groups = tests.features_allowing_for(scaled(images, self.limits), CHANGES[self.allowing_for], random)
-        means, deviations, (threshold, *_) = self.calibration(n)
+            raise InputError(f"images of {name!r} have the shape {shape}, but those of the reference {self.shape}.")
+        if not _FEWEST <= n <= len(self.core):
+            raise InputError(f"{name!r} has {n} images; a batch needs {_FEWEST} at least, {len(self.core)} at most.")
+        images, threshold = reduced(dataset.images), self.threshold(n)
+        change, random = CHANGES[self.allowing_for], np.random.default_rng(self.seed + 1)
+        groups = tests.features_allowing_for(scaled(images, self.limits), change, random)
         found = tests.fourier_embedding(groups, self.frequencies).mean(axis=0, dtype=np.float64) - self.mean
-        statistic = float(((np.square(found).sum(axis=1) - means) / deviations).max())
-        result = BatchResult(name, n, statistic, float(threshold))
-        return self._explained(result, images) if result.alarm else result
+        self.recent = np.concatenate([self.recent, images])[-_PICTURES:]
+        alone, together = self._accumulate(self.total, self.weights, found[None], n)[:, 0]
+        result = BatchResult(name, n, float(max(alone, together)), threshold)
+        if not result.alarm:
+            return result
+        recent, self.recent, self.total[:], self.weights[:] = self.recent, self.recent[:0], 0, 0
+        return self._explained(result, images if alone > threshold else recent)
 
-    def calibration(self, n: int) -> Vector:
-        """Null distribution for batches of n images, computed when it is first needed; see ``calibrations``."""
-        if n not in self.calibrations:
+    def _accumulate(self, total: Vector, weights: Vector, found: Vector, n: int) -> Vector:
+        """Add differences of batches (k, kernels, 2 * frequencies) to sums; statistics (2, k) of both."""
+        root = np.sqrt(n)
+        total[:] = _KEPT * total + root * found
+        weights[:] = (_KEPT, _KEPT**2) * weights + (root, 1)
+
+        def statistic(squares: Vector, roots: Any, ones: Any) -> Any:
+            """Squared norms relative to their expectations: all batches share the error of the reference."""
+            return ((squares / (ones + roots**2 / len(self.core)) - self.moments[0]) / self.moments[1]).max(axis=1)
+
+        both = np.square(found).sum(axis=2) * n, np.square(total).sum(axis=2)
+        return np.stack([statistic(both[0], root, 1), statistic(both[1], *weights.T[:, :, None])])
+
+    def threshold(self, n: int) -> float:
+        """Threshold for batches of n images, computed when it is first needed."""
+        if n not in self.thresholds:
             random = np.random.default_rng([self.seed, n])
             draws = int(min(max(_DRAWS * self.run_length, 4000), _MOST_DRAWS))
-            references = self._resampled_means(self.size, random)
-            found = []
-            for start in range(0, draws, _REFERENCES):
+            references = self._resampled_means(len(self.core), random)
+            total, weights = np.zeros_like(references), np.zeros((_REFERENCES, 2))
+            found, threshold = np.empty(0), 0.0
+            for start in range(0, draws, _REFERENCES):  # each reference has a stream of its own, as the real one has
                 runtime.progress("calibration", start, draws)
-                differences = self._resampled_means(n, random) - references[random.permutation(_REFERENCES)]
-                found.append(np.square(differences).sum(axis=2))
+                batches = self._resampled_means(n, random) - references
+                newest = self._accumulate(total, weights, batches, n).max(axis=0)
+                found = np.concatenate([found, newest])
+                threshold = float(np.quantile(found, 1 - 1 / self.run_length))
+                total[newest > threshold], weights[newest > threshold] = 0, 0
             runtime.progress("calibration", draws, draws)
-            squares = np.concatenate(found)
-            means, deviations = squares.mean(axis=0), np.maximum(squares.std(axis=0), 1e-9)
-            threshold = np.quantile(((squares - means) / deviations).max(axis=1), 1 - 1 / self.run_length)
-            self.calibrations[n] = np.stack([means, deviations, np.full_like(means, threshold)])
-        return self.calibrations[n]
+            self.thresholds[n] = threshold
+        return self.thresholds[n]
 
     def _resampled_means(self, n: int, random: np.random.Generator) -> Vector:
         """Mean embeddings (references, kernels, 2 * frequencies) of bootstrap samples of n images."""
@@ -164,28 +187,32 @@ class Monitor:
     def _explained(self, result: BatchResult, images: NDArray[Any]) -> BatchResult:
         reference, batch = Dataset(self.pictures, name="reference"), Dataset(images, name=result.batch)
         try:
-            found = tests.symmetry_tests(reference, batch)
+            found, (verdict, sentence) = (
+                tests.symmetry_tests(reference, batch),
+                ("undecided", "Undecided what changed. "),
+            )
         except InputError as error:
             return replace(result, verdict="not tested", sentence=str(error))
-        verdict = " or ".join(found.verdict.changes) or found.verdict.kind
-        return replace(result, verdict=verdict, sentence=found.sentence)
+        if found.verdict.kind != "same":  # else the monitor sees what the tests do not
+            verdict, sentence = " or ".join(found.verdict.changes) or found.verdict.kind, ""
+        return replace(result, verdict=verdict, sentence=sentence + found.sentence)
 
     def save(self, path: str | Path) -> None:
-        """Write the monitor to one ``.npz`` file, with all calibrations that were made."""
-        record = dict(vars(self))
-        write_record(Path(path), record | {f"calibration {n}": each for n, each in record.pop("calibrations").items()})
+        """Write the monitor to one ``.npz`` file, with all thresholds and what recent batches have shown."""
+        write_record(Path(path), vars(self))
 
     @classmethod
     def load(cls, path: str | Path) -> Monitor:
         """Read a monitor that :meth:`save` has written."""
         try:
             record = read_record(Path(path))
-            kept = {int(name.split()[1]): record.pop(name) for name in [*record] if name.startswith("calibration ")}
             record |= {name: tuple(record[name]) for name in ("shape", "limits")}
-            monitor = cls(**record, calibrations=kept)
-            fits = monitor.core.shape[1:] == monitor.mean.shape and monitor.allowing_for in CHANGES
-            numbers = [monitor.core, monitor.mean, monitor.limits, monitor.frequencies, *kept.values()]
-            if not fits or monitor.run_length < 2 or not all(np.isfinite(each).all() for each in numbers):
+            record["thresholds"] = {int(n): each for n, each in record["thresholds"].items()}
+            monitor = cls(**record)
+            fits = monitor.core.shape[1:] == monitor.mean.shape == monitor.total.shape[1:] and monitor.run_length > 1
+            numbers = [each for each in record.values() if isinstance(each, np.ndarray)]
+            numbers += [np.array([*monitor.limits, *monitor.thresholds.values()])]
+            if not fits or monitor.allowing_for not in CHANGES or not all(np.isfinite(each).all() for each in numbers):
                 raise ValueError("its parts do not fit together")
         except FileNotFoundError:
             raise InputError(f"there is no monitor at {path}; make one with Monitor.fit and save.") from None

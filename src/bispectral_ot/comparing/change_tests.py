@@ -256,14 +256,9 @@ def _versions(
 ) -> Iterator[tuple[list[Rows], list[Rows]]]:
     """Features of both sides: as they are, with either side made as bright as the other, or resampled once more."""
     source, target = (features_allowing_for(each, allowed, random) for each in images)
-    if allowed <= {
-        "mirror",
-        "quarter",
-    }:  # exact tests: what varies with the brightness of images hides less of the rest
-        source, target = (
-            [*rows, *features_allowing_for(each, allowed | {"intensity"}, random)]
-            for each, rows in zip(images, (source, target), strict=True)
-        )
+    if allowed <= {"mirror", "quarter"}:  # exact tests: what varies with the brightness hides less of the rest
+        more = (features_allowing_for(each, allowed | {"intensity"}, random) for each in images)
+        source, target = source + next(more), target + next(more)
     yield source, target
     if "intensity" in allowed:
         for side in (0, 1):
@@ -307,7 +302,9 @@ def _block_features(
         mean, std = resampling.intensity_rows(images, within_disk=turn).T[:, :, None, None, None]
         images = (images - mean) / np.maximum(std, 1e-6)
     groups = [resampling.turn_invariant_rows(images), resampling.texture_rows(images, turn=turn)]
-    if "intensity" not in allowed:
+    if "intensity" in allowed:
+        groups.append(resampling.texture_rows(images, turn=turn, peaks=True))
+    else:
         groups.append(resampling.intensity_rows(images, within_disk=turn))
     if not turn:
         groups.append((resampling.coarse_rows if "sharpness" in allowed else resampling.pixel_rows)(images))

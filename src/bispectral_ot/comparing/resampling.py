@@ -167,20 +167,26 @@ def histogram_rows(images: Images) -> Rows:
     return np.asarray(np.sqrt(counts / pixels.shape[1]), dtype=np.float32)
 
 
-def texture_rows(images: Images, *, turn: bool) -> Rows:
-    """Root mean square differences at 1, 2 and 4 blocks of 2 x 2 pixels; with ``turn`` both directions of the disk."""
+def texture_rows(images: Images, *, turn: bool, peaks: bool = False) -> Rows:
+    """Root mean square differences at 1, 2 and 4 blocks of 2 x 2 pixels; with ``turn`` both directions of the disk.
+
+    With ``peaks``, the mean differences relative to these: small where a few large ones stand out, as of scratches.
+    """
     coarse = block_means(images, 2)
-    inside = disk(coarse) if turn else np.ones(coarse.shape[1:3], dtype=bool)
+    inside = (disk(coarse) if turn else np.ones(coarse.shape[1:3], dtype=bool)).astype(np.float32)
     found = [np.zeros((len(images), 1))]
     for lag in (1, 2, 4):
-        down = np.square(coarse[:, lag:] - coarse[:, :-lag]), inside[lag:] & inside[:-lag]
-        right = np.square(coarse[:, :, lag:] - coarse[:, :, :-lag]), inside[:, lag:] & inside[:, :-lag]
-        # sums over pixels inside: a product, as picking them would copy them
-        both = (np.tensordot(each, mask.astype("f4"), axes=((1, 2), (0, 1))) for each, mask in (down, right))
-        sums, counts = [*both], [int(mask.sum()) for _, mask in (down, right)]
-        if turn:
-            sums, counts = [sums[0] + sums[1]], [sum(counts)]
-        found += [np.sqrt(each / count) for each, count in zip(sums, counts, strict=True) if count]
+        down = coarse[:, lag:] - coarse[:, :-lag], inside[lag:] * inside[:-lag]
+        right = coarse[:, :, lag:] - coarse[:, :, :-lag], inside[:, lag:] * inside[:, :-lag]
+        counts = np.array([mask.sum() for _, mask in (down, right)])[:, None, None]
+        powers = []
+        for power in (np.square, np.abs) if peaks else (np.square,):
+            # sums over pixels inside: a product, as picking them would copy them
+            sums = np.stack([np.tensordot(power(each), mask, axes=((1, 2), (0, 1))) for each, mask in (down, right)])
+            each = (sums.sum(axis=0), counts.sum(axis=0)) if turn else (sums, counts)
+            powers.append(each[0] / np.maximum(each[1], 1))
+        rows = np.log((powers[1] + 1e-6) / (np.sqrt(powers[0]) + 1e-6)) if peaks else np.sqrt(powers[0])
+        found += [rows] if turn else [*rows]
     return _columns(found)
 
 

@@ -144,7 +144,7 @@ def find_picture(image: NDArray[Any]) -> Picture | None:
     # tolerances in 1/255 of the range: exact colours, and after JPEG
     best, most = None, 0.0
     for tolerance in (3.0, 24.0, 60.0):
-        picture, filled = _filled_rectangle(difference, tolerance * unit)
+        picture, filled = _filled_rectangle(difference / unit, tolerance)
         best, most = (picture, filled) if filled > most + 0.01 else (best, most)
         if most == 1:
             break
@@ -172,7 +172,8 @@ def _filled_rectangle(difference: NDArray[np.float32], tolerance: float) -> tupl
     along = points[:, :1] * sin + points[:, 1:] * cos
     extents = np.stack([np.ptp(across, axis=0), np.ptp(along, axis=0)])
     best = int(np.argmin(extents.prod(axis=0)))
-    if (filled := area / float(extents[:, best].prod())) < 0.955:
+    filled = area / float(extents[:, best].prod())
+    if filled < 0.955 or extents[:, best].prod() > 0.985 * height * width:  # or the whole canvas
         return None, 0.0
     c, s, degrees = float(cos[best]), float(sin[best]), math.degrees(float(angles[best]))
     # corners of the pixels on a turned edge stand out, by half a diagonal on each side, and interpolation adds to it
@@ -180,11 +181,16 @@ def _filled_rectangle(difference: NDArray[np.float32], tolerance: float) -> tupl
     bounds = np.array([[axis[:, best].min() + edge, axis[:, best].max() - edge] for axis in (across, along)])
     y, x = np.ogrid[0.5:height, 0.5:width]
     axes = y * c - x * s, y * s + x * c  # of the centres of pixels
-    if difference[_beyond(axes, bounds) > 3].any():
-        bounds, edge = _steepest(axes, bounds, difference), 3.0  # pixels that JPEG has blurred
+    beyond = _beyond(axes, bounds)
+    depths = 0.0, min(12.0, -float(beyond.min()) - 0.5)
+    rim, within = (np.median(difference[(beyond <= -at) & (beyond > -at - 4)]) for at in depths)
+    if difference[beyond > 3].any() or rim < within / 4:  # pixels that JPEG has blurred, or waves around the picture
+        bounds, edge = _steepest(axes, bounds, difference), 3.0
+        beyond = _beyond(axes, bounds)
+        if not (margin := difference[beyond > edge]).size or np.median(margin) > 3:  # or it has a texture of its own
+            return None, 0.0
     else:
         filled = 1.0
-    beyond = _beyond(axes, bounds)
     (u, v), side = bounds.mean(axis=1), float(np.ptp(bounds, axis=1).max())
     centre = float(u * c + v * s), float(v * c - u * s)
     return Picture(centre, side, degrees, beyond <= -edge, (beyond > -6) & (beyond <= -3)), filled
@@ -211,6 +217,14 @@ def _steepest(axes: Sequence[NDArray[Any]], bounds: NDArray[Any], difference: ND
             if weights.sum() > 0:
                 found[i, j] += (weights @ at / weights.sum() - 2) * (1 - 2 * j)
     return found
+
+
+def _is_plain_beyond(image: NDArray[Any], side: float) -> bool:
+    """Whether an image has its background alone outside the square of a side about its centre."""
+    planes = image.reshape(*image.shape[:2], -1).astype(np.float32)
+    y, x = (np.abs(np.arange(size) - (size - 1) / 2) > side / 2 for size in image.shape[:2])
+    difference = np.abs(planes - np.median(border_pixels(planes[None]), axis=1)[0]).max(axis=2)
+    return bool((difference[y[:, None] | x] <= 0.1 * np.ptp(planes)).all())
 
 
 class SetGeometry(NamedTuple):
@@ -240,7 +254,8 @@ class FrameChoice:
     """Frames of some sets, chosen before they are read; ``settings`` has the evidence for reports.
 
     ``frame`` is a frame or placement for all sets, one for each (a sequence, or a string with commas), or ``"auto"``,
-    which cuts filled margins off where most images of a set have them.
+    which cuts filled margins off where most images of a set have them, and shows images of different sizes at one scale
+    where the larger ones have nothing but background more.
     """
 
     def __init__(self, frame: str | Sequence[str] | Placement = "auto") -> None:
@@ -287,7 +302,10 @@ class FrameChoice:
         """Placements for ``"auto"``."""
         geometries = [SetGeometry.of(images) for images in samples]
         if max(geometry.pictures for geometry in geometries) <= MANY_MARGINS:
-            return (Placement(),) * len(samples)
+            side = min(float(each.sides.max()) for each in geometries)
+            larger = [image for images in samples for image in images if max(image.shape[:2]) > side]
+            enlarged = larger and np.mean([_is_plain_beyond(image, side) for image in larger]) > 0.9
+            return (Placement("common", side) if enlarged else Placement(),) * len(samples)
         placements = tuple(geometry.cut(_FEW_MARGINS) for geometry in geometries)
         framed = [name for name, placement in zip(names, placements, strict=True) if placement != Placement()]
         chosen = f"frame 'picture' was chosen for {', '.join(framed)}: most images have a margin that an editor filled"
