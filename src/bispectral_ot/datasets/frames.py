@@ -250,7 +250,6 @@ class FrameChoice:
         self.frames = (frame.frame,) if isinstance(frame, Placement) else parse_frames(frame)
         self.is_automatic = self.frames == ("auto",)
         self.settings: dict[str, Any] = {}
-        self.labels: Labels = None
 
     def looks_at(self, sets: Sequence[Any]) -> bool:
         """Whether images of these sets must be looked at."""
@@ -266,11 +265,10 @@ class FrameChoice:
 
     def __call__(self, samples: Sequence[Images], names: Sequence[str], labels: Labels = None) -> tuple[Placement, ...]:
         """Placements of sets, from samples of their images, and labels of the last one, the target."""
-        self.labels = labels
         if self.given is not None:
             return (self.given,) * len(samples)
         if self.is_automatic:
-            return self.automatic(samples, names)
+            return self.automatic(samples, names, labels)
         frames: Any = self.frames * len(samples) if len(self.frames) == 1 else self.frames
         if len(frames) != len(samples):
             raise InputError(f"frame has {len(frames)} names for {len(samples)} sets; give one, or one for each set.")
@@ -287,7 +285,7 @@ class FrameChoice:
             placements.append(Placement(frame, {"common": common, "picture": found.picture_side}.get(frame)))
         return tuple(placements)
 
-    def automatic(self, samples: Sequence[Images], names: Sequence[str]) -> tuple[Placement, ...]:
+    def automatic(self, samples: Sequence[Images], names: Sequence[str], labels: Labels) -> tuple[Placement, ...]:
         """Placements for ``"auto"``."""
         geometries = [SetGeometry.of(images) for images in samples]
         if max(geometry.pictures for geometry in geometries) <= MANY_MARGINS:

@@ -53,15 +53,15 @@ class JudgedFrames(FrameChoice):
         with warnings.catch_warnings(action="ignore", category=DataWarning):  # the match itself will warn
             return self.spec()
 
-    def automatic(self, samples: Sequence[Images], names: Sequence[str]) -> Placements:
+    def automatic(self, samples: Sequence[Images], names: Sequence[str], labels: Labels) -> Placements:
         """The frame with the best score; the whole canvas comes first."""
         geometries = [SetGeometry.of(images) for images in samples]
         # margins of both sets would match each other
         if min(geometry.pictures for geometry in geometries) > MANY_MARGINS or min(map(len, samples)) < _FEWEST:
-            return super().automatic(samples, names)
+            return super().automatic(samples, names, labels)
         spec, tried = self._quiet_spec(), candidates(geometries)
-        few = self.labels is None or len(np.unique(self.labels)) < 2 or mates(self.labels).any(axis=1).sum() < _FEWEST
-        labels = None if few else self.labels
+        if labels is not None and (len(np.unique(labels)) < 2 or mates(labels).any(axis=1).sum() < _FEWEST):
+            labels = None
         found = {name: judge(samples, names, placements, spec, labels) for name, placements in tried.items()}
         chosen = max(found, key=lambda name: found[name].score)
         self.settings["frame_divergence"] = {name: each.divergence for name, each in found.items()}
