@@ -263,8 +263,10 @@ def frames_table(cells: list[dict[str, Any]], column: str) -> str:
     for (name, change), found in rows.items():
         means = [f"{np.mean([cell[column] for cell in found[kind]]):.3f}" if kind in found else "" for kind in kinds]
         chosen = {" / ".join(dict.fromkeys(cell["chosen"])) for cell in found.get("auto", [])}
-        lines.append([f"{name}, {change}", *means, ", ".join(sorted(chosen))])
-    return markdown_table(["set", *kinds, "chosen by auto"], lines)
+        single = [found[kind] for kind in kinds if kind in found and kind != "auto"]
+        nearest = max((np.mean([cell["nearest"] for cell in each]) for each in single), default=0.0)
+        lines.append([f"{name}, {change}", *means, f"{nearest:.3f}", ", ".join(sorted(chosen))])
+    return markdown_table(["set", *kinds, "1-NN, best frame", "chosen by auto"], lines)
 
 
 def draw_frames(files: Sequence[str | Path], path: str | Path, *, side: int = 96) -> None:

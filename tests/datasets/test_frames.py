@@ -5,16 +5,14 @@ import io
 import numpy as np
 import pytest
 from PIL import Image
+from scipy.ndimage import gaussian_filter
 
 from bispectral_ot.datasets.frames import FrameChoice, Placement, find_content, find_picture
 
 
 def photograph(side=96, seed=0, channels=3):
     """Texture that fills its canvas."""
-    from scipy.ndimage import gaussian_filter
-
-    noise = np.random.default_rng(seed).random((side, side, channels))
-    smooth = gaussian_filter(noise, (3, 3, 0))
+    smooth = gaussian_filter(np.random.default_rng(seed).random((side, side, channels)), (3, 3, 0))
     return np.uint8(255 * (smooth - smooth.min()) / np.ptp(smooth))
 
 

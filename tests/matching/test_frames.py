@@ -5,7 +5,7 @@ import pytest
 from PIL import Image
 
 import bispectral_ot as bot
-from bispectral_ot.features.frame_choice import Evidence, choose, clarity
+from bispectral_ot.features.frame_choice import evidence, kept_classes, log_plan
 
 pytestmark = pytest.mark.filterwarnings("ignore::bispectral_ot.DataWarning")
 
@@ -44,7 +44,7 @@ def test_auto_keeps_the_canvas_of_images_turned_in_place(folders):
 
 
 def test_auto_undoes_an_enlarged_canvas_and_says_so(folders):
-    with pytest.warns(bot.DataWarning, match=r"frame '(picture|common)' was chosen .*clearest .*--frame"):
+    with pytest.warns(bot.DataWarning, match=r"frame '(picture|common)' was chosen .*classes of targets .*--frame"):
         found = bot.match(folders / "enlarged", folders / "target")
     assert found.settings["frame"] in (["picture", "canvas"], ["common", "common"])
     canvas = bot.match(folders / "enlarged", folders / "target", frame="canvas")
@@ -53,42 +53,44 @@ def test_auto_undoes_an_enlarged_canvas_and_says_so(folders):
     assert accuracy(found) > accuracy(bot.match(folders / "turned", folders / "target")) - 0.1
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"frame": "canvass"}, "did you mean 'canvas'"),
-        ({"frame": "auto,canvas"}, "for all sets together"),
-        ({"frame": "canvas,content,common"}, "3 names for 2 sets"),
-        ({"frame": "content"}, "shows content on a background"),
-    ],
-)
-def test_frames_that_cannot_be(folders, options, message):
-    with pytest.raises(bot.InputError, match=message):
-        bot.match(folders / "turned", folders / "target", **options)
+def test_frames_that_cannot_be(folders):
+    wrong = {"canvass": "did you mean 'canvas'", "auto,canvas": "for all sets together"}
+    wrong |= {"canvas,content,common": "3 names for 2 sets", "content": "shows content on a background"}
+    for frame, message in wrong.items():
+        with pytest.raises(bot.InputError, match=message):
+            bot.match(folders / "turned", folders / "target", frame=frame)
 
 
-def test_choice_by_evidence():
-    random = np.random.default_rng(0)
-
-    def of(divergence, clarity):
-        return Evidence(divergence, 0.003, random.normal(clarity, 0.3, 60))
-
-    canvas = of(0.02, -1.0)
-    assert choose({"canvas": canvas, "content": of(0.02, -0.95)}) == "canvas"  # within the noise
-    assert choose({"canvas": canvas, "content": of(0.02, -0.7)}) == "content"  # clearer by a paired test
-    assert choose({"canvas": canvas, "content": of(0.01, -0.9)}) == "content"  # clearer, and the sets differ less
-    assert choose({"canvas": canvas, "content": of(0.03, -0.7)}) == "canvas"  # clearer, but the sets differ more
-    assert choose({"canvas": canvas, "content": of(0.0, -1.2)}) == "canvas"  # the sets agree in what tells nothing
-    assert choose({"canvas": canvas, "common": of(0.001, -0.7), "picture": of(0.002, -0.5)}) == "picture"
-    assert choose({"canvas": canvas, "common": of(0.001, -0.7), "picture": of(0.008, -0.5)}) == "common"
-
-
-def test_clarity_is_that_of_the_balanced_plan():
+def test_plan_is_balanced():
     costs = np.random.default_rng(0).uniform(0.5, 1.5, (12, 12))
     plan = bot.Sinkhorn(reg=0.02 / costs.max(), tol=1e-8).solve(bot.Cost.from_matrix(costs)).to_dense()
-    np.testing.assert_allclose(clarity(costs), np.log(plan.max(axis=1) / plan.sum(axis=1)), atol=0.02)
+    np.testing.assert_allclose(np.exp(log_plan(costs)), 12 * plan, atol=0.01)
     hub = costs - 0.4 * (np.arange(12) == 0)  # one target near to all sources is no counterpart of all
-    np.testing.assert_allclose(clarity(hub), clarity(costs), atol=0.02)
+    np.testing.assert_allclose(np.exp(log_plan(hub)), np.exp(log_plan(costs)), atol=0.02)
+
+
+def test_classes_are_kept_by_way_of_the_sources():
+    random, labels = np.random.default_rng(0), np.repeat(np.arange(4), 3)
+    plan = np.log(random.uniform(size=(10, 12)))
+    shares, total = np.exp(plan), 0.0
+    for j, others in enumerate(~np.eye(12, dtype=bool)):
+        own = shares[:, others & (labels == labels[j])].sum(axis=1) / shares[:, others].sum(axis=1)
+        total += shares[:, j] / shares[:, j].sum() @ own
+    assert kept_classes(plan, labels) == pytest.approx(total / 12)
+    # a source next to one target in every way, as a copy of it is: the others still tell its class
+    assert kept_classes(plan + 900 * np.eye(10, 12), labels) == pytest.approx(kept_classes(plan, labels), abs=0.3)
+    assert kept_classes(np.zeros((10, 12)), labels) == pytest.approx(2 / 11)
+
+
+def test_labels_outweigh_what_single_images_have():
+    random, labels = np.random.default_rng(0), np.repeat(np.arange(6), 8)
+    noise, found = random.normal(0, 0.3, (96, 6)), []
+    for traits in (4 * random.normal(size=(48, 6)), np.eye(6)[labels]):
+        rows = np.tile(traits, (2, 1)) + noise
+        distances = np.linalg.norm(rows[:, None] - rows, axis=2)
+        found.append([evidence(distances, 48, known).score for known in (None, labels)])
+    assert found[0][0] > found[1][0]  # clearer
+    assert found[0][1] < 0.3 < 0.6 < found[1][1]
 
 
 def test_margins_of_both_sets_are_cut_off(folders):

@@ -17,6 +17,7 @@ from bispectral_ot.errors import DataWarning, InputError, warn
 from bispectral_ot.memory import check_fits
 
 Images = Sequence[NDArray[Any]]
+Labels = NDArray[Any] | None
 _REACH = 1.9  # half a side of the canvas in radii of gyration of the content (a filled disk reaches 1.41, a rod 1.73)
 MOST_CLEAR = 0.5  # of the images of a set must have content on a background, for frame "content" without a warning
 MANY_MARGINS, _FEW_MARGINS = 0.8, 0.2  # fractions of images with a filled margin: an editor made them, or an accident
@@ -245,9 +246,10 @@ class SetGeometry(NamedTuple):
         side = float(median) if high - low <= 0.03 * median else None
         return cls(np.array([max(image.shape[:2]) for image in planes]), clear, len(sides) / len(planes), side)
 
-    def cut(self, least: float) -> Placement:
-        """Placement that cuts margins off, where more than this fraction of the images have them."""
-        return Placement("picture", self.picture_side) if self.pictures > least else Placement()
+    @property
+    def cut(self) -> Placement:
+        """Placement that cuts margins off, where more than a few images have them."""
+        return Placement("picture", self.picture_side) if self.pictures > _FEW_MARGINS else Placement()
 
 
 class FrameChoice:
@@ -276,12 +278,12 @@ class FrameChoice:
             raise InputError(f"frame {self.frames[0]!r} is for flat images; leave frame out for other kinds of data.")
         return True
 
-    def __call__(self, samples: Sequence[Images], names: Sequence[str]) -> tuple[Placement, ...]:
-        """Placements of sets, from samples of their images."""
+    def __call__(self, samples: Sequence[Images], names: Sequence[str], labels: Labels = None) -> tuple[Placement, ...]:
+        """Placements of sets, from samples of their images, and labels of the last one, the target."""
         if self.given is not None:
             return (self.given,) * len(samples)
         if self.is_automatic:
-            return self.automatic(samples, names)
+            return self.automatic(samples, names, labels)
         frames: Any = self.frames * len(samples) if len(self.frames) == 1 else self.frames
         if len(frames) != len(samples):
             raise InputError(f"frame has {len(frames)} names for {len(samples)} sets; give one, or one for each set.")
@@ -298,7 +300,7 @@ class FrameChoice:
             placements.append(Placement(frame, {"common": common, "picture": found.picture_side}.get(frame)))
         return tuple(placements)
 
-    def automatic(self, samples: Sequence[Images], names: Sequence[str]) -> tuple[Placement, ...]:
+    def automatic(self, samples: Sequence[Images], names: Sequence[str], labels: Labels) -> tuple[Placement, ...]:
         """Placements for ``"auto"``."""
         geometries = [SetGeometry.of(images) for images in samples]
         if max(geometry.pictures for geometry in geometries) <= MANY_MARGINS:
@@ -306,7 +308,7 @@ class FrameChoice:
             larger = [image for images in samples for image in images if max(image.shape[:2]) > side]
             enlarged = larger and np.mean([_is_plain_beyond(image, side) for image in larger]) > 0.9
             return (Placement("common", side) if enlarged else Placement(),) * len(samples)
-        placements = tuple(geometry.cut(_FEW_MARGINS) for geometry in geometries)
+        placements = tuple(geometry.cut for geometry in geometries)
         framed = [name for name, placement in zip(names, placements, strict=True) if placement != Placement()]
         chosen = f"frame 'picture' was chosen for {', '.join(framed)}: most images have a margin that an editor filled"
         warn(f"{chosen}, which is cut off. To choose yourself, use frame=... (--frame).", DataWarning)

@@ -217,8 +217,8 @@ def read_together(
     rows = [np.arange(len(lazy)) if kept is None else kept for lazy, kept in zip(sets, asked, strict=True)]
     placements: list[Placement | None] = [None] * len(sets)
     if frames is not None and frames.looks_at(sets):
-        samples = [_sample(lazy, kept, grey) for lazy, kept in zip(sets, rows, strict=True)]
-        chosen = frames(samples, [lazy.name for lazy in sets])
+        samples, labels = zip(*(_sample(lazy, kept, grey) for lazy, kept in zip(sets, rows, strict=True)), strict=True)
+        chosen = frames(samples, [lazy.name for lazy in sets], labels[-1])
         placements = [None if placement == Placement() else placement for placement in chosen]
     wanted: dict[LazyDataset, Positions] = {}
     for lazy, kept in zip(sets, rows, strict=True):
@@ -235,15 +235,15 @@ def read_together(
     return datasets
 
 
-def _sample(lazy: LazyDataset, kept: Positions, grey: bool) -> list[NDArray[Any]]:
-    """Some images of a set, fewer where they are large, for a choice of frames."""
+def _sample(lazy: LazyDataset, kept: Positions, grey: bool) -> tuple[list[NDArray[Any]], NDArray[Any] | None]:
+    """Some images of a set, fewer where they are large, and their labels, for a choice of frames."""
     large = any(max(size) > 1024 for size in lazy.sizes(kept[:1]))
     some = kept[evenly_spaced(len(kept), 32 if large else 96)]
     with warnings.catch_warnings(action="ignore", category=DataWarning):  # reading all of them will warn
         images = [lazy.source.read(some[i : i + 1], Canvas(None, grey))[0] for i in range(len(some))]
     if len({image.ndim for image in images}) > 1:  # some are grey, some in colour
         images = [image if image.ndim == 3 else np.repeat(image[..., None], 3, axis=2) for image in images]
-    return images
+    return images, None if lazy.labels is None else np.asarray(lazy.labels)[some]
 
 
 def common_size(wanted: dict[LazyDataset, Positions], size: Size | None = None) -> Size | None:

@@ -1,4 +1,4 @@
-"""Choice of frames: the placement of images in which sources have the clearest counterparts, judged by samples."""
+"""Choice of frames: the placement of images in which two sets recognise each other best, judged by samples."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp
+from scipy.special import logsumexp, softmax
 
 from bispectral_ot import runtime
 from bispectral_ot.datasets.dataset import Dataset
-from bispectral_ot.datasets.frames import MANY_MARGINS, MOST_CLEAR, FrameChoice, Images, Placement, SetGeometry
+from bispectral_ot.datasets.frames import MANY_MARGINS, MOST_CLEAR, FrameChoice, Images, Labels, Placement, SetGeometry
 from bispectral_ot.errors import DataWarning, warn
 from bispectral_ot.features.fitted import FittedFeatures
 from bispectral_ot.features.registry import FeatureSpec
@@ -20,10 +20,7 @@ from bispectral_ot.features.registry import FeatureSpec
 Placements = tuple[Placement, ...]
 _SIDE = 64  # at which samples are compared, at most
 _FEWEST = 8  # images of each side from which on features judge
-_SPLITS, _LEVEL = 64, 0.95  # of the target for the null distribution, and the quantile that counts as agreement
 _REG, _ITERATIONS = 0.02, 100  # of the plan, in mean distances within the target; 0.01 to 0.05 choose alike
-_LEAST_ERRORS = 2.0  # standard errors by which a plan must be clearer, where the sets do not differ less
-_SOME_MARGINS = 0.25  # fraction of the images of a set that must have a filled margin
 # Divergences: no reason for a warning, and twice what JPEG compression of quality 30 makes, from where no frame fits.
 _SMALL, _NO_FIT = 0.01, 0.03
 _MEANINGS = {
@@ -37,12 +34,11 @@ class Evidence(NamedTuple):
     """Agreement of two sets in one frame."""
 
     divergence: float  # energy distance over the mean distance within the target; about 0 where two sets agree
-    null: float  # its 95 % quantile between random halves of the target, for samples of the size of the target
-    clarity: NDArray[np.float64]  # log of the largest share of each source that a balanced plan sends to one target
+    score: float  # kept classes; without labels, the mean log of the largest share of a source that has one target
 
 
 class JudgedFrames(FrameChoice):
-    """Frames of a source and a target; ``"auto"`` takes the one in which sources have the clearest counterparts."""
+    """Frames of a source and a target; ``"auto"`` takes the one in which they recognise each other best."""
 
     def __init__(self, frame: str | Sequence[str], spec: Callable[[], FeatureSpec]) -> None:
         super().__init__(frame)
@@ -57,32 +53,41 @@ class JudgedFrames(FrameChoice):
         with warnings.catch_warnings(action="ignore", category=DataWarning):  # the match itself will warn
             return self.spec()
 
-    def automatic(self, samples: Sequence[Images], names: Sequence[str]) -> Placements:
-        """Whole canvas, unless sources have clearer counterparts in another frame."""
+    def automatic(self, samples: Sequence[Images], names: Sequence[str], labels: Labels) -> Placements:
+        """The frame with the best score; the whole canvas comes first."""
         geometries = [SetGeometry.of(images) for images in samples]
         # margins of both sets would match each other
         if min(geometry.pictures for geometry in geometries) > MANY_MARGINS or min(map(len, samples)) < _FEWEST:
-            return super().automatic(samples, names)
+            return super().automatic(samples, names, labels)
         spec, tried = self._quiet_spec(), candidates(geometries)
-        found = {name: judge(samples, names, placements, spec) for name, placements in tried.items()}
-        chosen = choose(found)
+        if labels is not None and (len(np.unique(labels)) < 2 or mates(labels).any(axis=1).sum() < _FEWEST):
+            labels = None
+        found = {name: judge(samples, names, placements, spec, labels) for name, placements in tried.items()}
+        chosen = max(found, key=lambda name: found[name].score)
         self.settings["frame_divergence"] = {name: each.divergence for name, each in found.items()}
+        self.settings["frame_score"] = {name: each.score for name, each in found.items()}
         listed, both = ", ".join(f"{name} {each.divergence:.3f}" for name, each in found.items()), " and ".join(names)
-        least, advice = min(each.divergence for each in found.values()), "Choose a frame with frame=... (--frame)."
+        least, advice = min(self.settings["frame_divergence"].values()), "Choose a frame with frame=... (--frame)."
+        why = "sources have the clearest counterparts"
+        if labels is not None:
+            shares = ", ".join(f"{name} {each.score:.0%}" for name, each in found.items())
+            why = f"classes of targets are found again best by way of the sources ({shares})"
         if chosen != "canvas":
-            why = f"in it sources have the clearest counterparts (divergence of {both}: {listed})"
-            warn(f"frame {chosen!r} was chosen ({_MEANINGS[chosen]}): {why}. {advice}", DataWarning)
-        if found[chosen].divergence > _NO_FIT:
-            why = "they were made in different ways, or show different things"
-            warn(f"{both} differ in every frame (divergence {listed}): {why}. {advice}", DataWarning)
-        elif chosen == "canvas" and least < found[chosen].divergence / 2 - _SMALL:
-            why = f"although {both} differ less in another frame (divergence {listed})"
-            warn(f"the whole canvas is compared, {why}: sources have clearer counterparts. {advice}", DataWarning)
+            said = f"in it {why}; divergence of {both}: {listed}"
+            warn(f"frame {chosen!r} was chosen ({_MEANINGS[chosen]}): {said}. {advice}", DataWarning)
+        if least > _NO_FIT:
+            said = "they were made in different ways, or show different things"
+            warn(f"{both} differ in every frame (divergence {listed}): {said}. {advice}", DataWarning)
+        elif least < found[chosen].divergence / 2 - _SMALL:
+            said = f"although {both} differ less in another one (divergence {listed})"
+            warn(f"frame {chosen!r} is used, {said}: in it {why}. {advice}", DataWarning)
         return tried[chosen]
 
 
-def judge(samples: Sequence[Images], names: Sequence[str], placements: Placements, spec: FeatureSpec) -> Evidence:
-    """Evidence for placements of a source and a target sample."""
+def judge(
+    samples: Sequence[Images], names: Sequence[str], placements: Placements, spec: FeatureSpec, labels: Labels = None
+) -> Evidence:
+    """Evidence for placements of a source and a target sample, which may have labels."""
     side = min(_SIDE, *(max(max(image.shape[:2]) for image in images) for images in samples))
     sets = [
         Dataset(np.concatenate([placement(image[None], (side, side)) for image in images]), name=name)
@@ -92,36 +97,48 @@ def judge(samples: Sequence[Images], names: Sequence[str], placements: Placement
     with quiet, runtime.running(progress=lambda *_: None), FittedFeatures(sets, spec) as space:
         rows = np.concatenate([np.asarray(part) for part in space.features])
         distances = space.feature_map.distances_within(rows, spec.metric)
-    return evidence(np.sqrt(distances) if spec.metric == "sqeuclidean" else distances, len(sets[0]))
+    return evidence(np.sqrt(distances) if spec.metric == "sqeuclidean" else distances, len(sets[0]), labels)
 
 
-def evidence(distances: NDArray[np.float64], n_source: int) -> Evidence:
-    """Evidence from the distances between all images of both samples, the sources first."""
-    between, within = distances[:n_source, n_source:], distances[n_source:, n_source:]
-    unit = _mean_within(within) or 1.0
+def evidence(distances: NDArray[np.float64], n_source: int, labels: Labels = None) -> Evidence:
+    """Evidence from the distances between all images of both samples, the sources first, and labels of the targets."""
+    between, unit = distances[:n_source, n_source:], _mean_within(distances[n_source:, n_source:]) or 1.0
     divergence = (2 * float(between.mean()) - _mean_within(distances[:n_source, :n_source]) - unit) / unit
-    random, half, null = np.random.default_rng(0), len(within) // 2, []
-    for _ in range(_SPLITS):
-        order = random.permutation(len(within))
-        one, other = order[:half], order[half:]
-        parts = (_mean_within(within[np.ix_(part, part)]) for part in (one, other))
-        null.append((2 * float(within[np.ix_(one, other)].mean()) - sum(parts)) / unit)
-    limit = float(np.quantile(null, _LEVEL)) / 2  # halves have twice the variance of the whole
-    return Evidence(divergence, limit, clarity(between / unit))
+    plan = log_plan(between / unit)
+    clarity = float((plan.max(axis=1) - logsumexp(plan, axis=1)).mean())
+    return Evidence(divergence, clarity if labels is None else kept_classes(plan, labels))
 
 
-def clarity(costs: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Log of the largest share of each row of the balanced entropic plan of costs; 0 where it has one target only.
+def log_plan(costs: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Logarithm of the balanced entropic plan of costs.
 
-    Marginals make it a fair measure: a target near to all sources, because the sets differ, is no counterpart of all.
+    Marginals make it fair: a target near to all sources, because the sets differ, is no counterpart of all.
     """
     kernel = -costs / _REG
-    columns = np.zeros(costs.shape[1])
+    rows, columns = np.zeros((len(costs), 1)), np.zeros(costs.shape[1])
     for _ in range(_ITERATIONS):
         rows = logsumexp(kernel + columns, axis=1, keepdims=True)
         columns = -logsumexp(kernel - rows, axis=0)
-    plan = kernel + columns
-    return np.asarray(plan.max(axis=1) - logsumexp(plan, axis=1))
+    return np.asarray(kernel - rows + columns)
+
+
+def kept_classes(plan: NDArray[np.float64], labels: NDArray[Any]) -> float:
+    """Mean probability that the way from a target to the sources and on to *another* target ends in its class.
+
+    Sources must agree with targets for it, and features tell classes apart. The target itself does not count: what
+    single images have, such as their size in pixels, is found again and may say nothing of their class.
+    """
+    best = np.arange(plan.shape[1]) == plan.argmax(axis=1)[:, None]
+    same, back = mates(labels), softmax(plan, axis=1)
+    # targets that are not the best one of a source leave a half or more of it; without the best, others share the rest
+    ends = (back @ same) / np.maximum(1 - back, 0.5)
+    ends[best] = (softmax(np.where(best, -np.inf, plan), axis=1) @ same)[best]
+    return float((softmax(plan, axis=0) * ends).sum(axis=0)[same.any(axis=1)].mean())
+
+
+def mates(labels: NDArray[Any]) -> NDArray[np.bool_]:
+    """Whether two images are different ones of the same class (n, n)."""
+    return (labels[:, None] == labels) & ~np.eye(len(labels), dtype=bool)
 
 
 def _mean_within(distances: NDArray[np.float64]) -> float:
@@ -131,7 +148,7 @@ def _mean_within(distances: NDArray[np.float64]) -> float:
 def candidates(geometries: Sequence[SetGeometry]) -> dict[str, Placements]:
     """Placements to try for some sets, by the name of the frame; the whole canvas comes first."""
     tried: dict[str, Placements] = {"canvas": (Placement(),) * len(geometries)}
-    cut = tuple(geometry.cut(_SOME_MARGINS) for geometry in geometries)
+    cut = tuple(geometry.cut for geometry in geometries)
     if cut != tried["canvas"]:
         tried["picture"] = cut
     if len(np.unique(np.concatenate([geometry.sides for geometry in geometries]))) > 1:
@@ -140,23 +157,3 @@ def candidates(geometries: Sequence[SetGeometry]) -> dict[str, Placements]:
     if all(geometry.clear > MOST_CLEAR for geometry in geometries):
         tried["content"] = (Placement("content"),) * len(geometries)
     return tried
-
-
-def choose(tried: dict[str, Evidence]) -> str:
-    """Name of the frame with the clearest counterparts of sources.
-
-    Clearer than the canvas by a paired test, or at all where the sets differ less in it; of these, frames in which the
-    sets differ as little as in any.
-    """
-    canvas, clear = tried["canvas"], {"canvas": float(tried["canvas"].clarity.mean())}
-    for name, found in tried.items():
-        gain, noise = canvas.divergence - found.divergence, max(canvas.null, found.null)
-        clearer = found.clarity - canvas.clarity
-        error = float(clearer.std()) / np.sqrt(len(clearer))
-        if gain > -noise and clearer.mean() > (0.0 if gain > noise else _LEAST_ERRORS * error):
-            clear[name] = float(found.clarity.mean())
-    least = min((tried[name] for name in clear), key=lambda found: found.divergence)
-    # by more than the noise of a difference of two
-    gaps = {name: tried[name].divergence - max(0.0, least.divergence) for name in clear}
-    alike = [name for name in clear if gaps[name] <= np.hypot(tried[name].null, least.null)]
-    return max(alike or clear, key=lambda name: clear[name])
