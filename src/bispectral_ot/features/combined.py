@@ -31,7 +31,7 @@ _WHITENING, _MOTION = 0.75, 1000.0
 _SHIFT, _SCALES = 0.125, (0.6, 1.4)  # random motions: shifts by this fraction of the width, range of scales
 _NEIGHBOURS = 5
 _LEAST_COLOUR = 1e-3  # variance of a colour, relative to the largest, below which it is not amplified further
-_KEPT_VARIANCE = 0.97  # of the whole row: directions of least variance are left out
+_KEPT_VARIANCE = 0.95  # of the whole row: directions of least variance are left out
 # The coupled part weighs as much as the local one where it explains this many times as much of it as it leaves open.
 _EVEN_ODDS, _STEEPNESS, _WEIGHTS = 4.2, 3, (0.05, 8.0)
 # Joins: images that decide, how many of them are moved, and the fewest from which weights are learned.
@@ -72,7 +72,7 @@ class CombinedBispectrum(_SideBySide):
 
     The row of an image has two parts, compared by their squared Euclidean distance: a whitened
     :class:`LocalBispectrum`, and a :class:`GlobalBispectrum` (the *coupled* part), with a weight that is high for
-    shapes on a background and small for textures. Directions of least variance are left out, 3 % in all.
+    shapes on a background and small for textures. Directions of least variance are left out, 5 % in all.
 
     Parameters
     ----------

@@ -136,8 +136,10 @@ def _distances_without(
 
 def _squares(rows: Rows, others: Rows) -> Rows:
     """Squared Euclidean distances, not clipped."""
-    squares: Rows = np.einsum("kd,kd->k", rows, rows)[:, None] + np.einsum("md,md->m", others, others)
-    squares -= 2 * product(rows, others.T)
+    squares: Rows = gram(rows) if rows is others else product(rows, others.T)
+    squares *= -2
+    squares += np.einsum("kd,kd->k", rows, rows)[:, None]
+    squares += np.einsum("md,md->m", others, others)
     return squares
 
 
@@ -145,7 +147,7 @@ class RidgeRegression(NamedTuple):
     """Kernel ridge regression on the indicators of the classes.
 
     ``(K + ridge / W) a = Y - 1 / classes``: a Gaussian kernel K whose width is the median squared distance, and weights
-    W under which all classes count alike. The ridge is the one under which left-out targets are most likely.
+    W under which all classes count alike. The ridge is the one with the least squared error of left-out targets.
     """
 
     centres: Index  # positions of m targets
@@ -157,11 +159,12 @@ class RidgeRegression(NamedTuple):
         """Fit it to rows (m, columns) of the targets ``at``; also scores of k moved ones, each without its own row."""
         from scipy.linalg import cho_factor, cho_solve
 
-        counts, labels, place = np.bincount(codes).astype(np.float64), codes[at], np.searchsorted(at, left_out)
-        centre, n_classes, k = rows.mean(axis=0), len(counts), np.arange(len(left_out))
-        between = _squares(rows - centre, rows - centre)
+        labels, place, n_classes = codes[at], np.searchsorted(at, left_out), int(codes.max()) + 1
+        centre, k = rows.mean(axis=0), np.arange(len(left_out))
+        rows, moved = rows - centre, moved - centre
+        between = _squares(rows, rows)
         width = float(np.median(between[:: max(1, len(at) // 256)])) or 1.0
-        kernel, of_moved = _gaussian(between, width), _gaussian(_squares(moved - centre, rows - centre), width)
+        kernel, of_moved = _gaussian(between, width), _gaussian(_squares(moved, rows), width)
         inverse_weights, everything = np.bincount(labels)[labels] * (n_classes / len(at)), np.arange(len(at))
 
         def solved(some: Index, without: Index, ridge: float) -> tuple[Rows, Vector]:
@@ -180,11 +183,11 @@ class RidgeRegression(NamedTuple):
             gains = np.einsum("km,mk->k", near, inverse) / inverse[without, k]
             return np.ascontiguousarray(found), (near @ found - gains[:, None] * found[without]).astype(np.float64)
 
-        losses = dict[float, float]()
-        for each in _RIDGES:  # chosen on the left-out targets alone
-            scores = _relative(solved(place, k, each)[1])
-            losses[each] = fit_calibration(scores[..., None], codes[left_out], counts, biases=False)[1]
-        coefficients, scores = solved(everything, place, min(losses, key=lambda each: losses[each]))
+        def error(ridge: float) -> float:
+            errors = solved(place, k, ridge)[1] - (np.equal.outer(labels[place], np.arange(n_classes)) - 1 / n_classes)
+            return float((np.square(errors).sum(axis=1) / inverse_weights[place]).mean())
+
+        coefficients, scores = solved(everything, place, min(_RIDGES, key=error))
         return cls(at, coefficients, width), scores
 
     def scores(self, see: FeatureMap, rows: tuple[Rows, Rows]) -> Vector:
