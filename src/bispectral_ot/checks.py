@@ -1,7 +1,5 @@
 """Values of options as literal types, argument validation with suggestions, and text that is safe to print."""
 
-from __future__ import annotations
-
 import difflib
 import numbers
 import os

@@ -1,7 +1,5 @@
 """Exception classes and warnings."""
 
-from __future__ import annotations
-
 import sys
 import warnings
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Files and folders that appear whole or not at all: text, JSON and CSV, temporary names, the cache folder."""
 
-from __future__ import annotations
-
 import csv
 import json
 import os

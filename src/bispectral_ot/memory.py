@@ -1,7 +1,5 @@
 """Memory: sizes as text, available memory, and peak memory of a run."""
 
-from __future__ import annotations
-
 import math
 import os
 import re

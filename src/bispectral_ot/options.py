@@ -4,8 +4,6 @@
 ``run.json`` stores them (:meth:`Options.to_json`) and ``--config`` reads them.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import numbers

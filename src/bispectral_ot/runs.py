@@ -1,7 +1,5 @@
 """Run folders, which are written under a temporary name and renamed at the end: whole or not at all."""
 
-from __future__ import annotations
-
 import datetime
 import fcntl
 import glob

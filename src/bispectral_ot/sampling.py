@@ -1,7 +1,5 @@
 """Samples of rows: evenly spaced, at random, and class by class."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

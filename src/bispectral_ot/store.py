@@ -1,7 +1,5 @@
 """Store for resumable work: results in a folder, each under a hash of everything that it depends on."""
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """Base class of the features: scikit-learn transformers from batches of signals to float32 rows."""
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar, Self

@@ -1,7 +1,5 @@
 """The program ``bispectral-ot``: commands that belong together in one file."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

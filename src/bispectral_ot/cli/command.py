@@ -1,7 +1,5 @@
 """Commands from functions whose options are dataclasses: signature, help texts, ``--config`` and errors."""
 
-from __future__ import annotations
-
 import functools
 import inspect
 from collections.abc import Callable

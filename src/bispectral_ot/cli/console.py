@@ -1,7 +1,5 @@
 """Output of the program: results on standard output; progress, warnings and errors on standard error."""
 
-from __future__ import annotations
-
 import os
 import sys
 import warnings

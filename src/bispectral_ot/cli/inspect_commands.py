@@ -1,7 +1,5 @@
 """Commands ``report``, ``info``, ``datasets list``, ``datasets fetch`` and ``datasets show``."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Annotated

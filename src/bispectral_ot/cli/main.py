@@ -1,7 +1,5 @@
 """The program: its commands, and the exit code of each error."""
 
-from __future__ import annotations
-
 import errno
 import json
 import logging

@@ -10,8 +10,6 @@ the images are, and with either side resampled once more by each of the usual in
 other, with clipping). Both sides are alike in the version that repeats the change, so the largest p-value is valid.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import product

@@ -4,8 +4,6 @@ A divergence between samples of n and m images of one population is not 0. It fa
 large, and more slowly where they are so small that each image has a neighbourhood of its own.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Resampling of images by the usual interpolations, and the features by which resampled images are compared."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any

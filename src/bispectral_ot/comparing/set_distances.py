@@ -1,7 +1,5 @@
 """Distances between any number of sets, with sampling bias, tests and intervals."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

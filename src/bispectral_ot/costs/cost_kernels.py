@@ -8,8 +8,6 @@ stored cost, so nothing under- or overflows whatever the regularisation. The exp
 would call the C library once per number, which does not vectorise.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numba import types
 from numba.extending import overload

@@ -1,7 +1,5 @@
 """Pairwise distances between two feature matrices, tile by tile; memory maps are read and released by tiles."""
 
-from __future__ import annotations
-
 import itertools
 import mmap
 from abc import ABC, abstractmethod

@@ -1,7 +1,5 @@
 """Shapes in 3-D: point clouds of different sizes in one array, voxel volumes, and points on meshes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Folders of images, and of shapes in 3-D: one sub-folder per class, or flat and without labels."""
 
-from __future__ import annotations
-
 import logging
 import os
 import unicodedata

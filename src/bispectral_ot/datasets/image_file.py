@@ -1,7 +1,5 @@
 """Image files: PNG, JPEG, TIFF and BMP, with 8 or 16 bits a channel."""
 
-from __future__ import annotations
-
 import io
 import math
 import os

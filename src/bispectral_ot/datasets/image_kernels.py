@@ -1,8 +1,6 @@
 """Compiled kernels that resample images; a module of their own, so that numba is imported only when one is called."""
 # mypy: allow-untyped-decorators
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Errors of files: damage, announced sizes that cannot be true, and libraries that are not installed."""
 
-from __future__ import annotations
-
 import importlib
 import math
 import zlib

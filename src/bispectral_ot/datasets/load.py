@@ -1,7 +1,5 @@
 """Loading of datasets: from a name, a path, an array or an object of another library."""
 
-from __future__ import annotations
-
 import os
 import warnings
 from collections.abc import Callable, Sequence

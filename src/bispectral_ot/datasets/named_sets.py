@@ -5,8 +5,6 @@ letters with the official names are transposed; those with MNIST's names in a fo
 set whose number of images is not the official one is called ``<name>-assembled``.
 """
 
-from __future__ import annotations
-
 import importlib.resources
 import json
 import os

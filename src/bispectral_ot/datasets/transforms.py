@@ -1,7 +1,5 @@
 """Transforms of datasets: halves, rotations, normalization, centring."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator
 from dataclasses import replace

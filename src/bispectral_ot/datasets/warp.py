@@ -1,7 +1,5 @@
 """Resampling of images: affine maps, reduction by area, luminance, and the level of the border."""
 
-from __future__ import annotations
-
 import math
 from functools import lru_cache
 from typing import Any

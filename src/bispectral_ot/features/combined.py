@@ -1,7 +1,5 @@
 """Several features side by side in one row: the default for images, and joins of any features."""
 
-from __future__ import annotations
-
 import math
 import warnings
 from abc import abstractmethod

@@ -1,7 +1,5 @@
 """Bispectra on commutative groups: rings under turns (the invariant of the paper), images under cyclic shifts."""
 
-from __future__ import annotations
-
 import math
 from abc import abstractmethod
 from typing import Any, NamedTuple

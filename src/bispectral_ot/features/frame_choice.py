@@ -1,7 +1,5 @@
 """Choice of frames: the placement of images in which two sets recognise each other best, judged by samples."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple

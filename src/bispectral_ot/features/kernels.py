@@ -8,8 +8,6 @@ Local filters work on planes with a margin of zeros, one image at a time, so tha
 as one flat stretch of memory, margins between rows included, which the compiler can vectorize.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

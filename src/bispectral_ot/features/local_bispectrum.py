@@ -1,7 +1,5 @@
 """Local bispectra: rotation invariants of the neighbourhood of every pixel, pooled over the image."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import warnings

@@ -1,7 +1,5 @@
 """Polar grids: rings, fields of intensity and edges that turn with the image, and their Fourier coefficients."""
 
-from __future__ import annotations
-
 import math
 from functools import partial
 from typing import Any, NamedTuple, Self

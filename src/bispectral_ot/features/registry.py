@@ -1,7 +1,5 @@
 """Feature registry: names of all features, and the choice of features and metric of a call."""
 
-from __future__ import annotations
-
 import warnings
 from typing import Any, NamedTuple, cast, get_args
 

@@ -1,7 +1,5 @@
 """Bispectra of signals on finite groups, and on the circle."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from typing import Any, NamedTuple
 

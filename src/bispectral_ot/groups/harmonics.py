@@ -1,7 +1,5 @@
 """Real spherical harmonics: values, projection of signals on the sphere, and rotation of coefficients."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 from typing import Any
 

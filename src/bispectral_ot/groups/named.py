@@ -1,7 +1,5 @@
 """The named groups: cyclic, product, dihedral, octahedral, symmetric."""
 
-from __future__ import annotations
-
 import math
 from itertools import permutations
 from typing import Any

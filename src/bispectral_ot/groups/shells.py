@@ -1,7 +1,5 @@
 """3-D shapes up to rotation: densities on concentric spheres, and their SO(3) invariants."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -6,8 +6,6 @@ fulfil the triangle inequality. Permuting the three pairs multiplies b by ``(-1)
 order is kept, and for an odd sum of degrees only triples of different pairs, as the others vanish.
 """
 
-from __future__ import annotations
-
 from fractions import Fraction
 from functools import lru_cache
 from itertools import combinations_with_replacement

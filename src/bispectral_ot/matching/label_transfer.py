@@ -1,7 +1,5 @@
 """Estimator that gives images the labels of a labelled set, with scikit-learn's interface."""
 
-from __future__ import annotations
-
 import warnings
 from dataclasses import replace
 from typing import Any, Literal, Self

@@ -1,7 +1,5 @@
 """Match of two datasets: the stages from images to a plan."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from dataclasses import replace

@@ -5,8 +5,6 @@ element has a soft distance to the other set's sample. Sampled elements of the o
 other, each left out: the rank among these is the score.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

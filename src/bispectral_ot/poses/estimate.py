@@ -1,7 +1,5 @@
 """Poses of sources relative to their best targets, and their calibration: probability of being right, uncertainty."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 

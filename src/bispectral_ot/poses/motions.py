@@ -1,7 +1,5 @@
 """Motions of a symmetry: the candidates for a pose, and the fit of each between two signals."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Motions of the plane: turns (with mirrors, by an encoder, with shifts), quarter turns, cyclic shifts."""
 
-from __future__ import annotations
-
 import copy
 import dataclasses
 from typing import Any

@@ -1,7 +1,5 @@
 """Rotations in space, of signals on the sphere and of shapes, by correlation of harmonic coefficients."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Images and image files moved into their poses, resampled once at full resolution and depth."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Corrections: labels that a reader has given on the page of a match, as labelled targets of the next match."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Page data: the part of a match or a comparison that its page shows, kept as JSON."""
 
-from __future__ import annotations
-
 import base64
 import io
 import json

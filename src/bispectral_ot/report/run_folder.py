@@ -1,7 +1,5 @@
 """Run folders of matches and comparisons, written (results and tables first, then figures and page) and opened."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

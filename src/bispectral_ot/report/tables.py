@@ -1,7 +1,5 @@
 """Tables of a match and of a comparison as DataFrames, their CSV files, and the content of ``results.json``."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias

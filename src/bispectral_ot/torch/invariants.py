@@ -4,8 +4,6 @@ Images are (n, height, width) or (n, height, width, channels), as in NumPy. Resu
 images. Roots, magnitudes and norms have the subgradient 0 at 0.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from typing import Any, cast

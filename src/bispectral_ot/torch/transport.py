@@ -5,8 +5,6 @@ those of the optimum (envelope theorem): nothing is differentiated through the i
 points and one block of the cost matrix.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Iterator
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """Batched Sinkhorn: many pairs of weightings of one symmetric cost, solved together by matrix products."""
 
-from __future__ import annotations
-
 from functools import partial
 from types import SimpleNamespace
 from typing import Any

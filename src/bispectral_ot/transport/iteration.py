@@ -1,7 +1,5 @@
 """Sinkhorn iteration: the one loop of balanced, relaxed, grouped, symmetric and batched solves, and Newton steps."""
 
-from __future__ import annotations
-
 import time
 import zipfile
 from collections import deque

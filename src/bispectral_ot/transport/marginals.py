@@ -4,8 +4,6 @@ Potentials are exponents of 2, as in the passes over a cost; ``epsilon`` and pen
 Weights, potentials and masses are (n,), or (n, k) for k weightings that are solved together.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

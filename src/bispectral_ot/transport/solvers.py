@@ -1,7 +1,5 @@
 """Solvers: Sinkhorn iteration, and exact transport by the network simplex of POT."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Files of arrays (``.npz``, ``.npy``, HDF5, Zarr, and IDX, the format of MNIST) and of vectors, such as embeddings."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import math

@@ -1,7 +1,5 @@
 """Tables of images: CSV, Parquet of the Hugging Face hub, and sets of other libraries in memory."""
 
-from __future__ import annotations
-
 import csv
 import json
 import os

@@ -1,7 +1,5 @@
 """Stacks of images in the files of a field: TIFF with several pages, FITS, MRC, and particles of RELION."""
 
-from __future__ import annotations
-
 import logging
 import math
 import os
