@@ -34,7 +34,7 @@ def test_poses_of_digits_are_found_and_their_uncertainty_holds(turned_digits):
     assert np.median(wrong_by) < 9
     assert (wrong_by <= 30).mean() > 0.8
     assert 0.5 < certain.mean() < 1
-    assert (wrong_by[certain] <= poses.uncertainty[certain]).mean() > 0.82  # 8 x 8 pixels
+    assert (wrong_by[certain] <= poses.uncertainty[certain]).mean() > 0.8  # 8 x 8 pixels
     # scores are probabilities of being right
     assert abs(poses.scores.mean() - (wrong_by <= TOLERANCE).mean()) < 0.07
     assert (wrong_by[certain] <= TOLERANCE).mean() > (wrong_by[~certain] <= TOLERANCE).mean() + 0.1
