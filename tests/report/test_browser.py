@@ -189,10 +189,10 @@ def test_hostile_names_are_words_and_do_not_break(browser: Browser, tmp_path: Pa
     browser.open(write_report(make_run(tmp_path / "run", blobs(24, names, seed=0), blobs(24, names, seed=1))), PHONE)
     assert browser.run("return window.hacked") is None
     assert not set("\x1b\u202e") & set(browser.run("return document.querySelector('main').textContent"))
-    heights = browser.run(
-        "return [...document.querySelectorAll('.targets .label, .candidate .label')].map((e) => e.offsetHeight)"
-    )
+    heights = browser.run("return [...document.querySelectorAll('.targets .label')].map((e) => e.offsetHeight)")
     assert max(heights) < 1.6 * min(heights)
+    script = "return [...document.querySelectorAll('.candidate .label')].map((e) => getComputedStyle(e))"
+    assert set(browser.run(f"{script}.map((e) => e.overflowWrap + e.wordBreak)")) == {"normalnormal"}
     assert browser.logs() == ([], [])
 
 
