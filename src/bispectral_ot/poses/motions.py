@@ -34,7 +34,7 @@ class MotionArray:
     @property
     def columns(self) -> dict[str, NDArray[Any]]:
         """Columns of a table, with one row for each motion."""
-        columns: dict[str, Any] = {"angle": self.angles, "mirrored": self.mirrored}
+        columns: dict[str, NDArray[Any] | None] = {"angle": self.angles, "mirrored": self.mirrored}
         if self.shifts is not None:
             columns |= dict(zip(("down", "right"), self.shifts.T, strict=True))
         if self.quaternions is not None:
