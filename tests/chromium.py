@@ -70,8 +70,9 @@ class Browser:
         console = [entry["message"] for entry in self.driver.get_log("browser")]
         events = [json.loads(entry["message"])["message"] for entry in self.driver.get_log("performance")]
         urls = [e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"]
-        # chrome: and chrome-untrusted: are the page that Chromium itself starts with, which on a busy machine is still loading
-        return console, [url for url in urls if not url.startswith(("file:", "data:", "blob:", "chrome:", "chrome-untrusted:"))]
+        # chrome: and the like are the page that Chromium itself starts with, which on a busy machine is still loading
+        own = "file:", "data:", "blob:", "chrome:", "chrome-untrusted:"
+        return console, [url for url in urls if not url.startswith(own)]
 
 
 def pictures_shown(browser: Browser, selector: str) -> int:
