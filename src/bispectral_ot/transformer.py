@@ -104,8 +104,8 @@ class BatchTransformer(TransformerMixin, BaseEstimator, ABC):
         self._fit(rows)
         return self
 
-    def _fit(self, rows: Any) -> None:
-        """Learn from rows (n, n_features_in_) after ``image_shape_`` is known."""
+    def _fit(self, rows: Any) -> Any:
+        """Learn from rows (n, n_features_in_) after ``image_shape_`` is known; may return their features."""
         self._set_columns()
 
     def _set_columns(self) -> None:

@@ -29,7 +29,7 @@ _WHITENING, _MOTION = 0.75, 1000.0
 _SHIFT, _SCALES = 0.125, (0.6, 1.4)  # random motions: shifts by this fraction of the width, range of scales
 _NEIGHBOURS = 5
 _LEAST_COLOUR = 1e-3  # variance of a colour, relative to the largest, below which it is not amplified further
-_KEPT_VARIANCE = 0.95  # of the whole row: directions of least variance are left out
+_KEPT_VARIANCE = 0.9  # of the whole row: directions of least variance are left out
 # The coupled part weighs as much as the local one where it explains this many times as much of it as it leaves open.
 _EVEN_ODDS, _STEEPNESS, _WEIGHTS = 4.2, 3, (0.05, 8.0)
 # Joins: images that decide, how many of them are moved, and the fewest from which weights are learned.
@@ -70,7 +70,7 @@ class CombinedBispectrum(_SideBySide):
 
     The row of an image has two parts, compared by their squared Euclidean distance: a whitened
     :class:`LocalBispectrum`, and a :class:`GlobalBispectrum` (the *coupled* part), with a weight that is high for
-    shapes on a background and small for textures. Directions of least variance are left out, 5 % in all.
+    shapes on a background and small for textures. Directions of least variance are left out, 10 % in all.
 
     Parameters
     ----------
@@ -117,16 +117,16 @@ class CombinedBispectrum(_SideBySide):
         images = self._inputs(rows)[0].reshape(len(rows), *self.image_shape_)
         turns = "rotation-reflection" if "reflection" in self.symmetry else "rotation"
         local = LocalBispectrum(symmetry=turns, intensity="keep" if self.intensity == "keep" else "ignore")
-        self.parts_ = [local.fit(images), GlobalBispectrum(symmetry=turns).fit(images)]
+        self.parts_ = [local, GlobalBispectrum(symmetry=turns)]
         with warnings.catch_warnings(action="ignore", category=DataWarning):  # transform will warn
-            seen = [_weighted(part, images) for part in self.parts_]
+            seen = [part.fit_transform(images) * np.sqrt(part.feature_weights_) for part in self.parts_]
             # in one order, whatever order the images came in: motions below are drawn image by image
             order = np.argsort(seen[1] @ np.linspace(-1, 1, seen[1].shape[1]), kind="stable")
             seen = [each[order] for each in seen]
             which = slice(None, None, -(-len(images) // _MOVED))
             moved = move_randomly(images[order[which]], self.symmetry)
             moved = self._inputs(moved.reshape(len(moved), -1))[0].reshape(moved.shape)
-            seen_moved = [_weighted(part, moved) for part in self.parts_]
+            seen_moved = [part.transform(moved) * np.sqrt(part.feature_weights_) for part in self.parts_]
         products, changes = gram(centred := seen[1] - seen[1].mean(axis=0)), seen_moved[0] - seen[0][which]
         local, combinations = side_by_side(lambda: whitening(seen[0], changes), lambda: combined_rows(products))
         matrices = [local, product(centred.T, combinations)]
@@ -277,10 +277,6 @@ class Join(_SideBySide):
 
     def _scratch_per_row(self) -> int:
         return SCRATCH_BYTES // int(max(part.block_rows for part in self.parts_))
-
-
-def _weighted(part: BatchTransformer, images: NDArray[Any]) -> Rows:
-    return part.transform(images) * np.sqrt(part.feature_weights_)
 
 
 def move_randomly(images: NDArray[Any], symmetry: str) -> NDArray[np.float32]:

@@ -75,8 +75,15 @@ class LocalBispectrum(BatchTransformer):
     def __init__(self, *, symmetry: str = "rotation-translation", intensity: str = "ignore") -> None:
         self.symmetry, self.intensity = symmetry, intensity
 
-    def _fit(self, rows: NDArray[Any]) -> None:
-        """Learn the bins of the histograms, and mean and deviation of every column, from at most 4,096 images."""
+    def fit_transform(self, X: Any, y: Any = None) -> Rows:
+        """Features of the images that they are fitted to, extracted once for both if there are at most 4,096."""
+        rows, shape = self._read(X, reset=True)
+        self.image_shape_ = shape or self._shape_of_row(rows.shape[1])
+        features = self._fit(rows)
+        return features if len(features) == len(rows) else self.transform(X)
+
+    def _fit(self, rows: NDArray[Any]) -> Rows:
+        """Learn histogram bins, and mean and deviation of every column, from at most 4,096 images; their features."""
         super()._fit(rows)
         rows = rows[evenly_spaced(len(rows), _SAMPLE)]
         self.means_, self.deviations_ = (np.full(self.n_features_out_, each, dtype=np.float32) for each in (0, 1))
@@ -94,6 +101,9 @@ class LocalBispectrum(BatchTransformer):
         # a column that is the same for all images must not become rounding
         vanishing = deviations <= _ROUNDING * np.maximum(1, np.abs(self.means_))
         self.deviations_ = np.where(vanishing, np.inf, deviations).astype(np.float32)
+        features -= self.means_
+        features /= self.deviations_
+        return features
 
     def _prepare(self) -> Columns:
         check_choice("symmetry", self.symmetry, self.symmetries)
