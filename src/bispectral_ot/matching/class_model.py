@@ -284,37 +284,35 @@ def fit_class_model(
     counts, own = np.bincount(codes).astype(np.float64), codes[moved]
     if len(fitted.features) == 2:
         fitted.features.append(np.array(fitted.features[1][moved]))
-    see, metric, left_out = fitted.feature_map, fitted.spec.metric, None
-    if learn and not see.transformer.aligns:
-        most = 2048 if fitted.features[1].shape[1] > 2048 else 8192  # the decomposition grows with these
-        sample = np.union1d(moved, balanced_rows(codes, most, seed=seed))
-        targets, place = see.plain(np.asarray(fitted.features[1][sample])), np.searchsorted(sample, moved)
+    see, metric, left_out, ridge, shrinkage = fitted.feature_map, fitted.spec.metric, None, None, 1.0
+    if learn := learn and not see.transformer.aligns:
         turned = np.array(see.plain(np.asarray(fitted.features[2])))  # a copy: learning changes the rows in place
-        left_out = WithinClass.fit(targets, codes[sample], len(names), place, turned)
-    euclidean = left_out is not None and metric in ("l2", "sqeuclidean")
-    shrinkage, ridge = 1.0, None
-    if left_out is not None:
-        if euclidean:  # the shrinkage whose kernels give the left-out targets the largest likelihood
-            at, losses = np.union1d(moved, balanced_rows(codes, _CHOOSING, seed=seed)), dict[float, float]()
-            some, place = np.bincount(codes[at], minlength=len(names)).astype(np.float64), np.searchsorted(at, moved)
-            tried = left_out.distances(see.plain(np.asarray(fitted.features[1][at])), SHRINKAGES, metric)
-            for number, (each, distances) in enumerate(zip(SHRINKAGES, tried, strict=True)):
-                scores, _, _ = _kernel_scores(distances, codes[at], place, len(names), 0)
-                losses[each] = fit_calibration(scores, own, some, biases=False)[1]
-                runtime.progress("metric", number + 1, len(SHRINKAGES))
-            shrinkage = min(losses, key=lambda each: losses[each])
+        if metric in ("l2", "sqeuclidean"):
+            most = 2048 if fitted.features[1].shape[1] > 2048 else 8192  # the decomposition grows with these
+            sample = np.union1d(moved, balanced_rows(codes, most, seed=seed))
+            targets, place = see.plain(np.asarray(fitted.features[1][sample])), np.searchsorted(sample, moved)
+            left_out = WithinClass.fit(targets, codes[sample], len(names), place, turned)
         at = np.union1d(moved, balanced_rows(codes, _CENTRES, seed=seed))
         ridge, regressed = RidgeRegression.fit(see.plain(np.asarray(fitted.features[1][at])), codes, at, moved, turned)
+    if left_out is not None:  # the shrinkage whose kernels give the left-out targets the largest likelihood
+        at, losses = np.union1d(moved, balanced_rows(codes, _CHOOSING, seed=seed)), dict[float, float]()
+        some, place = np.bincount(codes[at], minlength=len(names)).astype(np.float64), np.searchsorted(at, moved)
+        tried = left_out.distances(see.plain(np.asarray(fitted.features[1][at])), SHRINKAGES, metric)
+        for number, (each, distances) in enumerate(zip(SHRINKAGES, tried, strict=True)):
+            scores, _, _ = _kernel_scores(distances, codes[at], place, len(names), 0)
+            losses[each] = fit_calibration(scores, own, some, biases=False)[1]
+            runtime.progress("metric", number + 1, len(SHRINKAGES))
+        shrinkage = min(losses, key=lambda each: losses[each])
     at = np.union1d(moved, balanced_rows(codes, _REFERENCES))
     references = np.asarray(fitted.features[1][at])
-    if left_out is not None and euclidean:
+    if left_out is not None:
         distances = next(left_out.distances(see.plain(references), [shrinkage], metric))
         if shrinkage < 1:
             fitted.learn(left_out.power(shrinkage, -0.5))
     else:
         distances = see.distance(fitted.features[2], references, metric).rows(0, len(moved))
     scores, width, soft = _kernel_scores(distances, codes[at], np.searchsorted(at, moved), len(names), seed)
-    if left_out is not None:
+    if learn:
         scores = np.concatenate([scores, _relative(regressed)[..., None]], axis=2)
     calibration, _ = fit_calibration(scores, own, counts)
     likelihoods = calibrated(calibration, scores, np.maximum(counts - 1, 1))
