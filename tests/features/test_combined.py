@@ -40,10 +40,9 @@ def test_whitening_is_the_power_of_the_covariance():
     np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-4)
 
 
-def test_a_row_is_the_two_parts_projected_and_weighted(monkeypatch):
+def test_a_row_is_the_two_parts_projected_and_weighted():
     images = shapes()
-    monkeypatch.setattr("bispectral_ot.features.combined._KEPT_VARIANCE", 1.0)
-    combined = CombinedBispectrum().fit(images)
+    combined = CombinedBispectrum(kept_variance=1.0).fit(images)
     rows = combined.transform(images)
     kind = combined.index_map_["part"]
     local, coupled = (part.transform(images) for part in combined.parts_)

@@ -64,7 +64,7 @@ def test_different_proportions_are_estimated_and_a_balanced_match_warns(skewed):
     assert accuracy(estimated) > accuracy(relaxed) > accuracy(balanced) + 0.2
     assert all(match.converged for match in (balanced, estimated, relaxed))
     np.testing.assert_allclose(balanced.class_proportions().source, estimated.class_proportions().source, atol=1e-3)
-    with pytest.raises(InputError, match="no labels"):
+    with pytest.raises(InputError, match="need labels"):
         bot.match(source, target.images).class_proportions()
 
 

@@ -29,7 +29,6 @@ _WHITENING, _MOTION = 0.75, 1000.0
 _SHIFT, _SCALES = 0.125, (0.6, 1.4)  # random motions: shifts by this fraction of the width, range of scales
 _NEIGHBOURS = 5
 _LEAST_COLOUR = 1e-3  # variance of a colour, relative to the largest, below which it is not amplified further
-_KEPT_VARIANCE = 0.9  # of the whole row: directions of least variance are left out
 # The coupled part weighs as much as the local one where it explains this many times as much of it as it leaves open.
 _EVEN_ODDS, _STEEPNESS, _WEIGHTS = 4.2, 3, (0.05, 8.0)
 # Joins: images that decide, how many of them are moved, and the fewest from which weights are learned.
@@ -70,7 +69,7 @@ class CombinedBispectrum(_SideBySide):
 
     The row of an image has two parts, compared by their squared Euclidean distance: a whitened
     :class:`LocalBispectrum`, and a :class:`GlobalBispectrum` (the *coupled* part), with a weight that is high for
-    shapes on a background and small for textures. Directions of least variance are left out, 10 % in all.
+    shapes on a background and small for textures. Directions of least variance are left out.
 
     Parameters
     ----------
@@ -82,6 +81,7 @@ class CombinedBispectrum(_SideBySide):
     intensity : {"ignore", "keep", "affine"}
         Whether brightness and contrast count in the local part. With ``"affine"`` neither they nor the balance of the
         colours count: the colours of each image are brought to mean 0 and the identity as covariance.
+    kept_variance : Fraction of the variance of the sample that is kept; fewer columns make distances faster.
 
     Attributes
     ----------
@@ -106,13 +106,15 @@ class CombinedBispectrum(_SideBySide):
     symmetry: str = symmetries[0]
     _learned = ("parts_", "projections_", "coupled_weight_")
 
-    def __init__(self, *, symmetry: str = "rotation", intensity: str = "ignore") -> None:
-        self.symmetry, self.intensity = symmetry, intensity
+    def __init__(self, *, symmetry: str = "rotation", intensity: str = "ignore", kept_variance: float = 0.95) -> None:
+        self.symmetry, self.intensity, self.kept_variance = symmetry, intensity, kept_variance
 
     def _fit(self, rows: NDArray[Any]) -> None:
         """Learn both parts, and how they are weighted, from at most 2,048 images."""
         check_choice("symmetry", self.symmetry, self.symmetries)
         check_choice("intensity", self.intensity, get_args(Intensity))
+        if not 0 < self.kept_variance <= 1:
+            raise InputError(f"kept_variance must be above 0 and at most 1, got {self.kept_variance!r}.")
         rows = rows[evenly_spaced(len(rows), max(1, min(_SAMPLE, _SAMPLE_BYTES // (4 * rows.shape[1]))))]
         images = self._inputs(rows)[0].reshape(len(rows), *self.image_shape_)
         turns = "rotation-reflection" if "reflection" in self.symmetry else "rotation"
@@ -138,7 +140,7 @@ class CombinedBispectrum(_SideBySide):
         variances = of_local[1].var(axis=0), weight * of_coupled[1].var(axis=0)
         ascending, total = np.sort(np.concatenate(variances)), 1 + weight
         # directions beyond the largest number of components are lost already
-        spare = (1 - _KEPT_VARIANCE) * total - max(0.0, total - float(ascending.sum()))
+        spare = (1 - self.kept_variance) * total - max(0.0, total - float(ascending.sum()))
         least = ascending[min(int(np.searchsorted(np.cumsum(ascending), spare)), len(ascending) - 1)]
         kept = [each >= min(least, each.max()) for each in variances]  # one of each part at least
         self.projections_ = [

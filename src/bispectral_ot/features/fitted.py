@@ -24,6 +24,7 @@ from bispectral_ot.datasets.dataset import KINDS, is_chunked
 from bispectral_ot.datasets.transforms import rescale
 from bispectral_ot.engines import Block, Engine, Threads, fill_rows, row_blocks
 from bispectral_ot.errors import DataWarning, InputError, warn
+from bispectral_ot.features.combined import CombinedBispectrum
 from bispectral_ot.features.registry import FeatureSpec, restore
 from bispectral_ot.memory import reserved_memory_map
 from bispectral_ot.sampling import evenly_spaced_sets
@@ -33,6 +34,7 @@ from bispectral_ot.transformer import BatchTransformer, Rows, warn_of_vanishing
 SAMPLE, _SAMPLE_BYTES = 4096, 2**30
 _BATCH_IMAGES, _BATCH_BYTES = 2048, 2**28  # images of a block of a cluster, and the bytes that they take as float32
 _SCALE_RATIO = 3  # of the standard deviations of two sets that seem to have another range of pixels
+_LARGE = 2**28  # pairs from which distances, not features, take the time: fewer columns are kept then
 _SMALLEST = 1e-17  # least extent of features whose squared distances keep their digits in float32
 
 
@@ -209,6 +211,8 @@ class FittedFeatures(AbstractContextManager["FittedFeatures"]):
         )
         planned(feature_bytes=0)  # a budget without room for the cost is an error before the fit
         self.feature_map = FeatureMap(clone(spec.transformer, safe=False), mean, std)
+        if math.prod(shape) > _LARGE and isinstance(self.feature_map.transformer, CombinedBispectrum):
+            self.feature_map.transformer.set_params(kept_variance=0.9)
         self.feature_map.transformer.fit(self.feature_map.normalized(stacked(sample)))
         columns = self.feature_map.transformer.n_features_out_
         if pca is not None:

@@ -1,4 +1,4 @@
-"""Estimator that gives images the labels of a labelled set, with scikit-learn's interface."""
+"""Classifier with scikit-learn's interface that transfers the labels of a labelled set."""
 
 import warnings
 from dataclasses import replace
@@ -18,10 +18,10 @@ from bispectral_ot.matching.result import Match, label_names
 
 
 class LabelTransfer(ClassifierMixin, BaseEstimator):
-    """Labels of new images by a labelled set of targets.
+    """Classifier that transfers the labels of a set of targets to new images.
 
-    :meth:`predict` and :meth:`predict_proba` judge every image by itself; :meth:`transduce` matches a whole set of
-    images with the targets, and estimates its class proportions.
+    :meth:`predict` and :meth:`predict_proba` classify each image on its own; :meth:`transduce` matches a whole set of
+    images with the targets and estimates its class proportions.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ class LabelTransfer(ClassifierMixin, BaseEstimator):
     Attributes
     ----------
     classes_ : (c,) labels
-    target_, match_ : the targets, and their match with themselves, from which images are predicted
+    target_, match_ : the targets, and their match with themselves, which predicts new images
 
     Examples
     --------
@@ -58,7 +58,7 @@ class LabelTransfer(ClassifierMixin, BaseEstimator):
         self.normalize = normalize
 
     def fit(self, X: ArrayLike | Dataset, y: ArrayLike | None = None) -> Self:
-        """Learn from targets: images, rows or a ``Dataset``, and their labels (those of the ``Dataset`` by default)."""
+        """Fit to targets: images, rows or a ``Dataset``, with labels ``y`` (by default those of the ``Dataset``)."""
         target = self._dataset(X, reset=True)
         if y is None and target.labels is None:
             raise InputError("LabelTransfer requires y to be passed, but the target y is None.")
@@ -76,12 +76,12 @@ class LabelTransfer(ClassifierMixin, BaseEstimator):
         return self
 
     def predict(self, X: ArrayLike | Dataset) -> NDArray[Any]:
-        """Labels (n,) of images, each by itself."""
+        """Labels (n,) of images, each on its own."""
         check_is_fitted(self)
         return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
 
     def predict_proba(self, X: ArrayLike | Dataset) -> NDArray[np.float64]:
-        """Class probabilities (n, c) of images, each by itself, in the class proportions of the targets."""
+        """Class probabilities (n, c) of images, each on its own, for the class proportions of the targets."""
         check_is_fitted(self)
         found = self.match_.predictor.match(self._dataset(X))
         if found.classes is None:  # too few targets for a class model: weights of the plan

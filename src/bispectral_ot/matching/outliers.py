@@ -1,8 +1,8 @@
 """Outliers: elements that are farther from the other set than its own elements are from each other.
 
-A plan between samples of both sets, relaxed on both sides, gives every sampled element a potential. With these, any
-element has a soft distance to the other set's sample. Sampled elements of the other set have the same distance to each
-other, each left out: the rank among these is the score.
+An unbalanced plan between samples of both sets gives each sampled element a potential. The potentials define a soft
+distance of any element to the other set's sample. The outlier score is the rank of this distance among the
+leave-one-out distances within that sample.
 """
 
 from typing import NamedTuple
@@ -30,8 +30,8 @@ class Outliers(NamedTuple):
     Attributes
     ----------
     indices : (k,) elements whose score is below the given level, the most distant first
-    scores : (n,) fraction of the other set's elements that are at least as far from each other as this one is from
-        them; of elements that are no outliers, about a fraction s has a score below s
+    scores : (n,) p-values: fraction of the other set's elements that are at least as far from the rest of their set as
+        this element is from them
     """
 
     indices: NDArray[np.int64]
@@ -64,7 +64,7 @@ class OutlierReference(NamedTuple):
 
 
 class OutlierScores(NamedTuple):
-    """Scores and soft distances of both sets, NaN where not computed; ``reference``, that of the targets."""
+    """Scores and soft distances of both sets (NaN if not computed), and the reference sample of the targets."""
 
     source: Vector
     target: Vector
@@ -74,7 +74,7 @@ class OutlierScores(NamedTuple):
 
     @property
     def fraction(self) -> float:
-        """Estimated fraction of outliers among the sources: the excess of low scores over what chance gives."""
+        """Estimated fraction of outliers among the sources: the excess of low scores over a uniform distribution."""
         if min(len(self.source), len(self.target)) < 20:
             return 0.0
         level = 0.1
@@ -93,9 +93,9 @@ def outlier_scores(feature_map: FeatureMap, metric: Metric, features: tuple[Rows
     sampled = [np.asarray(rows[sample]) for rows, sample in zip(features, samples, strict=True)]
     between = feature_map.distance(sampled[0], sampled[1], metric)
     needed = storage_bytes(between.shape, feature_bytes=between.feature_bytes, block_rows=between.rows_at_once)
-    # samples are small: a budget that has room for the match, if only with features in files, has room for them
+    # a memory budget that suffices for the match suffices for these samples
     with runtime.running(memory=max(runtime.current().budget, needed["float32"])):
-        solver = Sinkhorn(reg=0.01, tol=1e-3, unbalanced=0.2)  # with penalties from 0.1 to 0.4 little changes
+        solver = Sinkhorn(reg=0.01, tol=1e-3, unbalanced=0.2)  # results hardly change for penalties of 0.1 to 0.4
         plan = solver.solve(Cost.from_distance(between, storage="float32"))
     references, found = [], []
     for side, potential in ((0, plan.target_potential), (1, plan.source_potential)):
@@ -108,7 +108,7 @@ def outlier_scores(feature_map: FeatureMap, metric: Metric, features: tuple[Rows
 
 
 def soft_distances(distance: Distance, potential: Vector, epsilon: float, *, leave_out: bool = False) -> Vector:
-    """``-epsilon log sum_j exp((g_j - c_ij) / epsilon)`` of each row i; ``leave_out`` each element of its own sum."""
+    """``-epsilon log sum_j exp((g_j - c_ij) / epsilon)`` of each row i; ``leave_out`` excludes j = i."""
     m = distance.shape[0]
     if leave_out and m == 1:
         return np.full(1, np.inf)
@@ -123,5 +123,5 @@ def soft_distances(distance: Distance, potential: Vector, epsilon: float, *, lea
 
     blocks, stage = row_blocks(m, block_rows=256), "" if leave_out else "outliers"
     found = np.concatenate(list(Threads().map(soft_rows, blocks, stage=stage)))
-    # the others stand for all: the element itself would have added 1 / m
+    # corrected for the missing term, 1 / m of the mass
     return found + epsilon * np.log1p(-1 / m) if leave_out else found

@@ -1,4 +1,4 @@
-"""Predictor: new sources for a solved match, whose mass goes where the targets' potentials send it."""
+"""Predictor: labels, matches and poses of new images from the potentials of a solved match."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from bispectral_ot.transport import EntropicCoupling
 if TYPE_CHECKING:
     from bispectral_ot.matching.result import Match
 
-# Targets that vote on the pose of a new image, as they do in Match.poses.
+# Number of targets that vote on the pose of a new image, as in Match.poses.
 VOTERS = 10
 Arrays = dict[str, NDArray[Any]]
 
@@ -47,8 +47,8 @@ class TopMatches(NamedTuple):
 
     Attributes
     ----------
-    indices : (n, k) positions in the target set, best first; -1 where no mass goes to any further one
-    weights : (n, k) fraction of the source's mass that goes there; 0 where the index is -1
+    indices : (n, k) positions in the target set, best first; -1 if fewer targets receive mass
+    weights : (n, k) fraction of the source's mass; 0 where the index is -1
     """
 
     indices: NDArray[np.int64]
@@ -59,7 +59,7 @@ class TopMatches(NamedTuple):
         return f"TopMatches(indices and weights of the {k} best targets of each of {n:,} sources)"
 
     def to_frame(self) -> DataFrame:
-        """Table with a row for each pair: source, rank, target, weight."""
+        """Table with one row per pair: source, rank, target, weight."""
         sources, ranks = np.nonzero(self.indices >= 0)
         targets, weights = self.indices[sources, ranks], self.weights[sources, ranks]
         return DataFrame({"source": sources, "rank": ranks + 1, "target": targets, "weight": weights})
@@ -74,8 +74,8 @@ class Prediction(NamedTuple):
     Attributes
     ----------
     matches : best targets of each image
-    details : table of :meth:`Match.labels`; None without labels of the target, as are ``labels`` and ``probabilities``
-    poses : motions that bring each image into the pose of its targets, if they were asked for
+    details : table of :meth:`Match.labels`; None (as ``labels`` and ``probabilities``) if the target has no labels
+    poses : motions that align each image with its targets, if requested
     """
 
     matches: TopMatches
@@ -98,7 +98,7 @@ class Prediction(NamedTuple):
         return f"Prediction({labels}best targets{poses} of {len(self.matches.indices):,} images)"
 
     def to_frame(self) -> DataFrame:
-        """Table with a row for each image: the columns of :meth:`Match.labels`, best target and its weight."""
+        """Table with one row per image: the columns of :meth:`Match.labels`, best target and its weight."""
         best = {"target": self.matches.indices[:, 0], "weight": self.matches.weights[:, 0]}
         return DataFrame(best) if self.details is None else self.details.assign(**best)
 
@@ -108,10 +108,10 @@ class Prediction(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Predictor:
-    """Targets, potentials, feature map and class model of a match, for sources that did not take part.
+    """Targets, potentials, feature map and class model of a match, applied to new sources.
 
-    ``practice`` are best targets of some of the sources that took part, from which the precision of poses is learned;
-    ``target_features`` (m, columns) are extracted from the images of the targets if None.
+    ``practice`` are best targets of some sources of the match, on which the precision of poses is calibrated;
+    ``target_features`` (m, columns) are extracted from the target images if None.
     """
 
     target: Dataset
@@ -128,7 +128,7 @@ class Predictor:
 
     @property
     def placement(self) -> Placement:
-        """Frame of the sources, by which new images are to be read: ``load(..., frame=predictor.placement)``."""
+        """Frame of the sources; read new images with ``load(..., frame=predictor.placement)``."""
         return Placement(self.settings["frame"][0], self.settings["frame_pixels"][0])
 
     def match(self, images: Dataset) -> Match:
@@ -165,7 +165,7 @@ class Predictor:
         )
 
     def poses(self, images: Dataset, top: TopMatches, *, seed: int = 0) -> Poses:
-        """Poses of ``images`` by their best targets, judged as those of the sources that took part."""
+        """Poses of ``images`` from their best targets, calibrated on sources of the match."""
         motions = find_motions(self.settings["symmetry"], images.images, self.feature_map.transformer)
         sides = images.images, self.target.images
         with runtime.running():
@@ -229,11 +229,11 @@ class Predictor:
             _check_finite(arrays)
             m, potential, indices = len(arrays["images"]), arrays["potential"], arrays["practice_indices"]
             largest = np.abs(potential[potential != -np.inf]).max(initial=0)
-            # a potential spreads no wider than the cost, but for the weights
+            # up to the weights, the range of a potential is at most that of the cost
             if potential.shape != (m,) or not largest <= 1e3 * words["scale"]:
                 raise ValueError("its potentials are not those of a plan")
             if indices.size and not -1 <= indices.min() <= indices.max() < m:
-                raise ValueError("best targets are named that it does not have")
+                raise ValueError("its best targets are out of range")
             about = {name: words[name] for name in ("name", "classes", "files", "kind")}
             about |= {name: arrays.get(name) for name in ("labels", "positions", "vectors")}
             target = Dataset(arrays["images"], **about)
@@ -252,10 +252,10 @@ class Predictor:
             if "outliers.own" in arrays:
                 outliers = OutlierReference(**_unpacked(arrays, "outliers."))
                 if len(outliers.potential) != len(outliers.sample) or not 0 <= outliers.sample.max() < m:
-                    raise ValueError("its outlier scores refer to targets that it does not have")
+                    raise ValueError("its outlier reference is out of range")
         except MissingEncoderError:
             raise
-        except Exception as error:  # NumPy, zipfile and its decompressors raise whatever they like on a damaged file
+        except Exception as error:  # NumPy and zipfile raise many kinds of errors for damaged files
             raise InputError(f"{path} is damaged, or not the model of a match ({error}); match again.") from error
         return cls(
             target=target,
@@ -281,7 +281,7 @@ def _checksum(arrays: Arrays) -> str:
 
 def _check_finite(arrays: Arrays) -> None:
     for name, array in arrays.items():
-        # clouds of different sizes are padded with nan, deviations of constant columns and likelihoods may be infinite
+        # padded clouds contain NaN; deviations of constant columns and likelihoods may be infinite
         if (
             name in ("images", "potential", "outliers.potential", "outliers.own", "model.likelihoods")
             or array.dtype.kind != "f"

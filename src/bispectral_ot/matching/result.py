@@ -1,4 +1,4 @@
-"""Match of two datasets: pairs, weights, labels and a distance, read off a plan that is never formed."""
+"""Match of two datasets: pairs, labels, probabilities and a distance; the transport plan is never formed."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Side = Literal["source", "target"]
-# Best matches that are kept from the first pass; asking for more costs another pass.
+# Best matches per source that are stored; more of them need another pass over the plan.
 KEPT_MATCHES = 10
 
 
@@ -44,14 +44,14 @@ class Match:
 
     Attributes
     ----------
-    coupling : transport plan, readable by rows
-    source, target, source_labels, target_labels : the two sets where the match began with images, and their labels
-    settings : how it was computed: symmetry, features, metric, storage and everything that is not exact
-    seconds, memory : time of each stage, and peak memory of the process in bytes by its end
-    feature_map, features : fitted map from images to features, and the rows of both sides; None without images
-    summary : result of a pass over the plan, where that was done already
-    classes : class probabilities of the sources, where the target has labels to learn them from
-    outlier_scores : of both sides, where they were computed with the match
+    coupling : transport plan, which can be read row by row
+    source, target, source_labels, target_labels : datasets and their labels; None for a match of a cost matrix
+    settings : symmetry, features, metric, storage and every approximation that was used
+    seconds, memory : time of each stage, and peak memory of the process at its end, in bytes
+    feature_map, features : fitted map from images to features, and the features of both sets; None without images
+    summary : statistics of the plan
+    classes : class probabilities of the sources; None if the target has no labels
+    outlier_scores : scores of both sets; None if marginals are balanced
 
     Examples
     --------
@@ -96,7 +96,7 @@ class Match:
 
     @property
     def images_elsewhere(self) -> bool:
-        """Whether images of a side are a ``dask.array``, of which not all are to be read here."""
+        """Whether the images of a set are a ``dask.array``, which is not loaded into memory."""
         return any(side is not None and is_chunked(side.images) for side in (self.source, self.target))
 
     @property
@@ -120,25 +120,25 @@ class Match:
         return float(self._summary.row_sums.sum())
 
     def top_matches(self, k: int = 5) -> TopMatches:
-        """Best k targets of each source, with their weights: the fractions of its mass that they get."""
+        """Best k targets of each source, with their weights: the fractions of its mass that they receive."""
         summary = self._best(k)
         weights = summary.top_masses[:, :k] / _positive(self.coupling.source_weights)[:, None]
         return TopMatches(np.where(weights > 0, summary.top_indices[:, :k], -1), weights)
 
     def top_distances(self, k: int = 5) -> NDArray[np.float64]:
-        """Distances (n, k) to the targets of :meth:`top_matches`, in the units of the metric; NaN where none is."""
+        """Distances (n, k) to the targets of :meth:`top_matches`, in the units of the metric; NaN if there is none."""
         summary = self._best(k)
         return np.where(summary.top_masses[:, :k] > 0, summary.top_costs[:, :k], np.nan)
 
     def poses(self, k: int = 10, *, symmetry: str | None = None, seed: int = 0) -> Poses:
-        """Motion that brings each source into the pose of its k best targets, which vote; see docs/poses.md.
+        """Poses: the motion of each source that aligns it with its k best targets, by voting; see docs/poses.md.
 
-        ``symmetry`` is that of the match by default; ``seed`` draws the turns that uncertainties are learned from.
+        ``symmetry`` defaults to that of the match; ``seed`` is for the random rotations that calibrate uncertainties.
         """
         if self.source is None or self.target is None:
             raise InputError(_NO_IMAGES.format("poses are"))
         check_integer("k", k, minimum=1)
-        top = self.top_matches(max(k, 2))  # the value of a vote is learned from the second best
+        top = self.top_matches(max(k, 2))  # the weight of a vote is calibrated on the second best
         if not (top.indices >= 0).any():
             raise InputError("no source has a target, so there are no poses; see match.converged.")
         transformer = None if self.feature_map is None else self.feature_map.transformer
@@ -155,11 +155,11 @@ class Match:
         expand: bool = False,
         guess: bool = False,
     ) -> NDArray[Any]:
-        """Sources in the poses of their targets; those without a certain pose stay as they are.
+        """Sources rotated to the poses of their targets; images with an ambiguous pose are returned unchanged.
 
-        ``images`` (at any resolution) and ``poses`` are those of the match by default. ``fill`` is the value
-        of the corners, by default the median of each image's border; ``expand`` enlarges the canvas; ``guess`` moves
-        images whose pose is ambiguous as well.
+        ``images`` (at any resolution) and ``poses`` default to those of the match. ``fill`` is the value of the
+        corners, by default the median of each image's border; ``expand`` enlarges the canvas; ``guess`` also rotates
+        images with an ambiguous pose.
         """
         poses = self.poses() if poses is None else poses
         if images is None and self.source is None:
@@ -170,10 +170,10 @@ class Match:
     def class_weights(
         self, labels: ArrayLike | None = None, *, to: Side | None = None
     ) -> tuple[NDArray[Any], NDArray[np.float64]]:
-        """Distinct labels (c,) of the other side, and weights (n, c): how the plan spreads each element over them.
+        """Distinct labels (c,) of the other set, and fractions (n, c) of each element's mass that go to each label.
 
-        ``labels`` are those of the other side, by default of its Dataset. ``to`` is the side whose elements get a row:
-        ``"source"`` (the default where the target has labels) or ``"target"``.
+        ``labels`` default to those of the other dataset. ``to`` is the set whose elements are the rows: ``"source"``
+        (the default if the target has labels) or ``"target"``.
         """
         if to is None and labels is None and self.source_labels is None and self.target_labels is None:
             raise InputError("neither set has labels to transfer; pass labels=...")
@@ -187,15 +187,15 @@ class Match:
             mass, weights = summary.source_class_mass, self.coupling.source_weights
         else:
             mass, weights = summary.target_class_mass.T, self.coupling.target_weights
-        # by measured sums: weights sum to one also where the solver stopped early
+        # divided by measured sums: weights sum to one even if the solver stopped early
         return classes, mass / _positive(np.where(weights > 0, mass.sum(axis=1), 0.0))[:, None]
 
     def labels(self) -> DataFrame:
-        """Labels of the sources as a table (``pandas.DataFrame``), a row for each source.
+        """Table of labels (``pandas.DataFrame``) with one row per source.
 
-        ``nearest_label`` and ``nearest_distance`` are of the target of lowest cost; ``outlier_score`` is NaN where
-        proportions are balanced. Probabilities are calibrated on left-out targets after random motions of the symmetry;
-        without two classes of two targets they are weights of the plan.
+        ``nearest_label`` and ``nearest_distance`` belong to the target of lowest cost; ``outlier_score`` is NaN if
+        marginals are balanced. Probabilities are calibrated on left-out targets after random motions of the symmetry.
+        If fewer than two classes have two targets, probabilities are weights of the plan.
         """
         if self.target_labels is None:
             raise InputError("the target set has no labels to transfer; give Dataset(images, labels).")
@@ -220,16 +220,16 @@ class Match:
         return DataFrame(columns)
 
     def to_check(self, accuracy: float = 0.95) -> NDArray[np.int64]:
-        """Sources to check so that a fraction ``accuracy`` of all labels is right, the least probable label first."""
+        """Sources whose labels to check for an expected ``accuracy`` of all labels, the least probable label first."""
         check_share("accuracy", accuracy)
         return self._known_classes.to_check(accuracy)
 
     def expected_accuracy(self) -> ExpectedAccuracy:
-        """Expected accuracy of the labels of the sources, with a 90 % interval; :meth:`shift` tests its assumption."""
+        """Expected accuracy of the labels, with a 90 % interval; it assumes that :meth:`shift` finds no difference."""
         return self._known_classes.expected_accuracy()
 
     def shift(self) -> Shift:
-        """Test whether the sources look like moved targets; where they do not, labels may be worse than expected."""
+        """Test whether sources and targets differ by more than the symmetry; labels may then be worse than expected."""
         return self._known_classes.shift
 
     def headline(self) -> dict[str, Any]:
@@ -250,10 +250,10 @@ class Match:
         return self.classes
 
     def class_proportions(self, *, level: float = 0.9) -> ClassProportions:
-        """Estimated proportions of the target's classes in the source, with bootstrap intervals of this level."""
+        """Estimated class proportions of the source, with bootstrap intervals of the given level."""
         check_share("level", level)
         if self.target_labels is None:
-            raise InputError("the target set has no labels, of whose classes proportions could be estimated.")
+            raise InputError("class proportions need labels on the target; give Dataset(images, labels).")
         estimate = self._known_classes.estimate
         classes, codes = np.unique(self.target_labels, return_inverse=True)
         received = np.bincount(codes, weights=self._summary.column_sums)
@@ -264,9 +264,9 @@ class Match:
         return ClassProportions(classes, estimate.proportions, low, high, own, received / received.sum())
 
     def outliers(self, level: float = 0.05, *, side: Side = "source") -> Outliers:
-        """Outliers: elements of a side that are farther from the other set than all but ``level`` of its own elements.
+        """Outliers: elements that are farther from the other set than all but a fraction ``level`` of its own elements.
 
-        About a fraction ``level`` of elements that are no outliers is found as well.
+        The false positive rate is about ``level``.
         """
         check_share("level", level)
         check_choice("side", side, get_args(Side))
@@ -277,25 +277,25 @@ class Match:
         return outlier_scores(self.feature_map, self.settings["metric"], self.features).below(level, side)
 
     def predict(self, images: ArrayLike | Dataset, *, k: int = 5, poses: bool = False, seed: int = 0) -> Prediction:
-        """Labels, probabilities and best k targets of new source images, without a new solve.
+        """Prediction of labels, probabilities and best k targets for new images, without solving again.
 
-        Images that took part get the same answer. With ``poses``, these are estimated as well.
+        Sources of the match get the same labels as before. ``poses=True`` also estimates poses.
         """
         return self.predictor.predict(as_dataset(images, name="images"), k=k, poses=poses, seed=seed)
 
     def save(
         self, folder: str | Path, *, report: bool = True, figures: bool = True, k: int = 5, overwrite: bool = False
     ) -> Path:
-        """Write the run folder that the command ``match`` writes, with k targets per source, and return its path."""
+        """Write the same run folder as the command ``match``, with k targets per source, and return its path."""
         from bispectral_ot.report.run_folder import save_match  # the only way back along the pipeline
 
         return save_match(self, folder, report=report, figures=figures, k=k, overwrite=overwrite)
 
     @cached_property
     def predictor(self) -> Predictor:
-        """Predictor of new images, which can be saved."""
+        """Predictor for new images, which can be saved to a file."""
         if not isinstance(self.coupling, EntropicCoupling):
-            raise InputError("only an entropic match has potentials to predict by; solve with Sinkhorn.")
+            raise InputError("prediction needs the potentials of an entropic solver; match with Sinkhorn.")
         if self.feature_map is None or self.features is None or self.target is None:
             raise InputError(_NO_IMAGES.format("predictions are"))
         top = self.top_matches(VOTERS)
@@ -324,14 +324,14 @@ class Match:
 
 
 _NO_IMAGES = (
-    "this match has no images, and {} read off them; keep the Match that match() returned, or match the two sets again."
+    "this match has no images, and {} computed from them; keep the Match that match() returned, or match again."
 )
 
 
 def read_plan(
     coupling: Coupling, source_labels: NDArray[Any] | None, target_labels: NDArray[Any] | None
 ) -> PlanSummary:
-    """One pass over a plan for the results of a :class:`Match` that are used most."""
+    """Summary of a plan with best matches and class masses, from one pass."""
     given = {"source_labels": source_labels, "target_labels": target_labels}
     codes = {side: np.unique(each, return_inverse=True)[1] for side, each in given.items() if each is not None}
     return coupling.summary(k=KEPT_MATCHES, **codes)
@@ -339,7 +339,7 @@ def read_plan(
 
 @dataclass(frozen=True)
 class Stages:
-    """Seconds of each stage of a call, and peak memory of the process by its end, in bytes."""
+    """Time of each stage in seconds, and peak memory of the process at its end in bytes."""
 
     seconds: dict[str, float] = field(default_factory=dict)
     memory: dict[str, int] = field(default_factory=dict)
@@ -354,7 +354,7 @@ class Stages:
 
 
 def label_names(dataset: Dataset) -> NDArray[Any] | None:
-    """Labels by name, so that two sets with different class lists are compared by meaning, not by number."""
+    """Class names of all elements: two sets may number their classes differently."""
     return None if dataset.labels is None else np.asarray(dataset.classes)[dataset.labels]
 
 

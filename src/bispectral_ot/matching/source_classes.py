@@ -27,16 +27,16 @@ from bispectral_ot.sampling import random_rows
 Sides = tuple[Rows, Rows]
 _TINY = 1e-30
 
-# Sources that proportions are estimated from, and pseudo-images of each class (Jeffreys' prior).
+# Maximum number of sources for the estimate of proportions, and pseudo-counts per class (Jeffreys' prior).
 _SOURCES, _PRIOR_IMAGES = 8192, 0.5
-# Standard deviations of the evidence from its expectation up to which the sets count as having the same proportions,
-# and from which as having others; images that evidence is counted from at most: sources differ from targets a little by
-# how they were made, and with enough images that alone would be evidence.
+# Evidence against equal proportions, in standard deviations from its expectation: none up to the first number, full
+# from the second on. At most this many images count: with more, small differences in how the sets were made would be
+# taken for different proportions.
 _SAME, _DIFFERENT, _MOST_EVIDENCE = 1.0, 3.0, 2000
-# How firmly totals are held where proportions count as the same: that is not known, only not refuted.
+# Penalty on class totals if equal proportions are not rejected (1: they are certain).
 _FIRMNESS_OF_SAME = 0.9
 _EM_STEPS, _EM_TOL, _DRAW_STEPS = 500, 1e-6, 100
-# Shift: elements of either set, neighbours and permutations.
+# Test for shift: images of each set, neighbours and permutations.
 _POOL, _NEIGHBOURS, _PERMUTATIONS = 512, 9, 500
 
 
@@ -48,7 +48,7 @@ class ClassProportions(NamedTuple):
     classes : (c,) labels
     source, low, high : (c,) estimated proportions in the source, and a bootstrap interval
     target : (c,) proportions in the target
-    received : (c,) fractions of the mass that the targets of each class got from the plan
+    received : (c,) fraction of the transported mass that each class receives
     """
 
     classes: NDArray[Any]
@@ -59,7 +59,7 @@ class ClassProportions(NamedTuple):
     received: Vector
 
     def to_frame(self) -> DataFrame:
-        """Table with a row for each class, which is its index."""
+        """Table with one row per class."""
         return DataFrame(self._asdict()).set_index("classes")
 
     def _repr_html_(self) -> str:
@@ -67,7 +67,7 @@ class ClassProportions(NamedTuple):
 
 
 class ExpectedAccuracy(NamedTuple):
-    """Expected accuracy of the labels of the sources, with a 90 % interval."""
+    """Expected accuracy of the labels, with a 90 % interval."""
 
     value: float
     low: float
@@ -79,14 +79,14 @@ class ExpectedAccuracy(NamedTuple):
 
 
 class Shift(NamedTuple):
-    """Test whether the sources look like targets, up to the symmetry.
+    """Test whether sources and targets differ by more than the symmetry.
 
     Attributes
     ----------
-    separability : accuracy of nearest neighbours at telling sources from left-out, moved targets; 0.5 by chance
+    separability : accuracy of a nearest-neighbour classifier of sources against left-out, moved targets; 0.5 by chance
     distance : one-sided Kolmogorov-Smirnov distance between the soft distances of both to the targets
-    p_value : of the more extreme of the two; NaN where there are too few images for a test
-    differs : whether the sets differ by more than the symmetry, visibly and not by chance
+    p_value : of the more extreme of the two; NaN if there are too few images for a test
+    differs : whether the difference is significant and large enough to matter
     """
 
     separability: float
@@ -109,20 +109,20 @@ NO_SHIFT_TEST = Shift(np.nan, np.nan, np.nan, False)
 
 @dataclass(frozen=True, eq=False)
 class ProportionEstimate:
-    """Proportions of the target's classes in the source."""
+    """Estimate of the class proportions of the source."""
 
     counts: Vector  # targets of each class
     proportions: Vector
-    priors: Vector  # the same for labels, nearer to even ones where a class has few targets
-    firmness: Vector  # how far a plan should hold to each proportion, from 0 to 1
-    trust: float  # 0 where proportions count as the target's, 1 where as estimated
-    draws: Vector = field(repr=False)  # (draws, classes) likeliest proportions of bootstrap samples
-    misfit: float  # total variation, beyond chance, between labels that these proportions predict and those found
-    nearest: Vector = field(repr=False)  # fraction of the sources that are most like each class
+    priors: Vector  # the same for labels, closer to uniform for classes with few targets
+    firmness: Vector  # penalty of each class total in the plan, from 0 to 1
+    trust: float  # 0: the target's proportions are used, 1: the estimated ones
+    draws: Vector = field(repr=False)  # (draws, classes) estimates for bootstrap samples
+    misfit: float  # total variation distance, beyond chance, between predicted and observed labels
+    nearest: Vector = field(repr=False)  # fraction of the sources nearest to each class
 
     @property
     def collapsed(self) -> bool:
-        """Whether the estimate is refuted: it moves mass to classes that the sources are not near."""
+        """Whether the estimate contradicts the sources: it assigns mass to classes that they are not near."""
         return self.trust > 0 and self.misfit > 0.15
 
 
@@ -194,7 +194,7 @@ class SourceClasses:
         return ExpectedAccuracy(value, max(0.0, min(value - half, known * value)), min(1.0, value + half))
 
     def warn(self, marginals: str) -> None:
-        """Warn of a shift, and where estimated class proportions were refuted."""
+        """Warn of a shift, and of estimated class proportions that contradict the sources."""
         if self.shift.differs:
             warn(f"{self.shift}. Match.outliers() (outliers.csv) lists the sources that differ most.")
         if marginals != "estimated" or not self.estimate.collapsed:
