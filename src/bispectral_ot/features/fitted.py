@@ -35,7 +35,6 @@ SAMPLE, _SAMPLE_BYTES = 4096, 2**30
 _BATCH_IMAGES, _BATCH_BYTES = 2048, 2**28  # images of a block of a cluster, and the bytes that they take as float32
 _SCALE_RATIO = 3  # of the standard deviations of two sets that seem to have another range of pixels
 _LARGE = 2**28  # pairs from which distances, not features, take the time: fewer columns are kept then
-_SMALLEST = 1e-17  # least extent of features whose squared distances keep their digits in float32
 
 
 @dataclass(frozen=True, eq=False)
@@ -227,7 +226,6 @@ class FittedFeatures(AbstractContextManager["FittedFeatures"]):
         if spec.transformer.aligns:
             distance = self.feature_map.distance(self.features[0][:1], self.features[0][:1], spec.metric)
             self.settings["n_rotations"] = distance.phases.shape[1]  # type: ignore[attr-defined]
-        self._check_extent(datasets)
         self._warn_of_scales(datasets)
 
     def __exit__(self, *error: object) -> None:
@@ -281,14 +279,6 @@ class FittedFeatures(AbstractContextManager["FittedFeatures"]):
             features.append(out)
         warn_of_vanishing(see.transformer, vanishing, total)
         return features
-
-    def _check_extent(self, datasets: Sequence[Dataset]) -> None:
-        """Refuse features so small that their squares are beyond the range of float32."""
-        extent = max(float(np.abs(rows).max()) for rows in self.features)
-        vectors = any(dataset.kind == "vectors" and np.any(dataset.signals) for dataset in datasets)
-        if self.spec.metric != "l1" and extent < _SMALLEST and (extent > 0 or vectors):
-            found = f"the features are at most {extent:.1g}, and their {self.spec.metric} distances vanish in float32"
-            raise InputError(f"{found}; multiply the data by a constant so that the largest value is about 1.")
 
     def _warn_of_scales(self, datasets: Sequence[Dataset]) -> None:
         """Warn where pixels of two sets are on different scales, and the features depend on that."""
