@@ -7,13 +7,13 @@ DEMO_OUT ?= runs/demo
 .PHONY: help demo tables test test-all lint types kernels coverage docs bench clean
 
 help:
-	@echo "make demo      install and match 2,500 turned digits with 2,500 upright ones"
+	@echo "make demo      install and match 2,500 rotated digits with 2,500 upright ones"
 	@echo "make tables    tables 1 and 2 of the paper, full size: hours; DATA=folder with the IDX files, else downloaded"
 	@echo "make test      ruff, mypy and pytest without the slow tests: minutes"
 	@echo "make test-all  the same with all tests and the site: everything that CI runs"
-	@echo "make coverage  pytest, and which lines it ran"
+	@echo "make coverage  pytest with line coverage"
 	@echo "make docs      the site, with its gallery run: build/site/index.html"
-	@echo "make bench     speed side by side with other libraries, small sizes: minutes"
+	@echo "make bench     speed compared with other libraries, small sizes: minutes"
 	@echo "make clean     remove the virtual environment and caches"
 
 # The stamp is newer than pyproject.toml exactly when the environment is up to date.

@@ -1,1 +1,1 @@
-"""Studies: the paper's experiments, resumable, and the questions that a reader will ask."""
+"""Studies: the experiments of the paper and further ones, resumable."""

@@ -39,7 +39,7 @@ Study = Callable[..., Any]
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Run a study; 2 where an option is wrong, 1 where a solve has not converged, else 0."""
+    """Run a study; returns 2 for an invalid option, 1 if a solve has not converged, else 0."""
     given = parser().parse_args(words)
     function, start = load_study(given.study), time.time()
     try:
@@ -100,7 +100,7 @@ def parameters(function: Study) -> list[tuple[str, Any, Any]]:
 
 
 def parameter_texts(text: str) -> dict[str, str]:
-    """Descriptions of the parameters in a docstring of the form of NumPy."""
+    """Descriptions of the parameters in a NumPy docstring."""
     section = re.split(r"\n(?:Parameters|Attributes)\n-+\n", text)[-1]
     section = re.split(r"\n(?:Returns|Raises|Examples)\n-+\n", section)[0]
     entries = re.findall(r"^(\w[\w, ]*?)(?: : (.*))?$((?:\n[ ]+.*)*)", section, re.MULTILINE)
@@ -112,7 +112,7 @@ def parameter_texts(text: str) -> dict[str, str]:
 
 
 _PRESET_TEXTS = parameter_texts(inspect.getdoc(Preset) or "") | {
-    "clean": "Not as the paper did: background in the corners of turned images, bilinear rings."
+    "clean": "Unlike the paper: background in the corners of rotated images, bilinear rings."
 }
 
 
@@ -138,7 +138,7 @@ def _is_sequence(kind: Any) -> bool:
 
 
 def _listed(text: str, kind: Any, default: Any) -> list[Any]:
-    """Values with commas between, or semicolons where names have commas themselves."""
+    """Values separated by commas, or by semicolons if names contain commas."""
     comma = ";" if any("," in str(each) for each in default or ()) else ","
     kind = kind if kind in (int, float) else str
     return [kind(word.strip()) for word in text.split(comma) if word.strip()]

@@ -22,10 +22,9 @@ _BINS = 16
 class RingPowerSpectrum(RingBispectrum):
     """Power spectrum of each ring: ``|F_k|^2``, k = 0 to K // 2, of unit norm per channel.
 
-    Invariant to turning the image, and much shorter than the bispectrum, but without phases: images whose rings
-    differ by any phases have the same spectrum. ``feature_weights_`` is 2 where ``|F_k|`` and
-    ``|F_{K-k}|`` are two entries of the unfolded spectrum, else 1. ``index_map_`` has the fields channel,
-    ring, i.
+    Invariant to rotations of the image, and much shorter than the bispectrum, but without phases: images whose rings
+    differ only in phases have the same spectrum. ``feature_weights_`` is 2 if ``|F_k|`` and ``|F_{K-k}|`` are two
+    entries of the unfolded spectrum, else 1. ``index_map_`` has the fields channel, ring, i.
 
     Parameters
     ----------
@@ -137,5 +136,5 @@ def _planes(X: Any) -> NDArray[np.float64]:
     return images[..., None] if images.ndim == 3 else images
 
 
-# Features that studies know by name: those of the package and the baselines of the paper.
+# Features of the studies by name: those of the package and the baselines of the paper.
 STUDY_FEATURES: dict[str, type[BatchTransformer]] = FEATURES | {"ring-power": RingPowerSpectrum}

@@ -1,4 +1,4 @@
-"""Cells of a study: computed once, and kept under a hash of everything that decides their result."""
+"""Cells of a study: computed once, and stored under a hash of all their inputs."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class CellStore:
         self.store = Store(self.folder / "cells")
 
     def cell(self, config: Config, measure: Callable[[], Cell]) -> Cell:
-        """Cell of a config: what ``measure`` gives, with the seconds that it takes unless it gives these."""
+        """Cell of a config: the result of ``measure``, with the seconds that it takes unless these are included."""
 
         def compute() -> Cell:
             start = time.perf_counter()
@@ -56,7 +56,7 @@ class CellStore:
 
         newest: dict[str, Cell] = {}
         for path in sorted((self.folder / "cells").glob("*.npz"), key=lambda path: path.stat().st_mtime):
-            with suppress(OSError, ValueError, KeyError, BadZipFile):  # a damaged one is computed again when asked for
+            with suppress(OSError, ValueError, KeyError, BadZipFile):  # a damaged cell is computed again on demand
                 earlier = read_record(path)
                 newest[key(earlier)] = earlier
         newest |= {key(cell): cell for cell in cells}

@@ -58,7 +58,7 @@ def _shifted(dataset: Dataset, seed: int) -> Dataset:
     return Dataset(np.stack([ndimage.shift(image, by, order=1, mode="nearest") for image, by in pairs]))
 
 
-# What is done to one side, and the verdicts that are right; "same" as well where a population has the symmetry itself.
+# Change of one side, and the correct verdicts; "same" is also correct if a population has the symmetry itself.
 CASES: dict[str, tuple[Change, tuple[str, ...]]] = {
     "same": (lambda dataset, seed: _without_labels(dataset), ("same",)),
     "brightness x 1.1": (lambda dataset, seed: _without_labels(_brighter(dataset, seed)), ("explained intensity",)),
@@ -72,7 +72,7 @@ CASES: dict[str, tuple[Change, tuple[str, ...]]] = {
     ),
     "turned": (lambda dataset, seed: rotate_randomly(_without_labels(dataset), seed=seed), ("explained rotation",)),
     "mirrored": (lambda dataset, seed: Dataset(dataset.images[:, :, ::-1]), ("explained mirrors", "same")),
-    # no test allows for a shift where images have no plain background
+    # no test allows for a shift if images have no plain background
     "shifted": (_shifted, ("explained translation", "explained sharpness", "changed")),
     "blurred": (
         lambda dataset, seed: Dataset(ndimage.gaussian_filter(dataset.images.astype(np.float32), (0, 0.7, 0.7))),
@@ -135,7 +135,7 @@ def _tested(pool: Dataset, change: Change, images: int, seed: int) -> SymmetryTe
 
 
 def contradicts(sentence: str, level: float) -> bool:
-    """Whether a sentence of a verdict prints a p-value that says the opposite; read as a user would, from the words."""
+    """Whether a sentence of a verdict contradicts a p-value in it; parsed from the words, as a user would read them."""
     for part in re.split(r"(?<=\.) (?=[A-Z])|; ", sentence):
         found = [
             float(corrected or p)
@@ -171,7 +171,7 @@ def run_monitor(
     monitors, batches
         Number of monitors, and of batches without change that each is given.
     images, run_length
-        Images of a batch, and the run length that is asked for.
+        Images of a batch, and the run length of the monitors.
     skip
         Images at the beginning of larger sets that are left out: those on which parameters were chosen.
     """
@@ -247,7 +247,7 @@ class WindowedMMD:
 
     @staticmethod
     def _statistic(within: NDArray[np.float32], across: NDArray[np.float32]) -> float:
-        """Unbiased MMD, but for what the reference alone contributes."""
+        """Unbiased MMD without the term of the reference alone."""
         size = len(within)
         return float((within.sum() - size) / (size * (size - 1)) - 2 * across.mean())
 

@@ -1,4 +1,4 @@
-"""The paper's main experiment: how many images are mapped to their own class, cell by cell, resumable."""
+"""Class preservation, the paper's main experiment: the fraction of images mapped to their own class; resumable."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ def run_class_preservation(
 ) -> list[Cell]:
     """Tables 1 and 2 of the paper: the fraction of images that are mapped to their own class.
 
-    Each dataset is cut into two halves; the source (the paper's A) is turned at random and matched with the target (B),
-    once for every kind of features and metric. Writes ``results.json``, ``table1.md`` (rotated), ``table2.md``
+    Each dataset is split into two halves; the source (the paper's A) is rotated at random and matched with the target
+    (B), once for every kind of features and metric. Writes ``results.json``, ``table1.md`` (rotated), ``table2.md``
     (baseline) and a confusion matrix of every cell in ``figures/``. Cells of earlier calls with other datasets,
-    features or metrics stay in the tables.
+    features or metrics are kept in the tables.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ def run_class_preservation(
     features, metrics
         Names.
     settings
-        rotated (the source is turned), baseline (nothing is).
+        rotated (the source is), baseline (nothing is).
     root
         Folder that has the official IDX files: nothing is downloaded.
     """

@@ -1,4 +1,4 @@
-"""How far distances between sets can be trusted: what they see, what size does to them, how often tests are right."""
+"""Distances between sets: sensitivity to changes, dependence on size, and rejection rates of the tests."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def run_comparison(
     seed: int = 0,
     root: str | Path | None = None,
 ) -> dict[str, list[Cell]]:
-    """Compare halves, turned halves and other sets; halves of several sizes; and count how often tests reject.
+    """Compare halves, rotated halves and other sets; halves of several sizes; and count rejections of tests.
 
     Writes a cell for each figure to ``cells/``, and for each part its cells and a table, such as ``rates.json`` and
     ``rates.md``. Parts may be run one after the other into one folder.
@@ -64,8 +64,8 @@ def run_comparison(
     Parameters
     ----------
     parts
-        ``"distances"``: halves, turned halves and other sets, at several regularisations; ``"sets"``: all sets and the
-        first one turned; ``"labels"``: the same with label-aware costs; ``"sizes"``: halves of several sizes;
+        ``"distances"``: halves, rotated halves and other sets, at several regularizations; ``"sets"``: all sets and the
+        first one rotated; ``"labels"``: the same with label-aware costs; ``"sizes"``: halves of several sizes;
         ``"rates"``: how often tests find a change.
     datasets
         Names of the sets; each is drawn from at random.
@@ -74,11 +74,11 @@ def run_comparison(
     sizes
         Images of each half, for the dependence on size.
     regs
-        Regularisations of the part ``"distances"``; everything else has the default.
+        Regularizations of the part ``"distances"``; everything else has the default.
     test_images, repeats
         Images of each side of a test, and how many tests a rate is counted from.
     skip
-        Leave out so many images at the beginning of each set: those on which parameters were chosen.
+        Number of images to leave out at the beginning of each set: those on which parameters were chosen.
     """
     for name, value in (("images", images), ("test_images", test_images), ("repeats", repeats)):
         check_integer(name, value, minimum=2)
@@ -129,7 +129,7 @@ def run_comparison(
 
 
 def _distances(config: Cell, datasets: list[Dataset]) -> Cell:
-    """Distances between halves, a turned half and the other sets, in one comparison."""
+    """Distances between halves, a rotated half and the other sets, in one comparison."""
     sets: dict[str, Dataset] = {}
     for place, dataset in enumerate(datasets):
         one, other = _disjoint(dataset, config["size"], seed=[config["seed"], place])
@@ -139,7 +139,7 @@ def _distances(config: Cell, datasets: list[Dataset]) -> Cell:
 
 
 def _sets(config: Cell, datasets: list[Dataset]) -> Cell:
-    """Distances between all sets, and another half of the first one, turned."""
+    """Distances between all sets, and another half of the first one, rotated."""
     return _entries(compare(_drawn(config, datasets), **_options(config)))
 
 
@@ -169,7 +169,7 @@ def _entries(found: Comparison) -> Cell:
 
 
 def _halves(config: Cell, datasets: list[Dataset]) -> Cell:
-    """The distance of two halves of some size, and what was expected."""
+    """Distance of two halves of some size, and the expected distance."""
     halves = _disjoint(datasets[0], config["size"], seed=[config["seed"], config["size"]])
     sets = dict(zip(("one", "other"), halves, strict=True))
     found = compare(sets, features=config["features"]).pairs[0]
@@ -223,7 +223,7 @@ _MEASURES: dict[str, Callable[[Cell, list[Dataset]], Cell]] = {
     "rates": _rates,
 }
 
-# What is done to one side, and to which shares of its images.
+# Changes of one side, and the fractions of its images that are changed.
 CHANGES: dict[str, tuple[float, ...]] = {
     "nothing": (1.0,),
     "class removed": (1.0,),

@@ -14,7 +14,7 @@ Cell = dict[str, Any]
 
 
 def distance_table(cells: list[Cell]) -> str:
-    """Halves, turned halves and other sets, in multiples of the distance of two halves."""
+    """Halves, rotated halves and other sets, in multiples of the distance of two halves."""
     rows = []
     for cell in cells:
         names, distances = list(cell["names"]), np.asarray(cell["distances"])
@@ -32,7 +32,7 @@ def distance_table(cells: list[Cell]) -> str:
 
 
 def set_table(cells: list[Cell]) -> str:
-    """Distances between all sets, and in brackets multiples of what sampling alone would give."""
+    """Distances between all sets, and in brackets multiples of the distance expected from sampling alone."""
     rows: dict[tuple[str, str], list[str]] = {}
     for cell in cells:
         distances, references = np.asarray(cell["distances"]), np.asarray(cell["references"])
@@ -55,7 +55,7 @@ def label_table(cells: list[Cell]) -> str:
 
 
 def size_table(cells: list[Cell]) -> str:
-    """Distances of halves of several sizes, and what was expected from halves and quarters of each."""
+    """Distances of halves of several sizes, and the distances expected from halves and quarters of each."""
     sizes = sorted({cell["config"]["size"] for cell in cells})
     rows: dict[tuple[str, str], dict[int, str]] = {}
     for cell in cells:

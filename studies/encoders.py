@@ -1,4 +1,4 @@
-"""Invariant features of a pretrained network: groups and ways of pooling, beside the default and joined with it."""
+"""Invariant features of a pretrained network: groups and pooling, compared and joined with the default."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ class Panel(NamedTuple):
 def embedding_figure(
     panels: list[Panel], images: NDArray[Any], labels: NDArray[np.int64], classes: tuple[str, ...]
 ) -> Figure:
-    """Images (n, height, width[, channels]) drawn where each panel puts them, a colour for every class."""
+    """Images (n, height, width[, channels]) drawn at the positions of each panel, in the colours of their classes."""
     colours = class_colours(len(classes))
     with house_style():
         figure = Figure(figsize=(6.4 * len(panels), 7.0), layout="constrained")

@@ -1,4 +1,4 @@
-"""Images as people export them: turned on an enlarged canvas, shifted, scaled, cropped, compressed; by every frame."""
+"""Exported images (rotated on an enlarged canvas, shifted, scaled, cropped, compressed), matched by every frame."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from studies.preset import file_checksum
 FRAMES = ("canvas", "picture", "common", "content", "auto")
 # Options that stand for a frame: a symmetry, or colours that do not count.
 OPTIONS = {"similarity": {"symmetry": "similarity"}, "affine": {"intensity": "affine"}}
-# Changes of the sources; all but the first also turn them by a random angle.
+# Changes of the sources; all except the first also rotate them by a random angle.
 CHANGES = (
     "upright",
     "in place",
@@ -116,7 +116,7 @@ def _cell(config: dict[str, Any], sides: Callable[[], tuple[Path, Path]]) -> dic
         warnings.simplefilter("ignore")
         try:
             found = bot.match(*sides(), **options)
-        except InputError:  # the frame does not suit the images: no source is recognised by it
+        except InputError:  # the frame does not suit the images: no source is recognized by it
             return {"accuracy": 0.0, "nearest": 0.0, "chosen": []}
     details = found.labels()
     return {
@@ -183,7 +183,7 @@ def shade(image: Image.Image, name: str, number: int) -> Image.Image:
 
 
 def changed(image: Image.Image, change: str, random: np.random.Generator) -> Image.Image:
-    """One image, turned by a random angle and changed as an export would be."""
+    """One image, rotated by a random angle and changed as by an export."""
     if change == "upright":
         return image
     degrees = random.uniform(0, 360)
@@ -235,7 +235,7 @@ def _border_colour(image: Image.Image) -> Any:
 
 
 def _mirrored(image: Image.Image, degrees: float) -> Image.Image:
-    """Image turned on an enlarged canvas whose corners mirror it."""
+    """Image rotated on an enlarged canvas, with its reflection in the corners."""
     from scipy.ndimage import affine_transform
 
     angle, width, height = np.radians(degrees), image.width, image.height
@@ -270,7 +270,7 @@ def frames_table(cells: list[dict[str, Any]], column: str) -> str:
 
 
 def draw_frames(files: Sequence[str | Path], path: str | Path, *, side: int = 96) -> None:
-    """Picture of what each frame makes of some images: as they are, turned on an enlarged canvas, and placed."""
+    """Picture of some images: unchanged, rotated on an enlarged canvas, and placed by each frame."""
     import matplotlib.pyplot as plt
 
     random = np.random.default_rng(0)

@@ -1,4 +1,4 @@
-"""The paper's pictures and statistics of distances between turned images: on a plane, between classes and angles."""
+"""Distances between rotated images, as in the paper: maps in the plane, means between classes and angles."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ def run_geometry(
     root: str | Path | None = None,
     overwrite: bool = False,
 ) -> dict[str, Any]:
-    """Pictures of geometry: turned images laid out on a plane, by pixels and by bispectra.
+    """Maps of rotated images in the plane, by pixels and by bispectra.
 
-    Writes ``results.json`` (positions, stress, and how far apart the turned copies of one image are) and
+    Writes ``results.json`` (positions, stress, and the spread of the rotated copies of an image) and
     ``figures/geometry-<n>.png`` for each number of images per class.
 
     Parameters
@@ -55,7 +55,7 @@ def run_geometry(
     per_class
         Images of each class, a picture for each number.
     step
-        Degrees between two turns of an image.
+        Degrees between two rotations of an image.
     features, metric
         What distances are taken between, side by side, and how.
     seed
@@ -120,7 +120,7 @@ def run_distances(
     dataset
         Name or path of a set with labels.
     per_class, step
-        Images of each class, each turned by all multiples of ``step`` degrees.
+        Images of each class, each rotated by all multiples of ``step`` degrees.
     features, metrics
         Names.
     seed
@@ -167,7 +167,7 @@ def _title(features: str, metric: str) -> str:
 
 @dataclass(frozen=True)
 class TurnedImages:
-    """Turned copies of some images of every class.
+    """Rotated copies of some images of every class.
 
     Attributes
     ----------
@@ -196,7 +196,7 @@ class TurnedImages:
 
 
 def turned_images(dataset: Dataset, *, per_class: int, step: float, preset: Preset) -> TurnedImages:
-    """Draw ``per_class`` images of every class at random and turn each by all multiples of ``step`` degrees."""
+    """Draw ``per_class`` images of every class at random and rotate each by all multiples of ``step`` degrees."""
     if dataset.labels is None:
         raise InputError(f"{dataset.name!r} has no labels, and this study draws images of every class.")
     angles = 360.0 / step if step > 0 else 0.0
@@ -205,7 +205,7 @@ def turned_images(dataset: Dataset, *, per_class: int, step: float, preset: Pres
     counts = dataset.class_counts
     if per_class < 1 or counts.min() < per_class:
         smallest = f"{counts.min()} of class {dataset.classes[int(counts.argmin())]!r}"
-        raise InputError(f"{per_class} images of every class are asked for; {dataset.name!r} has {smallest}.")
+        raise InputError(f"{per_class} images of every class are needed; {dataset.name!r} has {smallest}.")
     random = np.random.default_rng(preset.seed)
     chosen = [random.permutation(np.flatnonzero(dataset.labels == c))[:per_class] for c in range(len(counts))]
     images = normalize(dataset).images
@@ -228,11 +228,11 @@ def pairwise_distances(
 
 
 def embed(turned: TurnedImages, features: str, metric: str, preset: Preset) -> dict[str, Any]:
-    """Positions on the plane (n, 2) and two figures: Kruskal's stress and the spread of turned copies.
+    """Positions in the plane (n, 2) and two figures: Kruskal's stress and the spread of rotated copies.
 
-    ``orbit_spread`` is the mean distance between two turned copies of one image divided by the mean distance
-    between images of different classes: 0 for a perfect invariant, near 1 where turning is as bad as being
-    another thing.
+    ``orbit_spread`` is the mean distance between two rotated copies of one image divided by the mean distance
+    between images of different classes: 0 for an exact invariant, near 1 if a rotation changes an image as much as
+    another class.
     """
     start = time.perf_counter()
     distances = pairwise_distances(turned.batch, features, [metric], preset)[metric]
@@ -252,7 +252,7 @@ def embed(turned: TurnedImages, features: str, metric: str, preset: Preset) -> d
 
 
 def class_means(distances: NDArray[np.float64], shape: tuple[int, int, int]) -> NDArray[np.float64]:
-    """Mean distance (classes, classes) over all pairs of turned images of two classes."""
+    """Mean distance (classes, classes) over all pairs of rotated images of two classes."""
     n_classes = shape[0]
     size = len(distances) // n_classes
     means: NDArray[np.float64] = distances.reshape(n_classes, size, n_classes, size).mean(axis=(1, 3))
@@ -262,7 +262,7 @@ def class_means(distances: NDArray[np.float64], shape: tuple[int, int, int]) -> 
 def angle_means(distances: NDArray[np.float64], shape: tuple[int, int, int]) -> NDArray[np.float64]:
     """For every class the mean distance (classes, angles, angles) over all pairs of its images at two angles.
 
-    Pairs of an image with itself count at every pair of angles, equal ones too: an exact invariant gives a flat map.
+    Pairs of an image with itself count at all pairs of angles, also equal ones: an exact invariant gives a flat map.
     """
     n_classes, n_images, n_angles = shape
     blocks = distances.reshape(n_classes, n_images, n_angles, n_classes, n_images, n_angles)

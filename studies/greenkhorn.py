@@ -40,7 +40,7 @@ class Greenkhorn:
     max_iter: int = 10_000_000
 
     def __post_init__(self) -> None:
-        check_positive("reg", self.reg, "the entropic problem needs some regularisation")
+        check_positive("reg", self.reg, "the entropic problem needs some regularization")
         check_positive("tol", self.tol, "give the marginal error to reach, such as 1e-4")
         check_integer("max_iter", self.max_iter, minimum=1)
 
@@ -67,7 +67,7 @@ class Greenkhorn:
             raise InputError("Greenkhorn needs every weight to be positive; leave elements without mass out.")
         runtime.progress("transport", 0, 0)
         with warnings.catch_warnings(), np.errstate(all="ignore"):
-            warnings.simplefilter("ignore")  # POT warns where we measure
+            warnings.simplefilter("ignore")  # POT warns; the marginal error is measured instead
             matrix = cost.block(0, n).astype(np.float64) / cost.scale
             # POT stops on the worst single row or column; ours is the sum over all of them
             stop = self.tol / (n + m)

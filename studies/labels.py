@@ -51,12 +51,12 @@ def run_labels(
     resize: int = 64,
     root: str | None = None,
 ) -> list[Cell]:
-    """Labels of turned halves of sets whose classes were cut to different proportions, by matches and by classifiers.
+    """Labels of rotated halves of sets with different class proportions, by matches and by classifiers.
 
     Writes ``results.json``, ``table.md`` (accuracies), ``calibration.md`` (calibration error, expected accuracy),
     ``checked.md`` (accuracy after the least probable labels were checked) and ``summary.md`` (fractions of cells that
-    reach what is asked for). Ten sets at 5, 20 and 100 a class take about 20 minutes on two cores; a call that was
-    interrupted is resumed with the same ``out``.
+    meet each criterion). Ten sets with 5, 20 and 100 images per class take about 20 minutes on two cores; an
+    interrupted call is resumed with the same ``out``.
 
     Parameters
     ----------
@@ -106,7 +106,7 @@ def _load(name: str, first: int | None, resize: int, root: str | None) -> bot.Da
 
 
 def sides(dataset: bot.Dataset, size: int, regime: str, seed: int) -> tuple[bot.Dataset, bot.Dataset]:
-    """Turned sources and upright targets; of each class at least one image is left where it is only skewed."""
+    """Rotated sources and upright targets; skewed classes keep at least one image."""
     source, target = bot.split_halves(dataset, seed=seed, per_class=size)
     classes = np.arange(len(dataset.classes))
     even, skew = np.ones(len(classes)), _RATE ** (9 * classes / max(len(classes) - 1, 1))
@@ -174,7 +174,7 @@ def classifiers(rows: Rows, counts: NDArray[np.int64]) -> dict[str, Any]:
 
 
 def predicted(classifier: Any, rows: Sequence[Rows], labels: Any) -> NDArray[Any]:
-    """Predictions from centred rows of unit mean square, in the span of the targets, where solutions lie anyway."""
+    """Predictions from centred rows of unit mean square, in the span of the targets, which contains the solutions."""
     centre = rows[1].mean(axis=0)
     scale = np.sqrt(np.square(rows[1] - centre).sum(axis=1).mean()) or 1.0
     basis = np.linalg.svd((rows[1] - centre) / scale, full_matrices=False)[2].T
@@ -244,7 +244,7 @@ def checked_table(cells: Sequence[Cell]) -> str:
 
 
 def summary_table(cells: Sequence[Cell]) -> str:
-    """Fractions of the cells of each class size that reach what is asked for."""
+    """Fractions of the cells of each class size that meet each criterion."""
     rows = []
     for size in sorted({cell["config"]["per_class"] for cell in cells}):
         group = [cell for cell in cells if cell["config"]["per_class"] == size]

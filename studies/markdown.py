@@ -1,4 +1,4 @@
-"""Tables of a study in Markdown: the paper's layout, ours with the paper's figure and the difference."""
+"""Tables of a study in Markdown, in the paper's layout: our figures, the paper's and the difference."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from studies.paper import DATASET_TITLES, FEATURE_TITLES, METRIC_TITLES, paper_a
 
 
 def markdown_table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """A Markdown table; columns of figures, but for the first, are aligned to the right."""
+    """Markdown table; all columns except the first are aligned to the right."""
     cells = [[str(cell) for cell in row] for row in rows]
     figures = [place > 0 and not any(row[place][:1].isalpha() for row in cells) for place in range(len(header))]
     lines = [header, ["---:" if figure else "---" for figure in figures], *cells]
@@ -19,7 +19,7 @@ def markdown_table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
 def accuracy_table(cells: list[dict[str, Any]], setting: str) -> str:
     """One of the paper's two tables: rows are dataset and features, columns are metrics.
 
-    Each entry is ``ours (paper's, difference)``, without the difference where there are fewer images than in the
+    Each entry is ``ours (paper's, difference)``, without the difference if there are fewer images than in the
     paper; a ``*`` marks a solve that missed its tolerance.
     """
     chosen = [cell for cell in cells if cell["setting"] == setting]
@@ -66,7 +66,7 @@ def _entry(cell: dict[str, Any]) -> str:
 
 
 def beside_paper(cell: dict[str, Any]) -> str:
-    """The paper's figure for a cell, with the difference where the cell has all images; empty where there is none."""
+    """The paper's figure for a cell, with the difference if the cell has all images; empty if there is none."""
     paper = paper_accuracy(cell["dataset"], cell["features"], cell["metric"], cell["setting"])
     if paper is None:
         return ""
@@ -74,7 +74,7 @@ def beside_paper(cell: dict[str, Any]) -> str:
 
 
 def _settings(cells: list[dict[str, Any]]) -> str:
-    """The settings of the cells, each with all values it takes, so that a mixture is seen."""
+    """Settings of the cells, each with all its values, which shows a mixture."""
     said = []
     for key, title in _SETTING_TITLES.items():
         values = sorted({_in_words(cell["config"][key]) for cell in cells})

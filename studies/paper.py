@@ -1,4 +1,4 @@
-"""What the paper reports: its tables 1 and 2, the figures that a study is compared with."""
+"""Figures of the paper: tables 1 and 2, for comparison with a study."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ DATASET_TITLES = {
 }
 FEATURE_TITLES = {"pixels": "pixels", "ring-bispectrum": "bispectrum"}
 
-# (dataset, features): share of A mapped to its own class, for L1, L2, L2^2, cos
+# (dataset, features): fraction of A mapped to its own class, for L1, L2, L2^2, cos
 _ROTATED = {
     ("mnist", "pixels"): (0.3297, 0.3322, 0.3289, 0.3239),
     ("mnist", "ring-bispectrum"): (0.8405, 0.8020, 0.8155, 0.8155),
@@ -37,6 +37,6 @@ _TABLES = {"rotated": _ROTATED, "baseline": _BASELINE}
 
 
 def paper_accuracy(dataset: str, features: str, metric: str, setting: str) -> float | None:
-    """The paper's figure for a cell, or None where it has none (another set, other features)."""
+    """The paper's figure for a cell, or None if it has none (another set, other features)."""
     row = _TABLES[setting].get((dataset, features))
     return None if row is None else row[list(METRIC_TITLES).index(metric)]

@@ -1,4 +1,4 @@
-"""Other ways to find how an image is turned, to compare poses with."""
+"""Baselines for the rotation of an image, to compare poses with."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ def principal_axes(images: NDArray[Any]) -> Angles:
 
 
 def by_axes(source: NDArray[Any], target: NDArray[Any], best: NDArray[np.int64]) -> Angles:
-    """Turns (n,) that bring the principal axis of each source to that of its best target."""
+    """Angles (n,) that rotate the principal axis of each source to that of its best target."""
     return wrapped(principal_axes(target)[best] - principal_axes(source))
 
 
 def load_scikit_image() -> tuple[Any, Any]:
-    """Its phase correlation and polar transform, or an :class:`InputError` where it is not installed."""
+    """Phase correlation and polar transform of scikit-image, or an :class:`InputError` if it is not installed."""
     try:
         # it may or may not have types
         return (
@@ -64,7 +64,7 @@ def load_scikit_image() -> tuple[Any, Any]:
 def by_phase_correlation(
     source: NDArray[Any], target: NDArray[Any], source_labels: NDArray[Any], target_labels: NDArray[Any]
 ) -> Angles:
-    """Turns (n,) by phase correlation of a source with the mean of the targets that have its label, on a polar grid."""
+    """Angles (n,) by phase correlation of a source with the mean of the targets of its label, on a polar grid."""
     phase_cross_correlation, warp_polar = load_scikit_image()
     contents_of = {"source": contents(source), "target": contents(target)}
     means = {
@@ -74,7 +74,7 @@ def by_phase_correlation(
     angles = np.zeros(len(source))
     for i, (image, label) in enumerate(zip(contents_of["source"], source_labels, strict=True)):
         polar = warp_polar(image, output_shape=(360, 32))
-        # rows go clockwise by a degree each, so that a shift down is a turn clockwise
+        # rows go clockwise by a degree each, so a shift down is a clockwise rotation
         (down, _), _, _ = phase_cross_correlation(means[label], polar, upsample_factor=4)
         angles[i] = -down
     return wrapped(angles)

@@ -1,4 +1,4 @@
-"""How well turns are found: sources turned by known angles, against upright targets."""
+"""Accuracy of poses: sources rotated by known angles, against upright targets."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def run_poses(
     root: str | Path | None = None,
     overwrite: bool = False,
 ) -> dict[str, Any]:
-    """Turn one half of each set by known angles, match it with the other half, and compare the poses.
+    """Rotate one half of each set by known angles, match it with the other half, and compare the poses.
 
     Writes ``results.json``, ``table.md`` (all methods), ``certainty.md``, ``voters.md`` and ``images.md`` (by number of
     voting targets and of images), ``classes-<set>.md`` and figures of each set.
@@ -59,7 +59,7 @@ def run_poses(
     limit
         Images of each half at most.
     skip
-        Leave out so many images at the start of each official set: those that parameters were chosen on.
+        Number of images to leave out at the start of each official set: those that parameters were chosen on.
     resize
         Side that images are brought to, unless all have one size.
     voters
@@ -68,7 +68,7 @@ def run_poses(
         Of the halves and of the angles.
     """
     start = time.perf_counter()
-    load_scikit_image()  # or say so before any work is done
+    load_scikit_image()  # an error before any work if it is missing
     results: dict[str, Any] = {}
     with new_run(out, verb="study poses", inputs=[*datasets, root], overwrite=overwrite) as folder:
         for number, name in enumerate(datasets):
@@ -146,7 +146,7 @@ def _fewer(turned: Dataset, target: Dataset, degrees: NDArray[np.float64], n: in
 
 
 def figures_of(errors: NDArray[np.float64]) -> dict[str, float]:
-    """Median error in degrees, and shares within some degrees and upside down."""
+    """Median error in degrees, and fractions within some degrees and upside down."""
     shares = {f"within_{limit}": float((errors <= limit).mean()) for limit in WITHIN}
     return {"median": float(np.median(errors)), **shares, "upside_down": float((errors > 150).mean())}
 
@@ -240,7 +240,7 @@ def _write_tables(folder: Path, results: dict[str, Any], voters: int) -> None:
 def _plot_poses(
     poses: Poses, source: Dataset, target: Dataset, *, n: int = 12, ambiguous: bool = False, ax: Any = None
 ) -> Any:
-    """Sources as they are, in their pose, in that of the runner-up (``ambiguous``), and beside a target."""
+    """Sources unchanged, in their pose, in that of the runner-up (``ambiguous``), and next to a target."""
     rows = np.flatnonzero(poses.found & (poses.ambiguous == ambiguous))
     if ambiguous:
         chosen = rows[np.argsort(np.nan_to_num(poses.scores[rows]))][:n]
@@ -264,7 +264,7 @@ def _plot_poses(
 
 
 def _moved(pictures: Pictures, motions: MotionArray, i: int) -> NDArray[np.float64]:
-    """Picture of a source in its pose; signals on the sphere as they are."""
+    """Picture of a source in its pose; signals on the sphere unchanged."""
     image = pictures.dataset.images[i]
     if motions.angles is not None:
         mirrored = motions.mirrored is not None and bool(motions.mirrored[i])

@@ -1,4 +1,4 @@
-"""The paper's experiment, from a dataset to the accuracy of a match: its choices, or those of today (``clean``)."""
+"""The paper's experiment, from a dataset to the accuracy of a match: its choices, or better ones (``clean``)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from studies.cells import Cell, Config
 
 SETTINGS = ("rotated", "baseline")
 FILLS = ("zero", "background")
-# Parameters of features that a preset knows.
+# Parameters of features that a preset sets.
 _PARAMETERS = ("n_angles", "n_rings", "radial_weight", "sampling", "radius")
 
 
@@ -37,12 +37,12 @@ class Preset:
     pca : principal components of both halves that features are reduced to; None for all of the features
     reg, tol : of the transport, relative to the largest cost
     normalized : whether images are brought to mean 0 and deviation 1 of the whole set
-    fill : what empty corners get when the source is turned: ``"zero"`` (after normalizing, the mean grey) or
+    fill : value of empty corners after the rotation of the source: ``"zero"`` (after normalizing, the mean grey) or
         ``"background"`` (the median of the border)
     sampling : of the polar grid; the nearest pixel, as in the paper
     n_angles, n_rings, radial_weight : of the polar grid; None for the features' own defaults, which are the paper's:
         K = 40, R = min(height, width) / 2, ring r times r
-    radius : that coupled and aligned features see; None for their own default
+    radius : of global bispectra and the best rotation; None for their own default
     """
 
     seed: int = 0
@@ -63,20 +63,20 @@ class Preset:
         bot.Sinkhorn(reg=self.reg, tol=self.tol)  # refuses what it cannot solve, before any work is done
 
     def cleaned(self) -> Self:
-        """What one would do today: corners get the background, rings are sampled bilinearly."""
+        """Better choices than the paper's: background in the corners, bilinear sampling of the rings."""
         return replace(self, fill="background", sampling="bilinear")
 
     def transformer(self, features: Any) -> Any:
-        """The features' transformer with the parameters of this preset that it knows."""
+        """Transformer of the features, with the parameters of this preset that it has."""
         transformer: Any = STUDY_FEATURES[check_choice("features", features, STUDY_FEATURES)]()
         known = transformer.get_params()
         asked = {key: getattr(self, key) for key in _PARAMETERS if key in known}
         return transformer.set_params(**{key: value for key, value in asked.items() if value is not None})
 
     def halves(self, dataset: Dataset, setting: str) -> tuple[Dataset, Dataset]:
-        """Normalize with the mean and deviation of the whole set, cut it in two, and turn the source where asked for.
+        """Normalize with the mean and deviation of the whole set, split it, and rotate the source if requested.
 
-        Turning before or after normalizing is the same where corners get the background: both are linear.
+        The order of rotating and normalizing does not matter if corners get the background: both are linear.
         """
         whole = bot.normalize(dataset) if self.normalized else dataset
         a, b = bot.split_halves(whole, seed=self.seed, per_class=self.per_class)
@@ -85,7 +85,7 @@ class Preset:
         return a, b
 
     def config(self, dataset: Dataset, features: str, setting: str, metric: str, solver: str = "entropic") -> Config:
-        """Everything that decides the result of a cell."""
+        """All inputs of a cell."""
         return {
             "dataset": dataset.name,
             "checksum": checksum(dataset),
@@ -109,7 +109,7 @@ class Preset:
 
 
 def measure(source: Dataset, target: Dataset, transformer: Any, config: Config, *, pca: int | None = None) -> Cell:
-    """Match of two halves of a set by balanced transport, which sees no labels, and how many keep their class.
+    """Match of two halves of a set by balanced transport without labels, and the fraction that keeps its class.
 
     ``accuracy`` gives each source the class with most of its mass, the paper's rule; ``best_match_accuracy`` the class
     of its best match.
@@ -155,7 +155,7 @@ def measure(source: Dataset, target: Dataset, transformer: Any, config: Config, 
 
 
 def load_labelled(name: str, *, root: str | Path | None = None, per_class: int | None = None) -> Dataset:
-    """Load a dataset whose classes can be followed; warn where a class has too few for ``per_class`` in each half."""
+    """Load a dataset with labels; warn if a class has too few images for ``per_class`` in each half."""
     dataset = bot.load(name, root=root)
     if dataset.labels is None:
         raise InputError(f"{dataset.name!r} has no labels, and class preservation is measured with them.")
@@ -163,7 +163,7 @@ def load_labelled(name: str, *, root: str | Path | None = None, per_class: int |
     if per_class is not None and least // 2 < per_class:
         name = dataset.classes[int(dataset.class_counts.argmin())]
         warn(
-            f"{per_class} images of each class in each half are asked for, but {dataset.name!r} has {least} of class "
+            f"{per_class} images of each class in each half are requested, but {dataset.name!r} has {least} of class "
             f"{name!r}, {least // 2} for each half: of such classes all are taken.",
             DataWarning,
         )

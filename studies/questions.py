@@ -1,4 +1,4 @@
-"""What a reader of the paper will ask: a table for each question, of experiments that differ in one thing."""
+"""Ablations of the paper's method: a table for each question, of experiments that differ in one choice."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def run_ablation(
     preset: Preset = Preset(per_class=1000),  # noqa: B008 (frozen)
     root: str | Path | None = None,
 ) -> dict[str, list[Answer]]:
-    """Vary one choice at a time: a table for each question that a reader of the paper will ask.
+    """Vary one choice of the paper at a time: a table for each question.
 
     An experiment that two questions need is done once. Writes ``<question>.md`` and ``<question>.json``.
 
@@ -119,7 +119,7 @@ def pivot(title: str, answers: list[Answer]) -> TableRows:
 
 
 def details(title: str, answers: list[Answer]) -> TableRows:
-    """A row for each experiment, with what the transport did."""
+    """A row for each experiment, with statistics of the transport."""
     header = [title, "accuracy", "by best match", "targets a source", "cost", "passes", "transport (s)"]
     rows = []
     for variant, cell in ((answer.variant, answer.cell) for answer in answers):

@@ -1,4 +1,4 @@
-"""Accuracy of labels on real images: the default against the methods that people would use instead, in one run.
+"""Accuracy of labels on real images: the default and common alternatives, in one run.
 
 Sources are rotated in place; targets are upright. Rivals: nearest neighbour on pixels, on local binary patterns and on
 the embeddings of a pretrained network, logistic regression on the same features, and the paper's method.

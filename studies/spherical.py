@@ -41,7 +41,7 @@ def project_to_sphere(
     grid = equiangular_grid(*shape)[0].reshape(-1, 3)
     signals = np.empty((n, len(grid)), dtype=np.float32)
     for signal, image, turn in zip(signals, pixels, turns, strict=True):
-        x, y, z = (grid @ turn).T  # a row times a rotation matrix is turned by its inverse
+        x, y, z = (grid @ turn).T  # a row times a rotation matrix is rotated by its inverse
         # the south pole is at infinity; tiny denominators only move it farther away
         stretch = 1 / (np.maximum(1 + z, 1e-9) * np.tan(np.radians(angle) / 2))
         where = (height - 1) / 2 - y * stretch * height / 2, (width - 1) / 2 + x * stretch * width / 2

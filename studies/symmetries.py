@@ -1,4 +1,4 @@
-"""Class preservation under other symmetries than turning in the plane: D_4, SO(3) on the sphere and on 3-D shapes."""
+"""Class preservation under symmetries other than planar rotation: D_4, SO(3) on the sphere and on 3-D shapes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Experiment:
     Attributes
     ----------
     title : of the symmetry, for the table
-    move : (dataset, seed or None) -> the signals that are matched; each is moved at random where a seed is given
+    move : (dataset, seed or None) -> the signals that are matched; each is moved at random if a seed is given
     features : names of the features, with how the table calls them; the invariant one comes last
     normalized : whether pixels have mean 0 and deviation 1 over the whole set, as in the paper
     """
@@ -61,12 +61,12 @@ def turn_and_mirror(dataset: Dataset, seed: int | None) -> Dataset:
 
 
 def put_on_sphere(dataset: Dataset, seed: int | None) -> Dataset:
-    """Project images on the sphere; with a seed each is turned by a random rotation, uniform on SO(3)."""
+    """Project images on the sphere; with a seed, each is rotated at random, uniformly on SO(3)."""
     return replace(dataset, images=project_to_sphere(dataset.images, seed=seed), kind="sphere")
 
 
 def turn_shapes(dataset: Dataset, seed: int | None) -> Dataset:
-    """Turn each point cloud (n_points, 3) by a random rotation, uniform on SO(3)."""
+    """Rotate each point cloud (n_points, 3) at random, uniformly on SO(3)."""
     from scipy.spatial.transform import Rotation
 
     if seed is None:
@@ -116,7 +116,7 @@ def run_symmetries(
     Parameters
     ----------
     dataset
-        Square images with labels, for "d4" and "so3"; by default ``mnist`` where it is at hand, else ``mnist-5k``.
+        Square images with labels, for "d4" and "so3"; by default ``mnist`` if it is available, else ``mnist-5k``.
     only
         Of d4 (quarter turns and mirrors), so3 (images on the sphere) and so3-shapes (point clouds of synthetic solids).
     metrics
@@ -173,7 +173,7 @@ def _measure(source: Dataset, config: Config) -> Cell:
 
 
 def _transformer(features: str) -> Any:
-    """The transformer of a name; densities are raw signals, compared as they are."""
+    """Transformer of a name; densities are raw signals without an invariant."""
     return choose_features("pixels" if features == "shell-densities" else features).transformer
 
 
@@ -190,7 +190,7 @@ def _sides(source: Dataset, config: dict[str, Any]) -> tuple[Dataset, Dataset]:
 
 
 def _shell_densities(shapes: Dataset) -> Dataset:
-    """What the shell bispectrum is made of, before anything invariant is made: raw, but no order of points is in it."""
+    """Densities on shells, the input of the shell bispectrum: not invariant, but independent of the order of points."""
     shells = ShellBispectrum().fit(shapes.images)
     return replace(shapes, images=shells.shell_coefficients(shapes.images).astype(np.float32), kind="images")
 

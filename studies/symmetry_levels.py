@@ -1,8 +1,8 @@
-"""Levels and power of the symmetry test for turned images: sets, sizes, interpolations and fills.
+"""Levels and power of the symmetry test for rotated images: sets, sizes, interpolations and fills.
 
-One side has images as they are, the other has images of the same population, turned by any angle with one of the usual
+One side has unchanged images, the other has images of the same population, rotated by any angle with one of the usual
 interpolations and fills. A test at 5 % should reject in 5 % of the repeats, for any number of images. So should the
-test of all features where nothing was done.
+test of all features if nothing is changed.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def _rates(pool: Dataset, kind: str, fill: str, counts: dict[int, int]) -> Cell:
 
 
 def turned(images: Stack, random: np.random.Generator, kind: str, fill: str) -> Stack:
-    """Images turned by any angle, with an interpolation of SciPy (Lanczos: a literal sum), in whole grey values."""
+    """Images rotated by any angle, with an interpolation of SciPy (Lanczos: a literal sum), in whole grey values."""
     from scipy import ndimage
 
     mode = {"edge": "nearest", "reflect": "reflect"}.get(fill, "constant")

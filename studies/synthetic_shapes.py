@@ -34,7 +34,7 @@ def synthetic_shapes(
     noise : float
         Standard deviation of the noise, relative to the shape's root mean square radius.
     turned : bool
-        Turn each shape by a random rotation, uniform on SO(3).
+        Rotate each shape at random, uniformly on SO(3).
     seed : int
         The same seed gives the same shapes.
 
@@ -129,7 +129,7 @@ def _right_helix(rng: np.random.Generator) -> Mesh:
 
 
 def _left_helix(rng: np.random.Generator) -> Mesh:
-    """The mirror image of a right helix, which no rotation turns into it."""
+    """Mirror image of a right helix; no rotation maps one to the other."""
     vertices, faces = _right_helix(rng)
     return vertices * [1, 1, -1], faces
 

@@ -47,7 +47,7 @@ def detached(data: Any) -> Any:
 
 
 def advise(name: Any, known: Iterable[str]) -> str:
-    """Write the end of an error about an unknown name: the nearest of the known names, and all of them."""
+    """Advice for an error about an unknown name: the closest known names, and all of them."""
     known = list(known)
     plain = {other.lower(): other for other in known}
     asked = str(name).lower().replace("_", "-").replace(" ", "-")
@@ -123,6 +123,6 @@ def is_feature_expression(text: str) -> bool:
 
 
 def vector_files(text: object) -> list[str]:
-    """Files of vectors that text names, such as ``a.npy,b.h5ad:X_pca``; none where it is something else."""
+    """Files of vectors in a text such as ``a.npy,b.h5ad:X_pca``; none for any other text."""
     parts = text.split(",") if isinstance(text, str) else [""]
     return parts if all(re.fullmatch(r".+\.(npy|npz|parquet|h5|hdf5|h5ad)(:.*)?", part) for part in parts) else []

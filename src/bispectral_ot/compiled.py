@@ -106,7 +106,7 @@ class _KernelCache(caching.FunctionCache):
         found = None
         try:
             found = super().load_overload(sig, target_context)
-        except Exception:  # whatever a damaged file leads to
+        except Exception:  # any error of a damaged file
             Path(self._cache_file._index_path).unlink(missing_ok=True)
             _say_once(f"the cache of compiled kernels was damaged and is rebuilt ({self._cache_path})")
         if found is None:

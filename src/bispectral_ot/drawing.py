@@ -1,4 +1,4 @@
-"""Every drawing of the library, of run folders and of notebooks, on matplotlib axes that functions take and return."""
+"""Figures of the library, of run folders and of notebooks, on matplotlib axes that functions take and return."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CLASS_COLOURS = (
     *("#3f90da", "#ffa90e", "#bd1f01", "#94a4a2", "#832db6"),
     *("#a96b59", "#e76300", "#b9ac70", "#717581", "#92dadd"),
 )
-# DejaVu comes with matplotlib; the others, where they are installed, have the letters that it lacks.
+# DejaVu comes with matplotlib; the others, if installed, have the letters that it lacks.
 _FONTS = ("DejaVu Sans", "Noto Sans CJK JP", "Noto Sans", "Arial Unicode MS", "Microsoft YaHei", "Hiragino Sans")
 _STYLE = {
     **{"font.size": 9.0, "axes.titlesize": 11.0, "axes.titleweight": "bold", "axes.titlelocation": "left"},
@@ -102,7 +102,7 @@ class Tile(NamedTuple):
 
 
 def tile_sheet(rows: Sequence[Sequence[Tile | None]], *, size: int = _TILE) -> NDArray[np.uint8]:
-    """RGB image (height, width, 3) of rows of tiles, framed where they are right or wrong; None leaves a gap."""
+    """RGB image (height, width, 3) of rows of tiles, framed if known to be right or wrong; None leaves a gap."""
     step, line = size + _GAP, size + _GAP + size // 4
     sheet = np.full((len(rows) * line, max(map(len, rows)) * step, 3), 255, dtype=np.uint8)
     for (y, x), tile in _placed(rows):
@@ -158,7 +158,7 @@ def draw_matrix(
     title: str,
     own: NDArray[np.bool_] | None = None,
 ) -> Axes:
-    """Heat map with its numbers in a format ("%" multiplies by 100) where there is room; cells not ``own`` in red."""
+    """Heat map with its numbers in a format ("%" multiplies by 100) if there is room; cells not ``own`` in red."""
     many = max(len(rows), len(columns))
     cell = 0.46 if many <= 12 else min(0.34, 14 / many)
     ax = axes_for(ax, 2.0 + cell * len(columns), 1.7 + cell * len(rows))
@@ -183,7 +183,7 @@ def draw_matrix(
 
 
 def _ticks(names: Sequence[str]) -> tuple[list[int], list[str]]:
-    step = -(-len(names) // 50)  # at most so many ticks
+    step = -(-len(names) // 50)  # at most 50 ticks
     return list(range(0, len(names), step)), [shortened(name, 20) for name in names[::step]]
 
 

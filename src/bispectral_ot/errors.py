@@ -34,7 +34,7 @@ class RunKeptError(RuntimeError):
 
 
 class NotConvergedWarning(UserWarning):
-    """A solver stopped before it met its tolerance; its result says so (``converged`` is False) and can be used."""
+    """A solver stopped before it met its tolerance; its result has ``converged=False`` and can be used."""
 
 
 class DataWarning(UserWarning):
@@ -42,7 +42,7 @@ class DataWarning(UserWarning):
 
 
 def warn(message: str, category: type[Warning] = DataWarning) -> None:
-    """Warn at the line outside of this package that led here, however deep the call is."""
+    """Warn with the line of the caller outside of this package, at any depth of calls."""
     frame, level = sys._getframe(1), 2
     while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == __package__:
         frame, level = frame.f_back, level + 1

@@ -1,4 +1,4 @@
-"""Files and folders that appear whole or not at all: text, JSON and CSV, temporary names, the cache folder."""
+"""Files that appear complete or not at all: text, JSON and CSV, temporary names, the cache folder."""
 
 import csv
 import json
@@ -17,7 +17,7 @@ import numpy as np
 from bispectral_ot.checks import user_path
 from bispectral_ot.errors import InputError
 
-# Controls that JSON leaves as they are, and changes of writing direction: a terminal would obey them.
+# Control characters that JSON does not escape, and changes of writing direction: a terminal would obey them.
 _CONTROLS = re.compile("[\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 _NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?")
 
@@ -55,7 +55,7 @@ def whole_file(path: str | Path) -> Iterator[Path]:
 def write_text(path: str | Path, text: str) -> None:
     """Write a text file, whole or not at all."""
     with whole_file(path) as partial:
-        # file names may hold bytes that are no text in UTF-8: they are written as \udcXX
+        # file names may contain bytes that are not UTF-8: they are written as \udcXX
         partial.write_text(text, encoding="utf-8", errors="backslashreplace")
 
 

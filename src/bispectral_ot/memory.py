@@ -34,7 +34,7 @@ def format_bytes(count: float) -> str:
 
 
 def available_memory() -> int:
-    """Bytes that can be had now without swapping, the limits of control groups included."""
+    """Bytes available now without swapping, within the limits of control groups."""
     try:
         free = _kilobytes("/proc/meminfo", "MemAvailable")
     except (OSError, KeyError, ValueError):  # not Linux: assume that half of the machine is free
@@ -77,12 +77,12 @@ def _cgroup_memory() -> list[int]:
 
 
 def default_budget() -> int:
-    """The budget where the caller names none: 70 % of what is available now."""
+    """Default memory budget: 70 % of the memory available now."""
     return max(1, int(0.7 * available_memory()))
 
 
 def check_fits(count: int, what: str, advice: str) -> None:
-    """Raise a :class:`MemoryBudgetError` where ``count`` bytes are more than :func:`default_budget` has now."""
+    """Raise a :class:`MemoryBudgetError` if ``count`` bytes exceed :func:`default_budget` now."""
     budget = default_budget()
     if count > budget:
         problem = f"{what} needs {format_bytes(count)} of memory, but {format_bytes(budget)} can be used"
@@ -97,7 +97,7 @@ def reserved_memory_map(shape: tuple[int, ...], *, folder: str | os.PathLike[str
     with tempfile.TemporaryFile(dir=folder, prefix="bispectral-ot-") as file:
         if hasattr(os, "posix_fallocate"):
             os.posix_fallocate(file.fileno(), 0, count)
-        else:  # macOS, where the space is taken later
+        else:  # macOS, which reserves the space later
             file.truncate(count)
         return np.memmap(file, dtype=np.float32, mode="r+", shape=shape)
 
@@ -106,5 +106,5 @@ def peak_memory() -> int:
     """The largest resident size of this process so far, in bytes."""
     try:
         return _kilobytes("/proc/self/status", "VmHWM")
-    except (OSError, KeyError, ValueError):  # not Linux, where getrusage would start from the parent's peak
+    except (OSError, KeyError, ValueError):  # not Linux; on Linux getrusage would start from the parent's peak
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)

@@ -1,4 +1,4 @@
-"""Options of the program and of the library's front doors: frozen dataclasses with type, default, help text and check.
+"""Options of the program and of the library's functions: frozen dataclasses with type, default, help text and check.
 
 ``match(...)`` and ``compare(...)`` build them from their keyword arguments, the command line parses into them,
 ``run.json`` stores them (:meth:`Options.to_json`) and ``--config`` reads them.
@@ -34,10 +34,10 @@ class Option:
 
     help: str
     panel: str = COMPARISON  # heading in the command line's help
-    shown: str | None = None  # words for the default, where None stands for something
+    shown: str | None = None  # words for the default, if it is None
     bounds: str = ""  # of a number, such as "above 0 and below 1"
     parse: Callable[[Any], object] | None = None  # raises an InputError for values that it cannot read
-    flag: tuple[str, ...] = ()  # names on the command line, where they are not made from the field's name
+    flag: tuple[str, ...] = ()  # names on the command line, if not made from the field's name
     cli: bool = True  # whether the command line has the option
     name: str = ""
     default: Any = None
@@ -130,7 +130,7 @@ class FeatureOptions(Options):
     )
     metric: checks.Metric | None = option(None, "Distance between features.", shown="that of the features")
     intensity: checks.Intensity | None = option(
-        None, "Brightness and contrast of whole images; affine: ignore their balance of colours too.", shown="ignore"
+        None, "Brightness and contrast of whole images; affine: ignore the colour balance as well.", shown="ignore"
     )
     pca: int | None = option(None, "Number of principal components: faster, approximate.", bounds=_COUNT)
     normalize: bool = option(True, "Standardize pixels to mean 0 and standard deviation 1 over all sets.", cli=False)
@@ -191,7 +191,7 @@ class CompareOptions(FeatureOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class UprightOptions(Options):
-    """Options of ``upright`` beside those of the match that it makes."""
+    """Options of ``upright`` in addition to those of its match."""
 
     symmetry: Literal["rotation", "rotation-reflection", "d4", "translation"] = option(
         "rotation", "Transformations to undo; d4: quarter turns and mirror images."

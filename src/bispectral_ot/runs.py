@@ -1,4 +1,4 @@
-"""Run folders, which are written under a temporary name and renamed at the end: whole or not at all."""
+"""Run folders, written under a temporary name and renamed at the end: complete or absent."""
 
 import datetime
 import fcntl
@@ -29,11 +29,11 @@ RECORD, RESULTS, REPORT = "run.json", "results.json", "report.html"
 def new_run(folder: str | Path, *, verb: str, inputs: Inputs = (), overwrite: bool = False) -> Iterator[Path]:
     """A temporary folder to write a run to, renamed to ``folder`` when the block ends without an error.
 
-    Once ``results.json`` is written, an interrupted run is kept; what a killed one has left is removed by the next.
-    A :class:`RunExistsError` comes before any work; a :class:`RunKeptError` at the end, where something else has
-    appeared at ``folder``: the run has another name.
+    Once ``results.json`` is written, an interrupted run is kept; leftovers of a killed run are removed by the next.
+    A :class:`RunExistsError` is raised before any work, a :class:`RunKeptError` at the end if ``folder`` was created
+    by another process: the run is then saved under another name.
     """
-    target = Path(folder).resolve()  # where the folder is a link, what it points to is replaced
+    target = Path(folder).resolve()  # if the folder is a link, its target is replaced
     earlier = check_free(folder, verb=verb, inputs=inputs, overwrite=overwrite)
     with ExitStack() as stack:
         try:
@@ -42,7 +42,7 @@ def new_run(folder: str | Path, *, verb: str, inputs: Inputs = (), overwrite: bo
             partial = target.with_name(f".{target.name[:40]}-partial-{secrets.token_hex(8)}")
             partial.mkdir()
             stack.callback(shutil.rmtree, partial, ignore_errors=True)
-            with suppress(OSError):  # where folders cannot be locked
+            with suppress(OSError):  # folders cannot be locked here
                 stack.callback(os.close, _lock(partial))
         except OSError as error:
             raise InputError(f"cannot write to {target.parent}: {error.strerror or error}.") from error
@@ -73,7 +73,7 @@ def new_run(folder: str | Path, *, verb: str, inputs: Inputs = (), overwrite: bo
 
 
 def _lock(folder: Path) -> int:
-    """File descriptor that keeps a folder locked until it is closed; an :class:`OSError` where another has it."""
+    """File descriptor that keeps a folder locked until it is closed; an :class:`OSError` if another process has it."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -94,7 +94,7 @@ def _remove_partial(target: Path) -> None:
 
 
 def check_free(folder: str | Path, *, verb: str, inputs: Inputs = (), overwrite: bool = False) -> str:
-    """Text of the ``run.json`` that a run replaces (``""``: none); a :class:`RunExistsError` where it must not."""
+    """Text of the ``run.json`` that a run replaces (``""``: none); a :class:`RunExistsError` if it must not."""
     folder = Path(folder)
     target = folder.resolve()
     if target == Path.cwd():
@@ -124,9 +124,9 @@ def check_free(folder: str | Path, *, verb: str, inputs: Inputs = (), overwrite:
 
 
 def _put_in_place(partial: Path, target: Path, earlier: str) -> None:
-    """Rename ``partial`` to ``target``, replacing nothing but the run whose ``run.json`` is ``earlier``."""
+    """Rename ``partial`` to ``target``; only the run whose ``run.json`` is ``earlier`` may be replaced."""
     if not (earlier and target.exists()):
-        os.rename(partial, target)  # POSIX: fails where there is a file, or a folder that is not empty
+        os.rename(partial, target)  # POSIX: fails if there is a file, or a folder that is not empty
         return
     replaced = target.with_name(f".{target.name}-replaced-{secrets.token_hex(8)}")
     os.rename(target, replaced)
@@ -147,14 +147,14 @@ def _files(folder: Path) -> set[str]:
 
 
 def _foreign_files(folder: Path) -> list[str]:
-    """What the run in ``folder`` did not write, by the list in its ``run.json``."""
+    """Files in ``folder`` that its run did not write, by the list in its ``run.json``."""
     written = read_record(folder).get("files")
     known = set(map(str, written)) if isinstance(written, list) else set()
     return sorted(_files(folder) - known - {RECORD, REPORT})
 
 
 def read_record(folder: Path) -> dict[str, Any]:
-    """The content of ``run.json``; empty where there is none, or a damaged one."""
+    """Content of ``run.json``; empty if it is missing or damaged."""
     try:
         record = read_json(folder / RECORD)
         return record if isinstance(record["config"]["verb"], str) else {}
@@ -163,7 +163,7 @@ def read_record(folder: Path) -> dict[str, Any]:
 
 
 def provenance() -> dict[str, Any]:
-    """Versions, machine and date: what a figure needs to be traced."""
+    """Provenance of a run: versions, machine and date."""
     processor = platform.processor() or platform.machine()
     with suppress(OSError, StopIteration), open("/proc/cpuinfo") as lines:
         processor = next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))

@@ -1,7 +1,7 @@
 """Execution context of a call (progress callback, memory budget and engine), and progress bars.
 
-Front doors set it once with :func:`running`, functions below read it with :func:`current`. It belongs to the thread
-that set it: block functions take what they need as arguments.
+Public functions set it once with :func:`running`, functions below read it with :func:`current`. It belongs to the
+thread that set it: block functions take what they need as arguments.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from bispectral_ot.memory import default_budget, parse_bytes
 if TYPE_CHECKING:
     from bispectral_ot.engines import Engine
 
-# Called as ``progress(stage, done, total)``; ``total`` is 0 where it is not known beforehand.
+# Called as ``progress(stage, done, total)``; ``total`` is 0 if unknown.
 Progress = Callable[[str, int, int], None]
 
 
@@ -43,7 +43,7 @@ _current: ContextVar[Runtime] = ContextVar("bispectral_ot_runtime", default=Runt
 _blas_lock = threading.Lock()
 _blas_users = 0
 _blas_limits: Any = None
-# Libraries are searched for, which takes milliseconds, only where modules were imported since the last time.
+# The search for libraries takes milliseconds: it is repeated only after modules were imported.
 _blas_found: tuple[int, Any] = (0, None)
 
 
@@ -81,7 +81,7 @@ def running(
     memory: str | int | float | None = None,
     engine: Any = None,
 ) -> Iterator[Runtime]:
-    """Change the execution context within a block, with BLAS at one thread; what is None stays as it is."""
+    """Change the execution context within a block, with BLAS at one thread; None leaves a part unchanged."""
     size = None if memory is None else parse_bytes(memory)
     changes = {"progress": progress, "message": message, "memory": size, "engine": engine}
     context = replace(current(), **{name: value for name, value in changes.items() if value is not None})

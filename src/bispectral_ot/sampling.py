@@ -30,11 +30,11 @@ def random_rows(n: int, size: int, *, seed: int | Sequence[int] = 0) -> Rows:
 
 
 def balanced_rows(labels: NDArray[Any], size: int, *, seed: int = 0) -> Rows:
-    """About ``size`` rows, increasing: small classes whole, large ones cut to one number (at least 1) at random."""
+    """About ``size`` rows, increasing: small classes complete, large ones cut to one number (at least 1) at random."""
     if len(labels) <= size:
         return np.arange(len(labels))
     counts = np.sort(np.unique(labels, return_counts=True)[1])
-    # with classes by size, those before class i are whole where the cut is at counts[i]
+    # with classes by size, those before class i are complete if the cut is at counts[i]
     cuts = (size - (np.cumsum(counts) - counts)) // np.arange(len(counts), 0, -1)
     most = max(1, int(cuts[np.argmax(cuts < counts)]))
     order = np.random.default_rng(seed).permutation(len(labels))
@@ -48,7 +48,7 @@ def class_by_class(labels: NDArray[Any] | None, n: int, *, seed: int = 0) -> Row
 
 
 def turn_by_turn(groups: NDArray[Any], priority: NDArray[Any] | None = None) -> Rows:
-    """Order of rows: the first of every group, then the second of every group; within a turn by ``priority``."""
+    """Order of rows: the first of every group, then the second of every group; within a round by ``priority``."""
     rank = _rank_in_group(groups)
     return np.lexsort((np.zeros(len(groups)) if priority is None else priority, rank))
 

@@ -1,4 +1,4 @@
-"""Store for resumable work: results in a folder, each under a hash of everything that it depends on."""
+"""Store for resumable work: results in a folder, each under a hash of all its inputs."""
 
 import dataclasses
 import hashlib
@@ -64,7 +64,7 @@ class Store:
         self.reused = 0
 
     def result(self, parts: Any, kind: Callable[..., T], compute: Callable[[], T]) -> T:
-        """Result (flat dataclass or dict, made by ``kind``) under the hash of ``parts``, computed where missing."""
+        """Result (flat dataclass or dict, made by ``kind``) under the hash of ``parts``, computed if missing."""
         if self.folder is None:
             return compute()
         path = self.folder / f"{content_hash(parts)}.npz"

@@ -31,10 +31,10 @@ class BatchTransformer(TransformerMixin, BaseEstimator, ABC):
     Attributes
     ----------
     symmetries : Symmetries that features of this class can have; the parameter ``symmetry`` chooses.
-    symmetry : Symmetry of distances between rows, a key of ``DEFAULT_FEATURES``; None where it has no name.
+    symmetry : Symmetry of distances between rows, a key of ``DEFAULT_FEATURES``; None if it has no name.
     metrics, default_metric : Distances that may be taken between rows, and the one that suits them best.
     aligns : Whether rows are steerable coefficients, compared at the best rotation of each pair.
-    raw : Whether images are taken as they are, not normalized.
+    raw : Whether images are used without normalization.
     image_shape_ : (height, width), (height, width, channels), or (length,) for 1-D signals.
     n_features_in_, n_features_out_ : Numbers in one signal, and columns of the feature matrix.
     feature_weights_ : (columns,) entries of the unfolded invariant that each column stands for: weights of distances.
@@ -60,7 +60,7 @@ class BatchTransformer(TransformerMixin, BaseEstimator, ABC):
 
     @property
     def symmetry(self) -> Any:
-        """Symmetry of the features; None where it has no name."""
+        """Symmetry of the features; None if it has no name."""
         return self.symmetries[0] if self.symmetries else None
 
     @abstractmethod
@@ -148,7 +148,7 @@ class BatchTransformer(TransformerMixin, BaseEstimator, ABC):
         return dict(self.get_params(deep=False))
 
     def set_state(self, shape: Any, learned: State) -> Self:
-        """Take up what :meth:`get_state` gave, instead of a fit; nested transformers are restored already."""
+        """Set the state of :meth:`get_state` instead of a fit; nested transformers are already restored."""
         self.image_shape_, self.n_features_in_ = tuple(map(int, shape[0])), int(shape[1])
         for name in self._learned:
             setattr(self, name, learned[name])
@@ -169,7 +169,7 @@ class BatchTransformer(TransformerMixin, BaseEstimator, ABC):
         return tags
 
     def _read(self, X: Any, *, reset: bool, first: int = 0) -> tuple[Any, tuple[int, ...] | None]:
-        """Signals as finite numeric rows (n, n_features_in_), and the shape of one where X has it."""
+        """Signals as finite numeric rows (n, n_features_in_), and the shape of one signal if X has it."""
         if scipy.sparse.issparse(X):
             raise InputError("sparse input is not supported; give a dense array (X.toarray()).")
         try:
@@ -213,7 +213,7 @@ def _fill_block(block: Block, rows: Any, out: Rows, transformer: BatchTransforme
 
 
 def warn_of_vanishing(transformer: Any, vanishing: int, total: int) -> None:
-    """Warn where the features of some signals are zero."""
+    """Warn if the features of some signals are zero."""
     if vanishing:
         words = f"{vanishing:,} of {total:,} signals have features ({type(transformer).__name__}) that are zero"
         warn(f"{words} in a channel: they are blank there, or too smooth or small for these features.", DataWarning)

@@ -44,7 +44,7 @@ def test_arrays_become_the_shapes_that_they_can_be():
     assert as_shapes(Dataset(np.zeros((2, 9, 8)), kind="sphere")).kind == "sphere"
     with pytest.raises(InputError, match=r"clouds must have shape \(n, points, 3\), got \(2, 9, 8\)"):
         as_shapes(Dataset(np.zeros((2, 9, 8))))
-    with pytest.raises(InputError, match="images with channels are no volumes"):
+    with pytest.raises(InputError, match="images with channels are not volumes"):
         as_shapes(Dataset(np.zeros((2, 9, 8, 3))))
 
 
@@ -150,7 +150,7 @@ def test_parts_quads_and_headers_without_a_line(tmp_path: Path):
         ("a.off", TRIANGLE.replace("1 0 0", "nan 0 0", 1), "finite numbers"),
         ("a.off", TRIANGLE.replace("3 0 1 2", "3 0 1 7"), "index"),
         ("a.xyz", "", "it is empty"),
-        ("a.xyz", "1 2 3\n", r"1 point, which is no shape"),
+        ("a.xyz", "1 2 3\n", r"has only 1 point"),
         ("a.xyz", "1 2 3\n1e300 1 2\n", "beyond float32"),
         ("a.xyz", "12\nwater\nO 0 0 0\n", ""),
     ],

@@ -254,7 +254,7 @@ def test_relion_particles(tmp_path: Path):
     (project / "set.star").rename(project / "Extract" / "particles.star")
     assert len(load(project / "Extract" / "particles.star")) == 3
     (project / "stacks" / "one.mrcs").unlink()
-    with pytest.raises(DatasetError, match=r"names the stack stacks/one\.mrcs, which is no file inside of the folder"):
+    with pytest.raises(DatasetError, match=r"names the stack stacks/one\.mrcs, which is not a file inside the folder"):
         load(project / "Extract" / "particles.star")
 
 

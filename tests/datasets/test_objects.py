@@ -103,5 +103,5 @@ def test_items_of_mixed_sizes_and_items_that_are_no_images():
     with pytest.warns(DataWarning, match="and are compared at 7 x 7"):
         assert load(data).images.shape == (6, 7, 7, 3)
     data.make = lambda image: "text"
-    with pytest.raises(InputError, match=r"item 0 is no image"):
+    with pytest.raises(InputError, match=r"item 0 must be an image"):
         load(data)

@@ -161,7 +161,7 @@ def test_the_small_language():
     ("encoder", "message"),
     [
         (lambda batch: np.full((len(batch), 2), np.nan), "NaN or infinity for image 0"),
-        (lambda batch: batch, "one row each"),
+        (lambda batch: batch, "one row per image"),
         (lambda batch: np.ones((len(batch), 2), dtype=complex), "complex128; rows must be real"),
         (lambda batch: np.random.default_rng().normal(size=(len(batch), 3)), r"different rows .* model.eval\(\)"),
         (lambda batch: batch.mean(axis=(1, 2)) / len(batch), r"depend on the batch.* model.eval\(\)"),
@@ -177,11 +177,11 @@ def test_bad_encoders_are_refused(encoder, message):
 
 def test_another_number_of_columns_and_a_damaged_model_are_refused(tmp_path):
     encoder = Encoder(lambda batch: np.ones((len(batch), 2 + int(batch.max() > 0.5)))).fit(np.zeros((6, 4, 4)))
-    with pytest.raises(bot.InputError, match="gave 3 columns, but 2"):
+    with pytest.raises(bot.InputError, match="returned 3 columns, but 2"):
         encoder.transform(np.ones((6, 4, 4)))
     pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
     (tmp_path / "broken.onnx").write_bytes(b"nonsense")
-    with pytest.raises(bot.InputError, match="no model that onnxruntime can run"):
+    with pytest.raises(bot.InputError, match="not a model that onnxruntime can run"):
         Encoder(str(tmp_path / "broken.onnx")).fit(some_images())
 
 

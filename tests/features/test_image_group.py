@@ -105,7 +105,7 @@ def test_a_match_up_to_mirrors_and_up_to_an_own_group():
     own = bot.match(flipped, target, symmetry=ImageGroup([np.fliplr], name="left and right"))
     assert own.settings["symmetry"] == "left and right"
     assert own.settings["features"] == "ImageBispectrum"
-    with pytest.warns(bot.DataWarning, match="have the symmetry 'own group', but 'rotation' is asked for"):
+    with pytest.warns(bot.DataWarning, match="have the symmetry 'own group', not 'rotation'"):
         choose_features(ImageBispectrum(symmetry=ImageGroup([np.fliplr])), symmetry="rotation")
 
 

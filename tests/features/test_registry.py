@@ -34,8 +34,9 @@ def test_the_default_follows_the_symmetry_and_the_kind() -> None:
     for symmetry, name in DEFAULT_FEATURES.items():
         assert choose_features(symmetry=symmetry).symmetry == symmetry
         assert choose_features(symmetry=symmetry).name == name
-    assert choose_features(kind="clouds").name == "shell-bispectrum"
-    assert choose_features(PCA()).symmetry is None
+    assert (choose_features(kind="clouds").name, choose_features(PCA()).symmetry) == ("shell-bispectrum", None)
+    with pytest.raises(InputError, match="shapes need the symmetry 'so3-shapes', but bispectrum have 'rotation'"):
+        choose_features(symmetry="rotation", kind="clouds")  # points are not pixels
 
 
 @pytest.mark.parametrize(
@@ -47,13 +48,13 @@ def test_the_default_follows_the_symmetry_and_the_kind() -> None:
     ],
 )
 def test_a_symmetry_that_the_features_do_not_have_is_told(name: Any, symmetry: str, advice: str) -> None:
-    with pytest.warns(DataWarning, match=f"but '{symmetry}' is asked for. .* that have it are: {advice}"):
+    with pytest.warns(DataWarning, match=f"not '{symmetry}', and .* is used. .*: {advice}"):
         assert choose_features(name, symmetry=symmetry).symmetry != symmetry
 
 
 def test_intensity_is_for_features_by_name_that_have_the_choice() -> None:
     assert choose_features("bispectrum", intensity="keep").transformer.intensity == "keep"  # type: ignore[attr-defined]
-    with pytest.raises(InputError, match="take bispectrum or local-bispectrum"):
+    with pytest.raises(InputError, match="use bispectrum or local-bispectrum"):
         choose_features("pixels", intensity="keep")
     with pytest.raises(InputError, match="did you mean 'keep'"):
         choose_features("bispectrum", intensity="kep")

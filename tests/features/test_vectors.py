@@ -20,8 +20,7 @@ def sides():
 
 def test_vectors_are_matched_compared_and_predicted(sides, tmp_path):
     match = bot.match(*sides)
-    chosen = {"features": "vectors", "symmetry": "none", "metric": "sqeuclidean"}
-    assert {name: match.settings[name] for name in chosen} == chosen
+    assert match.settings | {"features": "vectors", "symmetry": "none", "metric": "sqeuclidean"} == match.settings
     assert (match.labels().label == match.source_labels).mean() > 0.95
     squared = ((sides[0].vectors[:, None].astype(float) - sides[1].vectors) ** 2).sum(axis=2)
     plain = bot.match(*(bot.Dataset.from_vectors(side.vectors) for side in sides))  # labels would teach a metric
@@ -29,8 +28,7 @@ def test_vectors_are_matched_compared_and_predicted(sides, tmp_path):
     match.predictor.save(tmp_path / "model.npz")
     predicted = Predictor.load(tmp_path / "model.npz").match(sides[0])
     np.testing.assert_array_equal(predicted.labels().label, match.labels().label)
-    comparison = bot.compare({"a": sides[0], "b": sides[1]})
-    assert comparison.settings["features"] == "vectors"
+    assert bot.compare({"a": sides[0], "b": sides[1]}).settings["features"] == "vectors"
     with pytest.raises(bot.InputError, match=r"have 3 columns but those of .* 12"):
         match.predictor.match(bot.Dataset.from_vectors(np.ones((2, 3))))
 
@@ -47,6 +45,7 @@ def test_vectors_are_matched_compared_and_predicted(sides, tmp_path):
         (lambda: bot.match(np.ones((4, 3)), np.ones((4, 3))), "Dataset.from_vectors"),
         (lambda: bot.match(np.ones((2, 4, 4)), np.ones((2, 4, 4)), features="vectors"), "images need other features"),
         (lambda: bot.match(*map(bot.Dataset.from_vectors, (np.eye(3), np.eye(4)))), "3 columns but .* 'vectors' 4"),
+        (lambda: bot.match(*[bot.Dataset.from_vectors(1e-22 * np.eye(3))] * 2), "differ by 1.0e-22 at most; scale"),
         (lambda: bot.match(*[bot.Dataset.from_vectors(np.eye(3))] * 2, symmetry="rotation"), "vectors have no pixels"),
         (lambda: bot.match(bot.Dataset.from_vectors(np.eye(4)), np.ones((4, 4, 4))), "has vectors but"),
     ],

@@ -128,11 +128,11 @@ def test_lists_padded_clouds_and_meshes():
     ("shapes", "message"),
     [
         (np.zeros((2, 4, 5)), r"array \(n, n_points, 3\)"),
-        (np.zeros((1, 5, 5, 5)), "shape 0 .* nothing but background"),
+        (np.zeros((1, 5, 5, 5)), "shape 0 .* only background"),
         ([], "no shapes"),
         ([np.zeros((4, 2))], r"shape 0 .* expected points \(n_points, 3\)"),
         ([np.eye(3), np.array([[np.nan, 0, 0], [1, 2, 3]])], "shape 1 .* NaN"),
-        ([np.eye(3), np.ones((4, 3))], "shape 1 .* one place"),
+        ([np.eye(3), np.ones((4, 3))], "shape 1 .* one position"),
         ([(np.eye(3), np.array([[0, 1, 5]]))], "mesh 0 .* faces name vertices"),
         ([(np.zeros((3, 3)), np.array([[0, 1, 2]]))], "no area"),
     ],

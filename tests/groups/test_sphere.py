@@ -94,7 +94,7 @@ def test_channels_turn_together():
 @pytest.mark.parametrize(
     ("bispectrum", "shape", "message"),
     [
-        (SphereBispectrum(lmax=4), (2, 100), "are no grid"),
+        (SphereBispectrum(lmax=4), (2, 100), "are not a grid"),
         (SphereBispectrum(lmax=4), (2, 4, 8), "do not determine"),
         (SphereBispectrum(lmax=1, points=np.zeros((9, 3))), (2, 9), "not zero"),
         (SphereBispectrum(lmax=1, points=np.eye(3)), (2, 5), "5 values, but there are 3 points"),

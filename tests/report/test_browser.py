@@ -82,7 +82,7 @@ def test_a_label_is_corrected_by_keys_and_by_name_and_exported(browser: Browser,
     assert browser.texts(".answers p b") == ["3 of 60"]
     browser.run("arguments[0].focus()", view)
     ActionChains(browser.driver).send_keys(Keys.ARROW_LEFT).perform()
-    assert browser.texts(".answers p .good") == ["You said 3."]
+    assert browser.texts(".answers p .good") == ["Your label: 3."]
     browser.click(browser.all(".export")[0])
     path = tmp_path / "corrections.csv"
     WebDriverWait(browser.driver, 20).until(lambda _: path.exists())

@@ -60,7 +60,7 @@ def test_corrected_sources_are_labelled_targets(source: bot.Dataset, tmp_path: P
     copies = bot.Dataset(np.repeat(source.images[7:8], 4, axis=0))  # like the one that is of a new class
     assert set(bot.match(copies, more, symmetry="none", marginals="relaxed").labels().nearest_label) == {"new"}
     path.write_text("source,label\n" + "".join(f"{i},a\n" for i in range(10, 20)))
-    with pytest.raises(InputError, match="none is left to match"):
+    with pytest.raises(InputError, match="there is nothing to match"):
         with_corrections(source, target, path)
     with pytest.raises(InputError, match="has no labels, so corrections have no use"):
         with_corrections(source, blobs(30, (), seed=1), path)

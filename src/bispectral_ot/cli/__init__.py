@@ -1,4 +1,4 @@
-"""The program ``bispectral-ot``: commands that belong together in one file."""
+"""Command-line program ``bispectral-ot``; each file contains related commands."""
 
 import os
 import signal
@@ -9,7 +9,7 @@ from types import FrameType
 
 STARTED = time.perf_counter()
 INTERRUPTED, TERMINATED = 130, 143
-# Exit codes of the signals that came; compiled code may turn the exception that one raises into another.
+# Exit codes of received signals; compiled code may replace the exception of a signal by another one.
 received: list[int] = []
 kept: list[str] = []  # what an interrupted command has kept
 _PATIENCE = 3.0  # seconds until a signal whose exception was swallowed, as in a destructor, is sent again
@@ -26,7 +26,7 @@ def _stop(number: int, frame: FrameType | None) -> None:
 def run() -> None:
     """Entry point of the program."""
     try:
-        # a shell that starts a job in the background ignores SIGINT for it; whoever sends one still means it
+        # shells start background jobs with SIGINT ignored; it is handled all the same
         signal.signal(signal.SIGINT, _stop)
         signal.signal(signal.SIGTERM, _stop)
         from bispectral_ot.cli import main

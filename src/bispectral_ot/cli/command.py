@@ -22,7 +22,7 @@ NewRun = Annotated[Path, typer.Option(metavar="RUN", help="Output folder; create
 
 
 class _Tidy:
-    """Help that fits into 80 columns: paragraphs are broken at the width of the terminal; flags get no type."""
+    """Help that fits into 80 columns: paragraphs are wrapped to the terminal, flags have no type."""
 
     help: str | None
 
@@ -58,7 +58,7 @@ def add_command(app: typer.Typer, function: Callable[..., None]) -> None:
 
     @functools.wraps(function)
     def call(config_file: Path | None = None, **values: Any) -> None:
-        # a shell leaves the ~ of --out=~/run as it is
+        # shells do not expand the ~ in --out=~/run
         values = {name: user_path(value) if isinstance(value, Path) else value for name, value in values.items()}
         made: dict[str, Any] = {name: values[name] for name in values if name not in fields}
         try:
@@ -80,11 +80,11 @@ def add_command(app: typer.Typer, function: Callable[..., None]) -> None:
 
 
 def _parameter(field: Option) -> inspect.Parameter:
-    """The parameter that typer makes an option of; choices are text, which the options themselves check."""
+    """Parameter for an option of typer; choices are passed as text and checked by the options."""
     kind: Any = str if field.choices else next(each for each in field.kinds if each is not type(None))
     metavar, text, joined = _METAVARS[kind], field.help, "|".join(field.choices)
     if field.choices:
-        metavar = joined if len(joined) <= 16 else "NAME"  # letters that stand beside the name of an option
+        metavar = joined if len(joined) <= 16 else "NAME"  # width of the column beside the option names
         text = text if metavar == joined else f"{text} One of {', '.join(field.choices)}."
     flag = f"--{field.name.replace('_', '-')}"
     made: Any = typer.Option(

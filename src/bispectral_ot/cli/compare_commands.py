@@ -44,8 +44,8 @@ def compare(
 
     Finished pairs are saved in RUN.cells; an interrupted comparison is resumed by the same command.
 
-    RUN gets distances.csv, contributors.csv (the images that contribute most to each distance), classes.csv, figures,
-    results.json and run.json.
+    RUN contains distances.csv, contributors.csv (the images that contribute most to each distance), classes.csv,
+    figures, results.json and run.json.
     """
     from bispectral_ot.comparing.set_distances import check_repeats, compare_sets, named_sets
     from bispectral_ot.report.run_folder import write_comparison
@@ -107,7 +107,7 @@ def monitor(
 
     Example: bispectral-ot monitor good.npz monday/ tuesday/
 
-    MONITOR with the suffix .csv gets a row for every batch, with .html a chart. Exit code 4: an alarm in a batch.
+    Results are written next to MONITOR: a table of batches (.csv) and a chart (.html). Exit code 4: an alarm.
     """
     from bispectral_ot.comparing.batch_monitor import Monitor, append_results
     from bispectral_ot.datasets import load

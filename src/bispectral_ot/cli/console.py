@@ -15,7 +15,7 @@ from bispectral_ot import runtime
 from bispectral_ot.checks import printable
 from bispectral_ot.errors import DataWarning, InputError, NotConvergedWarning
 
-STAGE = "stage: "  # beginning of a line that names a stage, where there is no terminal
+STAGE = "stage: "  # prefix of the line of a stage if there is no terminal
 output = Console(highlight=False)
 errors = Console(stderr=True, highlight=False)
 
@@ -39,7 +39,7 @@ def print_json(data: Any) -> None:
 
 @contextmanager
 def printing() -> Iterator[None]:
-    """Raise an :class:`InputError` where standard output cannot be written in the block, such as on a full device."""
+    """Raise an :class:`InputError` if the block cannot write to standard output, such as on a full device."""
     try:
         yield
         sys.stdout.flush()
@@ -59,7 +59,7 @@ def _print_error(line: Text) -> None:
     try:
         with bars.external_write_mode(file=sys.stderr) if bars else nullcontext():
             errors.print(line, soft_wrap=True)
-    except OSError:  # a full device is no reason to stop
+    except OSError:  # continue if the device is full
         _forget(sys.stderr)
 
 
@@ -91,7 +91,7 @@ def print_table(header: Sequence[str], rows: Iterable[Any], *, left: Sequence[st
 
 @contextmanager
 def shown_warnings() -> Iterator[list[str]]:
-    """Show the library's warnings once each, in one line, and no others; gives the list of them."""
+    """Show the library's warnings once each, in one line, and no others; yields their list."""
     shown: list[str] = []
 
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
@@ -109,7 +109,7 @@ def shown_warnings() -> Iterator[list[str]]:
 
 @contextmanager
 def progress_bars(*, quiet: bool = False) -> Iterator[list[str]]:
-    """Draw a bar per stage, or print a line per stage without a terminal; gives the list of messages about the run."""
+    """Draw a bar per stage, or print a line per stage without a terminal; yields the list of messages of the run."""
     begun: set[str] = set()
     messages: list[str] = []
 

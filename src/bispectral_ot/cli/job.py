@@ -1,4 +1,4 @@
-"""Jobs: the steps that commands have in common, from the datasets that are named to the run folder."""
+"""Jobs: the steps common to all commands, from the names of datasets to the run folder."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ Result = tuple[Mapping[str, object], bool, Callable[[], None]]
 
 @contextmanager
 def noted(scratch: Path | None) -> Iterator[None]:
-    """Tell the program what a run that was interrupted in the block has kept."""
+    """Record what an interrupted block has saved, for the message at exit."""
     try:
         yield
     except (KeyboardInterrupt, SystemExit) as stop:
-        finished = f"no output was written; finished parts are kept in {scratch}, and the same command continues there"
+        finished = f"no output was written; finished parts are kept in {scratch}, and the same command resumes there"
         kept.extend(getattr(stop, "__notes__", [finished] if scratch and scratch.exists() else []))
         raise
 
@@ -98,7 +98,7 @@ def run_job(
 
 
 def check_features(options: opt.FeatureOptions, reading: opt.ImageOptions, *, poses: bool = False) -> None:
-    """Raise an :class:`InputError` where features, symmetry and metric, or what is done to images, do not fit."""
+    """Raise an :class:`InputError` if features, symmetry, metric and preparation of the images are incompatible."""
     from bispectral_ot.features import choose_features
     from bispectral_ot.features.encoders import load_encoder
 
@@ -122,7 +122,7 @@ def check_features(options: opt.FeatureOptions, reading: opt.ImageOptions, *, po
 
 
 def _for_flat_images(reading: opt.ImageOptions) -> str:
-    """An option that is set and makes sense for flat images only."""
+    """First option that is set but only applies to flat images; empty if there is none."""
     names = ("rotate_source", "center", "resize", "grey")
     return next((f"--{name.replace('_', '-')}" for name in names if getattr(reading, name, False)), "")
 
@@ -176,7 +176,7 @@ def read_listed(
     datasets = read_together(*listed, size=size, grey=reading.grey, frames=frames)
     datasets = _with_vectors(datasets, listed, files) if files else datasets
     if getattr(reading, "rotate_source", False):
-        warn_of_shared(*datasets)  # after the rotation they are not found
+        warn_of_shared(*datasets)  # not detectable after the rotation
         datasets[0] = rotate_randomly(datasets[0], seed=reading.seed)
     return [center(each) for each in datasets] if reading.center else datasets, frames.settings
 

@@ -22,7 +22,7 @@ from bispectral_ot.cli.match_commands import demo, match, predict, upright
 from bispectral_ot.errors import InputError, RunKeptError
 
 KEPT_ELSEWHERE, BAD_INPUT, BUG = 1, 2, 3
-# Messages of the system's loader and of Python where a library or a thread does not fit into memory.
+# Messages of the system's loader and of Python if a library or a thread does not fit into memory.
 _NO_ROOM = ("failed to map segment", "cannot allocate memory", "can't start new thread")
 
 
@@ -103,7 +103,7 @@ def program(version: Annotated[bool, _VERSION] = False) -> None:
 
     Example: bispectral-ot demo --out runs/demo
 
-    Exit codes: 0 success; 1 not converged (results are written and say so), or
+    Exit codes: 0 success; 1 not converged (results are written all the same), or
     saved under another name because --out was taken during the run; 2 invalid
     input; 3 a bug; 4 an alarm of monitor; 130 Ctrl-C; 143 SIGTERM.
     """
@@ -115,8 +115,8 @@ app.add_typer(datasets, name="datasets")
 
 
 def run() -> None:
-    """Run the command that the command line names."""
-    # exceptions that Python drops are shown, unless a signal raised one: that is sent again
+    """Run the command given on the command line."""
+    # show exceptions that Python drops, except those of signals, which are sent again
     sys.unraisablehook = lambda dropped: None if received else sys.__unraisablehook__(dropped)
     logging.getLogger("matplotlib").setLevel(logging.ERROR)  # it warns about read-only home directories
     for name in ("stdout", "stderr"):

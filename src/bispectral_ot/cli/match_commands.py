@@ -1,4 +1,4 @@
-"""Commands ``match``, ``upright`` (rotate images as their matches), ``predict`` (by an earlier match) and ``demo``."""
+"""Commands ``match``, ``upright`` (rotate to the pose of the matches), ``predict`` (new images) and ``demo``."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ if TYPE_CHECKING:
     from bispectral_ot.poses import Poses
     from bispectral_ot.transport import Solver
 
-_NEW_HELP = "New images: a folder, a file or a name; vectors if RUN is of vectors."
+_NEW_HELP = "New images: a folder, a file or a name; vectors if the match was of vectors."
 _MARGINALS = {
     **{"balanced": "balanced: target marginal fixed", "relaxed": "relaxed: target marginal unconstrained"},
     "estimated": "estimated class proportions",
 }
-# Features of the demo, named one by one, so that its table stays the same whatever the default features become.
+# Features of the demo by name, so that its table does not change with the defaults.
 _DEMO = ("pixels", "ring-bispectrum", "bispectrum")
 
 
 def match(
     source: Annotated[str, typer.Argument(metavar="SOURCE", help=f"{SET_HELP}. Labels are optional.")],
-    target: Annotated[str, typer.Argument(metavar="TARGET", help="Dataset to match it with, given likewise.")],
+    target: Annotated[str, typer.Argument(metavar="TARGET", help="Dataset to match it with, in the same form.")],
     out: NewRun,
     options: opt.MatchOptions,
     reading: opt.PairOptions,
@@ -77,7 +77,7 @@ def match(
 
 def upright(
     source: Annotated[str, typer.Argument(metavar="SOURCE", help="Images to rotate: a folder, a file or a name.")],
-    target: Annotated[str, typer.Argument(metavar="TARGET", help="Upright images of the same kinds of things.")],
+    target: Annotated[str, typer.Argument(metavar="TARGET", help="Upright images of the same classes.")],
     out: NewRun,
     options: opt.UprightOptions,
     reading: opt.ImageOptions,
@@ -90,9 +90,9 @@ def upright(
 
     Example: bispectral-ot upright parts/ catalogue/ --fill 255 --expand --out runs/parts
 
-    RUN contains everything that `match` writes, poses.csv (angle in degrees, counter-clockwise; score: probability that
-    it is within 30 degrees of the true pose; half-width of a 90 % interval), upright/ (the original files, rotated once
-    at full resolution) and unsure/ (unchanged files with an ambiguous pose). For arrays: upright.npz.
+    RUN contains the files of `match`, poses.csv (angle in degrees, counter-clockwise; score: probability that it is
+    within 30 degrees of the true pose; half-width of a 90 % interval), upright/ (the original files, rotated once at
+    full resolution) and unsure/ (unchanged files with an ambiguous pose). For arrays: upright.npz.
     """
     matching = opt.MatchOptions(symmetry=options.symmetry, features=options.features)
     writing, pair = opt.MatchOutputOptions(**vars(output), poses=True), opt.PairOptions(**vars(reading))
@@ -112,14 +112,14 @@ def predict(
 
     Example: bispectral-ot predict runs/first new-photos/ --out runs/new
 
-    Images are prepared as those of the match; an image that took part in it gets the same answer again. RUN contains
+    Images are prepared like those of the match; an image of the match gets the same result again. RUN contains
     labels.csv and matches.csv with the columns of `match`, poses.csv (with --poses), results.json and run.json.
     """
     from bispectral_ot.matching import class_table
     from bispectral_ot.report import open_run, tables
 
     model = open_run(run)
-    predictor = model.load_predictor(options.encoder)  # raises where there is none
+    predictor = model.load_predictor(options.encoder)  # raises if there is none
 
     def work(folder: Path) -> Result:
         source = model.read(images, predictor, split=options.split, root=options.root, seed=options.seed)
@@ -163,7 +163,7 @@ def demo(
     """
     # not forked, because threads may hold locks; both processes load libraries at once
     with ProcessPoolExecutor(1, get_context("spawn"), _load_libraries) as pool:
-        interrupted = signal.signal(signal.SIGINT, signal.SIG_IGN)  # as the process will, too, until it is ready
+        interrupted = signal.signal(signal.SIGINT, signal.SIG_IGN)  # inherited by the process until it is ready
         pool.submit(len, ())
         signal.signal(signal.SIGINT, interrupted)
 
@@ -172,7 +172,7 @@ def demo(
             others = pool.submit(_match_digits, folder, options, _DEMO[:-1], False)
             own, found = _match_digits(folder, options, _DEMO[-1:], output.figures), dict[str, Any]()
             for name, found[name], told in (*others.result(), *own):
-                for text, category in told:  # three matches: say which one
+                for text, category in told:  # one of three matches
                     warn(f"{name}: {text}", category)
             return (
                 {"features": found},
@@ -361,7 +361,7 @@ class MatchTask:
 
 
 def extrapolated(trials: Sequence[tuple[tuple[int, int], Mapping[str, float]]], shape: tuple[int, int]) -> float:
-    """Seconds for two sets, by the time of each stage in the last two of smaller trials, a straight line."""
+    """Seconds for two sets, by linear extrapolation of the time of each stage in the last two trials."""
     (smaller, before), (larger, after) = trials[-2:]
     total = 0.0
     for stage, spent in after.items():
@@ -385,12 +385,12 @@ def print_match(found: Mapping[str, Any], out: Path) -> None:
         facts["frame"] = f"source {settings['frame'][0]}, target {settings['frame'][1]}"
     if found.get("accuracy") is not None:
         words = f"{found['accuracy']:.1%} of the source images are mapped to their class"
-        facts["accuracy"] = f"{words} ({found['majority']:.1%} if all were given the largest class)"
+        facts["accuracy"] = f"{words} ({found['majority']:.1%} if all had the label of the largest class)"
     facts |= expected_facts(found) if found["target"]["classes"] else {}
     if counts := found.get("outliers"):
         few, chance = found["m"] * counts["level"] < 1, round(counts["level"] * found["n"])
         words = f"{counts['sources']:,} of {found['n']:,} sources (by chance {chance:,})"
-        words = "too few targets to tell which sources are outliers" if few else words
+        words = "too few targets to detect outliers among the sources" if few else words
         facts["outliers"] = f"{words}, {counts['targets']:,} of {found['m']:,} targets: see outliers.csv"
     facts["marginals"] = _MARGINALS[found["marginals"]]
     if found["marginals"] == "estimated" and found.get("proportions"):
@@ -424,7 +424,7 @@ def expected_facts(found: Mapping[str, Any]) -> dict[str, str]:
     shift, n = found["shift"], found["to_check"]
     value = ExpectedAccuracy(*(found[f"expected_accuracy{end}"] for end in ("", "_low", "_high")))
     facts = {"expected": f"accuracy {value}" + "; not reliable, see shift" * shift["differs"], "shift": shift["words"]}
-    return facts | ({"to check": f"{count_of(n, 'label')} of lowest probability, to have 95 % right"} if n else {})
+    return facts | ({"to check": f"{count_of(n, 'label')} of lowest probability, for 95 % accuracy"} if n else {})
 
 
 def _print_demo(found: dict[str, Any], out: Path) -> None:

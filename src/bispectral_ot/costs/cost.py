@@ -26,8 +26,8 @@ STORAGES: tuple[Storage, ...] = get_args(Storage)
 BYTES_PER_ENTRY: dict[str, int] = {"float32": 4, "compact": 2, "recompute": 0, "float64": 8}
 
 _OVERHEAD = 64 * 2**20  # of the solver's vectors, the interpreter and the libraries
-_MOST_FLOAT32 = 2**28  # entries kept as float32: beyond, 16 bits are read faster and take half of the memory
-_MOST_ACTIVE = 0.15  # of the entries: more would take longer to sweep than is gained
+_MOST_FLOAT32 = 2**28  # entries stored as float32; larger costs are read faster in 16 bits and take half of the memory
+_MOST_ACTIVE = 0.15  # of the entries; with more, a sweep takes longer than it saves
 _ONE_BLOCK = 2**15  # entries of a cost that is one block: threads would only wait for each other
 # Rows of a stored block: few enough that all cores end together, many enough that column sums cost little.
 _FEWEST_ROWS, _MOST_ROWS, _BLOCKS = 16, 256, 32
@@ -56,8 +56,8 @@ def plan_storage(
     """Storage of a cost that fits the memory budget together with the features.
 
     It is float32 up to 1 GB, then compact, which is as fast, then recompute. ``shape`` is that of the largest cost,
-    ``may_map`` says whether features may go to memory maps, where they do not count, and ``block_rows`` are the rows of
-    a block that is being worked on. On a cluster every worker has the features, and all together the cost.
+    ``may_map`` is whether features may be in memory maps, which do not count, and ``block_rows`` is the number of rows
+    of a block in work. On a cluster, every worker holds the features, and all workers together hold the cost.
     """
     memory = runtime.current().memory
     if storage is not None:
@@ -80,13 +80,13 @@ def plan_storage(
         raise MemoryBudgetError(
             f"this solver forms dense matrices of {size} entries and needs {format_bytes(solver_bytes)} for them, "
             f"{format_bytes(min(needs.values()))} with the cost, but has a working memory of {format_bytes(budget)}. "
-            "Use Sinkhorn, which forms none, allow more, or take fewer elements."
+            "Use Sinkhorn, which forms none, allow more memory, or use fewer elements."
         )
     features = 0 if may_map else feature_bytes
     said = " or ".join(f"{format_bytes(need + features)} ({name})" for name, need in needs.items())
     raise MemoryBudgetError(
         f"a {size} cost does not fit into a working memory of {format_bytes(budget)}: it needs {said}, of which "
-        f"{format_bytes(features)} are features. Allow more working memory, take fewer elements, or reduce the "
+        f"{format_bytes(features)} are features. Allow more working memory, use fewer elements, or reduce the "
         "features (pca)."
     )
 
@@ -105,7 +105,7 @@ class PlanSummary(NamedTuple):
     top_indices: Labels  # (n, k) best targets of each source, best first, their mass and their cost
     top_masses: Vector
     top_costs: Vector
-    nearest: Labels  # (n,) target of lowest cost and that cost; zeros where k is 0
+    nearest: Labels  # (n,) target of lowest cost and that cost; zeros if k is 0
     nearest_costs: Vector
     source_class_mass: Vector  # (n, classes) mass that each source sends to each target class; none without labels
     column_sums: Vector  # (m,) sum_i P_ij
@@ -153,14 +153,14 @@ def encode(rows: NDArray[Any], storage: str) -> EncodedRows:
 
 
 class Cost:
-    """Pairwise distances between two feature matrices, computed once or again on every visit.
+    """Pairwise distances between two feature matrices, stored or recomputed in every pass.
 
     Parameters
     ----------
     source, target : Features (n, k) and (m, k), one row per element; NumPy arrays or float32 memory maps.
     metric : ``"l1"``, ``"l2"``, ``"sqeuclidean"`` or ``"cosine"``.
     weights : Weight of each column (the multiplicities of folded features, ``feature_weights_``).
-    scale : Unit of a regularisation: ``reg=0.01`` means ``0.01 * scale``. The largest distance by default.
+    scale : Unit of a regularization: ``reg=0.01`` means ``0.01 * scale``. The largest distance by default.
     storage
         ``float32``, ``compact`` (16 bits, see ``storage_error``) or ``recompute``; chosen by size and memory budget by
         default (:func:`bispectral_ot.costs.plan_storage`).
@@ -170,7 +170,7 @@ class Cost:
     shape : (n, m)
     metric, scale, storage : see above; a given matrix of float64 has the storage ``"float64"``
     maximum : the largest distance, as stored
-    storage_error : bound on ``|stored - computed|`` of any entry; 0 where nothing is rounded
+    storage_error : bound on ``|stored - computed|`` of any entry; 0 if nothing is rounded
 
     Examples
     --------
@@ -275,9 +275,9 @@ class Cost:
     def active(
         self, f: Vector, g: Vector, low_rows: Vector, low_columns: Vector, *, unit: float, max_density: float = np.nan
     ) -> Cost | None:
-        """Cost of which only the entries that matter, as of :meth:`gather`, are swept; None where these are too many.
+        """Cost restricted to the entries that :meth:`gather` selects; None if these are too many.
 
-        By default, as many as are worth it and fit into the memory that features and cost leave free.
+        By default, the limit is what saves time and fits into the memory that features and cost leave free.
         """
         if np.isnan(max_density):
             size = (4 + (BYTES_PER_ENTRY[self.storage] or 4)) * math.prod(self.shape)
@@ -303,7 +303,7 @@ class Cost:
     ) -> PlanSummary:
         """Sums, k best targets and class masses of the plan of some potentials, see :meth:`sweep`, in one pass.
 
-        ``f`` is -inf where an element has no mass. Labels are integer classes (n,) and (m,); -1 where there is none.
+        ``f`` is -inf for an element without mass. Labels are integer classes (n,) and (m,); -1 for none.
         """
         given = zip((source_labels, target_labels), self.shape, strict=True)
         sources, targets = (np.full(size, -1) if labels is None else labels for labels, size in given)
@@ -315,7 +315,7 @@ class Cost:
         """Kernel sums (n, n_classes, 3) over the columns of each class, and the smallest cost of each row (n,).
 
         Kernels are ``exp(-(C - smallest) / w)`` for the widths ``width / 9``, ``width / 3`` and ``width``: the first
-        two are powers of the last, so that one exponential does for all. ``labels`` (m,) are classes.
+        two are powers of the last, so one exponential is enough. ``labels`` (m,) are classes.
         """
         shared = labels, n_classes, 1 / (width * math.log(2)), "class_kernels"
         (sums, smallest), _ = joined(self.engine.map(_pass, self._blocks, shared=shared, stage="classes", join=True))
@@ -323,12 +323,12 @@ class Cost:
 
 
 def as_cost(cost: Cost | ArrayLike) -> Cost:
-    """Return a :class:`Cost` as it is, anything else as a matrix of costs."""
+    """Return a :class:`Cost` unchanged, anything else as a matrix of costs."""
     return cost if isinstance(cost, Cost) else Cost.from_matrix(cost)
 
 
 class _Given(Distance):
-    """Given matrix of costs: float32 where that loses nothing, else float64."""
+    """Given matrix of costs: float32 if that loses nothing, else float64."""
 
     metric = "precomputed"
 
@@ -341,7 +341,7 @@ class _Given(Distance):
             row, column = np.argwhere(~np.isfinite(values))[0]
             raise InputError(f"the cost matrix has a NaN or infinite entry at [{row}, {column}].")
         if values.min() < 0:
-            raise InputError("a cost must not be negative; shift it, since a constant does not change the plan.")
+            raise InputError("a cost must not be negative; add a constant, which does not change the plan.")
         safe = _SAFE_FLOAT32[0] < values.max() < _SAFE_FLOAT32[1] or values.max() == 0
         self.values, self.shape = values if safe else values.astype(np.float64), values.shape
         self.stored_as = str(self.values.dtype)

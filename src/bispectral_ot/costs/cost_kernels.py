@@ -1,11 +1,11 @@
 """Compiled distances, and passes over a cost: one Sinkhorn iteration, and the summary of a plan.
 
 For L1 a register tile of 4 x 2 pairs shares each load: a small function over contiguous rows, since that form
-vectorises and one big loop nest does not.
+vectorizes and one big loop nest does not.
 
 All exponents are in base 2: ``P[i, j] = 2 ** (f[i] + g[j] - unit * C[i, j])``. A pass computes the exponential from the
-stored cost, so nothing under- or overflows whatever the regularisation. The exponential is written out because numba
-would call the C library once per number, which does not vectorise.
+stored cost, so nothing under- or overflows at any regularization. The exponential is written out because numba
+would call the C library once per number, which does not vectorize.
 """
 
 import numpy as np
@@ -21,7 +21,7 @@ def _exp2_coefficients(degree: int) -> list[float]:
     return [float(c) for c in fit.convert(kind=Polynomial, domain=[-1, 1], window=[-1, 1]).coef]
 
 
-# Sums may be reordered, so that they vectorise; the rounding trick of the exponential may not.
+# Sums may be reordered, so that they vectorize; the rounding trick of the exponential may not.
 _EXACT_ORDER = {"contract", "nsz", "nnan", "ninf"}
 _VECTOR = _EXACT_ORDER | {"reassoc"}
 # Adding this to a small float leaves its nearest integer in the lowest bits of the mantissa.
@@ -83,7 +83,7 @@ def l1_block(a, b, weights, out):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def finish(products, a_norms, b_norms, small, cosine, root):  # type: ignore[no-untyped-def]
-    """Turn inner products (n, m) into distances in place, and count the doubtful ones, which become NaN.
+    """Convert inner products (n, m) to distances in place, and count the doubtful ones, which become NaN.
 
     Squared distances ``|x|^2 - 2 x.y + |y|^2``, their root, or ``1 - x.y / (|x| |y|)`` for cosine; norms are squared.
     Doubtful are those of which cancellation leaves less than the fraction ``small`` of the norms, those whose products
@@ -92,7 +92,7 @@ def finish(products, a_norms, b_norms, small, cosine, root):  # type: ignore[no-
     doubtful = 0
     for i in range(products.shape[0]):
         row, a_norm = products[i], a_norms[i]
-        for j in range(row.shape[0]):  # without branches, so that it vectorises
+        for j in range(row.shape[0]):  # without branches, so that it vectorizes
             both = a_norm * b_norms[j]
             norms = 1.0 if cosine else a_norm + b_norms[j]
             value = 1.0 - row[j] / np.sqrt(both) if cosine else norms - 2.0 * row[j]

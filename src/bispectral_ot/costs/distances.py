@@ -17,7 +17,7 @@ Rows = NDArray[np.float32]
 Vector = NDArray[np.float64]
 
 _CANCELLATION = 1e-3  # of the norms: below, float32 inner products have lost half of their digits
-_LOST_IN_FLOAT32 = 1e3  # features further from 0 than so many times their spread lose it in float32
+_LOST_IN_FLOAT32 = 1e3  # features farther from 0 than this multiple of their spread lose precision in float32
 _MAPPED_BYTES = 64 * 2**20  # rows of the target that are read at a time from a memory map
 _ROWS_AT_ONCE = 1024  # whose norms or finiteness are found at a time
 _NUMBERS_AT_ONCE = 2**16  # of the pairs that are summed term by term at a time: few enough for the cache
@@ -42,7 +42,7 @@ class Distance(ABC):
         """Distances (stop - start, m) of the sources ``start`` to ``stop``; called from several threads."""
 
     def check_finite(self) -> None:  # noqa: B027 (a subclass may do without)
-        """Raise an :class:`InputError` that names the element at fault where a distance came out NaN or infinite."""
+        """Raise an :class:`InputError` that names the element whose distance is NaN or infinite."""
 
 
 class FeatureDistance(Distance):
@@ -51,7 +51,7 @@ class FeatureDistance(Distance):
     ``l1``: ``sum_k w_k |x_k - y_k|``; ``l2``: ``sqrt(sum_k w_k (x_k - y_k)^2)``; ``sqeuclidean``: its square;
     ``cosine``: ``1 - <x, y>_w / (|x|_w |y|_w)``.
 
-    Features are rounded to float32, float64 ones after a common row is subtracted where that changes no distance.
+    Features are rounded to float32; from float64 features a common row is subtracted first if no distance changes.
     """
 
     _ignores_shifts = True  # whether a row that is added to all changes no distance (it always changes cosines)
@@ -155,7 +155,7 @@ class AlignedDistance(FeatureDistance):
     reflections : Whether mirror images of y count as well.
     """
 
-    _ignores_shifts = False  # a shift is not turned with the coefficients
+    _ignores_shifts = False  # shifts do not rotate with the coefficients
     _columns_at_once = 256  # correlations of a tile with all rotations then stay near the core
 
     def __init__(
@@ -171,7 +171,7 @@ class AlignedDistance(FeatureDistance):
         super().__init__(source, target, metric)
         n_columns = self.source.shape[1]
         if len(index_map) != n_columns or not {"frequency", "part"} <= set(index_map.dtype.names or ()):
-            raise InputError(f"index_map must say frequency and part of each of the {n_columns} columns (index_map_).")
+            raise InputError(f"index_map must have frequency and part of each of the {n_columns} columns (index_map_).")
         order, frequency = np.argsort(index_map[["frequency", "part"]], kind="stable"), index_map["frequency"]
         imaginary = np.bincount(frequency, index_map["part"])
         if (np.diff(order) < 0).any() or (np.bincount(frequency) != 2 * imaginary).any():
@@ -187,7 +187,7 @@ class AlignedDistance(FeatureDistance):
         self._signs = np.where(index_map["part"] == 0, 1, -1).astype(np.float32)
         self._frequencies = frequency
         self.phases = np.exp(2j * np.pi * np.outer(np.arange(n_frequencies), np.arange(n_rotations)) / n_rotations)
-        # an angle and its negative share their cosines, and their sines but for the sign
+        # an angle and its negative have the same cosines, and opposite sines
         half = self.phases[:, : n_rotations // 2 + 1].T
         self._cosines, self._sines = half.real.astype(np.float32), half.imag.astype(np.float32)
 
@@ -240,9 +240,9 @@ def _as_features(source: Floats, target: Floats, may_shift: bool) -> tuple[Rows,
     rounded = _as_rows(source, "source"), _as_rows(target, "target")
     columns = rounded[0].shape[1], rounded[1].shape[1]
     if columns[0] != columns[1]:
-        raise InputError(f"source has {columns[0]} columns but target has {columns[1]}; both must be of the same kind.")
+        raise InputError(f"source has {columns[0]} columns but target has {columns[1]}; both need the same features.")
     exact = np.asarray(detached(source)), np.asarray(detached(target))
-    mapped = any(isinstance(x, np.memmap) for x in rounded)  # too large for a second look
+    mapped = any(isinstance(x, np.memmap) for x in rounded)  # too large for a second pass
     if mapped or all(np.can_cast(x.dtype, np.float32) for x in exact):
         return rounded
     low, high = (find([find(x, axis=0) for x in exact], axis=0).astype(np.float64) for find in (np.min, np.max))

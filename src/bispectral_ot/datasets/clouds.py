@@ -57,7 +57,7 @@ def check_rows(values: Any, what: str, noun: str, columns: int | None = None) ->
 
 
 def refuse_masked(values: Any, what: str) -> None:
-    """Raise an :class:`InputError` where entries are masked: NumPy would turn them into numbers."""
+    """Raise an :class:`InputError` if entries are masked: NumPy would convert them to numbers."""
     parts = values if isinstance(values, (list, tuple)) else (values,)
     count = sum(int(np.ma.getmaskarray(part).sum()) for part in parts if isinstance(part, np.ma.MaskedArray))
     if count:

@@ -28,7 +28,7 @@ class Dataset:
     Parameters
     ----------
     images
-        (n, height, width[, channels]). uint8, uint16 and float32 stay as they are; other real types become float32
+        (n, height, width[, channels]). uint8, uint16 and float32 are kept; other real types become float32
         (booleans uint8). A ``dask.array`` is read chunk by chunk when features are computed.
     labels
         One per image, or None: indices into ``classes``, or any integers or strings, whose values become ``classes``.
@@ -139,7 +139,7 @@ class Dataset:
 
     @property
     def is_flat(self) -> bool:
-        """Whether elements have pixels, which can be brought to one mean and deviation; shapes in 3-D have not."""
+        """Whether elements have pixels that can be standardized; 3-D shapes do not."""
         return self.kind in ("images", "sphere")
 
     @property
@@ -155,7 +155,7 @@ class Dataset:
         return np.bincount(labels, minlength=len(self.classes)).astype(np.int64)
 
     def select(self, index: ArrayLike | slice) -> Dataset:
-        """Images at ``index`` (positions, a mask of length n, or a slice), in that order; all classes stay."""
+        """Images at ``index`` (positions, a mask of length n, or a slice), in that order; all classes are kept."""
         try:
             rows = np.arange(len(self))[index if isinstance(index, slice) else np.asarray(index)]
         except IndexError as error:
@@ -168,13 +168,13 @@ class Dataset:
 
 
 def check_flat(dataset: Any, what: str) -> None:
-    """Raise an :class:`InputError` where an operation on flat images is asked for another kind."""
+    """Raise an :class:`InputError` if an operation on flat images gets another kind of dataset."""
     if dataset.kind != "images":
         raise InputError(f"{what}: for flat images only, but {dataset.name!r} has {KINDS[dataset.kind]}.")
 
 
 def as_dataset(data: Dataset | ArrayLike | os.PathLike[str], *, name: str = "images") -> Dataset:
-    """Return a Dataset as it is, an array as one called ``name``, and all else as :func:`load` reads it."""
+    """Return a Dataset unchanged, an array as a Dataset called ``name``, and anything else as :func:`load` reads it."""
     if isinstance(data, Dataset):
         return data
     from bispectral_ot.datasets.load import as_datasets  # which itself needs this module
@@ -189,7 +189,7 @@ def as_shapes(dataset: Dataset) -> Dataset:
 
 
 def is_chunked(images: Any) -> bool:
-    """Whether images are a ``dask.array``, whose chunks are read where the work is done."""
+    """Whether images are a ``dask.array``, whose chunks are read by the workers."""
     return hasattr(images, "__dask_graph__") and hasattr(images, "chunks")
 
 
@@ -208,7 +208,7 @@ def check_images(images: ArrayLike, *, what: str, are_volumes: bool = False) -> 
     if batch.dtype.kind not in "buif":
         raise InputError(f"{what}: pixels must be real numbers, but the array has type {batch.dtype}.")
     if are_volumes and (len(shape) != 4 or shape[3] <= 4 < min(shape[1:3])):
-        advice = "a single one is given as volume[None], images with channels are no volumes"
+        advice = "give a single one as volume[None]; images with channels are not volumes"
         raise InputError(f"{what}: volumes must have shape (n, depth, height, width), got {shape}; {advice}.")
     if len(shape) not in (3, 4):
         raise InputError(f"{what}: {shape_advice(shape)}")
@@ -216,7 +216,7 @@ def check_images(images: ArrayLike, *, what: str, are_volumes: bool = False) -> 
         raise InputError(f"{what} has no images or no pixels (shape {shape}); at least one is needed.")
     if is_chunked(batch):  # pixels are checked when features are computed
         if any(math.isnan(size) for size in shape) or 0 in batch.chunks[0]:
-            advice = "call images.compute_chunk_sizes(), or images.rechunk() where some are empty"
+            advice = "call images.compute_chunk_sizes(), or images.rechunk() if some are empty"
             raise InputError(f"{what}: chunks of unknown sizes, or without images, {batch.chunks}; {advice}.")
         batch = batch.rechunk(dict.fromkeys(range(1, batch.ndim), -1))
         if batch.dtype not in (np.uint8, np.uint16, np.float32):
@@ -228,7 +228,7 @@ def check_images(images: ArrayLike, *, what: str, are_volumes: bool = False) -> 
 
 
 def shape_advice(shape: tuple[int, ...]) -> str:
-    """Error text about an array that is no batch of images."""
+    """Error text about an array that is not a batch of images."""
     expected = f"expected images of shape (n, height, width) or (n, height, width, channels), got {shape}"
     if len(shape) != 2:
         return f"{expected}."
@@ -244,7 +244,7 @@ def check_labels(
     """Labels as indices into classes, and the classes (see :class:`Dataset`), or an :class:`InputError`."""
     if labels is None:
         if classes:
-            raise InputError(f"{len(classes)} classes are named but there are no labels; give labels too.")
+            raise InputError(f"{len(classes)} classes are given but no labels; give both.")
         return None, ()
     refuse_masked(labels, "labels")
     values = np.asarray(detached(labels))
@@ -269,7 +269,7 @@ def check_labels(
         repeated = next(name for name in classes if classes.count(name) > 1)
         raise InputError(f"the class name {repeated!r} occurs twice; class names must differ.")
     if values.dtype.kind not in "biu":
-        raise InputError("labels must be indices into classes where classes are named; leave classes out for strings.")
+        raise InputError("labels must be indices into classes if classes are given; leave classes out for strings.")
     outside = np.flatnonzero((values < 0) | (values >= len(classes)))
     if len(outside):
         found = f"label {outside[0]} is {values[outside[0]]}"
@@ -295,7 +295,7 @@ class Pictures:
 
 
 def as_shown(image: NDArray[Any], limits: tuple[float, float]) -> NDArray[np.float64]:
-    """Pixels brought from ``limits`` to 0 ... 1, grey or RGB; the mean of the channels where they are neither."""
+    """Pixels scaled from ``limits`` to 0 ... 1, grey or RGB; the mean of the channels if they are neither."""
     lowest, highest = limits
     shown: NDArray[np.float64] = (image.astype(np.float64) - lowest) / (highest - lowest or 1.0)
     if shown.ndim == 3 and shown.shape[2] != 3:
@@ -304,7 +304,7 @@ def as_shown(image: NDArray[Any], limits: tuple[float, float]) -> NDArray[np.flo
 
 
 def draw_points(points: NDArray[Any], weights: NDArray[Any] | None = None) -> NDArray[np.float64]:
-    """Draw points (n, 3) as small dots, scaled to fit and seen obliquely from above: (48, 48)."""
+    """Draw points (n, 3) as small dots, scaled to fit, in an oblique view from above: (48, 48)."""
     from scipy.ndimage import maximum_filter
     from scipy.spatial.transform import Rotation
 

@@ -44,7 +44,7 @@ def scan_folder(folder: Path, suffixes: tuple[str, ...] = SUFFIXES, noun: str = 
 
 
 def split_folders(folder: Path) -> dict[str, Path]:
-    """Folders of splits, where there are only ``train``, ``val`` and ``test`` folders, else {}."""
+    """Folders of splits if there are only ``train``, ``val`` and ``test`` folders, else {}."""
     folders = _sub_folders(folder)
     found = {split: sub for sub in folders for split, words in SPLIT_WORDS.items() if sub.name.lower() in words}
     return found if len(found) == len(folders) else {}
@@ -67,7 +67,7 @@ def _files_in(folder: Path, suffixes: tuple[str, ...]) -> list[Path]:
 
 
 def _as_text(name: str) -> str:
-    """The name read as UTF-8, whatever the locale, and accented letters in one spelling, whatever the disk has."""
+    """Name read as UTF-8 in any locale, with accented letters in one normal form."""
     return unicodedata.normalize("NFC", os.fsencode(name).decode("utf-8", "surrogateescape"))
 
 
@@ -75,7 +75,7 @@ def scan_shapes(folder: Path, *, n_points: int, seed: int) -> LazyDataset:
     """All shapes of ``folder``: ``<class>/<shape>`` with labels, or ``<shape>`` without."""
     lazy = scan_folder(folder, SHAPE_SUFFIXES, noun="shapes")
     if has_files(folder, SUFFIXES):
-        warn(f"{folder} has images and shapes in 3-D; the shapes are read, the images are not.", DataWarning)
+        warn(f"{folder} has images and 3-D shapes; only the shapes are read.", DataWarning)
     if any(not name.lower().endswith(".xyz") for name in lazy.files):
         library("trimesh", extra="meshes", what=folder)
     return replace(lazy, source=ShapeSource(lazy.source, n_points, seed), kind="clouds")
@@ -119,15 +119,15 @@ class ShapeSource:
                 points = np.asarray(shape.vertices)
                 if len(getattr(shape, "faces", ())):
                     points = sample_surface(points, np.asarray(shape.faces), self.n_points, rng=rng)
-                elif suffix != ".ply":  # where no faces mean a cloud, and not a damaged mesh
+                elif suffix != ".ply":  # without faces it is a cloud, not a damaged mesh
                     raise InputError("it has no faces (points without faces are read from .ply and .xyz files)")
             if len(points) > self.n_points:
                 points = points[np.sort(rng.choice(len(points), self.n_points, replace=False))]
             if len(points) == 1:
-                raise InputError("it has 1 point, which is no shape")
+                raise InputError("it has only 1 point")
             return check_rows(points, "content", "points", columns=3)
         except MemoryError:
             raise
-        except Exception as error:  # readers raise whatever they like on a damaged file
+        except Exception as error:  # readers raise any kind of error on a damaged file
             said = str(error).rstrip(".") or type(error).__name__
             raise DatasetError(f"cannot read the shape {path}: {said}; repair or remove it.") from None

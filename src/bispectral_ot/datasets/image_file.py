@@ -18,7 +18,7 @@ from bispectral_ot.datasets.warp import Size
 from bispectral_ot.errors import DatasetError
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp")
-# Nothing else is opened, whatever the file's name: Pillow would start Ghostscript for an EPS file, for instance.
+# Other formats are never opened: Pillow would start Ghostscript for an EPS file, for instance.
 FORMATS = ("PNG", "JPEG", "TIFF", "BMP")
 _WHITE = np.iinfo(np.uint16).max
 _ORIENTATION, _EXTRA_SAMPLES, _TRANSPARENCY = 0x0112, 338, 2  # tags of TIFF and EXIF
@@ -39,7 +39,7 @@ def decode_image(content: Path | bytes, name: str, canvas: Canvas) -> tuple[NDAr
     with _opened(content, name) as image:
         if image.format == "TIFF" and (pages := getattr(image, "n_frames", 1)) > 1:
             advice = "save the one you mean, or each, as a file of its own"
-            other = "Where the pages are the images of a set, name this file instead of its folder"
+            other = "If the pages are the images of a set, name this file instead of its folder"
             raise DatasetError(f"{name} has {pages} pages; {advice}. ({other}.)")
         if is_deep_colour(image):
             pixels = deep_colours(image, content, name)
@@ -60,7 +60,7 @@ def decode_image(content: Path | bytes, name: str, canvas: Canvas) -> tuple[NDAr
         mode = image.mode
         if image.has_transparency_data and mode[0] not in "1IF":  # these would lose bits
             rgba = image.convert("RGBA")
-            for backdrop in ("black", "white"):  # white where what is visible is black
+            for backdrop in ("black", "white"):  # white if the visible part is black
                 opaque = Image.new("RGBA", image.size, backdrop)
                 opaque.alpha_composite(rgba)
                 pixels = np.asarray(opaque.convert("L" if mode in ("L", "LA", "La") else "RGB"))
@@ -91,7 +91,7 @@ def is_deep_colour(image: Image.Image) -> bool:
 
 
 def deep_colours(image: Image.Image, content: Path | bytes, name: str | Path) -> NDArray[Any]:
-    """All channels of an image with 16 bits in several, (height, width, channels), upright as the camera says."""
+    """All channels of an image with 16 bits in several, (height, width, channels), in the orientation of the camera."""
     codecs = library("imagecodecs", extra="tiff", what=name)
     encoded = content if isinstance(content, bytes) else content.read_bytes()
     pixels = codecs.png_decode(encoded) if image.format == "PNG" else codecs.tiff_decode(encoded)

@@ -13,7 +13,7 @@ Taps = tuple[NDArray[np.int64], NDArray[np.float32]]  # first pixel and weights 
 
 @njit(nogil=True, cache=True)
 def warp_block(padded: NDArray[np.float32], maps: NDArray[np.float64], out: NDArray[np.float32]) -> None:
-    """Fill ``out`` with images seen through affine ``maps`` (n, 2, 3); one pixel of background before each, two after.
+    """Fill ``out`` with images under affine ``maps`` (n, 2, 3); one pixel of background before each, two after.
 
     ``out`` is (n, height, width, channels) and ``padded`` is (n, height + 3, width + 3, channels).
     """

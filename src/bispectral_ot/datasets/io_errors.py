@@ -13,14 +13,14 @@ from bispectral_ot.memory import check_fits, format_bytes
 
 @contextmanager
 def reading(what: object) -> Iterator[None]:
-    """Turn any error of a library on a damaged file into a :class:`DatasetError` that names the file."""
+    """Convert any error of a library on a damaged file to a :class:`DatasetError` that names the file."""
     try:
         yield
     except InputError:
         raise
     except MemoryError:
-        raise MemoryBudgetError(f"{what} needs more memory than there is; save a part of it.") from None
-    except Exception as error:  # decoders raise whatever they like
+        raise MemoryBudgetError(f"{what} needs more memory than there is; save a part of it as another file.") from None
+    except Exception as error:  # decoders raise any kind of error
         if isinstance(error, OSError) and error.strerror:
             raise DatasetError(f"cannot read {what}: {error.strerror}.") from None
         said = " ".join(f"{type(error).__name__}: {error}".split())[:500]

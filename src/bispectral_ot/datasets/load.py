@@ -24,7 +24,7 @@ from bispectral_ot.errors import DatasetError, DataWarning, InputError, warn
 from bispectral_ot.runtime import Progress
 from bispectral_ot.sampling import evenly_spaced, random_rows
 
-LARGEST_SIDE = 128  # of images where no size was asked for: larger ones are slower and match no better
+LARGEST_SIDE = 128  # of images if no size is given: larger ones are slower and match no better
 
 # Readers of files by their ending; libraries that only one of them needs are imported when a file is read.
 _READERS: dict[str, Callable[[Path, str, Sequence[str]], LazyDataset]] = {
@@ -65,7 +65,7 @@ def load(
         images or 3-D shapes, with one sub-folder per class or without labels; file (docs/files.md), whose arrays or
         columns may be named as ``file.h5::IMAGES::LABELS``; array (n, height, width[, channels]) of any library,
         :class:`Dataset`, data frame with a column of paths, dataset of torch or torchvision.
-    split : ``"train"``, ``"val"`` or ``"test"``, where the source has several.
+    split : ``"train"``, ``"val"`` or ``"test"``, if the source has several.
     root
         Folder with the IDX files of the official sets, which are then not downloaded; default: ``$BISPECTRAL_OT_DATA``.
     resize
@@ -102,7 +102,7 @@ def drawn(positions: Positions, limit: int, *, seed: int, stream: int = 0) -> Po
 def as_datasets(
     sets: Sequence[Any], names: Sequence[str], *, kind: Kind | None = None, frames: FrameChoice | None = None
 ) -> list[Dataset]:
-    """Datasets as they are, arrays as ones with these names; names and paths are loaded, all at one size."""
+    """Datasets unchanged, arrays as datasets with these names; names and paths are loaded, all at one size."""
     paths = {os.fspath(data) for data in sets if isinstance(data, (str, os.PathLike))}
     known = {path: list_set(path) for path in sorted(paths)}
     found = [
@@ -175,7 +175,7 @@ def _scan_folder(path: Path, keys: list[str], split: str, n_points: int, seed: i
 
 
 def _scan_file(path: Path, keys: Sequence[str], split: str) -> LazyDataset:
-    """The set in a file; ``keys`` are the arrays or columns of it that are meant."""
+    """Set in a file; ``keys`` name its arrays or columns."""
     suffix = path.suffix.lower()
     if not path.exists() and (suffix or len(path.parts) > 1):
         raise DatasetError(f"there is no file or folder {path}; check the path.")
@@ -234,7 +234,7 @@ def read_together(
 
 
 def _sample(lazy: LazyDataset, kept: Positions, grey: bool) -> tuple[list[NDArray[Any]], NDArray[Any] | None]:
-    """Some images of a set, fewer where they are large, and their labels, for a choice of frames."""
+    """Some images of a set (fewer if they are large) and their labels, for the choice of a frame."""
     large = any(max(size) > 1024 for size in lazy.sizes(kept[:1]))
     some = kept[evenly_spaced(len(kept), 32 if large else 96)]
     with warnings.catch_warnings(action="ignore", category=DataWarning):  # reading all of them will warn
@@ -245,7 +245,7 @@ def _sample(lazy: LazyDataset, kept: Positions, grey: bool) -> tuple[list[NDArra
 
 
 def common_size(wanted: dict[LazyDataset, Positions], size: Size | None = None) -> Size | None:
-    """The given size, or else one for all images of the sets; None where they have it already or have none."""
+    """The given size, or else a common size of the sets; None if they have it already, or have no size."""
     if size is not None:
         return size
     sizes = {lazy: each for lazy, kept in wanted.items() if (each := set(lazy.sizes(kept)))}

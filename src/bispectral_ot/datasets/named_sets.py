@@ -1,4 +1,4 @@
-"""Named sets: where their files are published, and how they are fetched and read.
+"""Named sets: addresses of their files, download and reading.
 
 IDX files of an official set are looked for, plain or ``.gz``, in ``<folder>/<name>/`` and in the folder itself. EMNIST
 letters with the official names are transposed; those with MNIST's names in a folder ``emnist-letters`` are upright. A
@@ -27,7 +27,7 @@ _DIGITS = tuple("0123456789")
 
 @dataclass(frozen=True)
 class NamedSet:
-    """A set that :func:`~bispectral_ot.load` knows by name; the facts are in ``named_sets.json``."""
+    """Dataset that :func:`~bispectral_ot.load` reads by name; its properties are in ``named_sets.json``."""
 
     name: str
     title: str
@@ -51,7 +51,7 @@ NAMED = {name: NamedSet(name, **facts) for name, facts in _FACTS.items()}
 
 
 def available() -> list[NamedSet]:
-    """All sets that :func:`~bispectral_ot.load` knows by name."""
+    """Datasets that :func:`~bispectral_ot.load` reads by name."""
     return list(NAMED.values())
 
 
@@ -62,7 +62,7 @@ def named_folder(root: str | os.PathLike[str] | None = None) -> Path | None:
 
 
 def place(name: str) -> str:
-    """Where the training split of a named set would be taken from now, in words."""
+    """Place from which the training split of a named set would be read now, in words."""
     known, folder = NAMED[name], named_folder()
     if not known.mirrors:
         return known.source
@@ -72,7 +72,7 @@ def place(name: str) -> str:
 
 
 def read_named(name: str, split: str, root: str | os.PathLike[str] | None) -> Dataset:
-    """Read a split of a named set, which is fetched first where no folder has it."""
+    """Read a split of a named set, which is downloaded first if no folder has it."""
     known = NAMED[name]
     if split not in known.counts:
         raise InputError(f"{name} has no {split} split; its splits are {', '.join(known.counts)}.")

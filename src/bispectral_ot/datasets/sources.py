@@ -163,7 +163,7 @@ class FileSource:
 
 
 def check_length(rows: Any, what: str) -> None:
-    """Raise an error where the file of an array was cut off: HDF5 reads zeros, a mapped file would end the process."""
+    """Raise an error if the file of an array was cut off: HDF5 reads zeros, a mapped file would end the process."""
     if isinstance(rows, np.memmap):
         file, expected = str(rows.filename), rows.offset + rows.nbytes
     elif hasattr(rows, "file"):  # of h5py
@@ -188,7 +188,7 @@ class LazyDataset:
     classes: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
     kind: Kind = "images"
-    dataset: Dataset | None = None  # where it is in memory
+    dataset: Dataset | None = None  # if it is in memory
 
     def __post_init__(self) -> None:
         if not len(self):
@@ -205,7 +205,7 @@ class LazyDataset:
         return cls(source, data.name, data.labels, data.classes, data.files, data.kind, data)
 
     def of_kind(self, kind: Kind | None) -> LazyDataset:
-        """The same set, its arrays taken for another kind; None for that which they have."""
+        """The same set with its arrays read as another kind; None keeps their kind."""
         if kind in (None, self.kind):
             return self
         return replace(self, kind=kind, dataset=None if self.dataset is None else replace(self.dataset, kind=kind))
@@ -214,7 +214,7 @@ class LazyDataset:
         return len(self.source)
 
     def sizes(self, positions: Positions) -> list[Size]:
-        """Height and width of the images at ``positions``, a single one where all are alike."""
+        """Height and width of the images at ``positions``; a single one if all are equal."""
         return list(self.source.sizes(positions)) if self.kind == "images" else []
 
     def read(self, positions: Positions | None = None, canvas: Canvas | None = None) -> Dataset:
@@ -260,7 +260,7 @@ def find_name(what: object, names: Iterable[str], words: Names, split: str = "tr
     for form in [*wanted, *(words if split == "train" else ())]:
         found = [name for name in names if f"/{name.lower()}".endswith(f"/{form}")]
         if len(found) > 1:
-            raise DatasetError(f"{what} has {' and '.join(map(repr, found))}; keep the one that is meant.")
+            raise DatasetError(f"{what} has {' and '.join(map(repr, found))}; keep only one of them.")
         if found:
             return found[0]
     return None

@@ -15,7 +15,7 @@ from bispectral_ot.engines import Block, Threads, row_blocks
 from bispectral_ot.errors import DataWarning, InputError, warn
 
 _BLOCK_ROWS = 2048
-_NOISES = 4  # standard deviations of the background that are no content
+_NOISES = 4  # differences of up to so many standard deviations of the background are not content
 
 
 def split_halves(
@@ -48,7 +48,7 @@ def half_positions(dataset: Any, *, seed: int = 0, per_class: int | None = None)
         targets.append(members[half : half + min(half, per_class)])
     source, target = np.concatenate(sources), np.concatenate(targets)
     if len(source) == 0:
-        raise InputError(f"{dataset.name!r} has no class with two images, so that it cannot be cut into halves.")
+        raise InputError(f"{dataset.name!r} has no class with two images, so it cannot be split into halves.")
     return source, target
 
 
@@ -70,7 +70,7 @@ def count_shared(source: Dataset, target: Dataset) -> int:
 
 
 def blank_sources(source: Dataset, target: Dataset) -> NDArray[np.int64]:
-    """Positions of constant images of ``source``, which may be of any class; none where the target has such images."""
+    """Positions of constant images of ``source``, which may be of any class; none if the target has constant images."""
     if not source.is_flat or is_chunked(source.images) or is_chunked(target.images):
         return np.zeros(0, dtype=np.int64)
     sides = (np.asarray(side.images).reshape(len(side), -1) for side in (source, target))
@@ -79,7 +79,7 @@ def blank_sources(source: Dataset, target: Dataset) -> NDArray[np.int64]:
 
 
 def warn_of_shared(source: Dataset, target: Dataset) -> None:
-    """Warn where images are on both sides of a comparison."""
+    """Warn about images that are on both sides of a comparison."""
     if count := count_shared(source, target):
         shared = f"{count:,} of the {len(source):,} source images are also on the target side"
         advice = "compare disjoint halves (split_halves, --split-halves), or leave them out"
@@ -89,7 +89,7 @@ def warn_of_shared(source: Dataset, target: Dataset) -> None:
 def rotate(dataset: Dataset | ArrayLike, degrees: ArrayLike, *, fill: str | ArrayLike = "background") -> Dataset:
     """Rotate each image counter-clockwise (as displayed) by its own angle about the exact centre, bilinearly.
 
-    Images become float32; multiples of 90 degrees are exact where they are square. ``degrees`` is one angle for all, or
+    Images become float32; multiples of 90 degrees are exact for square images. ``degrees`` is one angle for all, or
     (n,). ``fill`` is the value of empty corners: ``"background"`` (median of the border pixels of all images, per
     channel), a number, or one for each channel.
 
@@ -122,7 +122,7 @@ def rotate_randomly(dataset: Dataset | ArrayLike, *, seed: int = 0, fill: str | 
 
 
 def normalize(dataset: Dataset | ArrayLike, *, mean: float | None = None, std: float | None = None) -> Dataset:
-    """Subtract the mean of all pixels and divide by their standard deviation: ``(image - mean) / std``.
+    """Standardize pixels: ``(image - mean) / std``.
 
     ``mean`` and ``std`` default to those of the dataset; give those of another to put both on one scale.
     """
@@ -149,8 +149,8 @@ def rescale(images: NDArray[Any], mean: float, std: float) -> NDArray[np.float32
 def center(dataset: Dataset | ArrayLike) -> Dataset:
     """Move the centre of mass of the content of every image to its centre, bilinearly; images become float32.
 
-    The content is ``|image - background|``, where that is more than four standard deviations of the border; the
-    background is the median of the border. Images without content stay as they are.
+    The content is ``|image - background|`` wherever it exceeds four standard deviations of the border; the
+    background is the median of the border. Images without content are not changed.
     """
     dataset = as_dataset(dataset)
     check_flat(dataset, "center")
@@ -182,7 +182,7 @@ def _content_shifts(_block: Block, planes: NDArray[Any]) -> tuple[NDArray[np.flo
 
 
 def center_clear(planes: NDArray[Any]) -> NDArray[np.float32]:
-    """Images (n, height, width, channels), centred where they show content on a background."""
+    """Images (n, height, width, channels), centred if they show content on a background."""
     background, shifts = _content_shifts(Block(0, len(planes)), planes)
     shifts[~has_background(planes)] = 0
     return warp(planes, shift_maps(*shifts.T), fill=background)

@@ -1,4 +1,4 @@
-"""Resampling of images: affine maps, reduction by area, luminance, and the level of the border."""
+"""Resampling of images: affine maps, area means, luminance, and the level of the border."""
 
 import math
 from functools import lru_cache
@@ -41,7 +41,7 @@ def _warp(_block: Block, planes: NDArray[Any], maps: NDArray[Any], outside: NDAr
 
 
 def rotation_maps(degrees: NDArray[np.float64], height: int, width: int) -> NDArray[np.float64]:
-    """Maps (n, 2, 3) that turn an image counter-clockwise, as displayed, about ((H - 1) / 2, (W - 1) / 2)."""
+    """Maps (n, 2, 3) that rotate an image counter-clockwise, as displayed, about ((H - 1) / 2, (W - 1) / 2)."""
     from scipy.special import cosdg, sindg
 
     cos, sin = cosdg(degrees), sindg(degrees)
@@ -165,7 +165,7 @@ def to_grey(images: NDArray[Any]) -> NDArray[Any]:
 
 
 def as_type(values: NDArray[np.floating[Any]], dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Values rounded to the nearest of an integer type, or as they are of a floating one."""
+    """Values rounded to an integer type; unchanged for a floating-point type."""
     if dtype.kind in "iu":
         values = np.rint(values).clip(np.iinfo(dtype).min, np.iinfo(dtype).max)
     return values.astype(dtype, copy=False)

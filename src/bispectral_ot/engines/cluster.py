@@ -36,7 +36,7 @@ _numbers = (f"{threading.get_native_id()}-{time.time_ns():x}-{number}" for numbe
 
 
 class Dask(Threads):
-    """Engine whose blocks are on the workers of a Dask cluster, which have the same versions of this package and NumPy.
+    """Engine whose blocks are on the workers of a Dask cluster, with the same versions of this package and NumPy.
 
     A call is given up after ``timeout`` seconds without any finished task, or ``wait`` seconds without any worker.
     """
@@ -125,7 +125,7 @@ class Dask(Threads):
             return [list(group) for _, group in itertools.groupby(blocks, key=lambda block: block.content[0])]
         n_threads, n_rows = sum(self._threads().values()), _n_rows(blocks)
         size = sum(map(_bytes, rows)) + row_bytes * n_rows
-        # whole rounds for all threads, of at most a gigabyte a group; results come in turn, a dead worker costs little
+        # whole rounds for all threads, at most a gigabyte per group: results come early, a dead worker costs little
         n_groups = n_threads * max(per_thread, -(-size // (2**30 * n_threads)))
         groups: dict[int, list[Block]] = {}
         done = 0
@@ -136,7 +136,7 @@ class Dask(Threads):
 
 
 class _Call:
-    """One call of a block function for all groups; tasks are cancelled where anything goes wrong, Ctrl-C included."""
+    """One call of a block function for all groups; any error, Ctrl-C included, cancels its tasks."""
 
     def __init__(
         self,
@@ -227,7 +227,7 @@ class _Call:
             if isinstance(error := future.exception(), KilledWorker):
                 raise ClusterError(
                     f"{self._named(future)} ended {error.allowed_failures + 1} workers, the last of them "
-                    f"{error.last_worker.address}: probably there was not enough memory. Give workers more, or say a "
+                    f"{error.last_worker.address}: probably there was not enough memory. Give workers more, or set a "
                     "smaller working_memory."
                 )
             if error is not None:
@@ -253,8 +253,8 @@ class _Call:
 
     def _stuck(self, future: Future, where: str) -> ClusterError:
         return ClusterError(
-            f"nothing came within {self.timeout:g} s: {self._named(future)} waits for worker {where}. Look whether it "
-            "is paused (memory), stopped or cut off; end it so that others take over, or allow a longer timeout."
+            f"no task finished within {self.timeout:g} s: {self._named(future)} waits for worker {where}. Check if it "
+            "is paused (memory), stopped or disconnected; end it, so others take over, or allow a longer timeout."
         )
 
 
@@ -277,7 +277,7 @@ def _call(shared: tuple[Any, ...], function: BlockFunction, *arguments: Any) -> 
 def _group(
     function: BlockFunction, blocks: list[tuple[int, int, int]], kept: Any, call: Any, join: bool, *rows: Any
 ) -> Any:
-    """Task that gives the results of all blocks of a group, one by one or joined."""
+    """Task that returns the results of all blocks of a group, one by one or joined."""
     first = blocks[0][0]
     work_alone()
     with runtime.one_blas_thread():
@@ -289,7 +289,7 @@ def _group(
 
 
 def as_engine(client: Client | Threads | None) -> Threads | None:
-    """Engine for a ``distributed.Client``; engines and None as they are."""
+    """Engine for a ``distributed.Client``; engines and None unchanged."""
     if client is None or isinstance(client, Threads):
         return client
     if not isinstance(client, _distributed().Client):

@@ -27,7 +27,7 @@ _thread = threading.local()
 
 
 class Block(NamedTuple):
-    """Rows ``start`` to ``stop`` and their content, which only block functions see: it may be on another machine."""
+    """Rows ``start`` to ``stop`` and their content, for block functions only: it may be on another machine."""
 
     start: int
     stop: int
@@ -85,7 +85,7 @@ class Threads:
                     if n_threads == 1:
                         result = function(block, *(values[block.start : block.stop] for values in rows), *shared)
                     else:
-                        # results wait for those before them, and too many waiting ones fill the memory
+                        # results wait for earlier ones, and too many of them would fill the memory
                         for later in itertools.islice(waiting, 4 * n_threads - len(pending)):
                             cut = (values[later.start : later.stop] for values in rows)
                             work = copy_context().run, function, later, *cut, *shared
@@ -119,7 +119,7 @@ def joined(results: Iterable[Joined]) -> Joined:
     totals: tuple[Any, ...] = ()
     for rows, added in results:
         parts.append(rows)
-        # a new array to begin with, because a result may be kept by whoever computed it
+        # starts with a new array, because a block may keep its result
         totals = tuple(total + value for total, value in zip(totals, added, strict=True)) if totals else added
     return tuple(each[0] if len(each) == 1 else np.concatenate(each) for each in zip(*parts, strict=True)), totals
 
@@ -139,7 +139,7 @@ def fill_rows(function: BlockFunction, out: NDArray[Any], *, block_rows: int, **
 
 
 def product(rows: NDArray[Any], matrix: NDArray[Any]) -> NDArray[Any]:
-    """Matrix product, some rows (n, k) at a time on all cores: the same numbers whatever the number of cores."""
+    """Matrix product, some rows (n, k) at a time on all cores; the result does not depend on their number."""
     out = np.empty((len(rows), matrix.shape[1]), dtype=np.result_type(rows, matrix))
     return fill_rows(lambda _, some: some @ matrix, out, block_rows=256, rows=(rows,))
 
@@ -183,15 +183,15 @@ def _cpu_count() -> int:
 
 @lru_cache(maxsize=1)
 def _pool(n_threads: int, process: int) -> ThreadPoolExecutor:
-    """Threads of this process, which has none of those of the process that it was forked from."""
-    # work that calls an engine itself is done by one thread: it must not wait for those that wait for it
+    """Threads of this process; a forked process gets new ones."""
+    # nested calls of an engine run on one thread: they must not wait for threads that wait for them
     return ThreadPoolExecutor(n_threads, initializer=work_alone)
 
 
 def _wait_for(future: Future[Any]) -> Any:
     while True:
         try:
-            # woken now and then, because a signal that comes just before a wait does not end it
+            # wake up now and then, because a signal just before the wait does not end it
             return future.result(timeout=0.5)
         except TimeoutError:
             if future.done():  # the function itself timed out, or ended between the time-out and this line

@@ -1,4 +1,4 @@
-"""Invariants map a batch of signals to float32 features that a symmetry does not change."""
+"""Invariant features: float32 rows of a batch of signals that do not change under a symmetry."""
 
 from bispectral_ot.features.combined import CombinedBispectrum, Join
 from bispectral_ot.features.commutative import RingBispectrum, TranslationBispectrum

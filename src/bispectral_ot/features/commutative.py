@@ -1,4 +1,4 @@
-"""Bispectra on commutative groups: rings under turns (the invariant of the paper), images under cyclic shifts."""
+"""Bispectra on commutative groups: rings under rotations (the paper's invariant), images under cyclic shifts."""
 
 import math
 from abc import abstractmethod
@@ -73,11 +73,11 @@ class OrbitBispectrum(BatchTransformer):
 
 
 class RingBispectrum(OrbitBispectrum):
-    """Bispectrum of each ring of a polar grid: invariant to turning the image.
+    """Bispectrum of each ring of a polar grid: invariant to rotations of the image.
 
     With F the DFT of ring r along the angle, ``B[r, i, j] = F_i F_j conj(F_{(i + j) mod K})``; the whole of a channel
-    is divided by its L2 norm. The defaults are the paper's but for ``sampling="nearest"``. Each ring may turn by its
-    own angle unnoticed: the map is not complete for images. One entry per symmetry orbit of (i, j) is kept.
+    is divided by its L2 norm. The defaults are the paper's except for ``sampling="nearest"``. Rotating each ring by its
+    own angle has no effect: the map is not complete for images. One entry per symmetry orbit of (i, j) is kept.
 
     Parameters
     ----------

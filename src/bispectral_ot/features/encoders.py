@@ -1,4 +1,4 @@
-"""Encoders as features: any network or function of images, its cached rows, and its orbits under groups of motions."""
+"""Encoders as features: networks or functions of images, their cached rows, and orbits under finite groups."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ _IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 _RANGES = (1.0, 255.0, 65535.0)
 _MEMORY_BYTES = 2**28  # rows that are kept in memory
 _DIFFERENT = 1e-3  # of the norm of a row: an encoder that repeats itself differs by rounding only
-_encoding = threading.Lock()  # one batch at a time, whatever thread asks: networks use all cores themselves
+_encoding = threading.Lock()  # one batch at a time for all threads: networks use all cores themselves
 
 
 class MissingEncoderError(InputError):
-    """A saved model needs an encoder that is not named (its code is loaded only then), or is another one by now."""
+    """A saved model needs an encoder that was not named (its code is loaded only then), or that has changed."""
 
 
 class Encoder(BatchTransformer):
-    """Features that a network or any function gives for batches of images.
+    """Features of a network or of any function of batches of images.
 
     Rows are cached under a hash of encoder and image (:func:`list_encodings`, :func:`clear_encodings`). Weights are
     never fetched.
@@ -129,11 +129,11 @@ class Encoder(BatchTransformer):
         self.n_encoded_ = 0
         self.__dict__.pop("_n_columns", None)
         found = self._encoded(first)
-        if self.n_encoded_:  # not from the cache: does the encoder repeat itself, alone and in a batch?
+        if self.n_encoded_:  # without the cache: are rows reproducible, alone and in a batch?
             again = self._called(np.repeat(first, 2, axis=0))
             if np.abs(again - found).max() > _DIFFERENT * max(float(np.linalg.norm(found)), 1e-30):
                 raise InputError(
-                    f"{self!r} gives different rows for the same image, or rows that depend on the batch: dropout or "
+                    f"{self!r} returns different rows for the same image, or rows that depend on the batch: dropout or "
                     "batch statistics are on. Call model.eval() first."
                 )
         self._n_columns = found.shape[1]
@@ -155,7 +155,7 @@ class Encoder(BatchTransformer):
         return {**super()._parameters(), "encoder": str(self.encoder), "device": None}
 
     def set_state(self, shape: Any, learned: State) -> Self:
-        """Take up the state; an encoder of other weights or options is an error."""
+        """Set the state; an encoder with other weights or options is an error."""
         self.n_encoded_ = 0
         super().set_state(shape, {**learned, "range_": tuple(learned["range_"])})
         if self._found_digest() != self._digest:
@@ -215,23 +215,23 @@ class Encoder(BatchTransformer):
         found = np.asarray(self._call.function(batch))
         if found.ndim != 2 or len(found) != len(batch):
             raise InputError(
-                f"{self!r} gave an array of shape {found.shape} for {len(batch)} images; it should give one row each "
+                f"{self!r} returned shape {found.shape} for {len(batch)} images; it should return one row per image "
                 "(pool feature maps, for example by .mean((2, 3)))."
             )
         if found.dtype.kind not in "buif":
-            raise InputError(f"{self!r} gave {found.dtype}; rows must be real numbers.")
+            raise InputError(f"{self!r} returned {found.dtype}; rows must be real numbers.")
         rows = np.ascontiguousarray(found, dtype=np.float32)
         known = getattr(self, "_n_columns", rows.shape[1])
         if rows.shape[1] != known:
-            raise InputError(f"{self!r} gave {rows.shape[1]} columns, but {known} for the images before.")
+            raise InputError(f"{self!r} returned {rows.shape[1]} columns, but {known} for earlier images.")
         if not np.isfinite(rows).all():
             bad = int(np.argmin(np.isfinite(rows).all(axis=1)))
-            raise InputError(f"{self!r} gave NaN or infinity for image {bad} of {len(batch)}; check its code.")
+            raise InputError(f"{self!r} returned NaN or infinity for image {bad} of {len(batch)}; check its code.")
         return rows
 
 
 class Orbit(BatchTransformer):
-    """Rows of an encoder over a finite group of motions of the image, pooled: invariant under the group.
+    """Rows of an encoder over a finite group of transformations of the image, pooled: invariant under the group.
 
     ``f(g) = encoder(g^-1 image)`` is a signal on the group for every column; its mean, maximum, or group bispectrum
     (selective, to the power 1/3) is invariant.
@@ -240,8 +240,8 @@ class Orbit(BatchTransformer):
     ----------
     encoder : An :class:`Encoder`, or anything that it accepts.
     group : str
-        ``"C4"`` and ``"D4"`` (with mirrors): quarter turns, exactly. ``"C8"``, ``"C16"``, ``"D8"``, ...: turns of the
-        largest disk inside the image by warping. ``"shifts4"``: cyclic shifts by quarters of the sides.
+        ``"C4"`` and ``"D4"`` (with reflections): exact quarter turns. ``"C8"``, ``"C16"``, ``"D8"``, ...: interpolated
+        rotations of the largest disk inside the image. ``"shifts4"``: cyclic shifts by quarters of the sides.
     pool : {"mean", "max", "bispectrum"}; only the bispectrum keeps the signal up to translation.
 
     Examples
@@ -250,8 +250,8 @@ class Orbit(BatchTransformer):
     >>> from bispectral_ot.features import Orbit
     >>> images = np.random.default_rng(0).random((3, 8, 8))
     >>> orbit = Orbit(lambda batch: batch[:, 0, :, 0]).fit(images)  # the upper edge
-    >>> turned = np.rot90(images, axes=(1, 2))
-    >>> bool(np.allclose(orbit.transform(images), orbit.transform(turned), atol=1e-5))
+    >>> rotated = np.rot90(images, axes=(1, 2))
+    >>> bool(np.allclose(orbit.transform(images), orbit.transform(rotated), atol=1e-5))
     True
     """
 
@@ -297,7 +297,7 @@ class Orbit(BatchTransformer):
         return {**super()._parameters(), "encoder": None}
 
     def set_state(self, shape: Any, learned: State) -> Self:
-        """Take up the state."""
+        """Set the state."""
         self.encoder = learned["encoder_"]
         return super().set_state(shape, learned)
 
@@ -355,14 +355,14 @@ def _moved(images: NDArray[Any], name: str) -> Iterator[NDArray[Any]]:
 
 
 def as_encoder(encoder: Any) -> Encoder:
-    """An :class:`Encoder` as it is, anything that it accepts as one with its defaults."""
+    """An :class:`Encoder` unchanged; anything else as an encoder with default options."""
     return encoder if isinstance(encoder, Encoder) else Encoder(encoder)
 
 
 class _Call(NamedTuple):
     function: Callable[[Rows], Any]  # of a batch of float32 arrays
     layout: str
-    identity: str | None  # hash of its content, where that is known
+    identity: str | None  # hash of its content, if known
 
 
 def load_encoder(encoder: Any, layout: str | None = None, device: str | None = None) -> _Call:
@@ -421,7 +421,7 @@ def _onnx_model(path: Path, layout: str | None) -> _Call:
     try:
         session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
     except Exception as error:  # onnxruntime has exception classes of its own
-        raise InputError(f"{path} is no model that onnxruntime can run ({error}).") from None
+        raise InputError(f"{path} is not a model that onnxruntime can run ({error}).") from None
     name = session.get_inputs()[0].name
     identity = hashlib.blake2b(path.read_bytes(), digest_size=16).hexdigest()
     return _Call(lambda batch: session.run(None, {name: batch})[0], layout or LAYOUTS[1], identity)
@@ -464,7 +464,7 @@ def clear_encodings(file: str | None = None) -> int:
 
 
 def _rows_on_disk(digest: str, keys: list[bytes], new: dict[bytes, Rows] | None = None, name: str = "") -> Any:
-    """Rows of some keys in the database of an encoder, to which ``new`` ones are added; warns where it is unusable."""
+    """Rows of some keys in the database of an encoder, to which ``new`` ones are added; warns if it is unusable."""
     path = cache_folder("encodings") / f"{digest}.sqlite"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

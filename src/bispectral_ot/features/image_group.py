@@ -30,7 +30,7 @@ class ImageGroup:
         Generators of the group, all of one kind: functions that rearrange the pixels of an array (height, width), such
         as ``np.rot90`` or ``np.fliplr``; permutations of the flattened pixels (integers, the new image is
         ``image.ravel()[permutation]``); or matrices 2 x 2 that map (x, y) about the centre of the image, y downwards,
-        for maps such as sixths of a turn that do not keep the pixel grid.
+        for maps such as rotations by 60 degrees that do not preserve the pixel grid.
     name : Name in reports.
 
     Examples
@@ -92,7 +92,7 @@ class ImageGroup:
             if len(found) > _LARGEST:
                 raise InputError(
                     f"the maps of {self.name!r} generate more than {_LARGEST} elements; give maps of a smaller finite "
-                    "group (a turn by 60 degrees has 6, one by 1 degree 360)."
+                    "group (a rotation by 60 degrees generates 6 elements, one by 1 degree 360)."
                 )
         return np.stack(found)
 
@@ -161,14 +161,14 @@ class ImageBispectrum(BatchTransformer):
     there are vectors ``z_a`` that an element g of the group multiplies by the matrix ``r(g)``. All are divided by their
     common norm. Columns are each ``z_a`` of the trivial irrep, the inner products ``<z_a, z_b>`` of each irrep, and of
     the lowest frequencies all invariant products of three. Two band-limited images whose low components do not
-    vanish have equal features only if one is a moved and scaled version of the other.
+    vanish have equal features only if one is a transformed and scaled version of the other.
 
     Parameters
     ----------
     symmetry : {"mirrors", "quarter-turns", "d4"} or ImageGroup
         Group; ``"mirrors"`` exchanges left and right, ``"d4"`` has quarter turns and mirrors.
     band : Number of frequencies along each side.
-    triple_band : Those that enter the products of three; fewer where these would be too many.
+    triple_band : Frequencies in the products of three; reduced if there would be too many products.
 
     Notes
     -----
@@ -296,7 +296,7 @@ def _moved_cosines(elements: NDArray[Any], size: tuple[int, int], frequencies: A
 
 
 def _components(irrep: NDArray[Any], moved: list[NDArray[np.float64]]) -> tuple[NDArray[Any], list[int]]:
-    """Orthonormal vectors (copies, d, pixels) that turn by an irrep, and the template of each copy.
+    """Orthonormal vectors (copies, d, pixels) that transform by an irrep, and the template of each copy.
 
     ``P_k0 = d / |G| sum_g conj(r(g)_k0) g`` of the templates, without those that the ones before explain nearly.
     """

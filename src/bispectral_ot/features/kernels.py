@@ -164,7 +164,7 @@ def smooth(planes: Plane, out: Plane) -> None:
 
 @njit(**FAST)
 def halve(planes: Plane, out: Plane) -> None:
-    """Sample at every second pixel, symmetrically about the centre, so that turned images have turned samples.
+    """Sample at every second pixel, symmetrically about the centre: rotated images have rotated samples.
 
     Along an even side neighbours are averaged; along an odd one every second pixel is kept, both ends included.
     """
@@ -194,7 +194,7 @@ def _across_rows(plane: Plane, first: int, count: int, width: int, mean: Plane, 
 
 @njit(**FAST)
 def _along_rows(mean: Plane, step: Plane, sign: np.float32, count: int, out: Plane) -> None:
-    """``d/dx + sign d/dy`` from what :func:`_across_rows` gave for one more pixel at either end."""
+    """``d/dx + sign d/dy`` from the output of :func:`_across_rows` for one more pixel at either end."""
     left, right, mid = mean[:count], mean[2:][:count], step[1:][:count]
     before, after = step[:count], step[2:][:count]
     side, corner = sign * np.float32(1 / 3), sign * np.float32(1 / 12)
@@ -308,7 +308,7 @@ def _pool(
 ) -> None:
     """Add up magnitudes, pairs and triples of responses (n_responses, 2, height, width) in some rows of the disk.
 
-    ``uses`` (n_responses, 2) says whether ``z / |z|^(1/2)`` and ``z / |z|^(3/4)`` of a response are needed.
+    ``uses`` (n_responses, 2) is whether ``z / |z|^(1/2)`` and ``z / |z|^(3/4)`` of a response are needed.
     """
     values, n = scratch[0, 0], np.int64(0)  # no literal, for which functions would be compiled again
     for r in range(len(uses)):
@@ -385,7 +385,7 @@ def pool_ladder(
 
 @njit(**FAST)
 def shares_above(values: Plane, levels: Plane, slopes: Plane, out: Plane) -> None:
-    """Share of the values (n, channels, pixels) above each level (channels, m), with a soft step: (n, channels, m)."""
+    """Fraction (n, channels, m) of values (n, channels, pixels) above each level (channels, m), with a soft step."""
     n, channels, n_pixels = values.shape
     for i in range(n):
         for channel in range(channels):

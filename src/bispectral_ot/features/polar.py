@@ -1,4 +1,4 @@
-"""Polar grids: rings, fields of intensity and edges that turn with the image, and their Fourier coefficients."""
+"""Polar grids: rings, fields of intensity and edges that rotate with the image, and their Fourier coefficients."""
 
 import math
 from functools import partial
@@ -17,11 +17,11 @@ from bispectral_ot.transformer import BatchTransformer, Columns, Rows, columns_t
 
 SAMPLINGS = ("bilinear", "nearest")
 N_EDGE_FIELDS = 5
-# Widths of the Gaussians, in units of the distance of two rings (docs/coupled.md says how they were chosen).
+# Widths of the Gaussians, in units of the distance of two rings (chosen as described in docs/coupled.md).
 _INTENSITY_BLUR, _EDGE_BLUR, _EDGE_POOLING = 0.35, 0.5, 0.7
 _LEAST_EDGE_BLUR = 0.7  # a derivative needs a few pixels, however fine the rings
 # Finer images are averaged over cells of whole pixels, so that as many cells are left between two samples along a ray
-# or around the outermost ring: with fewer, interpolation would show under turns; more would only cost time.
+# or around the outermost ring: with fewer, rotations would show interpolation errors; more would only cost time.
 _LEAST_SPACING = 2.5
 _COMPILED = ("uint8", "uint16", "float32", "float64")  # others are copied to float64 first, a block at a time
 Filter = tuple[Rows, Rows]  # matrices (height, height) and (width, width)
@@ -78,9 +78,9 @@ class SteerableTransformer(BatchTransformer):
     Fields are the intensity of each channel, and with the gradient ``m e^{i p}`` of the smoothed image, summed over
     channels and pooled over a small neighbourhood, the strength of edges ``m^(1/2)`` and its products with ``cos`` and
     ``sin`` of ``2 (p - t)`` and ``4 (p - t)``: the angle between edges and the ray at angle t. They are Fourier
-    transformed along t. Turning the image by an angle multiplies the coefficients of frequency k by ``e^{-i k angle}``,
-    and a mirror image has the conjugate coefficients. Rings lie at the middle of equal steps and count with
-    ``sqrt(r)``, for their area.
+    transformed along t. A rotation of the image by an angle multiplies the coefficients of frequency k by
+    ``e^{-i k angle}``, and a mirror image has the conjugate coefficients. Rings lie at the middle of equal steps, with
+    the weight ``sqrt(r)`` for their area.
 
     Large images are averaged over square cells of whole pixels first. Everything outside the image is background: in
     each channel the median of the largest circle inside the image, which is subtracted first.
@@ -120,7 +120,7 @@ class SteerableTransformer(BatchTransformer):
             raise InputError(f"edge_weight must be at least 0 and finite, got {self.edge_weight!r}.")
         height, width = self.image_shape_[:2]
         if min(height, width) < 2:
-            raise InputError(f"{height} x {width} images are too small to turn; give at least 2 x 2 pixels.")
+            raise InputError(f"{height} x {width} images are too small to rotate; give at least 2 x 2 pixels.")
 
         side, n_angles = min(height, width), self.n_angles
         radius = self.radius * side / 2
@@ -139,7 +139,7 @@ class SteerableTransformer(BatchTransformer):
 
         edge_blur = max(_LEAST_EDGE_BLUR, _EDGE_BLUR * spacing)
         self.cells_ = None if cell == 1 else (down, across)
-        # fraction of each cell (height * width,) that is image; the rest of it is background, which a circle gives
+        # fraction of each cell (height * width,) that is image; the rest of it is background, the median of a circle
         self.inside_ = (np.outer(np.ptp(down, axis=1), np.ptp(across, axis=1)) / cell**2).astype(np.float32).ravel()
         self.border_ = PolarSampler.build(*grid, radii=np.array([(side - 1) / 2 / cell]), n_angles=n_angles)
         self.sampler_ = PolarSampler.build(*grid, radii=middles * spacing, n_angles=n_angles)
@@ -195,7 +195,7 @@ class SteerableTransformer(BatchTransformer):
             for place, multiple in ((channels + 1, 2), (channels + 3, 4)):
                 c, s = (part.astype(np.float32) for part in (np.cos(multiple * angles), np.sin(multiple * angles)))
                 cosine, sine = samples[:, place], samples[:, place + 1]
-                cosine[:], sine[:] = cosine * c + sine * s, sine * c - cosine * s  # turned back to the ray
+                cosine[:], sine[:] = cosine * c + sine * s, sine * c - cosine * s  # rotated back to the ray
         spectra = scipy.fft.rfft(samples)[..., : self.max_frequency + 1].transpose(0, 3, 1, 2)
         coefficients: NDArray[np.complex64] = spectra * (self._ring_weights / np.float32(self.n_angles))
         # the sines times i, so that mirrors conjugate all coefficients alike
@@ -206,12 +206,12 @@ class SteerableTransformer(BatchTransformer):
 class PolarSpectrum(SteerableTransformer):
     """The coefficients themselves, for distances that find the best rotation of each pair.
 
-    They are *not* invariant: :class:`~bispectral_ot.costs.AlignedDistance` turns every pair of rows to its best fit.
+    They are *not* invariant: :class:`~bispectral_ot.costs.AlignedDistance` compares every pair at its best rotation.
     Intensities and edges have unit norm each (before ``edge_weight``), and so has the whole row.
 
     Parameters
     ----------
-    symmetry : {"rotation", "rotation-reflection"}; with the latter, the best fit is sought among mirror images too.
+    symmetry : {"rotation", "rotation-reflection"}; with the latter, mirror images are compared as well.
     n_rings, max_frequency, n_angles, radius, edge_weight
         As in :class:`~bispectral_ot.GlobalBispectrum`. Without edges (0), distances are those of the images.
 
@@ -262,7 +262,7 @@ def area_means(rows: NDArray[Any], down: Edges, across: Edges, channels: int) ->
     return out
 
 
-# NumPy's reductions know no cells that begin at half a pixel, and would copy the image to floats first.
+# NumPy's reductions have no cells that begin at half a pixel, and would copy the image to floats first.
 @njit(nogil=True, cache=True)
 def average(images: NDArray[Any], rows: Edges, columns: Edges, out: NDArray[np.float64]) -> None:
     """Add the mean of each cell of images (n, height, width * channels) to ``out`` (n, channels, n_rows, n_columns)."""

@@ -50,16 +50,19 @@ class Pixels(BatchTransformer):
 
 
 class Vectors(Pixels):
-    """Vectors of a :class:`~bispectral_ot.Dataset`, such as embeddings, as they are."""
+    """Vectors of a :class:`~bispectral_ot.Dataset`, such as embeddings, unchanged."""
 
     default_metric = "sqeuclidean"
     _accepts_images = False
 
     def _fit(self, rows: NDArray[Any]) -> None:
         super()._fit(rows)
-        constant = int((np.ptp(rows, axis=0) == 0).sum())
+        spread = np.ptp(rows, axis=0)
+        if not 1e-12 < (spread.max() or 1) < 1e12:  # squares of distances, and of their scatter, leave float32
+            raise InputError(f"the vectors differ by {spread.max():.1e} at most; scale them first, as X / X.std().")
+        constant = int((spread == 0).sum())
         if constant and len(rows) > 1:
-            said = f"{constant} of the {rows.shape[1]} columns of the vectors are constant and carry nothing."
+            said = f"{constant} of the {rows.shape[1]} columns of the vectors are constant and have no effect."
             warn(said, DataWarning)
 
 
@@ -84,7 +87,7 @@ for _name, _class in FEATURES.items():
     for _symmetry in _class.symmetries:
         DEFAULT_FEATURES.setdefault(_symmetry, _name)
 
-# Symmetry of a kind of datasets, where neither symmetry nor features are given.
+# Symmetry of a kind of datasets if neither symmetry nor features are given.
 _SHAPES = dict.fromkeys(("clouds", "volumes"), "so3-shapes")
 _SYMMETRY_OF_KIND = {"images": "rotation", "sphere": "so3", "vectors": "none", **_SHAPES}
 
@@ -141,8 +144,8 @@ class AdaptedTransformer(BatchTransformer):
         found = np.ascontiguousarray(self.inner_.transform(self._shaped(rows)), dtype=np.float32)
         if found.ndim != 2 or len(found) != len(rows):
             raise InputError(
-                f"{type(self.inner).__name__} gave features of shape {found.shape} for {len(rows)} images; "
-                "it should give one row each."
+                f"{type(self.inner).__name__} returned features of shape {found.shape} for {len(rows)} images; "
+                "it should return one row per image."
             )
         return found
 
@@ -155,7 +158,7 @@ class AdaptedTransformer(BatchTransformer):
 
 
 class FeatureSpec(NamedTuple):
-    """Features, not fitted yet, their name for reports, their symmetry where it is known, and a metric between them."""
+    """Features, not fitted yet, their name for reports, their symmetry if it is known, and their metric."""
 
     transformer: BatchTransformer
     name: str
@@ -191,10 +194,7 @@ def choose_features(
         check_choice("symmetry", symmetry, DEFAULT_FEATURES)
     if kind == "vectors":
         if symmetry not in (None, "none") or (isinstance(features, str) and features != "vectors"):
-            raise InputError(
-                f"vectors have no pixels, and so neither the symmetry {symmetry!r} nor the features {features!r}; "
-                "leave both out, or give images."
-            )
+            raise InputError("vectors have no pixels to transform; leave symmetry and features out, or give images.")
         features = "vectors" if features is None else features
     elif features == "vectors":
         raise InputError("the features 'vectors' are for Dataset.from_vectors(...); images need other features.")
@@ -214,17 +214,17 @@ def choose_features(
     elif callable(features) and not isinstance(features, type):
         transformer = Encoder(features)
     else:
-        raise InputError(
-            "features must be a name, a transformer with fit and transform, or an encoder (a function of batches of "
-            f"images), got {features!r}."
-        )
+        raise InputError(f"features must be a name, a transformer, or a function of batches, got {features!r}.")
     known = getattr(transformer.symmetry, "name", transformer.symmetry)
+    if kind in _SHAPES and known not in (None, "none", "so3-shapes"):
+        advice = "leave symmetry and features out (upright is for images only)"
+        raise InputError(f"3-D shapes need the symmetry 'so3-shapes', but {name} have {known!r}; {advice}.")
     # features without mirrors and rotations have no rotations either
     if symmetry is not None and known is not None and not set(symmetry.split("-")) <= set(known.split("-")):
         fitting = [other for other, kind_ in FEATURES.items() if symmetry in kind_.symmetries]
         warnings.warn(
-            f"the features {name} have the symmetry {known!r}, but {symmetry!r} is asked for. The features decide; "
-            f"those that have it are: {', '.join(fitting)}.",
+            f"the features {name} have the symmetry {known!r}, not {symmetry!r}, and {known!r} is used. "
+            f"Features with the symmetry {symmetry!r}: {', '.join(fitting)}.",
             DataWarning,
             stacklevel=3,
         )
@@ -234,7 +234,7 @@ def choose_features(
 
 
 def _named(name: str, symmetry: str | None, intensity: str | None) -> BatchTransformer:
-    """Features for a name, with symmetry and intensity where they have a choice; encoders pooled over quarter turns."""
+    """Features for a name, with symmetry and intensity if they have a choice; encoders pooled over quarter turns."""
     if is_feature_expression(name):
         turns = (symmetry or "rotation").split("-")
         if turns[0] not in ("rotation", "similarity"):
@@ -246,13 +246,13 @@ def _named(name: str, symmetry: str | None, intensity: str | None) -> BatchTrans
         check_choice("intensity", intensity, get_args(Intensity))
         choosing = [other for other, each in FEATURES.items() if "intensity" in each().get_params()]
         if name not in choosing:
-            raise InputError(f"{name} have no choice of intensity; leave it out, or take {' or '.join(choosing)}.")
+            raise InputError(f"{name} have no option intensity; leave it out, or use {' or '.join(choosing)}.")
         options["intensity"] = intensity
     return kind(**options)
 
 
 def restore(state: State, encoder: Any = None) -> BatchTransformer:
-    """Fitted transformer of which :meth:`BatchTransformer.get_state` gave the state.
+    """Fitted transformer from the state of :meth:`BatchTransformer.get_state`.
 
     Code that a state names is never imported unless the caller names it again: ``encoder`` is one name or several, as
     ``module:name`` or paths that end with ``.onnx``.
@@ -266,7 +266,7 @@ def restore(state: State, encoder: Any = None) -> BatchTransformer:
     classes: list[type[BatchTransformer]] = [*FEATURES.values(), Encoder, Orbit, Join]
     kind = {each.__name__: each for each in classes}.get(state["class"])
     if kind is None:
-        raise InputError(f"{state['class']!r} are no features that can be restored.")
+        raise InputError(f"{state['class']!r} are not features that can be restored.")
     parameters = state["parameters"]
     if kind is Encoder and parameters["encoder"] not in ([encoder] if isinstance(encoder, str) else encoder or ()):
         raise MissingEncoderError(

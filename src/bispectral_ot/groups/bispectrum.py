@@ -15,7 +15,7 @@ from bispectral_ot.groups.finite import FiniteGroup, IntArray
 from bispectral_ot.groups.named import CyclicGroup
 from bispectral_ot.transformer import VANISHING, BatchTransformer, columns_table, take_out_sizes, write_scaled
 
-Numbers = NDArray[Any]  # float64, or complex128 where irreps are complex
+Numbers = NDArray[Any]  # float64, or complex128 if irreps are complex
 
 
 class Blocks(NamedTuple):
@@ -207,7 +207,7 @@ class GroupBispectrum(BatchTransformer):
         """Pairs (0, s) and (r, s) for all s and for a few r that together distinguish all elements: rows (r, s, 1)."""
         kernels = np.abs(self.group.characters - self.group.dimensions[:, None]) < 1e-6
         common, chosen = np.ones(self.group.order, dtype=bool), [0]
-        while common.sum() > 1:  # once, where there is a faithful irrep
+        while common.sum() > 1:  # once, if there is a faithful irrep
             left = (kernels & common).sum(axis=1)
             chosen.append(int(np.lexsort((self.group.dimensions, left))[0]))
             common &= kernels[chosen[-1]]

@@ -59,7 +59,7 @@ def _defect(irreps: list[Irrep], table: IntArray) -> float:
 def _attempt(
     table: IntArray, inverse: IntArray, classes: list[IntArray], rng: np.random.Generator
 ) -> list[Irrep] | None:
-    """One decomposition, or None where two eigenspaces could not be separated."""
+    """One decomposition, or None if two eigenspaces could not be separated."""
     order = len(table)
     weights = rng.standard_normal(order)
     commuting = (weights + weights[inverse])[table[inverse]]  # entry (x, y) depends on x^-1 y only
@@ -104,7 +104,7 @@ def clebsch_gordan_matrix(first: Irrep, second: Irrep, parts: list[tuple[Irrep, 
     """Unitary C (d1 * d2, d1 * d2) with ``first(g) (x) second(g) = C [(+)_t t(g)] C^H`` for every g.
 
     ``parts`` has the irreps of the product and their multiplicities; a repeated irrep fills consecutive blocks of
-    columns. C is real where all irreps are, and the phase of each block makes its largest entry positive.
+    columns. C is real if all irreps are, and the phase of each block makes its largest entry positive.
     """
     order, d1, d2 = len(first), first.shape[1], second.shape[1]
     blocks = []

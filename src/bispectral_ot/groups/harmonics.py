@@ -69,7 +69,7 @@ def analysis_matrix(points: ArrayLike, weights: ArrayLike, lmax: int) -> Floats:
 def wigner_matrices(rotations: Any, lmax: int) -> list[Floats]:
     """Wigner matrices (n, 2 l + 1, 2 l + 1) that rotate the real coefficients of each degree up to lmax.
 
-    If f has the coefficients a, the turned signal ``f(R^-1 p)`` has ``D_l(R) a_l``. With Euler angles
+    If f has the coefficients a, the rotated signal ``f(R^-1 p)`` has ``D_l(R) a_l``. With Euler angles
     ``R = Z(a) Y(b) Z(c)`` these are ``Z(a) J Z(b) J Z(c)``, where J is the half turn that exchanges the y and z axis.
     """
     matrix = rotations.as_matrix()

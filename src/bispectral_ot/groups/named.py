@@ -61,7 +61,7 @@ class DihedralGroup(FiniteGroup):
     """D_n: the 2 n rotations and reflections of a regular n-gon. Element ``a + n b`` is ``r^a s^b``.
 
     Irreps: the trivial one, the determinant ``(-1)^b``, for even n also ``(-1)^a`` and ``(-1)^(a + b)``; then
-    the two-dimensional ones k = 1, 2, ..., in which r turns by ``2 pi k / n`` and s is ``diag(1, -1)``.
+    the two-dimensional ones k = 1, 2, ..., in which r rotates by ``2 pi k / n`` and s is ``diag(1, -1)``.
     """
 
     def __init__(self, n: int) -> None:
@@ -103,7 +103,7 @@ class SymmetricGroup(FiniteGroup):
     def __init__(self, n: int) -> None:
         self.n = check_integer("n", n, minimum=1)
         if self.n > _LARGEST_SYMMETRIC:
-            size = f"{math.factorial(self.n):,} elements, too many for its irreps to be computed here"
+            size = f"{math.factorial(self.n):,} elements, too many to compute its irreps"
             raise InputError(f"SymmetricGroup({n}) has {size}; n may be at most {_LARGEST_SYMMETRIC}.")
         self.permutations: IntArray = np.array(list(permutations(range(self.n))), dtype=np.int64)
         composed = self.permutations[:, self.permutations]  # [p, q, x] -> p(q(x))

@@ -21,14 +21,14 @@ _POINTS_AT_A_TIME, _SHAPES_AT_A_TIME = 8192, 16
 
 
 class ShellBispectrum(BatchTransformer):
-    """Invariants of 3-D shapes to moving, turning and scaling, from densities on concentric spheres.
+    """Invariants of 3-D shapes under translation, rotation and scaling, from densities on concentric spheres.
 
-    A shape is centred at its centroid and taken in two forms: as it is, divided by its root mean square radius, and
+    A shape is centred at its centroid and used in two forms: unchanged, divided by its root mean square radius, and
     rounded, ``C^(-1/2) p`` with the covariance C of its points p, so that shapes of one class but different
     proportions are alike. The points of each form are assigned to ``n_shells`` concentric spheres (linearly between
     the two nearest), with harmonic coefficients ``a[s, l, m] = sqrt(4 pi) sum_p w(p) w_s(|p|) Y_lm(p / |p|)`` for
     masses w(p) that sum to 1: no grid is involved, so the invariance is exact. The columns are
-    ``sum_m a[s, l, m] a[t, l, m]`` of both forms for all pairs of shells (the shape as it is has weight 1/2), and the
+    ``sum_m a[s, l, m] a[t, l, m]`` of both forms for all pairs of shells (the unchanged shape has weight 1/2), and the
     bispectrum of the rounded form, summed over an inner and an outer band of shells, up to degree 6, which also
     distinguishes mirror images. The norm of each ``a[s, l, :]`` is raised to the power 1/2 in products of two, and 1/3
     in products of three.
@@ -52,7 +52,7 @@ class ShellBispectrum(BatchTransformer):
     >>> from bispectral_ot.features import ShellBispectrum
     >>> clouds = np.random.default_rng(0).normal(size=(2, 100, 3))
     >>> shells = ShellBispectrum().fit(clouds)
-    >>> moved = 3 * clouds[:, :, [1, 2, 0]] + 5  # turned about a diagonal, scaled and moved
+    >>> moved = 3 * clouds[:, :, [1, 2, 0]] + 5  # rotated about a diagonal, scaled and moved
     >>> np.allclose(shells.transform(moved), shells.transform(clouds), atol=1e-5)
     True
     """
@@ -77,14 +77,14 @@ class ShellBispectrum(BatchTransformer):
         return list(enumerate(X, first)), (2 * self.n_shells * (self.lmax + 1) ** 2,)
 
     def shell_coefficients(self, X: Any) -> NDArray[np.float64]:
-        """Real harmonic coefficients (n, 2 * n_shells, (lmax + 1) ** 2) of shapes as they are and rounded."""
+        """Real harmonic coefficients (n, 2 * n_shells, (lmax + 1) ** 2) of shapes, unchanged and rounded."""
         check_is_fitted(self)
         shapes, _ = self._read(X, reset=False)
         blocks = row_blocks(len(shapes), block_rows=_SHAPES_AT_A_TIME)
         return np.concatenate(list(Threads().map(lambda _, part: self._coefficients(part), blocks, rows=(shapes,))))
 
     def _coefficients(self, shapes: Sequence[tuple[int, Any]]) -> NDArray[np.float64]:
-        """Coefficients (n, 2 * n_shells, (lmax + 1) ** 2) of shapes as they are and rounded."""
+        """Coefficients (n, 2 * n_shells, (lmax + 1) ** 2) of shapes, unchanged and rounded."""
         found = []
         for number, shape in shapes:
             points, masses = self._points_of(number, shape)
@@ -126,11 +126,11 @@ class ShellBispectrum(BatchTransformer):
             raise InputError(f"{what} has NaN or infinity in it; repair it or leave it out.")
         points, weights = volume_points(values) if values.ndim == 3 else (values, np.ones(len(values)))
         if len(points) == 0:
-            raise InputError(f"{what} has nothing but background; leave it out.")
+            raise InputError(f"{what} has only background; leave it out.")
         masses = weights / weights.sum()
         centred = points - masses @ points
         if not np.sqrt(masses @ np.square(centred).sum(axis=1)) > 1e-12 * (1 + np.abs(points).max()):
-            raise InputError(f"{what} has all its points in one place; leave it out.")
+            raise InputError(f"{what} has all its points at one position; leave it out.")
         return centred, masses
 
     def _prepare(self) -> tuple[NDArray[np.void], NDArray[np.float32]]:

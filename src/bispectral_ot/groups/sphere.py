@@ -153,8 +153,8 @@ class SphereBispectrum(BatchTransformer):
 
     Notes
     -----
-    Signals may have channels in a last axis; they turn together, and products are taken across them. ``index_map_`` has
-    the fields l1, l2, l3 and the channels s1, s2, s3. ``feature_weights_`` counts the orders of the three pairs (l, s);
+    Signals may have channels in a last axis; they rotate together, and products are taken across them. ``index_map_``
+    has the fields l1, l2, l3 and the channels s1, s2, s3. ``feature_weights_`` counts the orders of the pairs (l, s);
     weighted L2 and cosine distances are those between the complete bispectra of appendix C.
 
     Examples
@@ -163,8 +163,8 @@ class SphereBispectrum(BatchTransformer):
     >>> from bispectral_ot.features import SphereBispectrum
     >>> signals = np.random.default_rng(0).random((2, 16, 32))
     >>> bispectrum = SphereBispectrum(lmax=5).fit(signals)
-    >>> turned = np.roll(signals, 5, axis=2)  # about the poles
-    >>> np.allclose(bispectrum.transform(turned), bispectrum.transform(signals), atol=1e-6)
+    >>> rotated = np.roll(signals, 5, axis=2)  # about the poles
+    >>> np.allclose(bispectrum.transform(rotated), bispectrum.transform(signals), atol=1e-6)
     True
     """
 
@@ -177,7 +177,7 @@ class SphereBispectrum(BatchTransformer):
 
     def _shape_of_row(self, n_columns: int) -> tuple[int, ...]:
         if self.points is None:
-            raise InputError(f"rows of {n_columns} numbers are no grid; give signals (n, n_theta, n_phi), or points.")
+            raise InputError(f"rows of {n_columns} values are not a grid; give signals (n, n_theta, n_phi) or points.")
         return (n_columns,)
 
     def _prepare(self) -> tuple[NDArray[np.void], NDArray[np.float32]]:

@@ -1,4 +1,4 @@
-"""Poses: how each source has to be turned, mirrored or moved to align with its targets."""
+"""Poses: the rotation, reflection or shift that aligns each source with its targets."""
 
 from bispectral_ot.poses.estimate import Poses, estimate_poses, find_motions
 from bispectral_ot.poses.motions import MotionArray

@@ -1,4 +1,4 @@
-"""Poses of sources relative to their best targets, and their calibration: probability of being right, uncertainty."""
+"""Poses of sources relative to their best targets, with calibrated probability and uncertainty."""
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
@@ -40,7 +40,7 @@ class Votes(NamedTuple):
     agreement: Floats  # (n,) fraction of the targets whose own best motion is the same, within the tolerance
     support: Floats  # (n,) their fraction of the weights
     by_target: Floats  # (n, k, q) best motion of each target
-    weights: Floats  # (n, k) of each target; rows sum to 1, or to 0 where there is no target
+    weights: Floats  # (n, k) of each target; rows sum to 1, or to 0 without a target
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Calibration:
 
     @classmethod
     def fit(cls, votes: Votes, errors: Floats) -> Self:
-        """Learn from votes and their errors (n,) in degrees; NaN is no vote."""
+        """Fit to votes and their errors (n,) in degrees; NaN for no vote."""
         known = np.isfinite(errors)
         if known.sum() < _LEAST_VOTES:
             return cls(None)
@@ -76,7 +76,7 @@ class Calibration:
         return cls(classifier, plane, float(np.median(errors[certain])))
 
     def __call__(self, votes: Votes) -> tuple[Floats, Floats, NDArray[np.bool_]]:
-        """Scores, uncertainties and ambiguity (n,) of poses, see :class:`Poses`; NaN where they are not known."""
+        """Scores, uncertainties and ambiguity (n,) of poses, see :class:`Poses`; NaN if unknown."""
         scores, known = np.full(len(votes.fits), np.nan), np.isfinite(votes.fits)
         if isinstance(self.classifier, float):
             scores[known] = self.classifier
@@ -113,13 +113,13 @@ class Poses(MotionArray):
     Attributes
     ----------
     angles, mirrored : degrees, counter-clockwise as displayed, in (-180, 180]; whether the source is mirrored first
-    shifts : (n, 2) pixels down and to the right, after the turn
+    shifts : (n, 2) pixels down and to the right, after the rotation
     quaternions, rotations : (n, 4) rotations in space, the scalar last, and the same for SciPy
     runner_up : (n,) best motions that differ from these by more than 30 degrees
-    by_target : (n, k) best motion of each target by itself; NaN where there is none
+    by_target : (n, k) best motion of each target by itself; NaN if there is none
     targets, weights : (n, k) positions of the targets (-1: none), and the weight of each
     fits : (n,) correlation with the targets after the motion, at most 1
-    scores : (n,) probability that the pose is right within 30 degrees; NaN where it cannot be estimated
+    scores : (n,) probability that the pose is within 30 degrees of the true one; NaN if it cannot be estimated
     uncertainty : (n,) degrees, or pixels for shifts; 90 % of the errors of poses that are not ambiguous are smaller
     ambiguous : (n,) whether the score is below 0.75
     size : height and width of the images that were compared
@@ -160,7 +160,7 @@ class Poses(MotionArray):
 
 
 def find_motions(symmetry: str | None, signals: Any, transformer: Any = None) -> Motions:
-    """Motions of a symmetry for signals of one size; coefficients are those of the transformer where possible."""
+    """Motions of a symmetry for signals of one size; coefficients are those of the transformer if possible."""
     if symmetry in ("rotation", "rotation-reflection"):
         own = isinstance(transformer, PolarSpectrum) and transformer.symmetry == symmetry
         spectrum = transformer if own else PolarSpectrum(symmetry=symmetry).fit(signals[:1])
@@ -252,8 +252,8 @@ def vote(_block: Block | None, source: Rows, indices: Indices, shares: Floats, t
     """Vote of the targets of each source on its pose.
 
     Every target j proposes the motion g that maximizes its fit ``c_j(g)``. The winner maximizes ``sum w_j c_j(g)`` with
-    ``w_j = share_j^(1/2) (1 - max c_j)^-3`` (docs/poses.md): transport tells which targets are similar, the fit how
-    similar they are.
+    ``w_j = share_j^(1/2) (1 - max c_j)^-3`` (docs/poses.md): transport selects similar targets, the fit measures
+    how similar they are.
     """
     products = motions.products(source, target, indices)
     by_target = motions.locate(products, motions.fits(products).argmax(axis=-1))

@@ -24,7 +24,7 @@ class Located(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class MotionArray:
-    """Motions by name: a signal is mirrored left to right, then turned, then moved; None for what a symmetry lacks."""
+    """Motions by name: a signal is mirrored left to right, then rotated, then shifted; None for absent parts."""
 
     angles: Floats | None = None
     mirrored: NDArray[np.bool_] | None = None
@@ -43,7 +43,7 @@ class MotionArray:
 
     @property
     def rotations(self) -> Any:
-        """``scipy.spatial.transform.Rotation``, for rotations in space; identities where the pose is unknown."""
+        """``scipy.spatial.transform.Rotation``, for rotations in space; the identity if the pose is unknown."""
         from scipy.spatial.transform import Rotation
 
         if self.quaternions is None:
@@ -66,10 +66,10 @@ class Motions(ABC):
 
     @abstractmethod
     def coefficients(self, signals: Any) -> Rows:
-        """Signals to rows (n, c) of unit norm; zeros where a signal has no content."""
+        """Signals to rows (n, c) of unit norm; zeros for a signal without content."""
 
     def practice(self, signals: Any, *, seed: int) -> tuple[Any, Floats]:
-        """Signals moved at random, and the motions (n, q) that undo it; unmoved where motions do not change the fit."""
+        """Signals moved at random, and the motions (n, q) that undo it; not moved if motions do not change the fit."""
         return signals, np.broadcast_to(np.asarray(self.identity, dtype=np.float64), (len(signals), self.grid.shape[1]))
 
     @abstractmethod

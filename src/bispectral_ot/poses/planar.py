@@ -1,4 +1,4 @@
-"""Motions of the plane: turns (with mirrors, by an encoder, with shifts), quarter turns, cyclic shifts."""
+"""Motions of the plane: rotations (with reflections, an encoder or shifts), quarter turns, cyclic shifts."""
 
 import copy
 import dataclasses
@@ -65,10 +65,10 @@ class WaveMotions(Motions):
 
 
 class PlanarMotions(WaveMotions):
-    """Turns (or only quarter turns), and mirrors if the fitted spectrum has that symmetry.
+    """Rotations (or only quarter turns), and reflections if the fitted spectrum has that symmetry.
 
-    Turning an image counter-clockwise as displayed multiplies its coefficients of frequency k by ``e^{i k angle}``
-    (rows go down). So the fit of the source x, turned, to y is ``sum over k of Re(e^{i k angle} sum x_k conj(y_k))``.
+    Rotating an image counter-clockwise as displayed multiplies its coefficients of frequency k by ``e^{i k angle}``
+    (rows go down). So the fit of the rotated source x to y is ``sum over k of Re(e^{i k angle} sum x_k conj(y_k))``.
     """
 
     def __init__(self, spectrum: PolarSpectrum, *, discrete: bool = False) -> None:
@@ -83,7 +83,7 @@ class PlanarMotions(WaveMotions):
 
     @staticmethod
     def _motions(angles: Floats, sheet: Any) -> Floats:
-        """Angles (..., 1) of a sheet as motions: conjugate coefficients are upside down, half a turn from mirrored."""
+        """Angles (..., 1) of a sheet as motions: conjugate coefficients are upside down, 180 degrees from mirrored."""
         degrees = wrapped(np.degrees(angles[..., 0]) + 180.0 * sheet)
         return np.stack([degrees, np.broadcast_to(sheet, degrees.shape)], axis=-1).astype(np.float64)
 
@@ -94,7 +94,7 @@ class PlanarMotions(WaveMotions):
         return rows
 
     def practice(self, signals: NDArray[Any], *, seed: int) -> tuple[NDArray[Any], Floats]:
-        """Images turned (and mirrored) at random, corners filled with their background; quarter turns do not matter."""
+        """Images rotated (and mirrored) at random, with background in the corners; quarter turns have no effect."""
         if self.discrete:
             return super().practice(signals, seed=seed)
         random = np.random.default_rng(seed)
@@ -103,7 +103,7 @@ class PlanarMotions(WaveMotions):
         flipped = np.where(mirrored.reshape(-1, *[1] * (signals.ndim - 1)), signals[:, :, ::-1], signals)
         background = border_levels(signals.reshape(*signals.shape[:3], -1))
         turned = warp(flipped, rotation_maps(degrees, *signals.shape[1:3]), fill=background)
-        # a mirror changes the sense of a turn
+        # a reflection reverses a rotation
         return turned, np.stack([np.where(mirrored, degrees, -degrees), mirrored], axis=-1)
 
     def products(self, source: Rows, target: Rows, indices: Indices) -> Rows:
@@ -113,26 +113,26 @@ class PlanarMotions(WaveMotions):
         return spectra.reshape(*indices.shape, -1)
 
     def locate(self, products: Rows, start: Indices) -> Located:
-        """Best turn, within one step of the grid."""
+        """Best rotation, within one step of the grid."""
         sheet, angles, fits, widths = self._peaks(products, start)
         return Located(self._motions(angles, sheet), fits, widths)
 
     def separation(self, motions: Floats, others: Floats) -> Floats:
-        """Degrees between motions (angle, mirrored); 180 where only one is mirrored."""
+        """Degrees between motions (angle, mirrored); 180 if only one is mirrored."""
         apart = np.abs(wrapped(motions[..., 0] - others[..., 0]))
         return np.where(motions[..., 1] == others[..., 1], apart, 180.0)
 
     def by_name(self, motions: Floats) -> MotionArray:
-        """Angles, and mirrors where there are any."""
+        """Angles, and reflections if there are any."""
         return MotionArray(motions[..., 0], mirrored=motions[..., 1] == 1 if self.mirrors else None)
 
 
 class OrbitMotions(PlanarMotions):
-    """Turns by which the rows of an encoder for the turns of an image agree, together with the image itself.
+    """Rotations that align the rows of an encoder over the rotations of an image, and the image itself.
 
-    The rows for n turns are a signal on the circle, whose Fourier coefficients change under a turn as those of the
-    rings of an image do. So they are further columns of the same frequencies, with a weight that is chosen like the
-    calibration. Fewer than eight turns would not tell frequencies apart.
+    The rows for n rotations are a signal on the circle. A rotation changes its Fourier coefficients like those of the
+    rings of an image, so they are further columns of the same frequencies, with a weight that is chosen like the
+    calibration. Fewer than eight rotations would not separate the frequencies.
     """
 
     def __init__(self, spectrum: PolarSpectrum, orbit: Orbit) -> None:
@@ -159,16 +159,16 @@ class OrbitMotions(PlanarMotions):
         spectra[:, 2 * self._orbit_waves == orbits.shape[1]] *= np.sqrt(0.5)  # has no conjugate partner
         rows = np.concatenate([spectra.real, spectra.imag], axis=2).reshape(len(orbits), -1)
         norms = np.linalg.norm(rows, axis=1, keepdims=True)
-        rows = rows / np.where(norms > 1e-5 * total, norms, np.inf)  # rows that do not change with the turn
+        rows = rows / np.where(norms > 1e-5 * total, norms, np.inf)  # rows that do not change with the rotation
         both = np.concatenate([super().coefficients(signals), rows.astype(np.float32)], axis=1)
         return np.ascontiguousarray(both[:, self._order])
 
 
 class CentredMotions(PlanarMotions):
-    """Turns (and mirrors) about the centre of the content, then a shift.
+    """Rotations (and reflections) about the centre of the content, then a shift.
 
     With the content of the source at s and that of the target at t, relative to the middle of the image, the shift
-    after the turn R is ``t - R s``: rows of coefficients end with s or t, and products with both.
+    after the rotation R is ``t - R s``: rows of coefficients end with s or t, and products with both.
     """
 
     def coefficients(self, signals: NDArray[Any]) -> Rows:
@@ -178,7 +178,7 @@ class CentredMotions(PlanarMotions):
         return np.concatenate([super().coefficients(centred), -shifts.astype(np.float32)], axis=1)
 
     def practice(self, signals: NDArray[Any], *, seed: int) -> tuple[NDArray[Any], Floats]:
-        """Images turned (and mirrored) at random; shifts are not compared."""
+        """Images rotated (and mirrored) at random; shifts are not compared."""
         moved, truth = super().practice(signals, seed=seed)
         return moved, np.concatenate([truth, np.zeros_like(truth)], axis=-1)
 
@@ -194,16 +194,16 @@ class CentredMotions(PlanarMotions):
         return super().fits(products[..., :-4])
 
     def locate(self, products: Rows, start: Indices) -> Located:
-        """Best turn, and the shift after it."""
+        """Best rotation, and the shift after it."""
         found = super().locate(products[..., :-4], start)
         turns, mirrored = np.radians(found.motions[..., 0]), found.motions[..., 1]
         down, right = products[..., -4], np.where(mirrored == 1, -1, 1) * products[..., -3]
-        cosine, sine = np.cos(turns), np.sin(turns)  # rows go down, so a counter-clockwise turn takes right to up
+        cosine, sine = np.cos(turns), np.sin(turns)  # rows go down: counter-clockwise takes right to up
         moved = np.stack([down * cosine - right * sine, right * cosine + down * sine], axis=-1)
         return found._replace(motions=np.concatenate([found.motions, products[..., -2:] - moved], axis=-1))
 
     def by_name(self, motions: Floats) -> MotionArray:
-        """Angles, mirrors where there are any, and shifts."""
+        """Angles, reflections if there are any, and shifts."""
         return dataclasses.replace(super().by_name(motions), shifts=motions[..., 2:])
 
 

@@ -1,4 +1,4 @@
-"""Images and image files moved into their poses, resampled once at full resolution and depth."""
+"""Images and image files in their poses, resampled once at full resolution and bit depth."""
 
 import shutil
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from bispectral_ot.errors import DatasetError, InputError
 from bispectral_ot.files import whole_file
 from bispectral_ot.poses.estimate import Poses
 
-_MARGIN = 2  # background around an image before it is turned, in pixels: borders blend into it
+_MARGIN = 2  # background around an image before it is rotated, in pixels: borders blend into it
 _NOT_INTERPOLATED = ("P", "PA", "La", "RGBa", "YCbCr", "HSV", "LAB")  # modes whose numbers cannot be averaged
 _KEPT = ("icc_profile", "exif", "dpi", "compression")  # metadata that is written again
 
@@ -31,7 +31,7 @@ def turn_image(
     fill: ArrayLike | None = None,
     expand: bool = False,
 ) -> NDArray[Any]:
-    """Image (height, width[, channels]) mirrored left to right if asked, then turned, then moved; keeps the type.
+    """Image (height, width[, channels]) optionally mirrored left to right, then rotated, then shifted; keeps the type.
 
     Bicubic; quarter turns of square images are exact. ``angle`` is in degrees counter-clockwise as displayed, ``shift``
     in pixels down and to the right; ``fill`` is the value of the corners, one number or one per channel, the median of
@@ -55,7 +55,7 @@ def turn_image(
 
 
 def _moved(image: NDArray[Any], poses: Poses, i: int, fill: ArrayLike | None, *, expand: bool = False) -> NDArray[Any]:
-    """Image in the pose of source i; shifts without turns are cyclic."""
+    """Image in the pose of source i; shifts without rotations are cyclic."""
     scale = max(np.divide(image.shape[:2], poses.size))  # pixels per pixel of the images that were compared
     shift = np.zeros(2) if poses.shifts is None else poses.shifts[i] * scale
     if poses.angles is None:
@@ -79,8 +79,7 @@ def upright_images(
     """Sources (n, height, width[, channels]), at any resolution, moved into their poses; ambiguous ones stay.
 
     ``fill`` is the value of the corners, by default the median of each border; ``expand`` enlarges the canvas so that
-    nothing is cut off; ``guess`` also moves images whose pose is ambiguous. Point clouds (n, points, 3) are turned in
-    space.
+    nothing is cut off; ``guess`` also moves images with an ambiguous pose. Clouds (n, points, 3) are rotated in space.
     """
     certain = _certain(poses, len(images), "image", guess=guess)
     if poses.rotations is not None:

@@ -13,8 +13,8 @@ from bispectral_ot.errors import InputError
 def read_corrections(path: str | Path, source: Dataset) -> dict[int, str]:
     """Labels by row of ``source``, from a CSV file with the columns ``source`` (position) or ``file``, and ``label``.
 
-    Files are looked up where a row names one and the source has files, positions otherwise. Rows without a label are
-    left out; of several rows for one image the last counts.
+    Rows are identified by file if they name one and the source has files, else by position. Rows without a label are
+    ignored; of several rows for one image the last counts.
     """
     try:
         table = pd.read_csv(path, dtype=str, keep_default_na=False, encoding="utf-8-sig")
@@ -42,15 +42,15 @@ def read_corrections(path: str | Path, source: Dataset) -> dict[int, str]:
 
 
 def with_corrections(source: Dataset, target: Dataset, path: str | Path) -> tuple[Dataset, Dataset]:
-    """Sources that are left, and the targets followed by the sources whose label was corrected or confirmed."""
+    """Remaining sources, and the targets followed by the sources whose label was corrected or confirmed."""
     if target.labels is None:
         raise InputError(f"the target {target.name!r} has no labels, so corrections have no use; leave them out.")
     if source.images.shape[1:] != target.images.shape[1:]:
-        raise InputError("corrected sources can be used as targets only where all images have one size.")
+        raise InputError("corrected sources can be used as targets only if all images have one size.")
     found = read_corrections(path, source)
     rows = np.array(list(found))
     if len(rows) == len(source):
-        raise InputError(f"{path} has labels for all images of the source, so none is left to match.")
+        raise InputError(f"{path} has labels for all images of the source, so there is nothing to match.")
     classes = tuple(dict.fromkeys([*target.classes, *found.values()]))
     files: list[str] = []
     if target.files or source.files:

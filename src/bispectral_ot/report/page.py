@@ -1,4 +1,4 @@
-"""The page of a run: one HTML file that needs nothing else."""
+"""Page of a run: one self-contained HTML file."""
 
 import base64
 import hashlib
@@ -30,10 +30,10 @@ _UNSAFE = {letter: f"\\u{ord(letter):04x}" for letter in "<>&\u2028\u2029"}
 
 
 def write_report(run: str | Path) -> Path:
-    """Write ``report.html`` into the folder that ``match``, ``compare``, ``upright`` or ``demo`` has written."""
+    """Write ``report.html`` into the run folder of ``match``, ``compare``, ``upright`` or ``demo``."""
     folder = Path(run)
     if not folder.is_dir():
-        raise InputError(f"{folder} is not a folder; give the folder that match, compare, upright or demo has written.")
+        raise InputError(f"{folder} is not a folder; give the run folder of match, compare, upright or demo.")
     if (folder / REPORT).is_dir():
         raise InputError(f"{folder / REPORT} is a folder, but the page goes there; move it away.")
     pages = _load_pages(folder)
@@ -95,11 +95,11 @@ def build_page(content: JsonObject) -> str:
 
 
 def embed_json(content: Any) -> str:
-    """JSON that is safe inside a script element, whatever its strings are."""
+    """JSON that is safe inside a script element for any strings."""
     text = compact_json(content)
     for letter, escape in _UNSAFE.items():
         text = text.replace(letter, escape)
-    # lone surrogates (bytes of a file name that are no text) cannot be written in UTF-8
+    # lone surrogates (bytes of a file name that are not text) cannot be written in UTF-8
     return text.encode("utf-8", "backslashreplace").decode()
 
 

@@ -55,7 +55,7 @@ def compact_json(content: Any) -> str:
 def match_page(match: Match, facts: JsonObject, *, title: str = "", poses: Poses | None = None) -> JsonObject:
     """Page data of a match that has images; ``facts`` are the content of ``results.json``.
 
-    Entries: ``rows`` and ``columns``, the classes of both sides (one without a name where there are no labels);
+    Entries: ``rows`` and ``columns``, the classes of both sides (one without a name if there are no labels);
     ``counts``, (row, column, images) of the cells of the confusion table that are not empty; ``sources`` and
     ``targets``, the images that are shown, in the order of their thumbnails on the ``sheet``; ``check`` and
     ``outliers``, places among these; ``map``, vectors of a sample whose distances are those of the match.
@@ -188,7 +188,7 @@ def _poses(poses: Poses | None, rows: Indices) -> list[Any] | None:
 
 
 def _map(match: Match, rows: list[Indices], slot: dict[int, int], place: dict[int, int]) -> JsonObject | None:
-    """Places and vectors of a sample of both sides; None where the features are not known."""
+    """Places and vectors of a sample of both sides; None if the features are not known."""
     if match.feature_map is None or match.features is None:
         return None
     chosen = [i for i in rows[0] if int(i) in slot], [j for j in rows[1] if int(j) in place]
@@ -306,11 +306,11 @@ def _pair(
 
 
 def pair_sentence(pair: Pair, *, level: float, decided: bool = False) -> str:
-    """Size of the distance of a pair against what is normal, and a verdict unless tests of changes have decided."""
+    """Distance of a pair relative to the normal distance, and a verdict unless the tests of changes give one."""
     found = f"{pair.ratio:.3g}" if abs(pair.ratio) < 100 else f"{pair.ratio:,.0f}"
-    size = f"{found} times the distance that is normal for two samples of one population"
+    size = f"{found} times the normal distance of two samples of one population"
     if not np.isfinite(pair.ratio):
-        size = "the normal distance is unknown for sets as small as these"
+        size = "the normal distance is unknown for sets this small"
     if pair.p_value is None or decided:
         test = "not tested" if pair.p_value is None else f"p = {pair.p_value:.3g} by the test of the distance"
         return f"{size[0].upper()}{size[1:]}; {test}."

@@ -77,14 +77,14 @@ def write_match(
 
 
 def decorate(parts: Mapping[str, Callable[[], object]], seconds: dict[str, float] | None = None) -> None:
-    """Write models, figures and pages; one that fails is a warning, and the run goes on."""
+    """Write models, figures and pages; one that fails is a warning, and the run continues."""
     for number, (name, write) in enumerate(parts.items()):
         stage = {MODEL: "model", PAGE_DATA: "page"}.get(name, "figures")
         runtime.progress(stage, number, len(parts))
         start = time.perf_counter()
         try:
             write()
-        except Exception as error:  # whatever a decoration does, the results are written
+        except Exception as error:  # results are written even if a decoration fails
             warn(f"{name} was not written ({type(error).__name__}: {error}); the results are complete.", DataWarning)
         if seconds is not None:
             seconds[stage] = seconds.get(stage, 0.0) + time.perf_counter() - start
@@ -163,7 +163,7 @@ class Run:
     def read(
         self, images: Any, predictor: Predictor, *, split: str = "train", root: Any = None, seed: int = 0
     ) -> Dataset:
-        """New images at the size, in the frame, with the colours and centred as the images of the match."""
+        """New images, prepared like those of the match: size, frame, colours and centring."""
         target = predictor.target
         if target.kind == "vectors" and isinstance(images, (str, Path)):
             return read_vectors(str(images))
@@ -186,7 +186,7 @@ class Run:
 
 
 def open_run(folder: str | Path) -> Run:
-    """Open the folder that ``match``, ``compare``, ``upright``, ``predict`` or :meth:`Match.save` has written.
+    """Open the run folder of ``match``, ``compare``, ``upright``, ``predict`` or :meth:`Match.save`.
 
     Examples
     --------

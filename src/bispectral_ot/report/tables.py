@@ -17,7 +17,7 @@ from bispectral_ot.poses import Poses
 # A JSON object whose entries are written for readers, such as the content of results.json.
 JsonObject: TypeAlias = dict[str, Any]
 Columns = dict[str, Any]
-# Fraction of elements that are like the other set and are listed as outliers all the same.
+# Fraction of elements of the other set's population that are listed as outliers by chance.
 OUTLIER_LEVEL = 0.05
 _TEXT = {"label", "runner_up", "nearest_label", "true_label", "file", "target_file", "source class", "class", "side"}
 
@@ -64,7 +64,7 @@ def match_table(match: Match, *, k: int) -> pd.DataFrame:
 
 
 def label_table(match: Match) -> pd.DataFrame | None:
-    """``labels.csv``: labels of sources (of targets, where only sources have some) with probability and runner-up."""
+    """``labels.csv``: labels of sources (of targets, if only sources have labels) with probability and runner-up."""
     n, m = match.coupling.shape
     if match.target_labels is not None:
         table = match.labels()
@@ -84,7 +84,7 @@ def label_table(match: Match) -> pd.DataFrame | None:
 
 
 def found_outliers(match: Match) -> tuple[Outliers, Outliers] | None:
-    """Outliers of the sources and of the targets; None where they were not computed with the match."""
+    """Outliers of the sources and of the targets; None if they were not computed with the match."""
     if match.outlier_scores is None:
         return None
     return match.outliers(OUTLIER_LEVEL), match.outliers(OUTLIER_LEVEL, side="target")
@@ -108,12 +108,12 @@ def confusion_table(table: ClassTable) -> pd.DataFrame:
 
 
 def pose_table(poses: Poses, source: Dataset) -> pd.DataFrame:
-    """``poses.csv``: a row for each source; empty where there is no pose."""
+    """``poses.csv``: a row for each source; empty if there is no pose."""
     return pd.DataFrame(_positions("source", source, len(source))).join(poses.to_frame())
 
 
 def _positions(name: str, dataset: Dataset | None, count: int) -> Columns:
-    """Position of each element in its set, and its file where there are files."""
+    """Position of each element in its set, and its file if there are files."""
     if dataset is None:
         return {name: np.arange(count)}
     files = {"file" if name == "source" else "target_file": np.array(dataset.files, dtype=object)}

@@ -1,4 +1,4 @@
-"""Invariants and transport for PyTorch (extra ``torch``): modules and functions that can be trained through."""
+"""Differentiable invariants and transport for PyTorch (extra ``torch``)."""
 
 from bispectral_ot.torch.invariants import Invariant, to_torch
 from bispectral_ot.torch.loss import BispectralLoss

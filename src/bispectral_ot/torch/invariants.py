@@ -66,7 +66,7 @@ class Invariant(nn.Module):
         return x.reshape(len(x), -1, channels).mT
 
     def reduced(self, planes: Tensor) -> Tensor:
-        """Planes (n, channels, height, width), averaged over cells where the transformer does so."""
+        """Planes (n, channels, height, width), averaged over cells if the transformer does so."""
         if not hasattr(self, "down"):
             return planes
         return self.table("down", planes) @ planes @ self.table("across", planes).mT
@@ -103,7 +103,7 @@ def _compressed(z: Tensor, power: float) -> Tensor:
 
 
 def _median(values: Tensor) -> Tensor:
-    """Median along the last axis, the mean of the middle two where their number is even."""
+    """Median along the last axis; the mean of the middle two for an even number."""
     ordered, n = values.sort(-1).values, values.shape[-1]
     return (ordered[..., (n - 1) // 2] + ordered[..., n // 2]) / 2
 
@@ -198,7 +198,7 @@ class _Global(Invariant):
             fields.append(self._filtered(_edge_fields(across, down), "pool", "pool"))
         samples = self.sampler(torch.cat(fields, 1).flatten(2))
         if self.edges:
-            # turn the vectors (cosine, sine) of edges back to the ray from the centre
+            # rotate the vectors (cosine, sine) of edges back to the ray from the centre
             n_angles = samples.shape[-1]
             angles = 2 * math.pi / n_angles * torch.arange(n_angles, dtype=samples.dtype, device=samples.device)
             turns = torch.stack([torch.exp(-2j * angles), torch.exp(-4j * angles)])[:, None]

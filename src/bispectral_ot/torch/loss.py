@@ -37,8 +37,8 @@ class BispectralLoss(nn.Module):
     >>> from bispectral_ot.torch import BispectralLoss
     >>> images = torch.rand(20, 16, 16, generator=torch.Generator().manual_seed(0))
     >>> loss = BispectralLoss().fit(images)
-    >>> turned, other = torch.rot90(images, dims=(1, 2)), 1 - images.square()
-    >>> bool(loss(turned, images) < 0.01 * loss(other, images))
+    >>> rotated, other = torch.rot90(images, dims=(1, 2)), 1 - images.square()
+    >>> bool(loss(rotated, images) < 0.01 * loss(other, images))
     True
     """
 

@@ -25,7 +25,7 @@ def _costs(x: Tensor, y: Tensor) -> Tensor:
 
 
 class _Problem(NamedTuple):
-    """Points (batch, n, d) and (batch, m, d), weights (batch, n) and (batch, m), regularisation (batch, 1)."""
+    """Points (batch, n, d) and (batch, m, d), weights (batch, n) and (batch, m), regularization (batch, 1)."""
 
     x: Tensor
     y: Tensor
@@ -169,7 +169,7 @@ def sinkhorn_divergence(
     weights : pair of Tensor of shape (n,) and (m,), or with a batch, or None
         Positive masses of x and y; None for uniform ones with sum 1.
     reg : float, optional
-        Regularisation in the units of the cost, the squared distance; by default 0.05 times its mean, as a constant.
+        Regularization in the units of the cost, the squared distance; by default 0.05 times its mean, as a constant.
     unbalanced : float, optional
         Penalty of the marginals; None fixes them.
     debias : bool

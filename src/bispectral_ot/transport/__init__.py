@@ -1,4 +1,4 @@
-"""Transport: solvers that turn a cost into a plan."""
+"""Optimal transport: solvers that compute a plan from a cost."""
 
 from bispectral_ot.transport.batched_sinkhorn import BatchedSinkhorn
 from bispectral_ot.transport.coupling import Coupling, EntropicCoupling

@@ -30,11 +30,11 @@ class BatchedSinkhorn:
         self.epsilon, self._unit = epsilon, LOG2_E / epsilon
         symmetric = (cost.astype(np.float64) + cost.T) / 2
         whole = Cost.from_matrix(symmetric.astype(np.float32), scale=1.0)
-        pool = Sinkhorn(reg=epsilon, tol=0.01).solve(whole, symmetric=True)  # any potential that is near will do
+        pool = Sinkhorn(reg=epsilon, tol=0.01).solve(whole, symmetric=True)  # any nearby potential is sufficient
         potential = pool.target_potential / epsilon + np.log(len(cost))
         kernel = np.exp(potential[:, None] + potential - symmetric / epsilon)
         self._potential = potential[:, None] * LOG2_E
-        # float32 is twice as fast and good to 1e-7 of epsilon, where its range is not left
+        # float32 is twice as fast and good to 1e-7 of epsilon, within its range
         self._kernel: NDArray[Any] = kernel.astype(np.float32) if kernel.min() > 1e-20 else kernel
 
     def divergences(self, source: Matrix, target: Matrix) -> NDArray[np.float64]:

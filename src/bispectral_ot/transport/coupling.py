@@ -29,8 +29,8 @@ class Coupling(ABC):
     ----------
     cost : the :class:`~bispectral_ot.costs.Cost` it was solved for
     source_weights, target_weights : (n,) and (m,)
-    tol : the marginal error that was asked for
-    iterations : passes over the cost (or updates) that the solver made; 0 where it does not count them
+    tol : the tolerance of the solver
+    iterations : passes over the cost (or updates) of the solver; 0 if it does not count them
     history : (reg, marginal error) after each pass
     """
 
@@ -98,7 +98,7 @@ class Coupling(ABC):
     ) -> PlanSummary:
         """Sums, costs, k best targets and class masses of the plan, in one streamed pass.
 
-        Labels are integer classes (n,) and (m,); -1 where there is none.
+        Labels are integer classes (n,) and (m,); -1 for none.
         """
         classes = []
         for name, size, labels in zip(("source", "target"), self.shape, (source_labels, target_labels), strict=True):
@@ -113,11 +113,11 @@ class Coupling(ABC):
     def _read(self, k: int, sources: Labels, targets: Labels) -> PlanSummary: ...
 
     def checked(self) -> Self:
-        """The coupling itself, with a :class:`NotConvergedWarning` where it misses its tolerance."""
+        """The coupling itself, with a :class:`NotConvergedWarning` if it misses its tolerance."""
         if not self.converged:
             warn(
                 f"not converged: marginal error {self.marginal_error:.2e} after {self.iterations} iterations, "
-                f"{self.tol:.1e} was asked for; allow more iterations, a larger tol or a larger reg.",
+                f"above the tolerance {self.tol:.1e}; allow more iterations, a larger tol or a larger reg.",
                 NotConvergedWarning,
             )
         return self
@@ -135,14 +135,14 @@ class EntropicCoupling(Coupling):
     """
 
     reg: float  # relative to the scale of the cost
-    source_potential: Vector  # f and g in the units of the cost; -inf where an element has no mass
+    source_potential: Vector  # f and g in the units of the cost; -inf for elements without mass
     target_potential: Vector
-    constraints: Constraints | None = None  # where marginals are not exact
+    constraints: Constraints | None = None  # if marginals are not exact
     resumed_at: int = 0  # iteration at which an interrupted solve was resumed; 0 for none
 
     @property
     def epsilon(self) -> float:
-        """The regularisation in the units of the cost."""
+        """The regularization in the units of the cost."""
         return self.reg * self.cost.scale
 
     @property
@@ -190,7 +190,7 @@ class EntropicCoupling(Coupling):
 
 @dataclass(frozen=True, repr=False, eq=False, kw_only=True)
 class SparseCoupling(Coupling):
-    """Transport plan given by its few nonzero entries, as exact transport gives it."""
+    """Transport plan given by its few nonzero entries, the result of exact transport."""
 
     plan: csr_array  # (n, m) masses
     optimal: bool = True  # whether it is known to be the best plan
@@ -211,7 +211,7 @@ class SparseCoupling(Coupling):
 
     def _read(self, k: int, sources: Labels, targets: Labels) -> PlanSummary:
         n, cost, mass = self.shape[0], self.cost.block(0, self.shape[0]), self.to_dense()
-        # 1 where an element is of a class
+        # 1 if an element is of a class
         source_classes, target_classes = (side[:, None] == np.arange(side.max() + 1) for side in (sources, targets))
         top = np.argsort(-mass, axis=1, kind="stable")[:, :k]
         runtime.progress("summary", n, n)

@@ -16,9 +16,9 @@ from bispectral_ot.errors import InputError
 from bispectral_ot.store import content_hash, read_record, write_record
 from bispectral_ot.transport.marginals import LOG2_E, NO_MASS, Constraints, Vector, finite
 
-# Passes after which Newton steps are tried even at an easy regularisation: some plans fall nearly into parts.
+# Passes after which Newton steps are tried even at an easy regularization: some plans fall nearly into parts.
 PATIENCE = 200
-# Marginal error at which a stage before the final regularisation has done its work.
+# Marginal error at which a stage before the final regularization has done its work.
 STAGE_TOL = 1e-2
 _MAX_DAMPING = 1e6
 # Entries of a cost from which passes over the active ones alone pay, the error from which on they are made, and mass of
@@ -32,7 +32,7 @@ class Iteration:
     """Potentials f and g (in the units of the cost) and errors of a solve, updated by passes over the cost.
 
     ``cost`` is a Cost, or has its ``shape``, ``scale`` and ``sweep``; ``reg``, ``tol`` and ``max_iter`` are the final
-    regularisation, the marginal error to reach there, and the maximum number of passes.
+    regularization, the marginal error to reach there, and the maximum number of passes.
     """
 
     def __init__(
@@ -51,11 +51,11 @@ class Iteration:
 
     @property
     def exhausted(self) -> bool:
-        """Whether the passes are used up; the last is kept for the final regularisation, so that its plan is there."""
+        """Whether the passes are used up; the last is reserved for the final regularization, whose plan is returned."""
         return len(self.history) + (self.reg > self.final_reg) >= self.max_iter
 
     def resume(self, path: Path, options: str) -> float | None:
-        """Regularisation of an interrupted solve in a file, which is continued and written; None without a file."""
+        """Regularization of an interrupted solve in a file, which is continued and written; None without a file."""
         facts = list(self.cost.shape), self.cost.metric, f"{self.cost.scale:.4g}", options
         problem = content_hash(*facts, self.p, self.q)
         self._state = path, problem
@@ -101,7 +101,7 @@ class Iteration:
                     self._written = time.monotonic()
             elif error > 2 * self.error:
                 anderson.reset()  # the extrapolation failed: plain steps are safe
-            # rounding stops progress where no error of the last 20 passes was better
+            # rounding stops progress if no error of the last 20 passes was better
             recent = [e for r, e in self.history[-20:] if r == reg] if dtype is np.float32 and error < 0.1 else []
             stalled = len(recent) == 20 and min(recent) > self.error
             if self.exhausted or len(self.history) >= limit or (over is cost and (error <= tol or stalled)):
@@ -119,11 +119,11 @@ class Iteration:
         self.f, self.g = np.where(self.p > 0, best[0] / unit, -np.inf), best[1] / unit
 
     def approach(self, regs: list[float], *, careful: bool) -> None:
-        """Follow the solution down through some regularisations, each half of the one before.
+        """Follow the solution down through some regularizations, each half of the one before.
 
-        Where few elements have nearly all mass, or the plan falls into parts that hardly touch, an error of
-        ``STAGE_TOL`` says nothing of the light ones, and their potentials go astray. Newton steps keep them on the way,
-        where they cost little, and wherever possible if ``careful``.
+        If few elements have nearly all mass, or the plan falls into parts that hardly touch, an error of ``STAGE_TOL``
+        does not constrain the light elements, and their potentials drift away. Newton steps prevent this; they are
+        made if they cost little, or whenever possible if ``careful``.
         """
         earlier = None
         for reg in regs:
@@ -131,7 +131,7 @@ class Iteration:
             if self.exhausted:
                 break
             if earlier is not None:
-                self.g = 1.5 * here - 0.5 * earlier  # potentials are nearly linear in the regularisation
+                self.g = 1.5 * here - 0.5 * earlier  # potentials are nearly linear in the regularization
             with_newton = self.constraints.balanced and (careful or reg < 1e-3)  # few entries carry mass then
             self.run(reg, max(STAGE_TOL, self.tol), np.float32, passes=20 if with_newton else PATIENCE)
             if with_newton:
@@ -181,7 +181,7 @@ class Iteration:
 class Anderson:
     """Anderson acceleration of an iteration ``x <- F(x)``, from 12 differences of residuals ``r = F(x) - x``.
 
-    The next point is ``F(x) - dF t`` with ``t = argmin |r - dR t|^2``, slightly regularised and bounded.
+    The next point is ``F(x) - dF t`` with ``t = argmin |r - dR t|^2``, slightly regularized and bounded.
     """
 
     # Largest extrapolation beyond the plain step, as an exponent of 2. Where costs are tied, residuals hardly change
@@ -195,7 +195,7 @@ class Anderson:
         self._pause, self._plain_steps = 1, 0
 
     def reset(self) -> None:
-        """Forget all earlier steps and go on with plain ones, twice as many each time, so that no cycle lasts."""
+        """Forget all earlier steps and continue with plain ones, twice as many each time, which ends any cycle."""
         if self._plain_steps == 0:
             self._pause *= 2
             self._plain_steps = self._pause
@@ -280,7 +280,7 @@ def newton(
             # beyond 14 the quadratic model means nothing; each on its own: one that is far off must not hold up others
             new = at(here.g + np.clip(step, -14.0, 14.0) * np.log2(np.e))
             go_on = record(new.error)
-            # of the dual value: below it only the error can tell two points apart
+            # of the dual value; below it only the error distinguishes two points
             rounding = 1e-13 * float(p @ np.abs(new.f) + q @ np.abs(new.g))
             gain = new.value - here.value
             if gain > rounding or (gain > -rounding and new.error < here.error):

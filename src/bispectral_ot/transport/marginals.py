@@ -21,7 +21,7 @@ _TINY = 1e-300
 
 
 def finite(potential: Vector) -> Vector:
-    """Potential with a very low number in place of -inf, which compiled code may not see."""
+    """Potential with a very low number in place of -inf, which compiled code does not support."""
     return np.where(np.isneginf(potential), NO_MASS, potential)
 
 
@@ -30,7 +30,7 @@ class Marginal:
 
     The penalty is ``lam KL(x | w) + sum_c group_lam[c] KL(sum of x in c | W_c)``, W_c the weight of the group c and
     ``KL(x | w) = sum x log(x / w) - x + w``; an infinite ``lam`` means exact marginals. ``groups`` (n,) are numbered
-    from 0, and ``group_lam`` (groups,) is 0 where a total is free; by default all elements are one such group.
+    from 0, and ``group_lam`` (groups,) is 0 for a free total; by default all elements are one such group.
     """
 
     def __init__(

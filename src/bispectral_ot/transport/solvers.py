@@ -19,7 +19,7 @@ from bispectral_ot.transport.coupling import EntropicCoupling, SparseCoupling
 from bispectral_ot.transport.iteration import PATIENCE, STAGE_TOL, Iteration
 from bispectral_ot.transport.marginals import LOG2_E, Constraints, Marginal, Vector, as_weights
 
-# Above this regularisation (of the scaled cost) the iteration converges from anywhere; below, it is approached by
+# Above this regularization (of the scaled cost) the iteration converges from anywhere; below, it is approached by
 # halving from here.
 _EASY_REG = 0.02
 
@@ -31,16 +31,16 @@ class Sinkhorn:
     ``scale`` is that of the cost. With ``unbalanced`` the marginal constraints are replaced by KL penalties, relative
     to the weights p and q of the two sides:
     ``min <P, C> + scale * (reg KL(P | p q^T) + lam_source KL(P 1 | p) + lam_target KL(P^T 1 | q))``, where
-    ``KL(x | w) = sum x log(x / w) - x + w``: elements without counterpart send and get less.
+    ``KL(x | w) = sum x log(x / w) - x + w``: elements without counterpart send and receive less.
 
-    Each iteration is one pass over the cost, with Anderson acceleration; small regularisations are approached by
+    Each iteration is one pass over the cost, with Anderson acceleration; small regularizations are approached by
     halving, with Newton steps on the few entries that carry mass. ``converged`` is a measurement of the result.
 
     Parameters
     ----------
-    reg : Regularisation relative to the scale of the cost (its largest entry, unless another was given).
+    reg : Regularization relative to the scale of the cost (its largest entry, unless another was given).
     tol
-        Marginal error to reach: ``|P 1 - p|_1 + |P^T 1 - q|_1``. Where marginals are relaxed, p and q stand for the
+        Marginal error to reach: ``|P 1 - p|_1 + |P^T 1 - q|_1``. If marginals are relaxed, p and q stand for the
         sums after one more half-step of their side, and the error is relative to the total mass.
     max_iter : Maximum number of passes over the cost.
     unbalanced
@@ -49,7 +49,7 @@ class Sinkhorn:
 
     Examples
     --------
-    The third source has no counterpart, and sends little:
+    The third source has no counterpart and sends little mass:
 
     >>> cost = [[0.0, 1.0], [1.0, 0.0], [1.0, 1.0]]
     >>> Sinkhorn(reg=0.1, unbalanced=0.1).solve(cost).to_dense().sum(axis=1).round(3).tolist()
@@ -92,7 +92,7 @@ class Sinkhorn:
         symmetric: bool = False,
         state: str | Path | None = None,
     ) -> EntropicCoupling:
-        """Compute the plan; where ``tol`` is missed, the best plan with a :class:`NotConvergedWarning`.
+        """Compute the plan; if ``tol`` is missed, the best plan with a :class:`NotConvergedWarning`.
 
         Parameters
         ----------
@@ -152,7 +152,7 @@ class Sinkhorn:
         return best.checked()
 
     def _attempts(self, iteration: Iteration, stages: list[float]) -> list[Callable[[], None]]:
-        """Ways to iterate at the final regularisation, each more thorough than the one before."""
+        """Ways to iterate at the final regularization, each more thorough than the one before."""
         aim = 0.9 * self.tol
         # Potentials of size 1/reg in float32 leave about this error; below it float64 has to take over.
         float32_aim = max(aim, 2.0**-22 / self.reg)
@@ -195,7 +195,7 @@ class Sinkhorn:
 
 @dataclass(frozen=True, kw_only=True)
 class ExactTransport:
-    """Solve ``min <P, C>`` over plans with the given marginals, without regularisation (network simplex).
+    """Solve ``min <P, C>`` over plans with the given marginals, without regularization (network simplex).
 
     For up to some thousands of elements: it forms the cost in float64 and grows with the cube of the size.
 
@@ -232,7 +232,7 @@ class ExactTransport:
         matrix = cost.block(0, n, dtype=np.float64)
         matrix -= matrix.min()
         matrix /= matrix.max() or 1.0
-        with warnings.catch_warnings(action="ignore"):  # POT warns where we measure
+        with warnings.catch_warnings(action="ignore"):  # POT warns; the marginal error is measured instead
             plan, log = ot.emd(p, q, matrix, numItermax=self.max_iter, log=True)
         optimal = log["warning"] is None  # the marginals are right long before the plan is the best
         coupling = SparseCoupling(

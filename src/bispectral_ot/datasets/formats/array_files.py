@@ -70,7 +70,7 @@ def _npz_arrays(path: Path) -> Arrays:
 
 
 def scan_npz(path: Path, split: str, keys: Sequence[str]) -> LazyDataset:
-    """``images`` and, where there are any, ``labels`` and ``classes``."""
+    """``images`` and, if present, ``labels`` and ``classes``."""
     return list_arrays(path, _npz_arrays(path), keys, split, lambda member: member[...])
 
 
@@ -145,7 +145,7 @@ def scan_zarr(path: Path, split: str, keys: Sequence[str]) -> LazyDataset:
     """An array, a group with ``images`` and ``labels`` or with the arrays that ``keys`` name."""
     zarr = library("zarr", extra="zarr", what=path)
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", module="zarr")  # about files that are no part of the store
+        warnings.filterwarnings("ignore", module="zarr")  # about files that are not part of the store
         node = zarr.open(str(path), mode="r")
         arrays = dict(_zarr_arrays(node)) if hasattr(node, "arrays") else {"images": node}
         lazy = list_arrays(path, arrays, keys, split, partial(_read_zarr, path))
@@ -181,13 +181,13 @@ def _check_zarr(array: Any, path: Path) -> tuple[int, str]:
     count = math.prod(-(-side // step) for side, step in zip(array.shape, grid, strict=True))
     if found < count:
         missing = f"{count - found:,} of {count:,} chunks of {what} are not stored, and count as {array.fill_value}"
-        advice = "Zarr leaves out chunks of nothing else; where files were lost, get the store again"
+        advice = "Zarr does not store chunks of that value alone; if files were lost, get the store again"
         warn(f"{missing}. {advice}.", DataWarning)
     return count, codec
 
 
 def _check_decoded(file: Path, codec: str, limit: int, what: str) -> None:
-    """Refuse a chunk of more than ``limit`` bytes, by the size in its header where it has one."""
+    """Refuse a chunk of more than ``limit`` bytes, by the size in its header if there is one."""
     with open(file, "rb") as stream:
         head = stream.read(18)
         if codec in ("gzip", "zlib"):
@@ -205,7 +205,7 @@ def _check_decoded(file: Path, codec: str, limit: int, what: str) -> None:
 
 
 def _read_zarr(path: Path, array: Any) -> NDArray[Any]:
-    """Labels; very many chunks are read as files, where that gives what Zarr gives for the first of them."""
+    """Labels; very many chunks are read as plain files, if the first of them agrees with what Zarr reads."""
     (count, codec), step = _check_zarr(array, path), array.chunks[0]
     if count <= _MANY_CHUNKS or array.ndim > 1 or array.dtype.kind not in "iu" or codec not in ("none", *_CODECS):
         return np.asarray(array[...])
@@ -223,7 +223,7 @@ def _read_zarr(path: Path, array: Any) -> NDArray[Any]:
 
 
 def is_idx_name(name: str) -> bool:
-    """Whether a file name says IDX: ``train-images-idx3-ubyte``, ``a.idx``, with or without ``.gz``."""
+    """Whether a file name is one of IDX: ``train-images-idx3-ubyte``, ``a.idx``, with or without ``.gz``."""
     return re.search(r"[-.]idx\d?(-\w+)?(\.gz)?$", name.lower()) is not None
 
 
@@ -277,13 +277,13 @@ def find_plain_or_packed(folder: Path, stem: str) -> Path | None:
 
 
 def read_vectors(word: str) -> Dataset:
-    """Vectors in a file, and labels where it has some; ``FILE:NAME`` or ``FILE:NAME:LABELS`` name arrays of it."""
+    """Vectors in a file, and labels if it has some; ``FILE:NAME`` or ``FILE:NAME:LABELS`` name its arrays."""
     file, *asked = [word] if user_path(word).exists() else re.split(":+", word)
     path = user_path(file)
     if not path.is_file():
         raise DatasetError(f"there is no file of vectors {path}; check the path.")
     if path.suffix.lower() not in _VECTOR_FILES:
-        raise InputError(f"{path} is no file of vectors; expected {', '.join(_VECTOR_FILES)}.")
+        raise InputError(f"{path} is not a file of vectors; expected {', '.join(_VECTOR_FILES)}.")
     with reading(path):
         arrays = _VECTOR_FILES[path.suffix.lower()](path)
         axes = {name: len(array.shape) for name, array in arrays.items()}

@@ -24,13 +24,13 @@ _PATH_WORDS = ("path", "file", "filename", "file_name", "filepath", "file_path",
 
 
 def scan_csv(path: Path, split: str, keys: Sequence[str]) -> LazyDataset:
-    """Files that a table names, relative to its folder and inside of it, with labels where a column has them."""
+    """Files named in a table, relative to its folder and inside it, with labels if there is a column of them."""
     with open(path, newline="", encoding="utf-8-sig") as file:
         delimiter = max(",;\t", key=file.readline().count)
         file.seek(0)
         rows = [row for row in csv.reader(file, delimiter=delimiter, strict=True) if row]
     if len(rows) < 2:
-        raise DatasetError(f"{path} has no rows; expected column names (path, label) and a line a file.")
+        raise DatasetError(f"{path} has no rows; expected column names (path, label) and one line per file.")
     for number, row in enumerate(rows):
         if len(row) != len(rows[0]):
             raise DatasetError(f"{path}: row {number} has {len(row)} fields, but the first has {len(rows[0])}.")
@@ -56,7 +56,7 @@ def list_table(
     root = Path(os.path.abspath(folder or "."))
     for file in files:
         if folder is not None and not Path(os.path.normpath(root / file)).is_relative_to(root):
-            raise DatasetError(f"{what} names {file}, which is outside of its folder; move it, or load a data frame.")
+            raise DatasetError(f"{what} names {file}, which is outside its folder; move it, or load a data frame.")
         if not (root / file).is_file():
             raise DatasetError(f"{what}: there is no file {file}; paths are relative to {root}.")
         if Path(file).suffix.lower() not in SUFFIXES:
@@ -119,7 +119,7 @@ def scan_parquet(path: Path, split: str, keys: Sequence[str], *, parts: Sequence
 
 
 def _cell(column: Any, row: int, leaf: str = "bytes", scalar: bool = False) -> Any:
-    """Bytes or path of a row, or the scalar of Arrow itself; None where there is none."""
+    """Bytes or path of a row, or the scalar of Arrow itself; None if it is missing."""
     item = column[row]
     if hasattr(item, "keys"):  # a struct
         item = item[leaf] if item.is_valid and leaf in list(item.keys()) else None
@@ -173,5 +173,5 @@ def _pixels(image: Any, what: str) -> NDArray[Any]:
     if pixels.ndim == 3 and pixels.shape[2] == 1:
         pixels = pixels[..., 0]
     if pixels.ndim not in (2, 3) or 0 in pixels.shape or pixels.dtype.kind not in "buif":
-        raise InputError(f"{what} is no image (height, width[, channels]), but {type(image).__name__} {pixels.shape}.")
+        raise InputError(f"{what} must be an image (height, width[, channels]), got {type(image)} {pixels.shape}.")
     return pixels.astype(np.uint8) if pixels.dtype == np.bool_ else pixels

@@ -25,7 +25,7 @@ _MRC_HEADER = 1024
 def scan_tiff(path: Path, split: str, keys: Sequence[str]) -> LazyDataset:
     """Every page is an image; axes other than ``y``, ``x``, ``s`` and up to four ``c`` count images."""
     tifffile = library("tifffile", extra="tiff", what=path)
-    logging.getLogger("tifffile").addHandler(logging.NullHandler())  # it prints whatever it repairs
+    logging.getLogger("tifffile").addHandler(logging.NullHandler())  # it prints every repair
     with tifffile.TiffFile(path, _multifile=False) as file:
         announced = sum(math.prod(one.shape) * one.dtype.itemsize for one in file.series)
         check_announced(announced, path.stat().st_size, path)
@@ -55,7 +55,7 @@ def scan_fits(path: Path, split: str, keys: Sequence[str]) -> LazyDataset:
     """A cube (n, height, width): the only one of the file, or that of the extension which ``keys`` names."""
     fits = library("astropy.io.fits", extra="fits", what=path)
     with warnings.catch_warnings(), fits.open(path, memmap=False, lazy_load_hdus=False) as units:
-        warnings.simplefilter("ignore")  # astropy tells of every card that it repairs
+        warnings.simplefilter("ignore")  # astropy warns about every repaired card
         images = {unit.name: unit for unit in units if unit.is_image and len(unit.shape) == 3 and 0 not in unit.shape}
         name, _ = choose_names(path, list(images), keys, only=list(images))
         announced = math.prod(images[name].shape) * abs(images[name].header["BITPIX"]) // 8
@@ -86,11 +86,11 @@ def _open_mrc(path: Path) -> NDArray[Any]:
         if group == 401 or (group == 1 and sections > 1 and path.suffix.lower() != ".mrcs"):
             raise DatasetError(f"{path} has volumes ({sections} x {rows} x {columns}); stacks end with .mrcs.")
         return np.memmap(path, dtype, mode="r", offset=_MRC_HEADER + extended, shape=(sections, rows, columns))
-    raise DatasetError(f"{path} has no images that can be read; it is damaged, or no MRC file.")
+    raise DatasetError(f"{path} has no images that can be read; it is damaged, or not an MRC file.")
 
 
 def scan_star(path: Path, split: str, keys: Sequence[str]) -> LazyDataset:
-    """The particles of a RELION file, ``000001@stack.mrcs``, with their class where they have one."""
+    """Particles of a RELION file, ``000001@stack.mrcs``, with their class if they have one."""
     blocks = library("starfile", extra="cryoem", what=path).read(path, always_dict=True).values()
     tables = [each for each in blocks if hasattr(each, "columns") and _IMAGE in each.columns and len(each)]
     if not tables:  # "particles" of RELION 3.1, or the only table of earlier versions
@@ -100,18 +100,18 @@ def scan_star(path: Path, split: str, keys: Sequence[str]) -> LazyDataset:
     items = [name.partition("@")[::2] for name in names]
     for name, (number, file) in zip(names, items, strict=True):
         if not file or not number.isdigit():
-            raise DatasetError(f"{path}: {name!r} is no particle; expected a number and a stack, 000001@stack.mrcs.")
+            raise DatasetError(f"{path}: {name!r} is not a particle; expected a number and a stack, 000001@stack.mrcs.")
     above = list(path.resolve().parents)[:4]  # Extract/job007/particles.star of a project
     folder = next((each for each in above if (each / items[0][1]).is_file()), above[0])
     for file in dict.fromkeys(file for _, file in items):
         if not Path(os.path.normpath(folder / file)).is_relative_to(folder) or not (folder / file).is_file():
-            raise DatasetError(f"{path} names the stack {file}, which is no file inside of the folder of the project.")
+            raise DatasetError(f"{path} names the stack {file}, which is not a file inside the folder of the project.")
     stack = lru_cache(maxsize=64)(_open_mrc)
 
     def plane(item: tuple[str, str]) -> NDArray[np.float32]:
         planes, number = stack(folder / item[1]), int(item[0])
         if not 1 <= number <= len(planes):
-            raise DatasetError(f"{path}: {item[1]} has {len(planes)} images, but number {number} is asked for.")
+            raise DatasetError(f"{path}: {item[1]} has {len(planes)} images, but number {number} is requested.")
         check_length(planes, str(folder / item[1]))
         return np.array(planes[number - 1], dtype=np.float32)
 

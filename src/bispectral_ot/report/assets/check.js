@@ -91,7 +91,7 @@ class CheckView {
       make("figure", { class: "large" }, panel.largePicture(slot, "min(14rem, 60vw)"), make("figcaption", {}, sources.file.length ? pathText(sources.file[slot]) : `image ${sources.index[slot]}`,
         right === null ? null : make("span", { class: verdictClass(right) }, ` ${verdictMark(right)}true class ${panel.rowName(sources.label[slot])}`))),
       make("div", { class: "answers" },
-        make("p", {}, make("b", {}, `${this.place + 1} of ${this.queue.length}`), `: is this ${panel.columnName(sources.given[slot])}? `, chosen === undefined ? null : make("span", { class: "good" }, `You said ${chosen}.`)),
+        make("p", {}, make("b", {}, `${this.place + 1} of ${this.queue.length}`), `: is this ${panel.columnName(sources.given[slot])}? `, chosen === undefined ? null : make("span", { class: "good" }, `Your label: ${chosen}.`)),
         make("ol", { class: "candidates" }, ...this.candidates(slot).map(option)),
         make("div", { class: "tools" }, menu,
           make("span", { class: "choices" }, make("button", { type: "button", disabled: this.place === 0, on: { click: () => this.go(-1) } }, "← Previous"),
@@ -102,7 +102,7 @@ class CheckView {
     this.strip.scrollLeft = Math.max(0, (current?.offsetLeft ?? 0) - this.strip.clientWidth / 2);
     this.exportButton.textContent = `Export corrections.csv (${this.corrections.size})`;
     this.exportButton.disabled = this.corrections.size === 0;
-    this.said.textContent = this.corrections.size ? "Then run the same match with --corrections corrections.csv." : "Keys: 1 to 9 choose a label, ← and → go through the images.";
+    this.said.textContent = this.corrections.size ? "Then run the same match with --corrections corrections.csv." : "Keys: 1 to 9 choose a label, ← and → show the previous and the next image.";
   }
 
   // Rows: position and file of the source, the label given by the reader, and the one of the match.
@@ -128,7 +128,7 @@ class CheckView {
 // Outliers of both sides, the most distant first.
 function outlierView(panel) {
   const counts = panel.facts.outliers;
-  const strip = (side, slots, draw) => make("article", {}, make("h3", {}, `${plural(counts[`${side}s`], side)} of ${count(side === "source" ? panel.facts.n : panel.facts.m)}`, side === "source" ? make("small", {}, `${count(Math.round(counts.level * panel.facts.n))} expected if there were none`) : null),
+  const strip = (side, slots, draw) => make("article", {}, make("h3", {}, `${plural(counts[`${side}s`], side)} of ${count(side === "source" ? panel.facts.n : panel.facts.m)}`, side === "source" ? make("small", {}, `${count(Math.round(counts.level * panel.facts.n))} expected by chance`) : null),
     make("ul", { class: "picks" }, ...slots.map((slot) => make("li", { class: side === "target" ? "target" : null }, draw(slot)))));
   const open = (slot) => (panel.checkView ? make("button", { type: "button", "aria-label": `Check ${panel.sourceWords(slot)}`, on: { click: () => panel.checkView.open(slot) } }, panel.sourcePicture(slot, "3.2rem")) : panel.sourcePicture(slot, "3.2rem"));
   return make("div", { class: "pair" }, strip("source", panel.outliers[0], open), strip("target", panel.outliers[1], (slot) => panel.targetPicture(slot, "3.2rem")));

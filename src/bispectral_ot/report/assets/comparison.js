@@ -1,4 +1,4 @@
-// A comparison: all pairs as a table with shades and as a list, and whatever is chosen kept in the address.
+// A comparison: all pairs as a shaded table and as a list; the address stores the choices.
 
 // What the cells of the table show: a text, a shade from 0 to 1, and the words above.
 function quantities(sets) {
@@ -9,13 +9,13 @@ function quantities(sets) {
   const start = Math.min(longest / 1.5, ...sets.pairs.map(length));
   const unit = unitOf(farthest);
   const strength = (value, end) => 0.03 + 0.92 * Math.min(1, Math.max(0, value / end));
-  const found = [["distance", { title: "Distance", caption: `Distance${unit.words}: the stronger the colour, the farther.`,
+  const found = [["distance", { title: "Distance", caption: `Distance${unit.words}: stronger colours are farther.`,
     text: (pair) => unit.text(pair.distance), shade: (pair) => strength(length(pair) - start, longest - start) }]];
   if (sets.pairs.some((pair) => pair.ratio !== null))
-    found.push(["ratio", { title: "Times normal", caption: "Distance in multiples of what is normal for two samples of one population.",
+    found.push(["ratio", { title: "Times normal", caption: "Distance in multiples of the normal distance of two samples of one population.",
       text: (pair) => (pair.ratio === null ? "–" : short(pair.ratio)), shade: (pair) => strength(Math.log(Math.max(1, pair.ratio)), Math.log(ratio)) }]);
   if (sets.tested)
-    found.push(["p", { title: "p-value", caption: "p-value of the permutation test: the stronger the colour, the smaller.",
+    found.push(["p", { title: "p-value", caption: "p-value of the permutation test: stronger colours are smaller.",
       text: (pair) => (pair.p_value === null ? "–" : figure(pair.p_value, 2).replace(/^0\./, ".")), shade: (pair) => (pair.p_value === null ? 0 : strength(Math.log(pair.p_value), Math.log(0.001))) }]);
   return new Map(found);
 }
@@ -63,7 +63,7 @@ class Sets {
     history.replaceState(null, "", `#${words}`);
   }
 
-  // What the address asks for, as far as it can be done.
+  // The view named in the address, as far as it exists.
   recall(shown) {
     const words = new URLSearchParams(location.hash.slice(1));
     const pair = this.between(this.names.indexOf(words.get("source")), this.names.indexOf(words.get("target")));
@@ -81,7 +81,7 @@ class Sets {
     return pair.verdict === null ? null : make("b", { class: kind, "aria-hidden": "true" }, mark);
   }
 
-  // A contribution as a share of the distance, where that means something.
+  // A contribution as a fraction of the distance, if that is meaningful.
   sharesOf(pair) {
     return pair.distance > pair.error ? (part) => percent(part / pair.distance).replace("-", "−") : (part) => figure(part, 2).replace("-", "−");
   }
@@ -149,7 +149,7 @@ class HeatView {
     const places = [sets.order.indexOf(source), sets.order.indexOf(target)];
     for (const button of this.box.querySelectorAll("button[aria-pressed]")) button.removeAttribute("aria-pressed");
     for (const [i, j] of [places, [...places].reverse()]) this.box.querySelector(`button[data-row="${i}"][data-column="${j}"]`)?.setAttribute("aria-pressed", "true");
-    this.summary.replaceChildren(make("b", {}, `${sets.names[source]} and ${sets.names[target]}: `), sets.chosen.sentence, " ", make("a", { href: "#pair" }, "What it is made of"));
+    this.summary.replaceChildren(make("b", {}, `${sets.names[source]} and ${sets.names[target]}: `), sets.chosen.sentence, " ", make("a", { href: "#pair" }, "Details of the pair"));
   }
 }
 
@@ -243,18 +243,18 @@ function comparisonFacts(sets) {
   const body = make("tbody");
   const row = (name, value) => value && body.append(make("tr", {}, make("th", { scope: "row" }, name), make("td", {}, value)));
   row("Distance", settings.reg === 0 ? "exact transport; 0 between a set and itself" : "debiased Sinkhorn divergence; 0 between a set and itself, never clamped");
-  row("Unit", `${figure(scale)} (${settings.metric ?? "cost"}): the largest cost within a set, but for the uppermost 1 %`);
+  row("Unit", `${figure(scale)} (${settings.metric ?? "cost"}): the largest cost within a set, without the top 1 %`);
   row("Normal distance", "mean distance of two samples of these sizes from one population, estimated from random halves and quarters of each set");
   row("Images", sets.facts.kind === "images" ? shape.join(" × ") : null);
-  row("Prepared", [settings.center && "centred", settings.resize && `resized to ${settings.resize}`, settings.grey && "made grey", settings.limit && `at most ${count(settings.limit)} of each set`, settings.normalize && "pixels normalised to mean 0, deviation 1"].filter(Boolean).join("; "));
+  row("Prepared", [settings.center && "centred", settings.resize && `resized to ${settings.resize}`, settings.grey && "made grey", settings.limit && `at most ${count(settings.limit)} of each set`, settings.normalize && "pixels normalized to mean 0, deviation 1"].filter(Boolean).join("; "));
   row("Symmetry", settings.symmetry);
   row("Features", settings.features && `${settings.features}${settings.columns ? `, ${plural(settings.columns, "column")}` : ""}`);
   row("Metric", settings.metric);
   row("Labels", settings.labels ? "the distance between classes is added to the cost between their images" : null);
-  row("Regularisation", settings.reg === 0 ? "none (exact transport)" : settings.reg && `${settings.reg} of the unit`);
+  row("Regularization", settings.reg === 0 ? "none (exact transport)" : settings.reg && `${settings.reg} of the unit`);
   row("Marginals", settings.marginals);
   row("Test", settings.permutations ? `${plural(settings.permutations, "permutation")}, at most ${count(settings.test_images)} images of a set` : "none");
-  row("Interval", settings.bootstrap ? `bootstrap of ${settings.bootstrap}; unreliable where two sets are of one population` : null);
+  row("Interval", settings.bootstrap ? `bootstrap of ${settings.bootstrap}; unreliable if two sets are of one population` : null);
   row("Converged", sets.pairs.every(({ converged }) => converged) ? "yes, all pairs" : `NO: ${count(sets.pairs.filter(({ converged }) => !converged).length)} of ${plural(sets.pairs.length, "pair")} missed the tolerance`);
   row("Seed", String(settings.seed ?? ""));
   row("Time", Object.entries(spent).map(([stage, time]) => `${stage} ${seconds(time)}`).join(", "));
@@ -275,10 +275,10 @@ function findings(sets) {
   const different = pairs.filter((pair) => sets.differs(pair)).length;
   const chance = sets.level * pairs.length;
   return [`${pairWords(nearest)} are nearest to each other (${figure(nearest.distance, 3)}), ${pairWords(farthest)} farthest (${figure(farthest.distance, 3)}).`,
-    sets.tested ? `${count(different)} of ${plural(pairs.length, "pair")} changed; about ${figure(chance, chance < 10 ? 1 : 2)} would be found by chance if nothing had (p ≤ ${sets.level}).` : "Not tested (--permutations 199 tests every pair)."].join(" ");
+    sets.tested ? `${count(different)} of ${plural(pairs.length, "pair")} changed; about ${figure(chance, chance < 10 ? 1 : 2)} would be expected by chance (p ≤ ${sets.level}).` : "Not tested (--permutations 199 tests every pair)."].join(" ");
 }
 
-// The verdict of quality control: same, changed or moved, and by how much against what is normal.
+// Verdict of quality control: same, changed or moved, and the distance relative to the normal one.
 function verdict(sets) {
   const { pairs, names } = sets;
   const changed = pairs.filter((pair) => sets.differs(pair));
@@ -287,7 +287,7 @@ function verdict(sets) {
   const words = pairs.length === 1 ? (sets.differs(worst) ? (moved.length ? `Changed: ${moved[0].changes[0]}` : "Changed") : worst.verdict === "undecided" ? "Undecided" : "No change found") : `${count(changed.length)} of ${count(pairs.length)}`;
   const what = pairs.length === 1 ? worst.sentence : `pairs changed at the ${sets.level} level`;
   const grid = [make("div", { class: "answer" }, make("h3", {}, pairs.length === 1 ? `${names[0]} and ${names[1]}` : "Verdict"), make("p", { class: "number" }, make("strong", { class: !sets.tested || worst.verdict === "undecided" ? null : changed.length ? "bad" : "good" }, sets.tested ? words : "Not tested")), make("p", { class: "muted" }, sets.tested ? what : "--permutations 199 tests whether the sets differ"))];
-  if (worst.ratio !== null) grid.push(answer("Size of the change", `${figure(worst.ratio, 3)} ×`, null, `the normal distance${pairs.length === 1 ? "" : `, ${names[worst.source]} and ${names[worst.target]}`}; 1 is what two samples of one population have on average`));
+  if (worst.ratio !== null) grid.push(answer("Size of the change", `${figure(worst.ratio, 3)} ×`, null, `the normal distance${pairs.length === 1 ? "" : `, ${names[worst.source]} and ${names[worst.target]}`}; two samples of one population have 1 on average`));
   const told = [...sets.symmetry_tests].sort((a, b) => (a.verdict === "same") - (b.verdict === "same")).slice(0, 3); // pairs that changed come first
   if (told.length) grid.push(make("div", { class: "answer" }, make("h3", {}, "What changed"), ...told.map(({ sentence }) => make("p", { class: "verdict-line" }, sentence))));
   return make("div", { class: "answer-grid" }, ...grid);
@@ -306,9 +306,9 @@ function showComparison(main, sets) {
     const [, tree, plane] = views;
     main.append(section("distances", "Distances", null, make("div", { class: `overview ${sets.names.length > 12 ? "many" : "few"}` }, heat.element,
       make("div", { class: "charts" },
-        make("article", {}, make("h3", {}, "Which sets are close"), tree.element, make("p", { class: "muted" }, "Joined at the mean square root of their distances.")),
+        make("article", {}, make("h3", {}, "Tree of the sets"), tree.element, make("p", { class: "muted" }, "Joined at the mean square root of their distances.")),
         make("article", {}, make("h3", {}, "Map of the sets"), plane.element,
-          make("p", { class: "muted" }, `Multidimensional scaling, stress ${figure(sets.map.stress, 2)}. Circles: as far as sampling alone would move a set. Press two sets for their pair.`))))));
+          make("p", { class: "muted" }, `Multidimensional scaling, stress ${figure(sets.map.stress, 2)}. Circles: the uncertainty of a position due to sampling. Press two sets for their pair.`))))));
   }
   main.append(section("pair", several ? "The chosen pair" : "The two sets", null, pair.element));
   if (several && sets.symmetry_tests.length) main.append(section("symmetry-tests", "What changed", "P-values of tests that allow for each change. ≠ marks a difference.", symmetryTable(sets.symmetry_tests, sets.level, true)));

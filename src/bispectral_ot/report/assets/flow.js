@@ -1,4 +1,4 @@
-// Tables with shaded cells: where classes went, and how far they are from each other.
+// Tables with shaded cells: confusion of classes, and distances between sets.
 
 const LONGEST_NAME = 14;  // letters of a name beside the cells
 
@@ -27,7 +27,7 @@ function heatTable({ caption, rows, columns, rowTitle, columnTitle, rowPictures,
       }
       const { text, label: words, shade, kind, press } = shown;
       const style = { "--shade": `${Math.round(100 * shade)}%` };
-      const strong = shade > 0.67 ? " strong" : "";  // where the other text has more contrast, light or dark
+      const strong = shade > 0.67 ? " strong" : "";  // white or black text, for contrast
       const entry = make("td", { class: `${kind}${strong}`, style, title: words });
       if (press) entry.append(make("button", { type: "button", tabindex: "-1", "aria-label": words, "data-row": i, "data-column": j, "data-number": shown.number,
         on: { click: (event) => press(event.currentTarget) } }, size === "small" ? "" : text));

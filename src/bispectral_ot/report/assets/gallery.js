@@ -82,7 +82,7 @@ class Gallery {
     tools.append(choiceButtons("Order", [["unsure", "Least certain first"], ["sure", "Most certain first"]], this.order, (value) => this.change("order", value)));
     const left = wanted.length - this.shown;
     const more = left > 0 ? make("button", { type: "button", class: "more", on: { click: () => this.change("shown", this.shown + 2 * GALLERY_STEP) } }, `Show more (${count(left)} left)`) : null;
-    const none = wanted.length ? null : make("p", { class: "muted" }, this.slots.length ? "None of them." : "No image of this cell is in the page.");
+    const none = wanted.length ? null : make("p", { class: "muted" }, this.slots.length ? "None of them." : "The page has no image of this cell.");
     this.element.replaceChildren(...[make("h4", { tabindex: "-1" }, this.title), make("p", { class: "muted" }, `${plural(this.total, "image")}.${sampled}`), tools, none, list, more].filter(Boolean));
   }
 
@@ -91,7 +91,7 @@ class Gallery {
     this[name] = value;
     if (name !== "shown") this.shown = GALLERY_STEP;
     this.draw();
-    // the pressed button was drawn anew: give it the focus back
+    // the pressed button was redrawn: restore its focus
     [...this.element.querySelectorAll("button")].find((button) => button.textContent === label)?.focus();
   }
 }

@@ -270,7 +270,7 @@ class MapView {
     const matches = isSource ? [point.slot] : partners;
     this.list.replaceChildren(make("h4", {}, title),
       matches.length ? make("ol", { class: "matches" }, ...matches.slice(0, 12).map((slot) => matchItem(panel, slot)))
-        : make("p", { class: "muted" }, "None of the sampled sources has it among its best targets."));
+        : make("p", { class: "muted" }, "No sampled source has it among its best targets."));
     this.clearButton.disabled = false;
   }
 
@@ -326,7 +326,7 @@ class MapView {
   }
 }
 
-// Keys: from point to point by where they lie.
+// Keys: from point to point by position.
 function walkPoints(canvas, points, hover, press) {
   const step = { ArrowRight: [1, 0], ArrowLeft: [-1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] };
   let chosen = null;

@@ -1,4 +1,4 @@
-// The page: answers first, then what they rest on, then how it was computed.
+// The page: answers first, then the evidence, then the settings.
 
 const data = JSON.parse(document.getElementById("data").textContent);
 const charts = new Set();
@@ -42,31 +42,31 @@ function answer(title, number, share, ...words) {
     share == null ? null : make("div", { class: "gauge", "aria-hidden": "true", style: { "--share": share } }), ...words.filter(Boolean).map((text) => make("p", { class: "muted" }, text)));
 }
 
-// What a reader wants to know first: how many labels are right, whether the sets fit, what does not belong.
+// The first answers: how many labels are right, whether the sets differ by more than the symmetry, which images do not belong.
 function answers(panel, several) {
   const { facts } = panel;
   const expected = facts.expected_accuracy, found = [];
-  const majority = facts.majority == null ? null : `${tenths(facts.majority)} if all were given the largest class`;
+  const majority = facts.majority == null ? null : `${tenths(facts.majority)} if all had the label of the largest class`;
   if (expected != null) found.push(answer("Expected accuracy", tenths(expected), expected, `90\u00a0% interval ${tenths(facts.expected_accuracy_low)} to ${tenths(facts.expected_accuracy_high)}`, facts.shift?.differs ? "not reliable: see shift" : null));
-  if (facts.accuracy != null) found.push(answer("Accuracy", tenths(facts.accuracy), facts.accuracy, "of the sources are given their own class, by the labels of the source", majority));
+  if (facts.accuracy != null) found.push(answer("Accuracy", tenths(facts.accuracy), facts.accuracy, "of the sources have the label of their own class", majority));
   else if (expected == null && panel.labelled.target) found.push(answer("Expected accuracy", "unknown", null, "the target needs two classes of two images or more"), answer("Labels", count(facts.n), null, `given from ${plural(facts.m, "target")} of ${plural(panel.columns.length, "class", "classes")}`));
   if (facts.shift) {
     const { differs, p_value, words } = facts.shift;
     const [kind, verdict] = differs ? ["bad", "Shifted"] : p_value == null ? ["muted", "Not tested"] : ["good", "None found"];
     found.push(make("div", { class: "answer" }, make("h3", {}, "Shift"), make("p", { class: "number" }, make("strong", { class: kind }, verdict)), make("p", { class: differs ? "bad" : "muted" }, words.replace(/^(not tested|none found): /, ""))));
   }
-  if (facts.to_check != null) found.push(answer("To check", count(facts.to_check), null, facts.to_check ? "labels, the least certain first, to have 95\u00a0% right" : "95\u00a0% of the labels are expected to be right as they are"));
-  if (facts.outliers && facts.m * facts.outliers.level >= 1) found.push(answer("Outliers", count(facts.outliers.sources), null, `of ${plural(facts.n, "source")} are unlike the targets (${count(Math.round(facts.outliers.level * facts.n))} expected if there were none)`));
+  if (facts.to_check != null) found.push(answer("To check", count(facts.to_check), null, facts.to_check ? "labels, the least certain first, for an accuracy of 95\u00a0%" : "an accuracy of 95\u00a0% is expected without any check"));
+  if (facts.outliers && facts.m * facts.outliers.level >= 1) found.push(answer("Outliers", count(facts.outliers.sources), null, `of ${plural(facts.n, "source")} are unlike the targets (${count(Math.round(facts.outliers.level * facts.n))} expected by chance)`));
   if (facts.poses) found.push(answer("Poses", count(facts.poses.certain), null, `of ${plural(facts.poses.sources, "source")} have a certain pose`));
   if (!found.length) found.push(answer("Distance", figure(facts.distance), null, `${plural(facts.n, "source")} and ${plural(facts.m, "target")}, no labels`));
   return make("div", { class: "answers-box" }, several ? make("h3", { class: "panel-title" }, panel.title) : null,
-    facts.converged ? null : make("p", { class: "warning" }, `✗ NOT converged: marginal error ${facts.marginal_error.toExponential(1)}, ${facts.tol} asked for. The results are not reliable.`),
+    facts.converged ? null : make("p", { class: "warning" }, `✗ NOT converged: marginal error ${facts.marginal_error.toExponential(1)}, tolerance ${facts.tol}. The results are not reliable.`),
     make("div", { class: "answer-grid" }, ...found));
 }
 
 function factsTable(panels) {
   const stages = [...new Set(panels.flatMap(({ facts }) => Object.keys(facts.seconds)))];
-  const table = make("table", { class: "facts" }, make("caption", {}, "What was compared, and how"));
+  const table = make("table", { class: "facts" }, make("caption", {}, "Sets and settings"));
   if (panels.length > 1) table.append(make("thead", {}, make("tr", {}, make("td"), ...panels.map(({ title }) => make("th", { scope: "col" }, title)))));
   const body = make("tbody");
   const row = (name, value) => {
@@ -79,17 +79,17 @@ function factsTable(panels) {
   row("Source", (facts) => side(facts, "source"));
   row("Target", (facts) => side(facts, "target"));
   row("Prepared", ({ settings }) => [settings.split_halves && "disjoint halves of one set", settings.rotate_source && "source rotated at random", settings.center && "centred", settings.resize && `resized to ${settings.resize}`,
-    settings.limit && `at most ${count(settings.limit)} of each side`, settings.normalize && "pixels normalised to mean 0, deviation 1"].filter(Boolean).join("; ") || null);
+    settings.limit && `at most ${count(settings.limit)} of each set`, settings.normalize && "pixels normalized to mean 0, deviation 1"].filter(Boolean).join("; ") || null);
   row("Symmetry", ({ settings }) => settings.symmetry);
   row("Features", ({ settings }) => settings.features && `${settings.features}${settings.columns ? `, ${plural(settings.columns, "column")}` : ""}`);
   row("Principal components", ({ settings }) => settings.pca && `${settings.columns} keep ${percent(settings.kept_variance)} of the variance`);
   row("Metric", ({ settings }) => settings.metric);
-  row("Regularisation", ({ reg }) => (reg == null ? "none (exact transport)" : `${reg} of the largest distance`));
+  row("Regularization", ({ reg }) => (reg == null ? "none (exact transport)" : `${reg} of the largest distance`));
   row("Marginals", ({ settings, mass }) => settings.marginals && [settings.marginals, mass == null || mass > 0.9995 ? null : `transported mass ${percent(mass)}`].filter(Boolean).join("; "));
   row("Solver", ({ settings }) => settings.solver);
   row("Distance", ({ distance }) => figure(distance, 6));
   row("Targets per source", ({ targets_per_source }) => (targets_per_source == null ? null : `${figure(targets_per_source, 3)} (effective number)`));
-  row("Converged", (facts) => `${facts.converged ? "yes" : "NO"}: measured marginal error ${facts.marginal_error.toExponential(2)}, ${facts.tol} asked for, ${plural(facts.iterations, "iteration")}`);
+  row("Converged", (facts) => `${facts.converged ? "yes" : "NO"}: measured marginal error ${facts.marginal_error.toExponential(2)}, tolerance ${facts.tol}, ${plural(facts.iterations, "iteration")}`);
   row("Cost stored as", ({ settings }) => settings.storage && `${settings.storage}${settings.storage_error ? `, rounded by at most ${settings.storage_error.toExponential(1)} of the largest` : ""}`);
   for (const stage of stages) row(`Time: ${stage}`, ({ seconds: spent, memory }) => (spent[stage] == null ? null : seconds(spent[stage]) + (memory?.[stage] ? `, peak memory so far ${bytes(memory[stage])}` : "")));
   row("Total time", ({ seconds: spent }) => seconds(Object.values(spent).reduce((sum, value) => sum + value, 0)));
@@ -97,7 +97,7 @@ function factsTable(panels) {
   return make("div", { class: "scroll" }, table);
 }
 
-// Of the images on the map, which are a random sample, the row that is right as often as the whole set.
+// Of the images on the map, a random sample, the row whose accuracy is that of the whole set.
 function fairExamples(panels, slots, length) {
   const order = panels[0].map ? panels[0].map.sources.map((slot) => panels[0].sources.index[slot]) : panels[0].sources.index;
   const common = order.filter((index) => slots.every((map, i) => panels[i].sources.matches[map.get(index)]?.length));
@@ -118,7 +118,7 @@ function examples(panels) {
   const slots = panels.map((panel) => new Map(panel.sources.index.map((index, slot) => [index, slot])));
   const common = fairExamples(panels, slots, 12);
   const line = (name, cells) => make("tr", {}, make("th", { scope: "row" }, name), ...cells.map((cell) => make("td", {}, cell)));
-  const words = `The same source images, and the best target of each${panels[0].judged ? " (✓ same class, ✗ another), right about as often as in the whole set" : ""}`;
+  const words = `The same source images, and the best target of each${panels[0].judged ? " (✓ same class, ✗ another); the accuracy is about that of the whole set" : ""}`;
   const table = make("table", { class: "examples" }, make("caption", {}, words));
   table.append(line("source", common.map((index) => panels[0].sourcePicture(slots[0].get(index), "3.25rem"))));
   panels.forEach((panel, i) => table.append(line(panel.title, common.map((index) => {
@@ -154,11 +154,11 @@ function showPanels(main, panels) {
   if (labelled.target)
     main.append(section("classes", first.facts.proportions ? "Class proportions" : "Labels given", null, pair(panels, classBars)));
   if (labelled.source || !labelled.target) {
-    const titles = labelled.source && labelled.target ? ["Confusion table", panels[0].judged ? "Blue cells are right, orange ones are wrong." : "The sides have no class name in common."] : ["Matches", "Source images with their best targets."];
+    const titles = labelled.source && labelled.target ? ["Confusion table", panels[0].judged ? "Blue cells are right, orange ones are wrong." : "The two sets have no class name in common."] : ["Matches", "Source images with their best targets."];
     main.append(section("flow", ...titles, pair(panels, flowView)));
   }
   if (panels.every(({ map }) => map))
-    main.append(section("map", "Map", "Images that are near each other are alike for the match. Press a dot for its matches, or select an area.", pair(panels, (panel) => chart(new MapView(panel, data.class_colours)))));
+    main.append(section("map", "Map", "Neighbours are similar images. Press a dot for its matches, or select an area.", pair(panels, (panel) => chart(new MapView(panel, data.class_colours)))));
   const curves = panels.filter(({ history }) => history.length);
   const details = make("details", {}, make("summary", {}, "Settings, convergence and times"), factsTable(panels), curves.length ? pair(curves, (panel) => chart(new ConvergenceView(panel))) : null);
   details.addEventListener("toggle", () => { for (const view of charts) if (details.contains(view.element)) details.open && drawChart(view); });

@@ -1,8 +1,8 @@
-// One pair of sets: its figures in words, and the classes and images that its distance is made of.
+// One pair of sets: its figures in words, and the contributions of classes and images to its distance.
 
 const MOST_BARS = 12, MOST_IMAGES = 8;
 
-// A button that shows the further elements of a list, or nothing where all are shown.
+// A button that shows the other elements of a list, or nothing if all are shown.
 function moreButton(list, first, words) {
   [...list.children].forEach((child, place) => { child.hidden = place >= first; });
   if (list.children.length <= first) return null;
@@ -50,18 +50,18 @@ class PairView {
     const [source, target] = [sets.names[pair.source], sets.names[pair.target]];
     const body = make("tbody");
     const row = (name, ...value) => body.append(make("tr", {}, make("th", { scope: "row" }, name), make("td", {}, ...value)));
-    row("Distance", `${figure(pair.distance)} ± ${pair.error.toExponential(1)}`, note("how exactly the divergence of these images is known"));
+    row("Distance", `${figure(pair.distance)} ± ${pair.error.toExponential(1)}`, note("numerical error of the divergence"));
     if (pair.reference !== null) {
       row("Normal distance", figure(pair.reference), note(`mean of two samples of ${count(sets.sizes[pair.source])} and ${count(sets.sizes[pair.target])} images from one population`));
       row("Times normal", figure(pair.ratio, 3), note(`less sampling: ${figure(pair.distance - pair.reference, 3)}`));
     }
-    if (pair.p_value === null) row("Test of the distance", "none", note("--permutations 199 makes one"));
+    if (pair.p_value === null) row("Test of the distance", "none", note("run again with --permutations 199"));
     else {
       const least = pair.p_value <= 1.0001 / (settings.permutations + 1);
-      row("Test of the distance", `p = ${figure(pair.p_value, 3)}`, note(`${plural(settings.permutations, "permutation")}${least ? ", the smallest that they can give" : ""}`));
+      row("Test of the distance", `p = ${figure(pair.p_value, 3)}`, note(`${plural(settings.permutations, "permutation")}${least ? ", the smallest possible value" : ""}`));
     }
     if (pair.low !== null) row(`${figure(100 * (1 - sets.level), 3)} % interval`, `${figure(pair.low)} to ${figure(pair.high)}`, note(`bootstrap, ${plural(settings.bootstrap, "resampling")}`));
-    if (!pair.converged) row("Converged", make("span", { class: "bad" }, "✗ NO"), note("the error above is what was reached"));
+    if (!pair.converged) row("Converged", make("span", { class: "bad" }, "✗ NO"), note("the error above was reached"));
     return make("article", {}, make("h3", {}, `${source} and ${target}`),
       make("p", { class: "sentence" }, sets.verdictMark(pair), pair.sentence),
       make("table", { class: "facts" }, make("caption", {}, "Figures of this pair"), body));
@@ -86,7 +86,7 @@ class PairView {
       make("thead", {}, make("tr", {}, make("th", { scope: "col" }, "class"), ...sides.map((side) => make("th", { scope: "col", title: sets.names[side] }, shortened(sets.names[side], 20))))));
     const body = make("tbody", {}, ...rows.map(([name, parts]) => make("tr", {}, make("th", { scope: "row", title: name }, shortened(name, 24)), ...parts.map(bar))));
     table.append(body);
-    const negative = rows.some(([, parts]) => parts.some((part) => part < 0)) ? " Negative: nearer to the other set than to its own." : "";
+    const negative = rows.some(([, parts]) => parts.some((part) => part < 0)) ? " Negative: closer to the other set than to its own." : "";
     return make("article", {}, make("h3", {}, "Classes"), make("p", { class: "muted" }, `All classes of both sides sum to the distance.${negative}`), table, moreButton(body, MOST_BARS, `Show all ${count(rows.length)} classes`));
   }
 
@@ -111,7 +111,7 @@ class PairView {
 const sum = (parts) => parts.reduce((total, part) => total + (part ?? 0), 0);
 const note = (text) => make("small", { class: "note" }, text);
 
-// A table of short numbers: thousandths or millionths where that saves zeros.
+// A table of short numbers: thousandths or millionths if that saves zeros.
 function unitOf(highest) {
   const [unit, words] = highest >= 10 ? [1, ""] : highest >= 0.003 ? [1e-3, " in thousandths"] : [1e-6, " in millionths"];
   return { words, text: (value) => short(value / unit) };
@@ -126,12 +126,12 @@ function symmetryTestsOf(sets, pair) {
   return found ? make("div", { class: "images" }, make("h3", {}, "What changed"), make("p", { class: "sentence" }, found.sentence), symmetryTable([found], sets.level)) : null;
 }
 
-// p-values up to each symmetry; bold where a difference is found.
+// p-values up to each symmetry; bold if a difference is found.
 function symmetryTable(tests, level, sentences = false) {
   const groups = Object.keys(tests[0].p_values);
   const cell = (p, adjusted) => p === undefined ? make("td", {}, "") : make("td", { title: `${figure(adjusted, 3)} after correction for the number of tests` }, make(adjusted <= level ? "b" : "span", {}, adjusted <= level ? `${figure(p, 2)} ≠` : figure(p, 2)));
   return make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "p-values of tests that allow for a change" }, make("table", { class: "facts figures" }, make("caption", {}, "p-values of tests that allow for a change"),
-    make("thead", {}, make("tr", {}, make("th", { scope: "col" }, "p-value allowing for"), ...groups.map((name) => make("th", { scope: "col" }, name)), sentences ? make("th", { scope: "col" }, "what follows") : null)),
+    make("thead", {}, make("tr", {}, make("th", { scope: "col" }, "p-value allowing for"), ...groups.map((name) => make("th", { scope: "col" }, name)), sentences ? make("th", { scope: "col" }, "conclusion") : null)),
     make("tbody", {}, ...tests.map((found) => make("tr", {}, make("th", { scope: "row" }, `${found.source} and ${found.target}`), ...groups.map((name) => cell(found.p_values[name], found.adjusted[name])),
       sentences ? make("td", { class: "words" }, found.sentence) : null)))));
 }

@@ -72,7 +72,7 @@ class Panel {
     return this.labelled.target ? this.columns[label] : "all target images";
   }
 
-  // true, false, or null where nobody can tell
+  // true, false, or null if unknown
   right(source) {
     return this.judged ? this.rows[this.sources.label[source]] === this.columns[this.sources.given[source]] : null;
   }
