@@ -30,11 +30,11 @@ from bispectral_ot.memory import reserved_memory_map
 from bispectral_ot.sampling import evenly_spaced_sets
 from bispectral_ot.transformer import BatchTransformer, Rows, warn_of_vanishing
 
-# Images that decide a fit, and their bytes: with more, components hardly change, but the covariance costs minutes.
+# Maximum number of images in the sample for a fit, and their bytes; larger samples hardly change the components.
 SAMPLE, _SAMPLE_BYTES = 4096, 2**30
-_BATCH_IMAGES, _BATCH_BYTES = 2048, 2**28  # images of a block of a cluster, and the bytes that they take as float32
-_SCALE_RATIO = 3  # of the standard deviations of two sets that seem to have another range of pixels
-_LARGE = 2**28  # pairs from which distances, not features, take the time: fewer columns are kept then
+_BATCH_IMAGES, _BATCH_BYTES = 2048, 2**28  # of a block on a cluster, as float32
+_SCALE_RATIO = 3  # of standard deviations, from which two sets seem to have different pixel ranges
+_LARGE = 2**28  # number of pairs above which fewer columns are kept, since distances dominate the time
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +47,7 @@ class LinearMap:
 
     @property
     def inverse(self) -> LinearMap:
-        """Map that undoes this one."""
+        """Inverse map."""
         return LinearMap(self.basis, 1 / self.gains, 1 / self.rest)
 
     @cached_property
@@ -58,7 +58,7 @@ class LinearMap:
         return matrix
 
     def __call__(self, rows: NDArray[Any]) -> NDArray[Any]:
-        """Map rows (n, columns); the type stays."""
+        """Mapped rows (n, columns), of the same type."""
         if 2 * self.basis.shape[1] > self.basis.shape[0]:  # one product is fewer operations than two
             return rows @ self._matrix.astype(rows.dtype, copy=False)
         along = (rows @ self.basis) * (self.gains - self.rest).astype(rows.dtype)
@@ -67,13 +67,13 @@ class LinearMap:
 
 @dataclass(frozen=True)
 class FeatureMap:
-    """Fitted map from images to features, also for images that come later."""
+    """Fitted map from images to features."""
 
     transformer: BatchTransformer
     mean: float = 0.0  # pixels become (pixel - mean) / std first
     std: float = 1.0
     projection: Rows | None = field(default=None, repr=False)  # principal components (columns, components)
-    learned: LinearMap | None = field(default=None, repr=False)  # makes the Euclidean distance a learned one
+    learned: LinearMap | None = field(default=None, repr=False)  # map to the learned metric
 
     def get_state(self) -> dict[str, NDArray[Any]]:
         """The map as arrays by name, of which :meth:`from_state` makes an exact copy without a fit.
@@ -109,20 +109,20 @@ class FeatureMap:
         return rows if self.learned is None else self.learned(self.plain(rows))
 
     def normalized(self, images: Any) -> Any:
-        """``(image - mean) / std``; images as they are where that changes nothing."""
+        """``(image - mean) / std``."""
         return images if (self.mean, self.std) == (0.0, 1.0) else rescale(images, self.mean, self.std)
 
     def weighted(self, rows: Rows) -> Rows:
-        """Rows whose plain Euclidean distance is the weighted one."""
+        """Rows scaled by the square roots of the feature weights."""
         weights = self.transformer.feature_weights_
         return rows if (weights == 1).all() else rows * np.sqrt(weights)
 
     def plain(self, rows: Rows) -> Rows:
-        """Extracted rows as their plain Euclidean distance compares them, before a learned map."""
+        """Extracted rows, scaled so that their Euclidean distance is the weighted one; without the learned map."""
         return rows if self.projection is not None else self.weighted(rows)
 
     def unlearned(self, rows: Rows) -> Rows:
-        """Features of this map without the learned part, as their plain Euclidean distance compares them."""
+        """Rows of :meth:`plain` from features of this map, by the inverse of the learned map."""
         return self.plain(rows) if self.learned is None else self.learned.inverse(rows)
 
     def distance(self, source: Rows, target: Rows, metric: Metric) -> FeatureDistance:
@@ -135,7 +135,7 @@ class FeatureMap:
         return FeatureDistance(source, target, metric, None if plain else self.transformer.feature_weights_)
 
     def unlearned_distance(self, source: Rows, target: Rows, metric: Metric) -> FeatureDistance:
-        """Distances as the features have them: a metric that was fitted to targets brings these together."""
+        """Distances without the learned metric."""
         if self.learned is None:
             return self.distance(source, target, metric)
         return FeatureDistance(self.unlearned(source), self.unlearned(target), metric)
@@ -229,7 +229,7 @@ class FittedFeatures(AbstractContextManager["FittedFeatures"]):
         self._warn_of_scales(datasets)
 
     def __exit__(self, *error: object) -> None:
-        """Let the features go, and their files; costs that were made from them stay usable."""
+        """Release the features and their files; costs computed from them stay usable."""
         self.features = []
 
     def cost(self, source: int, target: int, *, metric: Metric | None = None, scale: float | None = None) -> Cost:
@@ -239,7 +239,7 @@ class FittedFeatures(AbstractContextManager["FittedFeatures"]):
         return Cost.from_distance(distance, scale=scale, storage=self.storage, engine=self.engine)
 
     def learn(self, learned: LinearMap) -> None:
-        """Take up a learned map: all rows are mapped in place, and so are images that come later."""
+        """Apply a learned map to all features in place, and to images that are mapped later."""
         plain = self.feature_map.plain
         for rows in self.features:
             fill_rows(lambda _, some: learned(plain(some)), rows, block_rows=256, rows=(rows,))
@@ -252,9 +252,9 @@ class FittedFeatures(AbstractContextManager["FittedFeatures"]):
             raise InputError("principal components cannot be turned to fit; leave pca out, or take global-bispectrum.")
         with warnings.catch_warnings(action="ignore", category=DataWarning):  # the features of all images will warn
             rows = self.feature_map.weighted(self.feature_map(stacked(sample)))
-        # a random projection starts the search for components: rows in one order make it the same for (A, B) and (B, A)
+        # a fixed order of rows makes the randomized solver give the same result for (A, B) and (B, A)
         rows = rows[np.lexsort(rows[:, : min(8, rows.shape[1])].T)]
-        # fewer images than components have no more directions than there are images
+        # at most as many components as images
         found = PCA(min(pca, *rows.shape), random_state=0, copy=False).fit(rows)
         self.settings["kept_variance"] = min(float(np.nan_to_num(found.explained_variance_ratio_, nan=1).sum()), 1.0)
         components = np.ascontiguousarray(found.components_.T, dtype=np.float32)
@@ -281,7 +281,7 @@ class FittedFeatures(AbstractContextManager["FittedFeatures"]):
         return features
 
     def _warn_of_scales(self, datasets: Sequence[Dataset]) -> None:
-        """Warn where pixels of two sets are on different scales, and the features depend on that."""
+        """Warn if pixels of two sets are on different scales and the features depend on it."""
         deviations = [each.std for each in self.statistics]
         low, high = int(np.argmin(deviations)), int(np.argmax(deviations))
         if deviations[low] == 0 or deviations[high] <= _SCALE_RATIO * deviations[low]:
@@ -304,14 +304,14 @@ def _features(block: Block, images: Any, see: FeatureMap) -> tuple[Rows, int]:
 
 
 def fit_sample(datasets: Sequence[Dataset]) -> list[Dataset]:
-    """Evenly spaced images of each set, those that decide a fit."""
+    """Evenly spaced images of each set, for a fit."""
     most = max(1, min(SAMPLE, _SAMPLE_BYTES // (4 * int(datasets[0].signals[0].size))))
     rows = evenly_spaced_sets([len(dataset) for dataset in datasets], most)
     return [dataset.select(at) for dataset, at in zip(datasets, rows, strict=True)]
 
 
 def stacked(datasets: Sequence[Dataset]) -> Any:
-    """Images of some sets together, as transformers take them."""
+    """Images of several sets as one batch."""
     if datasets[0].kind in ("clouds", "volumes"):  # of different sizes
         shapes = [shape for dataset in datasets for shape in dataset.images]
         return check_clouds(list(map(cloud_points, shapes))) if datasets[0].kind == "clouds" else shapes

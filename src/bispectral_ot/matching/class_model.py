@@ -1,12 +1,12 @@
-"""Class model: calibrated likelihoods of the target's classes for any image, learned from targets that are left out.
+"""Class model: calibrated likelihoods of the target's classes for any image.
 
-Two kinds of scores say how near an image is to a class: kernel means over its targets at three widths, and kernel ridge
-regression on the indicators of the classes. Targets that are left out, after a random motion of the symmetry, calibrate
-them: their weights and a bias for each class are those of a multinomial logistic regression (a log-linear pool).
+Two kinds of scores are combined: kernel density estimates of each class at three widths, and kernel ridge regression on
+the class indicators. A multinomial logistic regression on left-out targets, after a random motion of the symmetry,
+calibrates them: it has one weight per score and one bias per class.
 
-Kernel means use Mahalanobis distances by the within-class covariance of the targets, shrunk towards a multiple of the
-identity, ``(1 - s) S + s (tr S / d) I``; with ``s = 1`` they are as they were. Leaving one target out is a rank-one
-change of ``S`` and of the kernel matrix: distances and scores without it follow exactly from one decomposition.
+Kernel density estimates use Mahalanobis distances with the within-class covariance ``S`` of the targets, shrunk towards
+a multiple of the identity: ``(1 - s) S + s (tr S / d) I``. With ``s = 1`` distances are unchanged. Leaving one target
+out is a rank-one update of ``S`` and of the kernel matrix, so exact leave-one-out scores need one decomposition.
 """
 
 from __future__ import annotations
@@ -35,35 +35,35 @@ Rows = NDArray[np.float32]
 Vector = NDArray[np.float64]
 Index = NDArray[np.int64]
 
-# Shrinkages to choose from; 1 is no learning.
+# Candidate shrinkages; 1 means no learning.
 SHRINKAGES = (0.1, 0.3, 0.6, 0.9, 1.0)
-# Targets that are left out, those that they are compared with while a metric is chosen, and for the calibration.
+# Maximum numbers of left-out targets, of targets they are compared with to choose the metric, and for calibration.
 _LEFT_OUT, _CHOOSING, _REFERENCES = 1024, 4096, 32768
-# Ridges to choose from, and targets that a regression is fitted to.
+# Candidate ridge parameters, and maximum number of targets in the regression.
 _RIDGES, _CENTRES = (0.01, 0.1, 1.0), 8192
-# Smallest kernel mean relative to that of the nearest class, and prior variance of biases and slope.
+# Smallest kernel density relative to that of the nearest class, and prior variance of biases and slope.
 _TINY, _BIAS_VARIANCE = 1e-30, 0.5
 
 
 @dataclass(frozen=True, eq=False)
 class WithinClass:
-    """Covariance within the classes of some rows (n, columns), and k of them that are left out, after a random motion.
+    """Within-class covariance of rows (n, columns), and k left-out rows after a random motion.
 
-    All shrinkages scale coordinates along one basis: rows are projected once.
+    All shrinkages share one basis, so rows are projected once.
     """
 
     counts: Vector
-    basis: Rows = field(repr=False)  # eigenvectors (columns, r) and eigenvalues (r,) that are not 0
+    basis: Rows = field(repr=False)  # eigenvectors (columns, r) of nonzero eigenvalues (r,)
     variances: Vector = field(repr=False)
     mean_variance: float  # of all eigenvalues
     degrees: int  # n less the number of classes
     moved: Rows = field(repr=False)  # (k, columns) of the moved images
-    residuals: Rows = field(repr=False)  # differences of their own rows from class means; none outside the basis
+    residuals: Rows = field(repr=False)  # differences of their unmoved rows from the class means
     labels: Index
 
     @classmethod
     def fit(cls, rows: Rows, labels: Index, n_classes: int, left_out: Index, moved: Rows) -> WithinClass | None:
-        """Estimate it, by the smaller of covariance and Gram matrix; None where no class varies."""
+        """Estimate from the smaller of covariance and Gram matrix; None if no class varies."""
         from scipy.sparse import csr_array
 
         n, columns = rows.shape
@@ -75,7 +75,7 @@ class WithinClass:
         if degrees < 1:
             return None
         small = gram(residuals.T if n >= columns else residuals)
-        # float32 suffices: shrinkage adds a tenth of the mean variance, or more, to all of them
+        # float32 is enough: shrinkage adds at least a tenth of the mean variance to each eigenvalue
         variances, vectors = symmetric_eigh(small / np.float32(degrees))
         variances = variances.astype(np.float64)
         kept = variances > 1e-6 * variances[-1]
@@ -98,7 +98,7 @@ class WithinClass:
         return product(self.moved, self.basis), product(self.residuals, self.basis)
 
     def distances(self, references: Rows, shrinkages: Iterable[float], metric: Metric) -> Iterator[Rows]:
-        """Distances (k, m) to references for each shrinkage, by the covariance without each; squared but for "l2"."""
+        """Leave-one-out distances (k, m) to references for each shrinkage; squared except for "l2"."""
         basis, centre = self.basis, references.mean(axis=0)
         moved, others = self._coordinates[0] - centre @ basis, product(references - centre, basis)
         outside, shape = np.zeros((len(moved), 1), dtype=np.float32), (len(moved), len(references))
@@ -112,20 +112,20 @@ class WithinClass:
             yield fill_rows(_distances_without, found, block_rows=128, rows=rows, shared=shared)
 
     def _without(self, shrinkage: float) -> tuple[Rows, Vector, LinearMap]:
-        """Whitened residuals, the factor of the rank-one change that leaving each one out makes, and the whitening."""
+        """Whitened residuals, factors of the rank-one updates that leave each one out, and the whitening map."""
         whiten = self.power(shrinkage, -0.5)
         residuals = self._coordinates[1] * whiten.gains.astype(np.float32)
         counts = self.counts[self.labels]
         taken = (1 - shrinkage) * counts / np.maximum(counts - 1, 1) / self.degrees / self.mean_variance
         own = np.einsum("kr,kr->k", residuals, residuals, dtype=np.float64)
-        # rounding must not let an element take all of its own variance away
+        # guards against rounding: an element must not remove all variance in its direction
         return residuals, taken / np.maximum(1 - taken * own, 1e-3), whiten
 
 
 def _distances_without(
     _: Block, rows: Rows, residuals: Rows, gains: Rows, outside: Rows, others: Rows, rest: np.float32, root: bool
 ) -> Rows:
-    """Distances of some whitened rows to others, by the covariance without each of the first."""
+    """Leave-one-out distances of whitened rows to others."""
     squares = _squares(rows, others)
     squares += rest * outside
     along = np.einsum("kr,kr->k", residuals, rows)[:, None] - residuals @ others.T
@@ -135,7 +135,7 @@ def _distances_without(
 
 
 def _squares(rows: Rows, others: Rows) -> Rows:
-    """Squared Euclidean distances, not clipped."""
+    """Squared Euclidean distances, not clipped at 0."""
     squares: Rows = gram(rows) if rows is others else product(rows, others.T)
     squares *= -2
     squares += np.einsum("kd,kd->k", rows, rows)[:, None]
@@ -146,8 +146,8 @@ def _squares(rows: Rows, others: Rows) -> Rows:
 class RidgeRegression(NamedTuple):
     """Kernel ridge regression on the indicators of the classes.
 
-    ``(K + ridge / W) a = Y - 1 / classes``: a Gaussian kernel K whose width is the median squared distance, and weights
-    W under which all classes count alike. The ridge is the one with the least squared error of left-out targets.
+    Solves ``(K + ridge / W) a = Y - 1 / classes`` with a Gaussian kernel K, whose width is the median squared distance,
+    and weights W that balance the classes. The ridge parameter minimizes the leave-one-out squared error.
     """
 
     centres: Index  # positions of m targets
@@ -156,7 +156,7 @@ class RidgeRegression(NamedTuple):
 
     @classmethod
     def fit(cls, rows: Rows, codes: Index, at: Index, left_out: Index, moved: Rows) -> tuple[RidgeRegression, Vector]:
-        """Fit it to rows (m, columns) of the targets ``at``; also scores of k moved ones, each without its own row."""
+        """Fit to rows (m, columns) of the targets ``at``; also returns leave-one-out scores of k moved targets."""
         from scipy.linalg import cho_factor, cho_solve
 
         labels, place, n_classes = codes[at], np.searchsorted(at, left_out), int(codes.max()) + 1
@@ -168,9 +168,9 @@ class RidgeRegression(NamedTuple):
         inverse_weights, everything = np.bincount(labels)[labels] * (n_classes / len(at)), np.arange(len(at))
 
         def solved(some: Index, without: Index, ridge: float) -> tuple[Rows, Vector]:
-            """Coefficients of some of the rows, and scores of the left-out ones, at positions ``without`` of these."""
+            """Coefficients for some rows, and scores of the left-out ones, which are at positions ``without``."""
             matrix = kernel if some is everything else kernel[np.ix_(some, some)]  # overwritten
-            # in proportion to the number of rows: the rounding errors of the kernel
+            # rounding errors of the kernel grow with the number of rows
             matrix[np.diag_indices_from(matrix)] += (ridge * inverse_weights[some] + 1e-6 * len(some)).astype(
                 np.float32
             )
@@ -249,7 +249,7 @@ class ClassModel:
 
 
 def left_out_targets(target: Dataset) -> Index | None:
-    """Positions of targets whose classes have others, increasing; None where fewer than two classes have two images."""
+    """Sorted positions of targets to leave out; None if fewer than two classes have two images."""
     if target.labels is None:
         return None
     counts = np.bincount(target.labels)
@@ -258,7 +258,7 @@ def left_out_targets(target: Dataset) -> Index | None:
 
 
 def moved_images(dataset: Dataset, at: Index, symmetry: str | None, *, seed: int = 0) -> Dataset | None:
-    """Some images after random rotations (and reflections) of the symmetry; None where it has none."""
+    """Images after random rotations (and reflections) of the symmetry; None if it has none."""
     turns = str(symmetry).startswith(("rotation", "similarity"))
     if dataset.kind != "images" or not turns or is_chunked(dataset.images):
         return None
@@ -274,10 +274,10 @@ def moved_images(dataset: Dataset, at: Index, symmetry: str | None, *, seed: int
 def fit_class_model(
     fitted: FittedFeatures, moved: Index, labels: NDArray[Any], *, learn: bool = True, seed: int = 0
 ) -> ClassModel:
-    """Learn a metric and calibrate class scores; the rows of ``fitted`` and its map are changed to the learned metric.
+    """Fit of the metric and the calibrated class scores; maps the features in ``fitted`` to the learned metric.
 
-    ``fitted`` has features of sources, targets and (where they are moved) moved targets; ``moved`` are the positions of
-    these among the targets. Without ``learn`` there is neither metric nor regression.
+    ``fitted`` has the features of sources, targets and, if the symmetry has rotations, moved targets; ``moved`` are the
+    positions of the latter among the targets. ``learn=False`` leaves out both metric and regression.
     """
     names, inverse = np.unique(labels, return_inverse=True)
     codes = inverse.astype(np.int64)
@@ -286,15 +286,15 @@ def fit_class_model(
         fitted.features.append(np.array(fitted.features[1][moved]))
     see, metric, left_out, ridge, shrinkage = fitted.feature_map, fitted.spec.metric, None, None, 1.0
     if learn := learn and not see.transformer.aligns:
-        turned = np.array(see.plain(np.asarray(fitted.features[2])))  # a copy: learning changes the rows in place
+        turned = np.array(see.plain(np.asarray(fitted.features[2])))  # a copy: rows are mapped in place below
         if metric in ("l2", "sqeuclidean"):
-            most = 2048 if fitted.features[1].shape[1] > 2048 else 8192  # the decomposition grows with these
+            most = 2048 if fitted.features[1].shape[1] > 2048 else 8192  # limits the time of the decomposition
             sample = np.union1d(moved, balanced_rows(codes, most, seed=seed))
             targets, place = see.plain(np.asarray(fitted.features[1][sample])), np.searchsorted(sample, moved)
             left_out = WithinClass.fit(targets, codes[sample], len(names), place, turned)
         at = np.union1d(moved, balanced_rows(codes, _CENTRES, seed=seed))
         ridge, regressed = RidgeRegression.fit(see.plain(np.asarray(fitted.features[1][at])), codes, at, moved, turned)
-    if left_out is not None:  # the shrinkage whose kernels give the left-out targets the largest likelihood
+    if left_out is not None:  # maximizes the likelihood of left-out targets
         at, losses = np.union1d(moved, balanced_rows(codes, _CHOOSING, seed=seed)), dict[float, float]()
         some, place = np.bincount(codes[at], minlength=len(names)).astype(np.float64), np.searchsorted(at, moved)
         tried = left_out.distances(see.plain(np.asarray(fitted.features[1][at])), SHRINKAGES, metric)
@@ -323,9 +323,9 @@ def fit_class_model(
 def _kernel_scores(
     distances: Rows, codes: Index, place: Index, n_classes: int, seed: int
 ) -> tuple[Vector, float, Vector]:
-    """Scores (k, classes, 3) of left-out targets, the width of the widest kernel, and soft distances by the middle one.
+    """Scores (k, classes, 3) of left-out targets, width of the widest kernel, and soft distances with the middle one.
 
-    Of every other class one target at random is left out as well, or counts would give classes away.
+    One random target of every other class is left out as well; otherwise class counts would reveal the label.
     """
     from scipy.sparse import csr_array
 
@@ -344,7 +344,7 @@ def _kernel_scores(
 
 
 def _kernel_sums(_: Block, distances: Rows, left: Index, indicator: Any, width: np.float32) -> tuple[Rows, Vector]:
-    """Sums (k, classes, 3) of three kernels, without the targets that are left out, and soft distances (k,)."""
+    """Sums (k, classes, 3) of three kernels without the left-out targets, and soft distances (k,)."""
     exponents = distances / -width
     np.put_along_axis(exponents, left, -np.inf, axis=1)
     highest = exponents.max(axis=1, keepdims=True)
@@ -359,7 +359,7 @@ def _kernel_sums(_: Block, distances: Rows, left: Index, indicator: Any, width: 
 def calibrated(calibration: Vector, scores: Vector, counts: Vector) -> Vector:
     """Log-likelihoods (n, classes) of scores (n, classes, s); -inf for classes without targets.
 
-    ``log p(image | class) = sum_s weights_s score_s + slope log(count) + bias``, but for a constant.
+    ``log p(image | class) = sum_s weights_s score_s + slope log(count) + bias + const``.
     """
     weights, slope, biases = np.split(calibration, [scores.shape[2], scores.shape[2] + 1])
     return np.where(counts > 0, scores @ weights + slope * _log(counts) + biases, -np.inf)
@@ -368,19 +368,19 @@ def calibrated(calibration: Vector, scores: Vector, counts: Vector) -> Vector:
 def fit_calibration(scores: Vector, labels: Index, counts: Vector, *, biases: bool = True) -> tuple[Vector, float]:
     """Multinomial logistic regression on scores (k, classes, s) with shared weights >= 0; also its mean loss.
 
-    Log-likelihoods do not depend on the class proportions of ``labels``, which are offsets of the regression. Without
-    ``biases``, some of the elements are enough.
+    Class proportions of ``labels`` enter as offsets, so log-likelihoods do not depend on them. Without ``biases``, a
+    sample of the elements is used.
     """
     from scipy.optimize import minimize
 
     n_classes, n_scores = len(counts), scores.shape[2]
     present = np.bincount(labels, minlength=n_classes)
     offset = np.where(present > 0, np.log(np.maximum(present, 1)), -1e30)
-    if not biases:  # a few weights need fewer elements
+    if not biases:  # a sample is enough for a few weights
         some = evenly_spaced(len(labels), max(256, 2**18 // n_classes))
         scores, labels = scores[some], labels[some]
     log_counts, rows = _log(counts - 1), np.arange(len(labels))
-    # one more element that is right and one that is wrong (Platt, 1999): weights stay finite where all are right
+    # pseudo-counts (Platt, 1999) keep weights finite if all elements are classified correctly
     error = 1 / (len(labels) + 2)
     others = max(int((present > 0).sum()) - 1, 1)
     wanted = np.tile(np.where(present > 0, error / others, 0.0), (len(labels), 1))

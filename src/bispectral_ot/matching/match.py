@@ -1,4 +1,4 @@
-"""Match of two datasets: the stages from images to a plan."""
+"""Match of two datasets: features, cost, class probabilities and transport plan."""
 
 import os
 from collections.abc import Sequence
@@ -147,7 +147,7 @@ def _solve(
     state: str | Path | None,
     about: dict[str, Any],
 ) -> Match:
-    """Features, outliers, learned metric, cost, class probabilities and plan of two sets, each computed once."""
+    """Stages of a match: features, outliers, learned metric, cost, class probabilities and plan."""
     stages, learn, solver = Stages(), options.metric_learning == "auto", options.solver
     if isinstance(solver, str):
         solver = SOLVERS[solver]()
@@ -165,9 +165,9 @@ def _solve(
     warn_of_shared(*sides)
     left_out = left_out_targets(sides[1])
     turned = None if left_out is None else moved_images(sides[1], left_out, spec.symmetry)
-    sample = None  # without learning, features must not depend on labels
+    sample = None  # without learning, features do not depend on labels
     if learn and turned is not None:
-        # both sets as they are and moved: a fit that saw only targets twice would bring these nearer to each other
+        # both sets, unchanged and moved: with only the targets twice, the fit would favour them
         again = moved_images(sides[0], evenly_spaced(n, len(turned)), spec.symmetry, seed=1)
         sample = None if again is None else fit_sample([sides[0], again, sides[1], turned])
     with stages.measured("features"):
@@ -183,7 +183,7 @@ def _solve(
         )
     rows, model, classes, outliers = (fitted.features[0], fitted.features[1]), None, None, None
     if marginals != "balanced":
-        # by distances that were not learned: those between the targets that a metric was fitted to are too small
+        # not by the learned metric: distances between the targets that it was fitted to are too small
         with stages.measured("outliers"):
             outliers = outlier_scores(fitted.feature_map, spec.metric, rows)
         if outliers.fraction > 2 / 3:  # the match is doubtful as a whole
@@ -282,7 +282,7 @@ def solve_marginals(
     elif marginals == "estimated":
         assert estimate is not None
         codes = np.unique(np.asarray(target_labels), return_inverse=True)[1].astype(np.int64)
-        # on single targets; many images of a class show how these are distributed, a few do not
+        # on single targets: larger if classes have many images, which show how their members are distributed
         penalty = max(2.0, float(np.median(estimate.counts)) / 150) * solver.reg
         # firmness is lam / (lam + penalty + reg)
         firm = estimate.firmness / (1 - estimate.firmness) * (penalty + solver.reg)
