@@ -90,7 +90,8 @@ class LocalBispectrum(BatchTransformer):
         peak = max(abs(float(rows.max())), abs(float(rows.min())))
         self.scale_ = 2.0 ** (math.frexp(peak)[1] - 1) if peak > 0 else 1.0
         some = rows[:: -(-len(rows) // _HISTOGRAM_SAMPLE)]
-        inside = np.concatenate([self._contents(some[i : i + 1])[0] for i in range(len(some))])
+        step = 1 + len(self.disk_) // 2**12  # of the pixels of a large image some are enough
+        inside = np.concatenate([self._contents(some[i : i + 1])[0][..., ::step] for i in range(len(some))])
         self.bins_ = np.quantile(inside, np.arange(1, _N_BINS) / _N_BINS, axis=(0, 2)).T.astype(np.float32)
         low, high = np.quantile(inside, [0.01, 0.99], axis=(0, 2))
         self.slopes_ = (_N_BINS / np.maximum(high - low, _ROUNDING)).astype(np.float32)
