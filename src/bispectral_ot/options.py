@@ -149,7 +149,7 @@ class MatchOptions(FeatureOptions):
         shown="estimated if TARGET has labels, else relaxed",
     )
     metric_learning: Literal["auto", "none"] = option(
-        "auto", "Learned metric: auto (from the labels of TARGET, if it improves held-out accuracy) or none."
+        "auto", "Learned metric: auto (fitted to the labels of TARGET, if it has any) or none."
     )
     solver: checks.SolverName | Any = option("sinkhorn", "Solver of the transport problem.", SOLVER)
     reg: float | None = option(None, "Entropic regularization.", SOLVER, shown="0.01", bounds="above 0")

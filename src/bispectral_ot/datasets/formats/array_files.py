@@ -280,10 +280,8 @@ def read_vectors(word: str) -> Dataset:
     """Vectors in a file, and labels if it has some; ``FILE:NAME`` or ``FILE:NAME:LABELS`` name its arrays."""
     file, *asked = [word] if user_path(word).exists() else re.split(":+", word)
     path = user_path(file)
-    if not path.is_file():
-        raise DatasetError(f"there is no file of vectors {path}; check the path.")
-    if path.suffix.lower() not in _VECTOR_FILES:
-        raise InputError(f"{path} is not a file of vectors; expected {', '.join(_VECTOR_FILES)}.")
+    if not path.is_file() or path.suffix.lower() not in _VECTOR_FILES:
+        raise DatasetError(f"there is no file of vectors {path}; expected one of {', '.join(_VECTOR_FILES)}.")
     with reading(path):
         arrays = _VECTOR_FILES[path.suffix.lower()](path)
         axes = {name: len(array.shape) for name, array in arrays.items()}
