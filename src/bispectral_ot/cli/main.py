@@ -1,4 +1,4 @@
-"""The program: its commands, and the exit code of each error."""
+"""Commands of the program, and the exit code of each error."""
 
 import errno
 import json

@@ -278,7 +278,7 @@ def _read(x: Rows, rows: slice) -> Rows:
         return x[rows]
     found = np.array(x[rows])
     # Pages of the map count as this process's memory until they are let go. Those of a private copy
-    # (mode "c") may hold what is nowhere else.
+    # (mode "c") may contain data that exists nowhere else.
     if hasattr(mmap, "MADV_DONTNEED") and x._mmap is not None and x.mode != "c":  # type: ignore[attr-defined]
         x._mmap.madvise(mmap.MADV_DONTNEED)  # type: ignore[attr-defined]
     return found

@@ -37,7 +37,7 @@ _encoding = threading.Lock()  # one batch at a time for all threads: networks us
 
 
 class MissingEncoderError(InputError):
-    """A saved model needs an encoder that was not named (its code is loaded only then), or that has changed."""
+    """Encoder of a saved model that was not named (its code is loaded only then), or that has changed."""
 
 
 class Encoder(BatchTransformer):

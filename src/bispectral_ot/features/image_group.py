@@ -17,7 +17,7 @@ from bispectral_ot.transformer import BatchTransformer, Columns, Rows, columns_t
 Map = Callable[[NDArray[Any]], NDArray[Any]] | ArrayLike
 _LARGEST = 64  # elements of a group
 _MOST_CUBIC = 2048  # columns of third order
-_LEAST_NEW = 0.4  # of the largest length: what is left of a component without the ones before it
+_LEAST_NEW = 0.4  # of the largest length: the part of a component that earlier ones do not explain
 _VANISHING = 1e-7  # relative to the brightest pixel: less is rounding
 
 

@@ -204,7 +204,7 @@ class SteerableTransformer(BatchTransformer):
 
 
 class PolarSpectrum(SteerableTransformer):
-    """The coefficients themselves, for distances that find the best rotation of each pair.
+    """Fourier coefficients of rings, for distances at the best rotation of each pair.
 
     They are *not* invariant: :class:`~bispectral_ot.costs.AlignedDistance` compares every pair at its best rotation.
     Intensities and edges have unit norm each (before ``edge_weight``), and so has the whole row.

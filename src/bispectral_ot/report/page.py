@@ -68,7 +68,7 @@ def _load_pages(folder: Path) -> list[JsonObject]:
 
 
 def build_page(content: JsonObject) -> str:
-    """Fill the frame of the page; ``content`` is what its script reads."""
+    """Fill the frame of the page; ``content`` is the input of its script."""
     assets = files("bispectral_ot.report") / "assets"
 
     def read(name: str) -> str:
@@ -90,7 +90,7 @@ def build_page(content: JsonObject) -> str:
         "library": library,
         "script": script,
     }
-    # one pass: what was put in is not searched again
+    # one pass: inserted text is not searched again
     return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], read("page.html"))
 
 

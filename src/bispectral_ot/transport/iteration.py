@@ -204,7 +204,7 @@ class Anderson:
         self._last = None
 
     def next(self, x: Vector, image: Vector) -> Vector:
-        """The next point to evaluate, given ``image = F(x)``; arrays of any one shape."""
+        """Next point to evaluate, given ``image = F(x)``; arrays of any one shape."""
         residual = image - x
         if self._last is not None:
             self._images.append(image - self._last[0])
