@@ -46,7 +46,7 @@ def whole_file(path: str | Path) -> Iterator[Path]:
     try:
         yield partial
         with open(partial, "rb") as file:
-            os.fsync(file.fileno())  # else a power cut may leave the new name with no content
+            os.fsync(file.fileno())  # otherwise a power cut may leave an empty file
         os.replace(partial, target)
     finally:
         partial.unlink(missing_ok=True)

@@ -117,7 +117,7 @@ def _check_hdf5(array: Any, path: Path) -> None:
     what = f"{path}::{array.name}"
     check_chunks(array.chunks, array.shape, array.dtype.itemsize, what)
     if array.compression == "gzip":
-        large: list[tuple[int, ...]] = []  # of half a megabyte at most a thousandfold is made
+        large: list[tuple[int, ...]] = []  # chunks of half a megabyte or less inflate to 0.5 GB at most
         array.id.chunk_iter(lambda chunk: large.append(chunk.chunk_offset) if chunk.size > 2**19 else None)
         for offset in large:
             _, encoded = array.id.read_direct_chunk(offset)
