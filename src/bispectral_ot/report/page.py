@@ -23,7 +23,7 @@ _SCRIPTS = (
 )
 _TITLES = {
     **{"match": "Match of two datasets", "compare": "Comparison of datasets"},
-    **{"upright": "Images put upright", "demo": "Rotated digits matched with upright ones"},
+    **{"upright": "Images rotated upright", "demo": "Rotated digits matched with upright ones"},
 }
 # Characters that a script element must not contain, as JSON's own escapes.
 _UNSAFE = {letter: f"\\u{ord(letter):04x}" for letter in "<>&\u2028\u2029"}
