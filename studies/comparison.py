@@ -144,7 +144,7 @@ def _sets(config: Cell, datasets: list[Dataset]) -> Cell:
 
 
 def _labels(config: Cell, datasets: list[Dataset]) -> Cell:
-    """The same with the distance between classes in the cost."""
+    """Distances between all sets with the distance between classes in the cost."""
     return _entries(compare(_drawn(config, datasets), labels=True, **_options(config)))
 
 
@@ -208,7 +208,7 @@ def _rates(config: Cell, datasets: list[Dataset]) -> Cell:
 def mmd_p_value(
     costs: NDArray[np.floating], n: int, random: np.random.Generator, widths: Sequence[float] = (1.0,)
 ) -> float:
-    """The p-value of MMD with kernels ``exp(-cost / (width * median cost))``, by permutations as well."""
+    """P-value of MMD with kernels ``exp(-cost / (width * median cost))``, by permutations."""
     total = len(costs)
     signs = np.where(np.arange(total) < n, 1 / n, -1 / (total - n))
     columns = np.stack([signs, *(random.permutation(signs) for _ in range(_PERMUTATIONS))], axis=1)

@@ -1,4 +1,4 @@
-"""The figures of the studies: images laid out on a plane, and heat maps of distances."""
+"""Figures of the studies: maps of images in the plane, and heat maps of distances."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def embedding_figure(
 
 
 def class_colours(n_classes: int) -> NDArray[np.float64]:
-    """A distinct colour (n_classes, 3) for every class."""
+    """Distinct colour (n_classes, 3) for every class."""
     if n_classes <= len(CLASS_COLOURS):
         return np.array([to_rgb(colour) for colour in CLASS_COLOURS[:n_classes]])
     return np.asarray(matplotlib.colormaps["turbo"](np.linspace(0.05, 0.95, n_classes)))[:, :3]

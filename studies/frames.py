@@ -253,7 +253,7 @@ def _mirrored(image: Image.Image, degrees: float) -> Image.Image:
 
 
 def frames_table(cells: list[dict[str, Any]], column: str) -> str:
-    """Mean of a column over seeds: rows are sets and changes, columns frames; the last one names what auto chose."""
+    """Mean of a column over seeds: rows are sets and changes, columns frames; the last one names the choice of auto."""
     rows: dict[tuple[str, str], dict[str, list[dict[str, Any]]]] = {}
     for cell in cells:
         config = cell["config"]

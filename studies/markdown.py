@@ -81,7 +81,7 @@ def _settings(cells: list[dict[str, Any]]) -> str:
         said.append(f"{title} {' and '.join(values)}")
     for features in dict.fromkeys(cell["features"] for cell in cells):
         sets = [cell["config"]["parameters"] for cell in cells if cell["features"] == features]
-        # what is None follows from the images
+        # None: follows from the images
         named = {", ".join(f"{key} {value}" for key, value in one.items() if value is not None) for one in sets}
         if any(named):
             said.append(f"{FEATURE_TITLES.get(features, features)} with {' or '.join(sorted(named))}")

@@ -26,7 +26,7 @@ def contents(images: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def principal_axes(images: NDArray[Any]) -> Angles:
-    """The direction (n,) of the longer axis of an image's second moments, degrees counter-clockwise.
+    """Direction (n,) of the longer axis of the second moments of an image, in degrees counter-clockwise.
 
     Of its two senses, the one in which the third moment is positive.
     """

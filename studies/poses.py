@@ -139,7 +139,7 @@ def _angles(poses: Poses) -> NDArray[np.float64]:
 
 
 def _fewer(turned: Dataset, target: Dataset, degrees: NDArray[np.float64], n: int, voters: int) -> dict[str, float]:
-    """The vote on the first n of all sources and targets, which are in the order of their classes: evenly taken."""
+    """Accuracy of the vote with n sources and targets, evenly spaced, since both are ordered by class."""
     some, others = (np.linspace(0, len(side) - 1, n).astype(np.int64) for side in (turned, target))
     poses = match(turned.select(some), target.select(others), marginals="balanced").poses(voters)
     return figures_of(np.abs(wrapped(_angles(poses) + degrees[some])))

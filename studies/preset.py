@@ -60,7 +60,7 @@ class Preset:
 
     def __post_init__(self) -> None:
         check_choice("fill", self.fill, FILLS)
-        bot.Sinkhorn(reg=self.reg, tol=self.tol)  # refuses what it cannot solve, before any work is done
+        bot.Sinkhorn(reg=self.reg, tol=self.tol)  # invalid values are an error before any work
 
     def cleaned(self) -> Self:
         """Better choices than the paper's: background in the corners, bilinear sampling of the rings."""

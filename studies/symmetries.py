@@ -31,7 +31,7 @@ REG, TOL = 0.01, 1e-4
 
 @dataclass(frozen=True)
 class Experiment:
-    """A symmetry, how it moves a set, and the features that are compared under it.
+    """Symmetry, its action on a set, and the features that are compared under it.
 
     Attributes
     ----------
@@ -178,7 +178,7 @@ def _transformer(features: str) -> Any:
 
 
 def _sides(source: Dataset, config: dict[str, Any]) -> tuple[Dataset, Dataset]:
-    """The moved A and the unmoved B of a group of cells, as the features of the config take them."""
+    """Moved A and unmoved B of a group of cells, as input of the features of the config."""
     experiment = EXPERIMENTS[config["symmetry"]]
     whole = normalize(source) if experiment.normalized else source
     a, b = split_halves(whole, seed=config["seed"], per_class=config["per_class"])

@@ -137,7 +137,7 @@ def turned(images: Stack, random: np.random.Generator, kind: str, fill: str) -> 
 
 
 def _lanczos(image: Stack, degrees: float, mode: str, level: float) -> Stack:
-    """One image through a window of 6 x 6 pixels; what lies outside is padded first."""
+    """One image resampled through a window of 6 x 6 pixels, after padding."""
     side, t = image.shape[0], np.deg2rad(degrees)
     options: Any = {"constant_values": level} if mode == "constant" else {}
     pad = side // 2 + 4

@@ -82,7 +82,7 @@ def _grid_mesh(points: Points) -> Mesh:
 
 
 def _revolve(profile: Points) -> Mesh:
-    """The surface that a profile of (radius, height) draws around the z axis."""
+    """Surface of revolution of a profile (radius, height) around the z axis."""
     angle = np.linspace(0, 2 * np.pi, STEPS + 1)
     radius, height = profile.T[:, :, None]
     return _grid_mesh(np.stack(np.broadcast_arrays(radius * np.cos(angle), radius * np.sin(angle), height), axis=2))

@@ -87,7 +87,7 @@ def check_share(name: str, value: Any) -> None:
 
 
 def user_path(path: str | os.PathLike[str]) -> Path:
-    """A path with ``~`` and ``~user`` replaced by home folders."""
+    """Path with ``~`` and ``~user`` replaced by home folders."""
     try:
         return Path(path).expanduser()
     except RuntimeError:

@@ -62,7 +62,7 @@ def house_style() -> Iterator[None]:
 
 
 def fitted_axes() -> Axes:
-    """Axes of a new figure, unknown to pyplot, that takes the natural size of what is drawn on it."""
+    """Axes of a new figure, unknown to pyplot, which takes the size of its content."""
     from matplotlib.figure import Figure
 
     return Figure(layout="constrained").add_subplot(label=_FIT)
@@ -188,7 +188,7 @@ def _ticks(names: Sequence[str]) -> tuple[list[int], list[str]]:
 
 
 def html_panel(title: str, facts: Mapping[str, Any], *parts: str) -> str:
-    """A title, a table of facts, and parts that are HTML already, side by side."""
+    """HTML of a title, a table of facts, and parts that are already HTML, side by side."""
     cell = '<td style="padding:1px 6px;text-align:left;font-variant-numeric:tabular-nums">{}</td>'
     rows = ("".join(cell.format(html.escape(shortened(each, 80))) for each in row) for row in facts.items())
     table = f"<table>{''.join(f'<tr>{row}</tr>' for row in rows)}</table>"

@@ -10,23 +10,23 @@ class InputError(ValueError):
 
 
 class DatasetError(InputError):
-    """A dataset cannot be read, found or fetched."""
+    """Dataset that cannot be read, found or fetched."""
 
 
 class MemoryBudgetError(InputError):
-    """The memory budget is too small; the message says how much is needed."""
+    """Memory budget that is too small; the message states the memory needed."""
 
 
 class ClusterError(InputError):
-    """A cluster cannot be reached or used, or was lost; the message says what to do."""
+    """Cluster that cannot be reached or used, or was lost; the message says what to do."""
 
 
 class RunExistsError(InputError):
-    """The output folder contains files that a run must not replace."""
+    """Output folder with files that a run must not replace."""
 
 
 class RunKeptError(RuntimeError):
-    """The output folder was taken; the run was saved under another name, in ``folder``. Exit code 1."""
+    """Output folder taken during the run, which was saved under another name, in ``folder``. Exit code 1."""
 
     def __init__(self, message: str, folder: Path) -> None:
         super().__init__(message)
@@ -34,11 +34,11 @@ class RunKeptError(RuntimeError):
 
 
 class NotConvergedWarning(UserWarning):
-    """A solver stopped before it met its tolerance; its result has ``converged=False`` and can be used."""
+    """Solver that stopped before it met its tolerance; its result has ``converged=False`` and can be used."""
 
 
 class DataWarning(UserWarning):
-    """The input is valid but unusual, such as constant images."""
+    """Valid but unusual input, such as constant images."""
 
 
 def warn(message: str, category: type[Warning] = DataWarning) -> None:

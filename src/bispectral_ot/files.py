@@ -38,7 +38,7 @@ def cache_folder(name: str) -> Path:
 
 @contextmanager
 def whole_file(path: str | Path) -> Iterator[Path]:
-    """A hidden file with an unpredictable name in the same folder, renamed to ``path`` if the block raises nothing."""
+    """Hidden file with an unpredictable name in the same folder, renamed to ``path`` if the block raises nothing."""
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     partial = target.with_name(f".{target.stem[:40]}-partial-{secrets.token_hex(8)}{target.suffix}")
@@ -46,7 +46,7 @@ def whole_file(path: str | Path) -> Iterator[Path]:
     try:
         yield partial
         with open(partial, "rb") as file:
-            os.fsync(file.fileno())  # else a power cut may leave the new name with no content
+            os.fsync(file.fileno())  # otherwise a power cut may leave an empty file
         os.replace(partial, target)
     finally:
         partial.unlink(missing_ok=True)
@@ -65,7 +65,7 @@ def write_json(path: str | Path, data: Any) -> None:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """A JSON object; an :class:`InputError` names a file that cannot be read, or is damaged."""
+    """Read a JSON object; an :class:`InputError` names a file that cannot be read, or is damaged."""
     try:
         return dict(json.loads(path.read_text(encoding="utf-8")))
     except OSError as error:
@@ -90,7 +90,7 @@ def _lay_out(value: Any, indent: str = "\n") -> str:
 
 
 def _plain(value: Any) -> Any:
-    """The value in JSON's own types."""
+    """Value in JSON's own types."""
     if isinstance(value, dict):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, np.ndarray):

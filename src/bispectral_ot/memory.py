@@ -43,7 +43,7 @@ def available_memory() -> int:
 
 
 def _kilobytes(path: str, name: str) -> int:
-    """An entry of a file of the proc file system, in bytes."""
+    """Entry of a file of the proc file system, in bytes."""
     with open(path) as lines:
         return int(dict(line.split(":", 1) for line in lines)[name].split()[0]) * 1024
 
@@ -90,7 +90,7 @@ def check_fits(count: int, what: str, advice: str) -> None:
 
 
 def reserved_memory_map(shape: tuple[int, ...], *, folder: str | os.PathLike[str] | None = None) -> Any:
-    """A float32 array of zeros in a deleted file; the space is taken first, since a full disk is a bus error later."""
+    """Array of float32 zeros in a deleted file; space is reserved first, since a full disk is a bus error later."""
     import numpy as np
 
     count = max(4 * math.prod(shape), 1)
@@ -103,7 +103,7 @@ def reserved_memory_map(shape: tuple[int, ...], *, folder: str | os.PathLike[str
 
 
 def peak_memory() -> int:
-    """The largest resident size of this process so far, in bytes."""
+    """Peak resident size of this process so far, in bytes."""
     try:
         return _kilobytes("/proc/self/status", "VmHWM")
     except (OSError, KeyError, ValueError):  # not Linux; on Linux getrusage would start from the parent's peak

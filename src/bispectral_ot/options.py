@@ -81,7 +81,7 @@ def option(default: Any, help: str, panel: str = COMPARISON, **constraint: Any) 
 class Options:
     """Base class: checks every field by its type and its :class:`Option` when an instance is made."""
 
-    # Fields that belong to one call and not to what it computes: run.json does not store them.
+    # Fields of a single call that do not affect its results: run.json does not store them.
     _of_the_call: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self) -> None:
@@ -149,7 +149,7 @@ class MatchOptions(FeatureOptions):
         shown="estimated if TARGET has labels, else relaxed",
     )
     metric_learning: Literal["auto", "none"] = option(
-        "auto", "Learned metric: auto (from the labels of TARGET, if it improves held-out accuracy) or none."
+        "auto", "Learned metric: auto (fitted to the labels of TARGET, if it has any) or none."
     )
     solver: checks.SolverName | Any = option("sinkhorn", "Solver of the transport problem.", SOLVER)
     reg: float | None = option(None, "Entropic regularization.", SOLVER, shown="0.01", bounds="above 0")
@@ -205,7 +205,7 @@ class UprightOptions(Options):
 
 @dataclass(frozen=True, kw_only=True)
 class ImageOptions(Options):
-    """How sets are read and prepared."""
+    """Reading and preparation of datasets."""
 
     root: Path | None = option(None, _ROOT_HELP, IMAGES)
     resize: str | None = option(
@@ -231,14 +231,14 @@ class ImageOptions(Options):
 
 @dataclass(frozen=True, kw_only=True)
 class ReadOptions(ImageOptions):
-    """How the sets of ``compare`` are read and prepared."""
+    """Reading and preparation of the datasets of ``compare``."""
 
     split: checks.Split = option("train", "Split of datasets that have several.", IMAGES)
 
 
 @dataclass(frozen=True, kw_only=True)
 class PairOptions(ImageOptions):
-    """How source and target of ``match`` are read and prepared."""
+    """Reading and preparation of source and target of ``match``."""
 
     source_split: checks.Split = option("train", "Split of the source, if it has several.", IMAGES)
     target_split: checks.Split = option("train", "Split of the target, if it has several.", IMAGES)
@@ -264,7 +264,7 @@ class RuntimeOptions(Options):
 
 @dataclass(frozen=True, kw_only=True)
 class PrintOptions(Options):
-    """What a command prints."""
+    """Printed output of a command."""
 
     _of_the_call: ClassVar[tuple[str, ...]] = ("overwrite", "as_json", "quiet", "dry_run")
 
@@ -274,14 +274,14 @@ class PrintOptions(Options):
 
 @dataclass(frozen=True, kw_only=True)
 class OutputOptions(PrintOptions):
-    """What a run prints, and whether it may replace an earlier one."""
+    """Printed output of a run, and whether it may replace an earlier one."""
 
     overwrite: bool = option(False, "Replace an earlier run in the output folder.", OUTPUT)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReportOptions(OutputOptions):
-    """What a run draws."""
+    """Figures and page of a run."""
 
     report: bool = option(False, "Write report.html, an interactive page for the browser.", OUTPUT)
     figures: bool = option(True, "Draw figures.", OUTPUT)
@@ -289,7 +289,7 @@ class ReportOptions(OutputOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class MatchOutputOptions(ReportOptions):
-    """What a match writes."""
+    """Files of a match."""
 
     poses: bool = option(False, "Estimate the pose of each source; written to poses.csv.", OUTPUT)
     n_matches: int = option(5, "Number of targets per source in matches.csv.", OUTPUT, bounds=_COUNT)

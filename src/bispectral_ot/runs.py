@@ -27,7 +27,7 @@ RECORD, RESULTS, REPORT = "run.json", "results.json", "report.html"
 
 @contextmanager
 def new_run(folder: str | Path, *, verb: str, inputs: Inputs = (), overwrite: bool = False) -> Iterator[Path]:
-    """A temporary folder to write a run to, renamed to ``folder`` when the block ends without an error.
+    """Temporary folder of a run, renamed to ``folder`` when the block ends without an error.
 
     Once ``results.json`` is written, an interrupted run is kept; leftovers of a killed run are removed by the next.
     A :class:`RunExistsError` is raised before any work, a :class:`RunKeptError` at the end if ``folder`` was created
@@ -178,5 +178,5 @@ def provenance() -> dict[str, Any]:
 
 
 def run_record(config: Mapping[str, object], *, seconds: float) -> dict[str, object]:
-    """The content of ``run.json``: configuration, provenance, wall time and peak memory of this process."""
+    """Content of ``run.json``: configuration, provenance, wall time and peak memory of this process."""
     return {"config": dict(config), "wall_seconds": seconds, "peak_memory_bytes": peak_memory(), **provenance()}

@@ -26,7 +26,7 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass(frozen=True)
 class Runtime:
-    """Progress and messages, memory budget in bytes (None: 70 % of what is free), and engine (None: threads)."""
+    """Progress and messages, memory budget in bytes (None: 70 % of the free memory), and engine (None: threads)."""
 
     progress: Progress = lambda stage, done, total: None
     message: Callable[[str], object] = str

@@ -134,11 +134,11 @@ def test_classes_that_one_side_lacks_are_named(program, sets, halves, tmp_path):
     np.savez(tmp_path / "other.npz", images=halves[1].images, labels=halves[1].labels + 10)
     kept = halves[1].select(np.asarray(halves[1].labels) < 2)
     np.savez(tmp_path / "two.npz", images=kept.images, labels=kept.labels, classes=np.array(NAMES[:2]))
-    words = ("match", sets / "a.npz", tmp_path / "other.npz", "--json", "--solver", "exact")
-    outcome = program(*words, "--out", tmp_path / "run")
+    swapped = program("match", sets / "a.npz", sets / "plain.npz", "--out", tmp_path / "swapped")
+    assert "only SOURCE has labels" in swapped.complaint
+    outcome = program("match", sets / "a.npz", tmp_path / "other.npz", "--json", "--out", tmp_path / "run")
     assert f"no class in common (source: {', '.join(NAMES)}; target: 10, 11, 12)" in outcome.complaint
-    assert outcome.json["accuracy"] is None
-    assert set(outcome.json["confusion"]) == set(NAMES)
+    assert (outcome.json["accuracy"], set(outcome.json["confusion"])) == (None, set(NAMES))
     outcome = program("match", sets / "a.npz", tmp_path / "two.npz", "--json", "--out", tmp_path / "lacks")
     assert '4 source images are of classes that the target does not have ("deux")' in outcome.complaint
     assert outcome.json["accuracy"] <= 8 / 12

@@ -11,7 +11,7 @@ STARTED = time.perf_counter()
 INTERRUPTED, TERMINATED = 130, 143
 # Exit codes of received signals; compiled code may replace the exception of a signal by another one.
 received: list[int] = []
-kept: list[str] = []  # what an interrupted command has kept
+kept: list[str] = []  # output of an interrupted command
 _PATIENCE = 3.0  # seconds until a signal whose exception was swallowed, as in a destructor, is sent again
 
 

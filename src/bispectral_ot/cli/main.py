@@ -1,4 +1,4 @@
-"""The program: its commands, and the exit code of each error."""
+"""Commands of the program, and the exit code of each error."""
 
 import errno
 import json
@@ -39,7 +39,7 @@ class Program(Group):
         try:
             try:
                 os.getcwd()
-            except OSError:  # it was deleted: relative paths lead nowhere
+            except OSError:  # it was deleted
                 raise InputError("the current folder does not exist any more; change to another one.") from None
             code, message = super().main(words, **options), ""
         except SystemExit as stop:

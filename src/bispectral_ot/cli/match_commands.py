@@ -262,6 +262,9 @@ class MatchTask:
             text = f"{count:,} source images are of classes that the target does not have ({rows}); they count as wrong"
             none = f"the two sets have no class in common (source: {rows}; target: {columns}), so there is no accuracy"
             warn(f"{none if table.accuracy is None else text}; see confusion.csv.", DataWarning)
+        if found.source_labels is not None and found.target_labels is None:
+            text = "only SOURCE has labels, so those of TARGET are uncalibrated votes of the plan"
+            warn(f"{text}; exchange the sets for calibrated probabilities and an expected accuracy.", DataWarning)
         start, poses = time.perf_counter(), None
         voters = 10 if self.placing is None else self.placing.pose_neighbours
         try:

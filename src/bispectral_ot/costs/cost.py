@@ -25,7 +25,7 @@ Labels = NDArray[np.int64]
 STORAGES: tuple[Storage, ...] = get_args(Storage)
 BYTES_PER_ENTRY: dict[str, int] = {"float32": 4, "compact": 2, "recompute": 0, "float64": 8}
 
-_OVERHEAD = 64 * 2**20  # of the solver's vectors, the interpreter and the libraries
+_OVERHEAD = 64 * 2**20  # bytes of the solver's vectors, the interpreter and the libraries
 _MOST_FLOAT32 = 2**28  # entries stored as float32; larger costs are read faster in 16 bits and take half of the memory
 _MOST_ACTIVE = 0.15  # of the entries; with more, a sweep takes longer than it saves
 _ONE_BLOCK = 2**15  # entries of a cost that is one block: threads would only wait for each other

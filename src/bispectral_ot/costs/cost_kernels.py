@@ -276,7 +276,7 @@ def _dot(a, b):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True)
 def _largest(row, indices, masses):  # type: ignore[no-untyped-def]
-    """The k largest entries of a row, in falling order, by insertion (most entries fail the first test)."""
+    """Find the k largest entries of a row, in falling order, by insertion (most entries fail the first test)."""
     k = masses.shape[0]
     masses[:] = -1.0
     for j in range(row.shape[0]):

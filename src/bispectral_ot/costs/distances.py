@@ -16,11 +16,11 @@ Floats = NDArray[np.floating[Any]]
 Rows = NDArray[np.float32]
 Vector = NDArray[np.float64]
 
-_CANCELLATION = 1e-3  # of the norms: below, float32 inner products have lost half of their digits
+_CANCELLATION = 1e-3  # fraction of the norms below which float32 inner products have lost half of their digits
 _LOST_IN_FLOAT32 = 1e3  # features farther from 0 than this multiple of their spread lose precision in float32
 _MAPPED_BYTES = 64 * 2**20  # rows of the target that are read at a time from a memory map
-_ROWS_AT_ONCE = 1024  # whose norms or finiteness are found at a time
-_NUMBERS_AT_ONCE = 2**16  # of the pairs that are summed term by term at a time: few enough for the cache
+_ROWS_AT_ONCE = 1024  # rows whose norms or finiteness are computed at a time
+_NUMBERS_AT_ONCE = 2**16  # numbers of pairs summed term by term at a time: few enough for the cache
 
 
 class Distance(ABC):
@@ -278,7 +278,7 @@ def _read(x: Rows, rows: slice) -> Rows:
         return x[rows]
     found = np.array(x[rows])
     # Pages of the map count as this process's memory until they are let go. Those of a private copy
-    # (mode "c") may hold what is nowhere else.
+    # (mode "c") may contain data that exists nowhere else.
     if hasattr(mmap, "MADV_DONTNEED") and x._mmap is not None and x.mode != "c":  # type: ignore[attr-defined]
         x._mmap.madvise(mmap.MADV_DONTNEED)  # type: ignore[attr-defined]
     return found

@@ -30,7 +30,7 @@ def check_clouds(clouds: Any, *, what: str = "clouds") -> NDArray[np.float32]:
 
 
 def cloud_points(cloud: NDArray[Any]) -> NDArray[Any]:
-    """The points (points, 3) of a cloud as a dataset keeps it: rows up to the last that is not all NaN."""
+    """Points (points, 3) of a cloud in a dataset: rows up to the last that is not all NaN."""
     if len(cloud) == 0 or cloud.dtype.kind != "f" or not np.isnan(cloud[-1]).all():
         return cloud
     real = np.flatnonzero(~np.isnan(cloud).all(axis=1))

@@ -278,7 +278,7 @@ def check_labels(
 
 
 class Pictures:
-    """The elements of a dataset, by position, as pixels from 0 (the smallest of a sample of the set) to 1."""
+    """Pictures of the elements of a dataset, by position: pixels from 0 (the smallest of a sample of the set) to 1."""
 
     def __init__(self, dataset: Dataset) -> None:
         self.dataset = dataset

@@ -245,7 +245,7 @@ def _sample(lazy: LazyDataset, kept: Positions, grey: bool) -> tuple[list[NDArra
 
 
 def common_size(wanted: dict[LazyDataset, Positions], size: Size | None = None) -> Size | None:
-    """The given size, or else a common size of the sets; None if they have it already, or have no size."""
+    """Given size, or else a common size of the sets; None if they have it already, or have no size."""
     if size is not None:
         return size
     sizes = {lazy: each for lazy, kept in wanted.items() if (each := set(lazy.sizes(kept)))}

@@ -56,7 +56,7 @@ def available() -> list[NamedSet]:
 
 
 def named_folder(root: str | os.PathLike[str] | None = None) -> Path | None:
-    """The folder that ``root`` or else the variable ``BISPECTRAL_OT_DATA`` names."""
+    """Folder ``root``, or else that of the variable ``BISPECTRAL_OT_DATA``."""
     named = root if root is not None else os.environ.get("BISPECTRAL_OT_DATA")
     return user_path(named) if named else None
 
@@ -100,7 +100,7 @@ def read_named(name: str, split: str, root: str | os.PathLike[str] | None) -> Da
 
 
 def find_pair(known: NamedSet, folder: Path, split: str) -> tuple[Path, Path] | None:
-    """The (images, labels) files of a split under ``folder``, or None."""
+    """Files (images, labels) of a split under ``folder``, or None."""
     for where, stems in _places(known, folder, split):
         images, labels = (find_plain_or_packed(where, stem) for stem in stems)
         if images and labels:
@@ -150,7 +150,7 @@ def fetch(known: NamedSet, *, splits: tuple[str, ...] = ("train", "test")) -> Pa
 
 
 def _fetch_file(known: NamedSet, name: str, folder: Path) -> Path:
-    """A file of the cache, fetched from the first mirror that has it unless its checksum is right."""
+    """File of the cache, downloaded from the first mirror that has it unless its checksum is correct."""
     import pooch
     import requests
 

@@ -84,7 +84,7 @@ class ArraySource:
 
 @dataclass(frozen=True)
 class FileSource:
-    """Images that are stored one by one: paths, bytes or pixels, or what ``get`` makes of items; read on all cores."""
+    """Images that are stored one by one: paths, bytes or pixels, or ``get`` of each item; read on all cores."""
 
     items: Sequence[Any]
     names: Sequence[str]
@@ -147,7 +147,7 @@ class FileSource:
         def work(_block: Block, rows: Positions) -> list[Any]:
             return [function(int(i), *shared) for i in rows]
 
-        with warnings.catch_warnings():  # Pillow warns of what it repairs, one line for each file
+        with warnings.catch_warnings():  # Pillow warns about repairs, one line for each file
             warnings.filterwarnings("ignore", module=r"PIL|bispectral_ot\.datasets")
             return [result for part in Threads().map(work, blocks, rows=(positions,), stage=stage) for result in part]
 
@@ -180,7 +180,7 @@ def _some(names: list[str], count: int = 3) -> str:
 
 @dataclass(frozen=True, eq=False)
 class LazyDataset:
-    """A dataset before its images are read; labels and classes are checked as those of a :class:`Dataset` are."""
+    """Dataset before its images are read; labels and classes are checked as in a :class:`Dataset`."""
 
     source: Any  # ArraySource, FileSource or another one with their methods
     name: str
@@ -200,12 +200,12 @@ class LazyDataset:
 
     @classmethod
     def of(cls, data: Dataset) -> LazyDataset:
-        """A dataset that is in memory."""
+        """Lazy dataset of one that is in memory."""
         source = ArraySource(data.images, data.name)
         return cls(source, data.name, data.labels, data.classes, data.files, data.kind, data)
 
     def of_kind(self, kind: Kind | None) -> LazyDataset:
-        """The same set with its arrays read as another kind; None keeps their kind."""
+        """Same set with its arrays read as another kind; None keeps their kind."""
         if kind in (None, self.kind):
             return self
         return replace(self, kind=kind, dataset=None if self.dataset is None else replace(self.dataset, kind=kind))
@@ -218,7 +218,7 @@ class LazyDataset:
         return list(self.source.sizes(positions)) if self.kind == "images" else []
 
     def read(self, positions: Positions | None = None, canvas: Canvas | None = None) -> Dataset:
-        """The images at ``positions``, which are increasing, as a dataset; all by default."""
+        """Dataset of the images at ``positions`` (increasing; all by default)."""
         places, canvas = np.arange(len(self)) if positions is None else positions, canvas or Canvas()
         if self.dataset is not None and canvas == Canvas():
             return self.dataset if len(places) == len(self) else self.dataset.select(places)
@@ -255,7 +255,7 @@ def choose_names(
 
 
 def find_name(what: object, names: Iterable[str], words: Names, split: str = "train") -> str | None:
-    """The name that is one of the words, for ``split``; a name without a split counts as the training one."""
+    """Name among the words, for ``split``; a name without a split counts as the training split."""
     wanted = [form for word in words for form in (f"{word}_{split}", f"{split}_{word}", f"{split}/{word}")]
     for form in [*wanted, *(words if split == "train" else ())]:
         found = [name for name in names if f"/{name.lower()}".endswith(f"/{form}")]
@@ -269,7 +269,7 @@ def find_name(what: object, names: Iterable[str], words: Names, split: str = "tr
 def list_arrays(
     path: Path, arrays: Mapping[str, Any], asked: Sequence[str], split: str, read: Callable[[Any], Any]
 ) -> LazyDataset:
-    """The set in a file of named arrays; ``read`` reads labels and names of classes, once their lengths are right."""
+    """Set in a file of named arrays; ``read`` reads labels and class names once their lengths are checked."""
     shapes = {key: tuple(map(int, array.shape)) for key, array in arrays.items()}
     images, labels = choose_names(path, list(shapes), asked, split, only=list(shapes))
     source = array_source(arrays[images], f"{path}::{images}")

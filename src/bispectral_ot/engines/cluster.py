@@ -152,7 +152,7 @@ class _Call:
     ) -> None:
         self.client, self.timeout, self.function = engine.client, engine.timeout, function
         self.rows, self.stage, self.total, self.received, self.join = rows, stage, _n_rows(blocks), 0, join
-        self.shared: Any = partial(_call, tuple(shared))  # which Dask does not look into
+        self.shared: Any = partial(_call, tuple(shared))  # opaque to Dask
         self.everywhere = everywhere
         self.large = any(_bytes(value) > 2**19 for value in shared)  # sent once; others are part of every task
         self.name = str(function.__name__).strip("_").replace("_", "-")

@@ -57,7 +57,7 @@ class Threads:
         return 1
 
     def budget(self) -> int:
-        """Bytes for blocks and what they are made from, in all processes together."""
+        """Bytes for blocks and their inputs, in all processes together."""
         return default_budget()
 
     def map(

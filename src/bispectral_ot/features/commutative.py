@@ -144,7 +144,7 @@ class RingBispectrum(OrbitBispectrum):
 
 
 class TranslationBispectrum(OrbitBispectrum):
-    """The bispectrum on Z/height x Z/width: invariant to cyclic shifts of the image.
+    """Bispectrum on Z/height x Z/width: invariant to cyclic shifts of the image.
 
     ``B[k1, k2] = F[k1] F[k2] conj(F[k1 + k2])`` with F the 2-D DFT, for all frequencies within the band
     ``|k|_inf <= band_limit``. One entry per symmetry orbit is kept, with the orbit sizes as ``feature_weights_``; the

@@ -32,12 +32,12 @@ POOLS = ("mean", "max", "bispectrum")
 _IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 _RANGES = (1.0, 255.0, 65535.0)
 _MEMORY_BYTES = 2**28  # rows that are kept in memory
-_DIFFERENT = 1e-3  # of the norm of a row: an encoder that repeats itself differs by rounding only
+_DIFFERENT = 1e-3  # of the norm of a row: outputs of a deterministic encoder differ by rounding only
 _encoding = threading.Lock()  # one batch at a time for all threads: networks use all cores themselves
 
 
 class MissingEncoderError(InputError):
-    """A saved model needs an encoder that was not named (its code is loaded only then), or that has changed."""
+    """Encoder of a saved model that was not named (its code is loaded only then), or that has changed."""
 
 
 class Encoder(BatchTransformer):

@@ -1,4 +1,4 @@
-"""A complete rotation invariant of images: products of coefficients across all rings."""
+"""Global bispectrum, a complete rotation invariant of images: products of coefficients across all rings."""
 
 from __future__ import annotations
 

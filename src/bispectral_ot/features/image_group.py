@@ -17,7 +17,7 @@ from bispectral_ot.transformer import BatchTransformer, Columns, Rows, columns_t
 Map = Callable[[NDArray[Any]], NDArray[Any]] | ArrayLike
 _LARGEST = 64  # elements of a group
 _MOST_CUBIC = 2048  # columns of third order
-_LEAST_NEW = 0.4  # of the largest length: what is left of a component without the ones before it
+_LEAST_NEW = 0.4  # of the largest length: the part of a component that earlier ones do not explain
 _VANISHING = 1e-7  # relative to the brightest pixel: less is rounding
 
 
@@ -148,7 +148,7 @@ class _Products(NamedTuple):
         if len(components) == 2:
             products = components[0] @ components[1].conj().swapaxes(1, 2)
         else:
-            path = ["einsum_path", (2, 3), (1, 2), (0, 1)]  # to look for the best one would take longer
+            path = ["einsum_path", (2, 3), (1, 2), (0, 1)]  # a search for the best path would take longer
             products = np.einsum("nai,nbj,nck,ijk->nabc", *components, self.coefficients, optimize=path)
         found = products[:, *self.members]
         return np.concatenate([found.real, found.imag], axis=1) if self.is_complex else found.real

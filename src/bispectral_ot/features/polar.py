@@ -87,7 +87,7 @@ class SteerableTransformer(BatchTransformer):
     """
 
     symmetries = ("rotation", "rotation-reflection")
-    default_metric = "sqeuclidean"  # it kept classes together best
+    default_metric = "sqeuclidean"  # best class preservation
 
     symmetry: str = symmetries[0]
     cells_: tuple[Edges, Edges] | None  # None for single pixels
@@ -169,7 +169,7 @@ class SteerableTransformer(BatchTransformer):
         images = np.ascontiguousarray(images)
         border = self.border_.sample(images.reshape(n * channels, n_pixels))
         contents = (images - np.median(border, axis=2).reshape(n, channels, 1)) * self.inside_
-        contents *= np.abs(contents) >= ROUNDING  # or the square root would make edges of it
+        contents *= np.abs(contents) >= ROUNDING  # the square root would enlarge rounding errors
         return contents.reshape(n, channels, *map(len, self.filters_["blur"]))
 
     def _sampled_fields(self, rows: NDArray[Any]) -> Rows:
@@ -204,7 +204,7 @@ class SteerableTransformer(BatchTransformer):
 
 
 class PolarSpectrum(SteerableTransformer):
-    """The coefficients themselves, for distances that find the best rotation of each pair.
+    """Fourier coefficients of rings, for distances at the best rotation of each pair.
 
     They are *not* invariant: :class:`~bispectral_ot.costs.AlignedDistance` compares every pair at its best rotation.
     Intensities and edges have unit norm each (before ``edge_weight``), and so has the whole row.

@@ -23,7 +23,7 @@ from bispectral_ot.transformer import BatchTransformer, Columns, Rows, State, co
 
 
 class Pixels(BatchTransformer):
-    """The pixels of each image, or any numbers, as one float32 row: no invariance.
+    """Pixels of each image, or any numbers, as one float32 row: no invariance.
 
     ``index_map_`` has the fields row, column, channel for images and column for rows.
     """

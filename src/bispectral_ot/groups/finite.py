@@ -90,7 +90,7 @@ def _attempt(
 
 
 def _split(real: NDArray[np.float64], *, conjugates: bool, rng: np.random.Generator) -> list[Irrep]:
-    """The complex halves of a real irrep: two conjugate ones, or one that occurs twice."""
+    """Complex halves of a real irrep: two conjugate ones, or one that occurs twice."""
     dimension = real.shape[1]
     noise = rng.standard_normal((dimension, dimension))
     antisymmetric = np.mean(real @ (noise - noise.T) @ real.transpose(0, 2, 1), axis=0)

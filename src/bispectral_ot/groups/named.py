@@ -1,4 +1,4 @@
-"""The named groups: cyclic, product, dihedral, octahedral, symmetric."""
+"""Named groups: cyclic, product, dihedral, octahedral, symmetric."""
 
 import math
 from itertools import permutations

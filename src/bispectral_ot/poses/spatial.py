@@ -90,7 +90,7 @@ class SpatialMotions(Motions):
         return Located(quaternions, fits.reshape(start.shape), widths.reshape(start.shape))
 
     def separation(self, motions: Floats, others: Floats) -> Floats:
-        """The angle of the rotation that leads from one to the other."""
+        """Angle of the rotation that leads from one to the other."""
         cosine = np.abs(np.sum(motions * others, axis=-1))
         return np.degrees(2 * np.arccos(np.minimum(cosine, 1.0)))
 

@@ -23,7 +23,7 @@ _SCRIPTS = (
 )
 _TITLES = {
     **{"match": "Match of two datasets", "compare": "Comparison of datasets"},
-    **{"upright": "Images put upright", "demo": "Rotated digits matched with upright ones"},
+    **{"upright": "Images rotated upright", "demo": "Rotated digits matched with upright ones"},
 }
 # Characters that a script element must not contain, as JSON's own escapes.
 _UNSAFE = {letter: f"\\u{ord(letter):04x}" for letter in "<>&\u2028\u2029"}
@@ -68,7 +68,7 @@ def _load_pages(folder: Path) -> list[JsonObject]:
 
 
 def build_page(content: JsonObject) -> str:
-    """Fill the frame of the page; ``content`` is what its script reads."""
+    """Fill the frame of the page; ``content`` is the input of its script."""
     assets = files("bispectral_ot.report") / "assets"
 
     def read(name: str) -> str:
@@ -90,7 +90,7 @@ def build_page(content: JsonObject) -> str:
         "library": library,
         "script": script,
     }
-    # one pass: what was put in is not searched again
+    # one pass: inserted text is not searched again
     return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], read("page.html"))
 
 

@@ -275,7 +275,7 @@ def _pair(
     slots: dict[Key, int],
     most: int,
 ) -> JsonObject:
-    """A pair of sets with (slot, contribution, slot of the counterpart) of ``most`` images a side, added to slots."""
+    """Pair of sets with (slot, contribution, slot of the counterpart) of ``most`` images per side, added to slots."""
     source, target = (comparison.names.index(name) for name in (pair.source, pair.target))
     level = comparison.settings.get("level", 0.05)
     verdict = None if pair.p_value is None else "changed" if pair.p_value <= level else "same"

@@ -207,7 +207,7 @@ def open_run(folder: str | Path) -> Run:
 
 
 def save_match(match: Match, folder: str | Path, *, report: bool, figures: bool, k: int, overwrite: bool) -> Path:
-    """Write what the command ``match`` writes; see :meth:`Match.save`."""
+    """Write the files of the command ``match``; see :meth:`Match.save`."""
     start = time.perf_counter()
     config = {"verb": "match", "center": False, "n_matches": k, "report": report, "figures": figures}
     with new_run(folder, verb="match", overwrite=overwrite) as place:

@@ -113,7 +113,7 @@ class Coupling(ABC):
     def _read(self, k: int, sources: Labels, targets: Labels) -> PlanSummary: ...
 
     def checked(self) -> Self:
-        """The coupling itself, with a :class:`NotConvergedWarning` if it misses its tolerance."""
+        """Return the coupling, with a :class:`NotConvergedWarning` if it misses its tolerance."""
         if not self.converged:
             warn(
                 f"not converged: marginal error {self.marginal_error:.2e} after {self.iterations} iterations, "
@@ -142,7 +142,7 @@ class EntropicCoupling(Coupling):
 
     @property
     def epsilon(self) -> float:
-        """The regularization in the units of the cost."""
+        """Regularization in the units of the cost."""
         return self.reg * self.cost.scale
 
     @property

@@ -204,7 +204,7 @@ class Anderson:
         self._last = None
 
     def next(self, x: Vector, image: Vector) -> Vector:
-        """The next point to evaluate, given ``image = F(x)``; arrays of any one shape."""
+        """Next point to evaluate, given ``image = F(x)``; arrays of any one shape."""
         residual = image - x
         if self._last is not None:
             self._images.append(image - self._last[0])
@@ -277,7 +277,7 @@ def newton(
             diagonal = np.where(has_mass, (1.0 + damping) * at_least, 1.0)
             scale = 1.0 / np.sqrt(np.maximum(diagonal - own, 1e-3 * damping * diagonal))
             step = _solve(shares, transposed, diagonal, residual, scale)
-            # beyond 14 the quadratic model means nothing; each on its own: one that is far off must not hold up others
+            # beyond 14 the quadratic model is invalid; clipped one by one, so that no component delays the others
             new = at(here.g + np.clip(step, -14.0, 14.0) * np.log2(np.e))
             go_on = record(new.error)
             # of the dual value; below it only the error distinguishes two points

@@ -128,7 +128,7 @@ def as_weights(weights: ArrayLike | None, size: int, name: str, *, normalized: b
         raise InputError(f"{name} has shape {array.shape} but there are {size} elements; give one weight for each.")
     if array.dtype.kind not in "buif":
         raise InputError(f"{name} must be numbers, got an array of {array.dtype}.")
-    # float32 weights sum to one only to about 1e-7 per element; what is left over is spread in float64
+    # float32 weights sum to one only to about 1e-7 per element; the rest is distributed in float64
     tolerance = 1e-8 if array.dtype == np.float64 else 1e-4
     array = array.astype(np.float64)
     bad = np.flatnonzero(~((array >= 0) & (array < np.inf)))

@@ -109,7 +109,7 @@ class Sinkhorn:
         """
         cost = as_cost(cost)
         constraints = self._constraints(cost, (source_weights, target_weights), target_groups, symmetric)
-        # of a set to itself, the potential of a cost of 0 is a better start than 0
+        # for a set and itself, the potential of a cost of 0 is a better start than 0
         level = constraints.target.log_weights * (self.reg * cost.scale / LOG2_E)
         start = np.zeros(cost.shape[0]), level if symmetric else np.zeros(cost.shape[1])
         iteration = Iteration(cost, constraints, *start, reg=self.reg, tol=self.tol, max_iter=self.max_iter)
@@ -128,7 +128,7 @@ class Sinkhorn:
                     continue  # a measurement would take as long as some passes
                 f, g = iteration.f, np.where(iteration.q > 0, iteration.g, -np.inf)
                 if symmetric:
-                    f = g = (f + g) / 2  # of f = T g and g, which are equal at the solution
+                    f = g = (f + g) / 2  # f = T g and g are equal at the solution
                 coupling = EntropicCoupling(
                     cost=cost,
                     source_weights=iteration.p,

@@ -43,7 +43,7 @@ json.dump([each.decode("utf-8", "replace") if isinstance(each, bytes) else str(e
 
 
 class _Member:
-    """An array of an archive, of which the header was read."""
+    """Array of an archive whose header was read."""
 
     def __init__(self, path: Path, member: str) -> None:
         self.path, self.member = path, member
@@ -75,7 +75,7 @@ def scan_npz(path: Path, split: str, keys: Sequence[str]) -> LazyDataset:
 
 
 def scan_npy(path: Path, split: str, keys: Sequence[str]) -> LazyDataset:
-    """An array of images, without labels, mapped from the disk."""
+    """Array of images, without labels, mapped from the disk."""
     if zipfile.is_zipfile(path):
         raise DatasetError(f"{path} is an .npz archive; give it a name that ends with .npz.")
     with open(path, "rb") as file:
@@ -117,7 +117,7 @@ def _check_hdf5(array: Any, path: Path) -> None:
     what = f"{path}::{array.name}"
     check_chunks(array.chunks, array.shape, array.dtype.itemsize, what)
     if array.compression == "gzip":
-        large: list[tuple[int, ...]] = []  # of half a megabyte at most a thousandfold is made
+        large: list[tuple[int, ...]] = []  # chunks of half a megabyte or less inflate to 0.5 GB at most
         array.id.chunk_iter(lambda chunk: large.append(chunk.chunk_offset) if chunk.size > 2**19 else None)
         for offset in large:
             _, encoded = array.id.read_direct_chunk(offset)
@@ -142,7 +142,7 @@ def read_hdf5(array: Any, path: Path) -> NDArray[Any]:
 
 
 def scan_zarr(path: Path, split: str, keys: Sequence[str]) -> LazyDataset:
-    """An array, a group with ``images`` and ``labels`` or with the arrays that ``keys`` name."""
+    """Array, or group with ``images`` and ``labels`` or with the arrays that ``keys`` name."""
     zarr = library("zarr", extra="zarr", what=path)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", module="zarr")  # about files that are not part of the store
@@ -205,7 +205,7 @@ def _check_decoded(file: Path, codec: str, limit: int, what: str) -> None:
 
 
 def _read_zarr(path: Path, array: Any) -> NDArray[Any]:
-    """Labels; very many chunks are read as plain files, if the first of them agrees with what Zarr reads."""
+    """Labels; very many chunks are read as plain files, if Zarr reads the same from the first of them."""
     (count, codec), step = _check_zarr(array, path), array.chunks[0]
     if count <= _MANY_CHUNKS or array.ndim > 1 or array.dtype.kind not in "iu" or codec not in ("none", *_CODECS):
         return np.asarray(array[...])
@@ -272,7 +272,7 @@ def scan_idx(path: Path, split: str, keys: Sequence[str]) -> LazyDataset:
 
 
 def find_plain_or_packed(folder: Path, stem: str) -> Path | None:
-    """The file ``stem`` or ``stem.gz`` in ``folder``, whichever is there."""
+    """File ``stem`` or ``stem.gz`` in ``folder``, whichever exists."""
     return next((path for path in (folder / stem, folder / f"{stem}.gz") if path.is_file()), None)
 
 
@@ -280,10 +280,8 @@ def read_vectors(word: str) -> Dataset:
     """Vectors in a file, and labels if it has some; ``FILE:NAME`` or ``FILE:NAME:LABELS`` name its arrays."""
     file, *asked = [word] if user_path(word).exists() else re.split(":+", word)
     path = user_path(file)
-    if not path.is_file():
-        raise DatasetError(f"there is no file of vectors {path}; check the path.")
-    if path.suffix.lower() not in _VECTOR_FILES:
-        raise InputError(f"{path} is not a file of vectors; expected {', '.join(_VECTOR_FILES)}.")
+    if not path.is_file() or path.suffix.lower() not in _VECTOR_FILES:
+        raise DatasetError(f"there is no file of vectors {path}; expected one of {', '.join(_VECTOR_FILES)}.")
     with reading(path):
         arrays = _VECTOR_FILES[path.suffix.lower()](path)
         axes = {name: len(array.shape) for name, array in arrays.items()}

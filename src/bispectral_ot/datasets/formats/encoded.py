@@ -41,7 +41,7 @@ def scan_csv(path: Path, split: str, keys: Sequence[str]) -> LazyDataset:
 def list_table(
     columns: Mapping[str, Sequence[Any]], path: Path | None = None, split: str = "train", keys: Sequence[str] = ()
 ) -> LazyDataset:
-    """The set of a data frame, or of the file at ``path``, whose folder the paths in it must not leave."""
+    """Set of a data frame, or of the file at ``path``, in which all paths must stay inside its folder."""
     what, name, folder = (str(path), path.stem, path.parent) if path else ("the data frame", "frame", None)
     paths_column, labels_column = choose_names(what, list(columns), keys, words=_PATH_WORDS)
     split_column = find_name(what, columns, ("split", "set", "subset", "fold"))
@@ -82,7 +82,7 @@ def scan_parquet(path: Path, split: str, keys: Sequence[str], *, parts: Sequence
     types, leaves = (
         library("pyarrow.types", extra="parquet", what=path),
         {},
-    )  # columns, and what holds the bytes in them
+    )  # columns, and the field with the bytes in them
     for field in schema:
         if types.is_binary(field.type) or types.is_large_binary(field.type):
             leaves[field.name] = ""

@@ -52,7 +52,7 @@ def scan_tiff(path: Path, split: str, keys: Sequence[str]) -> LazyDataset:
 
 
 def scan_fits(path: Path, split: str, keys: Sequence[str]) -> LazyDataset:
-    """A cube (n, height, width): the only one of the file, or that of the extension which ``keys`` names."""
+    """Cube (n, height, width): the only one of the file, or that of the extension that ``keys`` names."""
     fits = library("astropy.io.fits", extra="fits", what=path)
     with warnings.catch_warnings(), fits.open(path, memmap=False, lazy_load_hdus=False) as units:
         warnings.simplefilter("ignore")  # astropy warns about every repaired card
@@ -65,7 +65,7 @@ def scan_fits(path: Path, split: str, keys: Sequence[str]) -> LazyDataset:
 
 
 def scan_mrc(path: Path, split: str, keys: Sequence[str]) -> LazyDataset:
-    """A stack of images, mapped from the disk."""
+    """Stack of images, mapped from the disk."""
     return LazyDataset(array_source(_open_mrc(path), str(path)), path.stem)
 
 

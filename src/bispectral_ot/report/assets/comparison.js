@@ -287,7 +287,7 @@ function verdict(sets) {
   const words = pairs.length === 1 ? (sets.differs(worst) ? (moved.length ? `Changed: ${moved[0].changes[0]}` : "Changed") : worst.verdict === "undecided" ? "Undecided" : "No change found") : `${count(changed.length)} of ${count(pairs.length)}`;
   const what = pairs.length === 1 ? worst.sentence : `pairs changed at the ${sets.level} level`;
   const grid = [make("div", { class: "answer" }, make("h3", {}, pairs.length === 1 ? `${names[0]} and ${names[1]}` : "Verdict"), make("p", { class: "number" }, make("strong", { class: !sets.tested || worst.verdict === "undecided" ? null : changed.length ? "bad" : "good" }, sets.tested ? words : "Not tested")), make("p", { class: "muted" }, sets.tested ? what : "--permutations 199 tests whether the sets differ"))];
-  if (worst.ratio !== null) grid.push(answer("Size of the change", `${figure(worst.ratio, 3)} ×`, null, `the normal distance${pairs.length === 1 ? "" : `, ${names[worst.source]} and ${names[worst.target]}`}; two samples of one population have 1 on average`));
+  if (worst.ratio !== null) grid.push(answer("Distance", `${figure(worst.ratio, 3)} ×`, null, `the normal distance${pairs.length === 1 ? "" : `, ${names[worst.source]} and ${names[worst.target]}`}; two samples of one population have 1 on average`));
   const told = [...sets.symmetry_tests].sort((a, b) => (a.verdict === "same") - (b.verdict === "same")).slice(0, 3); // pairs that changed come first
   if (told.length) grid.push(make("div", { class: "answer" }, make("h3", {}, "What changed"), ...told.map(({ sentence }) => make("p", { class: "verdict-line" }, sentence))));
   return make("div", { class: "answer-grid" }, ...grid);
@@ -310,7 +310,7 @@ function showComparison(main, sets) {
         make("article", {}, make("h3", {}, "Map of the sets"), plane.element,
           make("p", { class: "muted" }, `Multidimensional scaling, stress ${figure(sets.map.stress, 2)}. Circles: the uncertainty of a position due to sampling. Press two sets for their pair.`))))));
   }
-  main.append(section("pair", several ? "The chosen pair" : "The two sets", null, pair.element));
+  main.append(section("pair", several ? "The chosen pair" : "Details", null, pair.element));
   if (several && sets.symmetry_tests.length) main.append(section("symmetry-tests", "What changed", "P-values of tests that allow for each change. ≠ marks a difference.", symmetryTable(sets.symmetry_tests, sets.level, true)));
   if (several) main.append(section("pairs", "All pairs", null, list.element));
   main.append(section("about", "How it was computed", null, comparisonFacts(sets)));
