@@ -147,11 +147,13 @@ def candidates(geometries: Sequence[SetGeometry]) -> dict[str, Placements]:
     """Placements to try for some sets, by the name of the frame; the whole canvas comes first."""
     tried: dict[str, Placements] = {"canvas": (Placement(),) * len(geometries)}
     cut = tuple(geometry.cut for geometry in geometries)
-    if cut != tried["canvas"]:
+    if max(geometry.pictures for geometry in geometries) > MANY_MARGINS:  # they are no part of the images
+        tried = {"picture": cut}
+    elif cut != tried["canvas"]:
         tried["picture"] = cut
+    pixels = min(float(geometry.sides.max()) for geometry in geometries)
     if len(np.unique(np.concatenate([geometry.sides for geometry in geometries]))) > 1:
-        pixels = min(float(geometry.sides.max()) for geometry in geometries)
-        tried["common"] = (Placement("common", pixels),) * len(geometries)
+        tried["common"] = tuple(geometry.placement("common", pixels) for geometry in geometries)
     if all(geometry.clear > MOST_CLEAR for geometry in geometries):
-        tried["content"] = (Placement("content"),) * len(geometries)
+        tried["content"] = tuple(geometry.placement("content", pixels) for geometry in geometries)
     return tried

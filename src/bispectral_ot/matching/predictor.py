@@ -129,7 +129,8 @@ class Predictor:
     @property
     def placement(self) -> Placement:
         """Frame of the sources, by which new images are to be read: ``load(..., frame=predictor.placement)``."""
-        return Placement(self.settings["frame"][0], self.settings["frame_pixels"][0])
+        frame, pixels, masked = (self.settings[name][0] for name in ("frame", "frame_pixels", "frame_masked"))
+        return Placement(frame, pixels, masked)
 
     def match(self, images: Dataset) -> Match:
         """Match of ``images``, of equal mass, with the targets: ``P[i, j] ~ exp((g[j] - C[i, j]) / epsilon)``."""
