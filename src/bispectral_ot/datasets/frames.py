@@ -189,9 +189,8 @@ def _filled_rectangle(difference: NDArray[np.float32], tolerance: float) -> tupl
         bounds = np.array([[axis[:, best].min() + edge, axis[:, best].max() - edge] for axis in (across, along)])
     axes = _axes(height, width, angle)
     beyond = _beyond(axes, bounds)
-    depths = 0.0, min(12.0, -float(beyond.min()) - 0.5)
-    rim, within = (np.median(difference[(beyond <= -at) & (beyond > -at - 4)]) for at in depths)
-    if difference[beyond > 3].any() or rim < within / 4:  # pixels that JPEG has blurred, or waves around the picture
+    unlike = difference[(beyond <= -edge) & (beyond > -edge - 4)] > 0
+    if difference[beyond > 3].any() or unlike.mean() < 0.95:  # waves of JPEG around the picture, in blocks
         bounds, edge = bounds if in_place else _steepest(axes, bounds, difference), 3.0
         beyond = _beyond(axes, bounds)
         if not (margin := difference[beyond > edge]).size or np.median(margin) > 3:  # or it has a texture of its own
