@@ -213,7 +213,7 @@ def _own_canvas(mask: NDArray[np.bool_], edges: NDArray[Any]) -> tuple[NDArray[A
     turned = [middle + np.outer(sides, (-0.5, 0.5)) for sides in ((height, width), (width, height))]
     inside = [_beyond(axes, each) <= 0 for each in turned]
     best = min((0, 1), key=lambda i: int((mask != inside[i]).sum()))
-    return turned[best], angle, int(inside[best].sum())
+    return turned[best], angle, int(inside[best].sum()) if near.any() else 0
 
 
 def _axes(height: int, width: int, angle: float) -> tuple[NDArray[Any], NDArray[Any]]:
