@@ -22,9 +22,9 @@ def blob(side=64, centre=(32, 32), radii=(12, 7), background=200, level=40):
     return np.where(inside, level, background).astype(np.uint8)
 
 
-def turned(image, degrees, fill, quality=None):
-    """As an editor turns a picture on an enlarged canvas."""
-    picture = Image.fromarray(image).rotate(degrees, Image.Resampling.BILINEAR, expand=True, fillcolor=(fill,) * 3)
+def turned(image, degrees, fill, quality=None, *, expand=True):
+    """As an editor turns a picture on an enlarged canvas, or in place."""
+    picture = Image.fromarray(image).rotate(degrees, Image.Resampling.BILINEAR, expand=expand, fillcolor=(fill,) * 3)
     if quality:
         file = io.BytesIO()
         picture.save(file, "JPEG", quality=quality)
@@ -34,10 +34,14 @@ def turned(image, degrees, fill, quality=None):
 
 @pytest.mark.parametrize("fill", [0, 255, 128])
 @pytest.mark.parametrize("degrees", [10, 45, 130])
-def test_a_turned_picture_is_found_on_its_enlarged_canvas(fill, degrees):
-    picture = find_picture(turned(photograph(), degrees, fill))
-    assert abs(picture.side - 96) < 1.5
-    assert picture.degrees == pytest.approx(-degrees % 90, abs=1.5)
+def test_a_turned_picture_is_found_on_its_canvas(fill, degrees):
+    for image, expand in ((photograph(), True), (photograph(), False), (photograph()[:70], False)):
+        picture = find_picture(turned(image, degrees, fill, expand=expand))
+        assert abs(picture.side - 96) < 1.5
+        assert picture.degrees == pytest.approx(-degrees % 90, abs=1.5)
+        seen = turned(np.full_like(image, 99), degrees, 0, expand=expand)[..., 0] > 0
+        assert not picture.inside[~seen].any()
+        assert picture.inside.sum() > 0.95 * seen.sum()
 
 
 def test_pictures_are_found_after_jpeg_and_off_the_centre():

@@ -36,11 +36,10 @@ def accuracy(found):
     return float((found.labels().label == found.source_labels).mean())
 
 
-@pytest.mark.filterwarnings("error:frame")
-def test_auto_keeps_the_canvas_of_images_turned_in_place(folders):
+def test_auto_leaves_filled_corners_of_images_turned_in_place_out(folders):
     found = bot.match(folders / "turned", folders / "target")
-    assert found.settings["frame"] == ["canvas", "canvas"]
-    assert found.settings["frame_divergence"]["canvas"] < 0.02
+    assert found.settings["frame"] == ["picture", "canvas"]
+    assert found.settings["frame_divergence"]["picture"] < 0.02
 
 
 def test_auto_undoes_an_enlarged_canvas_and_says_so(folders):

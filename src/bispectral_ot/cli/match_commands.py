@@ -316,6 +316,7 @@ class MatchTask:
         seconds = round(plan["seconds"])
         facts = {
             "images": f"{plan['source']:,} sources, {plan['target']:,} targets, compared at {plan['compared_at']}",
+            "frame": "source {}, target {}".format(*plan["frame"]),
             "features": f"{plan['features']}, {plan['columns']:,} columns",
             "distances": f"stored as {plan['storage']}",
             "memory": f"about {format_bytes(plan['memory_bytes'])}{disk}",
@@ -354,6 +355,7 @@ class MatchTask:
         return {
             **dict(zip(("source", "target"), shape, strict=True)),
             "compared_at": source.size_in_words,
+            "frame": found.settings["frame"],
             "features": found.settings["features"],
             "columns": columns,
             "storage": chosen.storage,

@@ -32,13 +32,13 @@ class Content(NamedTuple):
 
 
 class Picture(NamedTuple):
-    """Rectangle that an editor turned, shrank or moved on a larger canvas, filling the rest with one colour."""
+    """Rectangle that an editor turned, shrank or moved, on its canvas or a larger one, with one colour around it."""
 
     centre: tuple[float, float]
     side: float
     degrees: float
     inside: NDArray[np.bool_]
-    rim: NDArray[np.bool_]  # pixels 3 to 6 within
+    rim: NDArray[np.bool_]  # the outermost three pixels of it
 
 
 @dataclass(frozen=True)
@@ -48,11 +48,13 @@ class Placement:
     ``"canvas"`` fits the whole image into the canvas; ``"picture"`` fits the rectangle inside a margin that an editor
     filled; ``"content"`` brings the centroid of the content to the centre and its radius of gyration to one size;
     ``"common"`` shows ``pixels`` pixels of every image along the longer side, about its centre, as ``"picture"`` does
-    where an image has no margin.
+    where an image has no margin. What an editor filled is left out by ``"picture"``, and by all if ``masked``: it takes
+    the median colour just within the picture.
     """
 
     frame: Frame = "canvas"
     pixels: float | None = None
+    masked: bool = False
 
     def __post_init__(self) -> None:
         check_choice("frame", self.frame, FRAMES)
@@ -77,19 +79,19 @@ class Placement:
 
     def _place(self, _block: Block | None, planes: NDArray[Any], size: Size) -> NDArray[Any]:
         """Images (n, height, width, channels) on the canvas; beyond them is the median of their border."""
-        if len(planes) > 1 and self.frame in ("content", "picture"):  # each in another place
+        masked = self.masked or self.frame == "picture"
+        if len(planes) > 1 and (masked or self.frame == "content"):  # each in another place
             return np.concatenate([self._place(None, image[None], size) for image in planes])
-        (height, width), image = planes.shape[1:3], planes[0]
+        height, width = planes.shape[1:3]
         centre, scale = (height / 2, width / 2), max(height / size[0], width / size[1])
-        background = None
-        if self.frame == "content":
-            content = find_content(image)
-            if content.is_clear:
-                centre, scale = content.centre, 2 * _REACH * content.radius / min(size)
-        elif self.frame == "picture" and (picture := find_picture(image)) is not None:
+        background, picture = None, find_picture(planes[0]) if masked else None
+        if picture is not None:
+            background = np.median(planes[0][picture.rim], axis=0)[None]
+            planes = np.where(picture.inside[..., None], planes, background.astype(planes.dtype))
+        if self.frame == "content" and (content := find_content(planes[0])).is_clear:
+            centre, scale = content.centre, 2 * _REACH * content.radius / min(size)
+        elif self.frame == "picture" and picture is not None:
             centre, scale = picture.centre, picture.side / max(size)
-            background = np.median(image[picture.rim], axis=0)[None]
-            planes = np.where(picture.inside[..., None], planes, background.astype(image.dtype))
         elif self.pixels is not None:
             scale = self.pixels / max(size)
         return resample(planes, size, scale, centre, background)
@@ -133,7 +135,7 @@ def find_content(image: NDArray[Any]) -> Content:
 
 
 def find_picture(image: NDArray[Any]) -> Picture | None:
-    """Rectangle inside a margin of the colour of the corners of an image (height, width, channels), or None."""
+    """Rectangle inside a margin or corners of one colour in an image (height, width, channels), or None."""
     height, width = image.shape[:2]
     if min(height, width) < 8:
         return None
@@ -173,20 +175,23 @@ def _filled_rectangle(difference: NDArray[np.float32], tolerance: float) -> tupl
     along = points[:, :1] * sin + points[:, 1:] * cos
     extents = np.stack([np.ptp(across, axis=0), np.ptp(along, axis=0)])
     best = int(np.argmin(extents.prod(axis=0)))
-    filled = area / float(extents[:, best].prod())
-    if filled < 0.955 or extents[:, best].prod() > 0.985 * height * width:  # or the whole canvas
+    filled, angle = area / float(extents[:, best].prod()), float(angles[best])
+    bounds, own_angle, seen = _own_canvas(mask, edges)
+    own = area / max(1, seen)
+    if in_place := abs(math.log(own)) < 0.04 and (filled < 0.955 or abs(math.log(own)) < -math.log(filled)):
+        filled, angle = own, own_angle
+    elif filled < 0.955 or extents[:, best].prod() > 0.985 * height * width:  # or the whole canvas
         return None, 0.0
-    c, s, degrees = float(cos[best]), float(sin[best]), math.degrees(float(angles[best]))
+    c, s, degrees = math.cos(angle), math.sin(angle), math.degrees(angle)
     # corners of the pixels on a turned edge stand out, by half a diagonal on each side, and interpolation adds to it
     edge = (c + s) / 2 if 0.5 < degrees < 89.5 else 0.0
-    bounds = np.array([[axis[:, best].min() + edge, axis[:, best].max() - edge] for axis in (across, along)])
-    y, x = np.ogrid[0.5:height, 0.5:width]
-    axes = y * c - x * s, y * s + x * c  # of the centres of pixels
+    if not in_place:
+        bounds = np.array([[axis[:, best].min() + edge, axis[:, best].max() - edge] for axis in (across, along)])
+    axes = _axes(height, width, angle)
     beyond = _beyond(axes, bounds)
-    depths = 0.0, min(12.0, -float(beyond.min()) - 0.5)
-    rim, within = (np.median(difference[(beyond <= -at) & (beyond > -at - 4)]) for at in depths)
-    if difference[beyond > 3].any() or rim < within / 4:  # pixels that JPEG has blurred, or waves around the picture
-        bounds, edge = _steepest(axes, bounds, difference), 3.0
+    unlike = difference[(beyond <= -edge) & (beyond > -edge - 4)] > 0
+    if difference[beyond > 3].any() or unlike.mean() < 0.95:  # waves of JPEG around the picture, in blocks
+        bounds, edge = bounds if in_place else _steepest(axes, bounds, difference), 3.0
         beyond = _beyond(axes, bounds)
         if not (margin := difference[beyond > edge]).size or np.median(margin) > 3:  # or it has a texture of its own
             return None, 0.0
@@ -194,7 +199,27 @@ def _filled_rectangle(difference: NDArray[np.float32], tolerance: float) -> tupl
         filled = 1.0
     (u, v), side = bounds.mean(axis=1), float(np.ptp(bounds, axis=1).max())
     centre = float(u * c + v * s), float(v * c - u * s)
-    return Picture(centre, side, degrees, beyond <= -edge, (beyond > -6) & (beyond <= -3)), filled
+    return Picture(centre, side, degrees, beyond <= -edge, (beyond > -edge - 3) & (beyond <= -edge)), filled
+
+
+def _own_canvas(mask: NDArray[np.bool_], edges: NDArray[Any]) -> tuple[NDArray[Any], float, int]:
+    """Canvas turned about its centre as slanted edges (n, 2) of a hull are: its sides, angle, and pixels within it."""
+    lengths, slopes = np.hypot(*edges.T) * edges.all(axis=1), np.arctan2(edges[:, 0], edges[:, 1]) % (np.pi / 2)
+    near = (np.abs(slopes - slopes[lengths.argmax()]) < 0.05) & (lengths > 0)
+    angle = float(np.average(slopes[near], weights=lengths[near])) if near.any() else 0.0
+    height, width = mask.shape
+    axes = _axes(height, width, angle)
+    middle = np.array([[axis[0, 0] + axis[-1, -1]] for axis in axes]) / 2
+    turned = [middle + np.outer(sides, (-0.5, 0.5)) for sides in ((height, width), (width, height))]
+    inside = [_beyond(axes, each) <= 0 for each in turned]
+    best = min((0, 1), key=lambda i: int((mask != inside[i]).sum()))
+    return turned[best], angle, int(inside[best].sum()) if near.any() else 0
+
+
+def _axes(height: int, width: int, angle: float) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Coordinates of the centres of pixels (height, width) across and along a direction."""
+    y, x = np.ogrid[0.5:height, 0.5:width]
+    return y * math.cos(angle) - x * math.sin(angle), y * math.sin(angle) + x * math.cos(angle)
 
 
 def _beyond(axes: Sequence[NDArray[Any]], bounds: NDArray[Any]) -> NDArray[Any]:
@@ -246,10 +271,15 @@ class SetGeometry(NamedTuple):
         side = float(median) if high - low <= 0.03 * median else None
         return cls(np.array([max(image.shape[:2]) for image in planes]), clear, len(sides) / len(planes), side)
 
+    def placement(self, frame: Frame, common: float) -> Placement:
+        """Placement by a frame, with a scale of ``common`` pixels; what an editor filled in most is left out."""
+        pixels = {"common": common, "picture": self.picture_side}.get(frame)
+        return Placement(frame, pixels, masked=self.pictures > MANY_MARGINS and frame in ("content", "common"))
+
     @property
     def cut(self) -> Placement:
-        """Placement that cuts margins off, where more than a few images have them."""
-        return Placement("picture", self.picture_side) if self.pictures > _FEW_MARGINS else Placement()
+        """Placement that leaves filled margins and corners out, where more than a few images have them."""
+        return self.placement("picture", 0) if self.pictures > _FEW_MARGINS else Placement()
 
 
 class FrameChoice:
@@ -297,7 +327,7 @@ class FrameChoice:
                 warn(f"frame 'content': {missed} and keep their whole canvas.", DataWarning)
             if frame == "picture" and not found.pictures:
                 warn(f"frame 'picture': no image of {name!r} has a filled margin; all keep their canvas.", DataWarning)
-            placements.append(Placement(frame, {"common": common, "picture": found.picture_side}.get(frame)))
+            placements.append(found.placement(frame, common))
         return tuple(placements)
 
     def automatic(self, samples: Sequence[Images], names: Sequence[str], labels: Labels) -> tuple[Placement, ...]:
@@ -310,6 +340,7 @@ class FrameChoice:
             return (Placement("common", side) if enlarged else Placement(),) * len(samples)
         placements = tuple(geometry.cut for geometry in geometries)
         framed = [name for name, placement in zip(names, placements, strict=True) if placement != Placement()]
-        chosen = f"frame 'picture' was chosen for {', '.join(framed)}: most images have a margin that an editor filled"
-        warn(f"{chosen}, which is cut off. To choose yourself, use frame=... (--frame).", DataWarning)
+        chosen = f"frame 'picture' was chosen for {', '.join(framed)}: most images have a margin or corners"
+        advice = "To choose yourself, use frame=... (--frame)."
+        warn(f"{chosen} that an editor filled, which are left out. {advice}", DataWarning)
         return placements

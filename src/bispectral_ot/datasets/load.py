@@ -215,7 +215,9 @@ def read_together(
     rows = [np.arange(len(lazy)) if kept is None else kept for lazy, kept in zip(sets, asked, strict=True)]
     placements: list[Placement | None] = [None] * len(sets)
     if frames is not None and frames.looks_at(sets):
-        samples, labels = zip(*(_sample(lazy, kept, grey) for lazy, kept in zip(sets, rows, strict=True)), strict=True)
+        count = min(max(96, 4 * max(len(lazy.classes) for lazy in sets)), 384)  # or few of a class would be seen
+        both = zip(sets, rows, strict=True)
+        samples, labels = zip(*(_sample(lazy, kept, grey, count) for lazy, kept in both), strict=True)
         chosen = frames(samples, [lazy.name for lazy in sets], labels[-1])
         placements = [None if placement == Placement() else placement for placement in chosen]
     wanted: dict[LazyDataset, Positions] = {}
@@ -233,10 +235,12 @@ def read_together(
     return datasets
 
 
-def _sample(lazy: LazyDataset, kept: Positions, grey: bool) -> tuple[list[NDArray[Any]], NDArray[Any] | None]:
+def _sample(
+    lazy: LazyDataset, kept: Positions, grey: bool, count: int
+) -> tuple[list[NDArray[Any]], NDArray[Any] | None]:
     """Some images of a set (fewer if they are large) and their labels, for the choice of a frame."""
     large = any(max(size) > 1024 for size in lazy.sizes(kept[:1]))
-    some = kept[evenly_spaced(len(kept), 32 if large else 96)]
+    some = kept[evenly_spaced(len(kept), 32 if large else count)]
     with warnings.catch_warnings(action="ignore", category=DataWarning):  # reading all of them will warn
         images = [lazy.source.read(some[i : i + 1], Canvas(None, grey))[0] for i in range(len(some))]
     if len({image.ndim for image in images}) > 1:  # some are grey, some in colour

@@ -61,7 +61,7 @@ class JudgedFrames(FrameChoice):
         if labels is not None and (len(np.unique(labels)) < 2 or mates(labels).any(axis=1).sum() < _FEWEST):
             labels = None
         found = {name: judge(samples, names, placements, spec, labels) for name, placements in tried.items()}
-        chosen = max(found, key=lambda name: found[name].score)
+        chosen = max(found, key=lambda name: round(found[name].score, 2))  # the first of equal ones
         self.settings["frame_divergence"] = {name: each.divergence for name, each in found.items()}
         self.settings["frame_score"] = {name: each.score for name, each in found.items()}
         listed, both = ", ".join(f"{name} {each.divergence:.3f}" for name, each in found.items()), " and ".join(names)
@@ -76,7 +76,7 @@ class JudgedFrames(FrameChoice):
         if least > _NO_FIT:
             said = "they were made in different ways, or show different things"
             warn(f"{both} differ in every frame (divergence {listed}): {said}. {advice}", DataWarning)
-        elif least < found[chosen].divergence / 2 - _SMALL:
+        elif least < found[chosen].divergence / 1.5 and found[chosen].divergence > _SMALL:
             said = f"although {both} differ less in another one (divergence {listed})"
             warn(f"frame {chosen!r} is used, {said}: in it {why}. {advice}", DataWarning)
         return tried[chosen]
@@ -147,11 +147,13 @@ def candidates(geometries: Sequence[SetGeometry]) -> dict[str, Placements]:
     """Placements to try for some sets, by the name of the frame; the whole canvas comes first."""
     tried: dict[str, Placements] = {"canvas": (Placement(),) * len(geometries)}
     cut = tuple(geometry.cut for geometry in geometries)
-    if cut != tried["canvas"]:
+    if max(geometry.pictures for geometry in geometries) > MANY_MARGINS:  # they are no part of the images
+        tried = {"picture": cut}
+    elif cut != tried["canvas"]:
         tried["picture"] = cut
+    pixels = min(float(geometry.sides.max()) for geometry in geometries)
     if len(np.unique(np.concatenate([geometry.sides for geometry in geometries]))) > 1:
-        pixels = min(float(geometry.sides.max()) for geometry in geometries)
-        tried["common"] = (Placement("common", pixels),) * len(geometries)
+        tried["common"] = tuple(geometry.placement("common", pixels) for geometry in geometries)
     if all(geometry.clear > MOST_CLEAR for geometry in geometries):
-        tried["content"] = (Placement("content"),) * len(geometries)
+        tried["content"] = tuple(geometry.placement("content", pixels) for geometry in geometries)
     return tried

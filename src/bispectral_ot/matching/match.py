@@ -228,6 +228,7 @@ def _solve(
             "normalize": options.normalize,
             "frame": [side.frame for side in sides],
             "frame_pixels": [None if side.placement is None else side.placement.pixels for side in sides],
+            "frame_masked": [side.placement is not None and side.placement.masked for side in sides],
             **about,
             "resumed_at": getattr(coupling, "resumed_at", 0),
             "marginals": marginals,

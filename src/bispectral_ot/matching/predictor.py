@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 # Number of targets that vote on the pose of a new image, as in Match.poses.
 VOTERS = 10
+_FRAME = ("frame", "frame_pixels", "frame_masked")  # settings: fields of a Placement for each side
 Arrays = dict[str, NDArray[Any]]
 
 
@@ -129,7 +130,7 @@ class Predictor:
     @property
     def placement(self) -> Placement:
         """Frame of the sources; read new images with ``load(..., frame=predictor.placement)``."""
-        return Placement(self.settings["frame"][0], self.settings["frame_pixels"][0])
+        return Placement(*(self.settings[name][0] for name in _FRAME))
 
     def match(self, images: Dataset) -> Match:
         """Match of ``images``, of equal mass, with the targets: ``P[i, j] ~ exp((g[j] - C[i, j]) / epsilon)``."""
@@ -186,7 +187,7 @@ class Predictor:
         """Write targets, potentials, feature map and class model to an ``.npz`` file with a checksum."""
         words = {
             **{name: self.settings[name] for name in ("features", "symmetry", "metric")},
-            **{name: self.settings[name][0] for name in ("frame", "frame_pixels")},
+            **{name: self.settings[name][0] for name in _FRAME},
             **{name: getattr(self, name) for name in ("reg", "scale", "tol")},
             **{name: getattr(self.target, name) for name in ("name", "classes", "files", "kind")},
         }
@@ -263,7 +264,7 @@ class Predictor:
             **{name: words[name] for name in ("reg", "scale", "tol")},
             feature_map=feature_map,
             settings={name: words[name] for name in ("features", "symmetry", "metric")}
-            | {name: [words[name]] * 2 for name in ("frame", "frame_pixels")},
+            | {name: [words[name]] * 2 for name in _FRAME},
             practice=TopMatches(arrays["practice_indices"], arrays["practice_weights"]),
             classes=classes,
             outliers=outliers,
