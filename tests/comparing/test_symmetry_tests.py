@@ -60,7 +60,8 @@ def test_verdicts_case_by_case(changed, expected):
     assert any(each in sentence for each in ("content is different", "differ as well")) == (found.kind == "changed")
     assert ("Undecided" in sentence) == (found.kind == "undecided")
     for name in found.changes:
-        assert f"{name} (p = {changed[name]:.3g}" in sentence
+        words = name.replace("all of these", "all tested changes together")
+        assert f"{words} (p = {changed[name]:.3g}" in sentence
 
 
 def test_no_verdict_contradicts_a_p_value():

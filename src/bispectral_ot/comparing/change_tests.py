@@ -53,8 +53,7 @@ CHANGES: dict[str, frozenset[str]] = {
     "all of these": frozenset({"intensity", "sharpness", "mirror", "quarter", "turn", "shift", "zoom"}),
 }
 _SENTENCES = {
-    "same": "No difference between {both} is found by the test of all features ({plain}); the smallest of {tests} "
-    "p-values is that of {strongest}{doubt}.",
+    "same": "No difference between {both} is found by the test of all features ({plain}){smallest}.",
     "explained": "{found}. The smallest change that explains it: {changes}.",
     "explained classes": "{found}. Allowing for {changes}, no other difference is found.",
     "changed": "{found}. No change that was tested explains it: the content is different{untested}.",
@@ -150,6 +149,11 @@ class SymmetryTests:
         """Verdict in words, with the p-values that it rests on."""
         verdict, adjusted, tests, both = self.verdict, self.adjusted, self._tests, f"{self.source} and {self.target}"
         strongest, left_out = min(tests, key=lambda name: tests[name]), ", ".join(self.left_out)
+        what = {CLASSES: "of class proportions", _DISTANCE: "of the distance"}.get(strongest, f"up to {strongest}")
+        lowest = f"the test {what} (p = {tests[strongest]:.3g})"
+        smallest = "" if strongest == "nothing" else f"; the smallest of {len(tests)} p-values is that of {lowest}"
+        if smallest and tests[strongest] <= self.level:
+            smallest += ", not significant after correction for their number"
 
         def figure(name: str) -> str:
             p, corrected = self.p_values[name], adjusted[name]
@@ -160,14 +164,13 @@ class SymmetryTests:
             found = f"{both} have different class proportions ({figure(CLASSES)})"
         elif adjusted["nothing"] > self.level:
             found = f"{both} differ by their distance (p = {tests.get(_DISTANCE, 1):.3g})"
-        return _SENTENCES[f"{verdict.kind} {verdict.reason}".strip()].format(
+        sentence = _SENTENCES[f"{verdict.kind} {verdict.reason}".strip()].format(
             **{"both": both, "found": found, "plain": figure("nothing"), "tests": len(tests)},
-            within=self.p_values.get(PROPORTIONS),
-            strongest=f"{strongest} (p = {tests[strongest]:.3g})",
-            doubt=", not significant after correction for their number" if tests[strongest] <= self.level else "",
+            **{"within": self.p_values.get(PROPORTIONS), "strongest": lowest, "smallest": smallest},
             changes=" or ".join(f"{name} ({figure(name)})" for name in verdict.changes),
             untested=f", or changed in a way that could not be tested ({left_out})" if left_out else "",
         )
+        return sentence.replace("all of these", "all tested changes together")
 
     def summary(self) -> dict[str, Any]:
         """Fields, corrected p-values, verdict and sentence in JSON's own types."""
