@@ -27,6 +27,7 @@ STUDIES = {
     "symmetries": "symmetries:run_symmetries",
     "symmetry-levels": "symmetry_levels:run_symmetry_levels",
     "verdicts": "changes:run_verdicts",
+    "edited-files": "edited_files:run_edited_files",
     "monitor": "changes:run_monitor",
     "poses": "poses:run_poses",
     "labels": "labels:run_labels",

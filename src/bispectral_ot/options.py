@@ -181,7 +181,7 @@ class CompareOptions(FeatureOptions):
 
     labels: bool = option(False, "Add the distance between classes to the cost.")
     reg: float = option(0.13, "Entropic regularization, relative to the largest cost in a set.", bounds="above 0")
-    permutations: int = option(0, "Permutations per pair (0: no test; 199 recommended).", TESTS, bounds=_NATURAL)
+    permutations: int = option(0, "Permutations per pair (0: no test; symmetry tests: 199).", TESTS, bounds=_NATURAL)
     bootstrap: int = option(0, "Bootstrap samples per pair (0: no interval).", TESTS, bounds=_NATURAL)
     symmetry_tests: bool = option(False, "Test which changes explain the difference of each pair.", TESTS)
     level: float = option(0.05, "Significance level.", TESTS, bounds="above 0 and below 1")

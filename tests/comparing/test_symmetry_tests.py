@@ -1,5 +1,7 @@
 """Tests of what changed: verdicts case by case, levels and power on small sets."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import ndimage
@@ -58,7 +60,8 @@ def test_verdicts_case_by_case(changed, expected):
     assert any(each in sentence for each in ("content is different", "differ as well")) == (found.kind == "changed")
     assert ("Undecided" in sentence) == (found.kind == "undecided")
     for name in found.changes:
-        assert f"{name} (p = {changed[name]:.3g}" in sentence
+        words = name.replace("all of these", "all tested changes together")
+        assert f"{words} (p = {changed[name]:.3g}" in sentence
 
 
 def test_no_verdict_contradicts_a_p_value():
@@ -73,6 +76,14 @@ def test_no_verdict_contradicts_a_p_value():
         kinds.add((tests.verdict.kind, tests.verdict.reason))
     assert len(kinds) == 8  # all that there are
     assert contradicts("No difference is found (p = 0.01).", 0.05)
+
+
+def test_a_distance_that_alone_differs_is_a_change_if_nothing_explains_it():
+    found = SymmetryTests("one", "other", CLEAR | {"nothing": 0.2}, 0.05, {}, 0.005)
+    assert found.verdict == Verdict("changed")
+    assert "differ by their distance (p = 0.005). No change" in found.sentence
+    explained = replace(found, p_values=found.p_values | {"all of these": 0.4})
+    assert explained.verdict == Verdict("undecided", reason="distance")
 
 
 def test_p_values_are_those_of_closed_testing():

@@ -53,14 +53,12 @@ CHANGES: dict[str, frozenset[str]] = {
     "all of these": frozenset({"intensity", "sharpness", "mirror", "quarter", "turn", "shift", "zoom"}),
 }
 _SENTENCES = {
-    "same": "No difference between {both} is found by the test of all features ({plain}); the smallest of {tests} "
-    "p-values is that of {strongest}{doubt}.",
+    "same": "No difference between {both} is found by the test of all features ({plain}){smallest}.",
     "explained": "{found}. The smallest change that explains it: {changes}.",
     "explained classes": "{found}. Allowing for {changes}, no other difference is found.",
     "changed": "{found}. No change that was tested explains it: the content is different{untested}.",
     "changed classes": "{found}. Images of the same classes differ as well (p = {within:.3g}).",
-    "undecided distance": "{both} differ by their distance (p = {distance:.3g}). Undecided what changed: the test "
-    "of all features finds no difference ({plain}).",
+    "undecided distance": "{found}. Undecided what changed: the test of all features finds no difference ({plain}).",
     "undecided several": "{found}. Undecided which change explains it: {changes}.",
     "undecided conflict": "Undecided whether {both} differ: the test of all features finds no difference ({plain}), "
     "but {strongest} is significant even after correction for {tests} tests.",
@@ -113,7 +111,7 @@ class SymmetryTests:
         steps = [min(1.0, (len(order) - rank) * first[name]) for rank, name in enumerate(order)]
         found = p_values | dict(zip(order, np.maximum.accumulate(steps).tolist(), strict=True))
         tested = [name for name in p_values if CHANGES.get(name)]
-        local = {"nothing": found["nothing"]}
+        local = {"nothing": min(found[name] for name in first)}
         for name in tested:
             larger = np.sort([p_values[other] for other in tested if CHANGES[name] < CHANGES[other]])
             local[name] = min([p_values[name], *(len(larger) * larger / np.arange(1, len(larger) + 1)).tolist()])
@@ -129,14 +127,14 @@ class SymmetryTests:
         if CLASSES in differing:
             only = p_values[PROPORTIONS] > level
             return Verdict("explained", (PROPORTIONS,), CLASSES) if only else Verdict("changed", reason=CLASSES)
-        if "nothing" in differing:
+        if differing:
             fits = [name for name in p_values if CHANGES.get(name) and adjusted[name] > level]
             smallest = [name for name in fits if not any(CHANGES[other] < CHANGES[name] for other in fits)]
+            if smallest and "nothing" not in differing:
+                return Verdict("undecided", reason=_DISTANCE)
             if len(smallest) < 2:
                 return Verdict("explained" if smallest else "changed", tuple(smallest))
             return Verdict("undecided", tuple(sorted(smallest, key=lambda name: -adjusted[name])), "several")
-        if differing:
-            return Verdict("undecided", reason=_DISTANCE)
         doubt = len(self._tests) * min(self._tests.values()) <= level
         return Verdict("undecided", reason="conflict") if doubt else Verdict("same")
 
@@ -151,6 +149,11 @@ class SymmetryTests:
         """Verdict in words, with the p-values that it rests on."""
         verdict, adjusted, tests, both = self.verdict, self.adjusted, self._tests, f"{self.source} and {self.target}"
         strongest, left_out = min(tests, key=lambda name: tests[name]), ", ".join(self.left_out)
+        what = {CLASSES: "of class proportions", _DISTANCE: "of the distance"}.get(strongest, f"up to {strongest}")
+        lowest = f"the test {what} (p = {tests[strongest]:.3g})"
+        smallest = "" if strongest == "nothing" else f"; the smallest of {len(tests)} p-values is that of {lowest}"
+        if smallest and tests[strongest] <= self.level:
+            smallest += ", not significant after correction for their number"
 
         def figure(name: str) -> str:
             p, corrected = self.p_values[name], adjusted[name]
@@ -159,14 +162,15 @@ class SymmetryTests:
         found = f"{both} differ by the test of all features ({figure('nothing')})"
         if verdict.reason == CLASSES:
             found = f"{both} have different class proportions ({figure(CLASSES)})"
-        return _SENTENCES[f"{verdict.kind} {verdict.reason}".strip()].format(
+        elif adjusted["nothing"] > self.level:
+            found = f"{both} differ by their distance (p = {tests.get(_DISTANCE, 1):.3g})"
+        sentence = _SENTENCES[f"{verdict.kind} {verdict.reason}".strip()].format(
             **{"both": both, "found": found, "plain": figure("nothing"), "tests": len(tests)},
-            **{"within": self.p_values.get(PROPORTIONS), "distance": self.distance},
-            strongest=f"{strongest} (p = {tests[strongest]:.3g})",
-            doubt=", not significant after correction for their number" if tests[strongest] <= self.level else "",
+            **{"within": self.p_values.get(PROPORTIONS), "strongest": lowest, "smallest": smallest},
             changes=" or ".join(f"{name} ({figure(name)})" for name in verdict.changes),
             untested=f", or changed in a way that could not be tested ({left_out})" if left_out else "",
         )
+        return sentence.replace("all of these", "all tested changes together")
 
     def summary(self) -> dict[str, Any]:
         """Fields, corrected p-values, verdict and sentence in JSON's own types."""
@@ -304,8 +308,9 @@ def _block_features(
         groups.append(resampling.texture_rows(images, turn=turn, peaks=True))
     else:
         groups.append(resampling.intensity_rows(images, within_disk=turn))
-    if not turn:
-        groups.append((resampling.coarse_rows if "sharpness" in allowed else resampling.pixel_rows)(images))
+    if not turn:  # blocks: 16 a side if pixels may be interpolated, else 32 at most
+        fewest, most = (2, 16) if "sharpness" in allowed else (1, 32)
+        groups += resampling.block_rows(images, max(fewest, -(-max(images.shape[1:3]) // most)))
     if not allowed & {"intensity", "sharpness"}:
         groups.append(resampling.histogram_rows(images))
     return groups

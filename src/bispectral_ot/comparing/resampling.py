@@ -134,19 +134,13 @@ def block_means(images: NDArray[Any], step: int) -> Images:
     return np.asarray(sums / np.float32(step**2), dtype=np.float32)
 
 
-def pixel_rows(images: Images) -> Rows:
-    """Pixels; of images of more than 32 pixels a side, means and standard deviations of blocks."""
-    step = -(-max(images.shape[1:3]) // 32)
-    if step == 1:
-        return images.reshape(len(images), -1)
+def block_rows(images: Images, step: int) -> list[Rows]:
+    """Means of blocks of pixels, and standard deviations within blocks of more than one: where, and how sharp."""
     means = block_means(images, step)
+    if step == 1:
+        return [_columns([means])]
     spread = np.sqrt(np.maximum(block_means(np.square(images), step) - np.square(means), 0))
-    return _columns([means, spread])
-
-
-def coarse_rows(images: Images) -> Rows:
-    """Means of blocks of at least two pixels a side, at most 16 blocks a side."""
-    return _columns([block_means(images, max(2, -(-max(images.shape[1:3]) // 16)))])
+    return [_columns([means]), _columns([spread])]
 
 
 def intensity_rows(images: Images, *, within_disk: bool) -> Rows:

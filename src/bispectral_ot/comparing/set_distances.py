@@ -75,7 +75,7 @@ def compare(
         most images of one set have them and those of another have none.
     labels : Add the distance between the classes of two images to their cost; class names need not agree.
     permutations, bootstrap
-        Number of permutations of a test (199 recommended; without labels) and of bootstrap samples; 0 for none.
+        Number of permutations of a test (199 recommended, and used with symmetry tests) and of bootstrap samples.
     symmetry_tests
         Test which changes explain the difference of each pair; see :func:`~bispectral_ot.comparing.symmetry_tests`.
     level, test_images, seed
@@ -105,6 +105,8 @@ def compare(
 def compare_sets(names: Sequence[str], sets: Sequence[Dataset], options: CompareOptions, store: Store) -> Comparison:
     """Comparison of named datasets; progress, memory budget and engine are those of the execution context."""
     check_repeats(options.permutations, options.bootstrap, options.level)
+    if options.symmetry_tests and not options.permutations:  # the distance is one of the tests
+        options = replace(options, permutations=DEFAULT_PERMUTATIONS)
     asked = {name: getattr(options, name) for name in ("symmetry", "metric", "intensity")}
     choice = choose_features(options.features, **asked, kind=sets[0].kind)
     if choice.symmetry == "so3-shapes":
@@ -144,7 +146,7 @@ def compare_sets(names: Sequence[str], sets: Sequence[Dataset], options: Compare
     tests, changes = list(combinations(range(len(names)), 2)), []
     with stages.measured("symmetry tests"):
         for i, j in tests if options.symmetry_tests else ():
-            call = options.permutations or DEFAULT_PERMUTATIONS, options.level, options.test_images, options.seed
+            call = options.permutations, options.level, options.test_images, options.seed
             parts = ["symmetry tests", __version__, hashes[i], hashes[j], call]
             result = store.result(parts, SymmetryTests, partial(test_changes, sets[i], sets[j], *call))
             p_value = pairs[rank[i], rank[j]].p_value
