@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 # Targets that vote on the pose of a new image, as they do in Match.poses.
 VOTERS = 10
 Arrays = dict[str, NDArray[Any]]
+_FRAME = ("frame", "frame_pixels", "frame_masked")  # settings of the placement of the sources
 
 
 class TopMatches(NamedTuple):
@@ -129,8 +130,7 @@ class Predictor:
     @property
     def placement(self) -> Placement:
         """Frame of the sources, by which new images are to be read: ``load(..., frame=predictor.placement)``."""
-        frame, pixels, masked = (self.settings[name][0] for name in ("frame", "frame_pixels", "frame_masked"))
-        return Placement(frame, pixels, masked)
+        return Placement(*(self.settings[name][0] for name in _FRAME))
 
     def match(self, images: Dataset) -> Match:
         """Match of ``images``, of equal mass, with the targets: ``P[i, j] ~ exp((g[j] - C[i, j]) / epsilon)``."""
@@ -187,7 +187,7 @@ class Predictor:
         """Write targets, potentials, feature map and class model to an ``.npz`` file with a checksum."""
         words = {
             **{name: self.settings[name] for name in ("features", "symmetry", "metric")},
-            **{name: self.settings[name][0] for name in ("frame", "frame_pixels")},
+            **{name: self.settings[name][0] for name in _FRAME},
             **{name: getattr(self, name) for name in ("reg", "scale", "tol")},
             **{name: getattr(self.target, name) for name in ("name", "classes", "files", "kind")},
         }
@@ -264,7 +264,7 @@ class Predictor:
             **{name: words[name] for name in ("reg", "scale", "tol")},
             feature_map=feature_map,
             settings={name: words[name] for name in ("features", "symmetry", "metric")}
-            | {name: [words[name]] * 2 for name in ("frame", "frame_pixels")},
+            | {name: [words.get(name, False)] * 2 for name in _FRAME},
             practice=TopMatches(arrays["practice_indices"], arrays["practice_weights"]),
             classes=classes,
             outliers=outliers,
