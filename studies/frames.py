@@ -45,6 +45,8 @@ CHANGES = (
     "blurred",
     "brightness",
     "colours",
+    "in place, black",
+    "in place, white",
 )
 _SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp")
 
@@ -195,6 +197,7 @@ def changed(image: Image.Image, change: str, random: np.random.Generator) -> Ima
     if change == "enlarged, mirrored":
         return _mirrored(image, degrees)
     fills = {"enlarged, black": 0, "enlarged, JPEG": 0, "enlarged, white": 255}
+    fills |= {"in place, black": 0, "in place, white": 255}
     fill = border
     if change in fills:
         fill = fills[change] if image.mode == "L" else (fills[change],) * 3
