@@ -113,7 +113,10 @@ def parameter_texts(text: str) -> dict[str, str]:
 
 
 _PRESET_TEXTS = parameter_texts(inspect.getdoc(Preset) or "") | {
-    "clean": "Unlike the paper: background in the corners of rotated images, bilinear rings."
+    "clean": "Unlike the paper: background in the corners of rotated images, bilinear rings.",
+    "features": "Feature extractors, by name.",
+    "overwrite": "Replace an earlier run in the output folder.",
+    "root": "Folder of the official IDX files; nothing is downloaded.",
 }
 
 

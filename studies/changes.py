@@ -93,11 +93,11 @@ def run_verdicts(
     Parameters
     ----------
     datasets
-        Names or folders, of 64 pixels a side; ``"textures"`` for synthetic ones.
+        Names or folders, resized to 64 pixels; ``"textures"`` for synthetic ones.
     images
-        Images of each side.
+        Number of images on each side.
     repeats
-        Draws of each case.
+        Number of draws of each case.
     """
     store, found = Store(Path(out) / "cells"), []
     tasks = [(name, case) for name in datasets for case in CASES]
@@ -167,13 +167,17 @@ def run_monitor(
     Parameters
     ----------
     datasets
-        Names or folders, of 64 pixels a side; ``"blobs"`` is an endless population of small images.
-    monitors, batches
-        Number of monitors, and of batches without change that each is given.
-    images, run_length
-        Images of a batch, and the run length of the monitors.
+        Names or folders, resized to 64 pixels; ``"blobs"`` is an infinite population of small images.
+    monitors
+        Number of monitors.
+    batches
+        Number of batches without change for each monitor.
+    images
+        Number of images in a batch.
+    run_length
+        Run length of the monitors: expected number of batches between false alarms.
     skip
-        Images at the beginning of larger sets that are left out: those on which parameters were chosen.
+        Number of images to leave out at the beginning of larger sets: those on which parameters were chosen.
     """
     cells = []
     explain = Monitor._explained

@@ -47,12 +47,14 @@ def run_class_preservation(
     ----------
     datasets
         Names or paths of sets with labels.
-    features, metrics
-        Names.
+    features
+        Feature extractors, by name.
+    metrics
+        Distances between features, by name.
     settings
-        rotated (the source is), baseline (nothing is).
+        "rotated" (the source is rotated) and "baseline" (nothing is rotated).
     root
-        Folder that has the official IDX files: nothing is downloaded.
+        Folder of the official IDX files; nothing is downloaded.
     """
     check_names("features", features, tuple(STUDY_FEATURES))
     check_names("metrics", metrics, METRICS)

@@ -68,15 +68,19 @@ def run_comparison(
         first one rotated; ``"labels"``: the same with label-aware costs; ``"sizes"``: halves of several sizes;
         ``"rates"``: how often tests find a change.
     datasets
-        Names of the sets; each is drawn from at random.
+        Names of the sets.
+    features
+        Feature extractors, by name.
     images
-        Images of each half or set.
+        Number of images of each half or set.
     sizes
-        Images of each half, for the dependence on size.
+        Numbers of images per half in the part ``"sizes"``.
     regs
-        Regularizations of the part ``"distances"``; everything else has the default.
-    test_images, repeats
-        Images of each side of a test, and how many tests a rate is counted from.
+        Regularizations of the part ``"distances"``; other parts use the default.
+    test_images
+        Number of images on each side of a test.
+    repeats
+        Number of tests for a rate.
     skip
         Number of images to leave out at the beginning of each set: those on which parameters were chosen.
     """

@@ -76,11 +76,11 @@ def run_frames(
     changes
         Changes of the source half.
     per_class
-        Images of each class on each side at most.
+        Maximum number of images of each class on each side.
     side
         Longer side of the images before they are changed.
     seeds
-        Number of draws of halves and changes.
+        Number of random splits and changes.
     shaded
         Whether silhouettes become textured objects of different sizes on an uneven, noisy background, as pollen is.
     """

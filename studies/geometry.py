@@ -53,19 +53,21 @@ def run_geometry(
     dataset
         Name or path of a set with labels.
     per_class
-        Images of each class, a picture for each number.
+        Numbers of images per class; a picture for each.
     step
         Degrees between two rotations of an image.
-    features, metric
-        What distances are taken between, side by side, and how.
+    features
+        Feature extractors, by name; one map for each.
+    metric
+        Distance between features.
     seed
-        Of the images that are drawn; the paper's is 8.
+        Random seed of the images; the paper's is 8.
     fill
-        What empty corners get: zero or background.
+        Value of empty corners: "zero" or "background".
     root
-        Folder that has the official IDX files: nothing is downloaded.
+        Folder of the official IDX files; nothing is downloaded.
     overwrite
-        Replace an earlier run in that folder.
+        Replace an earlier run in the output folder.
     """
     start, preset = time.perf_counter(), Preset(seed=seed, fill=fill)
     check_names("metric", [metric], METRICS)
@@ -119,18 +121,22 @@ def run_distances(
     ----------
     dataset
         Name or path of a set with labels.
-    per_class, step
-        Images of each class, each rotated by all multiples of ``step`` degrees.
-    features, metrics
-        Names.
+    per_class
+        Number of images per class.
+    step
+        Degrees between two rotations of an image; it must divide 360.
+    features
+        Feature extractors, by name.
+    metrics
+        Distances between features, by name.
     seed
-        Of the images that are drawn; the paper's is 8.
+        Random seed of the images; the paper's is 8.
     fill
-        What empty corners get: zero or background.
+        Value of empty corners: "zero" or "background".
     root
-        Folder that has the official IDX files: nothing is downloaded.
+        Folder of the official IDX files; nothing is downloaded.
     overwrite
-        Replace an earlier run in that folder.
+        Replace an earlier run in the output folder.
     """
     start, preset = time.perf_counter(), Preset(seed=seed, fill=fill)
     check_names("metrics", metrics, METRICS)

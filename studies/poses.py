@@ -57,15 +57,15 @@ def run_poses(
     datasets
         Names or folders of sets with labels, whose images are upright.
     limit
-        Images of each half at most.
+        Maximum number of images in each half.
     skip
         Number of images to leave out at the start of each official set: those that parameters were chosen on.
     resize
-        Side that images are brought to, unless all have one size.
+        Side to which images are resized, unless all have one size.
     voters
-        Targets that vote on a pose.
+        Number of targets that vote on a pose.
     seed
-        Of the halves and of the angles.
+        Random seed of the halves and of the angles.
     """
     start = time.perf_counter()
     load_scikit_image()  # an error before any work if it is missing

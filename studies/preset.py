@@ -32,17 +32,19 @@ class Preset:
 
     Attributes
     ----------
-    seed : of the halves and of the angles
-    per_class : images of each class in each half at most; None for all
-    pca : principal components of both halves that features are reduced to; None for all of the features
-    reg, tol : of the transport, relative to the largest cost
-    normalized : whether images are brought to mean 0 and deviation 1 of the whole set
-    fill : value of empty corners after the rotation of the source: ``"zero"`` (after normalizing, the mean grey) or
-        ``"background"`` (the median of the border)
-    sampling : of the polar grid; the nearest pixel, as in the paper
-    n_angles, n_rings, radial_weight : of the polar grid; None for the features' own defaults, which are the paper's:
-        K = 40, R = min(height, width) / 2, ring r times r
-    radius : of global bispectra and the best rotation; None for their own default
+    seed : Random seed of the halves and of the angles.
+    per_class : Maximum number of images of each class in each half; all by default.
+    pca : Number of principal components of the features; all features by default.
+    reg : Entropic regularization, relative to the largest cost.
+    tol : Tolerance on the marginal error.
+    normalized : Whether pixels are standardized by the mean and deviation of the whole set.
+    fill : Value of empty corners after the rotation of the source: "zero" (after normalizing, the mean grey) or
+        "background" (the median of the border).
+    sampling : Sampling of the polar grid: "nearest", as in the paper, or "bilinear".
+    n_angles : Samples per ring; 40 by default, as in the paper.
+    n_rings : Number of rings; min(height, width) / 2 by default, as in the paper.
+    radial_weight : Power w of the weight r^w of ring r; 1 by default, as in the paper.
+    radius : Radius of global bispectra and of the best rotation; 1 is the largest disk inside the image.
     """
 
     seed: int = 0

@@ -72,7 +72,7 @@ def run_ablation(
         size, angles, rings, radial-weight, reg, tol, seeds, choices, invariants, radius, floor, solvers, rules; all by
         default.
     root
-        Folder that has the official IDX files: nothing is downloaded.
+        Folder of the official IDX files; nothing is downloaded.
     """
     names = list(QUESTIONS) if questions is None else list(questions)
     check_names("questions", names, tuple(QUESTIONS))

@@ -108,25 +108,27 @@ def run_symmetries(
     seed: int = 0,
     root: str | Path | None = None,
 ) -> list[Cell]:
-    """Class preservation under quarter turns and mirrors, on the sphere, and of 3-D shapes.
+    """Class preservation under quarter turns and reflections, on the sphere, and of 3-D shapes.
 
-    Raw signals are compared with bispectra: a moved set A is matched with an unmoved B (``turned``), and A as it was
-    with B (``baseline``). Writes ``results.json`` and ``table.md``.
+    Raw signals are compared with bispectra: a transformed set A is matched with B (setting ``turned``), and A itself
+    with B (setting ``baseline``). Writes ``results.json`` and ``table.md``.
 
     Parameters
     ----------
     dataset
         Square images with labels, for "d4" and "so3"; by default ``mnist`` if it is available, else ``mnist-5k``.
     only
-        Of d4 (quarter turns and mirrors), so3 (images on the sphere) and so3-shapes (point clouds of synthetic solids).
+        Symmetries: d4 (quarter turns and reflections), so3 (images on the sphere), so3-shapes (synthetic solids).
     metrics
-        Names of metrics.
-    per_class, shapes
-        Images, and synthetic shapes, of each class in each half.
+        Distances between features, by name.
+    per_class
+        Number of images of each class in each half.
+    shapes
+        Number of synthetic shapes of each class in each half.
     seed
-        Of the halves, of the shapes and of how they are moved.
+        Random seed of the halves, of the shapes and of their transformations.
     root
-        Folder that has the official IDX files: nothing is downloaded.
+        Folder of the official IDX files; nothing is downloaded.
     """
     check_names("symmetries", only, tuple(EXPERIMENTS))
     check_names("metrics", metrics, METRICS)

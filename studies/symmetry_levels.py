@@ -48,13 +48,15 @@ def run_symmetry_levels(
     Parameters
     ----------
     datasets
-        Names or folders; grey, at most 64 pixels a side.
-    sizes, repeats
-        Numbers of images of each side, and of tests for each; sizes that a set has no images for are left out.
+        Names or folders; read in grey, at most 64 pixels.
+    sizes
+        Numbers of images on each side; sizes too large for a set are left out.
+    repeats
+        Number of tests for each size.
     images
-        Images that all tests of a cell are drawn from.
+        Number of images from which all tests of a cell are drawn.
     skip
-        Images at the beginning of larger sets that are left out: those on which parameters were chosen.
+        Number of images to leave out at the beginning of larger sets: those on which parameters were chosen.
     """
     store, found = Store(Path(out) / "cells"), []
     tasks = []

@@ -31,8 +31,8 @@ axes.set(
 axes.grid(alpha=0.3)
 
 # %%
-# The mean probability is the expected accuracy. ``to_check`` returns the labels to check by hand to have 99 % correct,
-# least probable first.
+# The mean probability is the expected accuracy. ``to_check`` returns the labels to check by hand to reach an accuracy
+# of 99 %, least probable first.
 print(f"expected {match.expected_accuracy()}, true {right.mean():.1%}")
 check = match.to_check(0.99)
 print(

@@ -26,7 +26,7 @@ for row, title, images in zip(
 
 # %%
 # Rows are colatitudes, columns longitudes. Without the symmetry, images at different places do not match, and a warning
-# says so.
+# reports the difference.
 labels = source.labels, target.labels
 for symmetry in ("none", "so3"):
     match = bot.match(rotated, upright, symmetry=symmetry)
