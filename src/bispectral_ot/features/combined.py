@@ -113,8 +113,6 @@ class CombinedBispectrum(_SideBySide):
         """Learn both parts, and how they are weighted, from at most 2,048 images."""
         check_choice("symmetry", self.symmetry, self.symmetries)
         check_choice("intensity", self.intensity, get_args(Intensity))
-        if not 0 < self.kept_variance <= 1:
-            raise InputError(f"kept_variance must be above 0 and at most 1, got {self.kept_variance!r}.")
         rows = rows[evenly_spaced(len(rows), max(1, min(_SAMPLE, _SAMPLE_BYTES // (4 * rows.shape[1]))))]
         images = self._inputs(rows)[0].reshape(len(rows), *self.image_shape_)
         turns = "rotation-reflection" if "reflection" in self.symmetry else "rotation"

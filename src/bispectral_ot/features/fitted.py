@@ -220,7 +220,7 @@ class FittedFeatures(AbstractContextManager["FittedFeatures"]):
         plan = planned(feature_bytes=4 * columns * sum(map(len, sets)))
         self.storage: Storage = plan.storage
         runtime.progress("prepare", 1, 1)
-        self.features = self._extract(sets, mapped=plan.mapped_features)
+        self.features = self._extract(sets, sum(map(len, datasets)), mapped=plan.mapped_features)
         self.settings |= {"transformer": repr(self.feature_map.transformer), "pca": pca}
         self.settings |= {"columns": int(self.features[0].shape[1]), "mapped_features": plan.mapped_features}
         if spec.transformer.aligns:
@@ -260,7 +260,7 @@ class FittedFeatures(AbstractContextManager["FittedFeatures"]):
         components = np.ascontiguousarray(found.components_.T, dtype=np.float32)
         self.feature_map = replace(self.feature_map, projection=components)
 
-    def _extract(self, datasets: Sequence[Dataset], *, mapped: bool) -> list[Rows]:
+    def _extract(self, datasets: Sequence[Dataset], counted: int, *, mapped: bool) -> list[Rows]:
         """Features of every set, on the principal components where there are any."""
         see, total, features, done, vanishing = self.feature_map, sum(map(len, datasets)), list[Rows](), 0, 0
         columns = see.transformer.n_features_out_ if see.projection is None else see.projection.shape[1]
@@ -274,10 +274,10 @@ class FittedFeatures(AbstractContextManager["FittedFeatures"]):
             found = self.engine.map(_features, blocks, rows=(dataset.signals,), shared=(see,))
             for block, (rows, count) in zip(blocks, found, strict=True):
                 out[block.start : block.stop] = rows
-                done, vanishing = done + len(rows), vanishing + count
+                done, vanishing = done + len(rows), vanishing + count * (done < counted)
                 runtime.progress("features", done, total)
             features.append(out)
-        warn_of_vanishing(see.transformer, vanishing, total)
+        warn_of_vanishing(see.transformer, vanishing, counted)
         return features
 
     def _warn_of_scales(self, datasets: Sequence[Dataset]) -> None:

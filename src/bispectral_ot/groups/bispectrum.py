@@ -166,9 +166,7 @@ class GroupBispectrum(BatchTransformer):
     _fourier_matrix: NDArray[np.complex128]
 
     def __init__(self, group: FiniteGroup, *, coefficients: str = "full", normalize: bool = True) -> None:
-        self.group = group
-        self.coefficients = coefficients
-        self.normalize = normalize
+        self.group, self.coefficients, self.normalize = group, coefficients, normalize
 
     def _prepare(self) -> tuple[NDArray[np.void], NDArray[np.float32]]:
         if not isinstance(self.group, FiniteGroup):
@@ -251,8 +249,7 @@ class CyclicBispectrum(GroupBispectrum):
     """
 
     def __init__(self, *, coefficients: str = "full", normalize: bool = True) -> None:
-        self.coefficients = coefficients
-        self.normalize = normalize
+        self.coefficients, self.normalize = coefficients, normalize
 
     def _prepare(self) -> tuple[NDArray[np.void], NDArray[np.float32]]:
         table, weights = self._tabulate(CyclicGroup(self.n_features_in_))

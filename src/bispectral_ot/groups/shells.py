@@ -60,9 +60,7 @@ class ShellBispectrum(BatchTransformer):
     symmetries = ("so3-shapes",)
 
     def __init__(self, *, n_shells: int = 8, lmax: int = 8, n_samples: int = 4096) -> None:
-        self.n_shells = n_shells
-        self.lmax = lmax
-        self.n_samples = n_samples
+        self.n_shells, self.lmax, self.n_samples = n_shells, lmax, n_samples
 
     def _read(self, X: Any, *, reset: bool, first: int = 0) -> tuple[list[tuple[int, Any]], tuple[int, ...]]:
         """Numbered shapes, and the number of their coefficients."""

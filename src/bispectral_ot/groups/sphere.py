@@ -171,9 +171,7 @@ class SphereBispectrum(BatchTransformer):
     symmetries = ("so3",)
 
     def __init__(self, *, lmax: int = 10, points: ArrayLike | None = None, normalize: bool = True) -> None:
-        self.lmax = lmax
-        self.points = points
-        self.normalize = normalize
+        self.lmax, self.points, self.normalize = lmax, points, normalize
 
     def _shape_of_row(self, n_columns: int) -> tuple[int, ...]:
         if self.points is None:

@@ -164,12 +164,14 @@ def _solve(
         warn_of_different_proportions(labels, masses)
     warn_of_shared(*sides)
     left_out = left_out_targets(sides[1])
-    turned = None if left_out is None else moved_images(sides[1], left_out, spec.symmetry)
+    at = evenly_spaced(m, 512) if left_out is None else left_out
+    places = evenly_spaced(n, len(at)), at
+    moved = [moved_images(sides[i], places[i], spec.symmetry, seed=1 - i) for i in (0, 1)]
+    further = [each for each in moved[::-1] if each is not None] if moved[1] is not None else []
     sample = None  # without learning, features do not depend on labels
-    if learn and turned is not None:
+    if learn and left_out is not None and len(further) == 2:
         # both sets, unchanged and moved: with only the targets twice, the fit would favour them
-        again = moved_images(sides[0], evenly_spaced(n, len(turned)), spec.symmetry, seed=1)
-        sample = None if again is None else fit_sample([sides[0], again, sides[1], turned])
+        sample = fit_sample([*sides, *further])
     with stages.measured("features"):
         fitted = FittedFeatures(
             sides,
@@ -179,13 +181,14 @@ def _solve(
             storage=options.storage,
             solver_bytes=solver.extra_bytes((n, m)),
             sample=sample,
-            further=[] if turned is None else [turned],
+            further=further,
         )
     rows, model, classes, outliers = (fitted.features[0], fitted.features[1]), None, None, None
     if marginals != "balanced":
         # not by the learned metric: distances between the targets that it was fitted to are too small
         with stages.measured("outliers"):
-            outliers = outlier_scores(fitted.feature_map, spec.metric, rows)
+            rows_of_moved = list(zip(places, fitted.features[:1:-1], strict=False)) if len(further) == 2 else None
+            outliers = outlier_scores(fitted.feature_map, spec.metric, rows, rows_of_moved)
         if outliers.fraction > 2 / 3:  # the match is doubtful as a whole
             words = f"about {outliers.fraction:.0%} of the sources have no counterpart among the targets (outliers.csv)"
             warn(f"{words}: they show something else, or were made in another way (size, blur, background).")

@@ -2,10 +2,12 @@
 
 An unbalanced plan between samples of both sets gives each sampled element a potential. The potentials define a soft
 distance of any element to the other set's sample. The outlier score is the rank of this distance among the
-leave-one-out distances within that sample.
+leave-one-out distances within that sample. Images that were moved once more count as well, since interpolation alone
+makes distances larger: the score is the larger of the two ranks.
 """
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +24,7 @@ from bispectral_ot.transport import Sinkhorn
 
 Vector = NDArray[np.float64]
 Rows = NDArray[np.float32]
+Index = NDArray[np.int64]
 
 
 class Outliers(NamedTuple):
@@ -87,8 +90,13 @@ class OutlierScores(NamedTuple):
         return Outliers(found[np.argsort(-distances[found], kind="stable")], scores)
 
 
-def outlier_scores(feature_map: FeatureMap, metric: Metric, features: tuple[Rows, Rows]) -> OutlierScores:
-    """Outlier scores of all elements of two sets, from one relaxed plan between samples of them."""
+def outlier_scores(
+    feature_map: FeatureMap, metric: Metric, features: tuple[Rows, Rows], moved: Sequence[Any] | None = None
+) -> OutlierScores:
+    """Outlier scores of all elements of two sets, from one relaxed plan between samples of them.
+
+    ``moved`` has for each set positions (k,) of some elements, and their features (k, columns) after a random motion.
+    """
     samples = [random_rows(len(rows), 2048) for rows in features]
     sampled = [np.asarray(rows[sample]) for rows, sample in zip(features, samples, strict=True)]
     between = feature_map.distance(sampled[0], sampled[1], metric)
@@ -99,29 +107,41 @@ def outlier_scores(feature_map: FeatureMap, metric: Metric, features: tuple[Rows
         plan = solver.solve(Cost.from_distance(between, storage="float32"))
     references, found = [], []
     for side, potential in ((0, plan.target_potential), (1, plan.source_potential)):
-        others = sampled[1 - side]
-        own = soft_distances(feature_map.distance(others, others, metric), potential, plan.epsilon, leave_out=True)
-        references.append(OutlierReference(samples[1 - side], potential, np.sort(own), plan.epsilon))
+        others, sample = sampled[1 - side], samples[1 - side]
+
+        def far(rows: Rows, own: Index, others: Rows = others, potential: Vector = potential) -> Vector:
+            return soft_distances(feature_map.distance(rows, others, metric), potential, plan.epsilon, own)
+
+        own = np.sort(far(others, np.arange(len(sample))))
+        if moved is not None:
+            (mine, my_rows), (at, rows) = moved[side], moved[1 - side]
+            again = far(rows, np.where(np.isin(at, sample), np.searchsorted(sample, at), -1))
+            own = np.maximum(own, np.quantile(again, np.linspace(0, 1, len(own))))
+            # upright images may be nearer to interpolated ones after a motion
+            none = np.full(len(mine), -1)
+            own += max(0.0, float(np.median(far(features[side][mine], none) - far(my_rows, none))))
+        references.append(OutlierReference(sample, potential, own, plan.epsilon))
         found.append(references[side].scores(feature_map.distance(features[side], others, metric)))
     (source, source_distances), (target, target_distances) = found
     return OutlierScores(source, target, source_distances, target_distances, references[0])
 
 
-def soft_distances(distance: Distance, potential: Vector, epsilon: float, *, leave_out: bool = False) -> Vector:
-    """``-epsilon log sum_j exp((g_j - c_ij) / epsilon)`` of each row i; ``leave_out`` excludes j = i."""
-    m = distance.shape[0]
-    if leave_out and m == 1:
-        return np.full(1, np.inf)
+def soft_distances(distance: Distance, potential: Vector, epsilon: float, own: Index | None = None) -> Vector:
+    """``-epsilon log sum_j exp((g_j - c_ij) / epsilon)`` of each row i, without ``j = own[i]`` unless that is -1."""
+    n, m = distance.shape
+    if own is not None and m == 1:
+        return np.full(n, np.inf)
 
     def soft_rows(block: Block) -> Vector:
         exponents = (potential.astype(np.float32) - distance.rows(block.start, block.stop)) / np.float32(epsilon)
-        if leave_out:
-            exponents[np.arange(block.stop - block.start), np.arange(block.start, block.stop)] = -np.inf
+        if own is not None:
+            left = own[block.start : block.stop]
+            exponents[np.flatnonzero(left >= 0), left[left >= 0]] = -np.inf
         highest = exponents.max(axis=1)
         exponents -= highest[:, None]
         return -epsilon * (highest + np.log(np.exp(exponents, out=exponents).sum(axis=1, dtype=np.float64)))
 
-    blocks, stage = row_blocks(m, block_rows=256), "" if leave_out else "outliers"
+    blocks, stage = row_blocks(n, block_rows=256), "outliers" if own is None else ""
     found = np.concatenate(list(Threads().map(soft_rows, blocks, stage=stage)))
     # corrected for the missing term, 1 / m of the mass
-    return found + epsilon * np.log1p(-1 / m) if leave_out else found
+    return found if own is None else found + epsilon * np.log1p(-1 / m) * (own >= 0)

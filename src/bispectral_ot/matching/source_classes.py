@@ -101,7 +101,7 @@ class Shift(NamedTuple):
         if self.differs:
             words = f"sources differ from targets by more than the symmetry ({p_value})"
             return f"{words}; the expected accuracy is not reliable"
-        return f"none found: up to the symmetry, sources look like targets ({p_value})"
+        return f"none found: up to the symmetry, sources look like targets at the 1 % level ({p_value})"
 
 
 NO_SHIFT_TEST = Shift(np.nan, np.nan, np.nan, False)
@@ -188,6 +188,7 @@ class SourceClasses:
         shared = np.bincount(labels, weights=weights * errors)  # errors of a class are not independent
         variance = float((best * (1 - best)).sum()) / len(best) ** 2
         variance += max(float(np.square(weights * errors).sum()), float(np.square(shared).sum()))
+        variance += 1 / (len(labels) + 2) ** 2  # a pseudo-count: no finite number of targets shows that all are right
         half = 1.645 * float(np.sqrt(variance))  # 90 % of a normal distribution
         # sources may be of any class: of those with hardly any targets, none may be right
         known = float((self.model.counts >= 3).mean())
