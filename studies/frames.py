@@ -280,8 +280,8 @@ def draw_frames(files: Sequence[str | Path], path: str | Path, *, side: int = 96
     pairs = [(_opened(Path(file), side), change) for file in files for change in ("in place", "enlarged, black")]
     images = [np.asarray(changed(image, change, random)) for image, change in pairs]
     geometry = SetGeometry.of([np.asarray(image) for image, _ in pairs])
-    placements = [Placement(), Placement("picture"), Placement("common", float(geometry.sides.min()))]
-    placements.append(Placement("content"))
+    placements = [Placement(), Placement("picture"), Placement("common", float(geometry.sides.min()), masked=True)]
+    placements.append(Placement("content", masked=True))
     figure, axes = plt.subplots(len(images), 1 + len(placements), figsize=(7, 1.4 * len(images)), squeeze=False)
     for row, (image, (_, change)) in enumerate(zip(images, pairs, strict=True)):
         shown = [image, *(placement(image[None], (side, side))[0] for placement in placements)]

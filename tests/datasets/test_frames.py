@@ -37,21 +37,23 @@ def turned(image, degrees, fill, quality=None, *, expand=True):
 def test_a_turned_picture_is_found_on_its_canvas(fill, degrees):
     for image, expand in ((photograph(), True), (photograph(), False), (photograph()[:70], False)):
         picture = find_picture(turned(image, degrees, fill, expand=expand))
-        assert abs(picture.side - 96) < 1.5
-        assert picture.degrees == pytest.approx(-degrees % 90, abs=1.5)
+        assert (picture.side, picture.degrees) == pytest.approx((96, -degrees % 90), abs=1.5)
         seen = turned(np.full_like(image, 99), degrees, 0, expand=expand)[..., 0] > 0
         assert not picture.inside[~seen].any()
         assert picture.inside.sum() > 0.95 * seen.sum()
 
 
 def test_pictures_are_found_after_jpeg_and_off_the_centre():
-    picture = find_picture(turned(photograph(), 30, 0, quality=30))
-    assert abs(picture.side - 96) < 0.5
-    canvas = np.full((150, 140, 3), 255, np.uint8)
-    canvas[20:116, 5:101] = photograph()
-    picture = find_picture(canvas)
+    assert abs(find_picture(turned(photograph(), 30, 0, quality=30)).side - 96) < 0.5
+    picture = find_picture(np.pad(photograph(), ((20, 34), (5, 39), (0, 0)), constant_values=255))
     assert picture.centre == pytest.approx((68, 53))
     assert (picture.side, picture.inside.sum()) == (96, 96 * 96)
+
+
+def test_a_margin_in_the_colour_of_the_border_is_cut_off_and_not_the_background():
+    noise = np.random.default_rng(0).normal(0, 5, (64, 64, 3))
+    image = np.uint8((blob(radii=(26, 24))[..., None] + noise).clip(0, 255))
+    assert abs(find_picture(turned(image, 30, 200)).side - 64) < 1
 
 
 def test_surfaces_with_noise_are_no_pictures_but_are_found_on_a_margin():
@@ -98,8 +100,7 @@ def test_content_is_centred_and_scaled(centre, radii):
 def test_images_without_content_on_a_background_keep_their_canvas():
     for image in (photograph(), np.full((32, 32, 1), 7, np.uint8), np.full((1, 1, 1), 7, np.uint8)):
         assert not find_content(image).is_clear
-        size = image.shape[:2]
-        np.testing.assert_array_equal(Placement("content")(image[None], size)[0], image)
+        np.testing.assert_array_equal(Placement("content")(image[None], image.shape[:2])[0], image)
     for image in (photograph(), blob()[..., None], np.zeros((40, 40, 1), np.uint8), np.zeros((4, 4, 1))):
         assert find_picture(image) is None  # no margin around a rectangle
 
