@@ -84,8 +84,7 @@ def test_copies_and_permutations_are_at_zero(halves):
 def test_contributions_sum_to_the_distance(comparison):
     pair = comparison.pair("first", "noise")
     parts = pair.source_contributions, pair.target_contributions
-    assert parts[0].shape == (200,)
-    assert parts[1].shape == (150,)
+    assert [part.shape for part in parts] == [(200,), (150,)]
     assert parts[0].sum() + parts[1].sum() == pair.distance
     assert parts[0].sum() == pytest.approx(parts[1].sum())
     top = pair.source_top

@@ -66,12 +66,10 @@ def test_mean_embeddings_are_those_of_their_definition():
 
 
 def test_false_alarms_are_as_frequent_as_the_level():
-    random = np.random.default_rng(2)
-    p_values = []
+    random, p_values = np.random.default_rng(2), []
     for _ in range(100):
         costs = squared(random.normal(size=(40, 2)))
-        pool = BatchedSinkhorn(costs, epsilon=1.0)
-        p_values.append(permutation_test(costs, pool, (20, 20), 19, random))
+        p_values.append(permutation_test(costs, BatchedSinkhorn(costs, epsilon=1.0), (20, 20), 19, random))
     assert 0.0 < np.mean(np.array(p_values) <= 0.1) < 0.2
     assert 0.4 < np.mean(p_values) < 0.62
 

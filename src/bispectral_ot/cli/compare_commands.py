@@ -143,7 +143,7 @@ def monitor(
         print_json([{**asdict(each), "alarm": each.alarm} for each in results])
     for each in () if output.as_json else results:
         if each.alarm or not output.quiet:
-            state = f"ALARM {each.sentence}" if each.alarm else "no change found"
-            say(f"{each.batch}: {state} (statistic {each.statistic:.3g}, threshold {each.threshold:.3g}).")
+            state = f"{'ALARM' if each.alarm else 'no change found'} (statistic {each.statistic:.3g}, threshold"
+            say(f"{each.batch}: {state} {each.threshold:.3g}). {each.sentence}".strip())
     if any(each.alarm for each in results):
         raise typer.Exit(ALARM)

@@ -187,12 +187,10 @@ class Monitor:
     def _explained(self, result: BatchResult, images: NDArray[Any]) -> BatchResult:
         reference, batch = Dataset(self.pictures, name="reference"), Dataset(images, name=result.batch)
         try:
-            found, (verdict, sentence) = (
-                tests.symmetry_tests(reference, batch),
-                ("undecided", "Undecided what changed. "),
-            )
+            found = tests.symmetry_tests(reference, batch)
         except InputError as error:
             return replace(result, verdict="not tested", sentence=str(error))
+        verdict, sentence = "undecided", "Undecided what changed. "
         if found.verdict.kind != "same":  # else the monitor sees what the tests do not
             verdict, sentence = " or ".join(found.verdict.changes) or found.verdict.kind, ""
         return replace(result, verdict=verdict, sentence=sentence + found.sentence)
