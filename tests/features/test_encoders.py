@@ -62,10 +62,10 @@ def test_no_image_is_encoded_twice():
     a, b = bot.Dataset(images[:10]), bot.Dataset(images[10:])
     counting = Counting()
     match = bot.match(a, b, features=Orbit(Encoder(counting, batch=6), "C4"))
-    assert counting.images <= 4 * 20 + 2  # and one image twice, to see that the encoder repeats itself
+    assert counting.images <= 4 * 40 + 2  # unchanged and moved; and one image twice, to test that rows are repeated
     assert counting.largest <= 6
     match.feature_map(images)
-    assert counting.images <= 4 * 20 + 2
+    assert counting.images <= 4 * 40 + 2
 
 
 def test_rows_are_kept_across_runs_listed_and_cleared():

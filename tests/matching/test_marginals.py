@@ -179,4 +179,5 @@ def test_a_set_of_another_kind_is_warned_of(turned_halves, turned_match):
     with pytest.warns(DataWarning, match="no counterpart"):
         match = bot.match(strangers, turned_halves[1])
     assert match.settings["outlier_fraction"] > 0.5
-    assert turned_match.settings["outlier_fraction"] < 0.4  # turned images of 8 x 8 pixels are blurred
+    for side in ("source", "target"):  # rotated images of 8 x 8 pixels are blurred
+        assert (turned_match.outliers(0.05, side=side).scores < 0.05).mean() < 0.15

@@ -118,10 +118,8 @@ class RingBispectrum(OrbitBispectrum):
         if not (self.radial_weight >= 0 and math.isfinite(self.radial_weight)):
             raise InputError(f"radial_weight must be at least 0 and finite, got {self.radial_weight!r}.")
         if n_rings < (1 if self.radial_weight == 0 else 2):
-            raise InputError(
-                f"{height} x {width} images have {n_rings} ring(s), of which ring 0 weighs nothing; "
-                "give images of at least 4 x 4 pixels, more rings, or radial_weight=0."
-            )
+            problem = f"{height} x {width} images have {n_rings} ring(s), of which ring 0 weighs nothing"
+            raise InputError(f"{problem}; give images of at least 4 x 4 pixels, more rings, or radial_weight=0.")
         radii = np.arange(n_rings)
         # relative to the outermost ring: the unit norm removes the factor, and no power can overflow
         weights_of_rings = (radii / max(1, n_rings - 1)) ** self.radial_weight

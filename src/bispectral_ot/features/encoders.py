@@ -132,10 +132,8 @@ class Encoder(BatchTransformer):
         if self.n_encoded_:  # without the cache: are rows reproducible, alone and in a batch?
             again = self._called(np.repeat(first, 2, axis=0))
             if np.abs(again - found).max() > _DIFFERENT * max(float(np.linalg.norm(found)), 1e-30):
-                raise InputError(
-                    f"{self!r} returns different rows for the same image, or rows that depend on the batch: dropout or "
-                    "batch statistics are on. Call model.eval() first."
-                )
+                problem = f"{self!r} returns different rows for the same image, or rows that depend on the batch"
+                raise InputError(f"{problem}: dropout or batch statistics are on. Call model.eval() first.")
         self._n_columns = found.shape[1]
         super()._fit(rows)
 
@@ -148,10 +146,8 @@ class Encoder(BatchTransformer):
 
     def _parameters(self) -> State:
         if not isinstance(self.encoder, (str, Path)):
-            raise InputError(
-                f"{self!r} cannot be saved with a model; give the encoder as module:name or as a path that ends with "
-                ".onnx."
-            )
+            fix = "give the encoder as module:name or as a path that ends with .onnx"
+            raise InputError(f"{self!r} cannot be saved with a model; {fix}.")
         return {**super()._parameters(), "encoder": str(self.encoder), "device": None}
 
     def set_state(self, shape: Any, learned: State) -> Self:
@@ -214,10 +210,8 @@ class Encoder(BatchTransformer):
         self.n_encoded_ += len(batch)
         found = np.asarray(self._call.function(batch))
         if found.ndim != 2 or len(found) != len(batch):
-            raise InputError(
-                f"{self!r} returned shape {found.shape} for {len(batch)} images; it should return one row per image "
-                "(pool feature maps, for example by .mean((2, 3)))."
-            )
+            fix = "it should return one row per image (pool feature maps, for example by .mean((2, 3)))"
+            raise InputError(f"{self!r} returned shape {found.shape} for {len(batch)} images; {fix}.")
         if found.dtype.kind not in "buif":
             raise InputError(f"{self!r} returned {found.dtype}; rows must be real numbers.")
         rows = np.ascontiguousarray(found, dtype=np.float32)

@@ -345,23 +345,17 @@ def check_sizes(datasets: Sequence[Dataset], symmetry: Any) -> None:
     first = datasets[0]
     for dataset in datasets[1:]:
         if dataset.kind != first.kind and not (dataset.is_flat and first.is_flat):
-            raise InputError(
-                f"{first.name!r} has {KINDS[first.kind]} but {dataset.name!r} has {KINDS[dataset.kind]}, which cannot "
-                "be compared; give both sides as the same kind."
-            )
+            found = f"{first.name!r} has {KINDS[first.kind]} but {dataset.name!r} has {KINDS[dataset.kind]}"
+            raise InputError(f"{found}, which cannot be compared; give both sides as the same kind.")
         if first.kind == "vectors" and first.signals.shape[1] != dataset.signals.shape[1]:
-            raise InputError(
-                f"the vectors of {first.name!r} have {first.signals.shape[1]} columns but those of {dataset.name!r} "
-                f"{dataset.signals.shape[1]}; make both with the same encoder."
-            )
+            found = f"the vectors of {first.name!r} have {first.signals.shape[1]} columns but those of {dataset.name!r}"
+            raise InputError(f"{found} {dataset.signals.shape[1]}; make both with the same encoder.")
         if not first.is_flat:
             continue
         one, other = ((*each.images.shape[1:], 1)[:3] for each in (first, dataset))  # no channel axis: one channel
         if symmetry == "so3" and one[:2] != other[:2]:
-            raise InputError(
-                f"grids on the sphere have different sizes: {first.name!r} has {one[0]} x {one[1]} (latitudes x "
-                f"longitudes) but {dataset.name!r} has {other[0]} x {other[1]}. They are not resized; use one grid."
-            )
+            found = f"{first.name!r} has {one[0]} x {one[1]}, {dataset.name!r} {other[0]} x {other[1]}"
+            raise InputError(f"grids on the sphere have different sizes ({found}); they are not resized, use one grid.")
         if one != other:
             raise InputError(
                 f"the images of {first.name!r} are {one[0]} x {one[1]} with {one[2]} channel(s) but those of "

@@ -52,10 +52,8 @@ class ImageGroup:
             raise InputError("an ImageGroup needs at least one map, such as np.rot90; got none.")
         kinds = {"function" if callable(each) else f"{np.ndim(each)}-D array" for each in self.maps}
         if len(kinds) > 1 or not kinds <= {"function", "1-D array", "2-D array"}:
-            raise InputError(
-                "maps of an ImageGroup must be functions, permutations of the pixels or 2 x 2 matrices, all of one "
-                f"kind; got {', '.join(sorted(kinds))}."
-            )
+            expected = "maps of an ImageGroup must be functions, permutations of the pixels or 2 x 2 matrices"
+            raise InputError(f"{expected}, all of one kind; got {', '.join(sorted(kinds))}.")
         self.is_linear = kinds == {"2-D array"}
         if self.is_linear and any(np.shape(each) != (2, 2) for each in self.maps):
             raise InputError(f"matrices of an ImageGroup must be 2 x 2, got {np.shape(self.maps[0])}.")
@@ -71,18 +69,15 @@ class ImageGroup:
             if self.is_linear:
                 matrix = np.asarray(each, dtype=np.float64)
                 if not np.isfinite(matrix).all() or abs(abs(np.linalg.det(matrix)) - 1) > 1e-6:
-                    raise InputError(
-                        f"a matrix of a finite group keeps areas, but {matrix.tolist()} has the determinant "
-                        f"{np.linalg.det(matrix):.4g}."
-                    )
+                    said = f"{matrix.tolist()} has the determinant {np.linalg.det(matrix):.4g}"
+                    raise InputError(f"a matrix of a finite group keeps areas, but {said}.")
                 generators.append(matrix)
                 continue
             moved = np.asarray(each(numbers.reshape(size)) if callable(each) else each)
             if moved.shape not in (size, numbers.shape) or not np.array_equal(np.sort(moved.ravel()), numbers):
-                raise InputError(
-                    f"a map of {self.name!r} does not permute the pixels of images of {size[0]} x {size[1]}; it must "
-                    "return every pixel once, in an image of the same size (quarter turns need square images)."
-                )
+                problem = f"a map of {self.name!r} does not permute the pixels of images of {size[0]} x {size[1]}"
+                fix = "return every pixel once, in an image of the same size (quarter turns need square images)"
+                raise InputError(f"{problem}; it must {fix}.")
             generators.append(moved.ravel().astype(np.int64))
         for element in found:  # grows while it is read
             for generator in generators:
@@ -90,10 +85,8 @@ class ImageGroup:
                 if not any(np.allclose(product, other, atol=1e-6) for other in found):
                     found.append(product)
             if len(found) > _LARGEST:
-                raise InputError(
-                    f"the maps of {self.name!r} generate more than {_LARGEST} elements; give maps of a smaller finite "
-                    "group (a rotation by 60 degrees generates 6 elements, one by 1 degree 360)."
-                )
+                problem = f"the maps of {self.name!r} generate more than {_LARGEST} elements"
+                raise InputError(f"{problem}; give maps of a smaller group (6 rotations by 60 degrees, for example).")
         return np.stack(found)
 
     def table(self, elements: NDArray[Any]) -> NDArray[np.int64]:

@@ -111,10 +111,9 @@ class SteerableTransformer(BatchTransformer):
         for name, least in (("n_rings", 1), ("max_frequency", 0), ("n_angles", 1)):
             check_integer(name, getattr(self, name), minimum=least)
         if self.n_angles < 2 * self.max_frequency + 1:
-            raise InputError(
-                f"{self.n_angles} angles resolve frequencies up to {(self.n_angles - 1) // 2}; "
-                f"give n_angles of at least {2 * self.max_frequency + 1}, or a smaller max_frequency."
-            )
+            problem = f"{self.n_angles} angles resolve frequencies up to {(self.n_angles - 1) // 2}"
+            least = 2 * self.max_frequency + 1
+            raise InputError(f"{problem}; give n_angles of at least {least}, or a smaller max_frequency.")
         check_positive("radius", self.radius, "1 is the largest disk inside the image")
         if not (self.edge_weight >= 0 and math.isfinite(self.edge_weight)):
             raise InputError(f"edge_weight must be at least 0 and finite, got {self.edge_weight!r}.")

@@ -143,10 +143,8 @@ class AdaptedTransformer(BatchTransformer):
     def _rows(self, rows: NDArray[Any]) -> Rows:
         found = np.ascontiguousarray(self.inner_.transform(self._shaped(rows)), dtype=np.float32)
         if found.ndim != 2 or len(found) != len(rows):
-            raise InputError(
-                f"{type(self.inner).__name__} returned features of shape {found.shape} for {len(rows)} images; "
-                "it should return one row per image."
-            )
+            problem = f"{type(self.inner).__name__} returned features of shape {found.shape} for {len(rows)} images"
+            raise InputError(f"{problem}; it should return one row per image.")
         return found
 
     def _scratch_per_row(self) -> int:

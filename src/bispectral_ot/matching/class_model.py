@@ -171,9 +171,8 @@ class RidgeRegression(NamedTuple):
             """Coefficients for some rows, and scores of the left-out ones, which are at positions ``without``."""
             matrix = kernel if some is everything else kernel[np.ix_(some, some)]  # overwritten
             # rounding errors of the kernel grow with the number of rows
-            matrix[np.diag_indices_from(matrix)] += (ridge * inverse_weights[some] + 1e-6 * len(some)).astype(
-                np.float32
-            )
+            diagonal = ridge * inverse_weights[some] + 1e-6 * len(some)
+            matrix[np.diag_indices_from(matrix)] += diagonal.astype(np.float32)
             wanted = np.zeros((len(some), n_classes + len(k)), dtype=np.float32, order="F")
             wanted[:, :n_classes] = np.equal.outer(labels[some], np.arange(n_classes)) - 1 / n_classes
             wanted[without, n_classes + k] = 1

@@ -33,6 +33,8 @@ from bispectral_ot.sampling import evenly_spaced
 from bispectral_ot.transport import SOLVERS, Coupling, Sinkhorn, Solver
 from bispectral_ot.transport.marginals import as_weights
 
+_MOVED = 256  # images of each set that are moved for the null distribution of outlier scores
+
 
 def match(
     source: Dataset | ArrayLike | os.PathLike[str],
@@ -164,14 +166,16 @@ def _solve(
         warn_of_different_proportions(labels, masses)
     warn_of_shared(*sides)
     left_out = left_out_targets(sides[1])
-    at = evenly_spaced(m, 512) if left_out is None else left_out
+    at = evenly_spaced(m, _MOVED) if left_out is None else left_out
     places = evenly_spaced(n, len(at)), at
-    moved = [moved_images(sides[i], places[i], spec.symmetry, seed=1 - i) for i in (0, 1)]
-    further = [each for each in moved[::-1] if each is not None] if moved[1] is not None else []
-    sample = None  # without learning, features do not depend on labels
-    if learn and left_out is not None and len(further) == 2:
-        # both sets, unchanged and moved: with only the targets twice, the fit would favour them
-        sample = fit_sample([*sides, *further])
+    again, turned = (moved_images(sides[i], places[i], spec.symmetry, seed=1 - i) for i in (0, 1))
+    sample, further = None, [] if turned is None else [turned]  # without learning, features do not depend on labels
+    if again is not None and turned is not None:
+        if learn and left_out is not None:
+            # both sets, unchanged and moved: with only the targets twice, the fit would favour them
+            sample = fit_sample([sides[0], again, sides[1], turned])
+        few = evenly_spaced(len(again), _MOVED)
+        places, further = (places[0][few], at), [turned, again.select(few)]
     with stages.measured("features"):
         fitted = FittedFeatures(
             sides,
