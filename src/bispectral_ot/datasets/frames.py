@@ -40,6 +40,11 @@ class Picture(NamedTuple):
     inside: NDArray[np.bool_]
     rim: NDArray[np.bool_]  # the outermost three pixels of it
 
+    def alone(self, image: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Image (height, width, channels) with the median colour of the rim around the picture, and this colour."""
+        background = np.median(image[self.rim], axis=0)
+        return np.where(self.inside[..., None], image, background.astype(image.dtype)), background
+
 
 @dataclass(frozen=True)
 class Placement:
@@ -86,8 +91,7 @@ class Placement:
         centre, scale = (height / 2, width / 2), max(height / size[0], width / size[1])
         background, picture = None, find_picture(planes[0]) if masked else None
         if picture is not None:
-            background = np.median(planes[0][picture.rim], axis=0)[None]
-            planes = np.where(picture.inside[..., None], planes, background.astype(planes.dtype))
+            planes, background = (each[None] for each in picture.alone(planes[0]))
         if self.frame == "content" and (content := find_content(planes[0])).is_clear:
             centre, scale = content.centre, 2 * _REACH * content.radius / min(size)
         elif self.frame == "picture" and picture is not None:
@@ -265,7 +269,11 @@ class SetGeometry(NamedTuple):
     def of(cls, images: Images) -> SetGeometry:
         """Geometry of images (height, width[, channels])."""
         planes = [image.reshape(*image.shape[:2], -1) for image in images]
-        sides = np.array([picture.side for picture in map(find_picture, planes) if picture is not None])
+        pictures = list(map(find_picture, planes))
+        sides = np.array([picture.side for picture in pictures if picture is not None])
+        if len(sides) > MANY_MARGINS * len(planes):
+            both = zip(planes, pictures, strict=True)
+            planes = [image if picture is None else picture.alone(image)[0] for image, picture in both]
         low, median, high = np.quantile(sides, (0.25, 0.5, 0.75)) if len(sides) > len(planes) / 2 else (0, 0, 1)
         clear = float(np.mean([find_content(image).is_clear for image in planes]))
         side = float(median) if high - low <= 0.03 * median else None
@@ -341,6 +349,5 @@ class FrameChoice:
         placements = tuple(geometry.cut for geometry in geometries)
         framed = [name for name, placement in zip(names, placements, strict=True) if placement != Placement()]
         chosen = f"frame 'picture' was chosen for {', '.join(framed)}: most images have a margin or corners"
-        advice = "To choose yourself, use frame=... (--frame)."
-        warn(f"{chosen} that an editor filled, which are left out. {advice}", DataWarning)
+        warn(f"{chosen} that an editor filled, which are left out. Or choose with frame=... (--frame).", DataWarning)
         return placements

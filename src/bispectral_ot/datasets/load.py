@@ -14,7 +14,7 @@ from bispectral_ot.checks import Split, advise, check_choice, check_integer, par
 from bispectral_ot.datasets.dataset import Dataset, Kind, check_flat
 from bispectral_ot.datasets.folder import SHAPE_SUFFIXES, has_files, scan_folder, scan_shapes, split_folders
 from bispectral_ot.datasets.formats import array_files, encoded, stacks
-from bispectral_ot.datasets.frames import Canvas, FrameChoice, Placement
+from bispectral_ot.datasets.frames import Canvas, FrameChoice, Labels, Placement
 from bispectral_ot.datasets.image_file import SUFFIXES
 from bispectral_ot.datasets.io_errors import reading
 from bispectral_ot.datasets.named_sets import NAMED, read_named
@@ -235,9 +235,7 @@ def read_together(
     return datasets
 
 
-def _sample(
-    lazy: LazyDataset, kept: Positions, grey: bool, count: int
-) -> tuple[list[NDArray[Any]], NDArray[Any] | None]:
+def _sample(lazy: LazyDataset, kept: Positions, grey: bool, count: int) -> tuple[list[NDArray[Any]], Labels]:
     """Some images of a set (fewer if they are large) and their labels, for the choice of a frame."""
     large = any(max(size) > 1024 for size in lazy.sizes(kept[:1]))
     some = kept[evenly_spaced(len(kept), 32 if large else count)]
