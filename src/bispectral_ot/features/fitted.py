@@ -357,8 +357,6 @@ def check_sizes(datasets: Sequence[Dataset], symmetry: Any) -> None:
             found = f"{first.name!r} has {one[0]} x {one[1]}, {dataset.name!r} {other[0]} x {other[1]}"
             raise InputError(f"grids on the sphere have different sizes ({found}); they are not resized, use one grid.")
         if one != other:
-            raise InputError(
-                f"the images of {first.name!r} are {one[0]} x {one[1]} with {one[2]} channel(s) but those of "
-                f"{dataset.name!r} are {other[0]} x {other[1]} with {other[2]}; bring them to one size with load(..., "
-                "resize=...) (--resize), and colours to grey with load(..., grey=True) (--grey)."
-            )
+            found = f"the images of {first.name!r} are {one[0]} x {one[1]} with {one[2]} channel(s) but those of"
+            fix = "load them with resize=... (--resize) for one size, and with grey=True (--grey) for one channel"
+            raise InputError(f"{found} {dataset.name!r} are {other[0]} x {other[1]} with {other[2]}; {fix}.")

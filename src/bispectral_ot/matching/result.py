@@ -82,10 +82,8 @@ class Match:
         n, m = self.coupling.shape
         state = "converged" if self.converged else "NOT converged"
         features = f" by {self.settings['features']}" if "features" in self.settings else ""
-        return (
-            f"Match({n:,} x {m:,}{features}, distance {self.distance:.6g} ({self.coupling.cost.metric}), {state}: "
-            f"marginal error {self.marginal_error:.1e})"
-        )
+        distance = f"distance {self.distance:.6g} ({self.coupling.cost.metric})"
+        return f"Match({n:,} x {m:,}{features}, {distance}, {state}: marginal error {self.marginal_error:.1e})"
 
     def _repr_html_(self) -> str:
         return match_html(self)

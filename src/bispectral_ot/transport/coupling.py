@@ -44,10 +44,8 @@ class Coupling(ABC):
     def __repr__(self) -> str:
         n, m = self.shape
         state = "converged" if self.converged else "NOT converged"
-        return (
-            f"{type(self).__name__}({n:,} x {m:,}, transport cost {self.transport_cost:.6g}, {state}: "
-            f"marginal error {self.marginal_error:.1e})"
-        )
+        name, cost = f"{type(self).__name__}({n:,} x {m:,}", f"transport cost {self.transport_cost:.6g}"
+        return f"{name}, {cost}, {state}: marginal error {self.marginal_error:.1e})"
 
     @property
     def shape(self) -> tuple[int, int]:
