@@ -46,7 +46,7 @@ LABELLED = {"images.npy": npy(IMAGES), "labels.npy": npy(np.arange(4))}
     [
         ("a.npy", npz({"images.npy": npy(IMAGES)}), "is an .npz archive"),
         ("a.npz", npz({"images.npy": b"no array"}), "it has none"),
-        ("a.npz", npz({"images.npy": npy(IMAGES), "Images.npy": npy(IMAGES)}), "'images' and 'Images'; keep the one"),
+        ("a.npz", npz({"images.npy": npy(IMAGES), "Images.npy": npy(IMAGES)}), "'images' and 'Images'; keep only one"),
         ("a.npz", npz(LABELLED | {"classes.npy": npy(np.array("abcd"))}), r"'classes' has shape \(\)"),
         ("a.npz", npz(LABELLED | {"labels.npy": npy(np.array(3))}), r"'labels' has shape \(\)"),
         ("a.npy", npy_header("(-1, 4, 4)"), "cannot read"),
