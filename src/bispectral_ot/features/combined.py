@@ -23,7 +23,7 @@ from bispectral_ot.sampling import evenly_spaced
 from bispectral_ot.transformer import SCRATCH_BYTES, BatchTransformer, Rows, columns_table, symmetric_eigh, unit_weights
 
 # Images of the sample (fewer where they are large), and how many of these are moved.
-_SAMPLE, _SAMPLE_BYTES, _MOVED = 2048, 2**27, 1024
+_SAMPLE, _SAMPLE_BYTES, _MOVED = 2048, 2**29, 1024
 # Power of the covariance (1 makes all directions equal), and factor of directions in which a moved image changes.
 _WHITENING, _MOTION = 0.75, 1000.0
 _SHIFT, _SCALES = 0.125, (0.6, 1.4)  # random motions: shifts by this fraction of the width, range of scales
