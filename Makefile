@@ -21,6 +21,7 @@ $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --editable '.[demo,dev]'
+	$(BIN)/python -m compileall -q src  # an editable installation does not: the first commands would
 	touch $@
 
 demo: $(VENV)/.installed

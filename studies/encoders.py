@@ -92,16 +92,9 @@ def measure(features: Any, sides: Callable[[], tuple[Path, Path]]) -> Cell:
     counts = np.unique(np.asarray(balanced.target_labels), return_counts=True)[1]
     models = classifiers(rows[1], counts)
     found = {name: predicted(models[name], rows, balanced.target_labels) for name in ANSWERS[:2]}
-    found |= {"balanced": _by_the_plan(balanced)}
-    found |= {name: each.labels().label.to_numpy() for name, each in (("estimated", estimated), ("learned", learned))}
+    matches = {"balanced": balanced, "estimated": estimated, "learned": learned}
+    found |= {name: each.labels().label.to_numpy() for name, each in matches.items()}
     return {"accuracy": {name: float((labels == truth).mean()) for name, labels in found.items()}}
-
-
-def _by_the_plan(match: bot.Match) -> Any:
-    """Class that gets the largest part of the mass of each source."""
-    names, codes = np.unique(np.asarray(match.target_labels), return_inverse=True)
-    mass = match.coupling.summary(k=0, target_labels=codes.astype(np.int64)).source_class_mass
-    return names[mass.argmax(axis=1)]
 
 
 def encoders_table(cells: Sequence[Cell]) -> str:

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 def sample(image: NDArray, radius: float, angle: float) -> float:
     """The image at one point of the plane about its centre; bilinear, 0 outside."""
     height, width = image.shape
-    y, x = (height - 1) / 2 + radius * math.sin(angle), (width - 1) / 2 + radius * math.cos(angle)
-    total = 0.0
+    y, x, total = (height - 1) / 2 + radius * math.sin(angle), (width - 1) / 2 + radius * math.cos(angle), 0.0
     for row in (math.floor(y), math.floor(y) + 1):
         for column in (math.floor(x), math.floor(x) + 1):
             if 0 <= row < height and 0 <= column < width:
@@ -101,12 +100,10 @@ def coupled_bispectrum(
         i, j, r, s, t = (int(column[name]) for name in "ijrst")
         if column["kind"] == 0:
             product = value(column["field"], r, i) * value(column["field"], s, i).conjugate()
-            entry = compressed(product, 0.5)
-            count = (1 if r == s else 2) * (1 if i == 0 else 2)
+            entry, count = compressed(product, 0.5), (1 if r == s else 2) * (1 if i == 0 else 2)
         else:
             product = band(r, i) * band(s, j) * band(t, i + j).conjugate()
-            entry = 0.3 * compressed(product, 1 / 3)
-            count = (1 if i == j and r == s else 2) * (1 if j == 0 else 2)
+            entry, count = 0.3 * compressed(product, 1 / 3), (1 if i == j and r == s else 2) * (1 if j == 0 else 2)
         part = entry.imag if column["part"] else entry.real
         entries.append(part)
         total[bool(column["field"])] += count * part**2

@@ -20,8 +20,7 @@ def quaternion_table() -> NDArray[np.int64]:
 def alternating_table() -> NDArray[np.int64]:
     """A_4: the even ones among the permutations of four things."""
     symmetric = SymmetricGroup(4)
-    even = np.flatnonzero(np.linalg.det(np.eye(4)[symmetric.permutations]) > 0)
-    number = np.full(24, -1)
+    even, number = np.flatnonzero(np.linalg.det(np.eye(4)[symmetric.permutations]) > 0), np.full(24, -1)
     number[even] = np.arange(12)
     return number[symmetric.table[np.ix_(even, even)]]
 
@@ -58,8 +57,7 @@ def slow_bispectrum(group: FiniteGroup, signal: NDArray[np.float64], r: int, s: 
         return sum(value * matrix for value, matrix in zip(signal, group.irreps[t], strict=True))
 
     clebsch_gordan, parts = group.clebsch_gordan(r, s)
-    middle = np.zeros_like(clebsch_gordan)
-    start = 0
+    middle, start = np.zeros_like(clebsch_gordan), 0
     for t in parts:
         stop = start + group.irreps[t].shape[1]
         middle[start:stop, start:stop] = transform(t).conj().T
@@ -70,8 +68,7 @@ def slow_bispectrum(group: FiniteGroup, signal: NDArray[np.float64], r: int, s: 
 def triple_correlation_bispectrum(group: FiniteGroup, signal: NDArray[np.float64], r: int, s: int) -> NDArray:
     """``B[r, s]`` without Clebsch-Gordan matrices, as the transform of ``sum_g f(g) f(g1 g) f(g2 g)``."""
     moved = signal[group.table]
-    correlation = (moved * signal) @ moved.T
-    size = group.irreps[r].shape[1] * group.irreps[s].shape[1]
+    correlation, size = (moved * signal) @ moved.T, group.irreps[r].shape[1] * group.irreps[s].shape[1]
     total = np.zeros((size, size), dtype=np.complex128)
     for a in range(group.order):
         for b in range(group.order):

@@ -24,8 +24,7 @@ HOSTILE = (
 
 def blobs(n: int, classes: tuple[str, ...], *, seed: int, channels: int | None = None, size: int = 8) -> Dataset:
     """Images that are each one bright spot, its place and size given by the class."""
-    random = np.random.default_rng(seed)
-    labels = np.arange(n) % max(1, len(classes))
+    random, labels = np.random.default_rng(seed), np.arange(n) % max(1, len(classes))
     y, x = np.mgrid[:size, :size]
     angle = 2 * np.pi * labels / max(1, len(classes))
     centre = (size - 1) / 2 + size / 4 * np.stack([np.sin(angle), np.cos(angle)], axis=1)

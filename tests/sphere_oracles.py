@@ -25,8 +25,7 @@ def clebsch_gordan(l1: int, m1: int, l2: int, m2: int, l3: int, m3: int) -> floa
 def wigner_matrix(degree: int, rotation: Rotation) -> NDArray[np.complex128]:
     """``D[m', m]`` with ``Y_m(R^-1 x) = sum_m' D[m', m] Y_m'(x)``, orders from -l to l, by Wigner's formula."""
     alpha, beta, gamma = rotation.as_euler("ZYZ")
-    orders = range(-degree, degree + 1)
-    f = factorial
+    orders, f = range(-degree, degree + 1), factorial
     matrix = np.zeros((2 * degree + 1, 2 * degree + 1), dtype=np.complex128)
     for row, m1 in enumerate(orders):
         for column, m2 in enumerate(orders):
@@ -64,8 +63,7 @@ def to_real(values: NDArray[np.complex128], degree: int) -> NDArray[np.float64]:
 
 def rotate_coefficients(real: NDArray[np.float64], rotation: Rotation) -> NDArray[np.float64]:
     """Real coefficients (..., (lmax + 1) ** 2) of signals turned by a rotation, with Wigner matrices."""
-    turned = np.empty_like(real)
-    lmax = round(sqrt(real.shape[-1])) - 1
+    turned, lmax = np.empty_like(real), round(sqrt(real.shape[-1])) - 1
     for degree in range(lmax + 1):
         matrix = wigner_matrix(degree, rotation)
         for place in np.ndindex(real.shape[:-1]):

@@ -47,8 +47,7 @@ def test_the_wheel_holds_the_package_and_nothing_else(dist: Path):
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
         metadata = archive.read(next(name for name in names if name.endswith("/METADATA"))).decode()
-    source = ROOT / "src"
-    shipped = {name for name in names if ".dist-info/" not in name}
+    source, shipped = ROOT / "src", {name for name in names if ".dist-info/" not in name}
     kept = {str(path.relative_to(source)) for path in source.rglob("*") if path.is_file()}
     assert shipped == {name for name in kept if name.startswith("bispectral_ot/") and "__pycache__" not in name}
     assert {"bispectral_ot/py.typed", "bispectral_ot/report/assets/page.html"} <= shipped

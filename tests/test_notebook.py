@@ -36,8 +36,7 @@ def test_the_notebook_is_the_one_of_its_script(stored):
 def test_the_notebook_runs_and_prints_the_same(stored, tmp_path, monkeypatch):
     path = os.pathsep.join([str(Path(bispectral_ot.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
     monkeypatch.setenv("PYTHONPATH", path)
-    run = copy.deepcopy(stored)
-    before = [printed(cell) for cell in stored.cells]
+    run, before = copy.deepcopy(stored), [printed(cell) for cell in stored.cells]
     NotebookClient(run, timeout=300, resources={"metadata": {"path": str(tmp_path)}}).execute()
     for now, then in zip((printed(cell) for cell in run.cells), before, strict=True):
         assert NUMBER.sub("", now) == NUMBER.sub("", then)

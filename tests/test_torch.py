@@ -68,8 +68,7 @@ def test_double_precision_follows_the_formula_of_a_ring_to_1e_10():
 
 def test_gradients_are_those_of_finite_differences(case):
     transformer, images, _ = case
-    module = bot_torch.to_torch(transformer)
-    base = torch.tensor(images[:2], dtype=torch.float64)
+    module, base = bot_torch.to_torch(transformer), torch.tensor(images[:2], dtype=torch.float64)
     generator = torch.Generator().manual_seed(0)
     direction = torch.randn(base.shape, generator=generator, dtype=torch.float64)
     probe = torch.randn(2, module.n_features_out, generator=generator, dtype=torch.float64)
@@ -210,8 +209,7 @@ def test_half_precision_and_shapes_without_values():
 
 @pytest.mark.filterwarnings("ignore::bispectral_ot.errors.DataWarning")
 def test_numpy_functions_take_tensors_without_their_gradient():
-    images = torch.tensor(DIGITS, requires_grad=True)
-    labels = torch.arange(40) % 4
+    images, labels = torch.tensor(DIGITS, requires_grad=True), torch.arange(40) % 4
     match = bot.match(bot.Dataset(images[:20]), bot.Dataset(images[20:].double(), labels[20:]))
     assert match.distance == pytest.approx(bot.match(DIGITS[:20], bot.Dataset(DIGITS[20:], labels[20:])).distance)
     assert bot.compare({"a": images[:20], "b": images[20:].bfloat16()}, permutations=0).distances[0, 1] >= 0

@@ -49,8 +49,7 @@ def detached(data: Any) -> Any:
 def advise(name: Any, known: Iterable[str]) -> str:
     """Advice for an error about an unknown name: the closest known names, and all of them."""
     known = list(known)
-    plain = {other.lower(): other for other in known}
-    asked = str(name).lower().replace("_", "-").replace(" ", "-")
+    plain, asked = {other.lower(): other for other in known}, str(name).lower().replace("_", "-").replace(" ", "-")
     longer = [other for other in plain if asked and other.startswith(asked)]
     near = dict.fromkeys(longer + difflib.get_close_matches(asked, plain, n=2, cutoff=0.5))
     hint = f"did you mean {' or '.join(repr(plain[other]) for other in list(near)[:3])}? " if near else ""

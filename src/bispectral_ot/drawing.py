@@ -209,6 +209,5 @@ def html_tiles(rows: Sequence[Sequence[Tile | None]], *, size: int = 48) -> str:
     image, file = Image.fromarray(tile_sheet(rows, size=size)), io.BytesIO()
     image.save(file, format="png")
     captions = "; ".join(", ".join(tile.caption for tile in row if tile and tile.caption) for row in rows)
-    data = base64.b64encode(file.getvalue()).decode("ascii")
-    words = html.escape(shortened(captions, 400))
+    data, words = base64.b64encode(file.getvalue()).decode("ascii"), html.escape(shortened(captions, 400))
     return f'<img alt="{words}" title="{words}" width="{image.width}" src="data:image/png;base64,{data}">'

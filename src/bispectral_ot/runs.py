@@ -111,7 +111,7 @@ def check_free(folder: str | Path, *, verb: str, inputs: Inputs = (), overwrite:
     if not any(folder.iterdir()):
         return ""
     if not overwrite:
-        advice = "choose another --out, or replace a run with --overwrite"
+        advice = "choose another folder (--out), or replace a run with overwrite=True (--overwrite)"
         raise RunExistsError(f"{folder} already contains files; {advice}.")
     found, foreign = read_record(folder).get("config", {}).get("verb"), _foreign_files(folder)
     if found == verb and not foreign:

@@ -24,9 +24,7 @@ def evenly_spaced_sets(sizes: Sequence[int], size: int) -> list[Rows]:
 
 def random_rows(n: int, size: int, *, seed: int | Sequence[int] = 0) -> Rows:
     """At most ``size`` of n rows at random without replacement, increasing."""
-    if n <= size:
-        return np.arange(n)
-    return np.sort(np.random.default_rng(seed).choice(n, size, replace=False))
+    return np.arange(n) if n <= size else np.sort(np.random.default_rng(seed).choice(n, size, replace=False))
 
 
 def balanced_rows(labels: NDArray[Any], size: int, *, seed: int = 0) -> Rows:
@@ -36,8 +34,7 @@ def balanced_rows(labels: NDArray[Any], size: int, *, seed: int = 0) -> Rows:
     counts = np.sort(np.unique(labels, return_counts=True)[1])
     # with classes by size, those before class i are complete if the cut is at counts[i]
     cuts = (size - (np.cumsum(counts) - counts)) // np.arange(len(counts), 0, -1)
-    most = max(1, int(cuts[np.argmax(cuts < counts)]))
-    order = np.random.default_rng(seed).permutation(len(labels))
+    most, order = max(1, int(cuts[np.argmax(cuts < counts)])), np.random.default_rng(seed).permutation(len(labels))
     return np.sort(order[_rank_in_group(labels[order]) < most])
 
 
@@ -56,8 +53,7 @@ def turn_by_turn(groups: NDArray[Any], priority: NDArray[Any] | None = None) -> 
 def _rank_in_group(groups: NDArray[Any]) -> Rows:
     """Number of each row among the rows of its group, in the order given."""
     _, group, counts = np.unique(groups, return_inverse=True, return_counts=True)
-    by_group = np.argsort(group, kind="stable")
-    starts = np.cumsum(counts) - counts
+    by_group, starts = np.argsort(group, kind="stable"), np.cumsum(counts) - counts
     rank = np.empty(len(groups), dtype=np.int64)
     rank[by_group] = np.arange(len(groups)) - starts[group[by_group]]
     return rank

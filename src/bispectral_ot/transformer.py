@@ -22,7 +22,7 @@ Rows = NDArray[np.float32]
 Columns = tuple[NDArray[np.void], Rows]  # index map and weights
 State = dict[str, Any]  # parameters, or learned attributes, by name
 _CHECKED_ROWS = 1024
-SCRATCH_BYTES = 4 * 2**20  # working set of a thread: small enough for its cache
+SCRATCH_BYTES = 8 * 2**20  # working set of a thread: of smaller blocks, threads wait for the interpreter lock
 
 
 class BatchTransformer(TransformerMixin, BaseEstimator, ABC):

@@ -71,8 +71,7 @@ def test_limits(measured):
         assert {"features", "cost", "transport", "summary", "tables", "figures", "page"} <= stages.keys()
         assert 0 < stages["cost"]["share of the limit"] <= 1
         assert sum(row["share of the run"] for row in table["rows"]) == pytest.approx(1)
-    assert photographs["rows"][0]["bound by"] == "Pillow"
-    assert growth["columns"] == ["stage", "40", "80", "slope"]
+    assert (photographs["rows"][0]["bound by"], growth["columns"]) == ("Pillow", ["stage", "40", "80", "slope"])
 
 
 @pytest.mark.parametrize(("name", "columns"), [("features", [4018, 44800]), ("coupled-costs", [4018, 6040, 128, 1200])])

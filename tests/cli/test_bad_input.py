@@ -78,5 +78,4 @@ def test_out_of_memory_is_told(program, sets, tmp_path, monkeypatch):
 
     monkeypatch.setattr("bispectral_ot.matching.match", hungry)
     outcome = program("match", sets / "a.npz", sets / "b.npz", "--out", tmp_path / "run")
-    assert (outcome.code, "--working-memory" in outcome.complaint) == (2, True)
-    assert list(tmp_path.iterdir()) == []
+    assert ((outcome.code, "--working-memory" in outcome.complaint), list(tmp_path.iterdir())) == ((2, True), [])

@@ -75,8 +75,7 @@ def start_endless(sets: Path, out: Path) -> subprocess.Popen[str]:
     out.mkdir(exist_ok=True)
     (out / "run.json").write_text(OLD)
     words = ("match", sets / "a.npz", sets / "b.npz", *ENDLESS, "--json", "-q", "--out", out)
-    process = start(*words, preexec_fn=ignore_interrupts)
-    deadline = time.monotonic() + 60
+    process, deadline = start(*words, preexec_fn=ignore_interrupts), time.monotonic() + 60
     while not list(out.parent.glob(f".{out.name}-partial-*")):
         assert process.poll() is None, process.communicate()
         assert time.monotonic() < deadline

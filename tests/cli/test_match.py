@@ -180,8 +180,7 @@ def test_names_that_are_no_utf_8_do_not_lose_the_run(halves, tmp_path):
     program = "from bispectral_ot.cli import run; run()"
     command = [sys.executable, "-c", program, *words, "-q", "--out", tmp_path / "run"]
     done = subprocess.run(command, capture_output=True, env=environment)
-    assert (done.returncode, done.stderr) == (0, b"")
-    assert set(read_results(tmp_path / "run")["recall"]) == set(names)
+    assert ((done.returncode, done.stderr), set(read_results(tmp_path / "run")["recall"])) == ((0, b""), set(names))
     labels = {row["true_label"] for row in read_csv(tmp_path / "run" / "labels.csv")}
     assert labels == {"caf\\udce9", "größe", "'=2+3"}
     assert (tmp_path / "run" / "report.html").is_file()

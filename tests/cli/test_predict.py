@@ -23,8 +23,7 @@ def read_csv(path):
 def test_images_that_took_part_get_the_rows_that_they_had(run, program, sets, tmp_path):
     outcome = program("predict", run, sets / "a.npz", "--poses", "--json", "--out", tmp_path / "new")
     assert outcome.code == 0, outcome.stderr
-    assert outcome.json["images"] == 12
-    assert outcome.json["targets"] == 8
+    assert (outcome.json["images"], outcome.json["targets"]) == (12, 8)
     assert 0 <= outcome.json["accuracy"] <= 1
     assert len(read_csv(tmp_path / "new" / "poses.csv")) == 12
     for table in ("labels.csv", "matches.csv"):

@@ -19,8 +19,7 @@ def read_csv(path):
 @pytest.fixture(scope="module")
 def scans(tmp_path_factory):
     """Digits 1, 4 and 7 as files of 40 x 40 pixels and 16 bits, one folder turned by known angles, one upright."""
-    folder = tmp_path_factory.mktemp("scans")
-    digits = load("digits", resize=40)
+    folder, digits = tmp_path_factory.mktemp("scans"), load("digits", resize=40)
     kept = np.isin(digits.labels, [1, 4, 7])
     turned, upright = split_halves(digits.select(kept), per_class=20)
     angles = np.random.default_rng(0).uniform(-180, 180, len(turned))
@@ -51,8 +50,7 @@ def test_files_are_turned_back_or_set_aside(run, scans):
     folder, truth = scans
     rows = read_csv(out / "poses.csv")
     columns = ["source", "file", "angle", "fit", "score", "uncertainty", "ambiguous", "runner_up_angle"]
-    assert list(rows[0]) == columns
-    assert len(rows) == 60
+    assert (list(rows[0]), len(rows)) == (columns, 60)
     errors = []
     for row in rows:
         place = "unsure" if row["ambiguous"] == "true" else "upright"

@@ -54,8 +54,7 @@ def test_vectors_replace_images_which_stay_for_the_page(program, sets, files, tm
 
 def test_files_of_vectors_without_images(program, files, rows, sets, tmp_path):
     """.npz, Parquet, HDF5 and AnnData give the same match; labels come from the file."""
-    h5py, labels = pytest.importorskip("h5py"), np.load(sets / "b.npz")["labels"]
-    names = np.array(["x", "y", "z"])
+    h5py, labels, names = pytest.importorskip("h5py"), np.load(sets / "b.npz")["labels"], np.array(["x", "y", "z"])
     np.savez(tmp_path / "b.npz", embeddings=rows["b"], labels=names[labels])
     pytest.importorskip("pyarrow")
     table = pd.DataFrame(rows["b"], columns=[f"c{i}" for i in range(COLUMNS)]).assign(label=names[labels])

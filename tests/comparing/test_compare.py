@@ -40,8 +40,7 @@ def divergence(costs, reg, tol):
 
 
 def test_the_divergence_is_that_of_pot():
-    ot = pytest.importorskip("ot")
-    x, y = points(120, 0), points(100, 1, shift=0.5)
+    ot, x, y = pytest.importorskip("ot"), points(120, 0), points(100, 1, shift=0.5)
     scale = float(((x[:, None] - y) ** 2).sum(axis=2).max())
     costs = [Cost(one, other, "sqeuclidean", scale=scale) for one, other in ((x, x), (x, y), (y, y))]
     found = divergence(costs, reg=0.1, tol=1e-9)

@@ -30,8 +30,7 @@ def literal_divergence(cost, p, q, epsilon):
 @pytest.mark.parametrize("epsilon", [0.3, 1.0, 5.0])
 def test_divergences_are_those_of_the_literal_iteration(epsilon):
     random = np.random.default_rng(0)
-    cost = squared(random.normal(size=(12, 2)))
-    weights = random.dirichlet(np.ones(12), size=6).T
+    cost, weights = squared(random.normal(size=(12, 2))), random.dirichlet(np.ones(12), size=6).T
     found = BatchedSinkhorn(cost, epsilon=epsilon).divergences(weights[:, :3], weights[:, 3:])
     expected = [literal_divergence(cost, weights[:, k], weights[:, k + 3], epsilon) for k in range(3)]
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-7)
@@ -57,8 +56,7 @@ def test_a_divergence_is_symmetric_not_negative_and_zero_for_equal_weights(seed,
 
 
 def test_mean_embeddings_are_those_of_their_definition():
-    costs = squared(np.random.default_rng(5).normal(size=(9, 2)))
-    difference = np.array([[0.25] * 4 + [-0.2] * 5]).T
+    costs, difference = squared(np.random.default_rng(5).normal(size=(9, 2))), np.array([[0.25] * 4 + [-0.2] * 5]).T
     (found,) = mean_embeddings(costs, difference, [0.5])
     kernel = np.exp(-costs / (0.5 * np.median(costs[np.triu_indices(9, 1)])))
     expected = kernel[:4, :4].mean() + kernel[4:, 4:].mean() - 2 * kernel[:4, 4:].mean()
@@ -76,8 +74,7 @@ def test_false_alarms_are_as_frequent_as_the_level():
 
 @pytest.mark.parametrize(("epsilon", "dimensions"), [(2.0, 2), (0.5, 5)])
 def test_the_sampling_bias_foretells_what_other_sizes_are_at(epsilon, dimensions):
-    random = np.random.default_rng(3)
-    expected, seen = [], []
+    random, expected, seen = np.random.default_rng(3), [], []
     for _ in range(60):
         kernel = BatchedSinkhorn(squared(random.normal(size=(160, dimensions))), epsilon=epsilon)
         law = sampling_bias(kernel, 160, random)

@@ -72,8 +72,7 @@ def test_every_pair_is_at_its_best_turn(metric, reflections: bool) -> None:
 @pytest.mark.parametrize("metric", ALIGNED_METRICS)
 @pytest.mark.parametrize("reflections", [False, True])
 def test_members_of_an_orbit_have_no_distance(metric, reflections: bool) -> None:
-    source = random_coefficients(20, 2)
-    angles = 2 * np.pi * np.random.default_rng(0).integers(20, size=20) / 20
+    source, angles = random_coefficients(20, 2), 2 * np.pi * np.random.default_rng(0).integers(20, size=20) / 20
     target = np.array([turn(x, angle, mirror=reflections)[0] for x, angle in zip(source[:, None], angles, strict=True)])
     distance = AlignedDistance(as_rows(source), as_rows(target), index_map(), metric, reflections=reflections)
     distances = distance.rows(0, 20)

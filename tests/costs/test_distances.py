@@ -33,8 +33,7 @@ def test_distances_are_scipys(metric, weighted, shape):
     n, m, k = shape
     source, target = random_features(n, k, 1), random_features(m, k, 2)
     weights = np.random.default_rng(3).integers(1, 13, k).astype(float) if weighted else None
-    expected = by_scipy(source, target, metric, weights)
-    cost = Cost(source, target, metric, weights=weights)
+    expected, cost = by_scipy(source, target, metric, weights), Cost(source, target, metric, weights=weights)
     np.testing.assert_allclose(whole(cost), expected, rtol=2e-6, atol=2e-6 * max(1e-6, expected.max()))
     assert cost.maximum == pytest.approx(expected.max(), rel=1e-5, abs=1e-7)
     assert (cost.shape, cost.metric) == ((n, m), metric)
@@ -94,8 +93,7 @@ def test_very_small_and_very_large_features_do_not_underflow_or_overflow(metric,
 def test_a_zero_row_is_at_distance_one_from_all_but_zero_rows_under_cosine(storage):
     x = random_features(9, 4, 10)
     x[[2, 7]] = 0
-    cost = Cost(x, x, "cosine", storage=storage)
-    zero = np.isin(np.arange(9), [2, 7])
+    cost, zero = Cost(x, x, "cosine", storage=storage), np.isin(np.arange(9), [2, 7])
     assert (whole(cost)[np.ix_(zero, zero)] == 0).all()
     for mixed in (np.ix_(zero, ~zero), np.ix_(~zero, zero)):
         np.testing.assert_allclose(whole(cost)[mixed], 1, rtol=0, atol=cost.storage_error)
@@ -105,8 +103,7 @@ def test_a_zero_row_is_at_distance_one_from_all_but_zero_rows_under_cosine(stora
 @pytest.mark.parametrize(("storage", "mapped"), [("float32", "source"), ("compact", "source and target")])
 def test_memory_mapped_features_give_the_same(metric, storage, mapped, tmp_path, monkeypatch):
     monkeypatch.setattr(distances, "_MAPPED_BYTES", 4 * 17 * 40)  # 40 targets at a time
-    source, target = random_features(530, 17, 14), random_features(95, 17, 15)
-    weights = np.arange(1.0, 18)
+    source, target, weights = random_features(530, 17, 14), random_features(95, 17, 15), np.arange(1.0, 18)
     maps = {}
     for name, x in (("source", source), ("target", target)):
         np.save(tmp_path / f"{name}.npy", x)

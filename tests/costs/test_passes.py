@@ -68,8 +68,7 @@ def test_a_sweep_is_the_literal_iteration(cost, dtype, damping, guess):
 @pytest.mark.parametrize(("dtype", "exponent"), [(np.float32, 1.0), (np.float32, 1e5), (np.float64, 1e5)])
 def test_rows_sum_to_their_weights_at_any_regularisation_and_columns_without_mass_get_none(cost, dtype, exponent):
     n, m = cost.shape
-    unit, weights = exponent / cost.maximum, random_weights(n, 3)
-    g = np.where(np.arange(m) % 5 == 0, -1e30, 0.0)
+    unit, weights, g = exponent / cost.maximum, random_weights(n, 3), np.where(np.arange(m) % 5 == 0, -1e30, 0.0)
     f, sums = cost.sweep(np.zeros(n), g, weights, unit=unit, dtype=dtype)
     # what float32 rounds off an exponent is a fraction of its size
     tolerance = 1e-9 if dtype is np.float64 else 1e-6 + exponent * 2.0**-22
@@ -91,8 +90,7 @@ def test_gathered_are_the_entries_above_the_mark_of_their_row_or_column(cost):
     near = np.minimum(abs(height - low_rows[:, None]), abs(height - low_columns))
     error = literal.exponent_error(cost, unit)
     active = cost.gather(f, g, low_rows, low_columns, unit=unit, max_density=1.0)
-    found = np.zeros((n, m), dtype=bool)
-    rows = np.repeat(np.arange(n), np.diff(active.indptr))
+    found, rows = np.zeros((n, m), dtype=bool), np.repeat(np.arange(n), np.diff(active.indptr))
     found[rows, active.indices] = True
     assert 0 < found.sum() == active.nnz < n * m
     assert (found == expected)[near > error].all()
@@ -154,8 +152,7 @@ def test_sums_best_targets_and_class_masses_are_those_of_the_plan(cost, potentia
 
 def test_of_equal_masses_and_costs_the_first_comes_first():
     found = Cost.from_matrix([[3.0, 1.0, 1.0, 3.0, 1.0]]).read(np.zeros(1), np.zeros(5), unit=1.0, k=5)
-    assert found.top_indices.tolist() == [[1, 2, 4, 0, 3]]
-    assert found.nearest.tolist() == [1]
+    assert (found.top_indices.tolist(), found.nearest.tolist()) == ([[1, 2, 4, 0, 3]], [1])
 
 
 def test_class_kernels_are_the_literal_sums(cost):

@@ -123,8 +123,7 @@ def test_points_depend_on_the_seed_and_large_clouds_are_thinned_out(shapes: Path
     np.testing.assert_array_equal(one, again)
     assert (one[0] != other[0]).any()
     assert (one[0] != one[1]).any()  # the same box, but a stream of its own
-    cloud = trimesh.load(shapes / "sphere" / "b.ply").vertices.astype(np.float32)
-    thinned = cloud_points(one[5])
+    cloud, thinned = trimesh.load(shapes / "sphere" / "b.ply").vertices.astype(np.float32), cloud_points(one[5])
     assert len(np.unique(thinned, axis=0)) == 100
     assert {tuple(point) for point in thinned.tolist()} <= {tuple(point) for point in cloud.tolist()}
 

@@ -77,8 +77,7 @@ def test_select_keeps_image_label_and_file_together(pixels: np.ndarray, data: st
 
 def test_select_with_mask_slice_and_bad_index():
     dataset = Dataset(IMAGES, [0, 1, 0, 1, 0, 1])
-    assert len(dataset.select(dataset.labels == 1)) == 3
-    assert len(dataset.select(slice(1, 3))) == 2
+    assert (len(dataset.select(dataset.labels == 1)), len(dataset.select(slice(1, 3)))) == (3, 2)
     for wrong in ([6], np.ones(5, dtype=bool), [], 3, [0.5]):
         with pytest.raises(InputError):
             dataset.select(wrong)

@@ -105,8 +105,7 @@ def test_one_sub_folder_per_class(tmp_path: Path):
     (tmp_path / "set" / "zebra" / "notes.txt").write_text("not an image")
     (tmp_path / "set" / "zebra" / "._a.png").write_text("what macOS leaves behind")
     dataset = load(tmp_path / "set")
-    assert dataset.name == "set"
-    assert dataset.classes == ("ähre", "zebra", "日本")
+    assert (dataset.name, dataset.classes) == ("set", ("ähre", "zebra", "日本"))
     assert dataset.files == ("ähre/c.png", "zebra/a.png", "zebra/b.png", "日本/d.png")
     np.testing.assert_array_equal(dataset.labels, [0, 1, 1, 2])
     np.testing.assert_array_equal(dataset.images[:, 0, 0], [3, 2, 1, 4])

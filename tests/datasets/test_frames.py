@@ -50,6 +50,14 @@ def test_pictures_are_found_after_jpeg_and_off_the_centre():
     assert (picture.side, picture.inside.sum()) == (96, 96 * 96)
 
 
+@pytest.mark.filterwarnings("error")
+def test_thin_strokes_are_no_pictures():
+    stroke = np.zeros((64, 64, 3), np.uint8)
+    stroke[30:34, 16:48] = 255
+    for degrees in range(15, 90, 15):
+        assert find_picture(turned(stroke, degrees, 0, quality=50, expand=False)) is None
+
+
 def test_a_margin_in_the_colour_of_the_border_is_cut_off_and_not_the_background():
     noise = np.random.default_rng(0).normal(0, 5, (64, 64, 3))
     image = np.uint8((blob(radii=(26, 24))[..., None] + noise).clip(0, 255))

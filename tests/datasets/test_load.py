@@ -59,8 +59,7 @@ def test_resizing_keeps_the_aspect_ratio_and_the_centre(size: tuple[int, int]):
     image = np.empty((1, 60, 90, 2), dtype=np.float32)
     image[...] = 200, 10
     image[0, 20:40, 35:55] = 50, 90
-    resized = Placement()(image, size)[0]
-    scale = min(size[0] / 60, size[1] / 90)
+    resized, scale = Placement()(image, size)[0], min(size[0] / 60, size[1] / 90)
     for channel, (background, ink) in enumerate([(200, 50), (10, 90)]):
         content = (resized[..., channel].astype(float) - background) / (ink - background)
         assert content.sum() == pytest.approx((20 * scale) ** 2, rel=0.02)
@@ -149,8 +148,7 @@ def test_a_limit_reads_only_what_it_keeps(tmp_path: Path, read_files: list[str])
     folder = folder_of(tmp_path, *[(8, 8)] * 40)
     dataset = load(folder, limit=5, seed=2)
     first = dataset.files[0]  # looked at once more, for the memory that all will take
-    assert sorted(read_files) == sorted([first, *dataset.files])
-    assert len(dataset) == 5
+    assert (sorted(read_files), len(dataset)) == (sorted([first, *dataset.files]), 5)
     whole = load(folder)
     np.testing.assert_array_equal(dataset.images, whole.select(drawn(np.arange(40), 5, seed=2)).images)
     assert load(folder, limit=99).files == whole.files

@@ -116,8 +116,7 @@ def letters(server: Server, images: np.ndarray, monkeypatch: pytest.MonkeyPatch)
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
         for split in ("train", "test"):
-            prefix = f"gzip/emnist-letters-{split}"
-            labels = np.arange(1, 8, dtype=np.uint8)
+            prefix, labels = f"gzip/emnist-letters-{split}", np.arange(1, 8, dtype=np.uint8)
             archive.writestr(f"{prefix}-images-idx3-ubyte.gz", gzip.compress(idx_bytes(images.transpose(0, 2, 1))))
             archive.writestr(f"{prefix}-labels-idx1-ubyte.gz", gzip.compress(idx_bytes(labels)))
         archive.writestr("gzip/emnist-digits-train-images-idx3-ubyte.gz", b"not wanted")
@@ -134,8 +133,7 @@ def test_letters_come_out_of_their_archive(letters: NamedSet, server: Server, im
         np.testing.assert_array_equal(dataset.images, images)
         np.testing.assert_array_equal(dataset.labels, np.arange(7))
         assert dataset.name == "emnist-letters"
-    assert server.requests == ["gzip.zip"]
-    assert len(list(cache_folder(letters.name).iterdir())) == 4
+    assert (server.requests, len(list(cache_folder(letters.name).iterdir()))) == (["gzip.zip"], 4)
 
 
 TRAIN = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte")

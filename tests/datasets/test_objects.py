@@ -73,9 +73,7 @@ def test_datasets_of_the_hub():
             return 6
 
         def __getitem__(self, key: Any) -> Any:
-            if key == "label":
-                return LABELS
-            return {"image": Image.fromarray(COLOURS[key]), "label": LABELS[key]}
+            return LABELS if key == "label" else {"image": Image.fromarray(COLOURS[key]), "label": LABELS[key]}
 
     dataset = load(Hub())
     np.testing.assert_array_equal(dataset.images, COLOURS)

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from scipy import ndimage
 
 from bispectral_ot.datasets import Dataset, center, load, normalize, rotate, rotate_randomly, split_halves
-from bispectral_ot.datasets.transforms import count_shared
-from bispectral_ot.errors import InputError
+from bispectral_ot.datasets.transforms import count_shared, warn_of_copies
+from bispectral_ot.errors import DataWarning, InputError
 
 
 def rotate_slowly(image: np.ndarray, degrees: float, fill: float) -> np.ndarray:
@@ -87,8 +87,7 @@ def test_centring_undoes_a_shift(down: int, right: int, background: float):
 def test_neither_noise_nor_the_level_of_an_image_moves_its_centre(noise: float):
     random = np.random.default_rng(3)
     rows, columns = np.mgrid[:64, :64]
-    blob = 150 * (np.hypot(rows - 16, columns - 20) < 8)
-    levels = np.array([20.0, 90.0, 40.0])
+    blob, levels = 150 * (np.hypot(rows - 16, columns - 20) < 8), np.array([20.0, 90.0, 40.0])
     images = levels[:, None, None] + blob + noise * random.normal(size=(3, 64, 64))
     centred = center(Dataset(images)).images
     content = centred - levels[:, None, None]
@@ -101,8 +100,7 @@ def test_halves_follow_the_paper():
     labels = np.array([0] * 7 + [1] * 4 + [2] * 1)[np.random.default_rng(9).permutation(12)]
     dataset = Dataset(np.arange(12).reshape(12, 1, 1), labels, name="numbers", classes=("a", "b", "c"))
     a, b = split_halves(dataset, seed=3)
-    random = np.random.default_rng(3)
-    expected_a, expected_b = [], []
+    random, expected_a, expected_b = np.random.default_rng(3), [], []
     for label in range(3):
         permuted = random.permutation(np.flatnonzero(labels == label))
         half = len(permuted) // 2
@@ -144,5 +142,15 @@ def test_images_on_both_sides_are_counted():
     both = Dataset(np.concatenate([source.images[:5], target.images[:3]]))
     assert count_shared(both, replace(target, images=target.images.astype(np.float32))) == 3
     blank = Dataset(np.zeros((4, 8, 8), np.uint8))
-    assert count_shared(blank, blank) == 0
-    assert count_shared(blank, Dataset(np.ones((4, 8, 9)))) == 0
+    assert (count_shared(blank, blank), count_shared(blank, Dataset(np.ones((4, 8, 9))))) == (0, 0)
+
+
+def test_copies_of_an_image_in_its_class_are_found():
+    images, blank = np.arange(4 * 9).reshape(4, 3, 3), np.zeros((2, 3, 3), int)
+    dataset = Dataset(np.concatenate([images, images[:2], blank]), ["a", "b", "a", "b", "a", "a", "a", "a"])
+    with pytest.warns(DataWarning, match="1 of the 8 target images are copies of others"):
+        labelled = warn_of_copies(Dataset(blank), dataset)[1]
+    with pytest.warns(DataWarning, match="2 of the 8 target images"):
+        unlabelled = warn_of_copies(Dataset(blank), Dataset(dataset.images))[1]
+    assert labelled.tolist() == [0, 1, 2, 3, 5, 6, 7]  # the copy of the second has another label
+    assert unlabelled.tolist() == [0, 1, 2, 3, 6, 7]

@@ -61,14 +61,12 @@ def test_results_come_in_the_order_of_the_blocks_and_progress_ends_at_its_total(
         assert list(Threads().map(later_blocks_first, blocks, stage="cost")) == [bounds(block) for block in blocks]
     stages, done, totals = zip(*calls, strict=True)
     assert (set(stages), set(totals)) == ({"cost"}, {10})
-    assert list(done) == sorted(set(done))
-    assert done[-1] == 10
+    assert (list(done), done[-1]) == (sorted(set(done)), 10)
 
 
 @pytest.mark.parametrize("block_rows", [1, 11])
 def test_row_arguments_are_cut_to_each_block_rows_are_joined_and_totals_are_sums(block_rows):
-    values, other = np.arange(11.0), np.arange(22).reshape(11, 2)
-    blocks = row_blocks(11, block_rows=block_rows)
+    values, other, blocks = np.arange(11.0), np.arange(22).reshape(11, 2), row_blocks(11, block_rows=block_rows)
     rows, totals = joined(Threads().map(moments, blocks, rows=(values, other), shared=(2,)))
     np.testing.assert_array_equal(rows, [values, values**2])
     assert totals[0] == 231

@@ -15,8 +15,7 @@ def shapes(n=60, side=32, seed=0):
     """Smooth blobs near the centre of a background of zeros."""
     random = np.random.default_rng(seed)
     y, x = np.mgrid[:side, :side] - (side - 1) / 2
-    centres = random.uniform(-0.2 * side, 0.2 * side, (n, 3, 2, 1, 1))
-    widths = random.uniform(1.5, 4, (n, 3, 1, 1))
+    centres, widths = random.uniform(-0.2 * side, 0.2 * side, (n, 3, 2, 1, 1)), random.uniform(1.5, 4, (n, 3, 1, 1))
     return np.exp(-((y - centres[:, :, 0]) ** 2 + (x - centres[:, :, 1]) ** 2) / (2 * widths**2)).sum(axis=1)
 
 
@@ -43,8 +42,7 @@ def test_whitening_is_the_power_of_the_covariance():
 def test_a_row_is_the_two_parts_projected_and_weighted():
     images = shapes()
     combined = CombinedBispectrum(kept_variance=1.0).fit(images)
-    rows = combined.transform(images)
-    kind = combined.index_map_["part"]
+    rows, kind = combined.transform(images), combined.index_map_["part"]
     local, coupled = (part.transform(images) for part in combined.parts_)
     np.testing.assert_allclose(rows[:, kind == 0], local @ combined.projections_[0], atol=1e-4)
     np.testing.assert_allclose(rows[:, kind == 1], coupled @ combined.projections_[1], atol=1e-4)

@@ -59,8 +59,7 @@ def test_batches_ranges_and_layouts():
 
 def test_no_image_is_encoded_twice():
     images = some_images(20)
-    a, b = bot.Dataset(images[:10]), bot.Dataset(images[10:])
-    counting = Counting()
+    a, b, counting = bot.Dataset(images[:10]), bot.Dataset(images[10:]), Counting()
     match = bot.match(a, b, features=Orbit(Encoder(counting, batch=6), "C4"))
     assert counting.images <= 4 * 40 + 2  # unchanged and moved; and one image twice, to test that rows are repeated
     assert counting.largest <= 6
@@ -69,17 +68,14 @@ def test_no_image_is_encoded_twice():
 
 
 def test_rows_are_kept_across_runs_listed_and_cleared():
-    images = some_images()
-    first, second = Counting(), Counting()
+    images, first, second = some_images(), Counting(), Counting()
     rows = Encoder(first, key="convolution-1").fit_transform(images)
     assert [(each.images, each.encoder) for each in list_encodings()] == [(12, "Encoder(Counting)")]
     np.testing.assert_array_equal(Encoder(second, key="convolution-1").fit_transform(images), rows)
     assert second.images == 0
     Encoder(second, key="convolution-2").fit_transform(images)
     assert second.images == 14  # another key
-    assert len(list_encodings()) == 2
-    assert clear_encodings() == 2
-    assert list_encodings() == []
+    assert ((len(list_encodings()), clear_encodings()), list_encodings()) == ((2, 2), [])
     Encoder(Counting()).fit_transform(images)
     assert list_encodings() == []  # a function without a key is not known
 

@@ -42,8 +42,7 @@ def test_the_cost_between_any_two_sets(three, features, pca):
 @pytest.mark.parametrize("features", ["ring-bispectrum", make_pipeline(StandardScaler(), PCA(3))])
 def test_features_are_the_same_in_memory_and_in_a_map(three, features, monkeypatch):
     monkeypatch.setenv("BISPECTRAL_OT_THREADS", "2")
-    budget = storage_bytes((60, 40), feature_bytes=0, block_rows=512)["recompute"] + 1
-    spec = choose_features(features)
+    budget, spec = storage_bytes((60, 40), feature_bytes=0, block_rows=512)["recompute"] + 1, choose_features(features)
     plain = FittedFeatures(three, spec)
     with runtime.running(memory=budget):
         mapped = FittedFeatures(three, spec)
@@ -97,8 +96,7 @@ def test_a_stored_map_imports_no_code_that_was_not_named_again(three):
 
 
 def test_bad_input_is_named(three):
-    small = bot.Dataset(np.zeros((2, 5, 8)), name="small")
-    colour = bot.Dataset(np.zeros((2, 8, 8, 3)), name="colour")
+    small, colour = bot.Dataset(np.zeros((2, 5, 8)), name="small"), bot.Dataset(np.zeros((2, 8, 8, 3)), name="colour")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         with pytest.raises(bot.InputError, match=r"8 x 8 with 1 .* of 'small' are 5 x 8.*resize"):

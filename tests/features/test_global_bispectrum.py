@@ -147,8 +147,7 @@ def test_brightness_and_contrast_do_not_count() -> None:
 
 def test_rings_that_turn_separately_are_seen() -> None:
     """An inner and an outer part, the outer one turned by a quarter: every ring alone is as before."""
-    inner = blobs((3, 10), (4, 100), width=0.6)
-    outer = blobs((10.5, 20), (10.5, 80), (10, 300), width=0.6)
+    inner, outer = blobs((3, 10), (4, 100), width=0.6), blobs((10.5, 20), (10.5, 80), (10, 300), width=0.6)
     inner[inner < 1e-3] = 0
     outer[outer < 1e-3] = 0
     images = np.stack([inner + outer, inner + np.rot90(outer)])

@@ -34,8 +34,7 @@ def literal(image, local):
         mixed.append(np.tensordot(contrast / np.linalg.norm(contrast), planes, 1))
     y, x = np.mgrid[: size[0], : size[1]]
     distance = np.hypot(y - (size[0] - 1) / 2, x - (size[1] - 1) / 2)
-    circle = np.abs(distance - (min(size) - 1) / 2) <= 1
-    disk = distance <= min(size) / 2
+    circle, disk = np.abs(distance - (min(size) - 1) / 2) <= 1, distance <= min(size) / 2
     contents = [plane - np.median(plane[circle]) for plane in mixed]
     values = [plane[disk] for plane in (contents if local.intensity == "ignore" else mixed)]
     if local.intensity == "ignore":
@@ -123,8 +122,7 @@ def test_the_features_are_the_literal_formula(shape, intensity):
 
 @pytest.mark.parametrize("shape", [(32, 32), (33, 33), (24, 24, 3), (150, 150)])
 def test_quarter_turns_change_nothing(shape):
-    images = np.random.default_rng(0).random((8, *shape))
-    local = LocalBispectrum()
+    images, local = np.random.default_rng(0).random((8, *shape)), LocalBispectrum()
     features = local.fit_transform(images)
     np.testing.assert_array_equal(local.transform(images), features)
     for turns in (1, 2, 3):
@@ -137,8 +135,7 @@ def test_quarter_turns_change_nothing(shape):
 
 def test_brightness_counts_only_if_it_is_kept():
     images = some_images(10, (24, 24)) + 1
-    brighter = 3 * images + 2
-    ignoring = LocalBispectrum(intensity="ignore").fit(images)
+    brighter, ignoring = 3 * images + 2, LocalBispectrum(intensity="ignore").fit(images)
     np.testing.assert_allclose(ignoring.transform(brighter), ignoring.transform(images), atol=5e-3)
     keeping = LocalBispectrum(intensity="keep").fit(images)
     assert np.abs(keeping.transform(brighter) - keeping.transform(images)).max() > 1
@@ -160,8 +157,7 @@ def test_images_without_content_in_the_disk_are_counted():
 
 
 def test_shifts_and_real_turns_change_little():
-    random = np.random.default_rng(0)
-    images = np.zeros((30, 64, 64))
+    random, images = np.random.default_rng(0), np.zeros((30, 64, 64))
     for image in images:  # blobs of different number, size and grain
         content = scipy.ndimage.gaussian_filter(random.normal(size=(32, 32)), random.uniform(1, 4))
         image[16:48, 16:48] = (content > random.uniform(-0.5, 0.5) * content.std()) * random.uniform(0.5, 1)

@@ -23,8 +23,7 @@ def sampler(height: int, width: int, *, n_rings: int, n_angles: int, sampling: s
     [((28, 28), 40, 0), ((9, 12), 7, 3), ((7, 5), 1, 0), ((2, 3), 7, 3)],
 )
 def test_matches_the_formula(sampling: str, size: tuple[int, int], n_angles: int, extra_rings: int) -> None:
-    images = np.random.default_rng(0).normal(size=(3, *size)).astype(np.float32)
-    n_rings = min(size) // 2 + extra_rings
+    images, n_rings = np.random.default_rng(0).normal(size=(3, *size)).astype(np.float32), min(size) // 2 + extra_rings
     grid = sampler(*size, n_rings=n_rings, n_angles=n_angles, sampling=sampling, radial_weight=0.5)
     options = {"n_angles": n_angles, "n_rings": n_rings, "radial_weight": 0.5, "sampling": sampling}
     expected = [ring_samples(image, **options) for image in images]
@@ -70,8 +69,7 @@ def test_inner_products_are_those_of_the_fields() -> None:
     """With all frequencies there are, nothing is lost: Parseval."""
     images = images_of(4, 16, 16)
     transformer = PolarSpectrum(n_rings=6, n_angles=19, max_frequency=9, edge_weight=0).fit(images)
-    rows = transformer.transform(images)
-    fields = transformer._sampled_fields(images.reshape(4, -1).astype(np.float32))
+    rows, fields = transformer.transform(images), transformer._sampled_fields(images.reshape(4, -1).astype(np.float32))
     fields = fields * np.sqrt(np.arange(6) + 0.5)[:, None]
     flat = fields.reshape(4, -1)
     flat /= np.linalg.norm(flat, axis=1, keepdims=True)

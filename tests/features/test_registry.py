@@ -35,7 +35,7 @@ def test_the_default_follows_the_symmetry_and_the_kind() -> None:
         assert choose_features(symmetry=symmetry).symmetry == symmetry
         assert choose_features(symmetry=symmetry).name == name
     assert (choose_features(kind="clouds").name, choose_features(PCA()).symmetry) == ("shell-bispectrum", None)
-    with pytest.raises(InputError, match="shapes need the symmetry 'so3-shapes', but bispectrum have 'rotation'"):
+    with pytest.raises(InputError, match="shapes have the symmetry 'so3-shapes', not 'rotation'"):
         choose_features(symmetry="rotation", kind="clouds")  # points are not pixels
 
 
@@ -63,8 +63,7 @@ def test_intensity_is_for_features_by_name_that_have_the_choice() -> None:
 
 
 def test_transformers_of_other_libraries_are_adapted() -> None:
-    images = np.random.default_rng(0).normal(size=(30, 6, 6))
-    given = PCA(3, random_state=0)
+    images, given = np.random.default_rng(0).normal(size=(30, 6, 6)), PCA(3, random_state=0)
     adapted = choose_features(given, symmetry="rotation").transformer.fit(images)
     assert (adapted.symmetry, adapted.metrics, adapted.default_metric, adapted.aligns) == (None, METRICS, "l1", False)
     np.testing.assert_array_equal(adapted.feature_weights_, [1, 1, 1])

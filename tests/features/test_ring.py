@@ -125,8 +125,7 @@ def test_turned_pixels_stay_near(sampling: str, bound: float) -> None:
 
 def smooth_image(degrees: float, *, seed: int, size: int = 28) -> NDArray[np.float64]:
     """Eight Gaussian blobs near the middle, turned about the exact centre by an exact formula."""
-    rng = np.random.default_rng(seed)
-    angle = np.deg2rad(degrees)
+    rng, angle = np.random.default_rng(seed), np.deg2rad(degrees)
     y, x = np.mgrid[:size, :size] - (size - 1) / 2
     turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
     centres = size * rng.uniform(-0.25, 0.25, size=(8, 2)) @ turn

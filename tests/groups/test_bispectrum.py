@@ -28,8 +28,7 @@ def relative(first, second):
 def test_weighted_distances_are_those_between_the_matrices_of_appendix_c(name):
     """Of ``F_rho^H``, the transform of ``f(g^-1)``."""
     group = example(name)
-    signals = random_signals(group, 3)
-    n = len(group.irreps)
+    signals, n = random_signals(group, 3), len(group.irreps)
     complete = np.array(
         [
             np.concatenate([slow_bispectrum(group, signal, r, s).ravel() for r in range(n) for s in range(n)])
@@ -51,8 +50,7 @@ def test_weighted_distances_are_those_between_the_matrices_of_appendix_c(name):
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_moving_a_signal_changes_nothing(name, coefficients):
     group = example(name)
-    signals = random_signals(group, 5)
-    bispectrum = GroupBispectrum(group, coefficients=coefficients)
+    signals, bispectrum = random_signals(group, 5), GroupBispectrum(group, coefficients=coefficients)
     features = bispectrum.fit_transform(signals)
     assert features.dtype == np.float32
     for element in range(group.order):

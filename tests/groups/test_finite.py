@@ -50,8 +50,7 @@ def test_clebsch_gordan_matrices_split_the_products(name):
                 matrix, parts = group.clebsch_gordan(r, s)
                 np.testing.assert_allclose(matrix @ matrix.conj().T, np.eye(len(matrix)), atol=1e-10)
                 for g in range(group.order):
-                    split = matrix.conj().T @ np.kron(first[g], second[g]) @ matrix
-                    start = 0
+                    split, start = matrix.conj().T @ np.kron(first[g], second[g]) @ matrix, 0
                     for t in parts:
                         stop = start + group.dimensions[t]
                         split[start:stop, start:stop] -= group.irreps[t][g]

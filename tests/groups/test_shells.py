@@ -39,8 +39,7 @@ def test_turning_moving_and_scaling_change_nothing():
 def literal_coefficients(points, masses, n_shells, lmax):
     """Point by point; size 1 is the root mean square radius."""
     centred = points - masses @ points
-    size = np.sqrt(masses @ np.sum(centred**2, axis=1))
-    middles = (np.arange(n_shells) + 0.5) * 2 / n_shells
+    size, middles = np.sqrt(masses @ np.sum(centred**2, axis=1)), (np.arange(n_shells) + 0.5) * 2 / n_shells
     total = np.zeros((n_shells, (lmax + 1) ** 2))
     for point, mass in zip(centred, masses, strict=True):
         radius = np.linalg.norm(point) / size
@@ -65,8 +64,7 @@ def test_coefficients_are_the_formula():
 def test_columns_are_what_the_index_map_says():
     shapes = clouds(1)
     shells = ShellBispectrum(n_shells=4, lmax=4).fit(shapes)
-    features = shells.transform(shapes)[0]
-    forms = shells.shell_coefficients(shapes).reshape(2, 4, 25)
+    features, forms = shells.transform(shapes)[0], shells.shell_coefficients(shapes).reshape(2, 4, 25)
     bands = np.stack([forms[1, :2].sum(axis=0), forms[1, 2:].sum(axis=0)])
 
     def compressed(signal, degree, power):
@@ -103,10 +101,8 @@ def test_volumes_may_be_turned_moved_and_made_brighter():
 
 def test_handedness_is_seen_by_the_bispectrum_only():
     shapes = clouds(3)
-    mirrored = shapes * [1, 1, -1]
-    shells = ShellBispectrum().fit(shapes)
-    before, after = shells.transform(shapes), shells.transform(mirrored)
-    second = shells.index_map_["order"] == 2
+    mirrored, shells = shapes * [1, 1, -1], ShellBispectrum().fit(shapes)
+    before, after, second = shells.transform(shapes), shells.transform(mirrored), shells.index_map_["order"] == 2
     odd = ~second & (sum(shells.index_map_[name] for name in ("l1", "l2", "l3")) % 2 == 1)
     np.testing.assert_allclose(after[:, ~odd], before[:, ~odd], atol=1e-6)
     np.testing.assert_allclose(after[:, odd], -before[:, odd], atol=1e-6)
@@ -119,8 +115,7 @@ def test_lists_padded_clouds_and_meshes():
     shells = ShellBispectrum().fit(parts)
     np.testing.assert_array_equal(shells.transform(check_clouds(parts)), shells.transform(parts))
     vertices, faces = CLASSES["box"](np.random.default_rng(0))
-    features = shells.transform([(vertices, faces)])
-    turned = Rotation.from_euler("xyz", [1, 2, 3]).apply(vertices)
+    features, turned = shells.transform([(vertices, faces)]), Rotation.from_euler("xyz", [1, 2, 3]).apply(vertices)
     assert change(shells.transform([(turned, faces)]), features) < 1e-6
 
 

@@ -38,8 +38,7 @@ def test_exact_rotation_changes_nothing(rotation):
 def test_columns_are_the_formula():
     coefficients = random_coefficients(5, n=1)
     bispectrum = SphereBispectrum(lmax=5, normalize=False).fit(on_grid(coefficients))
-    features = bispectrum.transform(on_grid(coefficients))[0]
-    total = 0.0
+    features, total = bispectrum.transform(on_grid(coefficients))[0], 0.0
     columns = zip(features, bispectrum.feature_weights_, bispectrum.index_map_, strict=True)
     for value, weight, (l1, l2, l3, *_) in columns:
         literal = slow_bispectrum(coefficients[0], l1, l2, l3)
@@ -67,8 +66,7 @@ def test_what_the_power_spectrum_cannot_see():
 
 def test_scattered_points_scales_and_blanks():
     rng = np.random.default_rng(0)
-    points = rng.standard_normal((400, 3))
-    coefficients = random_coefficients(6)
+    points, coefficients = rng.standard_normal((400, 3)), random_coefficients(6)
     signals = coefficients @ real_harmonics(points, 6).T
     scattered = SphereBispectrum(lmax=6, points=points).fit(signals)
     grid = SphereBispectrum(lmax=6).fit(on_grid(coefficients))
@@ -81,8 +79,7 @@ def test_scattered_points_scales_and_blanks():
 
 def test_channels_turn_together():
     before = random_coefficients(4, n=2)
-    after = rotate_coefficients(before, ROTATIONS[0])
-    stacked = np.moveaxis(on_grid(before), 0, -1)[None]
+    after, stacked = rotate_coefficients(before, ROTATIONS[0]), np.moveaxis(on_grid(before), 0, -1)[None]
     bispectrum = SphereBispectrum(lmax=4).fit(stacked)
     features = bispectrum.transform(stacked)
     assert change(bispectrum.transform(np.moveaxis(on_grid(after), 0, -1)[None]), features) < 1e-6

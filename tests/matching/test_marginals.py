@@ -100,8 +100,7 @@ def test_labels_of_few_targets_are_no_worse_than_by_likelihood_alone():
 
 def test_proportions_are_found_with_their_intervals(skewed):
     source, _, match = skewed
-    found = match.class_proportions()
-    truth = np.bincount(source.labels) / len(source)
+    found, truth = match.class_proportions(), np.bincount(source.labels) / len(source)
     assert np.abs(found.source - truth).sum() / 2 < 0.15
     assert ((found.low <= found.source) & (found.source <= found.high)).all()
     assert ((found.low - 0.02 <= truth) & (truth <= found.high + 0.02)).mean() >= 0.8
@@ -125,8 +124,7 @@ def test_the_likeliest_proportions_of_overlapping_classes_are_those_of_a_grid_se
     """Also among many classes that no element is near, where likelihoods are sparse."""
     generator = np.random.default_rng(0)
     x = np.concatenate([generator.normal(0, 1, 70), generator.normal(2, 1, 30)])
-    likelihoods = -0.5 * (x[:, None] - [0.0, 2.0]) ** 2
-    grid = np.linspace(0.001, 0.999, 999)
+    likelihoods, grid = -0.5 * (x[:, None] - [0.0, 2.0]) ** 2, np.linspace(0.001, 0.999, 999)
     values = np.log(np.exp(likelihoods) @ np.stack([grid, 1 - grid])).sum(axis=0)
     likelihoods = np.hstack([likelihoods, np.full((100, others), -50.0)])
     assert likeliest_proportions(likelihoods)[0] == pytest.approx(grid[values.argmax()], abs=2e-3)
@@ -137,8 +135,7 @@ def test_calibration_finds_the_temperature_and_the_biases():
     log_odds = generator.normal(0, 2, (6000, 3))
     p = np.exp(log_odds) / np.exp(log_odds).sum(axis=1, keepdims=True)
     labels = (p.cumsum(axis=1) > generator.uniform(size=(6000, 1))).argmax(axis=1)
-    counts = np.bincount(labels).astype(float)
-    shift = np.array([0.5, -0.5, 0.0])
+    counts, shift = np.bincount(labels).astype(float), np.array([0.5, -0.5, 0.0])
     # scores twice as sharp as they should be, and biased
     found, _ = fit_calibration(2 * (log_odds - np.log(counts) + shift)[..., None], labels, counts)
     assert found[0] == pytest.approx(0.5, rel=0.05)

@@ -63,17 +63,16 @@ def test_arrays_and_datasets_give_the_same(few):
     np.testing.assert_allclose(of_arrays.coupling.to_dense(), of_datasets.coupling.to_dense(), rtol=1e-6)
     np.testing.assert_allclose(of_lists.coupling.to_dense(), of_datasets.coupling.to_dense(), rtol=1e-4)
     assert of_arrays.source_labels is None
-    assert of_datasets.source_labels is not None
+    labels, (classes, mass) = of_datasets.labels(), of_datasets.class_weights(to="source")  # as in the paper
+    np.testing.assert_array_equal(labels.label, classes[mass.argmax(axis=1)])
 
 
 def test_a_pair_of_images_and_labels_is_told_to_be_a_dataset(few):
     a, b = few
-    with pytest.raises(bot.InputError, match=r"target is a pair; .* Dataset\(images, labels\)"):
-        bot.match(a, (b.images, b.labels))
-    with pytest.raises(bot.InputError, match=r"source is a pair; .* Dataset\(images, labels\)"):
-        bot.match((a.images, list(a.labels)), b)
-    two = bot.match(tuple(a.images[:2]), b)  # two images are two images
-    assert two.coupling.shape == (2, len(b))
+    for name, sides in (("target", (a, (b.images, b.labels))), ("source", ((a.images, list(a.labels)), b))):
+        with pytest.raises(bot.InputError, match=rf"{name} is a pair; .* Dataset\(images, labels\)"):
+            bot.match(*sides)
+    assert bot.match(tuple(a.images[:2]), b).coupling.shape == (2, len(b))  # two images are two images
 
 
 @pytest.mark.parametrize(("n", "m"), [(1, 1), (1, 5), (5, 1)])
@@ -111,8 +110,7 @@ def test_sets_on_different_scales_are_told_where_the_features_see_it(few, featur
 def test_normalization_uses_the_same_two_numbers_for_both_sides(few):
     a, b = (side.images.astype(np.float64) for side in few)
     both = np.concatenate([a, b])
-    a_by_hand, b_by_hand = ((images - both.mean()) / both.std() for images in (a, b))
-    by_hand = bot.match(a_by_hand, b_by_hand, normalize=False, solver=PRECISE)
+    by_hand = bot.match(*((each - both.mean()) / both.std() for each in (a, b)), normalize=False, solver=PRECISE)
     assert difference(bot.match(a, b, solver=PRECISE), by_hand) < 2e-4
 
 
@@ -137,13 +135,11 @@ def test_the_kept_variance_is_scikit_learns(few):
     match = bot.match(a, b, symmetry="none", pca=6)
     both = np.concatenate([a.images, b.images]).reshape(len(a) + len(b), -1).astype(float)
     assert match.settings["kept_variance"] == pytest.approx(PCA(6).fit(both).explained_variance_ratio_.sum(), rel=1e-4)
-    assert match.settings["columns"] == 6
-    assert match.settings["pca"] == 6
+    assert match.settings["columns"] == match.settings["pca"] == 6
 
 
 def test_images_are_seen_once_and_the_plan_is_solved_once_whatever_is_asked(few, monkeypatch, tmp_path):
-    seen, solved = [], []
-    features, call, solve = fitted._features, FeatureMap.__call__, bot.Sinkhorn.solve
+    seen, solved, features, call, solve = [], [], fitted._features, FeatureMap.__call__, bot.Sinkhorn.solve
     monkeypatch.setattr(fitted, "_features", lambda block, *rest: (seen.append(block), features(block, *rest))[1])
     monkeypatch.setattr(FeatureMap, "__call__", lambda see, images: (seen.append(None), call(see, images))[1])
     monkeypatch.setattr(bot.Sinkhorn, "solve", lambda *sides, **more: (solved.append(1), solve(*sides, **more))[1])

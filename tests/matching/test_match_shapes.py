@@ -21,15 +21,13 @@ def sides():
     shapes = synthetic_shapes(2, n_points=300, noise=0.0, turned=False, seed=0)
     turns = Rotation.random(len(shapes), rng=np.random.default_rng(1))
     turned = [3 * turn.apply(cloud) + 5 for turn, cloud in zip(turns, of_different_sizes(shapes, 2), strict=True)]
-    upright = of_different_sizes(shapes, 3)
-    labels = [shapes.classes[label] for label in shapes.labels]
+    upright, labels = of_different_sizes(shapes, 3), [shapes.classes[label] for label in shapes.labels]
     return [bot.Dataset(side, labels, kind="clouds") for side in (turned, upright)]
 
 
 def test_clouds_find_their_class_without_any_option(sides, tmp_path):
     match = bot.match(*sides)
-    assert match.settings["symmetry"] == "so3-shapes"
-    assert match.settings["features"] == "shell-bispectrum"
+    assert (match.settings["symmetry"], match.settings["features"]) == ("so3-shapes", "shell-bispectrum")
     assert bot.class_preservation(match).accuracy > 0.8
     page = match.save(tmp_path / "run", figures=False) / "page-data.json"
     assert load_page_data(page)["sheet"]["type"] == "image/png"

@@ -29,8 +29,7 @@ def errors(poses, degrees):
 def test_poses_of_digits_are_found_and_their_uncertainty_holds(turned_digits):
     match, degrees = turned_digits
     poses = match.poses()
-    wrong_by = errors(poses, degrees)
-    certain = ~poses.ambiguous
+    wrong_by, certain = errors(poses, degrees), ~poses.ambiguous
     assert np.median(wrong_by) < 9
     assert (wrong_by <= 30).mean() > 0.8
     assert 0.5 < certain.mean() < 1
@@ -44,8 +43,7 @@ def test_poses_of_digits_are_found_and_their_uncertainty_holds(turned_digits):
 
 def test_poses_do_not_depend_on_blocks_and_order(turned_digits, monkeypatch):
     match, _ = turned_digits
-    motions = find_motions("rotation", match.source.images)
-    top = match.top_matches(5)
+    motions, top = find_motions("rotation", match.source.images), match.top_matches(5)
     images = match.source.images, match.target.images
     whole = estimate_poses(motions, images, top)
     monkeypatch.setattr("bispectral_ot.poses.estimate._BATCH", 100)
@@ -58,14 +56,12 @@ def test_the_winner_maximizes_the_weighted_fit_over_all_angles(turned_digits):
     match, _ = turned_digits
     images, others = match.source.images[:20], match.target.images
     motions = find_motions("rotation", images)
-    source, target = motions.coefficients(images), motions.coefficients(others)
-    top = match.top_matches(4)
+    source, target, top = motions.coefficients(images), motions.coefficients(others), match.top_matches(4)
     votes = vote(None, source, top.indices[:20], top.weights[:20], target, motions)
     frequency, part = (motions.spectrum.index_map_[name] for name in ("frequency", "part"))
     for i, chosen in enumerate(top.indices[:20]):
         # literally: turn the coefficients of the source to every tenth of a degree, and take inner products
-        angles = np.radians(np.arange(0, 360, 0.1))
-        x = source[i, part == 0] + 1j * source[i, part == 1]
+        angles, x = np.radians(np.arange(0, 360, 0.1)), source[i, part == 0] + 1j * source[i, part == 1]
         y = target[chosen][:, part == 0] + 1j * target[chosen][:, part == 1]
         turns = np.exp(1j * np.outer(angles, frequency[part == 0]))
         fits = ((turns * x) @ y.conj().T).real

@@ -20,8 +20,7 @@ RANDOM = np.random.default_rng(0)
 def shapes(n: int, *, side: int = 20) -> np.ndarray:
     """Smooth images without any symmetry, their content well inside."""
     y, x = np.mgrid[:side, :side] - (side - 1) / 2
-    random = np.random.default_rng(1)
-    images = np.zeros((n, side, side))
+    random, images = np.random.default_rng(1), np.zeros((n, side, side))
     for image in images:
         for _ in range(6):
             row, column = random.uniform(-0.25 * side, 0.25 * side, 2)
@@ -94,8 +93,7 @@ def test_turns_and_shifts_are_found_together(mirror):
 
 
 def test_rotations_of_signals_on_the_sphere_are_found():
-    signals = project_to_sphere(IMAGES, angle=60)
-    rotations = Rotation.random(8, rng=np.random.default_rng(2))
+    signals, rotations = project_to_sphere(IMAGES, angle=60), Rotation.random(8, rng=np.random.default_rng(2))
     turned = project_to_sphere(IMAGES, angle=60, rotations=rotations)
     poses = poses_of(turned, signals, "so3")
     assert np.degrees((poses.rotations * rotations).magnitude()).max() < 2

@@ -18,8 +18,7 @@ def poses_for(n, *, angles=None, mirrored=None, shifts=None, quaternions=None, a
         shifts=shifts,
         quaternions=quaternions,
     )
-    unsure = np.isin(np.arange(n), ambiguous)
-    none = np.zeros((n, 1))
+    unsure, none = np.isin(np.arange(n), ambiguous), np.zeros((n, 1))
     each = {name: np.ones(n) for name in ("fits", "scores", "uncertainty")}
     others = {"runner_up": motions, "by_target": motions, "targets": none.astype(int), "weights": none}
     return Poses(**vars(motions), **others, **each, ambiguous=unsure, size=size)
@@ -71,8 +70,7 @@ def test_shifts_and_clouds_move_likewise():
     np.testing.assert_array_equal(upright_images(images, poses)[1], images[1])
     twice = np.repeat(np.repeat(images, 2, axis=1), 2, axis=2)
     np.testing.assert_array_equal(upright_images(twice, poses)[0], np.roll(twice[0], (2, -4), axis=(0, 1)))
-    clouds = RANDOM.normal(size=(1, 5, 3))
-    half_turn = poses_for(1, quaternions=np.array([[0.0, 0.0, 1.0, 0.0]]))
+    clouds, half_turn = RANDOM.normal(size=(1, 5, 3)), poses_for(1, quaternions=np.array([[0.0, 0.0, 1.0, 0.0]]))
     np.testing.assert_allclose(upright_images(clouds, half_turn), clouds * [-1, -1, 1], atol=1e-12)
     with pytest.raises(bot.InputError, match="point clouds"):
         upright_images(images[:1], half_turn)

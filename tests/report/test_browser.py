@@ -143,8 +143,7 @@ def test_a_confusion_cell_shows_its_images(browser: Browser, demo: Path) -> None
 def test_the_map_keeps_classes_together_and_is_brushed(browser: Browser, demo: Path) -> None:
     browser.open(demo)
     view = "#map article:nth-child(1)"
-    canvas = laid_out(browser, view)
-    brush = browser.all(f"{view} button.brush")[0]
+    canvas, brush = laid_out(browser, view), browser.all(f"{view} button.brush")[0]
     if brush.get_attribute("aria-pressed") == "false":
         browser.click(brush)
     width, height = canvas.size["width"], canvas.size["height"]

@@ -50,12 +50,10 @@ def test_corrected_sources_are_labelled_targets(source: bot.Dataset, tmp_path: P
     path.write_text("source,label\n12,b\n17,new\n")
     target = blobs(30, THREE, seed=1)
     rest, more = with_corrections(source, target, path)
-    assert rest.positions.tolist() == [10, 11, 13, 14, 15, 16, 18, 19]
-    assert len(more) == 32
+    assert (rest.positions.tolist(), len(more)) == ([10, 11, 13, 14, 15, 16, 18, 19], 32)
     assert more.classes == (*THREE, "new")
     assert [more.classes[code] for code in more.labels[30:]] == ["b", "new"]
-    assert more.files[29:] == ("", "x/12,.png", "x/17,.png")
-    assert more.positions.tolist() == list(range(32))
+    assert (more.files[29:], more.positions.tolist()) == (("", "x/12,.png", "x/17,.png"), list(range(32)))
     np.testing.assert_array_equal(more.images[30], source.images[2])
     copies = bot.Dataset(np.repeat(source.images[7:8], 4, axis=0))  # like the one that is of a new class
     assert set(bot.match(copies, more, symmetry="none", marginals="relaxed").labels().nearest_label) == {"new"}

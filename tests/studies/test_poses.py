@@ -14,8 +14,7 @@ from studies.poses import METHODS, run_poses
 def arrows(n):
     """Bars with a thick right end, on a plain background, turned by no angle."""
     y, x = np.mgrid[:33, :33] - 16.0
-    bar = (np.abs(y) < 2) & (np.abs(x) < 11)
-    tip = np.hypot(y, x - 9) < 4
+    bar, tip = (np.abs(y) < 2) & (np.abs(x) < 11), np.hypot(y, x - 9) < 4
     return np.broadcast_to(40 + 200.0 * (bar | tip), (n, 33, 33))
 
 

@@ -28,8 +28,7 @@ def by_pot(cost, reg, p, q):
 def test_the_plan_is_pots_also_with_elements_without_mass(n, m, reg, metric):
     cost = problem(n, m, seed=n, metric=metric)
     p, q = weights(n, seed=1, zeros=n // 8), weights(m, seed=2, zeros=m // 9)
-    plan = Sinkhorn(reg=reg, tol=1e-9).solve(cost, p, q).to_dense()
-    kept = np.ix_(p > 0, q > 0)
+    plan, kept = Sinkhorn(reg=reg, tol=1e-9).solve(cost, p, q).to_dense(), np.ix_(p > 0, q > 0)
     part = Cost.from_matrix(cost.block(0, n)[kept])
     # the largest cost, and with it the scale, may be that of an element without mass
     expected = by_pot(part, reg * cost.scale / part.scale, p[p > 0], q[q > 0])
@@ -67,8 +66,7 @@ def test_a_cost_that_prefers_nobody_gives_the_product_of_the_weights(reg, matrix
 
 @pytest.mark.parametrize(("metric", "storage"), [("l1", "float32"), ("l2", "compact"), ("sqeuclidean", "recompute")])
 def test_a_set_and_itself_shuffled_or_shifted_are_paired(metric, storage):
-    x = points(80, seed=9, columns=2)
-    order = np.random.default_rng(10).permutation(80)
+    x, order = points(80, seed=9, columns=2), np.random.default_rng(10).permutation(80)
     cost = Cost(x[order], x, metric, storage=storage)
     coupling = Sinkhorn(reg=5e-4, tol=1e-6).solve(cost)
     np.testing.assert_array_equal(coupling.summary(k=1).top_indices[:, 0], order)
@@ -106,8 +104,7 @@ def very_unequal(kind: str, n: int, seed: int):
 @pytest.mark.parametrize(("reg", "n", "m", "tol"), [(1e-6, 40, 25, 1e-8), (1e-5, 700, 500, 1e-4)])
 def test_very_unequal_weights_take_no_more_than_some_hundred_passes(kind, reg, n, m, tol):
     """They took 10,000, because an error that is small in all says nothing of elements with little mass."""
-    p, q = very_unequal(kind, n, seed=30), very_unequal(kind, m, seed=31)
-    cost = problem(n, m, seed=32)
+    p, q, cost = very_unequal(kind, n, seed=30), very_unequal(kind, m, seed=31), problem(n, m, seed=32)
     coupling = Sinkhorn(reg=reg, tol=tol).solve(cost, p, q)
     assert coupling.iterations <= 500
     assert marginal_error(coupling.to_dense(), p, q) <= tol
@@ -184,8 +181,7 @@ def test_history_and_progress_follow_the_iterations_and_the_numbers_are_the_same
 
 @pytest.mark.parametrize("reg", [0.1, 1e-3])
 def test_swapped_sides_transpose_the_plan_and_units_and_offsets_do_not_matter(reg):
-    matrix = problem().block(0, 60).astype(np.float64)
-    p, q = weights(60, seed=19), weights(45, seed=20)
+    matrix, p, q = problem().block(0, 60).astype(np.float64), weights(60, seed=19), weights(45, seed=20)
     solver = Sinkhorn(reg=reg, tol=1e-9)
     expected = solver.solve(matrix, p, q)
     for changed, scale in ((1e6 * matrix, None), (matrix + 1000 * matrix.max(), matrix.max())):
@@ -212,8 +208,7 @@ def test_the_potential_is_that_of_the_literal_iteration(reg, lam, zeros):
     cost = Cost(x, x, "sqeuclidean")
     coupling = Sinkhorn(reg=reg, tol=1e-9, unbalanced=lam).solve(cost, w, symmetric=True)
     tau = 1.0 if lam is None else lam / (lam + reg)
-    expected = literal_potential(cost.block(0, 50).astype(np.float64), w, coupling.epsilon, tau)
-    kept = w > 0
+    expected, kept = literal_potential(cost.block(0, 50).astype(np.float64), w, coupling.epsilon, tau), w > 0
     found = coupling.target_potential[kept] - coupling.epsilon * np.log(w[kept])
     np.testing.assert_allclose(found, expected[kept], atol=1e-6 * cost.scale)
     np.testing.assert_array_equal(coupling.source_potential, coupling.target_potential)

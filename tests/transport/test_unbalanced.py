@@ -57,14 +57,12 @@ def test_a_large_penalty_gives_the_balanced_plan(lam):
     reg=st.sampled_from([0.3, 0.03, 0.004]), lam=st.floats(0.01, 30), mass=st.floats(0.1, 10), seed=st.integers(0, 50)
 )
 def test_the_residual_is_that_of_the_plan_whose_duality_gap_is_small(reg, lam, mass, seed):
-    cost = problem(20, 15, seed=seed)
-    p, q = mass * weights(20, seed=seed), weights(15, seed=seed + 1)
+    cost, p, q = problem(20, 15, seed=seed), mass * weights(20, seed=seed), weights(15, seed=seed + 1)
     coupling = Sinkhorn(reg=reg, tol=1e-7, unbalanced=lam).solve(cost, p, q)
     plan, eps = coupling.to_dense(), reg * cost.scale
     primal = (plan * cost.block(0, 20)).sum() + eps * kl(plan, np.outer(p, q))
     primal += lam * cost.scale * (kl(plan.sum(axis=1), p) + kl(plan.sum(axis=0), q))
-    u = coupling.source_potential - eps * np.log(p)
-    v = coupling.target_potential - eps * np.log(q)
+    u, v = coupling.source_potential - eps * np.log(p), coupling.target_potential - eps * np.log(q)
     lam *= cost.scale
     dual = -lam * (p @ np.expm1(-u / lam) + q @ np.expm1(-v / lam)) - eps * (plan.sum() - p.sum() * q.sum())
     assert 0 <= primal - dual + 1e-9 * max(1, mass) <= 1e-4 * max(1, mass)
@@ -101,9 +99,7 @@ def test_passes_over_the_active_entries_give_the_plan_of_all(lam, monkeypatch):
 
 @pytest.mark.parametrize("reg", [0.05, 0.002])
 def test_totals_that_are_held_firmly_are_kept_while_their_members_are_free(reg):
-    cost, q = problem(60, 50), weights(50, seed=2)
-    labels = np.arange(50) % 4
-    lam = np.array([1e4, 1e4, 0.0, 1e4])
+    cost, q, labels, lam = problem(60, 50), weights(50, seed=2), np.arange(50) % 4, np.array([1e4, 1e4, 0.0, 1e4])
     solver = Sinkhorn(reg=reg, tol=1e-7, unbalanced=(None, 0.01))
     coupling = solver.solve(cost, None, q, target_groups=(labels, lam))
     found = coupling.to_dense().sum(axis=0)

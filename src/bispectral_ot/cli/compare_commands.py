@@ -58,8 +58,7 @@ def compare(
     cells = Path(f"{out}.cells")
 
     def work(folder: Path) -> Result:
-        start = time.perf_counter()
-        datasets = _read(sets, reading, options)
+        start, datasets = time.perf_counter(), _read(sets, reading, options)
         seconds = {"load": time.perf_counter() - start}
         asked = replace(options, features="vectors") if vector_files(options.features) else options
         found = compare_sets(*named_sets(datasets), asked, Store(cells))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import shutil
+import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -62,8 +64,7 @@ def run_job(
     from bispectral_ot.report.run_folder import decorate
     from bispectral_ot.runs import new_run, run_record
 
-    start = time.perf_counter()
-    output = next(each for each in options if isinstance(each, opt.OutputOptions))
+    start, output = time.perf_counter(), next(each for each in options if isinstance(each, opt.OutputOptions))
     machine = next((each for each in options if isinstance(each, opt.RuntimeOptions)), opt.RuntimeOptions())
     config = {"verb": verb, "out": out, **words} | {name: v for each in options for name, v in each.to_json().items()}
     inputs = [value for each in options for value in vars(each).values() if isinstance(value, Path)]
@@ -78,6 +79,8 @@ def run_job(
         runtime.running(memory=machine.working_memory, engine=engine),
     ):
         write_json(folder / "run.json", run_record(config, seconds=0.0))
+        if getattr(output, "figures", False):  # loaded while compiled code works
+            threading.Thread(target=import_module, args=("matplotlib.backends.backend_agg",), daemon=True).start()
         found, converged, show = work(folder)
         content = {**found, "warnings": told}
         record = run_record(config, seconds=time.perf_counter() - start) | {"messages": messages}
@@ -163,7 +166,7 @@ def read_listed(
     from bispectral_ot.datasets import center, rotate_randomly
     from bispectral_ot.datasets.frames import FrameChoice
     from bispectral_ot.datasets.load import read_together
-    from bispectral_ot.datasets.transforms import warn_of_shared
+    from bispectral_ot.datasets.transforms import warn_of_copies
     from bispectral_ot.features import choose_features
     from bispectral_ot.features.frame_choice import JudgedFrames
 
@@ -176,7 +179,7 @@ def read_listed(
     datasets = read_together(*listed, size=size, grey=reading.grey, frames=frames)
     datasets = _with_vectors(datasets, listed, files) if files else datasets
     if getattr(reading, "rotate_source", False):
-        warn_of_shared(*datasets)  # not detectable after the rotation
+        warn_of_copies(*datasets)  # not detectable after the rotation
         datasets[0] = rotate_randomly(datasets[0], seed=reading.seed)
     return [center(each) for each in datasets] if reading.center else datasets, frames.settings
 

@@ -140,9 +140,10 @@ def predict(
 
         def show() -> None:
             facts = {"images": f"{len(source):,}, matched with {len(predictor.target):,} targets of {run}"}
+            if content.get("accuracy") is not None:
+                facts["accuracy"] = f"{content['accuracy']:.1%} of the labels are the true class"
             facts |= {} if found.target_labels is None else expected_facts(content)
-            print_facts(facts)
-            say(f"run folder: {out}")
+            print_facts(facts | {"run folder": str(out)})
 
         return content, True, show
 
@@ -156,8 +157,8 @@ def demo(
 ) -> None:
     """Match 2,500 rotated MNIST digits with 2,500 upright ones, by three kinds of features.
 
-    Pixels and the paper's ring bispectra with balanced transport, and the default: bispectra and estimated class
-    proportions. The table shows the fraction of digits that get their own class.
+    Pixels and ring bispectra as in the paper (balanced transport, no learning), and the default: bispectra and
+    estimated class proportions. The table shows the fraction of digits that get their own class.
 
     Example: bispectral-ot demo --out runs/demo
     """
@@ -170,15 +171,10 @@ def demo(
         def work(folder: Path) -> Result:
             runtime.message(f"features: {', '.join(_DEMO[:-1])} in a second process, {_DEMO[-1]} in this one")
             others = pool.submit(_match_digits, folder, options, _DEMO[:-1], False)
-            own, found = _match_digits(folder, options, _DEMO[-1:], output.figures), dict[str, Any]()
-            for name, found[name], told in (*others.result(), *own):
-                for text, category in told:  # one of three matches
-                    warn(f"{name}: {text}", category)
-            return (
-                {"features": found},
-                all(each["converged"] for each in found.values()),
-                lambda: _print_demo(found, out),
-            )
+            pool.shutdown(wait=False)  # the process ends after this work, while the main one goes on
+            own = _match_digits(folder, options, _DEMO[-1:], output.figures)
+            found = others.result() | own
+            return {"features": found}, all(e["converged"] for e in found.values()), lambda: _print_demo(found, out)
 
         run_job("demo", out, work, options, output)
 
@@ -188,8 +184,8 @@ def _load_libraries() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def _match_digits(folder: Path, options: opt.DemoOptions, names: Sequence[str], figures: bool) -> list[Any]:
-    """Name, content of results.json and warnings of the match of rotated digits by some features."""
+def _match_digits(folder: Path, options: opt.DemoOptions, names: Sequence[str], figures: bool) -> Any:
+    """Contents of results.json of the matches of rotated digits by some features."""
     from bispectral_ot.datasets import load, rotate_randomly, split_halves
     from bispectral_ot.features import RingBispectrum
     from bispectral_ot.matching import match as match_sets
@@ -197,15 +193,13 @@ def _match_digits(folder: Path, options: opt.DemoOptions, names: Sequence[str], 
 
     source, target = split_halves(load("mnist-5k"), seed=options.seed, per_class=options.per_class)
     source = rotate_randomly(source, seed=options.seed)
-    settings, found = {"rotate_source": True, "seed": options.seed}, list[Any]()
+    settings, found = {"rotate_source": True, "seed": options.seed}, dict[str, Any]()
     for name in names:
         # rings as the paper samples them, half a pixel off the centre
         features = RingBispectrum(sampling="nearest") if name == "ring-bispectrum" else name
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always", DataWarning)
-            matched = match_sets(source, target, features=features, marginals=None if name == _DEMO[-1] else "balanced")
-            content = write_match(folder / name, matched, title=name, figures=figures, settings=settings)
-        found.append((name, content, [(str(each.message), each.category) for each in caught]))
+        paper: Any = {} if name == _DEMO[-1] else {"marginals": "balanced", "metric_learning": "none"}
+        matched = match_sets(source, target, features=features, **paper)
+        found[name] = write_match(folder / name, matched, title=name, figures=figures, settings=settings)
     return found
 
 
@@ -235,6 +229,7 @@ class MatchTask:
     def write(self, folder: Path, some: Listed | None = None) -> tuple[Match, dict[str, Any]]:
         """Match both sets, or some of their images, and the content of results.json."""
         from bispectral_ot.matching import class_table, match
+        from bispectral_ot.matching.evaluation import no_common_class
         from bispectral_ot.report.corrections import with_corrections
         from bispectral_ot.report.run_folder import write_match
 
@@ -257,11 +252,11 @@ class MatchTask:
         table = class_table(found)
         alone = [] if table is None else [name for name in table.rows if name not in table.columns]
         if table is not None and alone:
-            rows, columns = (", ".join(each[:4]) + ", ..." * (len(each) > 4) for each in (alone, list(table.columns)))
+            rows = ", ".join(alone[:4]) + ", ..." * (len(alone) > 4)
             count = int(table.counts[[name in alone for name in table.rows]].sum())
             text = f"{count:,} source images are of classes that the target does not have ({rows}); they count as wrong"
-            none = f"the two sets have no class in common (source: {rows}; target: {columns}), so there is no accuracy"
-            warn(f"{none if table.accuracy is None else text}; see confusion.csv.", DataWarning)
+            text = no_common_class(table.rows, table.columns) if table.accuracy is None else text
+            warn(f"{text}; see confusion.csv.", DataWarning)
         if found.source_labels is not None and found.target_labels is None:
             text = "only SOURCE has labels, so those of TARGET are uncalibrated votes of the plan"
             warn(f"{text}; exchange the sets for calibrated probabilities and an expected accuracy.", DataWarning)
@@ -414,6 +409,8 @@ def print_match(found: Mapping[str, Any], out: Path) -> None:
         facts["poses"] = f"{poses['certain']:,} certain{precision}, {poses['ambiguous']:,} ambiguous"
     if placed := found.get("upright"):
         facts["upright"] = ", ".join(f"{count:,} in {name}" for name, count in placed.items())
+        if not poses or not poses["certain"]:
+            facts["upright"] += ": no pose is certain; are the targets upright, and not symmetric themselves?"
     stages = ", ".join(f"{stage} {spent:.1f}" for stage, spent in seconds.items() if spent >= 0.05)
     facts["seconds"] = f"{sum(seconds.values()):.1f} ({stages})"
     facts["run folder"] = str(out)
@@ -425,7 +422,8 @@ def expected_facts(found: Mapping[str, Any]) -> dict[str, str]:
     from bispectral_ot.matching import ExpectedAccuracy
 
     if found.get("expected_accuracy") is None:
-        return {"expected": "unknown: the target needs two classes of two images or more"}
+        needs = "two target classes of two images or more, and with balanced marginals, metric learning"
+        return {"expected": f"unknown: it needs {needs}"}
     shift, n = found["shift"], found["to_check"]
     value = ExpectedAccuracy(*(found[f"expected_accuracy{end}"] for end in ("", "_low", "_high")))
     facts = {"expected": f"accuracy {value}" + "; not reliable, see shift" * shift["differs"], "shift": shift["words"]}

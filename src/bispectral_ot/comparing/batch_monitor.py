@@ -165,8 +165,7 @@ class Monitor:
             random = np.random.default_rng([self.seed, n])
             draws = int(min(max(_DRAWS * self.run_length, 4000), _MOST_DRAWS))
             references = self._resampled_means(len(self.core), random)
-            total, weights = np.zeros_like(references), np.zeros((_REFERENCES, 2))
-            found, threshold = np.empty(0), 0.0
+            total, weights, found, threshold = np.zeros_like(references), np.zeros((_REFERENCES, 2)), np.empty(0), 0.0
             for start in range(0, draws, _REFERENCES):  # each reference has a stream of its own, as the real one has
                 runtime.progress("calibration", start, draws)
                 batches = self._resampled_means(n, random) - references
@@ -213,9 +212,9 @@ class Monitor:
             if not fits or monitor.allowing_for not in CHANGES or not all(np.isfinite(each).all() for each in numbers):
                 raise ValueError("its parts do not fit together")
         except FileNotFoundError:
-            raise InputError(f"there is no monitor at {path}; make one with Monitor.fit and save.") from None
+            raise InputError(f"there is no monitor at {path}; make one with --model FILE (Monitor.fit).") from None
         except Exception as error:
-            raise InputError(f"{path} is no monitor, or it is damaged ({error}).") from None
+            raise InputError(f"{path} is not a monitor, or damaged ({error}); make one with --model FILE.") from None
         return monitor
 
 
@@ -223,8 +222,7 @@ def append_results(path: str | Path, results: Sequence[BatchResult]) -> None:
     """Add a row for each batch to a CSV file, which is made where there is none, and write a page of all rows."""
     import pandas
 
-    path = Path(path)
-    now = datetime.now(UTC).isoformat(timespec="seconds")
+    path, now = Path(path), datetime.now(UTC).isoformat(timespec="seconds")
     rows = [{"time": now, **vars(each), "alarm": int(each.alarm)} for each in results]
     table = pandas.DataFrame(rows).assign(batch=[each.batch.lstrip("=+-@") for each in results])
     table.to_csv(path, mode="a", header=not path.exists(), index=False, float_format="%.6g")

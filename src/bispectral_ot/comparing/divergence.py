@@ -49,8 +49,7 @@ def solve_potentials(cost: Cost, reg: float, *, tol: float = 1e-6, within: bool 
     coupling = Sinkhorn(reg=reg, tol=tol).solve(cost, symmetric=within)
     (n, m), epsilon, found, mass = coupling.shape, coupling.epsilon, coupling.measured, coupling.mass
     f = coupling.source_potential + epsilon * (np.log(n) - np.log(mass))  # a total mass of one gives the best D
-    g = coupling.target_potential + epsilon * np.log(m)
-    row_error = float(np.abs(found.row_sums / mass - 1 / n).sum())
+    g, row_error = coupling.target_potential + epsilon * np.log(m), float(np.abs(found.row_sums / mass - 1 / n).sum())
     column_error = float(np.abs(found.column_sums / mass - 1 / m).sum())
     gap = 0.5 * (row_error * (cost.maximum + np.ptp(f)) + column_error * (cost.maximum + np.ptp(g)))
     if within:
@@ -214,8 +213,7 @@ def class_distances(
             positions = np.flatnonzero(dataset.labels == label)
             members.append((place, positions[evenly_spaced(len(positions), 200)]))
     count, random, epsilon = len(members), np.random.default_rng(seed), reg * ground.scale
-    matrix, bias = np.zeros((count, count)), np.zeros(count)
-    within = [ground.block(one, one) for one in members]
+    matrix, bias, within = np.zeros((count, count)), np.zeros(count), [ground.block(one, one) for one in members]
     for i, one in enumerate(members):
         size = len(one[1])
         if size > 3:

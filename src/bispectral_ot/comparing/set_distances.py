@@ -164,8 +164,7 @@ def pooled_sample(datasets: Sequence[Dataset], *, seed: int) -> list[Dataset]:
     sizes = [len(dataset) for dataset in datasets]
     most = min(SAMPLE, max(200, 2**27 // (4 * int(datasets[0].signals[0].size))))  # 2**27 bytes, 200 images at least
     chosen = np.sort(np.random.default_rng(seed).permutation(sum(sizes))[:most])
-    rows = np.split(chosen, np.searchsorted(chosen, np.cumsum(sizes)[:-1]))
-    starts = np.cumsum([0, *sizes[:-1]])
+    rows, starts = np.split(chosen, np.searchsorted(chosen, np.cumsum(sizes)[:-1])), np.cumsum([0, *sizes[:-1]])
     parts = [each.select(at - start) for each, at, start in zip(datasets, rows, starts, strict=True) if len(at)]
     if len({dataset.images.shape[1:] for dataset in datasets}) > 1:  # shapes in 3-D, or an error that the fit raises
         return parts

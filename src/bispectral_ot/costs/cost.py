@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import threading
 from copy import copy
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
@@ -140,7 +141,8 @@ def encode(rows: NDArray[Any], storage: str) -> EncodedRows:
     if storage == "compact":
         from bispectral_ot.costs import cost_kernels
 
-        return EncodedRows(*cost_kernels.quantize_rows(rows))
+        codes = np.empty(rows.shape, dtype=np.uint16)  # not in the kernel: large arrays of NumPy have large pages
+        return EncodedRows(*cost_kernels.quantize_rows(rows, codes))
     if storage != "float64":
         return EncodedRows(rows, np.zeros(len(rows)), np.ones(len(rows)))
     low = rows.min(axis=1)
@@ -218,7 +220,7 @@ class Cost:
         self._spare_bytes = (runtime.current().memory or self.engine.budget()) - needs.get(self.storage, 2**63)
         (n, m), most = self.shape, rows if self.storage == "recompute" else _MOST_ROWS
         blocks = row_blocks(n, block_rows=min(n if n * m <= _ONE_BLOCK else max(n // _BLOCKS, _FEWEST_ROWS), most))
-        shared, row_bytes = (distance, self.storage), m * BYTES_PER_ENTRY[self.storage]
+        shared, row_bytes = (distance, self.storage, dict[int, Any]()), m * BYTES_PER_ENTRY[self.storage]
         self._blocks = self.engine.place(_keep, blocks, shared=shared, row_bytes=row_bytes, stage="cost")
         largest, step = np.max(list(self.engine.map(_extent, self._blocks)), axis=0)
         self.maximum = float(largest)
@@ -350,9 +352,18 @@ class _Given(Distance):
         return self.values[start:stop].copy()  # the matrix is the caller's
 
 
-def _keep(block: Block, distance: Distance, storage: str) -> tuple[EncodedRows | Distance, float, float]:
+def _keep(
+    block: Block, distance: Distance, storage: str, scratch: dict[int, NDArray[np.float32]]
+) -> tuple[EncodedRows | Distance, float, float]:
     """Rows of a block (or their distance, to compute them again), largest entry, and largest step of the codes."""
-    rows = distance.rows(block.start, block.stop)
+    if storage == "compact" and isinstance(distance, FeatureDistance):
+        # one array for each thread: fresh memory takes longer than the rounding
+        thread, n = threading.get_ident(), block.stop - block.start
+        if len(scratch.get(thread, ())) < n:
+            scratch[thread] = np.empty((n, distance.shape[1]), dtype=np.float32)
+        rows = distance.rows(block.start, block.stop, scratch[thread][:n])
+    else:
+        rows = distance.rows(block.start, block.stop)
     if storage == "recompute":
         return distance, float(rows.max()), 0.0
     encoded = encode(rows, storage)

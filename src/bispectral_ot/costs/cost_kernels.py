@@ -104,10 +104,10 @@ def finish(products, a_norms, b_norms, small, cosine, root):  # type: ignore[no-
 
 
 @njit(nogil=True, cache=True, fastmath={"nnan", "nsz", "reassoc"})
-def quantize_rows(block):  # type: ignore[no-untyped-def]
-    """16-bit codes, offsets and steps of rows (n, m): ``block[i] ~ offsets[i] + steps[i] * codes[i]``."""
+def quantize_rows(block, codes):  # type: ignore[no-untyped-def]
+    """16-bit ``codes``, offsets and steps of rows (n, m): ``block[i] ~ offsets[i] + steps[i] * codes[i]``."""
     n, m = block.shape
-    codes, offsets, steps = np.empty((n, m), np.uint16), np.empty(n), np.empty(n)
+    offsets, steps = np.empty(n), np.empty(n)
     for i in range(n):
         row, low, high = block[i], block[i, 0], block[i, 0]
         for j in range(m):
@@ -296,6 +296,7 @@ def read(rows, f, source_labels, unit, g, target_labels, k, n_sources, n_targets
     top_indices, top_masses, top_costs = np.zeros((n, k), np.int64), np.zeros((n, k)), np.zeros((n, k))
     nearest, nearest_costs = np.zeros(n, np.int64), np.zeros(n)
     source_class_mass, target_class_mass = np.zeros((n, n_targets)), np.zeros((n_sources, m))
+    lanes = np.empty((8, n_targets + 1))  # sums in turns: an addition need not wait for the one before it
     for i in range(n):
         codes, offset, step = rows.codes[i], rows.offsets[i], rows.steps[i]
         if f[i] == -np.inf:
@@ -313,9 +314,11 @@ def read(rows, f, source_labels, unit, g, target_labels, k, n_sources, n_targets
                 best = j if codes[j] < codes[best] else best
             nearest[i], nearest_costs[i] = best, offset + step * np.float64(codes[best])
         if n_targets > 0:
+            lanes[:] = 0.0
             for j in range(m):
-                if target_labels[j] >= 0:
-                    source_class_mass[i, target_labels[j]] += row[j]
+                lanes[j & 7, target_labels[j] + 1] += row[j]
+            for lane in range(8):
+                source_class_mass[i] += lanes[lane, 1:]
         if n_sources > 0 and source_labels[i] >= 0:
             _add_scaled(1.0, row, target_class_mass[source_labels[i]])
     by_rows = (row_sums, row_costs, top_indices, top_masses, top_costs, nearest, nearest_costs, source_class_mass)
@@ -326,19 +329,21 @@ def read(rows, f, source_labels, unit, g, target_labels, k, n_sources, n_targets
 def class_kernels(rows, labels, n_classes, unit):  # type: ignore[no-untyped-def]
     """Kernel sums (n, classes, 3) and smallest costs (n,) of some rows, see :meth:`Cost.class_kernels`."""
     n, m = rows.codes.shape
-    sums, smallest = np.zeros((n, n_classes, 3)), np.empty(n)
+    sums, smallest, lanes = np.zeros((n, n_classes, 3)), np.empty(n), np.empty((4, n_classes, 3))
     zeros, row = np.zeros(m, np.float32), np.empty(m, np.float32)
     for i in range(n):
         codes, step, low = rows.codes[i], np.float32(rows.steps[i] * unit), rows.codes[i, 0]
         for j in range(m):
             low = min(low, codes[j])
         _plan_row(codes, zeros, step, step * np.float32(low), row)
+        lanes[:] = 0.0
         for j in range(m):
             wide = np.float64(row[j])  # its powers may be beyond float32
-            middle = wide * wide * wide
-            label = labels[j]
-            sums[i, label, 0] += middle * middle * middle
-            sums[i, label, 1] += middle
-            sums[i, label, 2] += wide
+            middle, total = wide * wide * wide, lanes[j & 3, labels[j]]  # in turns, as in `read`
+            total[0] += middle * middle * middle
+            total[1] += middle
+            total[2] += wide
+        for lane in range(4):
+            sums[i] += lanes[lane]
         smallest[i] = rows.offsets[i] + rows.steps[i] * np.float64(low)
     return sums.astype(np.float32), smallest

@@ -23,8 +23,7 @@ SHAPE_SUFFIXES = (".obj", ".off", ".ply", ".stl", ".xyz")
 
 def scan_folder(folder: Path, suffixes: tuple[str, ...] = SUFFIXES, noun: str = "images") -> LazyDataset:
     """All files of ``folder``: ``<class>/<file>`` with labels, or ``<file>`` without."""
-    flat = _files_in(folder, suffixes)
-    by_class = {sub: _files_in(sub, suffixes) for sub in _sub_folders(folder)}
+    flat, by_class = _files_in(folder, suffixes), {sub: _files_in(sub, suffixes) for sub in _sub_folders(folder)}
     filled = {sub: files for sub, files in by_class.items() if files}
     if flat and filled:
         found = f"{len(flat)} {noun} next to {len(filled)} sub-folders with {noun}"

@@ -194,7 +194,9 @@ def _filled_rectangle(difference: NDArray[np.float32], tolerance: float) -> tupl
     axes = _axes(height, width, angle)
     beyond = _beyond(axes, bounds)
     unlike = difference[(beyond <= -edge) & (beyond > -edge - 4)] > 0
-    if difference[beyond > 3].any() or unlike.mean() < 0.95:  # waves of JPEG around the picture, in blocks
+    if (
+        difference[beyond > 3].any() or not unlike.size or unlike.mean() < 0.95
+    ):  # waves of JPEG around the picture, in blocks
         bounds, edge = bounds if in_place else _steepest(axes, bounds, difference), 3.0
         beyond = _beyond(axes, bounds)
         if not (margin := difference[beyond > edge]).size or np.median(margin) > 3:  # or it has a texture of its own
@@ -202,8 +204,9 @@ def _filled_rectangle(difference: NDArray[np.float32], tolerance: float) -> tupl
     else:
         filled = 1.0
     (u, v), side = bounds.mean(axis=1), float(np.ptp(bounds, axis=1).max())
-    centre = float(u * c + v * s), float(v * c - u * s)
-    return Picture(centre, side, degrees, beyond <= -edge, (beyond > -edge - 3) & (beyond <= -edge)), filled
+    centre, rim = (float(u * c + v * s), float(v * c - u * s)), (beyond > -edge - 3) & (beyond <= -edge)
+    found = Picture(centre, side, degrees, beyond <= -edge, rim)
+    return (found, filled) if rim.any() else (None, 0.0)  # thinner than its edges
 
 
 def _own_canvas(mask: NDArray[np.bool_], edges: NDArray[Any]) -> tuple[NDArray[Any], float, int]:

@@ -19,15 +19,13 @@ def warp_block(padded: NDArray[np.float32], maps: NDArray[np.float64], out: NDAr
     """
     n, height, width, channels = out.shape
     for i in range(n):
-        a, b, c = maps[i, 0, 0], maps[i, 0, 1], maps[i, 0, 2]
-        d, e, f = maps[i, 1, 0], maps[i, 1, 1], maps[i, 1, 2]
+        a, b, c, d, e, f = maps[i, 0, 0], maps[i, 0, 1], maps[i, 0, 2], maps[i, 1, 0], maps[i, 1, 1], maps[i, 1, 2]
         for row in range(height):
             for column in range(width):
                 y = min(max(a * row + b * column + c, -1.0), height)
                 x = min(max(d * row + e * column + f, -1.0), width)
                 top, left = int(np.floor(y)), int(np.floor(x))
-                down, right = y - top, x - left
-                above, below = padded[i, top + 1], padded[i, top + 2]
+                down, right, above, below = y - top, x - left, padded[i, top + 1], padded[i, top + 2]
                 for k in range(channels):
                     upper = above[left + 1, k] + right * (above[left + 2, k] - above[left + 1, k])
                     lower = below[left + 1, k] + right * (below[left + 2, k] - below[left + 1, k])

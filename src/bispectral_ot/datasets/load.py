@@ -169,9 +169,7 @@ def _scan_folder(path: Path, keys: list[str], split: str, n_points: int, seed: i
         warn(f"{path} has images and Parquet files; the images are read. Name {parts[0]} to read that.", DataWarning)
     else:
         _check_split(split, path)
-    if has_files(path, SHAPE_SUFFIXES):
-        return scan_shapes(path, n_points=n_points, seed=seed)
-    return scan_folder(path)
+    return scan_shapes(path, n_points=n_points, seed=seed) if has_files(path, SHAPE_SUFFIXES) else scan_folder(path)
 
 
 def _scan_file(path: Path, keys: Sequence[str], split: str) -> LazyDataset:

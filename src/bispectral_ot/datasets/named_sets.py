@@ -133,8 +133,7 @@ def _read_local(known: NamedSet, folder: Path, split: str) -> Dataset:
 
 def fetch(known: NamedSet, *, splits: tuple[str, ...] = ("train", "test")) -> Path:
     """Download the files of ``splits`` into the cache, unless they are there and whole; returns the cache folder."""
-    folder = cache_folder(known.name)
-    names = [f"{stem}.gz" for split in splits for stem in known.files[split]]
+    folder, names = cache_folder(known.name), [f"{stem}.gz" for split in splits for stem in known.files[split]]
     if not known.archive:
         for name in names:
             _fetch_file(known, name, folder)

@@ -103,8 +103,7 @@ class FileSource:
         needed = len(positions) * self._decode(int(positions[0]), canvas)[0].nbytes
         advice = "make them smaller with resize=... (--resize)"
         check_fits(needed, f"{self.place} with {len(positions):,} images", advice)
-        read = self.map(self._decode, positions, "read", canvas)
-        names = [self.names[i] for i in positions]
+        read, names = self.map(self._decode, positions, "read", canvas), [self.names[i] for i in positions]
         transparent = [name for name, (_, is_transparent) in zip(names, read, strict=True) if is_transparent]
         if transparent:
             count = f"{len(transparent)} of {len(names)} images have transparent pixels ({_some(transparent)})"

@@ -1,7 +1,6 @@
 """Transforms of datasets: halves, rotations, normalization, centring."""
 
 import hashlib
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -54,19 +53,28 @@ def half_positions(dataset: Any, *, seed: int = 0, per_class: int | None = None)
 
 def count_shared(source: Dataset, target: Dataset) -> int:
     """Number of images of ``source`` that are also in ``target``, pixel by pixel; constant images do not count."""
-    one, other = source.signals, target.signals
-    if one.shape[1:] != other.shape[1:] or is_chunked(one) or is_chunked(other):  # chunks are not read for this
-        return 0
-    dtype = np.result_type(one, other)
+    return _count_shared(*_digests(source, target))
 
-    def digests(images: NDArray[Any]) -> Iterator[bytes]:
+
+def _count_shared(one: list[bytes], other: list[bytes]) -> int:
+    known = {*other} - {b""}
+    return sum(each in known for each in one)
+
+
+def _digests(*sides: Dataset) -> list[list[bytes]]:
+    """Digest of each image of each side, empty for constant images; no digests of chunks, which are not read."""
+    signals = [side.signals for side in sides]
+    if len({each.shape[1:] for each in signals}) > 1 or any(map(is_chunked, signals)):
+        return [[] for _ in sides]
+    dtype, found = np.result_type(*signals), []
+    for images in signals:
+        digests: list[bytes] = []
         for start in range(0, len(images), 1024):
             rows = np.ascontiguousarray(images[start : start + 1024], dtype=dtype).reshape(-1, images[0].size)
-            for row in rows[rows.min(axis=1) < rows.max(axis=1)]:
-                yield hashlib.blake2b(row.data, digest_size=16).digest()
-
-    known = set(digests(other))
-    return sum(each in known for each in digests(one))
+            both = zip(rows, rows.min(axis=1) < rows.max(axis=1), strict=True)
+            digests += [hashlib.blake2b(row.data, digest_size=16).digest() if varies else b"" for row, varies in both]
+        found.append(digests)
+    return found
 
 
 def blank_sources(source: Dataset, target: Dataset) -> NDArray[np.int64]:
@@ -78,12 +86,21 @@ def blank_sources(source: Dataset, target: Dataset) -> NDArray[np.int64]:
     return found[: 0 if len(others) else None]
 
 
-def warn_of_shared(source: Dataset, target: Dataset) -> None:
-    """Warn about images that are on both sides of a comparison."""
-    if count := count_shared(source, target):
+def warn_of_copies(source: Dataset, target: Dataset) -> list[NDArray[np.int64]]:
+    """Warn of images that are on both sides or twice in the target; positions of each side's distinct images."""
+    distinct, digests = [], _digests(source, target)
+    for side, found in zip((source, target), digests, strict=True):
+        first: dict[tuple[bytes | int, int], int] = {}  # image of a class
+        for i in range(len(side)):
+            first.setdefault((found[i] or i if found else i, 0 if side.labels is None else int(side.labels[i])), i)
+        distinct.append(np.array([*first.values()]))
+    if count := _count_shared(*digests):
         shared = f"{count:,} of the {len(source):,} source images are also on the target side"
         advice = "compare disjoint halves (split_halves, --split-halves), or leave them out"
         warn(f"{shared}, where they match themselves; {advice}.", DataWarning)
+    if count := len(target) - len(distinct[1]):
+        warn(f"{count:,} of the {len(target):,} target images are copies of others, and count once in estimates.")
+    return distinct
 
 
 def rotate(dataset: Dataset | ArrayLike, degrees: ArrayLike, *, fill: str | ArrayLike = "background") -> Dataset:

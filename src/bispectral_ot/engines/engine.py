@@ -146,8 +146,7 @@ def product(rows: NDArray[Any], matrix: NDArray[Any]) -> NDArray[Any]:
 
 def gram(rows: NDArray[Any]) -> NDArray[Any]:
     """Products (n, n) of all pairs of rows (n, k), each pair once, on all cores."""
-    out = np.empty((len(rows), len(rows)), dtype=rows.dtype)
-    blocks = row_blocks(len(rows), block_rows=256)
+    out, blocks = np.empty((len(rows), len(rows)), dtype=rows.dtype), row_blocks(len(rows), block_rows=256)
     found = Threads().map(lambda block: rows[block.start : block.stop] @ rows[: block.stop].T, blocks)
     for (start, stop, _), part in zip(blocks, found, strict=True):
         out[start:stop, :stop], out[:stop, start:stop] = part, part.T

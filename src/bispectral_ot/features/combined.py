@@ -119,17 +119,24 @@ class CombinedBispectrum(_SideBySide):
         local = LocalBispectrum(symmetry=turns, intensity="keep" if self.intensity == "keep" else "ignore")
         self.parts_ = [local, GlobalBispectrum(symmetry=turns)]
         with warnings.catch_warnings(action="ignore", category=DataWarning):  # transform will warn
-            seen = [part.fit_transform(images) * np.sqrt(part.feature_weights_) for part in self.parts_]
+            seen = [part.fit_transform(images) for part in self.parts_]
+            scales = [np.sqrt(part.feature_weights_) for part in self.parts_]
             # in one order, whatever order the images came in: motions below are drawn image by image
-            order = np.argsort(seen[1] @ np.linspace(-1, 1, seen[1].shape[1]), kind="stable")
+            along = scales[1] * np.linspace(-1, 1, len(scales[1]), dtype=np.float32)
+            order = np.argsort(seen[1] @ along, kind="stable")
             seen = [each[order] for each in seen]
             which = slice(None, None, -(-len(images) // _MOVED))
             moved = move_randomly(images[order[which]], self.symmetry)
             moved = self._inputs(moved.reshape(len(moved), -1))[0].reshape(moved.shape)
-            seen_moved = [part.transform(moved) * np.sqrt(part.feature_weights_) for part in self.parts_]
-        products, changes = gram(centred := seen[1] - seen[1].mean(axis=0)), seen_moved[0] - seen[0][which]
+            seen_moved = [part.transform(moved) for part in self.parts_]
+        for whole, some, scale in zip(seen, seen_moved, scales, strict=True):
+            centre = whole.mean(axis=0)  # the same for both: differences count
+            for each in (whole, some):
+                each -= centre
+                each *= scale
+        products, changes = gram(seen[1]), seen_moved[0] - seen[0][which]
         local, combinations = side_by_side(lambda: whitening(seen[0], changes), lambda: combined_rows(products))
-        matrices = [local, product(centred.T, combinations)]
+        matrices = [local, product(seen[1].T, combinations)]
         both = zip(seen_moved, seen, matrices, strict=True)
         of_local, of_coupled = ((product(moved, matrix), product(whole, matrix)) for moved, whole, matrix in both)
         odds = neighbour_odds(*of_local, *of_coupled)
@@ -143,9 +150,8 @@ class CombinedBispectrum(_SideBySide):
         kept = [each >= min(least, each.max()) for each in variances]  # one of each part at least
         self.projections_ = [
             # weights of columns are taken up once for all
-            np.ascontiguousarray(np.float32(np.sqrt(factor)) * matrix[:, columns])
-            * np.sqrt(part.feature_weights_)[:, None]
-            for part, matrix, columns, factor in zip(self.parts_, matrices, kept, (1.0, weight), strict=True)
+            np.ascontiguousarray(np.float32(np.sqrt(factor)) * matrix[:, columns]) * scale[:, None]
+            for scale, matrix, columns, factor in zip(scales, matrices, kept, (1.0, weight), strict=True)
         ]
         super()._fit(rows)
 

@@ -211,7 +211,7 @@ class FittedFeatures(AbstractContextManager["FittedFeatures"]):
         planned(feature_bytes=0)  # a budget without room for the cost is an error before the fit
         self.feature_map = FeatureMap(clone(spec.transformer, safe=False), mean, std)
         if math.prod(shape) > _LARGE and isinstance(self.feature_map.transformer, CombinedBispectrum):
-            self.feature_map.transformer.set_params(kept_variance=0.9)
+            self.feature_map.transformer.set_params(kept_variance=0.85)
         self.feature_map.transformer.fit(self.feature_map.normalized(stacked(sample)))
         columns = self.feature_map.transformer.n_features_out_
         if pca is not None:

@@ -69,7 +69,7 @@ class JudgedFrames(FrameChoice):
         why = "sources have the clearest counterparts"
         if labels is not None:
             shares = ", ".join(f"{name} {each.score:.0%}" for name, each in found.items())
-            why = f"classes of targets are found again best by way of the sources ({shares})"
+            why = f"targets matched to sources and back keep their class most often ({shares})"
         if chosen != "canvas":
             said = f"in it {why}; divergence of {both}: {listed}"
             warn(f"frame {chosen!r} was chosen ({_MEANINGS[chosen]}): {said}. {advice}", DataWarning)

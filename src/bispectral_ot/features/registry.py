@@ -215,8 +215,8 @@ def choose_features(
         raise InputError(f"features must be a name, a transformer, or a function of batches, got {features!r}.")
     known = getattr(transformer.symmetry, "name", transformer.symmetry)
     if kind in _SHAPES and known not in (None, "none", "so3-shapes"):
-        advice = "leave symmetry and features out (upright is for images only)"
-        raise InputError(f"3-D shapes need the symmetry 'so3-shapes', but {name} have {known!r}; {advice}.")
+        advice = "leave symmetry and features out; upright is for images, use match --poses for shapes"
+        raise InputError(f"3-D shapes have the symmetry 'so3-shapes', not {known!r} ({name}); {advice}.")
     # features without mirrors and rotations have no rotations either
     if symmetry is not None and known is not None and not set(symmetry.split("-")) <= set(known.split("-")):
         fitting = [other for other, kind_ in FEATURES.items() if symmetry in kind_.symmetries]

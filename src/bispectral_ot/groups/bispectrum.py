@@ -103,8 +103,7 @@ def find_columns(probes: Numbers, counts: IntArray, factors: NDArray[np.float64]
     Entries are polynomials of the signal: two that agree on random signals agree on all of them. ``counts`` has the
     number of unfolded entries that each represents, ``factors`` their squared factor in the unfolded array.
     """
-    n_entries = len(counts)
-    parts = np.concatenate([probes.real, probes.imag], axis=1)
+    n_entries, parts = len(counts), np.concatenate([probes.real, probes.imag], axis=1)
     tolerance = 1e-10 * np.abs(parts).max(initial=0)  # of equal entries
     sign = np.sign(parts[0]) * (np.abs(parts).max(axis=0) > tolerance)
     nonzero = np.flatnonzero(sign)
@@ -116,8 +115,7 @@ def find_columns(probes: Numbers, counts: IntArray, factors: NDArray[np.float64]
 
     # number the columns in the order of their first entry
     _, first, label = np.unique(label, return_index=True, return_inverse=True)
-    column = np.argsort(np.argsort(first))[label]
-    shown = nonzero[np.sort(first)]
+    column, shown = np.argsort(np.argsort(first))[label], nonzero[np.sort(first)]
     total = np.bincount(column, np.tile(counts, 2)[nonzero])
     squares = np.bincount(column, np.tile(counts * factors, 2)[nonzero])
     part, entry = np.divmod(shown, n_entries)
@@ -218,8 +216,7 @@ class GroupBispectrum(BatchTransformer):
 
     def _fill(self, rows: NDArray[Any], out: NDArray[np.float32]) -> int:
         coefficients = rows.astype(np.float64) @ self._fourier_matrix
-        sizes = take_out_sizes(coefficients)
-        entries = all_entries(self._kept_blocks, coefficients)[:, self._positions]
+        sizes, entries = take_out_sizes(coefficients), all_entries(self._kept_blocks, coefficients)[:, self._positions]
         values = np.where(self.columns_.part, entries.imag, entries.real) * self.columns_.scale
         return write_scaled(values, out, self.feature_weights_, sizes, degree=3, normalize=self.normalize)
 

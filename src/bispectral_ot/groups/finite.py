@@ -47,11 +47,9 @@ def _defect(irreps: list[Irrep], table: IntArray) -> float:
     order = len(table)
     if sum(irrep.shape[1] ** 2 for irrep in irreps) != order:
         return np.inf
-    some = np.random.default_rng(0).integers(order, size=8)
-    worst = 0.0
+    some, worst = np.random.default_rng(0).integers(order, size=8), 0.0
     for irrep in irreps:
-        products = irrep[:, None] @ irrep[some]
-        unit = irrep @ irrep.conj().transpose(0, 2, 1) - np.eye(irrep.shape[1])
+        products, unit = irrep[:, None] @ irrep[some], irrep @ irrep.conj().transpose(0, 2, 1) - np.eye(irrep.shape[1])
         worst = max(worst, float(np.abs(products - irrep[table[:, some]]).max()), float(np.abs(unit).max()))
     return worst
 
@@ -67,8 +65,7 @@ def _attempt(
     steps = np.diff(values) > 1e-9 * np.abs(values).max()
     spaces = np.split(vectors, np.flatnonzero(steps) + 1, axis=1)
 
-    sizes = np.array([len(members) for members in classes])
-    class_of = np.empty(order, dtype=np.int64)
+    sizes, class_of = np.array([len(members) for members in classes]), np.empty(order, dtype=np.int64)
     class_of[np.concatenate(classes)] = np.repeat(np.arange(len(classes)), sizes)
     identity = int(table[0, inverse[0]])
 

@@ -17,8 +17,7 @@ def equiangular_grid(n_theta: int, n_phi: int) -> tuple[Floats, Floats]:
     ``theta = pi (j + 1/2) / n_theta`` from the north pole, ``phi = 2 pi k / n_phi``. The weights (Fejer's first rule)
     integrate polynomials of degree below ``min(n_theta, n_phi)`` exactly and sum to 4 pi.
     """
-    theta = np.pi * (np.arange(n_theta)[:, None] + 0.5) / n_theta
-    phi = 2 * np.pi * np.arange(n_phi) / n_phi
+    theta, phi = np.pi * (np.arange(n_theta)[:, None] + 0.5) / n_theta, 2 * np.pi * np.arange(n_phi) / n_phi
     k = np.arange(1, n_theta // 2 + 1)
     rule = 2 / n_theta * (1 - 2 * np.sum(np.cos(2 * k * theta) / (4 * k**2 - 1), axis=1, keepdims=True))
     x, y, z = np.sin(theta) * np.cos(phi), np.sin(theta) * np.sin(phi), np.cos(theta) + 0 * phi

@@ -77,8 +77,7 @@ class DihedralGroup(FiniteGroup):
             signs += [(-1.0) ** self._turn, (-1.0) ** (self._turn + self._mirror)]
         irreps = [sign.astype(np.complex128)[:, None, None] for sign in signs]
         for k in range(1, (self.n + 1) // 2):
-            angle = 2 * np.pi * (k * self._turn % self.n) / self.n
-            flip = (-1.0) ** self._mirror
+            angle, flip = 2 * np.pi * (k * self._turn % self.n) / self.n, (-1.0) ** self._mirror
             cosine, sine = np.cos(angle), np.sin(angle)
             matrices = np.array([[cosine, -sine * flip], [sine, cosine * flip]])
             irreps.append(matrices.transpose(2, 0, 1).astype(np.complex128))

@@ -93,8 +93,7 @@ class ShellBispectrum(BatchTransformer):
         return np.stack(found)
 
     def _on_shells(self, points: NDArray[np.float64], masses: NDArray[np.float64]) -> NDArray[np.float64]:
-        sums = np.zeros((self.n_shells, (self.lmax + 1) ** 2))
-        radii = np.linalg.norm(points, axis=1)
+        sums, radii = np.zeros((self.n_shells, (self.lmax + 1) ** 2)), np.linalg.norm(points, axis=1)
         # position between the middles of the shells, at most the first and the last one, which ends at radius 2
         position = radii / np.sqrt(masses @ radii**2) * self.n_shells / 2 - 0.5
         position = np.clip(position, 0, self.n_shells - 1)
@@ -149,14 +148,12 @@ class ShellBispectrum(BatchTransformer):
 
     def _fill(self, rows: Sequence[tuple[int, Any]], out: NDArray[np.float32]) -> int:
         coefficients = self._coefficients(rows).reshape(len(rows), 2, self.n_shells, -1)
-        width = len(self._first) * (self.lmax + 1)
-        starts = np.arange(self.lmax + 1) ** 2
+        width, starts = len(self._first) * (self.lmax + 1), np.arange(self.lmax + 1) ** 2
         for form, columns in enumerate((out[:, :width], out[:, width : 2 * width])):
             signals = _compressed(coefficients[:, form], _POWER)
             products = signals[:, self._first] * signals[:, self._second]
             columns[:] = np.add.reduceat(products, starts, axis=2).transpose(0, 2, 1).reshape(len(rows), -1)
-        edges = np.linspace(0, self.n_shells, _BANDS + 1).astype(int)[:-1]
-        highest = min(_TRIPLE_LMAX, self.lmax)
+        edges, highest = np.linspace(0, self.n_shells, _BANDS + 1).astype(int)[:-1], min(_TRIPLE_LMAX, self.lmax)
         bands = np.add.reduceat(coefficients[:, 1, :, : (highest + 1) ** 2], edges, axis=1)
         out[:, 2 * width :] = self.invariants_.evaluate(_compressed(bands, 2 * _POWER / 3))
         return 0

@@ -36,8 +36,7 @@ def wigner_3j(l1: int, l2: int, l3: int) -> Floats:
     common = Fraction(comb(2 * l1, a) * comb(2 * l2, a), comb(l1 + l2 + l3 + 1, a) * (2 * l3 + 1))
     for m1 in range(-l1, l1 + 1):
         for m2 in range(max(-l2, -l3 - m1), min(l2, l3 - m1) + 1):
-            m3 = -m1 - m2
-            first, last = max(0, l1 - m1 - b, l2 + m2 - c), min(a, l1 - m1, l2 + m2)
+            m3, first, last = -m1 - m2, max(0, l1 - m1 - b, l2 + m2 - c), min(a, l1 - m1, l2 + m2)
             # over integers nothing cancels: each symbol has the accuracy of one square root
             total = sum(
                 (-1) ** k * comb(a, k) * comb(b, l1 - m1 - k) * comb(c, l2 + m2 - k) for k in range(first, last + 1)
@@ -217,6 +216,5 @@ class SphereBispectrum(BatchTransformer):
 
     def _fill(self, rows: NDArray[Any], out: NDArray[np.float32]) -> int:
         coefficients = self._analyse(rows.astype(np.float64))
-        sizes = take_out_sizes(coefficients)
-        values = self.invariants_.evaluate(coefficients)
+        sizes, values = take_out_sizes(coefficients), self.invariants_.evaluate(coefficients)
         return write_scaled(values, out, self.feature_weights_, sizes, degree=3, normalize=self.normalize)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -43,6 +43,7 @@ _LEFT_OUT, _CHOOSING, _REFERENCES = 1024, 4096, 32768
 _RIDGES, _CENTRES = (0.01, 0.1, 1.0), 8192
 # Smallest kernel density relative to that of the nearest class, and prior variance of biases and slope.
 _TINY, _BIAS_VARIANCE = 1e-30, 0.5
+_LEAST_RATIO = 9.55  # of likelihoods with and without wrong labels: half of a chi-square variable exceeds it by 0.001
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,58 +158,81 @@ class RidgeRegression(NamedTuple):
     @classmethod
     def fit(cls, rows: Rows, codes: Index, at: Index, left_out: Index, moved: Rows) -> tuple[RidgeRegression, Vector]:
         """Fit to rows (m, columns) of the targets ``at``; also returns leave-one-out scores of k moved targets."""
-        from scipy.linalg import cho_factor, cho_solve
+        from scipy.linalg import solve_triangular
 
-        labels, place, n_classes = codes[at], np.searchsorted(at, left_out), int(codes.max()) + 1
-        centre, k = rows.mean(axis=0), np.arange(len(left_out))
+        place, k, n_classes = np.searchsorted(at, left_out), len(left_out), int(codes.max()) + 1
+        order = np.append(np.delete(np.arange(len(at)), place), place)  # left-out targets come last
+        at, rows = at[order], rows[order]
+        labels, centre = codes[at], rows.mean(axis=0)
         rows, moved = rows - centre, moved - centre
-        between = _squares(rows, rows)
-        width = float(np.median(between[:: max(1, len(at) // 256)])) or 1.0
-        kernel, of_moved = _gaussian(between, width), _gaussian(_squares(moved, rows), width)
-        inverse_weights, everything = np.bincount(labels)[labels] * (n_classes / len(at)), np.arange(len(at))
+        width = float(np.median(_squares(rows[:: max(1, len(at) // 256)], rows))) or 1.0
+        inverse_weights = np.bincount(labels)[labels] * (n_classes / len(at))
+        wanted = (np.equal.outer(np.arange(n_classes), labels) - 1 / n_classes).astype(np.float32)
+        # the kernel; below it, that of the moved targets and what is wanted
+        tall = np.empty((len(at) + k + n_classes, len(at)), dtype=np.float32)
+        both, shared = np.concatenate([rows, moved]), (_with_norms(rows, width), width)
+        fill_rows(_gaussian, tall[: len(at) + k], block_rows=128, rows=(both,), shared=shared)
+        tall[len(at) + k :] = wanted
 
-        def solved(some: Index, without: Index, ridge: float) -> tuple[Rows, Vector]:
-            """Coefficients for some rows, and scores of the left-out ones, which are at positions ``without``."""
-            matrix = kernel if some is everything else kernel[np.ix_(some, some)]  # overwritten
+        def solved(tall: Rows, ridge: float) -> tuple[Rows, Vector]:
+            """Coefficients, and leave-one-out scores of the moved targets."""
+            m = tall.shape[1]
             # rounding errors of the kernel grow with the number of rows
-            diagonal = ridge * inverse_weights[some] + 1e-6 * len(some)
-            matrix[np.diag_indices_from(matrix)] += diagonal.astype(np.float32)
-            wanted = np.zeros((len(some), n_classes + len(k)), dtype=np.float32, order="F")
-            wanted[:, :n_classes] = np.equal.outer(labels[some], np.arange(n_classes)) - 1 / n_classes
-            wanted[without, n_classes + k] = 1
-            factor = cho_factor(matrix.T, lower=True, overwrite_a=True, check_finite=False)
-            both = cho_solve(factor, wanted, overwrite_b=True, check_finite=False)
-            found, inverse, near = both[:, :n_classes], both[:, n_classes:], of_moved[:, some]
-            gains = np.einsum("km,mk->k", near, inverse) / inverse[without, k]
-            return np.ascontiguousarray(found), (near @ found - gains[:, None] * found[without]).astype(np.float64)
+            tall[np.diag_indices(m)] += (ridge * inverse_weights[-m:] + 1e-6 * m).astype(np.float32)
+            factor, of_moved, of_wanted = np.split(decompose(tall), [m, m + k])
+            coefficients = solve_triangular(factor, of_wanted.T, lower=True, trans="T", check_finite=False)
+            inverse = solve_triangular(factor[m - k :, m - k :], np.eye(k, dtype=np.float32), lower=True)
+            gains = np.einsum("km,mk->k", of_moved[:, m - k :], inverse) / np.square(inverse).sum(axis=0)
+            scores = of_moved @ of_wanted.T - gains[:, None] * coefficients[m - k :]
+            return np.ascontiguousarray(coefficients), scores.astype(np.float64)
 
         def error(ridge: float) -> float:
-            errors = solved(place, k, ridge)[1] - (np.equal.outer(labels[place], np.arange(n_classes)) - 1 / n_classes)
-            return float((np.square(errors).sum(axis=1) / inverse_weights[place]).mean())
+            small = np.concatenate([tall[len(at) - k : len(at) + k, -k:], wanted[:, -k:]])
+            errors = solved(small, ridge)[1] - wanted[:, -k:].T
+            return float((np.square(errors).sum(axis=1) / inverse_weights[-k:]).mean())
 
-        coefficients, scores = solved(everything, place, min(_RIDGES, key=error))
+        coefficients, scores = solved(tall, min(_RIDGES, key=error))
         return cls(at, coefficients, width), scores
 
     def scores(self, see: FeatureMap, rows: tuple[Rows, Rows]) -> Vector:
         """Scores (n, classes) of images; ``rows`` are the features of these and of the targets."""
         centres = see.unlearned(np.asarray(rows[1][self.centres]))
         centre, found = centres.mean(axis=0), np.empty((len(rows[0]), self.coefficients.shape[1]))
-        shared = see, centre, centres - centre, self.coefficients, self.width
-        return fill_rows(_ridge_scores, found, block_rows=256, rows=(rows[0],), shared=shared)
+        extended = _with_norms(centres - centre, self.width)
+
+        def score(block: Block, some: Rows) -> Rows:
+            return _gaussian(block, see.unlearned(np.asarray(some)) - centre, extended, self.width) @ self.coefficients
+
+        return fill_rows(score, found, block_rows=128, rows=(rows[0],))
 
 
-def _ridge_scores(
-    _: Block, rows: Rows, see: FeatureMap, centre: Rows, centres: Rows, coefficients: Rows, width: float
-) -> Rows:
-    kernel = _gaussian(_squares(see.unlearned(np.asarray(rows)) - centre, centres), width)
-    return kernel @ coefficients
+def _with_norms(centres: Rows, width: float) -> Rows:
+    """Centres with two columns more, for :func:`_gaussian`."""
+    norms = np.einsum("md,md->m", centres, centres) / np.float32(-width)
+    return np.column_stack([centres, norms, np.ones_like(norms)])
 
 
-def _gaussian(squares: Rows, width: float) -> Rows:
-    """``exp(-squares / width)``, in place."""
-    np.maximum(squares, 0, out=squares)
-    squares /= np.float32(-width)
-    return np.exp(squares, out=squares)
+def _gaussian(_: Block, rows: Rows, centres: Rows, width: float) -> Rows:
+    """``exp(-|x - y|^2 / width)`` of rows x and centres y of :func:`_with_norms`; exponents are one product."""
+    norms = np.einsum("nd,nd->n", rows, rows) / np.float32(-width)
+    kernel: Rows = np.column_stack([rows * np.float32(2 / width), np.ones_like(norms), norms]) @ centres.T
+    return np.exp(np.minimum(kernel, 0, out=kernel), out=kernel)
+
+
+def decompose(tall: Rows) -> Rows:
+    """Cholesky factor L of the first m rows (m, m), and ``X / L^T`` of the rows X below, in place and on all cores.
+
+    LAPACK has one thread here, and results of more depend on their number. Entries above the diagonal are undefined.
+    """
+    m = tall.shape[1]
+    for start in range(0, m, 256):
+        stop = min(start + 256, m)
+        panel, left, done = tall[start:, start:stop], tall[start:, :start], tall[start:stop, :start].T.copy()
+        fill_rows(lambda _, a, b, done: b - a @ done, panel, block_rows=256, rows=(left, panel), shared=(done,))
+        corner = np.linalg.cholesky(panel[: stop - start].astype(np.float64))
+        panel[: stop - start] = corner
+        panel[stop - start :] = product(panel[stop - start :], np.linalg.inv(corner).T.astype(np.float32))
+    return tall
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,7 +250,9 @@ class ClassModel:
     moved: Rows = field(repr=False)  # features after a random motion
     distances: Vector = field(repr=False)  # soft distances to the other targets
     shrinkage: float  # of the learned metric; 1 where there is none
-    ridge: RidgeRegression | None = None
+    ridge: RidgeRegression | None
+    wrong: float  # estimated fraction of the targets whose label is wrong
+    doubtful: Index = field(repr=False)  # left-out targets whose label is rather wrong than right, the clearest first
 
     def log_likelihoods(self, see: FeatureMap, cost: Cost, rows: tuple[Rows, Rows]) -> tuple[Vector, Vector]:
         """Log-likelihoods (n, classes) and soft distances (n,) of images, by their cost to the targets.
@@ -247,12 +273,12 @@ class ClassModel:
         return calibrated(self.calibration, scores, self.counts), distances
 
 
-def left_out_targets(target: Dataset) -> Index | None:
-    """Sorted positions of targets to leave out; None if fewer than two classes have two images."""
+def left_out_targets(target: Dataset, distinct: Index) -> Index | None:
+    """Sorted positions of distinct targets to leave out; None if fewer than two classes have two of them."""
     if target.labels is None:
         return None
-    counts = np.bincount(target.labels)
-    able = np.flatnonzero(counts[target.labels] > 1)
+    counts = np.bincount(target.labels[distinct])
+    able = distinct[counts[target.labels[distinct]] > 1]
     return able[balanced_rows(target.labels[able], _LEFT_OUT)] if (counts > 1).sum() > 1 else None
 
 
@@ -271,13 +297,18 @@ def moved_images(dataset: Dataset, at: Index, symmetry: str | None, *, seed: int
 
 
 def fit_class_model(
-    fitted: FittedFeatures, moved: Index, labels: NDArray[Any], *, learn: bool = True, seed: int = 0
+    fitted: FittedFeatures, moved: Index, labels: NDArray[Any], distinct: Index, *, learn: bool = True, seed: int = 0
 ) -> ClassModel:
     """Fit of the metric and the calibrated class scores; maps the features in ``fitted`` to the learned metric.
 
     ``fitted`` has the features of sources, targets and, if the symmetry has rotations, moved targets; ``moved`` are the
-    positions of the latter among the targets. ``learn=False`` leaves out both metric and regression.
+    positions of the latter among the targets. A copy of a left-out target would show its class: only ``distinct``
+    targets count. ``learn=False`` leaves out both metric and regression.
     """
+
+    def some(most: int) -> Index:
+        return np.union1d(moved, distinct[balanced_rows(codes[distinct], most, seed=seed)])
+
     names, inverse = np.unique(labels, return_inverse=True)
     codes = inverse.astype(np.int64)
     counts, own = np.bincount(codes).astype(np.float64), codes[moved]
@@ -287,22 +318,21 @@ def fit_class_model(
     if learn := learn and not see.transformer.aligns:
         turned = np.array(see.plain(np.asarray(fitted.features[2])))  # a copy: rows are mapped in place below
         if metric in ("l2", "sqeuclidean"):
-            most = 2048 if fitted.features[1].shape[1] > 2048 else 8192  # limits the time of the decomposition
-            sample = np.union1d(moved, balanced_rows(codes, most, seed=seed))
+            sample = some(2048 if fitted.features[1].shape[1] > 2048 else 8192)  # limits the time of the decomposition
             targets, place = see.plain(np.asarray(fitted.features[1][sample])), np.searchsorted(sample, moved)
             left_out = WithinClass.fit(targets, codes[sample], len(names), place, turned)
-        at = np.union1d(moved, balanced_rows(codes, _CENTRES, seed=seed))
+        at = some(_CENTRES)
         ridge, regressed = RidgeRegression.fit(see.plain(np.asarray(fitted.features[1][at])), codes, at, moved, turned)
     if left_out is not None:  # maximizes the likelihood of left-out targets
-        at, losses = np.union1d(moved, balanced_rows(codes, _CHOOSING, seed=seed)), dict[float, float]()
-        some, place = np.bincount(codes[at], minlength=len(names)).astype(np.float64), np.searchsorted(at, moved)
+        at, losses = some(_CHOOSING), dict[float, float]()
+        chosen, place = np.bincount(codes[at], minlength=len(names)).astype(np.float64), np.searchsorted(at, moved)
         tried = left_out.distances(see.plain(np.asarray(fitted.features[1][at])), SHRINKAGES, metric)
         for number, (each, distances) in enumerate(zip(SHRINKAGES, tried, strict=True)):
             scores, _, _ = _kernel_scores(distances, codes[at], place, len(names), 0)
-            losses[each] = fit_calibration(scores, own, some, biases=False)[1]
+            losses[each] = fit_calibration(scores, own, chosen, biases=False)[1]
             runtime.progress("metric", number + 1, len(SHRINKAGES))
         shrinkage = min(losses, key=lambda each: losses[each])
-    at = np.union1d(moved, balanced_rows(codes, _REFERENCES))
+    at = some(_REFERENCES)
     references = np.asarray(fitted.features[1][at])
     if left_out is not None:
         distances = next(left_out.distances(see.plain(references), [shrinkage], metric))
@@ -315,8 +345,38 @@ def fit_class_model(
         scores = np.concatenate([scores, _relative(regressed)[..., None]], axis=2)
     calibration, _ = fit_calibration(scores, own, counts)
     likelihoods = calibrated(calibration, scores, np.maximum(counts - 1, 1))
-    shown = moved, likelihoods, own, np.asarray(fitted.features[2]), soft
-    return ClassModel(names, codes, counts, width, calibration, *shown, shrinkage, ridge)
+    factor, wrong = label_errors(likelihoods, own)
+    doubtful, kept = np.split(np.argsort(-wrong, kind="stable"), [int((wrong > 0.5).sum())])
+    shown = moved[kept], factor * likelihoods[kept], own[kept], np.asarray(fitted.features[2])[kept], soft[kept]
+    last = shrinkage, ridge, float(wrong.mean()), moved[doubtful]
+    return ClassModel(names, codes, counts, width, factor * calibration, *shown, *last)
+
+
+def label_errors(log_likelihoods: Vector, labels: Index) -> tuple[float, Vector]:
+    """Factor of the log-likelihoods L (k, classes) without wrong labels, and for each label the probability of one.
+
+    A fraction r of the labels is drawn at random, and the others follow the model, which is sharper by a factor g:
+    ``sum log((1 - r) softmax(g L + log p)[label] + r p[label])`` is largest. Errors of the model alone are rarely as
+    certain as those of labels: (1, zeros) unless a likelihood-ratio test at the 0.1 % level finds r > 0. If most labels
+    seemed to be wrong (r > 0.5), a weak model would be as good an explanation, which is then kept.
+    """
+    from scipy.optimize import minimize
+    from scipy.special import expit, log_expit, log_softmax
+
+    k, n_classes = log_likelihoods.shape
+    prior = np.log(np.maximum(np.bincount(labels, minlength=n_classes) / k, _TINY))
+
+    def terms(x: Vector) -> tuple[Vector, Vector]:
+        given = log_softmax(np.exp(x[0]) * log_likelihoods + prior, axis=1)[np.arange(k), labels]
+        return given + log_expit(-x[1]), prior[labels] + log_expit(x[1])
+
+    search = partial(minimize, method="Nelder-Mead", options={"xatol": 0.01, "fatol": 0.01})
+    none = search(lambda x: -terms(np.append(x, -np.inf))[0].sum(), [0.0])
+    found = search(lambda x: -np.logaddexp(*terms(x)).sum(), [0.5, -2.0])
+    if 2 * (none.fun - found.fun) < _LEAST_RATIO or found.x[1] > 0:
+        return 1.0, np.zeros(k)
+    right, wrong = terms(found.x)
+    return float(np.exp(found.x[0])), expit(wrong - right)
 
 
 def _kernel_scores(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -15,7 +16,7 @@ from bispectral_ot.checks import check_choice, check_integer, printable
 from bispectral_ot.datasets import Dataset
 from bispectral_ot.datasets.dataset import Pictures
 from bispectral_ot.drawing import Tile, frame_html, shortened
-from bispectral_ot.errors import InputError
+from bispectral_ot.errors import InputError, warn
 from bispectral_ot.sampling import evenly_spaced
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ _LONGEST = 11  # letters of a name below a picture
 class ClassPreservation:
     """Fraction of source elements whose label is their own class."""
 
-    accuracy: float  # over all elements that have mass
+    accuracy: float  # over all elements that have mass; NaN without common classes
     recall: NDArray[np.float64] = field(repr=False)  # (c,) of each source class; NaN where the source has none of it
     confusion: NDArray[np.int64] = field(repr=False)  # (c, c) counts; classes of the source down, labels across
     classes: NDArray[Any] = field(repr=False)  # (c,) of rows and columns
@@ -49,7 +50,7 @@ def class_preservation(
     """Compare each source's own class with its label; sources of weight 0 are not counted.
 
     Labels are the match's own by default. Numbers must mean the same on both sides: ``Dataset.labels`` count the
-    classes of their own set.
+    classes of their own set. If the sides have no class in common, the accuracy is NaN, with a warning.
 
     Examples
     --------
@@ -61,6 +62,19 @@ def class_preservation(
     n, m = match.coupling.shape
     truth = given_or_own(source_labels, match.source_labels, n, "source")
     targets = given_or_own(target_labels, match.target_labels, m, "target")
+    kept = _preserved(match, truth, targets)
+    if np.isnan(kept.accuracy):
+        warn(f"{no_common_class([*np.unique(truth)], [*np.unique(targets)])}; give both sides the same class names.")
+    return kept
+
+
+def no_common_class(source: Sequence[Any], target: Sequence[Any]) -> str:
+    """Message that the classes of two sets have no name in common, with the first of them."""
+    one, other = (", ".join(map(str, names[:4])) + ", ..." * (len(names) > 4) for names in (source, target))
+    return f"the two sets have no class in common (source: {one}; target: {other}), so there is no accuracy"
+
+
+def _preserved(match: Match, truth: NDArray[Any], targets: NDArray[Any]) -> ClassPreservation:
     names, codes = np.unique(targets, return_inverse=True)
     own = None if match.target_labels is None else np.unique(match.target_labels, return_inverse=True)
     if own is not None and np.array_equal(own[1], codes):  # the classes of the match, perhaps under other names
@@ -68,12 +82,12 @@ def class_preservation(
     else:
         given, weights = match.class_weights(targets, to="source")
         predicted = given[weights.argmax(axis=1)]
-    moved = match.coupling.source_weights > 0
-    classes = np.union1d(truth, targets)
+    moved, classes = match.coupling.source_weights > 0, np.union1d(truth, targets)
     confusion = confusion_matrix(truth[moved], predicted[moved], labels=classes)
     counts, hits = confusion.sum(axis=1), np.diag(confusion)
     recall = np.divide(hits, counts, out=np.full(len(classes), np.nan), where=counts > 0)
-    return ClassPreservation(float(hits.sum() / moved.sum()), recall, confusion, classes)
+    accuracy = float(hits.sum() / moved.sum()) if np.isin(truth, targets).any() else np.nan
+    return ClassPreservation(accuracy, recall, confusion, classes)
 
 
 @dataclass(frozen=True)
@@ -99,7 +113,7 @@ def class_table(match: Match) -> ClassTable | None:
     """Confusion table of a match; None unless both sides have labels."""
     if match.source_labels is None or match.target_labels is None:
         return None
-    kept = class_preservation(match)
+    kept = _preserved(match, match.source_labels, match.target_labels)
     rows, others = _present(match.source, match.source_labels), _present(match.target, match.target_labels)
     common = [name for name in rows if name in others]
     columns = common + [name for name in others if name not in rows]

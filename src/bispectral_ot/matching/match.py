@@ -16,7 +16,7 @@ from bispectral_ot.costs import Cost, Metric, Storage
 from bispectral_ot.datasets import Dataset
 from bispectral_ot.datasets.dataset import Kind, as_shapes
 from bispectral_ot.datasets.load import as_datasets
-from bispectral_ot.datasets.transforms import blank_sources, warn_of_shared
+from bispectral_ot.datasets.transforms import blank_sources, warn_of_copies
 from bispectral_ot.engines.cluster import as_engine
 from bispectral_ot.errors import InputError, warn
 from bispectral_ot.features import FittedFeatures, choose_features
@@ -96,7 +96,7 @@ def match(
     metric_learning
         ``"auto"``: where the target has two classes of two images or more, distances are Mahalanobis distances by the
         shrunk within-class covariance of the targets; the shrinkage is chosen on left-out, randomly moved targets.
-        ``"none"``: distances as the features have them.
+        ``"none"``: unchanged distances; with balanced marginals, labels are classes with most mass, as in the paper.
     working_memory, storage
         Byte budget for features and cost (``"4GB"``), and storage of the cost; see :class:`~bispectral_ot.Cost`.
     client : ``distributed.Client`` of a Dask cluster, with ``working_memory`` for each worker.
@@ -164,11 +164,13 @@ def _solve(
     marginals = choose_marginals(options.marginals, solver, labels[1], weighted=weighted)
     if marginals == "balanced":
         warn_of_different_proportions(labels, masses)
-    warn_of_shared(*sides)
-    left_out = left_out_targets(sides[1])
+    distinct = warn_of_copies(*sides)
+    plain = marginals == "balanced" and not learn  # as in the paper: labels by the plan, without a class model
+    left_out = None if plain else left_out_targets(sides[1], distinct[1])
     at = evenly_spaced(m, _MOVED) if left_out is None else left_out
     places = evenly_spaced(n, len(at)), at
-    again, turned = (moved_images(sides[i], places[i], spec.symmetry, seed=1 - i) for i in (0, 1))
+    moved = (moved_images(sides[i], places[i], spec.symmetry, seed=1 - i) for i in (0, 1))
+    again, turned = (None, None) if plain else moved
     sample, further = None, [] if turned is None else [turned]  # without learning, features do not depend on labels
     if again is not None and turned is not None:
         if learn and left_out is not None:
@@ -192,20 +194,20 @@ def _solve(
         # not by the learned metric: distances between the targets that it was fitted to are too small
         with stages.measured("outliers"):
             rows_of_moved = list(zip(places, fitted.features[:1:-1], strict=False)) if len(further) == 2 else None
-            outliers = outlier_scores(fitted.feature_map, spec.metric, rows, rows_of_moved)
+            outliers = outlier_scores(fitted.feature_map, spec.metric, rows, distinct, rows_of_moved)
         if outliers.fraction > 2 / 3:  # the match is doubtful as a whole
             words = f"about {outliers.fraction:.0%} of the sources have no counterpart among the targets (outliers.csv)"
             warn(f"{words}: they show something else, or were made in another way (size, blur, background).")
     if left_out is not None and labels[1] is not None:
         with stages.measured("metric"):
-            model = fit_class_model(fitted, left_out, labels[1], learn=learn)
+            model = fit_class_model(fitted, left_out, labels[1], distinct[1], learn=learn)
     with stages.measured("cost"):
         cost, rows = fitted.cost(0, 1), (fitted.features[0], fitted.features[1])
     if model is not None:
         with stages.measured("classes"):
             blank = blank_sources(*sides)
             classes = SourceClasses.of(model, fitted.feature_map, cost, rows, marginals, masses[1], blank)
-            classes.warn(marginals)
+            classes.warn(marginals, sides[1])
     if marginals == "estimated" and (classes is None or classes.estimate.collapsed):
         marginals = "relaxed"
         if classes is None and len(np.unique(labels[1])) > 1:  # type: ignore[arg-type]
@@ -217,39 +219,21 @@ def _solve(
     with stages.measured("summary"):
         summary = read_plan(coupling, *labels)
     constant = [each.constant_images for each in fitted.statistics[:2]]
-    return Match(
-        coupling,
-        source=sides[0],
-        target=sides[1],
-        source_labels=labels[0],
-        target_labels=labels[1],
-        settings={
-            "symmetry": spec.symmetry,
-            "features": spec.name,
-            "metric": cost.metric,
-            "solver": repr(solver),
-            "constant_images": dict(zip(("source", "target"), constant, strict=True)),
-            **fitted.settings,
-            "storage": cost.storage,
-            "storage_error": cost.storage_error / cost.scale,
-            "normalize": options.normalize,
-            "frame": [side.frame for side in sides],
-            "frame_pixels": [None if side.placement is None else side.placement.pixels for side in sides],
-            "frame_masked": [side.placement is not None and side.placement.masked for side in sides],
-            **about,
-            "resumed_at": getattr(coupling, "resumed_at", 0),
-            "marginals": marginals,
-            "outlier_fraction": 0.0 if outliers is None else outliers.fraction,
-            "metric_shrinkage": 1.0 if model is None else model.shrinkage,
-        },
-        seconds=stages.seconds,
-        memory=stages.memory,
-        feature_map=fitted.feature_map,
-        features=rows,
-        summary=summary,
-        classes=classes,
-        outlier_scores=outliers,
-    )
+    settings = {
+        **{"symmetry": spec.symmetry, "features": spec.name, "metric": cost.metric, "solver": repr(solver)},
+        "constant_images": dict(zip(("source", "target"), constant, strict=True)),
+        **fitted.settings,
+        **{"storage": cost.storage, "storage_error": cost.storage_error / cost.scale, "normalize": options.normalize},
+        "frame": [side.frame for side in sides],
+        "frame_pixels": [None if side.placement is None else side.placement.pixels for side in sides],
+        "frame_masked": [side.placement is not None and side.placement.masked for side in sides],
+        **about,
+        **{"resumed_at": getattr(coupling, "resumed_at", 0), "marginals": marginals},
+        "outlier_fraction": 0.0 if outliers is None else outliers.fraction,
+        "metric_shrinkage": 1.0 if model is None else model.shrinkage,
+    }
+    sets, spent = (sides[0], sides[1], *labels), (stages.seconds, stages.memory)
+    return Match(coupling, *sets, settings, *spent, fitted.feature_map, rows, summary, classes, outliers)
 
 
 def choose_marginals(

@@ -6,7 +6,6 @@ leave-one-out distances within that sample. Images that were moved once more cou
 makes distances larger: the score is the larger of the two ranks.
 """
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +17,7 @@ from bispectral_ot.costs import Cost, Distance, Metric
 from bispectral_ot.costs.cost import storage_bytes
 from bispectral_ot.drawing import frame_html
 from bispectral_ot.engines import Block, Threads, row_blocks
+from bispectral_ot.errors import warn
 from bispectral_ot.features import FeatureMap
 from bispectral_ot.sampling import random_rows
 from bispectral_ot.transport import Sinkhorn
@@ -26,19 +26,17 @@ Vector = NDArray[np.float64]
 Rows = NDArray[np.float32]
 Index = NDArray[np.int64]
 
+_MOST_COPIES = 0.1  # of the targets; at most 0.012 on the sets without copies that were measured
+
 
 class Outliers(NamedTuple):
-    """Outliers of one set with respect to the other.
+    """Outliers of one set with respect to the other; a score is a p-value.
 
-    Attributes
-    ----------
-    indices : (k,) elements whose score is below the given level, the most distant first
-    scores : (n,) p-values: fraction of the other set's elements that are at least as far from the rest of their set as
-        this element is from them
+    It is the fraction of the other set's elements that are at least as far from the rest of their set as this is.
     """
 
-    indices: NDArray[np.int64]
-    scores: Vector
+    indices: NDArray[np.int64]  # (k,) elements whose score is below the given level, the most distant first
+    scores: Vector  # (n,)
 
     def __repr__(self) -> str:
         return f"Outliers({len(self.indices):,} of {len(self.scores):,} elements)"
@@ -91,13 +89,14 @@ class OutlierScores(NamedTuple):
 
 
 def outlier_scores(
-    feature_map: FeatureMap, metric: Metric, features: tuple[Rows, Rows], moved: Sequence[Any] | None = None
+    feature_map: FeatureMap, metric: Metric, features: tuple[Rows, Rows], distinct: Any = None, moved: Any = None
 ) -> OutlierScores:
     """Outlier scores of all elements of two sets, from one relaxed plan between samples of them.
 
-    ``moved`` has for each set positions (k,) of some elements, and their features (k, columns) after a random motion.
+    ``distinct`` are positions of elements without copies of them; ``moved`` has for each set positions (k,) of some
+    elements, and their features (k, columns) after a random motion.
     """
-    samples = [random_rows(len(rows), 2048) for rows in features]
+    samples = [each[random_rows(len(each), 2048)] for each in distinct or [np.arange(len(rows)) for rows in features]]
     sampled = [np.asarray(rows[sample]) for rows, sample in zip(features, samples, strict=True)]
     between = feature_map.distance(sampled[0], sampled[1], metric)
     needed = storage_bytes(between.shape, feature_bytes=between.feature_bytes, block_rows=between.rows_at_once)
@@ -115,7 +114,10 @@ def outlier_scores(
         own = np.sort(far(others, np.arange(len(sample))))
         if moved is not None:
             (mine, my_rows), (at, rows) = moved[side], moved[1 - side]
-            again = far(rows, np.where(np.isin(at, sample), np.searchsorted(sample, at), -1))
+            places = np.where(np.isin(at, sample), np.searchsorted(sample, at), -1)
+            again = far(rows, places)
+            if side == 0:
+                _warn_of_near_copies(feature_map.distance(rows[:256], others, metric), places[:256])
             own = np.maximum(own, np.quantile(again, np.linspace(0, 1, len(own))))
             # upright images may be nearer to interpolated ones after a motion
             none = np.full(len(mine), -1)
@@ -124,6 +126,18 @@ def outlier_scores(
         found.append(references[side].scores(feature_map.distance(features[side], others, metric)))
     (source, source_distances), (target, target_distances) = found
     return OutlierScores(source, target, source_distances, target_distances, references[0])
+
+
+def _warn_of_near_copies(moved: Distance, own: Index) -> None:
+    """Warn if moved targets are often nearer to another target than to themselves before the motion."""
+    distances, known = moved.rows(0, len(own)), np.flatnonzero(own >= 0)
+    themselves = distances[known, own[known]]
+    distances[known, own[known]] = np.inf
+    share = float(np.mean(distances[known].min(axis=1) < themselves)) if len(known) else 0.0
+    if share > _MOST_COPIES:
+        problem = f"after a motion, {share:.0%} of the targets are nearer to another target than to themselves"
+        cause = "the target has moved or edited copies of its images, or very small ones"
+        warn(f"{problem}: {cause}. With copies, expected accuracy and outliers are wrong: keep one of each.")
 
 
 def soft_distances(distance: Distance, potential: Vector, epsilon: float, own: Index | None = None) -> Vector:

@@ -44,16 +44,10 @@ Arrays = dict[str, NDArray[Any]]
 
 
 class TopMatches(NamedTuple):
-    """Best targets of each source.
+    """Best targets of each source (n, k), the best first."""
 
-    Attributes
-    ----------
-    indices : (n, k) positions in the target set, best first; -1 if fewer targets receive mass
-    weights : (n, k) fraction of the source's mass; 0 where the index is -1
-    """
-
-    indices: NDArray[np.int64]
-    weights: NDArray[np.float64]
+    indices: NDArray[np.int64]  # positions in the target set; -1 if fewer targets receive mass
+    weights: NDArray[np.float64]  # fraction of the source's mass; 0 where the index is -1
 
     def __repr__(self) -> str:
         n, k = self.indices.shape
@@ -70,18 +64,11 @@ class TopMatches(NamedTuple):
 
 
 class Prediction(NamedTuple):
-    """Labels, best targets and poses of new images.
-
-    Attributes
-    ----------
-    matches : best targets of each image
-    details : table of :meth:`Match.labels`; None (as ``labels`` and ``probabilities``) if the target has no labels
-    poses : motions that align each image with its targets, if requested
-    """
+    """Labels, best targets and poses of new images."""
 
     matches: TopMatches
-    details: DataFrame | None = None
-    poses: Poses | None = None
+    details: DataFrame | None = None  # table of Match.labels; None (as the labels) if the target has no labels
+    poses: Poses | None = None  # motions that align each image with its targets, if requested
 
     @property
     def labels(self) -> NDArray[Any] | None:
@@ -152,17 +139,9 @@ class Predictor:
                 apart = self.feature_map.unlearned_distance(rows, sample, metric)
                 found, far = self.outliers.scores(apart)
                 scores = OutlierScores(found, unknown, far, unknown, self.outliers)
+        sets, see = (images, self.target, label_names(images), labels), self.feature_map
         return Match(
-            coupling,
-            source=images,
-            target=self.target,
-            source_labels=label_names(images),
-            target_labels=labels,
-            settings=self.settings,
-            feature_map=self.feature_map,
-            features=sides,
-            classes=classes,
-            outlier_scores=scores,
+            coupling, *sets, self.settings, feature_map=see, features=sides, classes=classes, outlier_scores=scores
         )
 
     def poses(self, images: Dataset, top: TopMatches, *, seed: int = 0) -> Poses:
@@ -258,17 +237,11 @@ class Predictor:
             raise
         except Exception as error:  # NumPy and zipfile raise many kinds of errors for damaged files
             raise InputError(f"{path} is damaged, or not the model of a match ({error}); match again.") from error
-        return cls(
-            target=target,
-            potential=arrays["potential"],
-            **{name: words[name] for name in ("reg", "scale", "tol")},
-            feature_map=feature_map,
-            settings={name: words[name] for name in ("features", "symmetry", "metric")}
-            | {name: [words[name]] * 2 for name in _FRAME},
-            practice=TopMatches(arrays["practice_indices"], arrays["practice_weights"]),
-            classes=classes,
-            outliers=outliers,
-        )
+        settings = {name: words[name] for name in ("features", "symmetry", "metric")}
+        settings |= {name: [words[name]] * 2 for name in _FRAME}
+        solved = arrays["potential"], words["reg"], words["scale"], words["tol"]
+        practice = TopMatches(arrays["practice_indices"], arrays["practice_weights"])
+        return cls(target, *solved, feature_map, settings, practice, classes=classes, outliers=outliers)
 
 
 def _unpacked(arrays: Arrays, prefix: str) -> dict[str, Any]:
@@ -281,12 +254,10 @@ def _checksum(arrays: Arrays) -> str:
 
 
 def _check_finite(arrays: Arrays) -> None:
+    # padded clouds contain NaN; deviations of constant columns and likelihoods may be infinite
+    others = "images", "potential", "outliers.potential", "outliers.own", "model.likelihoods"
     for name, array in arrays.items():
-        # padded clouds contain NaN; deviations of constant columns and likelihoods may be infinite
-        if (
-            name in ("images", "potential", "outliers.potential", "outliers.own", "model.likelihoods")
-            or array.dtype.kind != "f"
-        ):
+        if name in others or array.dtype.kind != "f":
             continue
         if np.isnan(array).any() or (not name.startswith("map.") and np.isinf(array).any()):
             raise ValueError(f"{name} has entries that are not finite")

@@ -42,17 +42,6 @@ KEPT_MATCHES = 10
 class Match:
     """Two datasets paired by content.
 
-    Attributes
-    ----------
-    coupling : transport plan, which can be read row by row
-    source, target, source_labels, target_labels : datasets and their labels; None for a match of a cost matrix
-    settings : symmetry, features, metric, storage and every approximation that was used
-    seconds, memory : time of each stage, and peak memory of the process at its end, in bytes
-    feature_map, features : fitted map from images to features, and the features of both sets; None without images
-    summary : statistics of the plan
-    classes : class probabilities of the sources; None if the target has no labels
-    outlier_scores : scores of both sets; None if marginals are balanced
-
     Examples
     --------
     >>> import bispectral_ot as bot
@@ -64,19 +53,20 @@ class Match:
     True
     """
 
-    coupling: Coupling
+    coupling: Coupling  # transport plan, which can be read row by row
+    # datasets and their labels; None for a match of a cost matrix
     source: Dataset | None = field(default=None, repr=False)
     target: Dataset | None = field(default=None, repr=False)
     source_labels: NDArray[Any] | None = None
     target_labels: NDArray[Any] | None = None
-    settings: dict[str, Any] = field(default_factory=dict)
-    seconds: dict[str, float] = field(default_factory=dict)
-    memory: dict[str, int] = field(default_factory=dict)
+    settings: dict[str, Any] = field(default_factory=dict)  # and every approximation that was used
+    seconds: dict[str, float] = field(default_factory=dict)  # time of each stage
+    memory: dict[str, int] = field(default_factory=dict)  # peak of the process at the end of each stage, in bytes
     feature_map: FeatureMap | None = None
-    features: tuple[Rows, Rows] | None = field(default=None, repr=False)
+    features: tuple[Rows, Rows] | None = field(default=None, repr=False)  # of both sets; None without images
     summary: PlanSummary | None = field(default=None, repr=False)
-    classes: SourceClasses | None = field(default=None, repr=False)
-    outlier_scores: OutlierScores | None = field(default=None, repr=False)
+    classes: SourceClasses | None = field(default=None, repr=False)  # None if the target has no labels
+    outlier_scores: OutlierScores | None = field(default=None, repr=False)  # None if marginals are balanced
 
     def __repr__(self) -> str:
         n, m = self.coupling.shape
@@ -201,9 +191,7 @@ class Match:
             classes, found = self.class_weights(to="source")
         else:
             classes, found = self.classes.model.classes, self.classes.probabilities
-        rows, summary = np.arange(len(found)), self._summary
-        best = found.argmax(axis=1)
-        rest = found.copy()
+        rows, summary, best, rest = np.arange(len(found)), self._summary, found.argmax(axis=1), found.copy()
         rest[rows, best] = -1.0
         second = rest.argmax(axis=1) if len(classes) > 1 else best
         columns = {
@@ -239,12 +227,13 @@ class Match:
             **{"expected_accuracy": value, "expected_accuracy_low": low, "expected_accuracy_high": high},
             "shift": {**self.shift()._asdict(), "words": str(self.shift())},
             "to_check": len(self.to_check()),
+            "doubtful_targets": self.classes.model.doubtful.tolist(),
         }
 
     @property
     def _known_classes(self) -> SourceClasses:
         if self.classes is None:
-            raise InputError("no class probabilities: the target needs labels, and two classes of two images or more.")
+            raise InputError("no class probabilities: they need two classes of two targets, and metric learning.")
         return self.classes
 
     def class_proportions(self, *, level: float = 0.9) -> ClassProportions:
@@ -254,8 +243,7 @@ class Match:
             raise InputError("class proportions need labels on the target; give Dataset(images, labels).")
         estimate = self._known_classes.estimate
         classes, codes = np.unique(self.target_labels, return_inverse=True)
-        received = np.bincount(codes, weights=self._summary.column_sums)
-        own = estimate.counts / estimate.counts.sum()
+        received, own = np.bincount(codes, weights=self._summary.column_sums), estimate.counts / estimate.counts.sum()
         low, high = np.quantile(estimate.draws, [(1 - level) / 2, (1 + level) / 2], axis=0)
         low = np.minimum(np.where(low < 1e-3 / len(classes), 0.0, low), estimate.proportions)
         high = np.maximum(high, estimate.proportions)
@@ -296,20 +284,12 @@ class Match:
             raise InputError("prediction needs the potentials of an entropic solver; match with Sinkhorn.")
         if self.feature_map is None or self.features is None or self.target is None:
             raise InputError(_NO_IMAGES.format("predictions are"))
-        top = self.top_matches(VOTERS)
-        chosen = practice_rows(top.indices)
+        top, plan = self.top_matches(VOTERS), self.coupling
+        practice = TopMatches(top.indices[at := practice_rows(top.indices)], top.weights[at])
+        solved = plan.target_potential, plan.reg, plan.cost.scale, plan.tol
+        outliers = self.outlier_scores and self.outlier_scores.reference
         return Predictor(
-            target=self.target,
-            target_features=self.features[1],
-            potential=self.coupling.target_potential,
-            reg=self.coupling.reg,
-            scale=self.coupling.cost.scale,
-            tol=self.coupling.tol,
-            feature_map=self.feature_map,
-            settings=self.settings,
-            practice=TopMatches(top.indices[chosen], top.weights[chosen]),
-            classes=self.classes,
-            outliers=self.outlier_scores and self.outlier_scores.reference,
+            self.target, *solved, self.feature_map, self.settings, practice, self.features[1], self.classes, outliers
         )
 
     def _best(self, k: int) -> PlanSummary:
@@ -321,9 +301,7 @@ class Match:
         return self.summary or read_plan(self.coupling, self.source_labels, self.target_labels)
 
 
-_NO_IMAGES = (
-    "this match has no images, and {} computed from them; keep the Match that match() returned, or match again."
-)
+_NO_IMAGES = "this match has no images, and {} computed from them; keep the result of match(), or match again."
 
 
 def read_plan(

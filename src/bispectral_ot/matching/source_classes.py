@@ -18,6 +18,7 @@ from scipy.special import softmax
 
 from bispectral_ot import runtime
 from bispectral_ot.costs import Cost, Metric
+from bispectral_ot.datasets import Dataset
 from bispectral_ot.drawing import frame_html
 from bispectral_ot.errors import warn
 from bispectral_ot.features import FeatureMap
@@ -41,22 +42,14 @@ _POOL, _NEIGHBOURS, _PERMUTATIONS = 512, 9, 500
 
 
 class ClassProportions(NamedTuple):
-    """Proportions of the target's classes in both sets.
-
-    Attributes
-    ----------
-    classes : (c,) labels
-    source, low, high : (c,) estimated proportions in the source, and a bootstrap interval
-    target : (c,) proportions in the target
-    received : (c,) fraction of the transported mass that each class receives
-    """
+    """Proportions (c,) of the target's classes in both sets."""
 
     classes: NDArray[Any]
-    source: Vector
+    source: Vector  # estimated, with a bootstrap interval
     low: Vector
     high: Vector
     target: Vector
-    received: Vector
+    received: Vector  # fraction of the transported mass
 
     def to_frame(self) -> DataFrame:
         """Table with one row per class."""
@@ -79,20 +72,12 @@ class ExpectedAccuracy(NamedTuple):
 
 
 class Shift(NamedTuple):
-    """Test whether sources and targets differ by more than the symmetry.
+    """Test whether sources and targets differ by more than the symmetry."""
 
-    Attributes
-    ----------
-    separability : accuracy of a nearest-neighbour classifier of sources against left-out, moved targets; 0.5 by chance
-    distance : one-sided Kolmogorov-Smirnov distance between the soft distances of both to the targets
-    p_value : of the more extreme of the two; NaN if there are too few images for a test
-    differs : whether the difference is significant and large enough to matter
-    """
-
-    separability: float
-    distance: float
-    p_value: float
-    differs: bool
+    separability: float  # accuracy of nearest neighbours at telling sources from left-out targets; 0.5 by chance
+    distance: float  # one-sided Kolmogorov-Smirnov distance between the soft distances of both to the targets
+    p_value: float  # of the most extreme of these two and the probabilities of labels; NaN with too few images
+    differs: bool  # whether the difference is significant and large enough to matter
 
     def __str__(self) -> str:
         if np.isnan(self.p_value):
@@ -178,24 +163,28 @@ class SourceClasses:
 
     def expected_accuracy(self) -> ExpectedAccuracy:
         """Mean probability of the labels; its interval counts chance among sources and left-out targets."""
-        best, labels = self.probabilities.max(axis=1), self.model.labels
-        found = self.probabilities.mean(axis=0)
+        best, labels, found = self.probabilities.max(axis=1), self.model.labels, self.probabilities.mean(axis=0)
         weights = (found / np.maximum(np.bincount(labels, minlength=len(found)), 1))[labels]
         weights /= weights.sum()
         left_out = probabilities(self.model.likelihoods, self.offsets)
-        errors = (left_out.argmax(axis=1) == labels) - left_out.max(axis=1)
-        value = float(best.mean())
+        errors, value = (left_out.argmax(axis=1) == labels) - left_out.max(axis=1), float(best.mean())
         shared = np.bincount(labels, weights=weights * errors)  # errors of a class are not independent
         variance = float((best * (1 - best)).sum()) / len(best) ** 2
         variance += max(float(np.square(weights * errors).sum()), float(np.square(shared).sum()))
         variance += 1 / (len(labels) + 2) ** 2  # a pseudo-count: no finite number of targets shows that all are right
+        variance += self.model.wrong * (1 - self.model.wrong) / len(labels)  # which labels are wrong is estimated
         half = 1.645 * float(np.sqrt(variance))  # 90 % of a normal distribution
         # sources may be of any class: of those with hardly any targets, none may be right
         known = float((self.model.counts >= 3).mean())
         return ExpectedAccuracy(value, max(0.0, min(value - half, known * value)), min(1.0, value + half))
 
-    def warn(self, marginals: str) -> None:
-        """Warn of a shift, and of estimated class proportions that contradict the sources."""
+    def warn(self, marginals: str, target: Dataset) -> None:
+        """Warn of wrong labels, of a shift, and of estimated class proportions that contradict the sources."""
+        if len(at := self.model.doubtful):
+            count, names = round(self.model.wrong * len(target)), target.files or target.positions
+            named = ", ".join(f"{names[i]} ({self.model.classes[self.model.codes[i]]})" for i in at[:5])
+            problem = f"about {count:,} of {len(target):,} labels of the target look wrong; check {named} first"
+            warn(f"{problem}. Probabilities and expected accuracy are those of true classes.")
         if self.shift.differs:
             warn(f"{self.shift}. Match.outliers() (outliers.csv) lists the sources that differ most.")
         if marginals != "estimated" or not self.estimate.collapsed:
@@ -213,8 +202,7 @@ def estimate_proportions(model: ClassModel, log_likelihoods: Vector, *, seed: in
     some = log_likelihoods[random_rows(len(log_likelihoods), _SOURCES, seed=seed)]
     n, k, counts = len(some), len(model.labels), model.counts
     known, own, n_free = counts > 0, counts / counts.sum(), int((counts > 0).sum()) - 1
-    likelihoods = _exponentials(some)
-    best, even = likeliest_proportions(some), known / known.sum()
+    likelihoods, best, even = _exponentials(some), likeliest_proportions(some), known / known.sum()
     counted = min(n, _MOST_EVIDENCE)
     # likelihoods are estimated from k targets, which inflates the variance of a gain over n sources
     per_source = counted / n / (1 + counted / k)
@@ -272,8 +260,7 @@ def class_offsets(log_likelihoods: Vector, proportions: Vector, *, held: float =
     prior = np.log(np.maximum(proportions, _TINY))
     if held == 0 or len(proportions) < 2:
         return prior
-    some = _exponentials(log_likelihoods[random_rows(len(log_likelihoods), _SOURCES)])
-    shifts = np.zeros(len(prior))
+    some, shifts = _exponentials(log_likelihoods[random_rows(len(log_likelihoods), _SOURCES)]), np.zeros(len(prior))
     for _ in range(200):
         odds = np.exp(prior + shifts)
         mean = odds * (some.T @ (1 / np.maximum(some @ odds, _TINY))) / some.shape[0]
@@ -315,13 +302,11 @@ def probabilities(log_likelihoods: Vector, offsets: Vector) -> Vector:
 def _bootstrap(model: ClassModel, likelihoods: Any, start: Vector, *, seed: int) -> Vector:
     """Likeliest proportions (draws, classes) with sources drawn anew, and biases refitted by one Newton step."""
     (n, n_classes), k, generator = likelihoods.shape, len(model.labels), np.random.default_rng(seed)
-    draws = int(np.clip(1e8 / (n * n_classes), 30, 100))
-    p = probabilities(model.likelihoods, np.zeros(n_classes))
+    draws, p = int(np.clip(1e8 / (n * n_classes), 30, 100)), probabilities(model.likelihoods, np.zeros(n_classes))
     drawn = generator.multinomial(k, np.full(k, 1 / k), size=draws) - 1.0
     curvature = np.diag(p.sum(axis=0)) - p.T @ p + np.eye(n_classes)
     biases = np.linalg.solve(curvature, (drawn @ (np.eye(n_classes)[model.labels] - p)).T)
-    weights = generator.multinomial(n, np.full(n, 1 / n), size=draws).T.astype(np.float64)
-    factors = np.exp(biases)
+    weights, factors = generator.multinomial(n, np.full(n, 1 / n), size=draws).T.astype(np.float64), np.exp(biases)
     # with factors u, proportions s of the likelihoods u L are those of L in proportion to u s
     scaled = np.maximum(start, 1e-6)[:, None] * factors
     found = _maximise(likelihoods, scaled / scaled.sum(axis=0), weights) / factors
@@ -345,15 +330,15 @@ def _blend(first: Vector, others: Vector, trust: float | Vector) -> Vector:
 def shift_test(
     model: ClassModel, see: FeatureMap, metric: str, rows: Sides, found: Vector, distances: Vector, offsets: Vector
 ) -> Shift:
-    """Two-sample tests between as many sources and left-out targets of every label: neighbours, and soft distances.
+    """Two-sample tests between as many sources and left-out targets of every label: neighbours, distances, confidence.
 
     Sources may be upright, moved, or both, and interpolation by a motion can be seen: sources differ only if they can
     be told from left-out targets of all three kinds.
     """
-    from scipy.stats import ks_2samp
+    from scipy.stats import ks_2samp, t
 
-    generator = np.random.default_rng(0)
-    of_sources, of_targets = found.argmax(axis=1), probabilities(model.likelihoods, offsets).argmax(axis=1)
+    generator, left_out = np.random.default_rng(0), probabilities(model.likelihoods, offsets)
+    of_sources, of_targets = found.argmax(axis=1), left_out.argmax(axis=1)
     pairs: list[tuple[int, int]] = []  # of a source and a target with one label
     for label in np.intersect1d(of_sources, of_targets):
         members = (generator.permutation(np.flatnonzero(given == label)) for given in (of_sources, of_targets))
@@ -362,6 +347,7 @@ def shift_test(
         return NO_SHIFT_TEST
     sources, targets = np.array(pairs).T
     farther = ks_2samp(distances[sources], model.distances[targets], alternative="less")
+    fall = left_out.max(axis=1)[targets] - found.max(axis=1)[sources]
     kept = generator.permutation(len(pairs))[:_POOL]
     sources, targets, n = sources[kept], targets[kept], len(kept)
     pool = np.concatenate([rows[0][sources], model.moved[targets], rows[1][model.left_out[targets]]])
@@ -370,9 +356,10 @@ def shift_test(
     chosen = (np.concatenate([np.arange(n), n + np.arange(n) + n * upright]) for upright in kinds)
     told = [_told_apart(apart[np.ix_(at, at)], generator) for at in chosen]
     separability, p_value = min(told, key=lambda each: (-each[1], each[0]))
-    tests = ((separability > 0.55, p_value), (farther.statistic > 0.1, float(farther.pvalue)))
-    differs = any(visible and 2 * p_value < 0.01 for visible, p_value in tests)
-    return Shift(separability, float(farther.statistic), min(1.0, 2 * min(p_value for _, p_value in tests)), differs)
+    less_sure = t.sf(fall.mean() / max(fall.std() / np.sqrt(len(fall)), 1e-6), len(fall) - 1)
+    tests = [(separability > 0.55, p_value), (farther.statistic > 0.1, farther.pvalue), (fall.mean() > 0.02, less_sure)]
+    differs = any(bool(visible and 3 * p_value < 0.01) for visible, p_value in tests)
+    return Shift(separability, float(farther.statistic), min(1.0, 3 * float(min(p for _, p in tests))), differs)
 
 
 def _told_apart(distances: Rows, generator: np.random.Generator) -> tuple[float, float]:

@@ -50,8 +50,7 @@ class WaveMotions(Motions):
         sheet, position = np.divmod(start, len(self._angles))
         sheets = products.reshape(*products.shape[:-1], -1, 2, len(self._waves))
         real, imaginary = np.moveaxis(np.take_along_axis(sheets, sheet[..., None, None, None], axis=-3), -2, 0)
-        coefficients = real[..., 0, :].astype(np.float64) + 1j * imaginary[..., 0, :]
-        first = self._angles[position]
+        coefficients, first = real[..., 0, :].astype(np.float64) + 1j * imaginary[..., 0, :], self._angles[position]
 
         def derivatives(angles: Floats) -> tuple[Floats, Floats, Floats]:
             terms = coefficients * np.exp(1j * (angles @ self._waves.T))

@@ -45,8 +45,7 @@ class SpatialMotions(Motions):
     def products(self, source: Rows, target: Rows, indices: Indices) -> Rows:
         """Products ``y_a x_b`` of all orders of each degree, summed over signals: (n, k, p)."""
         n_harmonics = (self.lmax + 1) ** 2
-        x = source.reshape(len(source), 1, -1, n_harmonics)
-        y = target.reshape(len(target), -1, n_harmonics)[indices]
+        x, y = source.reshape(len(source), 1, -1, n_harmonics), target.reshape(len(target), -1, n_harmonics)[indices]
         parts = []
         for degree in range(self.lmax + 1):
             orders = slice(degree**2, (degree + 1) ** 2)
@@ -103,6 +102,5 @@ def super_fibonacci(count: int) -> Floats:
     """Quaternions (count, 4) spread evenly over all rotations (Alexa, CVPR 2022)."""
     golden, psi = np.sqrt(2), 1.533751168755204288118041  # psi^4 = psi + 4
     s = np.arange(count) + 0.5
-    r, t = np.sqrt(s / count), np.sqrt(1 - s / count)
-    alpha, beta = 2 * np.pi * s / golden, 2 * np.pi * s / psi
+    r, t, alpha, beta = np.sqrt(s / count), np.sqrt(1 - s / count), 2 * np.pi * s / golden, 2 * np.pi * s / psi
     return np.stack([r * np.sin(alpha), r * np.cos(alpha), t * np.sin(beta), t * np.cos(beta)], axis=1)

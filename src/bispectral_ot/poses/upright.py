@@ -141,8 +141,7 @@ def _read(path: Path) -> tuple[NDArray[Any], str, str, dict[str, Any]]:
     """Stored pixels in the orientation of the camera, and mode, format and metadata of the file."""
     try:
         with Image.open(path, formats=FORMATS) as opened:
-            metadata = {name: opened.info[name] for name in _KEPT if opened.info.get(name)}
-            kind = str(opened.format)
+            metadata, kind = {name: opened.info[name] for name in _KEPT if opened.info.get(name)}, str(opened.format)
             if is_deep_colour(opened):
                 pixels, mode = deep_colours(opened, path, path), "deep"
             else:

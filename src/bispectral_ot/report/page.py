@@ -117,7 +117,7 @@ def _run_words(folder: Path) -> JsonObject:
     seconds, memory = record.get("wall_seconds"), record.get("peak_memory_bytes")
     about = [f"Made by bispectral-ot {record.get('bispectral_ot', __version__)}"]
     if "date" in record:
-        about.append(f"on {record['date']}")
+        about.append(f"on {str(record['date'])[:16].replace('T', ' ')} UTC")
     if isinstance(seconds, int | float) and isinstance(memory, int):
         about.append(f"in {seconds:.1f} s with a peak memory of {format_bytes(memory)}")
     if machine:

@@ -75,8 +75,7 @@ def match_page(match: Match, facts: JsonObject, *, title: str = "", poses: Poses
     strange = [each.indices[:_MOST_OUTLIERS] for each in found_outliers(match) or ()] or [checked[:0]] * 2
     samples = [class_by_class(side.labels, len(side)) for side in (a, b)]
     on_map = [rows[:_MOST_ON_MAP] for rows in samples]
-    rows = _unique(checked, strange[0], on_map[0], _by_cell(codes, given))
-    colours = thumbnail(pictures[0][0], _SMALL)
+    rows, colours = _unique(checked, strange[0], on_map[0], _by_cell(codes, given)), thumbnail(pictures[0][0], _SMALL)
     encoded = colours.nbytes * (0.4 if colours.ndim == 3 else 0.7) * (1 + _TARGETS_OF_A_SOURCE)
     rows = rows[: max(len(checked) + len(strange[0]), min(_MOST_SOURCES, int(_SHEET_BYTES / encoded)), 1)]
     indices, weights = match.top_matches(_TARGETS_OF_A_SOURCE)

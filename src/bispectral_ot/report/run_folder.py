@@ -43,8 +43,7 @@ def write_match(
     ``title`` names this match among others of the run, ``k`` is the number of targets of each source in
     ``matches.csv``; ``settings`` and ``extra`` are further entries of ``results.json``.
     """
-    start = time.perf_counter()
-    table = class_table(match)
+    start, table = time.perf_counter(), class_table(match)
     content = tables.match_results(match, table, poses) | dict(extra or {})
     content["settings"] = {**match.settings, **(settings or {})}
     content["seconds"] = {**dict((extra or {}).get("seconds", {})), **match.seconds}
@@ -79,7 +78,7 @@ def write_match(
 def decorate(parts: Mapping[str, Callable[[], object]], seconds: dict[str, float] | None = None) -> None:
     """Write models, figures and pages; one that fails is a warning, and the run continues."""
     for number, (name, write) in enumerate(parts.items()):
-        stage = {MODEL: "model", PAGE_DATA: "page"}.get(name, "figures")
+        stage = {MODEL: "model", PAGE_DATA: "page", REPORT: "page"}.get(name, "figures")
         runtime.progress(stage, number, len(parts))
         start = time.perf_counter()
         try:

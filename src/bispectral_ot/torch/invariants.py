@@ -110,8 +110,7 @@ def _median(values: Tensor) -> Tensor:
 
 def _averaging(edges: NDArray[np.float64]) -> NDArray[np.float64]:
     """Matrix (cells, pixels) of means over cells with these edges (cells, 2)."""
-    size = round(float(edges[-1, 1]))
-    start, stop = edges[:, :1], edges[:, 1:]
+    size, start, stop = round(float(edges[-1, 1])), edges[:, :1], edges[:, 1:]
     pixel = np.arange(size)
     shared: NDArray[np.float64] = np.clip(np.minimum(pixel + 1, stop) - np.maximum(pixel, start), 0, None)
     return shared / (stop - start)
@@ -183,8 +182,7 @@ class _Global(Invariant):
         self.keep(product_weights=transformer.product_weights_)
         self.mirrors = self.settings["symmetry"] != "rotation"
         if self.mirrors:
-            odd = np.flatnonzero(transformer.is_odd_)
-            signs = np.diag(transformer.mirror_signs_.astype(np.float64))
+            odd, signs = np.flatnonzero(transformer.is_odd_), np.diag(transformer.mirror_signs_.astype(np.float64))
             self.keep(odd=odd, even=np.flatnonzero(~transformer.is_odd_), dct=scipy.fft.dct(signs, norm="ortho"))
             self.keep(odd_scale=np.sqrt(transformer.product_weights_[odd] / 2))
 

@@ -197,8 +197,7 @@ def _check_decoded(file: Path, codec: str, limit: int, what: str) -> None:
         size = int.from_bytes(head[4:8], "little")
     else:  # a frame of Zstandard: magic number, descriptor, window, dictionary, content size
         kind, single = head[4] >> 6, head[4] >> 5 & 1
-        start = 5 + (1 - single) + (0, 1, 2, 4)[head[4] & 3]
-        width = (single, 2, 4, 8)[kind]
+        start, width = 5 + (1 - single) + (0, 1, 2, 4)[head[4] & 3], (single, 2, 4, 8)[kind]
         size = int.from_bytes(head[start : start + width], "little") + (256 if width == 2 else 0)
     if size > limit + 1024:
         raise DatasetError(f"{what} has a chunk that is larger than announced; the store is damaged, get it again.")

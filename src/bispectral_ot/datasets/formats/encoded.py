@@ -52,8 +52,7 @@ def list_table(
         rows = list(range(len(columns[paths_column]))) if split == "train" else []
     if not rows:
         raise DatasetError(f"{what} has no rows of the {split} split.")
-    files = [str(columns[paths_column][i]).strip() for i in rows]
-    root = Path(os.path.abspath(folder or "."))
+    files, root = [str(columns[paths_column][i]).strip() for i in rows], Path(os.path.abspath(folder or "."))
     for file in files:
         if folder is not None and not Path(os.path.normpath(root / file)).is_relative_to(root):
             raise DatasetError(f"{what} names {file}, which is outside its folder; move it, or load a data frame.")
@@ -73,8 +72,7 @@ def list_table(
 
 def scan_parquet(path: Path, split: str, keys: Sequence[str], *, parts: Sequence[Path] = ()) -> LazyDataset:
     """Images in ``image.bytes`` (or in a column of bytes) and labels in ``label``, or in columns named by ``keys``."""
-    parquet = library("pyarrow.parquet", extra="parquet", what=path)
-    parts = parts or (path,)
+    parquet, parts = library("pyarrow.parquet", extra="parquet", what=path), parts or (path,)
     metadata = [parquet.read_metadata(part) for part in parts]
     announced = sum(each.row_group(i).total_byte_size for each in metadata for i in range(each.num_row_groups))
     check_announced(announced, sum(part.stat().st_size for part in parts), path)

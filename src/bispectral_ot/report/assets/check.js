@@ -1,6 +1,7 @@
 // Labels to check first: one image at a time, large, with the labels that it could have; corrections are exported.
 
 const MOST_CANDIDATES = 9;
+const LONGEST_CANDIDATE = 16;  // letters of a name below its picture
 
 class CheckView {
   constructor(panel) {
@@ -82,7 +83,7 @@ class CheckView {
       const name = panel.columnName(label);
       return make("li", {}, make("button", { type: "button", class: "candidate", "aria-pressed": String(chosen === name), on: { click: () => this.choose(label) } },
         make("kbd", {}, String(number + 1)), target === undefined ? make("span", { class: "no-picture" }) : panel.targetPicture(target, "3rem", true),
-        make("span", { class: "label", title: name }, shortened(name, 40)), probability.has(label) ? probabilityBar(probability.get(label)) : null));
+        make("span", { class: "label", title: name }, shortened(name, LONGEST_CANDIDATE)), probability.has(label) ? probabilityBar(probability.get(label)) : null));
     };
     const every = panel.columns.map((name, j) => [j, name]).sort(([, one], [, other]) => one.localeCompare(other, "en", { numeric: true }));
     const menu = dropdown("Another label", [["", "…"], ...every], "", (value) => value !== "" && this.choose(Number(value)));

@@ -149,7 +149,7 @@ function classBars(panel) {
   const row = ({ name, j, given, images, found }) => {
     const words = [`${percent(given)} (${count(images)})`, found ? `estimated ${percent(found.low)}–${percent(found.high)}` : null, found ? `target ${percent(found.target)}` : null].filter(Boolean).join(" · ");
     const press = () => gallery.show(`Label ${name}`, slots.filter((slot) => panel.sources.given[slot] === j), images);
-    const title = make("span", { class: "name" }, shortened(name, 28));
+    const title = make("span", { class: "name" }, shortened(name, 22));
     return make("tr", {}, make("th", { scope: "row", title: name }, gallery ? make("button", { type: "button", class: "link", on: { click: press } }, title) : title),
       make("td", { class: "track" }, make("span", { class: "bar-box", "aria-hidden": "true" }, make("span", { class: "fill", style: { width: place(given) } }),
         found ? make("span", { class: "whisker", style: { left: place(found.low), width: place(Math.max(0, found.high - found.low)) } }) : null,

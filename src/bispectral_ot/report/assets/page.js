@@ -49,7 +49,7 @@ function answers(panel, several) {
   const majority = facts.majority == null ? null : `${tenths(facts.majority)} if all had the label of the largest class`;
   if (expected != null) found.push(answer("Expected accuracy", tenths(expected), expected, `90\u00a0% interval ${tenths(facts.expected_accuracy_low)} to ${tenths(facts.expected_accuracy_high)}`, facts.shift?.differs ? "not reliable: see shift" : null));
   if (facts.accuracy != null) found.push(answer("Accuracy", tenths(facts.accuracy), facts.accuracy, "of the sources have the label of their own class", majority));
-  else if (expected == null && panel.labelled.target) found.push(answer("Expected accuracy", "unknown", null, "the target needs two classes of two images or more"), answer("Labels", count(facts.n), null, `given from ${plural(facts.m, "target")} of ${plural(panel.columns.length, "class", "classes")}`));
+  else if (expected == null && panel.labelled.target) found.push(answer("Expected accuracy", "unknown", null, "it needs two target classes of two images or more, and with balanced marginals, metric learning"), answer("Labels", count(facts.n), null, `given from ${plural(facts.m, "target")} of ${plural(panel.columns.length, "class", "classes")}`));
   if (facts.shift) {
     const { differs, p_value, words } = facts.shift;
     const [kind, verdict] = differs ? ["bad", "Shifted"] : p_value == null ? ["muted", "Not tested"] : ["good", "None found"];
