@@ -340,13 +340,18 @@ class MatchTask:
                 started = started or time.perf_counter() - STARTED
         loading = max(0.0, started - sum(trials[1][1].values()))
         source, target = cast("Dataset", found.source), cast("Dataset", found.target)
-        columns = int(found.settings["columns"])
-        feature_bytes, solver_bytes = 4 * columns * sum(shape), self.solver.extra_bytes(shape)
+        columns, extra = int(found.settings["columns"]), self.solver.extra_bytes
+        feature_bytes = 4 * columns * sum(shape)
         chosen = plan_storage(
-            shape, feature_bytes=feature_bytes, solver_bytes=solver_bytes, block_rows=512, may_map=True
+            shape, feature_bytes=feature_bytes, solver_bytes=extra(shape), block_rows=512, may_map=True
         )
-        work = storage_bytes(shape, feature_bytes=0 if chosen.mapped_features else feature_bytes)[chosen.storage]
-        images = source.images[0].nbytes * shape[0] + target.images[0].nbytes * shape[1]
+
+        def growing(n: int, m: int) -> int:
+            """Bytes of images, features, cost and solver."""
+            features = 0 if chosen.mapped_features else 4 * columns * (n + m)
+            images = source.images[0].nbytes * n + target.images[0].nbytes * m
+            return int(images + storage_bytes((n, m), feature_bytes=features)[chosen.storage] + extra((n, m)))
+
         return {
             **dict(zip(("source", "target"), shape, strict=True)),
             "compared_at": source.size_in_words,
@@ -354,7 +359,8 @@ class MatchTask:
             "features": found.settings["features"],
             "columns": columns,
             "storage": chosen.storage,
-            "memory_bytes": images + work + solver_bytes,
+            # libraries and fits as in the last trial
+            "memory_bytes": max(found.memory.values()) + growing(*shape) - growing(*found.coupling.shape),
             "disk_bytes": feature_bytes if chosen.mapped_features else 0,
             "seconds": loading + extrapolated(trials, shape),
         }
@@ -362,10 +368,15 @@ class MatchTask:
 
 def extrapolated(trials: Sequence[tuple[tuple[int, int], Mapping[str, float]]], shape: tuple[int, int]) -> float:
     """Seconds for two sets, by linear extrapolation of the time of each stage in the last two trials."""
-    (smaller, before), (larger, after) = trials[-2:]
-    total = 0.0
+    from bispectral_ot.matching.class_model import CENTRES
+
+    (smaller, before), (larger, after), total = *trials[-2:], 0.0
+    growth = {
+        **dict.fromkeys(("cost", "transport", "summary"), math.prod),
+        "metric": lambda each: min(each[1], CENTRES),
+    }
     for stage, spent in after.items():
-        size = math.prod if stage in ("cost", "transport", "summary") else sum  # by the number of pairs, or of images
+        size = growth.get(stage, sum)  # the number of images, unless it is that of pairs, or limited
         grown = size(larger) - size(smaller)
         rate = max(0.0, spent - before.get(stage, spent)) / grown if grown else 0.0
         total += spent + rate * (size(shape) - size(larger))

@@ -222,7 +222,7 @@ class Cost:
         blocks = row_blocks(n, block_rows=min(n if n * m <= _ONE_BLOCK else max(n // _BLOCKS, _FEWEST_ROWS), most))
         shared, row_bytes = (distance, self.storage, dict[int, Any]()), m * BYTES_PER_ENTRY[self.storage]
         self._blocks = self.engine.place(_keep, blocks, shared=shared, row_bytes=row_bytes, stage="cost")
-        largest, step = np.max(list(self.engine.map(_extent, self._blocks)), axis=0)
+        largest, step = np.max(list(self.engine.map(lambda block: block.content[1:], self._blocks)), axis=0)
         self.maximum = float(largest)
         if not np.isfinite(self.maximum):
             distance.check_finite()
@@ -289,7 +289,8 @@ class Cost:
         part._sweep = "sweep_active"
         for blocks in (self._blocks[:1], self._blocks):  # the first shows whether the others are worth it
             part._blocks = self.engine.place(_active, blocks, rows=(f, low_rows), shared=shared)
-            if not all(self.engine.map(_are_few, part._blocks)):
+            missing = self.engine.map(lambda b: b.content[0].counts.sum() - len(b.content[0].columns), part._blocks)
+            if any(missing):
                 return None
         return part
 
@@ -370,11 +371,6 @@ def _keep(
     return encoded, float(rows.max()), float(encoded.steps.max())
 
 
-def _extent(block: Block) -> tuple[float, float]:
-    _, largest, step = block.content
-    return largest, step
-
-
 def _decoded(block: Block, start: int, stop: int, dtype: DTypeLike) -> NDArray[Any]:
     """Rows of a block that are between ``start`` and ``stop``."""
     first, last, kept = max(start, block.start), min(stop, block.stop), block.content[0]
@@ -386,10 +382,6 @@ def _decoded(block: Block, start: int, stop: int, dtype: DTypeLike) -> NDArray[A
 
 def _active(block: Block, *given: Any) -> tuple[ActiveRows, ...]:
     return (ActiveRows(*_pass(block, *given)[0]),)
-
-
-def _are_few(block: Block) -> bool:
-    return bool(len(block.content[0].columns) == block.content[0].counts.sum())
 
 
 def _exponents(block: Block, unit: float) -> tuple[tuple[Any, ...], Any]:

@@ -161,7 +161,7 @@ class _Call:
 
     def __enter__(self) -> _Call:
         if self.large:
-            self.shared = self.task(_given, self.shared)
+            self.shared = self.task(lambda value: value, self.shared)
         if self.large and self.everywhere:  # a worker that has to wait for the arguments would get no group
             self.wait([self.shared])
             self.client.replicate([self.shared])
@@ -264,10 +264,6 @@ def _n_rows(blocks: Blocks) -> int:
 
 def _bytes(values: Any) -> int:
     return 0 if isinstance(values, (int, float, str)) else int(getattr(values, "nbytes", 2**62))
-
-
-def _given(value: Any) -> Any:
-    return value
 
 
 def _call(shared: tuple[Any, ...], function: BlockFunction, *arguments: Any) -> Any:

@@ -85,7 +85,7 @@ class LocalBispectrum(BatchTransformer):
     def _fit(self, rows: NDArray[Any]) -> Rows:
         """Learn histogram bins, and mean and deviation of every column, from at most 4,096 images; their features."""
         super()._fit(rows)
-        rows = rows[evenly_spaced(len(rows), _SAMPLE)]
+        rows = rows if len(rows) <= _SAMPLE else rows[evenly_spaced(len(rows), _SAMPLE)]  # no copy of all
         self.means_, self.deviations_ = (np.full(self.n_features_out_, each, dtype=np.float32) for each in (0, 1))
         peak = max(abs(float(rows.max())), abs(float(rows.min())))
         self.scale_ = 2.0 ** (math.frexp(peak)[1] - 1) if peak > 0 else 1.0

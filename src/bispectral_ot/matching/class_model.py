@@ -40,7 +40,7 @@ SHRINKAGES = (0.1, 0.3, 0.6, 0.9, 1.0)
 # Maximum numbers of left-out targets, of targets they are compared with to choose the metric, and for calibration.
 _LEFT_OUT, _CHOOSING, _REFERENCES = 1024, 4096, 32768
 # Candidate ridge parameters, and maximum number of targets in the regression.
-_RIDGES, _CENTRES = (0.01, 0.1, 1.0), 8192
+_RIDGES, CENTRES = (0.01, 0.1, 1.0), 8192
 # Smallest kernel density relative to that of the nearest class, and prior variance of biases and slope.
 _TINY, _BIAS_VARIANCE = 1e-30, 0.5
 _LEAST_RATIO = 9.55  # of likelihoods with and without wrong labels: half of a chi-square variable exceeds it by 0.001
@@ -321,7 +321,7 @@ def fit_class_model(
             sample = some(2048 if fitted.features[1].shape[1] > 2048 else 8192)  # limits the time of the decomposition
             targets, place = see.plain(np.asarray(fitted.features[1][sample])), np.searchsorted(sample, moved)
             left_out = WithinClass.fit(targets, codes[sample], len(names), place, turned)
-        at = some(_CENTRES)
+        at = some(CENTRES)
         ridge, regressed = RidgeRegression.fit(see.plain(np.asarray(fitted.features[1][at])), codes, at, moved, turned)
     if left_out is not None:  # maximizes the likelihood of left-out targets
         at, losses = some(_CHOOSING), dict[float, float]()
