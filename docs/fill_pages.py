@@ -23,14 +23,13 @@ from typing import Any
 
 from PIL import Image
 
-from studies.markdown import markdown_table
-from studies.paper import DATASET_TITLES, METRIC_TITLES, paper_accuracy
-
 DOCS = Path(__file__).resolve().parent
 RESULTS = DOCS / "results"
-sys.path.insert(0, str(DOCS.parent))  # benchmarks are not installed
+sys.path.insert(0, str(DOCS.parent))  # benchmarks and studies are not installed
 
 from benchmarks.tables import Table, provenance_sentence  # noqa: E402
+from studies.markdown import markdown_table  # noqa: E402
+from studies.paper import DATASET_TITLES, METRIC_TITLES, paper_accuracy  # noqa: E402
 
 Cell = dict[str, Any]
 # A selection of figures; the studies draw all of them in minutes.

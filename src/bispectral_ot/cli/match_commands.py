@@ -373,7 +373,7 @@ def extrapolated(trials: Sequence[tuple[tuple[int, int], Mapping[str, float]]], 
     (smaller, before), (larger, after), total = *trials[-2:], 0.0
     growth = {
         **dict.fromkeys(("cost", "transport", "summary"), math.prod),
-        "metric": lambda each: min(each[1], CENTRES),
+        **dict.fromkeys(("metric", "outliers"), lambda each: min(each[1], CENTRES)),
     }
     for stage, spent in after.items():
         size = growth.get(stage, sum)  # the number of images, unless it is that of pairs, or limited
