@@ -318,7 +318,7 @@ def read(rows, f, source_labels, unit, g, target_labels, k, n_sources, n_targets
             for j in range(m):
                 lanes[j & 7, target_labels[j] + 1] += row[j]
             for lane in range(8):
-                source_class_mass[i] += lanes[lane, 1:]
+                _add_scaled(1.0, lanes[lane, 1:], source_class_mass[i])
         if n_sources > 0 and source_labels[i] >= 0:
             _add_scaled(1.0, row, target_class_mass[source_labels[i]])
     by_rows = (row_sums, row_costs, top_indices, top_masses, top_costs, nearest, nearest_costs, source_class_mass)
@@ -329,7 +329,7 @@ def read(rows, f, source_labels, unit, g, target_labels, k, n_sources, n_targets
 def class_kernels(rows, labels, n_classes, unit):  # type: ignore[no-untyped-def]
     """Kernel sums (n, classes, 3) and smallest costs (n,) of some rows, see :meth:`Cost.class_kernels`."""
     n, m = rows.codes.shape
-    sums, smallest, lanes = np.zeros((n, n_classes, 3)), np.empty(n), np.empty((4, n_classes, 3))
+    sums, smallest, lanes = np.zeros((n, 3 * n_classes)), np.empty(n), np.empty((4, 3 * n_classes))
     zeros, row = np.zeros(m, np.float32), np.empty(m, np.float32)
     for i in range(n):
         codes, step, low = rows.codes[i], np.float32(rows.steps[i] * unit), rows.codes[i, 0]
@@ -339,11 +339,11 @@ def class_kernels(rows, labels, n_classes, unit):  # type: ignore[no-untyped-def
         lanes[:] = 0.0
         for j in range(m):
             wide = np.float64(row[j])  # its powers may be beyond float32
-            middle, total = wide * wide * wide, lanes[j & 3, labels[j]]  # in turns, as in `read`
-            total[0] += middle * middle * middle
-            total[1] += middle
-            total[2] += wide
+            middle, total, at = wide * wide * wide, lanes[j & 3], 3 * labels[j]  # in turns, as in `read`
+            total[at] += middle * middle * middle
+            total[at + 1] += middle
+            total[at + 2] += wide
         for lane in range(4):
-            sums[i] += lanes[lane]
+            _add_scaled(1.0, lanes[lane], sums[i])
         smallest[i] = rows.offsets[i] + rows.steps[i] * np.float64(low)
-    return sums.astype(np.float32), smallest
+    return sums.reshape((n, n_classes, 3)).astype(np.float32), smallest
