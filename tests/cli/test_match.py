@@ -233,10 +233,11 @@ def test_a_dry_run_plans_and_writes_nothing(program, sets, tmp_path):
 
 def test_time_is_extrapolated_stage_by_stage():
     """Fixed costs stay, the rest grows with images or with pairs; trials may be the whole job."""
-    seconds = {"features": 3, "cost": 1}, {"features": 4, "cost": 9, "figures": 2}
-    trials = [((500, 500), seconds[0]), ((1500, 1500), seconds[1])]
+    trials = [((500, 500), {"features": 3, "cost": 1}), ((1500, 1500), {"features": 4, "cost": 9, "figures": 2})]
     assert extrapolated(trials, (1500, 1500)) == 15
     assert extrapolated(trials, (10_000, 10_000)) == 4 + 17_000 / 2000 + 9 + 8 / 2e6 * (1e8 - 2.25e6) + 2
+    trials = [((500, 500), {"metric": 1}), ((1500, 1500), {"metric": 2})]  # at most 8,192 targets
+    assert extrapolated(trials, (30_000, 30_000)) == pytest.approx(2 + 6.692)
 
 
 DECORATIONS = {
