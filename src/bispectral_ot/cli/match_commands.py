@@ -39,6 +39,7 @@ _MARGINALS = {
 }
 # Features of the demo by name, so that its table does not change with the defaults.
 _DEMO = ("pixels", "ring-bispectrum", "bispectrum")
+_LONG_TRIAL = 5.0  # seconds of a trial of --dry-run from which no larger one follows
 
 
 def match(
@@ -331,10 +332,12 @@ class MatchTask:
         started = 0.0  # seconds to the end of the first trial, with the loading of libraries
         with warnings.catch_warnings(), tempfile.TemporaryDirectory(prefix="bispectral-ot-") as folder:
             warnings.simplefilter("ignore")  # about the few images of the trials
-            for most in (50, 50, 500, 1500):  # images of each set; the first trial loads libraries
+            for most in (50, 50, 500, 1500, 4500):  # images of each set; the first trial loads libraries
                 some = [each[evenly_spaced(len(each), most)] for each in positions]
                 if len(trials) > 1 and trials[-1][0] == (len(some[0]), len(some[1])):
                     break  # all images were in the trial before
+                if trials and sum(trials[-1][1].values()) > _LONG_TRIAL:
+                    break
                 found, content = self.write(Path(folder), (listings, some))
                 trials.append((found.coupling.shape, content["seconds"]))
                 started = started or time.perf_counter() - STARTED
@@ -368,12 +371,15 @@ class MatchTask:
 
 def extrapolated(trials: Sequence[tuple[tuple[int, int], Mapping[str, float]]], shape: tuple[int, int]) -> float:
     """Seconds for two sets, by linear extrapolation of the time of each stage in the last two trials."""
+    from bispectral_ot.features.fitted import SAMPLE
     from bispectral_ot.matching.class_model import CENTRES
 
     (smaller, before), (larger, after), total = *trials[-2:], 0.0
     growth = {
         **dict.fromkeys(("cost", "transport", "summary"), math.prod),
-        **dict.fromkeys(("metric", "outliers"), lambda each: min(each[1], CENTRES)),
+        "outliers": lambda each: min(each[1], CENTRES),
+        "metric": lambda each: min(each[1], CENTRES) ** 2,  # a regression on a kernel matrix
+        "fit": lambda each: min(sum(each), SAMPLE),
     }
     for stage, spent in after.items():
         size = growth.get(stage, sum)  # the number of images, unless it is that of pairs, or limited

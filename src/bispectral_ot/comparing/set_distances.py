@@ -126,6 +126,7 @@ def compare_sets(names: Sequence[str], sets: Sequence[Dataset], options: Compare
             within=True,
             sample=pooled_sample(datasets, seed=options.seed),
         )
+    stages.split("features", "fit", space.fit_seconds)
     for statistics, dataset in zip(space.statistics, datasets, strict=True):
         if statistics.constant_images == len(dataset):
             raise InputError(f"all images of {dataset.name!r} are constant (blank); leave the set out.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import time
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -171,7 +172,7 @@ class FittedFeatures(AbstractContextManager["FittedFeatures"]):
     """Features of any number of datasets by one normalization, one fitted transformer and one projection.
 
     ``feature_map`` is the map that was fitted, ``features`` are the rows (n, columns) of each set, ``statistics`` those
-    of its pixels, and ``settings`` has facts about the features for reports.
+    of its pixels, ``settings`` has facts about the features for reports, and ``fit_seconds`` is the time of the fit.
     """
 
     def __init__(
@@ -189,6 +190,7 @@ class FittedFeatures(AbstractContextManager["FittedFeatures"]):
     ) -> None:
         check_sizes(datasets, spec.symmetry)
         runtime.progress("prepare", 0, 1)
+        start = time.perf_counter()
         self.settings: dict[str, Any] = {}
         self.spec, self.engine = spec, runtime.current().engine or Threads()
         self.statistics = [measure_pixels(dataset, self.engine) for dataset in datasets]
@@ -220,6 +222,7 @@ class FittedFeatures(AbstractContextManager["FittedFeatures"]):
         plan = planned(feature_bytes=4 * columns * sum(map(len, sets)))
         self.storage: Storage = plan.storage
         runtime.progress("prepare", 1, 1)
+        self.fit_seconds = time.perf_counter() - start
         self.features = self._extract(sets, sum(map(len, datasets)), mapped=plan.mapped_features)
         self.settings |= {"transformer": repr(self.feature_map.transformer), "pca": pca}
         self.settings |= {"columns": int(self.features[0].shape[1]), "mapped_features": plan.mapped_features}

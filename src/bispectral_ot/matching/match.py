@@ -189,6 +189,7 @@ def _solve(
             sample=sample,
             further=further,
         )
+    stages.split("features", "fit", fitted.fit_seconds)
     rows, model, classes, outliers = (fitted.features[0], fitted.features[1]), None, None, None
     if marginals != "balanced":
         # not by the learned metric: distances between the targets that it was fitted to are too small

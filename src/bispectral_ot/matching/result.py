@@ -328,6 +328,11 @@ class Stages:
         self.seconds[stage] = time.perf_counter() - start
         self.memory[stage] = peak_memory()
 
+    def split(self, stage: str, first: str, seconds: float) -> None:
+        """Count the first ``seconds`` of a stage as a stage of its own."""
+        rest = self.seconds.pop(stage) - seconds
+        self.seconds.update({first: seconds, stage: rest})
+
 
 def label_names(dataset: Dataset) -> NDArray[Any] | None:
     """Class names of all elements: two sets may number their classes differently."""
