@@ -112,8 +112,9 @@ def test_proportions_are_found_with_their_intervals(skewed):
 
 
 def test_intervals_are_not_certain_where_the_sets_cannot_be_told_apart(turned_halves, turned_match):
-    found = turned_match.class_proportions()
+    found, of_chance = turned_match.class_proportions(), 2 * 1.645 * np.sqrt(0.09 / len(turned_halves[0]))
     assert (found.high - found.low > 0.01).all()
+    assert np.median(found.high - found.low) < 1.5 * of_chance  # of a binomial proportion of known labels
     assert ((found.low <= 0.1) & (found.high >= 0.1)).mean() >= 0.8
     half = bot.match(turned_halves[0].select(turned_halves[0].labels < 5), turned_halves[1]).class_proportions()
     assert (half.low[5:] == 0).mean() >= 0.6

@@ -240,12 +240,18 @@ def likeliest_proportions(log_likelihoods: Vector, *, prior: float = 0.0) -> Vec
     return _maximise(_exponentials(log_likelihoods), (known / known.sum())[:, None], prior=prior)[:, 0]
 
 
-def _maximise(likelihoods: Any, start: Vector, weights: Vector | None = None, prior: float = 0.0) -> Vector:
-    """Proportions (classes, b) that make rows of likelihoods most likely, for b weightings (n, b) of the rows."""
+def _maximise(
+    likelihoods: Any, start: Vector, weights: Vector | None = None, prior: float = 0.0, factors: Vector | float = 1.0
+) -> Vector:
+    """Proportions (classes, b) that make rows of likelihoods most likely, for b weightings (n, b) of the rows.
+
+    The likelihoods of each weighting are multiplied by its ``factors`` (classes, b).
+    """
     found = start
     for step in range(_EM_STEPS if found.shape[1] == 1 else _DRAW_STEPS):
-        inverse = 1 / np.maximum(likelihoods @ found, _TINY)
-        new = found * (likelihoods.T @ (inverse if weights is None else weights * inverse)) + prior * (start > 0)
+        scaled = factors * found
+        inverse = 1 / np.maximum(likelihoods @ scaled, _TINY)
+        new = scaled * (likelihoods.T @ (inverse if weights is None else weights * inverse)) + prior * (start > 0)
         new /= new.sum(axis=0)
         moved, found = float(np.abs(new - found).sum(axis=0).max()), new
         if found.shape[1] > 1:
@@ -306,11 +312,9 @@ def _bootstrap(model: ClassModel, likelihoods: Any, start: Vector, *, seed: int)
     drawn = generator.multinomial(k, np.full(k, 1 / k), size=draws) - 1.0
     curvature = np.diag(p.sum(axis=0)) - p.T @ p + np.eye(n_classes)
     biases = np.linalg.solve(curvature, (drawn @ (np.eye(n_classes)[model.labels] - p)).T)
-    weights, factors = generator.multinomial(n, np.full(n, 1 / n), size=draws).T.astype(np.float64), np.exp(biases)
-    # with factors u, proportions s of the likelihoods u L are those of L in proportion to u s
-    scaled = np.maximum(start, 1e-6)[:, None] * factors
-    found = _maximise(likelihoods, scaled / scaled.sum(axis=0), weights) / factors
-    return np.ascontiguousarray((found / found.sum(axis=0)).T)
+    weights = generator.multinomial(n, np.full(n, 1 / n), size=draws).T.astype(np.float64)
+    begin = np.repeat(np.maximum(start, 1e-6)[:, None], draws, axis=1)
+    return np.ascontiguousarray(_maximise(likelihoods, begin, weights, factors=np.exp(biases)).T)
 
 
 def _exponentials(log_likelihoods: Vector) -> Any:
