@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 from PIL import Image
 
 from benchmarks.end_to_end import growth_exponent
@@ -53,7 +52,7 @@ def _arithmetic_rate(repeats: int) -> float:
 
     def work(core: int) -> None:
         for _ in range(rounds // 100):
-            _repeated(*rows[core], 100)
+            _repeated(rows[core, 0], rows[core, 1], rows[core, 2], 100)
 
     return core_count() * rounds * rows.shape[2] / _on_all_cores(work, repeats=repeats) / 1e9
 
@@ -74,7 +73,8 @@ class Work(NamedTuple):
 def _extraction(transformer: CombinedBispectrum) -> Work:
     """Work of an image, counted from the tables of its transformer; a multiply-add, a root or a load is one each."""
     local, coupled = transformer.parts_
-    assert isinstance(local, LocalBispectrum) and isinstance(coupled, GlobalBispectrum)
+    assert isinstance(local, LocalBispectrum)
+    assert isinstance(coupled, GlobalBispectrum)
     products = sum(each.size for each in transformer.projections_)
     channels = local._channels
     operations = 0
