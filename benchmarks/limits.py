@@ -86,7 +86,7 @@ def _extraction(transformer: CombinedBispectrum) -> Work:
             derivatives = int((ladder.steps[:, 3] != 0).sum())
             # five taps along both axes; derivatives of two planes; two roots and quotients; products of two and three
             smoothing = 10 * pixels * (1 if first == 0 else 5)
-            pooled = 14 * ladder.n_responses + 8 * len(ladder.pairs) + 12 * len(ladder.triples)
+            pooled = 14 * len(ladder.fields) + 8 * len(ladder.pairs) + 12 * len(ladder.triples)
             operations += planes * (smoothing + 16 * derivatives * pixels + pooled * inside)
     grid = len(coupled.inside_)
     side = int(np.sqrt(grid))

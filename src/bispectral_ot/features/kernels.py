@@ -19,7 +19,7 @@ Plane = NDArray[np.float32]
 Index = NDArray[Any]
 Rows = tuple[int, int]  # first and last (exclusive) row
 MARGIN = 2  # zeros around a plane: as far as the filters reach
-_STRIP_PIXELS = 4096  # of a strip
+STRIP_PIXELS = 4096  # of a strip of a large plane
 # Products of float32 spectra carry errors of about 1e-7 of the largest one: a smaller norm is only rounding.
 ROUNDING = 1e-6
 # Sums may be reordered, and divisions do not check for zero: only then does the compiler use vector instructions.
@@ -338,37 +338,21 @@ def _copy(line: Plane, out: Plane) -> None:
 
 
 @njit(**FAST)
-def pool_ladder(
-    planes: Plane, steps: Index, n_responses: int, disk: Index, pairs: Index, triples: Index, out: Plane
-) -> None:
-    """Means and spreads (n, 2, n_responses + 2 n_pairs + 2 n_triples) of the invariants of a ``Ladder``.
+def pool_ladder(planes: Plane, disk: Index, ladder: Any, slots: Plane, scratch: Plane, sums: Any) -> None:
+    """Add up the invariants of a ``Ladder`` and their squares over the disk: sums (n, columns, 2).
 
     ``planes`` (n, n_planes, height + 2 margin, width + 2 margin) are smoothed fields, ``disk`` (2, height) the first
-    and last (exclusive) pixel of each row in the disk. Large planes are worked on in strips of rows that stay in the
+    and last (exclusive) pixel of each row in the disk. The strips of rows for which ``scratch`` has room stay in the
     cache: each derivative is one row behind its source, since it needs the row below.
     """
     height, width = planes.shape[2] - 2 * MARGIN, planes.shape[3]
-    depth, behind, n_pixels = np.zeros(len(steps), dtype=np.int64), 0, 0
-    for t in range(len(steps)):
-        if steps[t, 3]:
-            depth[steps[t, 0]] = depth[steps[t, 1]] + 1
-            behind = max(behind, depth[steps[t, 0]])
-    for y in range(height):
-        n_pixels += disk[1, y] - disk[0, y]
-    uses = np.zeros((n_responses, 2), dtype=np.bool_)
-    for t in range(len(pairs)):
-        uses[pairs[t, 0], 0] = uses[pairs[t, 1], 0] = True
-    for t in range(len(triples)):
-        uses[triples[t, 0], 1] = uses[triples[t, 1], 1] = uses[triples[t, 2], 0] = True
-    at_once = max(1, _STRIP_PIXELS // width) if height * width > 2 * _STRIP_PIXELS else height + behind
-    slots = np.zeros((len(steps), 2, height + 2 * MARGIN, width), dtype=np.float32)
-    scratch = np.empty((3, n_responses, 4, at_once * width + 2), dtype=np.float32)
+    steps, depths, behind = ladder.steps, ladder.depths, max(ladder.depths)
+    at_once = (scratch.shape[3] - 2) // width
     for i in range(len(planes)):
-        sums = np.zeros((out.shape[2], 2))
         for top in range(0, height + behind, at_once):
             for t in range(len(steps)):
                 slot, source, other, sign = steps[t, 0], steps[t, 1], steps[t, 2], steps[t, 3]
-                rows = max(top - depth[slot], 0), min(top - depth[slot] + at_once, height)
+                rows = max(top - depths[slot], 0), min(top - depths[slot] + at_once, height)
                 if sign:
                     _derive(slots[source], np.float32(sign), rows, scratch[0, 0], slots[slot])
                 elif top == 0:
@@ -376,11 +360,7 @@ def pool_ladder(
                     if other >= 0:
                         _copy(planes[i, other].ravel(), slots[slot, 1].ravel())
             rows = max(top - behind, 0), min(top - behind + at_once, height)
-            _pool(slots, disk, rows, pairs, triples, uses, scratch, sums)
-        for column in range(len(sums)):
-            mean = sums[column, 0] / n_pixels
-            out[i, 0, column] = mean
-            out[i, 1, column] = np.sqrt(max(sums[column, 1] / n_pixels - mean * mean, 0.0))
+            _pool(slots, disk, rows, ladder.pairs, ladder.triples, ladder.uses, scratch, sums[i])
 
 
 @njit(**FAST)

@@ -1,5 +1,7 @@
 """Local bispectra: rotation invariants of the neighbourhood of every pixel, pooled over the image."""
 
+from __future__ import annotations
+
 import itertools
 import math
 import warnings
@@ -231,17 +233,37 @@ class Ladder(NamedTuple):
     """
 
     steps: Index
-    n_responses: int  # the first slots are pooled
-    fields: Index  # of each response
+    depths: Index  # number of derivatives that each slot takes
+    fields: Index  # of each response; the first slots are the responses
     orders: Index
     pairs: Index  # (n, 2) slots that are multiplied
     triples: Index  # (n, 3)
+    uses: Index  # (n_responses, 2): whether z / |z|^(1/2) and z / |z|^(3/4) are needed
+
+    @classmethod
+    def of(cls, steps: list[Any], fields: Index, orders: Index, pairs: list[Any], triples: list[Any]) -> Ladder:
+        """Ladder of the tables, with the depths and uses that follow from them."""
+        depths = np.zeros(len(steps), dtype=np.int64)
+        for slot, source, _, sign in steps:
+            depths[slot] = depths[source] + 1 if sign else 0
+        uses = np.zeros((len(fields), 2), dtype=np.int64)
+        uses[[slot for pair in pairs for slot in pair] + [last for *_, last in triples], 0] = 1
+        uses[[slot for *two, _ in triples for slot in two], 1] = 1
+        return cls(_table(steps, 4), depths, fields, orders, _table(pairs, 2), _table(triples, 3), uses)
 
     def pooled(self, planes: Rows, disk: Index) -> Rows:
         """Means and deviations over the disk of the invariants of planes (n, k, ...): (n, columns of the ladder)."""
-        out = np.empty((len(planes), 2, self.n_responses + 2 * len(self.pairs) + 2 * len(self.triples)), np.float32)
-        kernels.pool_ladder(planes, self.steps, self.n_responses, disk, self.pairs, self.triples, out)
-        return out.reshape(len(planes), -1)
+        n, _, padded, width = planes.shape
+        height, n_responses = padded - 2 * kernels.MARGIN, len(self.fields)
+        rows = height + int(self.depths.max())
+        if height * width > 2 * kernels.STRIP_PIXELS:
+            rows = max(1, kernels.STRIP_PIXELS // width)
+        slots = np.zeros((len(self.steps), 2, padded, width), dtype=np.float32)
+        scratch = np.empty((3, n_responses, 4, rows * width + 2), dtype=np.float32)
+        sums = np.zeros((n, n_responses + 2 * len(self.pairs) + 2 * len(self.triples), 2))
+        kernels.pool_ladder(planes, disk, self, slots, scratch, sums)
+        means, squares = sums.transpose(2, 0, 1) / (disk[1] - disk[0]).sum()
+        return np.concatenate([means, np.sqrt(np.maximum(squares - means**2, 0))], axis=1, dtype=np.float32)
 
 
 def channel_ladder() -> Ladder:
@@ -251,7 +273,7 @@ def channel_ladder() -> Ladder:
     steps = [(field, 0, -1, 0), (1, field, -1, 1), *further, (0, 1, -1, -1)]
     triples = [(i, j, i + j) for i in range(1, _MAX_ORDER) for j in range(i, _MAX_ORDER + 1 - i)]
     orders = np.arange(_MAX_ORDER + 1)
-    return Ladder(_table(steps, 4), _MAX_ORDER + 1, np.zeros_like(orders), orders, _table([], 2), _table(triples, 3))
+    return Ladder.of(steps, np.zeros_like(orders), orders, [], triples)
 
 
 def edge_ladder() -> Ladder:
@@ -267,7 +289,7 @@ def edge_ladder() -> Ladder:
             steps.append((slots[field, order], slots[field, order - sign], -1, sign))
     pairs = [(slots[a], slots[b]) for a, b in itertools.combinations(responses, 2) if a[1] == b[1]]
     fields, orders = np.array(responses, dtype=np.int64).T
-    return Ladder(_table(steps, 4), len(responses), fields, orders, _table(pairs, 2), _table([], 3))
+    return Ladder.of(steps, np.ascontiguousarray(fields), np.ascontiguousarray(orders), pairs, [])
 
 
 def _table(rows: list[Any], width: int) -> Index:

@@ -343,7 +343,7 @@ class _Local(Invariant):
                 (rx, ry), (ix, iy) = (self._differences(part) for part in slots[source])
                 slots[slot] = rx - sign * iy, ix + sign * ry
         disk = self.table(f"disk{level}", planes)
-        responses = (torch.stack([slots[r][part] for r in range(ladder.n_responses)], 1) for part in (0, 1))
+        responses = (torch.stack([slots[r][part] for r in range(len(ladder.fields))], 1) for part in (0, 1))
         real, imag = (each.flatten(2)[:, :, disk] for each in responses)
         sizes = (real.square() + imag.square() + _TINY).sqrt()
         halves = torch.complex(real, imag) / sizes.sqrt()
