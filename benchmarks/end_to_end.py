@@ -20,7 +20,7 @@ from bispectral_ot.costs import Cost
 from bispectral_ot.datasets import Dataset
 from bispectral_ot.datasets.transforms import rescale
 from bispectral_ot.features import RingBispectrum
-from bispectral_ot.matching import class_preservation, match
+from bispectral_ot.matching import Match, class_preservation, match
 from bispectral_ot.transport import Sinkhorn
 
 _REG, _TOL, _MAX_UPDATES = 0.01, 3e-4, 10_000_000
@@ -64,7 +64,7 @@ def _against_recipe(source: Dataset, target: Dataset, *, time_box: float) -> lis
             solver=Sinkhorn(reg=_REG, tol=facts["marginal error"]),
         )
     )
-    ours = {stage: result.seconds[stage] for stage in _STAGES}
+    ours = _stage_seconds(result)
     rows: list[dict[str, Any]] = [
         {
             "n": len(source),
@@ -84,6 +84,12 @@ def _against_recipe(source: Dataset, target: Dataset, *, time_box: float) -> lis
         {"n": len(source), "stage": name, _OURS: our_facts.get(name), "recipe": fact} for name, fact in facts.items()
     ]
     return rows
+
+
+def _stage_seconds(result: Match) -> dict[str, float]:
+    """Seconds of the stages that both have; the fit counts as features."""
+    seconds = {stage: result.seconds[stage] for stage in _STAGES}
+    return seconds | {"features": seconds["features"] + result.seconds["fit"]}
 
 
 def _recipe(source: Dataset, target: Dataset, *, time_box: float) -> tuple[dict[str, float], dict[str, Any]]:
@@ -169,7 +175,7 @@ def _growth(setting: Setting) -> Table:
         result = match(source, target, features=_FEATURES, **_PAPER, solver=Sinkhorn(reg=_REG))
         accuracy = class_preservation(result).accuracy
         rows.append(
-            {"n": len(source), "load": loaded, **{stage: result.seconds[stage] for stage in _STAGES}}
+            {"n": len(source), "load": loaded, **_stage_seconds(result)}
             | {"total": time.perf_counter() - start, "accuracy": accuracy}
         )
         storage = result.settings["storage"]

@@ -249,7 +249,9 @@ def _figure(cell: Cell | None) -> str:
 def _resources(cell: Cell | None) -> str:
     if cell is None:
         return ""
-    parts = " + ".join(f"{cell['seconds'][stage]:.0f}" for stage in ("features", "cost", "transport"))
+    seconds = cell["seconds"]
+    spent = (seconds["features"] + seconds.get("fit", 0), seconds["cost"], seconds["transport"])
+    parts = " + ".join(f"{each:.0f}" for each in spent)
     return f"{parts}, {cell['peak_memory'] / 1e9:.1f} GB"
 
 
