@@ -35,6 +35,7 @@ class BatchTransformer(TransformerMixin, BaseEstimator, ABC):
     metrics, default_metric : Distances that may be taken between rows, and the one that suits them best.
     aligns : Whether rows are steerable coefficients, compared at the best rotation of each pair.
     raw : Whether images are used without normalization.
+    sample_size : Maximum number of images that a fit uses.
     image_shape_ : (height, width), (height, width, channels), or (length,) for 1-D signals.
     n_features_in_, n_features_out_ : Numbers in one signal, and columns of the feature matrix.
     feature_weights_ : (columns,) entries of the unfolded invariant that each column stands for: weights of distances.
@@ -49,6 +50,7 @@ class BatchTransformer(TransformerMixin, BaseEstimator, ABC):
     default_metric: str = "l1"
     aligns: ClassVar[bool] = False
     raw: ClassVar[bool] = False
+    sample_size: ClassVar[int] = 4096
     # Fitted attributes that do not follow from parameters and image size.
     _learned: ClassVar[tuple[str, ...]] = ()
 

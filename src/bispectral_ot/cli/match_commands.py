@@ -39,6 +39,7 @@ _MARGINALS = {
 }
 # Features of the demo by name, so that its table does not change with the defaults.
 _DEMO = ("pixels", "ring-bispectrum", "bispectrum")
+_FITTED = 4096  # images that a fit uses at most
 _LONG_TRIAL = 5.0  # seconds of a trial of --dry-run from which no larger one follows
 
 
@@ -371,7 +372,6 @@ class MatchTask:
 
 def extrapolated(trials: Sequence[tuple[tuple[int, int], Mapping[str, float]]], shape: tuple[int, int]) -> float:
     """Seconds for two sets, by linear extrapolation of the time of each stage in the last two trials."""
-    from bispectral_ot.features.fitted import SAMPLE
     from bispectral_ot.matching.class_model import CENTRES
 
     (smaller, before), (larger, after), total = *trials[-2:], 0.0
@@ -379,7 +379,7 @@ def extrapolated(trials: Sequence[tuple[tuple[int, int], Mapping[str, float]]], 
         **dict.fromkeys(("cost", "transport", "summary"), math.prod),
         "outliers": lambda each: min(each[1], CENTRES),
         "metric": lambda each: min(each[1], CENTRES) ** 2,  # a regression on a kernel matrix
-        "fit": lambda each: min(sum(each), SAMPLE),
+        "fit": lambda each: min(sum(each), _FITTED),
     }
     for stage, spent in after.items():
         size = growth.get(stage, sum)  # the number of images, unless it is that of pairs, or limited

@@ -26,7 +26,7 @@ from bispectral_ot.datasets.load import as_datasets
 from bispectral_ot.engines.cluster import as_engine
 from bispectral_ot.errors import InputError
 from bispectral_ot.features import FittedFeatures, choose_features
-from bispectral_ot.features.fitted import SAMPLE, stacked
+from bispectral_ot.features.fitted import stacked
 from bispectral_ot.matching.result import Stages, label_names
 from bispectral_ot.options import CompareOptions
 from bispectral_ot.runtime import Progress
@@ -124,7 +124,7 @@ def compare_sets(names: Sequence[str], sets: Sequence[Dataset], options: Compare
             pca=options.pca,
             solver_bytes=Sinkhorn().extra_bytes((most, most)),
             within=True,
-            sample=pooled_sample(datasets, seed=options.seed),
+            sample=pooled_sample(datasets, choice.transformer.sample_size, seed=options.seed),
         )
     stages.split("features", "fit", space.fit_seconds)
     for statistics, dataset in zip(space.statistics, datasets, strict=True):
@@ -160,10 +160,10 @@ def compare_sets(names: Sequence[str], sets: Sequence[Dataset], options: Compare
     return Comparison(*found, tuple(map(label_names, sets)), tuple(changes), settings, stages.seconds)
 
 
-def pooled_sample(datasets: Sequence[Dataset], *, seed: int) -> list[Dataset]:
-    """Images that decide a fit: drawn at random from all sets together, so that permutation tests stay exact."""
+def pooled_sample(datasets: Sequence[Dataset], size: int, *, seed: int) -> list[Dataset]:
+    """At most ``size`` images for a fit, drawn at random from all sets together: permutation tests stay exact."""
     sizes = [len(dataset) for dataset in datasets]
-    most = min(SAMPLE, max(200, 2**27 // (4 * int(datasets[0].signals[0].size))))  # 2**27 bytes, 200 images at least
+    most = min(size, max(200, 2**27 // (4 * int(datasets[0].signals[0].size))))  # 2**27 bytes, 200 images at least
     chosen = np.sort(np.random.default_rng(seed).permutation(sum(sizes))[:most])
     rows, starts = np.split(chosen, np.searchsorted(chosen, np.cumsum(sizes)[:-1])), np.cumsum([0, *sizes[:-1]])
     parts = [each.select(at - start) for each, at, start in zip(datasets, rows, starts, strict=True) if len(at)]

@@ -1,6 +1,7 @@
 """Transforms of datasets: halves, rotations, normalization, centring."""
 
 import hashlib
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -10,10 +11,10 @@ from numpy.typing import ArrayLike, NDArray
 from bispectral_ot.checks import check_integer
 from bispectral_ot.datasets.dataset import Dataset, as_dataset, check_flat, is_chunked
 from bispectral_ot.datasets.warp import as_planes, border_levels, border_pixels, rotation_maps, shift_maps, warp
-from bispectral_ot.engines import Block, Threads, row_blocks
+from bispectral_ot.engines import Block, Threads, fill_rows, row_blocks
 from bispectral_ot.errors import DataWarning, InputError, warn
 
-_BLOCK_ROWS = 2048
+_BLOCK_BYTES = 2**24  # of a block of images, as float64
 _NOISES = 4  # differences of up to so many standard deviations of the background are not content
 
 
@@ -69,8 +70,8 @@ def _digests(*sides: Dataset) -> list[list[bytes]]:
     dtype, found = np.result_type(*signals), []
     for images in signals:
         digests: list[bytes] = []
-        for start in range(0, len(images), 1024):
-            rows = np.ascontiguousarray(images[start : start + 1024], dtype=dtype).reshape(-1, images[0].size)
+        for start in range(0, len(images), 64):
+            rows = np.ascontiguousarray(images[start : start + 64], dtype=dtype).reshape(-1, images[0].size)
             both = zip(rows, rows.min(axis=1) < rows.max(axis=1), strict=True)
             digests += [hashlib.blake2b(row.data, digest_size=16).digest() if varies else b"" for row, varies in both]
         found.append(digests)
@@ -146,7 +147,8 @@ def normalize(dataset: Dataset | ArrayLike, *, mean: float | None = None, std: f
     dataset = as_dataset(dataset)
     images, count = dataset.images, dataset.images.size
     level = float(images.sum(dtype=np.float64) / count)
-    blocks = (images[i : i + _BLOCK_ROWS].astype(np.float64) for i in range(0, len(images), _BLOCK_ROWS))
+    step = _block_rows(images)
+    blocks = (images[i : i + step].astype(np.float64) for i in range(0, len(images), step))
     squares = sum(float(np.square(block - level).sum()) for block in blocks)
     mean, std = level if mean is None else mean, float(np.sqrt(squares / count)) if std is None else std
     if not np.isfinite(mean) or not np.isfinite(std) or std <= 0:
@@ -154,13 +156,16 @@ def normalize(dataset: Dataset | ArrayLike, *, mean: float | None = None, std: f
     return replace(dataset, images=rescale(images, mean, std))
 
 
+def _block_rows(images: NDArray[Any]) -> int:
+    return max(1, _BLOCK_BYTES // (8 * math.prod(images.shape[1:])))
+
+
 def rescale(images: NDArray[Any], mean: float, std: float) -> NDArray[np.float32]:
     """``(image - mean) / std``, in float64 and in blocks, rounded to float32."""
     scaled = np.empty(images.shape, dtype=np.float32)
-    for start in range(0, len(images), _BLOCK_ROWS):
-        part = slice(start, start + _BLOCK_ROWS)
-        scaled[part] = (images[part].astype(np.float64) - mean) / std
-    return scaled
+    return fill_rows(
+        lambda _, some: (some.astype(np.float64) - mean) / std, scaled, block_rows=_block_rows(images), rows=(images,)
+    )
 
 
 def center(dataset: Dataset | ArrayLike) -> Dataset:

@@ -22,8 +22,8 @@ from bispectral_ot.features.local_bispectrum import LocalBispectrum, distances
 from bispectral_ot.sampling import evenly_spaced
 from bispectral_ot.transformer import SCRATCH_BYTES, BatchTransformer, Rows, columns_table, symmetric_eigh, unit_weights
 
-# Images of the sample (fewer where they are large), and how many of these are moved.
-_SAMPLE, _SAMPLE_BYTES, _MOVED = 2048, 2**29, 1024
+# Bytes of the sample, and how many of its images are moved.
+_SAMPLE_BYTES, _MOVED = 2**29, 1024
 # Power of the covariance (1 makes all directions equal), and factor of directions in which a moved image changes.
 _WHITENING, _MOTION = 0.75, 1000.0
 _SHIFT, _SCALES = 0.125, (0.6, 1.4)  # random motions: shifts by this fraction of the width, range of scales
@@ -104,6 +104,7 @@ class CombinedBispectrum(_SideBySide):
         *("similarity", "similarity-reflection"),
     )
     symmetry: str = symmetries[0]
+    sample_size = 2048
     _learned = ("parts_", "projections_", "coupled_weight_")
 
     def __init__(self, *, symmetry: str = "rotation", intensity: str = "ignore", kept_variance: float = 0.95) -> None:
@@ -113,7 +114,8 @@ class CombinedBispectrum(_SideBySide):
         """Learn both parts, and how they are weighted, from at most 2,048 images."""
         check_choice("symmetry", self.symmetry, self.symmetries)
         check_choice("intensity", self.intensity, get_args(Intensity))
-        rows = rows[evenly_spaced(len(rows), max(1, min(_SAMPLE, _SAMPLE_BYTES // (4 * rows.shape[1]))))]
+        most = max(1, min(self.sample_size, _SAMPLE_BYTES // (4 * rows.shape[1])))
+        rows = rows if len(rows) <= most else rows[evenly_spaced(len(rows), most)]  # no copy of all
         images = self._inputs(rows)[0].reshape(len(rows), *self.image_shape_)
         turns = "rotation-reflection" if "reflection" in self.symmetry else "rotation"
         local = LocalBispectrum(symmetry=turns, intensity="keep" if self.intensity == "keep" else "ignore")

@@ -31,9 +31,9 @@ from bispectral_ot.memory import reserved_memory_map
 from bispectral_ot.sampling import evenly_spaced_sets
 from bispectral_ot.transformer import BatchTransformer, Rows, warn_of_vanishing
 
-# Maximum number of images in the sample for a fit, and their bytes; larger samples hardly change the components.
-SAMPLE, _SAMPLE_BYTES = 4096, 2**30
+_SAMPLE_BYTES = 2**30  # of the images in the sample for a fit; larger samples hardly change the components
 _BATCH_IMAGES, _BATCH_BYTES = 2048, 2**28  # of a block on a cluster, as float32
+_MEASURED_BYTES = 2**24  # of a block whose pixels are measured, as float64
 _SCALE_RATIO = 3  # of standard deviations, from which two sets seem to have different pixel ranges
 _LARGE = 2**28  # number of pairs above which fewer columns are kept, since distances dominate the time
 
@@ -197,7 +197,7 @@ class FittedFeatures(AbstractContextManager["FittedFeatures"]):
         scaled = normalize and datasets[0].is_flat and not spec.transformer.raw
         mean, std = PixelStatistics.pooled(self.statistics)[1:3] if scaled else (0.0, 1.0)
         std = std or 1.0  # all pixels are equal
-        sample = sample or fit_sample(datasets)
+        sample = sample or fit_sample(datasets, spec.transformer.sample_size)
         sets = [*datasets, *further]
         sizes = sorted((len(dataset) for dataset in datasets), reverse=True)
         shape = (sizes[0], sizes[0 if within else min(1, len(sizes) - 1)])
@@ -306,9 +306,9 @@ def _features(block: Block, images: Any, see: FeatureMap) -> tuple[Rows, int]:
     return rows if see.projection is None else see.weighted(rows) @ see.projection, vanishing
 
 
-def fit_sample(datasets: Sequence[Dataset]) -> list[Dataset]:
-    """Evenly spaced images of each set, for a fit."""
-    most = max(1, min(SAMPLE, _SAMPLE_BYTES // (4 * int(datasets[0].signals[0].size))))
+def fit_sample(datasets: Sequence[Dataset], size: int) -> list[Dataset]:
+    """Evenly spaced images of each set, at most ``size`` in all, for a fit."""
+    most = max(1, min(size, _SAMPLE_BYTES // (4 * int(datasets[0].signals[0].size))))
     rows = evenly_spaced_sets([len(dataset) for dataset in datasets], most)
     return [dataset.select(at) for dataset, at in zip(datasets, rows, strict=True)]
 
@@ -326,7 +326,7 @@ def measure_pixels(dataset: Dataset, engine: Engine) -> PixelStatistics:
     """Statistics of the pixels of a dataset; warns of constant images. Shapes in 3-D and vectors have no pixels."""
     if not dataset.is_flat:
         return PixelStatistics(0, 0.0, 1.0, 0)
-    rows = min(_BATCH_IMAGES, _BATCH_BYTES // (8 * math.prod(dataset.images.shape[1:])))
+    rows = min(_BATCH_IMAGES, _MEASURED_BYTES // (8 * math.prod(dataset.images.shape[1:])))
     blocks = row_blocks(len(dataset), block_rows=max(1, rows))
     engine = engine if is_chunked(dataset.images) else engine.local
     found = PixelStatistics.pooled(list(engine.map(_measure, blocks, rows=(dataset.images,))))

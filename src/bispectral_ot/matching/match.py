@@ -175,7 +175,7 @@ def _solve(
     if again is not None and turned is not None:
         if learn and left_out is not None:
             # both sets, unchanged and moved: with only the targets twice, the fit would favour them
-            sample = fit_sample([sides[0], again, sides[1], turned])
+            sample = fit_sample([sides[0], again, sides[1], turned], spec.transformer.sample_size)
         few = evenly_spaced(len(again), _MOVED)
         places, further = (places[0][few], at), [turned, again.select(few)]
     with stages.measured("features"):
