@@ -51,8 +51,11 @@ class LabelTransfer(ClassifierMixin, BaseEstimator):
         metric_learning: Literal["auto", "none"] = "auto",
         normalize: bool = True,
     ) -> None:
-        self.symmetry, self.features, self.metric = symmetry, features, metric
-        self.metric_learning, self.normalize = metric_learning, normalize
+        self.symmetry = symmetry
+        self.features = features
+        self.metric = metric
+        self.metric_learning = metric_learning
+        self.normalize = normalize
 
     def fit(self, X: ArrayLike | Dataset, y: ArrayLike | None = None) -> Self:
         """Fit to targets: images, rows or a ``Dataset``, with labels ``y`` (by default those of the ``Dataset``)."""
@@ -96,6 +99,7 @@ class LabelTransfer(ClassifierMixin, BaseEstimator):
         """Images as they are; rows (n, columns) as vectors."""
         if isinstance(X, Dataset):
             return X
-        if (array := np.asarray(X)).ndim > 2:
+        array = np.asarray(X)
+        if array.ndim > 2:
             return Dataset(array)
         return Dataset.from_vectors(validate_data(self, X, reset=reset))

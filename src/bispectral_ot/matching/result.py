@@ -150,10 +150,13 @@ class Match:
         images with an ambiguous pose.
         """
         poses = self.poses() if poses is None else poses
-        if images is None and self.source is None:
-            raise InputError("this match has no images; give those of the sources.")
-        given = self.source.images if images is None and self.source is not None else np.asarray(images)
-        return upright_images(given, poses, fill=fill, expand=expand, guess=guess)
+        if images is None:
+            if self.source is None:
+                raise InputError("this match has no images; give those of the sources.")
+            images = self.source.images
+        else:
+            images = np.asarray(images)
+        return upright_images(images, poses, fill=fill, expand=expand, guess=guess)
 
     def class_weights(
         self, labels: ArrayLike | None = None, *, to: Side | None = None
@@ -191,19 +194,22 @@ class Match:
             classes, found = self.class_weights(to="source")
         else:
             classes, found = self.classes.model.classes, self.classes.probabilities
-        rows, summary, best, rest = np.arange(len(found)), self._summary, found.argmax(axis=1), found.copy()
+        rows = np.arange(len(found))
+        best = found.argmax(axis=1)
+        rest = found.copy()
         rest[rows, best] = -1.0
         second = rest.argmax(axis=1) if len(classes) > 1 else best
-        columns = {
-            "label": classes[best],
-            "probability": found[rows, best],
-            "runner_up": classes[second],
-            "runner_up_probability": found[rows, second],
-            "nearest_label": self.target_labels[summary.nearest],
-            "nearest_distance": summary.nearest_costs,
-            "outlier_score": np.nan if self.outlier_scores is None else self.outlier_scores.source,
-        }
-        return DataFrame(columns)
+        return DataFrame(
+            {
+                "label": classes[best],
+                "probability": found[rows, best],
+                "runner_up": classes[second],
+                "runner_up_probability": found[rows, second],
+                "nearest_label": self.target_labels[self._summary.nearest],
+                "nearest_distance": self._summary.nearest_costs,
+                "outlier_score": np.nan if self.outlier_scores is None else self.outlier_scores.source,
+            }
+        )
 
     def to_check(self, accuracy: float = 0.95) -> NDArray[np.int64]:
         """Sources whose labels to check for an expected ``accuracy`` of all labels, the least probable label first."""
@@ -224,7 +230,9 @@ class Match:
             return {}
         value, low, high = self.expected_accuracy()
         return {
-            **{"expected_accuracy": value, "expected_accuracy_low": low, "expected_accuracy_high": high},
+            "expected_accuracy": value,
+            "expected_accuracy_low": low,
+            "expected_accuracy_high": high,
             "shift": {**self.shift()._asdict(), "words": str(self.shift())},
             "to_check": len(self.to_check()),
             "doubtful_targets": self.classes.model.doubtful.tolist(),
@@ -243,11 +251,17 @@ class Match:
             raise InputError("class proportions need labels on the target; give Dataset(images, labels).")
         estimate = self._known_classes.estimate
         classes, codes = np.unique(self.target_labels, return_inverse=True)
-        received, own = np.bincount(codes, weights=self._summary.column_sums), estimate.counts / estimate.counts.sum()
+        received = np.bincount(codes, weights=self._summary.column_sums)
         low, high = np.quantile(estimate.draws, [(1 - level) / 2, (1 + level) / 2], axis=0)
-        low = np.minimum(np.where(low < 1e-3 / len(classes), 0.0, low), estimate.proportions)
-        high = np.maximum(high, estimate.proportions)
-        return ClassProportions(classes, estimate.proportions, low, high, own, received / received.sum())
+        low = np.where(low < 1e-3 / len(classes), 0.0, low)
+        return ClassProportions(
+            classes=classes,
+            source=estimate.proportions,
+            low=np.minimum(low, estimate.proportions),
+            high=np.maximum(high, estimate.proportions),
+            target=estimate.counts / estimate.counts.sum(),
+            received=received / received.sum(),
+        )
 
     def outliers(self, level: float = 0.05, *, side: Side = "source") -> Outliers:
         """Outliers: elements that are farther from the other set than all but a fraction ``level`` of its own elements.
@@ -284,12 +298,21 @@ class Match:
             raise InputError("prediction needs the potentials of an entropic solver; match with Sinkhorn.")
         if self.feature_map is None or self.features is None or self.target is None:
             raise InputError(_NO_IMAGES.format("predictions are"))
-        top, plan = self.top_matches(VOTERS), self.coupling
-        practice = TopMatches(top.indices[at := practice_rows(top.indices)], top.weights[at])
-        solved = plan.target_potential, plan.reg, plan.cost.scale, plan.tol
-        outliers = self.outlier_scores and self.outlier_scores.reference
+        plan = self.coupling
+        top = self.top_matches(VOTERS)
+        practised = practice_rows(top.indices)
         return Predictor(
-            self.target, *solved, self.feature_map, self.settings, practice, self.features[1], self.classes, outliers
+            target=self.target,
+            potential=plan.target_potential,
+            reg=plan.reg,
+            scale=plan.cost.scale,
+            tol=plan.tol,
+            feature_map=self.feature_map,
+            settings=self.settings,
+            practice=TopMatches(top.indices[practised], top.weights[practised]),
+            target_features=self.features[1],
+            classes=self.classes,
+            outliers=None if self.outlier_scores is None else self.outlier_scores.reference,
         )
 
     def _best(self, k: int) -> PlanSummary:
