@@ -27,12 +27,13 @@ from bispectral_ot.store import read_record, write_record
 
 Rows = NDArray[np.float32]
 Vector = NDArray[np.float64]
-# Images of the reference that are kept: embedded ones, pictures for the verdict of an alarm.
-_CORE, _PICTURES = 4000, 500
-# Simulated batches for each batch of the expected run length, and at most; references that are drawn.
-_DRAWS, _MOST_DRAWS, _REFERENCES = 100, 40_000, 64
+_CORE = 4000  # images of the reference that are embedded
+_PICTURES = 500  # images of the reference that are kept for the verdict of an alarm
+_DRAWS, _MOST_DRAWS = 100, 40_000  # simulated batches for each batch of the expected run length, and in all
+_REFERENCES = 64  # references that are drawn
 _KEPT = 0.8  # weight of an earlier batch, relative to the next one
-_FEWEST, _SHOWN = 10, 500  # images of a batch, batches on a page
+_FEWEST = 10  # images of a batch
+_SHOWN = 500  # batches on a page
 
 
 @dataclass(frozen=True)
@@ -111,8 +112,9 @@ class Monitor:
         if len(dataset) < FEWEST:
             raise InputError(f"the reference has {len(dataset)} images; a monitor needs {FEWEST} at least.")
         dataset = dataset.select(random_rows(len(dataset), _CORE, seed=seed))
-        images, shape = reduced(dataset.images), tuple(dataset.images.shape[1:])
-        limits, random = (float(images.min()), float(images.max())), np.random.default_rng(seed)
+        images = reduced(dataset.images)
+        limits = float(images.min()), float(images.max())
+        random = np.random.default_rng(seed)
         groups = tests.features_allowing_for(scaled(images, limits), CHANGES[allowing_for], random)
         frequencies = tests.fourier_frequencies(groups, random)
         core = tests.fourier_embedding(groups, frequencies)
@@ -120,31 +122,48 @@ class Monitor:
         centred = np.moveaxis(core - mean.astype(np.float32), 1, 0)
         spread = centred.transpose(0, 2, 1) @ centred / len(core)  # covariances; their squares give the deviations
         moments = np.trace(spread, axis1=1, axis2=2), np.sqrt(2 * np.square(spread).sum(axis=(1, 2))) + 1e-9
-        pictures = images[random_rows(len(images), _PICTURES, seed=seed)]
-        facts = run_length, allowing_for, seed, shape, limits, frequencies, core, mean
-        state = pictures, pictures[:0], np.zeros((1, *mean.shape)), np.zeros((1, 2))
-        return cls(*facts, np.stack(moments).astype(np.float64), *state)
+        return cls(
+            run_length=run_length,
+            allowing_for=allowing_for,
+            seed=seed,
+            shape=tuple(dataset.images.shape[1:]),
+            limits=limits,
+            frequencies=frequencies,
+            core=core,
+            mean=mean,
+            moments=np.stack(moments).astype(np.float64),
+            pictures=images[random_rows(len(images), _PICTURES, seed=seed)],
+            recent=images[:0],
+            total=np.zeros((1, *mean.shape)),
+            weights=np.zeros((1, 2)),
+        )
 
     def update(self, batch: AnySet, *, name: str | None = None) -> BatchResult:
         """Compare a batch with the reference; an alarm comes with a verdict where the batch has 20 images or more."""
         dataset = as_dataset(batch, name="batch")
         check_flat(dataset, "a monitor")
-        name, n, shape = name or dataset.name, len(dataset), tuple(dataset.images.shape[1:])
+        name = name or dataset.name
+        n = len(dataset)
+        shape = tuple(dataset.images.shape[1:])
         if shape != self.shape:
             raise InputError(f"images of {name!r} have the shape {shape}, but those of the reference {self.shape}.")
         if not _FEWEST <= n <= len(self.core):
             raise InputError(f"{name!r} has {n} images; a batch needs {_FEWEST} at least, {len(self.core)} at most.")
-        images, threshold = reduced(dataset.images), self.threshold(n)
-        change, random = CHANGES[self.allowing_for], np.random.default_rng(self.seed + 1)
-        groups = tests.features_allowing_for(scaled(images, self.limits), change, random)
+        threshold = self.threshold(n)
+        images = reduced(dataset.images)
+        random = np.random.default_rng(self.seed + 1)
+        groups = tests.features_allowing_for(scaled(images, self.limits), CHANGES[self.allowing_for], random)
         found = tests.fourier_embedding(groups, self.frequencies).mean(axis=0, dtype=np.float64) - self.mean
         self.recent = np.concatenate([self.recent, images])[-_PICTURES:]
         alone, together = self._accumulate(self.total, self.weights, found[None], n)[:, 0]
         result = BatchResult(name, n, float(max(alone, together)), threshold)
         if not result.alarm:
             return result
-        recent, self.recent, self.total[:], self.weights[:] = self.recent, self.recent[:0], 0, 0
-        return self._explained(result, images if alone > threshold else recent)
+        unlike = images if alone > threshold else self.recent
+        self.recent = self.recent[:0]
+        self.total[:] = 0
+        self.weights[:] = 0
+        return self._explained(result, unlike)
 
     def _accumulate(self, total: Vector, weights: Vector, found: Vector, n: int) -> Vector:
         """Add differences of batches (k, kernels, 2 * frequencies) to sums; statistics (2, k) of both."""
@@ -165,14 +184,17 @@ class Monitor:
             random = np.random.default_rng([self.seed, n])
             draws = int(min(max(_DRAWS * self.run_length, 4000), _MOST_DRAWS))
             references = self._resampled_means(len(self.core), random)
-            total, weights, found, threshold = np.zeros_like(references), np.zeros((_REFERENCES, 2)), np.empty(0), 0.0
+            total = np.zeros_like(references)
+            weights = np.zeros((_REFERENCES, 2))
+            found = np.empty(0)
             for start in range(0, draws, _REFERENCES):  # each reference has a stream of its own, as the real one has
                 runtime.progress("calibration", start, draws)
                 batches = self._resampled_means(n, random) - references
                 newest = self._accumulate(total, weights, batches, n).max(axis=0)
                 found = np.concatenate([found, newest])
                 threshold = float(np.quantile(found, 1 - 1 / self.run_length))
-                total[newest > threshold], weights[newest > threshold] = 0, 0
+                total[newest > threshold] = 0
+                weights[newest > threshold] = 0
             runtime.progress("calibration", draws, draws)
             self.thresholds[n] = threshold
         return self.thresholds[n]
@@ -222,7 +244,8 @@ def append_results(path: str | Path, results: Sequence[BatchResult]) -> None:
     """Add a row for each batch to a CSV file, which is made where there is none, and write a page of all rows."""
     import pandas
 
-    path, now = Path(path), datetime.now(UTC).isoformat(timespec="seconds")
+    path = Path(path)
+    now = datetime.now(UTC).isoformat(timespec="seconds")
     rows = [{"time": now, **vars(each), "alarm": int(each.alarm)} for each in results]
     table = pandas.DataFrame(rows).assign(batch=[each.batch.lstrip("=+-@") for each in results])
     table.to_csv(path, mode="a", header=not path.exists(), index=False, float_format="%.6g")

@@ -59,9 +59,15 @@ class Pair:
 
     def swapped(self) -> Pair:
         """Same pair with source and target exchanged."""
-        names = [name for name in self.__dataclass_fields__ if name.startswith("source")]
-        pairs = [(name, name.replace("source", "target")) for name in names]
-        return replace(self, **{one: getattr(self, other) for pair in pairs for one, other in (pair, pair[::-1])})
+        return replace(
+            self,
+            source=self.target,
+            target=self.source,
+            source_contributions=self.target_contributions,
+            target_contributions=self.source_contributions,
+            source_counterparts=self.target_counterparts,
+            target_counterparts=self.source_counterparts,
+        )
 
     @property
     def ratio(self) -> float:
@@ -159,7 +165,8 @@ class Comparison:
 
     def class_contributions(self, source: str, target: str) -> dict[str, dict[str, float]]:
         """Contribution of each class to the distance of a pair, by set and class; they sum to it."""
-        pair, found = self.pair(source, target), {}
+        pair = self.pair(source, target)
+        found = {}
         for name, parts in ((pair.source, pair.source_contributions), (pair.target, pair.target_contributions)):
             labels = self.labels[self.names.index(name)]
             if labels is None:

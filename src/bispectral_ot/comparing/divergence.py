@@ -47,10 +47,12 @@ def solve_potentials(cost: Cost, reg: float, *, tol: float = 1e-6, within: bool 
     which no range of the cost exceeds.
     """
     coupling = Sinkhorn(reg=reg, tol=tol).solve(cost, symmetric=within)
-    (n, m), epsilon, found, mass = coupling.shape, coupling.epsilon, coupling.measured, coupling.mass
-    f = coupling.source_potential + epsilon * (np.log(n) - np.log(mass))  # a total mass of one gives the best D
-    g, row_error = coupling.target_potential + epsilon * np.log(m), float(np.abs(found.row_sums / mass - 1 / n).sum())
-    column_error = float(np.abs(found.column_sums / mass - 1 / m).sum())
+    n, m = coupling.shape
+    mass = coupling.mass
+    f = coupling.source_potential + coupling.epsilon * (np.log(n) - np.log(mass))  # total mass one gives the best D
+    g = coupling.target_potential + coupling.epsilon * np.log(m)
+    row_error = float(np.abs(coupling.measured.row_sums / mass - 1 / n).sum())
+    column_error = float(np.abs(coupling.measured.column_sums / mass - 1 / m).sum())
     gap = 0.5 * (row_error * (cost.maximum + np.ptp(f)) + column_error * (cost.maximum + np.ptp(g)))
     if within:
         f = g = (f + g) / 2
@@ -138,10 +140,13 @@ class LabelledDistance(Distance):
     def __init__(
         self, distance: Distance, classes: NDArray[np.float32], source_labels: Positions, target_labels: Positions
     ) -> None:
-        self._distance, self._classes = distance, classes
+        self._distance = distance
+        self._classes = classes
         self._source_labels, self._target_labels = source_labels, target_labels
-        self.shape, self.metric = distance.shape, f"{distance.metric} + classes"
-        self.rows_at_once, self.feature_bytes = distance.rows_at_once, distance.feature_bytes
+        self.shape = distance.shape
+        self.metric = f"{distance.metric} + classes"
+        self.rows_at_once = distance.rows_at_once
+        self.feature_bytes = distance.feature_bytes
 
     def rows(self, start: int, stop: int) -> NDArray[np.float32]:
         """Distances (stop - start, m) of the sources ``start`` to ``stop``."""
@@ -160,7 +165,8 @@ class GroundCost:
     """
 
     def __init__(self, space: FittedFeatures, labels: Sequence[Positions] = (), classes: Vector | None = None) -> None:
-        self.space, self._labels = space, labels
+        self.space = space
+        self._labels = labels
         self._classes = None if classes is None else np.maximum(classes, 0.0).astype(np.float32)
         samples = [(place, evenly_spaced(len(rows), 1000)) for place, rows in enumerate(space.features)]
         self.scale = max(cost_scale(self.block(each, each)) for each in samples)
@@ -212,8 +218,12 @@ def class_distances(
         for label in present:
             positions = np.flatnonzero(dataset.labels == label)
             members.append((place, positions[evenly_spaced(len(positions), 200)]))
-    count, random, epsilon = len(members), np.random.default_rng(seed), reg * ground.scale
-    matrix, bias, within = np.zeros((count, count)), np.zeros(count), [ground.block(one, one) for one in members]
+    count = len(members)
+    epsilon = reg * ground.scale
+    random = np.random.default_rng(seed)
+    matrix = np.zeros((count, count))
+    bias = np.zeros(count)
+    within = [ground.block(one, one) for one in members]
     for i, one in enumerate(members):
         size = len(one[1])
         if size > 3:
