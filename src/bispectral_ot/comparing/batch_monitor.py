@@ -1,13 +1,11 @@
 """Monitor: batches of new images against a reference set, with a calibrated number of batches between false alarms."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,13 +25,11 @@ from bispectral_ot.store import read_record, write_record
 
 Rows = NDArray[np.float32]
 Vector = NDArray[np.float64]
-_CORE = 4000  # images of the reference that are embedded
-_PICTURES = 500  # images of the reference that are kept for the verdict of an alarm
+_CORE, _PICTURES = 4000, 500  # images of the reference that are embedded, and kept for the verdict of an alarm
 _DRAWS, _MOST_DRAWS = 100, 40_000  # simulated batches for each batch of the expected run length, and in all
 _REFERENCES = 64  # references that are drawn
 _KEPT = 0.8  # weight of an earlier batch, relative to the next one
-_FEWEST = 10  # images of a batch
-_SHOWN = 500  # batches on a page
+_FEWEST, _SHOWN = 10, 500  # images of a batch, batches on a page
 
 
 @dataclass(frozen=True)
@@ -64,14 +60,6 @@ class Monitor:
     symmetry test that allows for one change, and so is a weighted mean of all batches since the last alarm. Thresholds
     come from simulated batches, which are bootstrap samples of the reference.
 
-    Attributes
-    ----------
-    shape, limits : shape of images, smallest and largest pixel
-    frequencies, core, mean : random Fourier frequencies; embedded images of the reference, 4,000 at most; their mean
-    moments, thresholds : mean and deviation of the squared distance of each kernel; by number of images of a batch
-    pictures, recent : images of the reference and of batches since the last alarm, for the verdict
-    total, weights : weighted sum of differences since the last alarm; sums of its weights and of their squares
-
     Examples
     --------
     >>> import numpy as np
@@ -86,20 +74,20 @@ class Monitor:
     run_length: int
     allowing_for: str
     seed: int
-    shape: tuple[int, ...]
-    limits: tuple[float, float]
-    frequencies: Rows = field(repr=False)
-    core: Rows = field(repr=False)
+    shape: tuple[int, ...]  # of images
+    limits: tuple[float, float]  # smallest and largest pixel
+    frequencies: Rows = field(repr=False)  # random Fourier frequencies
+    core: Rows = field(repr=False)  # embedded images of the reference, 4,000 at most, and their mean
     mean: Vector = field(repr=False)
-    moments: Vector = field(repr=False)
-    pictures: NDArray[Any] = field(repr=False)
-    recent: NDArray[Any] = field(repr=False)
-    total: Vector = field(repr=False)
-    weights: Vector = field(repr=False)
-    thresholds: dict[int, float] = field(default_factory=dict, repr=False)
+    moments: Vector = field(repr=False)  # mean and deviation of the squared distance of each kernel
+    pictures: NDArray[Any] = field(repr=False)  # images of the reference, for the verdict
+    recent: NDArray[Any] = field(repr=False)  # images of batches since the last alarm, for the verdict
+    total: Vector = field(repr=False)  # weighted sum of differences since the last alarm
+    weights: Vector = field(repr=False)  # sums of its weights and of their squares
+    thresholds: dict[int, float] = field(default_factory=dict, repr=False)  # by number of images of a batch
 
     @classmethod
-    def fit(cls, reference: AnySet, *, run_length: int = 200, allowing_for: str = "nothing", seed: int = 0) -> Monitor:
+    def fit(cls, reference: AnySet, *, run_length: int = 200, allowing_for: str = "nothing", seed: int = 0) -> Self:
         """Monitor for a reference set of some hundred images, and more than a batch has.
 
         ``run_length`` is the expected number of batches between two false alarms, ``allowing_for`` a change that is no
@@ -221,7 +209,7 @@ class Monitor:
         write_record(Path(path), vars(self))
 
     @classmethod
-    def load(cls, path: str | Path) -> Monitor:
+    def load(cls, path: str | Path) -> Self:
         """Read a monitor that :meth:`save` has written."""
         try:
             record = read_record(Path(path))
@@ -265,12 +253,6 @@ def _write_page(path: Path) -> None:
     points = zip(itertools.count(8, 10), heights, colours, strict=False)
     dots = "".join(f'<circle cx="{x}" cy="{y:.1f}" r="4" fill="{colour}"/>' for x, y, colour in points)
     width, summary = 16 + 10 * len(table), f"Batches: {len(table)}, alarms: {table.alarm.sum()}"
-    page = f"""<!doctype html><meta charset="utf-8"><title>Monitor</title>
-<meta name="color-scheme" content="light dark">
-<body style="font-family:system-ui,sans-serif;margin:1em"><h1>{summary}</h1>
-<p>Statistic of each batch relative to its threshold (line); red dots are alarms. Dots
-beyond 2.5 times the threshold are at the top.</p><div style="overflow-x:auto">
-<svg width="{width}" height="130" role="img" aria-label="{summary}">
-<path d="M0 80H{width}" stroke="currentColor"/>{dots}</svg>
-{table[::-1].map(lambda each: printable(each) if isinstance(each, str) else each).to_html(index=False)}</div>"""
-    write_text(path.with_suffix(".html"), page)
+    rows = table[::-1].map(lambda each: printable(each) if isinstance(each, str) else each).to_html(index=False)
+    page = Path(__file__).with_name("monitor_page.html").read_text(encoding="utf-8")
+    write_text(path.with_suffix(".html"), page.format(summary=summary, width=width, dots=dots, table=rows))

@@ -147,11 +147,8 @@ class SymmetryTests:
     @property
     def sentence(self) -> str:
         """Verdict in words, with the p-values that it rests on."""
-        verdict = self.verdict
-        adjusted = self.adjusted
-        tests = self._tests
-        both = f"{self.source} and {self.target}"
-        left_out = ", ".join(self.left_out)
+        verdict, adjusted, tests = self.verdict, self.adjusted, self._tests
+        both, left_out = f"{self.source} and {self.target}", ", ".join(self.left_out)
         strongest = min(tests, key=lambda name: tests[name])
         what = {CLASSES: "of class proportions", _DISTANCE: "of the distance"}.get(strongest, f"up to {strongest}")
         lowest = f"the test {what} (p = {tests[strongest]:.3g})"
@@ -169,13 +166,8 @@ class SymmetryTests:
         elif adjusted["nothing"] > self.level:
             found = f"{both} differ by their distance (p = {tests.get(_DISTANCE, 1):.3g})"
         sentence = _SENTENCES[f"{verdict.kind} {verdict.reason}".strip()].format(
-            both=both,
-            found=found,
-            plain=figure("nothing"),
-            tests=len(tests),
-            within=self.p_values.get(PROPORTIONS),
-            strongest=lowest,
-            smallest=smallest,
+            **{"both": both, "found": found, "plain": figure("nothing"), "tests": len(tests)},
+            **{"within": self.p_values.get(PROPORTIONS), "strongest": lowest, "smallest": smallest},
             changes=" or ".join(f"{name} ({figure(name)})" for name in verdict.changes),
             untested=f", or changed in a way that could not be tested ({left_out})" if left_out else "",
         )

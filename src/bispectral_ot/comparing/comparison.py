@@ -1,9 +1,7 @@
 """Results of a comparison: a distance for each pair of sets, its error and reference, and contributions of images."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,10 +10,8 @@ from pandas import DataFrame
 from bispectral_ot import drawing
 from bispectral_ot.comparing.change_tests import SymmetryTests
 from bispectral_ot.comparing.divergence import SamplingBias
+from bispectral_ot.drawing import Axes
 from bispectral_ot.errors import InputError
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 Vector = NDArray[np.float64]
 COLUMNS = ("source", "target", "distance", "error", "reference", "ratio", "p_value", "low", "high")
@@ -57,17 +53,11 @@ class Pair:
     high: float | None = None
     converged: bool = True
 
-    def swapped(self) -> Pair:
+    def swapped(self) -> Self:
         """Same pair with source and target exchanged."""
-        return replace(
-            self,
-            source=self.target,
-            target=self.source,
-            source_contributions=self.target_contributions,
-            target_contributions=self.source_contributions,
-            source_counterparts=self.target_counterparts,
-            target_counterparts=self.source_counterparts,
-        )
+        names = [name for name in self.__dataclass_fields__ if name.startswith("source")]
+        pairs = [(name, name.replace("source", "target")) for name in names]
+        return replace(self, **{one: getattr(self, other) for pair in pairs for one, other in (pair, pair[::-1])})
 
     @property
     def ratio(self) -> float:

@@ -140,13 +140,10 @@ class LabelledDistance(Distance):
     def __init__(
         self, distance: Distance, classes: NDArray[np.float32], source_labels: Positions, target_labels: Positions
     ) -> None:
-        self._distance = distance
-        self._classes = classes
+        self._distance, self._classes = distance, classes
         self._source_labels, self._target_labels = source_labels, target_labels
-        self.shape = distance.shape
-        self.metric = f"{distance.metric} + classes"
-        self.rows_at_once = distance.rows_at_once
-        self.feature_bytes = distance.feature_bytes
+        self.shape, self.metric = distance.shape, f"{distance.metric} + classes"
+        self.rows_at_once, self.feature_bytes = distance.rows_at_once, distance.feature_bytes
 
     def rows(self, start: int, stop: int) -> NDArray[np.float32]:
         """Distances (stop - start, m) of the sources ``start`` to ``stop``."""
@@ -165,8 +162,7 @@ class GroundCost:
     """
 
     def __init__(self, space: FittedFeatures, labels: Sequence[Positions] = (), classes: Vector | None = None) -> None:
-        self.space = space
-        self._labels = labels
+        self.space, self._labels = space, labels
         self._classes = None if classes is None else np.maximum(classes, 0.0).astype(np.float32)
         samples = [(place, evenly_spaced(len(rows), 1000)) for place, rows in enumerate(space.features)]
         self.scale = max(cost_scale(self.block(each, each)) for each in samples)
@@ -218,11 +214,9 @@ def class_distances(
         for label in present:
             positions = np.flatnonzero(dataset.labels == label)
             members.append((place, positions[evenly_spaced(len(positions), 200)]))
-    count = len(members)
-    epsilon = reg * ground.scale
+    count, epsilon = len(members), reg * ground.scale
     random = np.random.default_rng(seed)
-    matrix = np.zeros((count, count))
-    bias = np.zeros(count)
+    matrix, bias = np.zeros((count, count)), np.zeros(count)
     within = [ground.block(one, one) for one in members]
     for i, one in enumerate(members):
         size = len(one[1])

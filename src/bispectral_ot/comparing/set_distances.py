@@ -93,22 +93,10 @@ def compare(
     >>> bool(comparison.pair("first", "second").p_value > 0.05)
     True
     """
-    options = CompareOptions(
-        symmetry=symmetry,
-        features=features,
-        metric=metric,
-        intensity=intensity,
-        normalize=normalize,
-        pca=pca,
-        labels=labels,
-        reg=reg,
-        permutations=permutations,
-        bootstrap=bootstrap,
-        symmetry_tests=symmetry_tests,
-        level=level,
-        test_images=test_images,
-        seed=seed,
-    )
+    asked: dict[str, Any] = {"symmetry": symmetry, "features": features, "metric": metric, "intensity": intensity}
+    asked |= {"normalize": normalize, "pca": pca, "labels": labels, "reg": reg}
+    asked |= {"permutations": permutations, "bootstrap": bootstrap, "symmetry_tests": symmetry_tests}
+    options = CompareOptions(**asked, level=level, test_images=test_images, seed=seed)
     with runtime.running(progress=progress, memory=working_memory, engine=as_engine(client)):
         kind: Kind | None = "sphere" if symmetry == "so3" or features == "sphere-bispectrum" else None
         return compare_sets(*named_sets(sets, kind, frame), options, Store(store))
@@ -119,13 +107,8 @@ def compare_sets(names: Sequence[str], sets: Sequence[Dataset], options: Compare
     check_repeats(options.permutations, options.bootstrap, options.level)
     if options.symmetry_tests and not options.permutations:  # the distance is one of the tests
         options = replace(options, permutations=DEFAULT_PERMUTATIONS)
-    choice = choose_features(
-        options.features,
-        symmetry=options.symmetry,
-        metric=options.metric,
-        intensity=options.intensity,
-        kind=sets[0].kind,
-    )
+    asked = {name: getattr(options, name) for name in ("symmetry", "metric", "intensity")}
+    choice = choose_features(options.features, **asked, kind=sets[0].kind)
     if choice.symmetry == "so3-shapes":
         sets = [as_shapes(dataset) for dataset in sets]
     # all work is done in an order that only content decides: the order of the arguments changes no digit
@@ -133,8 +116,7 @@ def compare_sets(names: Sequence[str], sets: Sequence[Dataset], options: Compare
     order = sorted(range(len(names)), key=lambda place: hashes[place])
     rank = np.argsort(order)
     datasets = [sets[place] for place in order]
-    most = max(map(len, datasets))
-    stages = Stages()
+    stages, most = Stages(), max(map(len, datasets))
     with stages.measured("features"):
         space = FittedFeatures(
             datasets,
@@ -173,14 +155,8 @@ def compare_sets(names: Sequence[str], sets: Sequence[Dataset], options: Compare
                 parts = ["symmetry tests", __version__, hashes[i], hashes[j], call]
                 result = store.result(parts, SymmetryTests, partial(test_changes, sets[i], sets[j], *call))
                 changes.append(replace(result, source=names[i], target=names[j], distance=pair.p_value))
-    facts = {
-        "symmetry": choice.symmetry,
-        "features": choice.name,
-        "metric": choice.metric,
-        "storage": space.storage,
-        "frame": [dataset.frame for dataset in sets],
-        "reused": store.reused,
-    }
+    facts = {"symmetry": choice.symmetry, "features": choice.name, "metric": choice.metric, "storage": space.storage}
+    frames = {"frame": [dataset.frame for dataset in sets], "reused": store.reused}
     return Comparison(
         names=tuple(names),
         sizes=tuple(map(len, sets)),
@@ -189,7 +165,7 @@ def compare_sets(names: Sequence[str], sets: Sequence[Dataset], options: Compare
         scale=ground.scale,
         labels=tuple(map(label_names, sets)),
         symmetry_tests=tuple(changes),
-        settings=options.to_json() | space.settings | facts,
+        settings=options.to_json() | space.settings | facts | frames,
         seconds=stages.seconds,
     )
 

@@ -78,18 +78,15 @@ def plan_storage(
                 return StoragePlan(candidate, mapped)
     size = f"{shape[0]:,} x {shape[1]:,}"
     if solver_bytes:
-        raise MemoryBudgetError(
-            f"this solver forms dense matrices of {size} entries and needs {format_bytes(solver_bytes)} for them, "
-            f"{format_bytes(min(needs.values()))} with the cost, but has a working memory of {format_bytes(budget)}. "
-            "Use Sinkhorn, which forms none, allow more memory, or use fewer elements."
-        )
+        found = f"this solver forms dense matrices of {size} entries and needs {format_bytes(solver_bytes)} for them"
+        found += f", {format_bytes(min(needs.values()))} with the cost, but has a working memory of"
+        advice = "Use Sinkhorn, which forms none, allow more memory, or use fewer elements."
+        raise MemoryBudgetError(f"{found} {format_bytes(budget)}. {advice}")
     features = 0 if may_map else feature_bytes
     said = " or ".join(f"{format_bytes(need + features)} ({name})" for name, need in needs.items())
-    raise MemoryBudgetError(
-        f"a {size} cost does not fit into a working memory of {format_bytes(budget)}: it needs {said}, of which "
-        f"{format_bytes(features)} are features. Allow more working memory, use fewer elements, or reduce the "
-        "features (pca)."
-    )
+    found = f"a {size} cost does not fit into a working memory of {format_bytes(budget)}: it needs {said}, of which"
+    advice = "Allow more working memory, use fewer elements, or reduce the features (pca)."
+    raise MemoryBudgetError(f"{found} {format_bytes(features)} are features. {advice}")
 
 
 def storage_bytes(shape: tuple[int, int], *, feature_bytes: int, block_rows: int = 256) -> dict[Storage, int]:

@@ -366,10 +366,9 @@ def load_encoder(encoder: Any, layout: str | None = None, device: str | None = N
         if text.endswith(".onnx"):
             return _onnx_model(user_path(text), layout)
         if not re.fullmatch(r"[\w.]+:\w+", text):
-            raise InputError(
-                f"the encoder {text!r} is neither module:name nor a path that ends with .onnx. Names of models are not "
-                "looked up, since that would fetch their weights; make the model and give it as Encoder(model)."
-            )
+            why = "Names of models are not looked up, since that would fetch their weights"
+            advice = f"{why}; make the model and give it as Encoder(model)."
+            raise InputError(f"the encoder {text!r} is neither module:name nor a path that ends with .onnx. {advice}")
         module, name = text.split(":")
         try:
             encoder = getattr(importlib.import_module(module), name)

@@ -9,12 +9,10 @@ a multiple of the identity: ``(1 - s) S + s (tr S / d) I``. With ``s = 1`` dista
 out is a rank-one update of ``S`` and of the kernel matrix, so exact leave-one-out scores need one decomposition.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,7 +62,7 @@ class WithinClass:
     labels: Index
 
     @classmethod
-    def fit(cls, rows: Rows, labels: Index, n_classes: int, left_out: Index, moved: Rows) -> WithinClass | None:
+    def fit(cls, rows: Rows, labels: Index, n_classes: int, left_out: Index, moved: Rows) -> Self | None:
         """Estimate from the smaller of covariance and Gram matrix; None if no class varies."""
         from scipy.sparse import csr_array
 
@@ -86,16 +84,8 @@ class WithinClass:
         variances, vectors = variances[kept], vectors[:, kept]
         if n < columns:  # eigenvectors of the covariance from those of the Gram matrix
             vectors = product(residuals.T, (vectors / np.sqrt(variances * degrees)).astype(np.float32))
-        return cls(
-            counts=counts,
-            basis=vectors.astype(np.float32),
-            variances=variances,
-            mean_variance=float(variances.sum() / columns),
-            degrees=degrees,
-            moved=moved,
-            residuals=residuals[left_out],
-            labels=labels[left_out],
-        )
+        mean_variance, basis = float(variances.sum() / columns), vectors.astype(np.float32)
+        return cls(counts, basis, variances, mean_variance, degrees, moved, residuals[left_out], labels[left_out])
 
     def power(self, shrinkage: float, exponent: float) -> LinearMap:
         """Power of the shrunk covariance, in units of its mean variance."""
@@ -171,12 +161,11 @@ class RidgeRegression(NamedTuple):
     width: float
 
     @classmethod
-    def fit(cls, rows: Rows, codes: Index, at: Index, left_out: Index, moved: Rows) -> tuple[RidgeRegression, Vector]:
+    def fit(cls, rows: Rows, codes: Index, at: Index, left_out: Index, moved: Rows) -> tuple[Self, Vector]:
         """Fit to rows (m, columns) of the targets ``at``; also returns leave-one-out scores of k moved targets."""
         from scipy.linalg import solve_triangular
 
-        k = len(left_out)
-        n_classes = int(codes.max()) + 1
+        k, n_classes = len(left_out), int(codes.max()) + 1
         place = np.searchsorted(at, left_out)
         order = np.append(np.delete(np.arange(len(at)), place), place)  # left-out targets come last
         at, rows = at[order], rows[order]
@@ -335,8 +324,7 @@ def fit_class_model(
     own = codes[moved]
     if len(fitted.features) == 2:
         fitted.features.append(np.array(fitted.features[1][moved]))
-    see = fitted.feature_map
-    metric = fitted.spec.metric
+    see, metric = fitted.feature_map, fitted.spec.metric
     learn = learn and not see.transformer.aligns
 
     def some(most: int) -> Index:
@@ -346,8 +334,7 @@ def fit_class_model(
     def targets(at: Index) -> Rows:
         return see.plain(np.asarray(fitted.features[1][at]))
 
-    within = None
-    ridge = None
+    within = ridge = None
     if learn:
         turned = np.array(see.plain(np.asarray(fitted.features[2])))  # a copy: rows are mapped in place below
         if metric in ("l2", "sqeuclidean"):

@@ -15,13 +15,11 @@ from bispectral_ot import drawing
 from bispectral_ot.checks import check_choice, check_integer, printable
 from bispectral_ot.datasets import Dataset
 from bispectral_ot.datasets.dataset import Pictures
-from bispectral_ot.drawing import Tile, frame_html, shortened
+from bispectral_ot.drawing import Axes, Tile, frame_html, shortened
 from bispectral_ot.errors import InputError, warn
 from bispectral_ot.sampling import evenly_spaced
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
     from bispectral_ot.matching.result import Match
 
 PlotKind = Literal["pairs", "classes"]

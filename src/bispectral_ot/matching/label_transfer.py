@@ -51,11 +51,8 @@ class LabelTransfer(ClassifierMixin, BaseEstimator):
         metric_learning: Literal["auto", "none"] = "auto",
         normalize: bool = True,
     ) -> None:
-        self.symmetry = symmetry
-        self.features = features
-        self.metric = metric
-        self.metric_learning = metric_learning
-        self.normalize = normalize
+        self.symmetry, self.features, self.metric = symmetry, features, metric
+        self.metric_learning, self.normalize = metric_learning, normalize
 
     def fit(self, X: ArrayLike | Dataset, y: ArrayLike | None = None) -> Self:
         """Fit to targets: images, rows or a ``Dataset``, with labels ``y`` (by default those of the ``Dataset``)."""

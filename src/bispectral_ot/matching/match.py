@@ -60,6 +60,8 @@ def match(
 ) -> Match:
     """Match two datasets by content, up to a symmetry.
 
+    A match that misses its tolerance has ``converged=False`` and raises a :class:`~bispectral_ot.NotConvergedWarning`.
+
     Parameters
     ----------
     source, target
@@ -102,11 +104,6 @@ def match(
     client : ``distributed.Client`` of a Dask cluster, with ``working_memory`` for each worker.
     state : File for the state of the solve, from which an interrupted call is resumed; see :meth:`Sinkhorn.solve`.
     progress : Called as ``progress(stage, done, total)``.
-
-    Returns
-    -------
-    Match
-        With ``converged=False`` and a :class:`~bispectral_ot.NotConvergedWarning` where the tolerance is missed.
 
     Examples
     --------
@@ -152,7 +149,13 @@ def _solve(
     """Stages of a match: features, outliers, learned metric, cost, class probabilities and plan."""
     source, target = sides
     n, m = len(source), len(target)
-    solver = _as_solver(options.solver, state)
+    solver = options.solver
+    if isinstance(solver, str):
+        solver = SOLVERS[solver]()
+    elif isinstance(solver, type) or not (hasattr(solver, "solve") and hasattr(solver, "extra_bytes")):
+        raise InputError(f"solver must be one like Sinkhorn(), with solve and extra_bytes methods, got {solver!r}.")
+    if state is not None and not isinstance(solver, Sinkhorn):
+        raise InputError(f"the state of a solve is kept by Sinkhorn only, got {solver!r}; leave state out.")
     learn = options.metric_learning == "auto"
     labels = label_names(source), label_names(target)
     masses = as_weights(weights[0], n, "source_weights"), as_weights(weights[1], m, "target_weights")
@@ -225,15 +228,13 @@ def _solve(
         coupling = _solve_marginals(marginals, solver, cost, masses, classes, state)
     with stages.measured("summary"):
         summary = read_plan(coupling, *labels)
+    constant = [each.constant_images for each in fitted.statistics[:2]]
     settings = {
         "symmetry": spec.symmetry,
         "features": spec.name,
         "metric": cost.metric,
         "solver": repr(solver),
-        "constant_images": {
-            "source": fitted.statistics[0].constant_images,
-            "target": fitted.statistics[1].constant_images,
-        },
+        "constant_images": dict(zip(("source", "target"), constant, strict=True)),
         **fitted.settings,
         "storage": cost.storage,
         "storage_error": cost.storage_error / cost.scale,
@@ -262,17 +263,6 @@ def _solve(
         classes=classes,
         outlier_scores=outliers,
     )
-
-
-def _as_solver(solver: Any, state: str | Path | None) -> Any:
-    """Solver of a name, or a checked solver."""
-    if isinstance(solver, str):
-        solver = SOLVERS[solver]()
-    elif isinstance(solver, type) or not (hasattr(solver, "solve") and hasattr(solver, "extra_bytes")):
-        raise InputError(f"solver must be one like Sinkhorn(), with solve and extra_bytes methods, got {solver!r}.")
-    if state is not None and not isinstance(solver, Sinkhorn):
-        raise InputError(f"the state of a solve is kept by Sinkhorn only, got {solver!r}; leave state out.")
-    return solver
 
 
 def _choose_marginals(

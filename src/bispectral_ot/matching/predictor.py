@@ -136,9 +136,8 @@ class Predictor:
                 classes = classes.of_others(see, cost, rows, blank_sources(images, self.target))
             scores = None
             if self.outliers is not None:
-                found, far = self.outliers.scores(
-                    see.unlearned_distance(rows[0], rows[1][self.outliers.sample], metric)
-                )
+                apart = see.unlearned_distance(rows[0], rows[1][self.outliers.sample], metric)
+                found, far = self.outliers.scores(apart)
                 unknown = np.full(len(self.target), np.nan)
                 scores = OutlierScores(found, unknown, far, unknown, self.outliers)
         return Match(

@@ -1,14 +1,12 @@
 """Match of two datasets: pairs, labels, probabilities and a distance; the transport plan is never formed."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,6 +17,7 @@ from bispectral_ot.checks import check_choice, check_integer, check_share
 from bispectral_ot.costs import PlanSummary
 from bispectral_ot.datasets import Dataset
 from bispectral_ot.datasets.dataset import as_dataset, is_chunked
+from bispectral_ot.drawing import Axes
 from bispectral_ot.errors import InputError
 from bispectral_ot.features import FeatureMap
 from bispectral_ot.matching.evaluation import PlotKind, given_or_own, match_html, plot_match
@@ -29,9 +28,6 @@ from bispectral_ot.memory import peak_memory
 from bispectral_ot.poses import Poses, estimate_poses, find_motions, upright_images
 from bispectral_ot.poses.estimate import practice_rows
 from bispectral_ot.transport import Coupling, EntropicCoupling
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 Side = Literal["source", "target"]
 # Best matches per source that are stored; more of them need another pass over the plan.
@@ -150,13 +146,10 @@ class Match:
         images with an ambiguous pose.
         """
         poses = self.poses() if poses is None else poses
-        if images is None:
-            if self.source is None:
-                raise InputError("this match has no images; give those of the sources.")
-            images = self.source.images
-        else:
-            images = np.asarray(images)
-        return upright_images(images, poses, fill=fill, expand=expand, guess=guess)
+        if images is None and self.source is None:
+            raise InputError("this match has no images; give those of the sources.")
+        given = self.source.images if images is None and self.source is not None else np.asarray(images)
+        return upright_images(given, poses, fill=fill, expand=expand, guess=guess)
 
     def class_weights(
         self, labels: ArrayLike | None = None, *, to: Side | None = None
@@ -199,17 +192,16 @@ class Match:
         rest = found.copy()
         rest[rows, best] = -1.0
         second = rest.argmax(axis=1) if len(classes) > 1 else best
-        return DataFrame(
-            {
-                "label": classes[best],
-                "probability": found[rows, best],
-                "runner_up": classes[second],
-                "runner_up_probability": found[rows, second],
-                "nearest_label": self.target_labels[self._summary.nearest],
-                "nearest_distance": self._summary.nearest_costs,
-                "outlier_score": np.nan if self.outlier_scores is None else self.outlier_scores.source,
-            }
-        )
+        columns = {
+            "label": classes[best],
+            "probability": found[rows, best],
+            "runner_up": classes[second],
+            "runner_up_probability": found[rows, second],
+            "nearest_label": self.target_labels[self._summary.nearest],
+            "nearest_distance": self._summary.nearest_costs,
+            "outlier_score": np.nan if self.outlier_scores is None else self.outlier_scores.source,
+        }
+        return DataFrame(columns)
 
     def to_check(self, accuracy: float = 0.95) -> NDArray[np.int64]:
         """Sources whose labels to check for an expected ``accuracy`` of all labels, the least probable label first."""
@@ -252,16 +244,11 @@ class Match:
         estimate = self._known_classes.estimate
         classes, codes = np.unique(self.target_labels, return_inverse=True)
         received = np.bincount(codes, weights=self._summary.column_sums)
+        own = estimate.counts / estimate.counts.sum()
         low, high = np.quantile(estimate.draws, [(1 - level) / 2, (1 + level) / 2], axis=0)
-        low = np.where(low < 1e-3 / len(classes), 0.0, low)
-        return ClassProportions(
-            classes=classes,
-            source=estimate.proportions,
-            low=np.minimum(low, estimate.proportions),
-            high=np.maximum(high, estimate.proportions),
-            target=estimate.counts / estimate.counts.sum(),
-            received=received / received.sum(),
-        )
+        low = np.minimum(np.where(low < 1e-3 / len(classes), 0.0, low), estimate.proportions)
+        high = np.maximum(high, estimate.proportions)
+        return ClassProportions(classes, estimate.proportions, low, high, own, received / received.sum())
 
     def outliers(self, level: float = 0.05, *, side: Side = "source") -> Outliers:
         """Outliers: elements that are farther from the other set than all but a fraction ``level`` of its own elements.

@@ -4,8 +4,6 @@ The proportions that make all sources most likely follow by expectation maximisa
 2002; with calibrated likelihoods: Alexandari, Kundaje and Shrikumar, 2020).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Self, cast
 
@@ -148,7 +146,7 @@ class SourceClasses:
         shift = shift_test(model, see, cost.metric, rows, found, distances, offsets)
         return cls(model, estimate, offsets, found, shift)
 
-    def of_others(self, see: FeatureMap, cost: Cost, rows: Sides, blank: Index) -> SourceClasses:
+    def of_others(self, see: FeatureMap, cost: Cost, rows: Sides, blank: Index) -> Self:
         """Class probabilities of other images, from their cost to the targets, in the proportions of these."""
         likelihoods, distances = self.model.log_likelihoods(see, cost, rows)
         likelihoods[blank] = -self.offsets
@@ -243,16 +241,8 @@ def estimate_proportions(model: ClassModel, log_likelihoods: Vector) -> Proporti
     expected = proportions @ (confusion / confusion.sum(axis=1, keepdims=True))
     noise = np.sqrt(expected * (1 - expected) * (1 / n + 1 / k) * 2 / np.pi)
     misfit = float(np.abs(expected - nearest).sum() / 2 - noise.sum() / 2)
-    return ProportionEstimate(
-        counts=counts,
-        proportions=proportions,
-        priors=priors,
-        firmness=firmness,
-        trust=trust,
-        draws=_bootstrap(model, likelihoods, best),
-        misfit=misfit,
-        nearest=nearest,
-    )
+    draws = _bootstrap(model, likelihoods, best)
+    return ProportionEstimate(counts, proportions, priors, firmness, trust, draws, misfit, nearest)
 
 
 def likeliest_proportions(log_likelihoods: Vector, *, prior: float = 0.0) -> Vector:
