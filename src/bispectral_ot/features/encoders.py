@@ -1,7 +1,5 @@
 """Encoders as features: networks or functions of images, their cached rows, and orbits under finite groups."""
 
-from __future__ import annotations
-
 import hashlib
 import importlib
 import re
@@ -40,11 +38,16 @@ class MissingEncoderError(InputError):
     """Encoder of a saved model that was not named (its code is loaded only then), or that has changed."""
 
 
+class _Call(NamedTuple):
+    function: Callable[[Rows], Any]  # of a batch of float32 arrays
+    layout: str
+    identity: str | None  # hash of its content, if known
+
+
 class Encoder(BatchTransformer):
     """Features of a network or of any function of batches of images.
 
-    Rows are cached under a hash of encoder and image (:func:`list_encodings`, :func:`clear_encodings`). Weights are
-    never fetched.
+    Rows are cached by a hash of encoder and image, see :func:`list_encodings`. Weights are never fetched.
 
     Parameters
     ----------
@@ -351,12 +354,6 @@ def _moved(images: NDArray[Any], name: str) -> Iterator[NDArray[Any]]:
 def as_encoder(encoder: Any) -> Encoder:
     """An :class:`Encoder` unchanged; anything else as an encoder with default options."""
     return encoder if isinstance(encoder, Encoder) else Encoder(encoder)
-
-
-class _Call(NamedTuple):
-    function: Callable[[Rows], Any]  # of a batch of float32 arrays
-    layout: str
-    identity: str | None  # hash of its content, if known
 
 
 def load_encoder(encoder: Any, layout: str | None = None, device: str | None = None) -> _Call:

@@ -43,11 +43,6 @@ class LinearMap:
     gains: NDArray[np.float64]
     rest: float
 
-    @property
-    def inverse(self) -> Self:
-        """Inverse map."""
-        return type(self)(self.basis, 1 / self.gains, 1 / self.rest)
-
     @cached_property
     def _matrix(self) -> Rows:
         scaled = self.basis * (self.gains - self.rest).astype(np.float32)
@@ -121,7 +116,10 @@ class FeatureMap:
 
     def unlearned(self, rows: Rows) -> Rows:
         """Rows of :meth:`plain` from features of this map, by the inverse of the learned map."""
-        return self.plain(rows) if self.learned is None else self.learned.inverse(rows)
+        if self.learned is None:
+            return self.plain(rows)
+        inverse = replace(self.learned, gains=1 / self.learned.gains, rest=1 / self.learned.rest)
+        return inverse(rows)
 
     def distance(self, source: Rows, target: Rows, metric: Metric) -> FeatureDistance:
         """Distances between two sets of features; steerable ones at the best rotation of each pair."""

@@ -156,8 +156,7 @@ class ImageBispectrum(BatchTransformer):
 
     Parameters
     ----------
-    symmetry : {"mirrors", "quarter-turns", "d4"} or ImageGroup
-        Group; ``"mirrors"`` exchanges left and right, ``"d4"`` has quarter turns and mirrors.
+    symmetry : ``"mirrors"`` (left and right), ``"quarter-turns"``, ``"d4"`` (both of them) or an :class:`ImageGroup`.
     band : Number of frequencies along each side.
     triple_band : Frequencies in the products of three; reduced if there would be too many products.
 

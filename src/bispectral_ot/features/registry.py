@@ -8,7 +8,7 @@ from sklearn.base import clone
 
 from bispectral_ot.checks import Intensity, check_choice, is_feature_expression
 from bispectral_ot.costs import Metric
-from bispectral_ot.errors import DataWarning, InputError, warn
+from bispectral_ot.errors import InputError, warn
 from bispectral_ot.features.combined import CombinedBispectrum, Join
 from bispectral_ot.features.commutative import RingBispectrum, TranslationBispectrum
 from bispectral_ot.features.encoders import Encoder, MissingEncoderError, Orbit
@@ -59,12 +59,10 @@ class Vectors(Pixels):
             raise InputError(f"the vectors differ by {spread.max():.1e} at most; scale them first, as X / X.std().")
         constant = int((spread == 0).sum())
         if constant and len(rows) > 1:
-            said = f"{constant} of the {rows.shape[1]} columns of the vectors are constant and have no effect."
-            warn(said, DataWarning)
+            warn(f"{constant} of the {rows.shape[1]} columns of the vectors are constant and have no effect.")
 
 
-# Symmetries, metrics and default metric are attributes of the classes. The first features that have a symmetry are its
-# default.
+# Symmetries and metrics are attributes of the classes. The first features that have a symmetry are its default.
 FEATURES: dict[str, type[BatchTransformer]] = {
     "pixels": Pixels,
     "bispectrum": CombinedBispectrum,

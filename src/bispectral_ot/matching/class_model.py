@@ -99,8 +99,7 @@ class WithinClass:
     def distances(self, references: Rows, shrinkages: Iterable[float], metric: Metric) -> Iterator[Rows]:
         """Leave-one-out distances (k, m) to references for each shrinkage; squared except for "l2".
 
-        With whitened rows x, y and the whitened residual r of x, leaving x out adds ``gain (r . (x - y))^2`` to
-        ``|x - y|^2`` (Sherman and Morrison, 1950).
+        Of whitened rows x, y and the residual r of x: ``|x - y|^2 + gain (r . (x - y))^2`` (Sherman-Morrison formula).
         """
         basis = self.basis
         centre = references.mean(axis=0)

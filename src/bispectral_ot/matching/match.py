@@ -58,9 +58,7 @@ def match(
     state: str | Path | None = None,
     progress: Progress | None = None,
 ) -> Match:
-    """Match two datasets by content, up to a symmetry.
-
-    A match that misses its tolerance has ``converged=False`` and raises a :class:`~bispectral_ot.NotConvergedWarning`.
+    """Match two datasets by content, up to a symmetry; one that misses its tolerance warns and has ``converged=False``.
 
     Parameters
     ----------

@@ -83,10 +83,8 @@ class OutlierScores(NamedTuple):
 
     def below(self, level: float, side: str) -> Outliers:
         """Outliers of a side: elements whose score is below ``level``."""
-        if side == "source":
-            scores, distances = self.source, self.source_distances
-        else:
-            scores, distances = self.target, self.target_distances
+        scores = getattr(self, side)
+        distances = getattr(self, f"{side}_distances")
         found = np.flatnonzero(scores < level)
         return Outliers(found[np.argsort(-distances[found], kind="stable")], scores)
 

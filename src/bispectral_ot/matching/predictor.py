@@ -1,14 +1,12 @@
 """Predictor: labels, matches and poses of new images from the potentials of a solved match."""
 
-from __future__ import annotations
-
 import json
 import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -119,7 +117,7 @@ class Predictor:
         """Frame of the sources; read new images with ``load(..., frame=predictor.placement)``."""
         return Placement(*(self.settings[name][0] for name in _FRAME))
 
-    def match(self, images: Dataset) -> Match:
+    def match(self, images: Dataset) -> "Match":
         """Match of ``images``, of equal mass, with the targets: ``P[i, j] ~ exp((g[j] - C[i, j]) / epsilon)``."""
         from bispectral_ot.matching.result import Match, label_names
 
@@ -201,7 +199,7 @@ class Predictor:
             np.savez(file, **kept)  # type: ignore[arg-type]
 
     @classmethod
-    def load(cls, path: Path, *, encoder: str | Sequence[str] | None = None) -> Predictor:
+    def load(cls, path: Path, *, encoder: str | Sequence[str] | None = None) -> Self:
         """Read and check a file that :meth:`save` wrote; ``encoder`` names the encoders that may be loaded."""
         try:
             with zipfile.ZipFile(path) as packed:

@@ -106,7 +106,8 @@ class Match:
     def top_matches(self, k: int = 5) -> TopMatches:
         """Best k targets of each source, with their weights: the fractions of its mass that they receive."""
         summary = self._best(k)
-        weights = summary.top_masses[:, :k] / _positive(self.coupling.source_weights)[:, None]
+        sent = self.coupling.source_weights
+        weights = summary.top_masses[:, :k] / np.where(sent > 0, sent, 1.0)[:, None]  # without mass 0, not NaN
         return TopMatches(np.where(weights > 0, summary.top_indices[:, :k], -1), weights)
 
     def top_distances(self, k: int = 5) -> NDArray[np.float64]:
@@ -172,7 +173,8 @@ class Match:
         else:
             mass, weights = summary.target_class_mass.T, self.coupling.target_weights
         # divided by measured sums: weights sum to one even if the solver stopped early
-        return classes, mass / _positive(np.where(weights > 0, mass.sum(axis=1), 0.0))[:, None]
+        sums = np.where(weights > 0, mass.sum(axis=1), 0.0)
+        return classes, mass / np.where(sums > 0, sums, 1.0)[:, None]
 
     def labels(self) -> DataFrame:
         """Table of labels (``pandas.DataFrame``) with one row per source.
@@ -342,8 +344,3 @@ class Stages:
 def label_names(dataset: Dataset) -> NDArray[Any] | None:
     """Class names of all elements: two sets may number their classes differently."""
     return None if dataset.labels is None else np.asarray(dataset.classes)[dataset.labels]
-
-
-def _positive(weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Weights to divide by: an element without mass has weights of 0, not NaN."""
-    return np.where(weights > 0, weights, 1.0)

@@ -127,12 +127,11 @@ class SourceClasses:
         likelihoods, distances = model.log_likelihoods(see, cost, rows)
         likelihoods[blank] = 0.0
         estimate = estimate_proportions(model, likelihoods)
+        # class totals, and how firmly mean probabilities are held to them
         if marginals == "estimated" and estimate.collapsed:  # nothing is known of the proportions
-            totals = np.full(len(model.counts), 1 / len(model.counts))
-            held = 0.0
+            totals, held = np.full(len(model.counts), 1 / len(model.counts)), 0.0
         elif marginals == "estimated":
-            totals = estimate.priors
-            held = _FIRMNESS_OF_SAME * (1 - estimate.trust)
+            totals, held = estimate.priors, _FIRMNESS_OF_SAME * (1 - estimate.trust)
         else:
             totals = np.bincount(model.codes, weights=weights).astype(np.float64)
             held = float(marginals == "balanced")

@@ -25,8 +25,7 @@ class BispectralLoss(nn.Module):
         ``GlobalBispectrum(n_rings=6, power=0.75)``: wider rings and less compression than for matching leave out what
         every interpolation changes.
     reg, unbalanced, tol, max_iter
-        See :func:`sinkhorn_divergence`; ``reg`` and ``unbalanced`` are relative to the mean cost between reference
-        images.
+        See :func:`sinkhorn_divergence`; the first two are relative to the mean cost between reference images.
 
     Examples
     --------

@@ -165,8 +165,7 @@ def sinkhorn_divergence(
         Points; with a batch, as many problems are solved at once.
     weights : pair of Tensor of shape (n,) and (m,), or with a batch, or None
         Positive masses of x and y; None for uniform ones with sum 1.
-    reg : float, optional
-        Regularization in the units of the cost, the squared distance; by default 0.05 times its mean, as a constant.
+    reg : Regularization in units of the cost, the squared distance; by default 0.05 times its mean, as a constant.
     unbalanced : Penalty of the marginals; None fixes them.
     debias : Subtract the two self-terms, so that the value of a set with itself is zero.
     tol, max_iter : Marginal error (total variation) at which iterations stop, and their maximum number.
